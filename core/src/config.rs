@@ -1,0 +1,321 @@
+//! Encoder configurations as Hugging Face writes them (`config.json`), checked and reduced to what the
+//! encoders need.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The largest size any one dimension of a config may have; a larger one is a damaged or hostile file.
+const MAX_SIZE: u64 = 1 << 20;
+
+/// The architecture of an encoder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Family {
+    /// BERT (Devlin et al. 2018): absolute positions, token types.
+    Bert,
+    /// MPNet (Song et al. 2020): relative attention bias, positions offset by the pad id, no token types.
+    Mpnet,
+}
+
+/// How the last hidden state `[batch, tokens, hidden]` becomes one vector a row, `[batch, hidden]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pooling {
+    /// The first token's state, as in DPR (paper §3.1).
+    Cls,
+    /// The mean over the tokens that are not padding, as in sentence-transformers.
+    Mean,
+}
+
+/// One encoder: its sizes and how its vector is made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EncoderConfig {
+    /// Architecture.
+    pub family: Family,
+    /// Width of the hidden states.
+    pub hidden_size: usize,
+    /// Number of transformer layers.
+    pub num_hidden_layers: usize,
+    /// Attention heads; divides `hidden_size`.
+    pub num_attention_heads: usize,
+    /// Width of the feed-forward layer.
+    pub intermediate_size: usize,
+    /// Rows of the word embedding.
+    pub vocab_size: usize,
+    /// Rows of the position embedding.
+    pub max_position_embeddings: usize,
+    /// Rows of the token type embedding (0 for MPNet).
+    pub type_vocab_size: usize,
+    /// Epsilon of every LayerNorm.
+    pub layer_norm_eps: f64,
+    /// Id of the padding token.
+    pub pad_token_id: u32,
+    /// Buckets of MPNet's relative attention bias (0 for BERT).
+    pub relative_attention_num_buckets: usize,
+    /// Output size of `encode_proj`; 0 when there is none.
+    pub projection_dim: usize,
+    /// How the tokens' states become one vector.
+    pub pooling: Pooling,
+    /// Whether the vector is scaled to length 1.
+    pub normalize: bool,
+    /// Tokens a question or passage is truncated to; at most [`EncoderConfig::position_limit`].
+    pub max_tokens: usize,
+}
+
+/// What `dpr` adds to a `config.json`, under the key `dpr`; other readers ignore it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DprSection {
+    /// How the tokens' states become one vector.
+    pub pooling: Pooling,
+    /// Whether the vector is scaled to length 1.
+    pub normalize: bool,
+    /// Tokens a text is truncated to.
+    pub max_tokens: usize,
+}
+
+/// Why a `config.json` cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// The text is not a JSON object.
+    #[error("config.json is not a JSON object: {0}; fetch the model again")]
+    Json(String),
+    /// `model_type` is missing or names an architecture without an encoder here.
+    #[error(
+        "config.json has model_type {found:?}; supported are \"bert\", \"dpr\" and \"mpnet\": export the model as one of these"
+    )]
+    UnknownFamily {
+        /// What the file says, empty when it says nothing.
+        found: String,
+    },
+    /// A field that the encoder needs is absent or of the wrong type.
+    #[error(
+        "config.json: field {field:?} is missing or not {expected}; take the config.json that belongs to the weights"
+    )]
+    Field {
+        /// Name of the field.
+        field: &'static str,
+        /// What it should be.
+        expected: &'static str,
+    },
+    /// A field's value is outside what an encoder can have.
+    #[error("config.json: {field} is {got}, {expected}")]
+    Value {
+        /// Name of the field.
+        field: &'static str,
+        /// Its value.
+        got: String,
+        /// The limit.
+        expected: String,
+    },
+}
+
+impl EncoderConfig {
+    /// Reads a `config.json`: `model_type` `bert`, `dpr` or `mpnet`.
+    ///
+    /// Without a `dpr` section, pooling is CLS and the vector is not normalised, as in the paper.
+    ///
+    /// # Errors
+    /// [`ConfigError`] names the field, its value and what it should be.
+    pub fn from_json(bytes: &[u8]) -> Result<Self, ConfigError> {
+        let root: Value = serde_json::from_slice(bytes).map_err(|e| ConfigError::Json(e.to_string()))?;
+        if !root.is_object() {
+            return Err(ConfigError::Json("its top level is something else".into()));
+        }
+        let model_type = root.get("model_type").and_then(Value::as_str).unwrap_or_default();
+        let family = match model_type {
+            "bert" | "dpr" => Family::Bert,
+            "mpnet" => Family::Mpnet,
+            other => return Err(ConfigError::UnknownFamily { found: other.into() }),
+        };
+        check_activation(&root)?;
+        let mpnet = family == Family::Mpnet;
+        let mut config = Self {
+            family,
+            hidden_size: size(&root, "hidden_size", None)?,
+            num_hidden_layers: size(&root, "num_hidden_layers", None)?,
+            num_attention_heads: size(&root, "num_attention_heads", None)?,
+            intermediate_size: size(&root, "intermediate_size", None)?,
+            vocab_size: size(&root, "vocab_size", None)?,
+            max_position_embeddings: size(&root, "max_position_embeddings", None)?,
+            type_vocab_size: if mpnet { 0 } else { size(&root, "type_vocab_size", Some(2))? },
+            layer_norm_eps: float(&root, "layer_norm_eps", 1e-12)?,
+            pad_token_id: index(&root, "pad_token_id", if mpnet { 1 } else { 0 })?,
+            relative_attention_num_buckets: if mpnet {
+                size(&root, "relative_attention_num_buckets", Some(32))?
+            } else {
+                0
+            },
+            projection_dim: index(&root, "projection_dim", 0)? as usize,
+            pooling: Pooling::Cls,
+            normalize: false,
+            max_tokens: 0,
+        };
+        config.max_tokens = config.position_limit();
+        if let Some(section) = root.get("dpr") {
+            let section: DprSection =
+                serde_json::from_value(section.clone()).map_err(|_| ConfigError::Field {
+                    field: "dpr",
+                    expected: "an object with pooling (\"cls\" or \"mean\"), normalize and max_tokens",
+                })?;
+            config.pooling = section.pooling;
+            config.normalize = section.normalize;
+            config.max_tokens = section.max_tokens;
+        }
+        config.check()?;
+        Ok(config)
+    }
+
+    /// Size of the vectors this encoder makes.
+    pub fn dim(&self) -> usize {
+        if self.projection_dim > 0 { self.projection_dim } else { self.hidden_size }
+    }
+
+    /// Width of one attention head.
+    pub fn head_dim(&self) -> usize {
+        self.hidden_size / self.num_attention_heads
+    }
+
+    /// The most tokens the position embedding can hold; MPNet keeps the first `pad_token_id + 1` rows free.
+    pub fn position_limit(&self) -> usize {
+        match self.family {
+            Family::Bert => self.max_position_embeddings,
+            Family::Mpnet => self.max_position_embeddings.saturating_sub(self.pad_token_id as usize + 1),
+        }
+    }
+
+    /// Row of the position embedding that the first token takes.
+    pub fn position_offset(&self) -> usize {
+        match self.family {
+            Family::Bert => 0,
+            Family::Mpnet => self.pad_token_id as usize + 1,
+        }
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
+        let value = |field, got: String, expected: String| Err(ConfigError::Value { field, got, expected });
+        if !self.hidden_size.is_multiple_of(self.num_attention_heads) {
+            return value(
+                "num_attention_heads",
+                self.num_attention_heads.to_string(),
+                format!("which does not divide hidden_size {}", self.hidden_size),
+            );
+        }
+        if self.pad_token_id as usize >= self.vocab_size {
+            return value(
+                "pad_token_id",
+                self.pad_token_id.to_string(),
+                format!("but vocab_size is {}", self.vocab_size),
+            );
+        }
+        if self.max_tokens < 4 || self.max_tokens > self.position_limit() {
+            return value(
+                "max_tokens",
+                self.max_tokens.to_string(),
+                format!("it must be from 4 to the {} positions of the model", self.position_limit()),
+            );
+        }
+        if !(self.layer_norm_eps > 0.0 && self.layer_norm_eps < 1.0) {
+            return value(
+                "layer_norm_eps",
+                self.layer_norm_eps.to_string(),
+                "it must be between 0 and 1".into(),
+            );
+        }
+        Ok(())
+    }
+}
+
+/// The encoders compute the exact GELU; a model trained with another activation would give wrong vectors.
+fn check_activation(root: &Value) -> Result<(), ConfigError> {
+    match root.get("hidden_act").and_then(Value::as_str) {
+        None | Some("gelu") => Ok(()),
+        Some(other) => Err(ConfigError::Value {
+            field: "hidden_act",
+            got: other.into(),
+            expected: "only \"gelu\" (the exact erf form) is supported".into(),
+        }),
+    }
+}
+
+fn size(root: &Value, field: &'static str, default: Option<u64>) -> Result<usize, ConfigError> {
+    let got = match (root.get(field), default) {
+        (None | Some(Value::Null), Some(default)) => default,
+        (value, _) => {
+            value.and_then(Value::as_u64).ok_or(ConfigError::Field { field, expected: "a whole number" })?
+        }
+    };
+    if got == 0 || got > MAX_SIZE {
+        return Err(ConfigError::Value {
+            field,
+            got: got.to_string(),
+            expected: format!("it must be from 1 to {MAX_SIZE}"),
+        });
+    }
+    Ok(got as usize)
+}
+
+fn index(root: &Value, field: &'static str, default: u32) -> Result<u32, ConfigError> {
+    match root.get(field) {
+        None | Some(Value::Null) => Ok(default),
+        Some(value) => value
+            .as_u64()
+            .filter(|got| *got <= MAX_SIZE)
+            .map(|got| got as u32)
+            .ok_or(ConfigError::Field { field, expected: "a whole number up to 1048576" }),
+    }
+}
+
+fn float(root: &Value, field: &'static str, default: f64) -> Result<f64, ConfigError> {
+    match root.get(field) {
+        None | Some(Value::Null) => Ok(default),
+        Some(value) => value.as_f64().ok_or(ConfigError::Field { field, expected: "a number" }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json(extra: &str) -> String {
+        format!(
+            r#"{{"model_type":"bert","hidden_size":32,"num_hidden_layers":2,"num_attention_heads":4,
+               "intermediate_size":64,"vocab_size":100,"max_position_embeddings":64{extra}}}"#
+        )
+    }
+
+    #[test]
+    fn the_paper_s_pooling_is_the_default() {
+        let config = EncoderConfig::from_json(json("").as_bytes()).unwrap();
+        assert_eq!((config.pooling, config.normalize, config.max_tokens), (Pooling::Cls, false, 64));
+        assert_eq!((config.dim(), config.layer_norm_eps, config.type_vocab_size), (32, 1e-12, 2));
+    }
+
+    #[test]
+    fn mpnet_s_positions_start_after_the_pad_id() {
+        let text = json("").replace("\"bert\"", "\"mpnet\"");
+        let config = EncoderConfig::from_json(text.as_bytes()).unwrap();
+        assert_eq!((config.pad_token_id, config.position_offset(), config.position_limit()), (1, 2, 62));
+        assert_eq!((config.type_vocab_size, config.relative_attention_num_buckets), (0, 32));
+    }
+
+    #[test]
+    fn each_bad_config_names_its_field() {
+        let cases = [
+            (json("").replace("bert", "roformer"), "roformer"),
+            (json("").replace("\"hidden_size\":32,", ""), "hidden_size"),
+            (json("").replace("\"num_attention_heads\":4", "\"num_attention_heads\":5"), "does not divide"),
+            (json("").replace("\"hidden_size\":32", "\"hidden_size\":0"), "from 1 to"),
+            (json(r#","hidden_act":"relu""#), "relu"),
+            (json(r#","pad_token_id":100"#), "vocab_size is 100"),
+            (json(r#","dpr":{"pooling":"max"}"#), "pooling"),
+            (json(r#","dpr":{"pooling":"cls","normalize":false,"max_tokens":65}"#), "64 positions"),
+            ("[]".into(), "JSON object"),
+            ("{".into(), "JSON object"),
+        ];
+        for (text, expected) in cases {
+            let message = EncoderConfig::from_json(text.as_bytes()).unwrap_err().to_string();
+            assert!(message.contains(expected), "{message:?} does not say {expected:?}");
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Hugging Face tensors into Burn modules.
+
+use burn::module::Param;
+use burn::nn::{Embedding, LayerNorm, LayerNormConfig, Linear};
+use burn::tensor::{Device, Tensor, TensorData};
+
+use super::{Attention, Embeddings, Encoder, Layer, RelativeBias};
+use crate::config::{EncoderConfig, Family};
+use crate::names::LayerNames;
+use crate::weights::{TensorMap, WeightsError};
+
+struct Loader<'a> {
+    tensors: TensorMap,
+    device: &'a Device,
+    eps: f64,
+}
+
+impl Loader<'_> {
+    fn matrix(&mut self, name: &str, rows: usize, columns: usize) -> Result<Tensor<2>, WeightsError> {
+        let values = self.tensors.take_f32(name, &[rows, columns])?;
+        Ok(Tensor::from_data(TensorData::new(values, [rows, columns]), self.device))
+    }
+
+    fn vector(&mut self, name: &str, length: usize) -> Result<Param<Tensor<1>>, WeightsError> {
+        let values = self.tensors.take_f32(name, &[length])?;
+        Ok(Param::from_tensor(Tensor::from_data(TensorData::new(values, [length]), self.device)))
+    }
+
+    fn embedding(&mut self, name: &str, rows: usize, columns: usize) -> Result<Embedding, WeightsError> {
+        Ok(Embedding { weight: Param::from_tensor(self.matrix(&format!("{name}.weight"), rows, columns)?) })
+    }
+
+    /// A layer stored as `[output, input]`, which Burn keeps as `[input, output]`.
+    fn linear(&mut self, name: &str, input: usize, output: usize) -> Result<Linear, WeightsError> {
+        let values = self.tensors.take_f32(&format!("{name}.weight"), &[output, input])?;
+        let mut transposed = vec![0f32; values.len()];
+        for (row, values) in values.chunks_exact(input).enumerate() {
+            for (column, value) in values.iter().enumerate() {
+                transposed[column * output + row] = *value;
+            }
+        }
+        let weight = Tensor::from_data(TensorData::new(transposed, [input, output]), self.device);
+        let bias = self.vector(&format!("{name}.bias"), output)?;
+        Ok(Linear { weight: Param::from_tensor(weight), bias: Some(bias) })
+    }
+
+    fn norm(&mut self, name: &str, width: usize) -> Result<LayerNorm, WeightsError> {
+        let mut norm = LayerNormConfig::new(width).with_epsilon(self.eps).init(self.device);
+        norm.gamma = self.vector(&format!("{name}.weight"), width)?;
+        norm.beta = Some(self.vector(&format!("{name}.bias"), width)?);
+        Ok(norm)
+    }
+}
+
+pub(super) fn encoder(
+    config: &EncoderConfig,
+    tensors: TensorMap,
+    device: &Device,
+) -> Result<Encoder, WeightsError> {
+    let mut from = Loader { tensors, device, eps: config.layer_norm_eps };
+    let hidden = config.hidden_size;
+    let embeddings = Embeddings {
+        word: from.embedding("embeddings.word_embeddings", config.vocab_size, hidden)?,
+        position: from.embedding("embeddings.position_embeddings", config.max_position_embeddings, hidden)?,
+        token_type: match config.family {
+            Family::Bert => {
+                Some(from.embedding("embeddings.token_type_embeddings", config.type_vocab_size, hidden)?)
+            }
+            Family::Mpnet => None,
+        },
+        norm: from.norm("embeddings.LayerNorm", hidden)?,
+    };
+    let layers = (0..config.num_hidden_layers)
+        .map(|index| layer(&mut from, config, index))
+        .collect::<Result<_, _>>()?;
+    let relative = match config.family {
+        Family::Bert => None,
+        Family::Mpnet => Some(RelativeBias {
+            weight: from.embedding(
+                "encoder.relative_attention_bias",
+                config.relative_attention_num_buckets,
+                config.num_attention_heads,
+            )?,
+        }),
+    };
+    let projection = match config.projection_dim {
+        0 => None,
+        dim => Some(from.linear("encode_proj", hidden, dim)?),
+    };
+    Ok(Encoder { embeddings, layers, relative, projection })
+}
+
+fn layer(from: &mut Loader<'_>, config: &EncoderConfig, index: usize) -> Result<Layer, WeightsError> {
+    let (hidden, wide) = (config.hidden_size, config.intermediate_size);
+    let names = LayerNames::new(config.family, index);
+    Ok(Layer {
+        attention: Attention {
+            query: from.linear(&names.query, hidden, hidden)?,
+            key: from.linear(&names.key, hidden, hidden)?,
+            value: from.linear(&names.value, hidden, hidden)?,
+            output: from.linear(&names.attention_output, hidden, hidden)?,
+        },
+        attention_norm: from.norm(&names.attention_norm, hidden)?,
+        intermediate: from.linear(&names.intermediate, hidden, wide)?,
+        output: from.linear(&names.output, wide, hidden)?,
+        output_norm: from.norm(&names.output_norm, hidden)?,
+    })
+}

@@ -1,0 +1,107 @@
+//! The encoders on Burn: what runs on wgpu, WebGPU and Burn's CPU backend, and what training differentiates.
+
+mod embeddings;
+mod layer;
+mod load;
+mod pool;
+mod relative;
+
+use burn::module::Module;
+use burn::nn::Linear;
+use burn::tensor::{Device, Int, Tensor, TensorData};
+
+pub use embeddings::Embeddings;
+pub use layer::{Attention, Layer};
+pub use relative::RelativeBias;
+
+use crate::config::EncoderConfig;
+use crate::weights::{TensorMap, WeightsError};
+
+/// What a masked score gets added. Finite, since WGSL may assume that there are no infinities, and small
+/// enough for f16.
+const MASKED: f32 = -1.0e4;
+
+/// A BERT or MPNet encoder: token ids in, one vector a row out.
+#[derive(Module, Debug)]
+pub struct Encoder {
+    /// Words, positions and token types.
+    pub embeddings: Embeddings,
+    /// The transformer.
+    pub layers: Vec<Layer>,
+    /// MPNet's bias by relative position, shared by all layers.
+    pub relative: Option<RelativeBias>,
+    /// `encode_proj`, `[hidden, projection_dim]`.
+    pub projection: Option<Linear>,
+}
+
+/// Token ids as rows of one length, and which of them are padding.
+#[derive(Clone, Debug)]
+pub struct TokenBatch {
+    ids: Vec<i32>,
+    mask: Vec<f32>,
+    rows: usize,
+    tokens: usize,
+    padded: bool,
+}
+
+impl TokenBatch {
+    /// Pads `rows` with `pad` at the end, to the longest row's length rounded up to a multiple of
+    /// `multiple_of` and at most `limit`.
+    pub fn new(rows: &[Vec<u32>], pad: u32, multiple_of: usize, limit: usize) -> Self {
+        let longest = rows.iter().map(Vec::len).max().unwrap_or(0);
+        let tokens = longest.next_multiple_of(multiple_of.max(1)).min(limit).max(longest);
+        let mut ids = Vec::with_capacity(rows.len() * tokens);
+        let mut mask = Vec::with_capacity(rows.len() * tokens);
+        for row in rows {
+            ids.extend(row.iter().map(|id| *id as i32));
+            ids.resize(ids.len() + tokens - row.len(), pad as i32);
+            mask.resize(mask.len() + row.len(), 1.0);
+            mask.resize(mask.len() + tokens - row.len(), 0.0);
+        }
+        let padded = rows.iter().any(|row| row.len() < tokens);
+        Self { ids, mask, rows: rows.len(), tokens, padded }
+    }
+}
+
+impl Encoder {
+    /// Builds the encoder of `config` on `device` and takes its tensors out of `tensors`.
+    ///
+    /// # Errors
+    /// [`WeightsError`] names the first tensor that is missing, misshapen or not finite.
+    pub fn load(config: &EncoderConfig, tensors: TensorMap, device: &Device) -> Result<Self, WeightsError> {
+        load::encoder(config, tensors, device)
+    }
+
+    /// The last hidden state, `[batch, tokens, hidden]`.
+    pub fn hidden(&self, batch: &TokenBatch, config: &EncoderConfig, device: &Device) -> Tensor<3> {
+        let (rows, tokens) = (batch.rows, batch.tokens);
+        let ids = Tensor::<2, Int>::from_data(TensorData::new(batch.ids.clone(), [rows, tokens]), device);
+        let mut hidden = self.embeddings.forward(ids, config.position_offset());
+        let mask = batch.padded.then(|| {
+            let keep = Tensor::<2>::from_data(TensorData::new(batch.mask.clone(), [rows, tokens]), device);
+            ((keep - 1.0) * -MASKED).reshape([rows, 1, 1, tokens])
+        });
+        let bias = match (self.relative.as_ref().map(|relative| relative.forward(tokens, device)), mask) {
+            (Some(relative), Some(mask)) => Some(relative + mask),
+            (relative, mask) => relative.or(mask),
+        };
+        for layer in &self.layers {
+            hidden = layer.forward(hidden, bias.clone(), config.num_attention_heads);
+        }
+        hidden
+    }
+
+    /// The vectors, `[batch, dim]`: pooled, projected and normalised as `config` says.
+    pub fn forward(&self, batch: &TokenBatch, config: &EncoderConfig, device: &Device) -> Tensor<2> {
+        let hidden = self.hidden(batch, config, device);
+        let mask = batch.padded.then(|| {
+            Tensor::<2>::from_data(TensorData::new(batch.mask.clone(), [batch.rows, batch.tokens]), device)
+        });
+        let pooled = pool::pool(hidden, mask, config.pooling);
+        let projected = match &self.projection {
+            Some(projection) => projection.forward(pooled),
+            None => pooled,
+        };
+        if config.normalize { pool::unit_length(projected) } else { projected }
+    }
+}

@@ -1,0 +1,108 @@
+//! Which instruction set the kernels run on, and the one place that enters code compiled for it.
+//!
+//! A kernel is plain safe Rust over fixed-size arrays, written once as a [`Task`] whose `run` is
+//! `#[inline(always)]`. [`Isa::run`] inlines it into a function that enables the instruction set, where LLVM
+//! turns its loops into that set's vector instructions: no kernel is written twice.
+
+#[cfg(target_arch = "x86_64")]
+use super::vector::{Avx2, Avx512};
+use super::vector::{Portable, Simd};
+
+/// Tile sizes and arithmetic of one instruction set, as const parameters of [`Task::run`]:
+///
+/// * `S`: vectors;
+/// * `NR`: columns of a weight panel, so the width of a matrix product's tile;
+/// * `NA`: the same for the products inside attention, whose sizes are heads and tokens;
+/// * `MR`: rows of a tile at most; `MR * NR` sums plus operands fill the vector registers.
+pub(super) trait Task {
+    /// What the task gives back.
+    type Output;
+    /// Runs the task. Must be `#[inline(always)]`, with all it calls in its loops: a function that is not
+    /// inlined here is compiled for the baseline instruction set.
+    fn run<S: Simd, const NR: usize, const NA: usize, const MR: usize>(self) -> Self::Output;
+}
+
+/// The largest `MR` of any instruction set.
+pub(super) const MAX_MR: usize = 8;
+
+/// An instruction set that this machine has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Isa(Kind);
+
+/// Private, so that an [`Isa`] other than portable comes only from a feature test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// What the target guarantees: SSE2 on x86-64, SIMD128 in a browser module.
+    Portable,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+}
+
+impl Isa {
+    /// The best instruction set of this machine.
+    pub(super) fn detect() -> Self {
+        *Self::available().last().unwrap_or(&Self(Kind::Portable))
+    }
+
+    /// Every instruction set of this machine, the best one last.
+    pub(super) fn available() -> Vec<Self> {
+        #[cfg_attr(not(target_arch = "x86_64"), allow(unused_mut))]
+        let mut found = vec![Self(Kind::Portable)];
+        #[cfg(target_arch = "x86_64")]
+        {
+            let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+            if avx2 {
+                found.push(Self(Kind::Avx2));
+            }
+            if avx2
+                && is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512vl")
+            {
+                found.push(Self(Kind::Avx512));
+            }
+        }
+        found
+    }
+
+    /// Width `NR` of the weight panels that [`Isa::run`] will pass to its tasks.
+    pub(super) fn panel_width(self) -> usize {
+        struct Width;
+        impl Task for Width {
+            type Output = usize;
+            #[inline(always)]
+            fn run<S: Simd, const NR: usize, const NA: usize, const MR: usize>(self) -> usize {
+                NR
+            }
+        }
+        self.run(Width)
+    }
+
+    /// Runs a task compiled for this instruction set.
+    #[allow(unsafe_code)]
+    pub(super) fn run<T: Task>(self, task: T) -> T::Output {
+        match self.0 {
+            Kind::Portable => task.run::<Portable, 8, 8, 6>(),
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: `available` makes this kind only after it found AVX2 and FMA on this machine.
+            Kind::Avx2 => unsafe { run_avx2(task) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: `available` makes this kind only after it found all of these features on this machine.
+            Kind::Avx512 => unsafe { run_avx512(task) },
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+fn run_avx2<T: Task>(task: T) -> T::Output {
+    task.run::<Avx2, 16, 16, 6>()
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2,fma")]
+fn run_avx512<T: Task>(task: T) -> T::Output {
+    task.run::<Avx512, 48, 32, 8>()
+}

@@ -1,0 +1,242 @@
+//! Elementwise functions in forms that vectorise: no branches, no tables, no library calls. The coefficients
+//! are our own minimax fits.
+
+use super::vector::Simd;
+
+/// Lanes of the explicit partial sums; a multiple of every instruction set's vector width.
+const LANES: usize = 16;
+
+/// `a * b + c`, fused where that is one instruction.
+#[inline(always)]
+fn mul_add<S: Simd>(a: f32, b: f32, c: f32) -> f32 {
+    if S::FMA { a.mul_add(b, c) } else { a * b + c }
+}
+
+#[inline(always)]
+fn polynomial<S: Simd, const N: usize>(x: f32, coefficients: [f32; N]) -> f32 {
+    let mut sum = coefficients[N - 1];
+    for c in coefficients.iter().rev().skip(1) {
+        sum = mul_add::<S>(sum, x, *c);
+    }
+    sum
+}
+
+/// `min` and `max` that ignore NaN, unlike `f32::min`, and so are single instructions.
+#[inline(always)]
+fn clamp(x: f32, low: f32, high: f32) -> f32 {
+    let x = if x > low { x } else { low };
+    if x < high { x } else { high }
+}
+
+/// The error function, within 5e-7: an odd rational function of degree 11/10 on `[-4, 4]`, exactly ±1 beyond.
+#[inline(always)]
+pub(super) fn erf<S: Simd>(x: f32) -> f32 {
+    let x = clamp(x, -4.0, 4.0);
+    let square = x * x;
+    let above = polynomial::<S, 6>(
+        square,
+        [1.128379, 0.196_249_65, 0.053_467_55, 0.004_003_669, 0.000_288_041_1, 1.974_815_2e-6],
+    );
+    let below = polynomial::<S, 6>(
+        square,
+        [1.0, 0.507_252_9, 0.116_476_685, 0.015_444_471, 0.001_216_363_9, 3.748_068_8e-5],
+    );
+    clamp(x * above / below, -1.0, 1.0)
+}
+
+/// GELU in its exact form, `x/2 (1 + erf(x/√2))` (Hendrycks & Gimpel 2016).
+#[inline(always)]
+pub(super) fn gelu<S: Simd>(x: f32) -> f32 {
+    let half = 0.5 * x;
+    mul_add::<S>(half, erf::<S>(x * std::f32::consts::FRAC_1_SQRT_2), half)
+}
+
+/// `e^x` for `x <= 0`, within 2e-7 relative; 0 below about -87.
+#[inline(always)]
+pub(super) fn exp_negative<S: Simd>(x: f32) -> f32 {
+    // Added and taken off again, it rounds to a whole number, which then lies in the low mantissa bits.
+    const ROUND: f32 = 12_582_912.0;
+    // ln 2 in two parts, the first short enough that its products with whole numbers are exact.
+    const LN_2_HIGH: f32 = 0.693_359_4;
+    const LN_2_LOW: f32 = -2.121_944_4e-4;
+    let x = if x > -87.0 { x } else { -87.0 };
+    let shifted = mul_add::<S>(x, std::f32::consts::LOG2_E, ROUND);
+    let whole = shifted - ROUND;
+    let rest = mul_add::<S>(whole, -LN_2_LOW, mul_add::<S>(whole, -LN_2_HIGH, x));
+    let fraction = polynomial::<S, 7>(
+        rest * std::f32::consts::LOG2_E,
+        [1.0, 0.693_147_2, 0.240_226_48, 0.055_503_324, 0.009_618_437, 0.001_339_887_4, 0.000_153_533_62],
+    );
+    // The whole part goes straight into the exponent; at least -126, so the result stays a normal number.
+    f32::from_bits(fraction.to_bits().wrapping_add(shifted.to_bits() << 23))
+}
+
+/// Adds up in `LANES` partial sums that are then added in a fixed order, so the result depends on the values
+/// alone.
+#[inline(always)]
+fn sum_by(values: &[f32], term: impl Fn(f32) -> f32) -> f32 {
+    let (chunks, rest) = values.as_chunks::<LANES>();
+    let mut sums = [0f32; LANES];
+    for chunk in chunks {
+        for (sum, value) in sums.iter_mut().zip(chunk) {
+            *sum += term(*value);
+        }
+    }
+    for (sum, value) in sums.iter_mut().zip(rest) {
+        *sum += term(*value);
+    }
+    sums.iter().sum()
+}
+
+/// The largest absolute value of a row.
+#[inline(always)]
+pub(super) fn max_abs(values: &[f32]) -> f32 {
+    max_by(values, 0.0, f32::abs)
+}
+
+#[inline(always)]
+fn max_by(values: &[f32], least: f32, key: impl Fn(f32) -> f32) -> f32 {
+    let (chunks, rest) = values.as_chunks::<LANES>();
+    let mut best = [least; LANES];
+    for chunk in chunks {
+        for (best, value) in best.iter_mut().zip(chunk) {
+            let value = key(*value);
+            *best = if value > *best { value } else { *best };
+        }
+    }
+    for (best, value) in best.iter_mut().zip(rest) {
+        let value = key(*value);
+        *best = if value > *best { value } else { *best };
+    }
+    best.iter().fold(least, |a, b| if *b > a { *b } else { a })
+}
+
+/// Replaces scores by `e^(score - max)` and returns one over their sum: a softmax but for that factor.
+#[inline(always)]
+pub(super) fn softmax_numerators<S: Simd>(scores: &mut [f32]) -> f32 {
+    let max = max_by(scores, f32::MIN, |score| score);
+    for score in scores.iter_mut() {
+        *score = exp_negative::<S>(*score - max);
+    }
+    1.0 / sum_by(scores, |score| score)
+}
+
+/// Scales a row to mean 0 and variance 1, then by `weight` and `bias`, in place (Ba et al. 2016).
+#[inline(always)]
+pub(super) fn layer_norm<S: Simd>(row: &mut [f32], weight: &[f32], bias: &[f32], eps: f32) {
+    let scale = 1.0 / row.len() as f32;
+    let mean = sum_by(row, |x| x) * scale;
+    let variance = sum_by(row, |x| (x - mean) * (x - mean)) * scale;
+    let inverse = 1.0 / (variance + eps).sqrt();
+    for ((x, weight), bias) in row.iter_mut().zip(weight).zip(bias) {
+        *x = mul_add::<S>((*x - mean) * inverse, *weight, *bias);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::vector::Portable;
+    use super::*;
+
+    /// Single numbers with a fused multiply-add, which the portable vectors lack.
+    struct Fused;
+
+    impl Simd for Fused {
+        type V = f32;
+        const LANES: usize = 1;
+        const FMA: bool = true;
+        fn splat(x: f32) -> f32 {
+            x
+        }
+        fn load(from: &[f32], at: usize) -> f32 {
+            from[at]
+        }
+        fn store(v: f32, to: &mut [f32], at: usize) {
+            to[at] = v;
+        }
+        fn mul_add(a: f32, b: f32, c: f32) -> f32 {
+            a.mul_add(b, c)
+        }
+    }
+
+    /// erf by its Taylor series and, far out, by its continued fraction; both in f64.
+    fn erf_reference(x: f64) -> f64 {
+        if x.abs() < 3.0 {
+            let (mut term, mut sum) = (x, x);
+            for n in 1..120 {
+                term *= -x * x / f64::from(n);
+                sum += term / f64::from(2 * n + 1);
+            }
+            return sum * 2.0 / std::f64::consts::PI.sqrt();
+        }
+        let z = x.abs();
+        let tail = (1..=60).rev().fold(z, |below, n| z + f64::from(n) / 2.0 / below);
+        (1.0 - (-z * z).exp() / (tail * std::f64::consts::PI.sqrt())).copysign(x)
+    }
+
+    #[test]
+    fn erf_and_gelu_are_within_a_millionth() {
+        assert!((erf_reference(1.0) - 0.842_700_792_949_714_9).abs() < 1e-15);
+        for step in -80_000..=80_000 {
+            let x = step as f32 * 1e-4;
+            let exact = erf_reference(f64::from(x));
+            assert!((f64::from(erf::<Portable>(x)) - exact).abs() < 6e-7, "erf({x})");
+            assert!((f64::from(erf::<Fused>(x)) - exact).abs() < 6e-7, "fused erf({x})");
+            let exact = f64::from(x) / 2.0 * (1.0 + erf_reference(f64::from(x) / 2f64.sqrt()));
+            let got = f64::from(gelu::<Fused>(x));
+            assert!((got - exact).abs() < 1e-6, "gelu({x}) is {got}, not {exact}");
+        }
+    }
+
+    #[test]
+    fn gelu_has_the_right_tails() {
+        for x in [6f32, 40.0, 1e4, 3e38] {
+            assert_eq!((gelu::<Fused>(x), gelu::<Portable>(-x)), (x, 0.0));
+        }
+        assert_eq!(gelu::<Portable>(0.0), 0.0);
+    }
+
+    #[test]
+    fn exp_is_within_a_few_units_in_the_last_place() {
+        for step in 0..870_000 {
+            let x = step as f32 * -1e-4;
+            let exact = f64::from(x).exp();
+            for got in [exp_negative::<Portable>(x), exp_negative::<Fused>(x)] {
+                assert!((f64::from(got) / exact - 1.0).abs() < 3e-7, "exp({x}) is {got}, not {exact}");
+            }
+        }
+        assert!(exp_negative::<Portable>(-1e30) < 2e-38);
+    }
+
+    #[test]
+    fn softmax_adds_up_to_one_whatever_the_scores() {
+        for length in [1usize, 2, 15, 16, 17, 100] {
+            let scores: Vec<f32> = (0..length).map(|i| (i as f32 * 7.3).sin() * 50.0 - 1e4).collect();
+            let max = scores.iter().fold(f64::MIN, |max, s| max.max(f64::from(*s)));
+            let sum: f64 = scores.iter().map(|s| (f64::from(*s) - max).exp()).sum();
+            let mut got = scores.clone();
+            let factor = softmax_numerators::<Portable>(&mut got);
+            for (got, score) in got.iter().zip(&scores) {
+                let exact = (f64::from(*score) - max).exp() / sum;
+                assert!((f64::from(got * factor) - exact).abs() < 1e-6, "{length} scores");
+            }
+        }
+    }
+
+    #[test]
+    fn layer_norm_matches_its_definition() {
+        let row: Vec<f32> = (0..37).map(|i| (i as f32).sin() * 3.0 + 100.0).collect();
+        let (weight, bias) = (vec![2.0; 37], vec![0.5; 37]);
+        let mean = row.iter().map(|x| f64::from(*x)).sum::<f64>() / 37.0;
+        let variance = row.iter().map(|x| (f64::from(*x) - mean).powi(2)).sum::<f64>() / 37.0;
+        let mut got = row.clone();
+        layer_norm::<Fused>(&mut got, &weight, &bias, 1e-12);
+        for (got, x) in got.iter().zip(&row) {
+            let exact = (f64::from(*x) - mean) / variance.sqrt() * 2.0 + 0.5;
+            assert!((f64::from(*got) - exact).abs() < 2e-5, "{got} is not {exact}");
+        }
+        let mut flat = vec![3.0f32; 8];
+        layer_norm::<Portable>(&mut flat, &[1.0; 8], &[0.25; 8], 1e-12);
+        assert!(flat.iter().all(|x| *x == 0.25), "a flat row becomes the bias");
+    }
+}

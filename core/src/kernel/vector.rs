@@ -1,0 +1,143 @@
+//! Vectors of `f32` on each instruction set, for the innermost loop of the matrix products: there the sums must
+//! stay in registers, which compilers do not do reliably with arrays.
+//!
+//! This and [`super::isa`] are the only unsafe code of the crate. The x86 intrinsics are unsafe to call because
+//! the machine might lack the instructions; a [`Simd`] type of such instructions is only ever passed to a task
+//! by `Isa::run`, after it found them. Loads and stores take their address from a reference to an array of
+//! just the vector's size.
+#![allow(unsafe_code)]
+
+/// The vectors of one instruction set.
+pub(super) trait Simd {
+    /// A vector.
+    type V: Copy;
+    /// Numbers in a vector.
+    const LANES: usize;
+    /// Whether a fused multiply-add is an instruction (elsewhere it is a slow library call).
+    const FMA: bool;
+    /// `x` in every lane.
+    fn splat(x: f32) -> Self::V;
+    /// The numbers from `at * LANES` on.
+    fn load(from: &[f32], at: usize) -> Self::V;
+    /// Sets the numbers from `at * LANES` on.
+    fn store(v: Self::V, to: &mut [f32], at: usize);
+    /// `a * b + c`, fused when `FMA`.
+    fn mul_add(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
+}
+
+/// What the target guarantees, by plain arrays.
+#[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
+pub(super) struct Portable;
+
+#[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
+impl Simd for Portable {
+    type V = [f32; 4];
+    const LANES: usize = 4;
+    const FMA: bool = false;
+    #[inline(always)]
+    fn splat(x: f32) -> Self::V {
+        [x; 4]
+    }
+    #[inline(always)]
+    fn load(from: &[f32], at: usize) -> Self::V {
+        from.as_chunks().0[at]
+    }
+    #[inline(always)]
+    fn store(v: Self::V, to: &mut [f32], at: usize) {
+        to.as_chunks_mut().0[at] = v;
+    }
+    #[inline(always)]
+    fn mul_add(a: Self::V, b: Self::V, c: Self::V) -> Self::V {
+        std::array::from_fn(|i| a[i] * b[i] + c[i])
+    }
+}
+
+/// WebAssembly's SIMD128.
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+pub(super) use wasm::Simd128 as Portable;
+
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+mod wasm {
+    use super::Simd;
+    use std::arch::wasm32::*;
+
+    /// WebAssembly's SIMD128.
+    pub(in super::super) struct Simd128;
+
+    impl Simd for Simd128 {
+        type V = v128;
+        const LANES: usize = 4;
+        const FMA: bool = false;
+        #[inline(always)]
+        fn splat(x: f32) -> v128 {
+            f32x4_splat(x)
+        }
+        #[inline(always)]
+        fn load(from: &[f32], at: usize) -> v128 {
+            let from: &[f32; 4] = &from.as_chunks().0[at];
+            // SAFETY: the address is that of four numbers.
+            unsafe { v128_load(from.as_ptr().cast()) }
+        }
+        #[inline(always)]
+        fn store(v: v128, to: &mut [f32], at: usize) {
+            let to: &mut [f32; 4] = &mut to.as_chunks_mut().0[at];
+            // SAFETY: the address is that of four numbers.
+            unsafe { v128_store(to.as_mut_ptr().cast(), v) }
+        }
+        #[inline(always)]
+        fn mul_add(a: v128, b: v128, c: v128) -> v128 {
+            f32x4_add(f32x4_mul(a, b), c)
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+pub(super) use x86::{Avx2, Avx512};
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::Simd;
+    use std::arch::x86_64::*;
+
+    macro_rules! simd {
+        ($(#[$doc:meta])* $name:ident, $vector:ty, $lanes:literal, $splat:ident, $load:ident, $store:ident, $fma:ident) => {
+            $(#[$doc])*
+            pub(in super::super) struct $name;
+
+            // SAFETY of each call: this type reaches a task only where `Isa::run` enabled its instructions; a
+            // load or store has the address of an array of the vector's size.
+            impl Simd for $name {
+                type V = $vector;
+                const LANES: usize = $lanes;
+                const FMA: bool = true;
+                #[inline(always)]
+                fn splat(x: f32) -> $vector {
+                    unsafe { $splat(x) }
+                }
+                #[inline(always)]
+                fn load(from: &[f32], at: usize) -> $vector {
+                    let from: &[f32; $lanes] = &from.as_chunks().0[at];
+                    unsafe { $load(from.as_ptr()) }
+                }
+                #[inline(always)]
+                fn store(v: $vector, to: &mut [f32], at: usize) {
+                    let to: &mut [f32; $lanes] = &mut to.as_chunks_mut().0[at];
+                    unsafe { $store(to.as_mut_ptr(), v) }
+                }
+                #[inline(always)]
+                fn mul_add(a: $vector, b: $vector, c: $vector) -> $vector {
+                    unsafe { $fma(a, b, c) }
+                }
+            }
+        };
+    }
+
+    simd!(
+        /// 256-bit vectors with FMA.
+        Avx2, __m256, 8, _mm256_set1_ps, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_fmadd_ps
+    );
+    simd!(
+        /// 512-bit vectors.
+        Avx512, __m512, 16, _mm512_set1_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_fmadd_ps
+    );
+}

@@ -1,0 +1,95 @@
+//! What a model directory says of itself: `model.json`.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::config::{Family, Pooling};
+
+/// The format of `model.json` that this version writes, and the newest it reads.
+pub const MODEL_FORMAT: u32 = 1;
+
+/// How two vectors are compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Similarity {
+    /// Inner product, as in the paper (§3.1).
+    #[default]
+    Dot,
+    /// Inner product of the vectors scaled to length 1.
+    Cosine,
+    /// Negative Euclidean distance.
+    L2,
+}
+
+/// Size and checksum of one file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileEntry {
+    /// Length.
+    pub bytes: u64,
+    /// SHA-256 in 64 lower-case hexadecimal digits.
+    pub sha256: String,
+}
+
+/// A model directory's manifest.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ModelManifest {
+    /// Version of this format; see [`MODEL_FORMAT`].
+    pub format_version: u32,
+    /// A name for people.
+    pub name: String,
+    /// Identity of the vectors: two models with one fingerprint make the same vectors.
+    pub fingerprint: String,
+    /// Architecture of the question encoder.
+    pub family: Family,
+    /// How the tokens' states become one vector.
+    pub pooling: Pooling,
+    /// Whether vectors have length 1.
+    pub normalize: bool,
+    /// How vectors are compared.
+    pub similarity: Similarity,
+    /// Size of the vectors.
+    pub dim: usize,
+    /// Tokens a question is truncated to.
+    pub max_question_tokens: usize,
+    /// Tokens a passage is truncated to.
+    pub max_passage_tokens: usize,
+    /// Whether one encoder serves questions and passages.
+    pub shared: bool,
+    /// Every other file of the directory by its relative path.
+    pub files: BTreeMap<String, FileEntry>,
+}
+
+impl ModelManifest {
+    /// SHA-256 over all that decides what the vectors are: the files' checksums by path, the limits, the
+    /// pooling, the normalisation and the similarity. The name does not count.
+    pub fn compute_fingerprint(&self) -> String {
+        let mut hash = Sha256::new();
+        let head = format!(
+            "dpr model 1\n{:?} {:?} {} {:?} {} {} {} {}\n",
+            self.family,
+            self.pooling,
+            self.normalize,
+            self.similarity,
+            self.dim,
+            self.max_question_tokens,
+            self.max_passage_tokens,
+            self.shared
+        );
+        hash.update(head);
+        for (path, entry) in &self.files {
+            hash.update(format!("{path} {}\n", entry.sha256));
+        }
+        hex(&hash.finalize())
+    }
+}
+
+/// SHA-256 of `bytes` in 64 lower-case hexadecimal digits.
+pub fn sha256_hex(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+fn hex(digest: &[u8]) -> String {
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}

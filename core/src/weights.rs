@@ -1,0 +1,314 @@
+//! Weights in: safetensors bytes (one file or shards) under Hugging Face names, reduced to one set of
+//! canonical names and handed out tensor by tensor with their shapes checked.
+//!
+//! Canonical names are those of a bare `BertModel` or `MPNetModel` (`embeddings.word_embeddings.weight`,
+//! `encoder.layer.0.…`) plus `encode_proj.{weight,bias}`. The prefixes of the `facebook/dpr-*` checkpoints
+//! and of common wrappers are stripped; `pooler.*` and `embeddings.position_ids` are ignored.
+//!
+//! A matrix may be stored in 8 bits: an `I8` tensor `NAME` of shape `[rows, columns]` with an `F32` tensor
+//! `NAME.scale` of shape `[rows]`; row `r` then stands for `values[r] * scale[r]`.
+
+use std::collections::BTreeMap;
+
+use half::{bf16, f16};
+use safetensors::tensor::{Dtype, SafeTensors};
+
+/// Suffix of the tensor that holds an 8-bit matrix's row scales.
+pub const SCALE_SUFFIX: &str = ".scale";
+
+const PREFIXES: [&str; 8] = [
+    "question_encoder.bert_model.",
+    "ctx_encoder.bert_model.",
+    "question_encoder.",
+    "ctx_encoder.",
+    "bert_model.",
+    "bert.",
+    "mpnet.",
+    "model.",
+];
+
+/// Why weights cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WeightsError {
+    /// The bytes are not whole safetensors: cut short, or damaged.
+    #[error("{file} is not a whole safetensors file ({reason}; it has {bytes} bytes): fetch it again")]
+    Format {
+        /// Name of the file or shard.
+        file: String,
+        /// Its length.
+        bytes: usize,
+        /// What the parser says.
+        reason: String,
+    },
+    /// A tensor that the config calls for is absent.
+    #[error(
+        "tensor {name:?} is missing, expected with shape {expected:?}: do config.json and the weights belong together?"
+    )]
+    Missing {
+        /// Canonical name.
+        name: String,
+        /// Its shape by the config.
+        expected: Vec<usize>,
+    },
+    /// A tensor has another shape than the config calls for.
+    #[error(
+        "tensor {name:?} has shape {got:?}, expected {expected:?}: do config.json and the weights belong together?"
+    )]
+    Shape {
+        /// Canonical name.
+        name: String,
+        /// Its shape by the config.
+        expected: Vec<usize>,
+        /// Its shape in the file.
+        got: Vec<usize>,
+    },
+    /// A tensor's number type is not one of F32, F16, BF16, or I8 with scales.
+    #[error(
+        "tensor {name:?} is stored as {dtype}, supported are F32, F16, BF16, and I8 with \"{name}.scale\": convert it"
+    )]
+    Dtype {
+        /// Canonical name.
+        name: String,
+        /// The type in the file.
+        dtype: String,
+    },
+    /// A tensor holds a NaN or an infinity.
+    #[error(
+        "tensor {name:?} holds a number that is not finite, at {position}: the file is damaged or its training diverged"
+    )]
+    NotFinite {
+        /// Canonical name.
+        name: String,
+        /// Flat position of the first such number.
+        position: usize,
+    },
+    /// Two shards hold the same tensor.
+    #[error("tensor {name:?} is in two shards: keep one")]
+    Duplicate {
+        /// Canonical name.
+        name: String,
+    },
+}
+
+/// A matrix as stored: `[rows, columns]`, row-major.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Matrix {
+    /// Plain numbers.
+    F32(Vec<f32>),
+    /// Eight bits a number and one scale a row.
+    Q8 {
+        /// `[rows, columns]`.
+        values: Vec<i8>,
+        /// `[rows]`; never negative.
+        scales: Vec<f32>,
+    },
+}
+
+impl Matrix {
+    /// The matrix as plain numbers, `[rows, columns]` row-major.
+    pub fn into_f32(self) -> Vec<f32> {
+        match self {
+            Self::F32(values) => values,
+            Self::Q8 { values, scales } => {
+                let columns = values.len() / scales.len().max(1);
+                values
+                    .chunks_exact(columns.max(1))
+                    .zip(&scales)
+                    .flat_map(|(row, scale)| row.iter().map(move |v| f32::from(*v) * scale))
+                    .collect()
+            }
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Stored {
+    shape: Vec<usize>,
+    dtype: Dtype,
+    bytes: Vec<u8>,
+}
+
+/// Every tensor of an encoder by canonical name.
+#[derive(Clone, Debug, Default)]
+pub struct TensorMap {
+    tensors: BTreeMap<String, Stored>,
+}
+
+impl TensorMap {
+    /// Reads one safetensors file, or all shards of one; each is `(file name, bytes)`.
+    ///
+    /// # Errors
+    /// [`WeightsError::Format`] for bytes cut short or damaged, [`WeightsError::Duplicate`] for a tensor
+    /// found twice.
+    pub fn from_safetensors<'a>(
+        files: impl IntoIterator<Item = (&'a str, &'a [u8])>,
+    ) -> Result<Self, WeightsError> {
+        let mut tensors = BTreeMap::new();
+        for (file, bytes) in files {
+            let parsed = SafeTensors::deserialize(bytes).map_err(|e| WeightsError::Format {
+                file: file.into(),
+                bytes: bytes.len(),
+                reason: e.to_string(),
+            })?;
+            for (name, view) in parsed.iter() {
+                let Some(name) = canonical(name) else { continue };
+                let stored =
+                    Stored { shape: view.shape().to_vec(), dtype: view.dtype(), bytes: view.data().to_vec() };
+                if tensors.insert(name.clone(), stored).is_some() {
+                    return Err(WeightsError::Duplicate { name });
+                }
+            }
+        }
+        Ok(Self { tensors })
+    }
+
+    /// Canonical names and shapes of the tensors not taken yet, in order.
+    pub fn names(&self) -> impl Iterator<Item = (&str, &[usize])> {
+        self.tensors.iter().map(|(name, stored)| (name.as_str(), stored.shape.as_slice()))
+    }
+
+    /// Whether a tensor of this canonical name is (still) here.
+    pub fn contains(&self, name: &str) -> bool {
+        self.tensors.contains_key(name)
+    }
+
+    /// Shape of a tensor.
+    pub fn shape(&self, name: &str) -> Option<&[usize]> {
+        self.tensors.get(name).map(|stored| stored.shape.as_slice())
+    }
+
+    /// Takes a tensor out as plain numbers, whatever it is stored as.
+    ///
+    /// # Errors
+    /// When it is missing, misshapen, of an unsupported type, or not finite.
+    pub fn take_f32(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>, WeightsError> {
+        Ok(self.take_matrix(name, shape)?.into_f32())
+    }
+
+    /// Takes a tensor out as it is stored: 8-bit with its scales, or plain numbers.
+    ///
+    /// # Errors
+    /// As [`TensorMap::take_f32`].
+    pub fn take_matrix(&mut self, name: &str, shape: &[usize]) -> Result<Matrix, WeightsError> {
+        let Some(stored) = self.tensors.remove(name) else {
+            return Err(WeightsError::Missing { name: name.into(), expected: shape.to_vec() });
+        };
+        if stored.shape != shape {
+            return Err(WeightsError::Shape {
+                name: name.into(),
+                expected: shape.to_vec(),
+                got: stored.shape,
+            });
+        }
+        let values = match stored.dtype {
+            Dtype::F32 => numbers::<4>(&stored.bytes, f32::from_le_bytes),
+            Dtype::F16 => numbers::<2>(&stored.bytes, |b| f16::from_le_bytes(b).to_f32()),
+            Dtype::BF16 => numbers::<2>(&stored.bytes, |b| bf16::from_le_bytes(b).to_f32()),
+            Dtype::I8 if shape.len() == 2 => {
+                let scales = self.take_f32(&format!("{name}{SCALE_SUFFIX}"), &shape[..1])?;
+                let values = stored.bytes.iter().map(|b| i8::from_le_bytes([*b])).collect();
+                return Ok(Matrix::Q8 { values, scales });
+            }
+            other => return Err(WeightsError::Dtype { name: name.into(), dtype: format!("{other:?}") }),
+        };
+        match values.iter().position(|v| !v.is_finite()) {
+            Some(position) => Err(WeightsError::NotFinite { name: name.into(), position }),
+            None => Ok(Matrix::F32(values)),
+        }
+    }
+}
+
+fn numbers<const N: usize>(bytes: &[u8], read: impl Fn([u8; N]) -> f32) -> Vec<f32> {
+    bytes.as_chunks::<N>().0.iter().map(|b| read(*b)).collect()
+}
+
+/// The canonical form of a Hugging Face tensor name; `None` for tensors no encoder uses.
+fn canonical(name: &str) -> Option<String> {
+    let short = PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name);
+    if short.starts_with("pooler.") || short == "embeddings.position_ids" {
+        return None;
+    }
+    Some(short.replace(".LayerNorm.gamma", ".LayerNorm.weight").replace(".LayerNorm.beta", ".LayerNorm.bias"))
+}
+
+/// An 8-bit copy of a matrix `[rows, columns]`: one scale a row, `max |row| / 127`, values rounded to nearest.
+pub fn quantize_rows(values: &[f32], columns: usize) -> (Vec<i8>, Vec<f32>) {
+    let mut quantized = Vec::with_capacity(values.len());
+    let mut scales = Vec::with_capacity(values.len() / columns.max(1));
+    for row in values.chunks_exact(columns.max(1)) {
+        let scale = row.iter().fold(0f32, |max, v| max.max(v.abs())) / 127.0;
+        let inverse = if scale > 0.0 { 1.0 / scale } else { 0.0 };
+        quantized.extend(row.iter().map(|v| (v * inverse).round().clamp(-127.0, 127.0) as i8));
+        scales.push(scale);
+    }
+    (quantized, scales)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use safetensors::tensor::TensorView;
+
+    fn file(tensors: &[(&str, Dtype, &[usize], Vec<u8>)]) -> Vec<u8> {
+        let views: Vec<_> = tensors
+            .iter()
+            .map(|(name, dtype, shape, bytes)| {
+                (*name, TensorView::new(*dtype, shape.to_vec(), bytes).unwrap())
+            })
+            .collect();
+        safetensors::serialize(views, None).unwrap()
+    }
+
+    fn f32s(values: &[f32]) -> Vec<u8> {
+        values.iter().flat_map(|v| v.to_le_bytes()).collect()
+    }
+
+    #[test]
+    fn dpr_prefixes_are_stripped_and_the_pooler_ignored() {
+        let bytes = file(&[
+            ("ctx_encoder.bert_model.embeddings.LayerNorm.weight", Dtype::F32, &[2], f32s(&[1.0, 2.0])),
+            ("ctx_encoder.bert_model.pooler.dense.bias", Dtype::F32, &[1], f32s(&[1.0])),
+            ("ctx_encoder.encode_proj.bias", Dtype::F32, &[1], f32s(&[3.0])),
+        ]);
+        let mut map = TensorMap::from_safetensors([("model.safetensors", bytes.as_slice())]).unwrap();
+        let names: Vec<_> = map.names().map(|(name, _)| name.to_owned()).collect();
+        assert_eq!(names, ["embeddings.LayerNorm.weight", "encode_proj.bias"]);
+        assert_eq!(map.take_f32("embeddings.LayerNorm.weight", &[2]).unwrap(), [1.0, 2.0]);
+    }
+
+    #[test]
+    fn half_precision_and_eight_bits_read_back() {
+        let halves: Vec<u8> = [0.5f32, -2.0].iter().flat_map(|v| f16::from_f32(*v).to_le_bytes()).collect();
+        let row = [0.1f32, -1.27, 0.0, 0.63];
+        let (values, scales) = quantize_rows(&row, 4);
+        let bytes = file(&[
+            ("a.bias", Dtype::F16, &[2], halves),
+            ("w.weight", Dtype::I8, &[1, 4], values.iter().map(|v| *v as u8).collect()),
+            ("w.weight.scale", Dtype::F32, &[1], f32s(&scales)),
+        ]);
+        let mut map = TensorMap::from_safetensors([("m", bytes.as_slice())]).unwrap();
+        assert_eq!(map.take_f32("a.bias", &[2]).unwrap(), [0.5, -2.0]);
+        let back = map.take_f32("w.weight", &[1, 4]).unwrap();
+        assert!(row.iter().zip(back).all(|(a, b)| (a - b).abs() <= 0.005001), "within half a step of 0.01");
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_file_is_named() {
+        let whole = file(&[("w.weight", Dtype::F32, &[2, 2], f32s(&[1.0, f32::NAN, 0.0, 0.0]))]);
+        let cut =
+            TensorMap::from_safetensors([("model.safetensors", &whole[..whole.len() - 3])]).unwrap_err();
+        assert!(cut.to_string().starts_with("model.safetensors is not a whole safetensors file"), "{cut}");
+        let read = || TensorMap::from_safetensors([("m", whole.as_slice())]).unwrap();
+        let message = |result: Result<Vec<f32>, WeightsError>| result.unwrap_err().to_string();
+        let missing = message(read().take_f32("v.weight", &[2, 2]));
+        assert!(missing.contains("\"v.weight\" is missing") && missing.contains("[2, 2]"), "{missing}");
+        let shape = message(read().take_f32("w.weight", &[4, 2]));
+        assert!(shape.contains("[2, 2], expected [4, 2]"), "{shape}");
+        let nan = message(read().take_f32("w.weight", &[2, 2]));
+        assert!(nan.contains("not finite, at 1"), "{nan}");
+        let twice =
+            TensorMap::from_safetensors([("a", whole.as_slice()), ("b", whole.as_slice())]).unwrap_err();
+        assert!(matches!(twice, WeightsError::Duplicate { .. }));
+    }
+}

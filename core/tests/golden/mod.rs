@@ -1,0 +1,87 @@
+//! Reads the golden vectors that `tests/python/golden.py` wrote with Python's transformers.
+
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use dpr_core::device::Device;
+use dpr_core::{EncoderFiles, TextEncoder};
+use serde_json::{Value, json};
+
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("core lies in the workspace").to_owned()
+}
+
+/// One fixture: texts and the vectors Python made of them.
+pub struct Golden {
+    pub json: Value,
+    pub questions: Vec<String>,
+    pub question_vectors: Vec<Vec<f32>>,
+    pub passages: Vec<(String, String)>,
+    pub passage_vectors: Vec<Vec<f32>>,
+}
+
+impl Golden {
+    pub fn read(fixture: &str) -> Self {
+        let path = root().join("tests/fixtures").join(fixture).join("golden.json");
+        let json: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        let list = |key: &str| json[key].as_array().unwrap().clone();
+        let vectors = |key: &str| {
+            list(key)
+                .iter()
+                .map(|text| {
+                    let bytes =
+                        base64::engine::general_purpose::STANDARD.decode(text.as_str().unwrap()).unwrap();
+                    bytes.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect()
+                })
+                .collect()
+        };
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        Self {
+            questions: list("questions").iter().map(text).collect(),
+            question_vectors: vectors("question_vectors"),
+            passages: list("passages").iter().map(|p| (text(&p["title"]), text(&p["text"]))).collect(),
+            passage_vectors: vectors("passage_vectors"),
+            json,
+        }
+    }
+
+    /// Loads a Hugging Face directory with the fixture's pooling, normalisation and limit.
+    pub fn encoder(&self, dir: &Path, device: &Device) -> TextEncoder {
+        let read = |name: &str| std::fs::read(dir.join(name)).unwrap();
+        let mut config: Value = serde_json::from_slice(&read("config.json")).unwrap();
+        config["dpr"] = json!({
+            "pooling": self.json["pooling"], "normalize": self.json["normalize"], "max_tokens": self.json["max_tokens"],
+        });
+        let config = serde_json::to_vec(&config).unwrap();
+        let (tokenizer, weights) = (read("tokenizer.json"), read("model.safetensors"));
+        let files = EncoderFiles {
+            config: &config,
+            tokenizer: &tokenizer,
+            weights: &[("model.safetensors", weights.as_slice())],
+        };
+        TextEncoder::load(&files, None, device).unwrap()
+    }
+}
+
+/// A Hugging Face directory that `cargo xtask setup` fetches. Absent, the test says so and passes over it,
+/// except in CI, where the set-up has run.
+pub fn fetched(name: &str) -> Option<PathBuf> {
+    let dir = root().join("target/models").join(name);
+    if dir.join("model.safetensors").exists() {
+        return Some(dir);
+    }
+    assert!(std::env::var_os("CI").is_none(), "{} is missing: run cargo xtask setup", dir.display());
+    eprintln!("skipped: {} is missing; cargo xtask setup fetches it", dir.display());
+    None
+}
+
+pub fn cosine(a: &[f32], b: &[f32]) -> f64 {
+    let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>();
+    dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
+}
+
+/// The largest difference of one number, as a share of the expected vector's length.
+pub fn difference(got: &[f32], expected: &[f32]) -> f64 {
+    let norm = expected.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>().sqrt();
+    got.iter().zip(expected).map(|(a, b)| f64::from((a - b).abs())).fold(0.0, f64::max) / norm
+}

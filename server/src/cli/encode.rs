@@ -1,0 +1,155 @@
+//! `dpr encode`: passages to vectors.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use dpr_core::DeviceChoice;
+use serde::Serialize;
+
+use super::CliError;
+use crate::data::read_passages;
+use crate::encode::{EncodeOptions, PipelineOptions, Shard, encode_corpus};
+use crate::model::ModelDir;
+use crate::progress;
+
+/// Arguments of `dpr encode`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example:
+  dpr encode --model model/ --passages psgs_w100.tsv --out vectors/
+Example, on two machines, joined by `dpr index --vectors vectors-0 vectors-1 --out index/`:
+  dpr encode --model model/ --passages psgs_w100.tsv --shard 0/2 --out vectors-0/
+  dpr encode --model model/ --passages psgs_w100.tsv --shard 1/2 --out vectors-1/
+
+Ctrl-C stops after the batches under way and keeps the finished parts. The same command then
+continues, and what it writes is what one undisturbed run would have written.")]
+pub struct Args {
+    /// Model directory, as `dpr import` wrote it
+    #[arg(long, env = "DPR_MODEL", value_name = "DIR")]
+    model: PathBuf,
+    /// Passages: psgs_w100.tsv order (header `id text title`), BEIR corpus.jsonl, or SQuAD json; each also .gz
+    #[arg(long, value_name = "FILE")]
+    passages: PathBuf,
+    /// Vectors directory to write, or to continue
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Encode only the i-th of n contiguous shares, counted from 0
+    #[arg(long, value_name = "I/N", default_value = "0/1")]
+    shard: Shard,
+    /// Most tokens in a batch [default: 1024 on cpu, 2048 on flex, 8192 on a GPU]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    batch_tokens: Option<u32>,
+    /// Worker threads [default: one for each processor]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+    /// Where to compute: auto (a real GPU, else the CPU), wgpu, cpu, or flex (Burn's CPU backend)
+    #[arg(long, env = "DPR_DEVICE", value_name = "DEVICE", default_value = "auto")]
+    device: DeviceChoice,
+    /// Discard the vectors that are in --out and start anew
+    #[arg(long)]
+    force: bool,
+    /// Print a summary as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `--json` prints.
+#[derive(Debug, Serialize)]
+struct Summary<'a> {
+    model: &'a str,
+    device: &'a str,
+    threads: usize,
+    batch_tokens: usize,
+    shard: String,
+    /// In the shard.
+    passages: usize,
+    /// Of these by earlier runs.
+    kept: usize,
+    /// Of these by this run; what follows counts these only.
+    encoded: usize,
+    tokens: usize,
+    truncated: usize,
+    load_seconds: f64,
+    /// From the first token to the last part written; without loading and joining.
+    seconds: f64,
+    passages_per_second: f64,
+}
+
+/// Runs `dpr encode`.
+///
+/// # Errors
+/// When the passages cannot be read, the model is damaged, the directory cannot be written, or on Ctrl-C.
+pub fn run(args: Args) -> Result<(), CliError> {
+    // The corpus first: what is wrong in it shows before a model is loaded.
+    let corpus = read_passages(&args.passages)?;
+    args.shard.range(corpus.len())?;
+    let started = Instant::now();
+    let model = ModelDir::open(&args.model)?;
+    let encoder = model.passage_encoder(args.device)?;
+    let load_seconds = started.elapsed().as_secs_f64();
+    let pipeline = PipelineOptions::for_device(
+        encoder.device_name(),
+        args.batch_tokens.map(|tokens| tokens as usize),
+        args.threads.map(usize::from),
+    );
+    let options = EncodeOptions { shard: args.shard, pipeline, force: args.force };
+    let cancel = stop_flag()?;
+    let progress = progress::on_stderr();
+    let fingerprint = &model.manifest().fingerprint;
+    let done =
+        encode_corpus(&encoder, fingerprint, &corpus, &args.out, &options, &cancel, progress.as_ref())?;
+
+    let seconds = done.encoding.as_secs_f64();
+    let summary = Summary {
+        model: fingerprint,
+        device: encoder.device_name(),
+        threads: pipeline.threads,
+        batch_tokens: pipeline.batch_tokens,
+        shard: args.shard.to_string(),
+        passages: done.passages,
+        kept: done.kept,
+        encoded: done.encoded.rows,
+        tokens: done.encoded.tokens,
+        truncated: done.encoded.truncated,
+        load_seconds,
+        seconds,
+        passages_per_second: if seconds > 0.0 { done.encoded.rows as f64 / seconds } else { 0.0 },
+    };
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&summary)?);
+        return Ok(());
+    }
+    let Summary { passages, kept, encoded, truncated, device, .. } = summary;
+    println!(
+        "{}: vectors of {passages} passages, {encoded} of them encoded now on {device}",
+        args.out.display()
+    );
+    if encoded > 0 {
+        println!(
+            "{seconds:.1} s, {:.1} passages/s, loading {load_seconds:.1} s",
+            summary.passages_per_second
+        );
+    }
+    if kept > 0 {
+        println!("{kept} passages were encoded by an earlier run");
+    }
+    if truncated > 0 {
+        let limit = encoder.max_tokens();
+        println!(
+            "{truncated} passages fill the model's {limit} tokens; what they say beyond is not in their vectors"
+        );
+    }
+    Ok(())
+}
+
+/// A flag that Ctrl-C (or SIGTERM) turns true.
+fn stop_flag() -> Result<Arc<AtomicBool>, CliError> {
+    let flag = Arc::new(AtomicBool::new(false));
+    let handler = Arc::clone(&flag);
+    ctrlc::set_handler(move || {
+        handler.store(true, Ordering::Relaxed);
+    })?;
+    Ok(flag)
+}

@@ -1,0 +1,121 @@
+//! `dpr index`: makes vectors searchable.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use serde::Serialize;
+
+use super::CliError;
+use crate::index::{
+    HnswParams, IndexKind, IndexManifest, IndexOptions, LoadedIndex, build_index, recall_against_exact,
+};
+use crate::progress;
+use crate::vectors::VectorSet;
+
+/// Results compared when recall is measured; what the DPR paper's top-20 needs.
+const RECALL_K: usize = 20;
+
+/// Vectors asked with when recall is measured.
+const RECALL_SAMPLE: usize = 200;
+
+/// Recall under which the user is told what to do.
+const RECALL_WANTED: f64 = 0.99;
+
+/// Options of `dpr index`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  dpr index --vectors vectors/ --out index/
+  dpr index --vectors shard-0/ shard-1/ --out index/ --kind hnsw --ef-search 200
+
+A running server keeps the index it has read; start it again to serve the new one. The version
+before is kept in the same directory until the next build.")]
+pub struct Args {
+    /// Directories that `dpr encode` wrote; all shards, in any order
+    #[arg(long, required = true, num_args = 1.., value_name = "DIR")]
+    vectors: Vec<PathBuf>,
+    /// The index directory; an index that is there stays in use until the new one is whole
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// `exact` compares every passage; `hnsw` walks a graph, faster from some 10,000 passages on
+    #[arg(long, default_value = "exact")]
+    kind: IndexKind,
+    /// HNSW: links of a passage on the upper layers, 2 to 255; twice as many on the lowest
+    #[arg(long, default_value_t = HnswParams::default().m, value_name = "N")]
+    m: usize,
+    /// HNSW: candidates kept while linking; more is slower to build and finds more
+    #[arg(long, default_value_t = HnswParams::default().ef_construction, value_name = "N")]
+    ef_construction: usize,
+    /// HNSW: candidates kept while searching; more is slower and finds more
+    #[arg(long, default_value_t = HnswParams::default().ef_search, value_name = "N")]
+    ef_search: usize,
+    /// Print the manifest, the time and the recall as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Report<'a> {
+    #[serde(flatten)]
+    manifest: &'a IndexManifest,
+    bytes: u64,
+    seconds: f64,
+    #[serde(rename = "recall_at_20", skip_serializing_if = "Option::is_none")]
+    recall: Option<f64>,
+}
+
+/// Builds the index and says what it is.
+///
+/// # Errors
+/// Vectors that cannot be read, or whatever [`build_index`] fails with.
+pub fn run(args: Args) -> Result<(), CliError> {
+    let options = IndexOptions {
+        kind: args.kind,
+        hnsw: HnswParams { m: args.m, ef_construction: args.ef_construction, ef_search: args.ef_search },
+        stop: stop_on_interrupt(),
+    };
+    let started = Instant::now();
+    let vectors = VectorSet::read(&args.vectors)?;
+    let manifest = build_index(&vectors, &args.out, &options, progress::on_stderr().as_ref())?;
+    let seconds = started.elapsed().as_secs_f64();
+    drop(vectors);
+
+    // Opening reads every byte back: an index that is reported can be served.
+    let index = LoadedIndex::open(&args.out)?;
+    let recall = match manifest.kind {
+        IndexKind::Exact => None,
+        IndexKind::Hnsw => Some(recall_against_exact(&index, RECALL_K, RECALL_SAMPLE)?),
+    };
+    if let Some(recall) = recall.filter(|recall| *recall < RECALL_WANTED) {
+        tracing::warn!(
+            "recall@{RECALL_K} is {recall:.3}: raise --ef-search or --ef-construction, or use --kind exact; vectors \
+             of very different lengths make a poor graph, so see whether the model's should be normalised"
+        );
+    }
+    let bytes = manifest.files.values().map(|file| file.bytes).sum();
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        serde_json::to_writer_pretty(&mut out, &Report { manifest: &manifest, bytes, seconds, recall })?;
+        writeln!(out)?;
+        return Ok(());
+    }
+    let IndexManifest { count, dim, kind, phi, .. } = &manifest;
+    writeln!(out, "{count} passages, {dim} dimensions, {kind}, phi {phi:.4}, {bytes} bytes, {seconds:.1} s")?;
+    if let Some(recall) = recall {
+        writeln!(out, "recall@{RECALL_K} against exact search, on its own vectors: {recall:.4}")?;
+    }
+    Ok(())
+}
+
+/// A flag that Ctrl-C sets, so that the build removes what it has written so far.
+fn stop_on_interrupt() -> Arc<AtomicBool> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&stop);
+    // Only one handler can be set in a process; without ours Ctrl-C still leaves the old index.
+    let _ = ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed));
+    stop
+}

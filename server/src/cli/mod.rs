@@ -1,0 +1,157 @@
+//! The command line: one file a subcommand, each with its `Args` and its `run`.
+//!
+//! Subcommands parse, call the library and print; nothing is decided here that a library user would miss.
+//! Results go to standard output, logs and progress to standard error. A failure is one line,
+//! `error: what: why`, and exit status 1; a wrong command line exits with 2.
+
+use std::error::Error;
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use tracing_subscriber::EnvFilter;
+
+pub mod encode;
+pub mod eval;
+pub mod export_web;
+pub mod import;
+pub mod index;
+pub mod search;
+pub mod serve;
+
+/// What a subcommand fails with: any typed error of the library, or a sentence of its own.
+pub type CliError = Box<dyn Error + Send + Sync>;
+
+/// Dense passage retrieval: passages are encoded and indexed here, questions in the browser.
+#[derive(Debug, Parser)]
+#[command(name = "dpr", version, about, after_help = WORKFLOW, propagate_version = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const WORKFLOW: &str = "\
+From nothing to a search page:
+  dpr import --question minilm/ --out model/ --project 768
+  dpr export-web --model model/
+  dpr encode --model model/ --passages passages.tsv --out vectors/
+  dpr index --vectors vectors/ --out index/
+  dpr serve --model model/ --index index/ --web web-demo/dist/
+
+Logging: DPR_LOG=debug (or a filter such as dpr_server::http=debug).";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Read Hugging Face encoders and write a model directory
+    Import(import::Args),
+    /// Write the browser's copies of the question encoder (f32, f16, 8-bit) into a model directory
+    ExportWeb(export_web::Args),
+    /// Encode passages into vectors
+    Encode(encode::Args),
+    /// Build a searchable index of vectors
+    Index(index::Args),
+    /// Search an index with one question
+    Search(search::Args),
+    /// Serve an index, the model's files and the search page over HTTP
+    Serve(serve::Args),
+    /// Measure retrieval on questions with known answers
+    Eval(eval::Args),
+}
+
+/// Runs the process's command line.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(usage) => {
+            // `--help` and `--version` arrive here too, with code 0. A closed pipe is no reason to fail.
+            let _ = usage.print();
+            return ExitCode::from(u8::try_from(usage.exit_code()).unwrap_or(2));
+        }
+    };
+    start_logging();
+    let outcome = match cli.command {
+        Command::Import(args) => import::run(args),
+        Command::ExportWeb(args) => export_web::run(args),
+        Command::Encode(args) => encode::run(args),
+        Command::Index(args) => index::run(args),
+        Command::Search(args) => search::run(args),
+        Command::Serve(args) => serve::run(args),
+        Command::Eval(args) => eval::run(args),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {}", one_line(error.as_ref()));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start_logging() {
+    let filter = EnvFilter::try_from_env("DPR_LOG")
+        .unwrap_or_else(|_| EnvFilter::new("warn,dpr=info,dpr_core=info,dpr_server=info"));
+    // A second start (tests run several subcommands in one process) keeps the first.
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_target(false)
+        .try_init();
+}
+
+/// An error and its sources in one line: `cannot read x: permission denied`.
+///
+/// A source whose text the line already holds is left out, since many errors print their source themselves.
+fn one_line(error: &(dyn Error + 'static)) -> String {
+    let mut line = flat(&error.to_string());
+    let mut source = error.source();
+    while let Some(error) = source {
+        let text = flat(&error.to_string());
+        if !line.contains(&text) {
+            line.push_str(": ");
+            line.push_str(&text);
+        }
+        source = error.source();
+    }
+    line
+}
+
+fn flat(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("cannot start\nthe index")]
+    struct Outer(#[source] std::io::Error);
+
+    #[test]
+    fn every_subcommand_is_well_formed_and_shows_an_example() {
+        Cli::command().debug_assert();
+        let mut command = Cli::command();
+        command.build();
+        for sub in command.get_subcommands_mut() {
+            let name = sub.get_name().to_owned();
+            let help = sub.render_long_help().to_string();
+            assert!(help.contains(&format!("dpr {name}")), "`dpr {name} --help` shows no example:\n{help}");
+        }
+    }
+
+    #[test]
+    fn an_error_and_its_source_are_one_line() {
+        let error = Outer(std::io::Error::other("permission denied"));
+        assert_eq!(one_line(&error), "cannot start the index: permission denied");
+    }
+
+    #[test]
+    fn a_source_already_told_is_not_told_twice() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("cannot read x: {0}")]
+        struct Told(#[source] std::io::Error);
+        assert_eq!(one_line(&Told(std::io::Error::other("gone"))), "cannot read x: gone");
+    }
+}

@@ -1,0 +1,83 @@
+//! A passage, and reading a corpus of them.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use dpr_core::model::FileEntry;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::input::{Format, Input};
+use super::{DataError, beir, squad, tsv};
+use crate::digest;
+
+/// A piece of text that is retrieved as one: in the DPR paper a block of 100 words and its article's title.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Passage {
+    /// Unique in its corpus.
+    pub id: String,
+    /// The article's title; empty when there is none.
+    pub title: String,
+    /// The text, of any length: the tokenizer cuts it at the model's limit.
+    pub text: String,
+}
+
+/// Reads a corpus, in the order of the file.
+///
+/// The format is told by the name (`.tsv`, `.jsonl`, `.json`, each also with `.gz`) and else by the content:
+/// `psgs_w100.tsv` order (header `id`, `text`, `title` in any order), BEIR `corpus.jsonl`, SQuAD v1.1 json. A
+/// SQuAD paragraph has the id `{article}-{paragraph}`, both from 0, and its article's title with spaces for `_`.
+///
+/// # Errors
+/// [`DataError`] with the file and the place: a missing column, invalid UTF-8, an empty text, a duplicate id,
+/// no passages at all, or a file that cannot be read.
+pub fn read_passages(path: &Path) -> Result<Vec<Passage>, DataError> {
+    let input = Input::open(path)?;
+    let passages = match input.format {
+        Format::Tsv => tsv::read(input)?,
+        Format::JsonLines => beir::read_passages(input)?,
+        Format::Squad => squad::read_passages(input)?,
+        Format::Plain => return Err(DataError::UnknownFormat { path: path.to_path_buf() }),
+    };
+    if passages.is_empty() {
+        return Err(DataError::Empty { path: path.to_path_buf(), what: "passages" });
+    }
+    Ok(passages)
+}
+
+/// A digest of ids, titles and texts in order (64 hex characters): the same corpus read from another format
+/// has the same one.
+pub fn corpus_sha256(passages: &[Passage]) -> String {
+    let mut hash = Sha256::new();
+    for passage in passages {
+        for field in [&passage.id, &passage.title, &passage.text] {
+            // The length keeps ("ab", "c") and ("a", "bc") apart.
+            hash.update((field.len() as u64).to_le_bytes());
+            hash.update(field.as_bytes());
+        }
+    }
+    digest::hex(hash)
+}
+
+/// Writes passages as `passages.jsonl`, an object a line, and returns size and digest of what it wrote.
+pub(crate) fn write_passages(passages: &[Passage], out: &mut dyn Write) -> io::Result<FileEntry> {
+    let mut out = digest::Writer::new(out);
+    for passage in passages {
+        serde_json::to_writer(&mut out, passage)?;
+        out.write_all(b"\n")?;
+    }
+    Ok(out.finish())
+}
+
+/// Parses what [`write_passages`] wrote; the error says the line.
+pub(crate) fn parse_passages(bytes: &[u8], count: usize) -> Result<Vec<Passage>, String> {
+    let mut passages = Vec::with_capacity(count.min(bytes.len()));
+    for (number, line) in bytes.split_inclusive(|b| *b == b'\n').enumerate() {
+        passages.push(serde_json::from_slice(line).map_err(|e| format!("line {}: {e}", number + 1))?);
+    }
+    if passages.len() != count {
+        return Err(format!("{} passages, but {count} vectors", passages.len()));
+    }
+    Ok(passages)
+}

@@ -1,0 +1,92 @@
+//! SQuAD v1.1 json (Rajpurkar et al. 2016), also KorQuAD and SQuADShifts: articles of paragraphs of questions.
+
+use serde::Deserialize;
+
+use super::input::Input;
+use super::lines::Ids;
+use super::{DataError, Passage, Question, question};
+
+#[derive(Deserialize)]
+struct Document {
+    data: Vec<Article>,
+}
+
+#[derive(Deserialize)]
+struct Article {
+    #[serde(default)]
+    title: String,
+    paragraphs: Vec<Paragraph>,
+}
+
+#[derive(Deserialize)]
+struct Paragraph {
+    context: String,
+    #[serde(default)]
+    qas: Vec<Asked>,
+}
+
+#[derive(Deserialize)]
+struct Asked {
+    id: String,
+    question: String,
+    #[serde(default)]
+    answers: Vec<Answer>,
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    text: String,
+}
+
+pub(super) fn read_passages(mut input: Input) -> Result<Vec<Passage>, DataError> {
+    let mut passages = Vec::new();
+    for (a, article) in read(&mut input)?.into_iter().enumerate() {
+        let title = article.title.replace('_', " ");
+        for (p, paragraph) in article.paragraphs.into_iter().enumerate() {
+            if paragraph.context.trim().is_empty() {
+                let place = format!("article {a}, paragraph {p}");
+                return Err(DataError::EmptyField { path: input.path, place, field: "context" });
+            }
+            passages.push(Passage { id: id(a, p), title: title.clone(), text: paragraph.context });
+        }
+    }
+    Ok(passages)
+}
+
+pub(super) fn read_questions(mut input: Input) -> Result<Vec<Question>, DataError> {
+    let mut questions = Vec::new();
+    let mut ids = Ids::default();
+    let say = |(a, p, q)| format!("article {a}, paragraph {p}, question {q}");
+    for (a, article) in read(&mut input)?.into_iter().enumerate() {
+        for (p, paragraph) in article.paragraphs.into_iter().enumerate() {
+            for (q, asked) in paragraph.qas.into_iter().enumerate() {
+                if asked.question.trim().is_empty() {
+                    let place = say((a, p, q));
+                    return Err(DataError::EmptyField { path: input.path, place, field: "question" });
+                }
+                ids.insert(&asked.id, (a, p, q), &input.path, say)?;
+                questions.push(Question {
+                    id: asked.id,
+                    text: question::normalise(&asked.question),
+                    answers: asked.answers.into_iter().map(|answer| answer.text).collect(),
+                    gold: Some(id(a, p)),
+                });
+            }
+        }
+    }
+    Ok(questions)
+}
+
+fn id(article: usize, paragraph: usize) -> String {
+    format!("{article}-{paragraph}")
+}
+
+fn read(input: &mut Input) -> Result<Vec<Article>, DataError> {
+    let text = input.read_text()?;
+    let document: Document = serde_json::from_str(&text).map_err(|e| {
+        let reason = e.to_string();
+        let reason = reason.rsplit_once(" at line ").map_or(reason.as_str(), |(reason, _)| reason).to_owned();
+        DataError::Json { path: input.path.clone(), line: e.line(), column: e.column(), reason }
+    })?;
+    Ok(document.data)
+}

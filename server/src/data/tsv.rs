@@ -1,0 +1,128 @@
+//! `psgs_w100.tsv`: a header `id text title`, then one passage a line, columns separated by tabs.
+//!
+//! Python's csv writer made that file, so a column that begins with a quote is quoted and doubles the quotes
+//! inside. Files cut by other tools carry bare quotes (`"Weird Al" Yankovic`): a column is taken as quoted only
+//! when the whole of it is well-formed, else as it stands. A quoted column cannot span lines.
+
+use std::borrow::Cow;
+
+use super::input::Input;
+use super::lines::{Ids, Lines, line};
+use super::{DataError, Passage};
+
+const COLUMNS: [&str; 3] = ["id", "text", "title"];
+
+pub(super) fn read(input: Input) -> Result<Vec<Passage>, DataError> {
+    let mut lines = Lines::new(input);
+    let path = lines.path().to_path_buf();
+    let Some((_, header)) = lines.next_record()? else { return Ok(Vec::new()) };
+    let names: Vec<_> = header.split('\t').map(|name| unquote(name).trim().to_ascii_lowercase()).collect();
+    let positions = COLUMNS.map(|column| names.iter().position(|name| name == column));
+    let [Some(id_at), Some(text_at), Some(title_at)] = positions else {
+        let found = header.chars().take(60).collect();
+        return Err(DataError::Header { path, found });
+    };
+
+    let mut passages = Vec::new();
+    let mut ids = Ids::default();
+    while let Some((number, text)) = lines.next_record()? {
+        let columns = split(&text);
+        if columns.len() != names.len() {
+            return Err(DataError::Columns {
+                path,
+                line: number,
+                expected: names.len(),
+                got: columns.len(),
+                missing: names.get(columns.len()).cloned(),
+            });
+        }
+        for (at, field) in [(id_at, "id"), (text_at, "text")] {
+            if columns[at].trim().is_empty() {
+                return Err(DataError::EmptyField { path, place: line(number), field });
+            }
+        }
+        let id = columns[id_at].trim();
+        ids.insert(id, number, &path, line)?;
+        passages.push(Passage {
+            id: id.to_owned(),
+            title: columns[title_at].trim().to_owned(),
+            text: columns[text_at].trim().to_owned(),
+        });
+    }
+    Ok(passages)
+}
+
+/// Columns of a line. A tab inside a well-formed quoted column does not separate.
+fn split(line: &str) -> Vec<Cow<'_, str>> {
+    let mut columns = Vec::with_capacity(COLUMNS.len());
+    let mut rest = line;
+    loop {
+        if let Some((column, after)) = quoted(rest) {
+            columns.push(column);
+            match after {
+                Some(after) => rest = after,
+                None => return columns,
+            }
+            continue;
+        }
+        match rest.split_once('\t') {
+            Some((column, after)) => {
+                columns.push(Cow::Borrowed(column));
+                rest = after;
+            }
+            None => {
+                columns.push(Cow::Borrowed(rest));
+                return columns;
+            }
+        }
+    }
+}
+
+/// A quoted column at the start of `rest`, and what follows its tab; `None` when it is not one.
+fn quoted(rest: &str) -> Option<(Cow<'_, str>, Option<&str>)> {
+    let body = rest.strip_prefix('"')?;
+    let mut from = 0;
+    loop {
+        let end = from + body[from..].find('"')?;
+        let after = &body[end + 1..];
+        if after.starts_with('"') {
+            from = end + 2;
+            continue;
+        }
+        let column = match body[..end].contains('"') {
+            true => Cow::Owned(body[..end].replace("\"\"", "\"")),
+            false => Cow::Borrowed(&body[..end]),
+        };
+        return match after.strip_prefix('\t') {
+            Some(next) => Some((column, Some(next))),
+            None if after.is_empty() => Some((column, None)),
+            None => None,
+        };
+    }
+}
+
+fn unquote(text: &str) -> &str {
+    text.strip_prefix('"').and_then(|t| t.strip_suffix('"')).unwrap_or(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_of_both_kinds_of_file() {
+        let cases: [(&str, &[&str]); 8] = [
+            ("1\ttext\ttitle", &["1", "text", "title"]),
+            ("1\ttext\t", &["1", "text", ""]),
+            ("1\t\"Say \"\"hi\"\" now\"\tT", &["1", "Say \"hi\" now", "T"]),
+            ("1\t\"a\tb\"\tT", &["1", "a\tb", "T"]),
+            ("1\ttext\t\"Weird Al\" Yankovic", &["1", "text", "\"Weird Al\" Yankovic"]),
+            ("1\t\"open\tT", &["1", "\"open", "T"]),
+            ("1\t\"\"\tT", &["1", "", "T"]),
+            ("1\t5\" gun\tT", &["1", "5\" gun", "T"]),
+        ];
+        for (line, expected) in cases {
+            assert_eq!(split(line), expected, "{line}");
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! SHA-256 of files that are too large to hold in memory.
+
+use std::fmt::Write as _;
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+use dpr_core::model::FileEntry;
+use fs_err as fs;
+use sha2::{Digest as _, Sha256};
+
+/// Finishes a digest as 64 hex characters.
+pub(crate) fn hex(digest: Sha256) -> String {
+    digest.finalize().iter().fold(String::with_capacity(64), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}"); // writing to a String cannot fail
+        text
+    })
+}
+
+/// Passes bytes on and digests them on the way.
+pub(crate) struct Writer<'a> {
+    out: &'a mut dyn Write,
+    digest: Sha256,
+    bytes: u64,
+}
+
+impl<'a> Writer<'a> {
+    /// Writes to `out`.
+    pub(crate) fn new(out: &'a mut dyn Write) -> Self {
+        Self { out, digest: Sha256::new(), bytes: 0 }
+    }
+
+    /// Size and digest of what was written.
+    pub(crate) fn finish(self) -> FileEntry {
+        FileEntry { bytes: self.bytes, sha256: hex(self.digest) }
+    }
+}
+
+impl Write for Writer<'_> {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(buffer)?;
+        self.digest.update(&buffer[..written]);
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// Size and digest of a file, read in pieces.
+///
+/// # Errors
+/// An I/O error that names the path.
+pub(crate) fn of_file(path: &Path) -> io::Result<FileEntry> {
+    let mut file = fs::File::open(path)?;
+    let mut digest = Sha256::new();
+    let mut buffer = vec![0; 1 << 20];
+    let mut bytes = 0;
+    loop {
+        let read = file.read(&mut buffer)?;
+        if read == 0 {
+            return Ok(FileEntry { bytes, sha256: hex(digest) });
+        }
+        digest.update(&buffer[..read]);
+        bytes += read as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_and_its_bytes_agree_with_the_published_digest() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        fs::write(&path, "abc").unwrap();
+        let digest = of_file(&path).unwrap();
+        // FIPS 180-2, appendix B.1.
+        assert_eq!(digest.sha256, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+        assert_eq!(digest.sha256, dpr_core::model::sha256_hex(b"abc"));
+        assert_eq!(digest.bytes, 3);
+    }
+}

@@ -1,0 +1,23 @@
+//! Passages and questions to vectors, on every core.
+//!
+//! Texts are tokenised, sorted by length inside a part of [`PART_SIZE`] rows and cut into batches of a bounded
+//! number of tokens, so that little of a batch is padding. Workers take batches from a queue that spans
+//! parts, and a part is handed on (to the vectors on disk) when its last batch is done: no core waits at the
+//! end of a part, and Ctrl-C loses at most the parts that are open.
+//!
+//! Batches depend on the part alone, not on threads or on what was encoded before, so that an interrupted run
+//! that continues writes what an undisturbed one would.
+
+mod batches;
+mod corpus;
+mod error;
+mod pipeline;
+mod queue;
+mod rows;
+mod shard;
+
+pub use corpus::{EncodeOptions, EncodeSummary, PART_SIZE, encode_corpus};
+pub use error::EncodingError;
+pub use pipeline::{Encoded, PipelineOptions, encode_rows};
+pub use rows::{PassageRows, QuestionRows, Rows, encode_questions};
+pub use shard::{Shard, ShardError};

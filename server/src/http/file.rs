@@ -1,0 +1,151 @@
+//! A content-addressed file on its way to a browser: streamed, resumable, cached for good.
+
+use std::io::{SeekFrom, Write};
+use std::path::PathBuf;
+
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::Response;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use tokio::io::{AsyncReadExt, AsyncSeekExt};
+use tokio_util::io::ReaderStream;
+
+use super::error::ApiError;
+use super::range::{self, Wanted};
+
+/// Bytes read from the disk at a time.
+const CHUNK: usize = 256 << 10;
+
+/// A file that may be served, and all that is sent with it.
+#[derive(Debug, Clone)]
+pub struct ServedFile {
+    path: PathBuf,
+    /// The last part of its address.
+    pub(super) name: String,
+    pub(super) bytes: u64,
+    /// 64 hexadecimal digits.
+    pub(super) sha256: String,
+    media_type: &'static str,
+    /// The same content compressed; kept only for JSON, as weights hardly shrink.
+    gzip: Option<Bytes>,
+}
+
+impl ServedFile {
+    /// Describes the file at `path`, whose content has been checked to have this length and checksum.
+    ///
+    /// # Errors
+    /// When a JSON file cannot be read; other files are read when they are asked for.
+    pub fn new(path: PathBuf, name: &str, bytes: u64, sha256: &str) -> std::io::Result<Self> {
+        let is_json = path.extension().is_some_and(|extension| extension == "json");
+        let gzip = if is_json { Some(compress(&fs_err::read(&path)?)?) } else { None };
+        let media_type = if is_json { "application/json" } else { "application/octet-stream" };
+        let (name, sha256) = (name.to_owned(), sha256.to_owned());
+        Ok(Self { path, name, bytes, sha256, media_type, gzip })
+    }
+
+    /// Answers a GET or HEAD with these request headers: 200, 206, 304 or 416.
+    ///
+    /// # Errors
+    /// [`ApiError::Internal`] when the file is gone or no longer as long as it was.
+    pub(super) async fn respond(&self, request: &HeaderMap) -> Result<Response, ApiError> {
+        let plain_tag = format!("\"{}\"", self.sha256);
+        let gzip_tag = format!("\"{}-gzip\"", self.sha256);
+        let range = match text(request, &header::RANGE) {
+            Some(range) if unchanged(request, &plain_tag) => range::parse(range, self.bytes),
+            _ => Wanted::Whole,
+        };
+        let gzip = self.gzip.as_ref().filter(|_| range == Wanted::Whole && accepts_gzip(request));
+        let tag = if gzip.is_some() { &gzip_tag } else { &plain_tag };
+        let response = Response::builder()
+            .header(header::ETAG, tag)
+            .header(header::CACHE_CONTROL, "public, max-age=31536000, immutable")
+            .header(header::VARY, "accept-encoding");
+        if text(request, &header::IF_NONE_MATCH).is_some_and(|tags| lists(tags, &[&plain_tag, &gzip_tag])) {
+            return finish(response.status(StatusCode::NOT_MODIFIED), Body::empty());
+        }
+        let response = response.header(header::CONTENT_TYPE, self.media_type);
+        if let Some(content) = gzip {
+            let response = response
+                .header(header::CONTENT_ENCODING, "gzip")
+                .header(header::CONTENT_LENGTH, content.len());
+            return finish(response, Body::from(content.clone()));
+        }
+        let response = response.header(header::ACCEPT_RANGES, "bytes");
+        let (response, part) = match range {
+            Wanted::Whole => (response, 0..self.bytes),
+            Wanted::Part(part) => {
+                let content_range = format!("bytes {}-{}/{}", part.start, part.end - 1, self.bytes);
+                let response = response.status(StatusCode::PARTIAL_CONTENT);
+                (response.header(header::CONTENT_RANGE, content_range), part)
+            }
+            Wanted::Nothing => {
+                let response = response
+                    .status(StatusCode::RANGE_NOT_SATISFIABLE)
+                    .header(header::CONTENT_RANGE, format!("bytes */{}", self.bytes));
+                return finish(response, Body::empty());
+            }
+        };
+        let length = part.end - part.start;
+        let body = self.stream(part.start, length).await.map_err(|error| {
+            tracing::error!("cannot serve {}: {error}", self.path.display());
+            ApiError::Internal("a model file is gone or has changed since the server started")
+        })?;
+        finish(response.header(header::CONTENT_LENGTH, length), body)
+    }
+
+    async fn stream(&self, start: u64, length: u64) -> std::io::Result<Body> {
+        let mut file = tokio::fs::File::open(&self.path).await?;
+        let found = file.metadata().await?.len();
+        if found != self.bytes {
+            return Err(std::io::Error::other(format!("it has {found} bytes, not {}", self.bytes)));
+        }
+        if start > 0 {
+            file.seek(SeekFrom::Start(start)).await?;
+        }
+        Ok(Body::from_stream(ReaderStream::with_capacity(file.take(length), CHUNK)))
+    }
+}
+
+fn finish(response: axum::http::response::Builder, body: Body) -> Result<Response, ApiError> {
+    response.body(body).map_err(|_| ApiError::Internal("a file's headers are malformed"))
+}
+
+fn compress(content: &[u8]) -> std::io::Result<Bytes> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::new(6));
+    encoder.write_all(content)?;
+    encoder.finish().map(Bytes::from)
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &header::HeaderName) -> Option<&'a str> {
+    headers.get(name).map(HeaderValue::to_str)?.ok()
+}
+
+/// Whether `If-Range`, if there is one, names this very content; else a range would join two files.
+fn unchanged(request: &HeaderMap, tag: &str) -> bool {
+    match request.get(header::IF_RANGE) {
+        None => true,
+        Some(value) => value.as_bytes() == tag.as_bytes(),
+    }
+}
+
+/// Whether the list of an `If-None-Match` holds one of `tags`; weak comparison (RFC 9110 §13.1.2).
+fn lists(header: &str, tags: &[&str]) -> bool {
+    header
+        .split(',')
+        .map(str::trim)
+        .any(|listed| listed == "*" || tags.contains(&listed.strip_prefix("W/").unwrap_or(listed)))
+}
+
+fn accepts_gzip(request: &HeaderMap) -> bool {
+    request.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok()).any(|value| {
+        value.split(',').any(|coding| {
+            let mut parts = coding.split(';').map(str::trim);
+            let named = parts.next().is_some_and(|name| name.eq_ignore_ascii_case("gzip"));
+            let refused = parts
+                .filter_map(|part| part.strip_prefix("q="))
+                .any(|weight| weight.parse::<f32>().is_ok_and(|weight| weight == 0.0));
+            named && !refused
+        })
+    })
+}

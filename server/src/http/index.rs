@@ -1,0 +1,36 @@
+//! `GET /v1/index`: what is searched.
+
+use axum::Json;
+use axum::extract::State;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::error::{ApiError, ErrorBody};
+use super::state::AppState;
+
+/// The index that answers searches.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct IndexBody {
+    /// Passages in the index.
+    pub count: usize,
+    /// Numbers in a vector.
+    pub dim: usize,
+    /// `exact` or `hnsw`.
+    pub kind: String,
+    /// Fingerprint of the model that made the vectors; a search must name the same.
+    pub model: String,
+    /// How vectors are compared.
+    #[schema(example = "inner_product")]
+    pub metric: String,
+    /// Changes when another index is published in the same place.
+    pub version: String,
+}
+
+/// The index in use.
+#[utoipa::path(get, path = "/v1/index", tag = "search", responses(
+    (status = 200, description = "The index", body = IndexBody),
+    (status = 503, description = "Still being read", body = ErrorBody),
+))]
+pub(super) async fn index(State(state): State<AppState>) -> Result<Json<IndexBody>, ApiError> {
+    Ok(Json(state.ready()?.index.clone()))
+}

@@ -1,0 +1,45 @@
+//! What one request, and all of them together, may ask of the server.
+
+use std::time::Duration;
+
+/// The bounds of the HTTP interface. Every one is an option of `dpr serve`.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Passages a search returns when the body has no `k`.
+    pub default_k: usize,
+    /// The largest `k`.
+    pub max_k: usize,
+    /// Vectors one batch may hold.
+    pub max_batch: usize,
+    /// Bytes of a request body.
+    pub max_body: usize,
+    /// Searches that run at once; each takes a thread.
+    pub concurrency: usize,
+    /// Searches that wait for a thread; the next one is told 429 at once.
+    pub queue: usize,
+    /// From the first byte of a search request to its answer.
+    pub timeout: Duration,
+}
+
+impl Limits {
+    /// Passages one response may hold, over all vectors of a batch: ten single searches at their limit.
+    pub fn max_hits(&self) -> usize {
+        self.max_k.saturating_mul(10)
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            default_k: 10,
+            max_k: 1000,
+            max_batch: 64,
+            // 64 vectors of 768 numbers as JavaScript prints them come to 1.1 MB.
+            max_body: 2 << 20,
+            concurrency: threads,
+            queue: 16 * threads,
+            timeout: Duration::from_secs(10),
+        }
+    }
+}

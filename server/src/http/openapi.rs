@@ -1,0 +1,59 @@
+//! `GET /openapi.json`: the interface described, from the types that implement it.
+
+use axum::Json;
+use utoipa::OpenApi;
+
+use super::{health, index, metrics, model, search};
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "dpr",
+        description = "Dense passage retrieval. Questions are encoded where they are asked; this interface \
+            takes their vectors and returns passages. It has no way to send a question's text.",
+        license(name = "MIT OR Apache-2.0"),
+    ),
+    paths(
+        search::search,
+        index::index,
+        model::model,
+        model::file,
+        health::healthz,
+        health::readyz,
+        metrics::metrics,
+        openapi_json,
+    ),
+    tags(
+        (name = "search", description = "Search, and what is searched"),
+        (name = "model", description = "The question encoder, for whoever encodes"),
+        (name = "operation", description = "For whoever runs the server"),
+    )
+)]
+struct Document;
+
+/// The document as it is committed: indented JSON with a final newline.
+pub fn document() -> String {
+    let mut text = Document::openapi().to_pretty_json().unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+/// This document.
+#[utoipa::path(get, path = "/openapi.json", tag = "operation",
+    responses((status = 200, description = "The interface in OpenAPI 3.1", body = Object)))]
+pub(super) async fn openapi_json() -> Json<utoipa::openapi::OpenApi> {
+    Json(Document::openapi())
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_committed_document_is_current() {
+        let committed = include_str!("../../openapi.json");
+        assert!(
+            committed == super::document(),
+            "server/openapi.json differs from the code; write it again with\n  \
+             cargo run --release -p dpr-server -- serve --print-openapi > server/openapi.json"
+        );
+    }
+}

@@ -1,0 +1,133 @@
+//! `POST /v1/search`: vectors in, passages out.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::error::{ApiError, ErrorBody};
+use super::request::SearchRequest;
+use super::state::AppState;
+use crate::index::IndexError;
+use crate::search::{Hit, SearchError};
+
+/// A passage found.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct SearchHit {
+    /// The passage's id in the corpus.
+    pub id: String,
+    /// Inner product of the question's and the passage's vector; greater is better.
+    pub score: f32,
+    /// The passage's title.
+    pub title: String,
+    /// The passage's text.
+    pub text: String,
+}
+
+impl From<Hit> for SearchHit {
+    fn from(hit: Hit) -> Self {
+        Self { id: hit.id, score: hit.score, title: hit.title, text: hit.text }
+    }
+}
+
+/// The passages for one vector.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct HitList {
+    /// Best first; fewer than `k` when the index holds fewer.
+    pub hits: Vec<SearchHit>,
+}
+
+/// The answer to `vector`, or to `vectors`.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+pub enum SearchResponse {
+    /// To `vector`.
+    Single {
+        /// Best first; fewer than `k` when the index holds fewer.
+        hits: Vec<SearchHit>,
+        /// Milliseconds the search took on the server.
+        took_ms: f64,
+    },
+    /// To `vectors`.
+    Batch {
+        /// One for each vector, in their order.
+        results: Vec<HitList>,
+        /// Milliseconds the searches took on the server, together.
+        took_ms: f64,
+    },
+}
+
+/// Finds the passages nearest to question vectors. There is no field for a question's text.
+#[utoipa::path(post, path = "/v1/search", tag = "search", request_body = SearchRequest, responses(
+    (status = 200, description = "Passages, best first", body = SearchResponse),
+    (status = 400, description = "`empty_body`, `invalid_json`", body = ErrorBody),
+    (status = 403, description = "`text_search_disabled`: a question sent as text", body = ErrorBody),
+    (status = 409, description = "`wrong_model`", body = ErrorBody),
+    (status = 413, description = "`body_too_large`", body = ErrorBody),
+    (status = 415, description = "`unsupported_media_type`", body = ErrorBody),
+    (status = 422, description = "`invalid_vector`, `invalid_k`", body = ErrorBody),
+    (status = 429, description = "`overloaded`; see the header retry-after", body = ErrorBody),
+    (status = 503, description = "`not_ready`, `timeout`", body = ErrorBody),
+))]
+pub(super) async fn search(
+    State(state): State<AppState>,
+    request: SearchRequest,
+) -> Result<Response, ApiError> {
+    let ready = state.ready()?;
+    let valid = request.validate(ready.index.dim, &ready.index.model, state.limits())?;
+    let place = state.gate().enter().inspect_err(|_| state.metrics().rejected())?;
+    let service = Arc::clone(&ready.search);
+    let work = move || {
+        let start = Instant::now();
+        let found = service.search(&valid.vectors, valid.k).map_err(refused)?;
+        let took = start.elapsed();
+        let took_ms = (took.as_secs_f64() * 1e6).round() / 1e3;
+        let mut lists = found.into_iter().map(|hits| hits.into_iter().map(SearchHit::from).collect());
+        let answer = if valid.batch {
+            SearchResponse::Batch { results: lists.map(|hits| HitList { hits }).collect(), took_ms }
+        } else {
+            SearchResponse::Single { hits: lists.next().unwrap_or_default(), took_ms }
+        };
+        // Thousands of passages take a while to print; that too stays off the socket threads.
+        let body = serde_json::to_vec(&answer)
+            .map_err(|_| ApiError::Internal("the answer could not be written as JSON"))?;
+        Ok((body, took))
+    };
+    let (outcome, waited) = state.gate().run(place, work).await?;
+    let (body, took) = outcome?;
+    state.metrics().searched(waited, took);
+    let timing =
+        format!("queue;dur={:.3}, search;dur={:.3}", waited.as_secs_f64() * 1e3, took.as_secs_f64() * 1e3);
+    let mut headers = HeaderMap::new();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if let Ok(timing) = HeaderValue::from_str(&timing) {
+        headers.insert(HeaderName::from_static("server-timing"), timing);
+    }
+    Ok((headers, body).into_response())
+}
+
+/// What the search found wrong: the client's doing, or the server's.
+fn refused(error: SearchError) -> ApiError {
+    match error {
+        // Numbers near the top of f32 are finite, as is checked before; their products need not be.
+        SearchError::Index(IndexError::Overflow { .. }) => ApiError::InvalidVector(error.to_string()),
+        other => {
+            tracing::error!("a search failed: {other}");
+            ApiError::Internal("the search failed")
+        }
+    }
+}
+
+/// Ends a search request whose time is up, be it in its body, in the queue or in the search.
+pub(super) async fn deadline(State(state): State<AppState>, request: Request, next: Next) -> Response {
+    let timeout = state.limits().timeout;
+    match tokio::time::timeout(timeout, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => ApiError::Timeout(timeout.as_millis()).into_response(),
+    }
+}

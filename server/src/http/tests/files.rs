@@ -1,0 +1,134 @@
+//! `GET /v1/model` and the files it names.
+
+use std::io::Read;
+
+use super::*;
+
+/// The address of the weights, as the model's description tells it.
+async fn weights(app: &Router) -> String {
+    get(app, "/v1/model").await.json()["weights"]["q8"]["url"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn the_model_describes_files_that_are_really_there() {
+    let (app, _dir) = ready(Options::default());
+    let reply = get(&app, "/v1/model").await;
+    let body = reply.json();
+    assert_eq!((&body["fingerprint"], &body["dim"]), (&json!(fingerprint()), &json!(DIM)));
+    assert_eq!((&body["similarity"], &body["family"]), (&json!("dot"), &json!("bert")));
+    for file in [&body["encoder"]["config"], &body["encoder"]["tokenizer"], &body["weights"]["q8"]] {
+        let reply = get(&app, file["url"].as_str().unwrap()).await;
+        assert_eq!(reply.body.len() as u64, file["bytes"].as_u64().unwrap());
+        assert_eq!(sha256_hex(&reply.body), file["sha256"].as_str().unwrap());
+    }
+    let tag = reply.header("etag").to_owned();
+    let again = get_with(&app, "/v1/model", &[("if-none-match", &tag)]).await;
+    assert_eq!((again.status.as_u16(), again.body.len()), (304, 0));
+}
+
+#[tokio::test]
+async fn a_model_without_exports_for_browsers_is_served_without_weights() {
+    let directory = tempfile::tempdir().unwrap();
+    let state = AppState::new(Options::default());
+    state.publish(Arc::new(FakeSearch { before: Box::new(|| {}) }), model(directory.path(), false));
+    let app = app(state);
+    let body = get(&app, "/v1/model").await.json();
+    assert!(body.get("weights").is_none() && body["encoder"]["config"]["bytes"].is_u64(), "{body}");
+    assert_eq!(search(&app, &good()).await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_file_is_cached_for_good_and_revalidated_by_its_tag() {
+    let (app, _dir) = ready(Options::default());
+    let url = weights(&app).await;
+    let reply = get_with(&app, &url, &[("accept-encoding", "gzip")]).await;
+    assert_eq!(reply.body, WEIGHTS);
+    assert_eq!(reply.header("cache-control"), "public, max-age=31536000, immutable");
+    assert_eq!(reply.header("content-length"), "16");
+    assert_eq!(reply.header("content-type"), "application/octet-stream");
+    assert_eq!(reply.header("accept-ranges"), "bytes");
+    assert_eq!(reply.header("content-encoding"), "");
+    let tag = reply.header("etag").to_owned();
+    assert_eq!(tag, format!("\"{}\"", sha256_hex(WEIGHTS)));
+    for sent in [tag.clone(), format!("W/{tag}"), format!("\"x\", {tag}"), "*".into()] {
+        let again = get_with(&app, &url, &[("if-none-match", &sent)]).await;
+        assert_eq!((again.status.as_u16(), again.body.len()), (304, 0), "{sent}");
+        assert_eq!(again.header("etag"), tag);
+    }
+    assert_eq!(get_with(&app, &url, &[("if-none-match", "\"x\"")]).await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_download_resumes_by_range() {
+    let (app, _dir) = ready(Options::default());
+    let url = weights(&app).await;
+    let part = get_with(&app, &url, &[("range", "bytes=4-7"), ("accept-encoding", "gzip")]).await;
+    assert_eq!((part.status.as_u16(), part.text().as_str()), (206, "4567"));
+    assert_eq!((part.header("content-range"), part.header("content-length")), ("bytes 4-7/16", "4"));
+    assert_eq!(get_with(&app, &url, &[("range", "bytes=-3")]).await.text(), "def");
+    let beyond = get_with(&app, &url, &[("range", "bytes=16-")]).await;
+    assert_eq!((beyond.status.as_u16(), beyond.header("content-range")), (416, "bytes */16"));
+    // Several ranges, and a range of another version of the file, get the whole file.
+    let stale = [("range", "bytes=4-7"), ("if-range", "\"another\"")];
+    for headers in [&[("range", "bytes=0-1,4-5")][..], &stale[..]] {
+        let whole = get_with(&app, &url, headers).await;
+        assert_eq!((whole.status.as_u16(), whole.body.len()), (200, 16));
+    }
+    let tag = format!("\"{}\"", sha256_hex(WEIGHTS));
+    let same = get_with(&app, &url, &[("range", "bytes=4-7"), ("if-range", &tag)]).await;
+    assert_eq!(same.status.as_u16(), 206);
+}
+
+#[tokio::test]
+async fn head_tells_the_length_without_the_body() {
+    let (app, _dir) = ready(Options::default());
+    let url = weights(&app).await;
+    let reply = send(&app, Request::head(url).body(Body::empty()).unwrap()).await;
+    assert_eq!((reply.status.as_u16(), reply.body.len(), reply.header("content-length")), (200, 0, "16"));
+}
+
+#[tokio::test]
+async fn a_tokenizer_is_compressed_unless_a_part_is_asked_for() {
+    let (app, _dir) = ready(Options::default());
+    let model = get(&app, "/v1/model").await.json();
+    let url = model["encoder"]["tokenizer"]["url"].as_str().unwrap();
+    let plain = get(&app, url).await;
+    let packed = get_with(&app, url, &[("accept-encoding", "br, gzip;q=0.8")]).await;
+    assert_eq!((packed.header("content-encoding"), packed.header("vary")), ("gzip", "accept-encoding"));
+    assert!(packed.body.len() < plain.body.len() / 4);
+    let mut unpacked = Vec::new();
+    flate2::read::GzDecoder::new(&packed.body[..]).read_to_end(&mut unpacked).unwrap();
+    assert_eq!(unpacked, plain.body);
+    assert_ne!(packed.header("etag"), plain.header("etag"), "one strong tag is one sequence of bytes");
+    let refused = get_with(&app, url, &[("accept-encoding", "gzip;q=0")]).await;
+    assert_eq!(refused.header("content-encoding"), "");
+    let part = get_with(&app, url, &[("accept-encoding", "gzip"), ("range", "bytes=0-3")]).await;
+    assert_eq!((part.status.as_u16(), part.header("content-encoding")), (206, ""));
+    assert_eq!(part.body, plain.body[..4]);
+}
+
+#[tokio::test]
+async fn nothing_but_the_models_files_can_be_had() {
+    let (app, dir) = ready(Options::default());
+    fs_err::write(dir.path().join("secret"), "s").unwrap();
+    let sha256 = sha256_hex(WEIGHTS);
+    for path in [
+        format!("/v1/model/files/{sha256}/config.json"),
+        format!("/v1/model/files/{sha256}/secret"),
+        format!("/v1/model/files/{sha256}/..%2Fsecret"),
+        format!("/v1/model/files/{sha256}/%2e%2e%2f%2e%2e%2fetc%2fpasswd"),
+        format!("/v1/model/files/{}/question_encoder.q8.safetensors", "0".repeat(64)),
+        "/v1/model/files/secret".into(),
+        "/v1/model/files/../../secret".into(),
+    ] {
+        assert_eq!(get(&app, &path).await.error(), (404, "not_found".into()), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_changed_on_disk_is_not_served() {
+    let (app, dir) = ready(Options::default());
+    let url = weights(&app).await;
+    fs_err::write(dir.path().join("question_encoder.q8.safetensors"), "short").unwrap();
+    assert_eq!(get(&app, &url).await.error(), (500, "internal".into()));
+}

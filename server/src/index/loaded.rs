@@ -1,0 +1,180 @@
+//! An index read into memory, every byte of it checked.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use dpr_core::model::{FileEntry, sha256_hex};
+use fs_err as fs;
+
+use super::hnsw::Graph;
+use super::store::{GRAPH, MANIFEST, PASSAGES, VECTORS};
+use super::{
+    ExactIndex, HnswIndex, INDEX_FORMAT, IndexDir, IndexError, IndexKind, IndexManifest, Matrix, VectorIndex,
+};
+use crate::data::{Passage, parse_passages};
+use crate::vectors::rows;
+
+/// Tries when the version in use is removed by two builds in a row while it is read.
+const ATTEMPTS: usize = 3;
+
+/// An index in memory. The files are not needed once it is open.
+#[derive(Debug)]
+pub struct LoadedIndex {
+    /// What the index says of itself.
+    pub manifest: IndexManifest,
+    /// Its vectors, searchable; row `i` is passage `i`.
+    pub index: Box<dyn VectorIndex>,
+    version: String,
+    matrix: Arc<Matrix>,
+    passages: Vec<Passage>,
+}
+
+impl LoadedIndex {
+    /// Reads the version in use of the index directory `dir`, and checks size and sha256 of every file.
+    ///
+    /// # Errors
+    /// [`IndexError`], a variant for each: no index, a newer format, a missing file, another size, another
+    /// checksum, counts that disagree, vectors that are not finite.
+    pub fn open(dir: &Path) -> Result<Self, IndexError> {
+        let dir = IndexDir::new(dir);
+        let mut pointer = dir.pointer()?;
+        for _ in 1..ATTEMPTS {
+            match Self::read(&dir.version_path(pointer.version), &pointer.manifest_sha256) {
+                Err(error) => {
+                    let now = dir.pointer()?;
+                    if now == pointer {
+                        return Err(error);
+                    }
+                    pointer = now;
+                }
+                loaded => return loaded,
+            }
+        }
+        Self::read(&dir.version_path(pointer.version), &pointer.manifest_sha256)
+    }
+
+    /// The passage of a row.
+    ///
+    /// # Panics
+    /// When `row` is not below `manifest.count`; rows that a search of this index returned always are.
+    pub fn passage(&self, row: usize) -> &Passage {
+        &self.passages[row]
+    }
+
+    /// All passages, in the order of the rows.
+    pub fn passages(&self) -> &[Passage] {
+        &self.passages
+    }
+
+    /// The vectors.
+    pub fn matrix(&self) -> &Arc<Matrix> {
+        &self.matrix
+    }
+
+    /// Exact search over the same vectors, to compare with; shares them.
+    pub fn exact(&self) -> ExactIndex {
+        ExactIndex::new(Arc::clone(&self.matrix))
+    }
+
+    /// Another value for every index that differs: the sha256 of the manifest, which vouches for all files.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    fn read(dir: &Path, manifest_sha256: &str) -> Result<Self, IndexError> {
+        let path = dir.join(MANIFEST);
+        let bytes = fs::read(&path).map_err(IndexError::read(&path))?;
+        let version = sha256_hex(&bytes);
+        if version != manifest_sha256 {
+            return Err(IndexError::Checksum { path });
+        }
+        let manifest = parse_manifest(&path, &bytes)?;
+        let count = manifest.count;
+
+        let path = dir.join(PASSAGES);
+        let bytes = read_checked(&path, entry(&manifest, dir, PASSAGES)?)?;
+        let passages = parse_passages(&bytes, count).map_err(|e| IndexError::corrupt(&path, e))?;
+        drop(bytes);
+
+        let path = dir.join(VECTORS);
+        let expected = entry(&manifest, dir, VECTORS)?;
+        check_size(&path, expected)?;
+        let mut values = Vec::new();
+        let found = rows::read(&path, &mut values).map_err(IndexError::read(&path))?;
+        compare(&path, expected, &found)?;
+        if count.checked_mul(manifest.dim) != Some(values.len()) || found.bytes != values.len() as u64 * 4 {
+            let got = values.len() / manifest.dim.max(1);
+            return Err(IndexError::Count { path, what: "vectors", expected: count, got });
+        }
+        let matrix = Arc::new(Matrix::new(values, count, manifest.dim, |row| passages[row].id.as_str())?);
+
+        let index: Box<dyn VectorIndex> = match (manifest.kind, manifest.hnsw) {
+            (IndexKind::Exact, _) => Box::new(ExactIndex::new(Arc::clone(&matrix))),
+            (IndexKind::Hnsw, Some(params)) => {
+                let path = dir.join(GRAPH);
+                let bytes = read_checked(&path, entry(&manifest, dir, GRAPH)?)?;
+                let graph = Graph::parse(&bytes, count).map_err(|e| IndexError::corrupt(&path, e))?;
+                Box::new(HnswIndex::new(Arc::clone(&matrix), graph, params.ef_search))
+            }
+            (IndexKind::Hnsw, None) => {
+                return Err(IndexError::corrupt(&dir.join(MANIFEST), "an hnsw index without its parameters"));
+            }
+        };
+        Ok(Self { manifest, index, version, matrix, passages })
+    }
+}
+
+fn parse_manifest(path: &Path, bytes: &[u8]) -> Result<IndexManifest, IndexError> {
+    #[derive(serde::Deserialize)]
+    struct Version {
+        format_version: u32,
+    }
+    // The version first: a newer manifest may have other fields.
+    let Version { format_version: found } =
+        serde_json::from_slice(bytes).map_err(|e| IndexError::corrupt(path, e.to_string()))?;
+    if found > INDEX_FORMAT {
+        return Err(IndexError::NewerFormat { path: path.to_path_buf(), found, supported: INDEX_FORMAT });
+    }
+    let manifest: IndexManifest =
+        serde_json::from_slice(bytes).map_err(|e| IndexError::corrupt(path, e.to_string()))?;
+    if manifest.metric != IndexManifest::INNER_PRODUCT {
+        return Err(IndexError::corrupt(path, format!("the metric `{}` is not known", manifest.metric)));
+    }
+    if u32::try_from(manifest.count).is_err() {
+        return Err(IndexError::corrupt(path, format!("{} passages are too many", manifest.count)));
+    }
+    Ok(manifest)
+}
+
+fn entry<'a>(manifest: &'a IndexManifest, dir: &Path, name: &str) -> Result<&'a FileEntry, IndexError> {
+    let listed = manifest.files.get(name);
+    listed.ok_or_else(|| IndexError::corrupt(&dir.join(MANIFEST), format!("it does not list {name}")))
+}
+
+fn read_checked(path: &Path, expected: &FileEntry) -> Result<Vec<u8>, IndexError> {
+    check_size(path, expected)?;
+    let bytes = fs::read(path).map_err(IndexError::read(path))?;
+    let found = FileEntry { bytes: bytes.len() as u64, sha256: sha256_hex(&bytes) };
+    compare(path, expected, &found)?;
+    Ok(bytes)
+}
+
+/// Before reading: a file of the wrong size is not worth it.
+fn check_size(path: &Path, expected: &FileEntry) -> Result<(), IndexError> {
+    let got = fs::metadata(path).map_err(IndexError::read(path))?.len();
+    if got == expected.bytes {
+        return Ok(());
+    }
+    Err(IndexError::Size { path: path.to_path_buf(), expected: expected.bytes, got })
+}
+
+fn compare(path: &Path, expected: &FileEntry, found: &FileEntry) -> Result<(), IndexError> {
+    if found.bytes != expected.bytes {
+        let (expected, got) = (expected.bytes, found.bytes);
+        return Err(IndexError::Size { path: path.to_path_buf(), expected, got });
+    }
+    if found.sha256 != expected.sha256 {
+        return Err(IndexError::Checksum { path: path.to_path_buf() });
+    }
+    Ok(())
+}

@@ -1,0 +1,43 @@
+//! What an index says of itself.
+
+use std::collections::BTreeMap;
+
+use dpr_core::model::FileEntry;
+use serde::{Deserialize, Serialize};
+
+use super::{HnswParams, IndexKind};
+
+/// The version of the index directory that this program writes, and the newest it reads.
+pub const INDEX_FORMAT: u32 = 1;
+
+/// `manifest.json` of one version of an index. It holds no time and no path: the same vectors and options give
+/// the same bytes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct IndexManifest {
+    /// [`INDEX_FORMAT`].
+    pub format_version: u32,
+    /// Fingerprint of the model that encoded the passages; questions must come from the same.
+    pub model_fingerprint: String,
+    /// Numbers in a vector.
+    pub dim: usize,
+    /// `inner_product`.
+    pub metric: String,
+    /// How it searches.
+    pub kind: IndexKind,
+    /// Passages, and vectors.
+    pub count: usize,
+    /// The greatest squared norm of a vector; what the graph was built with.
+    pub phi: f64,
+    /// The graph's parameters, when it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hnsw: Option<HnswParams>,
+    /// As `dpr 0.1.0`.
+    pub created_by: String,
+    /// Every other file of the version, by name.
+    pub files: BTreeMap<String, FileEntry>,
+}
+
+impl IndexManifest {
+    /// The one metric there is.
+    pub const INNER_PRODUCT: &str = "inner_product";
+}

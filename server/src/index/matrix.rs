@@ -1,0 +1,93 @@
+//! The vectors of an index, in memory.
+
+use dpr_core::Embedding;
+
+use super::IndexError;
+use super::dot::{dot, squared_norm};
+
+/// Vectors `[count, dim]`, all finite, and short enough that no inner product of two of them overflows.
+#[derive(Debug)]
+pub struct Matrix {
+    rows: Vec<f32>,
+    dim: usize,
+    phi: f64,
+}
+
+impl Matrix {
+    /// Takes `rows` as `[count, dim]`; `id_of` names a row for errors.
+    ///
+    /// # Errors
+    /// [`IndexError`] for no rows, another number of numbers, one that is not finite, or vectors too long.
+    pub fn new<'a>(
+        rows: Vec<f32>,
+        count: usize,
+        dim: usize,
+        id_of: impl Fn(usize) -> &'a str,
+    ) -> Result<Self, IndexError> {
+        if count == 0 {
+            return Err(IndexError::Empty);
+        }
+        if dim == 0 || count.checked_mul(dim) != Some(rows.len()) {
+            return Err(IndexError::Shape { numbers: rows.len(), count, dim });
+        }
+        let mut phi = 0.0_f64;
+        for (row, vector) in rows.chunks_exact(dim).enumerate() {
+            if let Some(position) = vector.iter().position(|value| !value.is_finite()) {
+                return Err(IndexError::NotFinite { row, id: id_of(row).to_owned(), position });
+            }
+            phi = phi.max(squared_norm(vector));
+        }
+        // Squared distances reach 4 phi in the graph; a factor more leaves room for rounding.
+        if phi > f64::from(f32::MAX) / 8.0 {
+            return Err(IndexError::Overflow { what: "a passage's vector", norm: phi.sqrt() });
+        }
+        Ok(Self { rows, dim, phi })
+    }
+
+    /// Numbers in a vector.
+    pub fn dim(&self) -> usize {
+        self.dim
+    }
+
+    /// Number of vectors.
+    pub fn count(&self) -> usize {
+        self.rows.len() / self.dim
+    }
+
+    /// The greatest squared norm of a row.
+    pub fn phi(&self) -> f64 {
+        self.phi
+    }
+
+    /// One vector, `[dim]`.
+    pub fn row(&self, row: usize) -> &[f32] {
+        &self.rows[row * self.dim..][..self.dim]
+    }
+
+    /// All vectors, `[count * dim]`.
+    pub fn as_slice(&self) -> &[f32] {
+        &self.rows
+    }
+
+    /// The score of a row.
+    pub(super) fn score(&self, query: &[f32], row: usize) -> f32 {
+        dot(query, self.row(row))
+    }
+
+    /// Refuses a query that cannot be searched, and returns how many rows to give.
+    pub(super) fn check(&self, query: &Embedding, k: usize) -> Result<usize, IndexError> {
+        let got = query.as_slice().len();
+        if got != self.dim {
+            return Err(IndexError::Dimension { got, expected: self.dim });
+        }
+        if k == 0 {
+            return Err(IndexError::K);
+        }
+        // |q . p| <= |q| |p|, and so is every partial sum.
+        let norm = squared_norm(query.as_slice()).sqrt();
+        if norm * self.phi.sqrt() > f64::from(f32::MAX) / 8.0 {
+            return Err(IndexError::Overflow { what: "the query", norm });
+        }
+        Ok(k.min(self.count()))
+    }
+}

@@ -1,0 +1,107 @@
+//! Searching vectors by inner product: exactly, or through a graph (HNSW), from one directory on disk.
+//!
+//! [`build_index`] makes an index of a [`VectorSet`](crate::vectors::VectorSet) and publishes it as the newest
+//! version of an index directory; [`LoadedIndex::open`] checks every byte of that version and reads it into
+//! memory. Both kinds stand behind [`VectorIndex`] and give the same scores for the same rows, bit for bit.
+
+mod build;
+mod dot;
+mod error;
+mod exact;
+mod hnsw;
+mod loaded;
+mod manifest;
+mod matrix;
+mod recall;
+mod store;
+mod top;
+
+use std::fmt;
+use std::str::FromStr;
+
+use dpr_core::Embedding;
+use serde::{Deserialize, Serialize};
+
+pub use build::{IndexOptions, build_index};
+pub use error::IndexError;
+pub use exact::ExactIndex;
+pub use hnsw::{HnswIndex, HnswParams};
+pub use loaded::LoadedIndex;
+pub use manifest::{INDEX_FORMAT, IndexManifest};
+pub use matrix::Matrix;
+pub use recall::recall_against_exact;
+pub use store::IndexDir;
+
+/// A row of the index and its score.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ScoredRow {
+    /// Row, from 0: the position of the passage in the corpus.
+    pub row: usize,
+    /// Inner product of question and passage.
+    pub score: f32,
+}
+
+/// How an index searches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IndexKind {
+    /// Every row is scored.
+    Exact,
+    /// A hierarchical navigable small-world graph (Malkov and Yashunin 2016) leads to the best rows, almost always.
+    Hnsw,
+}
+
+impl fmt::Display for IndexKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Exact => "exact",
+            Self::Hnsw => "hnsw",
+        })
+    }
+}
+
+impl FromStr for IndexKind {
+    type Err = IndexError;
+
+    fn from_str(text: &str) -> Result<Self, IndexError> {
+        match text {
+            "exact" => Ok(Self::Exact),
+            "hnsw" => Ok(Self::Hnsw),
+            other => Err(IndexError::Kind { got: other.to_owned() }),
+        }
+    }
+}
+
+/// Vectors that can be searched by inner product.
+pub trait VectorIndex: fmt::Debug + Send + Sync {
+    /// Numbers in a vector.
+    fn dim(&self) -> usize;
+
+    /// Number of vectors.
+    fn len(&self) -> usize;
+
+    /// Whether there are none; an index directory is never empty.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How it searches.
+    fn kind(&self) -> IndexKind;
+
+    /// The `k` rows with the greatest inner product, best first, equal scores by row; all rows when `k` is more
+    /// than [`len`](Self::len).
+    ///
+    /// # Errors
+    /// [`IndexError::Dimension`] for a query of another length, [`IndexError::K`] for `k = 0`, and
+    /// [`IndexError::Overflow`] for a query so long that its scores would not be finite.
+    fn search(&self, query: &Embedding, k: usize) -> Result<Vec<ScoredRow>, IndexError>;
+
+    /// [`search`](Self::search) for each query, in their order.
+    ///
+    /// # Errors
+    /// Those of [`search`](Self::search), for the first query that has one.
+    fn search_batch(&self, queries: &[Embedding], k: usize) -> Result<Vec<Vec<ScoredRow>>, IndexError> {
+        use rayon::prelude::*;
+        queries.par_iter().map(|query| self.search(query, k)).collect()
+    }
+}

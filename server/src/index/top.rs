@@ -1,0 +1,97 @@
+//! The best rows seen so far.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+use super::ScoredRow;
+
+/// A candidate; the greater one ranks first: higher score, then lower row.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Candidate {
+    pub(super) score: f32,
+    pub(super) row: u32,
+}
+
+impl Eq for Candidate {}
+
+impl Ord for Candidate {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.score.total_cmp(&other.score).then_with(|| other.row.cmp(&self.row))
+    }
+}
+
+impl PartialOrd for Candidate {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// Keeps the best `k` candidates of those offered.
+#[derive(Debug)]
+pub(super) struct Top {
+    k: usize,
+    heap: BinaryHeap<std::cmp::Reverse<Candidate>>,
+}
+
+impl Top {
+    pub(super) fn new(k: usize) -> Self {
+        Self { k, heap: BinaryHeap::with_capacity(k + 1) }
+    }
+
+    /// Whether the candidate is among the best `k` so far.
+    pub(super) fn offer(&mut self, candidate: Candidate) -> bool {
+        if self.heap.len() < self.k {
+            self.heap.push(std::cmp::Reverse(candidate));
+            return true;
+        }
+        match self.heap.peek_mut() {
+            Some(mut worst) if candidate > worst.0 => {
+                worst.0 = candidate;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.heap.len() >= self.k
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.heap.len()
+    }
+
+    pub(super) fn worst(&self) -> Option<Candidate> {
+        self.heap.peek().map(|worst| worst.0)
+    }
+
+    pub(super) fn merge(mut self, other: Self) -> Self {
+        for candidate in other.heap {
+            self.offer(candidate.0);
+        }
+        self
+    }
+
+    /// The first `k` of those kept, best first.
+    pub(super) fn into_rows(self, k: usize) -> Vec<ScoredRow> {
+        let sorted = self.heap.into_sorted_vec(); // of `Reverse`, so the best come first
+        sorted.into_iter().take(k).map(|c| ScoredRow { row: c.0.row as usize, score: c.0.score }).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_scores_rank_by_row_in_any_order_of_offers() {
+        for order in [[0, 1, 2, 3, 4], [4, 3, 2, 1, 0], [2, 4, 0, 3, 1]] {
+            let mut top = Top::new(3);
+            for row in order {
+                top.offer(Candidate { score: if row == 3 { 2.0 } else { 1.0 }, row });
+            }
+            let rows: Vec<_> = top.into_rows(3).into_iter().map(|r| r.row).collect();
+            assert_eq!(rows, [3, 0, 1]);
+        }
+    }
+}

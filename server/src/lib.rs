@@ -1,0 +1,19 @@
+//! The server side of `dpr`: passages are read, encoded, indexed and searched here.
+//!
+//! Data moves one way: [`data`] reads passages, [`encode`] turns them into [`vectors`], [`index`] makes them
+//! searchable, [`search`] finds the nearest, [`http`] and [`cli`] put that on a socket and a command line.
+//! [`model`] is the model directory all of them share, [`eval`] measures what is found.
+
+pub mod atomic;
+pub mod cli;
+pub mod data;
+mod digest;
+pub mod encode;
+pub mod eval;
+pub mod http;
+pub mod index;
+mod lock;
+pub mod model;
+pub mod progress;
+pub mod search;
+pub mod vectors;

@@ -1,0 +1,7 @@
+//! The `dpr` binary: parses the command line, runs one subcommand, turns its error into an exit code.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    dpr_server::cli::main()
+}

@@ -1,0 +1,5 @@
+//! Question vectors to passages.
+
+mod searcher;
+
+pub use searcher::{Hit, SearchError, Searcher};

@@ -1,0 +1,92 @@
+//! An index that answers in passages.
+
+use dpr_core::Embedding;
+use serde::Serialize;
+
+use crate::index::{IndexError, LoadedIndex};
+
+/// A passage found.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Hit {
+    /// The passage's id in its corpus.
+    pub id: String,
+    /// Inner product of question and passage vector (paper §3.1); greater is better.
+    pub score: f32,
+    /// The passage's title.
+    pub title: String,
+    /// The passage's text.
+    pub text: String,
+}
+
+/// Why a search has no answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SearchError {
+    /// The question was, or would be, encoded by another model than the passages.
+    #[error(
+        "the index was built by model {index}, the question's model is {question}: use the model the index was built by, or encode and index the passages with this one (dpr encode, dpr index)"
+    )]
+    WrongModel {
+        /// Fingerprint of the model the index was built by.
+        index: String,
+        /// Fingerprint of the question's.
+        question: String,
+    },
+    /// See [`IndexError`].
+    #[error(transparent)]
+    Index(#[from] IndexError),
+}
+
+/// Searches one index; shared by as many threads as there are.
+#[derive(Debug)]
+pub struct Searcher {
+    index: LoadedIndex,
+}
+
+impl Searcher {
+    /// Searches `index`.
+    pub fn new(index: LoadedIndex) -> Self {
+        Self { index }
+    }
+
+    /// The `k` passages of greatest inner product with `vector` `[dim]`, best first; all of them when the index
+    /// holds fewer.
+    ///
+    /// # Errors
+    /// [`SearchError::Index`] for `k` = 0, or a vector of another size.
+    pub fn search(&self, vector: &Embedding, k: usize) -> Result<Vec<Hit>, SearchError> {
+        let rows = self.index.index.search(vector, k)?;
+        let hit = |row: usize, score| {
+            let passage = self.index.passage(row);
+            Hit { id: passage.id.clone(), score, title: passage.title.clone(), text: passage.text.clone() }
+        };
+        Ok(rows.into_iter().map(|scored| hit(scored.row, scored.score)).collect())
+    }
+
+    /// Refuses a question encoder whose vectors the index cannot be searched with.
+    ///
+    /// # Errors
+    /// [`SearchError::WrongModel`] with both fingerprints.
+    pub fn check_model(&self, fingerprint: &str) -> Result<(), SearchError> {
+        if fingerprint == self.model_fingerprint() {
+            return Ok(());
+        }
+        let (index, question) = (self.model_fingerprint().to_owned(), fingerprint.to_owned());
+        Err(SearchError::WrongModel { index, question })
+    }
+
+    /// Fingerprint of the model whose vectors are in the index.
+    pub fn model_fingerprint(&self) -> &str {
+        &self.index.manifest.model_fingerprint
+    }
+
+    /// Numbers in a vector.
+    pub fn dim(&self) -> usize {
+        self.index.index.dim()
+    }
+
+    /// The index searched.
+    pub fn index(&self) -> &LoadedIndex {
+        &self.index
+    }
+}

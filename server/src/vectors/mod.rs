@@ -1,0 +1,26 @@
+//! Vectors on disk between `dpr encode` and `dpr index`.
+//!
+//! Encoding takes hours on a large corpus, so [`VectorsWriter`] keeps finished parts and a second start does the
+//! rest; the result is byte for byte what one run would have written. [`VectorSet`] reads one or more finished
+//! directories, the shards of a corpus, as one.
+//!
+//! ```text
+//! DIR/spec.json                what is encoded by which model, while parts are missing
+//! DIR/parts/part-000012.f32    rows of one part, little-endian f32, and ...
+//! DIR/parts/part-000012.sha256 ... their digest, written after them: a part without it is done again
+//! DIR/vectors.f32              all rows, [count, dim]
+//! DIR/passages.jsonl           the passages, in the order of the rows
+//! DIR/manifest.json            counts, sizes and digests; written last, so it means "finished"
+//! ```
+
+mod error;
+mod manifest;
+mod set;
+mod writer;
+
+pub use error::VectorsError;
+pub use manifest::{VectorsManifest, VectorsSpec};
+pub use set::VectorSet;
+pub use writer::VectorsWriter;
+
+pub(crate) mod rows;

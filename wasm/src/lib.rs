@@ -1,0 +1,109 @@
+//! The question encoder for the browser: thin exports of `dpr-core`.
+//!
+//! Two modules are built from this crate with one JavaScript interface: the CPU module (SIMD128 kernels,
+//! without Burn) and, with the feature `webgpu`, the WebGPU module (Burn on wgpu). A page downloads one.
+
+use dpr_core::device::Device;
+use dpr_core::{EncoderFiles, TextEncoder};
+use js_sys::Float32Array;
+use wasm_bindgen::prelude::*;
+
+/// Makes a Rust panic a readable console message; runs once, when the module is instantiated.
+#[wasm_bindgen(start)]
+pub fn start() {
+    console_error_panic_hook::set_once();
+}
+
+/// Encodes questions into vectors `[dim]`.
+#[wasm_bindgen]
+pub struct QuestionEncoder {
+    inner: TextEncoder,
+}
+
+#[wasm_bindgen]
+impl QuestionEncoder {
+    /// Loads an encoder from the bytes of `config.json`, `tokenizer.json` and a safetensors file in f32, f16
+    /// or 8 bits. The WebGPU module asks the browser for an adapter first.
+    ///
+    /// # Errors
+    /// A JavaScript `Error` whose message says which file is wrong and what in it, or, in the WebGPU module,
+    /// starts with "no WebGPU adapter".
+    pub async fn load(
+        config: Vec<u8>,
+        tokenizer: Vec<u8>,
+        weights: Vec<u8>,
+    ) -> Result<QuestionEncoder, JsError> {
+        let device = open().await?;
+        let files = EncoderFiles {
+            config: &config,
+            tokenizer: &tokenizer,
+            weights: &[("weights", weights.as_slice())],
+        };
+        Ok(Self { inner: TextEncoder::load(&files, None, &device)? })
+    }
+
+    /// The vector of a question, a `Float32Array` of [`QuestionEncoder::dim`] numbers.
+    ///
+    /// # Errors
+    /// A JavaScript `Error` for an empty question or a device that failed.
+    pub async fn encode(&self, text: String) -> Result<Float32Array, JsError> {
+        let vector = self.inner.encode_question_async(&text).await?;
+        Ok(Float32Array::from(vector.as_slice()))
+    }
+
+    /// The vector of a row of token ids, for measuring the encoder without the tokenizer.
+    ///
+    /// # Errors
+    /// As [`QuestionEncoder::encode`], and for ids outside the vocabulary.
+    #[wasm_bindgen(js_name = encodeTokens)]
+    pub async fn encode_tokens(&self, ids: Vec<u32>) -> Result<Float32Array, JsError> {
+        let vector = self.inner.forward_async(&[ids]).await?;
+        Ok(Float32Array::from(vector.as_slice()))
+    }
+
+    /// The token ids of a question, as the encoder sees them.
+    ///
+    /// # Errors
+    /// A JavaScript `Error` when the text cannot be tokenised.
+    pub fn tokens(&self, text: &str) -> Result<Vec<u32>, JsError> {
+        Ok(self.inner.question_tokens(text)?)
+    }
+
+    /// How many tokens a question has, at most [`QuestionEncoder::max_tokens`].
+    ///
+    /// # Errors
+    /// As [`QuestionEncoder::tokens`].
+    #[wasm_bindgen(js_name = tokenCount)]
+    pub fn token_count(&self, text: &str) -> Result<usize, JsError> {
+        Ok(self.inner.question_tokens(text)?.len())
+    }
+
+    /// Numbers in a vector.
+    #[wasm_bindgen(getter)]
+    pub fn dim(&self) -> usize {
+        self.inner.dim()
+    }
+
+    /// Tokens a question is truncated to.
+    #[wasm_bindgen(getter, js_name = maxTokens)]
+    pub fn max_tokens(&self) -> usize {
+        self.inner.max_tokens()
+    }
+
+    /// What runs it: `cpu`, or `webgpu` and the adapter's name.
+    #[wasm_bindgen(getter)]
+    pub fn device(&self) -> String {
+        self.inner.device_name().to_owned()
+    }
+}
+
+#[cfg(feature = "webgpu")]
+async fn open() -> Result<Device, JsError> {
+    Ok(Device::webgpu().await?)
+}
+
+#[cfg(not(feature = "webgpu"))]
+#[expect(clippy::unused_async, reason = "one signature for both modules")]
+async fn open() -> Result<Device, JsError> {
+    Ok(Device::Kernel)
+}

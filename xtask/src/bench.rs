@@ -1,0 +1,177 @@
+//! `cargo xtask bench`: speed beside the engines people use today, same weights, same texts, same machine, one run.
+
+mod report;
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::failure::{Failure, Outcome};
+use crate::npm::{MODULES, sizes};
+use crate::paths::{DEMO_MODEL, MINILM, SQUAD, dpr, venv_python};
+use crate::process::{self, cargo, command, output};
+use crate::stamp::Stamp;
+use crate::{demo_data, npm, setup};
+use report::{Native, median};
+
+const FOLDER: &str = "target/bench";
+const ROUNDS: usize = 3;
+/// Most bytes the 8-bit question encoder may take on the wire, compressed.
+const QUESTION_ENCODER_LIMIT: u64 = 24_000_000;
+/// The peers, in the order they take turns.
+const PEERS: [&str; 3] = ["sentence-transformers", "onnxruntime", "onnxruntime-int8"];
+
+/// Runs the parts that `--skip` leaves; `--quick` measures each engine once instead of in three turns.
+pub(crate) fn run(arguments: &[String]) -> Outcome {
+    let (mut rounds, mut parts) = (ROUNDS, vec!["native", "browser", "sizes"]);
+    let mut rest = arguments.iter().map(String::as_str);
+    while let Some(flag) = rest.next() {
+        match (flag, rest.next_if_skip(flag)) {
+            ("--quick", _) => rounds = 1,
+            ("--skip", Some(part)) if parts.contains(&part) => parts.retain(|kept| *kept != part),
+            _ => return Err(Failure::new("bench takes --quick and --skip native|browser|sizes")),
+        }
+    }
+    setup::run(setup::Scope::All)?;
+    demo_data::build()?;
+    npm::build()?;
+    export_onnx().map_err(|failure| failure.during("ONNX export"))?;
+    for part in parts {
+        println!("\n=== {part} ===");
+        match part {
+            "native" => native(rounds)?,
+            "browser" => process::run(&mut command("node", &["tests/browser/bench/run.mjs"]))?,
+            _ => module_sizes()?,
+        }
+    }
+    Ok(())
+}
+
+/// Takes the value of `--skip` and of nothing else.
+trait NextIfSkip<'a> {
+    fn next_if_skip(&mut self, flag: &str) -> Option<&'a str>;
+}
+
+impl<'a, I: Iterator<Item = &'a str>> NextIfSkip<'a> for I {
+    fn next_if_skip(&mut self, flag: &str) -> Option<&'a str> {
+        if flag == "--skip" { self.next() } else { None }
+    }
+}
+
+/// The starter model as ONNX, fp32 and int8, for the native and the browser peers.
+fn export_onnx() -> Outcome {
+    let script = "tests/bench/export_onnx.py";
+    let stamp = Stamp::of("onnx", &[script, &format!("{MINILM}/checked.sha256")], &[])?;
+    if stamp.is_fresh(&[&format!("{FOLDER}/model.onnx"), &format!("{FOLDER}/model.int8.onnx")]) {
+        return Ok(());
+    }
+    stamp.clear();
+    println!("bench: exporting the starter model to ONNX");
+    output(&mut command(venv_python(), &[script, MINILM, FOLDER]))?;
+    stamp.write()
+}
+
+/// dpr and its peers in turns, so that a busy minute on the machine meets them all.
+fn native(rounds: usize) -> Outcome {
+    let example = [
+        "build",
+        "--release",
+        "--package",
+        "dpr-core",
+        "--package",
+        "dpr-server",
+        "--example",
+        "encode_question",
+    ];
+    process::run(&mut cargo(&example))?;
+    let mut ours = Native::new("dpr");
+    let mut peers = PEERS.map(Native::new);
+    for round in 1..=rounds {
+        ours.add(encode_corpus()?, question_latency()?, None);
+        println!("bench: round {round} of {rounds}: {}", ours.last());
+        for peer in &mut peers {
+            let (speed, one, two) = measure_peer(peer.name)?;
+            peer.add(speed, one, Some(two));
+            println!("bench: round {round} of {rounds}: {}", peer.last());
+        }
+    }
+    report::print_native(&ours, &peers);
+    Ok(())
+}
+
+/// Passages a second of `dpr encode` over the corpus, loading not counted.
+fn encode_corpus() -> Outcome<f64> {
+    let out = format!("{FOLDER}/vectors");
+    let _ = fs::remove_dir_all(&out);
+    let arguments = [
+        "encode",
+        "--model",
+        DEMO_MODEL,
+        "--passages",
+        SQUAD,
+        "--out",
+        &out,
+        "--threads",
+        "2",
+        "--device",
+        "cpu",
+        "--json",
+    ];
+    let answer = json(&output(&mut command(dpr(), &arguments))?, "dpr encode")?;
+    number(&answer, "passages_per_second")
+}
+
+/// Median milliseconds from a 16-token question to its vector, on one thread.
+fn question_latency() -> Outcome<f64> {
+    let example = dpr().with_file_name("examples").join("encode_question");
+    let answer = json(&output(&mut command(example, &[DEMO_MODEL]))?, "encode_question")?;
+    number(&answer, "median_ms")
+}
+
+/// (passages a second with two threads, milliseconds a question with one thread, with two).
+fn measure_peer(name: &str) -> Outcome<(f64, f64, f64)> {
+    let script = "tests/bench/encode_bench.py";
+    let arguments = [script, name, SQUAD, "--model", MINILM, "--onnx", FOLDER, "--threads", "2"];
+    let mut python = command(venv_python(), &arguments);
+    python
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env("HF_HUB_OFFLINE", "1")
+        .env("TOKENIZERS_PARALLELISM", "false");
+    let answer = json(&output(&mut python)?, name)?;
+    let latency = &answer["question_ms"];
+    Ok((number(&answer, "passages_per_second")?, number(latency, "1")?, number(latency, "2")?))
+}
+
+fn module_sizes() -> Outcome {
+    println!("{:<34} {:>10} {:>10} {:>10}", "download", "raw MB", "gzip MB", "limit MB");
+    let encoder = format!("{DEMO_MODEL}/web/question_encoder.q8.safetensors");
+    let modules =
+        MODULES.iter().map(|module| (format!("{} module", module.name), module.wasm(), module.limit));
+    for (name, file, limit) in
+        modules.chain([("8-bit question encoder".to_owned(), encoder, QUESTION_ENCODER_LIMIT)])
+    {
+        let (raw, packed) = sizes(Path::new(&file))?;
+        let megabytes = |bytes: u64| bytes as f64 / 1e6;
+        let verdict = report::verdict(packed <= limit);
+        let (raw, packed, limit) = (megabytes(raw), megabytes(packed), megabytes(limit));
+        println!("{name:<34} {raw:>10.2} {packed:>10.2} {limit:>10.2}  {verdict}");
+    }
+    Ok(())
+}
+
+fn json(text: &str, program: &str) -> Outcome<Value> {
+    let last = text.trim();
+    serde_json::from_str(last)
+        .or_else(|_| serde_json::from_str(last.lines().last().unwrap_or_default()))
+        .map_err(|e| Failure::new(format!("{program} printed no JSON ({e}): {last}")))
+}
+
+fn number(value: &Value, key: &str) -> Outcome<f64> {
+    value[key].as_f64().ok_or_else(|| Failure::new(format!("no number `{key}` in {value}")))
+}
+
+/// Medians need at least one value, which every engine has after the first round.
+fn middle(values: &[f64]) -> f64 {
+    median(values).unwrap_or(f64::NAN)
+}

@@ -1,0 +1,104 @@
+//! The demo's data: the starter model imported, the corpus encoded and indexed, under `data/`.
+
+use std::fs;
+use std::path::Path;
+
+use crate::failure::Outcome;
+use crate::paths::{DEMO_INDEX, DEMO_MODEL, DEMO_VECTORS, MINILM, SQUAD, dpr};
+use crate::process::{self, cargo, command};
+use crate::stamp::Stamp;
+
+/// What decides the vectors, besides the model: the encoder and what `dpr encode` does with it.
+const ENCODING: [&str; 7] = [
+    "core/src",
+    "server/src/data",
+    "server/src/data.rs",
+    "server/src/encode",
+    "server/src/encode.rs",
+    "server/src/vectors",
+    "server/src/vectors.rs",
+];
+
+/// Builds the `dpr` binary.
+pub(crate) fn build_dpr() -> Outcome {
+    process::run(&mut cargo(&[
+        "build",
+        "--release",
+        "--package",
+        "dpr-core",
+        "--package",
+        "dpr-server",
+        "--bins",
+    ]))
+}
+
+/// Builds the binary and brings model, vectors and index up to date.
+pub(crate) fn build() -> Outcome {
+    build_dpr()?;
+    model().map_err(|failure| failure.during("demo model"))?;
+    vectors().map_err(|failure| failure.during("demo vectors"))?;
+    index().map_err(|failure| failure.during("demo index"))
+}
+
+fn model() -> Outcome {
+    let arguments = [
+        "import",
+        "--question",
+        MINILM,
+        "--out",
+        DEMO_MODEL,
+        "--project",
+        "768",
+        "--pooling",
+        "mean",
+        "--normalize",
+    ];
+    let weights = format!("{MINILM}/checked.sha256");
+    let tokenizer = format!("{MINILM}/tokenizer.json");
+    let inputs = [&weights, &tokenizer, "core/src", "server/src/model", "server/src/model.rs"];
+    step("model", &inputs, &arguments.join(" "), &format!("{DEMO_MODEL}/web/web.json"), || {
+        let _ = fs::remove_dir_all(DEMO_MODEL);
+        process::run(&mut command(dpr(), &arguments))?;
+        process::run(&mut command(dpr(), &["export-web", "--model", DEMO_MODEL]))
+    })
+}
+
+fn vectors() -> Outcome {
+    let arguments = ["encode", "--model", DEMO_MODEL, "--passages", SQUAD, "--out", DEMO_VECTORS];
+    let model = format!("{DEMO_MODEL}/model.json");
+    let mut inputs = vec![model.as_str(), SQUAD];
+    inputs.extend(ENCODING);
+    step("vectors", &inputs, &arguments.join(" "), DEMO_VECTORS, || {
+        // `dpr encode` continues what it finds; here the encoder itself may have changed.
+        let _ = fs::remove_dir_all(DEMO_VECTORS);
+        process::run(&mut command(dpr(), &arguments))
+    })
+}
+
+fn index() -> Outcome {
+    let arguments = ["index", "--vectors", DEMO_VECTORS, "--out", DEMO_INDEX];
+    let inputs = [DEMO_VECTORS, "server/src/index", "server/src/index.rs", "server/src/atomic.rs"];
+    step("index", &inputs, &arguments.join(" "), DEMO_INDEX, || process::run(&mut command(dpr(), &arguments)))
+}
+
+fn step(
+    name: &str,
+    inputs: &[&str],
+    command_line: &str,
+    output: &str,
+    work: impl FnOnce() -> Outcome,
+) -> Outcome {
+    let stamp = Stamp::of(&format!("demo-{name}"), inputs, &[command_line])?;
+    if stamp.is_fresh(&[output]) {
+        println!("data: {name} is up to date");
+        return Ok(());
+    }
+    stamp.clear();
+    println!("data: dpr {command_line}");
+    if let Some(parent) = Path::new(output).parent() {
+        // The subcommands say so themselves when this fails.
+        let _ = fs::create_dir_all(parent);
+    }
+    work()?;
+    stamp.write()
+}

@@ -1,0 +1,75 @@
+//! `cargo xtask`: sets the machine up, builds the browser modules, runs the demo, the tests and the benches.
+//!
+//! Every task calls the set-up it needs, so that each command alone is enough on a fresh clone. Work whose
+//! inputs have not changed is skipped (see [`stamp`]).
+
+mod bench;
+mod demo;
+mod demo_data;
+mod failure;
+mod npm;
+mod paths;
+mod process;
+mod setup;
+mod stamp;
+mod test;
+
+use std::process::ExitCode;
+
+use failure::{Failure, Outcome};
+
+const USAGE: &str = "\
+usage: cargo xtask TASK
+
+  setup    find or install everything the other tasks need
+  demo     build all, then serve the search page (--listen ADDRESS:PORT, default 127.0.0.1:7878)
+  test     format check, Rust, npm, browser and Python tests (--only STEP, --skip STEP, repeatable;
+           steps: fmt, rust, npm, node, browser, python)
+  bench    speed beside sentence-transformers and onnxruntime, and the modules' sizes (--quick: one turn, not three;
+           --skip native|browser|sizes)
+  npm      build the browser modules, the npm package and the search page
+  data     build the demo's model, vectors and index
+  lint     format check and clippy";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match dispatch(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("\nerror: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn dispatch(arguments: &[String]) -> Outcome {
+    let (task, rest) = match arguments.split_first() {
+        Some((task, rest)) => (task.as_str(), rest),
+        None => ("help", arguments),
+    };
+    std::env::set_current_dir(paths::root())
+        .map_err(|e| Failure::new(format!("cannot enter the repository: {e}")))?;
+    match task {
+        "setup" => no_arguments(rest).and_then(|()| setup::run(setup::Scope::All)),
+        "demo" => demo::run(rest),
+        "test" => test::run(rest),
+        "bench" => bench::run(rest),
+        "npm" => no_arguments(rest).and_then(|()| setup::run(setup::Scope::Demo)).and_then(|()| npm::build()),
+        "data" => {
+            no_arguments(rest).and_then(|()| setup::run(setup::Scope::Demo)).and_then(|()| demo_data::build())
+        }
+        "lint" => no_arguments(rest).and_then(|()| test::lint()),
+        "help" | "--help" | "-h" => {
+            println!("{USAGE}");
+            Ok(())
+        }
+        other => Err(Failure::new(format!("there is no task `{other}`")).fix(USAGE)),
+    }
+}
+
+fn no_arguments(rest: &[String]) -> Outcome {
+    match rest.first() {
+        None => Ok(()),
+        Some(extra) => Err(Failure::new(format!("unexpected argument `{extra}`")).fix(USAGE)),
+    }
+}

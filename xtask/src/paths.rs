@@ -1,0 +1,47 @@
+//! Where things are. All paths are relative to the repository root, which every task makes its working directory.
+
+use std::path::{Path, PathBuf};
+
+/// Tools that set-up installs for this repository alone.
+pub(crate) const TOOLS: &str = "target/tools";
+/// The Python environment of the tests and benches.
+pub(crate) const VENV: &str = "target/venv";
+/// Hugging Face directory of the starter model.
+pub(crate) const MINILM: &str = "target/models/minilm";
+/// Hugging Face directory of all-mpnet-base-v2, which only the tests use.
+pub(crate) const MPNET: &str = "target/models/mpnet";
+/// The demo's model directory.
+pub(crate) const DEMO_MODEL: &str = "data/model";
+/// The demo's vectors.
+pub(crate) const DEMO_VECTORS: &str = "data/vectors";
+/// The demo's index.
+pub(crate) const DEMO_INDEX: &str = "data/index";
+/// The demo's corpus and the tests' questions.
+pub(crate) const SQUAD: &str = "web-demo/corpus/squad-dev-v1.1.json.gz";
+/// The built search page.
+pub(crate) const PAGE: &str = "web-demo/dist";
+
+/// The repository root.
+pub(crate) fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}
+
+/// A path under the working directory made absolute, for tools that run in another one.
+pub(crate) fn absolute(path: impl AsRef<Path>) -> PathBuf {
+    std::path::absolute(path.as_ref()).unwrap_or_else(|_| path.as_ref().to_path_buf())
+}
+
+/// The `dpr` binary.
+pub(crate) fn dpr() -> PathBuf {
+    absolute(target_dir().join("release").join(format!("dpr{}", std::env::consts::EXE_SUFFIX)))
+}
+
+/// Python inside the environment of the tests.
+pub(crate) fn venv_python() -> PathBuf {
+    absolute(Path::new(VENV).join("bin").join("python"))
+}
+
+/// Where native builds go.
+pub(crate) fn target_dir() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from)
+}

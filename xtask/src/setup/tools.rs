@@ -1,0 +1,137 @@
+//! Programs: wasm-bindgen, wasm-opt, Chromium and a Vulkan driver.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::{apt, say};
+use crate::failure::{Failure, Outcome};
+use crate::paths::{self, TOOLS};
+use crate::process::{self, command};
+
+/// The npm package that holds wasm-opt.
+const BINARYEN: &str = "132.0.0";
+
+/// The wasm-bindgen to call: of the locked version, from `target/tools` or PATH.
+pub(crate) fn wasm_bindgen() -> Option<PathBuf> {
+    let wanted = locked_wasm_bindgen().ok()?;
+    let own = paths::absolute(Path::new(TOOLS).join("bin/wasm-bindgen"));
+    [Some(own), process::find_on_path("wasm-bindgen")].into_iter().flatten().find(|program| {
+        program.is_file()
+            && process::output(&mut command(program, &["--version"]))
+                .is_ok_and(|version| version.split_whitespace().nth(1) == Some(wanted.as_str()))
+    })
+}
+
+pub(super) fn find_wasm_bindgen() -> Option<String> {
+    let program = wasm_bindgen()?;
+    Some(format!("{} at {}", locked_wasm_bindgen().ok()?, shown(&program)))
+}
+
+pub(super) fn install_wasm_bindgen() -> Outcome {
+    let version = locked_wasm_bindgen()?;
+    say(&format!("cargo install wasm-bindgen-cli {version} (3 to 4 minutes on two cores)"));
+    let build = paths::absolute(Path::new(TOOLS).join("build"));
+    let root = paths::absolute(TOOLS);
+    let root = root.to_string_lossy();
+    let mut cargo =
+        process::cargo(&["install", "--quiet", "wasm-bindgen-cli", "--version", &version, "--root", &root]);
+    let outcome = process::output(cargo.env("CARGO_TARGET_DIR", &build).env_remove("RUSTFLAGS")).map(drop);
+    let _ = fs::remove_dir_all(&build);
+    outcome.map_err(|failure| {
+        failure.fix(format!(
+            "put wasm-bindgen {version} on PATH, by `cargo install wasm-bindgen-cli --version {version}`"
+        ))
+    })
+}
+
+/// The version of `wasm-bindgen` in Cargo.lock.
+fn locked_wasm_bindgen() -> Outcome<String> {
+    let lock =
+        fs::read_to_string("Cargo.lock").map_err(|e| Failure::new(format!("cannot read Cargo.lock: {e}")))?;
+    let mut lines = lock.lines().skip_while(|line| *line != "name = \"wasm-bindgen\"");
+    let version = lines.nth(1).and_then(|line| line.strip_prefix("version = \"")?.strip_suffix('"'));
+    version.map(str::to_owned).ok_or_else(|| Failure::new("Cargo.lock names no version of wasm-bindgen"))
+}
+
+/// The wasm-opt to call: a program or a script for node.
+pub(crate) fn wasm_opt() -> PathBuf {
+    paths::absolute(Path::new(TOOLS).join("npm/node_modules/binaryen/bin/wasm-opt"))
+}
+
+pub(super) fn find_wasm_opt() -> Option<String> {
+    let manifest = Path::new(TOOLS).join("npm/node_modules/binaryen/package.json");
+    let manifest: serde_json::Value = serde_json::from_str(&fs::read_to_string(manifest).ok()?).ok()?;
+    (manifest["version"] == BINARYEN && wasm_opt().is_file()).then(|| format!("binaryen {BINARYEN}"))
+}
+
+pub(super) fn install_wasm_opt() -> Outcome {
+    say(&format!("npm install binaryen@{BINARYEN}"));
+    let prefix = Path::new(TOOLS).join("npm");
+    fs::create_dir_all(&prefix)
+        .map_err(|e| Failure::new(format!("cannot create {}: {e}", prefix.display())))?;
+    let prefix = prefix.to_string_lossy();
+    let package = format!("binaryen@{BINARYEN}");
+    let arguments = ["install", "--prefix", &prefix, "--no-save", "--no-audit", "--no-fund", &package];
+    process::output(&mut command("npm", &arguments)).map(drop).map_err(|failure| {
+        failure.fix("check that npm reaches its registry (`npm ping`), then run this again")
+    })
+}
+
+/// The browser of the tests: `CHROMIUM` names one, else the first of the usual names on PATH.
+pub(crate) fn chromium() -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os("CHROMIUM") {
+        return Some(PathBuf::from(named)).filter(|program| program.is_file());
+    }
+    ["chromium", "chromium-browser", "google-chrome-stable", "google-chrome"]
+        .into_iter()
+        .find_map(process::find_on_path)
+}
+
+pub(super) fn find_chromium() -> Option<String> {
+    chromium().map(|program| shown(&program))
+}
+
+pub(super) fn install_chromium() -> Outcome {
+    apt::install(&["chromium"]).map_err(|failure| {
+        failure.fix("install Chromium or Chrome and name its program in the variable CHROMIUM")
+    })
+}
+
+/// The loader and at least one driver's description.
+pub(super) fn find_vulkan() -> Option<String> {
+    let folders = ["/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d", "/usr/local/share/vulkan/icd.d"];
+    let mut drivers: Vec<String> = folders
+        .iter()
+        .filter_map(|folder| fs::read_dir(folder).ok())
+        .flatten()
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .filter(|name| name.ends_with(".json"))
+        .collect();
+    drivers.sort();
+    let named = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"].into_iter().find_map(|name| std::env::var(name).ok());
+    let driver = named.or_else(|| {
+        let software = drivers.iter().find(|name| name.starts_with("lvp_"));
+        software.or_else(|| drivers.first()).cloned()
+    })?;
+    has_vulkan_loader().then_some(driver)
+}
+
+fn has_vulkan_loader() -> bool {
+    let folders = [
+        "/usr/lib/x86_64-linux-gnu",
+        "/usr/lib/aarch64-linux-gnu",
+        "/usr/lib64",
+        "/usr/lib",
+        "/usr/local/lib",
+    ];
+    folders.iter().any(|folder| Path::new(folder).join("libvulkan.so.1").exists())
+}
+
+pub(super) fn install_vulkan() -> Outcome {
+    apt::install(&["mesa-vulkan-drivers", "libvulkan1"])
+}
+
+fn shown(path: &Path) -> String {
+    path.strip_prefix(paths::absolute(".")).unwrap_or(path).display().to_string()
+}
