@@ -1,0 +1,125 @@
+// In the page: loads the engines, lets them take turns, returns every time in milliseconds.
+
+/** Runs of one engine before the next has its turn. */
+const BLOCK = 10;
+
+/** The CPU module with f32 and 8-bit weights, and onnxruntime-web's wasm, one thread, with fp32 and int8. */
+window.measureCpu = async (plan) => {
+  const ort = await importOrt('ort.wasm.min.mjs');
+  const f32 = await loadDpr('cpu', await f32Weights());
+  const ids = idsOf(f32.encoder, plan);
+  const engines = [
+    f32,
+    await loadOrt(ort, 'model.onnx', 'wasm'),
+    await loadDpr('cpu', '/model/web/question_encoder.q8.safetensors'),
+    await loadOrt(ort, 'model.int8.onnx', 'wasm'),
+  ];
+  return measure(['dpr-web f32', 'onnxruntime-web fp32', 'dpr-web q8', 'onnxruntime-web int8'], engines, ids, plan);
+};
+
+/** The WebGPU module and onnxruntime-web's webgpu, on the same adapter. */
+window.measureWebgpu = async (plan) => {
+  const ort = await importOrt('ort.webgpu.min.mjs');
+  const dpr = await loadDpr('webgpu', await f32Weights());
+  const ids = idsOf(dpr.encoder, plan);
+  const engines = [dpr, await loadOrt(ort, 'model.onnx', 'webgpu')];
+  return measure(['dpr-web webgpu', 'onnxruntime-web webgpu'], engines, ids, { ...plan, block: 1 });
+};
+
+async function measure(names, engines, ids, { runs, warmUp, block = BLOCK }) {
+  const times = engines.map(() => []);
+  // Early: what somebody's first questions cost, while the browser still compiles the module.
+  for (const [position, engine] of engines.entries()) {
+    for (let run = 0; run < warmUp; run++) times[position].push(await timed(engine, ids));
+  }
+  const early = times.map((list) => list.splice(0));
+  for (let done = 0; done < runs; done += block) {
+    for (const [position, engine] of engines.entries()) {
+      for (let run = 0; run < Math.min(block, runs - done); run++) times[position].push(await timed(engine, ids));
+    }
+  }
+  const rows = [];
+  for (const [position, { loadMs, run }] of engines.entries()) {
+    const similarity = cosine(await run(ids), await run(shuffled(ids)));
+    rows.push({ name: names[position], loadMs, early: early[position], steady: times[position], similarity });
+  }
+  return rows;
+}
+
+/** Another question of the same length. */
+function shuffled(ids) {
+  return [ids[0], ...Array.from(ids.slice(1, -1)).reverse(), ids.at(-1)];
+}
+
+function cosine(a, b) {
+  const dot = (x, y) => x.reduce((sum, value, i) => sum + value * y[i], 0);
+  return dot(a, b) / Math.sqrt(dot(a, a) * dot(b, b));
+}
+
+async function timed(engine, ids) {
+  const start = performance.now();
+  await engine.run(ids);
+  return performance.now() - start;
+}
+
+async function loadDpr(device, weightsUrl) {
+  const [config, tokenizer, weights] = await Promise.all(
+    ['/model/question_encoder/config.json', '/model/question_encoder/tokenizer.json', weightsUrl].map(bytes),
+  );
+  const start = performance.now();
+  const module = await import(`/dpr/${device}/dpr_wasm.js`);
+  await module.default();
+  const encoder = await module.QuestionEncoder.load(config, tokenizer, weights);
+  return { encoder, loadMs: performance.now() - start, run: (ids) => encoder.encodeTokens(ids) };
+}
+
+async function importOrt(file) {
+  const ort = await import(`/ort/${file}`);
+  ort.env.wasm.numThreads = 1;
+  ort.env.wasm.wasmPaths = '/ort/';
+  ort.env.logLevel = 'error';
+  return ort;
+}
+
+async function loadOrt(ort, file, provider) {
+  const model = await bytes(`/onnx/${file}`);
+  const start = performance.now();
+  const session = await ort.InferenceSession.create(model, { executionProviders: [provider], graphOptimizationLevel: 'all' });
+  const loadMs = performance.now() - start;
+  const run = async (ids) => {
+    const shape = [1, ids.length];
+    const { last_hidden_state } = await session.run({
+      input_ids: new ort.Tensor('int64', BigInt64Array.from(ids, BigInt), shape),
+      attention_mask: new ort.Tensor('int64', new BigInt64Array(ids.length).fill(1n), shape),
+    });
+    // The same work: mean over the tokens, unit length.
+    return meanPooled(await last_hidden_state.getData(), ids.length);
+  };
+  return { loadMs, run };
+}
+
+function meanPooled(states, tokens) {
+  const dim = states.length / tokens;
+  const vector = new Float32Array(dim);
+  for (let i = 0; i < states.length; i++) vector[i % dim] += states[i] / tokens;
+  const norm = Math.hypot(...vector);
+  return vector.map((value) => value / norm);
+}
+
+function idsOf(encoder, { question, tokens }) {
+  const ids = encoder.tokens(question);
+  if (ids.length !== tokens) throw new Error(`${ids.length} tokens, expected ${tokens}`);
+  return ids;
+}
+
+/** Where the exported f32 weights are, by the export's own description. */
+async function f32Weights() {
+  const { weights } = await (await fetch('/model/web/web.json')).json();
+  return `/model/${weights.f32.path}`;
+}
+
+async function bytes(url) {
+  const response = await fetch(url);
+  if (!response.ok) throw new Error(`${url}: ${response.status}; see the head of run.mjs for what has to be built`);
+  return new Uint8Array(await response.arrayBuffer());
+}

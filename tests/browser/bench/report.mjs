@@ -1,0 +1,54 @@
+// Medians and ratios out of the raw times.
+
+const EARLY = 20;
+/** 8-bit engines round differently; another model or another pooling is off by far more. */
+const SAME_WORK = 0.03;
+
+/** The middle value. */
+export function median(values) {
+  const sorted = [...values].sort((a, b) => a - b);
+  const middle = sorted.length >> 1;
+  return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+}
+
+/** Per engine: first run, median of the first 20, and of the steady ones; then ours over the peer's, pair by pair. */
+export function summarize(engines) {
+  const rows = engines.map(({ name, loadMs, early, steady, similarity }) => ({
+    name,
+    loadMs,
+    firstMs: early[0],
+    earlyMs: median(early.slice(0, EARLY)),
+    steadyMs: median(steady),
+    runs: steady.length,
+    similarity,
+  }));
+  const ratios = [];
+  for (let i = 0; i + 1 < rows.length; i += 2) {
+    const [ours, peer] = [rows[i], rows[i + 1]];
+    // Both gave two questions the same similarity, or they did not do the same work.
+    if (Math.abs(ours.similarity - peer.similarity) > SAME_WORK) {
+      throw new Error(`${ours.name} finds a similarity of ${ours.similarity}, ${peer.name} of ${peer.similarity}`);
+    }
+    ratios.push({ ours: ours.name, peer: peer.name, early: ours.earlyMs / peer.earlyMs, steady: ours.steadyMs / peer.steadyMs });
+  }
+  return { rows, ratios };
+}
+
+/** The tables, for people. */
+export function report({ chromium, tokens, cpu, webgpu }) {
+  const lines = [`Chromium ${chromium}, one question of ${tokens} tokens, milliseconds, one thread`];
+  for (const part of [cpu, webgpu].filter(Boolean)) {
+    lines.push('', row('', 'load', 'first', `first ${EARLY}`, 'steady', 'runs'));
+    for (const { name, loadMs, firstMs, earlyMs, steadyMs, runs } of part.rows) {
+      lines.push(row(name, ...[loadMs, firstMs, earlyMs, steadyMs].map((value) => value.toFixed(1)), runs));
+    }
+    for (const { ours, peer, early, steady } of part.ratios) {
+      lines.push(`ratio ${ours} / ${peer}: steady ${steady.toFixed(2)}, first ${EARLY} ${early.toFixed(2)}`);
+    }
+  }
+  return lines.join('\n');
+}
+
+function row(name, ...cells) {
+  return name.padEnd(24) + cells.map((cell) => String(cell).padStart(10)).join('');
+}

@@ -1,0 +1,289 @@
+import { readFileSync } from 'node:fs';
+import { chromium } from '@playwright/test';
+import { ask, expect, openBlank, openDemo, ready, test } from './support/fixtures.ts';
+import { packageFile, type Gateway } from './support/gateway.ts';
+
+test('a browser without WebGPU uses the CPU and never asks for the WebGPU module', async ({ gateway }) => {
+  // A browser of its own: the others are started with a software adapter.
+  const browser = await chromium.launch({
+    executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
+    args: ['--headless=new', '--no-sandbox', '--disable-gpu', '--disable-features=WebGPU,WebGPUService'],
+  });
+  try {
+    const page = await browser.newPage();
+    await openBlank(page, gateway);
+    const outcome = await page.evaluate(async () => {
+      const events: string[] = [];
+      const onProgress = (event: { status: string }) => void events.push(event.status);
+      const auto = await window.dpr.SearchClient.connect('/', { device: 'auto', onProgress });
+      const wanted = await window.dpr.SearchClient.connect('/', { device: 'webgpu', onProgress });
+      const { hits } = await wanted.search('who won super bowl 50', { k: 1 });
+      const devices = [auto.device, wanted.device];
+      auto.dispose();
+      wanted.dispose();
+      return { devices, title: hits[0]!.title, fallbacks: events.filter((status) => status === 'fallback').length };
+    });
+    expect(outcome).toEqual({ devices: ['cpu', 'cpu'], title: 'Super Bowl 50', fallbacks: 1 });
+    expect(gateway.matching('wasm/webgpu')).toEqual([]);
+  } finally {
+    await browser.close();
+  }
+});
+
+test('a corrupted download is refused, named, and not kept', async ({ blank, gateway }) => {
+  gateway.intercept((request, response) => {
+    if (!request.path.includes('q8.safetensors')) return false;
+    void spoiled(request.path).then((bytes) => response.end(bytes));
+    return true;
+  });
+  const load = () =>
+    blank.evaluate(async () => {
+      try {
+        (await window.dpr.QuestionEncoder.load('/v1/model', { device: 'cpu', dtype: 'q8' })).dispose();
+        return undefined;
+      } catch (error) {
+        const { name, message, file } = error as Error & { file: string };
+        return { name, message, file };
+      }
+    });
+  const error = await load();
+  expect(error?.name).toBe('IntegrityError');
+  expect(error?.file).toContain('q8.safetensors');
+  expect(error?.message).toMatch(/expected sha256 [0-9a-f]{64}, got [0-9a-f]{64}/);
+  gateway.reset();
+  expect(await load()).toBeUndefined();
+  expect(gateway.matching('q8.safetensors').length).toBe(1);
+});
+
+test('a spoiled cache entry is downloaded again', async ({ blank, gateway }) => {
+  const load = () =>
+    blank.evaluate(async () => (await window.dpr.QuestionEncoder.load('/v1/model', { device: 'cpu', dtype: 'q8' })).dispose());
+  await load();
+  await blank.evaluate(async () => {
+    for (const name of await caches.keys()) {
+      const cache = await caches.open(name);
+      for (const key of await cache.keys()) {
+        const bytes = new Uint8Array(await (await cache.match(key))!.arrayBuffer());
+        bytes[bytes.length >> 1]! ^= 1;
+        await cache.put(key, new Response(bytes));
+      }
+    }
+  });
+  gateway.reset();
+  await load();
+  expect(gateway.matching('/v1/model/files/').length).toBe(3);
+  gateway.reset();
+  await load();
+  expect(gateway.matching('/v1/model/files/')).toEqual([]);
+});
+
+test('a connection that breaks is taken up where it broke', async ({ blank, gateway }) => {
+  gateway.intercept((request, response, count) => {
+    if (!request.path.includes('q8.safetensors') || count > 1) return false;
+    void original(request.path).then((bytes) => {
+      response.writeHead(200, { 'content-length': bytes.length });
+      response.write(bytes.subarray(0, 5_000_000), () => setTimeout(() => response.destroy(), 200));
+    });
+    return true;
+  });
+  const resumed = await blank.evaluate(async () => {
+    const resumedAt: number[] = [];
+    const encoder = await window.dpr.QuestionEncoder.load('/v1/model', {
+      device: 'cpu',
+      dtype: 'q8',
+      onProgress: (event) => event.status === 'download' && event.file.includes('q8') && resumedAt.push(event.resumedAt),
+    });
+    encoder.dispose();
+    return resumedAt;
+  });
+  expect(resumed[0]).toBe(0);
+  expect(resumed[1]).toBeGreaterThan(0);
+  expect(gateway.matching('q8.safetensors')[1]!.headers.range).toBe(`bytes=${resumed[1]}-`);
+});
+
+test('a failed download is said in words, and the page tries again when asked to', async ({ page, gateway }) => {
+  gateway.intercept((request, response) => {
+    if (!request.path.includes('q8.safetensors')) return false;
+    response.writeHead(500).end();
+    return true;
+  });
+  await openDemo(page, gateway);
+  const error = page.locator('#error');
+  await expect(error).toContainText('could not be downloaded');
+  await expect(error).toContainText('Check the connection');
+  gateway.reset();
+  await error.getByRole('button').click();
+  await ready(page);
+  await expect(error).toBeHidden();
+});
+
+test('the server\'s errors reach the page with their code and their fix', async ({ blank }) => {
+  const errors = await blank.evaluate(async () => {
+    const client = await window.dpr.SearchClient.connect('/', { device: 'cpu' });
+    const attempt = (k: number) => client.search('who', { k }).then(() => undefined, (error: Error & { code: string; status: number; fix: string }) => [error.name, error.code, error.status, error.fix.length > 0]);
+    const result = [await attempt(0), await attempt(1_000_000)];
+    client.dispose();
+    return result;
+  });
+  expect(errors).toEqual([
+    ['ServerError', 'invalid_k', 422, true],
+    ['ServerError', 'invalid_k', 422, true],
+  ]);
+});
+
+test('a server that is gone is said in words', async ({ page, gateway }) => {
+  await openDemo(page, gateway);
+  await ready(page);
+  gateway.intercept((request, response) => {
+    if (!request.path.includes('/v1/search')) return false;
+    response.destroy();
+    return true;
+  });
+  await ask(page, 'who won super bowl 50');
+  await expect(page.locator('#error')).toContainText('does not answer');
+  gateway.reset();
+  await page.locator('#error').getByRole('button').click();
+  await expect(page.locator('.result')).toHaveCount(10);
+});
+
+test('dispose during a search rejects it, and searches after it', async ({ blank }) => {
+  const names = await blank.evaluate(async () => {
+    const client = await window.dpr.SearchClient.connect('/', { device: 'cpu' });
+    const name = (promise: Promise<unknown>) => promise.then(() => 'answered', (error: Error) => error.name);
+    const running = [name(client.search('who won super bowl 50')), name(client.search('what is a prime number'))];
+    client.dispose();
+    return Promise.all([...running, name(client.search('too late'))]);
+  });
+  expect(names).toEqual(['DisposedError', 'DisposedError', 'DisposedError']);
+});
+
+test('two searches at once get their own answers', async ({ blank }) => {
+  const titles = await blank.evaluate(async () => {
+    const client = await window.dpr.SearchClient.connect('/', { device: 'cpu' });
+    const questions = ['who won super bowl 50', 'what is the only even prime number'];
+    const found = await Promise.all(questions.map((question) => client.search(question, { k: 1 })));
+    client.dispose();
+    return found.map(({ hits }) => hits[0]!.title);
+  });
+  expect(titles).toEqual(['Super Bowl 50', 'Prime number']);
+});
+
+test('an aborted search rejects with its reason and leaves the client usable', async ({ blank }) => {
+  const outcome = await blank.evaluate(async () => {
+    const client = await window.dpr.SearchClient.connect('/', { device: 'cpu' });
+    const controller = new AbortController();
+    const aborted = client.search('who won super bowl 50', { signal: controller.signal }).catch((error: Error) => error.name);
+    controller.abort();
+    const { hits } = await client.search('who won super bowl 50', { k: 1 });
+    client.dispose();
+    return [await aborted, hits[0]!.title];
+  });
+  expect(outcome).toEqual(['AbortError', 'Super Bowl 50']);
+});
+
+test('a GPU lost during a search: the CPU answers it', async ({ page, gateway }) => {
+  test.setTimeout(240_000);
+  exposeGpuDevices(gateway);
+  await openBlank(page, gateway);
+  const worker = page.waitForEvent('worker');
+  await page.evaluate(async () => {
+    const client = await window.dpr.SearchClient.connect('/', {
+      device: 'webgpu',
+      dtype: 'q8',
+      onProgress: (event) => {
+        if (event.status === 'fallback') Object.assign(window, { fallback: event });
+      },
+    });
+    Object.assign(window, { client, before: client.device });
+  });
+  await page.evaluate(() => {
+    const { client } = window as unknown as { client: import('../../wasm/npm/src/index.ts').SearchClient };
+    Object.assign(window, { found: client.search('who won super bowl 50', { k: 1 }) });
+  });
+  await (await worker).evaluate(() => (globalThis as unknown as { devices: { destroy(): void }[] }).devices.forEach((device) => device.destroy()));
+  const outcome = await page.evaluate(async () => {
+    const { client, before, found, fallback } = window as unknown as {
+      client: import('../../wasm/npm/src/index.ts').SearchClient;
+      before: string;
+      found: Promise<import('../../wasm/npm/src/index.ts').SearchResult>;
+      fallback: unknown;
+    };
+    const first = (await found).hits[0]!.title;
+    const second = (await client.search('what is the only even prime number', { k: 1 })).hits[0]!.title;
+    const after = client.device;
+    client.dispose();
+    return { before, after, first, second, fallback: fallback ?? (window as unknown as { fallback: unknown }).fallback };
+  });
+  expect(outcome).toMatchObject({
+    before: 'webgpu',
+    after: 'cpu',
+    first: 'Super Bowl 50',
+    second: 'Prime number',
+    fallback: { status: 'fallback', from: 'webgpu', to: 'cpu', reason: expect.stringMatching(/lost|failed/) },
+  });
+  // The weights were here already.
+  expect(gateway.matching('q8.safetensors').length).toBe(1);
+});
+
+test('a WebGPU module that cannot be loaded leaves the CPU', async ({ blank, gateway }) => {
+  gateway.intercept((request, response) => {
+    if (!request.path.includes('wasm/webgpu/')) return false;
+    response.writeHead(404).end();
+    return true;
+  });
+  const outcome = await blank.evaluate(async () => {
+    const events: { status: string }[] = [];
+    const client = await window.dpr.SearchClient.connect('/', { device: 'webgpu', onProgress: (event) => events.push(event) });
+    const { hits } = await client.search('who won super bowl 50', { k: 1 });
+    const device = client.device;
+    client.dispose();
+    return { device, title: hits[0]!.title, fallbacks: events.filter(({ status }) => status === 'fallback').length };
+  });
+  expect(outcome).toEqual({ device: 'cpu', title: 'Super Bowl 50', fallbacks: 1 });
+});
+
+test('auto measures once and remembers', async ({ blank }) => {
+  test.setTimeout(240_000);
+  const visit = () =>
+    blank.evaluate(async () => {
+      const statuses: string[] = [];
+      const client = await window.dpr.SearchClient.connect('/', { device: 'auto', onProgress: (event) => statuses.push(event.status) });
+      const { device, dtype } = client;
+      client.dispose();
+      return { device, dtype, measured: statuses.filter((status) => status === 'measure').length };
+    });
+  const first = await visit();
+  expect(first.dtype).toBe('q8');
+  expect(first.measured).toBeGreaterThanOrEqual(1);
+  expect(await visit()).toEqual({ ...first, measured: 0 });
+});
+
+/** Puts a line before the worker's own code that keeps the GPU devices it requests: the product has no such hook. */
+function exposeGpuDevices(gateway: Gateway): void {
+  const hook = `
+    globalThis.devices = [];
+    const request = GPUAdapter.prototype.requestDevice;
+    GPUAdapter.prototype.requestDevice = async function (...a) {
+      const device = await request.apply(this, a);
+      devices.push(device);
+      return device;
+    };\n`;
+  gateway.intercept((request, response) => {
+    if (!request.path.endsWith('/worker/worker.js')) return false;
+    response.setHeader('content-type', 'text/javascript');
+    response.end(hook + readFileSync(packageFile('dist/worker/worker.js'), 'utf8'));
+    return true;
+  });
+}
+
+/** A file as the server has it. */
+async function original(path: string): Promise<Buffer> {
+  return Buffer.from(await (await fetch(new URL(path, process.env.DPR_URL))).arrayBuffer());
+}
+
+/** The same with one bit flipped. */
+async function spoiled(path: string): Promise<Buffer> {
+  const bytes = await original(path);
+  bytes[bytes.length >> 1]! ^= 0x10;
+  return bytes;
+}

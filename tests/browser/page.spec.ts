@@ -1,0 +1,107 @@
+import { ask, expect, openDemo, ready, test } from './support/fixtures.ts';
+
+test('at 360 pixels nothing is wider than the screen', async ({ page, gateway }) => {
+  await page.setViewportSize({ width: 360, height: 740 });
+  await openDemo(page, gateway);
+  await ready(page);
+  await ask(page, 'who won super bowl 50');
+  await expect(page.locator('.result')).toHaveCount(10);
+  for (const details of await page.locator('details').all()) await details.evaluate((element) => element.setAttribute('open', ''));
+  expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(360);
+  for (const part of ['#question', '.primary', '#device', '#dtype', '.timings', '.result >> nth=0', '.request pre']) {
+    const box = await page.locator(part).boundingBox();
+    expect(box!.x, part).toBeGreaterThanOrEqual(0);
+    expect(box!.x + box!.width, part).toBeLessThanOrEqual(360);
+  }
+  // From the results to what was sent, without scrolling past them all.
+  await page.locator('#sent-link').click();
+  await expect(page.locator('#sent-heading')).toBeInViewport();
+});
+
+test('the keyboard alone is enough', async ({ page, gateway }) => {
+  await openDemo(page, gateway);
+  await ready(page);
+  await page.locator('h1').click();
+  await page.keyboard.press('/');
+  await expect(page.locator('#question')).toBeFocused();
+  await page.keyboard.type('who won super bowl 50');
+  await page.keyboard.press('Enter');
+  const results = page.locator('.result');
+  await expect(results).toHaveCount(10);
+
+  await page.keyboard.press('ArrowDown');
+  const title = (position: number) => results.nth(position).locator('h3 button');
+  await expect(title(0)).toBeFocused();
+  await page.keyboard.press('ArrowDown');
+  await expect(title(1)).toBeFocused();
+  const folded = await results.nth(1).locator('.result-text').boundingBox();
+  await page.keyboard.press('Enter');
+  await expect(title(1)).toHaveAttribute('aria-expanded', 'true');
+  const open = await results.nth(1).locator('.result-text').boundingBox();
+  expect(open!.height).toBeGreaterThan(folded!.height);
+  await page.keyboard.press('End');
+  await expect(title(9)).toBeFocused();
+  await page.keyboard.press('Escape');
+  await expect(page.locator('#question')).toBeFocused();
+  // A slash in a question is a slash.
+  await page.keyboard.press('End');
+  await page.keyboard.type(' 24/10');
+  await expect(page.locator('#question')).toHaveValue('who won super bowl 50 24/10');
+});
+
+test('the page is there before the model, and its progress is told to screen readers', async ({ page, gateway }) => {
+  let release = () => {};
+  const held = new Promise<void>((resolve) => (release = resolve));
+  await page.route('**/v1/model', async (route) => {
+    await held;
+    await route.continue();
+  });
+  await openDemo(page, gateway);
+  await expect(page.locator('#question')).toBeEditable();
+  await expect(page.locator('#examples button').first()).toBeVisible();
+  await expect(page.locator('#state')).toHaveAttribute('role', 'status');
+  await page.locator('#examples button').first().click();
+  await expect(page.locator('#state-text')).toContainText('Your question is searched as soon as it is here');
+  release();
+  await expect(page.locator('.result')).toHaveCount(10, { timeout: 60_000 });
+  await expect(page.locator('#found-heading')).toHaveText('10 passages found');
+});
+
+for (const scheme of ['light', 'dark'] as const) {
+  test(`text can be read in the ${scheme} scheme`, async ({ page, gateway }) => {
+    await page.emulateMedia({ colorScheme: scheme });
+    await openDemo(page, gateway);
+    await ready(page);
+    await ask(page, 'who won super bowl 50');
+    await expect(page.locator('.result')).toHaveCount(10);
+    for (const selector of ['.lede', '.state', '.result-text >> nth=0', '.result-score >> nth=0', '.primary', '.caveat', '.request dt >> nth=0']) {
+      expect(await page.locator(selector).evaluate(contrast), selector).toBeGreaterThanOrEqual(4.5);
+    }
+  });
+}
+
+/** WCAG contrast of an element's text and the nearest background behind it. */
+function contrast(element: Element): number {
+  const luminance = (color: string) => {
+    const [r, g, b] = color.match(/[\d.]+/g)!.map((part) => {
+      const value = Number(part) / 255;
+      return value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * r! + 0.7152 * g! + 0.0722 * b!;
+  };
+  let behind: Element | null = element;
+  while (behind && /, 0\)$|transparent/.test(getComputedStyle(behind).backgroundColor)) behind = behind.parentElement;
+  const [text, back] = [luminance(getComputedStyle(element).color), luminance(getComputedStyle(behind ?? document.body).backgroundColor)];
+  return (Math.max(text, back) + 0.05) / (Math.min(text, back) + 0.05);
+}
+
+test('the page makes no errors in the console and keeps the server\'s content security policy', async ({ page, gateway }) => {
+  const complaints: string[] = [];
+  page.on('console', (message) => message.type() === 'error' && complaints.push(message.text()));
+  page.on('pageerror', (error) => complaints.push(error.message));
+  await openDemo(page, gateway);
+  await ready(page);
+  await ask(page, 'who won super bowl 50');
+  await expect(page.locator('.result')).toHaveCount(10);
+  expect(complaints).toEqual([]);
+});

@@ -1,0 +1,124 @@
+import type { Page } from '@playwright/test';
+import { ask, expect, openDemo, ready, test } from './support/fixtures.ts';
+import type { Recorded } from './support/gateway.ts';
+
+// Words that nothing else on the page or in the protocol says, beside the question of the README.
+const QUESTIONS = ['who won super bowl 50', 'did Zarquon Fjällräven visit Łódź in 1987'];
+
+for (const device of ['cpu', 'webgpu']) {
+  test(`no request holds a question or a word of it (${device})`, async ({ page, gateway }) => {
+    test.setTimeout(240_000);
+    const elsewhere = watch(page, gateway.url);
+    await openDemo(page, gateway, `?device=${device}`);
+    await ready(page, 120_000);
+    for (const [position, question] of QUESTIONS.entries()) {
+      // Typed key by key, as a person does: suggestions or autosave would show.
+      await page.fill('#question', '');
+      await page.locator('#question').pressSequentially(question, { delay: 5 });
+      await page.press('#question', 'Enter');
+      await expect(page.locator('.request')).toHaveCount(position + 1, { timeout: 90_000 });
+    }
+    // A beacon goes when the page does.
+    await page.goto('about:blank');
+
+    expect(elsewhere, 'requests to other origins, and sockets').toEqual([]);
+    const searches = gateway.matching('/v1/search');
+    expect(searches.length).toBe(QUESTIONS.length);
+    for (const request of gateway.requests) {
+      expect(leaks(request, QUESTIONS)).toEqual([]);
+      if (!searches.includes(request)) expect(request.body.length, `${request.path} has a body`).toBe(0);
+    }
+    const { fingerprint, dim } = (await (await fetch(`${gateway.url}/v1/model`)).json()) as { fingerprint: string; dim: number };
+    for (const { body, headers, method } of searches) {
+      expect(method).toBe('POST');
+      const sent = JSON.parse(body.toString()) as Record<string, unknown>;
+      expect(Object.keys(sent).sort()).toEqual(['k', 'model', 'vector']);
+      expect(sent.model).toBe(fingerprint);
+      expect(sent.k).toBe(10);
+      expect(Buffer.from(sent.vector as string, 'base64').length).toBe(dim * 4);
+      expect(Buffer.from(sent.vector as string, 'base64').toString('base64')).toBe(sent.vector);
+      expect(headers.cookie).toBeUndefined();
+      expect(headers.referer).toBeUndefined();
+    }
+  });
+}
+
+test('a question in the page\'s own address does not travel as the referrer', async ({ page, gateway }) => {
+  await openDemo(page, gateway, '?device=cpu');
+  await ready(page);
+  await page.evaluate(() => history.replaceState(null, '', '?device=cpu&q=zarquon'));
+  await ask(page, 'zarquon');
+  await expect(page.locator('.request')).toHaveCount(1);
+  expect(gateway.matching('/v1/search')[0]!.headers.referer).toBeUndefined();
+});
+
+test('the check finds what it looks for', () => {
+  const found = (text: string) => leaks(request(text), ['won super bowl 50']).length > 0;
+  expect(found('q=SUPER')).toBe(true);
+  expect(found('q=won')).toBe(true);
+  expect(found(encodeURIComponent('won super bowl 50'))).toBe(true);
+  expect(found(JSON.stringify({ vector: 'AAAA', words: 'bowl' }))).toBe(true);
+  for (const before of ['', 'a', 'ab']) {
+    expect(found(JSON.stringify({ vector: Buffer.from(`${before}super bowl`).toString('base64') }))).toBe(true);
+  }
+  expect(found(JSON.stringify({ vector: 'AAAA', model: 'wonder' }))).toBe(false);
+});
+
+function request(body: string): Recorded {
+  return { method: 'POST', path: '/v1/search', headers: {}, rawHeaders: [], body: Buffer.from(body) };
+}
+
+/** Everything that goes anywhere but to the gateway over plain HTTP. */
+function watch(page: Page, origin: string): string[] {
+  const seen: string[] = [];
+  page.context().on('request', (request) => {
+    const url = request.url();
+    if (!url.startsWith(`${origin}/`) && !/^(data|blob|about):/.test(url)) seen.push(url);
+  });
+  page.on('websocket', (socket) => seen.push(socket.url()));
+  return seen;
+}
+
+/** What of the questions a request holds, in words; empty when nothing. */
+function leaks({ method, path, rawHeaders, body }: Recorded, questions: string[]): string[] {
+  const head = `${method} ${path}\n${rawHeaders.join('\n')}\n`;
+  const all = head + body.toString('latin1');
+  // The vector is base64 and holds any short word by chance: plain words are looked for around it.
+  const around = head + body.toString('latin1').replace(/("vector":")[A-Za-z0-9+/=]*"/, '$1"');
+  return questions.flatMap((question) => [
+    ...spellings(question).filter((spelling) => holds(around, spelling)).map((spelling) => `${path} holds "${spelling}"`),
+    ...base64Traces(question).filter((trace) => all.includes(trace)).map((trace) => `${path} holds base64 "${trace}"`),
+  ]);
+}
+
+/** Case does not matter; a short word counts when nothing of a longer word stands beside it. */
+function holds(text: string, spelling: string): boolean {
+  if (spelling.length > 4) return text.toLowerCase().includes(spelling.toLowerCase());
+  const literal = spelling.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+  return new RegExp(`(?<![a-z0-9])${literal}(?![a-z0-9])`, 'i').test(text);
+}
+
+/** The question and each of its words: as UTF-8, percent-encoded, form-encoded, and with JSON escapes. */
+function spellings(question: string): string[] {
+  const forms = [question, ...question.split(' ')].flatMap((text) => [
+    Buffer.from(text).toString('latin1'),
+    encodeURIComponent(text),
+    new URLSearchParams({ q: text }).toString().slice(2),
+    text.replace(/[^\x20-\x7e]/g, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`),
+  ]);
+  return [...new Set(forms)];
+}
+
+/** What base64 of anything that holds the question or a word of it must hold, at each of the three alignments. */
+function base64Traces(question: string): string[] {
+  return [question, ...question.split(' ')].flatMap((text) =>
+    [text, text.toLowerCase()].flatMap((variant) => {
+      const bytes = Buffer.from(variant);
+      return [0, 1, 2].flatMap((skip) => {
+        // Whole groups of three bytes only: the others depend on what stands before and after.
+        const whole = bytes.subarray(skip, skip + 3 * Math.floor((bytes.length - skip) / 3));
+        return whole.length > 0 ? [whole.toString('base64')] : [];
+      });
+    }),
+  );
+}

@@ -1,0 +1,61 @@
+import { readFileSync } from 'node:fs';
+import { repository } from './paths.ts';
+
+/** Little-endian 32-bit floats out of base64. */
+export function decodeVector(text: string): Float32Array {
+  const bytes = Buffer.from(text, 'base64');
+  return Float32Array.from({ length: bytes.length / 4 }, (_, position) => bytes.readFloatLE(position * 4));
+}
+
+/** Cosine of two vectors of one length, in 64-bit floats. */
+export function cosine(a: ArrayLike<number>, b: ArrayLike<number>): number {
+  if (a.length !== b.length) throw new Error(`${a.length} and ${b.length} numbers`);
+  let [product, aa, bb] = [0, 0, 0];
+  for (let i = 0; i < a.length; i++) {
+    product += a[i]! * b[i]!;
+    aa += a[i]! ** 2;
+    bb += b[i]! ** 2;
+  }
+  return product / Math.sqrt(aa * bb);
+}
+
+interface Golden {
+  questions: string[];
+  vectors: Float32Array[];
+}
+
+/**
+ * Questions with the vectors that Python's transformers gives them, brought to the served model's
+ * dimension by the projection in its own weights file: the fixture is of the model before `--project`.
+ */
+export function goldenQuestions(): Golden {
+  const golden = JSON.parse(readFileSync(repository('tests/fixtures/minilm/golden.json'), 'utf8')) as {
+    questions: string[];
+    question_vectors: string[];
+  };
+  const project = projection(repository('data/model/question_encoder/model.safetensors', 'DPR_WEIGHTS'));
+  return { questions: golden.questions, vectors: golden.question_vectors.map((text) => project(decodeVector(text))) };
+}
+
+/** `encode_proj` of a safetensors file: `[out, in]` times `[in]`; the identity when there is none. */
+function projection(file: string): (vector: Float32Array) => Float32Array {
+  const bytes = readFileSync(file);
+  const headerLength = Number(bytes.readBigUInt64LE(0));
+  const header = JSON.parse(bytes.toString('utf8', 8, 8 + headerLength)) as Record<
+    string,
+    { dtype: string; shape: number[]; data_offsets: [number, number] }
+  >;
+  const name = Object.keys(header).find((key) => key.endsWith('encode_proj.weight'));
+  if (!name) return (vector) => vector;
+  const { dtype, shape, data_offsets } = header[name]!;
+  if (dtype !== 'F32') throw new Error(`${name} is ${dtype}`);
+  const [rows, columns] = shape as [number, number];
+  const start = 8 + headerLength + data_offsets[0];
+  const weight = Float32Array.from({ length: rows * columns }, (_, i) => bytes.readFloatLE(start + i * 4));
+  return (vector) =>
+    Float32Array.from({ length: rows }, (_, row) => {
+      let sum = 0;
+      for (let column = 0; column < columns; column++) sum += weight[row * columns + column]! * vector[column]!;
+      return sum;
+    });
+}

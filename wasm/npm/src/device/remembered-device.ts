@@ -1,0 +1,47 @@
+import type { Device } from '../types/device.js';
+
+/** A driver or browser update may change which device is faster: measure again after a month. */
+const MAX_AGE = 30 * 24 * 3600 * 1000;
+
+interface Entry {
+  device: Device;
+  userAgent: string;
+  measuredAt: number;
+}
+
+/**
+ * The device that was faster when it was measured for this model with this browser, if it was.
+ * Never throws: where storage is blocked there is nothing to remember.
+ */
+export function recallDevice(fingerprint: string, now = Date.now()): Device | undefined {
+  try {
+    const entry = JSON.parse(localStorage.getItem(key(fingerprint)) ?? 'null') as Entry | null;
+    if (!entry || entry.userAgent !== navigator.userAgent || now - entry.measuredAt > MAX_AGE) return undefined;
+    return entry.device === 'webgpu' || entry.device === 'cpu' ? entry.device : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Remembers the faster device for the next visit. */
+export function rememberDevice(fingerprint: string, device: Device, now = Date.now()): void {
+  try {
+    const entry: Entry = { device, userAgent: navigator.userAgent, measuredAt: now };
+    localStorage.setItem(key(fingerprint), JSON.stringify(entry));
+  } catch {
+    // Blocked or full: measured again next time.
+  }
+}
+
+/** Forgets the measurement, after the remembered device failed. */
+export function forgetDevice(fingerprint: string): void {
+  try {
+    localStorage.removeItem(key(fingerprint));
+  } catch {
+    // As above.
+  }
+}
+
+function key(fingerprint: string): string {
+  return `dpr-web:device:${fingerprint}`;
+}

@@ -1,0 +1,17 @@
+interface Gpu {
+  requestAdapter(): Promise<object | null>;
+}
+
+/**
+ * Why WebGPU cannot be used here, or `undefined` when there is an adapter. Asked before anything of
+ * the WebGPU module is downloaded.
+ */
+export async function webgpuObstacle(): Promise<string | undefined> {
+  const gpu = (globalThis.navigator as { gpu?: Gpu } | undefined)?.gpu;
+  if (!gpu) return 'this browser has no WebGPU';
+  try {
+    return (await gpu.requestAdapter()) ? undefined : 'this browser offers no WebGPU adapter';
+  } catch (error) {
+    return `WebGPU failed: ${error instanceof Error ? error.message : String(error)}`;
+  }
+}

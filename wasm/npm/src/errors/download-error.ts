@@ -1,0 +1,22 @@
+import { DprWebError } from './dpr-web-error.js';
+
+/** A model file or manifest could not be downloaded, also not on the second try. */
+export class DownloadError extends DprWebError {
+  override readonly name = 'DownloadError';
+  /** Address that was asked for. */
+  readonly url: string;
+  /** HTTP status, or 0 when no answer came. */
+  readonly status: number;
+
+  constructor(url: string, status: number, reason: string, options?: ErrorOptions) {
+    super(
+      `${url} could not be downloaded: ${reason}`,
+      status === 404
+        ? 'The server has no such file. Check the address, and that the model was exported with `dpr export-web`.'
+        : 'Check the connection and that the server is running, then try again.',
+      options,
+    );
+    this.url = url;
+    this.status = status;
+  }
+}

@@ -1,0 +1,31 @@
+import type { Dtype } from './device.js';
+
+/** A file of the model: where it is and what it must be. */
+export interface ModelFile {
+  /** Absolute, or relative to the manifest's address. */
+  url: string;
+  /** Size in bytes. */
+  bytes: number;
+  /** SHA-256 of the bytes, 64 lower-case hex digits. */
+  sha256: string;
+}
+
+/** What `GET /v1/model` answers. Put such a file beside the model's files to serve them without `dpr serve`. */
+export interface ModelManifest {
+  format_version: number;
+  /** Name for people, e.g. `all-MiniLM-L6-v2`. */
+  name: string;
+  /** 64 hex digits over everything that changes a vector; sent with each search. */
+  fingerprint: string;
+  /** Numbers in a vector. */
+  dim: number;
+  /** How vectors are compared: `dot`, `cosine` or `l2`. */
+  similarity: string;
+  /** Encoder family, e.g. `bert` or `mpnet`. */
+  family: string;
+  /** Questions are cut to this many tokens. */
+  max_question_tokens: number;
+  encoder: { config: ModelFile; tokenizer: ModelFile };
+  /** One or more formats of the same weights. */
+  weights: Partial<Record<Dtype, ModelFile>>;
+}

@@ -1,0 +1,73 @@
+import type { DeviceChoice, DtypeChoice } from './device.js';
+import type { ProgressListener } from './progress.js';
+
+/** Options of {@link QuestionEncoder.load}. */
+export interface LoadOptions {
+  /**
+   * Where to encode. `auto` (the default) measures both once per model and browser and remembers
+   * the faster in `localStorage`; without WebGPU it is `cpu`, and the WebGPU module is not downloaded.
+   * @example { device: 'cpu' }
+   */
+  device?: DeviceChoice;
+  /**
+   * Which weights file to download. `auto` (the default) is `f16` for `device: 'webgpu'`, else `q8`:
+   * with `device: 'auto'` one q8 file serves the measurement on both devices and the work after it.
+   * @example { dtype: 'f32' }
+   */
+  dtype?: DtypeChoice;
+  /**
+   * Called with each step of loading, and with `fallback` if the GPU is lost later.
+   * @example { onProgress: (event) => console.log(event.status) }
+   */
+  onProgress?: ProgressListener;
+  /**
+   * Stops the loading; the promise rejects with the signal's reason and nothing stays behind.
+   * @example { signal: AbortSignal.timeout(60_000) }
+   */
+  signal?: AbortSignal;
+  /**
+   * Makes the worker, for set-ups where `new URL('./worker.js', import.meta.url)` does not reach it
+   * (a strict bundler, a CDN on another origin). It must run the module `dpr-web/worker`.
+   * @example { createWorker: () => new Worker('/assets/dpr-web-worker.js', { type: 'module' }) }
+   */
+  createWorker?: () => Worker;
+  /**
+   * Address that relative file addresses are resolved against when a manifest object is given.
+   * Default: the document's address.
+   * @example { baseUrl: 'https://example.org/models/minilm/' }
+   */
+  baseUrl?: string | URL;
+}
+
+/** Options of {@link SearchClient.connect}. */
+export interface ConnectOptions extends LoadOptions {
+  /**
+   * Extra headers for requests to the server, e.g. an API key. The package itself sets
+   * `content-type: application/json` on searches and nothing else.
+   * @example { headers: { 'x-api-key': key } }
+   */
+  headers?: Record<string, string>;
+  /**
+   * Whether cookies travel with searches. Default `omit`.
+   * @example { credentials: 'same-origin' }
+   */
+  credentials?: RequestCredentials;
+}
+
+/** Options of {@link QuestionEncoder.encode}. */
+export interface EncodeOptions {
+  /**
+   * Stops waiting for the vector; the promise rejects with the signal's reason.
+   * @example { signal: controller.signal }
+   */
+  signal?: AbortSignal;
+}
+
+/** Options of {@link SearchClient.search}. */
+export interface SearchOptions extends EncodeOptions {
+  /**
+   * How many passages to return, 1 up to the server's limit. Default 10.
+   * @example { k: 5 }
+   */
+  k?: number;
+}

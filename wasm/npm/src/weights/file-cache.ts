@@ -1,0 +1,65 @@
+const CACHE_NAME = 'dpr-web-v1';
+
+/** Keeps model files between visits, by their SHA-256. */
+export interface FileCache {
+  /** The bytes kept under this SHA-256, not yet checked, or `undefined`. */
+  read(sha256: string): Promise<Uint8Array<ArrayBuffer> | undefined>;
+  /** Keeps the bytes. A full disk is no error: the file is downloaded again next time. */
+  write(sha256: string, bytes: Uint8Array<ArrayBuffer>): Promise<void>;
+  remove(sha256: string): Promise<void>;
+}
+
+/**
+ * The browser's Cache API, or a cache that keeps nothing where there is none (some private modes,
+ * insecure contexts): a model then loads on each visit, and works.
+ */
+export async function openFileCache(): Promise<FileCache> {
+  try {
+    return cacheApi(await globalThis.caches.open(CACHE_NAME));
+  } catch {
+    return NO_CACHE;
+  }
+}
+
+/**
+ * Deletes every model file this package keeps for this origin.
+ *
+ * @example
+ * button.onclick = () => clearModelCache();
+ */
+export async function clearModelCache(): Promise<void> {
+  await globalThis.caches?.delete(CACHE_NAME);
+}
+
+function cacheApi(cache: Cache): FileCache {
+  // Addressed by content, not by server: two servers with the same file share one entry. The address is
+  // never fetched; it only has to be an http(s) one.
+  const key = (sha256: string) => `https://dpr-web.invalid/sha256/${sha256}`;
+  return {
+    async read(sha256) {
+      try {
+        const response = await cache.match(key(sha256));
+        return response && new Uint8Array(await response.arrayBuffer());
+      } catch {
+        return undefined;
+      }
+    },
+    async write(sha256, bytes) {
+      try {
+        const headers = { 'content-type': 'application/octet-stream', 'content-length': String(bytes.length) };
+        await cache.put(key(sha256), new Response(bytes, { headers }));
+      } catch {
+        // QuotaExceededError and the like: the encoder works all the same.
+      }
+    },
+    async remove(sha256) {
+      await cache.delete(key(sha256)).catch(() => false);
+    },
+  };
+}
+
+const NO_CACHE: FileCache = {
+  read: () => Promise.resolve(undefined),
+  write: () => Promise.resolve(),
+  remove: () => Promise.resolve(),
+};

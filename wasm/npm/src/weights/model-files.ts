@@ -1,0 +1,79 @@
+import { DownloadError } from '../errors/download-error.js';
+import { ManifestError } from '../errors/manifest-error.js';
+import type { Dtype, DtypeChoice, DeviceChoice } from '../types/device.js';
+import type { ModelManifest } from '../types/manifest.js';
+import type { ProgressListener } from '../types/progress.js';
+import { parseManifest } from '../wire/parse-manifest.js';
+import { fetchFile } from './fetch-file.js';
+import { openFileCache } from './file-cache.js';
+import { requireSecureContext } from './sha256.js';
+
+/** What the encoder module is made from. */
+export interface ModelFiles {
+  config: Uint8Array<ArrayBuffer>;
+  tokenizer: Uint8Array<ArrayBuffer>;
+  weights: Uint8Array<ArrayBuffer>;
+}
+
+/** Downloads and checks a manifest. */
+export async function fetchManifest(url: string, init: RequestInit): Promise<ModelManifest> {
+  let response: Response;
+  try {
+    response = await fetch(url, init);
+  } catch (error) {
+    init.signal?.throwIfAborted();
+    throw new DownloadError(url, 0, 'no answer came', { cause: error });
+  }
+  if (!response.ok) throw new DownloadError(url, response.status, `the server answered ${response.status}`);
+  let value: unknown;
+  try {
+    value = await response.json();
+  } catch {
+    init.signal?.throwIfAborted();
+    throw new ManifestError(`${url} did not answer with JSON`);
+  }
+  return parseManifest(value, response.url || url);
+}
+
+/**
+ * The weights format to download.
+ * @throws {@link ManifestError} when one was asked for that the model does not offer
+ */
+export function chooseDtype(choice: DtypeChoice, device: DeviceChoice, manifest: ModelManifest): Dtype {
+  const offered = Object.keys(manifest.weights) as Dtype[];
+  const order: Dtype[] = choice !== 'auto' ? [choice] : device === 'webgpu' ? ['f16', 'q8', 'f32'] : ['q8', 'f16', 'f32'];
+  const found = order.find((dtype) => offered.includes(dtype));
+  if (!found) {
+    throw new ManifestError(
+      `the model ${manifest.name} has no ${choice} weights, it offers ${offered.join(', ')}`,
+      'Choose one of those, or `auto`.',
+    );
+  }
+  return found;
+}
+
+/** Config, tokenizer and weights, from the cache or the network, each checked. */
+export async function fetchModelFiles(
+  manifest: ModelManifest,
+  dtype: Dtype,
+  onProgress: ProgressListener,
+  signal?: AbortSignal,
+): Promise<ModelFiles> {
+  requireSecureContext();
+  const weights = manifest.weights[dtype];
+  if (!weights) throw new ManifestError(`the model ${manifest.name} has no ${dtype} weights`);
+  const cache = await openFileCache();
+
+  // One failure stops the other downloads.
+  const stop = new AbortController();
+  const both = signal ? AbortSignal.any([signal, stop.signal]) : stop.signal;
+  try {
+    const [config, tokenizer, bytes] = await Promise.all(
+      [manifest.encoder.config, manifest.encoder.tokenizer, weights].map((file) => fetchFile(file, cache, onProgress, both)),
+    );
+    return { config: config!, tokenizer: tokenizer!, weights: bytes! };
+  } catch (error) {
+    stop.abort(error);
+    throw error;
+  }
+}

@@ -1,0 +1,59 @@
+import { ManifestError } from '../errors/manifest-error.js';
+import type { ModelFile, ModelManifest } from '../types/manifest.js';
+
+const FORMAT_VERSION = 1;
+const SHA256 = /^[0-9a-f]{64}$/;
+
+/** Checks everything this package relies on, and makes file addresses absolute against `base`. */
+export function parseManifest(value: unknown, base: string | URL | undefined): ModelManifest {
+  const manifest = record(value, 'the manifest');
+  if (manifest['format_version'] !== FORMAT_VERSION) {
+    throw new ManifestError(
+      `the model manifest has format_version ${String(manifest['format_version'])}, this release of dpr-web reads ${FORMAT_VERSION}`,
+      'Use the release of dpr-web that belongs to the server.',
+    );
+  }
+  const fingerprint = manifest['fingerprint'];
+  if (typeof fingerprint !== 'string' || !SHA256.test(fingerprint)) {
+    throw new ManifestError('`fingerprint` of the model manifest is not 64 hex digits');
+  }
+  const dim = manifest['dim'];
+  if (typeof dim !== 'number' || !Number.isInteger(dim) || dim < 1) {
+    throw new ManifestError(`\`dim\` of the model manifest is ${String(dim)}, expected a positive integer`);
+  }
+  const encoder = record(manifest['encoder'], '`encoder` of the model manifest');
+  const weights: ModelManifest['weights'] = {};
+  for (const [name, entry] of Object.entries(record(manifest['weights'], '`weights` of the model manifest'))) {
+    // A format this release does not know is no error: a newer server may offer more.
+    if (name === 'f32' || name === 'f16' || name === 'q8') weights[name] = file(entry, `weights.${name}`, base);
+  }
+  if (Object.keys(weights).length === 0) {
+    throw new ManifestError(
+      'the model manifest offers no weights (f32, f16 or q8)',
+      'Run `dpr export-web --model MODEL` and restart the server.',
+    );
+  }
+  return {
+    ...(manifest as unknown as ModelManifest),
+    encoder: {
+      config: file(encoder['config'], 'encoder.config', base),
+      tokenizer: file(encoder['tokenizer'], 'encoder.tokenizer', base),
+    },
+    weights,
+  };
+}
+
+function record(value: unknown, what: string): Record<string, unknown> {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw new ManifestError(`${what} is not a JSON object`);
+  }
+  return value as Record<string, unknown>;
+}
+
+function file(value: unknown, what: string, base: string | URL | undefined): ModelFile {
+  const { url, bytes, sha256 } = record(value, `\`${what}\` of the model manifest`);
+  if (typeof url !== 'string' || typeof bytes !== 'number' || typeof sha256 !== 'string' || !SHA256.test(sha256)) {
+    throw new ManifestError(`\`${what}\` of the model manifest needs url, bytes and sha256`);
+  }
+  return { url: new URL(url, base).href, bytes, sha256 };
+}

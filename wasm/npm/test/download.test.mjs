@@ -1,0 +1,84 @@
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { download } from '../dist/weights/download.js';
+import { brokenBody, fakeFetch, fileOf, someBytes } from './helpers.mjs';
+
+const bytes = someBytes(1000);
+const file = fileOf(bytes);
+
+async function run(handler, signal) {
+  const events = [];
+  const fake = fakeFetch(handler);
+  try {
+    return { bytes: await download('weights.bin', file, (event) => events.push(event), signal), events, calls: fake.calls };
+  } catch (error) {
+    error.calls = fake.calls;
+    throw error;
+  } finally {
+    fake.restore();
+  }
+}
+
+test('a download reports its start and its end', async () => {
+  const { bytes: got, events, calls } = await run(() => new Response(bytes));
+  assert.deepEqual(got, bytes);
+  assert.equal(calls.length, 1);
+  assert.deepEqual(events[0], { status: 'download', file: 'weights.bin', total: 1000, resumedAt: 0 });
+  assert.deepEqual(events.at(-1), { status: 'progress', file: 'weights.bin', loaded: 1000, total: 1000 });
+});
+
+test('a broken connection is taken up where it broke', async () => {
+  const { bytes: got, events, calls } = await run((_, init, call) =>
+    call === 1 ? new Response(brokenBody(bytes.slice(0, 400))) : new Response(bytes.slice(400), { status: 206 }),
+  );
+  assert.deepEqual(got, bytes);
+  assert.equal(calls[1].headers.get('range'), 'bytes=400-');
+  assert.equal(events.filter((event) => event.status === 'download')[1].resumedAt, 400);
+});
+
+test('a server that ignores Range starts over', async () => {
+  const { bytes: got } = await run((_, init, call) => new Response(call === 1 ? brokenBody(bytes.slice(0, 400)) : bytes));
+  assert.deepEqual(got, bytes);
+});
+
+test('a body that ends early is taken up too', async () => {
+  const { calls } = await run((_, init, call) =>
+    call === 1 ? new Response(bytes.slice(0, 10)) : new Response(bytes.slice(10), { status: 206 }),
+  );
+  assert.equal(calls.length, 2);
+});
+
+test('two broken connections are a DownloadError that says how far it got', async () => {
+  await assert.rejects(
+    run(() => new Response(brokenBody(bytes.slice(0, 100)), { status: 206 })),
+    (error) => error.name === 'DownloadError' && /broke after 200 of 1000 bytes/.test(error.message) && error.calls.length === 2,
+  );
+});
+
+test('a missing file is not asked for twice', async () => {
+  await assert.rejects(
+    run(() => new Response('', { status: 404, statusText: 'Not Found' })),
+    (error) => error.name === 'DownloadError' && error.status === 404 && error.calls.length === 1,
+  );
+});
+
+test('a server error is tried once more', async () => {
+  const { bytes: got } = await run((_, init, call) => (call === 1 ? new Response('', { status: 503 }) : new Response(bytes)));
+  assert.deepEqual(got, bytes);
+});
+
+test('too many bytes are an IntegrityError', async () => {
+  await assert.rejects(run(() => new Response(someBytes(1001))), { name: 'IntegrityError', file: 'weights.bin' });
+});
+
+test('an aborted signal ends it with the signal\'s reason', async () => {
+  const controller = new AbortController();
+  const reason = new Error('enough');
+  await assert.rejects(
+    run((_, init, call) => {
+      controller.abort(reason);
+      return new Response(brokenBody(bytes.slice(0, 1)));
+    }, controller.signal),
+    reason,
+  );
+});

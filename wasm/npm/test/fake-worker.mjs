@@ -1,0 +1,69 @@
+import { fakeFetch, fileOf, someBytes } from './helpers.mjs';
+
+const DIM = 4;
+
+/**
+ * Stands in for the worker and its module: a "vector" is the length of the text, `dim` times. The
+ * script says per device what goes wrong: a message for a failed command, `fatal`, or `never`.
+ */
+export class FakeWorker {
+  terminated = false;
+  device;
+  #script;
+
+  constructor(script) {
+    this.#script = script;
+  }
+
+  postMessage(command) {
+    if (command.type === 'init') this.device = command.device;
+    const plan = this.#script[this.device]?.[command.type];
+    setTimeout(() => {
+      if (this.terminated || plan === 'never') return;
+      this.onmessage({ data: this.#reply(command, plan) });
+    }, 1);
+  }
+
+  terminate() {
+    this.terminated = true;
+  }
+
+  #reply({ type, id, text }, plan) {
+    if (plan === 'fatal') return { type: 'fatal', message: 'unreachable executed' };
+    if (typeof plan === 'string') return { type: 'failed', id, message: plan };
+    switch (type) {
+      case 'init':
+        return { type: 'done', id };
+      case 'load':
+        return { type: 'loaded', id, dim: this.#script[this.device]?.dim ?? DIM, maxTokens: 64, device: this.device };
+      case 'encode':
+        return { type: 'vector', id, vector: new Float32Array(DIM).fill(text.length) };
+      case 'measure':
+        return { type: 'measured', id, milliseconds: plan ?? 10 };
+    }
+  }
+}
+
+/** A manifest whose files a fake `fetch` serves. */
+export function tinyModel() {
+  const files = new Map();
+  const file = (name, length) => {
+    const bytes = someBytes(length);
+    files.set(`https://server.test/${name}`, bytes);
+    return fileOf(bytes, name);
+  };
+  const manifest = {
+    format_version: 1,
+    name: 'tiny',
+    fingerprint: 'f'.repeat(64),
+    dim: DIM,
+    similarity: 'dot',
+    family: 'bert',
+    max_question_tokens: 64,
+    encoder: { config: file('config.json', 10), tokenizer: file('tokenizer.json', 20) },
+    weights: { f16: file('w.f16', 60), q8: file('w.q8', 30) },
+  };
+  const { restore } = fakeFetch((url) => new Response(files.get(url)));
+  // Fallback after loading fetches the files again; the fake stays until then.
+  return { manifest, restore: () => setTimeout(restore, 200).unref() };
+}

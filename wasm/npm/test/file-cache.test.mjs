@@ -1,0 +1,46 @@
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { clearModelCache, openFileCache } from '../dist/weights/file-cache.js';
+import { someBytes } from './helpers.mjs';
+
+const SHA = 'a'.repeat(64);
+
+function withCaches(caches, body) {
+  globalThis.caches = caches;
+  return body().finally(() => delete globalThis.caches);
+}
+
+function cachesInMemory(put = (map, key, response) => map.set(key, response)) {
+  const map = new Map();
+  const cache = { match: async (key) => map.get(key)?.clone(), put: async (key, value) => put(map, key, value), delete: async (key) => map.delete(key) };
+  return { map, open: async () => cache, delete: async () => map.clear() };
+}
+
+test('what is written is read back, and removed', () => {
+  const caches = cachesInMemory();
+  return withCaches(caches, async () => {
+    const cache = await openFileCache();
+    await cache.write(SHA, someBytes(100));
+    assert.deepEqual(await cache.read(SHA), someBytes(100));
+    assert.equal(await cache.read('b'.repeat(64)), undefined);
+    await cache.remove(SHA);
+    assert.equal(await cache.read(SHA), undefined);
+    await cache.write(SHA, someBytes(100));
+    await clearModelCache();
+    assert.equal(caches.map.size, 0);
+  });
+});
+
+test('a full disk is no error', () =>
+  withCaches(cachesInMemory(() => { throw new DOMException('full', 'QuotaExceededError'); }), async () => {
+    await (await openFileCache()).write(SHA, someBytes(10));
+  }));
+
+for (const [name, caches] of [['missing', undefined], ['blocked', { open: async () => { throw new DOMException('no', 'SecurityError'); } }]]) {
+  test(`a ${name} Cache API keeps nothing and works`, () =>
+    withCaches(caches, async () => {
+      const cache = await openFileCache();
+      await cache.write(SHA, someBytes(10));
+      assert.equal(await cache.read(SHA), undefined);
+    }));
+}

@@ -1,0 +1,45 @@
+import { createHash } from 'node:crypto';
+
+/** A manifest entry for these bytes. */
+export function fileOf(bytes, url = 'https://server.test/files/weights.bin') {
+  return { url, bytes: bytes.length, sha256: createHash('sha256').update(bytes).digest('hex') };
+}
+
+/** Deterministic bytes of a length that is no multiple of anything. */
+export function someBytes(length) {
+  return Uint8Array.from({ length }, (_, position) => (position * 31 + 7) & 0xff);
+}
+
+/** Replaces `fetch` by `handler(url, init)` until the returned function is called. Records the calls. */
+export function fakeFetch(handler) {
+  const original = globalThis.fetch;
+  const calls = [];
+  globalThis.fetch = async (url, init = {}) => {
+    calls.push({ url: String(url), headers: new Headers(init.headers), init });
+    init.signal?.throwIfAborted();
+    return handler(String(url), init, calls.length);
+  };
+  return { calls, restore: () => (globalThis.fetch = original) };
+}
+
+/** A body that delivers `bytes` and then breaks, as a lost connection does. */
+export function brokenBody(bytes) {
+  return new ReadableStream({
+    pull(controller) {
+      if (bytes) controller.enqueue(bytes);
+      else controller.error(new TypeError('network error'));
+      bytes = undefined;
+    },
+  });
+}
+
+/** A `FileCache` in memory. */
+export function memoryCache(entries = {}) {
+  const kept = new Map(Object.entries(entries));
+  return {
+    kept,
+    read: async (sha256) => kept.get(sha256),
+    write: async (sha256, bytes) => void kept.set(sha256, bytes),
+    remove: async (sha256) => void kept.delete(sha256),
+  };
+}

@@ -1,0 +1,56 @@
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { chooseDtype } from '../dist/weights/model-files.js';
+import { parseManifest } from '../dist/wire/parse-manifest.js';
+
+const sha256 = 'a'.repeat(64);
+const file = (url) => ({ url, bytes: 3, sha256 });
+const manifest = (change = {}) => ({
+  format_version: 1,
+  name: 'tiny',
+  fingerprint: 'f'.repeat(64),
+  dim: 768,
+  similarity: 'dot',
+  family: 'bert',
+  max_question_tokens: 64,
+  encoder: { config: file('config.json'), tokenizer: file('/v1/tokenizer.json') },
+  weights: { f16: file('w.f16'), q8: file('w.q8'), q4: { future: true } },
+  ...change,
+});
+
+test('file addresses are resolved against the manifest\'s own', () => {
+  const parsed = parseManifest(manifest(), 'https://server.test/models/tiny/web.json');
+  assert.equal(parsed.encoder.config.url, 'https://server.test/models/tiny/config.json');
+  assert.equal(parsed.encoder.tokenizer.url, 'https://server.test/v1/tokenizer.json');
+  assert.deepEqual(Object.keys(parsed.weights), ['f16', 'q8']);
+});
+
+const bad = [
+  ['not an object', [], /not a JSON object/],
+  ['another format', manifest({ format_version: 2 }), /format_version 2/],
+  ['no fingerprint', manifest({ fingerprint: 'abc' }), /fingerprint/],
+  ['dim 0', manifest({ dim: 0 }), /dim/],
+  ['no weights', manifest({ weights: {} }), /no weights/],
+  ['a file without a sum', manifest({ weights: { q8: { url: 'w', bytes: 3 } } }), /weights\.q8/],
+];
+for (const [name, value, message] of bad) {
+  test(`${name} is a ManifestError`, () => {
+    assert.throws(() => parseManifest(value, 'https://server.test/'), (error) => error.name === 'ManifestError' && message.test(error.message) && error.fix !== '');
+  });
+}
+
+const dtypes = [
+  ['auto', 'cpu', 'q8'],
+  ['auto', 'auto', 'q8'],
+  ['auto', 'webgpu', 'f16'],
+  ['q8', 'webgpu', 'q8'],
+];
+for (const [choice, device, expected] of dtypes) {
+  test(`dtype ${choice} on ${device} is ${expected}`, () => {
+    assert.equal(chooseDtype(choice, device, parseManifest(manifest(), 'https://server.test/')), expected);
+  });
+}
+
+test('weights that the model does not offer are an error that lists the others', () => {
+  assert.throws(() => chooseDtype('f32', 'cpu', parseManifest(manifest(), 'https://server.test/')), /no f32 weights, it offers f16, q8/);
+});

@@ -1,0 +1,43 @@
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { forgetDevice, recallDevice, rememberDevice } from '../dist/device/remembered-device.js';
+
+// Node 20 has no `navigator`; later ones have their own.
+Object.defineProperty(globalThis, 'navigator', { value: { userAgent: 'this browser' }, configurable: true });
+
+function withStorage(storage, body) {
+  Object.defineProperty(globalThis, 'localStorage', { value: storage, configurable: true });
+  try {
+    body();
+  } finally {
+    delete globalThis.localStorage;
+  }
+}
+function inMemory() {
+  const map = new Map();
+  return { getItem: (key) => map.get(key) ?? null, setItem: (key, value) => map.set(key, value), removeItem: (key) => map.delete(key) };
+}
+
+test('the faster device is remembered per model, for a month', () =>
+  withStorage(inMemory(), () => {
+    rememberDevice('model-a', 'webgpu', 1000);
+    assert.equal(recallDevice('model-a', 2000), 'webgpu');
+    assert.equal(recallDevice('model-b', 2000), undefined);
+    assert.equal(recallDevice('model-a', 1000 + 31 * 24 * 3600 * 1000), undefined);
+    forgetDevice('model-a');
+    assert.equal(recallDevice('model-a', 2000), undefined);
+  }));
+
+test('another browser version measures again', () => {
+  const storage = inMemory();
+  storage.setItem('dpr-web:device:m', JSON.stringify({ device: 'webgpu', userAgent: 'older', measuredAt: 1000 }));
+  withStorage(storage, () => assert.equal(recallDevice('m', 2000), undefined));
+});
+
+test('blocked storage remembers nothing and does not throw', () => {
+  const blocked = new Proxy({}, { get: () => () => { throw new DOMException('no', 'SecurityError'); } });
+  withStorage(blocked, () => {
+    rememberDevice('m', 'cpu');
+    assert.equal(recallDevice('m'), undefined);
+  });
+});
