@@ -149,6 +149,11 @@ mod native {
 
     /// Whether a GPU that is no software renderer answers; asked without opening a device.
     pub(super) fn real_gpu() -> bool {
+        // Loading the drivers takes a second, and some write to stderr on a machine without a display.
+        let nodes = ["/dev/dri", "/dev/nvidiactl", "/dev/dxg", "/dev/kgsl-3d0"];
+        if cfg!(target_os = "linux") && !nodes.iter().any(|node| std::path::Path::new(node).exists()) {
+            return false;
+        }
         let backends = wgpu::Backends::VULKAN | wgpu::Backends::METAL | wgpu::Backends::DX12;
         let instance = wgpu::Instance::new(wgpu::InstanceDescriptor {
             backends,

@@ -1,5 +1,7 @@
 //! Reads the golden vectors that `tests/python/golden.py` wrote with Python's transformers.
 
+#![allow(dead_code)] // each test file uses its own part
+
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
@@ -7,21 +9,21 @@ use dpr_core::device::Device;
 use dpr_core::{EncoderFiles, TextEncoder};
 use serde_json::{Value, json};
 
-pub fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("core lies in the workspace").to_owned()
 }
 
 /// One fixture: texts and the vectors Python made of them.
-pub struct Golden {
-    pub json: Value,
-    pub questions: Vec<String>,
-    pub question_vectors: Vec<Vec<f32>>,
-    pub passages: Vec<(String, String)>,
-    pub passage_vectors: Vec<Vec<f32>>,
+pub(crate) struct Golden {
+    pub(crate) json: Value,
+    pub(crate) questions: Vec<String>,
+    pub(crate) question_vectors: Vec<Vec<f32>>,
+    pub(crate) passages: Vec<(String, String)>,
+    pub(crate) passage_vectors: Vec<Vec<f32>>,
 }
 
 impl Golden {
-    pub fn read(fixture: &str) -> Self {
+    pub(crate) fn read(fixture: &str) -> Self {
         let path = root().join("tests/fixtures").join(fixture).join("golden.json");
         let json: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
         let list = |key: &str| json[key].as_array().unwrap().clone();
@@ -46,7 +48,7 @@ impl Golden {
     }
 
     /// Loads a Hugging Face directory with the fixture's pooling, normalisation and limit.
-    pub fn encoder(&self, dir: &Path, device: &Device) -> TextEncoder {
+    pub(crate) fn encoder(&self, dir: &Path, device: &Device) -> TextEncoder {
         let read = |name: &str| std::fs::read(dir.join(name)).unwrap();
         let mut config: Value = serde_json::from_slice(&read("config.json")).unwrap();
         config["dpr"] = json!({
@@ -65,7 +67,7 @@ impl Golden {
 
 /// A Hugging Face directory that `cargo xtask setup` fetches. Absent, the test says so and passes over it,
 /// except in CI, where the set-up has run.
-pub fn fetched(name: &str) -> Option<PathBuf> {
+pub(crate) fn fetched(name: &str) -> Option<PathBuf> {
     let dir = root().join("target/models").join(name);
     if dir.join("model.safetensors").exists() {
         return Some(dir);
@@ -75,13 +77,13 @@ pub fn fetched(name: &str) -> Option<PathBuf> {
     None
 }
 
-pub fn cosine(a: &[f32], b: &[f32]) -> f64 {
+pub(crate) fn cosine(a: &[f32], b: &[f32]) -> f64 {
     let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>();
     dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
 }
 
 /// The largest difference of one number, as a share of the expected vector's length.
-pub fn difference(got: &[f32], expected: &[f32]) -> f64 {
+pub(crate) fn difference(got: &[f32], expected: &[f32]) -> f64 {
     let norm = expected.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>().sqrt();
     got.iter().zip(expected).map(|(a, b)| f64::from((a - b).abs())).fold(0.0, f64::max) / norm
 }

@@ -11,7 +11,7 @@ use super::CliError;
 use super::search::open;
 use crate::data::read_questions;
 use crate::encode::{PipelineOptions, encode_questions};
-use crate::eval::{Recall, RetrievalReport, gold_accuracy, recall};
+use crate::eval::{Recall, RetrievalReport, gold_accuracy, gold_passages, recall};
 use crate::index::VectorIndex as _;
 use crate::progress;
 
@@ -106,6 +106,7 @@ fn retrieval(args: RetrievalArgs) -> Result<(), CliError> {
     if let Some(limit) = args.limit {
         questions.truncate(limit as usize);
     }
+    gold_passages(&questions)?;
     let (searcher, encoder) = open(&args.model, &args.index, args.device)?;
     let loaded = searcher.index();
     let texts: Vec<&str> = questions.iter().map(|question| question.text.as_str()).collect();

@@ -4,4 +4,4 @@ mod recall;
 mod retrieval;
 
 pub use recall::{Recall, recall};
-pub use retrieval::{EvalError, RetrievalReport, TopK, gold_accuracy};
+pub use retrieval::{EvalError, RetrievalReport, TopK, gold_accuracy, gold_passages};

@@ -65,6 +65,20 @@ pub struct RetrievalReport {
     pub mrr_at_10: f64,
 }
 
+/// The id of each question's gold passage; cheap, so worth asking before an hour of encoding.
+///
+/// # Errors
+/// [`EvalError`] when there are no questions, or one has no gold passage.
+pub fn gold_passages(questions: &[Question]) -> Result<Vec<&str>, EvalError> {
+    if questions.is_empty() {
+        return Err(EvalError::NoQuestions);
+    }
+    questions
+        .iter()
+        .map(|question| question.gold.as_deref().ok_or_else(|| EvalError::NoGold { id: question.id.clone() }))
+        .collect()
+}
+
 /// Measures `results`, the best rows for each of `questions`, best first, at least `max(ks)` and 10 of them
 /// (fewer only when the index holds fewer).
 ///
@@ -87,21 +101,19 @@ fn measure<'a>(
     ids: &HashSet<&str>,
     ks: &[usize],
 ) -> Result<RetrievalReport, EvalError> {
-    let Some(first) = questions.first() else { return Err(EvalError::NoQuestions) };
+    let golds = gold_passages(questions)?;
     if results.len() != questions.len() {
         return Err(EvalError::Lists { got: results.len(), expected: questions.len() });
     }
     let mut ranks = Vec::with_capacity(questions.len());
     let mut absent = 0;
-    for (question, mut found) in questions.iter().zip(results) {
-        let gold = question.gold.as_deref().ok_or_else(|| EvalError::NoGold { id: question.id.clone() })?;
+    for (gold, mut found) in golds.iter().zip(results) {
         absent += usize::from(!ids.contains(gold));
-        ranks.push(found.position(|id| id == gold).map(|position| position + 1));
+        ranks.push(found.position(|id| id == *gold).map(|position| position + 1));
     }
     let count = questions.len();
     if absent == count {
-        let first = first.gold.clone().unwrap_or_default();
-        return Err(EvalError::OtherCorpus { questions: count, first });
+        return Err(EvalError::OtherCorpus { questions: count, first: golds[0].to_owned() });
     }
     let mut ks = ks.to_vec();
     ks.sort_unstable();
