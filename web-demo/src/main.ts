@@ -92,6 +92,8 @@ async function describeCorpus(): Promise<void> {
   }
 }
 
+// On a touch screen the focus would bring up the keyboard over the page.
+if (matchMedia('(pointer: fine)').matches) question.focus({ preventScroll: true });
 byId('search-form').addEventListener('submit', (event) => {
   event.preventDefault();
   void search();

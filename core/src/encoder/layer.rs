@@ -3,7 +3,11 @@
 use burn::module::Module;
 use burn::nn::{LayerNorm, Linear};
 use burn::tensor::Tensor;
-use burn::tensor::activation::{gelu, softmax};
+
+#[cfg(not(feature = "page-kernels"))]
+use super::ops;
+#[cfg(feature = "page-kernels")]
+use super::page as ops;
 
 /// Multi-head self-attention.
 #[derive(Module, Debug)]
@@ -21,18 +25,10 @@ pub struct Attention {
 impl Attention {
     /// `[batch, tokens, hidden]` to the same; `bias` is added to the scores `[batch, heads, tokens, tokens]`.
     pub fn forward(&self, input: Tensor<3>, bias: Option<Tensor<4>>, heads: usize) -> Tensor<3> {
-        let [batch, tokens, hidden] = input.dims();
-        let width = hidden / heads;
-        let split = |x: Tensor<3>| x.reshape([batch, tokens, heads, width]).swap_dims(1, 2);
-        let query = split(self.query.forward(input.clone()) * (1.0 / (width as f32).sqrt()));
-        let key = split(self.key.forward(input.clone()));
-        let value = split(self.value.forward(input));
-        let mut scores = query.matmul(key.swap_dims(2, 3));
-        if let Some(bias) = bias {
-            scores = scores + bias;
-        }
-        let context = softmax(scores, 3).matmul(value);
-        self.output.forward(context.swap_dims(1, 2).reshape([batch, tokens, hidden]))
+        let query = ops::linear(&self.query, input.clone());
+        let key = ops::linear(&self.key, input.clone());
+        let value = ops::linear(&self.value, input);
+        ops::linear(&self.output, ops::attend(query, key, value, bias, heads))
     }
 }
 
@@ -56,7 +52,7 @@ impl Layer {
     pub fn forward(&self, input: Tensor<3>, bias: Option<Tensor<4>>, heads: usize) -> Tensor<3> {
         let attended = self.attention.forward(input.clone(), bias, heads);
         let attended = self.attention_norm.forward(attended + input);
-        let widened = gelu(self.intermediate.forward(attended.clone()));
-        self.output_norm.forward(self.output.forward(widened) + attended)
+        let widened = ops::linear_gelu(&self.intermediate, attended.clone());
+        self.output_norm.forward(ops::linear(&self.output, widened) + attended)
     }
 }

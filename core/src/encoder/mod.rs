@@ -3,6 +3,9 @@
 mod embeddings;
 mod layer;
 mod load;
+mod ops;
+#[cfg(feature = "page-kernels")]
+mod page;
 mod pool;
 mod relative;
 

@@ -48,7 +48,9 @@ impl Panels {
     #[inline(always)]
     pub(super) fn iter<const NR: usize>(&self) -> impl Iterator<Item = &[[f32; NR]]> {
         debug_assert_eq!(NR, self.width, "panels of another instruction set");
-        self.data[self.start..].as_chunks::<NR>().0.chunks_exact(self.k)
+        // What `start` leaves of the padding may be a panel's length: it is none of the matrix.
+        let length = self.n.div_ceil(NR) * NR * self.k;
+        self.data[self.start..][..length].as_chunks::<NR>().0.chunks_exact(self.k)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The matrix products against their definition in f64, and the engine against itself: a row alone, a row in
 //! a batch, and every instruction set of this machine.
 
+use super::gemm_f32::Panels;
 use super::gemm_q8::{OUTPUTS, QuantizedInput};
 use super::isa::Isa;
 use super::linear::{Epilogue, Linear, Part};
@@ -68,6 +69,15 @@ fn products_match_their_definition_for_odd_sizes() {
                 }
             }
         }
+    }
+}
+
+#[test]
+fn a_small_matrix_has_no_panel_of_padding() {
+    // Kept alive, so that the allocator puts them at every place in a cache line.
+    let small: Vec<_> = (1..=64).map(|n| Panels::new(n % 8 + 1, n % 3 + 1, 8)).collect();
+    for panels in &small {
+        assert_eq!(panels.iter::<8>().count(), 1);
     }
 }
 

@@ -1,0 +1,253 @@
+//! The kernels: no shared memory and no barriers, many multiply-adds for each load. Fine for the short inputs
+//! of a page on a GPU, and the only shape that runs well on a software adapter, where a load is four scalar
+//! loads with a bounds check each and a barrier is a thread switch.
+// Kernels are launched unchecked: each guards its own indices, and WebGPU checks every access once more.
+#![allow(unsafe_code)]
+
+use burn_cubecl::cubecl;
+use burn_cubecl::kernel::into_contiguous;
+use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
+use burn_cubecl::tensor::CubeTensor;
+use cubecl::prelude::*;
+
+/// Values in one vector of the kernels.
+pub(super) const LANES: usize = 4;
+/// The widest head that [`attend`] takes: more would not fit a GPU's registers.
+pub(super) const MAX_HEAD: usize = 128;
+
+/// Rows and vectors of four columns that one invocation of [`linear_kernel`] computes.
+const TILE: (usize, usize) = (4, 2);
+/// Invocations in a workgroup.
+const UNITS: u32 = 32;
+
+type Four = Vector<f32, Const<4>>;
+
+/// `[rows, k]` times `[k, n]` plus `[n]`; `depth` and `columns` are `k` and `n` in vectors. Each invocation
+/// keeps `tile_rows` times `tile_columns` vectors of sums.
+#[cube(launch_unchecked)]
+#[allow(clippy::too_many_arguments, clippy::needless_range_loop)]
+fn linear_kernel(
+    input: &[Four],
+    weight: &[Four],
+    bias: &[Four],
+    output: &mut [Four],
+    rows: usize,
+    depth: usize,
+    columns: usize,
+    #[comptime] tile_rows: usize,
+    #[comptime] tile_columns: usize,
+    #[comptime] gelu: bool,
+) {
+    let across = columns / tile_columns;
+    let column = (ABSOLUTE_POS % across) * tile_columns;
+    let row = (ABSOLUTE_POS / across) * tile_rows;
+    if row >= rows {
+        terminate!();
+    }
+    let mut from = Sequence::<usize>::new();
+    let mut sums = Sequence::<RuntimeCell<Four>>::new();
+    #[unroll]
+    for r in 0..tile_rows {
+        // Rows past the end read the last one and are not written.
+        from.push((row + r).min(rows - 1) * depth);
+        #[unroll]
+        for c in 0..tile_columns {
+            sums.push(RuntimeCell::<Four>::new(bias[column + c]));
+        }
+    }
+    for k in 0..depth {
+        let mut left = Sequence::<Four>::new();
+        #[unroll]
+        for r in 0..tile_rows {
+            left.push(input[from[r] + k]);
+        }
+        #[unroll]
+        for part in 0..LANES {
+            let at = (k * LANES + part) * columns + column;
+            #[unroll]
+            for c in 0..tile_columns {
+                let right = weight[at + c];
+                #[unroll]
+                for r in 0..tile_rows {
+                    let sum = &sums[r * tile_columns + c];
+                    sum.store(fma(Four::new(left[r].extract(part)), right, sum.read()));
+                }
+            }
+        }
+    }
+    #[unroll]
+    for r in 0..tile_rows {
+        if row + r < rows {
+            #[unroll]
+            for c in 0..tile_columns {
+                let sum = sums[r * tile_columns + c].read();
+                let at = (row + r) * columns + column + c;
+                if comptime![gelu] {
+                    let erf = (sum * Four::new(core::f32::consts::FRAC_1_SQRT_2)).erf();
+                    output[at] = sum * Four::new(0.5f32) * (erf + Four::new(1.0f32));
+                } else {
+                    output[at] = sum;
+                }
+            }
+        }
+    }
+}
+
+/// `input` `[.., k]`, `weight` `[k, n]`, `bias` `[n]`, all f32, `k` and `n` multiples of [`LANES`].
+pub(super) fn linear(input: CubeTensor, weight: CubeTensor, bias: CubeTensor, gelu: bool) -> CubeTensor {
+    let (input, weight, bias) = (into_contiguous(input), into_contiguous(weight), into_contiguous(bias));
+    let (k, n) = (weight.meta.shape()[0], weight.meta.shape()[1]);
+    let mut shape = input.meta.shape().clone();
+    let rows = shape.num_elements() / k;
+    let last = shape.num_dims() - 1;
+    shape[last] = n;
+    let output =
+        empty_device_contiguous_dtype(input.client.clone(), input.device.clone(), shape, input.dtype);
+    let columns = n / LANES;
+    let tile_columns = if columns % TILE.1 == 0 { TILE.1 } else { 1 };
+    let invocations = rows.div_ceil(TILE.0) * (columns / tile_columns);
+    let client = input.client.clone();
+    // SAFETY: an invocation past the last row stops, row indices are clamped to the last row, and the columns
+    // are a whole number of tiles.
+    unsafe {
+        linear_kernel::launch_unchecked(
+            &client,
+            workgroups(invocations),
+            CubeDim::new_1d(UNITS),
+            input.into_buffer_arg(),
+            weight.into_buffer_arg(),
+            bias.into_buffer_arg(),
+            output.clone().into_buffer_arg(),
+            rows,
+            k / LANES,
+            columns,
+            TILE.0,
+            tile_columns,
+            gelu,
+        );
+    }
+    output
+}
+
+/// Attention of one query row in one head an invocation, with a running softmax; `hidden` and `width` are in
+/// vectors, and the strides are those of `bias`, 0 where it is broadcast.
+#[cube(launch_unchecked)]
+#[allow(clippy::too_many_arguments, clippy::needless_range_loop)]
+fn attend_kernel(
+    query: &[Four],
+    key: &[Four],
+    value: &[Four],
+    bias: &[f32],
+    output: &mut [Four],
+    rows: usize,
+    tokens: usize,
+    heads: usize,
+    bias_batch: usize,
+    bias_head: usize,
+    bias_row: usize,
+    scale: f32,
+    #[comptime] width: usize,
+    #[comptime] biased: bool,
+) {
+    let head = ABSOLUTE_POS % heads;
+    let row = ABSOLUTE_POS / heads;
+    if row >= rows {
+        terminate!();
+    }
+    let hidden = heads * width;
+    let batch = row / tokens;
+    let at = row * hidden + head * width;
+    let first = batch * tokens * hidden + head * width;
+    let bias_at = batch * bias_batch + head * bias_head + (row % tokens) * bias_row;
+    let mut asked = Sequence::<Four>::new();
+    let mut sums = Sequence::<RuntimeCell<Four>>::new();
+    #[unroll]
+    for i in 0..width {
+        asked.push(query[at + i] * Four::new(scale));
+        sums.push(RuntimeCell::<Four>::new(Four::new(0.0f32)));
+    }
+    let mut highest = f32::new(-3.0e38);
+    let mut total = f32::new(0.0);
+    for token in 0..tokens {
+        let from = first + token * hidden;
+        let mut products = asked[0] * key[from];
+        #[unroll]
+        for i in 1..width {
+            products = fma(asked[i], key[from + i], products);
+        }
+        let mut score = products.extract(0usize)
+            + products.extract(1usize)
+            + products.extract(2usize)
+            + products.extract(3usize);
+        if comptime![biased] {
+            score += bias[bias_at + token];
+        }
+        let now = select(score > highest, score, highest);
+        let kept = (highest - now).exp();
+        let share = (score - now).exp();
+        highest = now;
+        total = total * kept + share;
+        #[unroll]
+        for i in 0..width {
+            let sum = &sums[i];
+            sum.store(fma(Four::new(share), value[from + i], sum.read() * Four::new(kept)));
+        }
+    }
+    #[unroll]
+    for i in 0..width {
+        output[at + i] = sums[i].read() / Four::new(total);
+    }
+}
+
+/// `query`, `key` and `value` `[batch, tokens, hidden]`, `bias` as `[batch, heads, tokens, tokens]` with 1 where
+/// it is broadcast, all f32.
+pub(super) fn attend(
+    query: CubeTensor,
+    key: CubeTensor,
+    value: CubeTensor,
+    bias: Option<CubeTensor>,
+    heads: usize,
+) -> CubeTensor {
+    let (query, key, value) = (into_contiguous(query), into_contiguous(key), into_contiguous(value));
+    let shape = query.meta.shape().clone();
+    let (batch, tokens, hidden) = (shape[0], shape[1], shape[2]);
+    let width = hidden / heads;
+    let output =
+        empty_device_contiguous_dtype(query.client.clone(), query.device.clone(), shape, query.dtype);
+    let biased = bias.is_some();
+    let bias = into_contiguous(bias.unwrap_or_else(|| query.clone()));
+    let stride = |dim: usize| {
+        let broadcast = !biased || bias.meta.shape()[dim] == 1;
+        if broadcast { 0 } else { bias.meta.strides()[dim] }
+    };
+    let (bias_batch, bias_head, bias_row) = (stride(0), stride(1), stride(2));
+    let client = query.client.clone();
+    // SAFETY: an invocation past the last row stops, and every row index is below the number of rows.
+    unsafe {
+        attend_kernel::launch_unchecked(
+            &client,
+            workgroups(batch * tokens * heads),
+            CubeDim::new_1d(UNITS),
+            query.into_buffer_arg(),
+            key.into_buffer_arg(),
+            value.into_buffer_arg(),
+            bias.into_buffer_arg(),
+            output.clone().into_buffer_arg(),
+            batch * tokens,
+            tokens,
+            heads,
+            bias_batch,
+            bias_head,
+            bias_row,
+            1.0 / (width as f32).sqrt(),
+            width / LANES,
+            biased,
+        );
+    }
+    output
+}
+
+/// Enough workgroups for so many invocations.
+fn workgroups(invocations: usize) -> CubeCount {
+    CubeCount::Static((invocations as u32).div_ceil(UNITS), 1, 1)
+}

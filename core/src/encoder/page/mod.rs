@@ -1,0 +1,118 @@
+//! The operations of [`super::ops`] as kernels of our own, for the browser. Burn picks its fast kernels by
+//! timing them, which a page cannot do, and those it takes untimed are several times slower.
+//!
+//! Forward only: a build with this feature does not train.
+
+mod kernels;
+
+use burn::backend::tensor::FloatTensor;
+use burn::backend::{Backend, Dispatch, backend_extension};
+use burn::nn::Linear;
+use burn::tensor::{DType, Tensor};
+use burn_cubecl::CubeBackend;
+
+use super::ops;
+use kernels::{LANES, MAX_HEAD};
+
+/// The operations the page adds to Burn's backend.
+#[backend_extension(Cube, Fusion)]
+pub(crate) trait PageOps: Backend {
+    /// `input` `[batch, tokens, k]` times `weight` `[k, n]` plus `bias` `[n]`, then the exact GELU if `gelu`;
+    /// `k` and `n` are multiples of four.
+    #[fusion(dtype = input, shape = {
+        let mut shape = input.clone();
+        shape[2] = weight[1];
+        shape
+    })]
+    fn page_linear(
+        input: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+        gelu: bool,
+    ) -> FloatTensor<Self>;
+
+    /// Attention of `heads` heads side by side in `[batch, tokens, hidden]`. `bias` `[batch, heads, tokens,
+    /// tokens]`, any dimension but the last 1 to broadcast, is read only if `biased`.
+    #[fusion(dtype = query, shape = query)]
+    fn page_attend(
+        query: FloatTensor<Self>,
+        key: FloatTensor<Self>,
+        value: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+        biased: bool,
+        heads: usize,
+    ) -> FloatTensor<Self>;
+}
+
+impl PageOps for CubeBackend {
+    fn page_linear(
+        input: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+        gelu: bool,
+    ) -> FloatTensor<Self> {
+        kernels::linear(input, weight, bias, gelu)
+    }
+
+    fn page_attend(
+        query: FloatTensor<Self>,
+        key: FloatTensor<Self>,
+        value: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+        biased: bool,
+        heads: usize,
+    ) -> FloatTensor<Self> {
+        kernels::attend(query, key, value, biased.then_some(bias), heads)
+    }
+}
+
+/// `[batch, tokens, input]` to `[batch, tokens, output]`.
+pub(super) fn linear(layer: &Linear, input: Tensor<3>) -> Tensor<3> {
+    own_linear(layer, &input, false).unwrap_or_else(|| ops::linear(layer, input))
+}
+
+/// [`linear`], then the exact GELU.
+pub(super) fn linear_gelu(layer: &Linear, input: Tensor<3>) -> Tensor<3> {
+    own_linear(layer, &input, true).unwrap_or_else(|| ops::linear_gelu(layer, input))
+}
+
+/// As [`ops::attend`].
+pub(super) fn attend(
+    query: Tensor<3>,
+    key: Tensor<3>,
+    value: Tensor<3>,
+    bias: Option<Tensor<4>>,
+    heads: usize,
+) -> Tensor<3> {
+    let [_, _, hidden] = query.dims();
+    let width = hidden / heads;
+    if query.dtype() != DType::F32 || width % LANES != 0 || width > MAX_HEAD {
+        return ops::attend(query, key, value, bias, heads);
+    }
+    let biased = bias.is_some();
+    // An operation takes no optional tensor; without a bias any tensor will do, since it is not read.
+    let bias = bias.map_or_else(|| query.clone().into_dispatch(), Tensor::into_dispatch);
+    Tensor::from_dispatch(Dispatch::page_attend(
+        query.into_dispatch(),
+        key.into_dispatch(),
+        value.into_dispatch(),
+        bias,
+        biased,
+        heads,
+    ))
+}
+
+/// `None` where the kernel cannot do it: no bias, no f32, or widths that do not fill its vectors.
+fn own_linear(layer: &Linear, input: &Tensor<3>, gelu: bool) -> Option<Tensor<3>> {
+    let (weight, bias) = (layer.weight.val(), layer.bias.as_ref()?.val());
+    let whole = weight.dims().iter().all(|length| length % LANES == 0);
+    if !whole || input.dtype() != DType::F32 || weight.dtype() != DType::F32 {
+        return None;
+    }
+    Some(Tensor::from_dispatch(Dispatch::page_linear(
+        input.clone().into_dispatch(),
+        weight.into_dispatch(),
+        bias.into_dispatch(),
+        gelu,
+    )))
+}
