@@ -43,6 +43,20 @@ fn text(output: &Output) -> (String, String) {
 }
 
 #[test]
+fn a_reader_that_closes_the_pipe_is_no_failure() {
+    let root = tempfile::tempdir().unwrap();
+    let vectors = vectors(root.path().join("vectors"), 20, 8);
+    for more in [&[][..], &["--json"]] {
+        let mut command = index(&vectors, &root.path().join("index"), more);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        let (_, stderr) = text(&output);
+        assert!(output.status.success() && !stderr.contains("panicked"), "{stderr}");
+    }
+}
+
+#[test]
 fn it_says_what_it_built() {
     let root = tempfile::tempdir().unwrap();
     let vectors = vectors(root.path().join("vectors"), 600, 8);

@@ -8,7 +8,7 @@ use std::time::Instant;
 use dpr_core::DeviceChoice;
 use serde::Serialize;
 
-use super::CliError;
+use super::{CliError, output};
 use crate::data::read_passages;
 use crate::encode::{EncodeOptions, PipelineOptions, Shard, encode_corpus};
 use crate::model::ModelDir;
@@ -118,28 +118,27 @@ pub fn run(args: Args) -> Result<(), CliError> {
         passages_per_second: if seconds > 0.0 { done.encoded.rows as f64 / seconds } else { 0.0 },
     };
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&summary)?);
-        return Ok(());
+        return output::json(&summary);
     }
     let Summary { passages, kept, encoded, truncated, device, .. } = summary;
-    println!(
+    output::line(format_args!(
         "{}: vectors of {passages} passages, {encoded} of them encoded now on {device}",
         args.out.display()
-    );
+    ))?;
     if encoded > 0 {
-        println!(
+        output::line(format_args!(
             "{seconds:.1} s, {:.1} passages/s, loading {load_seconds:.1} s",
             summary.passages_per_second
-        );
+        ))?;
     }
     if kept > 0 {
-        println!("{kept} passages were encoded by an earlier run");
+        output::line(format_args!("{kept} passages were encoded by an earlier run"))?;
     }
     if truncated > 0 {
         let limit = encoder.max_tokens();
-        println!(
+        output::line(format_args!(
             "{truncated} passages fill the model's {limit} tokens; what they say beyond is not in their vectors"
-        );
+        ))?;
     }
     Ok(())
 }

@@ -7,8 +7,8 @@ use clap::Subcommand;
 use dpr_core::DeviceChoice;
 use serde::Serialize;
 
-use super::CliError;
 use super::search::open;
+use super::{CliError, output};
 use crate::data::read_questions;
 use crate::encode::{PipelineOptions, encode_questions};
 use crate::eval::{Recall, RetrievalReport, gold_accuracy, gold_passages, recall};
@@ -144,9 +144,9 @@ fn retrieval(args: RetrievalArgs) -> Result<(), CliError> {
         searched_per_second: per_second(search_seconds),
     };
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
+        output::json(&report)?;
     } else {
-        print!("{}", table(&report));
+        output::print(&table(&report))?;
     }
     Ok(())
 }

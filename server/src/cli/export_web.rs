@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::CliError;
+use super::{CliError, output};
 use crate::model::{ModelDir, export_web};
 
 /// Arguments of `dpr export-web`.
@@ -26,15 +26,14 @@ pub struct Args {
 pub fn run(args: Args) -> Result<(), CliError> {
     let report = export_web(&ModelDir::open(&args.model)?)?;
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&report.manifest)?);
-        return Ok(());
+        return output::json(&report.manifest);
     }
     for (dtype, file) in &report.manifest.weights {
-        println!(
+        output::line(format_args!(
             "{dtype:>4}  {:>6.1} MB  {}",
             file.entry.bytes as f64 / 1e6,
             args.model.join(&file.path).display()
-        );
+        ))?;
     }
     Ok(())
 }

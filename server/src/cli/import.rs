@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use dpr_core::{Pooling, Similarity};
 
-use super::CliError;
+use super::{CliError, output};
 use crate::model::{ImportOptions, import};
 
 /// Arguments of `dpr import`.
@@ -78,10 +78,9 @@ pub fn run(args: Args) -> Result<(), CliError> {
     };
     let manifest = import(&args.question, args.passage.as_deref(), &args.out, &options)?;
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&manifest)?);
-        return Ok(());
+        return output::json(&manifest);
     }
-    println!(
+    output::line(format_args!(
         "{}: {:?} encoder{}, {} numbers a vector, {:?} pooling, {}, questions to {} tokens, passages to {}",
         args.out.display(),
         manifest.family,
@@ -91,7 +90,7 @@ pub fn run(args: Args) -> Result<(), CliError> {
         if manifest.normalize { "length 1" } else { "not normalised" },
         manifest.max_question_tokens,
         manifest.max_passage_tokens,
-    );
-    println!("fingerprint {}", manifest.fingerprint);
+    ))?;
+    output::line(format_args!("fingerprint {}", manifest.fingerprint))?;
     Ok(())
 }

@@ -1,6 +1,5 @@
 //! `dpr index`: makes vectors searchable.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +7,7 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-use super::CliError;
+use super::{CliError, output};
 use crate::index::{
     HnswParams, IndexKind, IndexManifest, IndexOptions, LoadedIndex, build_index, recall_against_exact,
 };
@@ -97,16 +96,17 @@ pub fn run(args: Args) -> Result<(), CliError> {
         );
     }
     let bytes = manifest.files.values().map(|file| file.bytes).sum();
-    let mut out = std::io::stdout().lock();
     if args.json {
-        serde_json::to_writer_pretty(&mut out, &Report { manifest: &manifest, bytes, seconds, recall })?;
-        writeln!(out)?;
-        return Ok(());
+        return output::json(&Report { manifest: &manifest, bytes, seconds, recall });
     }
     let IndexManifest { count, dim, kind, phi, .. } = &manifest;
-    writeln!(out, "{count} passages, {dim} dimensions, {kind}, phi {phi:.4}, {bytes} bytes, {seconds:.1} s")?;
+    output::line(format_args!(
+        "{count} passages, {dim} dimensions, {kind}, phi {phi:.4}, {bytes} bytes, {seconds:.1} s"
+    ))?;
     if let Some(recall) = recall {
-        writeln!(out, "recall@{RECALL_K} against exact search, on its own vectors: {recall:.4}")?;
+        output::line(format_args!(
+            "recall@{RECALL_K} against exact search, on its own vectors: {recall:.4}"
+        ))?;
     }
     Ok(())
 }

@@ -16,6 +16,7 @@ pub mod eval;
 pub mod export_web;
 pub mod import;
 pub mod index;
+mod output;
 pub mod search;
 pub mod serve;
 

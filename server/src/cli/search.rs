@@ -1,12 +1,11 @@
 //! `dpr search`: questions on the command line, for operators and scripts.
 
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use dpr_core::{DeviceChoice, TextEncoder};
 use serde::Serialize;
 
-use super::CliError;
+use super::{CliError, output};
 use crate::data::read_questions;
 use crate::encode::{PipelineOptions, encode_questions};
 use crate::index::{IndexError, LoadedIndex};
@@ -85,17 +84,13 @@ pub fn run(args: Args) -> Result<(), CliError> {
             let hits = searcher.search(&encoder.encode_question(question)?, args.k)?;
             if args.json {
                 let (model, device) = (searcher.model_fingerprint(), encoder.device_name());
-                println!(
-                    "{}",
-                    serde_json::to_string_pretty(&Answer { question, model, device, hits: &hits })?
-                );
-                return Ok(());
+                return output::json(&Answer { question, model, device, hits: &hits });
             }
             let mut table = String::new();
             for (rank, hit) in hits.iter().enumerate() {
                 table.push_str(&row(rank + 1, hit));
             }
-            print(&table)
+            output::print(&table)
         }
         (None, None) => Err("give a question, or --questions FILE".into()),
     }
@@ -131,7 +126,7 @@ fn search_file(searcher: &Searcher, encoder: &TextEncoder, file: &Path, k: usize
             lines.push_str(&serde_json::to_string(&line)?);
             lines.push('\n');
         }
-        print(&lines)?;
+        output::print(&lines)?;
     }
     Ok(())
 }
@@ -143,14 +138,6 @@ fn row(rank: usize, hit: &Hit) -> String {
         text.push('…');
     }
     format!("{rank:>4}  {:>9.4}  {}  [{}]\n      {text}\n", hit.score, hit.title, hit.id)
-}
-
-/// A reader that has seen enough (`| head`) closes the pipe; that is no failure.
-fn print(text: &str) -> Result<(), CliError> {
-    match io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(()),
-    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::CliError;
+use super::{CliError, output};
 use crate::http::server::{self, Connections, Ended};
 use crate::http::{AppState, Limits, Options, Origins, ServedModel, app, short};
 use crate::index::LoadedIndex;
@@ -95,8 +95,7 @@ struct Listening<'a> {
 /// When the port is taken, the model or the index is damaged, or the two do not belong together.
 pub fn run(args: Args) -> Result<(), CliError> {
     if args.print_openapi {
-        print!("{}", crate::http::openapi_document());
-        return Ok(());
+        return output::print(&crate::http::openapi_document());
     }
     let (Some(model), Some(index)) = (args.model.clone(), args.index.clone()) else {
         return Err("--model and --index are required".into());
@@ -134,10 +133,10 @@ async fn serve(args: Args, model: PathBuf, index: PathBuf) -> Result<(), CliErro
     let url = format!("http://{address}");
     if args.json {
         let line = Listening { listening: url, count, dim, model: &fingerprint, web_weights };
-        println!("{}", serde_json::to_string(&line)?);
+        output::line(format_args!("{}", serde_json::to_string(&line)?))?;
     } else {
         let model = fingerprint.get(..12).unwrap_or(&fingerprint);
-        println!("listening on {url}  ({count} passages, {dim} dims, model {model})");
+        output::line(format_args!("listening on {url}  ({count} passages, {dim} dims, model {model})"))?;
     }
     if running.await? == Ended::CutOff {
         tracing::warn!("some requests did not finish within {} s and were cut off", args.grace);

@@ -10,6 +10,7 @@ use safetensors::tensor::{Dtype, TensorView};
 
 use super::web::WebFile;
 use super::{ModelDir, ModelError, QUESTION_DIR, WEB_DIR, WEB_MANIFEST, WebManifest};
+use crate::atomic::StagedDir;
 
 /// What was written.
 #[derive(Clone, Debug, serde::Serialize)]
@@ -72,7 +73,7 @@ pub fn export_web(model: &ModelDir) -> Result<ExportReport, ModelError> {
             eighths.push(Tensor::f16(name, shape, &values));
         }
     }
-    let staging = tempfile::Builder::new().prefix(".dpr-web-").tempdir_in(model.path())?;
+    let staging = StagedDir::beside(&model.path().join(WEB_DIR))?;
     let mut weights = BTreeMap::new();
     for (dtype, tensors) in [("f16", halves), ("q8", eighths)] {
         let file = format!("question_encoder.{dtype}.safetensors");
@@ -93,15 +94,7 @@ pub fn export_web(model: &ModelDir) -> Result<ExportReport, ModelError> {
         WebManifest { format_version: 1, fingerprint: model.manifest().fingerprint.clone(), weights };
     let text = serde_json::to_vec_pretty(&manifest).map_err(std::io::Error::other)?;
     fs_err::write(staging.path().join(WEB_MANIFEST), text)?;
-    let target = model.path().join(WEB_DIR);
-    let old = target.exists().then(|| model.path().join(".dpr-web-old"));
-    if let Some(old) = &old {
-        fs_err::rename(&target, old)?;
-    }
-    fs_err::rename(staging.keep(), &target)?;
-    if let Some(old) = old {
-        fs_err::remove_dir_all(old)?;
-    }
+    staging.replace()?;
     Ok(ExportReport { manifest })
 }
 

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::huggingface::HuggingFaceDir;
 use super::{MANIFEST, ModelError, PASSAGE_DIR, QUESTION_DIR};
+use crate::atomic::StagedDir;
 
 /// Seed of `--project`: fixed, so that one model projected twice has one fingerprint.
 const PROJECTION_SEED: u64 = 12345;
@@ -66,9 +67,7 @@ pub fn import(
         (None, Some(limit)) => questions.limit(limit, "--max-passage-tokens")?,
         _ => other.config.max_tokens,
     };
-    let parent = out.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    fs_err::create_dir_all(parent)?;
-    let staging = tempfile::Builder::new().prefix(".dpr-import-").tempdir_in(parent)?;
+    let staging = StagedDir::beside(out)?;
     let mut files = BTreeMap::new();
     questions.write(staging.path(), QUESTION_DIR, "question_encoder", &mut files)?;
     if let Some(passages) = &passages {
@@ -91,28 +90,8 @@ pub fn import(
     manifest.fingerprint = manifest.compute_fingerprint();
     let text = serde_json::to_vec_pretty(&manifest).map_err(std::io::Error::other)?;
     fs_err::write(staging.path().join(MANIFEST), text)?;
-    publish(staging, out)?;
+    staging.replace()?;
     Ok(manifest)
-}
-
-/// Moves the finished directory to `out`; one that is there goes only after the new one is in its place.
-fn publish(staging: tempfile::TempDir, out: &Path) -> Result<(), ModelError> {
-    let old = out.exists().then(|| out.with_extension("dpr-old"));
-    if let Some(old) = &old {
-        fs_err::rename(out, old)?;
-    }
-    let staged = staging.keep();
-    if let Err(error) = fs_err::rename(&staged, out) {
-        if let Some(old) = &old {
-            fs_err::rename(old, out)?;
-        }
-        fs_err::remove_dir_all(&staged)?;
-        return Err(error.into());
-    }
-    if let Some(old) = old {
-        fs_err::remove_dir_all(old)?;
-    }
-    Ok(())
 }
 
 fn name_of(dir: &Path) -> String {

@@ -59,3 +59,23 @@ function projection(file: string): (vector: Float32Array) => Float32Array {
       return sum;
     });
 }
+
+/** A small random model's files in base64, as the bare module's `QuestionEncoder.load` takes them, with its golden vectors. */
+export function smallModel(name: string): Golden & { files: string[] } {
+  const file = (part: string) => readFileSync(repository(`tests/fixtures/${name}/${part}`));
+  const golden = JSON.parse(readFileSync(repository(`tests/fixtures/${name.split('/')[0]}/golden.json`), 'utf8')) as {
+    questions: string[];
+    question_vectors: string[];
+    pooling: string;
+    normalize: boolean;
+    max_tokens: number;
+  };
+  const { pooling, normalize, max_tokens } = golden;
+  const config = { ...JSON.parse(file('config.json').toString('utf8')), dpr: { pooling, normalize, max_tokens } };
+  const files = [Buffer.from(JSON.stringify(config)), file('tokenizer.json'), file('model.safetensors')];
+  return {
+    questions: golden.questions,
+    vectors: golden.question_vectors.map(decodeVector),
+    files: files.map((bytes) => bytes.toString('base64')),
+  };
+}

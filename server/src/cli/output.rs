@@ -1,0 +1,28 @@
+//! What a subcommand says on standard output. A reader that has seen enough (`| head`) closes the pipe; that
+//! is no failure, and `println!` would panic.
+
+use std::fmt::Arguments;
+use std::io::{self, Write as _};
+
+use serde::Serialize;
+
+use super::CliError;
+
+/// Writes the text and its newline, if it ends in one, at once.
+pub(super) fn print(text: &str) -> Result<(), CliError> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Writes one line.
+pub(super) fn line(text: Arguments<'_>) -> Result<(), CliError> {
+    print(&format!("{text}\n"))
+}
+
+/// Writes a value for a script: indented JSON and a newline.
+pub(super) fn json(value: &impl Serialize) -> Result<(), CliError> {
+    print(&format!("{}\n", serde_json::to_string_pretty(value)?))
+}
