@@ -20,21 +20,29 @@ export function cosine(a: ArrayLike<number>, b: ArrayLike<number>): number {
 }
 
 interface Golden {
-  questions: string[];
+  texts: string[];
   vectors: Float32Array[];
 }
 
 /**
- * Questions with the vectors that Python's transformers gives them, brought to the served model's
- * dimension by the projection in its own weights file: the fixture is of the model before `--project`.
+ * 64 questions and 64 passages (as `title [SEP] text`, which becomes the token ids of a passage) with the vectors that
+ * Python's transformers gives them, brought to the served model's dimension by the projection in its own weights
+ * file: the fixture is of the model before `--project`.
  */
-export function goldenQuestions(): Golden {
-  const golden = JSON.parse(readFileSync(repository('tests/fixtures/minilm/golden.json'), 'utf8')) as {
+export function golden(): Golden {
+  const { questions, passages, question_vectors, passage_vectors } = JSON.parse(
+    readFileSync(repository('tests/fixtures/minilm/golden.json'), 'utf8'),
+  ) as {
     questions: string[];
+    passages: { title: string; text: string }[];
     question_vectors: string[];
+    passage_vectors: string[];
   };
   const project = projection(repository('data/model/question_encoder/model.safetensors', 'DPR_WEIGHTS'));
-  return { questions: golden.questions, vectors: golden.question_vectors.map((text) => project(decodeVector(text))) };
+  return {
+    texts: [...questions, ...passages.map(({ title, text }) => (title ? `${title} [SEP] ${text}` : text))],
+    vectors: [...question_vectors, ...passage_vectors].map((text) => project(decodeVector(text))),
+  };
 }
 
 /** `encode_proj` of a safetensors file: `[out, in]` times `[in]`; the identity when there is none. */
@@ -74,7 +82,7 @@ export function smallModel(name: string): Golden & { files: string[] } {
   const config = { ...JSON.parse(file('config.json').toString('utf8')), dpr: { pooling, normalize, max_tokens } };
   const files = [Buffer.from(JSON.stringify(config)), file('tokenizer.json'), file('model.safetensors')];
   return {
-    questions: golden.questions,
+    texts: golden.questions,
     vectors: golden.question_vectors.map(decodeVector),
     files: files.map((bytes) => bytes.toString('base64')),
   };
