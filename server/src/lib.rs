@@ -2,7 +2,8 @@
 //!
 //! Data moves one way: [`data`] reads passages, [`encode`] turns them into [`vectors`], [`index`] makes them
 //! searchable, [`search`] finds the nearest, [`http`] and [`cli`] put that on a socket and a command line.
-//! [`model`] is the model directory all of them share, [`eval`] measures what is found.
+//! [`sparse`] finds them by their words, and [`mine`] makes training data of what it finds. [`model`] is the model
+//! directory all of them share, [`eval`] measures what is found.
 
 pub mod atomic;
 pub mod cli;
@@ -13,7 +14,10 @@ pub mod eval;
 pub mod http;
 pub mod index;
 mod lock;
+pub mod mine;
 pub mod model;
 pub mod progress;
+pub mod ranking;
 pub mod search;
+pub mod sparse;
 pub mod vectors;

@@ -170,7 +170,6 @@ fn questions_of_each_kind() {
     assert_eq!(read_questions(&beir).unwrap()[0].id, "q1");
 
     for (name, bytes, expected) in [
-        ("nq.tsv", "who won\t['a', 'b']\n", "line 1 holds a tab"),
         ("none.txt", "\n\n", "no questions"),
         (
             "twice.json",

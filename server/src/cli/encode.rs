@@ -1,14 +1,12 @@
 //! `dpr encode`: passages to vectors.
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use dpr_core::DeviceChoice;
 use serde::Serialize;
 
-use super::{CliError, output};
+use super::{CliError, output, stop_on_interrupt};
 use crate::data::read_passages;
 use crate::encode::{EncodeOptions, PipelineOptions, Shard, encode_corpus};
 use crate::model::ModelDir;
@@ -95,7 +93,7 @@ pub fn run(args: Args) -> Result<(), CliError> {
         args.threads.map(usize::from),
     );
     let options = EncodeOptions { shard: args.shard, pipeline, force: args.force };
-    let cancel = stop_flag()?;
+    let cancel = stop_on_interrupt();
     let progress = progress::on_stderr();
     let fingerprint = &model.manifest().fingerprint;
     let done =
@@ -141,14 +139,4 @@ pub fn run(args: Args) -> Result<(), CliError> {
         ))?;
     }
     Ok(())
-}
-
-/// A flag that Ctrl-C (or SIGTERM) turns true.
-fn stop_flag() -> Result<Arc<AtomicBool>, CliError> {
-    let flag = Arc::new(AtomicBool::new(false));
-    let handler = Arc::clone(&flag);
-    ctrlc::set_handler(move || {
-        handler.store(true, Ordering::Relaxed);
-    })?;
-    Ok(flag)
 }

@@ -1,17 +1,18 @@
 //! `dpr index`: makes vectors searchable.
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use serde::Serialize;
 
-use super::{CliError, output};
+use super::{CliError, output, stop_on_interrupt};
+use crate::data::read_passages;
 use crate::index::{
-    HnswParams, IndexKind, IndexManifest, IndexOptions, LoadedIndex, build_index, recall_against_exact,
+    HnswParams, IndexKind, IndexManifest, IndexOptions, LoadedIndex, LoadedSparse, build_index,
+    build_sparse_index, recall_against_exact,
 };
 use crate::progress;
+use crate::sparse::{Analyzer, SparseOptions};
 use crate::vectors::VectorSet;
 
 /// Results compared when recall is measured; what the DPR paper's top-20 needs.
@@ -29,13 +30,24 @@ const RECALL_WANTED: f64 = 0.99;
 Examples:
   dpr index --vectors vectors/ --out index/
   dpr index --vectors shard-0/ shard-1/ --out index/ --kind hnsw --ef-search 200
+  dpr index --vectors vectors/ --out index/ --sparse english      (BM25 and TF-IDF beside the vectors)
+  dpr index --passages psgs_w100.tsv --out bm25/ --sparse english (without vectors)
 
 A running server keeps the index it has read; start it again to serve the new one. The version
 before is kept in the same directory until the next build.")]
 pub struct Args {
     /// Directories that `dpr encode` wrote; all shards, in any order
-    #[arg(long, required = true, num_args = 1.., value_name = "DIR")]
+    #[arg(long, required_unless_present = "passages", num_args = 1.., value_name = "DIR")]
     vectors: Vec<PathBuf>,
+    /// Passages to find by their words alone: TSV, BEIR jsonl or SQuAD json; needs --sparse
+    #[arg(long, conflicts_with = "vectors", requires = "sparse", value_name = "FILE")]
+    passages: Option<PathBuf>,
+    /// Also index words, for BM25, TF-IDF and hybrid ranking: `english`, or `bigram` for Chinese, Japanese, Korean
+    #[arg(long, value_name = "ANALYZER")]
+    sparse: Option<Analyzer>,
+    /// Threads that index words; 0 means one for each processor
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    threads: usize,
     /// The index directory; an index that is there stays in use until the new one is whole
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
@@ -72,22 +84,30 @@ struct Report<'a> {
 /// # Errors
 /// Vectors that cannot be read, or whatever [`build_index`] fails with.
 pub fn run(args: Args) -> Result<(), CliError> {
+    let sparse = args.sparse.map(|analyzer| SparseOptions { analyzer, threads: args.threads });
     let options = IndexOptions {
         kind: args.kind,
         hnsw: HnswParams { m: args.m, ef_construction: args.ef_construction, ef_search: args.ef_search },
+        sparse,
         stop: stop_on_interrupt(),
     };
     let started = Instant::now();
-    let vectors = VectorSet::read(&args.vectors)?;
-    let manifest = build_index(&vectors, &args.out, &options, progress::on_stderr().as_ref())?;
+    let progress = progress::on_stderr();
+    let manifest = match (&args.passages, sparse) {
+        (Some(file), Some(sparse)) => {
+            build_sparse_index(&read_passages(file)?, &args.out, sparse, &options.stop, progress.as_ref())?
+        }
+        _ => build_index(&VectorSet::read(&args.vectors)?, &args.out, &options, progress.as_ref())?,
+    };
     let seconds = started.elapsed().as_secs_f64();
-    drop(vectors);
 
     // Opening reads every byte back: an index that is reported can be served.
-    let index = LoadedIndex::open(&args.out)?;
     let recall = match manifest.kind {
-        IndexKind::Exact => None,
-        IndexKind::Hnsw => Some(recall_against_exact(&index, RECALL_K, RECALL_SAMPLE)?),
+        IndexKind::Exact => LoadedIndex::open(&args.out).map(|_| None)?,
+        IndexKind::Sparse => LoadedSparse::open(&args.out).map(|_| None)?,
+        IndexKind::Hnsw => {
+            Some(recall_against_exact(&LoadedIndex::open(&args.out)?, RECALL_K, RECALL_SAMPLE)?)
+        }
     };
     if let Some(recall) = recall.filter(|recall| *recall < RECALL_WANTED) {
         tracing::warn!(
@@ -95,27 +115,18 @@ pub fn run(args: Args) -> Result<(), CliError> {
              of very different lengths make a poor graph, so see whether the model's should be normalised"
         );
     }
-    let bytes = manifest.files.values().map(|file| file.bytes).sum();
+    let bytes: u64 = manifest.files.values().map(|file| file.bytes).sum();
     if args.json {
         return output::json(&Report { manifest: &manifest, bytes, seconds, recall });
     }
-    let IndexManifest { count, dim, kind, phi, .. } = &manifest;
-    output::line(format_args!(
-        "{count} passages, {dim} dimensions, {kind}, phi {phi:.4}, {bytes} bytes, {seconds:.1} s"
-    ))?;
+    let IndexManifest { count, dim, kind, phi, sparse, .. } = &manifest;
+    let words = sparse.map_or_else(String::new, |sparse| format!(", {} words", sparse.analyzer));
+    let vectors = if *dim == 0 { String::new() } else { format!(", {dim} dimensions, {kind}, phi {phi:.4}") };
+    output::line(format_args!("{count} passages{vectors}{words}, {bytes} bytes, {seconds:.1} s"))?;
     if let Some(recall) = recall {
         output::line(format_args!(
             "recall@{RECALL_K} against exact search, on its own vectors: {recall:.4}"
         ))?;
     }
     Ok(())
-}
-
-/// A flag that Ctrl-C sets, so that the build removes what it has written so far.
-fn stop_on_interrupt() -> Arc<AtomicBool> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&stop);
-    // Only one handler can be set in a process; without ours Ctrl-C still leaves the old index.
-    let _ = ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed));
-    stop
 }

@@ -7,10 +7,13 @@
 use std::error::Error;
 use std::io::IsTerminal;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
+pub mod data;
 pub mod encode;
 pub mod eval;
 pub mod export_web;
@@ -19,6 +22,7 @@ pub mod index;
 mod output;
 pub mod search;
 pub mod serve;
+mod source;
 
 /// What a subcommand fails with: any typed error of the library, or a sentence of its own.
 pub type CliError = Box<dyn Error + Send + Sync>;
@@ -55,7 +59,9 @@ enum Command {
     Search(search::Args),
     /// Serve an index, the model's files and the search page over HTTP
     Serve(serve::Args),
-    /// Measure retrieval on questions with known answers
+    /// Prepare corpora and training data
+    Data(data::Args),
+    /// Measure retrieval and reading on questions with known answers
     Eval(eval::Args),
 }
 
@@ -77,6 +83,7 @@ pub fn main() -> ExitCode {
         Command::Index(args) => index::run(args),
         Command::Search(args) => search::run(args),
         Command::Serve(args) => serve::run(args),
+        Command::Data(args) => data::run(args),
         Command::Eval(args) => eval::run(args),
     };
     match outcome {
@@ -86,6 +93,15 @@ pub fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// A flag that Ctrl-C (or SIGTERM) sets, so that long work ends cleanly.
+pub(crate) fn stop_on_interrupt() -> Arc<AtomicBool> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&stop);
+    // Only one handler can be set in a process; without ours a stop still leaves whole files.
+    let _ = ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed));
+    stop
 }
 
 fn start_logging() {

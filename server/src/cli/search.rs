@@ -1,17 +1,16 @@
 //! `dpr search`: questions on the command line, for operators and scripts.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use dpr_core::{DeviceChoice, TextEncoder};
+use dpr_core::{Embedding, EncodeError};
 use serde::Serialize;
 
+use super::source::{BLOCK, FusionArgs, Method, Source, SourceArgs};
 use super::{CliError, output};
-use crate::data::read_questions;
-use crate::encode::{PipelineOptions, encode_questions};
-use crate::index::{IndexError, LoadedIndex};
-use crate::model::ModelDir;
-use crate::progress;
-use crate::search::{Hit, Searcher};
+use crate::data::{Answers, Passage, Question, read_questions};
+use crate::index::IndexError;
+use crate::ranking::ScoredRow;
+use crate::search::{Fusion, Hit};
 
 /// Characters of a passage that the table shows.
 const SHOWN: usize = 160;
@@ -21,20 +20,20 @@ const SHOWN: usize = 160;
 #[command(after_help = "\
 Examples:
   dpr search --model model/ --index index/ \"who won super bowl 50\"
-  dpr search --model model/ --index index/ --k 100 --questions questions.txt > hits.jsonl")]
+  dpr search --model model/ --index index/ --k 100 --questions questions.txt > hits.jsonl
+  dpr search --index bm25/ --method bm25 \"who won super bowl 50\"
+  dpr search --model model/ --index index/ --method hybrid --lambda 20 \"who won super bowl 50\"")]
 pub struct Args {
-    /// Model directory, as `dpr import` wrote it
-    #[arg(long, env = "DPR_MODEL", value_name = "DIR")]
-    model: PathBuf,
-    /// Index directory, as `dpr index` wrote it
-    #[arg(long, env = "DPR_INDEX", value_name = "DIR")]
-    index: PathBuf,
-    /// Passages to return; all of them when the index holds fewer
+    #[command(flatten)]
+    source: SourceArgs,
+    /// How to rank; all but dense need an index built with --sparse
+    #[arg(long, value_enum, default_value = "dense")]
+    method: Method,
+    #[command(flatten)]
+    fusion: FusionArgs,
+    /// Passages to return; all that match when there are fewer
     #[arg(long, value_name = "N", default_value = "10")]
     k: usize,
-    /// Where to encode: auto (a real GPU, else the CPU), wgpu, cpu, or flex (Burn's CPU backend)
-    #[arg(long, env = "DPR_DEVICE", value_name = "DEVICE", default_value = "auto")]
-    device: DeviceChoice,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -50,8 +49,11 @@ pub struct Args {
 #[derive(Debug, Serialize)]
 struct Answer<'a> {
     question: &'a str,
-    model: &'a str,
-    device: &'a str,
+    method: Method,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    device: Option<&'a str>,
     hits: &'a [Hit],
 }
 
@@ -77,51 +79,61 @@ pub fn run(args: Args) -> Result<(), CliError> {
     if args.k == 0 {
         return Err(IndexError::K.into());
     }
-    let (searcher, encoder) = open(&args.model, &args.index, args.device)?;
-    match (&args.question, &args.questions) {
-        (_, Some(file)) => search_file(&searcher, &encoder, file, args.k),
-        (Some(question), None) => {
-            let hits = searcher.search(&encoder.encode_question(question)?, args.k)?;
-            if args.json {
-                let (model, device) = (searcher.model_fingerprint(), encoder.device_name());
-                return output::json(&Answer { question, model, device, hits: &hits });
-            }
-            let mut table = String::new();
-            for (rank, hit) in hits.iter().enumerate() {
-                table.push_str(&row(rank + 1, hit));
-            }
-            output::print(&table)
-        }
-        (None, None) => Err("give a question, or --questions FILE".into()),
+    let fusion = args.fusion.fusion()?;
+    let questions = match (&args.question, &args.questions) {
+        (_, Some(file)) => read_questions(file)?,
+        (Some(question), None) if question.trim().is_empty() => return Err(EncodeError::Empty.into()),
+        (Some(question), None) => vec![typed(question)],
+        (None, None) => return Err("give a question, or --questions FILE".into()),
+    };
+    let source = Source::open(args.source, &[args.method])?;
+    let (vectors, _) = source.encode(&questions)?;
+    if args.question.is_none() {
+        return search_file(&source, args.method, fusion, &questions, &vectors, args.k);
     }
+    let rows = source.rank(args.method, &questions, &vectors, args.k, fusion)?.pop().unwrap_or_default();
+    let hit = |hit: &ScoredRow| {
+        let Passage { id, title, text } = source.passages()[hit.row].clone();
+        Hit { id, score: hit.score, title, text }
+    };
+    let hits: Vec<Hit> = rows.iter().map(hit).collect();
+    if args.json {
+        let (question, method) = (questions[0].text.as_str(), args.method);
+        let model = source.vectors().map(|(searcher, _)| searcher.model_fingerprint());
+        let device = source.vectors().map(|(_, encoder)| encoder.device_name());
+        return output::json(&Answer { question, method, model, device, hits: &hits });
+    }
+    if hits.is_empty() {
+        return output::line(format_args!("no passage shares a word with the question"));
+    }
+    let mut table = String::new();
+    for (rank, hit) in hits.iter().enumerate() {
+        table.push_str(&row(rank + 1, hit));
+    }
+    output::print(&table)
 }
 
-/// Opens an index and the question encoder that belongs to it.
-pub(super) fn open(
-    model: &Path,
-    index: &Path,
-    device: DeviceChoice,
-) -> Result<(Searcher, TextEncoder), CliError> {
-    let searcher = Searcher::new(LoadedIndex::open(index)?);
-    let model = ModelDir::open(model)?;
-    searcher.check_model(&model.manifest().fingerprint)?;
-    let encoder = model.question_encoder(device)?;
-    Ok((searcher, encoder))
+/// A question from the command line, as it was typed.
+fn typed(text: &str) -> Question {
+    Question { id: "1".into(), text: text.to_owned(), answers: Answers::default(), gold: None }
 }
 
-fn search_file(searcher: &Searcher, encoder: &TextEncoder, file: &Path, k: usize) -> Result<(), CliError> {
-    let questions = read_questions(file)?;
-    let texts: Vec<&str> = questions.iter().map(|question| question.text.as_str()).collect();
-    let options = PipelineOptions::for_device(encoder.device_name(), None, None);
-    let vectors = encode_questions(encoder, &texts, options, progress::on_stderr().as_ref())?;
+fn search_file(
+    source: &Source,
+    method: Method,
+    fusion: Fusion,
+    questions: &[Question],
+    vectors: &[Embedding],
+    k: usize,
+) -> Result<(), CliError> {
     // In blocks: output begins early, and hits with their texts are not all in memory at once.
-    for (questions, vectors) in questions.chunks(256).zip(vectors.chunks(256)) {
-        let found = searcher.index().index.search_batch(vectors, k)?;
+    for (block, questions) in questions.chunks(BLOCK).enumerate() {
+        let from = (block * BLOCK).min(vectors.len());
+        let vectors = &vectors[from..vectors.len().min(from + BLOCK)];
         let mut lines = String::new();
-        for (question, rows) in questions.iter().zip(found) {
-            let hits = rows
-                .iter()
-                .map(|hit| LineHit { id: &searcher.index().passage(hit.row).id, score: hit.score });
+        for (question, rows) in questions.iter().zip(source.rank(method, questions, vectors, k, fusion)?) {
+            let hits =
+                rows.iter().map(|hit| LineHit { id: &source.passages()[hit.row].id, score: hit.score });
             let line = Line { id: &question.id, question: &question.text, hits: hits.collect() };
             lines.push_str(&serde_json::to_string(&line)?);
             lines.push('\n');

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use super::literal::LiteralError;
+
 /// Why a file of passages or questions was not read. Every message names the file and the place in it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -15,15 +17,49 @@ pub enum DataError {
         /// Why.
         source: io::Error,
     },
+    /// Compressed data that ends too early or is damaged.
+    #[error("cannot read {}: its gzip data is cut short or damaged ({source}): fetch the file again", path.display())]
+    Gzip {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file that cannot be written.
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// An entry that the format has no way to write.
+    #[error("cannot write {}: {item}: {why}", path.display())]
+    Unwritable {
+        /// The file.
+        path: PathBuf,
+        /// As `passage wiki:12`.
+        item: String,
+        /// What stands in the way, and what to do.
+        why: &'static str,
+    },
     /// Neither the name nor the content says what format it is.
     #[error(
-        "{}: unknown format: name it .tsv (first line `id<TAB>text<TAB>title`), .jsonl (BEIR) or .json (SQuAD), \
-         each also with .gz",
+        "{}: unknown format: name it .tsv (first line `id<TAB>text<TAB>title`), .jsonl (BEIR, Tevatron) or .json \
+         (SQuAD), each also with .gz",
         path.display()
     )]
     UnknownFormat {
         /// The file.
         path: PathBuf,
+    },
+    /// The file begins like no format that is known.
+    #[error("{}: cannot tell the format; it begins with `{found}`: name the format", path.display())]
+    Undetected {
+        /// The file.
+        path: PathBuf,
+        /// What it begins with.
+        found: String,
     },
     /// Bytes that are not UTF-8.
     #[error("{}: line {line} is not valid UTF-8: convert the file, as with `iconv -t utf-8`", path.display())]
@@ -106,8 +142,8 @@ pub enum DataError {
     },
     /// A line of a plain question file that holds a tab.
     #[error(
-        "{}: line {line} holds a tab: a plain question file has one question a line; \
-         name the file .json (SQuAD) or .jsonl (BEIR) when it is one of those",
+        "{}: line {line} holds a tab, but line 1 does not: a file of plain questions has one a line, \
+         one with answers has `question<TAB>['answer', ...]` on every line",
         path.display()
     )]
     Tab {
@@ -116,12 +152,74 @@ pub enum DataError {
         /// Line, from 1.
         line: usize,
     },
+    /// A table that is none of the known question files.
+    #[error(
+        "{}: line {line} has {got} columns: a question file has 1 (the question), 2 (`question<TAB>['answer', ...]`) \
+         or 4 (CuratedTREC, `id<TAB>kind<TAB>question<TAB>pattern`)",
+        path.display()
+    )]
+    QuestionColumns {
+        /// The file.
+        path: PathBuf,
+        /// Line, from 1.
+        line: usize,
+        /// Columns on the line.
+        got: usize,
+    },
+    /// Answers that are not a Python list of strings.
+    #[error("{}: line {line}: the answers are not a Python list of strings: {source}", path.display())]
+    Literal {
+        /// The file.
+        path: PathBuf,
+        /// Line, from 1.
+        line: usize,
+        /// Where in the list, and what was expected.
+        source: LiteralError,
+    },
+    /// A value that is not what its column holds.
+    #[error("{}: line {line}: `{found}` is not {expected}", path.display())]
+    Value {
+        /// The file.
+        path: PathBuf,
+        /// Line, from 1.
+        line: usize,
+        /// What the column holds, as `a rank (a whole number)`.
+        expected: &'static str,
+        /// What stands there.
+        found: String,
+    },
+    /// The first line of judgements is neither of the two forms.
+    #[error(
+        "{}: line 1 must be BEIR's header `query-id<TAB>corpus-id<TAB>score`, or 4 columns of TREC qrels \
+         (`query 0 passage grade`); found `{found}`",
+        path.display()
+    )]
+    QrelsHeader {
+        /// The file.
+        path: PathBuf,
+        /// What the line begins with.
+        found: String,
+    },
+    /// The same rank, passage or judgement twice for one query.
+    #[error("{}: query `{query}` has {what} at line {first} and again at line {second}: remove one", path.display())]
+    Repeated {
+        /// The file.
+        path: PathBuf,
+        /// The query's id.
+        query: String,
+        /// As `rank 3` or "passage `12`".
+        what: String,
+        /// Line, from 1.
+        first: usize,
+        /// Line, from 1.
+        second: usize,
+    },
     /// Nothing in it.
     #[error("{}: no {what} in this file", path.display())]
     Empty {
         /// The file.
         path: PathBuf,
-        /// `passages` or `questions`.
+        /// As `passages`.
         what: &'static str,
     },
 }

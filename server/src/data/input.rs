@@ -13,10 +13,10 @@ use super::DataError;
 pub(super) enum Format {
     /// Tab-separated columns under a header.
     Tsv,
-    /// One JSON object a line (BEIR).
+    /// One JSON object a line (BEIR, Tevatron).
     JsonLines,
-    /// One JSON document (SQuAD).
-    Squad,
+    /// One JSON document (SQuAD, WebQuestions).
+    Json,
     /// Anything else: lines of text.
     Plain,
 }
@@ -24,40 +24,62 @@ pub(super) enum Format {
 /// An opened, decompressed file.
 pub(super) struct Input {
     pub(super) path: PathBuf,
-    pub(super) reader: Box<dyn BufRead>,
+    pub(super) reader: Box<dyn BufRead + Send>,
     pub(super) format: Format,
+    is_gzip: bool,
 }
 
 impl Input {
     pub(super) fn open(path: &Path) -> Result<Self, DataError> {
-        let io_error = |source| DataError::Io { path: path.to_path_buf(), source };
-        let file = fs::File::open(path).map_err(io_error)?.into_parts().0;
+        let plain_error = |source| DataError::Io { path: path.to_path_buf(), source };
+        let file = fs::File::open(path).map_err(plain_error)?.into_parts().0;
         let mut raw = BufReader::with_capacity(1 << 18, file);
-        let is_gzip = raw.fill_buf().map_err(io_error)?.starts_with(&[0x1f, 0x8b]);
-        let mut reader: Box<dyn BufRead> = if is_gzip {
+        let is_gzip = raw.fill_buf().map_err(plain_error)?.starts_with(&[0x1f, 0x8b]);
+        let reader: Box<dyn BufRead + Send> = if is_gzip {
             Box::new(BufReader::with_capacity(1 << 18, MultiGzDecoder::new(raw)))
         } else {
             Box::new(raw)
         };
-        let start = reader.fill_buf().map_err(io_error)?;
-        if start.starts_with(b"\xef\xbb\xbf") {
-            reader.consume(3);
+        let mut input = Self { path: path.to_path_buf(), reader, format: Format::Plain, is_gzip };
+        if input.peek()?.starts_with(b"\xef\xbb\xbf") {
+            input.reader.consume(3);
         }
-        let start = reader.fill_buf().map_err(io_error)?;
-        let format = by_name(path).unwrap_or_else(|| by_content(start));
-        Ok(Self { path: path.to_path_buf(), reader, format })
+        input.format = match by_name(path) {
+            Some(format) => format,
+            None => by_content(input.peek()?),
+        };
+        Ok(input)
+    }
+
+    /// What comes next, at least a byte unless the file ends here; nothing is consumed.
+    pub(super) fn peek(&mut self) -> Result<&[u8], DataError> {
+        // Asked twice: an early return would hold on to the borrow when the error is made.
+        if let Err(e) = self.reader.fill_buf() {
+            return Err(self.io_error(e));
+        }
+        self.reader.fill_buf().map_err(|source| DataError::Io { path: self.path.clone(), source })
+    }
+
+    /// Whether the file is a JSON array, by its first character.
+    pub(super) fn is_json_array(&mut self) -> Result<bool, DataError> {
+        Ok(self.peek()?.trim_ascii_start().starts_with(b"["))
     }
 
     pub(super) fn io_error(&self, source: io::Error) -> DataError {
-        DataError::Io { path: self.path.clone(), source }
+        use io::ErrorKind::{InvalidData, InvalidInput, UnexpectedEof};
+        let path = self.path.clone();
+        match source.kind() {
+            InvalidData | InvalidInput | UnexpectedEof if self.is_gzip => DataError::Gzip { path, source },
+            _ => DataError::Io { path, source },
+        }
     }
 
     /// The rest of the file as text.
     pub(super) fn read_text(&mut self) -> Result<String, DataError> {
         let mut bytes = Vec::new();
-        self.reader
-            .read_to_end(&mut bytes)
-            .map_err(|e| DataError::Io { path: self.path.clone(), source: e })?;
+        if let Err(e) = self.reader.read_to_end(&mut bytes) {
+            return Err(self.io_error(e));
+        }
         String::from_utf8(bytes).map_err(|e| {
             let valid = &e.as_bytes()[..e.utf8_error().valid_up_to()];
             DataError::Utf8 {
@@ -74,18 +96,23 @@ fn by_name(path: &Path) -> Option<Format> {
     match name.rsplit_once('.')?.1 {
         "tsv" => Some(Format::Tsv),
         "jsonl" | "ndjson" => Some(Format::JsonLines),
-        "json" => Some(Format::Squad),
+        "json" => Some(Format::Json),
         "txt" => Some(Format::Plain),
         _ => None,
     }
 }
 
 fn by_content(start: &[u8]) -> Format {
-    if start.trim_ascii_start().starts_with(b"{") {
-        // BEIR's first line names an `_id`; SQuAD's document does not.
-        let line = start.split(|b| *b == b'\n').next().unwrap_or_default();
-        let is_beir = line.windows(5).any(|w| w == b"\"_id\"");
-        return if is_beir { Format::JsonLines } else { Format::Squad };
+    let trimmed = start.trim_ascii_start();
+    if trimmed.starts_with(b"{") {
+        // The first line of BEIR's and Tevatron's files names an id; SQuAD's document does not.
+        let line = trimmed.split(|b| *b == b'\n').next().unwrap_or_default();
+        let names = |key: &[u8]| line.windows(key.len()).any(|w| w == key);
+        let keys: [&[u8]; 3] = [b"\"_id\"", b"\"docid\"", b"\"query_id\""];
+        return if keys.into_iter().any(names) { Format::JsonLines } else { Format::Json };
+    }
+    if trimmed.starts_with(b"[{") {
+        return Format::Json;
     }
     if start.starts_with(b"id\t") { Format::Tsv } else { Format::Plain }
 }
@@ -101,7 +128,9 @@ mod tests {
         assert_eq!(by_name("questions".as_ref()), None);
         assert_eq!(by_content(b"id\ttext\ttitle\n"), Format::Tsv);
         assert_eq!(by_content(b" {\"_id\": \"1\", \"text\": \"a\"}\n"), Format::JsonLines);
-        assert_eq!(by_content(b"{\"version\": \"1.1\", \"data\": []}"), Format::Squad);
+        assert_eq!(by_content(b"{\"docid\": \"1\", \"text\": \"a\"}\n"), Format::JsonLines);
+        assert_eq!(by_content(b"{\"version\": \"1.1\", \"data\": []}"), Format::Json);
+        assert_eq!(by_content(b"[{\"qId\": \"1\"}]"), Format::Json);
         assert_eq!(by_content(b"who won?\n"), Format::Plain);
     }
 }

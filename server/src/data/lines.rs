@@ -3,10 +3,13 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::io::BufRead as _;
+use std::marker::PhantomData;
 use std::path::Path;
 
-use super::DataError;
+use serde::de::DeserializeOwned;
+
 use super::input::Input;
+use super::{DataError, fields};
 
 /// Walks over lines; the text handed out has no line end.
 pub(super) struct Lines {
@@ -54,6 +57,54 @@ impl Lines {
                 Some(line) => Err(DataError::EmptyLine { path: self.input.path.clone(), line }),
             };
         }
+    }
+}
+
+impl Lines {
+    /// The next line as a JSON object, and its number from 1.
+    pub(super) fn next_object<T: DeserializeOwned>(&mut self) -> Result<Option<(usize, T)>, DataError> {
+        let Some((number, text)) = self.next_record()? else { return Ok(None) };
+        match serde_json::from_str(&text) {
+            Ok(object) => Ok(Some((number, object))),
+            Err(e) => Err(DataError::Json {
+                path: self.path().to_path_buf(),
+                line: number,
+                column: e.column(),
+                reason: fields::reason(&e),
+            }),
+        }
+    }
+}
+
+/// The objects of a file with one a line, in order. After an error there are no more.
+pub struct JsonLines<T> {
+    lines: Lines,
+    is_done: bool,
+    of: PhantomData<fn() -> T>,
+}
+
+impl<T> JsonLines<T> {
+    pub(super) fn open(path: &Path) -> Result<Self, DataError> {
+        Ok(Self { lines: Lines::new(Input::open(path)?), is_done: false, of: PhantomData })
+    }
+}
+
+impl<T> std::fmt::Debug for JsonLines<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("JsonLines").field("path", &self.lines.path()).finish_non_exhaustive()
+    }
+}
+
+impl<T: DeserializeOwned> Iterator for JsonLines<T> {
+    type Item = Result<T, DataError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.is_done {
+            return None;
+        }
+        let item = self.lines.next_object().map(|object| object.map(|(_, item)| item)).transpose();
+        self.is_done = !matches!(item, Some(Ok(_)));
+        item
     }
 }
 

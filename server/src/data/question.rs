@@ -5,55 +5,79 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::input::{Format, Input};
-use super::lines::Lines;
-use super::{DataError, beir, squad};
+use super::{DataError, beir, qa, squad};
 
 /// A question, with what is known of its answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Question {
-    /// Unique in its file; the line number in a plain file.
+    /// Unique in its file; the line number where the file has no ids.
     pub id: String,
     /// The question, U+2019 replaced by an apostrophe.
     pub text: String,
-    /// Accepted answers, as the file lists them; empty when it lists none.
-    pub answers: Vec<String>,
+    /// Accepted answers, as the file lists them; none when it lists none.
+    pub answers: Answers,
     /// Id of the passage the question was asked about, where the file says so.
     pub gold: Option<String>,
 }
 
-/// Reads questions, in the order of the file: SQuAD json (gold is the paragraph's id as [`read_passages`] makes
-/// it), BEIR `queries.jsonl`, or plain lines (empty ones are skipped). Each also gzip-compressed.
+/// What counts as an answer to a question.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answers {
+    /// Texts, any of which may stand in a passage.
+    Texts(Vec<String>),
+    /// Regular expressions, any of which may match one (CuratedTREC).
+    Patterns(Vec<String>),
+}
+
+impl Answers {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.as_slice().is_empty()
+    }
+
+    /// The texts or patterns.
+    pub fn as_slice(&self) -> &[String] {
+        match self {
+            Self::Texts(list) | Self::Patterns(list) => list,
+        }
+    }
+}
+
+impl Default for Answers {
+    fn default() -> Self {
+        Self::Texts(Vec::new())
+    }
+}
+
+/// Reads questions, in the order of the file, each kind also gzip-compressed:
+///
+/// * SQuAD json (gold is the paragraph's id as [`read_passages`] makes it) and WebQuestions json;
+/// * BEIR `queries.jsonl`, and Tevatron's lines of queries;
+/// * lines of text: `question<TAB>['answer', ...]` (a Python list literal, CSV-quoted or not), CuratedTREC's
+///   `id<TAB>kind<TAB>question<TAB>pattern`, or the question alone (empty lines are skipped). The first line decides.
+///   Where the file has no ids, the id is the line's number, from 1.
 ///
 /// [`read_passages`]: super::read_passages
 ///
 /// # Errors
-/// [`DataError`] with the file and the place, as [`read_passages`]; a plain line that holds a tab is refused,
-/// since it is a table of another format.
+/// [`DataError`] with the file and the place, as [`read_passages`]. A list literal is parsed, never evaluated;
+/// patterns are taken as they stand.
 pub fn read_questions(path: &Path) -> Result<Vec<Question>, DataError> {
-    let input = Input::open(path)?;
-    let questions = match input.format {
-        Format::Squad => squad::read_questions(input)?,
-        Format::JsonLines => beir::read_questions(input)?,
-        Format::Tsv | Format::Plain => read_plain(input)?,
-    };
-    if questions.is_empty() {
-        return Err(DataError::Empty { path: path.to_path_buf(), what: "questions" });
-    }
-    Ok(questions)
+    read(Input::open(path)?)
 }
 
-fn read_plain(input: Input) -> Result<Vec<Question>, DataError> {
-    let mut lines = Lines::new(input);
-    let mut questions = Vec::new();
-    while let Some((number, text)) = lines.next()? {
-        let text = text.trim();
-        if text.contains('\t') {
-            return Err(DataError::Tab { path: lines.path().to_path_buf(), line: number });
-        }
-        if !text.is_empty() {
-            let (id, text) = (number.to_string(), normalise(text));
-            questions.push(Question { id, text, answers: Vec::new(), gold: None });
-        }
+pub(super) fn read(mut input: Input) -> Result<Vec<Question>, DataError> {
+    let path = input.path.clone();
+    let format = input.format;
+    let questions = match format {
+        Format::Json if input.is_json_array()? => qa::read_web_questions(input)?,
+        Format::Json => squad::read_questions(input)?,
+        Format::JsonLines => beir::read_questions(input)?,
+        Format::Tsv | Format::Plain => qa::read_lines(input)?,
+    };
+    if questions.is_empty() {
+        return Err(DataError::Empty { path, what: "questions" });
     }
     Ok(questions)
 }

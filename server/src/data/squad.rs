@@ -4,9 +4,10 @@ use serde::Deserialize;
 
 use super::input::Input;
 use super::lines::Ids;
-use super::{DataError, Passage, Question, question};
+use super::{Answers, DataError, Passage, Question, fields, question};
 
 #[derive(Deserialize)]
+#[serde(expecting = "a SQuAD document `{\"data\": [...]}`")]
 struct Document {
     data: Vec<Article>,
 }
@@ -68,7 +69,7 @@ pub(super) fn read_questions(mut input: Input) -> Result<Vec<Question>, DataErro
                 questions.push(Question {
                     id: asked.id,
                     text: question::normalise(&asked.question),
-                    answers: asked.answers.into_iter().map(|answer| answer.text).collect(),
+                    answers: Answers::Texts(asked.answers.into_iter().map(|answer| answer.text).collect()),
                     gold: Some(id(a, p)),
                 });
             }
@@ -83,10 +84,11 @@ fn id(article: usize, paragraph: usize) -> String {
 
 fn read(input: &mut Input) -> Result<Vec<Article>, DataError> {
     let text = input.read_text()?;
-    let document: Document = serde_json::from_str(&text).map_err(|e| {
-        let reason = e.to_string();
-        let reason = reason.rsplit_once(" at line ").map_or(reason.as_str(), |(reason, _)| reason).to_owned();
-        DataError::Json { path: input.path.clone(), line: e.line(), column: e.column(), reason }
+    let document: Document = serde_json::from_str(&text).map_err(|e| DataError::Json {
+        path: input.path.clone(),
+        line: e.line(),
+        column: e.column(),
+        reason: fields::reason(&e),
     })?;
     Ok(document.data)
 }

@@ -12,48 +12,82 @@ use super::{DataError, Passage};
 
 const COLUMNS: [&str; 3] = ["id", "text", "title"];
 
-pub(super) fn read(input: Input) -> Result<Vec<Passage>, DataError> {
-    let mut lines = Lines::new(input);
-    let path = lines.path().to_path_buf();
-    let Some((_, header)) = lines.next_record()? else { return Ok(Vec::new()) };
-    let names: Vec<_> = header.split('\t').map(|name| unquote(name).trim().to_ascii_lowercase()).collect();
-    let positions = COLUMNS.map(|column| names.iter().position(|name| name == column));
-    let [Some(id_at), Some(text_at), Some(title_at)] = positions else {
-        let found = header.chars().take(60).collect();
-        return Err(DataError::Header { path, found });
-    };
+/// Passages one at a time; only their ids are kept.
+pub(super) struct Reader {
+    lines: Lines,
+    names: Vec<String>,
+    /// Where the columns of [`COLUMNS`] are; `None` when the file is empty.
+    positions: Option<[usize; 3]>,
+    ids: Ids<usize>,
+}
 
-    let mut passages = Vec::new();
-    let mut ids = Ids::default();
-    while let Some((number, text)) = lines.next_record()? {
+impl Reader {
+    pub(super) fn new(input: Input) -> Result<Self, DataError> {
+        let (mut lines, ids) = (Lines::new(input), Ids::default());
+        let Some((_, header)) = lines.next_record()? else {
+            return Ok(Self { lines, names: Vec::new(), positions: None, ids });
+        };
+        let names: Vec<_> =
+            header.split('\t').map(|name| unquote(name).trim().to_ascii_lowercase()).collect();
+        let [Some(id), Some(text), Some(title)] =
+            COLUMNS.map(|column| names.iter().position(|name| name == column))
+        else {
+            let found = header.chars().take(60).collect();
+            return Err(DataError::Header { path: lines.path().to_path_buf(), found });
+        };
+        Ok(Self { lines, names, positions: Some([id, text, title]), ids })
+    }
+
+    pub(super) fn next(&mut self) -> Result<Option<Passage>, DataError> {
+        let Some([id_at, text_at, title_at]) = self.positions else { return Ok(None) };
+        let Some((number, text)) = self.lines.next_record()? else { return Ok(None) };
+        let path = || self.lines.path().to_path_buf();
         let columns = split(&text);
-        if columns.len() != names.len() {
+        if columns.len() != self.names.len() {
             return Err(DataError::Columns {
-                path,
+                path: path(),
                 line: number,
-                expected: names.len(),
+                expected: self.names.len(),
                 got: columns.len(),
-                missing: names.get(columns.len()).cloned(),
+                missing: self.names.get(columns.len()).cloned(),
             });
         }
         for (at, field) in [(id_at, "id"), (text_at, "text")] {
             if columns[at].trim().is_empty() {
-                return Err(DataError::EmptyField { path, place: line(number), field });
+                return Err(DataError::EmptyField { path: path(), place: line(number), field });
             }
         }
         let id = columns[id_at].trim();
-        ids.insert(id, number, &path, line)?;
-        passages.push(Passage {
+        self.ids.insert(id, number, self.lines.path(), line)?;
+        Ok(Some(Passage {
             id: id.to_owned(),
             title: columns[title_at].trim().to_owned(),
             text: columns[text_at].trim().to_owned(),
-        });
+        }))
     }
-    Ok(passages)
+}
+
+/// A line of columns as Python's csv writer makes it: quoted where a tab, a quote or a line end is inside.
+pub(super) fn row(columns: &[&str]) -> String {
+    let mut line = String::with_capacity(columns.iter().map(|column| column.len() + 1).sum());
+    for (at, column) in columns.iter().enumerate() {
+        if at > 0 {
+            line.push('\t');
+        }
+        if column.contains(['\t', '"', '\n', '\r']) {
+            line.push('"');
+            line.push_str(&column.replace('"', "\"\""));
+            line.push('"');
+        } else {
+            line.push_str(column);
+        }
+    }
+    line.push('\n');
+    line
 }
 
 /// Columns of a line. A tab inside a well-formed quoted column does not separate.
-fn split(line: &str) -> Vec<Cow<'_, str>> {
+pub(super) fn split(line: &str) -> Vec<Cow<'_, str>> {
     let mut columns = Vec::with_capacity(COLUMNS.len());
     let mut rest = line;
     loop {
@@ -124,5 +158,13 @@ mod tests {
         for (line, expected) in cases {
             assert_eq!(split(line), expected, "{line}");
         }
+    }
+
+    #[test]
+    fn rows_are_read_back() {
+        let columns = ["1", "Say \"hi\" now", "a\tb", "\"Weird Al\" Yankovic", "", "\"\"", "plain"];
+        let line = row(&columns);
+        assert!(line.starts_with("1\t\"Say \"\"hi\"\" now\"\t\"a\tb\"\t"), "{line}");
+        assert_eq!(split(line.trim_end_matches('\n')), columns);
     }
 }

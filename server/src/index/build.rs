@@ -9,27 +9,33 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use dpr_core::model::FileEntry;
 use fs_err as fs;
 
-use super::store::{GRAPH, MANIFEST, PASSAGES, VECTORS};
-use super::{HnswParams, INDEX_FORMAT, IndexDir, IndexError, IndexKind, IndexManifest, Matrix, hnsw};
+use super::store::{GRAPH, MANIFEST, PASSAGES, Publisher, SPARSE, VECTORS};
+use super::{
+    HnswParams, INDEX_FORMAT, IndexDir, IndexError, IndexKind, IndexManifest, Matrix, SparseManifest, hnsw,
+};
+use crate::atomic::StagedDir;
 use crate::data::{Passage, write_passages};
 use crate::digest;
 use crate::progress::Progress;
+use crate::sparse::{SparseError, SparseOptions, build_sparse};
 use crate::vectors::{VectorSet, rows};
 
 /// What index to build.
 #[derive(Clone, Debug)]
 pub struct IndexOptions {
-    /// How it will search.
+    /// How it will search vectors.
     pub kind: IndexKind,
     /// The graph's parameters; not used for an exact index.
     pub hnsw: HnswParams,
+    /// An inverted index beside the vectors, for BM25 and TF-IDF.
+    pub sparse: Option<SparseOptions>,
     /// Set from another thread or a signal handler to give up; what was there stays.
     pub stop: Arc<AtomicBool>,
 }
 
 impl Default for IndexOptions {
     fn default() -> Self {
-        Self { kind: IndexKind::Exact, hnsw: HnswParams::default(), stop: Arc::default() }
+        Self { kind: IndexKind::Exact, hnsw: HnswParams::default(), sparse: None, stop: Arc::default() }
     }
 }
 
@@ -48,40 +54,27 @@ pub fn build_index(
     progress: &dyn Progress,
 ) -> Result<IndexManifest, IndexError> {
     let passages = &vectors.passages;
-    if passages.is_empty() {
-        return Err(IndexError::Empty);
-    }
-    if u32::try_from(passages.len()).is_err() {
-        let (value, max) = (passages.len(), u32::MAX as usize);
-        return Err(IndexError::Parameter { name: "the number of passages", value, min: 1, max });
-    }
-    check_ids(passages)?;
-    let hnsw = (options.kind == IndexKind::Hnsw).then_some(options.hnsw);
+    check(passages)?;
+    let hnsw = match options.kind {
+        IndexKind::Exact => None,
+        IndexKind::Hnsw => Some(options.hnsw),
+        IndexKind::Sparse => return Err(IndexError::Kind { got: options.kind.to_string() }),
+    };
     if let Some(params) = hnsw {
         params.check()?;
     }
     let id_of = |row: usize| passages[row].id.as_str();
     let matrix = Arc::new(Matrix::new(vectors.rows.clone(), passages.len(), vectors.dim, id_of)?);
 
-    let publisher = IndexDir::new(out).publisher()?;
-    let staged = publisher.stage()?;
-    let mut files = BTreeMap::new();
-    let mut write = |name: &str, fill: &mut dyn FnMut(&mut dyn io::Write) -> io::Result<()>| {
-        if options.stop.load(Ordering::Relaxed) {
-            return Err(IndexError::Interrupted);
-        }
-        let written = write_new(&staged.path().join(name), fill).map_err(IndexError::write(out))?;
-        files.insert(name.to_owned(), written);
-        Ok(())
-    };
-    write(VECTORS, &mut |out| rows::write(matrix.as_slice(), out).map(drop))?;
-    write(PASSAGES, &mut |out| write_passages(passages, out).map(drop))?;
+    let mut draft = Draft::new(out, options)?;
+    draft.write(VECTORS, &mut |out| rows::write(matrix.as_slice(), out).map(drop))?;
+    draft.write(PASSAGES, &mut |out| write_passages(passages, out).map(drop))?;
     if let Some(params) = hnsw {
         let graph = hnsw::build(&matrix, params, &options.stop, progress)?;
-        write(GRAPH, &mut |out| graph.write(out))?;
+        draft.write(GRAPH, &mut |out| graph.write(out))?;
     }
-
-    let manifest = IndexManifest {
+    let sparse = options.sparse.map(|sparse| draft.write_sparse(passages, sparse, progress)).transpose()?;
+    draft.publish(IndexManifest {
         format_version: INDEX_FORMAT,
         model_fingerprint: vectors.model_fingerprint.clone(),
         dim: vectors.dim,
@@ -89,18 +82,122 @@ pub fn build_index(
         kind: options.kind,
         count: passages.len(),
         phi: matrix.phi(),
+        sparse,
         hnsw,
-        created_by: concat!("dpr ", env!("CARGO_PKG_VERSION")).to_owned(),
-        files,
-    };
-    let json =
-        serde_json::to_vec_pretty(&manifest).map_err(io::Error::other).map_err(IndexError::write(out))?;
-    fs::write(staged.path().join(MANIFEST), &json).map_err(IndexError::write(out))?;
-    if options.stop.load(Ordering::Relaxed) {
-        return Err(IndexError::Interrupted);
+        created_by: CREATED_BY.to_owned(),
+        files: BTreeMap::new(),
+    })
+}
+
+/// Builds an index without vectors, for BM25 and TF-IDF alone, and publishes it as [`build_index`] does.
+///
+/// # Errors
+/// As [`build_index`], without what concerns vectors.
+pub fn build_sparse_index(
+    passages: &[Passage],
+    out: &Path,
+    sparse: SparseOptions,
+    stop: &Arc<AtomicBool>,
+    progress: &dyn Progress,
+) -> Result<IndexManifest, IndexError> {
+    check(passages)?;
+    let options = IndexOptions { kind: IndexKind::Sparse, stop: Arc::clone(stop), ..IndexOptions::default() };
+    let mut draft = Draft::new(out, &options)?;
+    draft.write(PASSAGES, &mut |out| write_passages(passages, out).map(drop))?;
+    let sparse = Some(draft.write_sparse(passages, sparse, progress)?);
+    draft.publish(IndexManifest {
+        format_version: INDEX_FORMAT,
+        model_fingerprint: String::new(),
+        dim: 0,
+        metric: IndexManifest::INNER_PRODUCT.to_owned(),
+        kind: IndexKind::Sparse,
+        count: passages.len(),
+        phi: 0.0,
+        sparse,
+        hnsw: None,
+        created_by: CREATED_BY.to_owned(),
+        files: BTreeMap::new(),
+    })
+}
+
+const CREATED_BY: &str = concat!("dpr ", env!("CARGO_PKG_VERSION"));
+
+/// A version being written.
+struct Draft<'a> {
+    out: &'a Path,
+    stop: &'a AtomicBool,
+    publisher: Publisher,
+    staged: StagedDir,
+    files: BTreeMap<String, FileEntry>,
+}
+
+impl<'a> Draft<'a> {
+    fn new(out: &'a Path, options: &'a IndexOptions) -> Result<Self, IndexError> {
+        let publisher = IndexDir::new(out).publisher()?;
+        let staged = publisher.stage()?;
+        Ok(Self { out, stop: &options.stop, publisher, staged, files: BTreeMap::new() })
     }
-    publisher.publish(staged, &json)?;
-    Ok(manifest)
+
+    fn go_on(&self) -> Result<(), IndexError> {
+        if self.stop.load(Ordering::Relaxed) { Err(IndexError::Interrupted) } else { Ok(()) }
+    }
+
+    fn write(
+        &mut self,
+        name: &str,
+        fill: &mut dyn FnMut(&mut dyn io::Write) -> io::Result<()>,
+    ) -> Result<(), IndexError> {
+        self.go_on()?;
+        let written = write_new(&self.staged.path().join(name), fill).map_err(IndexError::write(self.out))?;
+        self.files.insert(name.to_owned(), written);
+        Ok(())
+    }
+
+    fn write_sparse(
+        &mut self,
+        passages: &[Passage],
+        options: SparseOptions,
+        progress: &dyn Progress,
+    ) -> Result<SparseManifest, IndexError> {
+        self.go_on()?;
+        let dir = self.staged.path().join(SPARSE);
+        fs::create_dir(&dir).map_err(IndexError::write(self.out))?;
+        build_sparse(&dir, passages, options, self.stop, progress).map_err(|error| match error {
+            SparseError::Interrupted => IndexError::Interrupted,
+            SparseError::Write { source, .. } => IndexError::Write { path: self.out.to_path_buf(), source },
+            other => IndexError::Sparse(other),
+        })?;
+        for entry in fs::read_dir(&dir).map_err(IndexError::write(self.out))? {
+            let entry = entry.map_err(IndexError::write(self.out))?;
+            let name = format!("{SPARSE}/{}", entry.file_name().to_string_lossy());
+            self.files.insert(name, digest::of_file(&entry.path()).map_err(IndexError::write(self.out))?);
+        }
+        Ok(SparseManifest { analyzer: options.analyzer })
+    }
+
+    fn publish(self, manifest: IndexManifest) -> Result<IndexManifest, IndexError> {
+        let manifest = IndexManifest { files: self.files, ..manifest };
+        let json = serde_json::to_vec_pretty(&manifest)
+            .map_err(io::Error::other)
+            .map_err(IndexError::write(self.out))?;
+        fs::write(self.staged.path().join(MANIFEST), &json).map_err(IndexError::write(self.out))?;
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(IndexError::Interrupted);
+        }
+        self.publisher.publish(self.staged, &json)?;
+        Ok(manifest)
+    }
+}
+
+fn check(passages: &[Passage]) -> Result<(), IndexError> {
+    if passages.is_empty() {
+        return Err(IndexError::Empty);
+    }
+    if u32::try_from(passages.len()).is_err() {
+        let (value, max) = (passages.len(), u32::MAX as usize);
+        return Err(IndexError::Parameter { name: "the number of passages", value, min: 1, max });
+    }
+    check_ids(passages)
 }
 
 fn check_ids(passages: &[Passage]) -> Result<(), IndexError> {

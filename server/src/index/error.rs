@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::sparse::SparseError;
+
 /// Why an index was not built, opened or searched. A failed build leaves the index that was there.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -13,6 +15,27 @@ pub enum IndexError {
         /// The directory.
         path: PathBuf,
     },
+    /// The index has no vectors.
+    #[error(
+        "the index of {} has no vectors: build one with `dpr index --vectors`, or search by words (bm25, tfidf)",
+        path.display()
+    )]
+    NoVectors {
+        /// The manifest.
+        path: PathBuf,
+    },
+    /// The index has no inverted index.
+    #[error(
+        "the index of {} cannot search by words: build it with `dpr index --sparse english` (or `bigram`)",
+        path.display()
+    )]
+    NoSparse {
+        /// The manifest.
+        path: PathBuf,
+    },
+    /// See [`SparseError`].
+    #[error(transparent)]
+    Sparse(#[from] SparseError),
     /// A file that the manifest lists is not there.
     #[error("{} is missing: copy the index again or rebuild it with `dpr index`", path.display())]
     MissingFile {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use dpr_core::Embedding;
 use rayon::prelude::*;
 
-use super::top::{Candidate, Top};
 use super::{IndexError, IndexKind, Matrix, ScoredRow, VectorIndex};
+use crate::ranking::{Candidate, Top};
 
 /// Numbers above which one query is worth several threads: about 4 ms of one.
 const PARALLEL_FROM: usize = 16 << 20;

@@ -7,17 +7,19 @@ use dpr_core::model::{FileEntry, sha256_hex};
 use fs_err as fs;
 
 use super::hnsw::Graph;
-use super::store::{GRAPH, MANIFEST, PASSAGES, VECTORS};
+use super::store::{GRAPH, MANIFEST, PASSAGES, SPARSE, VECTORS};
 use super::{
     ExactIndex, HnswIndex, INDEX_FORMAT, IndexDir, IndexError, IndexKind, IndexManifest, Matrix, VectorIndex,
 };
 use crate::data::{Passage, parse_passages};
+use crate::digest;
+use crate::sparse::SparseIndex;
 use crate::vectors::rows;
 
 /// Tries when the version in use is removed by two builds in a row while it is read.
 const ATTEMPTS: usize = 3;
 
-/// An index in memory. The files are not needed once it is open.
+/// An index in memory. The files are not needed once it is open, but for an inverted index, which is mapped.
 #[derive(Debug)]
 pub struct LoadedIndex {
     /// What the index says of itself.
@@ -27,6 +29,32 @@ pub struct LoadedIndex {
     version: String,
     matrix: Arc<Matrix>,
     passages: Vec<Passage>,
+    sparse: Option<SparseIndex>,
+}
+
+/// The passages of an index and its inverted index, without its vectors if it has some.
+#[derive(Debug)]
+pub struct LoadedSparse {
+    /// What the index says of itself.
+    pub manifest: IndexManifest,
+    /// Searches by words; row `i` is passage `i`.
+    pub index: SparseIndex,
+    /// All passages, in the order of the rows.
+    pub passages: Vec<Passage>,
+}
+
+impl LoadedSparse {
+    /// Reads passages and inverted index of the version in use, and checks their sizes and sha256.
+    ///
+    /// # Errors
+    /// As [`LoadedIndex::open`], and [`IndexError::NoSparse`].
+    pub fn open(dir: &Path) -> Result<Self, IndexError> {
+        newest(dir, |version| {
+            let path = version.dir.join(MANIFEST);
+            let index = version.sparse()?.ok_or(IndexError::NoSparse { path })?;
+            Ok(Self { passages: version.passages()?, index, manifest: version.manifest })
+        })
+    }
 }
 
 impl LoadedIndex {
@@ -34,23 +62,14 @@ impl LoadedIndex {
     ///
     /// # Errors
     /// [`IndexError`], a variant for each: no index, a newer format, a missing file, another size, another
-    /// checksum, counts that disagree, vectors that are not finite.
+    /// checksum, counts that disagree, vectors that are not finite, no vectors.
     pub fn open(dir: &Path) -> Result<Self, IndexError> {
-        let dir = IndexDir::new(dir);
-        let mut pointer = dir.pointer()?;
-        for _ in 1..ATTEMPTS {
-            match Self::read(&dir.version_path(pointer.version), &pointer.manifest_sha256) {
-                Err(error) => {
-                    let now = dir.pointer()?;
-                    if now == pointer {
-                        return Err(error);
-                    }
-                    pointer = now;
-                }
-                loaded => return loaded,
-            }
-        }
-        Self::read(&dir.version_path(pointer.version), &pointer.manifest_sha256)
+        newest(dir, Self::read)
+    }
+
+    /// The inverted index of the same passages, when the index was built with one.
+    pub fn sparse(&self) -> Option<&SparseIndex> {
+        self.sparse.as_ref()
     }
 
     /// The passage of a row.
@@ -81,35 +100,27 @@ impl LoadedIndex {
         &self.version
     }
 
-    fn read(dir: &Path, manifest_sha256: &str) -> Result<Self, IndexError> {
-        let path = dir.join(MANIFEST);
-        let bytes = fs::read(&path).map_err(IndexError::read(&path))?;
-        let version = sha256_hex(&bytes);
-        if version != manifest_sha256 {
-            return Err(IndexError::Checksum { path });
+    fn read(version: Version<'_>) -> Result<Self, IndexError> {
+        let (dir, count) = (version.dir, version.manifest.count);
+        if version.manifest.kind == IndexKind::Sparse {
+            return Err(IndexError::NoVectors { path: dir.join(MANIFEST) });
         }
-        let manifest = parse_manifest(&path, &bytes)?;
-        let count = manifest.count;
-
-        let path = dir.join(PASSAGES);
-        let bytes = read_checked(&path, entry(&manifest, dir, PASSAGES)?)?;
-        let passages = parse_passages(&bytes, count).map_err(|e| IndexError::corrupt(&path, e))?;
-        drop(bytes);
-
+        let passages = version.passages()?;
         let path = dir.join(VECTORS);
-        let expected = entry(&manifest, dir, VECTORS)?;
+        let expected = entry(&version.manifest, dir, VECTORS)?;
         check_size(&path, expected)?;
         let mut values = Vec::new();
         let found = rows::read(&path, &mut values).map_err(IndexError::read(&path))?;
         compare(&path, expected, &found)?;
-        if count.checked_mul(manifest.dim) != Some(values.len()) || found.bytes != values.len() as u64 * 4 {
-            let got = values.len() / manifest.dim.max(1);
+        let dim = version.manifest.dim;
+        if count.checked_mul(dim) != Some(values.len()) || found.bytes != values.len() as u64 * 4 {
+            let got = values.len() / dim.max(1);
             return Err(IndexError::Count { path, what: "vectors", expected: count, got });
         }
-        let matrix = Arc::new(Matrix::new(values, count, manifest.dim, |row| passages[row].id.as_str())?);
-
+        let matrix = Arc::new(Matrix::new(values, count, dim, |row| passages[row].id.as_str())?);
+        let sparse = version.sparse()?;
+        let Version { manifest, sha256, .. } = version;
         let index: Box<dyn VectorIndex> = match (manifest.kind, manifest.hnsw) {
-            (IndexKind::Exact, _) => Box::new(ExactIndex::new(Arc::clone(&matrix))),
             (IndexKind::Hnsw, Some(params)) => {
                 let path = dir.join(GRAPH);
                 let bytes = read_checked(&path, entry(&manifest, dir, GRAPH)?)?;
@@ -119,9 +130,69 @@ impl LoadedIndex {
             (IndexKind::Hnsw, None) => {
                 return Err(IndexError::corrupt(&dir.join(MANIFEST), "an hnsw index without its parameters"));
             }
+            (IndexKind::Exact | IndexKind::Sparse, _) => Box::new(ExactIndex::new(Arc::clone(&matrix))),
         };
-        Ok(Self { manifest, index, version, matrix, passages })
+        Ok(Self { manifest, index, version: sha256, matrix, passages, sparse })
     }
+}
+
+/// A version whose manifest is read and vouched for.
+struct Version<'a> {
+    dir: &'a Path,
+    sha256: String,
+    manifest: IndexManifest,
+}
+
+impl Version<'_> {
+    fn passages(&self) -> Result<Vec<Passage>, IndexError> {
+        let path = self.dir.join(PASSAGES);
+        let bytes = read_checked(&path, entry(&self.manifest, self.dir, PASSAGES)?)?;
+        parse_passages(&bytes, self.manifest.count).map_err(|e| IndexError::corrupt(&path, e))
+    }
+
+    /// The inverted index, every file of which is checked first; `None` when there is none.
+    fn sparse(&self) -> Result<Option<SparseIndex>, IndexError> {
+        let Some(sparse) = self.manifest.sparse else { return Ok(None) };
+        for (name, expected) in &self.manifest.files {
+            if name.starts_with(SPARSE) {
+                let path = self.dir.join(name);
+                check_size(&path, expected)?;
+                compare(&path, expected, &digest::of_file(&path).map_err(IndexError::read(&path))?)?;
+            }
+        }
+        let index = SparseIndex::open(&self.dir.join(SPARSE), sparse.analyzer, self.manifest.count)?;
+        Ok(Some(index))
+    }
+}
+
+/// Reads the version in use; again, when it was replaced and removed meanwhile.
+fn newest<T>(dir: &Path, read: impl Fn(Version<'_>) -> Result<T, IndexError>) -> Result<T, IndexError> {
+    let dir = IndexDir::new(dir);
+    let mut pointer = dir.pointer()?;
+    let mut attempts = ATTEMPTS;
+    loop {
+        attempts -= 1;
+        let path = dir.version_path(pointer.version);
+        let opened = open_version(&path, &pointer.manifest_sha256).and_then(&read);
+        if opened.is_ok() || attempts == 0 {
+            return opened;
+        }
+        let now = dir.pointer()?;
+        if now == pointer {
+            return opened;
+        }
+        pointer = now;
+    }
+}
+
+fn open_version<'a>(dir: &'a Path, manifest_sha256: &str) -> Result<Version<'a>, IndexError> {
+    let path = dir.join(MANIFEST);
+    let bytes = fs::read(&path).map_err(IndexError::read(&path))?;
+    let sha256 = sha256_hex(&bytes);
+    if sha256 != manifest_sha256 {
+        return Err(IndexError::Checksum { path });
+    }
+    Ok(Version { manifest: parse_manifest(&path, &bytes)?, dir, sha256 })
 }
 
 fn parse_manifest(path: &Path, bytes: &[u8]) -> Result<IndexManifest, IndexError> {

@@ -6,6 +6,7 @@ use dpr_core::model::FileEntry;
 use serde::{Deserialize, Serialize};
 
 use super::{HnswParams, IndexKind};
+use crate::sparse::Analyzer;
 
 /// The version of the index directory that this program writes, and the newest it reads.
 pub const INDEX_FORMAT: u32 = 1;
@@ -16,9 +17,9 @@ pub const INDEX_FORMAT: u32 = 1;
 pub struct IndexManifest {
     /// [`INDEX_FORMAT`].
     pub format_version: u32,
-    /// Fingerprint of the model that encoded the passages; questions must come from the same.
+    /// Fingerprint of the model that encoded the passages; questions must come from the same. Empty without vectors.
     pub model_fingerprint: String,
-    /// Numbers in a vector.
+    /// Numbers in a vector; 0 without vectors.
     pub dim: usize,
     /// `inner_product`.
     pub metric: String,
@@ -28,6 +29,9 @@ pub struct IndexManifest {
     pub count: usize,
     /// The greatest squared norm of a vector; what the graph was built with.
     pub phi: f64,
+    /// The inverted index beside the vectors, when there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sparse: Option<SparseManifest>,
     /// The graph's parameters, when it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hnsw: Option<HnswParams>,
@@ -35,6 +39,13 @@ pub struct IndexManifest {
     pub created_by: String,
     /// Every other file of the version, by name.
     pub files: BTreeMap<String, FileEntry>,
+}
+
+/// What an index says of its sparse half.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SparseManifest {
+    /// How titles and texts were turned into terms; questions are too.
+    pub analyzer: Analyzer,
 }
 
 impl IndexManifest {

@@ -2,7 +2,8 @@
 //!
 //! [`build_index`] makes an index of a [`VectorSet`](crate::vectors::VectorSet) and publishes it as the newest
 //! version of an index directory; [`LoadedIndex::open`] checks every byte of that version and reads it into
-//! memory. Both kinds stand behind [`VectorIndex`] and give the same scores for the same rows, bit for bit.
+//! memory. Both kinds stand behind [`VectorIndex`] and give the same scores for the same rows, bit for bit. An
+//! index directory may hold an inverted index of the same passages ([`crate::sparse`]) too, or instead.
 
 mod build;
 mod dot;
@@ -14,7 +15,6 @@ mod manifest;
 mod matrix;
 mod recall;
 mod store;
-mod top;
 
 use std::fmt;
 use std::str::FromStr;
@@ -22,24 +22,17 @@ use std::str::FromStr;
 use dpr_core::Embedding;
 use serde::{Deserialize, Serialize};
 
-pub use build::{IndexOptions, build_index};
+pub use build::{IndexOptions, build_index, build_sparse_index};
 pub use error::IndexError;
 pub use exact::ExactIndex;
 pub use hnsw::{HnswIndex, HnswParams};
-pub use loaded::LoadedIndex;
-pub use manifest::{INDEX_FORMAT, IndexManifest};
+pub use loaded::{LoadedIndex, LoadedSparse};
+pub use manifest::{INDEX_FORMAT, IndexManifest, SparseManifest};
 pub use matrix::Matrix;
 pub use recall::recall_against_exact;
 pub use store::IndexDir;
 
-/// A row of the index and its score.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ScoredRow {
-    /// Row, from 0: the position of the passage in the corpus.
-    pub row: usize,
-    /// Inner product of question and passage.
-    pub score: f32,
-}
+pub use crate::ranking::ScoredRow;
 
 /// How an index searches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,6 +40,8 @@ pub struct ScoredRow {
 pub enum IndexKind {
     /// Every row is scored.
     Exact,
+    /// There are no vectors: passages are found by their words alone.
+    Sparse,
     /// A hierarchical navigable small-world graph (Malkov and Yashunin 2016) leads to the best rows, almost always.
     Hnsw,
 }
@@ -55,6 +50,7 @@ impl fmt::Display for IndexKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Exact => "exact",
+            Self::Sparse => "sparse",
             Self::Hnsw => "hnsw",
         })
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! DIR/current          `v-3 <sha256 of its manifest.json>`; replaced by one rename, which publishes a version
-//! DIR/v-3/             manifest.json, vectors.f32, passages.jsonl and, for HNSW, graph.hnsw
+//! DIR/v-3/             manifest.json, passages.jsonl, vectors.f32 and, for HNSW, graph.hnsw; sparse/ for BM25
 //! DIR/v-2/             the version before, kept for a reader that looked up `current` just before it changed
 //! ```
 //! The pointer vouches for the manifest and the manifest for every other file, so that no byte can change unseen.
@@ -24,6 +24,8 @@ pub(super) const MANIFEST: &str = "manifest.json";
 pub(super) const VECTORS: &str = "vectors.f32";
 pub(super) const PASSAGES: &str = "passages.jsonl";
 pub(super) const GRAPH: &str = "graph.hnsw";
+/// The folder of the inverted index.
+pub(super) const SPARSE: &str = "sparse";
 
 /// An index directory, on which one writer at a time publishes versions.
 #[derive(Debug)]

@@ -19,8 +19,8 @@ use std::sync::Arc;
 use dpr_core::Embedding;
 use serde::{Deserialize, Serialize};
 
-use super::top::{Candidate, Top};
 use super::{ExactIndex, IndexError, IndexKind, Matrix, ScoredRow, VectorIndex};
+use crate::ranking::{Candidate, Top};
 
 pub(super) use build::build;
 pub(super) use graph::Graph;

@@ -1,15 +1,22 @@
-//! The best rows seen so far.
+//! Rows by score: what every search returns, and the best of those seen so far.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use super::ScoredRow;
+/// A row of an index and its score.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ScoredRow {
+    /// Row, from 0: the position of the passage in the corpus.
+    pub row: usize,
+    /// Greater is better: an inner product of vectors, or a sparse score.
+    pub score: f32,
+}
 
 /// A candidate; the greater one ranks first: higher score, then lower row.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Candidate {
-    pub(super) score: f32,
-    pub(super) row: u32,
+pub(crate) struct Candidate {
+    pub(crate) score: f32,
+    pub(crate) row: u32,
 }
 
 impl Eq for Candidate {}
@@ -28,18 +35,18 @@ impl PartialOrd for Candidate {
 
 /// Keeps the best `k` candidates of those offered.
 #[derive(Debug)]
-pub(super) struct Top {
+pub(crate) struct Top {
     k: usize,
     heap: BinaryHeap<std::cmp::Reverse<Candidate>>,
 }
 
 impl Top {
-    pub(super) fn new(k: usize) -> Self {
+    pub(crate) fn new(k: usize) -> Self {
         Self { k, heap: BinaryHeap::with_capacity(k + 1) }
     }
 
     /// Whether the candidate is among the best `k` so far.
-    pub(super) fn offer(&mut self, candidate: Candidate) -> bool {
+    pub(crate) fn offer(&mut self, candidate: Candidate) -> bool {
         if self.heap.len() < self.k {
             self.heap.push(std::cmp::Reverse(candidate));
             return true;
@@ -53,19 +60,19 @@ impl Top {
         }
     }
 
-    pub(super) fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.heap.len() >= self.k
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.heap.len()
     }
 
-    pub(super) fn worst(&self) -> Option<Candidate> {
+    pub(crate) fn worst(&self) -> Option<Candidate> {
         self.heap.peek().map(|worst| worst.0)
     }
 
-    pub(super) fn merge(mut self, other: Self) -> Self {
+    pub(crate) fn merge(mut self, other: Self) -> Self {
         for candidate in other.heap {
             self.offer(candidate.0);
         }
@@ -73,7 +80,7 @@ impl Top {
     }
 
     /// The first `k` of those kept, best first.
-    pub(super) fn into_rows(self, k: usize) -> Vec<ScoredRow> {
+    pub(crate) fn into_rows(self, k: usize) -> Vec<ScoredRow> {
         let sorted = self.heap.into_sorted_vec(); // of `Reverse`, so the best come first
         sorted.into_iter().take(k).map(|c| ScoredRow { row: c.0.row as usize, score: c.0.score }).collect()
     }

@@ -1,0 +1,65 @@
+//! `dpr data convert`
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use super::super::{CliError, output};
+use crate::data::{ConvertOptions, FileFormat, convert};
+
+/// Arguments of `dpr data convert`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  dpr data convert --input squad-train-v1.1.json --out passages.tsv --to psgs-tsv
+  dpr data convert --input train.json.gz --out train.jsonl --to tevatron-v1 --lossy
+
+Formats that mean the same:
+  passages   psgs-tsv, beir-corpus, tevatron-corpus, tevatron-corpus-v1; read only: squad
+  questions  qa-tsv, beir-queries; read only: squad, curated-trec, web-questions, plain-questions
+  training   dpr-training, tevatron-v1, tevatron-v2
+  judgements trec-qrels, beir-qrels")]
+pub(super) struct Args {
+    /// The file to read, plain or gzip-compressed
+    #[arg(long, value_name = "FILE")]
+    input: PathBuf,
+    /// Its format [default: told by its beginning]
+    #[arg(long, value_name = "FORMAT")]
+    from: Option<FileFormat>,
+    /// The file to write; gzip-compressed when its name ends in .gz
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+    /// Its format
+    #[arg(long, value_name = "FORMAT")]
+    to: FileFormat,
+    /// The corpus that the ids of tevatron-v2 are of
+    #[arg(long, value_name = "FILE")]
+    passages: Option<PathBuf>,
+    /// Leave out what the new format has no place for; without this the file is refused
+    #[arg(long)]
+    lossy: bool,
+    /// Print the counts as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `--json` prints.
+#[derive(Debug, Serialize)]
+struct Report {
+    from: &'static str,
+    to: &'static str,
+    items: usize,
+}
+
+pub(super) fn run(args: Args) -> Result<(), CliError> {
+    let from = match args.from {
+        Some(format) => format,
+        None => FileFormat::detect(&args.input)?,
+    };
+    let options = ConvertOptions { lossy: args.lossy, passages: args.passages };
+    let items = convert(&args.input, from, &args.out, args.to, &options)?.items;
+    if args.json {
+        return output::json(&Report { from: from.name(), to: args.to.name(), items });
+    }
+    output::line(format_args!("{items} items, {from} to {}: {}", args.to, args.out.display()))
+}

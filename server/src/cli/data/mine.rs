@@ -1,0 +1,137 @@
+//! `dpr data mine`
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+
+use super::super::source::{Method, Source, SourceArgs};
+use super::super::{CliError, output, stop_on_interrupt};
+use crate::data::{Question, read_passages, read_questions};
+use crate::mine::{HardNegatives, MineOptions, MineReport, Pool, Positives, mine};
+use crate::progress;
+
+/// Arguments of `dpr data mine`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  dpr data mine --index bm25/ --questions nq-train.tsv --out train.json.gz
+  dpr data mine --index bm25/ --questions squad-train-v1.1.json --positives gold --out train.json.gz
+  dpr data mine --index index/ --model model/ --questions nq-train.tsv --hard dense --out train.json.gz
+
+Positives are the best BM25 passage of the first 100 with an answer (distant supervision), or the gold
+paragraph, found again among the blocks of the corpus. A question without one is dropped. A run that was
+stopped goes on when the same command is given again.")]
+pub(super) struct Args {
+    #[command(flatten)]
+    source: SourceArgs,
+    /// Questions with their answers: SQuAD or WebQuestions json, DPR's question tsv, CuratedTREC; also .gz
+    #[arg(long, value_name = "FILE")]
+    questions: PathBuf,
+    /// DPR training json to write; gzip-compressed when its name ends in .gz
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+    /// Where positives come from
+    #[arg(long, value_enum, default_value_t = From::Distant)]
+    positives: From,
+    /// Where hard negatives come from; dense needs --model and an index with vectors
+    #[arg(long, value_enum, default_value_t = Hard::Bm25)]
+    hard: Hard,
+    /// Passages looked at for each question
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = at_least_one)]
+    depth: usize,
+    /// Hard negatives to keep, at most
+    #[arg(long, value_name = "N", default_value_t = 30)]
+    hard_negatives: usize,
+    /// Random negatives
+    #[arg(long, value_name = "N", default_value_t = 30)]
+    random_negatives: usize,
+    /// Decides the random negatives
+    #[arg(long, value_name = "N", default_value_t = 12345)]
+    seed: u64,
+    /// Name of the data set, put into every item
+    #[arg(long, value_name = "NAME")]
+    dataset: Option<String>,
+    /// Only the first N questions
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    limit: Option<u32>,
+    /// Print the counts as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum From {
+    /// The best BM25 passage with an answer
+    Distant,
+    /// The paragraph the question was asked about
+    Gold,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Hard {
+    /// The best BM25 passages without an answer
+    Bm25,
+    /// The best passages of a dense index without an answer
+    Dense,
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("at least 1".to_owned()),
+        Ok(number) => Ok(number),
+        Err(error) => Err(format!("{error}")),
+    }
+}
+
+pub(super) fn run(args: Args) -> Result<(), CliError> {
+    let mut questions = read_questions(&args.questions)?;
+    if let Some(limit) = args.limit {
+        questions.truncate(limit as usize);
+    }
+    let (positives, paragraphs) = match args.positives {
+        From::Distant => (Positives::Distant, Vec::new()),
+        From::Gold if questions.iter().any(|question: &Question| question.gold.is_some()) => {
+            (Positives::Gold, read_passages(&args.questions)?)
+        }
+        From::Gold => (Positives::Gold, Vec::new()),
+    };
+    let (hard_from, methods) = match args.hard {
+        Hard::Bm25 => (HardNegatives::Bm25, [Method::Bm25]),
+        Hard::Dense => (HardNegatives::Dense, [Method::Hybrid]),
+    };
+    let source = Source::open(args.source, &methods)?;
+    let options = MineOptions {
+        dataset: args.dataset,
+        positives,
+        depth: args.depth,
+        hard_from,
+        hard_negatives: args.hard_negatives,
+        random_negatives: args.random_negatives,
+        scoring: source.bm25(),
+        seed: args.seed,
+    };
+    let stop = stop_on_interrupt();
+    let (vectors, _) = source.encode(&questions)?;
+    let pool = Pool {
+        passages: source.passages(),
+        words: source.sparse()?,
+        vectors: source
+            .vectors()
+            .map(|(searcher, _)| (searcher.index().index.as_ref() as _, vectors.as_slice())),
+    };
+    let report =
+        mine(&questions, &paragraphs, pool, &args.out, &options, &stop, progress::on_stderr().as_ref())?;
+    if args.json {
+        return output::json(&report);
+    }
+    let MineReport { questions, kept, dropped, without_hard_negative } = report;
+    output::line(format_args!(
+        "{kept} of {questions} questions kept ({:.1} %), {dropped} without a positive dropped: {}",
+        kept as f64 * 100.0 / questions.max(1) as f64,
+        args.out.display()
+    ))?;
+    if without_hard_negative > 0 {
+        output::line(format_args!("{without_hard_negative} have no hard negative"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,79 @@
+//! The questions that rankings are measured with.
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+
+use super::super::CliError;
+use crate::data::{Passage, Qrels, Question, read_qrels, read_questions};
+use crate::eval::{EvalError, Judge, gold_passages};
+
+/// Questions and how their rankings are judged.
+#[derive(Debug, clap::Args)]
+pub(super) struct QuestionArgs {
+    /// Questions with their answers or gold passages: SQuAD or WebQuestions json, DPR's question tsv, CuratedTREC;
+    /// with --qrels also BEIR jsonl. Each also .gz
+    #[arg(long, value_name = "FILE")]
+    questions: PathBuf,
+    /// What makes a passage right [default: the gold passage where all questions name theirs, else the answer]
+    #[arg(long, value_enum, conflicts_with = "qrels")]
+    by: Option<By>,
+    /// Judged passages, BEIR or TREC: right is what they grade above 0
+    #[arg(long, value_name = "FILE")]
+    qrels: Option<PathBuf>,
+    /// Only the first N questions
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    limit: Option<u32>,
+}
+
+/// What makes a passage the right one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum By {
+    /// It is the passage that the question was asked about
+    Gold,
+    /// Its text holds an answer: the paper's measure
+    Answer,
+    /// The qrels grade it above 0
+    #[value(skip)]
+    Qrels,
+}
+
+/// Questions, and what their rankings are judged by.
+pub(super) struct Questions {
+    pub(super) questions: Vec<Question>,
+    pub(super) by: By,
+    pub(super) qrels: Option<Qrels>,
+}
+
+impl Questions {
+    /// Reads them. What can be wrong with them is said here, before an hour of encoding.
+    pub(super) fn read(args: &QuestionArgs) -> Result<Self, CliError> {
+        let mut questions = read_questions(&args.questions)?;
+        if let Some(limit) = args.limit {
+            questions.truncate(limit as usize);
+        }
+        let qrels = args.qrels.as_ref().map(|path| read_qrels(path)).transpose()?;
+        let are_gold = questions.iter().all(|question| question.gold.is_some());
+        let by = match args.by {
+            _ if qrels.is_some() => By::Qrels,
+            Some(by) => by,
+            None if are_gold => By::Gold,
+            None => By::Answer,
+        };
+        match by {
+            By::Gold => drop(gold_passages(&questions)?),
+            By::Answer => drop(Judge::answers(&questions, &[])?),
+            By::Qrels => {}
+        }
+        Ok(Self { questions, by, qrels })
+    }
+
+    pub(super) fn judge<'a>(&'a self, passages: &'a [Passage]) -> Result<Judge<'a>, EvalError> {
+        match (self.by, &self.qrels) {
+            (By::Qrels, Some(qrels)) => Judge::graded(&self.questions, passages, qrels),
+            (By::Gold, _) => Judge::gold(&self.questions, passages),
+            _ => Judge::answers(&self.questions, passages),
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! `dpr eval retrieval`: how often, and how high, the right passages are ranked.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use serde::Serialize;
+
+use super::super::source::{FusionArgs, Method, Source, SourceArgs};
+use super::super::{CliError, output};
+use super::questions::{By, QuestionArgs, Questions};
+use super::written::{self, Ranked};
+use crate::eval::{Accuracy, Curve, DEFAULT_KS, QrelsReport, Recall, accuracy_svg, measure_qrels, recall};
+use crate::index::VectorIndex as _;
+
+/// The least number of passages searched for: the reciprocal rank looks at ten.
+const LEAST: usize = 10;
+
+/// Passages that recall against exact search looks at.
+const RECALL_AT: usize = 20;
+
+/// Passages that result files list, and ranks that the plot shows, as the paper's Figure 1.
+const WRITTEN: usize = 100;
+
+/// Options of `dpr eval retrieval`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  dpr eval retrieval --index bm25/ --questions nq-dev.tsv
+  dpr eval retrieval --model model/ --index index/ --questions nq-dev.tsv --methods bm25,dense,hybrid --out results/
+  dpr eval retrieval --model model/ --index index/ --questions queries.jsonl --qrels qrels/test.tsv
+Example, what the graph of an HNSW index misses:
+  dpr eval retrieval --model model/ --index index/ --questions squad-dev-v1.1.json --against-exact")]
+pub(super) struct Args {
+    #[command(flatten)]
+    source: SourceArgs,
+    #[command(flatten)]
+    questions: QuestionArgs,
+    /// How to rank, side by side [default: dense with a model, else bm25]
+    #[arg(long, value_name = "METHOD,...", value_delimiter = ',')]
+    methods: Vec<Method>,
+    /// Ranks to report [default: 1,5,20,100]
+    #[arg(long, value_name = "K,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
+    k: Vec<u32>,
+    #[command(flatten)]
+    fusion: FusionArgs,
+    /// Also compare dense search with exact search on the same vectors: recall@20
+    #[arg(long)]
+    against_exact: bool,
+    /// Write into this directory: metrics.json, accuracy.svg (as the paper's Figure 1), and for each METHOD
+    /// METHOD.json.gz (DPR's retriever result) and METHOD.run.gz (a TREC run)
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `--json` prints, and metrics.json holds.
+#[derive(Debug, Serialize)]
+struct Report<'a> {
+    questions: usize,
+    passages: usize,
+    judged_by: By,
+    /// Questions whose gold passage the index does not hold.
+    gold_not_in_index: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    device: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    index_kind: Option<String>,
+    encode_seconds: f64,
+    methods: Vec<Measured>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recall_against_exact: Option<Recall>,
+}
+
+#[derive(Debug, Serialize)]
+struct Measured {
+    method: Method,
+    #[serde(flatten)]
+    accuracy: Accuracy,
+    /// Over the questions that the qrels judge.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    qrels: Option<QrelsReport>,
+    seconds: f64,
+    questions_per_second: f64,
+}
+
+pub(super) fn run(args: Args) -> Result<(), CliError> {
+    let asked = Questions::read(&args.questions)?;
+    let methods = match args.methods.as_slice() {
+        [] if args.source.model.is_some() => vec![Method::Dense],
+        [] => vec![Method::Bm25],
+        given => given.to_vec(),
+    };
+    if args.against_exact && !methods.contains(&Method::Dense) {
+        return Err("--against-exact compares dense search: add dense to --methods".into());
+    }
+    let fusion = args.fusion.fusion()?;
+    let mut ks: Vec<usize> = match args.k.as_slice() {
+        [] => DEFAULT_KS.to_vec(),
+        given => given.iter().map(|k| *k as usize).collect(),
+    };
+    ks.sort_unstable();
+    ks.dedup();
+    let mut depth = ks.iter().copied().fold(LEAST, usize::max);
+    for (wanted, least) in [(args.against_exact, RECALL_AT), (args.out.is_some(), WRITTEN)] {
+        depth = depth.max(if wanted { least } else { 0 });
+    }
+    if let Some(dir) = &args.out {
+        fs_err::create_dir_all(dir)?;
+    }
+    let source = Source::open(args.source, &methods)?;
+    let judge = asked.judge(source.passages())?;
+    let (vectors, encode_seconds) = source.encode(&asked.questions)?;
+
+    let (mut measured, mut curves, mut recall_against_exact) = (Vec::new(), Vec::new(), None);
+    for method in methods {
+        let started = Instant::now();
+        let rows = source.rank(method, &asked.questions, &vectors, depth, fusion)?;
+        let seconds = started.elapsed().as_secs_f64();
+        let ranks = judge.first_right(&rows)?;
+        let by_ids = asked.qrels.as_ref().map(|qrels| (qrels, judge.by_ids(&asked.questions, &rows)));
+        let qrels = by_ids.map(|(qrels, rankings)| measure_qrels(&rankings, qrels, &ks)).transpose()?;
+        if let Some((searcher, _)) =
+            source.vectors().filter(|_| args.against_exact && method == Method::Dense)
+        {
+            let exact = searcher.index().exact().search_batch(&vectors, RECALL_AT)?;
+            recall_against_exact = Some(recall(&rows, &exact, RECALL_AT));
+        }
+        if let Some(dir) = &args.out {
+            curves.push(Curve::from_first_hits(method.name(), &ranks, WRITTEN));
+            let ranked = Ranked {
+                questions: &asked.questions,
+                rows: &rows,
+                passages: source.passages(),
+                judge: &judge,
+            };
+            ranked.write(dir, method.name(), WRITTEN)?;
+        }
+        let questions_per_second = rate(asked.questions.len(), seconds);
+        let accuracy = Accuracy::of(&ranks, &ks);
+        measured.push(Measured { method, accuracy, qrels, seconds, questions_per_second });
+    }
+    let with_vectors = source.vectors();
+    let report = Report {
+        questions: asked.questions.len(),
+        passages: source.passages().len(),
+        judged_by: asked.by,
+        gold_not_in_index: judge.gold_not_in_index(),
+        model: with_vectors.map(|(searcher, _)| searcher.model_fingerprint()),
+        device: with_vectors.map(|(_, encoder)| encoder.device_name()),
+        index_kind: with_vectors.map(|(searcher, _)| searcher.index().index.kind().to_string()),
+        encode_seconds,
+        methods: measured,
+        recall_against_exact,
+    };
+    if let Some(dir) = &args.out {
+        finish(dir, &report, &curves)?;
+    }
+    if args.json { output::json(&report) } else { output::print(&table(&report)) }
+}
+
+fn finish(dir: &Path, report: &Report<'_>, curves: &[Curve]) -> Result<(), CliError> {
+    let title = match report.judged_by {
+        By::Gold => "Questions with the gold passage among the first k",
+        By::Answer => "Questions with an answer among the first k passages",
+        By::Qrels => "Questions with a relevant passage among the first k",
+    };
+    written::whole(&dir.join("accuracy.svg"), accuracy_svg(title, curves)?.as_bytes())?;
+    written::whole(&dir.join("metrics.json"), &serde_json::to_vec_pretty(report)?)
+}
+
+fn rate(questions: usize, seconds: f64) -> f64 {
+    if seconds > 0.0 { questions as f64 / seconds } else { 0.0 }
+}
+
+fn table(report: &Report<'_>) -> String {
+    let what = match report.judged_by {
+        By::Gold => "the gold passage",
+        By::Answer => "a passage with the answer",
+        By::Qrels => "a relevant passage",
+    };
+    let Report { questions, passages, gold_not_in_index, encode_seconds, .. } = report;
+    let mut lines = vec![format!(
+        "{questions} questions, {passages} passages: share with {what} among the first k, in %"
+    )];
+    if *gold_not_in_index > 0 {
+        lines.push(format!(
+            "the gold passages of {gold_not_in_index} questions are not in the index; each counts as not found"
+        ));
+    }
+    if let (Some(device), Some(kind)) = (report.device, &report.index_kind) {
+        let rate = rate(*questions, *encode_seconds);
+        lines.push(format!(
+            "{kind} index, questions encoded on {device} at {rate:.1}/s ({encode_seconds:.1} s)"
+        ));
+    }
+    let Some(first) = report.methods.first() else { return lines.join("\n") + "\n" };
+    let mut head = format!("{:<8}", "method");
+    for top in &first.accuracy.top_k {
+        head.push_str(&format!("{:>9}", format!("top-{}", top.k)));
+    }
+    head.push_str(&format!("{:>9}", "MRR@10"));
+    if let Some(qrels) = &first.qrels {
+        head.push_str(&format!("{:>9}", "nDCG@10"));
+        for recall in &qrels.recall {
+            head.push_str(&format!("{:>12}", format!("recall@{}", recall.k)));
+        }
+    }
+    lines.push(format!("{head}{:>13}", "questions/s"));
+    for Measured { method, accuracy, qrels, questions_per_second, .. } in &report.methods {
+        let mut line = format!("{:<8}", method.name());
+        for top in &accuracy.top_k {
+            line.push_str(&format!("{:>9.2}", top.accuracy * 100.0));
+        }
+        let reciprocal = qrels.as_ref().map_or(accuracy.mrr_at_10, |qrels| qrels.mrr_at_10);
+        line.push_str(&format!("{reciprocal:>9.4}"));
+        if let Some(qrels) = qrels {
+            line.push_str(&format!("{:>9.4}", qrels.ndcg_at_10));
+            for recall in &qrels.recall {
+                line.push_str(&format!("{:>12.4}", recall.recall));
+            }
+        }
+        lines.push(format!("{line}{questions_per_second:>13.0}"));
+    }
+    if let Some(recall) = &report.recall_against_exact {
+        lines.push(format!(
+            "recall@{} {:.4} against exact search ({:.2} % of the questions have all, the worst {:.2})",
+            recall.k,
+            recall.mean,
+            recall.perfect * 100.0,
+            recall.worst
+        ));
+    }
+    lines.join("\n") + "\n"
+}

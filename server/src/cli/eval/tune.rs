@@ -1,0 +1,102 @@
+//! `dpr eval tune-hybrid`: the weight of dense scores.
+
+use rayon::prelude::*;
+use serde::Serialize;
+
+use super::super::source::{BLOCK, Method, Source, SourceArgs};
+use super::super::{CliError, output};
+use super::questions::{QuestionArgs, Questions};
+use crate::eval::{Accuracy, DEFAULT_KS, first_hit};
+use crate::progress;
+use crate::ranking::ScoredRow;
+use crate::search::{Fusion, fuse};
+
+/// Options of `dpr eval tune-hybrid`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example:
+  dpr eval tune-hybrid --model model/ --index index/ --questions dev.json
+  dpr eval retrieval --model model/ --index index/ --questions test.json --methods hybrid --lambda LAMBDA
+
+Tries weights from 0.1 to 100 and takes the one with the greatest MRR@10. Tune on one set of questions, measure
+on another.")]
+pub(super) struct Args {
+    #[command(flatten)]
+    source: SourceArgs,
+    #[command(flatten)]
+    questions: QuestionArgs,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Tried {
+    lambda: f32,
+    #[serde(flatten)]
+    accuracy: Accuracy,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    best_lambda: f32,
+    tried: Vec<Tried>,
+}
+
+/// Weights tried: four to a doubling is finer than the accuracy moves.
+fn weights() -> impl Iterator<Item = f32> {
+    (0..=30).map(|step| {
+        let weight = 0.1 * 10f32.powf(step as f32 / 10.0);
+        // Two significant digits are enough to type.
+        let unit = 10f32.powf(weight.log10().floor() - 1.0);
+        (weight / unit).round() * unit
+    })
+}
+
+pub(super) fn run(args: Args) -> Result<(), CliError> {
+    let asked = Questions::read(&args.questions)?;
+    let source = Source::open(args.source, &[Method::Hybrid])?;
+    let judge = asked.judge(source.passages())?;
+    let (vectors, _) = source.encode(&asked.questions)?;
+    let depth = DEFAULT_KS.into_iter().fold(0, usize::max);
+    let mut tried: Vec<(f32, Vec<Option<usize>>)> = weights().map(|lambda| (lambda, Vec::new())).collect();
+    let progress = progress::on_stderr();
+    progress.start("ranking", "questions", asked.questions.len() as u64);
+    for (block, (questions, vectors)) in asked.questions.chunks(BLOCK).zip(vectors.chunks(BLOCK)).enumerate()
+    {
+        let (sparse, dense) = source.both(questions, vectors)?;
+        let pairs: Vec<_> = sparse.iter().zip(&dense).collect();
+        for (lambda, ranks) in &mut tried {
+            let fusion = Fusion::Linear { lambda: *lambda };
+            let first = |(at, (sparse, dense)): (usize, &(&Vec<ScoredRow>, &Vec<ScoredRow>))| {
+                let fused = fuse(sparse, dense, fusion, depth);
+                first_hit(fused.iter().map(|hit| judge.is_right(block * BLOCK + at, hit.row)))
+            };
+            ranks.par_extend(pairs.par_iter().enumerate().map(first));
+        }
+        progress.advance(questions.len() as u64);
+    }
+    progress.finish();
+    let tried: Vec<Tried> = tried
+        .into_iter()
+        .map(|(lambda, ranks)| Tried { lambda, accuracy: Accuracy::of(&ranks, &DEFAULT_KS) })
+        .collect();
+    let best = tried.iter().max_by(|a, b| a.accuracy.mrr_at_10.total_cmp(&b.accuracy.mrr_at_10));
+    let best_lambda = best.map_or(1.1, |best| best.lambda);
+    if args.json {
+        return output::json(&Report { best_lambda, tried });
+    }
+    let mut text = format!(
+        "{:>8}{:>9}{:>9}{:>9}{:>9}{:>9}\n",
+        "lambda", "top-1", "top-5", "top-20", "top-100", "MRR@10"
+    );
+    for Tried { lambda, accuracy } in &tried {
+        text.push_str(&format!("{lambda:>8}"));
+        for top in &accuracy.top_k {
+            text.push_str(&format!("{:>9.2}", top.accuracy * 100.0));
+        }
+        let mark = if *lambda == best_lambda { "  best" } else { "" };
+        text.push_str(&format!("{:>9.4}{mark}\n", accuracy.mrr_at_10));
+    }
+    output::print(&text)
+}

@@ -1,0 +1,62 @@
+//! What a measured ranking leaves on disk.
+
+use std::path::Path;
+
+use super::super::CliError;
+use crate::data::{
+    DataError, Passage, Question, RankedQuery, RetrievedContext, RetrieverResult, RunHit, write_results,
+    write_run,
+};
+use crate::eval::Judge;
+use crate::ranking::ScoredRow;
+
+/// Questions, their rankings and what is right.
+pub(super) struct Ranked<'a> {
+    pub(super) questions: &'a [Question],
+    pub(super) rows: &'a [Vec<ScoredRow>],
+    pub(super) passages: &'a [Passage],
+    pub(super) judge: &'a Judge<'a>,
+}
+
+impl Ranked<'_> {
+    /// Writes `NAME.json.gz`, DPR's retriever result, in which `has_answer` says what the judge says, and
+    /// `NAME.run.gz`, a TREC run; each with the first `depth` passages.
+    pub(super) fn write(&self, dir: &Path, name: &str, depth: usize) -> Result<(), CliError> {
+        write_results(&dir.join(format!("{name}.json.gz")), |out| {
+            for (at, (question, rows)) in self.questions.iter().zip(self.rows).enumerate() {
+                let context = |hit: &ScoredRow| {
+                    let Passage { id, title, text } = self.passages[hit.row].clone();
+                    let has_answer = self.judge.is_right(at, hit.row);
+                    RetrievedContext { id, title, text, score: hit.score, has_answer }
+                };
+                out.write(&RetrieverResult {
+                    question: question.text.clone(),
+                    answers: question.answers.as_slice().to_vec(),
+                    ctxs: rows.iter().take(depth).map(context).collect(),
+                })?;
+            }
+            Ok::<(), DataError>(())
+        })?;
+        let run: Vec<RankedQuery> = self
+            .questions
+            .iter()
+            .zip(self.rows)
+            .map(|(question, rows)| self.ranked(question, rows, depth))
+            .collect();
+        Ok(write_run(&dir.join(format!("{name}.run.gz")), &format!("dpr-{name}"), &run)?)
+    }
+
+    fn ranked(&self, question: &Question, rows: &[ScoredRow], depth: usize) -> RankedQuery {
+        let hit = |(at, hit): (usize, &ScoredRow)| RunHit {
+            passage: self.passages[hit.row].id.clone(),
+            rank: at + 1,
+            score: hit.score,
+        };
+        RankedQuery { id: question.id.clone(), hits: rows.iter().take(depth).enumerate().map(hit).collect() }
+    }
+}
+
+/// Writes `bytes` whole or not at all.
+pub(super) fn whole(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
+    Ok(crate::atomic::write_file(path, |out| out.write_all(bytes))?)
+}

@@ -1,0 +1,250 @@
+//! The names of the field's file formats, and telling which one a file has.
+
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+
+use super::input::{Format, Input};
+use super::{DataError, QrelsLayout, qrels, tsv};
+
+/// A file format, by what the file means and how it is laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileFormat {
+    /// Passages: `psgs_w100.tsv`, header `id text title`.
+    PsgsTsv,
+    /// Passages: BEIR `corpus.jsonl`.
+    BeirCorpus,
+    /// Passages: Tevatron version 2, `docid`, `document_text`.
+    TevatronCorpus,
+    /// Passages: Tevatron version 1, `docid`, `title`, `text`.
+    TevatronCorpusV1,
+    /// Passages and questions: SQuAD v1.1 or KorQuAD json. Read only.
+    Squad,
+    /// Questions: `question<TAB>['answer', ...]`.
+    QaTsv,
+    /// Questions: BEIR `queries.jsonl`.
+    BeirQueries,
+    /// Questions: CuratedTREC, with patterns. Read only.
+    CuratedTrec,
+    /// Questions: WebQuestions json. Read only.
+    WebQuestions,
+    /// Questions: one a line. Read only.
+    PlainQuestions,
+    /// Training items: DPR json.
+    DprTraining,
+    /// Training items: Tevatron version 1, with the passages.
+    TevatronV1,
+    /// Training items: Tevatron version 2, with the passages' ids.
+    TevatronV2,
+    /// Judgements: TREC qrels.
+    TrecQrels,
+    /// Judgements: BEIR qrels.
+    BeirQrels,
+    /// What was found: a TREC run.
+    TrecRun,
+    /// What was found: DPR's retriever result.
+    DprResult,
+}
+
+/// What a file is about. Formats of one meaning can be converted into each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Meaning {
+    Passages,
+    Questions,
+    Training,
+    Judgements,
+    Ranking,
+    Result,
+}
+
+impl FileFormat {
+    /// All of them.
+    pub const ALL: [Self; 17] = [
+        Self::PsgsTsv,
+        Self::BeirCorpus,
+        Self::TevatronCorpus,
+        Self::TevatronCorpusV1,
+        Self::Squad,
+        Self::QaTsv,
+        Self::BeirQueries,
+        Self::CuratedTrec,
+        Self::WebQuestions,
+        Self::PlainQuestions,
+        Self::DprTraining,
+        Self::TevatronV1,
+        Self::TevatronV2,
+        Self::TrecQrels,
+        Self::BeirQrels,
+        Self::TrecRun,
+        Self::DprResult,
+    ];
+
+    /// The name on a command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::PsgsTsv => "psgs-tsv",
+            Self::BeirCorpus => "beir-corpus",
+            Self::TevatronCorpus => "tevatron-corpus",
+            Self::TevatronCorpusV1 => "tevatron-corpus-v1",
+            Self::Squad => "squad",
+            Self::QaTsv => "qa-tsv",
+            Self::BeirQueries => "beir-queries",
+            Self::CuratedTrec => "curated-trec",
+            Self::WebQuestions => "web-questions",
+            Self::PlainQuestions => "plain-questions",
+            Self::DprTraining => "dpr-training",
+            Self::TevatronV1 => "tevatron-v1",
+            Self::TevatronV2 => "tevatron-v2",
+            Self::TrecQrels => "trec-qrels",
+            Self::BeirQrels => "beir-qrels",
+            Self::TrecRun => "trec-run",
+            Self::DprResult => "dpr-result",
+        }
+    }
+
+    /// Whether there is a writer for it that takes items of another format.
+    pub(super) fn is_written(self) -> bool {
+        !matches!(
+            self,
+            Self::Squad
+                | Self::CuratedTrec
+                | Self::WebQuestions
+                | Self::PlainQuestions
+                | Self::TrecRun
+                | Self::DprResult
+        )
+    }
+
+    pub(super) fn meanings(self) -> &'static [Meaning] {
+        match self {
+            Self::PsgsTsv | Self::BeirCorpus | Self::TevatronCorpus | Self::TevatronCorpusV1 => {
+                &[Meaning::Passages]
+            }
+            Self::Squad => &[Meaning::Passages, Meaning::Questions],
+            Self::QaTsv
+            | Self::BeirQueries
+            | Self::CuratedTrec
+            | Self::WebQuestions
+            | Self::PlainQuestions => &[Meaning::Questions],
+            Self::DprTraining | Self::TevatronV1 | Self::TevatronV2 => &[Meaning::Training],
+            Self::TrecQrels | Self::BeirQrels => &[Meaning::Judgements],
+            Self::TrecRun => &[Meaning::Ranking],
+            Self::DprResult => &[Meaning::Result],
+        }
+    }
+
+    /// Tells the format of a file by its first lines, or its first bytes where it is one JSON document.
+    ///
+    /// # Errors
+    /// [`DataError`] when the file cannot be read, or its beginning is none of these formats.
+    pub fn detect(path: &Path) -> Result<Self, DataError> {
+        let mut input = Input::open(path)?;
+        let named = input.format;
+        let start = String::from_utf8_lossy(input.peek()?).into_owned();
+        let start = start.trim_start();
+        let first = start.lines().next().unwrap_or_default();
+        let format = match start.chars().next() {
+            Some('[') => array(start),
+            Some('{') => object(first, start),
+            Some(_) => table(first, named),
+            None => None,
+        };
+        format.ok_or_else(|| DataError::Undetected {
+            path: path.to_path_buf(),
+            found: first.chars().take(60).collect(),
+        })
+    }
+}
+
+fn has(text: &str, key: &str) -> bool {
+    text.match_indices(key).any(|(at, _)| {
+        text[..at].ends_with('"')
+            && text[at + key.len()..].trim_start_matches('"').trim_start().starts_with(':')
+    })
+}
+
+fn array(start: &str) -> Option<FileFormat> {
+    let known = [
+        ("qText", FileFormat::WebQuestions),
+        ("positive_ctxs", FileFormat::DprTraining),
+        ("ctxs", FileFormat::DprResult),
+    ];
+    known.into_iter().find(|(key, _)| has(start, key)).map(|(_, format)| format)
+}
+
+fn object(first: &str, start: &str) -> Option<FileFormat> {
+    let known = [
+        ("document_text", FileFormat::TevatronCorpus),
+        ("positive_document_ids", FileFormat::TevatronV2),
+        ("positive_passages", FileFormat::TevatronV1),
+        ("docid", FileFormat::TevatronCorpusV1),
+    ];
+    if let Some((_, format)) = known.into_iter().find(|(key, _)| has(first, key)) {
+        return Some(format);
+    }
+    match has(first, "_id") {
+        true if has(first, "title") => Some(FileFormat::BeirCorpus),
+        true => Some(FileFormat::BeirQueries),
+        false => (has(start, "data") || has(start, "paragraphs")).then_some(FileFormat::Squad),
+    }
+}
+
+fn table(first: &str, named: Format) -> Option<FileFormat> {
+    let words: Vec<_> = first.split_ascii_whitespace().collect();
+    let tabs = first.split('\t').count();
+    if qrels::layout(first) == Some(QrelsLayout::Beir) {
+        return Some(FileFormat::BeirQrels);
+    }
+    if words.len() == 6 && words[3].parse::<usize>().is_ok() && words[4].parse::<f64>().is_ok() {
+        return Some(FileFormat::TrecRun);
+    }
+    if words.len() == 4 && words[1].parse::<i64>().is_ok() && words[3].parse::<i64>().is_ok() {
+        return Some(FileFormat::TrecQrels);
+    }
+    let header = first.to_ascii_lowercase();
+    if ["id", "text", "title"].iter().all(|name| header.split('\t').any(|column| column.trim() == *name)) {
+        return Some(FileFormat::PsgsTsv);
+    }
+    match tsv::split(first).len() {
+        1 => matches!(named, Format::Plain | Format::Tsv).then_some(FileFormat::PlainQuestions),
+        2 => Some(FileFormat::QaTsv),
+        _ => (tabs == 4).then_some(FileFormat::CuratedTrec),
+    }
+}
+
+impl fmt::Display for FileFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A name that is no format's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no format is named `{0}`: give one of {list}", list = FileFormat::ALL.map(FileFormat::name).join(", "))]
+pub struct UnknownFormatName(String);
+
+impl FromStr for FileFormat {
+    type Err = UnknownFormatName;
+
+    fn from_str(text: &str) -> Result<Self, UnknownFormatName> {
+        let found = Self::ALL.into_iter().find(|format| format.name() == text);
+        found.ok_or_else(|| UnknownFormatName(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_leads_back_to_its_format() {
+        for format in FileFormat::ALL {
+            assert_eq!(format.to_string().parse(), Ok(format));
+        }
+        let message = "beir".parse::<FileFormat>().unwrap_err().to_string();
+        assert!(
+            message.contains("no format is named `beir`: give one of psgs-tsv, beir-corpus"),
+            "{message}"
+        );
+    }
+}

@@ -1,0 +1,87 @@
+//! DPR's retriever result json: for each question the passages found, best first, and which hold an answer. It is
+//! what DPR's reader and its evaluation take.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::DataError;
+use super::array::{ArrayItems, ArrayWriter, write_array};
+use super::fields::{Id, Score, null_is_empty};
+
+/// A question and what was found for it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(expecting = "a retriever result `{\"question\", \"answers\", \"ctxs\"}`")]
+pub struct RetrieverResult {
+    /// The question.
+    pub question: String,
+    /// Accepted answers.
+    #[serde(default, deserialize_with = "null_is_empty")]
+    pub answers: Vec<String>,
+    /// The passages, best first.
+    pub ctxs: Vec<RetrievedContext>,
+}
+
+/// A passage that was found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "RawContext")]
+pub struct RetrievedContext {
+    /// Its id in the corpus.
+    pub id: String,
+    /// The article's title; empty when there is none.
+    pub title: String,
+    /// The text.
+    pub text: String,
+    /// How well it matches, in the retriever's units.
+    pub score: f32,
+    /// Whether the text holds one of the answers.
+    pub has_answer: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(expecting = "a passage `{\"id\", \"title\", \"text\", \"score\", \"has_answer\"}`")]
+struct RawContext {
+    id: Id,
+    #[serde(default, deserialize_with = "null_is_empty")]
+    title: String,
+    text: String,
+    score: Score,
+    has_answer: bool,
+}
+
+impl From<RawContext> for RetrievedContext {
+    fn from(raw: RawContext) -> Self {
+        Self {
+            id: raw.id.0,
+            title: raw.title,
+            text: raw.text,
+            score: raw.score.0,
+            has_answer: raw.has_answer,
+        }
+    }
+}
+
+/// Reads a retriever result question by question, plain or gzip-compressed. Scores may be strings, as DPR writes
+/// them.
+///
+/// # Errors
+/// [`DataError`], here when the file cannot be opened, else from the iterator: bad JSON or a missing field with its
+/// line, column and item, invalid UTF-8, a file that is cut short.
+pub fn read_results(path: &Path) -> Result<ArrayItems<RetrieverResult>, DataError> {
+    ArrayItems::open(path)
+}
+
+/// Takes the questions of a retriever result in order.
+pub type ResultWriter<'a> = ArrayWriter<'a, RetrieverResult>;
+
+/// Writes a retriever result, a question a line, whole or not at all; gzip-compressed when the name ends in `.gz`.
+/// Returns the number of questions.
+///
+/// # Errors
+/// What `fill` returns, or [`DataError::Write`]; what was at `path` is then as it was.
+pub fn write_results<E: From<DataError>>(
+    path: &Path,
+    fill: impl FnOnce(&mut ResultWriter<'_>) -> Result<(), E>,
+) -> Result<usize, E> {
+    write_array(path, fill)
+}

@@ -1,0 +1,109 @@
+//! HTML pages: what a reader sees, less the navigation.
+
+use ego_tree::iter::Edge;
+use scraper::{Html, Node};
+
+use super::Text;
+
+/// Elements whose content is passed over: what is no text or not this page's, pictures and players, controls, and
+/// the readings above Chinese characters, which would stand inside the word.
+const SKIPPED: [&str; 20] = [
+    "title", "script", "style", "noscript", "template", "nav", "svg", "math", "canvas", "iframe", "object",
+    "audio", "video", "map", "button", "select", "textarea", "datalist", "rt", "rp",
+];
+
+/// Elements that do not end a word: `<b>w</b>ord` is one.
+const INLINE: [&str; 39] = [
+    "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "code", "data", "del", "dfn", "em", "font",
+    "i", "ins", "kbd", "label", "mark", "q", "rb", "rp", "rt", "ruby", "s", "samp", "script", "small",
+    "span", "strike", "strong", "sub", "sup", "template", "time", "tt", "u", "var", "wbr",
+];
+
+/// Title: `<title>`, else the first `<h1>`. Text: that of the page without scripts, styles, navigation, forms'
+/// controls, pictures and elements marked `hidden`.
+pub(super) fn read(html: &str) -> Text {
+    let tree = Html::parse_document(html).tree;
+    let mut text = String::new();
+    let (mut title, mut heading) = (None, None);
+    // The element whose content is passed over, and where in `text` the open `<h1>` begins.
+    let (mut skipping, mut heading_at) = (None, None);
+    for edge in tree.root().traverse() {
+        let (node, is_open) = match edge {
+            Edge::Open(node) => (node, true),
+            Edge::Close(node) => (node, false),
+        };
+        if let Some(skipped) = skipping {
+            if !is_open && node.id() == skipped {
+                skipping = None;
+            }
+            continue;
+        }
+        match node.value() {
+            // A soft hyphen is seen only where a line breaks, and would hide the word from any search.
+            Node::Text(piece) if is_open => text.extend(piece.chars().filter(|c| *c != '\u{ad}')),
+            Node::Element(element) => {
+                let name = element.name();
+                if !INLINE.contains(&name) {
+                    text.push(' ');
+                }
+                if is_open && (SKIPPED.contains(&name) || element.attr("hidden").is_some()) {
+                    skipping = Some(node.id());
+                    if name == "title" && title.is_none() {
+                        title =
+                            Some(node.children().filter_map(|c| c.value().as_text().map(|t| &**t)).collect());
+                    }
+                } else if name == "h1" && heading.is_none() {
+                    match heading_at {
+                        Some(from) if !is_open => heading = text.get(from..).map(str::to_owned),
+                        _ => heading_at = Some(text.len()),
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    let has_words = |title: &String| !title.trim().is_empty();
+    Text { title: title.filter(has_words).or(heading.filter(has_words)), text }
+}
+
+/// The text of a piece of HTML, as it stands in a Markdown file.
+pub(super) fn text_of(fragment: &str) -> String {
+    read(fragment).text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> String {
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn a_page_is_what_its_reader_sees() {
+        let page = read(concat!(
+            "<!doctype html><html><head><meta charset=utf-8><title>A &amp; B\n</title><style>p{}</style>",
+            "<script>if (a < b) {}</script></head><body><nav><ul><li>Home</ul></nav><h1>Head</h1>",
+            "<p>One <b>w</b>ord,<br>hy&shy;phen&nbsp;x &lt;tag&gt;<p>Two<!-- no --><script>no()</script>fold",
+            "<table><tr><td>1<td>2</table><svg><title>no</title></svg><p hidden>no</p><noscript>no</noscript>",
+            "<ruby>漢<rt>かん</rt>字</ruby></body></html>"
+        ));
+        assert_eq!(words(&page.title.unwrap()), "A & B");
+        assert_eq!(words(&page.text), "Head One word, hyphen x <tag> Twofold 1 2 漢字");
+    }
+
+    #[test]
+    fn the_first_heading_stands_in_for_a_missing_title() {
+        let title = |html| read(html).title.map(|title| words(&title));
+        assert_eq!(title("<title> </title><h1>The <i>first</i></h1><h1>Second</h1>").unwrap(), "The first");
+        assert_eq!(title("<p>None here"), None);
+    }
+
+    #[test]
+    fn broken_html_is_read_as_a_browser_would() {
+        let page = read("<nav><a href=x>Home</nav><div><p>Body <b>text</div> more & less <i");
+        assert_eq!(words(&page.text), "Body text more & less");
+        let deep = format!("{}end", "<div>".repeat(20_000));
+        assert_eq!(words(&read(&deep).text), "end");
+    }
+}

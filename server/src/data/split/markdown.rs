@@ -1,0 +1,164 @@
+//! Markdown: the words without the marks.
+
+use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
+
+use super::{Text, html};
+
+/// Title: `title` of the front matter, else the first heading, which then does not stand at the head of the text
+/// as well. Text: everything else, code and tables included, pictures and link targets left out.
+pub(super) fn read(markdown: &str) -> Text {
+    let (title, body) = front_matter(markdown);
+    let options = Options::ENABLE_TABLES
+        | Options::ENABLE_FOOTNOTES
+        | Options::ENABLE_STRIKETHROUGH
+        | Options::ENABLE_TASKLISTS
+        | Options::ENABLE_HEADING_ATTRIBUTES;
+    let mut reader = Reader { title, ..Reader::default() };
+    for event in Parser::new_ext(body, options) {
+        reader.take(event);
+    }
+    Text { title: reader.title, text: reader.text }
+}
+
+#[derive(Default)]
+struct Reader {
+    title: Option<String>,
+    text: String,
+    /// Pictures around the current event; what they hold is their description.
+    pictures: usize,
+    /// Where in `text` the open heading begins.
+    heading_at: usize,
+    /// The lines of the open block of HTML.
+    html: String,
+}
+
+impl Reader {
+    fn take(&mut self, event: Event<'_>) {
+        match event {
+            Event::Start(Tag::Image { .. }) => self.pictures += 1,
+            Event::End(TagEnd::Image) => self.pictures = self.pictures.saturating_sub(1),
+            _ if self.pictures > 0 => {}
+            Event::Text(text) | Event::Code(text) => self.text.push_str(&text),
+            Event::Html(line) => self.html.push_str(&line),
+            Event::InlineHtml(tag) if tag.starts_with("<br") => self.text.push(' '),
+            Event::SoftBreak | Event::HardBreak | Event::Rule => self.text.push('\n'),
+            Event::Start(tag) if !is_inline(&tag.to_end()) => {
+                self.text.push('\n');
+                if matches!(tag, Tag::Heading { .. }) {
+                    self.heading_at = self.text.len();
+                }
+            }
+            Event::End(tag) if !is_inline(&tag) => self.end(tag),
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, tag: TagEnd) {
+        match tag {
+            TagEnd::HtmlBlock => {
+                let html = std::mem::take(&mut self.html);
+                self.text.push_str(&html::text_of(&html));
+            }
+            TagEnd::Heading(_) if self.title.is_none() => {
+                let (before, heading) = self.text.split_at(self.heading_at);
+                if !heading.trim().is_empty() {
+                    self.title = Some(heading.to_owned());
+                    if before.trim().is_empty() {
+                        self.text.clear();
+                    }
+                }
+            }
+            _ => {}
+        }
+        self.text.push('\n');
+    }
+}
+
+/// Marks that do not end a word: `**w**ord` is one.
+fn is_inline(tag: &TagEnd) -> bool {
+    matches!(tag, TagEnd::Emphasis | TagEnd::Strong | TagEnd::Strikethrough | TagEnd::Link | TagEnd::Image)
+}
+
+/// The title in a block of YAML (`---`) or TOML (`+++`) at the head of the file, and what follows the block.
+/// Markdown itself has no such block: to the parser it would be a rule and a heading.
+fn front_matter(markdown: &str) -> (Option<String>, &str) {
+    let none = (None, markdown);
+    let mut lines = markdown.split_inclusive('\n');
+    let Some(fence) = lines.next().map(str::trim_end).filter(|line| matches!(*line, "---" | "+++")) else {
+        return none;
+    };
+    let sign = if fence == "---" { ':' } else { '=' };
+    let mut title = None;
+    let mut at = markdown.find('\n').map_or(markdown.len(), |end| end + 1);
+    for line in lines {
+        at += line.len();
+        if line.trim_end() == fence {
+            return (title, &markdown[at..]);
+        }
+        match line.split_once(sign) {
+            Some((key, value)) if key.trim_end() == "title" && title.is_none() => {
+                title = unquote(value.trim())
+            }
+            _ => {}
+        }
+    }
+    none
+}
+
+/// A value on one line; the signs of longer ones (`|`, `>`) are no title.
+fn unquote(value: &str) -> Option<String> {
+    let inside = |quote| value.strip_prefix(quote).and_then(|v| v.strip_suffix(quote));
+    let value = inside('"').or(inside('\'')).unwrap_or(value);
+    (value.chars().any(char::is_alphanumeric)).then(|| value.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> String {
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn marks_go_and_words_stay() {
+        let read = read(concat!(
+            "[![build](b.svg)](https://x)\n\nThe *Title* {#top}\n=========\n\n",
+            "Some **w**ord with `code`, a [link](https://y) and\na break.[^1]\n\n* one\n* [x] two\n\n",
+            "| a | b |\n|---|---|\n| 1 | 2 |\n\n```rust\nlet x = 1;\n```\n\n## Next\n\n---\n\nlast: ~~gone~~\n\n",
+            "<details><summary>More</summary><script>no()</script></details>\n\n<!-- no -->\n\n[^1]: A note.\n"
+        ));
+        assert_eq!(words(&read.title.unwrap()), "The Title");
+        assert_eq!(
+            words(&read.text),
+            "Some word with code, a link and a break. one two a b 1 2 let x = 1; Next last: gone More A note."
+        );
+    }
+
+    #[test]
+    fn a_heading_that_comes_late_is_title_and_text() {
+        let read = read("Before.\n\n# Late\n\nAfter.\n");
+        assert_eq!(words(&read.title.unwrap()), "Late");
+        assert_eq!(words(&read.text), "Before. Late After.");
+    }
+
+    #[test]
+    fn front_matter_names_the_title_and_is_no_text() {
+        for (file, title) in [
+            ("---\ntitle: \"It's: here\"\ntags: [a]\n---\n# Head\nBody\n", "It's: here"),
+            ("---\r\ntitle: Plain\r\n---\r\n# Head\r\nBody\r\n", "Plain"),
+            ("+++\ntitle = 'Toml'\n+++\n# Head\nBody", "Toml"),
+        ] {
+            let read = read(file);
+            assert_eq!((read.title.as_deref(), words(&read.text).as_str()), (Some(title), "Head Body"));
+        }
+        let read = read("---\ntitle: >\n  folded\n---\n# Head\nBody\n");
+        assert_eq!((read.title.as_deref(), words(&read.text).as_str()), (Some("Head"), "Body"));
+    }
+
+    #[test]
+    fn a_rule_at_the_head_is_no_front_matter() {
+        let read = read("---\n\nBody, then a rule\n\n***\n\nEnd\n");
+        assert_eq!((read.title, words(&read.text).as_str()), (None, "Body, then a rule End"));
+    }
+}

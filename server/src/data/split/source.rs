@@ -1,0 +1,241 @@
+//! The documents of a file or of a directory, one after another.
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, HashSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io;
+use std::path::{Component, Path, PathBuf};
+use std::rc::Rc;
+
+use fs_err as fs;
+use walkdir::{DirEntry, WalkDir};
+
+use super::file::{File, Kind, split_name};
+use super::records::Records;
+use super::text::Text;
+use super::{SplitError, html, markdown, text};
+use crate::data::DataError;
+
+/// One document, as its file has it.
+#[derive(Debug)]
+pub(super) struct Document {
+    pub(super) id: String,
+    /// Not yet trimmed; empty when there is none.
+    pub(super) title: String,
+    pub(super) text: String,
+}
+
+/// Reads documents in the order of the file, or of the names in the directory.
+pub(super) struct Documents {
+    input: PathBuf,
+    /// Bytes in all files, and how many have been read.
+    pub(super) bytes: u64,
+    pub(super) read: Rc<Cell<u64>>,
+    /// Files of a directory that are no documents, by their endings.
+    pub(super) skipped: BTreeMap<String, u64>,
+    source: Source,
+}
+
+enum Source {
+    Records(Records, Seen),
+    /// One file, until it has been read.
+    File(Option<Kind>),
+    Directory(Box<dyn Iterator<Item = walkdir::Result<DirEntry>>>),
+}
+
+impl Documents {
+    pub(super) fn open(input: &Path) -> Result<Self, SplitError> {
+        let io_error = |source| DataError::Io { path: input.to_path_buf(), source };
+        let metadata = fs::metadata(input).map_err(io_error)?;
+        let mut documents = Self {
+            input: input.to_path_buf(),
+            bytes: metadata.len(),
+            read: Rc::default(),
+            skipped: BTreeMap::new(),
+            source: Source::File(None),
+        };
+        if metadata.is_dir() {
+            documents.survey()?;
+            documents.source = Source::Directory(walk(input));
+            return Ok(documents);
+        }
+        let kind = Kind::by_name(input);
+        if kind.is_some_and(Kind::is_document) {
+            documents.source = Source::File(kind);
+            return Ok(documents);
+        }
+        let mut file = File::open(input, &documents.read)?;
+        let kind = match kind {
+            Some(kind) => kind,
+            None => by_content(file.start()?)
+                .ok_or_else(|| SplitError::UnknownInput { path: input.to_path_buf() })?,
+        };
+        documents.source = Source::Records(Records::new(file, kind)?, Seen::default());
+        Ok(documents)
+    }
+
+    /// The next document, or `None` at the end. A file without any text gives a document without title or text.
+    pub(super) fn next(&mut self) -> Result<Option<Document>, SplitError> {
+        match &mut self.source {
+            Source::Records(records, seen) => {
+                let document = records.next()?;
+                if let Some(Document { id, .. }) = &document {
+                    seen.insert(id, records.number, &self.input)?;
+                }
+                Ok(document)
+            }
+            Source::File(kind) => match kind.take() {
+                Some(kind) => {
+                    let name = Path::new(self.input.file_name().unwrap_or_default());
+                    read_file(&self.input, name, kind, &self.read).map(Some)
+                }
+                None => Ok(None),
+            },
+            Source::Directory(entries) => {
+                for entry in entries {
+                    let entry = entry.map_err(|e| walk_error(e, &self.input))?;
+                    if let Some(kind) = document_kind(&entry) {
+                        let name = entry.path().strip_prefix(&self.input).unwrap_or(entry.path());
+                        return read_file(entry.path(), name, kind, &self.read).map(Some);
+                    }
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    /// Why there is nothing to write after `files` files without text.
+    pub(super) fn without_words(&self, files: u64) -> SplitError {
+        let path = self.input.clone();
+        match self.source {
+            Source::Records(..) => DataError::Empty { path, what: "documents" }.into(),
+            _ => SplitError::NoWords { path, files },
+        }
+    }
+
+    /// Counts what is in the directory before any of it is read.
+    fn survey(&mut self) -> Result<(), SplitError> {
+        let mut files = 0;
+        self.bytes = 0;
+        for entry in walk(&self.input) {
+            let entry = entry.map_err(|e| walk_error(e, &self.input))?;
+            if document_kind(&entry).is_some() {
+                files += 1;
+                self.bytes += entry.metadata().map_err(|e| walk_error(e, &self.input))?.len();
+            } else if !entry.file_type().is_dir() {
+                *self.skipped.entry(kind_of_skipped(&entry)).or_default() += 1;
+            }
+        }
+        match files {
+            0 => Err(SplitError::NoFiles { path: self.input.clone(), others: self.skipped.values().sum() }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Everything below `root` but hidden files and directories, in the order of the names.
+fn walk(root: &Path) -> Box<dyn Iterator<Item = walkdir::Result<DirEntry>>> {
+    let is_shown =
+        |entry: &DirEntry| entry.depth() == 0 || !entry.file_name().as_encoded_bytes().starts_with(b".");
+    Box::new(WalkDir::new(root).sort_by_file_name().into_iter().filter_entry(is_shown))
+}
+
+/// A corpus of many documents is no part of a directory: a BEIR directory holds questions in the same format.
+fn document_kind(entry: &DirEntry) -> Option<Kind> {
+    let kind = entry.file_type().is_file().then(|| Kind::by_name(entry.path())).flatten();
+    kind.filter(|kind| kind.is_document())
+}
+
+fn kind_of_skipped(entry: &DirEntry) -> String {
+    if entry.file_type().is_symlink() {
+        return "symbolic link".into();
+    }
+    let name = entry.file_name().to_string_lossy();
+    match split_name(&name).1 {
+        "" => "no ending".into(),
+        ending => format!(".{}", ending.to_ascii_lowercase()),
+    }
+}
+
+fn walk_error(error: walkdir::Error, root: &Path) -> DataError {
+    let path = error.path().unwrap_or(root).to_path_buf();
+    // Without its own path in the text, which the message has already.
+    let kind = error.io_error().map_or(io::ErrorKind::Other, io::Error::kind);
+    DataError::Io { path, source: error.into_io_error().unwrap_or_else(|| kind.into()) }
+}
+
+/// One file as one document, its id the `name` with `/` between directories.
+fn read_file(path: &Path, name: &Path, kind: Kind, read: &Rc<Cell<u64>>) -> Result<Document, SplitError> {
+    let id = id_of(name).ok_or_else(|| SplitError::FileName { path: path.to_path_buf() })?;
+    let content = File::open(path, read)?.read_text()?;
+    let Text { title, text } = match kind {
+        Kind::Markdown => markdown::read(&content),
+        Kind::Html => html::read(&content),
+        Kind::Plain | Kind::Tsv | Kind::JsonLines => text::read(content),
+    };
+    let title = title.filter(|title| !title.trim().is_empty());
+    let title = title.unwrap_or_else(|| match text.trim() {
+        "" => String::new(),
+        _ => split_name(id.rsplit('/').next().unwrap_or_default()).0.to_owned(),
+    });
+    Ok(Document { id, title, text })
+}
+
+fn id_of(name: &Path) -> Option<String> {
+    let parts: Option<Vec<_>> = name
+        .components()
+        .filter(|part| matches!(part, Component::Normal(_)))
+        .map(|part| part.as_os_str().to_str().filter(|part| !part.chars().any(char::is_control)))
+        .collect();
+    parts.map(|parts| parts.join("/")).filter(|id| !id.is_empty())
+}
+
+/// For names that tell nothing. A text that begins like neither format is left alone: it may be anything.
+fn by_content(start: &[u8]) -> Option<Kind> {
+    let line = start.split(|b| *b == b'\n').next().unwrap_or_default();
+    if line.starts_with(b"id\t") {
+        Some(Kind::Tsv)
+    } else if line.starts_with(b"{") && line.windows(5).any(|w| w == b"\"_id\"") {
+        Some(Kind::JsonLines)
+    } else {
+        None
+    }
+}
+
+/// Ids so far, as 8 bytes each, so that a corpus of millions of documents does not have to fit into memory. When
+/// the bytes of two ids agree, the file itself is asked whether the ids do.
+#[derive(Default)]
+struct Seen(HashSet<u64>);
+
+impl Seen {
+    fn insert(&mut self, id: &str, line: usize, input: &Path) -> Result<(), SplitError> {
+        let mut hash = DefaultHasher::new();
+        id.hash(&mut hash);
+        if self.0.insert(hash.finish()) {
+            return Ok(());
+        }
+        let first = match first_line(id, line, input) {
+            Ok(None) => return Ok(()), // two ids with one hash
+            Ok(Some(first)) => format!("line {first}"),
+            Err(_) => "a line before".into(), // as when the input is a pipe
+        };
+        let second = format!("line {line}");
+        Err(DataError::DuplicateId { path: input.to_path_buf(), id: id.to_owned(), first, second }.into())
+    }
+}
+
+/// The line before `end` that has `id`.
+fn first_line(id: &str, end: usize, input: &Path) -> Result<Option<usize>, SplitError> {
+    let Source::Records(mut records, _) = Documents::open(input)?.source else {
+        return Err(SplitError::UnknownInput { path: input.to_path_buf() });
+    };
+    while let Some(document) = records.next()? {
+        if records.number >= end {
+            return Ok(None);
+        }
+        if document.id == id {
+            return Ok(Some(records.number));
+        }
+    }
+    Err(SplitError::NoWords { path: input.to_path_buf(), files: 1 })
+}

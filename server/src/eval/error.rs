@@ -1,0 +1,50 @@
+//! Why retrieval cannot be measured.
+
+use super::{AnswerError, RankingError};
+
+/// Why retrieval cannot be measured.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EvalError {
+    /// No question, so nothing to measure.
+    #[error("there are no questions to measure with")]
+    NoQuestions,
+    /// A question that does not say where its answer is.
+    #[error("question {id:?} has no gold passage: give questions that name theirs, as SQuAD json does")]
+    NoGold {
+        /// The question's id.
+        id: String,
+    },
+    /// A question that does not say what its answer is.
+    #[error(
+        "question {id:?} has no answer to look for: give questions with answers (`question<TAB>['answer', ...]`, SQuAD json), or qrels"
+    )]
+    NoAnswer {
+        /// The question's id.
+        id: String,
+    },
+    /// The questions are about another corpus.
+    #[error(
+        "none of the {questions} questions' gold passages is in the index (the first is {first:?}): was the index built from the passages these questions are about?"
+    )]
+    OtherCorpus {
+        /// Questions given.
+        questions: usize,
+        /// The first question's gold passage.
+        first: String,
+    },
+    /// A list of another length than the questions.
+    #[error("{got} result lists for {expected} questions")]
+    Lists {
+        /// Lists given.
+        got: usize,
+        /// Questions given.
+        expected: usize,
+    },
+    /// A question's answers cannot be looked for.
+    #[error(transparent)]
+    Answer(#[from] AnswerError),
+    /// The qrels do not fit the questions or the corpus.
+    #[error(transparent)]
+    Qrels(#[from] RankingError),
+}

@@ -1,0 +1,48 @@
+//! What a term in a passage is worth.
+
+use super::SparseError;
+
+/// How passages are ranked.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Scoring {
+    /// `sum over terms of idf * tf / (tf + k1 * (1 - b + b * length / mean length))` with
+    /// `idf = ln(1 + (N - df + 0.5) / (df + 0.5))`, as Lucene since version 8. The length of a passage is the
+    /// number of its terms, title included.
+    Bm25 {
+        /// How soon repeating a term stops to count; 0 ignores repetition.
+        k1: f32,
+        /// How much longer passages are held back, from 0 (not) to 1.
+        b: f32,
+    },
+    /// Cosine of the vectors of `tf * idf` with `idf = ln((1 + N) / (1 + df)) + 1`, scikit-learn's default.
+    TfIdf,
+}
+
+impl Scoring {
+    /// BM25 with the constants of the DPR paper (§5): `k1 = 0.9`, `b = 0.4`.
+    pub const PAPER: Self = Self::Bm25 { k1: 0.9, b: 0.4 };
+
+    /// Refuses constants that make no sense.
+    pub(super) fn check(self) -> Result<(), SparseError> {
+        match self {
+            Self::Bm25 { k1, b } if !(k1 >= 0.0 && k1.is_finite() && (0.0..=1.0).contains(&b)) => {
+                Err(SparseError::Parameters { k1, b })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Weight of a term that `frequency` of `count` passages hold.
+    pub(super) fn idf(self, count: usize, frequency: usize) -> f64 {
+        let (count, frequency) = (count as f64, frequency as f64);
+        match self {
+            Self::Bm25 { .. } => (1.0 + (count - frequency + 0.5) / (frequency + 0.5)).ln(),
+            Self::TfIdf => tfidf_idf(count, frequency),
+        }
+    }
+}
+
+/// The `idf` of [`Scoring::TfIdf`].
+pub(super) fn tfidf_idf(count: f64, frequency: f64) -> f64 {
+    ((1.0 + count) / (1.0 + frequency)).ln() + 1.0
+}

@@ -1,0 +1,305 @@
+//! From documents to measured retrieval and training data, as a person runs it.
+
+mod common;
+
+use common::{Bench, fail, json, succeed};
+use dpr_server::data::{read_results, read_run, read_training};
+use serde_json::Value;
+
+/// Three articles, two blocks of nine and eight words each.
+const ARTICLES: &str = "id\ttext\ttitle
+c\tCats sleep most of the day at home . Whiskers tell a cat how wide something is .\tCats
+d\tDogs bark at strangers and wag their tails . A greyhound runs as fast as 72 km .\tDogs
+m\tThe Moon goes round the Earth in days . Neil Armstrong walked on it in 1969 once\tMoon
+";
+
+const QUESTIONS: &str = "who walked on the moon in 1969?\t['Neil Armstrong']
+how fast does a greyhound run?\t['72 km', '72 kilometres']
+what do whiskers tell a cat?\t['how wide']
+what is the capital of Peru?\t['Lima']
+";
+
+/// `blocks.tsv`, questions, and `index`, which has vectors and words.
+fn prepared() -> Bench {
+    let bench = Bench::new();
+    bench.write("articles.tsv", ARTICLES);
+    bench.write("questions.tsv", QUESTIONS);
+    let split = ["data", "split", "--input", "articles.tsv", "--out", "blocks.tsv", "--words", "9", "--json"];
+    assert_eq!(json(&mut bench.dpr(&split))["documents"], 3);
+    let encode =
+        ["encode", "--model", "model", "--passages", "blocks.tsv", "--out", "vectors", "--device", "cpu"];
+    succeed(&mut bench.dpr(&encode));
+    let index = ["index", "--vectors", "vectors", "--out", "index", "--kind", "exact", "--sparse", "english"];
+    succeed(&mut bench.dpr(&index));
+    bench
+}
+
+fn eval(bench: &Bench, more: &[&str]) -> std::process::Command {
+    let mut command = bench.dpr(&["eval", "retrieval", "--index", "index", "--questions", "questions.tsv"]);
+    command.args(more);
+    command
+}
+
+fn method<'a>(report: &'a Value, name: &str) -> &'a Value {
+    report["methods"].as_array().unwrap().iter().find(|method| method["method"] == name).unwrap()
+}
+
+#[test]
+fn all_methods_are_measured_side_by_side_and_written_down() {
+    let bench = prepared();
+    let all = ["--model", "model", "--device", "cpu", "--methods", "bm25,tfidf,dense,hybrid", "--k", "1,2"];
+    let report = json(eval(&bench, &all).args(["--out", "results", "--json"]));
+    assert_eq!((&report["questions"], &report["judged_by"]), (&4.into(), &"answer".into()));
+    for name in ["bm25", "tfidf"] {
+        // Nothing tells of Lima; the other three share words with the block that answers them.
+        assert_eq!(method(&report, name)["top_k"][0]["accuracy"], 0.75, "{name}");
+    }
+    let written: Value =
+        serde_json::from_slice(&fs_err::read(bench.path("results/metrics.json")).unwrap()).unwrap();
+    assert_eq!(written, report);
+    assert!(fs_err::read_to_string(bench.path("results/accuracy.svg")).unwrap().contains("hybrid"));
+    for name in ["bm25", "tfidf", "dense", "hybrid"] {
+        let results = read_results(&bench.path(&format!("results/{name}.json.gz"))).unwrap();
+        let results: Vec<_> = results.map(Result::unwrap).collect();
+        let run = read_run(&bench.path(&format!("results/{name}.run.gz"))).unwrap();
+        assert_eq!(results.len(), 4);
+        for (result, ranked) in results.iter().zip(&run) {
+            let ids: Vec<_> = result.ctxs.iter().map(|context| context.id.as_str()).collect();
+            assert_eq!(ids, ranked.hits.iter().map(|hit| hit.passage.as_str()).collect::<Vec<_>>());
+            assert!(result.ctxs.windows(2).all(|pair| pair[0].score >= pair[1].score));
+        }
+        let hits =
+            results.iter().filter(|result| result.ctxs.iter().take(1).any(|context| context.has_answer));
+        assert_eq!(hits.count() as f64 / 4.0, method(&report, name)["top_k"][0]["accuracy"], "{name}");
+    }
+    let table = succeed(&mut eval(&bench, &all));
+    assert!(table.contains("a passage with the answer among the first k"), "{table}");
+
+    let compare =
+        ["eval", "compare", "BM25=results/bm25.json.gz", "results/dense.json.gz", "--k", "1,2", "--json"];
+    let compared = json(&mut bench.dpr(&compare));
+    let (bm25, dense) = (&compared["systems"][0], &compared["systems"][1]);
+    assert_eq!((&bm25["name"], &bm25["top_k"]), (&"BM25".into(), &method(&report, "bm25")["top_k"]));
+    assert_eq!(dense["top_k"], method(&report, "dense")["top_k"]);
+    let error = fail(&mut bench.dpr(&["eval", "compare", "results/bm25.json.gz", "results/dense.json.gz"]));
+    assert!(error.contains("top-100 cannot be told"), "{error}");
+}
+
+#[test]
+fn words_need_no_model_and_vectors_do() {
+    let bench = prepared();
+    succeed(&mut bench.dpr(&["index", "--passages", "blocks.tsv", "--out", "bm25", "--sparse", "english"]));
+    let search = |index: &str, more: &[&str]| {
+        let mut command = bench.dpr(&["search", "--index", index, "--json", "who walked on the moon?"]);
+        command.args(more);
+        command
+    };
+    let alone = json(&mut search("bm25", &["--method", "bm25"]));
+    assert!(alone["hits"][0]["text"].as_str().unwrap().contains("walked on it"), "{alone}");
+    assert_eq!(alone["hits"], json(&mut search("index", &["--method", "bm25"]))["hits"]);
+    let error = fail(&mut search("index", &["--method", "hybrid"]));
+    assert!(error.contains("need --model"), "{error}");
+    let with_model = ["--model", "model", "--device", "cpu", "--method"];
+    let error = fail(search("bm25", &with_model).arg("dense"));
+    assert!(error.contains("no vectors"), "{error}");
+    let hybrid = json(search("index", &with_model).args(["hybrid", "--lambda", "0"]));
+    let ids = |answer: &Value| {
+        let shared = alone["hits"].as_array().unwrap().len();
+        let hits = answer["hits"].as_array().unwrap().iter().take(shared);
+        hits.map(|hit| hit["id"].clone()).collect::<Vec<_>>()
+    };
+    // The last is equal to all that BM25 did not find: they get the least score.
+    let last = ids(&alone).len() - 1;
+    assert!(last > 0 && ids(&hybrid)[..last] == ids(&alone)[..last], "without weight vectors change nothing");
+    let error = fail(search("index", &with_model).args(["hybrid", "--lambda", "inf"]));
+    assert!(error.contains("is no weight"), "{error}");
+    succeed(&mut bench.dpr(&["index", "--vectors", "vectors", "--out", "dense", "--kind", "exact"]));
+    for method in ["bm25", "hybrid"] {
+        let error = fail(search("dense", &with_model).arg(method));
+        assert!(error.contains("--sparse"), "{method}: {error}");
+    }
+}
+
+#[test]
+fn the_weight_of_hybrid_ranking_is_tuned() {
+    let bench = prepared();
+    let tune = ["eval", "tune-hybrid", "--model", "model", "--device", "cpu", "--index", "index", "--json"];
+    let report = json(bench.dpr(&tune).args(["--questions", "questions.tsv"]));
+    let tried = report["tried"].as_array().unwrap();
+    let reciprocal = |tried: &Value| tried["mrr_at_10"].as_f64().unwrap();
+    let best = tried.iter().find(|tried| tried["lambda"] == report["best_lambda"]).unwrap();
+    assert!(tried.len() > 20 && tried.iter().all(|tried| reciprocal(tried) <= reciprocal(best)));
+    let lambda = report["best_lambda"].to_string();
+    let all = ["--model", "model", "--device", "cpu", "--methods", "hybrid", "--lambda", &lambda, "--json"];
+    assert_eq!(method(&json(&mut eval(&bench, &all)), "hybrid")["mrr_at_10"], best["mrr_at_10"]);
+}
+
+#[test]
+fn judged_passages_are_measured_as_trec_eval_does() {
+    let bench = prepared();
+    bench.write("qrels.tsv", "query-id\tcorpus-id\tscore\n1\tm#1\t2\n1\tm#0\t1\n2\td#1\t1\n3\tc#1\t0\n");
+    let report = json(eval(&bench, &["--qrels", "qrels.tsv", "--json"]).args(["--k", "1,20"]));
+    let bm25 = &method(&report, "bm25")["qrels"];
+    assert_eq!((&bm25["questions"], &bm25["without_qrels"]), (&3.into(), &1.into()));
+    assert_eq!(
+        bm25["recall"][1]["recall"].as_f64().unwrap(),
+        2.0 / 3.0,
+        "all of two, nothing to find for one"
+    );
+    let table = succeed(&mut eval(&bench, &["--qrels", "qrels.tsv"]));
+    assert!(table.contains("nDCG@10") && table.contains("recall@100"), "{table}");
+    bench.write("other.tsv", "query-id\tcorpus-id\tscore\n1\tz#9\t1\n");
+    let error = fail(&mut eval(&bench, &["--qrels", "other.tsv"]));
+    assert!(error.contains("\"z#9\", which is not in the corpus"), "{error}");
+    bench.write("headless.tsv", "1\tm#1\t2\n");
+    let error = fail(&mut eval(&bench, &["--qrels", "headless.tsv"]));
+    assert!(error.contains("header `query-id"), "{error}");
+}
+
+#[test]
+fn training_data_is_mined_from_words_and_from_vectors() {
+    let bench = prepared();
+    let mine = |out: &str, more: &[&str]| {
+        let mut command =
+            bench.dpr(&["data", "mine", "--index", "index", "--questions", "questions.tsv", "--json"]);
+        command.args(["--out", out, "--random-negatives", "2"]).args(more);
+        json(&mut command)
+    };
+    let report = mine("words.json", &["--dataset", "tiny"]);
+    assert_eq!(
+        (&report["questions"], &report["kept"], &report["dropped"]),
+        (&4.into(), &3.into(), &1.into())
+    );
+    mine("vectors.json.gz", &["--hard", "dense", "--model", "model", "--device", "cpu"]);
+    for name in ["words.json", "vectors.json.gz"] {
+        let items: Vec<_> = read_training(&bench.path(name)).unwrap().map(Result::unwrap).collect();
+        assert_eq!(items.len(), 3, "{name}");
+        for item in &items {
+            let holds = |text: &str| item.answers.iter().any(|answer| text.contains(answer.as_str()));
+            assert!(holds(&item.positive_ctxs[0].text), "{name}: {item:?}");
+            let negatives = || item.hard_negative_ctxs.iter().chain(&item.negative_ctxs);
+            assert!(negatives().all(|context| !holds(&context.text)), "{name}: {item:?}");
+            assert!(!item.hard_negative_ctxs.is_empty() && item.negative_ctxs.len() == 2, "{name}: {item:?}");
+            assert!(negatives().all(|context| context.passage_id != item.positive_ctxs[0].passage_id));
+        }
+    }
+    let words: Vec<_> = read_training(&bench.path("words.json")).unwrap().map(Result::unwrap).collect();
+    assert!(words.iter().all(|item| item.dataset.as_deref() == Some("tiny")));
+    mine("again.json", &["--dataset", "tiny"]);
+    let bytes = |name: &str| fs_err::read(bench.path(name)).unwrap();
+    assert_eq!(bytes("again.json"), bytes("words.json"), "the same seed gives the same file");
+    mine("other.json", &["--dataset", "tiny", "--seed", "2"]);
+    assert_ne!(bytes("other.json"), bytes("words.json"), "another seed draws others");
+    let dense = [
+        "data",
+        "mine",
+        "--index",
+        "index",
+        "--questions",
+        "questions.tsv",
+        "--out",
+        "x.json",
+        "--hard",
+        "dense",
+    ];
+    assert!(fail(&mut bench.dpr(&dense)).contains("need --model"));
+    let gold = [
+        "data",
+        "mine",
+        "--index",
+        "index",
+        "--questions",
+        "questions.tsv",
+        "--out",
+        "x.json",
+        "--positives",
+        "gold",
+    ];
+    assert!(fail(&mut bench.dpr(&gold)).contains("does not name the paragraph"));
+    bench.write("lima.tsv", "what is the capital of Peru?\t['Lima']\n");
+    let none = ["data", "mine", "--index", "index", "--questions", "lima.tsv", "--out", "x.json"];
+    assert!(fail(&mut bench.dpr(&none)).contains("nothing to train on"));
+    assert!(!bench.path("x.json").exists());
+}
+
+#[test]
+fn gold_paragraphs_are_found_again_among_blocks() {
+    let bench = Bench::new();
+    let filler =
+        |from: usize, to: usize| (from..to).map(|i| format!("word{i}")).collect::<Vec<_>>().join(" ");
+    let paragraph = format!("{} the treaty was signed in Utrecht {}", filler(0, 20), filler(20, 40));
+    let squad = serde_json::json!({"version": "1.1", "data": [{"title": "Peace", "paragraphs": [{
+        "context": paragraph,
+        "qas": [{"id": "q", "question": "where was it signed?", "answers": [{"text": "Utrecht", "answer_start": 0}]}],
+    }]}]});
+    bench.write("squad.json", squad.to_string());
+    // The second half of the paragraph begins another block, and a third names the answer for itself.
+    bench.write(
+        "articles.tsv",
+        format!("id\ttext\ttitle\na\t{paragraph}\tPeace\nb\tUtrecht is a city with a tower\tUtrecht\n"),
+    );
+    succeed(&mut bench.dpr(&[
+        "data",
+        "split",
+        "--input",
+        "articles.tsv",
+        "--out",
+        "blocks.tsv",
+        "--words",
+        "30",
+    ]));
+    succeed(&mut bench.dpr(&["index", "--passages", "blocks.tsv", "--out", "bm25", "--sparse", "english"]));
+    let mine = [
+        "data",
+        "mine",
+        "--index",
+        "bm25",
+        "--questions",
+        "squad.json",
+        "--positives",
+        "gold",
+        "--out",
+        "gold.json",
+    ];
+    let told = succeed(&mut bench.dpr(&mine));
+    assert!(told.contains("1 of 1 questions kept"), "{told}");
+    let items: Vec<_> = read_training(&bench.path("gold.json")).unwrap().map(Result::unwrap).collect();
+    assert_eq!(items[0].positive_ctxs[0].passage_id.as_deref(), Some("a#0"));
+}
+
+#[test]
+fn mining_goes_on_after_a_kill() {
+    let bench = Bench::new();
+    let mut articles = String::from("id\ttext\ttitle\n");
+    let mut questions = String::new();
+    for row in 0..3000 {
+        articles.push_str(&format!(
+            "{row}\tthe code of door {row} is x{row}y and door {} is near\tDoors\n",
+            row % 7
+        ));
+        questions.push_str(&format!("what is the code of door {row}?\t['x{row}y']\n"));
+    }
+    bench.write("articles.tsv", articles);
+    bench.write("questions.tsv", questions);
+    succeed(&mut bench.dpr(&["index", "--passages", "articles.tsv", "--out", "bm25", "--sparse", "english"]));
+    let mine = |out: &str| {
+        bench.dpr(&["data", "mine", "--index", "bm25", "--questions", "questions.tsv", "--out", out])
+    };
+    succeed(&mut mine("whole.json"));
+    let journal = bench.path("killed.json.unfinished");
+    let mut child = mine("killed.json").stderr(std::process::Stdio::null()).spawn().unwrap();
+    // Killed at the first sign of work on disk, long before the last of twelve steps.
+    let begun = || fs_err::metadata(&journal).is_ok_and(|file| file.len() > 1000);
+    while !begun() && child.try_wait().unwrap().is_none() {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(!bench.path("killed.json").exists(), "nothing half-written");
+    let kept = fs_err::metadata(&journal).unwrap().len();
+    assert!(kept > 1000, "what was done is kept");
+    succeed(&mut mine("killed.json"));
+    let bytes = |name: &str| fs_err::read(bench.path(name)).unwrap();
+    assert!(bytes("killed.json") == bytes("whole.json"), "as if it had not been killed");
+    assert!(!journal.exists());
+}
