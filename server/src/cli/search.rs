@@ -5,15 +5,18 @@ use std::path::PathBuf;
 use dpr_core::{Embedding, EncodeError};
 use serde::Serialize;
 
-use super::source::{BLOCK, FusionArgs, Method, Source, SourceArgs};
+use super::source::{FusionArgs, Source, SourceArgs};
 use super::{CliError, output};
 use crate::data::{Answers, Passage, Question, read_questions};
 use crate::index::IndexError;
 use crate::ranking::ScoredRow;
-use crate::search::{Fusion, Hit};
+use crate::search::{Fusion, Hit, Method};
 
 /// Characters of a passage that the table shows.
 const SHOWN: usize = 160;
+
+/// Questions of a file that are searched before their lines are printed.
+const BLOCK: usize = 512;
 
 /// Arguments of `dpr search`.
 #[derive(Debug, clap::Args)]

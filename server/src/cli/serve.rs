@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use dpr_core::{DeviceChoice, TextEncoder};
 use serde::Serialize;
 
 use super::{CliError, output};
@@ -11,7 +12,7 @@ use crate::http::server::{self, Connections, Ended};
 use crate::http::{AppState, Limits, Options, Origins, ServedModel, app, short};
 use crate::index::LoadedIndex;
 use crate::model::ModelDir;
-use crate::search::Searcher;
+use crate::search::{Searcher, TextSearcher};
 
 /// Options of `dpr serve`.
 #[derive(Debug, clap::Args)]
@@ -20,7 +21,9 @@ Examples:
   dpr serve --model model/ --index index/ --web web-demo/dist/
   dpr serve --model model/ --index index/ --listen 0.0.0.0:7878 --allow-origin https://example.org
 
-The server takes vectors only; there is no way to send it a question's text. \
+The server takes vectors only; there is no way to send it a question's text unless --allow-text is given. \
+Sparse and hybrid ranking need the words, so they are for callers who may send them: the command line, and \
+with --allow-text services at POST /v1/search/text. The search page never sends a question's text. \
 On a network it belongs behind a proxy that speaks TLS: browsers give a page WebGPU, and the cache it keeps \
 the model in, over https or on localhost only.")]
 pub struct Args {
@@ -39,6 +42,13 @@ pub struct Args {
     /// Origin whose pages may call this server, or `*`; repeat for more. Default: only this server's own page
     #[arg(long, env = "DPR_ALLOW_ORIGIN", value_name = "ORIGIN", value_delimiter = ',')]
     allow_origin: Vec<String>,
+    /// Also take questions as text, at POST /v1/search/text: for BM25, TF-IDF and hybrid ranking, which need words.
+    /// Whoever calls it gives up that the question stays where it is asked
+    #[arg(long, env = "DPR_ALLOW_TEXT")]
+    allow_text: bool,
+    /// Where to encode such questions: auto (a real GPU, else the CPU), wgpu, cpu, or flex (Burn's CPU backend)
+    #[arg(long, env = "DPR_DEVICE", value_name = "DEVICE", default_value = "auto")]
+    device: DeviceChoice,
     /// Largest `k` of a search
     #[arg(long, env = "DPR_MAX_K", value_name = "N", default_value = "1000", value_parser = at_least_one)]
     max_k: usize,
@@ -120,8 +130,9 @@ async fn serve(args: Args, model: PathBuf, index: PathBuf) -> Result<(), CliErro
     };
     let mut running =
         tokio::spawn(server::run(listener, app(state.clone()), server::shutdown_signal(), connections));
-    let loading = tokio::task::spawn_blocking(move || load(&model, &index));
-    let (searcher, model) = tokio::select! {
+    let device = args.allow_text.then_some(args.device);
+    let loading = tokio::task::spawn_blocking(move || load(&model, &index, device));
+    let Loaded { searcher, model, encoder } = tokio::select! {
         loaded = loading => loaded??,
         // Told to stop while reading.
         ended = &mut running => return Ok(ended.map(drop)?),
@@ -129,7 +140,21 @@ async fn serve(args: Args, model: PathBuf, index: PathBuf) -> Result<(), CliErro
     let (count, dim) = (searcher.index().index.len(), searcher.dim());
     let fingerprint = searcher.model_fingerprint().to_owned();
     let web_weights = model.has_weights();
-    state.publish(Arc::new(searcher), model);
+    let searcher = Arc::new(searcher);
+    match encoder {
+        None => state.publish(searcher, model),
+        Some(encoder) => {
+            let text = TextSearcher::new(Arc::clone(&searcher), encoder);
+            if !text.has_words() {
+                tracing::warn!(
+                    "--allow-text, but the index holds no words, so text is ranked by vectors alone: build the \
+                     index with `dpr index --sparse`"
+                );
+            }
+            tracing::warn!("questions sent as text to /v1/search/text are taken (--allow-text)");
+            state.publish_with_text(searcher, model, Arc::new(text));
+        }
+    }
     let url = format!("http://{address}");
     if args.json {
         let line = Listening { listening: url, count, dim, model: &fingerprint, web_weights };
@@ -170,8 +195,17 @@ fn options(args: &Args) -> Result<Options, CliError> {
     })
 }
 
-/// Reads and checks both directories. Blocks for as long as their files take to read.
-fn load(model_path: &Path, index_path: &Path) -> Result<(Searcher, ServedModel), CliError> {
+/// What a server serves.
+struct Loaded {
+    searcher: Searcher,
+    model: ServedModel,
+    /// For questions sent as text.
+    encoder: Option<TextEncoder>,
+}
+
+/// Reads and checks both directories, and loads the question encoder onto `device` if one is given. Blocks for as
+/// long as their files take to read.
+fn load(model_path: &Path, index_path: &Path, device: Option<DeviceChoice>) -> Result<Loaded, CliError> {
     let model = ModelDir::open(model_path)?;
     let index = LoadedIndex::open(index_path)?;
     let (manifest, built_by) = (model.manifest(), &index.manifest.model_fingerprint);
@@ -194,7 +228,8 @@ fn load(model_path: &Path, index_path: &Path) -> Result<(Searcher, ServedModel),
             model = model_path.display()
         );
     }
-    Ok((Searcher::new(index), served))
+    let encoder = device.map(|device| model.question_encoder(device)).transpose()?;
+    Ok(Loaded { searcher: Searcher::new(index), model: served, encoder })
 }
 
 /// An index and a model that do not belong together.
@@ -276,7 +311,8 @@ mod tests {
         let (model, index) = (dir.path().join("model"), dir.path().join("index"));
         let fingerprint = write_model(&model, "weights");
         write_index(&index, &fingerprint);
-        let (searcher, served) = load(&model, &index).unwrap();
+        let Loaded { searcher, model: served, encoder } = load(&model, &index, None).unwrap();
+        assert!(encoder.is_none());
         assert!(!served.has_weights());
         let described = searcher.describe();
         assert_eq!((described.count, described.dim, described.model), (2, 3, fingerprint));
@@ -293,7 +329,7 @@ mod tests {
         let given = write_model(&model, "weights");
         let built_by = sha256_hex(b"another model");
         write_index(&index, &built_by);
-        let error = load(&model, &index).map(drop).unwrap_err().to_string();
+        let error = load(&model, &index, None).map(drop).unwrap_err().to_string();
         for part in [&given[..12], &built_by[..12], "model", "index", "dpr encode"] {
             assert!(error.contains(part), "no `{part}` in: {error}");
         }

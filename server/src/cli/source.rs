@@ -3,9 +3,7 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use clap::ValueEnum;
 use dpr_core::{DeviceChoice, Embedding, TextEncoder};
-use rayon::prelude::*;
 
 use super::CliError;
 use crate::data::{Passage, Question};
@@ -14,37 +12,8 @@ use crate::index::{IndexError, LoadedIndex, LoadedSparse};
 use crate::model::ModelDir;
 use crate::progress;
 use crate::ranking::ScoredRow;
-use crate::search::{Fusion, HYBRID_DEPTH, Searcher, fuse};
-use crate::sparse::{Scoring, SparseIndex};
-
-/// A way to rank.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Method {
-    /// By shared words (BM25)
-    Bm25,
-    /// By cosine of TF-IDF vectors
-    Tfidf,
-    /// By inner product of vectors
-    Dense,
-    /// BM25 and dense together
-    Hybrid,
-}
-
-impl Method {
-    fn needs_vectors(self) -> bool {
-        matches!(self, Self::Dense | Self::Hybrid)
-    }
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Bm25 => "bm25",
-            Self::Tfidf => "tfidf",
-            Self::Dense => "dense",
-            Self::Hybrid => "hybrid",
-        }
-    }
-}
+use crate::search::{Fusion, Method, Ranker, Searcher};
+use crate::sparse::Scoring;
 
 /// How hybrid ranking combines.
 #[derive(Clone, Copy, Debug, clap::Args)]
@@ -99,9 +68,6 @@ pub(super) struct Source {
     words: Option<LoadedSparse>,
 }
 
-/// Questions ranked at a time by two rankings of thousands of rows: all at once would fill the memory.
-pub(super) const BLOCK: usize = 512;
-
 impl Source {
     /// Opens what `methods` need: the vectors and the model only where one compares vectors.
     pub(super) fn open(args: SourceArgs, methods: &[Method]) -> Result<Self, CliError> {
@@ -112,7 +78,7 @@ impl Source {
             let model = ModelDir::open(model)?;
             searcher.check_model(&model.manifest().fingerprint)?;
             let encoder = model.question_encoder(args.device)?;
-            if methods.contains(&Method::Hybrid) && searcher.index().sparse().is_none() {
+            if methods.iter().any(|method| method.needs_words()) && searcher.index().sparse().is_none() {
                 return Err(IndexError::NoSparse { path: args.index.clone() }.into());
             }
             return Ok(Self { vectors: Some((searcher, encoder)), words: None, args });
@@ -135,13 +101,6 @@ impl Source {
         self.vectors.as_ref()
     }
 
-    /// The inverted index.
-    pub(super) fn sparse(&self) -> Result<&SparseIndex, CliError> {
-        let beside = self.vectors.as_ref().and_then(|(searcher, _)| searcher.index().sparse());
-        let found = beside.or(self.words.as_ref().map(|words| &words.index));
-        found.ok_or_else(|| IndexError::NoSparse { path: self.args.index.clone() }.into())
-    }
-
     /// The vectors of the questions, and the seconds that took; none when nothing needs them.
     pub(super) fn encode(&self, questions: &[Question]) -> Result<(Vec<Embedding>, f64), CliError> {
         let Some((_, encoder)) = &self.vectors else { return Ok((Vec::new(), 0.0)) };
@@ -162,52 +121,26 @@ impl Source {
         depth: usize,
         fusion: Fusion,
     ) -> Result<Vec<Vec<ScoredRow>>, CliError> {
-        match method {
-            Method::Bm25 => self.by_words(questions, depth, self.bm25()),
-            Method::Tfidf => self.by_words(questions, depth, Scoring::TfIdf),
-            Method::Dense => self.by_vectors(vectors, depth),
-            Method::Hybrid => {
-                let mut rows = Vec::with_capacity(questions.len());
-                for (questions, vectors) in questions.chunks(BLOCK).zip(vectors.chunks(BLOCK)) {
-                    let (sparse, dense) = self.both(questions, vectors)?;
-                    let pairs = sparse.par_iter().zip(&dense);
-                    rows.par_extend(pairs.map(|(sparse, dense)| fuse(sparse, dense, fusion, depth)));
-                }
-                Ok(rows)
-            }
-        }
+        Ok(self.ranker().rank(method, &texts(questions), vectors, depth, fusion)?)
     }
 
-    /// The two rankings that hybrid ranking combines.
-    pub(super) fn both(
-        &self,
-        questions: &[Question],
-        vectors: &[Embedding],
-    ) -> Result<(Vec<Vec<ScoredRow>>, Vec<Vec<ScoredRow>>), CliError> {
-        let sparse = self.by_words(questions, HYBRID_DEPTH, self.bm25())?;
-        Ok((sparse, self.by_vectors(vectors, HYBRID_DEPTH)?))
+    /// Ranks by all that is open.
+    pub(super) fn ranker(&self) -> Ranker<'_> {
+        let beside = self.vectors.as_ref().and_then(|(searcher, _)| searcher.index().sparse());
+        Ranker {
+            words: beside.or(self.words.as_ref().map(|words| &words.index)),
+            vectors: self.vectors.as_ref().map(|(searcher, _)| searcher.index().index.as_ref()),
+            bm25: self.bm25(),
+        }
     }
 
     /// BM25 with the constants asked for.
     pub(super) fn bm25(&self) -> Scoring {
         Scoring::Bm25 { k1: self.args.k1, b: self.args.b }
     }
-
-    fn by_words(
-        &self,
-        questions: &[Question],
-        depth: usize,
-        scoring: Scoring,
-    ) -> Result<Vec<Vec<ScoredRow>>, CliError> {
-        Ok(self.sparse()?.search_batch(&texts(questions), depth, scoring)?)
-    }
-
-    fn by_vectors(&self, vectors: &[Embedding], depth: usize) -> Result<Vec<Vec<ScoredRow>>, CliError> {
-        let Some((searcher, _)) = &self.vectors else { return Ok(Vec::new()) };
-        Ok(searcher.index().index.search_batch(vectors, depth)?)
-    }
 }
 
-fn texts(questions: &[Question]) -> Vec<&str> {
+/// The questions' texts.
+pub(super) fn texts(questions: &[Question]) -> Vec<&str> {
     questions.iter().map(|question| question.text.as_str()).collect()
 }

@@ -18,26 +18,33 @@ impl FromRequest<AppState> for SearchRequest {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &AppState) -> Result<Self, ApiError> {
-        // A question in the address would end up in logs and histories on the way here.
-        if request.uri().query().is_some_and(|query| !query.is_empty()) {
-            return Err(ApiError::TextSearchDisabled);
-        }
-        let limit = state.limits().max_body;
-        let declared = request
-            .headers()
-            .get(header::CONTENT_LENGTH)
-            .and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
-        if declared.is_some_and(|bytes| bytes > limit.saturating_add(DRAINED)) {
-            return Err(ApiError::BodyTooLarge { limit });
-        }
-        let media_type = check_media_type(request.headers());
-        let body = read(request.into_body(), limit).await?;
-        if body.is_empty() {
-            return Err(ApiError::EmptyBody);
-        }
-        media_type?;
-        Self::parse(&body)
+        Self::parse(&json_body(request, state.limits().max_body).await?)
     }
+}
+
+/// The bytes of a body that says it is JSON.
+///
+/// # Errors
+/// [`ApiError`]: a query string, a body that is empty, over `limit` or of another media type.
+pub(super) async fn json_body(request: Request, limit: usize) -> Result<Vec<u8>, ApiError> {
+    // A question in the address would end up in logs and histories on the way here.
+    if request.uri().query().is_some_and(|query| !query.is_empty()) {
+        return Err(ApiError::TextSearchDisabled);
+    }
+    let declared = request
+        .headers()
+        .get(header::CONTENT_LENGTH)
+        .and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
+    if declared.is_some_and(|bytes| bytes > limit.saturating_add(DRAINED)) {
+        return Err(ApiError::BodyTooLarge { limit });
+    }
+    let media_type = check_media_type(request.headers());
+    let body = read(request.into_body(), limit).await?;
+    if body.is_empty() {
+        return Err(ApiError::EmptyBody);
+    }
+    media_type?;
+    Ok(body)
 }
 
 fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {

@@ -28,6 +28,9 @@ pub enum ApiError {
     /// A vector that cannot be searched; the text says which and why.
     #[error("{0}")]
     InvalidVector(String),
+    /// A question sent as text that cannot be searched for.
+    #[error("{0}")]
+    InvalidQuestion(String),
     /// `k` outside its range.
     #[error("`k` is {got}, outside 1 to {max}")]
     InvalidK {
@@ -123,6 +126,8 @@ pub enum ErrorCode {
     UnsupportedMediaType,
     /// 422: wrong length, a number that is not finite, or all zero.
     InvalidVector,
+    /// 422: a question (where text is let in) that is blank or too long, or a method that the index was not built for.
+    InvalidQuestion,
     /// 422: `k` is outside its range.
     InvalidK,
     /// 429: all threads are busy and the queue is full.
@@ -146,7 +151,7 @@ impl ErrorCode {
             Self::WrongModel => StatusCode::CONFLICT,
             Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Self::InvalidVector | Self::InvalidK => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::InvalidVector | Self::InvalidQuestion | Self::InvalidK => StatusCode::UNPROCESSABLE_ENTITY,
             Self::Overloaded => StatusCode::TOO_MANY_REQUESTS,
             Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
             Self::NotReady | Self::Timeout => StatusCode::SERVICE_UNAVAILABLE,
@@ -162,6 +167,7 @@ impl ApiError {
             Self::InvalidJson(_) | Self::UnknownField(_) | Self::MissingField(_) => ErrorCode::InvalidJson,
             Self::UnsupportedMediaType(_) => ErrorCode::UnsupportedMediaType,
             Self::InvalidVector(_) => ErrorCode::InvalidVector,
+            Self::InvalidQuestion(_) => ErrorCode::InvalidQuestion,
             Self::InvalidK { .. } | Self::TooManyHits { .. } => ErrorCode::InvalidK,
             Self::WrongModel { .. } => ErrorCode::WrongModel,
             Self::BodyTooLarge { .. } => ErrorCode::BodyTooLarge,
@@ -192,6 +198,9 @@ impl ApiError {
                 "send the question encoder's output as it is: finite numbers, not all zero, as many as \
                  `dim` of GET /v1/model"
                     .into()
+            }
+            Self::InvalidQuestion(_) => {
+                r#"send {"question": "text", "method": "hybrid", "bm25", "tfidf" or "dense", "k": 10}"#.into()
             }
             Self::InvalidK { max, .. } => format!("send a whole number from 1 to {max}"),
             Self::TooManyHits { .. } => "send fewer vectors, or a smaller `k`".into(),

@@ -2,8 +2,8 @@
 //!
 //! [`app`] is a plain [`axum::Router`]; [`server::run`] puts it on a socket. Handlers check what a client
 //! sent, call [`PassageSearch`] on a bounded set of threads ([`gate`]) and turn errors into statuses
-//! ([`ApiError`]); nothing below this module knows HTTP. Question text has no way in: there is no field for
-//! it, and bodies, vectors and query strings are never logged.
+//! ([`ApiError`]); nothing below this module knows HTTP. Question text has no way in unless the operator opens
+//! one ([`AppState::publish_with_text`]), and bodies, vectors and query strings are never logged.
 
 use axum::Router;
 use axum::http::{HeaderValue, Response, header};
@@ -35,6 +35,7 @@ mod service;
 mod state;
 #[cfg(test)]
 mod tests;
+mod text;
 mod vector;
 
 pub(crate) use error::short;
@@ -48,14 +49,17 @@ pub use openapi::document as openapi_document;
 pub use origins::{OriginError, Origins};
 pub use request::SearchRequest;
 pub use search::{HitList, SearchHit, SearchResponse};
-pub use service::PassageSearch;
+pub use service::{PassageSearch, TextSearch};
 pub use state::{AppState, Options};
+pub use text::TextSearchRequest;
 
 /// All routes.
 pub fn app(state: AppState) -> Router {
     let search = post(search::search).layer(from_fn_with_state(state.clone(), search::deadline));
+    let text = post(text::search_text).layer(from_fn_with_state(state.clone(), search::deadline));
     let router = Router::new()
         .route("/v1/search", search)
+        .route("/v1/search/text", text)
         .route("/v1/model", get(model::model))
         .route("/v1/model/files/{sha256}/{name}", get(model::file))
         .route("/v1/index", get(index::index))

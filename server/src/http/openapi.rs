@@ -3,18 +3,19 @@
 use axum::Json;
 use utoipa::OpenApi;
 
-use super::{health, index, metrics, model, search};
+use super::{health, index, metrics, model, search, text};
 
 #[derive(OpenApi)]
 #[openapi(
     info(
         title = "dpr",
         description = "Dense passage retrieval. Questions are encoded where they are asked; this interface \
-            takes their vectors and returns passages. It has no way to send a question's text.",
+            takes their vectors and returns passages. Unless the operator let text in, there is no way to send it.",
         license(name = "MIT OR Apache-2.0"),
     ),
     paths(
         search::search,
+        text::search_text,
         index::index,
         model::model,
         model::file,

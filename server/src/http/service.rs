@@ -1,10 +1,10 @@
-//! What the HTTP layer asks of the search side: a trait of three questions, so that the routes are tested
+//! What the HTTP layer asks of the search side: two small traits, so that the routes are tested
 //! without an index on disk.
 
 use dpr_core::Embedding;
 
 use super::index::IndexBody;
-use crate::search::{Hit, SearchError, Searcher};
+use crate::search::{Fusion, Hit, Method, SearchError, Searcher, TextSearcher};
 
 /// Finds passages for question vectors. One instance serves all requests, from many threads at once.
 pub trait PassageSearch: Send + Sync + 'static {
@@ -33,5 +33,32 @@ impl PassageSearch for Searcher {
             metric: manifest.metric.clone(),
             version: self.index().version().to_owned(),
         }
+    }
+}
+
+/// Finds passages for questions sent as text, where the operator lets them in.
+pub trait TextSearch: Send + Sync + 'static {
+    /// The `k` best passages, best first. Runs on the calling thread.
+    ///
+    /// # Errors
+    /// [`SearchError`]: a blank question, a method that the index was not built for.
+    fn search_text(
+        &self,
+        question: &str,
+        method: Method,
+        fusion: Fusion,
+        k: usize,
+    ) -> Result<Vec<Hit>, SearchError>;
+}
+
+impl TextSearch for TextSearcher {
+    fn search_text(
+        &self,
+        question: &str,
+        method: Method,
+        fusion: Fusion,
+        k: usize,
+    ) -> Result<Vec<Hit>, SearchError> {
+        self.search(question, method, fusion, k)
     }
 }

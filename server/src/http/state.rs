@@ -10,7 +10,7 @@ use super::limits::Limits;
 use super::metrics::Metrics;
 use super::model::ServedModel;
 use super::origins::Origins;
-use super::service::PassageSearch;
+use super::service::{PassageSearch, TextSearch};
 
 /// How the HTTP interface behaves.
 #[derive(Debug, Clone, Default)]
@@ -41,6 +41,8 @@ pub(super) struct Ready {
     pub(super) search: Arc<dyn PassageSearch>,
     pub(super) index: IndexBody,
     pub(super) model: ServedModel,
+    /// Only where questions may be sent as text.
+    pub(super) text: Option<Arc<dyn TextSearch>>,
 }
 
 impl AppState {
@@ -52,9 +54,29 @@ impl AppState {
 
     /// Makes the server ready. A second call is ignored: a running server keeps its index.
     pub fn publish(&self, search: Arc<dyn PassageSearch>, model: ServedModel) {
+        self.publish_with(search, model, None);
+    }
+
+    /// As [`AppState::publish`], and takes questions as text at `POST /v1/search/text`: for services whose users
+    /// agreed to that.
+    pub fn publish_with_text(
+        &self,
+        search: Arc<dyn PassageSearch>,
+        model: ServedModel,
+        text: Arc<dyn TextSearch>,
+    ) {
+        self.publish_with(search, model, Some(text));
+    }
+
+    fn publish_with(
+        &self,
+        search: Arc<dyn PassageSearch>,
+        model: ServedModel,
+        text: Option<Arc<dyn TextSearch>>,
+    ) {
         let index = search.describe();
         self.0.metrics.set_passages(index.count);
-        if self.0.ready.set(Ready { search, index, model }).is_err() {
+        if self.0.ready.set(Ready { search, index, model, text }).is_err() {
             tracing::warn!("an index is already being served; the new one is ignored");
         }
     }

@@ -1,7 +1,14 @@
-//! Question vectors to passages.
+//! Questions to passages: by vector ([`Searcher`]), and by words or both where the text is at hand ([`Ranker`],
+//! [`TextSearcher`]).
 
 mod hybrid;
+mod method;
+mod ranker;
 mod searcher;
+mod text;
 
 pub use hybrid::{Fusion, HYBRID_DEPTH, fuse};
+pub use method::Method;
+pub use ranker::{RankedPair, Ranker};
 pub use searcher::{Hit, SearchError, Searcher};
+pub use text::TextSearcher;

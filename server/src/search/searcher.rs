@@ -1,16 +1,19 @@
 //! An index that answers in passages.
 
-use dpr_core::Embedding;
+use dpr_core::{Embedding, EncodeError};
 use serde::Serialize;
 
 use crate::index::{IndexError, LoadedIndex};
+use crate::ranking::ScoredRow;
+use crate::sparse::SparseError;
 
 /// A passage found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Hit {
     /// The passage's id in its corpus.
     pub id: String,
-    /// Inner product of question and passage vector (paper §3.1); greater is better.
+    /// Inner product of question and passage vector (paper §3.1), or what another [`Method`](super::Method) ranks by;
+    /// greater is better.
     pub score: f32,
     /// The passage's title.
     pub title: String,
@@ -32,9 +35,25 @@ pub enum SearchError {
         /// Fingerprint of the question's.
         question: String,
     },
+    /// Words to search by are not indexed.
+    #[error(
+        "the index holds no words: build it with `dpr index --vectors ... --sparse english` (or `bigram`), or search by vectors alone"
+    )]
+    NoSparse,
+    /// Vectors to search by are not indexed.
+    #[error(
+        "the index holds no vectors: build it with `dpr encode` and `dpr index --vectors ...`, or search by words alone"
+    )]
+    NoVectors,
     /// See [`IndexError`].
     #[error(transparent)]
     Index(#[from] IndexError),
+    /// See [`SparseError`].
+    #[error(transparent)]
+    Sparse(#[from] SparseError),
+    /// See [`EncodeError`].
+    #[error(transparent)]
+    Encode(#[from] EncodeError),
 }
 
 /// Searches one index; shared by as many threads as there are.
@@ -55,12 +74,13 @@ impl Searcher {
     /// # Errors
     /// [`SearchError::Index`] for `k` = 0, or a vector of another size.
     pub fn search(&self, vector: &Embedding, k: usize) -> Result<Vec<Hit>, SearchError> {
-        let rows = self.index.index.search(vector, k)?;
-        let hit = |row: usize, score| {
-            let passage = self.index.passage(row);
-            Hit { id: passage.id.clone(), score, title: passage.title.clone(), text: passage.text.clone() }
-        };
-        Ok(rows.into_iter().map(|scored| hit(scored.row, scored.score)).collect())
+        Ok(self.index.index.search(vector, k)?.into_iter().map(|scored| self.hit(scored)).collect())
+    }
+
+    /// The passage of a row that a search of this index returned.
+    pub(super) fn hit(&self, ScoredRow { row, score }: ScoredRow) -> Hit {
+        let passage = self.index.passage(row);
+        Hit { id: passage.id.clone(), score, title: passage.title.clone(), text: passage.text.clone() }
     }
 
     /// Refuses a question encoder whose vectors the index cannot be searched with.

@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 
-use super::super::source::{Method, Source, SourceArgs};
+use super::super::source::{Source, SourceArgs};
 use super::super::{CliError, output, stop_on_interrupt};
 use crate::data::{Question, read_passages, read_questions};
 use crate::mine::{HardNegatives, MineOptions, MineReport, Pool, Positives, mine};
 use crate::progress;
+use crate::search::{Method, SearchError};
 
 /// Arguments of `dpr data mine`.
 #[derive(Debug, clap::Args)]
@@ -112,12 +113,11 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     };
     let stop = stop_on_interrupt();
     let (vectors, _) = source.encode(&questions)?;
+    let ranker = source.ranker();
     let pool = Pool {
         passages: source.passages(),
-        words: source.sparse()?,
-        vectors: source
-            .vectors()
-            .map(|(searcher, _)| (searcher.index().index.as_ref() as _, vectors.as_slice())),
+        words: ranker.words.ok_or(SearchError::NoSparse)?,
+        vectors: ranker.vectors.map(|index| (index, vectors.as_slice())),
     };
     let report =
         mine(&questions, &paragraphs, pool, &args.out, &options, &stop, progress::on_stderr().as_ref())?;

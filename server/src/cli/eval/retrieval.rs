@@ -5,12 +5,13 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-use super::super::source::{FusionArgs, Method, Source, SourceArgs};
+use super::super::source::{FusionArgs, Source, SourceArgs};
 use super::super::{CliError, output};
 use super::questions::{By, QuestionArgs, Questions};
 use super::written::{self, Ranked};
 use crate::eval::{Accuracy, Curve, DEFAULT_KS, QrelsReport, Recall, accuracy_svg, measure_qrels, recall};
 use crate::index::VectorIndex as _;
+use crate::search::Method;
 
 /// The least number of passages searched for: the reciprocal rank looks at ten.
 const LEAST: usize = 10;

@@ -3,13 +3,13 @@
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::super::source::{BLOCK, Method, Source, SourceArgs};
+use super::super::source::{Source, SourceArgs, texts};
 use super::super::{CliError, output};
 use super::questions::{QuestionArgs, Questions};
 use crate::eval::{Accuracy, DEFAULT_KS, first_hit};
 use crate::progress;
 use crate::ranking::ScoredRow;
-use crate::search::{Fusion, fuse};
+use crate::search::{Fusion, Method, fuse};
 
 /// Options of `dpr eval tune-hybrid`.
 #[derive(Debug, clap::Args)]
@@ -43,6 +43,9 @@ struct Report {
     tried: Vec<Tried>,
 }
 
+/// Questions ranked at a time: two thousand rows twice for each of ten thousand would fill the memory.
+const BLOCK: usize = 512;
+
 /// Weights tried: four to a doubling is finer than the accuracy moves.
 fn weights() -> impl Iterator<Item = f32> {
     (0..=30).map(|step| {
@@ -64,7 +67,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     progress.start("ranking", "questions", asked.questions.len() as u64);
     for (block, (questions, vectors)) in asked.questions.chunks(BLOCK).zip(vectors.chunks(BLOCK)).enumerate()
     {
-        let (sparse, dense) = source.both(questions, vectors)?;
+        let (sparse, dense) = source.ranker().both(&texts(questions), vectors)?;
         let pairs: Vec<_> = sparse.iter().zip(&dense).collect();
         for (lambda, ranks) in &mut tried {
             let fusion = Fusion::Linear { lambda: *lambda };

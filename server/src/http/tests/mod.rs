@@ -22,6 +22,7 @@ mod page;
 mod routes;
 mod searching;
 mod socket;
+mod text;
 
 const DIM: usize = 4;
 const PASSAGES: usize = 20;

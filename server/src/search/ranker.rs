@@ -1,0 +1,80 @@
+//! Sparse, dense and hybrid ranking of one corpus.
+
+use dpr_core::Embedding;
+use rayon::prelude::*;
+
+use super::{Fusion, HYBRID_DEPTH, Method, SearchError, fuse};
+use crate::index::VectorIndex;
+use crate::ranking::ScoredRow;
+use crate::sparse::{Scoring, SparseIndex};
+
+/// Questions that hybrid ranking takes at a time: two rankings of thousands of rows for each would fill the memory.
+const BLOCK: usize = 512;
+
+/// Two rankings of the same questions: by words and by vectors.
+pub type RankedPair = (Vec<Vec<ScoredRow>>, Vec<Vec<ScoredRow>>);
+
+/// Ranks the passages of a corpus by whatever indexes it has. Row `i` of both is passage `i`.
+#[derive(Clone, Copy, Debug)]
+pub struct Ranker<'a> {
+    /// By words.
+    pub words: Option<&'a SparseIndex>,
+    /// By vectors.
+    pub vectors: Option<&'a dyn VectorIndex>,
+    /// BM25's constants.
+    pub bm25: Scoring,
+}
+
+impl Ranker<'_> {
+    /// The best `k` rows for each question, best first; fewer when fewer match. `vectors` are the questions' (`[dim]`
+    /// each); [`Method::Bm25`] and [`Method::Tfidf`] do not look at them, nor [`Method::Dense`] at the texts.
+    ///
+    /// # Errors
+    /// [`SearchError`]: an index that the method needs is not there, `k` = 0, or a vector of another size.
+    pub fn rank(
+        &self,
+        method: Method,
+        questions: &[&str],
+        vectors: &[Embedding],
+        k: usize,
+        fusion: Fusion,
+    ) -> Result<Vec<Vec<ScoredRow>>, SearchError> {
+        match method {
+            Method::Bm25 => self.by_words(questions, k, self.bm25),
+            Method::Tfidf => self.by_words(questions, k, Scoring::TfIdf),
+            Method::Dense => self.by_vectors(vectors, k),
+            Method::Hybrid => {
+                let mut rows = Vec::with_capacity(questions.len());
+                for (questions, vectors) in questions.chunks(BLOCK).zip(vectors.chunks(BLOCK)) {
+                    let (sparse, dense) = self.both(questions, vectors)?;
+                    let pairs = sparse.par_iter().zip(&dense);
+                    rows.par_extend(pairs.map(|(sparse, dense)| fuse(sparse, dense, fusion, k)));
+                }
+                Ok(rows)
+            }
+        }
+    }
+
+    /// The two rankings that hybrid ranking combines, [`HYBRID_DEPTH`] rows each.
+    ///
+    /// # Errors
+    /// As [`Ranker::rank`].
+    pub fn both(&self, questions: &[&str], vectors: &[Embedding]) -> Result<RankedPair, SearchError> {
+        let sparse = self.by_words(questions, HYBRID_DEPTH, self.bm25)?;
+        Ok((sparse, self.by_vectors(vectors, HYBRID_DEPTH)?))
+    }
+
+    fn by_words(
+        &self,
+        questions: &[&str],
+        k: usize,
+        scoring: Scoring,
+    ) -> Result<Vec<Vec<ScoredRow>>, SearchError> {
+        let words = self.words.ok_or(SearchError::NoSparse)?;
+        Ok(words.search_batch(questions, k, scoring)?)
+    }
+
+    fn by_vectors(&self, vectors: &[Embedding], k: usize) -> Result<Vec<Vec<ScoredRow>>, SearchError> {
+        Ok(self.vectors.ok_or(SearchError::NoVectors)?.search_batch(vectors, k)?)
+    }
+}
