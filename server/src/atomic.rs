@@ -5,12 +5,16 @@
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use fs_err as fs;
 use tempfile::{NamedTempFile, TempDir};
 
 /// What names of unfinished files and directories begin with; readers skip them, writers may remove them.
 pub const STAGING_PREFIX: &str = ".unfinished-";
+
+/// Age at which an unfinished file that nobody has locked is taken as left behind.
+const ABANDONED_AFTER: Duration = Duration::from_secs(10);
 
 /// A directory under construction beside its target; dropping it unpublished removes it.
 ///
@@ -87,17 +91,21 @@ impl StagedDir {
     }
 }
 
-/// Writes a file whole: `write` fills a temporary one, which is synced and renamed to `path`.
+/// Writes a file whole: `write` fills a temporary one, which is synced and renamed to `path`. What killed writers left
+/// beside it is removed.
 ///
 /// # Errors
 /// What `write` returns, or an I/O error that names the path; `path` is then as it was.
 pub fn write_file(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let parent = parent_of(path);
+    remove_abandoned(&parent);
     let mut temp = tempfile::Builder::new()
         .prefix(STAGING_PREFIX)
         .permissions_like_a_new_file()
         .tempfile_in(&parent)
         .map_err(|e| named(e, "failed to make a file in", &parent))?;
+    // Tells other writers that this one lives; where files cannot be locked, theirs stay as ours does.
+    let _ = temp.as_file().try_lock();
     fill(&mut temp, write).map_err(|e| named(e, "failed to write", path))?;
     temp.persist(path).map_err(|e| named(e.error, "failed to rename to", path))?;
     sync_dir(&parent)
@@ -109,6 +117,24 @@ fn fill(temp: &mut NamedTempFile, write: impl FnOnce(&mut dyn Write) -> io::Resu
     out.flush()?;
     drop(out);
     temp.as_file().sync_all()
+}
+
+/// Removes files that killed writers left in `dir`: those that no process holds a lock on, and that are not so new
+/// that their writer may not have locked them yet. Best effort: it is not what the caller came for.
+fn remove_abandoned(dir: &Path) {
+    let Ok(entries) = fs::read_dir(dir) else { return };
+    for entry in entries.flatten().filter(|e| e.file_name().to_string_lossy().starts_with(STAGING_PREFIX)) {
+        let is_old_file = entry.metadata().is_ok_and(|file| {
+            file.is_file()
+                && file.modified().is_ok_and(|at| at.elapsed().is_ok_and(|age| age > ABANDONED_AFTER))
+        });
+        if is_old_file
+            && let Ok(file) = fs::File::open(entry.path())
+            && file.file().try_lock().is_ok()
+        {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
 }
 
 /// Removes what an interrupted [`StagedDir`] or [`write_file`] left in `dir`. Only for a writer that has
@@ -258,6 +284,23 @@ mod tests {
         assert!(error.to_string().contains(path.to_str().unwrap()));
         assert_eq!(fs::read_to_string(&path).unwrap(), "old");
         assert_eq!(names(root.path()), ["f"]);
+    }
+
+    #[test]
+    fn what_a_killed_writer_left_is_removed_by_the_next_and_a_living_one_is_not() {
+        let root = tempfile::tempdir().unwrap();
+        let long_ago = std::time::SystemTime::now() - Duration::from_secs(3600);
+        let make = |name: &str| {
+            let file = fs::File::create(root.path().join(name)).unwrap();
+            file.file().set_modified(long_ago).unwrap();
+            file
+        };
+        let living = make(".unfinished-living");
+        living.file().try_lock().unwrap();
+        drop(make(".unfinished-dead"));
+        fs::File::create(root.path().join(".unfinished-new")).unwrap();
+        write_file(&root.path().join("f"), |out| out.write_all(b"x")).unwrap();
+        assert_eq!(names(root.path()), [".unfinished-living", ".unfinished-new", "f"]);
     }
 
     #[test]

@@ -44,7 +44,7 @@ fn the_demo_corpus_is_whole() {
     assert_eq!(questions.len(), 10570);
     assert!(questions.iter().all(|q| !q.text.contains('\u{2019}')));
     let ids: std::collections::HashSet<_> = passages.iter().map(|p| &p.id).collect();
-    assert!(questions.iter().all(|q| ids.contains(q.gold.as_ref().unwrap()) && !q.answers.is_empty()));
+    assert!(questions.iter().all(|q| ids.contains(&q.gold.as_ref().unwrap().id) && !q.answers.is_empty()));
 }
 
 #[test]
@@ -171,6 +171,7 @@ fn questions_of_each_kind() {
 
     for (name, bytes, expected) in [
         ("none.txt", "\n\n", "no questions"),
+        ("lines.txt", "{\"question\": \"who won?\"}\n", "line 1 is JSON, not a question"),
         (
             "twice.json",
             r#"{"data": [{"paragraphs": [{"context": "c", "qas": [{"id": "a", "question": "q"}, {"id": "a", "question": "r"}]}]}]}"#,

@@ -1,6 +1,8 @@
 //! The field's formats beyond passages and plain questions: question tables, training data, judgements, runs and
 //! results, written, read back, converted, and refused when they are wrong.
 
+mod shared;
+
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -13,6 +15,7 @@ use dpr_server::data::{
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
+use shared::shared;
 
 struct Files(tempfile::TempDir);
 
@@ -51,18 +54,6 @@ fn gunzip(path: &Path) -> String {
     let mut text = String::new();
     GzDecoder::new(fs_err::File::open(path).unwrap()).read_to_string(&mut text).unwrap();
     text
-}
-
-/// A file of the shared development data, when it is there.
-fn shared(name: &str) -> Option<PathBuf> {
-    let root = std::env::var_os("DPR_SHARED_DATA").map(PathBuf::from);
-    let root = root.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data"));
-    let path = root.join(name);
-    if path.exists() {
-        return Some(path);
-    }
-    eprintln!("skipped: {} is not there", path.display());
-    None
 }
 
 fn texts(answers: &[&str]) -> Answers {
@@ -708,10 +699,10 @@ fn conversions_that_mean_nothing_are_refused() {
             F::PsgsTsv,
             F::QaTsv,
             lossy(),
-            "psgs-tsv holds passages, qa-tsv holds questions: psgs-tsv can become psgs-tsv, beir-corpus, tevatron-corpus, tevatron-corpus-v1",
+            "psgs-tsv holds passages and cannot become qa-tsv, questions: it can become beir-corpus, tevatron-corpus, tevatron-corpus-v1",
         ),
-        (&tsv, F::PsgsTsv, F::Squad, lossy(), "psgs-tsv can become"),
-        (&tsv, F::TrecRun, F::DprResult, lossy(), "trec-run can become nothing else"),
+        (&tsv, F::PsgsTsv, F::Squad, lossy(), "it can become beir-corpus"),
+        (&tsv, F::TrecRun, F::DprResult, lossy(), "it can become nothing else"),
         (&ids, F::TevatronV2, F::DprTraining, lossy(), "give their corpus (`--passages`)"),
         (&ids, F::TevatronV2, F::DprTraining, with_corpus, "item 1 names the passage `5`, which"),
         (
@@ -727,6 +718,8 @@ fn conversions_that_mean_nothing_are_refused() {
         assert!(message.contains(expected), "{message}");
         assert!(!out.exists());
     }
+    let error = convert(&tsv, F::PsgsTsv, &tsv, F::BeirCorpus, &lossy()).unwrap_err().to_string();
+    assert!(error.contains("is the input: write to another file"), "{error}");
     let odd = files.write("odd.json", "[1, 2]");
     let message = FileFormat::detect(&odd).unwrap_err().to_string();
     assert!(message.contains("cannot tell the format; it begins with `[1, 2]`"), "{message}");

@@ -1,5 +1,7 @@
 //! Documents as people have them become passages of 100 words, or an error that says what to do.
 
+mod shared;
+
 use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -11,6 +13,7 @@ use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use fs_err as fs;
+use shared::shared;
 
 struct Files(tempfile::TempDir);
 
@@ -376,11 +379,7 @@ fn symbolic_links_are_counted_and_names_that_are_no_ids_are_refused() {
 
 #[test]
 fn the_wikipedia_introductions_give_311_864_blocks() {
-    let input = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/wiki/passages.tsv.gz");
-    if !input.exists() {
-        eprintln!("skipped: no {}", input.display());
-        return;
-    }
+    let Some(input) = shared("wiki/passages.tsv.gz") else { return };
     let files = Files::new();
     let out = files.path("blocks.tsv");
     let report = split(&input, &out, &SplitOptions::default(), &Silent).unwrap();

@@ -1,8 +1,9 @@
 //! The evaluation rules against independent code: what `tests/python/eval_reference.py` wrote.
 
+mod shared;
+
 use std::collections::HashMap;
 use std::io::Read as _;
-use std::path::PathBuf;
 
 use dpr_server::data::{Answers, Qrels, read_questions};
 use dpr_server::eval::{
@@ -11,6 +12,7 @@ use dpr_server::eval::{
 };
 use flate2::read::GzDecoder;
 use serde::Deserialize;
+use shared::shared;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
@@ -147,12 +149,7 @@ fn rankings_are_measured_as_trec_eval_does() {
 
 #[test]
 fn published_predictions_have_their_published_figures() {
-    let shared = PathBuf::from(std::env::var("DPR_SHARED").unwrap_or_else(|_| format!("{ROOT}/../shared")));
-    let folder = shared.join("data/squad/predictions");
-    if !folder.is_dir() {
-        eprintln!("skipped: no predictions in {} (DPR_SHARED names another place)", folder.display());
-        return;
-    }
+    let Some(folder) = shared("squad/predictions") else { return };
     let questions =
         read_questions(format!("{ROOT}/web-demo/corpus/squad-dev-v1.1.json.gz").as_ref()).unwrap();
     let measure = |name: &str| -> ReadingReport {

@@ -111,8 +111,10 @@ fn words_need_no_model_and_vectors_do() {
     // The last is equal to all that BM25 did not find: they get the least score.
     let last = ids(&alone).len() - 1;
     assert!(last > 0 && ids(&hybrid)[..last] == ids(&alone)[..last], "without weight vectors change nothing");
-    let error = fail(search("index", &with_model).args(["hybrid", "--lambda", "inf"]));
-    assert!(error.contains("is no weight"), "{error}");
+    for weight in ["inf", "-1"] {
+        let error = fail(search("index", &with_model).args(["hybrid", "--lambda", weight]));
+        assert!(error.contains("is no weight"), "{error}");
+    }
     succeed(&mut bench.dpr(&["index", "--vectors", "vectors", "--out", "dense", "--kind", "exact"]));
     for method in ["bm25", "hybrid"] {
         let error = fail(search("dense", &with_model).arg(method));
@@ -140,7 +142,12 @@ fn judged_passages_are_measured_as_trec_eval_does() {
     bench.write("qrels.tsv", "query-id\tcorpus-id\tscore\n1\tm#1\t2\n1\tm#0\t1\n2\td#1\t1\n3\tc#1\t0\n");
     let report = json(eval(&bench, &["--qrels", "qrels.tsv", "--json"]).args(["--k", "1,20"]));
     let bm25 = &method(&report, "bm25")["qrels"];
-    assert_eq!((&bm25["questions"], &bm25["without_qrels"]), (&3.into(), &1.into()));
+    // The fourth question is not judged: nothing can be said of it.
+    assert_eq!((&report["questions"], &report["unjudged"]), (&3.into(), &1.into()));
+    assert_eq!((&bm25["questions"], &bm25["without_ranking"]), (&3.into(), &0.into()));
+    let first = json(eval(&bench, &["--qrels", "qrels.tsv", "--json"]).args(["--limit", "1"]));
+    let first = method(&first, "bm25");
+    assert_eq!((&first["top_k"][0]["accuracy"], &first["qrels"]["mrr_at_10"]), (&1.0.into(), &1.0.into()));
     assert_eq!(
         bm25["recall"][1]["recall"].as_f64().unwrap(),
         2.0 / 3.0,
@@ -148,6 +155,12 @@ fn judged_passages_are_measured_as_trec_eval_does() {
     );
     let table = succeed(&mut eval(&bench, &["--qrels", "qrels.tsv"]));
     assert!(table.contains("nDCG@10") && table.contains("recall@100"), "{table}");
+    succeed(eval(&bench, &["--qrels", "qrels.tsv"]).args(["--out", "judged"]));
+    let run = ["eval", "run", "--run", "judged/bm25.run.gz", "--qrels", "qrels.tsv", "--k", "1,20", "--json"];
+    assert_eq!(json(&mut bench.dpr(&run))["recall"], bm25["recall"]);
+    bench.write("twice.run", "1 Q0 m#1 1 2.0 x\n1 Q0 m#0 1 1.0 x\n");
+    let error = fail(&mut bench.dpr(&["eval", "run", "--run", "twice.run", "--qrels", "qrels.tsv"]));
+    assert!(error.contains("query `1` has rank 1 at line 1 and again at line 2"), "{error}");
     bench.write("other.tsv", "query-id\tcorpus-id\tscore\n1\tz#9\t1\n");
     let error = fail(&mut eval(&bench, &["--qrels", "other.tsv"]));
     assert!(error.contains("\"z#9\", which is not in the corpus"), "{error}");
@@ -216,10 +229,13 @@ fn training_data_is_mined_from_words_and_from_vectors() {
         "gold",
     ];
     assert!(fail(&mut bench.dpr(&gold)).contains("does not name the paragraph"));
+    let over = ["data", "mine", "--index", "index", "--questions", "questions.tsv", "--out", "questions.tsv"];
+    assert!(fail(&mut bench.dpr(&over)).contains("is the input"));
+    assert_eq!(fs_err::read_to_string(bench.path("questions.tsv")).unwrap(), QUESTIONS);
     bench.write("lima.tsv", "what is the capital of Peru?\t['Lima']\n");
     let none = ["data", "mine", "--index", "index", "--questions", "lima.tsv", "--out", "x.json"];
     assert!(fail(&mut bench.dpr(&none)).contains("nothing to train on"));
-    assert!(!bench.path("x.json").exists());
+    assert!(!bench.path("x.json").exists() && !bench.path("x.json.unfinished").exists());
 }
 
 #[test]
@@ -227,17 +243,31 @@ fn gold_paragraphs_are_found_again_among_blocks() {
     let bench = Bench::new();
     let filler =
         |from: usize, to: usize| (from..to).map(|i| format!("word{i}")).collect::<Vec<_>>().join(" ");
-    let paragraph = format!("{} the treaty was signed in Utrecht {}", filler(0, 20), filler(20, 40));
-    let squad = serde_json::json!({"version": "1.1", "data": [{"title": "Peace", "paragraphs": [{
-        "context": paragraph,
-        "qas": [{"id": "q", "question": "where was it signed?", "answers": [{"text": "Utrecht", "answer_start": 0}]}],
-    }]}]});
+    // The answer stands in both halves; the question is about the second.
+    let paragraph =
+        format!("{} Utrecht {} signed in Utrecht {}", filler(0, 10), filler(10, 38), filler(40, 60));
+    let start = paragraph.rfind("Utrecht").unwrap();
+    let korean = "이 조약은 위트레흐트에서 여러 나라의 대표가 오랜 협상 끝에 마침내 서명하여 전쟁을 끝냈다";
+    let ask = |id: &str, text: &str, start: usize, context: &str| {
+        let start = context[..start].chars().count();
+        let answers = [serde_json::json!({"text": text, "answer_start": start})];
+        let qas = [serde_json::json!({"id": id, "question": "where was it signed?", "answers": answers})];
+        serde_json::json!({"context": context, "qas": qas})
+    };
+    let nowhere =
+        ask("n", "Lima", 0, "Lima is named in no block of this pool and so its question has no positive");
+    let paragraphs = [
+        ask("q", "Utrecht", start, &paragraph),
+        ask("k", "위트레흐트", korean.find("위트레흐트").unwrap(), korean),
+        nowhere,
+    ];
+    let squad = serde_json::json!({"data": [{"title": "Peace", "paragraphs": paragraphs}]});
     bench.write("squad.json", squad.to_string());
-    // The second half of the paragraph begins another block, and a third names the answer for itself.
-    bench.write(
-        "articles.tsv",
-        format!("id\ttext\ttitle\na\t{paragraph}\tPeace\nb\tUtrecht is a city with a tower\tUtrecht\n"),
+    // A pool that holds the halves as blocks, and a block that names the answer for itself.
+    let articles = format!(
+        "id\ttext\ttitle\na\t{paragraph}\tPeace\nb\tsigned in Utrecht\tUtrecht\nk\t서문 {korean}\t조약\n"
     );
+    bench.write("articles.tsv", articles);
     succeed(&mut bench.dpr(&[
         "data",
         "split",
@@ -246,25 +276,23 @@ fn gold_paragraphs_are_found_again_among_blocks() {
         "--out",
         "blocks.tsv",
         "--words",
-        "30",
+        "39",
     ]));
-    succeed(&mut bench.dpr(&["index", "--passages", "blocks.tsv", "--out", "bm25", "--sparse", "english"]));
-    let mine = [
-        "data",
-        "mine",
-        "--index",
-        "bm25",
-        "--questions",
-        "squad.json",
-        "--positives",
-        "gold",
-        "--out",
-        "gold.json",
-    ];
-    let told = succeed(&mut bench.dpr(&mine));
-    assert!(told.contains("1 of 1 questions kept"), "{told}");
+    succeed(&mut bench.dpr(&["index", "--passages", "blocks.tsv", "--out", "bm25", "--sparse", "bigram"]));
+    let mine = ["data", "mine", "--index", "bm25", "--questions", "squad.json", "--positives", "gold"];
+    let told = succeed(bench.dpr(&mine).args(["--out", "gold.json"]));
+    assert!(told.contains("2 of 3 questions kept"), "{told}");
     let items: Vec<_> = read_training(&bench.path("gold.json")).unwrap().map(Result::unwrap).collect();
-    assert_eq!(items[0].positive_ctxs[0].passage_id.as_deref(), Some("a#0"));
+    let positives: Vec<_> =
+        items.iter().map(|item| item.positive_ctxs[0].passage_id.as_deref().unwrap()).collect();
+    assert_eq!(positives, ["a#1", "k#0"]);
+    // The Korean answer carries a particle; a passage with it is still no negative.
+    let negatives = items.iter().flat_map(|item| {
+        item.hard_negative_ctxs.iter().chain(&item.negative_ctxs).map(move |context| (item, context))
+    });
+    for (item, context) in negatives {
+        assert!(!context.text.contains(&item.answers[0]), "{item:?}");
+    }
 }
 
 #[test]
@@ -302,4 +330,61 @@ fn mining_goes_on_after_a_kill() {
     let bytes = |name: &str| fs_err::read(bench.path(name)).unwrap();
     assert!(bytes("killed.json") == bytes("whole.json"), "as if it had not been killed");
     assert!(!journal.exists());
+}
+
+#[test]
+fn answer_patterns_that_are_none_are_named_and_never_match() {
+    let bench = prepared();
+    bench.write("trec.tsv", "7\tfactoid\twho walked on the moon?\t(Neil|Buzz) Arm\\w+\n8\tfactoid\twho walked on the moon?\t(Neil\n");
+    let mut command =
+        bench.dpr(&["eval", "retrieval", "--index", "index", "--questions", "trec.tsv", "--json"]);
+    let output = command.output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(told.contains("\"8\"") && told.contains("\"(Neil\" is not a valid regular expression"), "{told}");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(method(&report, "bm25")["top_k"][3]["accuracy"], 0.5);
+}
+
+#[test]
+fn a_killed_build_of_words_leaves_the_index_that_was_there() {
+    let bench = Bench::new();
+    let mut lines = String::from("id\ttext\ttitle\n");
+    for row in 0..60_000 {
+        lines.push_str(&format!(
+            "{row}\tpassage {row} of {} with words {} and {}\tT\n",
+            row % 97,
+            row * 7,
+            row * 13
+        ));
+    }
+    bench.write("many.tsv", lines);
+    bench.write("few.tsv", "id\ttext\ttitle\n1\tthe old index\tOld\n");
+    let build = |passages: &str| {
+        bench.dpr(&["index", "--passages", passages, "--out", "index", "--sparse", "english", "--json"])
+    };
+    let search = |question: &str| {
+        json(&mut bench.dpr(&["search", "--index", "index", "--method", "bm25", "--json", question]))
+    };
+    succeed(&mut build("few.tsv"));
+    let folders = || fs_err::read_dir(bench.path("index")).unwrap().count();
+    let before = folders();
+    let mut child = build("many.tsv")
+        .stderr(std::process::Stdio::null())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    while folders() == before && child.try_wait().unwrap().is_none() {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    child.kill().unwrap();
+    assert!(!child.wait().unwrap().success(), "it was killed while it built");
+    assert_eq!(search("old index")["hits"][0]["title"], "Old");
+    assert_eq!(json(&mut build("many.tsv"))["count"], 60_000);
+    assert_eq!(search("passage 59999")["hits"][0]["id"], "59999");
+    let names = fs_err::read_dir(bench.path("index")).unwrap();
+    let left: Vec<_> = names
+        .map(|entry| entry.unwrap().file_name())
+        .filter(|name| name.to_string_lossy().contains("unfinished"))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
 }

@@ -13,7 +13,7 @@ use dpr_server::index::{
     IndexDir, IndexError, IndexOptions, LoadedIndex, LoadedSparse, ScoredRow, build_index, build_sparse_index,
 };
 use dpr_server::progress::Silent;
-use dpr_server::sparse::{Analyzer, Scoring, SparseError, SparseOptions};
+use dpr_server::sparse::{Analyzer, Scoring, SparseError, SparseIndex, SparseOptions, build_sparse};
 use serde::Deserialize;
 
 const ENGLISH: SparseOptions = SparseOptions { analyzer: Analyzer::English, threads: 1 };
@@ -223,4 +223,15 @@ fn a_build_that_is_stopped_or_fails_leaves_the_old_index() {
     assert_eq!(LoadedSparse::open(root.path()).unwrap().passages[0].text, "a cat");
     let left: Vec<_> = fs_err::read_dir(root.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert!(left.iter().all(|name| !name.to_string_lossy().starts_with(".unfinished")), "{left:?}");
+}
+
+#[test]
+fn an_index_built_with_another_analyzer_is_refused() {
+    let root = tempfile::tempdir().unwrap();
+    let options = SparseOptions { analyzer: Analyzer::Bigram, threads: 1 };
+    build_sparse(root.path(), &passages(&["one", "two"]), options, &AtomicBool::new(false), &Silent).unwrap();
+    let error = SparseIndex::open(root.path(), Analyzer::English, 2).unwrap_err();
+    assert!(matches!(&error, SparseError::OtherAnalyzer { built, .. } if built == "bigram"), "{error}");
+    assert!(error.to_string().contains("`dpr index --sparse english`"), "{error}");
+    assert_eq!(SparseIndex::open(root.path(), Analyzer::Bigram, 2).unwrap().len(), 2);
 }

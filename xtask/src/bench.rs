@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: speed beside the engines people use today, same weights, same texts, same machine, one run.
 
 mod report;
+mod sparse;
 
 use std::fs;
 use std::path::Path;
@@ -22,41 +23,54 @@ const QUESTION_ENCODER_LIMIT: u64 = 24_000_000;
 /// The peers, in the order they take turns.
 const PEERS: [&str; 3] = ["sentence-transformers", "onnxruntime", "onnxruntime-int8"];
 
-/// Runs the parts that `--skip` leaves; `--quick` measures each engine once instead of in three turns.
+/// All parts, in the order they run.
+const PARTS: [&str; 4] = ["native", "browser", "sizes", "sparse"];
+
+/// Runs the parts that `--skip` leaves, or only those that `--only` names; `--quick` measures each engine once
+/// instead of in three turns.
 pub(crate) fn run(arguments: &[String]) -> Outcome {
-    let (mut rounds, mut parts) = (ROUNDS, vec!["native", "browser", "sizes"]);
+    let (mut rounds, mut skipped, mut only) = (ROUNDS, Vec::new(), Vec::new());
     let mut rest = arguments.iter().map(String::as_str);
     while let Some(flag) = rest.next() {
-        match (flag, rest.next_if_skip(flag)) {
-            ("--quick", _) => rounds = 1,
-            ("--skip", Some(part)) if parts.contains(&part) => parts.retain(|kept| *kept != part),
-            _ => return Err(Failure::new("bench takes --quick and --skip native|browser|sizes")),
-        }
+        let list = match flag {
+            "--quick" => {
+                rounds = 1;
+                continue;
+            }
+            "--skip" => &mut skipped,
+            "--only" => &mut only,
+            _ => return Err(usage()),
+        };
+        list.push(rest.next().filter(|part| PARTS.contains(part)).ok_or_else(usage)?);
     }
+    let parts =
+        PARTS.into_iter().filter(|part| !skipped.contains(part) && (only.is_empty() || only.contains(part)));
+    let parts: Vec<_> = parts.collect();
     setup::run(setup::Scope::All)?;
     demo_data::build()?;
-    npm::build()?;
-    export_onnx().map_err(|failure| failure.during("ONNX export"))?;
+    if parts.iter().any(|part| ["browser", "sizes"].contains(part)) {
+        npm::build()?;
+    }
+    if parts.iter().any(|part| ["native", "browser"].contains(part)) {
+        export_onnx().map_err(|failure| failure.during("ONNX export"))?;
+    }
     for part in parts {
         println!("\n=== {part} ===");
         match part {
             "native" => native(rounds)?,
             "browser" => process::run(&mut command("node", &["tests/browser/bench/run.mjs"]))?,
-            _ => module_sizes()?,
+            "sizes" => module_sizes()?,
+            _ => sparse::run(rounds)?,
         }
     }
     Ok(())
 }
 
-/// Takes the value of `--skip` and of nothing else.
-trait NextIfSkip<'a> {
-    fn next_if_skip(&mut self, flag: &str) -> Option<&'a str>;
-}
-
-impl<'a, I: Iterator<Item = &'a str>> NextIfSkip<'a> for I {
-    fn next_if_skip(&mut self, flag: &str) -> Option<&'a str> {
-        if flag == "--skip" { self.next() } else { None }
-    }
+fn usage() -> Failure {
+    Failure::new(format!(
+        "bench takes --quick, --skip PART and --only PART, PART one of {}",
+        PARTS.join(", ")
+    ))
 }
 
 /// The starter model as ONNX, fp32 and int8, for the native and the browser peers.

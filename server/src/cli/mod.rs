@@ -53,9 +53,9 @@ enum Command {
     ExportWeb(export_web::Args),
     /// Encode passages into vectors
     Encode(encode::Args),
-    /// Build a searchable index of vectors
+    /// Build a searchable index of vectors, words, or both
     Index(index::Args),
-    /// Search an index with one question
+    /// Search an index with questions
     Search(search::Args),
     /// Serve an index, the model's files and the search page over HTTP
     Serve(serve::Args),

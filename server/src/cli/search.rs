@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::source::{FusionArgs, Source, SourceArgs};
 use super::{CliError, output};
-use crate::data::{Answers, Passage, Question, read_questions};
+use crate::data::{Answers, Passage, Question, normalise_question, read_questions};
 use crate::index::IndexError;
 use crate::ranking::ScoredRow;
 use crate::search::{Fusion, Hit, Method};
@@ -40,7 +40,7 @@ pub struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Search every question of a file (SQuAD json, BEIR queries.jsonl, or one a line) and print one JSON line each
+    /// Search every question of a file (any that `dpr eval` takes, or one a line) and print one JSON line each
     #[arg(long, value_name = "FILE", conflicts_with_all = ["question", "json"])]
     questions: Option<PathBuf>,
     /// The question
@@ -118,7 +118,7 @@ pub fn run(args: Args) -> Result<(), CliError> {
 
 /// A question from the command line, as it was typed.
 fn typed(text: &str) -> Question {
-    Question { id: "1".into(), text: text.to_owned(), answers: Answers::default(), gold: None }
+    Question { id: "1".into(), text: normalise_question(text), answers: Answers::default(), gold: None }
 }
 
 fn search_file(

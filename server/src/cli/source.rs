@@ -12,7 +12,7 @@ use crate::index::{IndexError, LoadedIndex, LoadedSparse};
 use crate::model::ModelDir;
 use crate::progress;
 use crate::ranking::ScoredRow;
-use crate::search::{Fusion, Method, Ranker, Searcher};
+use crate::search::{Fusion, HYBRID_DEPTH, Method, Ranker, Searcher};
 use crate::sparse::Scoring;
 
 /// How hybrid ranking combines.
@@ -26,14 +26,21 @@ pub(super) struct FusionArgs {
     reciprocal_rank: bool,
 }
 
+/// How many rows of each list hybrid ranking combines.
+fn depth(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("at least 1".to_owned()),
+        Ok(number) => Ok(number),
+        Err(error) => Err(format!("{error}")),
+    }
+}
+
 impl FusionArgs {
     pub(super) fn fusion(self) -> Result<Fusion, CliError> {
         match self {
             Self { reciprocal_rank: true, .. } => Ok(Fusion::RECIPROCAL),
-            Self { lambda, .. } if lambda.is_finite() => Ok(Fusion::Linear { lambda }),
-            Self { lambda, .. } => {
-                Err(format!("--lambda {lambda} is no weight: give a finite number").into())
-            }
+            Self { lambda, .. } if lambda.is_finite() && lambda >= 0.0 => Ok(Fusion::Linear { lambda }),
+            Self { lambda, .. } => Err(format!("--lambda {lambda} is no weight: give 0 or more").into()),
         }
     }
 }
@@ -41,7 +48,7 @@ impl FusionArgs {
 /// Options of everything that ranks passages.
 #[derive(Debug, clap::Args)]
 pub(super) struct SourceArgs {
-    /// Model directory, as `dpr import` wrote it; for dense and hybrid
+    /// Model directory, as `dpr import` wrote it; where vectors are compared
     #[arg(long, env = "DPR_MODEL", value_name = "DIR")]
     pub(super) model: Option<PathBuf>,
     /// Index directory, as `dpr index` wrote it
@@ -53,7 +60,10 @@ pub(super) struct SourceArgs {
     /// BM25: how much longer passages are held back, 0 to 1
     #[arg(long, value_name = "B", default_value_t = 0.4)]
     b: f32,
-    /// Worker threads for encoding [default: one for each processor]
+    /// Hybrid: best passages by words, and by vectors, that are combined
+    #[arg(long, value_name = "N", default_value_t = HYBRID_DEPTH, value_parser = depth)]
+    hybrid_depth: usize,
+    /// Worker threads [default: one for each processor]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
     /// Where to encode: auto (a real GPU, else the CPU), wgpu, cpu, or flex (Burn's CPU backend)
@@ -71,9 +81,13 @@ pub(super) struct Source {
 impl Source {
     /// Opens what `methods` need: the vectors and the model only where one compares vectors.
     pub(super) fn open(args: SourceArgs, methods: &[Method]) -> Result<Self, CliError> {
+        if let Some(threads) = args.threads {
+            // A second call (tests run several subcommands in one process) keeps the first pool.
+            let _ = rayon::ThreadPoolBuilder::new().num_threads(threads.into()).build_global();
+        }
         if methods.iter().any(|method| method.needs_vectors()) {
             let model =
-                args.model.as_ref().ok_or("dense and hybrid need --model, to encode the questions with")?;
+                args.model.as_ref().ok_or("dense and hybrid need --model, to encode the questions with; an index of words alone is ranked by bm25 or tfidf")?;
             let searcher = Searcher::new(LoadedIndex::open(&args.index)?);
             let model = ModelDir::open(model)?;
             searcher.check_model(&model.manifest().fingerprint)?;
@@ -94,6 +108,12 @@ impl Source {
             (None, Some(words)) => &words.passages,
             (None, None) => &[],
         }
+    }
+
+    /// Another value for every index that differs.
+    pub(super) fn version(&self) -> &str {
+        let beside = self.vectors.as_ref().map(|(searcher, _)| searcher.index().version());
+        beside.or(self.words.as_ref().map(LoadedSparse::version)).unwrap_or_default()
     }
 
     /// The index and the question encoder that belongs to it, where vectors are compared.
@@ -131,6 +151,7 @@ impl Source {
             words: beside.or(self.words.as_ref().map(|words| &words.index)),
             vectors: self.vectors.as_ref().map(|(searcher, _)| searcher.index().index.as_ref()),
             bm25: self.bm25(),
+            depth: self.args.hybrid_depth,
         }
     }
 

@@ -54,7 +54,7 @@ pub(super) fn read_questions(input: Input) -> Result<Vec<Question>, DataError> {
     let (mut lines, mut ids, mut questions) = (Lines::new(input), Ids::default(), Vec::new());
     while let Some((number, Query { id, text, answers })) = lines.next_object()? {
         let id = check(&lines, &mut ids, number, id, text.trim().is_empty())?;
-        let text = question::normalise(&text);
+        let text = question::normalise_question(&text);
         questions.push(Question { id, text, answers: Answers::Texts(answers), gold: None });
     }
     Ok(questions)

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::format::Meaning;
 use super::input::{Format, Input};
-use super::output::{Output, write_whole};
+use super::output::{Output, check_not_input, write_whole};
 use super::{
     Answers, CorpusLayout, DataError, FileFormat, Passage, QrelsLayout, Question, QuestionLayout,
     TevatronIds, TevatronItem, TrainingContext, TrainingItem, passage, question, read_passages, read_qrels,
@@ -37,7 +37,10 @@ pub enum ConvertError {
     #[error(transparent)]
     Data(#[from] DataError),
     /// Formats of different meanings.
-    #[error("{from} holds {from_what}, {to} holds {to_what}: {from} can become {}", or_nothing(choices))]
+    #[error(
+        "{from} holds {from_what} and cannot become {to}, {to_what}: it can become {}",
+        or_nothing(choices)
+    )]
     Pair {
         /// The file's format.
         from: FileFormat,
@@ -51,7 +54,7 @@ pub enum ConvertError {
         choices: Vec<FileFormat>,
     },
     /// Something the new format has no place for.
-    #[error("{}: {to} has no place for {what} (first at {item}): choose another format, or allow a lossy one", path.display())]
+    #[error("{}: {to} has no place for {what} (first at {item}): choose another format, or allow the loss (`--lossy`)", path.display())]
     Lost {
         /// The file.
         path: PathBuf,
@@ -115,6 +118,9 @@ pub fn convert(
     to_format: FileFormat,
     options: &ConvertOptions,
 ) -> Result<Converted, ConvertError> {
+    for input in options.passages.iter().map(PathBuf::as_path).chain([from]) {
+        check_not_input(to, input)?;
+    }
     let job = Job { from, from_format, to, to_format, options };
     let items = match to_format {
         _ if !from_format.meanings().iter().any(|meaning| to_format.meanings().contains(meaning)) => {
@@ -160,7 +166,9 @@ impl Job<'_> {
             _ => "passages and questions",
         };
         let shares = |other: &FileFormat| {
-            other.is_written() && other.meanings().iter().any(|m| self.from_format.meanings().contains(m))
+            *other != self.from_format
+                && other.is_written()
+                && other.meanings().iter().any(|m| self.from_format.meanings().contains(m))
         };
         ConvertError::Pair {
             from: self.from_format,

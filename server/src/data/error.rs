@@ -61,6 +61,26 @@ pub enum DataError {
         /// What it begins with.
         found: String,
     },
+    /// A pipe, whose beginning can be read once only.
+    #[error("{}: the format of a pipe cannot be told: name it (`--from`)", path.display())]
+    Pipe {
+        /// The pipe.
+        path: PathBuf,
+    },
+    /// What is to be written is what is read.
+    #[error("{} is the input: write to another file", path.display())]
+    OverInput {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A line of JSON where a question was expected.
+    #[error("{}: line {line} is JSON, not a question: name the file .json (SQuAD, WebQuestions) or .jsonl (BEIR)", path.display())]
+    JsonLine {
+        /// The file.
+        path: PathBuf,
+        /// Line, from 1.
+        line: usize,
+    },
     /// Bytes that are not UTF-8.
     #[error("{}: line {line} is not valid UTF-8: convert the file, as with `iconv -t utf-8`", path.display())]
     Utf8 {

@@ -138,6 +138,10 @@ impl FileFormat {
     /// # Errors
     /// [`DataError`] when the file cannot be read, or its beginning is none of these formats.
     pub fn detect(path: &Path) -> Result<Self, DataError> {
+        // What was read of a pipe to look at it would be missing when it is read.
+        if fs_err::metadata(path).is_ok_and(|file| !file.is_file() && !file.is_dir()) {
+            return Err(DataError::Pipe { path: path.to_path_buf() });
+        }
         let mut input = Input::open(path)?;
         let named = input.format;
         let start = String::from_utf8_lossy(input.peek()?).into_owned();

@@ -111,7 +111,7 @@ fn by_content(start: &[u8]) -> Format {
         let keys: [&[u8]; 3] = [b"\"_id\"", b"\"docid\"", b"\"query_id\""];
         return if keys.into_iter().any(names) { Format::JsonLines } else { Format::Json };
     }
-    if trimmed.starts_with(b"[{") {
+    if trimmed.strip_prefix(b"[").is_some_and(|rest| rest.trim_ascii_start().starts_with(b"{")) {
         return Format::Json;
     }
     if start.starts_with(b"id\t") { Format::Tsv } else { Format::Plain }
@@ -131,6 +131,7 @@ mod tests {
         assert_eq!(by_content(b"{\"docid\": \"1\", \"text\": \"a\"}\n"), Format::JsonLines);
         assert_eq!(by_content(b"{\"version\": \"1.1\", \"data\": []}"), Format::Json);
         assert_eq!(by_content(b"[{\"qId\": \"1\"}]"), Format::Json);
+        assert_eq!(by_content(b"[\n  {\"qId\": \"1\"}]"), Format::Json);
         assert_eq!(by_content(b"who won?\n"), Format::Plain);
     }
 }

@@ -35,6 +35,18 @@ impl Output<'_> {
     }
 }
 
+/// Refuses to write over what is being read.
+///
+/// # Errors
+/// [`DataError::OverInput`]
+pub(crate) fn check_not_input(out: &Path, input: &Path) -> Result<(), DataError> {
+    // Either fails when there is no such file, and then they are not the same.
+    match (fs_err::canonicalize(out), fs_err::canonicalize(input)) {
+        (Ok(out), Ok(input)) if out == input => Err(DataError::OverInput { path: input }),
+        _ => Ok(()),
+    }
+}
+
 /// Runs `fill` on a new file beside `path`, which takes its place when all went well. After an error `path` is as
 /// it was.
 pub(super) fn write_whole<T, E: From<DataError>>(

@@ -59,12 +59,15 @@ fn next_plain(lines: &mut Lines) -> Result<Option<(usize, String)>, DataError> {
 }
 
 fn plain(lines: &Lines, number: usize, text: &str) -> Result<Question, DataError> {
+    if text.trim_start().starts_with(['{', '[']) {
+        return Err(DataError::JsonLine { path: lines.path().to_path_buf(), line: number });
+    }
     if text.trim().contains('\t') {
         return Err(DataError::Tab { path: lines.path().to_path_buf(), line: number });
     }
     Ok(Question {
         id: number.to_string(),
-        text: question::normalise(text),
+        text: question::normalise_question(text),
         answers: Answers::default(),
         gold: None,
     })
@@ -108,7 +111,7 @@ fn curated_trec(lines: &Lines, number: usize, text: &str) -> Result<Question, Da
 }
 
 fn asked(lines: &Lines, number: usize, text: &str) -> Result<String, DataError> {
-    let text = question::normalise(text);
+    let text = question::normalise_question(text);
     if text.is_empty() { Err(empty(lines, number, "question")) } else { Ok(text) }
 }
 
@@ -142,7 +145,7 @@ pub(super) fn read_web_questions(input: Input) -> Result<Vec<Question>, DataErro
     let say = |item| format!("item {item}");
     while let Some(item) = items.next() {
         let WebQuestion { id: Id(id), answers, text } = item?;
-        let (number, text) = (questions.len() + 1, question::normalise(&text));
+        let (number, text) = (questions.len() + 1, question::normalise_question(&text));
         if text.is_empty() {
             let path = items.path().to_path_buf();
             return Err(DataError::EmptyField { path, place: say(number), field: "qText" });

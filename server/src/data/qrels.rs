@@ -32,6 +32,11 @@ impl Qrels {
         self.0.iter().map(|(query, passages)| (query.as_str(), passages))
     }
 
+    /// Forgets the queries that `keep` refuses.
+    pub fn retain(&mut self, mut keep: impl FnMut(&str) -> bool) {
+        self.0.retain(|query, _| keep(query));
+    }
+
     /// Number of judgements.
     pub fn len(&self) -> usize {
         self.0.values().map(BTreeMap::len).sum()

@@ -1,14 +1,14 @@
 //! A question, and reading a list of them.
 
+use std::ops::Range;
 use std::path::Path;
-
-use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 use super::input::{Format, Input};
 use super::{DataError, beir, qa, squad};
 
 /// A question, with what is known of its answer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
     /// Unique in its file; the line number where the file has no ids.
     pub id: String,
@@ -16,13 +16,23 @@ pub struct Question {
     pub text: String,
     /// Accepted answers, as the file lists them; none when it lists none.
     pub answers: Answers,
-    /// Id of the passage the question was asked about, where the file says so.
-    pub gold: Option<String>,
+    /// The passage the question was asked about, where the file says so.
+    pub gold: Option<Gold>,
+}
+
+/// The passage a question was asked about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gold {
+    /// Its id in its own file. Other files have other passages of the same id.
+    pub id: String,
+    /// Its text.
+    pub text: Arc<str>,
+    /// Where the first answer stands in the text, in bytes; `None` where the file does not say, or wrongly.
+    pub answer: Option<Range<usize>>,
 }
 
 /// What counts as an answer to a question.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answers {
     /// Texts, any of which may stand in a passage.
     Texts(Vec<String>),
@@ -82,7 +92,8 @@ pub(super) fn read(mut input: Input) -> Result<Vec<Question>, DataError> {
     Ok(questions)
 }
 
-/// The question as DPR encodes it: question sets type the apostrophe as U+2019, passages do not.
-pub(super) fn normalise(text: &str) -> String {
+/// The question as DPR encodes it, without space around it: people and question sets type the apostrophe as U+2019,
+/// passages do not.
+pub fn normalise_question(text: &str) -> String {
     text.trim().replace('\u{2019}', "'")
 }

@@ -1,10 +1,13 @@
 //! SQuAD v1.1 json (Rajpurkar et al. 2016), also KorQuAD and SQuADShifts: articles of paragraphs of questions.
 
+use std::ops::Range;
+use std::sync::Arc;
+
 use serde::Deserialize;
 
 use super::input::Input;
 use super::lines::Ids;
-use super::{Answers, DataError, Passage, Question, fields, question};
+use super::{Answers, DataError, Gold, Passage, Question, fields, question};
 
 #[derive(Deserialize)]
 #[serde(expecting = "a SQuAD document `{\"data\": [...]}`")]
@@ -37,6 +40,18 @@ struct Asked {
 #[derive(Deserialize)]
 struct Answer {
     text: String,
+    /// In characters.
+    #[serde(default)]
+    answer_start: Option<i64>,
+}
+
+impl Answer {
+    /// Where it stands in `context`, in bytes, if the file says so rightly.
+    fn range(&self, context: &str) -> Option<Range<usize>> {
+        let start = usize::try_from(self.answer_start?).ok()?;
+        let (from, _) = context.char_indices().nth(start)?;
+        context[from..].starts_with(&self.text).then(|| from..from + self.text.len())
+    }
 }
 
 pub(super) fn read_passages(mut input: Input) -> Result<Vec<Passage>, DataError> {
@@ -60,17 +75,19 @@ pub(super) fn read_questions(mut input: Input) -> Result<Vec<Question>, DataErro
     let say = |(a, p, q)| format!("article {a}, paragraph {p}, question {q}");
     for (a, article) in read(&mut input)?.into_iter().enumerate() {
         for (p, paragraph) in article.paragraphs.into_iter().enumerate() {
+            let context: Arc<str> = paragraph.context.into();
             for (q, asked) in paragraph.qas.into_iter().enumerate() {
                 if asked.question.trim().is_empty() {
                     let place = say((a, p, q));
                     return Err(DataError::EmptyField { path: input.path, place, field: "question" });
                 }
                 ids.insert(&asked.id, (a, p, q), &input.path, say)?;
+                let answer = asked.answers.first().and_then(|answer| answer.range(&context));
                 questions.push(Question {
                     id: asked.id,
-                    text: question::normalise(&asked.question),
+                    text: question::normalise_question(&asked.question),
                     answers: Answers::Texts(asked.answers.into_iter().map(|answer| answer.text).collect()),
-                    gold: Some(id(a, p)),
+                    gold: Some(Gold { id: id(a, p), text: Arc::clone(&context), answer }),
                 });
             }
         }

@@ -90,7 +90,7 @@ impl From<RawItem> for TevatronItem {
     fn from(raw: RawItem) -> Self {
         Self {
             query_id: raw.query_id.0,
-            query: question::normalise(&raw.query),
+            query: question::normalise_question(&raw.query),
             answers: raw.answers,
             positive_passages: raw.positive_passages,
             negative_passages: raw.negative_passages,
@@ -109,7 +109,7 @@ impl From<RawIds> for TevatronIds {
         let texts = |ids: Vec<Id>| ids.into_iter().map(|id| id.0).collect();
         Self {
             query_id: raw.query_id.0,
-            query_text: question::normalise(&raw.query_text),
+            query_text: question::normalise_question(&raw.query_text),
             positive_document_ids: texts(raw.positive_document_ids),
             negative_document_ids: texts(raw.negative_document_ids),
         }

@@ -87,7 +87,7 @@ impl Iterator for TrainingItems {
             Err(error) => return Some(Err(error)),
         };
         self.count += 1;
-        let question = question::normalise(&item.question);
+        let question = question::normalise_question(&item.question);
         if question.is_empty() {
             self.items.stop();
             let (path, place) = (self.items.path().to_path_buf(), format!("item {}", self.count));

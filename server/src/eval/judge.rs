@@ -1,11 +1,14 @@
 //! Which passages are right for a question.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
 use rayon::prelude::*;
 
-use super::{AnswerError, AnswerMatcher, EvalError, RankingError, TokenizedPassage, check_qrels, first_hit};
-use crate::data::{Passage, Qrels, Question};
+use super::{
+    AnswerError, AnswerMatcher, EvalError, InvalidPattern, RankingError, TokenizedPassage, check_qrels,
+    first_hit,
+};
+use crate::data::{Gold, Passage, Qrels, Question};
 use crate::ranking::ScoredRow;
 
 /// Judges rankings of a corpus for the questions it was made for.
@@ -19,7 +22,8 @@ pub struct Judge<'a> {
 /// What makes a passage right for one question.
 #[derive(Debug)]
 enum Rule<'a> {
-    Gold(&'a str),
+    /// `None` when the corpus does not have it.
+    Gold(Option<&'a str>),
     Answer(AnswerMatcher),
     Graded(Option<&'a BTreeMap<String, i32>>),
 }
@@ -31,12 +35,17 @@ impl<'a> Judge<'a> {
     /// [`EvalError`]: no questions, one without a gold passage, or gold passages none of which is in the corpus.
     pub fn gold(questions: &'a [Question], passages: &'a [Passage]) -> Result<Self, EvalError> {
         let golds = gold_passages(questions)?;
-        let ids: HashSet<&str> = passages.iter().map(|passage| passage.id.as_str()).collect();
-        let absent = golds.iter().filter(|gold| !ids.contains(*gold)).count();
+        let texts: HashMap<&str, &str> =
+            passages.iter().map(|passage| (passage.id.as_str(), passage.text.as_str())).collect();
+        // Every SQuAD file has a paragraph 0-0: the text says whether it is this one.
+        let is_there =
+            |gold: &&Gold| texts.get(gold.id.as_str()).is_some_and(|text| same_words(text, &gold.text));
+        let rules: Vec<_> =
+            golds.iter().map(|gold| Rule::Gold(is_there(gold).then_some(gold.id.as_str()))).collect();
+        let absent = rules.iter().filter(|rule| matches!(rule, Rule::Gold(None))).count();
         if absent == golds.len() {
-            return Err(EvalError::OtherCorpus { questions: golds.len(), first: golds[0].to_owned() });
+            return Err(EvalError::OtherCorpus { questions: golds.len(), first: golds[0].id.clone() });
         }
-        let rules = golds.into_iter().map(Rule::Gold).collect();
         Ok(Self { passages, rules, gold_not_in_index: absent })
     }
 
@@ -87,6 +96,17 @@ impl<'a> Judge<'a> {
         self.gold_not_in_index
     }
 
+    /// Answer patterns that are no regular expressions and so never match, with their question's number, from 0.
+    pub fn invalid_patterns(&self) -> impl Iterator<Item = (usize, &InvalidPattern)> {
+        self.rules.iter().enumerate().flat_map(|(question, rule)| {
+            let patterns = match rule {
+                Rule::Answer(answers) => answers.invalid_patterns(),
+                _ => &[],
+            };
+            patterns.iter().map(move |pattern| (question, pattern))
+        })
+    }
+
     /// Whether the passage of `row` is right for question number `question`, both from 0.
     ///
     /// # Panics
@@ -94,7 +114,7 @@ impl<'a> Judge<'a> {
     pub fn is_right(&self, question: usize, row: usize) -> bool {
         let Passage { id, text, .. } = &self.passages[row];
         match &self.rules[question] {
-            Rule::Gold(gold) => id == gold,
+            Rule::Gold(gold) => gold.is_some_and(|gold| id == gold),
             Rule::Answer(answers) => answers.matches_passage(&TokenizedPassage::new(text)),
             Rule::Graded(judged) => judged.and_then(|judged| judged.get(id)).is_some_and(|grade| *grade > 0),
         }
@@ -127,17 +147,22 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// The id of each question's gold passage; cheap, so worth asking before an hour of encoding.
+/// Formats that have no place for line ends put a space there.
+fn same_words(text: &str, other: &str) -> bool {
+    text.split_whitespace().eq(other.split_whitespace())
+}
+
+/// Each question's gold passage; cheap, so worth asking before an hour of encoding.
 ///
 /// # Errors
 /// [`EvalError`] when there are no questions, or one has no gold passage.
-pub fn gold_passages(questions: &[Question]) -> Result<Vec<&str>, EvalError> {
+pub fn gold_passages(questions: &[Question]) -> Result<Vec<&Gold>, EvalError> {
     if questions.is_empty() {
         return Err(EvalError::NoQuestions);
     }
     questions
         .iter()
-        .map(|question| question.gold.as_deref().ok_or_else(|| EvalError::NoGold { id: question.id.clone() }))
+        .map(|question| question.gold.as_ref().ok_or_else(|| EvalError::NoGold { id: question.id.clone() }))
         .collect()
 }
 
@@ -153,7 +178,9 @@ mod tests {
     }
 
     fn question(id: &str, gold: Option<&str>, answer: &str) -> Question {
-        let (gold, answers) = (gold.map(str::to_owned), Answers::Texts(vec![answer.into()]));
+        let text = |id: &str| format!("It is\n{id} here.").into();
+        let gold = gold.map(|id| Gold { id: id.into(), text: text(id), answer: None });
+        let answers = Answers::Texts(vec![answer.into()]);
         Question { id: id.into(), text: "who?".into(), answers, gold }
     }
 
@@ -200,12 +227,16 @@ mod tests {
         let other = [question("1", Some("x"), "x"), question("2", Some("y"), "x")];
         let error = Judge::gold(&other, &passages).unwrap_err();
         assert!(matches!(error, EvalError::OtherCorpus { questions: 2, first } if first == "x"));
+        let gold = Gold { id: "a".into(), text: "Another paragraph.".into(), answer: None };
+        let namesake = [Question { gold: Some(gold), ..question("1", None, "x") }];
+        let error = Judge::gold(&namesake, &passages).unwrap_err();
+        assert!(matches!(error, EvalError::OtherCorpus { questions: 1, .. }), "the same id, another text");
         let silent = Question { answers: Answers::default(), ..question("8", None, "") };
         let error = Judge::answers(&[silent], &passages).unwrap_err();
         assert!(matches!(error, EvalError::NoAnswer { id } if id == "8"));
         let mut qrels = Qrels::default();
         qrels.insert("9", "a", 1);
         let error = Judge::graded(&[question("1", None, "x")], &passages, &qrels).unwrap_err();
-        assert!(error.to_string().contains("none of the 1 rankings"), "{error}");
+        assert!(error.to_string().contains("none of the 1 questions"), "{error}");
     }
 }

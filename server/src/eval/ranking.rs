@@ -49,7 +49,7 @@ pub enum RankingError {
     },
     /// Not one ranking is for a judged question.
     #[error(
-        "none of the {rankings} rankings is for one of the {questions} questions of the qrels (the first is \
+        "none of the {rankings} questions or rankings is one of the {questions} questions of the qrels (the first is \
          {first:?}): are both of the same set?"
     )]
     OtherQuestions {

@@ -99,8 +99,8 @@ impl TextSearchRequest {
         }
         match self.lambda {
             None => Ok(Fusion::PAPER),
-            Some(lambda) if lambda.is_finite() => Ok(Fusion::Linear { lambda }),
-            Some(_) => Err(ApiError::InvalidQuestion("`lambda` is too large for a float".into())),
+            Some(lambda) if lambda.is_finite() && lambda >= 0.0 => Ok(Fusion::Linear { lambda }),
+            Some(lambda) => Err(ApiError::InvalidQuestion(format!("`lambda` is {lambda}, not 0 or more"))),
         }
     }
 }

@@ -41,6 +41,7 @@ pub struct LoadedSparse {
     pub index: SparseIndex,
     /// All passages, in the order of the rows.
     pub passages: Vec<Passage>,
+    version: String,
 }
 
 impl LoadedSparse {
@@ -52,8 +53,14 @@ impl LoadedSparse {
         newest(dir, |version| {
             let path = version.dir.join(MANIFEST);
             let index = version.sparse()?.ok_or(IndexError::NoSparse { path })?;
-            Ok(Self { passages: version.passages()?, index, manifest: version.manifest })
+            let passages = version.passages()?;
+            Ok(Self { passages, index, manifest: version.manifest, version: version.sha256 })
         })
+    }
+
+    /// Another value for every index that differs, as [`LoadedIndex::version`].
+    pub fn version(&self) -> &str {
+        &self.version
     }
 }
 

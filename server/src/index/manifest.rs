@@ -12,7 +12,7 @@ use crate::sparse::Analyzer;
 pub const INDEX_FORMAT: u32 = 1;
 
 /// `manifest.json` of one version of an index. It holds no time and no path: the same vectors and options give
-/// the same bytes.
+/// the same bytes, as long as no words are indexed (whose files are named at random).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct IndexManifest {
     /// [`INDEX_FORMAT`].

@@ -43,6 +43,8 @@ pub enum HardNegatives {
 pub struct Pool<'a> {
     /// The corpus; row `i` of both indexes is passage `i`.
     pub passages: &'a [Passage],
+    /// Which indexes these are: their [`version`](crate::index::LoadedSparse::version). Work on another is other work.
+    pub version: &'a str,
     /// By words.
     pub words: &'a SparseIndex,
     /// By vectors, with those of the questions (`[dim]` each, in their order); for [`HardNegatives::Dense`].
@@ -110,6 +112,18 @@ pub enum MineError {
         "hard negatives from a dense index need one, and a model: build it with `dpr index --vectors ... --sparse ...`"
     )]
     NoVectors,
+    /// Another process is at it.
+    #[error("{} is being mined by another process: wait for it, or write to another file", path.display())]
+    Busy {
+        /// The output.
+        path: PathBuf,
+    },
+    /// A file that stands where the journal goes.
+    #[error("{} is in the way: what is mined is kept there until it is whole. Move it, or write to another file", path.display())]
+    NoJournal {
+        /// The file.
+        path: PathBuf,
+    },
     /// Told to stop; the next run goes on from there.
     #[error("stopped after {done} of {questions} questions: the same command goes on from there")]
     Interrupted {

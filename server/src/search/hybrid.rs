@@ -4,13 +4,14 @@ use std::collections::HashMap;
 
 use crate::ranking::{Candidate, ScoredRow, Top};
 
-/// Passages of each list that are combined (paper §5: the union of both top-2000).
+/// Passages of each list that are combined unless said otherwise (paper §5: the union of both top-2000).
 pub const HYBRID_DEPTH: usize = 2000;
 
 /// How two rankings become one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Fusion {
-    /// `BM25 + lambda * sim` (paper §5, lambda 1.1). A passage that one list lacks gets that list's least score.
+    /// `BM25 + lambda * sim` (paper §5, lambda 1.1), lambda at least 0. A passage that one list lacks gets that list's
+    /// least score; where the sparse list ends before it is full, it gets 0, since it shares no word with the question.
     /// The best lambda depends on how long the vectors are: for those of length 1 it is ten times the paper's.
     Linear {
         /// Weight of the inner product.
@@ -30,10 +31,23 @@ impl Fusion {
     pub const RECIPROCAL: Self = Self::ReciprocalRank { constant: 60.0 };
 }
 
-/// The best `k` rows of the union of two rankings, best first, equal scores by row.
-pub fn fuse(sparse: &[ScoredRow], dense: &[ScoredRow], fusion: Fusion, k: usize) -> Vec<ScoredRow> {
+/// The best `k` rows of the union of two rankings, best first, equal scores by row. `depth` is how many rows each list
+/// was asked for.
+pub fn fuse(
+    sparse: &[ScoredRow],
+    dense: &[ScoredRow],
+    fusion: Fusion,
+    depth: usize,
+    k: usize,
+) -> Vec<ScoredRow> {
     let (from_sparse, from_dense) = match fusion {
-        Fusion::Linear { lambda } => (weighted(sparse, 1.0), weighted(dense, lambda)),
+        Fusion::Linear { lambda } => {
+            let mut from_sparse = weighted(sparse, 1.0);
+            if sparse.len() < depth {
+                from_sparse.missing = 0.0;
+            }
+            (from_sparse, weighted(dense, lambda))
+        }
         Fusion::ReciprocalRank { constant } => (reciprocal(sparse, constant), reciprocal(dense, constant)),
     };
     let mut sums: HashMap<usize, f32> = HashMap::with_capacity(sparse.len() + dense.len());
@@ -81,15 +95,23 @@ mod tests {
     #[test]
     fn a_missing_score_is_the_lists_least() {
         let (sparse, dense) = (list(&[(1, 9.0), (2, 4.0)]), list(&[(3, 5.0), (1, 2.0)]));
-        let fused = fuse(&sparse, &dense, Fusion::Linear { lambda: 2.0 }, 10);
+        let fused = fuse(&sparse, &dense, Fusion::Linear { lambda: 2.0 }, 2, 10);
         assert_eq!(fused, list(&[(3, 14.0), (1, 13.0), (2, 8.0)]));
-        assert_eq!(fuse(&sparse, &dense, Fusion::Linear { lambda: 2.0 }, 1), list(&[(3, 14.0)]));
+        assert_eq!(fuse(&sparse, &dense, Fusion::Linear { lambda: 2.0 }, 2, 1), list(&[(3, 14.0)]));
+    }
+
+    #[test]
+    fn a_passage_without_a_word_of_the_question_gets_nothing_for_words() {
+        let (sparse, dense) = (list(&[(1, 9.0)]), list(&[(3, 5.0), (1, 4.0)]));
+        let fused = fuse(&sparse, &dense, Fusion::PAPER, 2000, 10);
+        assert_eq!(fused.iter().map(|hit| hit.row).collect::<Vec<_>>(), [1, 3]);
+        assert_eq!(fused[1].score, 5.5);
     }
 
     #[test]
     fn reciprocal_ranks_add_up() {
         let (sparse, dense) = (list(&[(1, 9.0), (2, 4.0)]), list(&[(2, 5.0)]));
-        let fused = fuse(&sparse, &dense, Fusion::ReciprocalRank { constant: 1.0 }, 10);
+        let fused = fuse(&sparse, &dense, Fusion::ReciprocalRank { constant: 1.0 }, 2, 10);
         assert_eq!(fused.iter().map(|hit| hit.row).collect::<Vec<_>>(), [2, 1]);
         assert!((fused[0].score - (1.0 / 3.0 + 1.0 / 2.0)).abs() < 1e-6);
     }
@@ -98,8 +120,8 @@ mod tests {
     fn one_empty_list_leaves_the_other() {
         let dense = list(&[(3, 5.0), (1, 2.0)]);
         let rows = |hits: Vec<ScoredRow>| hits.into_iter().map(|hit| hit.row).collect::<Vec<_>>();
-        assert_eq!(rows(fuse(&[], &dense, Fusion::PAPER, 5)), [3, 1]);
-        assert_eq!(rows(fuse(&dense, &[], Fusion::RECIPROCAL, 5)), [3, 1]);
-        assert!(fuse(&[], &[], Fusion::PAPER, 5).is_empty());
+        assert_eq!(rows(fuse(&[], &dense, Fusion::PAPER, 2, 5)), [3, 1]);
+        assert_eq!(rows(fuse(&dense, &[], Fusion::RECIPROCAL, 2, 5)), [3, 1]);
+        assert!(fuse(&[], &[], Fusion::PAPER, 2, 5).is_empty());
     }
 }

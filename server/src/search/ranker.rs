@@ -3,7 +3,7 @@
 use dpr_core::Embedding;
 use rayon::prelude::*;
 
-use super::{Fusion, HYBRID_DEPTH, Method, SearchError, fuse};
+use super::{Fusion, Method, SearchError, fuse};
 use crate::index::VectorIndex;
 use crate::ranking::ScoredRow;
 use crate::sparse::{Scoring, SparseIndex};
@@ -23,6 +23,8 @@ pub struct Ranker<'a> {
     pub vectors: Option<&'a dyn VectorIndex>,
     /// BM25's constants.
     pub bm25: Scoring,
+    /// Rows of each list that hybrid ranking combines: [`HYBRID_DEPTH`](super::HYBRID_DEPTH) in the paper.
+    pub depth: usize,
 }
 
 impl Ranker<'_> {
@@ -48,20 +50,20 @@ impl Ranker<'_> {
                 for (questions, vectors) in questions.chunks(BLOCK).zip(vectors.chunks(BLOCK)) {
                     let (sparse, dense) = self.both(questions, vectors)?;
                     let pairs = sparse.par_iter().zip(&dense);
-                    rows.par_extend(pairs.map(|(sparse, dense)| fuse(sparse, dense, fusion, k)));
+                    rows.par_extend(pairs.map(|(sparse, dense)| fuse(sparse, dense, fusion, self.depth, k)));
                 }
                 Ok(rows)
             }
         }
     }
 
-    /// The two rankings that hybrid ranking combines, [`HYBRID_DEPTH`] rows each.
+    /// The two rankings that hybrid ranking combines, `depth` rows each.
     ///
     /// # Errors
     /// As [`Ranker::rank`].
     pub fn both(&self, questions: &[&str], vectors: &[Embedding]) -> Result<RankedPair, SearchError> {
-        let sparse = self.by_words(questions, HYBRID_DEPTH, self.bm25)?;
-        Ok((sparse, self.by_vectors(vectors, HYBRID_DEPTH)?))
+        let sparse = self.by_words(questions, self.depth, self.bm25)?;
+        Ok((sparse, self.by_vectors(vectors, self.depth)?))
     }
 
     fn by_words(

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use dpr_core::TextEncoder;
 
-use super::{Fusion, Hit, Method, Ranker, SearchError, Searcher};
+use super::{Fusion, HYBRID_DEPTH, Hit, Method, Ranker, SearchError, Searcher};
+use crate::data::normalise_question;
 use crate::sparse::Scoring;
 
 /// Encodes questions and searches an index for them.
@@ -42,14 +43,18 @@ impl TextSearcher {
         fusion: Fusion,
         k: usize,
     ) -> Result<Vec<Hit>, SearchError> {
-        let index = self.searcher.index();
+        let (index, question) = (self.searcher.index(), &normalise_question(question));
         if method.needs_words() && !self.has_words() {
             return Err(SearchError::NoSparse);
         }
         let vectors =
             if method.needs_vectors() { vec![self.encoder.encode_question(question)?] } else { Vec::new() };
-        let ranker =
-            Ranker { words: index.sparse(), vectors: Some(index.index.as_ref()), bm25: Scoring::PAPER };
+        let ranker = Ranker {
+            words: index.sparse(),
+            vectors: Some(index.index.as_ref()),
+            bm25: Scoring::PAPER,
+            depth: HYBRID_DEPTH,
+        };
         let rows = ranker.rank(method, &[question], &vectors, k, fusion)?;
         Ok(rows.into_iter().flatten().map(|hit| self.searcher.hit(hit)).collect())
     }

@@ -7,9 +7,11 @@ use std::str::FromStr;
 
 use frostem::{Algorithm, Stemmer};
 use serde::{Deserialize, Serialize};
+use tantivy::tokenizer::TextAnalyzer;
 use unicode_normalization::{IsNormalized, UnicodeNormalization as _, is_nfkc_quick};
 
 use super::SparseError;
+use super::tokens::TermTokenizer;
 
 /// How text becomes terms. An index keeps the name of its own, and questions are analysed the same way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,6 +53,11 @@ impl Analyzer {
         let mut terms = Vec::new();
         Analysis::new(self).each(text, |term| terms.push(term.to_owned()));
         terms
+    }
+
+    /// As tantivy takes it, for an index of one's own with the same terms.
+    pub fn tantivy(self) -> TextAnalyzer {
+        TextAnalyzer::from(TermTokenizer::new(Analysis::new(self)))
     }
 }
 

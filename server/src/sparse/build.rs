@@ -6,12 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use fs_err as fs;
 use tantivy::index::SegmentReader;
 use tantivy::schema::{FAST, Field, IndexRecordOption, Schema, TextFieldIndexing, TextOptions};
-use tantivy::tokenizer::TextAnalyzer;
 use tantivy::{Index, IndexWriter, TantivyDocument, TantivyError};
 
-use super::analyzer::Analysis;
 use super::documents::Documents;
-use super::tokens::TermTokenizer;
 use super::{Analyzer, SparseError};
 use crate::data::Passage;
 use crate::progress::Progress;
@@ -19,10 +16,13 @@ use crate::progress::Progress;
 /// The field of titles and texts, and that of rows.
 pub(super) const TEXT: &str = "text";
 const ROW: &str = "row";
-/// The tokenizer's name in the schema.
-const TOKENIZER: &str = "dpr";
-/// Bytes of postings that a thread collects before it writes a segment.
+/// Bytes of postings that all threads collect before they write segments, and the most of one thread. Tantivy asks
+/// for at least 15 MB a thread.
+const BUFFER: usize = 2 << 30;
 const THREAD_BUFFER: usize = 256 << 20;
+const LEAST_BUFFER: usize = 16 << 20;
+/// More threads than that would wait for one another.
+const MAX_THREADS: usize = 64;
 /// Passages between two looks at the stop flag and at the progress.
 const STEP: usize = 1024;
 
@@ -31,7 +31,7 @@ const STEP: usize = 1024;
 pub struct SparseOptions {
     /// How text becomes terms.
     pub analyzer: Analyzer,
-    /// Threads that analyse and collect postings; 0 means one for each processor.
+    /// Threads that analyse and collect postings, 64 at most; 0 means one for each processor.
     pub threads: usize,
 }
 
@@ -51,15 +51,16 @@ pub fn build_sparse(
         return Err(SparseError::Empty);
     }
     let failed = |error: TantivyError| SparseError::Write { path: dir.to_path_buf(), source: to_io(error) };
-    let (schema, text, row) = schema();
+    let (schema, text, row) = schema(options.analyzer);
     let index = Index::create_in_dir(dir, schema).map_err(failed)?;
     register(&index, options.analyzer);
     let threads = match options.threads {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         threads => threads,
     };
-    let mut writer: IndexWriter =
-        index.writer_with_num_threads(threads, THREAD_BUFFER * threads).map_err(failed)?;
+    let threads = threads.min(MAX_THREADS);
+    let buffer = (BUFFER / threads).clamp(LEAST_BUFFER, THREAD_BUFFER);
+    let mut writer: IndexWriter = index.writer_with_num_threads(threads, buffer * threads).map_err(failed)?;
     progress.start("indexing terms", "passages", passages.len() as u64);
     for (block, from) in passages.chunks(STEP).zip((0u64..).step_by(STEP)) {
         if stop.load(Ordering::Relaxed) {
@@ -85,11 +86,12 @@ pub fn build_sparse(
     written.map_err(|source| SparseError::Write { path: dir.to_path_buf(), source })
 }
 
-fn schema() -> (Schema, Field, Field) {
+/// The schema names the analyzer, so that an index cannot be read with another.
+fn schema(analyzer: Analyzer) -> (Schema, Field, Field) {
     let mut schema = Schema::builder();
     // Lengths are kept exactly elsewhere, positions are not asked for.
     let indexing = TextFieldIndexing::default()
-        .set_tokenizer(TOKENIZER)
+        .set_tokenizer(&analyzer.to_string())
         .set_index_option(IndexRecordOption::WithFreqs)
         .set_fieldnorms(false);
     let text = schema.add_text_field(TEXT, TextOptions::default().set_indexing_options(indexing));
@@ -98,7 +100,7 @@ fn schema() -> (Schema, Field, Field) {
 }
 
 fn register(index: &Index, analyzer: Analyzer) {
-    index.tokenizers().register(TOKENIZER, TextAnalyzer::from(TermTokenizer::new(Analysis::new(analyzer))));
+    index.tokenizers().register(&analyzer.to_string(), analyzer.tantivy());
 }
 
 /// The parts of an index that can be searched, without the lock that tantivy's own reader writes.

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use super::Analyzer;
+
 /// Why a sparse index was not built, opened or searched.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -52,6 +54,19 @@ pub enum SparseError {
         path: PathBuf,
         /// What is wrong.
         reason: String,
+    },
+    /// Terms of one kind cannot be found with those of another.
+    #[error(
+        "the sparse index in {} was built with the analyzer `{built}`, not `{asked}`: build it again with `dpr index --sparse {asked}`",
+        path.display()
+    )]
+    OtherAnalyzer {
+        /// The directory.
+        path: PathBuf,
+        /// What its files name.
+        built: String,
+        /// What was expected, as by the manifest.
+        asked: Analyzer,
     },
     /// Told to stop.
     #[error("stopped before the index was whole: what was there before stays")]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tantivy::index::InvertedIndexReader;
 use tantivy::postings::BlockSegmentPostings;
-use tantivy::schema::{Field, IndexRecordOption};
+use tantivy::schema::{Field, FieldType, IndexRecordOption};
 use tantivy::{Index, TantivyError, Term};
 
 use super::analyzer::Analysis;
@@ -49,12 +49,17 @@ impl SparseIndex {
     /// Opens what [`build_sparse`](super::build_sparse) wrote of `count` passages with this analyzer.
     ///
     /// # Errors
-    /// [`SparseError::Read`] or [`SparseError::Corrupt`]; bytes are checked by the index directory around it.
+    /// [`SparseError::Read`], [`SparseError::Corrupt`] or [`SparseError::OtherAnalyzer`]; bytes are checked by the index
+    /// directory around it.
     pub fn open(dir: &Path, analyzer: Analyzer, count: usize) -> Result<Self, SparseError> {
         let corrupt = |reason: String| SparseError::Corrupt { path: dir.to_path_buf(), reason };
         let failed = |error: TantivyError| corrupt(error.to_string());
         let index = Index::open_in_dir(dir).map_err(failed)?;
         let field = index.schema().get_field(TEXT).map_err(failed)?;
+        let built = tokenizer(&index, field);
+        if built != analyzer.to_string() {
+            return Err(SparseError::OtherAnalyzer { path: dir.to_path_buf(), built, asked: analyzer });
+        }
         let readers = segments(&index).map_err(failed)?;
         let rows = rows(&readers).map_err(failed)?;
         let mut seen = vec![false; count];
@@ -300,4 +305,12 @@ impl Cursor {
             self.position = 0;
         }
     }
+}
+
+/// The analyzer that the schema names.
+fn tokenizer(index: &Index, field: Field) -> String {
+    let FieldType::Str(options) = index.schema().get_field_entry(field).field_type().clone() else {
+        return "none".to_owned();
+    };
+    options.get_indexing_options().map_or("none", |indexing| indexing.tokenizer()).to_owned()
 }

@@ -18,8 +18,14 @@ const TEST_PACKAGES: [(&str, &str); 5] = [
 ];
 
 /// What the speed is held against.
-const BENCH_PACKAGES: [(&str, &str); 3] =
-    [("onnx", "1.23.2"), ("onnxruntime", "1.31.1"), ("sentence-transformers", "6.2.0")];
+const BENCH_PACKAGES: [(&str, &str); 6] = [
+    ("bm25s", "0.3.16"),
+    ("numba", "0.68.1"),
+    ("onnx", "1.23.2"),
+    ("onnxruntime", "1.31.1"),
+    ("pystemmer", "3.1.0"),
+    ("sentence-transformers", "6.2.0"),
+];
 
 pub(super) fn find_python() -> Option<String> {
     let version = process::output(&mut command("python3", &["--version"])).ok()?;

@@ -11,7 +11,7 @@ use crate::data::{ConvertOptions, FileFormat, convert};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  dpr data convert --input squad-train-v1.1.json --out passages.tsv --to psgs-tsv
+  dpr data convert --input squad-train-v1.1.json --out corpus.jsonl --to beir-corpus
   dpr data convert --input train.json.gz --out train.jsonl --to tevatron-v1 --lossy
 
 Formats that mean the same:

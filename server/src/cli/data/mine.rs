@@ -6,7 +6,7 @@ use clap::ValueEnum;
 
 use super::super::source::{Source, SourceArgs};
 use super::super::{CliError, output, stop_on_interrupt};
-use crate::data::{Question, read_passages, read_questions};
+use crate::data::{check_not_input, read_questions};
 use crate::mine::{HardNegatives, MineOptions, MineReport, Pool, Positives, mine};
 use crate::progress;
 use crate::search::{Method, SearchError};
@@ -19,9 +19,9 @@ Examples:
   dpr data mine --index bm25/ --questions squad-train-v1.1.json --positives gold --out train.json.gz
   dpr data mine --index index/ --model model/ --questions nq-train.tsv --hard dense --out train.json.gz
 
-Positives are the best BM25 passage of the first 100 with an answer (distant supervision), or the gold
-paragraph, found again among the blocks of the corpus. A question without one is dropped. A run that was
-stopped goes on when the same command is given again.")]
+Positives are the best BM25 passage of the first 100 with an answer (distant supervision),
+or the gold paragraph, found again among the blocks of the corpus. A question without one is
+dropped. A run that was stopped goes on when the same command is given again.")]
 pub(super) struct Args {
     #[command(flatten)]
     source: SourceArgs,
@@ -41,10 +41,10 @@ pub(super) struct Args {
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = at_least_one)]
     depth: usize,
     /// Hard negatives to keep, at most
-    #[arg(long, value_name = "N", default_value_t = 30)]
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = at_most_10_000)]
     hard_negatives: usize,
     /// Random negatives
-    #[arg(long, value_name = "N", default_value_t = 30)]
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = at_most_10_000)]
     random_negatives: usize,
     /// Decides the random negatives
     #[arg(long, value_name = "N", default_value_t = 12345)]
@@ -76,6 +76,14 @@ enum Hard {
     Dense,
 }
 
+fn at_most_10_000(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(number @ 0..=10_000) => Ok(number),
+        Ok(_) => Err("at most 10000".to_owned()),
+        Err(error) => Err(format!("{error}")),
+    }
+}
+
 fn at_least_one(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(0) => Err("at least 1".to_owned()),
@@ -89,12 +97,10 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     if let Some(limit) = args.limit {
         questions.truncate(limit as usize);
     }
-    let (positives, paragraphs) = match args.positives {
-        From::Distant => (Positives::Distant, Vec::new()),
-        From::Gold if questions.iter().any(|question: &Question| question.gold.is_some()) => {
-            (Positives::Gold, read_passages(&args.questions)?)
-        }
-        From::Gold => (Positives::Gold, Vec::new()),
+    check_not_input(&args.out, &args.questions)?;
+    let positives = match args.positives {
+        From::Distant => Positives::Distant,
+        From::Gold => Positives::Gold,
     };
     let (hard_from, methods) = match args.hard {
         Hard::Bm25 => (HardNegatives::Bm25, [Method::Bm25]),
@@ -111,27 +117,41 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
         scoring: source.bm25(),
         seed: args.seed,
     };
-    let stop = stop_on_interrupt();
     let (vectors, _) = source.encode(&questions)?;
+    // From here on there is something to keep.
+    let stop = stop_on_interrupt();
     let ranker = source.ranker();
     let pool = Pool {
         passages: source.passages(),
+        version: source.version(),
         words: ranker.words.ok_or(SearchError::NoSparse)?,
         vectors: ranker.vectors.map(|index| (index, vectors.as_slice())),
     };
-    let report =
-        mine(&questions, &paragraphs, pool, &args.out, &options, &stop, progress::on_stderr().as_ref())?;
+    let report = mine(&questions, pool, &args.out, &options, &stop, progress::on_stderr().as_ref())?;
     if args.json {
         return output::json(&report);
     }
-    let MineReport { questions, kept, dropped, without_hard_negative } = report;
+    let MineReport {
+        questions,
+        kept,
+        dropped,
+        without_hard_negative,
+        short_of_random_negatives,
+        invalid_patterns,
+    } = report;
     output::line(format_args!(
         "{kept} of {questions} questions kept ({:.1} %), {dropped} without a positive dropped: {}",
         kept as f64 * 100.0 / questions.max(1) as f64,
         args.out.display()
     ))?;
-    if without_hard_negative > 0 {
-        output::line(format_args!("{without_hard_negative} have no hard negative"))?;
+    for (count, what) in [
+        (without_hard_negative, "have no hard negative"),
+        (short_of_random_negatives, "have fewer random negatives than asked for"),
+        (invalid_patterns, "answer patterns are no regular expressions and never match"),
+    ] {
+        if count > 0 {
+            output::line(format_args!("{count} {what}"))?;
+        }
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! `dpr eval compare`: several systems' results side by side, and how sure their differences are.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -25,9 +26,9 @@ pub(super) struct Args {
     #[arg(long, value_name = "K,...", value_delimiter = ',', default_value = "1,5,20,100",
           value_parser = clap::value_parser!(u32).range(1..))]
     k: Vec<u32>,
-    /// Resamples of the paired bootstrap
+    /// Resamples of the paired bootstrap, 1,000 or more
     #[arg(long, value_name = "N", default_value_t = 10_000,
-          value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+          value_parser = clap::value_parser!(u32).range(1000..=10_000_000))]
     resamples: u32,
     /// Seed of the resamples
     #[arg(long, value_name = "N", default_value_t = 12345)]
@@ -77,6 +78,11 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     ks.dedup();
     let results = args.results.iter().map(|result| read(result)).collect::<Result<Vec<_>, _>>()?;
     check(&results, &ks)?;
+    if let Some(path) =
+        args.plot.as_ref().filter(|path| path.extension().is_none_or(|ending| ending != "svg"))
+    {
+        return Err(format!("{}: plots are SVG: give a name that ends in .svg", path.display()).into());
+    }
 
     let bootstrap = Bootstrap { resamples: args.resamples as usize, seed: args.seed };
     let mut comparisons = Vec::new();
@@ -134,6 +140,13 @@ fn read(argument: &str) -> Result<Results, CliError> {
 
 fn check(results: &[Results], ks: &[usize]) -> Result<(), CliError> {
     let [first, ..] = results else { return Ok(()) };
+    let mut names = HashSet::new();
+    if let Some(result) = results.iter().find(|result| !names.insert(result.name.as_str())) {
+        let name = &result.name;
+        return Err(
+            format!("two files are called {name}: name them, as OLD=old/{name} NEW=new/{name}").into()
+        );
+    }
     let most = ks.last().copied().unwrap_or(0);
     for result in results {
         if let Some(number) = first.questions.iter().zip(&result.questions).position(|(a, b)| a != b) {

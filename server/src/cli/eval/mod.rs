@@ -4,6 +4,7 @@ mod answers;
 mod compare;
 mod questions;
 mod retrieval;
+mod run;
 mod tune;
 mod written;
 
@@ -29,6 +30,8 @@ enum What {
     Retrieval(retrieval::Args),
     /// The weight of dense scores with which hybrid ranking finds most on a development set
     TuneHybrid(tune::Args),
+    /// MRR, nDCG and recall of a TREC run by qrels, as trec_eval
+    Run(run::Args),
     /// Exact match and F1 of predicted answers
     Answers(answers::Args),
     /// Several result files side by side, with bootstrap confidence
@@ -43,6 +46,7 @@ pub fn run(args: Args) -> Result<(), CliError> {
     match args.what {
         What::Retrieval(args) => retrieval::run(args),
         What::TuneHybrid(args) => tune::run(args),
+        What::Run(args) => run::run(args),
         What::Answers(args) => answers::run(args),
         What::Compare(args) => compare::run(args),
     }

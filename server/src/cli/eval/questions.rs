@@ -1,12 +1,13 @@
 //! The questions that rankings are measured with.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
 
 use super::super::CliError;
 use crate::data::{Passage, Qrels, Question, read_qrels, read_questions};
-use crate::eval::{EvalError, Judge, gold_passages};
+use crate::eval::{EvalError, Judge, RankingError, gold_passages};
 
 /// Questions and how their rankings are judged.
 #[derive(Debug, clap::Args)]
@@ -44,16 +45,35 @@ pub(super) struct Questions {
     pub(super) questions: Vec<Question>,
     pub(super) by: By,
     pub(super) qrels: Option<Qrels>,
+    /// Questions of the file that the qrels do not judge: nothing can be said of them.
+    pub(super) unjudged: usize,
 }
 
 impl Questions {
     /// Reads them. What can be wrong with them is said here, before an hour of encoding.
     pub(super) fn read(args: &QuestionArgs) -> Result<Self, CliError> {
         let mut questions = read_questions(&args.questions)?;
+        let mut qrels = args.qrels.as_ref().map(|path| read_qrels(path)).transpose()?;
+        let given = questions.len();
+        if let Some(qrels) = &qrels {
+            check_some_judged(&questions, qrels)?;
+            questions.retain(|question| qrels.query(&question.id).is_some());
+        }
+        let unjudged = given - questions.len();
         if let Some(limit) = args.limit {
             questions.truncate(limit as usize);
         }
-        let qrels = args.qrels.as_ref().map(|path| read_qrels(path)).transpose()?;
+        if let Some(qrels) = &mut qrels {
+            let asked: HashSet<&str> = questions.iter().map(|question| question.id.as_str()).collect();
+            let judged = qrels.iter().count();
+            qrels.retain(|query| asked.contains(query));
+            let missing = judged - asked.len();
+            if missing > 0 && args.limit.is_none() {
+                tracing::warn!(
+                    "{missing} questions of the qrels are not in the questions file and are left out"
+                );
+            }
+        }
         let are_gold = questions.iter().all(|question| question.gold.is_some());
         let by = match args.by {
             _ if qrels.is_some() => By::Qrels,
@@ -63,10 +83,14 @@ impl Questions {
         };
         match by {
             By::Gold => drop(gold_passages(&questions)?),
-            By::Answer => drop(Judge::answers(&questions, &[])?),
+            By::Answer => {
+                for (number, pattern) in Judge::answers(&questions, &[])?.invalid_patterns() {
+                    tracing::warn!("question {:?}: {pattern}", questions[number].id);
+                }
+            }
             By::Qrels => {}
         }
-        Ok(Self { questions, by, qrels })
+        Ok(Self { questions, by, qrels, unjudged })
     }
 
     pub(super) fn judge<'a>(&'a self, passages: &'a [Passage]) -> Result<Judge<'a>, EvalError> {
@@ -76,4 +100,16 @@ impl Questions {
             _ => Judge::answers(&self.questions, passages),
         }
     }
+}
+
+/// Refuses qrels of another set.
+fn check_some_judged(questions: &[Question], qrels: &Qrels) -> Result<(), EvalError> {
+    if questions.iter().any(|question| qrels.query(&question.id).is_some()) {
+        return Ok(());
+    }
+    Err(EvalError::Qrels(RankingError::OtherQuestions {
+        rankings: questions.len(),
+        questions: qrels.iter().count(),
+        first: qrels.iter().next().map(|(id, _)| id.to_owned()).unwrap_or_default(),
+    }))
 }

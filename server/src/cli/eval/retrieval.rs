@@ -64,6 +64,8 @@ struct Report<'a> {
     judged_by: By,
     /// Questions whose gold passage the index does not hold.
     gold_not_in_index: usize,
+    /// Questions of the file that the qrels do not judge, left out.
+    unjudged: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     model: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -90,11 +92,18 @@ struct Measured {
 
 pub(super) fn run(args: Args) -> Result<(), CliError> {
     let asked = Questions::read(&args.questions)?;
-    let methods = match args.methods.as_slice() {
+    let mut methods = match args.methods.as_slice() {
         [] if args.source.model.is_some() => vec![Method::Dense],
         [] => vec![Method::Bm25],
         given => given.to_vec(),
     };
+    let mut seen = Vec::new();
+    methods.retain(|method| {
+        !seen.contains(method) && {
+            seen.push(*method);
+            true
+        }
+    });
     if args.against_exact && !methods.contains(&Method::Dense) {
         return Err("--against-exact compares dense search: add dense to --methods".into());
     }
@@ -150,6 +159,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
         passages: source.passages().len(),
         judged_by: asked.by,
         gold_not_in_index: judge.gold_not_in_index(),
+        unjudged: asked.unjudged,
         model: with_vectors.map(|(searcher, _)| searcher.model_fingerprint()),
         device: with_vectors.map(|(_, encoder)| encoder.device_name()),
         index_kind: with_vectors.map(|(searcher, _)| searcher.index().index.kind().to_string()),
@@ -183,7 +193,7 @@ fn table(report: &Report<'_>) -> String {
         By::Answer => "a passage with the answer",
         By::Qrels => "a relevant passage",
     };
-    let Report { questions, passages, gold_not_in_index, encode_seconds, .. } = report;
+    let Report { questions, passages, gold_not_in_index, unjudged, encode_seconds, .. } = report;
     let mut lines = vec![format!(
         "{questions} questions, {passages} passages: share with {what} among the first k, in %"
     )];
@@ -191,6 +201,9 @@ fn table(report: &Report<'_>) -> String {
         lines.push(format!(
             "the gold passages of {gold_not_in_index} questions are not in the index; each counts as not found"
         ));
+    }
+    if *unjudged > 0 {
+        lines.push(format!("{unjudged} questions that the qrels do not judge are left out"));
     }
     if let (Some(device), Some(kind)) = (report.device, &report.index_kind) {
         let rate = rate(*questions, *encode_seconds);

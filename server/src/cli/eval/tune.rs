@@ -1,5 +1,7 @@
 //! `dpr eval tune-hybrid`: the weight of dense scores.
 
+use std::collections::HashMap;
+
 use rayon::prelude::*;
 use serde::Serialize;
 
@@ -8,7 +10,6 @@ use super::super::{CliError, output};
 use super::questions::{QuestionArgs, Questions};
 use crate::eval::{Accuracy, DEFAULT_KS, first_hit};
 use crate::progress;
-use crate::ranking::ScoredRow;
 use crate::search::{Fusion, Method, fuse};
 
 /// Options of `dpr eval tune-hybrid`.
@@ -18,8 +19,8 @@ Example:
   dpr eval tune-hybrid --model model/ --index index/ --questions dev.json
   dpr eval retrieval --model model/ --index index/ --questions test.json --methods hybrid --lambda LAMBDA
 
-Tries weights from 0.1 to 100 and takes the one with the greatest MRR@10. Tune on one set of questions, measure
-on another.")]
+Tries weights from 0.1 to 100 and takes the one with the greatest MRR@10. Tune on one set of
+questions, measure on another.")]
 pub(super) struct Args {
     #[command(flatten)]
     source: SourceArgs,
@@ -46,13 +47,12 @@ struct Report {
 /// Questions ranked at a time: two thousand rows twice for each of ten thousand would fill the memory.
 const BLOCK: usize = 512;
 
-/// Weights tried: four to a doubling is finer than the accuracy moves.
+/// Weights tried, ten to a factor of ten: finer than the accuracy moves.
 fn weights() -> impl Iterator<Item = f32> {
     (0..=30).map(|step| {
         let weight = 0.1 * 10f32.powf(step as f32 / 10.0);
-        // Two significant digits are enough to type.
-        let unit = 10f32.powf(weight.log10().floor() - 1.0);
-        (weight / unit).round() * unit
+        // Two digits are enough to type; through text, so that 0.2 is printed as 0.2.
+        format!("{weight:.1e}").parse().unwrap_or(weight)
     })
 }
 
@@ -62,30 +62,42 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     let judge = asked.judge(source.passages())?;
     let (vectors, _) = source.encode(&asked.questions)?;
     let depth = DEFAULT_KS.into_iter().fold(0, usize::max);
-    let mut tried: Vec<(f32, Vec<Option<usize>>)> = weights().map(|lambda| (lambda, Vec::new())).collect();
+    let weights: Vec<f32> = weights().collect();
+    let mut ranks: Vec<Vec<Option<usize>>> = Vec::with_capacity(asked.questions.len());
     let progress = progress::on_stderr();
     progress.start("ranking", "questions", asked.questions.len() as u64);
     for (block, (questions, vectors)) in asked.questions.chunks(BLOCK).zip(vectors.chunks(BLOCK)).enumerate()
     {
         let (sparse, dense) = source.ranker().both(&texts(questions), vectors)?;
-        let pairs: Vec<_> = sparse.iter().zip(&dense).collect();
-        for (lambda, ranks) in &mut tried {
-            let fusion = Fusion::Linear { lambda: *lambda };
-            let first = |(at, (sparse, dense)): (usize, &(&Vec<ScoredRow>, &Vec<ScoredRow>))| {
-                let fused = fuse(sparse, dense, fusion, depth);
-                first_hit(fused.iter().map(|hit| judge.is_right(block * BLOCK + at, hit.row)))
+        let pairs = sparse.par_iter().zip(&dense).enumerate();
+        let rows_asked = source.ranker().depth;
+        ranks.par_extend(pairs.map(|(at, (sparse, dense))| {
+            // The same passages come first under most weights: each is judged once.
+            let mut judged = HashMap::new();
+            let mut is_right =
+                |row| *judged.entry(row).or_insert_with(|| judge.is_right(block * BLOCK + at, row));
+            let first = |lambda: &f32| {
+                let fused = fuse(sparse, dense, Fusion::Linear { lambda: *lambda }, rows_asked, depth);
+                first_hit(fused.iter().map(|hit| is_right(hit.row)))
             };
-            ranks.par_extend(pairs.par_iter().enumerate().map(first));
-        }
+            weights.iter().map(first).collect()
+        }));
         progress.advance(questions.len() as u64);
     }
     progress.finish();
-    let tried: Vec<Tried> = tried
-        .into_iter()
-        .map(|(lambda, ranks)| Tried { lambda, accuracy: Accuracy::of(&ranks, &DEFAULT_KS) })
-        .collect();
-    let best = tried.iter().max_by(|a, b| a.accuracy.mrr_at_10.total_cmp(&b.accuracy.mrr_at_10));
+    let of_weight = |(at, lambda): (usize, &f32)| {
+        let ranks: Vec<_> = ranks.iter().map(|ranks| ranks[at]).collect();
+        Tried { lambda: *lambda, accuracy: Accuracy::of(&ranks, &DEFAULT_KS) }
+    };
+    let tried: Vec<Tried> = weights.iter().enumerate().map(of_weight).collect();
+    // Of equals the smallest: the last of equals would be the end of the range.
+    let best = tried.iter().rev().max_by(|a, b| a.accuracy.mrr_at_10.total_cmp(&b.accuracy.mrr_at_10));
     let best_lambda = best.map_or(1.1, |best| best.lambda);
+    if [weights.first(), weights.last()].contains(&Some(&best_lambda)) {
+        tracing::warn!(
+            "{best_lambda} is the end of what was tried: one of the two rankings hardly adds to the other here"
+        );
+    }
     if args.json {
         return output::json(&Report { best_lambda, tried });
     }

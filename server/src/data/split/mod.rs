@@ -31,7 +31,6 @@ mod words;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use fs_err as fs;
 use serde::Serialize;
 
 pub use blocks::{Block, Blocks, SplitOptions, block_id, document_of};
@@ -42,6 +41,7 @@ use text::Text;
 pub use words::Words;
 
 use crate::atomic;
+use crate::data::check_not_input;
 use crate::progress::Progress;
 
 /// What progress is told in: bytes would be unreadable.
@@ -79,8 +79,7 @@ pub fn split(
     progress: &dyn Progress,
 ) -> Result<SplitReport, SplitError> {
     let output = Output::named(out)?;
-    // Either fails when there is no such file, and then they are not the same.
-    if fs::canonicalize(input).ok().is_some_and(|input| fs::canonicalize(out).ok() == Some(input)) {
+    if check_not_input(out, input).is_err() {
         return Err(SplitError::OverInput { path: out.to_path_buf() });
     }
     let mut documents = Documents::open(input)?;

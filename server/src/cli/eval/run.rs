@@ -1,0 +1,64 @@
+//! `dpr eval run`: what trec_eval says of a TREC run, from any system.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use super::super::{CliError, output};
+use crate::data::{read_qrels, read_run};
+use crate::eval::{DEFAULT_KS, QrelsReport, measure_qrels, trec_order};
+
+/// Options of `dpr eval run`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example:
+  dpr eval run --run results/bm25.run.gz --qrels qrels/test.tsv
+
+As trec_eval does, passages are ordered by their scores, and questions of the qrels without
+a ranking count 0.")]
+pub(super) struct Args {
+    /// TREC run, also .gz
+    #[arg(long, value_name = "FILE")]
+    run: PathBuf,
+    /// Judged passages, BEIR or TREC, also .gz
+    #[arg(long, value_name = "FILE")]
+    qrels: PathBuf,
+    /// Ranks to report recall at [default: 1,5,20,100]
+    #[arg(long, value_name = "K,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
+    k: Vec<u32>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: Args) -> Result<(), CliError> {
+    let qrels = read_qrels(&args.qrels)?;
+    let mut rankings = HashMap::new();
+    for query in read_run(&args.run)? {
+        let scored: Vec<_> = query.hits.into_iter().map(|hit| (hit.passage, hit.score)).collect();
+        let order = trec_order(&query.id, &scored)?;
+        rankings.insert(query.id, order);
+    }
+    let ks: Vec<usize> = match args.k.as_slice() {
+        [] => DEFAULT_KS.to_vec(),
+        given => given.iter().map(|k| *k as usize).collect(),
+    };
+    let report = measure_qrels(&rankings, &qrels, &ks)?;
+    if args.json { output::json(&report) } else { output::print(&table(&report)) }
+}
+
+fn table(report: &QrelsReport) -> String {
+    let QrelsReport { questions, without_ranking, without_qrels, mrr_at_10, ndcg_at_10, recall } = report;
+    let mut lines = vec![format!("{questions} judged questions")];
+    if *without_ranking > 0 {
+        lines.push(format!("{without_ranking} of them have no ranking and count 0"));
+    }
+    if *without_qrels > 0 {
+        lines.push(format!(
+            "{without_qrels} rankings are of questions that are not judged; they do not count"
+        ));
+    }
+    let figures = [("MRR@10".to_owned(), *mrr_at_10), ("nDCG@10".to_owned(), *ndcg_at_10)];
+    let recall = recall.iter().map(|recall| (format!("recall@{}", recall.k), recall.recall));
+    lines.extend(figures.into_iter().chain(recall).map(|(name, figure)| format!("{name:<11} {figure:.4}")));
+    lines.join("\n") + "\n"
+}

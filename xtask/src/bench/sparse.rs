@@ -1,0 +1,123 @@
+//! BM25 beside plain tantivy and bm25s: the same passages, terms and questions.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::report::{median, verdict};
+use super::{FOLDER, json};
+use crate::failure::{Failure, Outcome};
+use crate::paths::{SQUAD, dpr, venv_python};
+use crate::process::{self, cargo, command, output};
+
+/// Least ratio of our questions/s to plain tantivy's.
+const SPEED_TARGET: f64 = 0.7;
+/// Most of our build time over plain tantivy's.
+const BUILD_TARGET: f64 = 1.3;
+/// Most points that top-20 and top-100 may differ from bm25s.
+const ACCURACY_TARGET: f64 = 0.5;
+/// Questions that accuracy is compared on.
+const LIMIT: &str = "2000";
+
+pub(super) fn run(rounds: usize) -> Outcome {
+    let Some(data) = wikipedia() else {
+        println!(
+            "skipped: Wikipedia and its questions are not beside the repository (DPR_SHARED names another place)"
+        );
+        return Ok(());
+    };
+    process::run(&mut cargo(&[
+        "build",
+        "--release",
+        "--package",
+        "dpr-core",
+        "--package",
+        "dpr-server",
+        "--bins",
+        "--example",
+        "sparse_bench",
+    ]))?;
+    let folder = Path::new(FOLDER).join("sparse");
+    fs::create_dir_all(&folder).map_err(|error| Failure::new(format!("cannot make {FOLDER}: {error}")))?;
+    let [passages, index] =
+        ["blocks.tsv", "index"].map(|name| folder.join(name).to_string_lossy().into_owned());
+    let work = folder.to_string_lossy().into_owned();
+    let wikipedia = data.join("wiki/passages.tsv.gz").to_string_lossy().into_owned();
+    output(&mut command(dpr(), &["data", "split", "--input", &wikipedia, "--out", &passages]))?;
+    output(&mut command(dpr(), &["index", "--passages", &passages, "--out", &index, "--sparse", "english"]))?;
+    for name in ["nq-dev", "trivia-dev"] {
+        let questions = data.join(format!("questions/{name}.tsv")).to_string_lossy().into_owned();
+        let example = dpr().with_file_name("examples").join("sparse_bench");
+        let rounds = if name == "nq-dev" { rounds.to_string() } else { "1".to_owned() };
+        let arguments = [&passages, &questions, &work, &rounds].map(String::as_str);
+        let measured = json(&output(&mut command(example, &arguments))?, "sparse_bench")?;
+        let script = "tests/python/sparse_reference.py";
+        let arguments = [script, SQUAD, "--tsv", &passages, &questions, "--limit", LIMIT];
+        let peer = json(&output(&mut command(venv_python(), &arguments))?, "bm25s")?;
+        let eval =
+            ["eval", "retrieval", "--index", &index, "--questions", &questions, "--limit", LIMIT, "--json"];
+        let accuracy = json(&output(&mut command(dpr(), &eval))?, "dpr eval")?;
+        print(name, &measured, &peer)?;
+        print_accuracy(&accuracy["methods"][0]["top_k"], &peer["top_k"])?;
+    }
+    Ok(())
+}
+
+/// The data that does not ship, where it is at hand.
+fn wikipedia() -> Option<PathBuf> {
+    let shared = std::env::var_os("DPR_SHARED").map_or_else(|| PathBuf::from("../shared"), PathBuf::from);
+    Some(shared.join("data")).filter(|data| data.join("wiki/passages.tsv.gz").is_file())
+}
+
+fn middle(engine: &Value, key: &str) -> Outcome<f64> {
+    let values =
+        engine[key].as_array().map(|values| values.iter().filter_map(Value::as_f64).collect::<Vec<_>>());
+    values.and_then(|values| median(&values)).ok_or_else(|| Failure::new(format!("no `{key}` in {engine}")))
+}
+
+fn print(name: &str, measured: &Value, peer: &Value) -> Outcome {
+    println!(
+        "\n{} Wikipedia blocks, {name}: {} questions, top-100; indexed with two threads (bm25s: one), searched with one",
+        measured["passages"], measured["questions"]
+    );
+    println!("{:<10} {:>10} {:>14} {:>10}", "engine", "index, s", "questions/s", "MB");
+    let mut figures = Vec::new();
+    for (name, engine) in [("dpr", &measured["dpr"]), ("tantivy", &measured["tantivy"]), ("bm25s", peer)] {
+        let (build, speed) = (middle(engine, "build_seconds")?, middle(engine, "questions_per_second")?);
+        let megabytes = engine["bytes"].as_f64().unwrap_or(f64::NAN) / 1e6;
+        println!("{name:<10} {build:>10.1} {speed:>14.0} {megabytes:>10.1}");
+        figures.push((build, speed));
+    }
+    let ((build, speed), (tantivy_build, tantivy_speed)) = (figures[0], figures[1]);
+    let (faster, longer) = (speed / tantivy_speed, build / tantivy_build);
+    println!(
+        "{:<44} {faster:>6.2}  (at least {SPEED_TARGET:.2}: {})",
+        "questions/s over plain tantivy",
+        verdict(faster >= SPEED_TARGET)
+    );
+    println!(
+        "{:<44} {longer:>6.2}  (at most {BUILD_TARGET:.2}: {})",
+        "index time over plain tantivy",
+        verdict(longer <= BUILD_TARGET)
+    );
+    println!("{:<44} {:>6.2}  (no target yet)", "questions/s over bm25s", speed / figures[2].1);
+    Ok(())
+}
+
+fn print_accuracy(ours: &Value, peer: &Value) -> Outcome {
+    let missing = || Failure::new("no accuracy to compare");
+    println!("answer accuracy of the first {LIMIT} questions, in % (dpr, bm25s, difference)");
+    for top in ours.as_array().ok_or_else(missing)? {
+        let (k, accuracy) = (top["k"].to_string(), top["accuracy"].as_f64().ok_or_else(missing)? * 100.0);
+        let theirs = peer[&k].as_f64().ok_or_else(missing)? * 100.0;
+        let difference = accuracy - theirs;
+        let target = if ["20", "100"].contains(&k.as_str()) {
+            format!("  (at most {ACCURACY_TARGET}: {})", verdict(difference.abs() <= ACCURACY_TARGET))
+        } else {
+            String::new()
+        };
+        println!("top-{k:<4} {accuracy:>7.2} {theirs:>7.2} {difference:>+7.2}{target}");
+    }
+    Ok(())
+}
