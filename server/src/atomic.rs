@@ -97,6 +97,10 @@ impl StagedDir {
 /// # Errors
 /// What `write` returns, or an I/O error that names the path; `path` is then as it was.
 pub fn write_file(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    // Said before hours of work, not by the last rename.
+    if path.is_dir() {
+        return Err(named(io::ErrorKind::IsADirectory.into(), "failed to write", path));
+    }
     let parent = parent_of(path);
     remove_abandoned(&parent);
     let mut temp = tempfile::Builder::new()

@@ -41,6 +41,13 @@ impl Input {
             Box::new(raw)
         };
         let mut input = Self { path: path.to_path_buf(), reader, format: Format::Plain, is_gzip };
+        // The byte order marks of UTF-16, which no UTF-8 text begins with.
+        if [&b"\xff\xfe"[..], b"\xfe\xff"]
+            .iter()
+            .any(|mark| input.peek().is_ok_and(|start| start.starts_with(mark)))
+        {
+            return Err(DataError::Utf8 { path: input.path, line: 1 });
+        }
         if input.peek()?.starts_with(b"\xef\xbb\xbf") {
             input.reader.consume(3);
         }
@@ -88,6 +95,14 @@ impl Input {
             }
         })
     }
+}
+
+/// A whole file as text, plain or gzip-compressed, without a byte order mark.
+///
+/// # Errors
+/// [`DataError`] when it cannot be read, is cut short or is not UTF-8.
+pub(crate) fn read_text(path: &Path) -> Result<String, DataError> {
+    Input::open(path)?.read_text()
 }
 
 fn by_name(path: &Path) -> Option<Format> {

@@ -41,6 +41,7 @@ pub use array::{ArrayItems, ArrayWriter};
 pub use convert::{ConvertError, ConvertOptions, Converted, convert};
 pub use error::DataError;
 pub use format::{FileFormat, UnknownFormatName};
+pub(crate) use input::read_text;
 pub use lines::JsonLines;
 pub use literal::{LiteralError, format_list, parse_list};
 pub(crate) use output::check_not_input;

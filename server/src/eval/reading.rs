@@ -2,16 +2,13 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use flate2::read::MultiGzDecoder;
-use fs_err as fs;
 use regex::{Captures, Regex};
 use serde::Serialize;
 
-use crate::data::{Answers, Question};
+use crate::data::{Answers, DataError, Question, read_text};
 
 /// What Python's `re` takes for words, as far as it matters once punctuation is gone.
 static WORD: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"[\p{L}\p{N}]+").ok());
@@ -24,13 +21,8 @@ const KORQUAD_SIGNS: [char; 12] = ['\'', '"', '《', '》', '<', '>', '〈', '�
 #[non_exhaustive]
 pub enum ReadingError {
     /// The file cannot be read, or its gzip data is damaged.
-    #[error("cannot read {}: {source}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Data(#[from] DataError),
     /// The file is not a JSON object of texts.
     #[error("{}: a predictions file is one JSON object, {{\"question id\": \"answer text\", ...}}: {reason}", path.display())]
     Predictions {
@@ -112,15 +104,7 @@ pub struct ReadingReport {
 /// # Errors
 /// [`ReadingError`] with the file and what is wrong in it.
 pub fn read_predictions(path: &Path) -> Result<HashMap<String, String>, ReadingError> {
-    let io_error = |source| ReadingError::Io { path: path.to_path_buf(), source };
-    let mut bytes = fs::read(path).map_err(io_error)?;
-    if bytes.starts_with(&[0x1f, 0x8b]) {
-        let mut plain = Vec::new();
-        MultiGzDecoder::new(bytes.as_slice()).read_to_end(&mut plain).map_err(io_error)?;
-        bytes = plain;
-    }
-    let json = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
-    serde_json::from_slice(json)
+    serde_json::from_str(&read_text(path)?)
         .map_err(|error| ReadingError::Predictions { path: path.to_path_buf(), reason: error.to_string() })
 }
 

@@ -10,23 +10,23 @@ use crate::sparse::SparseError;
 #[non_exhaustive]
 pub enum IndexError {
     /// No index at this path.
-    #[error("{} is not an index: build one with `dpr index --vectors VECTORS --out {}`", path.display(), path.display())]
+    #[error("{} is not an index: build one with `dpr index --vectors VECTORS --out {}`, or of words alone with `dpr index --passages FILE --sparse english`", path.display(), path.display())]
     NotAnIndex {
         /// The directory.
         path: PathBuf,
     },
     /// The index has no vectors.
     #[error(
-        "the index of {} has no vectors: build one with `dpr index --vectors`, or search by words (bm25, tfidf)",
+        "the index {} has no vectors: build one with `dpr index --vectors`, or search by words (bm25, tfidf)",
         path.display()
     )]
     NoVectors {
-        /// The manifest.
+        /// The version's directory.
         path: PathBuf,
     },
     /// The index has no inverted index.
     #[error(
-        "the index of {} cannot search by words: build it with `dpr index --sparse english` (or `bigram`)",
+        "the index {} cannot search by words: build it with `dpr index --sparse english` (or `bigram`)",
         path.display()
     )]
     NoSparse {

@@ -51,7 +51,7 @@ impl LoadedSparse {
     /// As [`LoadedIndex::open`], and [`IndexError::NoSparse`].
     pub fn open(dir: &Path) -> Result<Self, IndexError> {
         newest(dir, |version| {
-            let path = version.dir.join(MANIFEST);
+            let path = version.dir.to_path_buf();
             let index = version.sparse()?.ok_or(IndexError::NoSparse { path })?;
             let passages = version.passages()?;
             Ok(Self { passages, index, manifest: version.manifest, version: version.sha256 })
@@ -110,7 +110,7 @@ impl LoadedIndex {
     fn read(version: Version<'_>) -> Result<Self, IndexError> {
         let (dir, count) = (version.dir, version.manifest.count);
         if version.manifest.kind == IndexKind::Sparse {
-            return Err(IndexError::NoVectors { path: dir.join(MANIFEST) });
+            return Err(IndexError::NoVectors { path: dir.to_path_buf() });
         }
         let passages = version.passages()?;
         let path = dir.join(VECTORS);

@@ -71,6 +71,14 @@ pub enum SplitError {
         /// Files that were read.
         files: u64,
     },
+    /// A page whose elements are nested as no page that is meant to be read.
+    #[error("{}: more than {limit} elements are open at once: close them, or remove the file", path.display())]
+    TooDeep {
+        /// The file.
+        path: PathBuf,
+        /// Elements inside one another that are taken.
+        limit: usize,
+    },
     /// A file name that cannot be an id.
     #[error("{}: this name cannot be an id, which must be UTF-8 without control characters: rename it", path.display())]
     FileName {

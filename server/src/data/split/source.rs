@@ -170,6 +170,9 @@ fn read_file(path: &Path, name: &Path, kind: Kind, read: &Rc<Cell<u64>>) -> Resu
     let content = File::open(path, read)?.read_text()?;
     let Text { title, text } = match kind {
         Kind::Markdown => markdown::read(&content),
+        Kind::Html if html::is_too_deep(&content) => {
+            return Err(SplitError::TooDeep { path: path.to_path_buf(), limit: html::MAX_DEPTH });
+        }
         Kind::Html => html::read(&content),
         Kind::Plain | Kind::Tsv | Kind::JsonLines => text::read(content),
     };
