@@ -17,6 +17,7 @@ pub mod kernel;
 pub mod model;
 pub mod names;
 pub mod project;
+pub mod random;
 pub mod text;
 pub mod tokenizer;
 pub mod weights;

@@ -1,5 +1,7 @@
 //! A projection that changes the size of vectors and none of their inner products.
 
+use crate::random::SplitMix;
+
 /// A matrix `[rows, columns]`, row-major, `rows >= columns`, whose columns are orthonormal: for vectors `a`, `b`
 /// of `columns` numbers, `(M a)·(M b) = a·b`. With `rows < columns` its rows are orthonormal instead, and inner
 /// products are kept only as well as `rows` numbers can.
@@ -7,7 +9,7 @@
 /// Made from `seed` by Gram-Schmidt on normally distributed numbers, in f64, the same on every machine.
 pub fn orthonormal(rows: usize, columns: usize, seed: u64) -> Vec<f32> {
     let (count, length) = if rows >= columns { (columns, rows) } else { (rows, columns) };
-    let mut random = SplitMix(seed);
+    let mut random = SplitMix::new(seed);
     let mut basis: Vec<Vec<f64>> = Vec::with_capacity(count);
     while basis.len() < count {
         let mut vector: Vec<f64> = (0..length).map(|_| random.normal()).collect();
@@ -36,24 +38,6 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// SplitMix64 (Steele et al. 2014): tiny, and fixed for ever, which a library's generator need not be.
-struct SplitMix(u64);
-
-impl SplitMix {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// Nearly normal: the sum of twelve uniform numbers minus six, which needs no transcendental function.
-    fn normal(&mut self) -> f64 {
-        (0..12).map(|_| (self.next() >> 11) as f64 / (1u64 << 53) as f64).sum::<f64>() - 6.0
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -62,7 +46,7 @@ mod tests {
     fn inner_products_survive() {
         let (rows, columns) = (48, 20);
         let matrix = orthonormal(rows, columns, 12345);
-        let mut random = SplitMix(7);
+        let mut random = SplitMix::new(7);
         let [a, b]: [Vec<f64>; 2] = std::array::from_fn(|_| (0..columns).map(|_| random.normal()).collect());
         let map = |x: &[f64]| -> Vec<f64> {
             matrix

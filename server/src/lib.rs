@@ -20,4 +20,5 @@ pub mod progress;
 pub mod ranking;
 pub mod search;
 pub mod sparse;
+pub mod train;
 pub mod vectors;

@@ -18,6 +18,9 @@ pub trait Progress: Send + Sync {
     /// `steps` more are done.
     fn advance(&self, steps: u64);
 
+    /// What there is to say beside the count, as the loss of the last step; it stays until the next.
+    fn detail(&self, _text: &str) {}
+
     /// The stage is over, be it whole or not.
     fn finish(&self);
 }
@@ -47,8 +50,9 @@ struct Bar(Mutex<Option<ProgressBar>>);
 
 impl Progress for Bar {
     fn start(&self, stage: &'static str, unit: &'static str, total: u64) {
-        let template =
-            format!("{{prefix}} {{wide_bar}} {{human_pos}}/{{human_len}} {unit}, {{rate}}, {{eta}} left");
+        let template = format!(
+            "{{prefix}} {{wide_bar}} {{human_pos}}/{{human_len}} {unit}, {{rate}}, {{eta}} left{{msg}}"
+        );
         let style = ProgressStyle::with_template(&template)
             .unwrap_or_else(|_| ProgressStyle::default_bar())
             .with_key("rate", move |state: &indicatif::ProgressState, out: &mut dyn std::fmt::Write| {
@@ -62,6 +66,12 @@ impl Progress for Bar {
     fn advance(&self, steps: u64) {
         if let Some(bar) = &*lock(&self.0) {
             bar.inc(steps);
+        }
+    }
+
+    fn detail(&self, text: &str) {
+        if let Some(bar) = &*lock(&self.0) {
+            bar.set_message(format!(", {text}"));
         }
     }
 
@@ -85,6 +95,7 @@ struct Stage {
     unit: &'static str,
     total: u64,
     done: u64,
+    detail: String,
     started: Instant,
     last_line: Instant,
 }
@@ -100,7 +111,8 @@ impl<W: Write + Send> Lines<W> {
 impl<W: Write + Send> Progress for Lines<W> {
     fn start(&self, stage: &'static str, unit: &'static str, total: u64) {
         let now = Instant::now();
-        let stage = Stage { name: stage, unit, total, done: 0, started: now, last_line: now };
+        let stage =
+            Stage { name: stage, unit, total, done: 0, detail: String::new(), started: now, last_line: now };
         lock(&self.inner).1 = Some(stage);
     }
 
@@ -112,6 +124,12 @@ impl<W: Write + Send> Progress for Lines<W> {
         if now.duration_since(stage.last_line) >= self.every && stage.done < stage.total {
             stage.last_line = now;
             let _ = writeln!(out, "{}", stage.line(now));
+        }
+    }
+
+    fn detail(&self, text: &str) {
+        if let Some(stage) = &mut lock(&self.inner).1 {
+            stage.detail = text.to_owned();
         }
     }
 
@@ -136,6 +154,10 @@ impl Stage {
             } else {
                 line.push_str(&format!(", {} in all", duration(seconds)));
             }
+        }
+        if !self.detail.is_empty() {
+            line.push_str(", ");
+            line.push_str(&self.detail);
         }
         line
     }

@@ -4,6 +4,7 @@ use burn::module::Module;
 use burn::nn::{LayerNorm, Linear};
 use burn::tensor::Tensor;
 
+use super::dropout::Dropout;
 #[cfg(not(feature = "page-kernels"))]
 use super::ops;
 #[cfg(feature = "page-kernels")]
@@ -24,11 +25,17 @@ pub struct Attention {
 
 impl Attention {
     /// `[batch, tokens, hidden]` to the same; `bias` is added to the scores `[batch, heads, tokens, tokens]`.
-    pub fn forward(&self, input: Tensor<3>, bias: Option<Tensor<4>>, heads: usize) -> Tensor<3> {
+    pub fn forward(
+        &self,
+        input: Tensor<3>,
+        bias: Option<Tensor<4>>,
+        heads: usize,
+        dropout: &mut Dropout,
+    ) -> Tensor<3> {
         let query = ops::linear(&self.query, input.clone());
         let key = ops::linear(&self.key, input.clone());
         let value = ops::linear(&self.value, input);
-        ops::linear(&self.output, ops::attend(query, key, value, bias, heads))
+        ops::linear(&self.output, ops::attend(query, key, value, bias, heads, dropout))
     }
 }
 
@@ -49,10 +56,17 @@ pub struct Layer {
 
 impl Layer {
     /// `[batch, tokens, hidden]` to the same.
-    pub fn forward(&self, input: Tensor<3>, bias: Option<Tensor<4>>, heads: usize) -> Tensor<3> {
-        let attended = self.attention.forward(input.clone(), bias, heads);
+    pub fn forward(
+        &self,
+        input: Tensor<3>,
+        bias: Option<Tensor<4>>,
+        heads: usize,
+        dropout: &mut Dropout,
+    ) -> Tensor<3> {
+        let attended = self.attention.forward(input.clone(), bias, heads, dropout);
+        let attended = dropout.apply(attended);
         let attended = self.attention_norm.forward(attended + input);
         let widened = ops::linear_gelu(&self.intermediate, attended.clone());
-        self.output_norm.forward(ops::linear(&self.output, widened) + attended)
+        self.output_norm.forward(dropout.apply(ops::linear(&self.output, widened)) + attended)
     }
 }

@@ -1,11 +1,13 @@
 //! The encoders on Burn: what runs on wgpu, WebGPU and Burn's CPU backend, and what training differentiates.
 
+mod dropout;
 mod embeddings;
 mod layer;
 mod load;
 mod ops;
 #[cfg(feature = "page-kernels")]
 mod page;
+mod parameters;
 mod pool;
 mod relative;
 
@@ -13,8 +15,10 @@ use burn::module::Module;
 use burn::nn::Linear;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
+pub use dropout::Dropout;
 pub use embeddings::Embeddings;
 pub use layer::{Attention, Layer};
+pub use parameters::{ParameterInfo, parameter_list};
 pub use relative::RelativeBias;
 
 use crate::config::EncoderConfig;
@@ -64,6 +68,11 @@ impl TokenBatch {
         let padded = rows.iter().any(|row| row.len() < tokens);
         Self { ids, mask, rows: rows.len(), tokens, padded }
     }
+
+    /// Rows and the length they are padded to.
+    pub fn dims(&self) -> [usize; 2] {
+        [self.rows, self.tokens]
+    }
 }
 
 impl Encoder {
@@ -76,10 +85,16 @@ impl Encoder {
     }
 
     /// The last hidden state, `[batch, tokens, hidden]`.
-    pub fn hidden(&self, batch: &TokenBatch, config: &EncoderConfig, device: &Device) -> Tensor<3> {
+    pub fn hidden(
+        &self,
+        batch: &TokenBatch,
+        config: &EncoderConfig,
+        device: &Device,
+        dropout: &mut Dropout,
+    ) -> Tensor<3> {
         let (rows, tokens) = (batch.rows, batch.tokens);
         let ids = Tensor::<2, Int>::from_data(TensorData::new(batch.ids.clone(), [rows, tokens]), device);
-        let mut hidden = self.embeddings.forward(ids, config.position_offset());
+        let mut hidden = dropout.apply(self.embeddings.forward(ids, config.position_offset()));
         let mask = batch.padded.then(|| {
             let keep = Tensor::<2>::from_data(TensorData::new(batch.mask.clone(), [rows, tokens]), device);
             ((keep - 1.0) * -MASKED).reshape([rows, 1, 1, tokens])
@@ -89,14 +104,25 @@ impl Encoder {
             (relative, mask) => relative.or(mask),
         };
         for layer in &self.layers {
-            hidden = layer.forward(hidden, bias.clone(), config.num_attention_heads);
+            hidden = layer.forward(hidden, bias.clone(), config.num_attention_heads, dropout);
         }
         hidden
     }
 
     /// The vectors, `[batch, dim]`: pooled, projected and normalised as `config` says.
     pub fn forward(&self, batch: &TokenBatch, config: &EncoderConfig, device: &Device) -> Tensor<2> {
-        let hidden = self.hidden(batch, config, device);
+        self.forward_with(batch, config, device, &mut Dropout::none())
+    }
+
+    /// As [`Encoder::forward`], with what `dropout` leaves out: the forward pass of training.
+    pub fn forward_with(
+        &self,
+        batch: &TokenBatch,
+        config: &EncoderConfig,
+        device: &Device,
+        dropout: &mut Dropout,
+    ) -> Tensor<2> {
+        let hidden = self.hidden(batch, config, device, dropout);
         let mask = batch.padded.then(|| {
             Tensor::<2>::from_data(TensorData::new(batch.mask.clone(), [batch.rows, batch.tokens]), device)
         });

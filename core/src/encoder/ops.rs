@@ -4,6 +4,8 @@ use burn::nn::Linear;
 use burn::tensor::Tensor;
 use burn::tensor::activation::{gelu, softmax};
 
+use super::dropout::Dropout;
+
 /// `[batch, tokens, input]` to `[batch, tokens, output]`.
 pub(super) fn linear(layer: &Linear, input: Tensor<3>) -> Tensor<3> {
     layer.forward(input)
@@ -15,13 +17,15 @@ pub(super) fn linear_gelu(layer: &Linear, input: Tensor<3>) -> Tensor<3> {
 }
 
 /// Scaled dot-product attention of `heads` heads that lie side by side in `[batch, tokens, hidden]`; `bias` is
-/// added to the scores `[batch, heads, tokens, tokens]` and may have length 1 in any dimension but the last.
+/// added to the scores `[batch, heads, tokens, tokens]` and may have length 1 in any dimension but the last;
+/// `dropout` leaves out a share of the probabilities.
 pub(super) fn attend(
     query: Tensor<3>,
     key: Tensor<3>,
     value: Tensor<3>,
     bias: Option<Tensor<4>>,
     heads: usize,
+    dropout: &mut Dropout,
 ) -> Tensor<3> {
     let [batch, tokens, hidden] = query.dims();
     let width = hidden / heads;
@@ -31,6 +35,6 @@ pub(super) fn attend(
     if let Some(bias) = bias {
         scores = scores + bias;
     }
-    let context = softmax(scores, 3).matmul(split(value));
+    let context = dropout.apply(softmax(scores, 3)).matmul(split(value));
     context.swap_dims(1, 2).reshape([batch, tokens, hidden])
 }

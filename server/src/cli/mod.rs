@@ -23,6 +23,7 @@ mod output;
 pub mod search;
 pub mod serve;
 mod source;
+pub mod train;
 
 /// What a subcommand fails with: any typed error of the library, or a sentence of its own.
 pub type CliError = Box<dyn Error + Send + Sync>;
@@ -61,6 +62,8 @@ enum Command {
     Serve(serve::Args),
     /// Prepare corpora and training data
     Data(data::Args),
+    /// Train question and passage encoders
+    Train(train::Args),
     /// Measure retrieval and reading on questions with known answers
     Eval(eval::Args),
 }
@@ -84,6 +87,7 @@ pub fn main() -> ExitCode {
         Command::Search(args) => search::run(args),
         Command::Serve(args) => serve::run(args),
         Command::Data(args) => data::run(args),
+        Command::Train(args) => train::run(args),
         Command::Eval(args) => eval::run(args),
     };
     match outcome {

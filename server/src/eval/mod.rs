@@ -15,6 +15,7 @@ mod plot;
 mod ranking;
 mod reading;
 mod recall;
+mod series;
 mod tokens;
 
 pub use accuracy::Accuracy;
@@ -31,4 +32,5 @@ pub use reading::{
     ReadingError, ReadingReport, ReadingRules, ReadingScore, measure_reading, read_predictions,
 };
 pub use recall::{Recall, recall};
+pub use series::{Series, series_svg};
 pub use tokens::TokenizedPassage;

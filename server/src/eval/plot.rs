@@ -13,13 +13,13 @@ use plotters::style::{Color as _, IntoFont as _, TextStyle};
 use super::ranking::{TopK, top_k};
 
 /// Width and height of the picture.
-const SIZE: (u32, u32) = (880, 560);
+pub(super) const SIZE: (u32, u32) = (880, 560);
 
 /// Where the lines are marked, so that they stay apart in print without colour.
 const MARKED: [usize; 7] = [1, 5, 20, 40, 60, 80, 100];
 
 /// Colours that the colour-blind tell apart (Okabe and Ito 2008), without yellow, which is faint on white.
-const COLOURS: [RGBColor; 7] = [
+pub(super) const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),
@@ -29,8 +29,8 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 0, 0),
 ];
 
-const INK: RGBColor = RGBColor(51, 51, 51);
-const GRID: RGBColor = RGBColor(226, 226, 226);
+pub(super) const INK: RGBColor = RGBColor(51, 51, 51);
+pub(super) const GRID: RGBColor = RGBColor(226, 226, 226);
 
 /// Why nothing was drawn.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -54,6 +54,12 @@ pub enum PlotError {
         k: usize,
         /// The accuracy.
         accuracy: f64,
+    },
+    /// A point that is no number.
+    #[error("the line of {name:?} holds a point that is no number")]
+    NotFinite {
+        /// The line.
+        name: String,
     },
     /// The drawing library failed.
     #[error("cannot draw the plot: {0}")]
@@ -175,7 +181,7 @@ fn draw(backend: SVGBackend<'_>, title: &str, curves: &[Curve]) -> Result<(), St
 }
 
 /// The mark of the system with this number: another shape for each of five.
-fn mark((x, y): (i32, i32), number: usize) -> Polygon<(i32, i32)> {
+pub(super) fn mark((x, y): (i32, i32), number: usize) -> Polygon<(i32, i32)> {
     let shape: &[(i32, i32)] = match number % 5 {
         // As round as whole pixels make it.
         0 => &[(-5, -2), (-2, -5), (2, -5), (5, -2), (5, 2), (2, 5), (-2, 5), (-5, 2)],
@@ -189,10 +195,10 @@ fn mark((x, y): (i32, i32), number: usize) -> Polygon<(i32, i32)> {
 }
 
 /// A linear axis with the ticks that are named, where the library's own would choose them.
-struct Axis {
-    from: f64,
-    to: f64,
-    ticks: Vec<f64>,
+pub(super) struct Axis {
+    pub(super) from: f64,
+    pub(super) to: f64,
+    pub(super) ticks: Vec<f64>,
 }
 
 impl Ranged for Axis {
@@ -227,7 +233,7 @@ fn bounds(curves: &[Curve], last: usize) -> (f64, f64, f64) {
     (below.max(0.0), above.min(100.0), step)
 }
 
-fn ticks(least: f64, most: f64, step: f64) -> Vec<f64> {
+pub(super) fn ticks(least: f64, most: f64, step: f64) -> Vec<f64> {
     let count = ((most - least) / step).round() as usize;
     (0..=count).map(|number| least + number as f64 * step).collect()
 }

@@ -11,6 +11,7 @@ use burn::nn::Linear;
 use burn::tensor::{DType, Tensor};
 use burn_cubecl::CubeBackend;
 
+use super::dropout::Dropout;
 use super::ops;
 use kernels::{LANES, MAX_HEAD};
 
@@ -83,11 +84,12 @@ pub(super) fn attend(
     value: Tensor<3>,
     bias: Option<Tensor<4>>,
     heads: usize,
+    dropout: &mut Dropout,
 ) -> Tensor<3> {
     let [_, _, hidden] = query.dims();
     let width = hidden / heads;
     if query.dtype() != DType::F32 || width % LANES != 0 || width > MAX_HEAD {
-        return ops::attend(query, key, value, bias, heads);
+        return ops::attend(query, key, value, bias, heads, dropout);
     }
     let biased = bias.is_some();
     // An operation takes no optional tensor; without a bias any tensor will do, since it is not read.

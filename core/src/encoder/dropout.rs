@@ -1,0 +1,114 @@
+//! Dropout (Srivastava et al. 2014), drawn so that the same pass can be run again.
+
+use burn::tensor::{Device, Distribution, Tensor, TensorData};
+
+use crate::random::SplitMix;
+
+/// What a forward pass leaves out: nothing at inference; while training, each number with a probability, as
+/// Hugging Face's BERT does (embeddings, attention probabilities, and what each half of a layer adds).
+///
+/// Two passes over one batch with dropouts of the same seed leave out the same numbers, which cached
+/// representations need: the pass that is differentiated must be the one that gave the vectors.
+#[derive(Clone, Debug)]
+pub struct Dropout {
+    rate: f32,
+    source: Source,
+}
+
+#[derive(Clone, Debug)]
+enum Source {
+    /// Drawn here and copied to the device: the same numbers whatever other threads draw.
+    Host(SplitMix),
+    /// Drawn by the device, which one thread uses.
+    Device,
+}
+
+impl Dropout {
+    /// Leaves out nothing.
+    pub fn none() -> Self {
+        Self { rate: 0.0, source: Source::Device }
+    }
+
+    /// Leaves out the share `rate` of the numbers, from 0 to below 1. On a GPU the device draws them, after
+    /// it has been given `seed`: then only one pass at a time may run on it.
+    pub fn new(rate: f32, seed: u64, device: &Device, gpu: bool) -> Self {
+        let rate = rate.clamp(0.0, 0.999);
+        if gpu {
+            if rate > 0.0 {
+                device.seed(seed);
+            }
+            return Self { rate, source: Source::Device };
+        }
+        Self { rate, source: Source::Host(SplitMix::keyed(&[seed])) }
+    }
+
+    /// Whether anything is left out.
+    pub fn is_active(&self) -> bool {
+        self.rate > 0.0
+    }
+
+    /// `input` with a share of its numbers at 0 and the others scaled so that the expected sum stays.
+    pub fn apply<const D: usize>(&mut self, input: Tensor<D>) -> Tensor<D> {
+        if !self.is_active() {
+            return input;
+        }
+        let (shape, device) = (input.dims(), input.device());
+        let keep = 1.0 - self.rate;
+        let mask = match &mut self.source {
+            Source::Host(random) => {
+                let mask = mask(random, shape.iter().product(), self.rate);
+                Tensor::from_data(TensorData::new(mask, shape), &device)
+            }
+            Source::Device => {
+                Tensor::random(shape, Distribution::Bernoulli(f64::from(keep)), &device) * (1.0 / keep)
+            }
+        };
+        input * mask
+    }
+}
+
+/// `length` numbers, 0 with probability `rate` (to 1 / 65536) and else 1 / (1 - rate).
+fn mask(random: &mut SplitMix, length: usize, rate: f32) -> Vec<f32> {
+    let limit = (f64::from(rate) * 65536.0).round() as u64;
+    let keep = 1.0 / (1.0 - rate);
+    let mut mask = vec![0f32; length];
+    // Four decisions a draw: attention probabilities alone call for millions a batch.
+    for four in mask.chunks_mut(4) {
+        let mut bits = random.bits();
+        for value in four {
+            *value = if bits & 0xffff >= limit { keep } else { 0.0 };
+            bits >>= 16;
+        }
+    }
+    mask
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tenth_is_left_out_and_the_mean_stays() {
+        let mask = mask(&mut SplitMix::new(1), 1_000_003, 0.1);
+        let zeros = mask.iter().filter(|value| **value == 0.0).count() as f64 / mask.len() as f64;
+        let mean = mask.iter().map(|value| f64::from(*value)).sum::<f64>() / mask.len() as f64;
+        assert!((zeros - 0.1).abs() < 0.002, "{zeros}");
+        assert!((mean - 1.0).abs() < 0.002, "{mean}");
+    }
+
+    #[cfg(feature = "flex")]
+    #[test]
+    fn the_same_seed_leaves_out_the_same_numbers_and_another_one_others() {
+        let device = Device::flex();
+        let run = |seed| {
+            let mut dropout = Dropout::new(0.5, seed, &device, false);
+            let ones = || Tensor::<2>::ones([8, 16], &device);
+            let both = [dropout.apply(ones()), dropout.apply(ones())];
+            both.map(|tensor| tensor.into_data().try_into_vec::<f32>().unwrap())
+        };
+        assert_eq!(run(3), run(3));
+        assert_ne!(run(3), run(4));
+        assert_ne!(run(3)[0], run(3)[1], "each layer draws anew");
+        assert!(!Dropout::none().is_active());
+    }
+}

@@ -1,0 +1,298 @@
+//! What a run is told: a TOML file, every default of which is the paper's.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::encoders::{Sharing, Weights};
+use super::error::TrainError;
+use super::objective::Objective;
+use super::optimiser::OptimiserOptions;
+use super::step::StepOptions;
+
+/// A run's settings. Paths are taken from the working directory.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TrainConfig {
+    /// What training starts from.
+    pub model: ModelOptions,
+    /// What it trains on, and what it is measured on.
+    pub data: DataOptions,
+    /// Similarity and loss.
+    pub objective: Objective,
+    /// Learning rate and what goes with it.
+    pub optimiser: OptimiserOptions,
+    /// How long, how large, how often.
+    pub run: RunOptions,
+    /// How a batch is computed.
+    pub compute: StepOptions,
+}
+
+/// What training starts from.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ModelOptions {
+    /// A model directory, as `dpr import` writes it.
+    pub start: PathBuf,
+    /// `keep`, `separate` (two, as in the paper) or `shared`.
+    pub encoders: Sharing,
+    /// `given`, or `random` to train from nothing.
+    pub weights: Weights,
+    /// Leave the embeddings as they are.
+    pub freeze_embeddings: bool,
+    /// Tokens a question is cut to; the model's when not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_question_tokens: Option<usize>,
+    /// Tokens a passage is cut to; the model's when not given (256 in the paper).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_passage_tokens: Option<usize>,
+}
+
+/// One training file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DataFile {
+    /// DPR training json, plain or `.gz`.
+    pub path: PathBuf,
+    /// How often each of its questions is seen in an epoch; 0.5 sees every other one.
+    #[serde(default = "one")]
+    pub weight: f64,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+/// Where the passages that do not answer a question come from (paper §5.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Negatives {
+    /// The item's hard negatives, beside the batch's other passages; random ones for an item that has none.
+    #[default]
+    Hard,
+    /// The item's random negatives, beside the batch's other passages.
+    Random,
+    /// The other questions' positives alone.
+    Gold,
+}
+
+/// What a run trains on, and what it is measured on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DataOptions {
+    /// Training files, mixed with their weights.
+    pub train: Vec<DataFile>,
+    /// Files whose questions measure each epoch; they decide which checkpoint is best.
+    pub dev: Vec<PathBuf>,
+    /// Kind of negatives.
+    pub negatives: Negatives,
+    /// Negatives a question brings into the batch, beside its positive.
+    pub negatives_per_question: usize,
+    /// Draw the negatives anew in each epoch, as the released code does; else the first ones, the hardest.
+    pub shuffle_negatives: bool,
+    /// Draw the positive anew in each epoch; else the first one, the best.
+    pub shuffle_positives: bool,
+    /// Batches whose questions are sorted by length among themselves, so that a batch has little padding; 1 for none.
+    pub bucket: usize,
+    /// Questions of the dev files that are used, at most.
+    pub dev_questions: usize,
+    /// Hard negatives of each dev question that the average rank is taken among.
+    pub dev_hard_negatives: usize,
+    /// Random negatives of each dev question likewise.
+    pub dev_random_negatives: usize,
+}
+
+impl Default for DataOptions {
+    fn default() -> Self {
+        Self {
+            train: Vec::new(),
+            dev: Vec::new(),
+            negatives: Negatives::Hard,
+            negatives_per_question: 1,
+            shuffle_negatives: true,
+            shuffle_positives: false,
+            bucket: 16,
+            dev_questions: 2000,
+            dev_hard_negatives: 30,
+            dev_random_negatives: 30,
+        }
+    }
+}
+
+/// How long, how large, how often.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RunOptions {
+    /// Questions in a batch.
+    pub batch_size: usize,
+    /// Batches whose gradients are added up before a step is taken.
+    pub accumulate: usize,
+    /// Times every question is seen.
+    pub epochs: usize,
+    /// Steps after which to stop, if sooner; the schedule ends there too. 0 for none.
+    pub max_steps: usize,
+    /// Share of the numbers that dropout leaves out.
+    pub dropout: f64,
+    /// Decides the order of the questions, the negatives and dropout.
+    pub seed: u64,
+    /// Steps between two checkpoints; each epoch ends with one too. 0 for only these.
+    pub checkpoint_every: usize,
+    /// Checkpoints that are kept.
+    pub keep_checkpoints: usize,
+    /// Steps between two measurements on the dev files; each epoch ends with one too. 0 for only these.
+    pub evaluate_every: usize,
+}
+
+impl Default for RunOptions {
+    fn default() -> Self {
+        Self {
+            batch_size: 128,
+            accumulate: 1,
+            epochs: 40,
+            max_steps: 0,
+            dropout: 0.1,
+            seed: 12345,
+            checkpoint_every: 0,
+            keep_checkpoints: 2,
+            evaluate_every: 0,
+        }
+    }
+}
+
+impl TrainConfig {
+    /// Reads a TOML file.
+    ///
+    /// # Errors
+    /// [`TrainError::Config`] names the line of an unknown or misspelt setting.
+    pub fn read(path: &Path) -> Result<Self, TrainError> {
+        let text = fs_err::read_to_string(path)?;
+        toml::from_str(&text)
+            .map_err(|e| TrainError::Config { path: path.into(), reason: e.to_string().trim().to_owned() })
+    }
+
+    /// The settings as TOML, defaults written out.
+    ///
+    /// # Errors
+    /// [`TrainError::Config`] when a path is no text.
+    pub fn to_toml(&self) -> Result<String, TrainError> {
+        toml::to_string(self)
+            .map_err(|e| TrainError::Config { path: "the settings".into(), reason: e.to_string() })
+    }
+
+    /// Refuses what cannot be trained with.
+    ///
+    /// # Errors
+    /// [`TrainError::Setting`] names the setting, its value and what it should be.
+    pub fn check(&self) -> Result<(), TrainError> {
+        let bad = |setting, got: String, expected: &str| {
+            Err(TrainError::Setting { setting, got, expected: expected.into() })
+        };
+        let (data, run, optimiser) = (&self.data, &self.run, &self.optimiser);
+        if self.model.start.as_os_str().is_empty() {
+            return bad(
+                "model.start",
+                "not given".into(),
+                "name a model directory; make one with `dpr import`",
+            );
+        }
+        if data.train.is_empty() {
+            return bad("data.train", "empty".into(), "name a training file; make one with `dpr data mine`");
+        }
+        if let Some(file) = data.train.iter().find(|file| !(file.weight > 0.0 && file.weight <= 1e3)) {
+            return bad("data.train.weight", file.weight.to_string(), "it must be above 0, at most 1000");
+        }
+        let counts = [
+            ("run.batch_size", run.batch_size),
+            ("run.accumulate", run.accumulate),
+            ("run.epochs", run.epochs),
+            ("run.keep_checkpoints", run.keep_checkpoints),
+            ("data.bucket", data.bucket),
+            ("compute.chunk_rows", self.compute.chunk_rows),
+            ("compute.chunk_tokens", self.compute.chunk_tokens),
+        ];
+        if let Some((setting, _)) = counts.into_iter().find(|(_, count)| *count == 0) {
+            return bad(setting, "0".into(), "it must be 1 at least");
+        }
+        if run.batch_size < 2 && (data.negatives == Negatives::Gold || data.negatives_per_question == 0) {
+            return bad(
+                "run.batch_size",
+                run.batch_size.to_string(),
+                "without negatives it must be 2 at least",
+            );
+        }
+        if !(0.0..1.0).contains(&run.dropout) {
+            return bad("run.dropout", run.dropout.to_string(), "it must be from 0 to below 1");
+        }
+        let positive = [
+            ("optimiser.learning_rate", optimiser.learning_rate),
+            ("optimiser.epsilon", optimiser.epsilon),
+            ("objective.temperature", self.objective.temperature),
+        ];
+        if let Some((setting, got)) = positive.into_iter().find(|(_, got)| !(*got > 0.0 && got.is_finite())) {
+            return bad(setting, got.to_string(), "it must be above 0");
+        }
+        let shares = [("optimiser.beta1", optimiser.beta1), ("optimiser.beta2", optimiser.beta2)];
+        if let Some((setting, got)) = shares.into_iter().find(|(_, got)| !(0.0..1.0).contains(got)) {
+            return bad(setting, got.to_string(), "it must be from 0 to below 1");
+        }
+        let least = [
+            ("optimiser.weight_decay", optimiser.weight_decay),
+            ("optimiser.clip", optimiser.clip),
+            ("objective.margin", self.objective.margin),
+        ];
+        match least.into_iter().find(|(_, got)| !(*got >= 0.0 && got.is_finite())) {
+            Some((setting, got)) => bad(setting, got.to_string(), "it must be 0 or above"),
+            None => Ok(()),
+        }
+    }
+
+    /// Negatives a question brings into the batch.
+    pub fn negatives_per_question(&self) -> usize {
+        match self.data.negatives {
+            Negatives::Gold => 0,
+            Negatives::Hard | Negatives::Random => self.data.negatives_per_question,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_the_paper_s_and_a_file_says_them_all() {
+        let config = TrainConfig::default();
+        assert_eq!((config.run.batch_size, config.run.epochs, config.run.dropout), (128, 40, 0.1));
+        assert_eq!((config.optimiser.learning_rate, config.optimiser.warm_up), (1e-5, 1237));
+        let text = config.to_toml().unwrap();
+        for setting in ["batch_size = 128", "negatives = \"hard\"", "temperature = 1.0", "seed = 12345"] {
+            assert!(text.contains(setting), "no {setting} in\n{text}");
+        }
+        assert_eq!(toml::from_str::<TrainConfig>(&text).unwrap(), config);
+    }
+
+    #[test]
+    fn what_is_wrong_in_a_file_is_named() {
+        let whole = "[model]\nstart = \"m\"\n[[data.train]]\npath = \"t.json\"\n";
+        let check = |more: &str| {
+            let config = toml::from_str::<TrainConfig>(&format!("{whole}{more}"));
+            match config {
+                Ok(config) => config.check().map_err(|e| e.to_string()),
+                Err(error) => Err(error.to_string()),
+            }
+        };
+        check("").unwrap();
+        for (more, expected) in [
+            ("[run]\nbatchsize = 4", "batchsize"),
+            ("[run]\nbatch_size = 0", "run.batch_size is 0"),
+            ("[run]\ndropout = 1.5", "run.dropout is 1.5"),
+            ("[optimiser]\nlearning_rate = -1.0", "optimiser.learning_rate is -1"),
+            ("[objective]\ntemperature = 0.0", "objective.temperature is 0"),
+            ("[objective]\nloss = \"mse\"", "mse"),
+        ] {
+            let message = check(more).unwrap_err();
+            assert!(message.contains(expected), "{message:?} does not say {expected:?}");
+        }
+        assert!(TrainConfig::default().check().unwrap_err().to_string().contains("dpr import"));
+    }
+}

@@ -1,0 +1,41 @@
+//! Training of the dual encoder (paper §3.2): the encoders learn to give a question and the passages that answer it
+//! vectors with a large inner product.
+//!
+//! [`TrainConfig`] says what to do, with the paper's settings as defaults. [`Prepared`] reads the data and the model,
+//! [`train`] runs in a run directory and goes on where it was stopped, [`dry_run`] tries the largest batch. Below them,
+//! [`step`] gives the loss and the gradients of one [`Batch`] in bounded memory, [`Objective`] is the loss, [`AdamW`]
+//! takes the step, [`evaluate`] measures on dev questions.
+
+mod batch;
+mod checkpoint;
+mod chunks;
+mod config;
+mod data;
+mod encoders;
+mod error;
+mod evaluate;
+mod export;
+mod objective;
+mod optimiser;
+mod prepare;
+mod run_dir;
+mod sampler;
+mod step;
+mod tensor_file;
+mod trainer;
+
+pub use batch::Batch;
+pub use checkpoint::{Best, Position};
+pub use config::{DataFile, DataOptions, ModelOptions, Negatives, RunOptions, TrainConfig};
+pub use data::{Item, ItemSet, PassagePool, TrainingData};
+pub use encoders::{DualEncoder, Sharing, TrainDevice, TrainedEncoder, Weights};
+pub use error::TrainError;
+pub use evaluate::{DevScores, evaluate};
+pub use export::export;
+pub use objective::{LossKind, Objective, Targets};
+pub use optimiser::{AdamW, Gradient, OptimiserOptions, norm};
+pub use prepare::{DryRun, Prepared, dry_run, peak_memory};
+pub use run_dir::{DevMetric, Metric, RunDir, StepMetric};
+pub use sampler::Sampler;
+pub use step::{StepNoise, StepOptions, StepOutcome, step};
+pub use trainer::{TrainReport, train};

@@ -1,0 +1,167 @@
+//! The objective (paper §3.2): every passage of a batch serves every question, so that `B` questions with `h` hard
+//! negatives each are scored against `B (1 + h)` passages.
+
+use burn::tensor::activation::{log_softmax, relu};
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use dpr_core::Similarity;
+use serde::{Deserialize, Serialize};
+
+/// What a masked score gets added: far below any score, and finite, since WGSL may assume that there are no
+/// infinities.
+const MASKED: f32 = -1.0e9;
+
+/// Below this a squared distance or length counts as this: the root's slope has no bound at 0.
+const LEAST: f32 = 1e-12;
+
+/// How scores become a loss.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LossKind {
+    /// Negative log-likelihood of the positive passage among all of the batch (equation 2).
+    #[default]
+    Nll,
+    /// Hinge: each negative is to score at least the margin below the positive (paper §5.2).
+    Triplet,
+}
+
+/// Similarity, loss and their constants.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Objective {
+    /// How scores become a loss.
+    pub loss: LossKind,
+    /// How two vectors make a score.
+    pub similarity: Similarity,
+    /// Scores are divided by this. 1 in the paper; vectors of length 1 need less, as 0.05, because their scores
+    /// lie between -1 and 1.
+    pub temperature: f64,
+    /// Margin of the triplet loss; the paper's 1.
+    pub margin: f64,
+}
+
+impl Default for Objective {
+    fn default() -> Self {
+        Self { loss: LossKind::Nll, similarity: Similarity::Dot, temperature: 1.0, margin: 1.0 }
+    }
+}
+
+/// Which passage answers which question of a batch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Targets {
+    /// The column of each question's positive.
+    pub positive: Vec<usize>,
+    /// Pairs `(question, column)` that do not count: the column answers the question too, and would be pushed away.
+    pub masked: Vec<(usize, usize)>,
+}
+
+impl Objective {
+    /// Scores `[B, P]` of questions `[B, dim]` and passages `[P, dim]`, divided by the temperature.
+    pub fn scores(&self, questions: Tensor<2>, passages: Tensor<2>) -> Tensor<2> {
+        let scores = match self.similarity {
+            Similarity::Dot => questions.matmul(passages.transpose()),
+            Similarity::Cosine => unit(questions).matmul(unit(passages).transpose()),
+            Similarity::L2 => {
+                let squared = |x: &Tensor<2>| (x.clone() * x.clone()).sum_dim(1);
+                let lengths = squared(&questions) + squared(&passages).transpose();
+                let distances = lengths - questions.matmul(passages.transpose()) * 2.0;
+                distances.clamp_min(LEAST).sqrt().neg()
+            }
+        };
+        scores / self.temperature
+    }
+
+    /// The loss `[1]` of scores `[B, P]`: the mean over the questions (NLL), or over all pairs of a question and a
+    /// negative that counts (triplet).
+    pub fn loss(&self, scores: Tensor<2>, targets: &Targets, device: &Device) -> Tensor<1> {
+        let [questions, passages] = scores.dims();
+        let positive: Vec<i32> = targets.positive.iter().map(|column| *column as i32).collect();
+        let positive = Tensor::<2, Int>::from_data(TensorData::new(positive, [questions, 1]), device);
+        match self.loss {
+            LossKind::Nll => {
+                let scores = match targets.masked.is_empty() {
+                    true => scores,
+                    false => {
+                        let mut mask = vec![0f32; questions * passages];
+                        targets.masked.iter().for_each(|(q, p)| mask[q * passages + p] = MASKED);
+                        scores + Tensor::from_data(TensorData::new(mask, [questions, passages]), device)
+                    }
+                };
+                log_softmax(scores, 1).gather(1, positive).mean().neg()
+            }
+            LossKind::Triplet => {
+                let mut counts = vec![1f32; questions * passages];
+                let right = targets.positive.iter().enumerate().map(|(q, p)| (q, *p));
+                let left_out = right.chain(targets.masked.iter().copied());
+                left_out.for_each(|(q, p)| counts[q * passages + p] = 0.0);
+                let pairs = counts.iter().sum::<f32>().max(1.0);
+                let counts = Tensor::from_data(TensorData::new(counts, [questions, passages]), device);
+                let right = scores.clone().gather(1, positive);
+                (relu(scores - right + self.margin) * counts).sum() / pairs
+            }
+        }
+    }
+
+    /// Questions whose positive scores above every passage that counts; `scores` is `[B, P]`, row-major.
+    pub fn correct(scores: &[f32], targets: &Targets) -> usize {
+        let columns = scores.len() / targets.positive.len().max(1);
+        let is_best = |(question, positive): (usize, &usize)| {
+            let row = &scores[question * columns..(question + 1) * columns];
+            row.iter().enumerate().all(|(column, score)| {
+                column == *positive || *score < row[*positive] || targets.masked.contains(&(question, column))
+            })
+        };
+        targets.positive.iter().enumerate().filter(|pair| is_best(*pair)).count()
+    }
+}
+
+fn unit(vectors: Tensor<2>) -> Tensor<2> {
+    let squared = (vectors.clone() * vectors.clone()).sum_dim(1);
+    vectors / squared.clamp_min(LEAST).sqrt()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn loss(objective: Objective, scores: [[f32; 3]; 2], masked: &[(usize, usize)]) -> f32 {
+        let device = Device::flex();
+        let targets = Targets { positive: vec![0, 1], masked: masked.to_vec() };
+        objective.loss(Tensor::from_data(scores, &device), &targets, &device).into_scalar()
+    }
+
+    #[test]
+    fn a_false_negative_costs_nothing() {
+        let nll = Objective::default();
+        let with = loss(nll, [[1.0, 9.0, 0.0], [0.0, 1.0, 0.5]], &[(0, 1)]);
+        let without = loss(nll, [[1.0, -9e8, 0.0], [0.0, 1.0, 0.5]], &[]);
+        assert!((with - without).abs() < 1e-6, "{with} {without}");
+        let triplet = Objective { loss: LossKind::Triplet, ..nll };
+        // Three pairs count: hinges 0, 0 and 0.5.
+        let got = loss(triplet, [[1.0, 9.0, 0.0], [0.0, 1.0, 0.5]], &[(0, 1)]);
+        assert!((got - 0.5 / 3.0).abs() < 1e-6, "{got}");
+    }
+
+    #[test]
+    fn equal_vectors_have_a_score_and_a_finite_slope() {
+        let device = Device::flex().autodiff();
+        for similarity in [Similarity::Dot, Similarity::L2, Similarity::Cosine] {
+            let objective = Objective { similarity, ..Objective::default() };
+            for row in [[0.0f32, 0.0], [3.0, 4.0]] {
+                let questions = Tensor::<2>::from_data([row], &device).require_grad();
+                let scores =
+                    objective.scores(questions.clone(), Tensor::from_data([row, [1.0, 0.0]], &device));
+                let gradients = objective
+                    .loss(scores, &Targets { positive: vec![0], masked: vec![] }, &device)
+                    .backward();
+                let slope = questions.grad(&gradients).unwrap().into_data().try_into_vec::<f32>().unwrap();
+                assert!(slope.iter().all(|v| v.is_finite()), "{similarity:?} {row:?} {slope:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_positive_that_only_ties_is_not_best() {
+        let targets = Targets { positive: vec![0, 1], masked: vec![(1, 2)] };
+        assert_eq!(Objective::correct(&[2.0, 2.0, 1.0, 0.0, 1.0, 5.0], &targets), 1);
+    }
+}

@@ -1,0 +1,236 @@
+//! Whole runs: killed and resumed, given bad input, and long enough to learn.
+
+mod common;
+#[path = "train/squad.rs"]
+mod squad;
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{Bench, error_of, fail, fixtures, json, succeed};
+use serde_json::{Value, json};
+
+const SETTINGS: &str = "
+[model]
+start = \"model\"
+max_question_tokens = 32
+max_passage_tokens = 64
+[data]
+dev_questions = 100
+[[data.train]]
+path = \"train.json\"
+[optimiser]
+learning_rate = 1e-3
+warm_up = 10
+[run]
+batch_size = 8
+epochs = 3
+checkpoint_every = 5
+[compute]
+chunk_rows = 4
+tape_tokens = 500
+threads = 2
+";
+
+/// A model, `train.json` with 96 questions, `dev.json` with 40, and `train.toml`.
+fn prepared() -> Bench {
+    let bench = Bench::new();
+    bench.write("train.json", json!(squad::items(0..6, 16)).to_string());
+    bench.write("dev.json", json!(squad::items(40..42, 20)).to_string());
+    bench.write("train.toml", SETTINGS);
+    bench
+}
+
+fn train(bench: &Bench, out: &str, more: &[&str]) -> Command {
+    let mut command = bench.dpr(&["train", "--config", "train.toml", "--device", "flex", "--out", out]);
+    command.args(more);
+    command
+}
+
+fn resume(bench: &Bench, out: &str) -> Command {
+    bench.dpr(&["train", "--resume", "--device", "flex", "--out", out])
+}
+
+fn metrics(run: &Path) -> Vec<Value> {
+    let text = fs_err::read_to_string(run.join("metrics.jsonl")).unwrap_or_default();
+    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+fn losses(run: &Path) -> Vec<f64> {
+    let metrics = metrics(run);
+    metrics.iter().filter(|metric| metric["kind"] == "step").map(|m| m["loss"].as_f64().unwrap()).collect()
+}
+
+/// Starts a run and kills it, without warning, once it has taken that many steps.
+fn kill_after(bench: &Bench, out: &str, steps: usize) {
+    let mut child = train(bench, out, &[]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let started = Instant::now();
+    while losses(&bench.path(out)).len() < steps {
+        assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
+        assert!(started.elapsed() < Duration::from_secs(120), "no {steps} steps in two minutes");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    child.kill().unwrap(); // SIGKILL
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_killed_run_goes_on_as_if_nothing_had_been() {
+    let bench = prepared();
+    succeed(&mut train(&bench, "whole", &[]));
+    let whole = losses(&bench.path("whole"));
+    assert_eq!(whole.len(), 36, "12 batches in each of 3 epochs");
+    // Before the first checkpoint, between two, and in the second epoch.
+    for (number, steps) in [3, 8, 17].into_iter().enumerate() {
+        let out = format!("killed-{number}");
+        kill_after(&bench, &out, steps);
+        succeed(&mut resume(&bench, &out));
+        let resumed = losses(&bench.path(&out));
+        assert_eq!(resumed.len(), whole.len());
+        let furthest = whole.iter().zip(&resumed).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+        println!("killed after {steps} steps: losses within {furthest:.1e}");
+        assert!(furthest <= 1e-6, "killed after {steps} steps: {whole:?}\n{resumed:?}");
+    }
+    let same = ["question_encoder", "passage_encoder"].map(|dir| {
+        let weights = |run: &str| {
+            fs_err::read(bench.path(run).join("best").join(dir).join("model.safetensors")).unwrap()
+        };
+        weights("whole") == weights("killed-1")
+    });
+    assert_eq!(same, [true, true], "the same weights to the bit");
+}
+
+#[test]
+fn a_run_directory_holds_all_there_is_to_know_and_a_model_that_encodes() {
+    let bench = prepared();
+    let report = json(&mut train(&bench, "run", &["--dev", "dev.json", "--epochs", "1", "--json"]));
+    assert_eq!((&report["steps"], &report["at_start"]["questions"]), (&json!(12), &json!(40)));
+    let run = bench.path("run");
+    let text = fs_err::read_to_string(run.join("config.toml")).unwrap();
+    for setting in ["epochs = 1", "dropout = 0.1", "clip = 2.0", "dev = [\"dev.json\"]"] {
+        assert!(text.contains(setting), "no {setting} in {text}");
+    }
+    let measured: Vec<_> = metrics(&run).into_iter().filter(|metric| metric["kind"] == "dev").collect();
+    assert_eq!(measured.iter().map(|m| m["step"].as_u64().unwrap()).collect::<Vec<_>>(), [0, 12]);
+    for plot in ["loss.svg", "dev.svg"] {
+        assert!(fs_err::read_to_string(run.join(plot)).unwrap().contains("Steps"), "{plot}");
+    }
+    bench.corpus(5);
+    let encode = ["encode", "--model", "run/best", "--passages", "corpus.tsv", "--out", "vectors"];
+    succeed(&mut bench.dpr(&encode));
+    let again = fail(&mut train(&bench, "run", &[]));
+    assert!(again.contains("holds a run") && again.contains("--resume"), "{again}");
+    let other = fail(resume(&bench, "run").args(["--batch-size", "4"]));
+    assert!(other.contains("batch_size = 8, not batch_size = 4"), "{other}");
+}
+
+#[test]
+fn a_dry_run_says_what_a_run_takes_and_writes_nothing() {
+    let bench = prepared();
+    let command = ["train", "--config", "train.toml", "--dev", "train.json", "--device", "flex", "--dry-run"];
+    let found = json(bench.dpr(&command).arg("--json"));
+    assert_eq!((&found["steps_per_epoch"], &found["steps"]), (&json!(12), &json!(36)));
+    assert!(found["loss"].as_f64().unwrap() > 0.0 && found["batch_texts"] == 24);
+    let notes = found["notes"].to_string();
+    assert!(notes.contains("96 of 96 dev questions are training questions"), "{notes}");
+    let left: Vec<_> = fs_err::read_dir(bench.path(".")).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(left.len(), 4, "{left:?}");
+}
+
+#[test]
+fn bad_input_is_named_with_what_to_do() {
+    let bench = prepared();
+    let whole = squad::items(0..1, 16);
+    let with = |change: fn(&mut Value)| {
+        let mut items = whole.clone();
+        change(&mut items[2]);
+        bench.write("bad.json", json!(items).to_string());
+        fail(&mut train(&bench, "bad", &["--data", "bad.json"]))
+    };
+    let message = with(|item| item["positive_ctxs"] = json!([]));
+    assert!(message.contains("item 3") && message.contains("no positive passage"), "{message}");
+    let message = with(|item| item["hard_negative_ctxs"] = json!([]));
+    assert!(message.contains("item 3") && message.contains("dpr data mine"), "{message}");
+    let message = fail(&mut train(&bench, "bad", &["--batch-size", "1000"]));
+    assert!(message.contains("a batch takes 1000 questions, the training data has 96"), "{message}");
+    let message = fail(&mut train(&bench, "bad", &["--model", "nowhere"]));
+    assert!(message.contains("nowhere is not a model directory"), "{message}");
+    bench.write("typo.toml", "[run]\nbatchsize = 4\n");
+    let message = fail(&mut bench.dpr(&["train", "--config", "typo.toml", "--out", "bad"]));
+    assert!(message.contains("typo.toml") && message.contains("batchsize"), "{message}");
+    let message = fail(&mut resume(&bench, "bad"));
+    assert!(message.contains("holds no run to resume"), "{message}");
+}
+
+#[test]
+fn a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_checkpoint() {
+    let bench = prepared();
+    let message = fail(&mut train(
+        &bench,
+        "run",
+        &["--learning-rate", "1e30", "--warm-up", "6", "--checkpoint-every", "1"],
+    ));
+    assert!(message.contains("at step") && message.contains("on the questions"), "{message}");
+    let kept = message.split("checkpoint is ").nth(1).unwrap();
+    assert!(bench.path(kept).join("state.json").exists(), "{message}");
+}
+
+#[test]
+fn a_damaged_checkpoint_is_refused_and_the_one_before_serves() {
+    let bench = prepared();
+    kill_after(&bench, "run", 13);
+    let checkpoints = bench.path("run/checkpoints");
+    let mut names: Vec<_> = fs_err::read_dir(&checkpoints)
+        .unwrap()
+        .map(|e| e.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.starts_with("step-"))
+        .collect();
+    names.sort();
+    assert_eq!(names.len(), 2, "{names:?}");
+    let newest = checkpoints.join(&names[1]);
+    let file = newest.join("encoder-1.safetensors");
+    let bytes = fs_err::read(&file).unwrap();
+    fs_err::write(&file, &bytes[..bytes.len() / 2]).unwrap();
+    let message = fail(&mut resume(&bench, "run"));
+    assert!(message.contains(&names[1]) && message.contains("cut short"), "{message}");
+    fs_err::remove_dir_all(newest).unwrap();
+    succeed(&mut resume(&bench, "run"));
+    assert_eq!(losses(&bench.path("run")).len(), 36);
+}
+
+#[test]
+fn two_runs_in_one_directory_do_not_meet() {
+    let bench = prepared();
+    let mut first = train(&bench, "run", &[]).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    let started = Instant::now();
+    while !bench.path("run/config.toml").exists() && started.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let second = train(&bench, "run", &[]).output().unwrap();
+    let is_running = first.try_wait().unwrap().is_none();
+    first.kill().unwrap();
+    first.wait().unwrap();
+    let message = error_of(&second);
+    assert!(!is_running || message.contains("in use by another run"), "{message}");
+}
+
+#[test]
+fn training_finds_more_on_articles_it_has_not_seen() {
+    let bench = Bench::new();
+    let encoder = fixtures().join("dpr-tiny/question");
+    let mut import = bench.dpr(&["import", "--pooling", "mean", "--out", "shared", "--question"]);
+    succeed(import.arg(encoder));
+    bench.write("train.json", json!(squad::items(0..38, 100)).to_string());
+    bench.write("dev.json", json!(squad::items(38..48, 30)).to_string());
+    bench.write("train.toml", SETTINGS);
+    let settings = ["--model", "shared", "--dev", "dev.json", "--batch-size", "32", "--epochs", "4"];
+    let report = json(train(&bench, "run", &settings).args(["--learning-rate", "3e-3", "--json"]));
+    let (start, best) = (&report["at_start"], &report["best"]["scores"]);
+    println!("at the start {start}, trained {best}");
+    let top5 = |scores: &Value| scores["top5"].as_f64().unwrap();
+    let questions = start["questions"].as_f64().unwrap();
+    // Five standard errors of a share above the start.
+    let chance = (top5(start).max(0.05) * 0.95 / questions).sqrt();
+    assert!(top5(best) > top5(start) + 5.0 * chance, "{} -> {}", top5(start), top5(best));
+}
