@@ -12,13 +12,14 @@ use dpr_core::random::SplitMix;
 use dpr_server::model::ModelDir;
 use dpr_server::train::{
     AdamW, Batch, DualEncoder, Objective, OptimiserOptions, Sharing, StepNoise, StepOptions, Targets,
-    TrainDevice, norm, peak_memory, step,
+    TrainDevice, keep_freed_memory, norm, peak_memory, step,
 };
 
 /// As long as questions are, special tokens included.
 const QUESTION_TOKENS: usize = 16;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
+    keep_freed_memory();
     let mut arguments = std::env::args().skip(1);
     let model = arguments.next().ok_or("give a model directory")?;
     let mut number = |default: usize| arguments.next().map_or(Ok(default), |text| text.parse());

@@ -1,8 +1,10 @@
 //! Word, position and token type embeddings.
 
 use burn::module::Module;
-use burn::nn::{Embedding, LayerNorm};
+use burn::nn::Embedding;
 use burn::tensor::{Int, Tensor};
+
+use super::Norm;
 
 /// The sum of a token's embeddings, normalised.
 #[derive(Module, Debug)]
@@ -14,7 +16,7 @@ pub struct Embeddings {
     /// `[type_vocab_size, hidden]`; MPNet has none.
     pub token_type: Option<Embedding>,
     /// Over the hidden dimension.
-    pub norm: LayerNorm,
+    pub norm: Norm,
 }
 
 impl Embeddings {

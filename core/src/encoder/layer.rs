@@ -1,10 +1,11 @@
 //! One transformer layer: attention and feed-forward, each with a residual and a LayerNorm after it.
 
 use burn::module::Module;
-use burn::nn::{LayerNorm, Linear};
+use burn::nn::Linear;
 use burn::tensor::Tensor;
 
 use super::dropout::Dropout;
+use super::norm::Norm;
 #[cfg(not(feature = "page-kernels"))]
 use super::ops;
 #[cfg(feature = "page-kernels")]
@@ -45,13 +46,13 @@ pub struct Layer {
     /// Self-attention.
     pub attention: Attention,
     /// After the attention's residual.
-    pub attention_norm: LayerNorm,
+    pub attention_norm: Norm,
     /// `[hidden, intermediate]`.
     pub intermediate: Linear,
     /// `[intermediate, hidden]`.
     pub output: Linear,
     /// After the feed-forward's residual.
-    pub output_norm: LayerNorm,
+    pub output_norm: Norm,
 }
 
 impl Layer {

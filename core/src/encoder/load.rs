@@ -1,10 +1,10 @@
 //! Hugging Face tensors into Burn modules.
 
 use burn::module::Param;
-use burn::nn::{Embedding, LayerNorm, LayerNormConfig, Linear};
+use burn::nn::{Embedding, Linear};
 use burn::tensor::{Device, Tensor, TensorData};
 
-use super::{Attention, Embeddings, Encoder, Layer, RelativeBias};
+use super::{Attention, Embeddings, Encoder, Layer, Norm, RelativeBias};
 use crate::config::{EncoderConfig, Family};
 use crate::names::LayerNames;
 use crate::weights::{TensorMap, WeightsError};
@@ -44,11 +44,10 @@ impl Loader<'_> {
         Ok(Linear { weight: Param::from_tensor(weight), bias: Some(bias) })
     }
 
-    fn norm(&mut self, name: &str, width: usize) -> Result<LayerNorm, WeightsError> {
-        let mut norm = LayerNormConfig::new(width).with_epsilon(self.eps).init(self.device);
-        norm.gamma = self.vector(&format!("{name}.weight"), width)?;
-        norm.beta = Some(self.vector(&format!("{name}.bias"), width)?);
-        Ok(norm)
+    fn norm(&mut self, name: &str, width: usize) -> Result<Norm, WeightsError> {
+        let weight = self.vector(&format!("{name}.weight"), width)?;
+        let bias = self.vector(&format!("{name}.bias"), width)?;
+        Ok(Norm { weight, bias, epsilon: self.eps })
     }
 }
 

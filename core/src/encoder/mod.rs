@@ -2,8 +2,11 @@
 
 mod dropout;
 mod embeddings;
+#[cfg(feature = "autodiff")]
+mod fused;
 mod layer;
 mod load;
+mod norm;
 mod ops;
 #[cfg(feature = "page-kernels")]
 mod page;
@@ -18,6 +21,7 @@ use burn::tensor::{Device, Int, Tensor, TensorData};
 pub use dropout::Dropout;
 pub use embeddings::Embeddings;
 pub use layer::{Attention, Layer};
+pub use norm::Norm;
 pub use parameters::{ParameterInfo, parameter_list};
 pub use relative::RelativeBias;
 

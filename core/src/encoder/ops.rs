@@ -1,14 +1,46 @@
-//! What a layer is made of, as Burn's own operations: differentiable, and tuned by Burn on the device.
+//! What a layer is made of. In a build that trains these are the operations of [`super::fused`], else Burn's own.
 
 use burn::nn::Linear;
 use burn::tensor::Tensor;
-use burn::tensor::activation::{gelu, softmax};
 
 use super::dropout::Dropout;
+#[cfg(feature = "autodiff")]
+use super::fused::{gelu, softmax};
+#[cfg(feature = "autodiff")]
+pub(super) use super::fused::{linear, norm};
+#[cfg(not(feature = "autodiff"))]
+use plain::{gelu, softmax};
+#[cfg(not(feature = "autodiff"))]
+pub(super) use plain::{linear, norm};
 
-/// `[batch, tokens, input]` to `[batch, tokens, output]`.
-pub(super) fn linear(layer: &Linear, input: Tensor<3>) -> Tensor<3> {
-    layer.forward(input)
+#[cfg(not(feature = "autodiff"))]
+mod plain {
+    use burn::nn::Linear;
+    use burn::tensor::module::layer_norm;
+    use burn::tensor::{Tensor, activation};
+
+    /// `[batch, tokens, input]` to `[batch, tokens, output]`.
+    pub(in super::super) fn linear(layer: &Linear, input: Tensor<3>) -> Tensor<3> {
+        layer.forward(input)
+    }
+
+    /// LayerNorm over the last dimension.
+    pub(in super::super) fn norm(
+        input: Tensor<3>,
+        weight: Tensor<1>,
+        bias: Tensor<1>,
+        eps: f64,
+    ) -> Tensor<3> {
+        layer_norm(input, weight, Some(bias), eps)
+    }
+
+    pub(super) fn gelu(input: Tensor<3>) -> Tensor<3> {
+        activation::gelu(input)
+    }
+
+    pub(super) fn softmax(scores: Tensor<4>) -> Tensor<4> {
+        activation::softmax(scores, 3)
+    }
 }
 
 /// [`linear`], then the exact GELU.
@@ -35,6 +67,6 @@ pub(super) fn attend(
     if let Some(bias) = bias {
         scores = scores + bias;
     }
-    let context = dropout.apply(softmax(scores, 3)).matmul(split(value));
+    let context = dropout.apply(softmax(scores)).matmul(split(value));
     context.swap_dims(1, 2).reshape([batch, tokens, hidden])
 }

@@ -111,6 +111,32 @@ fn max_by(values: &[f32], least: f32, key: impl Fn(f32) -> f32) -> f32 {
     best.iter().fold(least, |a, b| if *b > a { *b } else { a })
 }
 
+/// The slope of [`gelu`]: `Φ(x) + x φ(x)`.
+#[cfg(feature = "autodiff")]
+#[inline(always)]
+pub(super) fn gelu_slope<S: Simd>(x: f32) -> f32 {
+    const INVERSE_ROOT_TAU: f32 = 0.398_942_3;
+    let below = mul_add::<S>(0.5, erf::<S>(x * std::f32::consts::FRAC_1_SQRT_2), 0.5);
+    mul_add::<S>(x * INVERSE_ROOT_TAU, exp_negative::<S>(-0.5 * x * x), below)
+}
+
+/// The sum of `term` over two rows, in a fixed order.
+#[cfg(feature = "autodiff")]
+#[inline(always)]
+pub(super) fn row_sum(a: &[f32], b: &[f32], term: impl Fn(f32, f32) -> f32) -> f32 {
+    let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
+    let mut sums = [0f32; LANES];
+    for (a, b) in a.iter().zip(b) {
+        for ((sum, a), b) in sums.iter_mut().zip(a).zip(b) {
+            *sum += term(*a, *b);
+        }
+    }
+    for ((sum, a), b) in sums.iter_mut().zip(a_rest).zip(b_rest) {
+        *sum += term(*a, *b);
+    }
+    sums.iter().sum()
+}
+
 /// Replaces scores by `e^(score - max)` and returns one over their sum: a softmax but for that factor.
 #[inline(always)]
 pub(super) fn softmax_numerators<S: Simd>(scores: &mut [f32]) -> f32 {

@@ -20,6 +20,8 @@ mod load;
 mod math;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "autodiff")]
+pub(crate) mod train;
 mod vector;
 
 use crate::config::{EncoderConfig, Pooling};

@@ -8,7 +8,9 @@ use dpr_core::{DeviceChoice, Similarity};
 
 use super::{CliError, output, stop_on_interrupt};
 use crate::progress;
-use crate::train::{DataFile, DevScores, Prepared, RunDir, TrainConfig, TrainDevice, dry_run, train};
+use crate::train::{
+    DataFile, DevScores, Prepared, RunDir, TrainConfig, TrainDevice, dry_run, keep_freed_memory, train,
+};
 
 /// Arguments of `dpr train`.
 #[derive(Debug, clap::Args)]
@@ -136,6 +138,7 @@ impl Args {
 /// written, or on Ctrl-C.
 pub fn run(args: Args) -> Result<(), CliError> {
     let mut config = args.settings()?;
+    keep_freed_memory();
     let device = TrainDevice::open(args.device)?;
     if config.compute.threads == 0 && !device.gpu {
         // Written down, so that a resumed run adds up in the same order on a machine with another number.

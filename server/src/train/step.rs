@@ -83,8 +83,7 @@ pub fn step(
     batch.check()?;
     let threads = threads(options, device);
     let shares = share_out([&batch.questions, &batch.passages], options, threads);
-    let worker =
-        |chunks| move || Worker::new(model, batch, options, noise, device, threads, chunks);
+    let worker = |chunks| move || Worker::new(model, batch, options, noise, device, threads, chunks);
     let workers = on_threads(shares.iter().map(|chunks| worker(chunks)))?;
 
     let dim = model.question().dim();

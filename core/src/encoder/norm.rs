@@ -1,0 +1,24 @@
+//! LayerNorm (Ba et al. 2016).
+
+use burn::module::{Module, Param};
+use burn::tensor::Tensor;
+
+use super::ops;
+
+/// Scales each state to mean 0 and variance 1, then by a weight and a bias.
+#[derive(Module, Debug)]
+pub struct Norm {
+    /// `[hidden]`.
+    pub weight: Param<Tensor<1>>,
+    /// `[hidden]`.
+    pub bias: Param<Tensor<1>>,
+    /// Added to the variance.
+    pub epsilon: f64,
+}
+
+impl Norm {
+    /// `[batch, tokens, hidden]` to the same.
+    pub fn forward(&self, input: Tensor<3>) -> Tensor<3> {
+        ops::norm(input, self.weight.val(), self.bias.val(), self.epsilon)
+    }
+}
