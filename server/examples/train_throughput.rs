@@ -3,6 +3,8 @@
 //! ```text
 //! cargo run --release --example train_throughput -- MODEL_DIR [BATCH] [PASSAGE_TOKENS] [STEPS] [THREADS] [CHUNK_TOKENS] [TAPE_TOKENS]
 //! ```
+//!
+//! Prints `{"questions_per_second", "peak_mib"}`: the median over the steps, the first of which does not count.
 
 use std::path::Path;
 use std::time::Instant;
@@ -66,10 +68,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     times.sort_by(f64::total_cmp);
     let median = times.get(times.len() / 2).copied().unwrap_or(f64::NAN);
-    println!(
-        "{:.2} questions/s (median of {steps} steps), peak memory {} MiB",
-        questions as f64 / median,
-        peak_memory().unwrap_or(0) >> 20
-    );
+    let answer = serde_json::json!({
+        "questions_per_second": questions as f64 / median,
+        "peak_mib": peak_memory().unwrap_or(0) >> 20,
+    });
+    println!("{answer}");
     Ok(())
 }

@@ -199,6 +199,27 @@ fn a_damaged_checkpoint_is_refused_and_the_one_before_serves() {
     assert_eq!(losses(&bench.path("run")).len(), 36);
 }
 
+#[cfg(unix)]
+#[test]
+fn a_full_disk_during_a_checkpoint_leaves_the_one_before() {
+    let bench = prepared();
+    succeed(&mut train(&bench, "whole", &[]));
+    kill_after(&bench, "run", 8);
+    // No file may grow beyond 300 KiB: a checkpoint needs more, as on a disk that is full.
+    let mut limited = Command::new("sh");
+    let line = format!(
+        "trap '' XFSZ; ulimit -f 300; exec {} train --resume --device flex --out run",
+        env!("CARGO_BIN_EXE_dpr")
+    );
+    limited.args(["-c", &line]).current_dir(bench.path("."));
+    let message = fail(&mut limited);
+    assert!(message.contains("cannot write checkpoint") && message.contains("step-0000010"), "{message}");
+    assert!(bench.path("run/checkpoints/step-0000005/state.json").exists());
+    assert!(!bench.path("run/checkpoints/step-0000010").exists());
+    succeed(&mut resume(&bench, "run"));
+    assert_eq!(losses(&bench.path("run")), losses(&bench.path("whole")));
+}
+
 #[test]
 fn two_runs_in_one_directory_do_not_meet() {
     let bench = prepared();

@@ -3,6 +3,7 @@
 #[path = "train/golden.rs"]
 mod golden;
 
+use dpr_core::DeviceChoice;
 use dpr_server::train::{
     AdamW, Batch, DualEncoder, Gradient, LossKind, Objective, OptimiserOptions, StepNoise, StepOptions,
     TrainDevice, norm, step,
@@ -66,6 +67,37 @@ fn loss_and_gradients_of_one_step_equal_pytorch_s() {
             worst.0,
             worst.1
         );
+    }
+}
+
+#[test]
+fn a_gpu_gives_the_same_loss_and_gradients() {
+    let gpu = match TrainDevice::open(DeviceChoice::Wgpu) {
+        Ok(gpu) => gpu,
+        Err(error) if std::env::var_os("CI").is_none() => {
+            eprintln!("skipped: {error}; cargo xtask setup installs a software driver");
+            return;
+        }
+        Err(error) => panic!("{error}"),
+    };
+    for case in Golden::read().cases {
+        let (loss, got) = gradients(&case, &whole(), STILL, &gpu);
+        let off = difference(&got, &gradients(&case, &whole(), STILL, &device()).1);
+        println!(
+            "{} {:?} on {}: gradients differ by {off:.1e}",
+            case.model, case.objective.similarity, gpu.name
+        );
+        assert!((loss - case.loss).abs() <= 1e-3, "loss {loss}, PyTorch {}", case.loss);
+        // As far as its forward pass is off: a GPU's exponentials are a few parts in ten thousand off.
+        assert!(off <= 5e-3, "gradients differ by {off}");
+        // Dropout is drawn by the device, from a seed: the pass that is run again leaves out the same.
+        let noise = StepNoise { dropout: 0.1, seed: 7 };
+        let chunks = |tape_tokens| StepOptions { chunk_rows: 4, tape_tokens, ..whole() };
+        let [kept, again] = [1 << 20, 0].map(|tokens| gradients(&case, &chunks(tokens), noise, &gpu).1);
+        assert!(difference(&again, &kept) <= 1e-3, "{}", difference(&again, &kept));
+        if gpu.name.contains("llvmpipe") {
+            break; // a software GPU takes a minute a case
+        }
     }
 }
 

@@ -2,9 +2,11 @@
 
     python tests/bench/train_peer.py HF_DIR [BATCH] [PASSAGE_TOKENS] [STEPS] [THREADS]
 
-One BERT for questions and passages, mean pooling, length 1, NLL over the batch, dropout 0.1, AdamW, clipping.
+One BERT for questions and passages, mean pooling, length 1, NLL over the batch, dropout 0.1, AdamW, clipping. Prints
+{"questions_per_second", "peak_mib"}: the median over the steps, the first of which does not count.
 """
 
+import json
 import resource
 import statistics
 import sys
@@ -43,11 +45,11 @@ def main():
         torch.nn.utils.clip_grad_norm_(model.parameters(), 2.0)
         optimizer.step()
         seconds = time.perf_counter() - start
-        print(f"step {number}: loss {float(loss.detach()):.4f}, {seconds:.2f} s", flush=True)
+        print(f"step {number}: loss {float(loss.detach()):.4f}, {seconds:.2f} s", file=sys.stderr)
         if number:
             times.append(seconds)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
-    print(f"{batch / statistics.median(times):.2f} questions/s (median of {steps} steps), peak memory {peak} MiB")
+    print(json.dumps({"questions_per_second": batch / statistics.median(times), "peak_mib": peak}))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 mod report;
 mod sparse;
+mod train;
 
 use std::fs;
 use std::path::Path;
@@ -24,7 +25,7 @@ const QUESTION_ENCODER_LIMIT: u64 = 24_000_000;
 const PEERS: [&str; 3] = ["sentence-transformers", "onnxruntime", "onnxruntime-int8"];
 
 /// All parts, in the order they run.
-const PARTS: [&str; 4] = ["native", "browser", "sizes", "sparse"];
+const PARTS: [&str; 5] = ["native", "train", "browser", "sizes", "sparse"];
 
 /// Runs the parts that `--skip` leaves, or only those that `--only` names; `--quick` measures each engine once
 /// instead of in three turns.
@@ -58,6 +59,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
         println!("\n=== {part} ===");
         match part {
             "native" => native(rounds)?,
+            "train" => train::run(rounds)?,
             "browser" => process::run(&mut command("node", &["tests/browser/bench/run.mjs"]))?,
             "sizes" => module_sizes()?,
             _ => sparse::run(rounds)?,
