@@ -25,7 +25,7 @@ pub(super) fn run(rounds: usize) -> Outcome {
     let example = dpr().with_file_name("examples").join("train_throughput");
     let (mut ours, mut theirs) = ((Vec::new(), 0.0), (Vec::new(), 0.0));
     for round in 1..=rounds {
-        let mut turn = |name: &str, sum: &mut (Vec<f64>, f64), program: &mut std::process::Command| {
+        let turn = |name: &str, sum: &mut (Vec<f64>, f64), program: &mut std::process::Command| {
             let answer = json(&output(program)?, name)?;
             let speed = number(&answer, "questions_per_second")?;
             println!("bench: round {round} of {rounds}: {name} trains on {speed:.2} questions/s");
