@@ -2,8 +2,8 @@
 //!
 //! Data moves one way: [`data`] reads passages, [`encode`] turns them into [`vectors`], [`index`] makes them
 //! searchable, [`search`] finds the nearest, [`http`] and [`cli`] put that on a socket and a command line.
-//! [`sparse`] finds them by their words, [`mine`] makes training data of what it finds, and [`train`] trains the encoders on it. [`model`] is the model
-//! directory all of them share, [`eval`] measures what is found.
+//! [`sparse`] finds them by their words, [`mine`] makes training data of what it finds, and [`train`] trains the
+//! encoders on it. [`model`] is the model directory all of them share, [`eval`] measures what is found.
 
 pub mod atomic;
 pub mod cli;

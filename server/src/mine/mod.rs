@@ -1,6 +1,7 @@
 //! Training data out of questions and a corpus (paper §4.2): positives by distant supervision or from gold
 //! paragraphs, and hard negatives that share words with the question but do not hold the answer.
 
+mod cloze;
 mod gold;
 mod journal;
 mod negatives;
@@ -16,6 +17,7 @@ use crate::eval::AnswerError;
 use crate::index::{IndexError, VectorIndex};
 use crate::sparse::{Scoring, SparseError, SparseIndex};
 
+pub use cloze::{ClozeOptions, ClozeReport, cloze};
 pub use run::{MineReport, mine};
 
 /// Where positives come from.

@@ -1,5 +1,6 @@
 //! `dpr data`: corpora and training data, prepared.
 
+mod cloze;
 mod convert;
 mod mine;
 mod split;
@@ -28,6 +29,8 @@ enum What {
     Split(split::Args),
     /// Find positives and negatives for questions: training data
     Mine(mine::Args),
+    /// Make training data of passages alone: a sentence asks for the rest of its block
+    Ict(cloze::Args),
 }
 
 /// Runs `dpr data`.
@@ -39,5 +42,6 @@ pub fn run(args: Args) -> Result<(), CliError> {
         What::Convert(args) => convert::run(args),
         What::Split(args) => split::run(args),
         What::Mine(args) => mine::run(args),
+        What::Ict(args) => cloze::run(args),
     }
 }
