@@ -126,6 +126,43 @@ fn a_run_directory_holds_all_there_is_to_know_and_a_model_that_encodes() {
 }
 
 #[test]
+fn a_shared_model_trains_as_two_encoders_whose_frozen_embeddings_stay() {
+    let bench = prepared();
+    let mut import = bench.dpr(&["import", "--out", "shared", "--question"]);
+    succeed(import.arg(fixtures().join("dpr-tiny/question")));
+    let options = "encoders = \"separate\"\nfreeze_embeddings = true\nmax_question_tokens = 32";
+    bench.write("train.toml", SETTINGS.replace("max_question_tokens = 32", options));
+    succeed(&mut train(&bench, "run", &["--model", "shared", "--epochs", "1", "--seed", "7"]));
+    let weights = |dir: &str| {
+        let bytes = fs_err::read(bench.path(dir).join("model.safetensors")).unwrap();
+        dpr_core::TensorMap::from_safetensors([("model.safetensors", bytes.as_slice())]).unwrap()
+    };
+    let [mut start, mut question, mut passage] =
+        ["shared/question_encoder", "run/best/question_encoder", "run/best/passage_encoder"].map(weights);
+    let names: Vec<(String, Vec<usize>)> =
+        start.names().map(|(name, shape)| (name.to_owned(), shape.to_vec())).collect();
+    for (name, shape) in names {
+        let [start, question, passage] =
+            [&mut start, &mut question, &mut passage].map(|map| map.take_f32(&name, &shape).unwrap());
+        let is_frozen = name.starts_with("embeddings.");
+        assert_eq!((start == question, start == passage), (is_frozen, is_frozen), "{name}");
+        assert!(is_frozen || question != passage, "{name} is trained apart");
+    }
+}
+
+#[test]
+fn adding_up_two_batches_takes_half_the_steps_and_resumes_as_well() {
+    let bench = prepared();
+    bench.write("train.toml", SETTINGS.replace("batch_size = 8", "batch_size = 8\naccumulate = 2"));
+    succeed(&mut train(&bench, "whole", &[]));
+    let whole = losses(&bench.path("whole"));
+    assert_eq!(whole.len(), 18, "6 steps in each of 3 epochs");
+    kill_after(&bench, "killed", 8);
+    succeed(&mut resume(&bench, "killed"));
+    assert_eq!(losses(&bench.path("killed")), whole);
+}
+
+#[test]
 fn a_dry_run_says_what_a_run_takes_and_writes_nothing() {
     let bench = prepared();
     let command = ["train", "--config", "train.toml", "--dev", "train.json", "--device", "flex", "--dry-run"];
@@ -195,6 +232,11 @@ fn a_damaged_checkpoint_is_refused_and_the_one_before_serves() {
     let message = fail(&mut resume(&bench, "run"));
     assert!(message.contains(&names[1]) && message.contains("cut short"), "{message}");
     fs_err::remove_dir_all(newest).unwrap();
+    let data = fs_err::read_to_string(bench.path("train.json")).unwrap();
+    bench.write("train.json", data.replacen("question\":\"W", "question\":\"So w", 1));
+    let message = fail(&mut resume(&bench, "run"));
+    assert!(message.contains("other training data"), "{message}");
+    bench.write("train.json", data);
     succeed(&mut resume(&bench, "run"));
     assert_eq!(losses(&bench.path("run")).len(), 36);
 }

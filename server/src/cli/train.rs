@@ -150,6 +150,9 @@ pub fn run(args: Args) -> Result<(), CliError> {
         return if args.json { output::json(&found) } else { tell(&found, &config, &device.name) };
     }
     let Some(out) = &args.out else { return Err("--out is missing".into()) };
+    if !args.resume {
+        RunDir::refuse_existing(out)?;
+    }
     let prepared = Prepared::new(&config, &device)?;
     warn(&prepared.notes);
     let (stop, progress) = (stop_on_interrupt(), progress::on_stderr());

@@ -44,6 +44,8 @@ pub struct Best {
 #[derive(Serialize, Deserialize)]
 struct State {
     format_version: u32,
+    /// See [`super::Prepared::origin`].
+    origin: String,
     position: Position,
     files: BTreeMap<String, FileEntry>,
 }
@@ -76,6 +78,7 @@ pub(super) fn save(
     model: &DualEncoder,
     optimisers: &[AdamW],
     position: &Position,
+    origin: &str,
     keep: usize,
 ) -> Result<PathBuf, TrainError> {
     let path = dir.join(format!("step-{:07}", position.step));
@@ -96,7 +99,8 @@ pub(super) fn save(
             tensor_file::write(&file, &tensors)?;
             files.insert(name, crate::digest::of_file(&file)?);
         }
-        let state = State { format_version: FORMAT, position: position.clone(), files };
+        let state =
+            State { format_version: FORMAT, origin: origin.to_owned(), position: position.clone(), files };
         fs_err::write(staged.path().join(STATE), serde_json::to_vec_pretty(&state)?)?;
         staged.replace()
     };
@@ -111,11 +115,13 @@ pub(super) fn save(
 /// Reads a checkpoint into the encoders and optimisers that it was made from.
 ///
 /// # Errors
-/// [`TrainError::Checkpoint`] when a file is missing, cut short or changed, or is of another model.
+/// [`TrainError::Checkpoint`] when a file is missing, cut short or changed, [`TrainError::OtherOrigin`] when the run was
+/// begun with other data or another model.
 pub(super) fn load(
     path: &Path,
     model: &mut DualEncoder,
     optimisers: &mut [AdamW],
+    origin: &str,
     device: &TrainDevice,
 ) -> Result<Position, TrainError> {
     let bad = |reason: String| TrainError::Checkpoint { path: path.into(), reason };
@@ -123,6 +129,9 @@ pub(super) fn load(
     let state: State = serde_json::from_slice(&read(STATE)?).map_err(|e| bad(format!("{STATE}: {e}")))?;
     if state.format_version != FORMAT {
         return Err(bad(format!("it has format {}, this version reads {FORMAT}", state.format_version)));
+    }
+    if state.origin != origin {
+        return Err(TrainError::OtherOrigin { path: path.into() });
     }
     if state.files.len() != model.encoders.len() {
         let (has, needs) = (state.files.len(), model.encoders.len());

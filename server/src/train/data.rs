@@ -8,6 +8,7 @@ use sha2::{Digest as _, Sha256};
 use super::config::{DataFile, Negatives};
 use super::error::TrainError;
 use crate::data::{TrainingContext, read_training};
+use crate::digest;
 
 /// Hard and random negatives of an item that are kept, each.
 const KEPT_NEGATIVES: usize = 30;
@@ -128,6 +129,26 @@ impl TrainingData {
     /// All training items, file after file: the numbers that batches name them by.
     pub fn items(&self) -> impl Iterator<Item = &Item> {
         self.train.iter().flat_map(|set| &set.items)
+    }
+
+    /// A digest of everything that batches are drawn from (64 hex characters).
+    pub fn sha256(&self) -> String {
+        let mut hash = Sha256::new();
+        for (title, text) in &self.pool.passages {
+            for field in [title, text] {
+                hash.update((field.len() as u64).to_le_bytes());
+                hash.update(field);
+            }
+        }
+        for item in self.items() {
+            hash.update((item.question.len() as u64).to_le_bytes());
+            hash.update(&item.question);
+            for passages in [&item.positives, &item.hard, &item.random] {
+                hash.update((passages.len() as u64).to_le_bytes());
+                passages.iter().for_each(|passage| hash.update(passage.to_le_bytes()));
+            }
+        }
+        digest::hex(hash)
     }
 
     /// The training item with this number.

@@ -136,6 +136,14 @@ pub enum TrainError {
         /// What is wrong with it.
         reason: String,
     },
+    /// The data or the starting model is not what it was when the run began.
+    #[error(
+        "checkpoint {} was made with other training data or another starting model: put back what was there, or give another --out", path.display()
+    )]
+    OtherOrigin {
+        /// The checkpoint.
+        path: PathBuf,
+    },
     /// A checkpoint cannot be written.
     #[error(
         "cannot write checkpoint {}: {source}; the one before is as it was: make room and use --resume", path.display()

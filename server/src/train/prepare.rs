@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use dpr_core::Similarity;
+use dpr_core::model::sha256_hex;
 use serde::Serialize;
 
 use super::config::TrainConfig;
@@ -20,6 +22,8 @@ pub struct Prepared {
     pub model: DualEncoder,
     /// A name for people, from the model that training starts from.
     pub name: String,
+    /// A digest of the data and of the model that training starts from: a run only goes on with the same.
+    pub origin: String,
     /// Steps in an epoch.
     pub steps_per_epoch: usize,
     /// Steps in all.
@@ -62,14 +66,9 @@ impl Prepared {
                 encoder.freeze_embeddings();
             }
         }
-        let mut prepared = Self {
-            data,
-            model,
-            name: dir.manifest().name.clone(),
-            steps_per_epoch,
-            steps,
-            notes: Vec::new(),
-        };
+        let (name, fingerprint) = (dir.manifest().name.clone(), &dir.manifest().fingerprint);
+        let origin = sha256_hex(format!("{} {fingerprint}", data.sha256()).as_bytes());
+        let mut prepared = Self { data, model, name, origin, steps_per_epoch, steps, notes: Vec::new() };
         prepared.notes = prepared.notes(config);
         Ok(prepared)
     }
@@ -87,6 +86,11 @@ impl Prepared {
                 "the warm-up takes {} steps and the run {}: the learning rate never reaches {}",
                 config.optimiser.warm_up, self.steps, config.optimiser.learning_rate
             ));
+        }
+        if config.objective.similarity == Similarity::L2 {
+            notes.push(
+                "indexes search by inner product, which does not rank as the L2 distance does".to_owned(),
+            );
         }
         let unit_length = self.model.encoders.iter().any(|encoder| encoder.config.normalize);
         if unit_length && config.objective.temperature > 0.5 {

@@ -72,6 +72,18 @@ pub struct RunDir {
 }
 
 impl RunDir {
+    /// Refuses a directory that holds a run: to be asked before data and model are read.
+    ///
+    /// # Errors
+    /// [`TrainError::Exists`], or [`TrainError::InUse`] while it goes on.
+    pub fn refuse_existing(path: &Path) -> Result<(), TrainError> {
+        match path.join(CONFIG).exists() {
+            false => Ok(()),
+            true if DirLock::acquire(path)?.is_none() => Err(TrainError::InUse { dir: path.into() }),
+            true => Err(TrainError::Exists { dir: path.into() }),
+        }
+    }
+
     /// Begins a run in a directory that holds none.
     ///
     /// # Errors

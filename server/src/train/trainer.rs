@@ -63,10 +63,10 @@ pub fn train(
     progress: &dyn Progress,
 ) -> Result<TrainReport, TrainError> {
     let run = if resume { RunDir::resume(out, config)? } else { RunDir::begin(out, config)? };
-    let Prepared { data, model, name, steps, .. } = prepared;
+    let Prepared { data, model, name, origin, steps, .. } = prepared;
     let optimisers = model.encoders.iter().map(|encoder| AdamW::new(&encoder.parameters)).collect();
     let position = Position::default();
-    let context = Context { config, data: &data, device, progress, stop, name, steps };
+    let context = Context { config, data: &data, device, progress, stop, name, origin, steps };
     let mut trainer = Trainer { context, run, model, optimisers, position, report: Report::default() };
     trainer.go_on(resume)?;
     trainer.work()
@@ -80,6 +80,7 @@ struct Context<'a> {
     progress: &'a dyn Progress,
     stop: &'a AtomicBool,
     name: String,
+    origin: String,
     steps: usize,
 }
 
@@ -104,7 +105,8 @@ impl Trainer<'_> {
     fn go_on(&mut self, resume: bool) -> Result<(), TrainError> {
         if resume && let Some(last) = checkpoint::list(&self.run.checkpoints())?.pop() {
             let (model, optimisers) = (&mut self.model, &mut self.optimisers);
-            self.position = checkpoint::load(&last, model, optimisers, self.context.device)?;
+            self.position =
+                checkpoint::load(&last, model, optimisers, &self.context.origin, self.context.device)?;
         }
         self.run.rewind(self.position.step)
     }
@@ -279,14 +281,17 @@ impl Trainer<'_> {
     }
 
     fn checkpoint(&self) -> Result<(), TrainError> {
+        let (dir, origin) = (self.run.checkpoints(), &self.context.origin);
         let keep = self.context.config.run.keep_checkpoints;
-        checkpoint::save(&self.run.checkpoints(), &self.model, &self.optimisers, &self.position, keep)?;
+        checkpoint::save(&dir, &self.model, &self.optimisers, &self.position, origin, keep)?;
         self.run.draw()
     }
 
     fn start_progress(&self) {
         let run = &self.context.config.run;
         let left = (self.context.steps - self.position.step) * run.batch_size * run.accumulate;
-        self.context.progress.start("training", "questions", left as u64);
+        if left > 0 {
+            self.context.progress.start("training", "questions", left as u64);
+        }
     }
 }
