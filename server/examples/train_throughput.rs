@@ -58,7 +58,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             encoder.upload(&device);
         }
         let seconds = started.elapsed().as_secs_f64();
-        println!(
+        eprintln!(
             "step {taken}: loss {:.4}, {seconds:.2} s, of which gradients {computed:.2} s",
             outcome.loss
         );

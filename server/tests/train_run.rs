@@ -193,6 +193,9 @@ fn bad_input_is_named_with_what_to_do() {
     assert!(message.contains("a batch takes 1000 questions, the training data has 96"), "{message}");
     let message = fail(&mut train(&bench, "bad", &["--model", "nowhere"]));
     assert!(message.contains("nowhere is not a model directory"), "{message}");
+    bench.write("long.toml", SETTINGS.replace("max_passage_tokens = 64", "max_passage_tokens = 192"));
+    let message = fail(&mut bench.dpr(&["train", "--config", "long.toml", "--out", "bad"]));
+    assert!(message.contains("max_passage_tokens is 192; the encoder takes from 4 to 128"), "{message}");
     bench.write("typo.toml", "[run]\nbatchsize = 4\n");
     let message = fail(&mut bench.dpr(&["train", "--config", "typo.toml", "--out", "bad"]));
     assert!(message.contains("typo.toml") && message.contains("batchsize"), "{message}");

@@ -201,7 +201,7 @@ impl DualEncoder {
     /// Loads the encoders of a model directory; the limits are the model's unless given.
     ///
     /// # Errors
-    /// [`TrainError`] when the model is damaged, or has two encoders where one is asked for.
+    /// [`TrainError`] when the model is damaged, has two encoders where one is asked for, or takes fewer tokens.
     pub fn load(
         model: &ModelDir,
         sharing: Sharing,
@@ -228,7 +228,19 @@ impl DualEncoder {
             encoders.push(TrainedEncoder::load(&question_dir, max_question_tokens, device)?);
             encoders.push(TrainedEncoder::load(&passage_dir, max_passage_tokens, device)?);
         }
-        Ok(Self { encoders, max_question_tokens, max_passage_tokens })
+        let dual = Self { encoders, max_question_tokens, max_passage_tokens };
+        let limits = [
+            ("model.max_question_tokens", max_question_tokens, dual.question()),
+            ("model.max_passage_tokens", max_passage_tokens, dual.passage()),
+        ];
+        for (setting, got, encoder) in limits {
+            let most = encoder.config.position_limit();
+            if !(4..=most).contains(&got) {
+                let expected = format!("the encoder takes from 4 to {most} tokens");
+                return Err(TrainError::Setting { setting, got: got.to_string(), expected });
+            }
+        }
+        Ok(dual)
     }
 
     /// The question encoder.
