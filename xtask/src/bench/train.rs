@@ -18,6 +18,8 @@ pub(super) fn run(rounds: usize) -> Outcome {
         "build",
         "--release",
         "--package",
+        "dpr-core",
+        "--package",
         "dpr-server",
         "--example",
         "train_throughput",
