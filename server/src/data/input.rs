@@ -2,6 +2,8 @@
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use flate2::bufread::MultiGzDecoder;
 use fs_err as fs;
@@ -31,9 +33,14 @@ pub(super) struct Input {
 
 impl Input {
     pub(super) fn open(path: &Path) -> Result<Self, DataError> {
+        Self::open_counted(path, &Arc::default())
+    }
+
+    /// As [`Input::open`]; `read` counts the bytes of the file itself, compressed or not.
+    pub(super) fn open_counted(path: &Path, read: &Arc<AtomicU64>) -> Result<Self, DataError> {
         let plain_error = |source| DataError::Io { path: path.to_path_buf(), source };
         let file = fs::File::open(path).map_err(plain_error)?.into_parts().0;
-        let mut raw = BufReader::with_capacity(1 << 18, file);
+        let mut raw = BufReader::with_capacity(1 << 18, Counted { inner: file, read: Arc::clone(read) });
         let is_gzip = raw.fill_buf().map_err(plain_error)?.starts_with(&[0x1f, 0x8b]);
         let reader: Box<dyn BufRead + Send> = if is_gzip {
             Box::new(BufReader::with_capacity(1 << 18, MultiGzDecoder::new(raw)))
@@ -94,6 +101,20 @@ impl Input {
                 line: 1 + valid.iter().filter(|b| **b == b'\n').count(),
             }
         })
+    }
+}
+
+/// Counts what is read through it.
+struct Counted<R> {
+    inner: R,
+    read: Arc<AtomicU64>,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        self.read.fetch_add(count as u64, Ordering::Relaxed);
+        Ok(count)
     }
 }
 

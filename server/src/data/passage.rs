@@ -26,7 +26,7 @@ pub struct Passage {
 
 /// Passages of a file, one at a time, in its order. After an error there are no more.
 ///
-/// Memory holds the ids, to find one that is there twice; a SQuAD file is held whole.
+/// Memory holds 16 bytes and a place for every id, to find one that is there twice; a SQuAD file is held whole.
 pub struct Passages {
     path: PathBuf,
     next: Box<dyn FnMut() -> Result<Option<Passage>, DataError> + Send>,

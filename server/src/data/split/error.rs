@@ -1,6 +1,5 @@
 //! What can be wrong with splitting documents.
 
-use std::io;
 use std::path::PathBuf;
 
 use crate::data::DataError;
@@ -95,9 +94,6 @@ pub enum SplitError {
         /// The id.
         id: String,
     },
-    /// The output cannot be written; the source names it.
-    #[error("{0}")]
-    Write(#[source] io::Error),
 }
 
 fn hint(others: u64) -> String {

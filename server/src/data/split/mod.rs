@@ -15,33 +15,32 @@
 //!
 //! Each file may be gzip-compressed. A file name is a title without its ending. In a directory hidden files are
 //! passed over; files of other kinds and symbolic links are counted by their endings. TSV and BEIR files are read
-//! as streams: one document at a time and 8 bytes for every id are in memory.
+//! as streams, with [`read_passages`](super::read_passages)' rules: one document at a time and 16 bytes for every id are in
+//! memory.
 
 mod blocks;
 mod error;
-mod file;
 mod html;
+mod kind;
 mod markdown;
-mod output;
-mod records;
 mod source;
 mod text;
 mod words;
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 
 use serde::Serialize;
 
 pub use blocks::{Block, Blocks, SplitOptions, block_id, document_of};
 pub use error::SplitError;
-use output::{Output, Sink};
-use source::{Document, Documents};
+use kind::Kind;
+use source::Documents;
 use text::Text;
 pub use words::Words;
 
-use crate::atomic;
-use crate::data::check_not_input;
+use crate::data::{CorpusLayout, Passage, PassageWriter, check_not_input, write_corpus};
 use crate::progress::Progress;
 
 /// What progress is told in: bytes would be unreadable.
@@ -78,31 +77,21 @@ pub fn split(
     options: &SplitOptions,
     progress: &dyn Progress,
 ) -> Result<SplitReport, SplitError> {
-    let output = Output::named(out)?;
+    let layout = match Kind::by_name(out) {
+        Some(Kind::Tsv) => CorpusLayout::Tsv,
+        Some(Kind::JsonLines) => CorpusLayout::Beir,
+        _ => return Err(SplitError::UnknownOutput { path: out.to_path_buf() }),
+    };
     if check_not_input(out, input).is_err() {
         return Err(SplitError::OverInput { path: out.to_path_buf() });
     }
     let mut documents = Documents::open(input)?;
     let mut work = Work { options, progress, report: SplitReport::default(), told: 0 };
-    let mut failed = None;
     progress.start("splitting", "MB", documents.bytes.div_ceil(MEGABYTE));
-    let written = atomic::write_file(out, |file| {
-        output.write(file, |sink| work.run(&mut documents, sink)).map_err(|error| match error {
-            SplitError::Write(error) => error,
-            // Only an I/O error can pass through: the real one is kept beside.
-            error => {
-                failed = Some(error);
-                std::io::ErrorKind::Other.into()
-            }
-        })
-    });
+    let written = write_corpus(out, layout, |out| work.run(&mut documents, out));
     progress.finish();
-    let mut report = work.report;
-    report.skipped_files = documents.skipped;
-    match failed {
-        Some(error) => Err(error),
-        None => written.map(|()| report).map_err(SplitError::Write),
-    }
+    written?;
+    Ok(SplitReport { skipped_files: documents.skipped, ..work.report })
 }
 
 struct Work<'a> {
@@ -114,10 +103,10 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    fn run(&mut self, documents: &mut Documents, sink: &mut Sink<'_>) -> Result<(), SplitError> {
+    fn run(&mut self, documents: &mut Documents, out: &mut PassageWriter<'_>) -> Result<(), SplitError> {
         while let Some(document) = documents.next()? {
-            self.write(&document, sink)?;
-            let read = documents.read.get() / MEGABYTE;
+            self.write(&document, out)?;
+            let read = documents.read.load(Ordering::Relaxed) / MEGABYTE;
             if read > self.told {
                 self.progress.advance(read - self.told);
                 self.told = read;
@@ -131,7 +120,7 @@ impl Work<'_> {
         }
     }
 
-    fn write(&mut self, document: &Document, sink: &mut Sink<'_>) -> Result<(), SplitError> {
+    fn write(&mut self, document: &Passage, out: &mut PassageWriter<'_>) -> Result<(), SplitError> {
         let title = document.title.split_whitespace().collect::<Vec<_>>().join(" ");
         let text = if document.text.trim().is_empty() { &title } else { &document.text };
         let blocks = Blocks::of(text, self.options);
@@ -143,7 +132,7 @@ impl Work<'_> {
         self.report.words += blocks.document_words() as u64;
         for block in blocks {
             let id = block_id(&document.id, block.number);
-            sink.block(&id, &title, &block.text).map_err(SplitError::Write)?;
+            out.write(&Passage { id, title: title.clone(), text: block.text })?;
             self.report.blocks += 1;
         }
         Ok(())

@@ -1,43 +1,34 @@
 //! The documents of a file or of a directory, one after another.
 
-use std::cell::Cell;
-use std::collections::{BTreeMap, HashSet};
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Component, Path, PathBuf};
-use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use fs_err as fs;
 use walkdir::{DirEntry, WalkDir};
 
-use super::file::{File, Kind, split_name};
-use super::records::Records;
+use super::kind::{Kind, split_name};
 use super::text::Text;
 use super::{SplitError, html, markdown, text};
-use crate::data::DataError;
+use crate::data::input::{Format, Input};
+use crate::data::{DataError, Passage, Passages, passage};
 
-/// One document, as its file has it.
-#[derive(Debug)]
-pub(super) struct Document {
-    pub(super) id: String,
-    /// Not yet trimmed; empty when there is none.
-    pub(super) title: String,
-    pub(super) text: String,
-}
-
-/// Reads documents in the order of the file, or of the names in the directory.
+/// Reads documents, whole as passages will be, in the order of the file, or of the names in the directory.
 pub(super) struct Documents {
     input: PathBuf,
     /// Bytes in all files, and how many have been read.
     pub(super) bytes: u64,
-    pub(super) read: Rc<Cell<u64>>,
+    pub(super) read: Arc<AtomicU64>,
     /// Files of a directory that are no documents, by their endings.
     pub(super) skipped: BTreeMap<String, u64>,
     source: Source,
 }
 
 enum Source {
-    Records(Records, Seen),
+    /// A document a line, and the number of the last line that was read.
+    Lines(Passages, usize),
     /// One file, until it has been read.
     File(Option<Kind>),
     Directory(Box<dyn Iterator<Item = walkdir::Result<DirEntry>>>),
@@ -50,7 +41,7 @@ impl Documents {
         let mut documents = Self {
             input: input.to_path_buf(),
             bytes: metadata.len(),
-            read: Rc::default(),
+            read: Arc::default(),
             skipped: BTreeMap::new(),
             source: Source::File(None),
         };
@@ -64,25 +55,35 @@ impl Documents {
             documents.source = Source::File(kind);
             return Ok(documents);
         }
-        let mut file = File::open(input, &documents.read)?;
-        let kind = match kind {
-            Some(kind) => kind,
-            None => by_content(file.start()?)
-                .ok_or_else(|| SplitError::UnknownInput { path: input.to_path_buf() })?,
+        let file = Input::open_counted(input, &documents.read)?;
+        let header = match file.format {
+            Format::Tsv => 1,
+            Format::JsonLines => 0,
+            Format::Json | Format::Plain => {
+                return Err(SplitError::UnknownInput { path: input.to_path_buf() });
+            }
         };
-        documents.source = Source::Records(Records::new(file, kind)?, Seen::default());
+        documents.source = Source::Lines(passage::stream(file)?, header);
         Ok(documents)
     }
 
     /// The next document, or `None` at the end. A file without any text gives a document without title or text.
-    pub(super) fn next(&mut self) -> Result<Option<Document>, SplitError> {
+    pub(super) fn next(&mut self) -> Result<Option<Passage>, SplitError> {
         match &mut self.source {
-            Source::Records(records, seen) => {
-                let document = records.next()?;
-                if let Some(Document { id, .. }) = &document {
-                    seen.insert(id, records.number, &self.input)?;
+            Source::Lines(documents, line) => {
+                *line += 1;
+                let document = match documents.next().transpose() {
+                    Err(DataError::Empty { path, .. }) => {
+                        return Err(DataError::Empty { path, what: "documents" }.into());
+                    }
+                    next => next?,
+                };
+                match document {
+                    Some(Passage { id, .. }) if id.chars().any(char::is_control) => {
+                        Err(SplitError::Id { path: self.input.clone(), line: *line, id })
+                    }
+                    document => Ok(document),
                 }
-                Ok(document)
             }
             Source::File(kind) => match kind.take() {
                 Some(kind) => {
@@ -108,7 +109,7 @@ impl Documents {
     pub(super) fn without_words(&self, files: u64) -> SplitError {
         let path = self.input.clone();
         match self.source {
-            Source::Records(..) => DataError::Empty { path, what: "documents" }.into(),
+            Source::Lines(..) => DataError::Empty { path, what: "documents" }.into(),
             _ => SplitError::NoWords { path, files },
         }
     }
@@ -165,9 +166,9 @@ fn walk_error(error: walkdir::Error, root: &Path) -> DataError {
 }
 
 /// One file as one document, its id the `name` with `/` between directories.
-fn read_file(path: &Path, name: &Path, kind: Kind, read: &Rc<Cell<u64>>) -> Result<Document, SplitError> {
+fn read_file(path: &Path, name: &Path, kind: Kind, read: &Arc<AtomicU64>) -> Result<Passage, SplitError> {
     let id = id_of(name).ok_or_else(|| SplitError::FileName { path: path.to_path_buf() })?;
-    let content = File::open(path, read)?.read_text()?;
+    let content = Input::open_counted(path, read)?.read_text()?;
     let Text { title, text } = match kind {
         Kind::Markdown => markdown::read(&content),
         Kind::Html if html::is_too_deep(&content) => {
@@ -181,7 +182,7 @@ fn read_file(path: &Path, name: &Path, kind: Kind, read: &Rc<Cell<u64>>) -> Resu
         "" => String::new(),
         _ => split_name(id.rsplit('/').next().unwrap_or_default()).0.to_owned(),
     });
-    Ok(Document { id, title, text })
+    Ok(Passage { id, title, text })
 }
 
 fn id_of(name: &Path) -> Option<String> {
@@ -191,54 +192,4 @@ fn id_of(name: &Path) -> Option<String> {
         .map(|part| part.as_os_str().to_str().filter(|part| !part.chars().any(char::is_control)))
         .collect();
     parts.map(|parts| parts.join("/")).filter(|id| !id.is_empty())
-}
-
-/// For names that tell nothing. A text that begins like neither format is left alone: it may be anything.
-fn by_content(start: &[u8]) -> Option<Kind> {
-    let line = start.split(|b| *b == b'\n').next().unwrap_or_default();
-    if line.starts_with(b"id\t") {
-        Some(Kind::Tsv)
-    } else if line.starts_with(b"{") && line.windows(5).any(|w| w == b"\"_id\"") {
-        Some(Kind::JsonLines)
-    } else {
-        None
-    }
-}
-
-/// Ids so far, as 8 bytes each, so that a corpus of millions of documents does not have to fit into memory. When
-/// the bytes of two ids agree, the file itself is asked whether the ids do.
-#[derive(Default)]
-struct Seen(HashSet<u64>);
-
-impl Seen {
-    fn insert(&mut self, id: &str, line: usize, input: &Path) -> Result<(), SplitError> {
-        let mut hash = DefaultHasher::new();
-        id.hash(&mut hash);
-        if self.0.insert(hash.finish()) {
-            return Ok(());
-        }
-        let first = match first_line(id, line, input) {
-            Ok(None) => return Ok(()), // two ids with one hash
-            Ok(Some(first)) => format!("line {first}"),
-            Err(_) => "a line before".into(), // as when the input is a pipe
-        };
-        let second = format!("line {line}");
-        Err(DataError::DuplicateId { path: input.to_path_buf(), id: id.to_owned(), first, second }.into())
-    }
-}
-
-/// The line before `end` that has `id`.
-fn first_line(id: &str, end: usize, input: &Path) -> Result<Option<usize>, SplitError> {
-    let Source::Records(mut records, _) = Documents::open(input)?.source else {
-        return Err(SplitError::UnknownInput { path: input.to_path_buf() });
-    };
-    while let Some(document) = records.next()? {
-        if records.number >= end {
-            return Ok(None);
-        }
-        if document.id == id {
-            return Ok(Some(records.number));
-        }
-    }
-    Err(SplitError::NoWords { path: input.to_path_buf(), files: 1 })
 }
