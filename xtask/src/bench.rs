@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::failure::{Failure, Outcome};
 use crate::npm::{MODULES, sizes};
 use crate::paths::{DEMO_MODEL, MINILM, SQUAD, dpr, venv_python};
-use crate::process::{self, cargo, command, output};
+use crate::process::{self, command, output};
 use crate::stamp::Stamp;
 use crate::{demo_data, npm, setup};
 use report::{Native, median};
@@ -90,17 +90,7 @@ fn export_onnx() -> Outcome {
 
 /// dpr and its peers in turns, so that a busy minute on the machine meets them all.
 fn native(rounds: usize) -> Outcome {
-    let example = [
-        "build",
-        "--release",
-        "--package",
-        "dpr-core",
-        "--package",
-        "dpr-server",
-        "--example",
-        "encode_question",
-    ];
-    process::run(&mut cargo(&example))?;
+    process::build_native(&["--example", "encode_question"])?;
     let mut ours = Native::new("dpr");
     let mut peers = PEERS.map(Native::new);
     for round in 1..=rounds {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::failure::Outcome;
 use crate::paths::{DEMO_INDEX, DEMO_MODEL, DEMO_VECTORS, MINILM, SQUAD, dpr};
-use crate::process::{self, cargo, command};
+use crate::process::{self, command};
 use crate::stamp::Stamp;
 
 /// What decides the vectors, besides the model: the encoder and what `dpr encode` does with it.
@@ -19,22 +19,9 @@ const ENCODING: [&str; 7] = [
     "server/src/vectors.rs",
 ];
 
-/// Builds the `dpr` binary.
-pub(crate) fn build_dpr() -> Outcome {
-    process::run(&mut cargo(&[
-        "build",
-        "--release",
-        "--package",
-        "dpr-core",
-        "--package",
-        "dpr-server",
-        "--bins",
-    ]))
-}
-
 /// Builds the binary and brings model, vectors and index up to date.
 pub(crate) fn build() -> Outcome {
-    build_dpr()?;
+    process::build_native(&["--bins"])?;
     model().map_err(|failure| failure.during("demo model"))?;
     vectors().map_err(|failure| failure.during("demo vectors"))?;
     index().map_err(|failure| failure.during("demo index"))

@@ -34,6 +34,14 @@ pub(crate) fn cargo<S: AsRef<OsStr>>(arguments: &[S]) -> Command {
     command(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()), arguments)
 }
 
+/// Builds these targets of the native crates (`--bins`, `--example NAME`).
+///
+/// Always the same packages: other ones would mean other features, and a second build of all they depend on.
+pub(crate) fn build_native(targets: &[&str]) -> Outcome {
+    let packages = ["build", "--release", "--package", "dpr-core", "--package", "dpr-server"];
+    run(cargo(&packages).args(targets))
+}
+
 /// Runs with inherited output; fails unless the exit status is 0.
 pub(crate) fn run(command: &mut Command) -> Outcome {
     let line = describe(command);

@@ -9,7 +9,7 @@ use super::report::{median, verdict};
 use super::{FOLDER, json};
 use crate::failure::{Failure, Outcome};
 use crate::paths::{SQUAD, dpr, venv_python};
-use crate::process::{self, cargo, command, output};
+use crate::process::{self, command, output};
 
 /// Least ratio of our questions/s to plain tantivy's.
 const SPEED_TARGET: f64 = 0.7;
@@ -27,17 +27,7 @@ pub(super) fn run(rounds: usize) -> Outcome {
         );
         return Ok(());
     };
-    process::run(&mut cargo(&[
-        "build",
-        "--release",
-        "--package",
-        "dpr-core",
-        "--package",
-        "dpr-server",
-        "--bins",
-        "--example",
-        "sparse_bench",
-    ]))?;
+    process::build_native(&["--bins", "--example", "sparse_bench"])?;
     let folder = Path::new(FOLDER).join("sparse");
     fs::create_dir_all(&folder).map_err(|error| Failure::new(format!("cannot make {FOLDER}: {error}")))?;
     let [passages, index] =

@@ -2,7 +2,7 @@
 
 use crate::failure::Outcome;
 use crate::paths::{DEMO_MODEL, MINILM, dpr, venv_python};
-use crate::process::{self, cargo, command, output};
+use crate::process::{self, command, output};
 
 use super::report::verdict;
 use super::{json, middle, number};
@@ -14,16 +14,7 @@ const SIZES: [&str; 4] = ["16", "156", "5", "2"];
 const LEAST: f64 = 0.8;
 
 pub(super) fn run(rounds: usize) -> Outcome {
-    process::run(&mut cargo(&[
-        "build",
-        "--release",
-        "--package",
-        "dpr-core",
-        "--package",
-        "dpr-server",
-        "--example",
-        "train_throughput",
-    ]))?;
+    process::build_native(&["--example", "train_throughput"])?;
     let example = dpr().with_file_name("examples").join("train_throughput");
     let (mut ours, mut theirs) = ((Vec::new(), 0.0), (Vec::new(), 0.0));
     for round in 1..=rounds {
