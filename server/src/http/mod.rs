@@ -29,6 +29,7 @@ mod openapi;
 mod origins;
 mod range;
 mod request;
+mod respond;
 mod search;
 pub mod server;
 mod service;

@@ -1,10 +1,8 @@
 //! `POST /v1/search`: vectors in, passages out.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
@@ -12,6 +10,7 @@ use utoipa::ToSchema;
 
 use super::error::{ApiError, ErrorBody};
 use super::request::SearchRequest;
+use super::respond::respond;
 use super::state::AppState;
 use crate::index::IndexError;
 use crate::search::{Hit, SearchError};
@@ -80,47 +79,23 @@ pub(super) async fn search(
 ) -> Result<Response, ApiError> {
     let ready = state.ready()?;
     let valid = request.validate(ready.index.dim, &ready.index.model, state.limits())?;
-    let place = state.gate().enter().inspect_err(|_| state.metrics().rejected())?;
     let service = Arc::clone(&ready.search);
-    let work = move || {
-        let start = Instant::now();
-        let found = service.search(&valid.vectors, valid.k).map_err(refused)?;
-        let took = start.elapsed();
-        let took_ms = (took.as_secs_f64() * 1e6).round() / 1e3;
+    let batch = valid.batch;
+    let answer = move |found: Vec<Vec<Hit>>, took_ms| {
         let mut lists = found.into_iter().map(|hits| hits.into_iter().map(SearchHit::from).collect());
-        let answer = if valid.batch {
+        if batch {
             SearchResponse::Batch { results: lists.map(|hits| HitList { hits }).collect(), took_ms }
         } else {
             SearchResponse::Single { hits: lists.next().unwrap_or_default(), took_ms }
-        };
-        // Thousands of passages take a while to print; that too stays off the socket threads.
-        let body = serde_json::to_vec(&answer)
-            .map_err(|_| ApiError::Internal("the answer could not be written as JSON"))?;
-        Ok((body, took))
+        }
     };
-    let (outcome, waited) = state.gate().run(place, work).await?;
-    let (body, took) = outcome?;
-    state.metrics().searched(waited, took);
-    let timing =
-        format!("queue;dur={:.3}, search;dur={:.3}", waited.as_secs_f64() * 1e3, took.as_secs_f64() * 1e3);
-    let mut headers = HeaderMap::new();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    if let Ok(timing) = HeaderValue::from_str(&timing) {
-        headers.insert(HeaderName::from_static("server-timing"), timing);
-    }
-    Ok((headers, body).into_response())
+    respond(&state, move || service.search(&valid.vectors, valid.k), answer, at_fault).await
 }
 
-/// What the search found wrong: the client's doing, or the server's.
-fn refused(error: SearchError) -> ApiError {
-    match error {
-        // Numbers near the top of f32 are finite, as is checked before; their products need not be.
-        SearchError::Index(IndexError::Overflow { .. }) => ApiError::InvalidVector(error.to_string()),
-        other => {
-            tracing::error!("a search failed: {other}");
-            ApiError::Internal("the search failed")
-        }
-    }
+/// Numbers near the top of f32 are finite, as is checked before; their products need not be.
+fn at_fault(error: &SearchError) -> Option<ApiError> {
+    matches!(error, SearchError::Index(IndexError::Overflow { .. }))
+        .then(|| ApiError::InvalidVector(error.to_string()))
 }
 
 /// Ends a search request whose time is up, be it in its body, in the queue or in the search.

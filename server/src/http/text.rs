@@ -6,16 +6,16 @@
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderValue, header};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::body::json_body;
 use super::error::{ApiError, ErrorBody};
+use super::respond::respond;
 use super::search::{SearchHit, SearchResponse};
 use super::state::AppState;
-use crate::search::{Fusion, Method, SearchError};
+use crate::search::{Fusion, Hit, Method, SearchError};
 
 /// Characters of a question: more than any encoder reads.
 const MAX_CHARACTERS: usize = 4096;
@@ -69,21 +69,12 @@ pub(super) async fn search_text(
     if !(1..=limits.max_k).contains(&k) {
         return Err(ApiError::InvalidK { got: k.to_string(), max: limits.max_k });
     }
-    let place = state.gate().enter().inspect_err(|_| state.metrics().rejected())?;
-    let work = move || {
-        let start = std::time::Instant::now();
-        let found = service.search_text(&asked.question, asked.method, fusion, k).map_err(refused)?;
-        let took = start.elapsed();
-        let hits = found.into_iter().map(SearchHit::from).collect();
-        let answer = SearchResponse::Single { hits, took_ms: (took.as_secs_f64() * 1e6).round() / 1e3 };
-        let body = serde_json::to_vec(&answer)
-            .map_err(|_| ApiError::Internal("the answer could not be written as JSON"))?;
-        Ok((body, took))
+    let search = move || service.search_text(&asked.question, asked.method, fusion, k);
+    let answer = |found: Vec<Hit>, took_ms| SearchResponse::Single {
+        hits: found.into_iter().map(SearchHit::from).collect(),
+        took_ms,
     };
-    let (outcome, waited) = state.gate().run(place, work).await?;
-    let (body, took) = outcome?;
-    state.metrics().searched(waited, took);
-    Ok(([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], body).into_response())
+    respond(&state, search, answer, at_fault).await
 }
 
 impl TextSearchRequest {
@@ -105,15 +96,8 @@ impl TextSearchRequest {
     }
 }
 
-/// What the search found wrong: the client's doing, or the server's. A question is never repeated.
-fn refused(error: SearchError) -> ApiError {
-    match error {
-        SearchError::NoSparse | SearchError::NoVectors | SearchError::Encode(_) => {
-            ApiError::InvalidQuestion(error.to_string())
-        }
-        other => {
-            tracing::error!("a search by text failed: {other}");
-            ApiError::Internal("the search failed")
-        }
-    }
+/// What this index cannot be asked. A question is never repeated.
+fn at_fault(error: &SearchError) -> Option<ApiError> {
+    matches!(error, SearchError::NoSparse | SearchError::NoVectors | SearchError::Encode(_))
+        .then(|| ApiError::InvalidQuestion(error.to_string()))
 }

@@ -55,6 +55,8 @@ async fn where_text_is_let_in_it_is_ranked_as_asked() {
         (&hit["text"], &hit["title"]),
         (&json!("who won"), &json!("hybrid Linear { lambda: 1.1 } 10"))
     );
+    let (timing, took) = (reply.header("server-timing"), reply.json()["took_ms"].as_f64());
+    assert!(timing.contains("search;dur=") && took.is_some_and(|took| took >= 0.0), "{timing}");
     let reply = ask(&app, &json!({"question": "who won", "method": "bm25", "lambda": 20.0, "k": 3})).await;
     assert_eq!(reply.json()["hits"][0]["title"], "bm25 Linear { lambda: 20.0 } 3");
     // Vectors are still searched as ever, and text still has no place among them.
