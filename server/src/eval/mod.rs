@@ -7,6 +7,7 @@
 
 mod accuracy;
 mod answer;
+mod chart;
 mod compare;
 mod error;
 mod judge;
@@ -20,10 +21,11 @@ mod tokens;
 
 pub use accuracy::Accuracy;
 pub use answer::{AnswerError, AnswerMatcher, InvalidPattern};
+pub use chart::PlotError;
 pub use compare::{Bootstrap, CompareError, Comparison, System, compare};
 pub use error::EvalError;
 pub use judge::{Judge, gold_passages};
-pub use plot::{Curve, PlotError, accuracy_svg};
+pub use plot::{Curve, accuracy_svg};
 pub use ranking::{
     DEFAULT_KS, QrelsReport, QuestionScores, RankingError, RecallAt, TopK, check_qrels, first_hit,
     mean_reciprocal_rank, measure_qrels, score_ranking, top_k, trec_order,

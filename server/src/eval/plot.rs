@@ -1,70 +1,13 @@
 //! Accuracy against the number of passages, as in the paper's Figure 1.
 
-use std::ops::Range;
-
-use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
-use plotters::element::{EmptyElement, PathElement, Polygon, Text};
-use plotters::prelude::{
-    ChartBuilder, IntoDrawingArea as _, LineSeries, RGBColor, SVGBackend, SeriesLabelPosition,
-};
-use plotters::style::text_anchor::{HPos, Pos, VPos};
-use plotters::style::{Color as _, IntoFont as _, TextStyle};
-
+use super::chart::{Axis, Chart, Corner, Line, PlotError, even_ticks};
 use super::ranking::{TopK, top_k};
 
-/// Width and height of the picture.
-pub(super) const SIZE: (u32, u32) = (880, 560);
-
-/// Where the lines are marked, so that they stay apart in print without colour.
+/// The ranks where the lines are marked.
 const MARKED: [usize; 7] = [1, 5, 20, 40, 60, 80, 100];
 
-/// Colours that the colour-blind tell apart (Okabe and Ito 2008), without yellow, which is faint on white.
-pub(super) const COLOURS: [RGBColor; 7] = [
-    RGBColor(0, 114, 178),
-    RGBColor(213, 94, 0),
-    RGBColor(0, 158, 115),
-    RGBColor(204, 121, 167),
-    RGBColor(230, 159, 0),
-    RGBColor(86, 180, 233),
-    RGBColor(0, 0, 0),
-];
-
-pub(super) const INK: RGBColor = RGBColor(51, 51, 51);
-pub(super) const GRID: RGBColor = RGBColor(226, 226, 226);
-
-/// Why nothing was drawn.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum PlotError {
-    /// No system to draw.
-    #[error("there is no curve to draw")]
-    NoCurves,
-    /// A curve without points, or whose ranks do not ascend from 1 on.
-    #[error("the curve of {name:?} needs points at ascending ranks, from 1 on")]
-    Points {
-        /// The system.
-        name: String,
-    },
-    /// A share that is none.
-    #[error("the curve of {name:?}: the accuracy at {k} is {accuracy}, not a share from 0 to 1")]
-    Accuracy {
-        /// The system.
-        name: String,
-        /// The rank.
-        k: usize,
-        /// The accuracy.
-        accuracy: f64,
-    },
-    /// A point that is no number.
-    #[error("the line of {name:?} holds a point that is no number")]
-    NotFinite {
-        /// The line.
-        name: String,
-    },
-    /// The drawing library failed.
-    #[error("cannot draw the plot: {0}")]
-    Draw(String),
-}
+/// Lines of fewer points than these are marked at all of them.
+const FEW: usize = 20;
 
 /// One system's line.
 #[derive(Clone, Debug, PartialEq)]
@@ -99,6 +42,15 @@ impl Curve {
     fn percent(&self) -> impl Iterator<Item = (f64, f64)> {
         self.points.iter().map(|point| (point.k as f64, point.accuracy * 100.0))
     }
+
+    fn line(&self) -> Line<'_> {
+        let is_marked = |k: f64| self.points.len() < FEW || MARKED.contains(&(k as usize));
+        Line {
+            name: &self.name,
+            points: self.percent().collect(),
+            marks: self.percent().filter(|(k, _)| is_marked(*k)).collect(),
+        }
+    }
 }
 
 /// Draws the curves as an SVG document: top-k accuracy in percent against k, both axes linear, a line and a
@@ -111,111 +63,32 @@ pub fn accuracy_svg(title: &str, curves: &[Curve]) -> Result<String, PlotError> 
         return Err(PlotError::NoCurves);
     }
     curves.iter().try_for_each(Curve::check)?;
-    let mut svg = String::new();
-    draw(SVGBackend::with_string(&mut svg, SIZE), title, curves).map_err(PlotError::Draw)?;
-    Ok(svg)
-}
-
-fn draw(backend: SVGBackend<'_>, title: &str, curves: &[Curve]) -> Result<(), String> {
-    let area = backend.into_drawing_area();
-    area.fill(&RGBColor(255, 255, 255)).map_err(|e| e.to_string())?;
-    let centre = Pos::new(HPos::Center, VPos::Center);
-    let font = |size: i32| TextStyle::from(("sans-serif", size).into_font()).color(&INK);
-    area.draw(&Text::new(title.to_owned(), (SIZE.0 as i32 / 2, 26), font(24).pos(centre)))
-        .map_err(|e| e.to_string())?;
-
     let last =
         curves.iter().filter_map(|curve| curve.points.last()).map(|point| point.k).max().unwrap_or(1).max(2);
     let (least, most, step) = bounds(curves, last);
-    let mut chart = ChartBuilder::on(&area)
-        .margin(16)
-        .margin_top(48)
-        .margin_right(28)
-        .x_label_area_size(56)
-        .y_label_area_size(68)
-        .build_cartesian_2d(
+    let chart = Chart {
+        title,
+        x: Axis {
+            label: "k: number of retrieved passages",
+            from: 0.0,
             // Marks at the first and last rank stay whole.
-            Axis { from: 0.0, to: last as f64 * 1.01, ticks: ticks_of_ranks(last) },
-            Axis { from: least, to: most, ticks: ticks(least, most, step) },
-        )
-        .map_err(|e| e.to_string())?;
-    chart
-        .configure_mesh()
-        .bold_line_style(GRID)
-        .light_line_style(GRID)
-        .axis_style(INK)
-        .label_style(font(18))
-        .axis_desc_style(font(20))
-        .x_label_formatter(&|k| format!("{k:.0}"))
-        .y_label_formatter(&|percent| format!("{percent:.0}%"))
-        .x_desc("k: number of retrieved passages")
-        .y_desc("Top-k accuracy")
-        .draw()
-        .map_err(|e| e.to_string())?;
-    for (number, curve) in curves.iter().enumerate() {
-        let line = COLOURS[number % COLOURS.len()].stroke_width(2);
-        chart
-            .draw_series(LineSeries::new(curve.percent(), line))
-            .map_err(|e| e.to_string())?
-            .label(curve.name.clone())
-            .legend(move |(x, y)| {
-                EmptyElement::at((x, y)) + PathElement::new([(0, 0), (28, 0)], line) + mark((14, 0), number)
-            });
-        let marked =
-            curve.percent().filter(|(k, _)| MARKED.contains(&(*k as usize)) || curve.points.len() < 20);
-        chart
-            .draw_series(marked.map(|at| EmptyElement::at(at) + mark((0, 0), number)))
-            .map_err(|e| e.to_string())?;
-    }
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::LowerRight)
-        .margin(12)
-        .legend_area_size(36)
-        .background_style(RGBColor(255, 255, 255).mix(0.9))
-        .border_style(GRID)
-        .label_font(font(18))
-        .draw()
-        .map_err(|e| e.to_string())?;
-    area.present().map_err(|e| e.to_string())
-}
-
-/// The mark of the system with this number: another shape for each of five.
-pub(super) fn mark((x, y): (i32, i32), number: usize) -> Polygon<(i32, i32)> {
-    let shape: &[(i32, i32)] = match number % 5 {
-        // As round as whole pixels make it.
-        0 => &[(-5, -2), (-2, -5), (2, -5), (5, -2), (5, 2), (2, 5), (-2, 5), (-5, 2)],
-        1 => &[(-5, -5), (5, -5), (5, 5), (-5, 5)],
-        2 => &[(0, -6), (6, 5), (-6, 5)],
-        3 => &[(0, -7), (7, 0), (0, 7), (-7, 0)],
-        _ => &[(0, 6), (6, -5), (-6, -5)],
+            to: last as f64 * 1.01,
+            ticks: ticks_of_ranks(last),
+            digits: 0,
+            unit: "",
+        },
+        y: Axis {
+            label: "Top-k accuracy",
+            from: least,
+            to: most,
+            ticks: even_ticks(least, most, step),
+            digits: 0,
+            unit: "%",
+        },
+        legend: Corner::LowerRight,
+        lines: curves.iter().map(Curve::line).collect(),
     };
-    let points: Vec<(i32, i32)> = shape.iter().map(|(dx, dy)| (x + dx, y + dy)).collect();
-    Polygon::new(points, COLOURS[number % COLOURS.len()].filled())
-}
-
-/// A linear axis with the ticks that are named, where the library's own would choose them.
-pub(super) struct Axis {
-    pub(super) from: f64,
-    pub(super) to: f64,
-    pub(super) ticks: Vec<f64>,
-}
-
-impl Ranged for Axis {
-    type FormatOption = DefaultFormatting;
-    type ValueType = f64;
-
-    fn map(&self, value: &f64, (start, end): (i32, i32)) -> i32 {
-        start + ((value - self.from) / (self.to - self.from) * f64::from(end - start)).round() as i32
-    }
-
-    fn key_points<Hint: KeyPointHint>(&self, _: Hint) -> Vec<f64> {
-        self.ticks.clone()
-    }
-
-    fn range(&self) -> Range<f64> {
-        self.from..self.to
-    }
+    chart.svg()
 }
 
 /// The lowest and highest percentage of the axis, and the distance of its ticks. As in the paper's figure it does
@@ -231,11 +104,6 @@ fn bounds(curves: &[Curve], last: usize) -> (f64, f64, f64) {
     let below = ((least - 1.0) / step).floor() * step;
     let above = ((most + 1.0) / step).ceil() * step;
     (below.max(0.0), above.min(100.0), step)
-}
-
-pub(super) fn ticks(least: f64, most: f64, step: f64) -> Vec<f64> {
-    let count = ((most - least) / step).round() as usize;
-    (0..=count).map(|number| least + number as f64 * step).collect()
 }
 
 /// 1, then five even steps.
