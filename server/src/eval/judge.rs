@@ -120,18 +120,37 @@ impl<'a> Judge<'a> {
         }
     }
 
+    /// Whether the passages of each question's ranking are right, best first: the first `depth` of them and, where
+    /// none of those is, the others up to the first that is. [`first_hit`] of a ranking's marks is its first right
+    /// passage, whatever `depth`.
+    ///
+    /// # Errors
+    /// [`EvalError::Lists`] when there is not one ranking for each question.
+    pub fn marks(&self, rankings: &[Vec<ScoredRow>], depth: usize) -> Result<Vec<Vec<bool>>, EvalError> {
+        if rankings.len() != self.rules.len() {
+            return Err(EvalError::Lists { got: rankings.len(), expected: self.rules.len() });
+        }
+        let of_one = |(question, ranking): (usize, &Vec<ScoredRow>)| {
+            let (mut marks, mut is_found) = (Vec::with_capacity(depth.min(ranking.len())), false);
+            for hit in ranking {
+                if is_found && marks.len() >= depth {
+                    break;
+                }
+                let is_right = self.is_right(question, hit.row);
+                marks.push(is_right);
+                is_found |= is_right;
+            }
+            marks
+        };
+        Ok(rankings.par_iter().enumerate().map(of_one).collect())
+    }
+
     /// The rank, from 1, of the first right passage in each question's ranking, best first.
     ///
     /// # Errors
     /// [`EvalError::Lists`] when there is not one ranking for each question.
     pub fn first_right(&self, rankings: &[Vec<ScoredRow>]) -> Result<Vec<Option<usize>>, EvalError> {
-        if rankings.len() != self.rules.len() {
-            return Err(EvalError::Lists { got: rankings.len(), expected: self.rules.len() });
-        }
-        let first = |(question, ranking): (usize, &Vec<ScoredRow>)| {
-            first_hit(ranking.iter().map(|hit| self.is_right(question, hit.row)))
-        };
-        Ok(rankings.par_iter().enumerate().map(first).collect())
+        Ok(self.marks(rankings, 0)?.into_iter().map(first_hit).collect())
     }
 
     /// The rankings by ids, as [`measure_qrels`](super::measure_qrels) takes them.
@@ -195,6 +214,11 @@ mod tests {
         let judge = Judge::gold(&questions, &passages).unwrap();
         assert_eq!(judge.gold_not_in_index(), 1);
         assert_eq!(judge.first_right(&[rows(&[3, 1]), rows(&[0, 1, 2])]).unwrap(), [Some(2), None]);
+        let rankings = [rows(&[0, 1, 2, 3]), rows(&[0, 1])];
+        let (missed, all) = (vec![false; 2], vec![false, true, false, false]);
+        for (depth, first) in [(0, &all[..2]), (1, &all[..2]), (3, &all[..3]), (9, &all[..])] {
+            assert_eq!(judge.marks(&rankings, depth).unwrap(), [first, &missed], "{depth}");
+        }
         assert!(matches!(judge.first_right(&[]), Err(EvalError::Lists { got: 0, expected: 2 })));
     }
 

@@ -9,7 +9,9 @@ use super::super::source::{FusionArgs, Source, SourceArgs};
 use super::super::{CliError, output};
 use super::questions::{By, QuestionArgs, Questions};
 use super::written::{self, Ranked};
-use crate::eval::{Accuracy, Curve, DEFAULT_KS, QrelsReport, Recall, accuracy_svg, measure_qrels, recall};
+use crate::eval::{
+    Accuracy, Curve, DEFAULT_KS, QrelsReport, Recall, accuracy_svg, first_hit, measure_qrels, recall,
+};
 use crate::index::VectorIndex as _;
 use crate::search::Method;
 
@@ -130,7 +132,8 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
         let started = Instant::now();
         let rows = source.rank(method, &asked.questions, &vectors, depth, fusion)?;
         let seconds = started.elapsed().as_secs_f64();
-        let ranks = judge.first_right(&rows)?;
+        let marks = judge.marks(&rows, if args.out.is_some() { WRITTEN } else { 0 })?;
+        let ranks: Vec<_> = marks.iter().map(|marks| first_hit(marks.iter().copied())).collect();
         let by_ids = asked.qrels.as_ref().map(|qrels| (qrels, judge.by_ids(&asked.questions, &rows)));
         let qrels = by_ids.map(|(qrels, rankings)| measure_qrels(&rankings, qrels, &ks)).transpose()?;
         if let Some((searcher, _)) =
@@ -145,7 +148,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
                 questions: &asked.questions,
                 rows: &rows,
                 passages: source.passages(),
-                judge: &judge,
+                marks: &marks,
             };
             ranked.write(dir, method.name(), WRITTEN)?;
         }

@@ -7,7 +7,6 @@ use crate::data::{
     DataError, Passage, Question, RankedQuery, RetrievedContext, RetrieverResult, RunHit, write_results,
     write_run,
 };
-use crate::eval::Judge;
 use crate::ranking::ScoredRow;
 
 /// Questions, their rankings and what is right.
@@ -15,24 +14,24 @@ pub(super) struct Ranked<'a> {
     pub(super) questions: &'a [Question],
     pub(super) rows: &'a [Vec<ScoredRow>],
     pub(super) passages: &'a [Passage],
-    pub(super) judge: &'a Judge<'a>,
+    /// Whether the passages are right, at least for those written.
+    pub(super) marks: &'a [Vec<bool>],
 }
 
 impl Ranked<'_> {
-    /// Writes `NAME.json.gz`, DPR's retriever result, in which `has_answer` says what the judge says, and
+    /// Writes `NAME.json.gz`, DPR's retriever result, in which `has_answer` is the passage's mark, and
     /// `NAME.run.gz`, a TREC run; each with the first `depth` passages.
     pub(super) fn write(&self, dir: &Path, name: &str, depth: usize) -> Result<(), CliError> {
         write_results(&dir.join(format!("{name}.json.gz")), |out| {
-            for (at, (question, rows)) in self.questions.iter().zip(self.rows).enumerate() {
-                let context = |hit: &ScoredRow| {
+            for ((question, rows), marks) in self.questions.iter().zip(self.rows).zip(self.marks) {
+                let context = |(hit, has_answer): (&ScoredRow, &bool)| {
                     let Passage { id, title, text } = self.passages[hit.row].clone();
-                    let has_answer = self.judge.is_right(at, hit.row);
-                    RetrievedContext { id, title, text, score: hit.score, has_answer }
+                    RetrievedContext { id, title, text, score: hit.score, has_answer: *has_answer }
                 };
                 out.write(&RetrieverResult {
                     question: question.text.clone(),
                     answers: question.answers.as_slice().to_vec(),
-                    ctxs: rows.iter().take(depth).map(context).collect(),
+                    ctxs: rows.iter().zip(marks).take(depth).map(context).collect(),
                 })?;
             }
             Ok::<(), DataError>(())
