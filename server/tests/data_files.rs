@@ -1,37 +1,13 @@
 //! Files of passages and questions as people have them, good and bad.
 
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
+mod files;
 
-use dpr_server::data::{DataError, Passage, corpus_sha256, read_passages, read_questions};
-use flate2::Compression;
-use flate2::write::GzEncoder;
+use std::path::Path;
+
+use dpr_server::data::{DataError, corpus_sha256, read_passages, read_questions};
+use files::{Files, gzip, passage};
 
 const SQUAD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../web-demo/corpus/squad-dev-v1.1.json.gz");
-
-struct Files(tempfile::TempDir);
-
-impl Files {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
-        let path = self.0.path().join(name);
-        fs_err::write(&path, bytes).unwrap();
-        path
-    }
-}
-
-fn gzip(bytes: &[u8]) -> Vec<u8> {
-    let mut out = GzEncoder::new(Vec::new(), Compression::fast());
-    out.write_all(bytes).unwrap();
-    out.finish().unwrap()
-}
-
-fn passage(id: &str, title: &str, text: &str) -> Passage {
-    Passage { id: id.into(), title: title.into(), text: text.into() }
-}
 
 #[test]
 fn the_demo_corpus_is_whole() {
@@ -154,7 +130,7 @@ fn every_fault_of_a_passage_file_is_named_with_its_place() {
         assert!(message.contains(expected), "{name}: {message}");
         assert!(message.contains(path.to_str().unwrap()), "{name} does not name the file: {message}");
     }
-    let missing = read_passages(&files.0.path().join("none.tsv")).unwrap_err();
+    let missing = read_passages(&files.path("none.tsv")).unwrap_err();
     assert!(matches!(missing, DataError::Io { .. }));
 }
 

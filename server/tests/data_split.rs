@@ -1,38 +1,19 @@
 //! Documents as people have them become passages of 100 words, or an error that says what to do.
 
+mod files;
 mod shared;
 
 use std::fmt::Write as _;
-use std::io::{Read as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use dpr_server::data::split::{Blocks, SplitError, SplitOptions, SplitReport, Words, document_of, split};
 use dpr_server::data::{DataError, Passage, read_passages};
 use dpr_server::progress::{Progress, Silent};
-use flate2::Compression;
-use flate2::read::GzDecoder;
-use flate2::write::GzEncoder;
+use files::{Files, gunzip, gzip, passage as block};
 use fs_err as fs;
 use shared::shared;
 
-struct Files(tempfile::TempDir);
-
 impl Files {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
-        let path = self.path(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(&path, bytes).unwrap();
-        path
-    }
-
     /// Splits into blocks of `words` and reads them back.
     fn split(&self, input: &Path, words: usize) -> (SplitReport, Vec<Passage>) {
         let out = self.path("blocks-out.tsv");
@@ -51,16 +32,6 @@ impl Files {
         assert_eq!(fs::read_dir(out.parent().unwrap()).unwrap().count(), 0, "{error}");
         error
     }
-}
-
-fn gzip(bytes: &[u8]) -> Vec<u8> {
-    let mut out = GzEncoder::new(Vec::new(), Compression::fast());
-    out.write_all(bytes).unwrap();
-    out.finish().unwrap()
-}
-
-fn block(id: &str, title: &str, text: &str) -> Passage {
-    Passage { id: id.into(), title: title.into(), text: text.into() }
 }
 
 /// `from w1 w2 …`
@@ -178,9 +149,7 @@ fn every_output_format_holds_the_same_blocks_and_the_same_bytes_each_time() {
         "2#0\tplain text\t\n3#0\t\"5\"\" gun\"\tT\n"
     );
     assert_eq!(fs::read_to_string(&outputs[0]).unwrap(), expected);
-    let mut unzipped = String::new();
-    GzDecoder::new(&*fs::read(&outputs[1]).unwrap()).read_to_string(&mut unzipped).unwrap();
-    assert_eq!(unzipped, expected);
+    assert_eq!(gunzip(&outputs[1]), expected);
 }
 
 #[test]
@@ -359,7 +328,7 @@ fn an_output_that_cannot_be_is_refused_and_an_old_one_stays() {
     let out = files.write("o.tsv", "old");
     refused(&files.write("bad.tsv", "id\ttext\ttitle\n1\ta\tA\n1\tb\tB\n"), &out);
     assert_eq!(fs::read_to_string(&out).unwrap(), "old");
-    assert_eq!(fs::read_dir(files.0.path()).unwrap().count(), 3, "nothing unfinished is left");
+    assert_eq!(files.names(), ["a.tsv", "bad.tsv", "o.tsv"], "nothing unfinished is left");
 }
 
 #[cfg(unix)]

@@ -1,26 +1,24 @@
 //! The evaluation rules against independent code: what `tests/python/eval_reference.py` wrote.
 
+mod files;
 mod shared;
 
 use std::collections::HashMap;
-use std::io::Read as _;
+use std::path::Path;
 
 use dpr_server::data::{Answers, Qrels, read_questions};
 use dpr_server::eval::{
     AnswerMatcher, ReadingReport, ReadingRules, TokenizedPassage, measure_qrels, measure_reading,
     read_predictions, score_ranking, trec_order,
 };
-use flate2::read::GzDecoder;
+use files::gunzip;
 use serde::Deserialize;
 use shared::shared;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 fn fixture(name: &str) -> String {
-    let file = fs_err::File::open(format!("{ROOT}/tests/fixtures/eval/{name}")).unwrap();
-    let mut text = String::new();
-    GzDecoder::new(file).read_to_string(&mut text).unwrap();
-    text
+    gunzip(Path::new(&format!("{ROOT}/tests/fixtures/eval/{name}")))
 }
 
 #[derive(Deserialize)]

@@ -1,8 +1,8 @@
 //! BM25 and TF-IDF: scores against bm25s and scikit-learn, and the inverted index inside an index directory.
 
 mod corpus;
+mod files;
 
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,6 +14,7 @@ use dpr_server::index::{
 };
 use dpr_server::progress::Silent;
 use dpr_server::sparse::{Analyzer, Scoring, SparseError, SparseIndex, SparseOptions, build_sparse};
+use files::gunzip;
 use serde::Deserialize;
 
 const ENGLISH: SparseOptions = SparseOptions { analyzer: Analyzer::English, threads: 1 };
@@ -33,9 +34,7 @@ struct GoldenQuestion {
 
 fn golden() -> Golden {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/sparse/golden.json.gz");
-    let mut text = String::new();
-    flate2::read::GzDecoder::new(fs_err::File::open(path).unwrap()).read_to_string(&mut text).unwrap();
-    serde_json::from_str(&text).unwrap()
+    serde_json::from_str(&gunzip(Path::new(path))).unwrap()
 }
 
 fn passages(texts: &[&str]) -> Vec<Passage> {
