@@ -40,6 +40,11 @@ fn eval(bench: &Bench, more: &[&str]) -> std::process::Command {
     command
 }
 
+/// `dpr data mine` from `index` for `questions` into `out`.
+fn mine(bench: &Bench, index: &str, questions: &str, out: &str) -> std::process::Command {
+    bench.dpr(&["data", "mine", "--index", index, "--questions", questions, "--out", out])
+}
+
 fn method<'a>(report: &'a Value, name: &str) -> &'a Value {
     report["methods"].as_array().unwrap().iter().find(|method| method["method"] == name).unwrap()
 }
@@ -172,18 +177,15 @@ fn judged_passages_are_measured_as_trec_eval_does() {
 #[test]
 fn training_data_is_mined_from_words_and_from_vectors() {
     let bench = prepared();
-    let mine = |out: &str, more: &[&str]| {
-        let mut command =
-            bench.dpr(&["data", "mine", "--index", "index", "--questions", "questions.tsv", "--json"]);
-        command.args(["--out", out, "--random-negatives", "2"]).args(more);
-        json(&mut command)
-    };
-    let report = mine("words.json", &["--dataset", "tiny"]);
+    let asked = |out: &str| mine(&bench, "index", "questions.tsv", out);
+    let mined =
+        |out: &str, more: &[&str]| json(asked(out).args(["--json", "--random-negatives", "2"]).args(more));
+    let report = mined("words.json", &["--dataset", "tiny"]);
     assert_eq!(
         (&report["questions"], &report["kept"], &report["dropped"]),
         (&4.into(), &3.into(), &1.into())
     );
-    mine("vectors.json.gz", &["--hard", "dense", "--model", "model", "--device", "cpu"]);
+    mined("vectors.json.gz", &["--hard", "dense", "--model", "model", "--device", "cpu"]);
     for name in ["words.json", "vectors.json.gz"] {
         let items: Vec<_> = read_training(&bench.path(name)).unwrap().map(Result::unwrap).collect();
         assert_eq!(items.len(), 3, "{name}");
@@ -198,43 +200,18 @@ fn training_data_is_mined_from_words_and_from_vectors() {
     }
     let words: Vec<_> = read_training(&bench.path("words.json")).unwrap().map(Result::unwrap).collect();
     assert!(words.iter().all(|item| item.dataset.as_deref() == Some("tiny")));
-    mine("again.json", &["--dataset", "tiny"]);
+    mined("again.json", &["--dataset", "tiny"]);
     let bytes = |name: &str| fs_err::read(bench.path(name)).unwrap();
     assert_eq!(bytes("again.json"), bytes("words.json"), "the same seed gives the same file");
-    mine("other.json", &["--dataset", "tiny", "--seed", "2"]);
+    mined("other.json", &["--dataset", "tiny", "--seed", "2"]);
     assert_ne!(bytes("other.json"), bytes("words.json"), "another seed draws others");
-    let dense = [
-        "data",
-        "mine",
-        "--index",
-        "index",
-        "--questions",
-        "questions.tsv",
-        "--out",
-        "x.json",
-        "--hard",
-        "dense",
-    ];
-    assert!(fail(&mut bench.dpr(&dense)).contains("need --model"));
-    let gold = [
-        "data",
-        "mine",
-        "--index",
-        "index",
-        "--questions",
-        "questions.tsv",
-        "--out",
-        "x.json",
-        "--positives",
-        "gold",
-    ];
-    assert!(fail(&mut bench.dpr(&gold)).contains("does not name the paragraph"));
-    let over = ["data", "mine", "--index", "index", "--questions", "questions.tsv", "--out", "questions.tsv"];
-    assert!(fail(&mut bench.dpr(&over)).contains("is the input"));
+    assert!(fail(asked("x.json").args(["--hard", "dense"])).contains("need --model"));
+    let error = fail(asked("x.json").args(["--positives", "gold"]));
+    assert!(error.contains("does not name the paragraph"), "{error}");
+    assert!(fail(&mut asked("questions.tsv")).contains("is the input"));
     assert_eq!(fs_err::read_to_string(bench.path("questions.tsv")).unwrap(), QUESTIONS);
     bench.write("lima.tsv", "what is the capital of Peru?\t['Lima']\n");
-    let none = ["data", "mine", "--index", "index", "--questions", "lima.tsv", "--out", "x.json"];
-    assert!(fail(&mut bench.dpr(&none)).contains("nothing to train on"));
+    assert!(fail(&mut mine(&bench, "index", "lima.tsv", "x.json")).contains("nothing to train on"));
     assert!(!bench.path("x.json").exists() && !bench.path("x.json.unfinished").exists());
 }
 
@@ -268,19 +245,10 @@ fn gold_paragraphs_are_found_again_among_blocks() {
         "id\ttext\ttitle\na\t{paragraph}\tPeace\nb\tsigned in Utrecht\tUtrecht\nk\t서문 {korean}\t조약\n"
     );
     bench.write("articles.tsv", articles);
-    succeed(&mut bench.dpr(&[
-        "data",
-        "split",
-        "--input",
-        "articles.tsv",
-        "--out",
-        "blocks.tsv",
-        "--words",
-        "39",
-    ]));
+    let split = ["data", "split", "--input", "articles.tsv", "--out", "blocks.tsv", "--words", "39"];
+    succeed(&mut bench.dpr(&split));
     succeed(&mut bench.dpr(&["index", "--passages", "blocks.tsv", "--out", "bm25", "--sparse", "bigram"]));
-    let mine = ["data", "mine", "--index", "bm25", "--questions", "squad.json", "--positives", "gold"];
-    let told = succeed(bench.dpr(&mine).args(["--out", "gold.json"]));
+    let told = succeed(mine(&bench, "bm25", "squad.json", "gold.json").args(["--positives", "gold"]));
     assert!(told.contains("2 of 3 questions kept"), "{told}");
     let items: Vec<_> = read_training(&bench.path("gold.json")).unwrap().map(Result::unwrap).collect();
     let positives: Vec<_> =
@@ -310,9 +278,7 @@ fn mining_goes_on_after_a_kill() {
     bench.write("articles.tsv", articles);
     bench.write("questions.tsv", questions);
     succeed(&mut bench.dpr(&["index", "--passages", "articles.tsv", "--out", "bm25", "--sparse", "english"]));
-    let mine = |out: &str| {
-        bench.dpr(&["data", "mine", "--index", "bm25", "--questions", "questions.tsv", "--out", out])
-    };
+    let mine = |out: &str| mine(&bench, "bm25", "questions.tsv", out);
     succeed(&mut mine("whole.json"));
     let journal = bench.path("killed.json.unfinished");
     let mut child = mine("killed.json").stderr(std::process::Stdio::null()).spawn().unwrap();
