@@ -142,6 +142,31 @@ fn the_weight_of_hybrid_ranking_is_tuned() {
 }
 
 #[test]
+fn a_part_of_the_questions_can_be_asked() {
+    let bench = prepared();
+    let part = |more: &[&str]| {
+        let report = json(eval(&bench, &["--json"]).args(more));
+        (report["questions"].as_u64().unwrap(), method(&report, "bm25")["top_k"][0]["accuracy"].clone())
+    };
+    // Only the last question has no answer in the index.
+    assert_eq!(part(&["--limit", "3"]), (3, 1.0.into()));
+    assert_eq!(part(&["--skip", "1", "--limit", "2"]), (2, 1.0.into()));
+    assert_eq!(part(&["--skip", "2", "--limit", "9"]), (2, 0.5.into()));
+    assert_eq!(part(&["--skip", "3"]), (1, 0.0.into()));
+    let error = fail(&mut eval(&bench, &["--skip", "4", "--limit", "1"]));
+    for told in ["questions.tsv", "--skip 4", "none of its 4 questions", "--limit"] {
+        assert!(error.contains(told), "no {told}: {error}");
+    }
+    bench.write("qrels.tsv", "query-id\tcorpus-id\tscore\n1\tm#1\t2\n3\tc#1\t1\n");
+    assert_eq!(part(&["--qrels", "qrels.tsv", "--skip", "1"]), (1, 1.0.into()), "of those judged");
+    let error = fail(&mut eval(&bench, &["--qrels", "qrels.tsv", "--skip", "2"]));
+    assert!(error.contains("none of its 2 judged questions"), "{error}");
+    let tune = ["eval", "tune-hybrid", "--model", "model", "--device", "cpu", "--index", "index", "--json"];
+    let tuned = json(bench.dpr(&tune).args(["--questions", "questions.tsv", "--skip", "3"]));
+    assert_eq!((&tuned["tried"][0]["questions"], &tuned["tried"][0]["mrr_at_10"]), (&1.into(), &0.0.into()));
+}
+
+#[test]
 fn judged_passages_are_measured_as_trec_eval_does() {
     let bench = prepared();
     bench.write("qrels.tsv", "query-id\tcorpus-id\tscore\n1\tm#1\t2\n1\tm#0\t1\n2\td#1\t1\n3\tc#1\t0\n");

@@ -22,9 +22,34 @@ pub(super) struct QuestionArgs {
     /// Judged passages, BEIR or TREC: right is what they grade above 0
     #[arg(long, value_name = "FILE")]
     qrels: Option<PathBuf>,
-    /// Only the first N questions
+    /// Leave out the first N questions
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    skip: u32,
+    /// Only the first N questions, of those that --skip leaves
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     limit: Option<u32>,
+}
+
+impl QuestionArgs {
+    /// Leaves the questions that `--skip` and `--limit` ask for; `what` they are, for the error.
+    fn cut(&self, questions: &mut Vec<Question>, what: &str) -> Result<(), CliError> {
+        let count = questions.len();
+        let skipped = (self.skip as usize).min(count);
+        if skipped > 0 && skipped == count {
+            let (file, skip) = (self.questions.display(), self.skip);
+            return Err(format!(
+                "{file}: --skip {skip} leaves none of its {count} {what} for --limit to take: skip fewer than {count}"
+            )
+            .into());
+        }
+        questions.drain(..skipped);
+        questions.truncate(self.limit.map_or(count, |limit| limit as usize));
+        Ok(())
+    }
+
+    fn takes_all(&self) -> bool {
+        self.skip == 0 && self.limit.is_none()
+    }
 }
 
 /// What makes a passage the right one.
@@ -60,15 +85,13 @@ impl Questions {
             questions.retain(|question| qrels.query(&question.id).is_some());
         }
         let unjudged = given - questions.len();
-        if let Some(limit) = args.limit {
-            questions.truncate(limit as usize);
-        }
+        args.cut(&mut questions, if qrels.is_some() { "judged questions" } else { "questions" })?;
         if let Some(qrels) = &mut qrels {
             let asked: HashSet<&str> = questions.iter().map(|question| question.id.as_str()).collect();
             let judged = qrels.iter().count();
             qrels.retain(|query| asked.contains(query));
             let missing = judged - asked.len();
-            if missing > 0 && args.limit.is_none() {
+            if missing > 0 && args.takes_all() {
                 tracing::warn!(
                     "{missing} questions of the qrels are not in the questions file and are left out"
                 );
