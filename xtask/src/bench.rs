@@ -1,8 +1,10 @@
 //! `cargo xtask bench`: speed beside the engines people use today, same weights, same texts, same machine, one run.
 
+mod hybrid;
 mod report;
 mod sparse;
 mod train;
+mod wikipedia;
 
 use std::fs;
 use std::path::Path;
@@ -25,17 +27,17 @@ const QUESTION_ENCODER_LIMIT: u64 = 24_000_000;
 const PEERS: [&str; 3] = ["sentence-transformers", "onnxruntime", "onnxruntime-int8"];
 
 /// All parts, in the order they run.
-const PARTS: [&str; 5] = ["native", "train", "browser", "sizes", "sparse"];
+const PARTS: [&str; 6] = ["native", "train", "browser", "sizes", "sparse", "hybrid"];
 
 /// Runs the parts that `--skip` leaves, or only those that `--only` names; `--quick` measures each engine once
-/// instead of in three turns.
+/// instead of in three turns, and hybrid ranking among fewer passages.
 pub(crate) fn run(arguments: &[String]) -> Outcome {
-    let (mut rounds, mut skipped, mut only) = (ROUNDS, Vec::new(), Vec::new());
+    let (mut is_quick, mut skipped, mut only) = (false, Vec::new(), Vec::new());
     let mut rest = arguments.iter().map(String::as_str);
     while let Some(flag) = rest.next() {
         let list = match flag {
             "--quick" => {
-                rounds = 1;
+                is_quick = true;
                 continue;
             }
             "--skip" => &mut skipped,
@@ -47,6 +49,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     let parts =
         PARTS.into_iter().filter(|part| !skipped.contains(part) && (only.is_empty() || only.contains(part)));
     let parts: Vec<_> = parts.collect();
+    let rounds = if is_quick { 1 } else { ROUNDS };
     setup::run(setup::Scope::All)?;
     demo_data::build()?;
     if parts.iter().any(|part| ["browser", "sizes"].contains(part)) {
@@ -62,7 +65,8 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
             "train" => train::run(rounds)?,
             "browser" => process::run(&mut command("node", &["tests/browser/bench/run.mjs"]))?,
             "sizes" => module_sizes()?,
-            _ => sparse::run(rounds)?,
+            "sparse" => sparse::run(rounds)?,
+            _ => hybrid::run(is_quick)?,
         }
     }
     Ok(())

@@ -9,7 +9,7 @@ use crate::process::{self, command};
 use crate::stamp::Stamp;
 
 /// What decides the vectors, besides the model: the encoder and what `dpr encode` does with it.
-const ENCODING: [&str; 7] = [
+pub(crate) const ENCODING: [&str; 7] = [
     "core/src",
     "server/src/data",
     "server/src/data.rs",

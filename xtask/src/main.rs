@@ -25,8 +25,8 @@ usage: cargo xtask TASK
   demo     build all, then serve the search page (--listen ADDRESS:PORT, default 127.0.0.1:7878)
   test     format check, Rust, npm, browser and Python tests (--only STEP, --skip STEP, repeatable;
            steps: fmt, rust, npm, node, browser, python)
-  bench    speed beside sentence-transformers and onnxruntime, and the modules' sizes (--quick: one turn, not three;
-           --skip native|browser|sizes)
+  bench    speed beside the engines people use, the modules' sizes, hybrid ranking (--quick: one turn, not three;
+           --only PART, --skip PART, repeatable; parts: native, train, browser, sizes, sparse, hybrid)
   npm      build the browser modules, the npm package and the search page
   data     build the demo's model, vectors and index
   lint     format check and clippy";

@@ -1,11 +1,12 @@
 //! BM25 beside plain tantivy and bm25s: the same passages, terms and questions.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::Value;
 
 use super::report::{median, verdict};
+use super::wikipedia::Wikipedia;
 use super::{FOLDER, json};
 use crate::failure::{Failure, Outcome};
 use crate::paths::{SQUAD, dpr, venv_python};
@@ -21,23 +22,15 @@ const ACCURACY_TARGET: f64 = 0.5;
 const LIMIT: &str = "2000";
 
 pub(super) fn run(rounds: usize) -> Outcome {
-    let Some(data) = wikipedia() else {
-        println!(
-            "skipped: Wikipedia and its questions are not beside the repository (DPR_SHARED names another place)"
-        );
-        return Ok(());
-    };
+    let Some(data) = Wikipedia::find() else { return Ok(()) };
     process::build_native(&["--bins", "--example", "sparse_bench"])?;
     let folder = Path::new(FOLDER).join("sparse");
     fs::create_dir_all(&folder).map_err(|error| Failure::new(format!("cannot make {FOLDER}: {error}")))?;
-    let [passages, index] =
-        ["blocks.tsv", "index"].map(|name| folder.join(name).to_string_lossy().into_owned());
-    let work = folder.to_string_lossy().into_owned();
-    let wikipedia = data.join("wiki/passages.tsv.gz").to_string_lossy().into_owned();
-    output(&mut command(dpr(), &["data", "split", "--input", &wikipedia, "--out", &passages]))?;
+    let [work, index] = [&folder, &folder.join("index")].map(|path| path.to_string_lossy().into_owned());
+    let passages = data.blocks()?;
     output(&mut command(dpr(), &["index", "--passages", &passages, "--out", &index, "--sparse", "english"]))?;
     for name in ["nq-dev", "trivia-dev"] {
-        let questions = data.join(format!("questions/{name}.tsv")).to_string_lossy().into_owned();
+        let questions = data.questions(name);
         let example = dpr().with_file_name("examples").join("sparse_bench");
         let rounds = if name == "nq-dev" { rounds.to_string() } else { "1".to_owned() };
         let arguments = [&passages, &questions, &work, &rounds].map(String::as_str);
@@ -52,12 +45,6 @@ pub(super) fn run(rounds: usize) -> Outcome {
         print_accuracy(&accuracy["methods"][0]["top_k"], &peer["top_k"])?;
     }
     Ok(())
-}
-
-/// The data that does not ship, where it is at hand.
-fn wikipedia() -> Option<PathBuf> {
-    let shared = std::env::var_os("DPR_SHARED").map_or_else(|| PathBuf::from("../shared"), PathBuf::from);
-    Some(shared.join("data")).filter(|data| data.join("wiki/passages.tsv.gz").is_file())
 }
 
 fn middle(engine: &Value, key: &str) -> Outcome<f64> {
