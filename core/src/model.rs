@@ -57,11 +57,21 @@ pub struct ModelManifest {
     pub max_passage_tokens: usize,
     /// Whether one encoder serves questions and passages.
     pub shared: bool,
+    /// Fingerprint of the model whose passages' vectors the questions are compared with, where it is another: that of a
+    /// distilled question encoder's teacher.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub space: Option<String>,
     /// Every other file of the directory by its relative path.
     pub files: BTreeMap<String, FileEntry>,
 }
 
 impl ModelManifest {
+    /// What indexes of this model's passages, and searches in them, name it by: two models with one space can ask each
+    /// other's indexes.
+    pub fn space(&self) -> &str {
+        self.space.as_deref().unwrap_or(&self.fingerprint)
+    }
+
     /// SHA-256 over all that decides what the vectors are: the files' checksums by path, the limits, the
     /// pooling, the normalisation and the similarity. The name does not count.
     pub fn compute_fingerprint(&self) -> String {
@@ -78,6 +88,9 @@ impl ModelManifest {
             self.shared
         );
         hash.update(head);
+        if let Some(space) = &self.space {
+            hash.update(format!("space {space}\n"));
+        }
         for (path, entry) in &self.files {
             hash.update(format!("{path} {}\n", entry.sha256));
         }

@@ -1,14 +1,16 @@
 //! Whole runs: killed and resumed, given bad input, and long enough to learn.
 
 mod common;
+#[path = "train/run.rs"]
+mod run;
 #[path = "train/squad.rs"]
 mod squad;
 
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{Bench, error_of, fail, fixtures, json, succeed};
+use run::{losses, metrics};
 use serde_json::{Value, json};
 
 const SETTINGS: &str = "
@@ -52,27 +54,8 @@ fn resume(bench: &Bench, out: &str) -> Command {
     bench.dpr(&["train", "--resume", "--device", "flex", "--out", out])
 }
 
-fn metrics(run: &Path) -> Vec<Value> {
-    let text = fs_err::read_to_string(run.join("metrics.jsonl")).unwrap_or_default();
-    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
-}
-
-fn losses(run: &Path) -> Vec<f64> {
-    let metrics = metrics(run);
-    metrics.iter().filter(|metric| metric["kind"] == "step").map(|m| m["loss"].as_f64().unwrap()).collect()
-}
-
-/// Starts a run and kills it, without warning, once it has taken that many steps.
 fn kill_after(bench: &Bench, out: &str, steps: usize) {
-    let mut child = train(bench, out, &[]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let started = Instant::now();
-    while losses(&bench.path(out)).len() < steps {
-        assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
-        assert!(started.elapsed() < Duration::from_secs(120), "no {steps} steps in two minutes");
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    child.kill().unwrap(); // SIGKILL
-    child.wait().unwrap();
+    run::kill_after(train(bench, out, &[]), &bench.path(out), steps);
 }
 
 #[test]

@@ -5,15 +5,21 @@ mod golden;
 
 use dpr_core::DeviceChoice;
 use dpr_server::train::{
-    AdamW, Batch, DualEncoder, Gradient, LossKind, Objective, OptimiserOptions, StepNoise, StepOptions,
-    TrainDevice, norm, step,
+    AdamW, Batch, DualEncoder, Gradient, LossKind, Objective, OptimiserOptions, Precision, StepNoise,
+    StepOptions, TrainDevice, norm, step,
 };
 use golden::{Case, Golden, cosine, device, difference, dual_encoder};
 
 const STILL: StepNoise = StepNoise { dropout: 0.0, seed: 0 };
 
 fn whole() -> StepOptions {
-    StepOptions { chunk_rows: 1000, chunk_tokens: 1 << 20, tape_tokens: 1 << 20, threads: 1 }
+    StepOptions {
+        chunk_rows: 1000,
+        chunk_tokens: 1 << 20,
+        tape_tokens: 1 << 20,
+        threads: 1,
+        ..StepOptions::default()
+    }
 }
 
 fn gradients(
@@ -141,7 +147,8 @@ fn chunks_of_four_on_two_threads_equal_the_whole_batch_with_and_without_dropout(
     let device = device();
     for case in Golden::read().cases {
         for tape_tokens in [0, 300, 1 << 20] {
-            let options = StepOptions { chunk_rows: 4, chunk_tokens: 1 << 20, tape_tokens, threads: 2 };
+            let options =
+                StepOptions { chunk_rows: 4, chunk_tokens: 1 << 20, tape_tokens, threads: 2, ..whole() };
             let (loss, got) = gradients(&case, &options, STILL, &device);
             let (expected_loss, expected) = gradients(&case, &whole(), STILL, &device);
             let name = format!("{} {:?}, {tape_tokens} tokens on tape", case.model, case.objective.loss);
@@ -151,8 +158,13 @@ fn chunks_of_four_on_two_threads_equal_the_whole_batch_with_and_without_dropout(
         }
         // With dropout the reference is the same chunks with every tape kept: nothing is encoded twice.
         let noise = StepNoise { dropout: 0.1, seed: 7 };
-        let chunks =
-            |tape_tokens| StepOptions { chunk_rows: 4, chunk_tokens: 1 << 20, tape_tokens, threads: 2 };
+        let chunks = |tape_tokens| StepOptions {
+            chunk_rows: 4,
+            chunk_tokens: 1 << 20,
+            tape_tokens,
+            threads: 2,
+            ..whole()
+        };
         let (kept_loss, kept) = gradients(&case, &chunks(1 << 20), noise, &device);
         let (loss, again) = gradients(&case, &chunks(0), noise, &device);
         assert!((loss - kept_loss).abs() <= 1e-5);
@@ -207,4 +219,38 @@ fn damaged_weights_give_an_error_and_no_gradient() {
     let empty = Batch::default();
     assert!(step(&model, &empty, &Objective::default(), &whole(), STILL, 1.0, &device).is_err());
     assert_eq!(case.objective.loss, LossKind::Nll);
+}
+
+#[test]
+fn half_precision_leads_where_single_precision_does() {
+    let gpu = match TrainDevice::open(DeviceChoice::Wgpu) {
+        Ok(gpu) if gpu.check(Precision::F16).is_ok() => gpu,
+        Ok(gpu) => {
+            eprintln!("skipped: {} does not compute in f16", gpu.name);
+            return;
+        }
+        Err(error) if std::env::var_os("CI").is_none() => {
+            eprintln!("skipped: {error}; cargo xtask setup installs a software driver");
+            return;
+        }
+        Err(error) => panic!("{error}"),
+    };
+    let case = &Golden::read().cases[0];
+    let half = StepOptions { precision: Precision::F16, ..whole() };
+    let (expected_loss, expected) = gradients(case, &whole(), STILL, &device());
+    let (loss, got) = gradients(case, &half, STILL, &gpu);
+    let flat =
+        |gradients: &[Gradient]| -> Vec<f32> { gradients.iter().flatten().flatten().copied().collect() };
+    let cosine = cosine(&flat(&got), &flat(&expected));
+    let length = norm(&got) / norm(&expected);
+    println!("f16 on {}: loss {loss}, f32 {expected_loss}; cosine {cosine:.6}, length {length:.4}", gpu.name);
+    assert!((loss - expected_loss).abs() <= 1e-2, "{loss} {expected_loss}");
+    assert!(cosine >= 0.999 && (length - 1.0).abs() < 1e-2, "{cosine} {length}");
+    assert_ne!(loss, gradients(case, &whole(), STILL, &gpu).0, "f16 is not what f32 is");
+}
+
+#[test]
+fn the_cpu_refuses_half_precision() {
+    let message = device().check(Precision::F16).unwrap_err().to_string();
+    assert!(message.contains("compute.precision is f16") && message.contains("say f32"), "{message}");
 }

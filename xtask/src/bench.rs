@@ -4,7 +4,6 @@ mod hybrid;
 mod report;
 mod sparse;
 mod train;
-mod wikipedia;
 
 use std::fs;
 use std::path::Path;
@@ -170,14 +169,14 @@ fn module_sizes() -> Outcome {
     Ok(())
 }
 
-fn json(text: &str, program: &str) -> Outcome<Value> {
+pub(crate) fn json(text: &str, program: &str) -> Outcome<Value> {
     let last = text.trim();
     serde_json::from_str(last)
         .or_else(|_| serde_json::from_str(last.lines().last().unwrap_or_default()))
         .map_err(|e| Failure::new(format!("{program} printed no JSON ({e}): {last}")))
 }
 
-fn number(value: &Value, key: &str) -> Outcome<f64> {
+pub(crate) fn number(value: &Value, key: &str) -> Outcome<f64> {
     value[key].as_f64().ok_or_else(|| Failure::new(format!("no number `{key}` in {value}")))
 }
 

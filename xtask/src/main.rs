@@ -10,9 +10,11 @@ mod failure;
 mod npm;
 mod paths;
 mod process;
+mod quality;
 mod setup;
 mod stamp;
 mod test;
+mod wikipedia;
 
 use std::process::ExitCode;
 
@@ -27,6 +29,8 @@ usage: cargo xtask TASK
            steps: fmt, rust, npm, node, browser, python)
   bench    speed beside the engines people use, the modules' sizes, hybrid ranking (--quick: one turn, not three;
            --only PART, --skip PART, repeatable; parts: native, train, browser, sizes, sparse, hybrid)
+  quality  what training makes of the encoders, in tables; hours of work, kept under target/quality and gone on with
+           (--only PART, repeatable; parts: training, distant, ict, distill)
   npm      build the browser modules, the npm package and the search page
   data     build the demo's model, vectors and index
   lint     format check and clippy";
@@ -54,6 +58,7 @@ fn dispatch(arguments: &[String]) -> Outcome {
         "demo" => demo::run(rest),
         "test" => test::run(rest),
         "bench" => bench::run(rest),
+        "quality" => quality::run(rest),
         "npm" => no_arguments(rest).and_then(|()| setup::run(setup::Scope::Demo)).and_then(|()| npm::build()),
         "data" => {
             no_arguments(rest).and_then(|()| setup::run(setup::Scope::Demo)).and_then(|()| demo_data::build())

@@ -8,7 +8,7 @@ pub(crate) const TOOLS: &str = "target/tools";
 pub(crate) const VENV: &str = "target/venv";
 /// Hugging Face directory of the starter model.
 pub(crate) const MINILM: &str = "target/models/minilm";
-/// Hugging Face directory of all-mpnet-base-v2, which only the tests use.
+/// Hugging Face directory of all-mpnet-base-v2: a peer of the tests, the teacher of the distillation.
 pub(crate) const MPNET: &str = "target/models/mpnet";
 /// The demo's model directory.
 pub(crate) const DEMO_MODEL: &str = "data/model";

@@ -10,6 +10,7 @@ use super::norm::Norm;
 use super::ops;
 #[cfg(feature = "page-kernels")]
 use super::page as ops;
+use super::precision::{as_f32, as_taken_by};
 
 /// Multi-head self-attention.
 #[derive(Module, Debug)]
@@ -33,6 +34,7 @@ impl Attention {
         heads: usize,
         dropout: &mut Dropout,
     ) -> Tensor<3> {
+        let input = as_taken_by(&self.query, input);
         let query = ops::linear(&self.query, input.clone());
         let key = ops::linear(&self.key, input.clone());
         let value = ops::linear(&self.value, input);
@@ -65,9 +67,10 @@ impl Layer {
         dropout: &mut Dropout,
     ) -> Tensor<3> {
         let attended = self.attention.forward(input.clone(), bias, heads, dropout);
-        let attended = dropout.apply(attended);
+        let attended = dropout.apply(as_f32(attended));
         let attended = self.attention_norm.forward(attended + input);
-        let widened = ops::linear_gelu(&self.intermediate, attended.clone());
-        self.output_norm.forward(dropout.apply(ops::linear(&self.output, widened)) + attended)
+        let widened = ops::linear_gelu(&self.intermediate, as_taken_by(&self.intermediate, attended.clone()));
+        let narrowed = ops::linear(&self.output, as_taken_by(&self.output, widened));
+        self.output_norm.forward(dropout.apply(as_f32(narrowed)) + attended)
     }
 }

@@ -12,6 +12,7 @@ mod ops;
 mod page;
 mod parameters;
 mod pool;
+mod precision;
 mod relative;
 
 use burn::module::Module;

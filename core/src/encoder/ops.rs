@@ -1,13 +1,14 @@
 //! What a layer is made of. In a build that trains these are the operations of [`super::fused`], else Burn's own.
 
 use burn::nn::Linear;
-use burn::tensor::Tensor;
+use burn::tensor::{DType, FloatDType, Tensor};
 
 use super::dropout::Dropout;
 #[cfg(feature = "autodiff")]
 use super::fused::{gelu, softmax};
 #[cfg(feature = "autodiff")]
 pub(super) use super::fused::{linear, norm};
+use super::precision::as_f32;
 #[cfg(not(feature = "autodiff"))]
 use plain::{gelu, softmax};
 #[cfg(not(feature = "autodiff"))]
@@ -43,9 +44,9 @@ mod plain {
     }
 }
 
-/// [`linear`], then the exact GELU.
+/// [`linear`], then the exact GELU, in f32.
 pub(super) fn linear_gelu(layer: &Linear, input: Tensor<3>) -> Tensor<3> {
-    gelu(linear(layer, input))
+    gelu(as_f32(linear(layer, input)))
 }
 
 /// Scaled dot-product attention of `heads` heads that lie side by side in `[batch, tokens, hidden]`; `bias` is
@@ -63,10 +64,14 @@ pub(super) fn attend(
     let width = hidden / heads;
     let split = |x: Tensor<3>| x.reshape([batch, tokens, heads, width]).swap_dims(1, 2);
     let query = split(query * (1.0 / (width as f32).sqrt()));
-    let mut scores = query.matmul(split(key).swap_dims(2, 3));
+    let format = query.dtype();
+    let mut scores = as_f32(query.matmul(split(key).swap_dims(2, 3)));
     if let Some(bias) = bias {
         scores = scores + bias;
     }
-    let context = dropout.apply(softmax(scores)).matmul(split(value));
+    let probabilities = dropout.apply(softmax(scores));
+    let probabilities =
+        if format == DType::F16 { probabilities.cast(FloatDType::F16) } else { probabilities };
+    let context = probabilities.matmul(split(value));
     context.swap_dims(1, 2).reshape([batch, tokens, hidden])
 }

@@ -95,7 +95,7 @@ pub fn run(args: Args) -> Result<(), CliError> {
     let options = EncodeOptions { shard: args.shard, pipeline, force: args.force };
     let cancel = stop_on_interrupt();
     let progress = progress::on_stderr();
-    let fingerprint = &model.manifest().fingerprint;
+    let fingerprint = model.manifest().space();
     let done =
         encode_corpus(&encoder, fingerprint, &corpus, &args.out, &options, &cancel, progress.as_ref())?;
 

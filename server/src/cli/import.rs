@@ -74,6 +74,7 @@ pub fn run(args: Args) -> Result<(), CliError> {
         similarity: Similarity::Dot,
         max_question_tokens: args.max_question_tokens,
         max_passage_tokens: args.max_passage_tokens,
+        space: None,
         force: args.force,
     };
     let manifest = import(&args.question, args.passage.as_deref(), &args.out, &options)?;

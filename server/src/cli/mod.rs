@@ -14,12 +14,14 @@ use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
 pub mod data;
+pub mod distill;
 pub mod encode;
 pub mod eval;
 pub mod export_web;
 pub mod import;
 pub mod index;
 mod output;
+mod run_flags;
 pub mod search;
 pub mod serve;
 mod source;
@@ -64,6 +66,8 @@ enum Command {
     Data(data::Args),
     /// Train question and passage encoders
     Train(train::Args),
+    /// Train a small question encoder to give the vectors of a large one
+    Distill(distill::Args),
     /// Measure retrieval and reading on questions with known answers
     Eval(eval::Args),
 }
@@ -88,6 +92,7 @@ pub fn main() -> ExitCode {
         Command::Serve(args) => serve::run(args),
         Command::Data(args) => data::run(args),
         Command::Train(args) => train::run(args),
+        Command::Distill(args) => distill::run(args),
         Command::Eval(args) => eval::run(args),
     };
     match outcome {

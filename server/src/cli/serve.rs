@@ -209,13 +209,13 @@ fn load(model_path: &Path, index_path: &Path, device: Option<DeviceChoice>) -> R
     let model = ModelDir::open(model_path)?;
     let index = LoadedIndex::open(index_path)?;
     let (manifest, built_by) = (model.manifest(), &index.manifest.model_fingerprint);
-    if *built_by != manifest.fingerprint || index.manifest.dim != manifest.dim {
+    if built_by != manifest.space() || index.manifest.dim != manifest.dim {
         return Err(OtherModel {
             index: index_path.to_owned(),
             built_by: built_by.clone(),
             index_dim: index.manifest.dim,
             model: model_path.to_owned(),
-            given: manifest.fingerprint.clone(),
+            given: manifest.space().to_owned(),
             model_dim: manifest.dim,
         }
         .into());
@@ -287,6 +287,7 @@ mod tests {
             max_question_tokens: 64,
             max_passage_tokens: 256,
             shared: true,
+            space: None,
             files,
         };
         manifest.fingerprint = manifest.compute_fingerprint();

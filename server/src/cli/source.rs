@@ -90,7 +90,7 @@ impl Source {
                 args.model.as_ref().ok_or("dense and hybrid need --model, to encode the questions with; an index of words alone is ranked by bm25 or tfidf")?;
             let searcher = Searcher::new(LoadedIndex::open(&args.index)?);
             let model = ModelDir::open(model)?;
-            searcher.check_model(&model.manifest().fingerprint)?;
+            searcher.check_model(model.manifest().space())?;
             let encoder = model.question_encoder(args.device)?;
             if methods.iter().any(|method| method.needs_words()) && searcher.index().sparse().is_none() {
                 return Err(IndexError::NoSparse { path: args.index.clone() }.into());

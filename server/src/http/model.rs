@@ -44,7 +44,7 @@ pub struct ModelBody {
     pub format_version: u32,
     /// A name for people.
     pub name: String,
-    /// Identity of the model; a search sends it as `model`.
+    /// Identity of the vectors; a search sends it as `model`. A distilled question encoder has its teacher's.
     pub fingerprint: String,
     /// Numbers in a vector.
     pub dim: usize,
@@ -144,7 +144,7 @@ impl ServedModel {
         let body = ModelBody {
             format_version: manifest.format_version,
             name: manifest.name.clone(),
-            fingerprint: manifest.fingerprint.clone(),
+            fingerprint: manifest.space().to_owned(),
             dim: manifest.dim,
             similarity: manifest.similarity,
             family: manifest.family,

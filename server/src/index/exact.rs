@@ -26,6 +26,11 @@ impl ExactIndex {
         Self { matrix }
     }
 
+    /// One vector, `[dim]`.
+    pub fn row(&self, row: usize) -> &[f32] {
+        self.matrix.row(row)
+    }
+
     fn block_rows(&self) -> usize {
         (BLOCK / self.matrix.dim()).max(1)
     }

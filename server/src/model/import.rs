@@ -36,6 +36,8 @@ pub struct ImportOptions {
     pub max_question_tokens: Option<usize>,
     /// Tokens a passage is truncated to.
     pub max_passage_tokens: Option<usize>,
+    /// See [`ModelManifest::space`].
+    pub space: Option<String>,
     /// Replace an output directory that exists.
     pub force: bool,
 }
@@ -85,6 +87,7 @@ pub fn import(
         max_question_tokens: questions.config.max_tokens,
         max_passage_tokens,
         shared: passages.is_none(),
+        space: options.space.clone(),
         files,
     };
     manifest.fingerprint = manifest.compute_fingerprint();

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::encoders::{DualEncoder, TrainDevice};
 use super::error::TrainError;
-use super::evaluate::DevScores;
 use super::optimiser::AdamW;
+use super::scores::Scores;
 use super::tensor_file;
 use crate::atomic::StagedDir;
 
@@ -38,7 +38,7 @@ pub struct Best {
     /// After this step.
     pub step: usize,
     /// What was measured.
-    pub scores: DevScores,
+    pub scores: Scores,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::encoders::{Sharing, Weights};
@@ -159,12 +160,13 @@ impl Default for RunOptions {
     }
 }
 
-impl TrainConfig {
+/// The settings of a run, in a file and back.
+pub trait Settings: Serialize + DeserializeOwned + PartialEq {
     /// Reads a TOML file.
     ///
     /// # Errors
     /// [`TrainError::Config`] names the line of an unknown or misspelt setting.
-    pub fn read(path: &Path) -> Result<Self, TrainError> {
+    fn read(path: &Path) -> Result<Self, TrainError> {
         let text = fs_err::read_to_string(path)?;
         toml::from_str(&text)
             .map_err(|e| TrainError::Config { path: path.into(), reason: e.to_string().trim().to_owned() })
@@ -174,11 +176,15 @@ impl TrainConfig {
     ///
     /// # Errors
     /// [`TrainError::Config`] when a path is no text.
-    pub fn to_toml(&self) -> Result<String, TrainError> {
+    fn to_toml(&self) -> Result<String, TrainError> {
         toml::to_string(self)
             .map_err(|e| TrainError::Config { path: "the settings".into(), reason: e.to_string() })
     }
+}
 
+impl Settings for TrainConfig {}
+
+impl TrainConfig {
     /// Refuses what cannot be trained with.
     ///
     /// # Errors
@@ -187,7 +193,7 @@ impl TrainConfig {
         let bad = |setting, got: String, expected: &str| {
             Err(TrainError::Setting { setting, got, expected: expected.into() })
         };
-        let (data, run, optimiser) = (&self.data, &self.run, &self.optimiser);
+        let (data, run) = (&self.data, &self.run);
         if self.model.start.as_os_str().is_empty() {
             return bad(
                 "model.start",
@@ -201,17 +207,8 @@ impl TrainConfig {
         if let Some(file) = data.train.iter().find(|file| !(file.weight > 0.0 && file.weight <= 1e3)) {
             return bad("data.train.weight", file.weight.to_string(), "it must be above 0, at most 1000");
         }
-        let counts = [
-            ("run.batch_size", run.batch_size),
-            ("run.accumulate", run.accumulate),
-            ("run.epochs", run.epochs),
-            ("run.keep_checkpoints", run.keep_checkpoints),
-            ("data.bucket", data.bucket),
-            ("compute.chunk_rows", self.compute.chunk_rows),
-            ("compute.chunk_tokens", self.compute.chunk_tokens),
-        ];
-        if let Some((setting, _)) = counts.into_iter().find(|(_, count)| *count == 0) {
-            return bad(setting, "0".into(), "it must be 1 at least");
+        if data.bucket == 0 {
+            return bad("data.bucket", "0".into(), "it must be 1 at least");
         }
         if run.batch_size < 2 && (data.negatives == Negatives::Gold || data.negatives_per_question == 0) {
             return bad(
@@ -220,30 +217,15 @@ impl TrainConfig {
                 "without negatives it must be 2 at least",
             );
         }
-        if !(0.0..1.0).contains(&run.dropout) {
-            return bad("run.dropout", run.dropout.to_string(), "it must be from 0 to below 1");
-        }
-        let positive = [
-            ("optimiser.learning_rate", optimiser.learning_rate),
-            ("optimiser.epsilon", optimiser.epsilon),
-            ("objective.temperature", self.objective.temperature),
-        ];
-        if let Some((setting, got)) = positive.into_iter().find(|(_, got)| !(*got > 0.0 && got.is_finite())) {
+        let (setting, got) = ("objective.temperature", self.objective.temperature);
+        if !(got > 0.0 && got.is_finite()) {
             return bad(setting, got.to_string(), "it must be above 0");
         }
-        let shares = [("optimiser.beta1", optimiser.beta1), ("optimiser.beta2", optimiser.beta2)];
-        if let Some((setting, got)) = shares.into_iter().find(|(_, got)| !(0.0..1.0).contains(got)) {
-            return bad(setting, got.to_string(), "it must be from 0 to below 1");
+        let (setting, got) = ("objective.margin", self.objective.margin);
+        if !(got >= 0.0 && got.is_finite()) {
+            return bad(setting, got.to_string(), "it must be 0 or above");
         }
-        let least = [
-            ("optimiser.weight_decay", optimiser.weight_decay),
-            ("optimiser.clip", optimiser.clip),
-            ("objective.margin", self.objective.margin),
-        ];
-        match least.into_iter().find(|(_, got)| !(*got >= 0.0 && got.is_finite())) {
-            Some((setting, got)) => bad(setting, got.to_string(), "it must be 0 or above"),
-            None => Ok(()),
-        }
+        check_numbers(run, &self.optimiser, &self.compute)
     }
 
     /// Negatives a question brings into the batch.
@@ -252,6 +234,48 @@ impl TrainConfig {
             Negatives::Gold => 0,
             Negatives::Hard | Negatives::Random => self.data.negatives_per_question,
         }
+    }
+}
+
+/// Refuses numbers that no run can be made with.
+///
+/// # Errors
+/// [`TrainError::Setting`] names the setting, its value and what it should be.
+pub(super) fn check_numbers(
+    run: &RunOptions,
+    optimiser: &OptimiserOptions,
+    compute: &StepOptions,
+) -> Result<(), TrainError> {
+    let bad = |setting, got: String, expected: &str| {
+        Err(TrainError::Setting { setting, got, expected: expected.into() })
+    };
+    let counts = [
+        ("run.batch_size", run.batch_size),
+        ("run.accumulate", run.accumulate),
+        ("run.epochs", run.epochs),
+        ("run.keep_checkpoints", run.keep_checkpoints),
+        ("compute.chunk_rows", compute.chunk_rows),
+        ("compute.chunk_tokens", compute.chunk_tokens),
+    ];
+    if let Some((setting, _)) = counts.into_iter().find(|(_, count)| *count == 0) {
+        return bad(setting, "0".into(), "it must be 1 at least");
+    }
+    if !(0.0..1.0).contains(&run.dropout) {
+        return bad("run.dropout", run.dropout.to_string(), "it must be from 0 to below 1");
+    }
+    let positive =
+        [("optimiser.learning_rate", optimiser.learning_rate), ("optimiser.epsilon", optimiser.epsilon)];
+    if let Some((setting, got)) = positive.into_iter().find(|(_, got)| !(*got > 0.0 && got.is_finite())) {
+        return bad(setting, got.to_string(), "it must be above 0");
+    }
+    let shares = [("optimiser.beta1", optimiser.beta1), ("optimiser.beta2", optimiser.beta2)];
+    if let Some((setting, got)) = shares.into_iter().find(|(_, got)| !(0.0..1.0).contains(got)) {
+        return bad(setting, got.to_string(), "it must be from 0 to below 1");
+    }
+    let least = [("optimiser.weight_decay", optimiser.weight_decay), ("optimiser.clip", optimiser.clip)];
+    match least.into_iter().find(|(_, got)| !(*got >= 0.0 && got.is_finite())) {
+        Some((setting, got)) => bad(setting, got.to_string(), "it must be 0 or above"),
+        None => Ok(()),
     }
 }
 

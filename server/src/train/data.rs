@@ -165,7 +165,7 @@ impl TrainingData {
 }
 
 /// A question without what two askers write differently.
-fn plain(question: &str) -> String {
+pub(super) fn plain(question: &str) -> String {
     let letters = question.chars().filter(|c| c.is_alphanumeric() || c.is_whitespace());
     let text: String = letters.flat_map(char::to_lowercase).collect();
     text.split_whitespace().collect::<Vec<_>>().join(" ")

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use burn::tensor::{Device as BurnDevice, Tensor, TensorData};
+use burn::tensor::{DType, Device as BurnDevice, Tensor, TensorData};
 use dpr_core::device::Device;
 use dpr_core::encoder::{Encoder, ParameterInfo, TokenBatch, parameter_list};
 use dpr_core::random::SplitMix;
@@ -10,6 +10,7 @@ use dpr_core::{DeviceChoice, DeviceError, EncoderConfig, LoadError, TensorMap, T
 use serde::{Deserialize, Serialize};
 
 use super::error::TrainError;
+use super::step::Precision;
 use crate::model::{ModelDir, PASSAGE_DIR, QUESTION_DIR};
 
 /// The device that training runs on.
@@ -41,6 +42,23 @@ impl TrainDevice {
             }
             Device::Kernel => Err(DeviceError::NotBuilt("flex")),
         }
+    }
+}
+
+impl TrainDevice {
+    /// Refuses a precision that the device does not compute in.
+    ///
+    /// # Errors
+    /// [`TrainError::Setting`].
+    pub fn check(&self, precision: Precision) -> Result<(), TrainError> {
+        if precision == Precision::F16 && !(self.gpu && self.plain.supports_dtype(DType::F16)) {
+            return Err(TrainError::Setting {
+                setting: "compute.precision",
+                got: "f16".into(),
+                expected: format!("{} does not compute in it: say f32", self.name),
+            });
+        }
+        Ok(())
     }
 }
 

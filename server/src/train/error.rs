@@ -6,7 +6,10 @@ use std::path::PathBuf;
 use dpr_core::{DeviceError, LoadError, TokenizerError};
 
 use crate::data::DataError;
+use crate::encode::EncodingError;
+use crate::index::IndexError;
 use crate::model::ModelError;
+use crate::vectors::VectorsError;
 
 /// Why training does not start, or does not go on.
 #[derive(Debug, thiserror::Error)]
@@ -59,6 +62,29 @@ pub enum TrainError {
     TwoEncoders {
         /// The model directory.
         model: PathBuf,
+    },
+    /// A student whose vectors are not as long as its teacher's.
+    #[error(
+        "{} makes vectors of {got} numbers, the teacher of {expected}: import the student with --project {expected}", student.display()
+    )]
+    StudentDim {
+        /// The student's model directory.
+        student: PathBuf,
+        /// Numbers in its vectors.
+        got: usize,
+        /// Numbers in the teacher's.
+        expected: usize,
+    },
+    /// Vectors of passages that the teacher did not make.
+    #[error(
+        "{} holds vectors of another model than the teacher {}: encode the passages with `dpr encode --model {}`",
+        vectors.display(), teacher.display(), teacher.display()
+    )]
+    OtherSpace {
+        /// The vectors directory.
+        vectors: PathBuf,
+        /// The teacher's model directory.
+        teacher: PathBuf,
     },
     /// A setting that cannot be.
     #[error("{setting} is {got}; {expected}")]
@@ -168,6 +194,15 @@ pub enum TrainError {
     /// See [`ModelError`].
     #[error(transparent)]
     Model(#[from] ModelError),
+    /// See [`EncodingError`].
+    #[error(transparent)]
+    Encoding(#[from] EncodingError),
+    /// See [`VectorsError`].
+    #[error(transparent)]
+    Vectors(#[from] VectorsError),
+    /// See [`IndexError`].
+    #[error(transparent)]
+    Index(#[from] IndexError),
     /// See [`DeviceError`].
     #[error(transparent)]
     OpenDevice(#[from] DeviceError),

@@ -16,7 +16,7 @@ use super::data::{Item, TrainingData};
 use super::encoders::{DualEncoder, TrainDevice, TrainedEncoder, numbers};
 use super::error::TrainError;
 use super::objective::{Objective, Targets};
-use super::step::{on_threads, threads};
+use super::step::{StepOptions, on_threads, threads};
 use crate::progress::Progress;
 
 /// What was measured on the dev questions.
@@ -62,10 +62,14 @@ pub fn evaluate(
         })
         .collect::<Result<_, _>>()?;
     progress.start("measuring", "texts", (questions.len() + passages.len()) as u64);
-    let asked = encode(model.question(), &questions, config, device, progress)?;
-    let found = encode(model.passage(), &passages, config, device, progress)?;
-    progress.finish();
     let dim = model.question().dim();
+    let by = |encoder: &TrainedEncoder, rows: &[Vec<u32>]| {
+        let forward = |rows: &[Vec<u32>]| encoder.encode(rows, device);
+        encode(rows, dim, &config.compute, device, progress, &forward)
+    };
+    let asked = by(model.question(), &questions)?;
+    let found = by(model.passage(), &passages)?;
+    progress.finish();
     if let Some(value) = asked.iter().chain(&found).find(|value| !value.is_finite()) {
         return Err(TrainError::NotFinite { loss: f64::from(*value) });
     }
@@ -128,21 +132,21 @@ fn score(similarity: Similarity, question: &[f32], passage: &[f32]) -> f32 {
     }
 }
 
-/// The vectors of all rows, in their order, long ones first on all threads.
-fn encode(
-    encoder: &TrainedEncoder,
+/// What `forward` makes of all rows, `dim` numbers each and in their order, long ones first on all threads.
+pub(super) fn encode(
     rows: &[Vec<u32>],
-    config: &TrainConfig,
+    dim: usize,
+    options: &StepOptions,
     device: &TrainDevice,
     progress: &dyn Progress,
+    forward: &(dyn Fn(&[Vec<u32>]) -> Result<Vec<f32>, TrainError> + Sync),
 ) -> Result<Vec<f32>, TrainError> {
-    let dim = encoder.dim();
     let mut order: Vec<usize> = (0..rows.len()).collect();
     order.sort_by_key(|row| std::cmp::Reverse(rows[*row].len()));
     let mut batches = Vec::new();
     let mut rest = order.as_slice();
     while let Some(first) = rest.first() {
-        let fit = config.compute.chunk_tokens / rows[*first].len().max(1);
+        let fit = options.chunk_tokens / rows[*first].len().max(1);
         let (now, later) = rest.split_at(fit.clamp(1, rest.len()));
         batches.push(now);
         rest = later;
@@ -154,7 +158,7 @@ fn encode(
             let batch = next.lock().unwrap_or_else(PoisonError::into_inner).next();
             let Some(batch) = batch else { return Ok(()) };
             let texts: Vec<Vec<u32>> = batch.iter().map(|row| rows[*row].clone()).collect();
-            let encoded = encoder.encode(&texts, device)?;
+            let encoded = forward(&texts)?;
             let mut vectors = vectors.lock().unwrap_or_else(PoisonError::into_inner);
             for (row, values) in batch.iter().zip(encoded.chunks_exact(dim)) {
                 vectors[row * dim..(row + 1) * dim].copy_from_slice(values);
@@ -162,7 +166,7 @@ fn encode(
             progress.advance(batch.len() as u64);
         }
     };
-    on_threads((0..threads(&config.compute, device)).map(|_| work))?;
+    on_threads((0..threads(options, device)).map(|_| work))?;
     Ok(vectors.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 

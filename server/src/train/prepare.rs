@@ -39,6 +39,7 @@ impl Prepared {
     /// [`TrainError`] names the setting, the file and item, or the model that cannot be used.
     pub fn new(config: &TrainConfig, device: &TrainDevice) -> Result<Self, TrainError> {
         config.check()?;
+        device.check(config.compute.precision)?;
         let (negatives, kind) = (config.negatives_per_question(), config.data.negatives);
         let (train, dev) = (&config.data.train, &config.data.dev);
         let data = TrainingData::read(train, dev, kind, negatives, config.data.dev_questions)?;

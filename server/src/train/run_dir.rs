@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::config::TrainConfig;
+use super::config::Settings;
 use super::error::TrainError;
-use super::evaluate::DevScores;
+use super::scores::Scores;
 use crate::atomic::write_file;
 use crate::eval::{Series, series_svg};
 use crate::lock::DirLock;
@@ -51,7 +51,7 @@ pub struct DevMetric {
     pub step: usize,
     /// What was measured.
     #[serde(flatten)]
-    pub scores: DevScores,
+    pub scores: Scores,
 }
 
 impl Metric {
@@ -88,7 +88,7 @@ impl RunDir {
     ///
     /// # Errors
     /// [`TrainError::Exists`], [`TrainError::InUse`], or an I/O error.
-    pub fn begin(path: &Path, config: &TrainConfig) -> Result<Self, TrainError> {
+    pub fn begin(path: &Path, config: &impl Settings) -> Result<Self, TrainError> {
         fs_err::create_dir_all(path)?;
         let dir = Self::lock(path)?;
         if path.join(CONFIG).exists() {
@@ -103,8 +103,8 @@ impl RunDir {
     ///
     /// # Errors
     /// [`TrainError::NothingToResume`], [`TrainError::OtherConfig`], [`TrainError::InUse`], or an I/O error.
-    pub fn resume(path: &Path, config: &TrainConfig) -> Result<Self, TrainError> {
-        let begun = Self::config(path)?;
+    pub fn resume<C: Settings>(path: &Path, config: &C) -> Result<Self, TrainError> {
+        let begun: C = Self::config(path)?;
         if begun != *config {
             let difference = difference(&begun.to_toml()?, &config.to_toml()?);
             return Err(TrainError::OtherConfig { dir: path.into(), difference });
@@ -126,9 +126,9 @@ impl RunDir {
     ///
     /// # Errors
     /// [`TrainError::NothingToResume`] when there is none, [`TrainError::Config`] when they are damaged.
-    pub fn config(path: &Path) -> Result<TrainConfig, TrainError> {
+    pub fn config<C: Settings>(path: &Path) -> Result<C, TrainError> {
         match path.join(CONFIG) {
-            config if config.exists() => TrainConfig::read(&config),
+            config if config.exists() => C::read(&config),
             _ => Err(TrainError::NothingToResume { dir: path.into() }),
         }
     }
@@ -192,24 +192,30 @@ impl RunDir {
                 Metric::Dev(_) => None,
             })
             .collect();
-        let dev = |value: fn(&DevScores) -> f64| -> Vec<(f64, f64)> {
-            let points = self.metrics.iter().filter_map(|metric| match metric {
-                Metric::Dev(metric) => Some((metric.step as f64, value(&metric.scores))),
+        let dev: Vec<(f64, Scores)> = self
+            .metrics
+            .iter()
+            .filter_map(|metric| match metric {
+                Metric::Dev(metric) => Some((metric.step as f64, metric.scores)),
                 Metric::Step(_) => None,
-            });
-            points.collect()
-        };
+            })
+            .collect();
         let series = |name: &str, points| Series { name: name.into(), points };
         let losses = vec![
             series("training, mean of neighbouring steps", smooth(&steps)),
-            series("dev", dev(|scores| scores.loss)),
+            series("dev", dev.iter().map(|(step, scores)| (*step, scores.loss())).collect()),
         ];
         self.plot("loss.svg", "Loss", "Loss", losses)?;
-        let accuracy = vec![
-            series("top-1", dev(|scores| scores.top1 * 100.0)),
-            series("top-5", dev(|scores| scores.top5 * 100.0)),
-        ];
-        self.plot("dev.svg", "Dev questions whose positive ranks first, or in the first five", "%", accuracy)
+        let mut shares: Vec<Series> = Vec::new();
+        for (step, scores) in &dev {
+            for (place, (name, share)) in scores.shares().into_iter().enumerate() {
+                if shares.len() <= place {
+                    shares.push(series(name, Vec::new()));
+                }
+                shares[place].points.push((*step, share * 100.0));
+            }
+        }
+        self.plot("dev.svg", "On the dev questions", "%", shares)
     }
 
     fn plot(&self, file: &str, title: &str, unit: &str, mut series: Vec<Series>) -> Result<(), TrainError> {

@@ -73,15 +73,7 @@ impl<'a> Sampler<'a> {
         }
         let mut random = SplitMix::keyed(&[self.seed, BATCHES, epoch as u64]);
         random.shuffle(&mut order);
-        order.truncate(self.batches() * self.batch_size);
-        for window in order.chunks_mut(self.batch_size * self.options.bucket.max(1)) {
-            if self.options.bucket > 1 {
-                window.sort_by_key(|item| self.length(*item)); // stable: ties stay in random order
-            }
-        }
-        let mut batches: Vec<Vec<usize>> = order.chunks(self.batch_size).map(<[usize]>::to_vec).collect();
-        random.shuffle(&mut batches);
-        batches
+        batches(order, self.batch_size, self.options.bucket, |item| self.length(item), &mut random)
     }
 
     /// The batch of longest texts, for trying out what memory training needs.
@@ -144,4 +136,23 @@ impl<'a> Sampler<'a> {
 /// Times that `items` items with this weight are seen in an epoch.
 fn seen(items: usize, weight: f64) -> usize {
     if items == 0 { 0 } else { (items as f64 * weight).round().max(1.0) as usize }
+}
+
+/// Full batches of items in this order, those of `bucket` neighbouring batches sorted by length, the batches shuffled.
+pub(super) fn batches(
+    mut order: Vec<usize>,
+    batch_size: usize,
+    bucket: usize,
+    length: impl Fn(usize) -> usize,
+    random: &mut SplitMix,
+) -> Vec<Vec<usize>> {
+    order.truncate(order.len() / batch_size * batch_size);
+    if bucket > 1 {
+        for window in order.chunks_mut(batch_size * bucket) {
+            window.sort_by_key(|item| length(*item)); // stable: ties stay in random order
+        }
+    }
+    let mut batches: Vec<Vec<usize>> = order.chunks(batch_size).map(<[usize]>::to_vec).collect();
+    random.shuffle(&mut batches);
+    batches
 }

@@ -11,7 +11,7 @@
 
 use std::thread;
 
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::{FloatDType, Gradients, Tensor, TensorData};
 use dpr_core::encoder::{Dropout, Encoder};
 use dpr_core::random::SplitMix;
 use serde::{Deserialize, Serialize};
@@ -20,7 +20,7 @@ use super::batch::Batch;
 use super::chunks::{Chunk, share_out};
 use super::encoders::{DualEncoder, TrainDevice, TrainedEncoder, numbers};
 use super::error::TrainError;
-use super::objective::Objective;
+use super::objective::{Objective, Targets};
 use super::optimiser::Gradient;
 
 /// How a batch is computed; what it computes is the same but for rounding and what dropout draws.
@@ -35,11 +35,31 @@ pub struct StepOptions {
     pub tape_tokens: usize,
     /// Threads on the CPU; 0 for one a processor.
     pub threads: usize,
+    /// What the layers' matrix products are computed in.
+    pub precision: Precision,
 }
+
+/// Number format of the layers' matrix products; weights, moments, sums and all that lies between are f32.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Precision {
+    /// Single precision.
+    #[default]
+    F32,
+    /// Half precision, where a GPU has it.
+    F16,
+}
+
+/// In half precision the slopes at the vectors are multiplied so that the greatest is this, and the gradients divided
+/// again: what is small beside it would vanish, and far larger ones would not fit (loss scaling, Micikevicius et al. 2018).
+const GREATEST_SLOPE: f32 = 16.0;
+
+/// How often half precision starts again with slopes a hundredth the size, when a gradient did not fit.
+const SMALLER: usize = 2;
 
 impl Default for StepOptions {
     fn default() -> Self {
-        Self { chunk_rows: 64, chunk_tokens: 2048, tape_tokens: 8192, threads: 0 }
+        Self { chunk_rows: 64, chunk_tokens: 2048, tape_tokens: 8192, threads: 0, precision: Precision::F32 }
     }
 }
 
@@ -64,7 +84,7 @@ pub struct StepOutcome {
 }
 
 /// The vectors and their slopes, row-major `[rows, dim]`, of questions and of passages.
-type BySide = [Vec<f32>; 2];
+pub(super) type BySide = [Vec<f32>; 2];
 
 /// Computes the loss of `batch` and its gradients, multiplied by `scale`.
 ///
@@ -81,33 +101,82 @@ pub fn step(
     device: &TrainDevice,
 ) -> Result<StepOutcome, TrainError> {
     batch.check()?;
-    let threads = threads(options, device);
-    let shares = share_out([&batch.questions, &batch.passages], options, threads);
-    let worker = |chunks| move || Worker::new(model, batch, options, noise, device, threads, chunks);
-    let workers = on_threads(shares.iter().map(|chunks| worker(chunks)))?;
+    let loss = Pairs { objective, targets: &batch.targets };
+    step_by(model, [&batch.questions, &batch.passages], &loss, options, noise, scale, device)
+}
 
-    let dim = model.question().dim();
-    let mut vectors: BySide =
-        [vec![0f32; batch.questions.len() * dim], vec![0f32; batch.passages.len() * dim]];
-    for worker in &workers {
-        for (chunk, values) in worker.chunks.iter().zip(&worker.vectors) {
-            for (row, values) in chunk.rows.iter().zip(values.chunks_exact(dim)) {
-                vectors[chunk.side][row * dim..(row + 1) * dim].copy_from_slice(values);
+/// What the vectors of a batch are worth.
+pub(super) trait Loss: Sync {
+    /// The loss of `vectors`, each `dim` long, the questions that are right, and the loss's slope at every vector.
+    fn slopes(&self, vectors: BySide, dim: usize, device: &TrainDevice) -> Result<Worth, TrainError>;
+}
+
+/// See [`Loss::slopes`].
+pub(super) struct Worth {
+    pub(super) loss: f64,
+    pub(super) correct: usize,
+    pub(super) slopes: BySide,
+}
+
+/// As [`step`], of questions and passages as token ids and by any loss.
+pub(super) fn step_by(
+    model: &DualEncoder,
+    texts: [&[Vec<u32>]; 2],
+    loss: &dyn Loss,
+    options: &StepOptions,
+    noise: StepNoise,
+    scale: f32,
+    device: &TrainDevice,
+) -> Result<StepOutcome, TrainError> {
+    let threads = threads(options, device);
+    let shares = share_out(texts, options, threads);
+    let pass = Pass { model, texts, options, noise, device, threads };
+    let pass = &pass;
+    let mut factor = 1.0;
+    let mut left = SMALLER;
+    let (worth, mut gradients) = loop {
+        let workers = on_threads(shares.iter().map(|chunks| || Worker::new(pass, chunks)))?;
+        let dim = model.question().dim();
+        let mut vectors: BySide = texts.map(|texts| vec![0f32; texts.len() * dim]);
+        for worker in &workers {
+            for (chunk, values) in worker.chunks.iter().zip(&worker.vectors) {
+                for (row, values) in chunk.rows.iter().zip(values.chunks_exact(dim)) {
+                    vectors[chunk.side][row * dim..(row + 1) * dim].copy_from_slice(values);
+                }
             }
         }
-    }
-    let (loss, correct, mut slopes) = loss_and_slopes(batch, objective, vectors, dim, device)?;
-    slopes.iter_mut().flatten().for_each(|slope| *slope *= scale);
-
-    let slopes = &slopes;
-    let parts = on_threads(workers.into_iter().map(|worker| || worker.backward(slopes, dim)))?;
-    let mut gradients: Vec<Gradient> =
-        model.encoders.iter().map(|encoder| vec![Vec::new(); encoder.parameters.len()]).collect();
-    for part in parts {
-        for (sum, part) in gradients.iter_mut().flatten().zip(part.into_iter().flatten()) {
-            add(sum, part);
+        let mut worth = loss.slopes(vectors, dim, device)?;
+        if !worth.loss.is_finite() {
+            return Err(TrainError::NotFinite { loss: worth.loss });
         }
-    }
+        let slopes = || worth.slopes.iter().flatten();
+        let raised = match options.precision {
+            Precision::F32 => 1.0,
+            Precision::F16 => {
+                let greatest = slopes().fold(0f32, |most, slope| most.max(slope.abs()));
+                if greatest > 0.0 { factor * GREATEST_SLOPE / greatest } else { 1.0 }
+            }
+        };
+        worth.slopes.iter_mut().flatten().for_each(|slope| *slope *= raised);
+
+        let slopes = &worth.slopes;
+        let parts = on_threads(workers.into_iter().map(|worker| || worker.backward(slopes, dim)))?;
+        let mut gradients: Vec<Gradient> =
+            model.encoders.iter().map(|encoder| vec![Vec::new(); encoder.parameters.len()]).collect();
+        for part in parts {
+            for (sum, part) in gradients.iter_mut().flatten().zip(part.into_iter().flatten()) {
+                add(sum, part);
+            }
+        }
+        let numbers = || gradients.iter().flatten().flatten();
+        if options.precision == Precision::F16 && left > 0 && numbers().any(|value| !value.is_finite()) {
+            (factor, left) = (factor / 100.0, left - 1);
+            continue;
+        }
+        let by = scale / raised;
+        gradients.iter_mut().flatten().flatten().for_each(|value| *value *= by);
+        break (worth, gradients);
+    };
     // A parameter that the batch did not reach has a gradient of zeros, one that is frozen has none.
     for (gradient, encoder) in gradients.iter_mut().zip(&model.encoders) {
         for ((values, parameter), trained) in
@@ -118,7 +187,7 @@ pub fn step(
             }
         }
     }
-    Ok(StepOutcome { loss, correct, gradients })
+    Ok(StepOutcome { loss: worth.loss, correct: worth.correct, gradients })
 }
 
 fn add(sum: &mut Vec<f32>, part: Vec<f32>) {
@@ -155,40 +224,62 @@ pub(super) fn on_threads<T: Send>(
     })
 }
 
-fn loss_and_slopes(
-    batch: &Batch,
-    objective: &Objective,
-    [questions, passages]: BySide,
-    dim: usize,
-    device: &TrainDevice,
-) -> Result<(f64, usize, BySide), TrainError> {
-    let leaf = |values: Vec<f32>| {
-        let shape = [values.len() / dim, dim];
-        Tensor::<2>::from_data(TensorData::new(values, shape), &device.taped).require_grad()
-    };
-    let (questions, passages) = (leaf(questions), leaf(passages));
-    let scores = objective.scores(questions.clone(), passages.clone());
-    let loss = objective.loss(scores.clone(), &batch.targets, &device.taped);
-    let correct = Objective::correct(&numbers(scores.inner())?, &batch.targets);
-    let value = f64::from(numbers(loss.clone().inner())?.first().copied().unwrap_or(f32::NAN));
-    if !value.is_finite() {
-        return Err(TrainError::NotFinite { loss: value });
+/// The paper's loss of questions and passages.
+struct Pairs<'a> {
+    objective: &'a Objective,
+    targets: &'a Targets,
+}
+
+impl Loss for Pairs<'_> {
+    fn slopes(
+        &self,
+        [questions, passages]: BySide,
+        dim: usize,
+        device: &TrainDevice,
+    ) -> Result<Worth, TrainError> {
+        let (questions, passages) = (leaf(questions, dim, device), leaf(passages, dim, device));
+        let scores = self.objective.scores(questions.clone(), passages.clone());
+        let loss = self.objective.loss(scores.clone(), self.targets, &device.taped);
+        let correct = Objective::correct(&numbers(scores.inner())?, self.targets);
+        let (loss, mut gradients) = backward(loss)?;
+        let slopes = [slope(&questions, &mut gradients)?, slope(&passages, &mut gradients)?];
+        Ok(Worth { loss, correct, slopes })
     }
-    let mut gradients = loss.backward();
-    let mut slope = |leaf: &Tensor<2>| match leaf.grad_remove(&mut gradients) {
+}
+
+/// Vectors on a tape of their own, `[rows, dim]`.
+pub(super) fn leaf(values: Vec<f32>, dim: usize, device: &TrainDevice) -> Tensor<2> {
+    let shape = [values.len() / dim, dim];
+    Tensor::from_data(TensorData::new(values, shape), &device.taped).require_grad()
+}
+
+/// The number that `loss` is, and its gradients.
+pub(super) fn backward(loss: Tensor<1>) -> Result<(f64, Gradients), TrainError> {
+    let value = numbers(loss.clone().inner())?.first().copied().unwrap_or(f32::NAN);
+    Ok((f64::from(value), loss.backward()))
+}
+
+/// The slope at a [`leaf`]; zeros where the loss does not depend on it.
+pub(super) fn slope(leaf: &Tensor<2>, gradients: &mut Gradients) -> Result<Vec<f32>, TrainError> {
+    match leaf.grad_remove(gradients) {
         Some(slope) => numbers(slope),
         None => Ok(vec![0.0; leaf.dims().iter().product()]),
-    };
-    let slopes = [slope(&questions)?, slope(&passages)?];
-    Ok((value, correct, slopes))
+    }
+}
+
+/// What all threads of a step share.
+struct Pass<'a> {
+    model: &'a DualEncoder,
+    texts: [&'a [Vec<u32>]; 2],
+    options: &'a StepOptions,
+    noise: StepNoise,
+    device: &'a TrainDevice,
+    threads: usize,
 }
 
 /// One thread's chunks between the first and the second pass.
 struct Worker<'a> {
-    model: &'a DualEncoder,
-    batch: &'a Batch,
-    noise: StepNoise,
-    device: &'a TrainDevice,
+    pass: &'a Pass<'a>,
     chunks: &'a [Chunk],
     /// `[rows, dim]` of each chunk.
     vectors: Vec<Vec<f32>>,
@@ -202,34 +293,7 @@ struct Tape {
     vectors: Tensor<2>,
 }
 
-impl<'a> Worker<'a> {
-    fn new(
-        model: &'a DualEncoder,
-        batch: &'a Batch,
-        options: &StepOptions,
-        noise: StepNoise,
-        device: &'a TrainDevice,
-        threads: usize,
-        chunks: &'a [Chunk],
-    ) -> Result<Self, TrainError> {
-        let mut worker = Self { model, batch, noise, device, chunks, vectors: Vec::new(), tapes: Vec::new() };
-        let mut room = options.tape_tokens / threads.max(1);
-        for chunk in chunks {
-            let fits = chunk.tokens <= room;
-            let (vectors, tape) = if fits {
-                room -= chunk.tokens;
-                let tape = worker.forward(chunk);
-                (tape.vectors.clone().inner(), Some(tape))
-            } else {
-                let encoder = worker.encoder(chunk);
-                (worker.pass(encoder, encoder.net(), chunk, false), None)
-            };
-            worker.vectors.push(numbers(vectors)?);
-            worker.tapes.push(tape);
-        }
-        Ok(worker)
-    }
-
+impl<'a> Pass<'a> {
     fn encoder(&self, chunk: &Chunk) -> &'a TrainedEncoder {
         if chunk.side == 0 { self.model.question() } else { self.model.passage() }
     }
@@ -237,30 +301,58 @@ impl<'a> Worker<'a> {
     fn forward(&self, chunk: &Chunk) -> Tape {
         let encoder = self.encoder(chunk);
         let leaves = encoder.net().leaves(&encoder.trained);
-        let vectors = self.pass(encoder, &leaves, chunk, true);
+        let vectors = self.vectors(encoder, &leaves, chunk, true);
         Tape { leaves, vectors }
     }
 
-    fn pass(&self, encoder: &TrainedEncoder, net: &Encoder, chunk: &Chunk, taped: bool) -> Tensor<2> {
-        let texts = if chunk.side == 0 { &self.batch.questions } else { &self.batch.passages };
+    fn vectors(&self, encoder: &TrainedEncoder, net: &Encoder, chunk: &Chunk, taped: bool) -> Tensor<2> {
+        let texts = self.texts[chunk.side];
         let rows: Vec<Vec<u32>> = chunk.rows.iter().map(|row| texts[*row].clone()).collect();
         let device = if taped { &self.device.taped } else { &self.device.plain };
         let seed = SplitMix::keyed(&[self.noise.seed, chunk.number as u64]).bits();
         let mut dropout = Dropout::new(self.noise.dropout, seed, &self.device.plain, self.device.gpu);
-        net.forward_with(&encoder.batch(&rows, self.device), &encoder.config, device, &mut dropout)
+        let batch = encoder.batch(&rows, self.device);
+        match self.options.precision {
+            Precision::F32 => net.forward_with(&batch, &encoder.config, device, &mut dropout),
+            Precision::F16 => {
+                let net = net.with_products_in(FloatDType::F16);
+                net.forward_with(&batch, &encoder.config, device, &mut dropout)
+            }
+        }
+    }
+}
+
+impl<'a> Worker<'a> {
+    fn new(pass: &'a Pass<'a>, chunks: &'a [Chunk]) -> Result<Self, TrainError> {
+        let mut worker = Self { pass, chunks, vectors: Vec::new(), tapes: Vec::new() };
+        let mut room = pass.options.tape_tokens / pass.threads.max(1);
+        for chunk in chunks {
+            let fits = chunk.tokens <= room;
+            let (vectors, tape) = if fits {
+                room -= chunk.tokens;
+                let tape = pass.forward(chunk);
+                (tape.vectors.clone().inner(), Some(tape))
+            } else {
+                let encoder = pass.encoder(chunk);
+                (pass.vectors(encoder, encoder.net(), chunk, false), None)
+            };
+            worker.vectors.push(numbers(vectors)?);
+            worker.tapes.push(tape);
+        }
+        Ok(worker)
     }
 
     /// The sum of its chunks' gradients, a list a parameter of each encoder, empty where nothing is.
     fn backward(mut self, slopes: &BySide, dim: usize) -> Result<Vec<Gradient>, TrainError> {
         let count = |encoder: &TrainedEncoder| encoder.parameters.len();
         let mut sums: Vec<Vec<Option<Tensor<1>>>> =
-            self.model.encoders.iter().map(|encoder| vec![None; count(encoder)]).collect();
-        let last = self.model.encoders.len() - 1;
+            self.pass.model.encoders.iter().map(|encoder| vec![None; count(encoder)]).collect();
+        let last = self.pass.model.encoders.len() - 1;
         let tapes = std::mem::take(&mut self.tapes);
         for (chunk, tape) in self.chunks.iter().zip(tapes) {
             let Tape { leaves, vectors } = match tape {
                 Some(tape) => tape,
-                None => self.forward(chunk),
+                None => self.pass.forward(chunk),
             };
             let slope: Vec<f32> = chunk
                 .rows
@@ -268,7 +360,7 @@ impl<'a> Worker<'a> {
                 .flat_map(|row| slopes[chunk.side][row * dim..(row + 1) * dim].iter().copied())
                 .collect();
             let slope = TensorData::new(slope, [chunk.rows.len(), dim]);
-            let slope = Tensor::<2>::from_data(slope, &self.device.taped);
+            let slope = Tensor::<2>::from_data(slope, &self.pass.device.taped);
             let mut gradients = (vectors * slope).sum().backward();
             let found = leaves.take_gradients(&mut gradients);
             for (sum, found) in sums[chunk.side.min(last)].iter_mut().zip(found) {

@@ -1,6 +1,6 @@
 //! A run from its first step, or from where it was stopped, to its last.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -8,17 +8,14 @@ use dpr_core::random::SplitMix;
 use serde::Serialize;
 
 use super::checkpoint::{self, Best, Position};
-use super::config::TrainConfig;
-use super::data::TrainingData;
+use super::config::RunOptions;
 use super::encoders::{DualEncoder, TrainDevice};
 use super::error::TrainError;
-use super::evaluate::{DevScores, evaluate};
-use super::export::export;
-use super::optimiser::{AdamW, Gradient, norm};
-use super::prepare::Prepared;
+use super::optimiser::{AdamW, Gradient, OptimiserOptions, norm};
 use super::run_dir::{DevMetric, Metric, RunDir, StepMetric};
-use super::sampler::Sampler;
-use super::step::{StepNoise, StepOutcome, step};
+use super::scores::Scores;
+use super::step::{StepNoise, StepOutcome};
+use super::task::Task;
 use crate::progress::Progress;
 
 /// Questions of a batch that an error names.
@@ -40,33 +37,48 @@ pub struct TrainReport {
     /// Loss of the last step.
     pub last_loss: Option<f64>,
     /// Dev scores before the first step, where there are dev files and this process took it.
-    pub at_start: Option<DevScores>,
+    pub at_start: Option<Scores>,
     /// The best dev scores.
     pub best: Option<Best>,
     /// The model directory with the best weights; without dev files, with the last.
     pub model: PathBuf,
 }
 
-/// Trains as `config` says in the run directory `out`, which holds no run yet, or with `resume` one begun with the same
-/// settings: it then goes on from its last checkpoint, and every step is as it would have been.
+/// A run before its first step.
+pub(super) struct Setup<'a> {
+    /// The run's directory.
+    pub(super) run: RunDir,
+    /// Whether to go on from its last checkpoint.
+    pub(super) resume: bool,
+    /// What to train for.
+    pub(super) task: &'a dyn Task,
+    /// The encoders as they are at the start.
+    pub(super) model: DualEncoder,
+    /// How long, how large, how often.
+    pub(super) options: RunOptions,
+    /// Learning rate and what goes with it.
+    pub(super) optimiser: OptimiserOptions,
+    /// A digest of the data and of the models that training starts from.
+    pub(super) origin: String,
+    /// Steps in all.
+    pub(super) steps: usize,
+}
+
+/// Takes the steps.
 ///
 /// # Errors
 /// [`TrainError`]; [`TrainError::Interrupted`] once `stop` is set and a checkpoint is written. Whatever happens, the
 /// last checkpoint stays.
-pub fn train(
-    config: &TrainConfig,
-    out: &Path,
-    resume: bool,
-    prepared: Prepared,
+pub(super) fn run(
+    setup: Setup<'_>,
     device: &TrainDevice,
     stop: &AtomicBool,
     progress: &dyn Progress,
 ) -> Result<TrainReport, TrainError> {
-    let run = if resume { RunDir::resume(out, config)? } else { RunDir::begin(out, config)? };
-    let Prepared { data, model, name, origin, steps, .. } = prepared;
+    let Setup { run, resume, task, model, options, optimiser, origin, steps } = setup;
     let optimisers = model.encoders.iter().map(|encoder| AdamW::new(&encoder.parameters)).collect();
     let position = Position::default();
-    let context = Context { config, data: &data, device, progress, stop, name, origin, steps };
+    let context = Context { options, optimiser, task, device, progress, stop, origin, steps };
     let mut trainer = Trainer { context, run, model, optimisers, position, report: Report::default() };
     trainer.go_on(resume)?;
     trainer.work()
@@ -74,12 +86,12 @@ pub fn train(
 
 /// What does not change during a run.
 struct Context<'a> {
-    config: &'a TrainConfig,
-    data: &'a TrainingData,
+    options: RunOptions,
+    optimiser: OptimiserOptions,
+    task: &'a dyn Task,
     device: &'a TrainDevice,
     progress: &'a dyn Progress,
     stop: &'a AtomicBool,
-    name: String,
     origin: String,
     steps: usize,
 }
@@ -89,7 +101,7 @@ struct Report {
     steps: usize,
     training_seconds: f64,
     last_loss: Option<f64>,
-    at_start: Option<DevScores>,
+    at_start: Option<Scores>,
 }
 
 struct Trainer<'a> {
@@ -113,22 +125,21 @@ impl Trainer<'_> {
 
     fn work(mut self) -> Result<TrainReport, TrainError> {
         let started = Instant::now();
-        let Context { config, data, .. } = self.context;
-        let sampler = Sampler::new(data, &config.data, &config.run, config.negatives_per_question())?;
-        if self.position.step == 0 && !data.dev.is_empty() && self.run.metrics().is_empty() {
+        let Context { task, options, .. } = self.context;
+        if self.position.step == 0 && task.has_dev() && self.run.metrics().is_empty() {
             self.report.at_start = Some(self.measure()?);
         }
         self.start_progress();
         while self.position.step < self.context.steps {
-            let batches = sampler.epoch(self.position.epoch);
-            self.epoch(&sampler, &batches)?;
+            let batches = task.epoch(self.position.epoch);
+            self.epoch(&batches)?;
         }
         self.context.progress.finish();
-        if data.dev.is_empty() || !self.run.best().exists() {
-            self.export()?;
+        if !task.has_dev() || !self.run.best().exists() {
+            task.export(&self.model, &self.run.best())?;
         }
         let seconds = started.elapsed().as_secs_f64();
-        let questions = self.report.steps * config.run.batch_size * config.run.accumulate;
+        let questions = self.report.steps * options.batch_size * options.accumulate;
         let training = self.report.training_seconds;
         Ok(TrainReport {
             steps: self.position.step,
@@ -144,8 +155,8 @@ impl Trainer<'_> {
     }
 
     /// What is left of the current epoch, and its end.
-    fn epoch(&mut self, sampler: &Sampler<'_>, batches: &[Vec<usize>]) -> Result<(), TrainError> {
-        let run = self.context.config.run;
+    fn epoch(&mut self, batches: &[Vec<usize>]) -> Result<(), TrainError> {
+        let run = self.context.options;
         while self.position.step < self.context.steps {
             let Some(now) = batches.get(self.position.batch..self.position.batch + run.accumulate) else {
                 break;
@@ -155,7 +166,7 @@ impl Trainer<'_> {
                 let (step, steps) = (self.position.step, self.context.steps);
                 return Err(TrainError::Interrupted { step, steps });
             }
-            self.step(sampler, now)?;
+            self.step(now)?;
             let step = self.position.step;
             let is_last = step == self.context.steps;
             let due = |every: usize| every > 0 && step.is_multiple_of(every) && !is_last;
@@ -175,25 +186,23 @@ impl Trainer<'_> {
         self.checkpoint()
     }
 
-    fn step(&mut self, sampler: &Sampler<'_>, batches: &[Vec<usize>]) -> Result<(), TrainError> {
+    fn step(&mut self, batches: &[Vec<usize>]) -> Result<(), TrainError> {
         let started = Instant::now();
-        let Context { config, device, .. } = self.context;
-        let (run, optimiser) = (&config.run, &config.optimiser);
+        let Context { options: run, optimiser, device, task, .. } = self.context;
         let (mut loss, mut correct, mut questions) = (0.0, 0, 0);
         let mut gradients: Vec<Gradient> = Vec::new();
         for (number, items) in batches.iter().enumerate() {
-            let batch = sampler.compose(items, self.position.epoch, &self.model)?;
             let key = [run.seed, self.position.step as u64, number as u64];
             let noise = StepNoise { dropout: run.dropout as f32, seed: SplitMix::keyed(&key).bits() };
             let scale = 1.0 / batches.len() as f32;
-            let outcome = step(&self.model, &batch, &config.objective, &config.compute, noise, scale, device);
+            let outcome = task.step(items, self.position.epoch, &self.model, noise, scale, device);
             let outcome: StepOutcome = outcome.map_err(|error| match error {
                 TrainError::NotFinite { loss } => self.diverged(format!("the loss became {loss}"), items),
                 other => other,
             })?;
             loss += outcome.loss / batches.len() as f64;
             correct += outcome.correct;
-            questions += batch.questions.len();
+            questions += items.len();
             if gradients.is_empty() {
                 gradients = outcome.gradients;
             } else {
@@ -214,7 +223,7 @@ impl Trainer<'_> {
         let encoders = self.model.encoders.iter_mut().zip(&mut self.optimisers);
         for ((encoder, moments), gradient) in encoders.zip(&gradients) {
             let (weights, parameters) = (&mut encoder.weights, &encoder.parameters);
-            moments.step(weights, gradient, parameters, optimiser, rate, taken, scale);
+            moments.step(weights, gradient, parameters, &optimiser, rate, taken, scale);
             encoder.upload(device);
         }
         self.position.step += 1;
@@ -240,9 +249,9 @@ impl Trainer<'_> {
     fn diverged(&self, what: String, items: &[usize]) -> TrainError {
         let questions: Vec<String> = items
             .iter()
-            .filter_map(|item| self.context.data.item(*item))
+            .filter_map(|item| self.context.task.question(*item))
             .take(NAMED)
-            .map(|item| format!("{:?}", item.question))
+            .map(|question| format!("{question:?}"))
             .collect();
         let last = checkpoint::list(&self.run.checkpoints()).ok().and_then(|mut list| list.pop());
         let kept = match last {
@@ -254,41 +263,37 @@ impl Trainer<'_> {
     }
 
     /// Measures the dev questions and records what came out.
-    fn measure(&mut self) -> Result<DevScores, TrainError> {
-        let Context { config, data, device, progress, .. } = self.context;
-        let scores = evaluate(&self.model, data, config, device, progress)?;
+    fn measure(&mut self) -> Result<Scores, TrainError> {
+        let Context { task, device, progress, .. } = self.context;
+        let scores = task.measure(&self.model, device, progress)?;
         self.run.record(Metric::Dev(DevMetric { step: self.position.step, scores }))?;
         Ok(scores)
     }
 
     /// Measures, and exports the model if it is the best so far; without dev questions the last one is.
     fn measure_and_keep(&mut self) -> Result<(), TrainError> {
-        if self.context.data.dev.is_empty() {
+        if !self.context.task.has_dev() {
             return Ok(());
         }
         self.context.progress.finish();
         let scores = self.measure()?;
-        if self.position.best.is_none_or(|best| scores.average_rank < best.scores.average_rank) {
+        if self.position.best.is_none_or(|best| scores.is_better_than(&best.scores)) {
             self.position.best = Some(Best { step: self.position.step, scores });
-            self.export()?;
+            self.context.task.export(&self.model, &self.run.best())?;
         }
         self.start_progress();
         Ok(())
     }
 
-    fn export(&self) -> Result<(), TrainError> {
-        export(&self.model, &self.run.best(), &self.context.name, self.context.config.objective.similarity)
-    }
-
     fn checkpoint(&self) -> Result<(), TrainError> {
         let (dir, origin) = (self.run.checkpoints(), &self.context.origin);
-        let keep = self.context.config.run.keep_checkpoints;
+        let keep = self.context.options.keep_checkpoints;
         checkpoint::save(&dir, &self.model, &self.optimisers, &self.position, origin, keep)?;
         self.run.draw()
     }
 
     fn start_progress(&self) {
-        let run = &self.context.config.run;
+        let run = self.context.options;
         let left = (self.context.steps - self.position.step) * run.batch_size * run.accumulate;
         if left > 0 {
             self.context.progress.start("training", "questions", left as u64);

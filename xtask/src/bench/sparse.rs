@@ -6,11 +6,12 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::report::{median, verdict};
-use super::wikipedia::Wikipedia;
+
 use super::{FOLDER, json};
 use crate::failure::{Failure, Outcome};
 use crate::paths::{SQUAD, dpr, venv_python};
 use crate::process::{self, command, output};
+use crate::wikipedia::Wikipedia;
 
 /// Least ratio of our questions/s to plain tantivy's.
 const SPEED_TARGET: f64 = 0.7;
@@ -30,7 +31,7 @@ pub(super) fn run(rounds: usize) -> Outcome {
     let passages = data.blocks()?;
     output(&mut command(dpr(), &["index", "--passages", &passages, "--out", &index, "--sparse", "english"]))?;
     for name in ["nq-dev", "trivia-dev"] {
-        let questions = data.questions(name);
+        let questions = data.questions(&format!("{name}.tsv"));
         let example = dpr().with_file_name("examples").join("sparse_bench");
         let rounds = if name == "nq-dev" { rounds.to_string() } else { "1".to_owned() };
         let arguments = [&passages, &questions, &work, &rounds].map(String::as_str);

@@ -88,6 +88,7 @@ fn model(directory: &Path, with_weights: bool) -> ServedModel {
         max_question_tokens: 64,
         max_passage_tokens: 256,
         shared: true,
+        space: None,
         files: BTreeMap::new(),
     };
     let mut weights = BTreeMap::new();
