@@ -17,6 +17,9 @@ use burn::tensor::{Shape, Tensor};
 #[cfg(feature = "flex")]
 use crate::kernel::train as kernels;
 
+/// The normal density at 0.
+const ONE_OVER_SQRT_TAU: f32 = 0.398_942_3;
+
 /// What training adds to Burn's backends; a GPU composes them of Burn's operations.
 #[backend_extension(Flex: cfg(feature = "flex"), Cube: cfg(feature = "wgpu"), Fusion: cfg(feature = "wgpu"), Autodiff)]
 pub(crate) trait TrainOps: Backend {
@@ -42,10 +45,16 @@ pub(crate) trait TrainOps: Backend {
         Self::gelu(input)
     }
 
-    /// `gradient` times the slope of the GELU at `input`.
+    /// `gradient` times the slope of the GELU at `input`, `Φ(x) + x φ(x)`. Burn's own is the slope of the GELU's
+    /// approximation by tanh, a thousandth off.
     #[fusion(default)]
     fn train_gelu_backward(input: FloatTensor<Self>, gradient: FloatTensor<Self>) -> FloatTensor<Self> {
-        Self::gelu_backward(input, gradient)
+        let scaled = Self::float_mul_scalar(input.clone(), std::f32::consts::FRAC_1_SQRT_2.into());
+        let share = Self::float_erf(scaled.clone());
+        let share = Self::float_mul_scalar(Self::float_add_scalar(share, 1f32.into()), 0.5f32.into());
+        let density = Self::float_exp(Self::float_neg(Self::float_mul(scaled.clone(), scaled)));
+        let density = Self::float_mul_scalar(density, ONE_OVER_SQRT_TAU.into());
+        Self::float_mul(gradient, Self::float_add(share, Self::float_mul(input, density)))
     }
 
     /// Softmax over the last dimension.
