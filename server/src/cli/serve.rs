@@ -265,6 +265,11 @@ mod tests {
 
     /// A model directory of three files that are no encoder, but are what the manifest says.
     fn write_model(dir: &Path, weights: &str) -> String {
+        write_student(dir, weights, None)
+    }
+
+    /// As [`write_model`], with the fingerprint of a teacher if it has one.
+    fn write_student(dir: &Path, weights: &str, teacher: Option<&str>) -> String {
         let mut files = BTreeMap::new();
         fs_err::create_dir_all(dir.join("question_encoder")).unwrap();
         for (name, content) in
@@ -287,7 +292,7 @@ mod tests {
             max_question_tokens: 64,
             max_passage_tokens: 256,
             shared: true,
-            space: None,
+            space: teacher.map(str::to_owned),
             files,
         };
         manifest.fingerprint = manifest.compute_fingerprint();
@@ -321,6 +326,21 @@ mod tests {
         let query = Embedding::new(vec![0.1, 0.5, 0.0], 3).unwrap();
         let hits = PassageSearch::search(&searcher, &[query], 5).unwrap();
         assert_eq!(hits[0].iter().map(|hit| hit.id.as_str()).collect::<Vec<_>>(), ["b", "a"]);
+    }
+
+    #[test]
+    fn a_student_serves_its_teacher_s_index_under_its_teacher_s_fingerprint() {
+        let dir = tempfile::tempdir().unwrap();
+        let [teacher, student, index] = ["teacher", "student", "index"].map(|name| dir.path().join(name));
+        let fingerprint = write_model(&teacher, "large");
+        let own = write_student(&student, "small", Some(&fingerprint));
+        assert_ne!(own, fingerprint);
+        write_index(&index, &fingerprint);
+        let Loaded { model, .. } = load(&student, &index, None).unwrap();
+        assert_eq!(model.fingerprint(), fingerprint, "what a page sends with its vector");
+        let stranger = dir.path().join("stranger");
+        write_student(&stranger, "small", Some(&own));
+        assert!(load(&stranger, &index, None).is_err());
     }
 
     #[test]

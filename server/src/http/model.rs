@@ -161,6 +161,11 @@ impl ServedModel {
         Self { body, tag, files }
     }
 
+    /// What a search names the model by.
+    pub fn fingerprint(&self) -> &str {
+        &self.body.fingerprint
+    }
+
     /// Whether a browser finds weights to encode with.
     pub fn has_weights(&self) -> bool {
         !self.body.weights.is_empty()

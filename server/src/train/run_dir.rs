@@ -235,11 +235,11 @@ fn difference(begun: &str, now: &str) -> String {
     first.map_or("another number of them".to_owned(), |(begun, now)| format!("{begun}, not {now}"))
 }
 
-/// At most 200 points, each the mean of as many steps.
+/// At most 60 points, each the mean of as many steps.
 fn smooth(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let mean = |group: &[(f64, f64)]| {
         let sum = group.iter().fold((0.0, 0.0), |sum, point| (sum.0 + point.0, sum.1 + point.1));
         (sum.0 / group.len() as f64, sum.1 / group.len() as f64)
     };
-    points.chunks(points.len().div_ceil(200).max(1)).map(mean).collect()
+    points.chunks(points.len().div_ceil(60).max(1)).map(mean).collect()
 }
