@@ -1,6 +1,6 @@
 //! `dpr index`: makes vectors searchable.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use serde::Serialize;
@@ -8,8 +8,8 @@ use serde::Serialize;
 use super::{CliError, output, stop_on_interrupt};
 use crate::data::read_passages;
 use crate::index::{
-    HnswParams, IndexKind, IndexManifest, IndexOptions, LoadedIndex, LoadedSparse, build_index,
-    build_sparse_index, recall_against_exact,
+    HnswParams, IndexDir, IndexKind, IndexManifest, IndexOptions, LoadedIndex, LoadedSparse, Verified,
+    build_index, build_sparse_index, copy_index, recall_against_exact, verify,
 };
 use crate::progress;
 use crate::sparse::{Analyzer, SparseOptions};
@@ -24,18 +24,65 @@ const RECALL_SAMPLE: usize = 200;
 /// Recall under which the user is told what to do.
 const RECALL_WANTED: f64 = 0.99;
 
-/// Options of `dpr index`.
+/// `dpr index`: builds, or does what a subcommand says.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    after_help = "\
 Examples:
   dpr index --vectors vectors/ --out index/
   dpr index --vectors shard-0/ shard-1/ --out index/ --kind hnsw --ef-search 200
   dpr index --vectors vectors/ --out index/ --sparse english      (BM25 and TF-IDF beside the vectors)
   dpr index --passages psgs_w100.tsv --out bm25/ --sparse english (without vectors)
+  dpr index verify --index index/
+  dpr index snapshot --index index/ --out backup/
 
 A running server keeps the index it has read; start it again to serve the new one. The version
-before is kept in the same directory until the next build.")]
+before is kept in the same directory until the next build."
+)]
 pub struct Args {
+    #[command(subcommand)]
+    task: Option<Task>,
+    #[command(flatten)]
+    build: Option<BuildArgs>,
+}
+
+/// What is done with an index that is there.
+#[derive(Debug, clap::Subcommand)]
+enum Task {
+    /// Check every file of an index: sizes, checksums, and that all of it can be read
+    Verify {
+        /// The index directory
+        #[arg(long, env = "DPR_INDEX", value_name = "DIR")]
+        index: PathBuf,
+        /// Print the manifest and the problems as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Copy the version in use into a directory of its own, which is an index directory too
+    Snapshot {
+        /// The index directory
+        #[arg(long, env = "DPR_INDEX", value_name = "DIR")]
+        index: PathBuf,
+        /// The snapshot to write
+        #[arg(long, value_name = "DIR")]
+        out: PathBuf,
+    },
+    /// Put a snapshot in use in an index directory; what was in use stays until it is whole
+    Restore {
+        /// What `dpr index snapshot` wrote
+        #[arg(long, value_name = "DIR")]
+        snapshot: PathBuf,
+        /// The index directory
+        #[arg(long, value_name = "DIR")]
+        out: PathBuf,
+    },
+}
+
+/// Options of building.
+#[derive(Debug, clap::Args)]
+struct BuildArgs {
     /// Directories that `dpr encode` wrote; all shards, in any order
     #[arg(long, required_unless_present = "passages", num_args = 1.., value_name = "DIR")]
     vectors: Vec<PathBuf>,
@@ -79,11 +126,60 @@ struct Report<'a> {
     recall: Option<f64>,
 }
 
-/// Builds the index and says what it is.
+/// Runs `dpr index` or one of its subcommands.
 ///
 /// # Errors
-/// Vectors that cannot be read, or whatever [`build_index`] fails with.
+/// Vectors that cannot be read, whatever [`build_index`], [`copy_index`] or [`verify`] fails with, or an index that does not
+/// hold what it should.
 pub fn run(args: Args) -> Result<(), CliError> {
+    match (args.task, args.build) {
+        (Some(Task::Verify { index, json }), _) => check(&index, json),
+        (Some(Task::Snapshot { index, out }), _) => {
+            if IndexDir::new(&out).current_version().is_ok() {
+                let out = out.display();
+                return Err(
+                    format!("{out} holds an index: give another --out, or use `dpr index restore`").into()
+                );
+            }
+            copy(&index, &out)
+        }
+        (Some(Task::Restore { snapshot, out }), _) => copy(&snapshot, &out),
+        (None, Some(build)) => self::build(build),
+        (None, None) => Err("give --vectors or --passages".into()),
+    }
+}
+
+fn check(index: &Path, json: bool) -> Result<(), CliError> {
+    let Verified { manifest, problems } = verify(index)?;
+    let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    let (files, bytes) = (manifest.files.len(), manifest.files.values().map(|file| file.bytes).sum::<u64>());
+    if json {
+        output::json(&serde_json::json!({ "files": files, "bytes": bytes, "problems": problems }))?;
+    } else {
+        problems.iter().try_for_each(|problem| output::line(format_args!("{problem}")))?;
+    }
+    if !problems.is_empty() {
+        let (index, count) = (index.display(), problems.len());
+        return Err(format!("{index}: {count} of {files} files are not as they were written: restore a snapshot, or build the index again").into());
+    }
+    if !json {
+        let IndexManifest { count, kind, .. } = &manifest;
+        output::line(format_args!(
+            "{count} passages, {kind}, {files} files, {bytes} bytes: all as they were written"
+        ))?;
+    }
+    Ok(())
+}
+
+fn copy(from: &Path, to: &Path) -> Result<(), CliError> {
+    let manifest = copy_index(from, to)?;
+    let bytes: u64 = manifest.files.values().map(|file| file.bytes).sum();
+    let (count, kind) = (manifest.count, manifest.kind);
+    output::line(format_args!("{}: {count} passages, {kind}, {bytes} bytes", to.display()))
+}
+
+/// Builds the index and says what it is.
+fn build(args: BuildArgs) -> Result<(), CliError> {
     let sparse = args.sparse.map(|analyzer| SparseOptions { analyzer, threads: args.threads });
     let options = IndexOptions {
         kind: args.kind,

@@ -144,10 +144,12 @@ impl LoadedIndex {
 }
 
 /// A version whose manifest is read and vouched for.
-struct Version<'a> {
-    dir: &'a Path,
+pub(super) struct Version<'a> {
+    pub(super) dir: &'a Path,
     sha256: String,
-    manifest: IndexManifest,
+    pub(super) manifest: IndexManifest,
+    /// The manifest's bytes.
+    pub(super) bytes: Vec<u8>,
 }
 
 impl Version<'_> {
@@ -173,7 +175,10 @@ impl Version<'_> {
 }
 
 /// Reads the version in use; again, when it was replaced and removed meanwhile.
-fn newest<T>(dir: &Path, read: impl Fn(Version<'_>) -> Result<T, IndexError>) -> Result<T, IndexError> {
+pub(super) fn newest<T>(
+    dir: &Path,
+    read: impl Fn(Version<'_>) -> Result<T, IndexError>,
+) -> Result<T, IndexError> {
     let dir = IndexDir::new(dir);
     let mut pointer = dir.pointer()?;
     let mut attempts = ATTEMPTS;
@@ -199,7 +204,7 @@ fn open_version<'a>(dir: &'a Path, manifest_sha256: &str) -> Result<Version<'a>,
     if sha256 != manifest_sha256 {
         return Err(IndexError::Checksum { path });
     }
-    Ok(Version { manifest: parse_manifest(&path, &bytes)?, dir, sha256 })
+    Ok(Version { manifest: parse_manifest(&path, &bytes)?, dir, sha256, bytes })
 }
 
 fn parse_manifest(path: &Path, bytes: &[u8]) -> Result<IndexManifest, IndexError> {
@@ -238,7 +243,7 @@ fn read_checked(path: &Path, expected: &FileEntry) -> Result<Vec<u8>, IndexError
 }
 
 /// Before reading: a file of the wrong size is not worth it.
-fn check_size(path: &Path, expected: &FileEntry) -> Result<(), IndexError> {
+pub(super) fn check_size(path: &Path, expected: &FileEntry) -> Result<(), IndexError> {
     let got = fs::metadata(path).map_err(IndexError::read(path))?.len();
     if got == expected.bytes {
         return Ok(());
@@ -246,7 +251,7 @@ fn check_size(path: &Path, expected: &FileEntry) -> Result<(), IndexError> {
     Err(IndexError::Size { path: path.to_path_buf(), expected: expected.bytes, got })
 }
 
-fn compare(path: &Path, expected: &FileEntry, found: &FileEntry) -> Result<(), IndexError> {
+pub(super) fn compare(path: &Path, expected: &FileEntry, found: &FileEntry) -> Result<(), IndexError> {
     if found.bytes != expected.bytes {
         let (expected, got) = (expected.bytes, found.bytes);
         return Err(IndexError::Size { path: path.to_path_buf(), expected, got });

@@ -6,6 +6,7 @@
 //! index directory may hold an inverted index of the same passages ([`crate::sparse`]) too, or instead.
 
 mod build;
+mod copy;
 mod dot;
 mod error;
 mod exact;
@@ -15,6 +16,7 @@ mod manifest;
 mod matrix;
 mod recall;
 mod store;
+mod verify;
 
 use std::fmt;
 use std::str::FromStr;
@@ -23,6 +25,7 @@ use dpr_core::Embedding;
 use serde::{Deserialize, Serialize};
 
 pub use build::{IndexOptions, build_index, build_sparse_index};
+pub use copy::copy_index;
 pub use error::IndexError;
 pub use exact::ExactIndex;
 pub use hnsw::{HnswIndex, HnswParams};
@@ -31,6 +34,7 @@ pub use manifest::{INDEX_FORMAT, IndexManifest, SparseManifest};
 pub use matrix::Matrix;
 pub use recall::recall_against_exact;
 pub use store::IndexDir;
+pub use verify::{Verified, verify};
 
 pub use crate::ranking::ScoredRow;
 

@@ -1,0 +1,193 @@
+//! Keeping an index: what is damaged is found before it is served, snapshots bring it back, a kill leaves it whole.
+#![cfg(unix)]
+
+mod corpus;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use corpus::{random_rows, set};
+use dpr_core::random::SplitMix;
+use dpr_server::index::{
+    HnswParams, IndexDir, IndexKind, IndexOptions, LoadedIndex, LoadedSparse, build_index,
+    build_sparse_index, copy_index, verify,
+};
+use dpr_server::progress::Silent;
+use dpr_server::sparse::{Analyzer, SparseOptions};
+
+const SPARSE: SparseOptions = SparseOptions { analyzer: Analyzer::English, threads: 1 };
+
+/// An index of `count` passages with a graph and words.
+fn index(dir: &Path, count: usize) {
+    let hnsw = HnswParams { m: 4, ef_construction: 16, ef_search: 16 };
+    let options =
+        IndexOptions { kind: IndexKind::Hnsw, hnsw, sparse: Some(SPARSE), ..IndexOptions::default() };
+    build_index(&set(random_rows(count, 8), 8), dir, &options, &Silent).unwrap();
+}
+
+/// The files that are read when the index is opened.
+fn files(dir: &Path) -> Vec<PathBuf> {
+    let version = dir.join(format!("v-{}", IndexDir::new(dir).current_version().unwrap()));
+    let mut files = vec![dir.join("current")];
+    for folder in [version.clone(), version.join("sparse")] {
+        let entries = fs_err::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        files.extend(entries.filter(|path| path.is_file()));
+    }
+    files.sort();
+    files
+}
+
+fn dpr(arguments: &[&str], root: &Path) -> (Option<i32>, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_dpr")).args(arguments).current_dir(root).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn each_of_500_damages_is_found_before_it_is_served() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().join("index");
+    index(&dir, 60);
+    let files = files(&dir);
+    assert!(files.len() > 8, "{files:?}");
+    let mut random = SplitMix::new(500);
+    for number in 0..500 {
+        let file = &files[number % files.len()];
+        let whole = fs_err::read(file).unwrap();
+        let mut bytes = whole.clone();
+        let what = match random.below(4) {
+            0 if !bytes.is_empty() => {
+                bytes.truncate(random.below(bytes.len()));
+                "cut short"
+            }
+            1 => {
+                bytes.push(random.bits() as u8);
+                "made longer"
+            }
+            _ if !bytes.is_empty() => {
+                let at = random.below(bytes.len());
+                bytes[at] ^= 1 << random.below(8);
+                "a bit flipped"
+            }
+            _ => {
+                bytes.push(0);
+                "made longer"
+            }
+        };
+        fs_err::write(file, &bytes).unwrap();
+        assert!(LoadedIndex::open(&dir).is_err(), "{number}: {} {what} is served", file.display());
+        let found = verify(&dir).map(|verified| verified.problems);
+        assert!(found.is_err() || !found.unwrap().is_empty(), "{number}: {} {what}", file.display());
+        fs_err::write(file, whole).unwrap();
+    }
+    for file in &files {
+        let aside = root.path().join("aside");
+        fs_err::rename(file, &aside).unwrap();
+        assert!(LoadedIndex::open(&dir).is_err(), "served without {}", file.display());
+        fs_err::rename(&aside, file).unwrap();
+    }
+    assert!(verify(&dir).unwrap().problems.is_empty() && LoadedIndex::open(&dir).is_ok());
+}
+
+#[test]
+fn verify_names_every_file_that_is_wrong_and_snapshots_bring_them_back() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().join("index");
+    index(&dir, 60);
+    let (status, said, _) = dpr(&["index", "verify", "--index", "index"], root.path());
+    assert_eq!(status, Some(0));
+    assert!(said.contains("60 passages, hnsw") && said.contains("all as they were written"), "{said}");
+    let (status, _, errors) = dpr(&["index", "snapshot", "--index", "index", "--out", "backup"], root.path());
+    assert_eq!(status, Some(0), "{errors}");
+
+    let version = dir.join("v-1");
+    fs_err::write(version.join("vectors.f32"), b"short").unwrap();
+    fs_err::remove_file(version.join("graph.hnsw")).unwrap();
+    fs_err::write(version.join("stray"), b"").unwrap();
+    let (status, said, errors) = dpr(&["index", "verify", "--index", "index"], root.path());
+    assert_eq!(status, Some(1));
+    for name in ["vectors.f32", "graph.hnsw", "stray"] {
+        assert!(said.contains(name), "no {name} in {said}");
+    }
+    assert!(errors.contains("3 of ") && errors.contains("restore a snapshot"), "{errors}");
+
+    let (status, _, errors) =
+        dpr(&["index", "restore", "--snapshot", "backup", "--out", "index"], root.path());
+    assert_eq!(status, Some(0), "{errors}");
+    assert_eq!(IndexDir::new(&dir).current_version().unwrap(), 2);
+    let [restored, backup] = [&dir, &root.path().join("backup")].map(|dir| LoadedIndex::open(dir).unwrap());
+    assert_eq!(restored.version(), backup.version(), "the same to the byte");
+    assert!(verify(&dir).unwrap().problems.is_empty());
+}
+
+#[test]
+fn a_snapshot_that_cannot_be_used_leaves_what_is_there() {
+    let root = tempfile::tempdir().unwrap();
+    let [dir, backup] = ["index", "backup"].map(|name| root.path().join(name));
+    index(&dir, 40);
+    copy_index(&dir, &backup).unwrap();
+    let before = LoadedIndex::open(&dir).unwrap().version().to_owned();
+    let (status, _, errors) = dpr(&["index", "snapshot", "--index", "index", "--out", "backup"], root.path());
+    assert_eq!(status, Some(1));
+    assert!(errors.contains("backup holds an index"), "{errors}");
+
+    let damaged = backup.join("v-1/passages.jsonl");
+    let mut bytes = fs_err::read(&damaged).unwrap();
+    bytes[10] ^= 1;
+    fs_err::write(&damaged, bytes).unwrap();
+    let (status, _, errors) =
+        dpr(&["index", "restore", "--snapshot", "backup", "--out", "index"], root.path());
+    assert_eq!(status, Some(1));
+    assert!(errors.contains("passages.jsonl"), "{errors}");
+    let (_, _, errors) = dpr(&["index", "restore", "--snapshot", "nowhere", "--out", "index"], root.path());
+    assert!(errors.contains("nowhere"), "{errors}");
+    let foreign = root.path().join("foreign");
+    fs_err::create_dir(&foreign).unwrap();
+    fs_err::write(foreign.join("letter.txt"), "dear").unwrap();
+    let (status, _, errors) =
+        dpr(&["index", "snapshot", "--index", "index", "--out", "foreign"], root.path());
+    assert_eq!(status, Some(1));
+    assert!(errors.contains("letter.txt"), "{errors}");
+    assert_eq!(LoadedIndex::open(&dir).unwrap().version(), before);
+    assert_eq!(fs_err::read_dir(&dir).unwrap().count(), 3, "the lock, the pointer and the version");
+}
+
+#[test]
+fn a_kill_while_restoring_leaves_an_index_that_is_whole() {
+    let root = tempfile::tempdir().unwrap();
+    let [dir, backup] = ["index", "backup"].map(|name| root.path().join(name));
+    index(&dir, 20);
+    index(&backup, 3000);
+    let counts = [20, 3000];
+    let mut random = SplitMix::new(7);
+    let mut seen = [0, 0];
+    for _ in 0..40 {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_dpr"))
+            .args(["index", "restore", "--snapshot", "backup", "--out", "index"])
+            .current_dir(root.path())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_micros(random.below(40_000) as u64));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let verified = verify(&dir).unwrap();
+        assert!(verified.problems.is_empty(), "{:?}", verified.problems);
+        seen[counts.iter().position(|count| *count == verified.manifest.count).unwrap()] += 1;
+    }
+    println!("{} times the old index, {} times the new", seen[0], seen[1]);
+    copy_index(&backup, &dir).unwrap();
+    assert_eq!(LoadedIndex::open(&dir).unwrap().manifest.count, 3000);
+}
+
+#[test]
+fn an_index_of_words_alone_is_verified_and_copied() {
+    let root = tempfile::tempdir().unwrap();
+    let [dir, backup] = ["index", "backup"].map(|name| root.path().join(name));
+    let passages = set(random_rows(30, 4), 4).passages;
+    build_sparse_index(&passages, &dir, SPARSE, &IndexOptions::default().stop, &Silent).unwrap();
+    copy_index(&dir, &backup).unwrap();
+    assert_eq!(verify(&backup).unwrap().manifest.kind, IndexKind::Sparse);
+    assert_eq!(LoadedSparse::open(&backup).unwrap().passages, passages);
+}
