@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use corpus::{random_rows, set};
+use corpus::{random_rows, set, squad_rows};
 use dpr_core::random::SplitMix;
 use dpr_server::index::{
     HnswParams, IndexDir, IndexKind, IndexOptions, LoadedIndex, LoadedSparse, build_index,
-    build_sparse_index, copy_index, verify,
+    build_sparse_index, copy_index, recall_against_exact, tune, verify,
 };
 use dpr_server::progress::Silent;
 use dpr_server::sparse::{Analyzer, SparseOptions};
@@ -190,4 +190,36 @@ fn an_index_of_words_alone_is_verified_and_copied() {
     copy_index(&dir, &backup).unwrap();
     assert_eq!(verify(&backup).unwrap().manifest.kind, IndexKind::Sparse);
     assert_eq!(LoadedSparse::open(&backup).unwrap().passages, passages);
+}
+
+#[test]
+fn tuning_finds_the_smallest_effort_that_is_enough_and_stores_it() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().join("index");
+    let hnsw = HnswParams { m: 6, ef_construction: 60, ef_search: 900 };
+    let options = IndexOptions { kind: IndexKind::Hnsw, hnsw, ..IndexOptions::default() };
+    build_index(&set(squad_rows(64), 64), &dir, &options, &Silent).unwrap();
+    let tuned = tune(&dir, 0.98, 20, 500).unwrap();
+    println!("{tuned:?}");
+    assert!(tuned.recall >= 0.98 && (30..900).contains(&tuned.ef_search), "{tuned:?}");
+    let below = tuned.tried.iter().filter(|(ef, _)| *ef < tuned.ef_search);
+    assert!(below.clone().all(|(_, recall)| *recall < 0.98), "{tuned:?}");
+    assert!(below.into_iter().any(|(ef, _)| *ef + 1 == tuned.ef_search) || tuned.ef_search == 30);
+    let index = LoadedIndex::open(&dir).unwrap();
+    assert_eq!(index.manifest.hnsw.unwrap().ef_search, tuned.ef_search);
+    assert_eq!(recall_against_exact(&index, 20, 500).unwrap(), tuned.recall);
+    assert!(verify(&dir).unwrap().problems.is_empty());
+
+    let (status, said, errors) =
+        dpr(&["index", "tune", "--index", "index", "--recall", "0.9", "--questions", "100"], root.path());
+    assert_eq!(status, Some(0), "{errors}");
+    assert!(said.contains("ef_search is"), "{said}");
+    let (status, _, errors) = dpr(&["index", "tune", "--index", "index", "--recall", "1.5"], root.path());
+    assert_eq!(status, Some(2));
+    assert!(errors.contains("1.5"), "{errors}");
+    let exact = root.path().join("exact");
+    build_index(&set(random_rows(30, 4), 4), &exact, &IndexOptions::default(), &Silent).unwrap();
+    let (status, _, errors) = dpr(&["index", "tune", "--index", "exact"], root.path());
+    assert_eq!(status, Some(1));
+    assert!(errors.contains("no graph") && errors.contains("--kind hnsw"), "{errors}");
 }

@@ -9,7 +9,7 @@ use super::{CliError, output, stop_on_interrupt};
 use crate::data::read_passages;
 use crate::index::{
     HnswParams, IndexDir, IndexKind, IndexManifest, IndexOptions, LoadedIndex, LoadedSparse, Verified,
-    build_index, build_sparse_index, copy_index, recall_against_exact, verify,
+    build_index, build_sparse_index, copy_index, recall_against_exact, tune, verify,
 };
 use crate::progress;
 use crate::sparse::{Analyzer, SparseOptions};
@@ -20,6 +20,9 @@ const RECALL_K: usize = 20;
 
 /// Vectors asked with when recall is measured.
 const RECALL_SAMPLE: usize = 200;
+
+/// Vectors asked with when the effort is tuned.
+const TUNE_SAMPLE: usize = 1000;
 
 /// Recall under which the user is told what to do.
 const RECALL_WANTED: f64 = 0.99;
@@ -35,6 +38,7 @@ Examples:
   dpr index --vectors shard-0/ shard-1/ --out index/ --kind hnsw --ef-search 200
   dpr index --vectors vectors/ --out index/ --sparse english      (BM25 and TF-IDF beside the vectors)
   dpr index --passages psgs_w100.tsv --out bm25/ --sparse english (without vectors)
+  dpr index tune --index index/ --recall 0.99 --at 20
   dpr index verify --index index/
   dpr index snapshot --index index/ --out backup/
 
@@ -60,6 +64,24 @@ enum Task {
         #[arg(long)]
         json: bool,
     },
+    /// Find the smallest --ef-search that finds enough, and put it in use
+    Tune {
+        /// The index directory
+        #[arg(long, env = "DPR_INDEX", value_name = "DIR")]
+        index: PathBuf,
+        /// The share of exact search's passages to find, 0 to 1
+        #[arg(long, value_name = "SHARE", default_value_t = RECALL_WANTED, value_parser = share)]
+        recall: f64,
+        /// Among how many passages
+        #[arg(long, value_name = "K", default_value_t = RECALL_K as u32, value_parser = clap::value_parser!(u32).range(1..))]
+        at: u32,
+        /// Vectors of the index to ask with
+        #[arg(long, value_name = "N", default_value_t = TUNE_SAMPLE as u32, value_parser = clap::value_parser!(u32).range(1..))]
+        questions: u32,
+        /// Print what was tried as JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Copy the version in use into a directory of its own, which is an index directory too
     Snapshot {
         /// The index directory
@@ -78,6 +100,13 @@ enum Task {
         #[arg(long, value_name = "DIR")]
         out: PathBuf,
     },
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(share) if share > 0.0 && share <= 1.0 => Ok(share),
+        _ => Err(format!("{text} is no share above 0, up to 1")),
+    }
 }
 
 /// Options of building.
@@ -134,6 +163,17 @@ struct Report<'a> {
 pub fn run(args: Args) -> Result<(), CliError> {
     match (args.task, args.build) {
         (Some(Task::Verify { index, json }), _) => check(&index, json),
+        (Some(Task::Tune { index, recall, at, questions, json }), _) => {
+            let tuned = tune(&index, recall, at as usize, questions as usize)?;
+            if json {
+                return output::json(&tuned);
+            }
+            tuned.tried.iter().try_for_each(|(ef, recall)| {
+                output::line(format_args!("ef {ef:>6}  recall@{at} {recall:.4}"))
+            })?;
+            let (index, ef) = (index.display(), tuned.ef_search);
+            output::line(format_args!("{index}: ef_search is {ef} now, recall@{at} {:.4}", tuned.recall))
+        }
         (Some(Task::Snapshot { index, out }), _) => {
             if IndexDir::new(&out).current_version().is_ok() {
                 let out = out.display();

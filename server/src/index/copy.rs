@@ -1,4 +1,5 @@
-//! Snapshots: a version of an index copied from one directory to another, every byte checked on the way.
+//! A version of an index made of another: snapshots, where every byte is checked on the way, and versions that differ in
+//! what the manifest says.
 
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -18,21 +19,53 @@ use crate::digest;
 /// [`IndexError`]: no index in `from`, a damaged file of it, an unwritable, foreign or busy `to`, a full disk.
 pub fn copy_index(from: &Path, to: &Path) -> Result<IndexManifest, IndexError> {
     newest(from, |version| {
-        let publisher = IndexDir::new(to).publisher()?;
-        let staged = publisher.stage()?;
-        if version.manifest.sparse.is_some() {
-            fs::create_dir(staged.path().join(SPARSE)).map_err(IndexError::write(to))?;
-        }
-        for (name, expected) in &version.manifest.files {
-            let source = version.dir.join(name);
-            let found = copy(&source, &staged.path().join(name), to)?;
-            compare(&source, expected, &found)?;
-        }
-        let Version { manifest, bytes, .. } = version;
-        fs::write(staged.path().join(MANIFEST), &bytes).map_err(IndexError::write(to))?;
-        publisher.publish(staged, &bytes)?;
-        Ok(manifest)
+        let bytes = version.bytes.clone();
+        publish(&version, to, &bytes, |source, target, expected| {
+            compare(source, expected, &copy(source, target, to)?)
+        })?;
+        Ok(version.manifest)
     })
+}
+
+/// Publishes the version in use, which must still be `version`, with another manifest and the same files.
+pub(super) fn publish_with(
+    dir: &Path,
+    version: &str,
+    change: impl Fn(&mut IndexManifest),
+) -> Result<(), IndexError> {
+    newest(dir, |current| {
+        if current.sha256 != version {
+            return Err(IndexError::Busy { path: dir.to_path_buf() });
+        }
+        let mut manifest = current.manifest.clone();
+        change(&mut manifest);
+        let json =
+            serde_json::to_vec_pretty(&manifest).map_err(io::Error::other).map_err(IndexError::write(dir))?;
+        // Files of a version never change, so two versions may share them; where the disk cannot link, they are copied.
+        publish(&current, dir, &json, |source, target, expected| match fs::hard_link(source, target) {
+            Ok(()) => Ok(()),
+            Err(_) => compare(source, expected, &copy(source, target, dir)?),
+        })
+    })
+}
+
+fn publish(
+    version: &Version<'_>,
+    to: &Path,
+    manifest: &[u8],
+    bring: impl Fn(&Path, &Path, &FileEntry) -> Result<(), IndexError>,
+) -> Result<(), IndexError> {
+    let publisher = IndexDir::new(to).publisher()?;
+    let staged = publisher.stage()?;
+    if version.manifest.sparse.is_some() {
+        fs::create_dir(staged.path().join(SPARSE)).map_err(IndexError::write(to))?;
+    }
+    for (name, expected) in &version.manifest.files {
+        bring(&version.dir.join(name), &staged.path().join(name), expected)?;
+    }
+    fs::write(staged.path().join(MANIFEST), manifest).map_err(IndexError::write(to))?;
+    publisher.publish(staged, manifest)?;
+    Ok(())
 }
 
 /// Copies one file; what it held.

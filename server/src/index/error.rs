@@ -9,6 +9,24 @@ use crate::sparse::SparseError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum IndexError {
+    /// An index without a graph, where one is needed.
+    #[error("the index {} has no graph to tune: build it with `dpr index --kind hnsw`", path.display())]
+    NoGraph {
+        /// The index directory.
+        path: PathBuf,
+    },
+    /// No effort finds as much as is wanted.
+    #[error(
+        "recall@{k} reaches {best:.4}, not {wanted}: build the graph anew with a greater --ef-construction or --m"
+    )]
+    Recall {
+        /// Passages asked for.
+        k: usize,
+        /// What was wanted.
+        wanted: f64,
+        /// The most that was found.
+        best: f64,
+    },
     /// No index at this path.
     #[error("{} is not an index: build one with `dpr index --vectors VECTORS --out {}`, or of words alone with `dpr index --passages FILE --sparse english`", path.display(), path.display())]
     NotAnIndex {

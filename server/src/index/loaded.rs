@@ -146,7 +146,7 @@ impl LoadedIndex {
 /// A version whose manifest is read and vouched for.
 pub(super) struct Version<'a> {
     pub(super) dir: &'a Path,
-    sha256: String,
+    pub(super) sha256: String,
     pub(super) manifest: IndexManifest,
     /// The manifest's bytes.
     pub(super) bytes: Vec<u8>,

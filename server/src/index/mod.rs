@@ -16,6 +16,7 @@ mod manifest;
 mod matrix;
 mod recall;
 mod store;
+mod tune;
 mod verify;
 
 use std::fmt;
@@ -34,6 +35,7 @@ pub use manifest::{INDEX_FORMAT, IndexManifest, SparseManifest};
 pub use matrix::Matrix;
 pub use recall::recall_against_exact;
 pub use store::IndexDir;
+pub use tune::{Tuned, tune};
 pub use verify::{Verified, verify};
 
 pub use crate::ranking::ScoredRow;
@@ -95,6 +97,9 @@ pub trait VectorIndex: fmt::Debug + Send + Sync {
     /// [`IndexError::Dimension`] for a query of another length, [`IndexError::K`] for `k = 0`, and
     /// [`IndexError::Overflow`] for a query so long that its scores would not be finite.
     fn search(&self, query: &Embedding, k: usize) -> Result<Vec<ScoredRow>, IndexError>;
+
+    /// Sets how many candidates a search keeps, where the index walks a graph; others take no notice.
+    fn set_ef_search(&mut self, _ef: usize) {}
 
     /// [`search`](Self::search) for each query, in their order.
     ///

@@ -2,28 +2,45 @@
 
 use dpr_core::Embedding;
 
-use super::{IndexError, LoadedIndex, VectorIndex as _};
+use super::{ExactIndex, IndexError, LoadedIndex, Matrix, ScoredRow, VectorIndex as _};
 
-/// Recall@k of `index` against exact search over the same vectors, in `[0, 1]`, asking with up to `sample` of its
-/// own vectors spread evenly.
+/// Recall@k of `index` against exact search over the same vectors, in `[0, 1]`, asking with up to `questions` of its own
+/// vectors spread evenly.
 ///
 /// A row that scores as high as the last of the exact ones counts as found: equal scores have no true order.
 ///
 /// # Errors
 /// Those of [`VectorIndex::search`](super::VectorIndex::search).
-pub fn recall_against_exact(index: &LoadedIndex, k: usize, sample: usize) -> Result<f64, IndexError> {
-    let matrix = index.matrix();
-    let exact = index.exact();
-    let step = matrix.count().div_ceil(sample.max(1)).max(1);
-    let queries = (0..matrix.count()).step_by(step);
+pub fn recall_against_exact(index: &LoadedIndex, k: usize, questions: usize) -> Result<f64, IndexError> {
+    let asked = sample(index.matrix(), questions);
+    let truth = Truth::of(&index.exact(), &asked, k)?;
+    Ok(truth.recall(&index.index.search_batch(&asked, k)?))
+}
+
+/// Up to `count` rows, spread evenly, as questions.
+pub(super) fn sample(matrix: &Matrix, count: usize) -> Vec<Embedding> {
+    let step = matrix.count().div_ceil(count.max(1)).max(1);
+    let rows = (0..matrix.count()).step_by(step);
     // A row of zeros is no query.
-    let queries: Vec<_> =
-        queries.filter_map(|row| Embedding::new(matrix.row(row).to_vec(), matrix.dim()).ok()).collect();
-    let (mut found, mut asked) = (0, 0);
-    for (truth, got) in exact.search_batch(&queries, k)?.iter().zip(index.index.search_batch(&queries, k)?) {
-        let Some(last) = truth.last() else { continue };
-        found += got.iter().filter(|row| row.score >= last.score).count().min(truth.len());
-        asked += truth.len();
+    rows.filter_map(|row| Embedding::new(matrix.row(row).to_vec(), matrix.dim()).ok()).collect()
+}
+
+/// What exact search finds for some questions.
+pub(super) struct Truth(Vec<Vec<ScoredRow>>);
+
+impl Truth {
+    pub(super) fn of(exact: &ExactIndex, asked: &[Embedding], k: usize) -> Result<Self, IndexError> {
+        exact.search_batch(asked, k).map(Self)
     }
-    Ok(if asked == 0 { 1.0 } else { found as f64 / asked as f64 })
+
+    /// The share of it that is in `found`, a list for each question.
+    pub(super) fn recall(&self, found: &[Vec<ScoredRow>]) -> f64 {
+        let (mut hits, mut all) = (0, 0);
+        for (truth, found) in self.0.iter().zip(found) {
+            let Some(last) = truth.last() else { continue };
+            hits += found.iter().filter(|row| row.score >= last.score).count().min(truth.len());
+            all += truth.len();
+        }
+        if all == 0 { 1.0 } else { hits as f64 / all as f64 }
+    }
 }

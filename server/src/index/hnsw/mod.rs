@@ -144,6 +144,10 @@ impl VectorIndex for HnswIndex {
         IndexKind::Hnsw
     }
 
+    fn set_ef_search(&mut self, ef: usize) {
+        self.ef_search = ef;
+    }
+
     fn search(&self, query: &Embedding, k: usize) -> Result<Vec<ScoredRow>, IndexError> {
         let k = self.matrix.check(query, k)?;
         let ef = self.ef_search.max(k + k / 2);

@@ -1,0 +1,70 @@
+//! The smallest effort that finds enough.
+
+use std::path::Path;
+
+use dpr_core::Embedding;
+use serde::Serialize;
+
+use super::copy::publish_with;
+use super::recall::{Truth, sample};
+use super::{IndexError, IndexKind, LoadedIndex};
+
+/// What tuning found.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Tuned {
+    /// Candidates that a search keeps from now on.
+    pub ef_search: usize,
+    /// Recall with that many.
+    pub recall: f64,
+    /// All that was tried, with its recall, in this order.
+    pub tried: Vec<(usize, f64)>,
+}
+
+/// Finds the smallest `ef_search` of the HNSW index in `dir` with which recall@k reaches `recall`, asking with up to
+/// `questions` of its own vectors, and publishes the index with it as a new version.
+///
+/// # Errors
+/// [`IndexError`] when there is no graph, another writer is at it, or [`IndexError::Recall`] when no effort short of looking
+/// at every passage is enough. What was in use then stays.
+pub fn tune(dir: &Path, recall: f64, k: usize, questions: usize) -> Result<Tuned, IndexError> {
+    let mut index = LoadedIndex::open(dir)?;
+    let version = index.version().to_owned();
+    if index.manifest.kind != IndexKind::Hnsw {
+        return Err(IndexError::NoGraph { path: dir.to_path_buf() });
+    }
+    let asked: Vec<Embedding> = sample(index.matrix(), questions);
+    let truth = Truth::of(&index.exact(), &asked, k)?;
+    // A search for k keeps at least 1.5 k, and one that keeps half of all passages looks at every one.
+    let (least, most) = (k + k / 2, (index.matrix().count() / 2).saturating_sub(1));
+    let mut tried: Vec<(usize, f64)> = Vec::new();
+    let mut measure = |ef: usize, tried: &mut Vec<(usize, f64)>| -> Result<bool, IndexError> {
+        index.index.set_ef_search(ef);
+        let found = truth.recall(&index.index.search_batch(&asked, k)?);
+        tried.push((ef, found));
+        Ok(found >= recall)
+    };
+    let mut enough = least.min(most.max(1));
+    while !measure(enough, &mut tried)? {
+        if enough >= most {
+            let best = tried.iter().map(|(_, recall)| *recall).fold(0.0, f64::max);
+            return Err(IndexError::Recall { k, wanted: recall, best });
+        }
+        enough = (enough * 2).min(most);
+    }
+    let mut short = enough / 2;
+    while enough > least && enough - short > 1 {
+        let middle = usize::midpoint(short, enough);
+        if measure(middle, &mut tried)? {
+            enough = middle;
+        } else {
+            short = middle;
+        }
+    }
+    let recall = tried.iter().rfind(|(ef, _)| *ef == enough).map_or(0.0, |(_, recall)| *recall);
+    publish_with(dir, &version, |manifest| {
+        if let Some(hnsw) = &mut manifest.hnsw {
+            hnsw.ef_search = enough;
+        }
+    })?;
+    Ok(Tuned { ef_search: enough, recall, tried })
+}
