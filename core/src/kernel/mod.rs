@@ -18,6 +18,7 @@ mod isa;
 mod linear;
 mod load;
 mod math;
+pub mod scan;
 #[cfg(test)]
 mod tests;
 #[cfg(feature = "autodiff")]

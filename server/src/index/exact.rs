@@ -11,6 +11,9 @@ use crate::ranking::{Candidate, Top};
 /// Numbers above which one query is worth several threads: about 4 ms of one.
 const PARALLEL_FROM: usize = 16 << 20;
 
+/// Rows that are scored before their scores are looked at.
+const GROUP: usize = 64;
+
 /// Numbers in the block of rows that one thread takes, or that several queries share: it fits a core's cache.
 const BLOCK: usize = 128 << 10;
 
@@ -37,9 +40,14 @@ impl ExactIndex {
 
     /// Scores the rows from `start` to `end` for `query`.
     fn scan(&self, query: &[f32], start: usize, end: usize, top: &mut Top) {
-        for row in start..end {
-            // Rows fit u32: building and opening refuse more.
-            top.offer(Candidate { score: self.matrix.score(query, row), row: row as u32 });
+        let mut scores = [0f32; GROUP];
+        for start in (start..end).step_by(GROUP) {
+            let scores = &mut scores[..GROUP.min(end - start)];
+            self.matrix.scores(query, start, scores);
+            for (row, score) in (start..).zip(scores) {
+                // Rows fit u32: building and opening refuse more.
+                top.offer(Candidate { score: *score, row: row as u32 });
+            }
         }
     }
 }

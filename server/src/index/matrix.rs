@@ -1,9 +1,9 @@
 //! The vectors of an index, in memory.
 
 use dpr_core::Embedding;
+use dpr_core::kernel::scan;
 
 use super::IndexError;
-use super::dot::{dot, squared_norm};
 
 /// Vectors `[count, dim]`, all finite, and short enough that no inner product of two of them overflows.
 #[derive(Debug)]
@@ -71,7 +71,18 @@ impl Matrix {
 
     /// The score of a row.
     pub(super) fn score(&self, query: &[f32], row: usize) -> f32 {
-        dot(query, self.row(row))
+        scan::inner_product(query, self.row(row))
+    }
+
+    /// The scores of the rows from `start` on, as many as there are places.
+    pub(super) fn scores(&self, query: &[f32], start: usize, scores: &mut [f32]) {
+        let rows = &self.rows[start * self.dim..][..scores.len() * self.dim];
+        scan::inner_products(query, rows, scores);
+    }
+
+    /// The scores of the rows that are named, in place of what is in `scores`.
+    pub(super) fn scores_at(&self, query: &[f32], rows: &[u32], scores: &mut Vec<f32>) {
+        scan::inner_products_at(query, &self.rows, rows, scores);
     }
 
     /// Refuses a query that cannot be searched, and returns how many rows to give.
@@ -90,4 +101,9 @@ impl Matrix {
         }
         Ok(k.min(self.count()))
     }
+}
+
+/// Squared length in f64, where it cannot overflow.
+pub(super) fn squared_norm(vector: &[f32]) -> f64 {
+    vector.iter().map(|value| f64::from(*value) * f64::from(*value)).sum()
 }

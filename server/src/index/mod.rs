@@ -7,7 +7,6 @@
 
 mod build;
 mod copy;
-mod dot;
 mod error;
 mod exact;
 mod hnsw;

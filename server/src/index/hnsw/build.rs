@@ -4,10 +4,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use dpr_core::kernel::scan::squared_distance;
 use hnsw_rs::prelude::{Distance, Hnsw};
 
 use super::{Graph, HnswParams};
-use crate::index::dot::squared_distance;
+use crate::index::matrix::squared_norm;
 use crate::index::{IndexError, Matrix};
 use crate::progress::Progress;
 
@@ -29,7 +30,7 @@ impl Augmented {
     fn new(matrix: Arc<Matrix>) -> Self {
         let phi = matrix.phi();
         let extra = (0..matrix.count()).map(|row| {
-            let norm = crate::index::dot::squared_norm(matrix.row(row));
+            let norm = squared_norm(matrix.row(row));
             (phi - norm).max(0.0).sqrt() as f32
         });
         Self { extra: extra.collect(), matrix }

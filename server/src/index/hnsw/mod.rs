@@ -83,11 +83,14 @@ impl HnswIndex {
     /// Goes down the upper layers, on each to the row that none of its neighbours beats.
     fn descend(&self, query: &[f32]) -> Candidate {
         let mut here = self.candidate(query, self.graph.entry());
+        let mut scores = Vec::new();
         for layer in (1..self.graph.layers()).rev() {
             loop {
-                let links = self.graph.links(layer, here.row).iter();
-                let best = links.map(|row| self.candidate(query, *row)).max();
-                match best {
+                let links = self.graph.links(layer, here.row);
+                self.matrix.scores_at(query, links, &mut scores);
+                let candidates =
+                    links.iter().zip(&scores).map(|(row, score)| Candidate { score: *score, row: *row });
+                match candidates.max() {
                     Some(best) if best > here => here = best,
                     _ => break,
                 }
@@ -107,6 +110,7 @@ impl HnswIndex {
         };
         let mut top = Top::new(ef);
         let mut open = BinaryHeap::new();
+        let (mut new, mut scores) = (Vec::new(), Vec::new());
         // From the graph's entry every row can be reached, which is not sure of where the descent ended.
         for first in [start, self.candidate(query, self.graph.entry())] {
             if is_new(first.row) {
@@ -118,12 +122,13 @@ impl HnswIndex {
             if top.is_full() && top.worst().is_some_and(|worst| here < worst) {
                 break;
             }
-            for row in self.graph.links(0, here.row) {
-                if is_new(*row) {
-                    let next = self.candidate(query, *row);
-                    if top.offer(next) {
-                        open.push(next);
-                    }
+            new.clear();
+            new.extend(self.graph.links(0, here.row).iter().copied().filter(|row| is_new(*row)));
+            self.matrix.scores_at(query, &new, &mut scores);
+            for (row, score) in new.iter().zip(&scores) {
+                let next = Candidate { score: *score, row: *row };
+                if top.offer(next) {
+                    open.push(next);
                 }
             }
         }
