@@ -203,7 +203,7 @@ impl<'a> Work<'a> {
         for file in questions {
             arguments.extend(["--questions".to_owned(), file]);
         }
-        arguments.extend(["--vectors", &self.path("vectors-teacher"), "--epochs", "3"].map(str::to_owned));
+        arguments.extend(["--vectors", &self.path("vectors-teacher")].map(str::to_owned));
         go_on(&run, &arguments.iter().map(String::as_str).collect::<Vec<_>>())?;
         let student = format!("{run}/best");
         let mut rankings = Vec::new();

@@ -34,7 +34,7 @@ impl Default for DistillConfig {
             data: DistillData::default(),
             objective: DistillObjective::default(),
             optimiser: OptimiserOptions {
-                learning_rate: 1e-4,
+                learning_rate: 2e-4,
                 warm_up: 100,
                 clip: 1.0,
                 ..OptimiserOptions::default()
