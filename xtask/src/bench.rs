@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: speed beside the engines people use today, same weights, same texts, same machine, one run.
 
 mod hybrid;
+mod index;
 mod report;
 mod sparse;
 mod train;
@@ -26,7 +27,7 @@ const QUESTION_ENCODER_LIMIT: u64 = 24_000_000;
 const PEERS: [&str; 3] = ["sentence-transformers", "onnxruntime", "onnxruntime-int8"];
 
 /// All parts, in the order they run.
-const PARTS: [&str; 6] = ["native", "train", "browser", "sizes", "sparse", "hybrid"];
+const PARTS: [&str; 7] = ["native", "train", "browser", "sizes", "sparse", "hybrid", "index"];
 
 /// Runs the parts that `--skip` leaves, or only those that `--only` names; `--quick` measures each engine once
 /// instead of in three turns, and hybrid ranking among fewer passages.
@@ -65,7 +66,8 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
             "browser" => process::run(&mut command("node", &["tests/browser/bench/run.mjs"]))?,
             "sizes" => module_sizes()?,
             "sparse" => sparse::run(rounds)?,
-            _ => hybrid::run(is_quick)?,
+            "hybrid" => hybrid::run(is_quick)?,
+            _ => index::run(is_quick)?,
         }
     }
     Ok(())

@@ -28,7 +28,7 @@ usage: cargo xtask TASK
   test     format check, Rust, npm, browser and Python tests (--only STEP, --skip STEP, repeatable;
            steps: fmt, rust, npm, node, browser, python)
   bench    speed beside the engines people use, the modules' sizes, hybrid ranking (--quick: one turn, not three;
-           --only PART, --skip PART, repeatable; parts: native, train, browser, sizes, sparse, hybrid)
+           --only PART, --skip PART, repeatable; parts: native, train, browser, sizes, sparse, hybrid, index)
   quality  what training makes of the encoders, in tables; hours of work, kept under target/quality and gone on with
            (--only PART, repeatable; parts: training, distant, ict, distill)
   npm      build the browser modules, the npm package and the search page

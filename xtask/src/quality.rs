@@ -131,7 +131,7 @@ impl<'a> Work<'a> {
         self.train("trained", "small-cpu", &["all"], &["--warm-up", "50", "--epochs", "1"])?;
 
         let corpus = self.path("corpus.tsv");
-        first_lines(&blocks, NQ_BLOCKS + 1, &corpus)?;
+        self.data.first_blocks(NQ_BLOCKS, &corpus)?;
         println!(
             "\nNQ test among the first {NQ_BLOCKS} blocks; the weight of hybrid is tuned on WebQuestions dev"
         );
@@ -284,10 +284,4 @@ fn go_on(run: &str, arguments: &[&str]) -> Outcome {
 fn eval(model: &str, index: &str, methods: &str, more: &[&str]) -> Outcome {
     let arguments = ["eval", "retrieval", "--model", model, "--index", index, "--methods", methods];
     process::run(command(dpr(), &arguments).args(more))
-}
-
-fn first_lines(from: &str, lines: usize, to: &str) -> Outcome {
-    let text = fs::read_to_string(from).map_err(|e| Failure::new(format!("cannot read {from}: {e}")))?;
-    let kept: String = text.split_inclusive('\n').take(lines).collect();
-    fs::write(to, kept).map_err(|e| Failure::new(format!("cannot write {to}: {e}")))
 }

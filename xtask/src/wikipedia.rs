@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use crate::demo_data::ENCODING;
@@ -42,14 +43,27 @@ impl Wikipedia {
     pub(crate) fn mix(&self, blocks: usize, corpus: &str) -> Outcome {
         let convert = ["data", "convert", "--input", SQUAD, "--out", corpus, "--to", "psgs-tsv", "--lossy"];
         output(&mut command(dpr(), &convert))?;
+        self.append(1..=blocks, corpus)
+    }
+
+    /// Writes `corpus`: the first blocks of Wikipedia.
+    pub(crate) fn first_blocks(&self, blocks: usize, corpus: &str) -> Outcome {
+        let _ = fs::remove_file(corpus);
+        self.append(0..=blocks, corpus)
+    }
+
+    /// Adds these lines of the file of blocks, whose line 0 is the header, to `corpus`.
+    fn append(&self, lines: RangeInclusive<usize>, corpus: &str) -> Outcome {
         let wikipedia = self.blocks()?;
         let append = || -> io::Result<()> {
             let mut text = String::new();
-            for line in BufReader::new(File::open(&wikipedia)?).lines().skip(1).take(blocks) {
+            let wanted = BufReader::new(File::open(&wikipedia)?).lines().skip(*lines.start());
+            for line in wanted.take(lines.end() - lines.start() + 1) {
                 text.push_str(&line?);
                 text.push('\n');
             }
-            io::Write::write_all(&mut File::options().append(true).open(corpus)?, text.as_bytes())
+            let mut out = File::options().create(true).append(true).open(corpus)?;
+            io::Write::write_all(&mut out, text.as_bytes())
         };
         append().map_err(|error| Failure::new(format!("cannot add {wikipedia} to {corpus}: {error}")))
     }

@@ -18,13 +18,16 @@ const TEST_PACKAGES: [(&str, &str); 5] = [
 ];
 
 /// What the speed is held against.
-const BENCH_PACKAGES: [(&str, &str); 6] = [
+const BENCH_PACKAGES: [(&str, &str); 9] = [
     ("bm25s", "0.3.16"),
+    ("faiss-cpu", "1.15.1"),
+    ("hnswlib", "0.8.0"),
     ("numba", "0.68.1"),
     ("onnx", "1.23.2"),
     ("onnxruntime", "1.31.1"),
     ("pystemmer", "3.1.0"),
     ("sentence-transformers", "6.2.0"),
+    ("usearch", "2.26.6"),
 ];
 
 pub(super) fn find_python() -> Option<String> {

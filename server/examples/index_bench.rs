@@ -1,0 +1,89 @@
+//! Exact search and HNSW over the vectors of a directory, one thread a question, for `cargo xtask bench`.
+//!
+//! ```text
+//! index_bench VECTORS MODEL QUESTIONS FOLDER
+//! ```
+//!
+//! Encodes the first 1,000 questions, writes rows.f32 and queries.f32 into FOLDER for other engines, and prints what
+//! tests/bench/index_peer.py prints of one: M 16, efConstruction 200, 20 rows by inner product.
+
+use std::error::Error;
+use std::path::Path;
+use std::time::Instant;
+
+use dpr_core::{DeviceChoice, Embedding};
+use dpr_server::data::read_questions;
+use dpr_server::encode::{PipelineOptions, encode_questions};
+use dpr_server::index::{HnswParams, IndexKind, IndexOptions, LoadedIndex, VectorIndex, build_index};
+use dpr_server::model::ModelDir;
+use dpr_server::progress::Silent;
+use dpr_server::vectors::VectorSet;
+use serde_json::json;
+
+const K: usize = 20;
+const QUESTIONS: usize = 1000;
+const EFFORTS: [usize; 9] = [30, 40, 50, 60, 80, 120, 160, 240, 320];
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [vectors, model, questions, folder] = arguments.as_slice() else {
+        return Err("usage: index_bench VECTORS MODEL QUESTIONS FOLDER".into());
+    };
+    let folder = Path::new(folder);
+    let set = VectorSet::read(&[vectors.into()])?;
+    let encoder = ModelDir::open(Path::new(model))?.question_encoder(DeviceChoice::Cpu)?;
+    let questions = read_questions(Path::new(questions))?;
+    let texts: Vec<&str> = questions.iter().take(QUESTIONS).map(|question| question.text.as_str()).collect();
+    let options = PipelineOptions::for_device(encoder.device_name(), None, None);
+    let queries = encode_questions(&encoder, &texts, options, &Silent)?;
+    let bytes = |values: &[f32]| -> Vec<u8> { values.iter().flat_map(|v| v.to_le_bytes()).collect() };
+    fs_err::write(folder.join("rows.f32"), bytes(&set.rows))?;
+    let asked: Vec<f32> = queries.iter().flat_map(|query| query.as_slice()).copied().collect();
+    fs_err::write(folder.join("queries.f32"), bytes(&asked))?;
+
+    // One thread a question, as the peers are asked.
+    rayon::ThreadPoolBuilder::new().num_threads(1).build_global()?;
+    let dir = tempfile::tempdir_in(folder)?;
+    let hnsw = HnswParams { m: 16, ef_construction: 200, ef_search: 100 };
+    let options = IndexOptions { kind: IndexKind::Hnsw, hnsw, ..IndexOptions::default() };
+    let started = Instant::now();
+    build_index(&set, dir.path(), &options, &Silent)?;
+    let build_seconds = started.elapsed().as_secs_f64();
+    let started = Instant::now();
+    let mut index = LoadedIndex::open(dir.path())?;
+    let open_seconds = started.elapsed().as_secs_f64();
+    let exact = index.exact();
+    let started = Instant::now();
+    let truth = queries.iter().map(|query| exact.search(query, K)).collect::<Result<Vec<_>, _>>()?;
+    let single = QUESTIONS as f64 / started.elapsed().as_secs_f64();
+    let started = Instant::now();
+    exact.search_batch(&queries, K)?;
+    let batch = QUESTIONS as f64 / started.elapsed().as_secs_f64();
+    let mut efforts = Vec::new();
+    for ef in EFFORTS {
+        index.index.set_ef_search(ef);
+        let (mut hits, started) = (0, Instant::now());
+        let found = ask(index.index.as_ref(), &queries)?;
+        let seconds = started.elapsed().as_secs_f64();
+        for (found, truth) in found.iter().zip(&truth) {
+            hits += found.iter().filter(|(_, score)| *score >= truth[K - 1].score).count();
+        }
+        efforts.push(json!([ef, QUESTIONS as f64 / seconds, hits as f64 / (QUESTIONS * K) as f64]));
+    }
+    let bytes: u64 = index.manifest.files.values().map(|file| file.bytes).sum();
+    println!(
+        "{}",
+        json!({
+            "engine": "dpr", "exact": { "single": single, "batch": batch }, "open_seconds": open_seconds,
+            "hnsw": { "build_seconds": build_seconds, "bytes": bytes, "efforts": efforts },
+        })
+    );
+    Ok(())
+}
+
+type Found = Vec<Vec<(usize, f32)>>;
+
+fn ask(index: &dyn VectorIndex, queries: &[Embedding]) -> Result<Found, Box<dyn Error>> {
+    let rows = |query| Ok(index.search(query, K)?.into_iter().map(|row| (row.row, row.score)).collect());
+    queries.iter().map(rows).collect()
+}

@@ -1,0 +1,95 @@
+//! Search of vectors beside faiss, hnswlib and usearch: the same vectors and questions, one thread a question.
+
+use std::fs;
+
+use serde_json::Value;
+
+use super::report::verdict;
+use super::{FOLDER, json, number};
+use crate::failure::{Failure, Outcome};
+use crate::paths::{DEMO_MODEL, dpr, venv_python};
+use crate::process::{self, command, output};
+use crate::wikipedia::{Wikipedia, encode};
+
+/// Blocks of Wikipedia whose vectors are searched.
+const BLOCKS: usize = 60_000;
+/// In a quick run.
+const QUICK_BLOCKS: usize = 5_000;
+/// Recall at which graphs are compared.
+const RECALL: f64 = 0.99;
+const PEERS: [&str; 3] = ["faiss", "hnswlib", "usearch"];
+/// Least ratio of our exact search to faiss's, one question at a time and all at once.
+const EXACT: [(&str, f64); 2] = [("single", 1.0), ("batch", 0.9)];
+/// Most of our build time over hnswlib's.
+const BUILD: f64 = 1.2;
+
+pub(super) fn run(is_quick: bool) -> Outcome {
+    let Some(data) = Wikipedia::find() else { return Ok(()) };
+    let blocks = if is_quick { QUICK_BLOCKS } else { BLOCKS };
+    let folder = format!("{FOLDER}/index-{blocks}");
+    fs::create_dir_all(&folder).map_err(|error| Failure::new(format!("cannot make {folder}: {error}")))?;
+    let [corpus, vectors] = ["corpus.tsv", "vectors"].map(|name| format!("{folder}/{name}"));
+    data.first_blocks(blocks, &corpus)?;
+    encode(&format!("index-{blocks}"), DEMO_MODEL, &corpus, &vectors)?;
+    process::build_native(&["--example", "index_bench"])?;
+    let example = dpr().with_file_name("examples").join("index_bench");
+    let questions = data.questions("nq-dev.tsv");
+    let ours =
+        json(&output(&mut command(example, &[&vectors, DEMO_MODEL, &questions, &folder]))?, "index_bench")?;
+    let mut peers = Vec::new();
+    for peer in PEERS {
+        let mut python = command(venv_python(), &["tests/bench/index_peer.py", peer, &folder]);
+        python.env("PYTHONDONTWRITEBYTECODE", "1");
+        peers.push(json(&output(&mut python)?, peer)?);
+    }
+
+    println!("\n{blocks} vectors of 768 numbers, 1,000 questions of NQ dev, the best 20 by inner product");
+    println!("{:<10} {:>14} {:>14}", "exact", "questions/s", "in a batch");
+    for engine in std::iter::once(&ours).chain(&peers).filter(|engine| engine["exact"].is_object()) {
+        let [single, batch] = EXACT.map(|(key, _)| engine["exact"][key].as_f64().unwrap_or(f64::NAN));
+        println!("{:<10} {single:>14.0} {batch:>14.0}", name(engine));
+    }
+    println!(
+        "\n{:<10} {:>9} {:>6} {:>10} {:>14} {:>14}",
+        "graph", "build, s", "ef", "recall@20", "questions/s", "bytes/vector"
+    );
+    let mut best = 0f64;
+    for engine in std::iter::once(&ours).chain(&peers) {
+        let graph = &engine["hnsw"];
+        let bytes = number(graph, "bytes")? / blocks as f64;
+        let (ef, speed, recall) = at_recall(graph).unwrap_or((f64::NAN, f64::NAN, f64::NAN));
+        println!(
+            "{:<10} {:>9.1} {ef:>6.0} {recall:>10.4} {speed:>14.0} {bytes:>14.0}",
+            name(engine),
+            number(graph, "build_seconds")?
+        );
+        if name(engine) != "dpr" {
+            best = best.max(speed);
+        }
+    }
+    for (key, least) in EXACT {
+        let ratio = number(&ours["exact"], key)? / number(&peers[0]["exact"], key)?;
+        println!("exact, {key}: {ratio:.2} times faiss, at least {least}  {}", verdict(ratio >= least));
+    }
+    let ratio = at_recall(&ours["hnsw"]).map_or(f64::NAN, |(_, speed, _)| speed / best);
+    println!(
+        "graph: {ratio:.2} times the fastest peer at recall {RECALL}, at least 1.0  {}",
+        verdict(ratio >= 1.0)
+    );
+    let ratio = number(&ours["hnsw"], "build_seconds")? / number(&peers[1]["hnsw"], "build_seconds")?;
+    println!("build: {ratio:.2} times hnswlib's seconds, at most {BUILD}  {}", verdict(ratio <= BUILD));
+    Ok(())
+}
+
+fn name(engine: &Value) -> &str {
+    engine["engine"].as_str().unwrap_or_default()
+}
+
+/// The least effort with the recall: (ef, questions/s, recall).
+fn at_recall(graph: &Value) -> Option<(f64, f64, f64)> {
+    let efforts = graph["efforts"]
+        .as_array()?
+        .iter()
+        .filter_map(|effort| Some((effort[0].as_f64()?, effort[1].as_f64()?, effort[2].as_f64()?)));
+    efforts.into_iter().find(|(_, _, recall)| *recall >= RECALL)
+}
