@@ -27,8 +27,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut number = |default: usize| arguments.next().map_or(Ok(default), |text| text.parse());
     let (questions, tokens, steps) = (number(16)?, number(156)?, number(5)?);
     let threads = number(2)?;
-    let options =
-        StepOptions { chunk_rows: 64, chunk_tokens: number(1024)?, tape_tokens: number(16384)?, threads };
+    let options = StepOptions {
+        chunk_rows: 64,
+        chunk_tokens: number(1024)?,
+        tape_tokens: number(16384)?,
+        threads,
+        ..StepOptions::default()
+    };
     let device = TrainDevice::open(DeviceChoice::Flex)?;
     let model = ModelDir::open(Path::new(&model))?;
     let mut model = DualEncoder::load(&model, Sharing::Keep, Some(64), Some(512), &device)?;
