@@ -22,7 +22,7 @@ use serde_json::json;
 
 const K: usize = 20;
 const QUESTIONS: usize = 1000;
-const EFFORTS: [usize; 9] = [30, 40, 50, 60, 80, 120, 160, 240, 320];
+const EFFORTS: [usize; 9] = [30, 40, 60, 80, 120, 160, 240, 320, 480];
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
