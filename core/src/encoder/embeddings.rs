@@ -24,10 +24,10 @@ impl Embeddings {
     /// `position_offset`, and every token is of type 0 as in the released bi-encoders.
     pub fn forward(&self, ids: Tensor<2, Int>, position_offset: usize) -> Tensor<3> {
         let [_, tokens] = ids.dims();
-        let positions = self.position.weight.val().slice([position_offset..position_offset + tokens]);
+        let positions = self.position.weight.val().slice(position_offset..position_offset + tokens);
         let mut rest = positions;
         if let Some(token_type) = &self.token_type {
-            rest = rest + token_type.weight.val().slice([0..1]);
+            rest = rest + token_type.weight.val().slice(0..1);
         }
         self.norm.forward(self.word.forward(ids) + rest.unsqueeze::<3>())
     }

@@ -1,4 +1,8 @@
 //! Single-precision matrix products: weights packed once into panels, and a tile of sums held in registers.
+#![allow(
+    clippy::needless_range_loop,
+    reason = "loops over fixed arrays by index are what stays in registers"
+)]
 
 use super::isa::MAX_MR;
 use super::vector::Simd;

@@ -1,5 +1,9 @@
 //! Linear layers `x W^T + b`, in single precision or 8 bits, with what follows them done while the sums are
 //! at hand.
+#![allow(
+    clippy::needless_range_loop,
+    reason = "loops over fixed arrays by index are what stays in registers"
+)]
 
 use super::gemm_f32::{self, Panels, blocks};
 use super::gemm_q8::{self, OUTPUTS, QuantizedInput, QuantizedPanels};

@@ -1,5 +1,6 @@
 //! Elementwise functions in forms that vectorise: no branches, no tables, no library calls. The coefficients
 //! are our own minimax fits.
+#![allow(clippy::approx_constant, reason = "a fitted coefficient may come near a constant that it is not")]
 
 use super::vector::Simd;
 

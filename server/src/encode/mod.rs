@@ -18,6 +18,6 @@ mod shard;
 
 pub use corpus::{EncodeOptions, EncodeSummary, PART_SIZE, encode_corpus};
 pub use error::EncodingError;
-pub use pipeline::{Encoded, PipelineOptions, encode_rows};
+pub use pipeline::{Encoded, PipelineOptions, WritePart, encode_rows};
 pub use rows::{PassageRows, QuestionRows, Rows, encode_questions};
 pub use shard::{Shard, ShardError};

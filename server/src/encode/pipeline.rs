@@ -40,6 +40,9 @@ impl PipelineOptions {
     }
 }
 
+/// Takes a finished part: which rows, and their vectors.
+pub type WritePart<'a> = dyn Fn(&Range<usize>, &[f32]) -> Result<(), VectorsError> + Sync + 'a;
+
 /// What a run did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Encoded {
@@ -64,7 +67,7 @@ pub fn encode_rows(
     options: PipelineOptions,
     cancel: &AtomicBool,
     progress: &dyn Progress,
-    write: &(dyn Fn(&Range<usize>, &[f32]) -> Result<(), VectorsError> + Sync),
+    write: &WritePart<'_>,
 ) -> Result<Encoded, EncodingError> {
     let parts: Vec<_> = parts.iter().filter(|part| !part.is_empty()).cloned().collect();
     let total = parts.iter().map(ExactSizeIterator::len).sum();
@@ -97,7 +100,7 @@ pub fn encode_rows(
 struct Run<'a> {
     rows: &'a dyn Rows,
     queue: Queue<'a>,
-    write: &'a (dyn Fn(&Range<usize>, &[f32]) -> Result<(), VectorsError> + Sync),
+    write: &'a WritePart<'a>,
     cancel: &'a AtomicBool,
     progress: &'a dyn Progress,
     handed_on: AtomicUsize,

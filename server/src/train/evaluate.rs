@@ -132,6 +132,9 @@ fn score(similarity: Similarity, question: &[f32], passage: &[f32]) -> f32 {
     }
 }
 
+/// Token ids of some rows to their vectors, row-major.
+type Forward<'a> = dyn Fn(&[Vec<u32>]) -> Result<Vec<f32>, TrainError> + Sync + 'a;
+
 /// What `forward` makes of all rows, `dim` numbers each and in their order, long ones first on all threads.
 pub(super) fn encode(
     rows: &[Vec<u32>],
@@ -139,7 +142,7 @@ pub(super) fn encode(
     options: &StepOptions,
     device: &TrainDevice,
     progress: &dyn Progress,
-    forward: &(dyn Fn(&[Vec<u32>]) -> Result<Vec<f32>, TrainError> + Sync),
+    forward: &Forward<'_>,
 ) -> Result<Vec<f32>, TrainError> {
     let mut order: Vec<usize> = (0..rows.len()).collect();
     order.sort_by_key(|row| std::cmp::Reverse(rows[*row].len()));

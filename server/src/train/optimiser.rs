@@ -110,7 +110,7 @@ impl AdamW {
             }
             let decay = if parameter.is_vector() { 0.0 } else { options.weight_decay };
             let keep = (1.0 - rate * decay) as f32;
-            let update = |(((w, g), m), v): (((&mut [f32], &[f32]), &mut [f32]), &mut [f32])| {
+            let update = |w: &mut [f32], g: &[f32], m: &mut [f32], v: &mut [f32]| {
                 for (((w, g), m), v) in w.iter_mut().zip(g).zip(m).zip(v) {
                     let g = g * scale;
                     *m = beta1 * *m + (1.0 - beta1) * g;
@@ -123,7 +123,7 @@ impl AdamW {
                 .zip(gradient.par_chunks(BLOCK))
                 .zip(first.par_chunks_mut(BLOCK))
                 .zip(second.par_chunks_mut(BLOCK))
-                .for_each(update);
+                .for_each(|(((w, g), m), v)| update(w, g, m, v));
         }
     }
 }
