@@ -99,21 +99,9 @@ impl<'a> Work<'a> {
             ("1000", self.path("trained-1000/best")),
             ("all", self.path("trained-all/best")),
         ];
-        let mut rankings = Vec::new();
-        for (name, model) in &models {
-            let index = self.index(name, model, &corpus, &["--sparse", "english"])?;
-            let lambda = self.tune(model, &index, &["--questions", SQUAD, "--limit", TUNED_ON])?;
-            let results = self.path(&format!("results-{name}"));
-            let asked = ["--questions", SQUAD, "--skip", TUNED_ON, "--lambda", &lambda];
-            println!("\n{name}: hybrid with the weight {lambda}, tuned on the first {TUNED_ON} questions");
-            eval(model, &index, "bm25,dense,hybrid", &[&asked[..], &["--out", &results]].concat())?;
-            if rankings.is_empty() {
-                rankings.push(format!("BM25={results}/bm25.json.gz"));
-            }
-            rankings.push(format!("dense, {name}={results}/dense.json.gz"));
-            rankings.push(format!("BM25 + dense, {name}={results}/hybrid.json.gz"));
-        }
-        self.compare(&rankings)
+        println!("\nthe weights of hybrid are tuned on the first {TUNED_ON} questions of SQuAD dev");
+        let tuned_on = ["--questions", SQUAD, "--limit", TUNED_ON];
+        self.rank(&models, &corpus, &tuned_on, &["--questions", SQUAD, "--skip", TUNED_ON])
     }
 
     /// Trained on questions whose passages BM25 found by their answers, tested on NQ test.
@@ -136,14 +124,20 @@ impl<'a> Work<'a> {
             "\nNQ test among the first {NQ_BLOCKS} blocks; the weight of hybrid is tuned on WebQuestions dev"
         );
         let (test, tuning) = (self.data.questions("nq-test.tsv"), self.data.questions("wq-dev.json"));
+        let models = [("zero-shot", DEMO_MODEL.to_owned()), ("trained", self.path("trained/best"))];
+        self.rank(&models, &corpus, &["--questions", &tuning], &["--questions", &test])
+    }
+
+    /// Ranks `corpus` by words, by each model's vectors and by both, and compares.
+    fn rank(&self, models: &[(&str, String)], corpus: &str, tuned_on: &[&str], asked: &[&str]) -> Outcome {
         let mut rankings = Vec::new();
-        for (name, model) in [("zero-shot", DEMO_MODEL.to_owned()), ("trained", self.path("trained/best"))] {
-            let index = self.index(name, &model, &corpus, &["--sparse", "english"])?;
-            let lambda = self.tune(&model, &index, &["--questions", &tuning])?;
+        for (name, model) in models {
+            let index = self.index(name, model, corpus, &["--sparse", "english"])?;
+            let lambda = self.tune(model, &index, tuned_on)?;
             let results = self.path(&format!("results-{name}"));
             println!("\n{name}: hybrid with the weight {lambda}");
-            let asked = ["--questions", &test, "--lambda", &lambda, "--out", &results];
-            eval(&model, &index, "bm25,dense,hybrid", &asked)?;
+            let more = ["--lambda", &lambda, "--out", &results];
+            eval(model, &index, "bm25,dense,hybrid", &[asked, &more].concat())?;
             if rankings.is_empty() {
                 rankings.push(format!("BM25={results}/bm25.json.gz"));
             }

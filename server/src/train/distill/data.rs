@@ -189,6 +189,10 @@ fn origin(train: &Taught, space: &Option<ExactIndex>, teacher: &ModelDir, start:
         hash.update((question.len() as u64).to_le_bytes());
         hash.update(question);
     }
-    hash.update((space.as_ref().map_or(0, |space| space.len()) as u64).to_le_bytes());
+    if let Some(space) = space {
+        for row in 0..space.len() {
+            space.row(row).iter().for_each(|value| hash.update(value.to_le_bytes()));
+        }
+    }
     sha256_hex(digest::hex(hash).as_bytes())
 }
