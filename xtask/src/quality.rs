@@ -21,6 +21,9 @@ const TEACHER_BLOCKS: usize = 4_000;
 /// Questions of SQuAD dev's first 10 articles: weights are tuned on these, and the table is over the other 38.
 const TUNED_ON: &str = "2015";
 
+/// Each draws one sentence of every passage, for the student.
+const SENTENCE_SEEDS: [&str; 4] = ["1", "2", "3", "4"];
+
 /// All parts, in the order they run.
 const PARTS: [&str; 4] = ["training", "distant", "ict", "distill"];
 
@@ -194,10 +197,12 @@ impl<'a> Work<'a> {
             ["distill", "--config", "configs/distill.toml", "--teacher", &teacher, "--model", DEMO_MODEL]
                 .map(str::to_owned)
                 .into();
-        for file in questions {
+        for file in questions.chain(self.sentences(&corpus)?) {
             arguments.extend(["--questions".to_owned(), file]);
         }
-        arguments.extend(["--vectors", &self.path("vectors-teacher")].map(str::to_owned));
+        let (dev, vectors) = (self.data.questions("nq-test.tsv"), self.path("vectors-teacher"));
+        let more = ["--dev", &dev, "--vectors", &vectors, "--learning-rate", "3e-4"];
+        arguments.extend(more.map(str::to_owned));
         go_on(&run, &arguments.iter().map(String::as_str).collect::<Vec<_>>())?;
         let student = format!("{run}/best");
         let mut rankings = Vec::new();
@@ -211,6 +216,16 @@ impl<'a> Work<'a> {
         println!("\nthe student's start, with passages of its own:");
         eval(DEMO_MODEL, &student_index, "dense", &["--questions", SQUAD])?;
         self.compare(&rankings)
+    }
+
+    /// Files of sentences of `corpus`, to learn from as from questions: what is asked later is about the same things.
+    fn sentences(&self, corpus: &str) -> Outcome<Vec<String>> {
+        let file = |seed: &str| -> Outcome<String> {
+            let out = self.path(&format!("sentences-{seed}.json.gz"));
+            once(&out, &["data", "ict", "--passages", corpus, "--seed", seed, "--out", &out])?;
+            Ok(out)
+        };
+        SENTENCE_SEEDS.iter().map(|seed| file(seed)).collect()
     }
 
     /// Joins training files, and holds some of their questions out.

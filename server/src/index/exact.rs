@@ -5,7 +5,7 @@ use std::sync::Arc;
 use dpr_core::Embedding;
 use rayon::prelude::*;
 
-use super::{IndexError, IndexKind, Matrix, ScoredRow, VectorIndex};
+use super::{IndexError, IndexKind, Matrix, RowSet, ScoredRow, VectorIndex};
 use crate::ranking::{Candidate, Top};
 
 /// Numbers above which one query is worth several threads: about 4 ms of one.
@@ -84,6 +84,24 @@ impl VectorIndex for ExactIndex {
             );
             tops.reduce(|| Top::new(k), Top::merge)
         };
+        Ok(top.into_rows(k))
+    }
+
+    fn search_among(
+        &self,
+        query: &Embedding,
+        k: usize,
+        wanted: &RowSet,
+    ) -> Result<Vec<ScoredRow>, IndexError> {
+        let k = self.matrix.check(query, k)?.min(wanted.len());
+        let rows: Vec<u32> = wanted.iter().map(|row| row as u32).collect();
+        let (mut top, mut scores) = (Top::new(k), Vec::new());
+        for rows in rows.chunks(GROUP) {
+            self.matrix.scores_at(query.as_slice(), rows, &mut scores);
+            for (row, score) in rows.iter().zip(&scores) {
+                top.offer(Candidate { score: *score, row: *row });
+            }
+        }
         Ok(top.into_rows(k))
     }
 

@@ -14,6 +14,7 @@ mod loaded;
 mod manifest;
 mod matrix;
 mod recall;
+mod row_set;
 mod store;
 mod tune;
 mod verify;
@@ -33,6 +34,7 @@ pub use loaded::{LoadedIndex, LoadedSparse};
 pub use manifest::{INDEX_FORMAT, IndexManifest, SparseManifest};
 pub use matrix::Matrix;
 pub use recall::recall_against_exact;
+pub use row_set::RowSet;
 pub use store::IndexDir;
 pub use tune::{Tuned, tune};
 pub use verify::{Verified, verify};
@@ -96,6 +98,17 @@ pub trait VectorIndex: fmt::Debug + Send + Sync {
     /// [`IndexError::Dimension`] for a query of another length, [`IndexError::K`] for `k = 0`, and
     /// [`IndexError::Overflow`] for a query so long that its scores would not be finite.
     fn search(&self, query: &Embedding, k: usize) -> Result<Vec<ScoredRow>, IndexError>;
+
+    /// As [`search`](Self::search), among the rows of `wanted` alone: fewer than `k` only when it has fewer.
+    ///
+    /// # Errors
+    /// Those of [`search`](Self::search).
+    fn search_among(
+        &self,
+        query: &Embedding,
+        k: usize,
+        wanted: &RowSet,
+    ) -> Result<Vec<ScoredRow>, IndexError>;
 
     /// Sets how many candidates a search keeps, where the index walks a graph; others take no notice.
     fn set_ef_search(&mut self, _ef: usize) {}

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use dpr_core::Embedding;
 use serde::{Deserialize, Serialize};
 
-use super::{ExactIndex, IndexError, IndexKind, Matrix, ScoredRow, VectorIndex};
+use super::{ExactIndex, IndexError, IndexKind, Matrix, RowSet, ScoredRow, VectorIndex};
 use crate::ranking::{Candidate, Top};
 
 pub(super) use build::build;
@@ -61,6 +61,9 @@ impl HnswParams {
     }
 }
 
+/// Rows that a walk scores for each candidate it keeps, about.
+const LINKS_PASSED: usize = 10;
+
 /// An index that walks a graph towards the question.
 #[derive(Debug)]
 pub struct HnswIndex {
@@ -99,8 +102,9 @@ impl HnswIndex {
         here
     }
 
-    /// The best `ef` rows found from `start` on the lowest layer.
-    fn walk(&self, query: &[f32], start: Candidate, ef: usize) -> Top {
+    /// The best `ef` rows found from `start` on the lowest layer; of `wanted` alone, if given, though over all.
+    fn walk(&self, query: &[f32], start: Candidate, ef: usize, wanted: Option<&RowSet>) -> Top {
+        let is_wanted = |row: u32| wanted.is_none_or(|wanted| wanted.contains(row as usize));
         let mut seen = vec![0_u64; self.len().div_ceil(64)];
         let mut is_new = |row: u32| {
             let (word, bit) = (&mut seen[row as usize / 64], 1 << (row % 64));
@@ -114,8 +118,10 @@ impl HnswIndex {
         // From the graph's entry every row can be reached, which is not sure of where the descent ended.
         for first in [start, self.candidate(query, self.graph.entry())] {
             if is_new(first.row) {
-                top.offer(first);
                 open.push(first);
+                if is_wanted(first.row) {
+                    top.offer(first);
+                }
             }
         }
         while let Some(here) = open.pop() {
@@ -127,8 +133,12 @@ impl HnswIndex {
             self.matrix.scores_at(query, &new, &mut scores);
             for (row, score) in new.iter().zip(&scores) {
                 let next = Candidate { score: *score, row: *row };
-                if top.offer(next) {
-                    open.push(next);
+                if top.is_full() && top.worst().is_some_and(|worst| next < worst) {
+                    continue;
+                }
+                open.push(next);
+                if is_wanted(next.row) {
+                    top.offer(next);
                 }
             }
         }
@@ -161,9 +171,30 @@ impl VectorIndex for HnswIndex {
             return self.exact.search(query, k);
         }
         let values = query.as_slice();
-        let top = self.walk(values, self.descend(values), ef);
+        let top = self.walk(values, self.descend(values), ef, None);
         if top.len() < k {
             return self.exact.search(query, k);
+        }
+        Ok(top.into_rows(k))
+    }
+
+    fn search_among(
+        &self,
+        query: &Embedding,
+        k: usize,
+        wanted: &RowSet,
+    ) -> Result<Vec<ScoredRow>, IndexError> {
+        let k = self.matrix.check(query, k)?.min(wanted.len());
+        let ef = self.ef_search.max(k + k / 2);
+        // Of the rows the walk passes, as many are wanted as of all; exact search looks at those that are, alone.
+        let passed = ef.saturating_mul(LINKS_PASSED).saturating_mul(self.len()) / wanted.len().max(1);
+        if passed >= wanted.len() {
+            return self.exact.search_among(query, k, wanted);
+        }
+        let values = query.as_slice();
+        let top = self.walk(values, self.descend(values), ef, Some(wanted));
+        if top.len() < k {
+            return self.exact.search_among(query, k, wanted);
         }
         Ok(top.into_rows(k))
     }

@@ -1,0 +1,88 @@
+//! A set of rows, to search among.
+
+/// Some of the rows of an index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RowSet {
+    words: Vec<u64>,
+    count: usize,
+    rows: usize,
+}
+
+impl RowSet {
+    /// None of `rows` rows.
+    pub fn none(rows: usize) -> Self {
+        Self { words: vec![0; rows.div_ceil(64)], count: 0, rows }
+    }
+
+    /// All of `rows` rows.
+    pub fn all(rows: usize) -> Self {
+        let mut set = Self { words: vec![u64::MAX; rows.div_ceil(64)], count: rows, rows };
+        if let (Some(last), 1..) = (set.words.last_mut(), rows % 64) {
+            *last = (1 << (rows % 64)) - 1;
+        }
+        set
+    }
+
+    /// Adds a row; whether it was not there. Rows that the index does not have are not added.
+    pub fn insert(&mut self, row: usize) -> bool {
+        let is_new = row < self.rows && !self.contains(row);
+        if is_new {
+            self.words[row / 64] |= 1 << (row % 64);
+            self.count += 1;
+        }
+        is_new
+    }
+
+    /// Takes a row out; whether it was there.
+    pub fn remove(&mut self, row: usize) -> bool {
+        let is_there = self.contains(row);
+        if is_there {
+            self.words[row / 64] &= !(1 << (row % 64));
+            self.count -= 1;
+        }
+        is_there
+    }
+
+    /// Whether a row is in the set.
+    pub fn contains(&self, row: usize) -> bool {
+        self.words.get(row / 64).is_some_and(|word| word >> (row % 64) & 1 == 1)
+    }
+
+    /// Number of rows in the set.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether no row is in the set.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// The rows, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = usize> {
+        let words = self.words.iter().enumerate().filter(|(_, word)| **word != 0);
+        words.flat_map(|(at, word)| {
+            (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| at * 64 + bit)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_come_and_go_and_are_counted_once() {
+        for rows in [1, 63, 64, 65, 200] {
+            let mut set = RowSet::all(rows);
+            assert_eq!((set.len(), set.iter().count()), (rows, rows));
+            assert!(set.remove(rows - 1) && !set.remove(rows - 1) && !set.contains(rows - 1));
+            assert!(set.insert(rows - 1) && !set.insert(rows - 1));
+            assert!(!set.insert(rows) && !set.remove(rows));
+            assert_eq!(set, RowSet::all(rows));
+            let mut set = RowSet::none(rows);
+            assert!(set.is_empty() && set.insert(rows / 2));
+            assert_eq!(set.iter().collect::<Vec<_>>(), [rows / 2]);
+        }
+    }
+}
