@@ -14,7 +14,9 @@ use std::time::Instant;
 use dpr_core::{DeviceChoice, Embedding};
 use dpr_server::data::read_questions;
 use dpr_server::encode::{PipelineOptions, encode_questions};
-use dpr_server::index::{HnswParams, IndexKind, IndexOptions, LoadedIndex, VectorIndex, build_index};
+use dpr_server::index::{
+    HnswParams, IndexKind, IndexOptions, LoadedIndex, ScoredRow, Storage, VectorIndex, build_index,
+};
 use dpr_server::model::ModelDir;
 use dpr_server::progress::Silent;
 use dpr_server::vectors::VectorSet;
@@ -46,8 +48,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let dir = tempfile::tempdir_in(folder)?;
     let hnsw = HnswParams { m: 16, ef_construction: 200, ef_search: 100 };
     let options = IndexOptions { kind: IndexKind::Hnsw, hnsw, ..IndexOptions::default() };
+    // Two threads build, as those of the peers.
+    let builders = rayon::ThreadPoolBuilder::new().num_threads(2).build()?;
     let started = Instant::now();
-    build_index(&set, dir.path(), &options, &Silent)?;
+    builders.install(|| build_index(&set, dir.path(), &options, &Silent))?;
     let build_seconds = started.elapsed().as_secs_f64();
     let started = Instant::now();
     let mut index = LoadedIndex::open(dir.path())?;
@@ -59,31 +63,44 @@ fn main() -> Result<(), Box<dyn Error>> {
     let started = Instant::now();
     exact.search_batch(&queries, K)?;
     let batch = QUESTIONS as f64 / started.elapsed().as_secs_f64();
+    let int8 = {
+        let dir = tempfile::tempdir_in(folder)?;
+        let options = IndexOptions { storage: Storage::Int8, ..IndexOptions::default() };
+        build_index(&set, dir.path(), &options, &Silent)?;
+        let index = LoadedIndex::open(dir.path())?;
+        let started = Instant::now();
+        let found = ask(index.index.as_ref(), &queries)?;
+        let seconds = started.elapsed().as_secs_f64();
+        json!({ "single": QUESTIONS as f64 / seconds, "recall": recall(&found, &truth) })
+    };
     let mut efforts = Vec::new();
     for ef in EFFORTS {
         index.index.set_ef_search(ef);
-        let (mut hits, started) = (0, Instant::now());
+        let started = Instant::now();
         let found = ask(index.index.as_ref(), &queries)?;
         let seconds = started.elapsed().as_secs_f64();
-        for (found, truth) in found.iter().zip(&truth) {
-            hits += found.iter().filter(|(_, score)| *score >= truth[K - 1].score).count();
-        }
-        efforts.push(json!([ef, QUESTIONS as f64 / seconds, hits as f64 / (QUESTIONS * K) as f64]));
+        efforts.push(json!([ef, QUESTIONS as f64 / seconds, recall(&found, &truth)]));
     }
     let bytes: u64 = index.manifest.files.values().map(|file| file.bytes).sum();
     println!(
         "{}",
         json!({
-            "engine": "dpr", "exact": { "single": single, "batch": batch }, "open_seconds": open_seconds,
+            "engine": "dpr", "exact": { "single": single, "batch": batch }, "int8": int8,
+            "open_seconds": open_seconds,
             "hnsw": { "build_seconds": build_seconds, "bytes": bytes, "efforts": efforts },
         })
     );
     Ok(())
 }
 
-type Found = Vec<Vec<(usize, f32)>>;
+fn ask(index: &dyn VectorIndex, queries: &[Embedding]) -> Result<Vec<Vec<ScoredRow>>, Box<dyn Error>> {
+    queries.iter().map(|query| Ok(index.search(query, K)?)).collect()
+}
 
-fn ask(index: &dyn VectorIndex, queries: &[Embedding]) -> Result<Found, Box<dyn Error>> {
-    let rows = |query| Ok(index.search(query, K)?.into_iter().map(|row| (row.row, row.score)).collect());
-    queries.iter().map(rows).collect()
+/// The share of the best rows that is found; those that score as the last of them are as good.
+fn recall(found: &[Vec<ScoredRow>], truth: &[Vec<ScoredRow>]) -> f64 {
+    let hits = found.iter().zip(truth).map(|(found, truth)| {
+        found.iter().filter(|row| row.score >= truth[truth.len() - 1].score).count().min(truth.len())
+    });
+    hits.sum::<usize>() as f64 / truth.iter().map(Vec::len).sum::<usize>() as f64
 }

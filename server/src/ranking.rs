@@ -79,10 +79,38 @@ impl Top {
         self
     }
 
+    /// Those kept, best first.
+    pub(crate) fn into_sorted(self) -> Vec<Candidate> {
+        // Of `Reverse`, so the best come first.
+        self.heap.into_sorted_vec().into_iter().map(|candidate| candidate.0).collect()
+    }
+
+    /// Offers scores of the rows from `start` on, which are greater than all offered before.
+    pub(crate) fn offer_all(&mut self, start: usize, scores: &[f32]) {
+        let mut floor = self.floor();
+        for (row, score) in (start..).zip(scores) {
+            // An equal score of a later row is no better.
+            if *score > floor {
+                // Rows fit u32: building and opening refuse more.
+                self.offer(Candidate { score: *score, row: row as u32 });
+                floor = self.floor();
+            }
+        }
+    }
+
+    /// The score that the next must beat.
+    pub(crate) fn floor(&self) -> f32 {
+        match self.worst() {
+            Some(worst) if self.is_full() => worst.score,
+            _ if self.k == 0 => f32::INFINITY,
+            _ => f32::NEG_INFINITY,
+        }
+    }
+
     /// The first `k` of those kept, best first.
     pub(crate) fn into_rows(self, k: usize) -> Vec<ScoredRow> {
-        let sorted = self.heap.into_sorted_vec(); // of `Reverse`, so the best come first
-        sorted.into_iter().take(k).map(|c| ScoredRow { row: c.0.row as usize, score: c.0.score }).collect()
+        let sorted = self.into_sorted().into_iter();
+        sorted.take(k).map(|c| ScoredRow { row: c.row as usize, score: c.score }).collect()
     }
 }
 

@@ -118,6 +118,35 @@ fn a_killed_distillation_goes_on_as_if_nothing_had_been() {
 }
 
 #[test]
+fn a_distillation_does_not_go_on_among_other_passages() {
+    let bench = prepared();
+    index(&bench);
+    kill_after(distill(&bench, "run", &["--vectors", "vectors"]), &bench.path("run"), 7);
+    // As many passages, with other texts.
+    fs_err::remove_dir_all(bench.path("vectors")).unwrap();
+    let corpus = fs_err::read_to_string(bench.path("corpus.tsv")).unwrap();
+    bench.write("other.tsv", corpus.replace(" w1", " v1"));
+    let encode = ["encode", "--model", "teacher", "--passages", "other.tsv", "--out", "vectors"];
+    succeed(&mut bench.dpr(&encode));
+    let message = fail(&mut bench.dpr(&["distill", "--resume", "--device", "flex", "--out", "run"]));
+    assert!(message.contains("other training data"), "{message}");
+}
+
+#[test]
+fn questions_are_taken_out_of_training_data() {
+    let bench = prepared();
+    let passage = json!({ "title": "", "text": "a text", "passage_id": "1" });
+    let item = |question: &str| json!({ "question": question, "answers": [], "positive_ctxs": [passage], "negative_ctxs": [], "hard_negative_ctxs": [] });
+    let questions = fs_err::read_to_string(bench.path("questions.txt")).unwrap();
+    bench.write("training.json", json!(questions.lines().map(item).collect::<Vec<_>>()).to_string());
+    let report = |out: &str, more: &[&str]| {
+        let more = [more, &["--max-steps", "2", "--json"]].concat();
+        json(&mut distill(&bench, out, &more))["at_start"].clone()
+    };
+    assert_eq!(report("plain", &[]), report("training", &["--questions", "training.json"]));
+}
+
+#[test]
 fn bad_input_is_named_with_what_to_do() {
     let bench = prepared();
     let message = fail(&mut distill(&bench, "bad", &["--model", "model"]));

@@ -4,6 +4,8 @@
 //! `#[inline(always)]`. [`Isa::run`] inlines it into a function that enables the instruction set, where LLVM
 //! turns its loops into that set's vector instructions: no kernel is written twice.
 
+use std::sync::OnceLock;
+
 #[cfg(target_arch = "x86_64")]
 use super::vector::{Avx2, Avx512};
 use super::vector::{Portable, Simd};
@@ -38,6 +40,12 @@ enum Kind {
     Avx2,
     #[cfg(target_arch = "x86_64")]
     Avx512,
+}
+
+/// The best instruction set of this machine, looked up once.
+pub(super) fn best() -> Isa {
+    static BEST: OnceLock<Isa> = OnceLock::new();
+    *BEST.get_or_init(Isa::detect)
 }
 
 impl Isa {

@@ -12,12 +12,14 @@
 //! The same encoders on Burn, `crate::encoder`, are the reference.
 
 mod attention;
+pub mod codes;
 mod gemm_f32;
 mod gemm_q8;
 mod isa;
 mod linear;
 mod load;
 mod math;
+pub mod products;
 pub mod scan;
 #[cfg(test)]
 mod tests;

@@ -3,9 +3,7 @@
 //! Every sum runs over the same lanes in the same order on every instruction set, without fused operations, so that a
 //! pair of vectors has one score everywhere, to the bit.
 
-use std::sync::OnceLock;
-
-use super::isa::{Isa, Task};
+use super::isa::{Task, best};
 use super::vector::{Simd, prefetch};
 
 /// Sums kept side by side: enough that one addition need not wait for the one before on any instruction set.
@@ -13,11 +11,6 @@ const LANES: usize = 64;
 
 /// How many rows ahead of the sum memory is asked for, where rows lie apart.
 const AHEAD: usize = 4;
-
-fn isa() -> Isa {
-    static ISA: OnceLock<Isa> = OnceLock::new();
-    *ISA.get_or_init(Isa::detect)
-}
 
 /// The inner product of two vectors of one length.
 pub fn inner_product(a: &[f32], b: &[f32]) -> f32 {
@@ -29,7 +22,7 @@ pub fn inner_product(a: &[f32], b: &[f32]) -> f32 {
             dot(self.0, self.1)
         }
     }
-    isa().run(Pair(a, b))
+    best().run(Pair(a, b))
 }
 
 /// The squared Euclidean distance of two vectors of one length: exactly 0 for equal ones, and the same both ways.
@@ -42,7 +35,7 @@ pub fn squared_distance(a: &[f32], b: &[f32]) -> f32 {
             sum(self.0, self.1, |a, b| (a - b) * (a - b))
         }
     }
-    isa().run(Pair(a, b))
+    best().run(Pair(a, b))
 }
 
 /// The inner products of `query` with `rows` `[scores, dim]`, one after the other.
@@ -58,7 +51,7 @@ pub fn inner_products(query: &[f32], rows: &[f32], scores: &mut [f32]) {
         }
     }
     debug_assert_eq!(rows.len(), scores.len() * query.len());
-    isa().run(Block(query, rows, scores));
+    best().run(Block(query, rows, scores));
 }
 
 /// The inner products of `query` with those rows of `rows` `[any, dim]` that `picked` names; they replace `scores`.
@@ -83,7 +76,7 @@ pub fn inner_products_at(query: &[f32], rows: &[f32], picked: &[u32], scores: &m
         }
     }
     scores.clear();
-    isa().run(Picked(query, rows, picked, scores));
+    best().run(Picked(query, rows, picked, scores));
 }
 
 #[inline(always)]
@@ -116,6 +109,7 @@ fn sum(a: &[f32], b: &[f32], of: impl Fn(f32, f32) -> f32) -> f32 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::isa::Isa;
     use super::*;
 
     fn vectors(len: usize) -> (Vec<f32>, Vec<f32>) {

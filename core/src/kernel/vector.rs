@@ -144,9 +144,9 @@ mod x86 {
 
 /// Asks for the numbers to be brought into the cache. Nothing depends on whether that happens.
 #[inline(always)]
-pub(super) fn prefetch(numbers: &[f32]) {
+pub(super) fn prefetch<T>(numbers: &[T]) {
     #[cfg(target_arch = "x86_64")]
-    for line in numbers.chunks(16) {
+    for line in numbers.chunks(64 / size_of::<T>().max(1)) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // SAFETY: a hint, valid for any address; SSE is part of x86-64.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) };

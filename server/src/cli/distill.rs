@@ -31,7 +31,8 @@ pub struct Args {
     /// Model directory whose question encoder the student starts as; its vectors are as long as the teacher's
     #[arg(long, env = "DPR_MODEL", value_name = "DIR")]
     model: Option<PathBuf>,
-    /// Questions, as `dpr search` takes them, in place of the configuration's; may be given again
+    /// Questions, as `dpr search` takes them, or training data, whose questions are taken; in place of the
+    /// configuration's; may be given again
     #[arg(long, value_name = "FILE", action = ArgAction::Append)]
     questions: Vec<PathBuf>,
     /// Questions to measure with; without them some of the others are held out

@@ -8,8 +8,8 @@ use serde::Serialize;
 use super::{CliError, output, stop_on_interrupt};
 use crate::data::read_passages;
 use crate::index::{
-    HnswParams, IndexDir, IndexKind, IndexManifest, IndexOptions, LoadedIndex, LoadedSparse, Verified,
-    build_index, build_sparse_index, copy_index, recall_against_exact, tune, verify,
+    GraphBuilder, HnswParams, IndexDir, IndexKind, IndexManifest, IndexOptions, LoadedIndex, LoadedSparse,
+    Storage, Verified, build_index, build_sparse_index, copy_index, recall_against_exact, tune, verify,
 };
 use crate::progress;
 use crate::sparse::{Analyzer, SparseOptions};
@@ -130,6 +130,12 @@ struct BuildArgs {
     /// `exact` compares every passage; `hnsw` walks a graph, faster from some 10,000 passages on
     #[arg(long, default_value = "exact")]
     kind: IndexKind,
+    /// Exact search: `f32` reads the vectors; `int8` a quarter of that, and the vectors of the best rows alone
+    #[arg(long, default_value = "f32", value_name = "STORAGE")]
+    storage: Storage,
+    /// HNSW: `parallel` links passages on all threads, `hnsw-rs` by the library of that name on one
+    #[arg(long, default_value = "parallel", value_name = "BUILDER")]
+    builder: GraphBuilder,
     /// HNSW: links of a passage on the upper layers, 2 to 255; twice as many on the lowest
     #[arg(long, default_value_t = HnswParams::default().m, value_name = "N")]
     m: usize,
@@ -223,6 +229,8 @@ fn build(args: BuildArgs) -> Result<(), CliError> {
     let sparse = args.sparse.map(|analyzer| SparseOptions { analyzer, threads: args.threads });
     let options = IndexOptions {
         kind: args.kind,
+        builder: args.builder,
+        storage: args.storage,
         hnsw: HnswParams { m: args.m, ef_construction: args.ef_construction, ef_search: args.ef_search },
         sparse,
         stop: stop_on_interrupt(),

@@ -9,9 +9,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use dpr_core::model::FileEntry;
 use fs_err as fs;
 
+use super::codes::Codes;
 use super::store::{GRAPH, MANIFEST, PASSAGES, Publisher, SPARSE, VECTORS};
 use super::{
-    HnswParams, INDEX_FORMAT, IndexDir, IndexError, IndexKind, IndexManifest, Matrix, SparseManifest, hnsw,
+    GraphBuilder, HnswParams, INDEX_FORMAT, IndexDir, IndexError, IndexKind, IndexManifest, Matrix,
+    SparseManifest, Storage, hnsw,
 };
 use crate::atomic::StagedDir;
 use crate::data::{Passage, write_passages};
@@ -27,6 +29,10 @@ pub struct IndexOptions {
     pub kind: IndexKind,
     /// The graph's parameters; not used for an exact index.
     pub hnsw: HnswParams,
+    /// Who builds the graph.
+    pub builder: GraphBuilder,
+    /// What an exact search reads; a graph is always walked by eight bits.
+    pub storage: Storage,
     /// An inverted index beside the vectors, for BM25 and TF-IDF.
     pub sparse: Option<SparseOptions>,
     /// Set from another thread or a signal handler to give up; what was there stays.
@@ -35,7 +41,14 @@ pub struct IndexOptions {
 
 impl Default for IndexOptions {
     fn default() -> Self {
-        Self { kind: IndexKind::Exact, hnsw: HnswParams::default(), sparse: None, stop: Arc::default() }
+        Self {
+            kind: IndexKind::Exact,
+            hnsw: HnswParams::default(),
+            builder: GraphBuilder::default(),
+            storage: Storage::default(),
+            sparse: None,
+            stop: Arc::default(),
+        }
     }
 }
 
@@ -70,7 +83,12 @@ pub fn build_index(
     draft.write(VECTORS, &mut |out| rows::write(matrix.as_slice(), out).map(drop))?;
     draft.write(PASSAGES, &mut |out| write_passages(passages, out).map(drop))?;
     if let Some(params) = hnsw {
-        let graph = hnsw::build(&matrix, params, &options.stop, progress)?;
+        let graph = match options.builder {
+            GraphBuilder::Parallel => {
+                hnsw::build(&matrix, &Codes::of(&matrix), params, &options.stop, progress)?
+            }
+            GraphBuilder::HnswRs => hnsw::build_with_library(&matrix, params, &options.stop, progress)?,
+        };
         draft.write(GRAPH, &mut |out| graph.write(out))?;
     }
     let sparse = options.sparse.map(|sparse| draft.write_sparse(passages, sparse, progress)).transpose()?;
@@ -80,6 +98,7 @@ pub fn build_index(
         dim: vectors.dim,
         metric: IndexManifest::INNER_PRODUCT.to_owned(),
         kind: options.kind,
+        storage: if hnsw.is_some() { Storage::Int8 } else { options.storage },
         count: passages.len(),
         phi: matrix.phi(),
         sparse,
@@ -111,6 +130,7 @@ pub fn build_sparse_index(
         dim: 0,
         metric: IndexManifest::INNER_PRODUCT.to_owned(),
         kind: IndexKind::Sparse,
+        storage: Storage::F32,
         count: passages.len(),
         phi: 0.0,
         sparse,

@@ -9,6 +9,16 @@ use crate::sparse::SparseError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum IndexError {
+    /// A word that names none of what there is.
+    #[error("`{got}` is no {what}: give {choices}")]
+    Choice {
+        /// Of what.
+        what: &'static str,
+        /// The word.
+        got: String,
+        /// What there is.
+        choices: &'static str,
+    },
     /// An index without a graph, where one is needed.
     #[error("the index {} has no graph to tune: build it with `dpr index --kind hnsw`", path.display())]
     NoGraph {

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use dpr_core::Embedding;
+use dpr_core::kernel::products::Questions;
 use rayon::prelude::*;
 
+use super::codes::{Asked, Codes};
 use super::{IndexError, IndexKind, Matrix, RowSet, ScoredRow, VectorIndex};
-use crate::ranking::{Candidate, Top};
+use crate::ranking::Top;
 
 /// Numbers above which one query is worth several threads: about 4 ms of one.
 const PARALLEL_FROM: usize = 16 << 20;
@@ -14,19 +16,40 @@ const PARALLEL_FROM: usize = 16 << 20;
 /// Rows that are scored before their scores are looked at.
 const GROUP: usize = 64;
 
-/// Numbers in the block of rows that one thread takes, or that several queries share: it fits a core's cache.
+/// Numbers in the block of rows that one thread takes: it fits a core's cache.
 const BLOCK: usize = 128 << 10;
+
+/// Rows that all questions of a batch are asked of at a time.
+const BATCH_ROWS: usize = 64;
+
+/// Questions of a batch that a thread takes at a time: with the rows they fit a core's cache.
+const BATCH_QUESTIONS: usize = 192;
+
+/// Rows kept beyond `k` where what chooses them is rounded otherwise than scores are.
+const SPARE: usize = 16;
+
+/// Rows chosen by their codes to be scored again for a search for `k`.
+pub(super) fn rescored(k: usize) -> usize {
+    2 * k + SPARE
+}
 
 /// An index that compares a question with every passage.
 #[derive(Debug)]
 pub struct ExactIndex {
     matrix: Arc<Matrix>,
+    /// By which rows are chosen to be compared, if not all are.
+    codes: Option<Arc<Codes>>,
 }
 
 impl ExactIndex {
     /// An index of these vectors.
     pub fn new(matrix: Arc<Matrix>) -> Self {
-        Self { matrix }
+        Self { matrix, codes: None }
+    }
+
+    /// An index that reads the vectors in eight bits first, and the vectors themselves of the best alone.
+    pub(super) fn with_codes(matrix: Arc<Matrix>, codes: Arc<Codes>) -> Self {
+        Self { matrix, codes: Some(codes) }
     }
 
     /// One vector, `[dim]`.
@@ -38,17 +61,65 @@ impl ExactIndex {
         (BLOCK / self.matrix.dim()).max(1)
     }
 
-    /// Scores the rows from `start` to `end` for `query`.
-    fn scan(&self, query: &[f32], start: usize, end: usize, top: &mut Top) {
-        let mut scores = [0f32; GROUP];
-        for start in (start..end).step_by(GROUP) {
-            let scores = &mut scores[..GROUP.min(end - start)];
-            self.matrix.scores(query, start, scores);
-            for (row, score) in (start..).zip(scores) {
-                // Rows fit u32: building and opening refuse more.
-                top.offer(Candidate { score: *score, row: row as u32 });
+    /// The best `k` rows of all, by what `scores` says of the rows from one on.
+    fn scan<S: Default + Send>(&self, k: usize, scores: impl Fn(&mut S, usize, &mut [f32]) + Sync) -> Top {
+        let (count, rows) = (self.len(), self.block_rows());
+        let scan = |top: &mut Top, state: &mut S, start: usize, end: usize| {
+            let mut group = [0f32; GROUP];
+            for start in (start..end).step_by(GROUP) {
+                let group = &mut group[..GROUP.min(end - start)];
+                scores(state, start, group);
+                top.offer_all(start, group);
+            }
+        };
+        if count * self.dim() < PARALLEL_FROM {
+            let mut top = Top::new(k);
+            scan(&mut top, &mut S::default(), 0, count);
+            return top;
+        }
+        let blocks = (0..count.div_ceil(rows)).into_par_iter();
+        let tops = blocks.fold(
+            || (Top::new(k), S::default()),
+            |(mut top, mut state), block| {
+                scan(&mut top, &mut state, block * rows, (block * rows + rows).min(count));
+                (top, state)
+            },
+        );
+        tops.map(|(top, _)| top).reduce(|| Top::new(k), Top::merge)
+    }
+
+    /// The best `k` rows by their codes, scored again by their vectors.
+    fn search_codes(&self, codes: &Codes, query: &[f32], k: usize) -> Vec<ScoredRow> {
+        let question = codes.ask(query);
+        let top = self.scan(rescored(k), |asked: &mut Option<Asked>, start, scores| {
+            codes.scores(asked.get_or_insert_with(|| question.clone()), start, scores);
+        });
+        let rows: Vec<u32> = top.into_sorted().iter().map(|found| found.row).collect();
+        self.matrix.rank(query, &rows, k)
+    }
+
+    /// The best `k` rows for each of some questions, by one matrix product.
+    fn search_group(&self, queries: &[Embedding], k: usize) -> Result<Vec<Vec<ScoredRow>>, IndexError> {
+        let (count, dim) = (self.len(), self.dim());
+        let asked = Questions::new(queries.iter().map(Embedding::as_slice), dim);
+        let mut tops: Vec<_> = queries.iter().map(|_| Top::new(k + SPARE)).collect();
+        let mut scores = vec![0.0; queries.len() * BATCH_ROWS];
+        for start in (0..count).step_by(BATCH_ROWS) {
+            let rows = BATCH_ROWS.min(count - start);
+            asked.products(&self.matrix.as_slice()[start * dim..][..rows * dim], &mut scores);
+            for (top, scores) in tops.iter_mut().zip(scores.chunks_exact(rows)) {
+                top.offer_all(start, scores);
             }
         }
+        let found = queries.iter().zip(tops).map(|(query, top)| {
+            let (floor, values) = (top.floor(), query.as_slice());
+            let rows: Vec<u32> = top.into_sorted().iter().map(|found| found.row).collect();
+            let found = self.matrix.rank(values, &rows, k);
+            // A row that was not kept scores no more than this.
+            let is_sure = found.last().is_some_and(|last| last.score > floor + self.matrix.rounding(values));
+            if is_sure { Ok(found) } else { self.search(query, k) }
+        });
+        found.collect()
     }
 }
 
@@ -67,23 +138,11 @@ impl VectorIndex for ExactIndex {
 
     fn search(&self, query: &Embedding, k: usize) -> Result<Vec<ScoredRow>, IndexError> {
         let k = self.matrix.check(query, k)?;
-        let (query, count) = (query.as_slice(), self.len());
-        let top = if count * self.dim() < PARALLEL_FROM {
-            let mut top = Top::new(k);
-            self.scan(query, 0, count, &mut top);
-            top
-        } else {
-            let rows = self.block_rows();
-            let blocks = (0..count.div_ceil(rows)).into_par_iter();
-            let tops = blocks.fold(
-                || Top::new(k),
-                |mut top, block| {
-                    self.scan(query, block * rows, (block * rows + rows).min(count), &mut top);
-                    top
-                },
-            );
-            tops.reduce(|| Top::new(k), Top::merge)
-        };
+        let query = query.as_slice();
+        if let Some(codes) = &self.codes {
+            return Ok(self.search_codes(codes, query, k));
+        }
+        let top = self.scan(k, |(): &mut (), start, scores| self.matrix.scores(query, start, scores));
         Ok(top.into_rows(k))
     }
 
@@ -95,32 +154,21 @@ impl VectorIndex for ExactIndex {
     ) -> Result<Vec<ScoredRow>, IndexError> {
         let k = self.matrix.check(query, k)?.min(wanted.len());
         let rows: Vec<u32> = wanted.iter().map(|row| row as u32).collect();
-        let (mut top, mut scores) = (Top::new(k), Vec::new());
-        for rows in rows.chunks(GROUP) {
-            self.matrix.scores_at(query.as_slice(), rows, &mut scores);
-            for (row, score) in rows.iter().zip(&scores) {
-                top.offer(Candidate { score: *score, row: *row });
-            }
-        }
-        Ok(top.into_rows(k))
+        Ok(self.matrix.rank(query.as_slice(), &rows, k))
     }
 
-    /// Reads each block of rows once for a whole group of queries: memory, not arithmetic, is what is slow here.
+    /// Reads each row once for a whole group of questions: a matrix product chooses, and what it cannot tell apart for its
+    /// rounding is searched singly.
     fn search_batch(&self, queries: &[Embedding], k: usize) -> Result<Vec<Vec<ScoredRow>>, IndexError> {
         for query in queries {
             self.matrix.check(query, k)?;
         }
-        let (k, count, rows) = (k.min(self.len()), self.len(), self.block_rows());
-        let group = queries.len().div_ceil(rayon::current_num_threads()).max(1);
-        let groups = queries.par_chunks(group).map(|group| {
-            let mut tops: Vec<_> = group.iter().map(|_| Top::new(k)).collect();
-            for start in (0..count).step_by(rows) {
-                for (query, top) in group.iter().zip(&mut tops) {
-                    self.scan(query.as_slice(), start, (start + rows).min(count), top);
-                }
-            }
-            tops.into_iter().map(|top| top.into_rows(k)).collect::<Vec<_>>()
-        });
-        Ok(groups.collect::<Vec<_>>().into_iter().flatten().collect())
+        if self.codes.is_some() {
+            return queries.par_iter().map(|query| self.search(query, k)).collect();
+        }
+        let k = k.min(self.len());
+        let group = queries.len().div_ceil(rayon::current_num_threads()).clamp(1, BATCH_QUESTIONS);
+        let groups = queries.par_chunks(group).map(|group| self.search_group(group, k));
+        Ok(groups.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
     }
 }

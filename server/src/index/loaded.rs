@@ -6,10 +6,12 @@ use std::sync::Arc;
 use dpr_core::model::{FileEntry, sha256_hex};
 use fs_err as fs;
 
+use super::codes::Codes;
 use super::hnsw::Graph;
 use super::store::{GRAPH, MANIFEST, PASSAGES, SPARSE, VECTORS};
 use super::{
-    ExactIndex, HnswIndex, INDEX_FORMAT, IndexDir, IndexError, IndexKind, IndexManifest, Matrix, VectorIndex,
+    ExactIndex, HnswIndex, INDEX_FORMAT, IndexDir, IndexError, IndexKind, IndexManifest, Matrix, Storage,
+    VectorIndex,
 };
 use crate::data::{Passage, parse_passages};
 use crate::digest;
@@ -132,12 +134,16 @@ impl LoadedIndex {
                 let path = dir.join(GRAPH);
                 let bytes = read_checked(&path, entry(&manifest, dir, GRAPH)?)?;
                 let graph = Graph::parse(&bytes, count).map_err(|e| IndexError::corrupt(&path, e))?;
-                Box::new(HnswIndex::new(Arc::clone(&matrix), graph, params.ef_search))
+                let codes = Arc::new(Codes::of(&matrix));
+                Box::new(HnswIndex::new(Arc::clone(&matrix), codes, graph, params.ef_search))
             }
             (IndexKind::Hnsw, None) => {
                 return Err(IndexError::corrupt(&dir.join(MANIFEST), "an hnsw index without its parameters"));
             }
-            (IndexKind::Exact | IndexKind::Sparse, _) => Box::new(ExactIndex::new(Arc::clone(&matrix))),
+            (IndexKind::Exact | IndexKind::Sparse, _) => Box::new(match manifest.storage {
+                Storage::F32 => ExactIndex::new(Arc::clone(&matrix)),
+                Storage::Int8 => ExactIndex::with_codes(Arc::clone(&matrix), Arc::new(Codes::of(&matrix))),
+            }),
         };
         Ok(Self { manifest, index, version: sha256, matrix, passages, sparse })
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use dpr_core::model::FileEntry;
 use serde::{Deserialize, Serialize};
 
-use super::{HnswParams, IndexKind};
+use super::{HnswParams, IndexKind, Storage};
 use crate::sparse::Analyzer;
 
 /// The version of the index directory that this program writes, and the newest it reads.
@@ -25,6 +25,9 @@ pub struct IndexManifest {
     pub metric: String,
     /// How it searches.
     pub kind: IndexKind,
+    /// What a search reads of every row it looks at.
+    #[serde(default)]
+    pub storage: Storage,
     /// Passages, and vectors.
     pub count: usize,
     /// The greatest squared norm of a vector; what the graph was built with.

@@ -3,7 +3,11 @@
 use dpr_core::Embedding;
 use dpr_core::kernel::scan;
 
-use super::IndexError;
+use super::{IndexError, ScoredRow};
+use crate::ranking::{Candidate, Top};
+
+/// Rows whose scores are kept at a time.
+const GROUP: usize = 64;
 
 /// Vectors `[count, dim]`, all finite, and short enough that no inner product of two of them overflows.
 #[derive(Debug)]
@@ -69,11 +73,6 @@ impl Matrix {
         &self.rows
     }
 
-    /// The score of a row.
-    pub(super) fn score(&self, query: &[f32], row: usize) -> f32 {
-        scan::inner_product(query, self.row(row))
-    }
-
     /// The scores of the rows from `start` on, as many as there are places.
     pub(super) fn scores(&self, query: &[f32], start: usize, scores: &mut [f32]) {
         let rows = &self.rows[start * self.dim..][..scores.len() * self.dim];
@@ -83,6 +82,24 @@ impl Matrix {
     /// The scores of the rows that are named, in place of what is in `scores`.
     pub(super) fn scores_at(&self, query: &[f32], rows: &[u32], scores: &mut Vec<f32>) {
         scan::inner_products_at(query, &self.rows, rows, scores);
+    }
+
+    /// The best `k` of the rows that are named, by their exact scores.
+    pub(super) fn rank(&self, query: &[f32], rows: &[u32], k: usize) -> Vec<ScoredRow> {
+        let (mut top, mut scores) = (Top::new(k), Vec::new());
+        for rows in rows.chunks(GROUP) {
+            self.scores_at(query, rows, &mut scores);
+            for (row, score) in rows.iter().zip(&scores) {
+                top.offer(Candidate { score: *score, row: *row });
+            }
+        }
+        top.into_rows(k)
+    }
+
+    /// The most that a sum of a row's and `query`'s products changes with its order, twice over.
+    pub(super) fn rounding(&self, query: &[f32]) -> f32 {
+        let length = (squared_norm(query) * self.phi).sqrt();
+        (self.dim as f64 * f64::from(f32::EPSILON) * length) as f32
     }
 
     /// Refuses a query that cannot be searched, and returns how many rows to give.

@@ -6,6 +6,7 @@
 //! index directory may hold an inverted index of the same passages ([`crate::sparse`]) too, or instead.
 
 mod build;
+mod codes;
 mod copy;
 mod error;
 mod exact;
@@ -51,6 +52,55 @@ pub enum IndexKind {
     Sparse,
     /// A hierarchical navigable small-world graph (Malkov and Yashunin 2016) leads to the best rows, almost always.
     Hnsw,
+}
+
+/// What a search reads of every row it looks at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Storage {
+    /// The vectors.
+    #[default]
+    F32,
+    /// The vectors in eight bits, a quarter as much; the best rows are scored again by their vectors, so that scores are
+    /// exact and a row is missed only where eight bits put it behind as many others as are wanted.
+    Int8,
+}
+
+/// Who builds a graph.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GraphBuilder {
+    /// This program, on all threads.
+    #[default]
+    Parallel,
+    /// `hnsw_rs`, on one thread.
+    HnswRs,
+}
+
+impl FromStr for Storage {
+    type Err = IndexError;
+
+    fn from_str(text: &str) -> Result<Self, IndexError> {
+        match text {
+            "f32" => Ok(Self::F32),
+            "int8" => Ok(Self::Int8),
+            other => {
+                Err(IndexError::Choice { what: "storage", got: other.to_owned(), choices: "f32 or int8" })
+            }
+        }
+    }
+}
+
+impl FromStr for GraphBuilder {
+    type Err = IndexError;
+
+    fn from_str(text: &str) -> Result<Self, IndexError> {
+        let choices = "parallel or hnsw-rs";
+        match text {
+            "parallel" => Ok(Self::Parallel),
+            "hnsw-rs" => Ok(Self::HnswRs),
+            other => Err(IndexError::Choice { what: "builder of graphs", got: other.to_owned(), choices }),
+        }
+    }
 }
 
 impl fmt::Display for IndexKind {

@@ -1,195 +1,268 @@
-//! Building the graph with `hnsw_rs`, and repairing it.
+//! Building the graph on all threads: the same rows give the same graph, byte for byte, whatever their number.
+//!
+//! Rows are inserted in an order drawn at random, in batches of at most a fiftieth of what the graph holds. All rows of a
+//! batch look for their neighbours in the graph as it was before, each on any thread; then the links back are put in, each
+//! row's by one thread and in one order. A row misses only neighbours of its own batch (Dobson et al. 2023, ParlayANN).
+//! Which links are kept is decided as in Malkov and Yashunin 2016, algorithm 4, without what pruning left out.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use dpr_core::kernel::scan::squared_distance;
-use hnsw_rs::prelude::{Distance, Hnsw};
+use dpr_core::random::SplitMix;
+use rayon::prelude::*;
 
+use super::repair::connect;
+use super::walk::{Seen, descend, walk};
 use super::{Graph, HnswParams};
+use crate::index::codes::{Asked, Codes};
 use crate::index::matrix::squared_norm;
 use crate::index::{IndexError, Matrix};
 use crate::progress::Progress;
+use crate::ranking::Candidate;
 
-/// Layers `hnsw_rs` can have.
+/// Layers a graph has at most.
 const MAX_LAYERS: usize = 16;
 
-/// Greatest inner product as smallest distance, for a library that knows only distances.
-///
-/// A passage p becomes p' = [p, sqrt(phi - |p|^2)] with phi = max |p|^2, a question q' = [q, 0]; then
-/// |q' - p'|^2 = |q|^2 + phi - 2 q.p falls as q.p grows (Bachrach et al. 2014). The library is given row numbers
-/// instead of vectors, so that it does not copy them. Distances stay squared: order is all that counts.
-struct Augmented {
-    matrix: Arc<Matrix>,
-    /// sqrt(phi - |p|^2) of each row.
-    extra: Vec<f32>,
-}
+/// A batch is this part of what the graph holds.
+const BATCH_SHARE: usize = 50;
 
-impl Augmented {
-    fn new(matrix: Arc<Matrix>) -> Self {
-        let phi = matrix.phi();
-        let extra = (0..matrix.count()).map(|row| {
-            let norm = squared_norm(matrix.row(row));
-            (phi - norm).max(0.0).sqrt() as f32
-        });
-        Self { extra: extra.collect(), matrix }
-    }
-}
+/// What the draws are for: each purpose has numbers of its own.
+const ORDER: u64 = 1;
+const LAYERS: u64 = 2;
 
-impl Distance<u32> for Augmented {
-    fn eval(&self, a: &[u32], b: &[u32]) -> f32 {
-        let (a, b) = (a[0] as usize, b[0] as usize);
-        let extra = self.extra[a] - self.extra[b];
-        squared_distance(self.matrix.row(a), self.matrix.row(b)) + extra * extra
-    }
-}
-
-/// Builds the graph of all rows, one after the other in their order.
-///
-/// One thread: the same rows give the same graph, byte for byte. The library's parallel insertion gives another
-/// one each time, and its locks can be taken in opposite orders by two threads that link neighbouring rows.
+/// Builds the graph of all rows.
 pub(in crate::index) fn build(
-    matrix: &Arc<Matrix>,
+    matrix: &Matrix,
+    codes: &Codes,
     params: HnswParams,
     stop: &AtomicBool,
     progress: &dyn Progress,
 ) -> Result<Graph, IndexError> {
     params.check()?;
-    let count = matrix.count();
-    progress.start("linking", "passages", count as u64);
-    // The library asserts and unwraps in places; what was checked above should keep it from that.
-    let built = catch_unwind(AssertUnwindSafe(|| {
-        let distance = Augmented::new(Arc::clone(matrix));
-        let mut hnsw =
-            Hnsw::<u32, Augmented>::new(params.m, count, MAX_LAYERS, params.ef_construction, distance);
-        // Links that pruning left out stay out: kept, they crowd out the far ones that questions, which are not passages,
-        // need to come near (recall@20 0.79 instead of 0.97 with 120 candidates, M 16, 5,000 Wikipedia blocks).
-        hnsw.set_keeping_pruned(false);
-        for row in 0..count {
-            if stop.load(Ordering::Relaxed) {
-                return None;
-            }
-            hnsw.insert((&[row as u32], row));
-            progress.advance(1);
+    let mut builder = Builder::new(matrix, codes, params);
+    let order = builder.order();
+    progress.start("linking", "passages", order.len() as u64);
+    progress.advance(1);
+    let mut done = 1;
+    while done < order.len() {
+        let batch = &order[done..order.len().min(done + (done / BATCH_SHARE).max(1))];
+        let found: Vec<Found> = batch
+            .par_iter()
+            .map_init(|| Scratch::new(order.len()), |scratch, row| builder.find(*row, stop, scratch))
+            .collect();
+        if stop.load(Ordering::Relaxed) {
+            progress.finish();
+            return Err(IndexError::Interrupted);
         }
-        Some(links(&hnsw, count))
-    }));
+        builder.link(batch, found);
+        done += batch.len();
+        progress.advance(batch.len() as u64);
+    }
     progress.finish();
-    match built {
-        Ok(Some(Ok(graph))) => Ok(graph),
-        Ok(Some(Err(reason))) => Err(IndexError::Graph { reason }),
-        Ok(None) => Err(IndexError::Interrupted),
-        Err(panic) => {
-            let reason = panic.downcast_ref::<String>().cloned();
-            let reason = reason.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
-            Err(IndexError::Graph { reason: reason.unwrap_or_else(|| "it panicked".to_owned()) })
-        }
+    Ok(builder.into_graph())
+}
+
+/// The neighbours of a row on each layer, the lowest first.
+type Found = Vec<Vec<Candidate>>;
+
+/// What one thread works with.
+struct Scratch {
+    seen: Seen,
+    asked: Asked,
+}
+
+impl Scratch {
+    fn new(rows: usize) -> Self {
+        Self { seen: Seen::new(rows), asked: Asked::default() }
     }
 }
 
-/// Takes the links out of the library.
-fn links(hnsw: &Hnsw<'_, u32, Augmented>, count: usize) -> Result<Graph, String> {
-    let points = hnsw.get_point_indexation();
-    let mut lowest = vec![Vec::new(); count];
-    let mut upper = vec![Vec::new(); MAX_LAYERS - 1];
-    let mut found = 0;
-    let mut entry = None;
-    for point in points {
-        let row = point.get_origin_id();
-        let layer = point.get_point_id().0;
-        // As in the library: the first row inserted on the topmost layer.
-        if entry.is_none_or(|(top, first)| layer > top || (layer == top && row < first)) {
-            entry = Some((layer, row));
-        }
-        found += 1;
-        for (layer, neighbours) in point.get_neighborhood_id().into_iter().enumerate() {
-            let rows: Vec<u32> = neighbours
-                .iter()
-                .map(|n| n.get_origin_id())
-                .filter(|n| *n != row)
-                .map(|n| n as u32)
-                .collect();
-            match layer {
-                0 => lowest[row] = rows,
-                _ if !rows.is_empty() => upper[layer - 1].push((row as u32, rows)),
-                _ => {}
-            }
-        }
-    }
-    if found != count {
-        return Err(format!("{found} of {count} rows are in the graph"));
-    }
-    let (_, entry) = entry.ok_or("the graph is empty")?;
-    while upper.last().is_some_and(Vec::is_empty) {
-        upper.pop();
-    }
-    for layer in &mut upper {
-        layer.sort_unstable_by_key(|(row, _)| *row);
-    }
-    connect(&mut lowest, entry);
-    Ok(Graph::new(entry as u32, &lowest, &upper))
+struct Builder<'a> {
+    codes: &'a Codes,
+    params: HnswParams,
+    /// sqrt(phi - |p|^2) of each row: with it as one more number all rows are of one length, so that the greatest inner
+    /// product is the smallest distance (Bachrach et al. 2014).
+    extra: Vec<f32>,
+    /// The layers of a row above the lowest.
+    above: Vec<u8>,
+    /// `[rows, 2 m]`, of which `degrees` are in use.
+    lowest: Vec<u32>,
+    degrees: Vec<u32>,
+    /// Links on each layer above the lowest, of rows that are on one.
+    upper: Vec<Vec<Vec<u32>>>,
+    upper_of: Vec<u32>,
+    entry: u32,
 }
 
-/// Adds links so that every row can be reached from `entry` on the lowest layer.
-///
-/// Pruning keeps the closest links of a row, so that a row whose neighbours all have closer ones, as when
-/// passages repeat, may have no link to it left.
-fn connect(lowest: &mut [Vec<u32>], entry: usize) {
-    let mut reached = vec![false; lowest.len()];
-    spread(lowest, entry, &mut reached);
-    // First through a row's own neighbours, which are near it; the entry is the last resort.
-    loop {
-        let mut changed = false;
-        for row in 0..lowest.len() {
-            if reached[row] {
-                continue;
-            }
-            if let Some(near) = lowest[row].iter().copied().find(|near| reached[*near as usize]) {
-                lowest[near as usize].push(row as u32);
-                spread(lowest, row, &mut reached);
-                changed = true;
-            }
+impl<'a> Builder<'a> {
+    fn new(matrix: &Matrix, codes: &'a Codes, params: HnswParams) -> Self {
+        let count = codes.count();
+        let extra = (0..count).into_par_iter().map(|row| {
+            let norm = squared_norm(matrix.row(row));
+            (matrix.phi() - norm).max(0.0).sqrt() as f32
+        });
+        let extra = extra.collect();
+        let per_layer = 1.0 / (params.m as f64).ln();
+        let layers = |row: usize| {
+            // Above 0, up to 1.
+            let drawn =
+                ((SplitMix::keyed(&[LAYERS, row as u64]).bits() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
+            let above = -drawn.ln() * per_layer;
+            above.min((MAX_LAYERS - 1) as f64) as u8
+        };
+        let above: Vec<u8> = (0..count).map(layers).collect();
+        let (mut upper, mut upper_of) = (Vec::new(), vec![0; count]);
+        for (row, above) in above.iter().enumerate().filter(|(_, above)| **above > 0) {
+            upper_of[row] = upper.len() as u32;
+            upper.push(vec![Vec::new(); usize::from(*above)]);
         }
-        if changed {
-            continue;
+        let entry = (0..count).rev().max_by_key(|row| above[*row]).unwrap_or_default() as u32;
+        let (lowest, degrees) = (vec![0; count * 2 * params.m], vec![0; count]);
+        Self { codes, params, extra, above, lowest, degrees, upper, upper_of, entry }
+    }
+
+    /// The order of insertion; the entry, which is on the topmost layer, is first.
+    fn order(&self) -> Vec<u32> {
+        let mut order: Vec<u32> = (0..self.codes.count() as u32).collect();
+        SplitMix::keyed(&[ORDER, order.len() as u64]).shuffle(&mut order);
+        if let Some(at) = order.iter().position(|row| *row == self.entry) {
+            order.swap(0, at);
         }
-        match reached.iter().position(|reached| !reached) {
-            None => return,
-            Some(row) => {
-                lowest[entry].push(row as u32);
-                spread(lowest, row, &mut reached);
-            }
+        order
+    }
+
+    /// Links a row may have.
+    fn room(&self, layer: usize) -> usize {
+        if layer == 0 { 2 * self.params.m } else { self.params.m }
+    }
+
+    fn links(&self, layer: usize, row: u32) -> &[u32] {
+        let at = row as usize;
+        match layer {
+            0 => &self.lowest[at * 2 * self.params.m..][..self.degrees[at] as usize],
+            _ if layer > usize::from(self.above[at]) => &[],
+            _ => &self.upper[self.upper_of[at] as usize][layer - 1],
         }
     }
-}
 
-/// Marks what can be reached from `start`.
-fn spread(lowest: &[Vec<u32>], start: usize, reached: &mut [bool]) {
-    let mut open = vec![start];
-    reached[start] = true;
-    while let Some(row) = open.pop() {
-        for next in &lowest[row] {
-            let next = *next as usize;
-            if !reached[next] {
-                reached[next] = true;
-                open.push(next);
-            }
+    fn set_links(&mut self, layer: usize, row: u32, links: &[u32]) {
+        let at = row as usize;
+        if layer == 0 {
+            self.lowest[at * 2 * self.params.m..][..links.len()].copy_from_slice(links);
+            self.degrees[at] = links.len() as u32;
+        } else {
+            let to = &mut self.upper[self.upper_of[at] as usize][layer - 1];
+            to.clear();
+            to.extend_from_slice(links);
         }
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+    /// How near the rows are to `row`, which `asked` is.
+    fn near(&self, row: u32, asked: &mut Asked, rows: &[u32], scores: &mut Vec<f32>) {
+        self.codes.scores_at(asked, rows, scores);
+        let extra = self.extra[row as usize];
+        for (score, other) in scores.iter_mut().zip(rows) {
+            *score += extra * self.extra[*other as usize];
+        }
+    }
 
-    #[test]
-    fn unreachable_rows_are_linked_through_their_neighbours() {
-        let mut lowest = vec![vec![1], vec![0], vec![1], vec![4], vec![3], vec![]];
-        connect(&mut lowest, 0);
-        let mut reached = vec![false; lowest.len()];
-        spread(&lowest, 0, &mut reached);
-        assert!(reached.iter().all(|reached| *reached));
-        assert_eq!(lowest[1], [0, 2], "row 2 is linked from its neighbour");
+    fn nearness(&self, a: u32, b: u32) -> f32 {
+        self.codes.product(a, b) + self.extra[a as usize] * self.extra[b as usize]
+    }
+
+    /// Looks for a row's neighbours in the graph as it is.
+    fn find(&self, row: u32, stop: &AtomicBool, Scratch { seen, asked }: &mut Scratch) -> Found {
+        if stop.load(Ordering::Relaxed) {
+            return Vec::new();
+        }
+        self.codes.ask_as(row, asked);
+        let mut near = |rows: &[u32], scores: &mut Vec<f32>| self.near(row, asked, rows, scores);
+        let mut here = Candidate { score: self.nearness(row, self.entry), row: self.entry };
+        let (top, above) = (self.above[self.entry as usize].into(), self.above[row as usize].into());
+        for layer in (above + 1..=top).rev() {
+            here = descend(here, |row| self.links(layer, row), &mut near);
+        }
+        let mut starts = vec![here];
+        let mut found = vec![Vec::new(); above + 1];
+        for layer in (0..=above).rev() {
+            let links = |row| self.links(layer, row);
+            let kept = walk(&starts, self.params.ef_construction, None, seen, links, &mut near).into_sorted();
+            found[layer] = self.choose(&kept, self.params.m);
+            starts = kept;
+        }
+        found
+    }
+
+    /// Of candidates, best first, those that are nearer to the row than to any that is chosen before.
+    fn choose(&self, candidates: &[Candidate], most: usize) -> Vec<Candidate> {
+        let mut chosen: Vec<Candidate> = Vec::with_capacity(most);
+        for candidate in candidates {
+            if chosen.len() == most {
+                break;
+            }
+            let is_nearer = |other: &Candidate| self.nearness(candidate.row, other.row) > candidate.score;
+            if !chosen.iter().any(is_nearer) {
+                chosen.push(*candidate);
+            }
+        }
+        chosen
+    }
+
+    /// Puts in the links of a batch, and those back.
+    fn link(&mut self, batch: &[u32], found: Vec<Found>) {
+        let mut back: Vec<(usize, u32, Candidate)> = Vec::new();
+        for (row, found) in batch.iter().zip(found) {
+            for (layer, neighbours) in found.into_iter().enumerate() {
+                let rows: Vec<u32> = neighbours.iter().map(|neighbour| neighbour.row).collect();
+                self.set_links(layer, *row, &rows);
+                back.extend(
+                    neighbours.iter().map(|n| (layer, n.row, Candidate { score: n.score, row: *row })),
+                );
+            }
+        }
+        back.par_sort_unstable_by_key(|(layer, to, from)| (*layer, *to, from.row));
+        let groups: Vec<&[(usize, u32, Candidate)]> =
+            back.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)).collect();
+        let changed: Vec<(usize, u32, Vec<u32>)> = groups
+            .par_iter()
+            .filter_map(|group| {
+                let (layer, row, _) = *group.first()?;
+                Some((layer, row, self.with_links(layer, row, group)))
+            })
+            .collect();
+        for (layer, row, links) in changed {
+            self.set_links(layer, row, &links);
+        }
+    }
+
+    /// A row's links with those of `more`; the best of them when there is no room for all.
+    fn with_links(&self, layer: usize, row: u32, more: &[(usize, u32, Candidate)]) -> Vec<u32> {
+        let (links, room) = (self.links(layer, row), self.room(layer));
+        let new = more.iter().map(|(_, _, candidate)| *candidate);
+        if links.len() + more.len() <= room {
+            return links.iter().copied().chain(new.map(|candidate| candidate.row)).collect();
+        }
+        let (mut asked, mut scores) = (Asked::default(), Vec::new());
+        self.codes.ask_as(row, &mut asked);
+        self.near(row, &mut asked, links, &mut scores);
+        let old = links.iter().zip(&scores).map(|(row, score)| Candidate { score: *score, row: *row });
+        let mut candidates: Vec<Candidate> = old.chain(new).collect();
+        candidates.sort_unstable_by(|a, b| b.cmp(a));
+        self.choose(&candidates, room).iter().map(|candidate| candidate.row).collect()
+    }
+
+    fn into_graph(self) -> Graph {
+        let count = self.codes.count();
+        let mut lowest: Vec<Vec<u32>> = (0..count as u32).map(|row| self.links(0, row).to_vec()).collect();
+        connect(&mut lowest, self.entry as usize);
+        let layers = usize::from(self.above[self.entry as usize]);
+        let layer = |layer: usize| -> Vec<(u32, Vec<u32>)> {
+            let rows = (0..count as u32).filter(|row| !self.links(layer, *row).is_empty());
+            rows.map(|row| (row, self.links(layer, row).to_vec())).collect()
+        };
+        let mut upper: Vec<_> = (1..=layers).map(layer).collect();
+        while upper.last().is_some_and(Vec::is_empty) {
+            upper.pop();
+        }
+        Graph::new(self.entry, &lowest, &upper)
     }
 }

@@ -1,10 +1,11 @@
 //! Approximate search through a hierarchical navigable small-world graph (Malkov and Yashunin 2016).
 //!
-//! `hnsw_rs` builds the graph; its links are then kept in a [`Graph`] of our own and walked here. That is for
-//! these reasons: `hnsw_rs` reloads its own dump only as a value that borrows from its reader, so that an index
-//! could not be swapped while serving; it ends the process or panics on damaged files; the dump stores every
-//! vector a second time; and walking by the inner product itself needs no augmented vectors and gives the very
-//! scores that exact search gives. The graph can also be repaired where pruning left a passage unreachable.
+//! The graph is built here ([`build`]), or by `hnsw_rs` ([`build_with_library`]), and kept in a [`Graph`] that is walked by
+//! the vectors in eight bits; the best of what the walk finds are scored again by the vectors themselves, so that a row
+//! has the very score that exact search gives it. `hnsw_rs` is not what searches, for these reasons: it reloads its own dump
+//! only as a value that borrows from its reader, so that an index could not be swapped while serving; it ends the process
+//! or panics on damaged files; and the dump stores every vector a second time. Nor is it what builds by default: it is
+//! alike on every run on one thread only. Either graph is repaired where pruning left a passage unreachable.
 //!
 //! Limit: where vectors differ in length several times over, the phi form puts the long ones, which answer most
 //! questions, far from all others, and recall falls well below 0.99 (0.67 at a ratio of 13 between random vectors).
@@ -12,18 +13,24 @@
 
 mod build;
 mod graph;
+mod library;
+mod repair;
+mod walk;
 
-use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use dpr_core::Embedding;
 use serde::{Deserialize, Serialize};
 
+use super::codes::Codes;
+use super::exact::rescored;
 use super::{ExactIndex, IndexError, IndexKind, Matrix, RowSet, ScoredRow, VectorIndex};
-use crate::ranking::{Candidate, Top};
+use crate::ranking::Candidate;
+use walk::{Seen, descend, walk};
 
 pub(super) use build::build;
 pub(super) use graph::Graph;
+pub(super) use library::build as build_with_library;
 
 /// Parameters of the graph, named as in the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,81 +75,41 @@ const LINKS_PASSED: usize = 10;
 #[derive(Debug)]
 pub struct HnswIndex {
     matrix: Arc<Matrix>,
+    codes: Arc<Codes>,
     graph: Graph,
     ef_search: usize,
     exact: ExactIndex,
 }
 
 impl HnswIndex {
-    pub(super) fn new(matrix: Arc<Matrix>, graph: Graph, ef_search: usize) -> Self {
+    pub(super) fn new(matrix: Arc<Matrix>, codes: Arc<Codes>, graph: Graph, ef_search: usize) -> Self {
         let exact = ExactIndex::new(Arc::clone(&matrix));
-        Self { matrix, graph, ef_search, exact }
+        Self { matrix, codes, graph, ef_search, exact }
     }
 
-    fn candidate(&self, query: &[f32], row: u32) -> Candidate {
-        Candidate { score: self.matrix.score(query, row as usize), row }
-    }
-
-    /// Goes down the upper layers, on each to the row that none of its neighbours beats.
-    fn descend(&self, query: &[f32]) -> Candidate {
-        let mut here = self.candidate(query, self.graph.entry());
-        let mut scores = Vec::new();
-        for layer in (1..self.graph.layers()).rev() {
-            loop {
-                let links = self.graph.links(layer, here.row);
-                self.matrix.scores_at(query, links, &mut scores);
-                let candidates =
-                    links.iter().zip(&scores).map(|(row, score)| Candidate { score: *score, row: *row });
-                match candidates.max() {
-                    Some(best) if best > here => here = best,
-                    _ => break,
-                }
-            }
-        }
-        here
-    }
-
-    /// The best `ef` rows found from `start` on the lowest layer; of `wanted` alone, if given, though over all.
-    fn walk(&self, query: &[f32], start: Candidate, ef: usize, wanted: Option<&RowSet>) -> Top {
-        let is_wanted = |row: u32| wanted.is_none_or(|wanted| wanted.contains(row as usize));
-        let mut seen = vec![0_u64; self.len().div_ceil(64)];
-        let mut is_new = |row: u32| {
-            let (word, bit) = (&mut seen[row as usize / 64], 1 << (row % 64));
-            let new = *word & bit == 0;
-            *word |= bit;
-            new
-        };
-        let mut top = Top::new(ef);
-        let mut open = BinaryHeap::new();
-        let (mut new, mut scores) = (Vec::new(), Vec::new());
+    /// Walks to `ef` rows by their codes and ranks the best of them by their vectors; `None` when fewer than `k` are found.
+    fn find(&self, query: &[f32], k: usize, ef: usize, wanted: Option<&RowSet>) -> Option<Vec<ScoredRow>> {
+        let mut asked = self.codes.ask(query);
+        let mut score = |rows: &[u32], scores: &mut Vec<f32>| self.codes.scores_at(&mut asked, rows, scores);
+        let (entry, mut scores) = (self.graph.entry(), Vec::new());
+        score(&[entry], &mut scores);
+        let entry = Candidate { score: scores[0], row: entry };
+        let layers = (1..self.graph.layers()).rev();
+        let near =
+            layers.fold(entry, |here, layer| descend(here, |row| self.graph.links(layer, row), &mut score));
         // From the graph's entry every row can be reached, which is not sure of where the descent ended.
-        for first in [start, self.candidate(query, self.graph.entry())] {
-            if is_new(first.row) {
-                open.push(first);
-                if is_wanted(first.row) {
-                    top.offer(first);
-                }
-            }
+        let (starts, mut seen) = ([near, entry], Seen::new(self.len()));
+        let top = walk(&starts, ef, wanted, &mut seen, |row| self.graph.links(0, row), score);
+        if top.len() < k {
+            return None;
         }
-        while let Some(here) = open.pop() {
-            if top.is_full() && top.worst().is_some_and(|worst| here < worst) {
-                break;
-            }
-            new.clear();
-            new.extend(self.graph.links(0, here.row).iter().copied().filter(|row| is_new(*row)));
-            self.matrix.scores_at(query, &new, &mut scores);
-            for (row, score) in new.iter().zip(&scores) {
-                let next = Candidate { score: *score, row: *row };
-                if top.is_full() && top.worst().is_some_and(|worst| next < worst) {
-                    continue;
-                }
-                open.push(next);
-                if is_wanted(next.row) {
-                    top.offer(next);
-                }
-            }
-        }
-        top
+        let rows: Vec<u32> = top.into_sorted().iter().take(rescored(k)).map(|found| found.row).collect();
+        Some(self.matrix.rank(query, &rows, k))
+    }
+
+    /// Candidates that a search for `k` keeps.
+    fn effort(&self, k: usize) -> usize {
+        self.ef_search.max(k + k / 2)
     }
 }
 
@@ -165,17 +132,15 @@ impl VectorIndex for HnswIndex {
 
     fn search(&self, query: &Embedding, k: usize) -> Result<Vec<ScoredRow>, IndexError> {
         let k = self.matrix.check(query, k)?;
-        let ef = self.ef_search.max(k + k / 2);
+        let ef = self.effort(k);
         // Walking to so many rows costs more than looking at all of them.
         if ef >= self.len() / 2 {
             return self.exact.search(query, k);
         }
-        let values = query.as_slice();
-        let top = self.walk(values, self.descend(values), ef, None);
-        if top.len() < k {
-            return self.exact.search(query, k);
+        match self.find(query.as_slice(), k, ef, None) {
+            Some(found) => Ok(found),
+            None => self.exact.search(query, k),
         }
-        Ok(top.into_rows(k))
     }
 
     fn search_among(
@@ -185,17 +150,18 @@ impl VectorIndex for HnswIndex {
         wanted: &RowSet,
     ) -> Result<Vec<ScoredRow>, IndexError> {
         let k = self.matrix.check(query, k)?.min(wanted.len());
-        let ef = self.ef_search.max(k + k / 2);
+        if k == 0 {
+            return Ok(Vec::new());
+        }
+        let ef = self.effort(k);
         // Of the rows the walk passes, as many are wanted as of all; exact search looks at those that are, alone.
         let passed = ef.saturating_mul(LINKS_PASSED).saturating_mul(self.len()) / wanted.len().max(1);
         if passed >= wanted.len() {
             return self.exact.search_among(query, k, wanted);
         }
-        let values = query.as_slice();
-        let top = self.walk(values, self.descend(values), ef, Some(wanted));
-        if top.len() < k {
-            return self.exact.search_among(query, k, wanted);
+        match self.find(query.as_slice(), k, ef, Some(wanted)) {
+            Some(found) => Ok(found),
+            None => self.exact.search_among(query, k, wanted),
         }
-        Ok(top.into_rows(k))
     }
 }

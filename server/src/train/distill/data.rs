@@ -1,7 +1,7 @@
 //! What a distillation reads: the questions with the teacher's vectors, and the passages that they find.
 
 use std::collections::HashSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use dpr_core::model::sha256_hex;
 use dpr_core::random::SplitMix;
@@ -13,7 +13,7 @@ use super::super::encoders::{DualEncoder, Sharing, TrainDevice};
 use super::super::error::TrainError;
 use super::config::DistillConfig;
 use super::project;
-use crate::data::read_questions;
+use crate::data::{DataError, FileFormat, normalise_question, read_questions, read_training};
 use crate::digest;
 use crate::encode::{PipelineOptions, encode_questions};
 use crate::index::{ExactIndex, Matrix, VectorIndex as _};
@@ -112,8 +112,7 @@ fn questions(config: &DistillConfig) -> Result<(Vec<String>, Vec<String>, usize)
         let mut seen = HashSet::new();
         let mut questions = Vec::new();
         for path in paths {
-            let texts = read_questions(path)?.into_iter().map(|question| question.text);
-            questions.extend(texts.filter(|text| seen.insert(plain(text))));
+            questions.extend(texts(path)?.into_iter().filter(|text| seen.insert(plain(text))));
         }
         Ok(questions)
     };
@@ -130,6 +129,16 @@ fn questions(config: &DistillConfig) -> Result<(Vec<String>, Vec<String>, usize)
     let asked: HashSet<String> = train.iter().map(|text| plain(text)).collect();
     let overlap = dev.iter().filter(|text| asked.contains(&plain(text))).count();
     Ok((train, dev, overlap))
+}
+
+/// The questions of a file of questions, or of training data.
+fn texts(path: &Path) -> Result<Vec<String>, DataError> {
+    match FileFormat::detect(path)? {
+        FileFormat::DprTraining => {
+            read_training(path)?.map(|item| Ok(normalise_question(&item?.question))).collect()
+        }
+        _ => Ok(read_questions(path)?.into_iter().map(|question| question.text).collect()),
+    }
 }
 
 /// The passages that distributions are taken over.
