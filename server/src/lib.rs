@@ -14,6 +14,7 @@ pub mod eval;
 pub mod http;
 pub mod index;
 mod lock;
+mod mapped;
 pub mod mine;
 pub mod model;
 pub mod progress;

@@ -2,6 +2,8 @@
 
 mod hybrid;
 mod index;
+mod load;
+mod million;
 mod report;
 mod sparse;
 mod train;
@@ -27,7 +29,8 @@ const QUESTION_ENCODER_LIMIT: u64 = 24_000_000;
 const PEERS: [&str; 3] = ["sentence-transformers", "onnxruntime", "onnxruntime-int8"];
 
 /// All parts, in the order they run.
-const PARTS: [&str; 7] = ["native", "train", "browser", "sizes", "sparse", "hybrid", "index"];
+const PARTS: [&str; 9] =
+    ["native", "train", "browser", "sizes", "sparse", "hybrid", "index", "million", "load"];
 
 /// Runs the parts that `--skip` leaves, or only those that `--only` names; `--quick` measures each engine once
 /// instead of in three turns, and hybrid ranking among fewer passages.
@@ -67,7 +70,9 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
             "sizes" => module_sizes()?,
             "sparse" => sparse::run(rounds)?,
             "hybrid" => hybrid::run(is_quick)?,
-            _ => index::run(is_quick)?,
+            "index" => index::run(is_quick)?,
+            "million" => million::run(is_quick)?,
+            _ => load::run(is_quick)?,
         }
     }
     Ok(())

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use dpr_core::model::FileEntry;
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -127,10 +128,15 @@ pub(crate) fn write_passages(passages: &[Passage], out: &mut dyn Write) -> io::R
 
 /// Parses what [`write_passages`] wrote; the error says the line.
 pub(crate) fn parse_passages(bytes: &[u8], count: usize) -> Result<Vec<Passage>, String> {
-    let mut passages = Vec::with_capacity(count.min(bytes.len()));
-    for (number, line) in bytes.split_inclusive(|b| *b == b'\n').enumerate() {
-        passages.push(serde_json::from_slice(line).map_err(|e| format!("line {}: {e}", number + 1))?);
-    }
+    let mut start = 0;
+    let mut line_to = |end: usize| &bytes[std::mem::replace(&mut start, end)..end];
+    let mut lines: Vec<&[u8]> = memchr::memchr_iter(b'\n', bytes).map(|at| line_to(at + 1)).collect();
+    lines.extend(Some(line_to(bytes.len())).filter(|line| !line.is_empty()));
+    let parse = |(number, line): (usize, &&[u8])| {
+        serde_json::from_slice(line).map_err(|e| format!("line {}: {e}", number + 1))
+    };
+    let passages: Vec<Passage> =
+        lines.par_iter().enumerate().with_min_len(256).map(parse).collect::<Result<_, _>>()?;
     if passages.len() != count {
         return Err(format!("{} passages, but {count} vectors", passages.len()));
     }

@@ -105,6 +105,7 @@ pub fn build_index(
         hnsw,
         created_by: CREATED_BY.to_owned(),
         files: BTreeMap::new(),
+        crc32: BTreeMap::new(),
     })
 }
 
@@ -137,6 +138,7 @@ pub fn build_sparse_index(
         hnsw: None,
         created_by: CREATED_BY.to_owned(),
         files: BTreeMap::new(),
+        crc32: BTreeMap::new(),
     })
 }
 
@@ -149,13 +151,21 @@ struct Draft<'a> {
     publisher: Publisher,
     staged: StagedDir,
     files: BTreeMap<String, FileEntry>,
+    crc32: BTreeMap<String, u32>,
 }
 
 impl<'a> Draft<'a> {
     fn new(out: &'a Path, options: &'a IndexOptions) -> Result<Self, IndexError> {
         let publisher = IndexDir::new(out).publisher()?;
         let staged = publisher.stage()?;
-        Ok(Self { out, stop: &options.stop, publisher, staged, files: BTreeMap::new() })
+        Ok(Self {
+            out,
+            stop: &options.stop,
+            publisher,
+            staged,
+            files: BTreeMap::new(),
+            crc32: BTreeMap::new(),
+        })
     }
 
     fn go_on(&self) -> Result<(), IndexError> {
@@ -168,8 +178,10 @@ impl<'a> Draft<'a> {
         fill: &mut dyn FnMut(&mut dyn io::Write) -> io::Result<()>,
     ) -> Result<(), IndexError> {
         self.go_on()?;
-        let written = write_new(&self.staged.path().join(name), fill).map_err(IndexError::write(self.out))?;
+        let (written, crc32) =
+            write_new(&self.staged.path().join(name), fill).map_err(IndexError::write(self.out))?;
         self.files.insert(name.to_owned(), written);
+        self.crc32.insert(name.to_owned(), crc32);
         Ok(())
     }
 
@@ -196,7 +208,7 @@ impl<'a> Draft<'a> {
     }
 
     fn publish(self, manifest: IndexManifest) -> Result<IndexManifest, IndexError> {
-        let manifest = IndexManifest { files: self.files, ..manifest };
+        let manifest = IndexManifest { files: self.files, crc32: self.crc32, ..manifest };
         let json = serde_json::to_vec_pretty(&manifest)
             .map_err(io::Error::other)
             .map_err(IndexError::write(self.out))?;
@@ -233,12 +245,12 @@ fn check_ids(passages: &[Passage]) -> Result<(), IndexError> {
 fn write_new(
     path: &Path,
     fill: &mut dyn FnMut(&mut dyn io::Write) -> io::Result<()>,
-) -> io::Result<FileEntry> {
+) -> io::Result<(FileEntry, u32)> {
     use io::Write as _;
     let mut file = io::BufWriter::with_capacity(1 << 20, fs::File::create_new(path)?);
     let mut out = digest::Writer::new(&mut file);
     fill(&mut out)?;
-    let entry = out.finish();
+    let written = out.finish_with_crc32();
     file.flush()?;
-    Ok(entry)
+    Ok(written)
 }

@@ -1,4 +1,4 @@
-//! An index read into memory, every byte of it checked.
+//! An index opened for searching, every byte of it checked.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use super::{
 };
 use crate::data::{Passage, parse_passages};
 use crate::digest;
+use crate::mapped::Mapped;
 use crate::sparse::SparseIndex;
-use crate::vectors::rows;
 
 /// Tries when the version in use is removed by two builds in a row while it is read.
 const ATTEMPTS: usize = 3;
 
-/// An index in memory. The files are not needed once it is open, but for an inverted index, which is mapped.
+/// An open index. Its vectors and its inverted index are mapped, so that they need not fit memory; all else is read.
 #[derive(Debug)]
 pub struct LoadedIndex {
     /// What the index says of itself.
@@ -116,24 +116,27 @@ impl LoadedIndex {
         }
         let passages = version.passages()?;
         let path = dir.join(VECTORS);
-        let expected = entry(&version.manifest, dir, VECTORS)?;
-        check_size(&path, expected)?;
-        let mut values = Vec::new();
-        let found = rows::read(&path, &mut values).map_err(IndexError::read(&path))?;
-        compare(&path, expected, &found)?;
+        let file = map_checked(&version.manifest, dir, VECTORS)?;
         let dim = version.manifest.dim;
-        if count.checked_mul(dim) != Some(values.len()) || found.bytes != values.len() as u64 * 4 {
-            let got = values.len() / dim.max(1);
+        if count.checked_mul(dim).and_then(|numbers| numbers.checked_mul(4)) != Some(file.bytes().len()) {
+            let got = file.bytes().len() / 4 / dim.max(1);
             return Err(IndexError::Count { path, what: "vectors", expected: count, got });
         }
-        let matrix = Arc::new(Matrix::new(values, count, dim, |row| passages[row].id.as_str())?);
+        let id_of = |row: usize| passages[row].id.as_str();
+        let matrix = Arc::new(match file.numbers() {
+            Some(_) => Matrix::of_file(file, count, dim, id_of)?,
+            None => {
+                let numbers = file.bytes().as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes));
+                Matrix::new(numbers.collect(), count, dim, id_of)?
+            }
+        });
         let sparse = version.sparse()?;
         let Version { manifest, sha256, .. } = version;
         let index: Box<dyn VectorIndex> = match (manifest.kind, manifest.hnsw) {
             (IndexKind::Hnsw, Some(params)) => {
                 let path = dir.join(GRAPH);
-                let bytes = read_checked(&path, entry(&manifest, dir, GRAPH)?)?;
-                let graph = Graph::parse(&bytes, count).map_err(|e| IndexError::corrupt(&path, e))?;
+                let file = map_checked(&manifest, dir, GRAPH)?;
+                let graph = Graph::parse(file.bytes(), count).map_err(|e| IndexError::corrupt(&path, e))?;
                 let codes = Arc::new(Codes::of(&matrix));
                 Box::new(HnswIndex::new(Arc::clone(&matrix), codes, graph, params.ef_search))
             }
@@ -161,8 +164,8 @@ pub(super) struct Version<'a> {
 impl Version<'_> {
     fn passages(&self) -> Result<Vec<Passage>, IndexError> {
         let path = self.dir.join(PASSAGES);
-        let bytes = read_checked(&path, entry(&self.manifest, self.dir, PASSAGES)?)?;
-        parse_passages(&bytes, self.manifest.count).map_err(|e| IndexError::corrupt(&path, e))
+        let file = map_checked(&self.manifest, self.dir, PASSAGES)?;
+        parse_passages(file.bytes(), self.manifest.count).map_err(|e| IndexError::corrupt(&path, e))
     }
 
     /// The inverted index, every file of which is checked first; `None` when there is none.
@@ -240,12 +243,20 @@ fn entry<'a>(manifest: &'a IndexManifest, dir: &Path, name: &str) -> Result<&'a 
     listed.ok_or_else(|| IndexError::corrupt(&dir.join(MANIFEST), format!("it does not list {name}")))
 }
 
-fn read_checked(path: &Path, expected: &FileEntry) -> Result<Vec<u8>, IndexError> {
-    check_size(path, expected)?;
-    let bytes = fs::read(path).map_err(IndexError::read(path))?;
-    let found = FileEntry { bytes: bytes.len() as u64, sha256: sha256_hex(&bytes) };
-    compare(path, expected, &found)?;
-    Ok(bytes)
+/// Maps a file whose size and checksum are those of the manifest: the quick one where it has one, else the SHA-256.
+fn map_checked(manifest: &IndexManifest, dir: &Path, name: &str) -> Result<Mapped, IndexError> {
+    let (path, expected) = (dir.join(name), entry(manifest, dir, name)?);
+    check_size(&path, expected)?;
+    let file = Mapped::open(&path).map_err(IndexError::read(&path))?;
+    match manifest.crc32.get(name) {
+        Some(crc32) if digest::crc32(file.bytes()) != *crc32 => return Err(IndexError::Checksum { path }),
+        Some(_) if file.bytes().len() as u64 == expected.bytes => {}
+        _ => {
+            let found = FileEntry { bytes: file.bytes().len() as u64, sha256: sha256_hex(file.bytes()) };
+            compare(&path, expected, &found)?;
+        }
+    }
+    Ok(file)
 }
 
 /// Before reading: a file of the wrong size is not worth it.

@@ -42,6 +42,9 @@ pub struct IndexManifest {
     pub created_by: String,
     /// Every other file of the version, by name.
     pub files: BTreeMap<String, FileEntry>,
+    /// CRC-32 of files that are checked at every start, by name: those of gigabytes, which SHA-256 would take seconds for.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub crc32: BTreeMap<String, u32>,
 }
 
 /// What an index says of its sparse half.

@@ -2,9 +2,14 @@
 
 use dpr_core::Embedding;
 use dpr_core::kernel::scan;
+use rayon::prelude::*;
 
 use super::{IndexError, ScoredRow};
+use crate::mapped::Mapped;
 use crate::ranking::{Candidate, Top};
+
+/// Rows worth a thread's while.
+const MIN_ROWS: usize = 256;
 
 /// Rows whose scores are kept at a time.
 const GROUP: usize = 64;
@@ -12,9 +17,27 @@ const GROUP: usize = 64;
 /// Vectors `[count, dim]`, all finite, and short enough that no inner product of two of them overflows.
 #[derive(Debug)]
 pub struct Matrix {
-    rows: Vec<f32>,
+    rows: Rows,
+    count: usize,
     dim: usize,
     phi: f64,
+}
+
+/// Where vectors are.
+#[derive(Debug)]
+enum Rows {
+    Owned(Vec<f32>),
+    /// A file of as many whole numbers.
+    Mapped(Mapped),
+}
+
+impl Rows {
+    fn as_slice(&self) -> &[f32] {
+        match self {
+            Self::Owned(rows) => rows,
+            Self::Mapped(file) => file.numbers().unwrap_or_default(),
+        }
+    }
 }
 
 impl Matrix {
@@ -28,24 +51,50 @@ impl Matrix {
         dim: usize,
         id_of: impl Fn(usize) -> &'a str,
     ) -> Result<Self, IndexError> {
+        Self::of(Rows::Owned(rows), count, dim, id_of)
+    }
+
+    /// As [`Matrix::new`], of a file of little-endian numbers: what is not looked at need not be in memory.
+    pub(super) fn of_file<'a>(
+        file: Mapped,
+        count: usize,
+        dim: usize,
+        id_of: impl Fn(usize) -> &'a str,
+    ) -> Result<Self, IndexError> {
+        Self::of(Rows::Mapped(file), count, dim, id_of)
+    }
+
+    fn of<'a>(
+        rows: Rows,
+        count: usize,
+        dim: usize,
+        id_of: impl Fn(usize) -> &'a str,
+    ) -> Result<Self, IndexError> {
         if count == 0 {
             return Err(IndexError::Empty);
         }
-        if dim == 0 || count.checked_mul(dim) != Some(rows.len()) {
-            return Err(IndexError::Shape { numbers: rows.len(), count, dim });
+        let values = rows.as_slice();
+        if dim == 0 || count.checked_mul(dim) != Some(values.len()) {
+            return Err(IndexError::Shape { numbers: values.len(), count, dim });
         }
-        let mut phi = 0.0_f64;
-        for (row, vector) in rows.chunks_exact(dim).enumerate() {
-            if let Some(position) = vector.iter().position(|value| !value.is_finite()) {
-                return Err(IndexError::NotFinite { row, id: id_of(row).to_owned(), position });
+        // What is not finite makes a norm that is not.
+        let phi = values
+            .par_chunks(dim)
+            .with_min_len(MIN_ROWS)
+            .map(squared_norm)
+            .reduce(|| 0.0, |a, b| if a > b || a.is_nan() { a } else { b });
+        if !phi.is_finite() {
+            for (row, vector) in values.chunks_exact(dim).enumerate() {
+                if let Some(position) = vector.iter().position(|value| !value.is_finite()) {
+                    return Err(IndexError::NotFinite { row, id: id_of(row).to_owned(), position });
+                }
             }
-            phi = phi.max(squared_norm(vector));
         }
         // Squared distances reach 4 phi in the graph; a factor more leaves room for rounding.
         if phi > f64::from(f32::MAX) / 8.0 {
             return Err(IndexError::Overflow { what: "a passage's vector", norm: phi.sqrt() });
         }
-        Ok(Self { rows, dim, phi })
+        Ok(Self { rows, count, dim, phi })
     }
 
     /// Numbers in a vector.
@@ -55,7 +104,7 @@ impl Matrix {
 
     /// Number of vectors.
     pub fn count(&self) -> usize {
-        self.rows.len() / self.dim
+        self.count
     }
 
     /// The greatest squared norm of a row.
@@ -65,23 +114,23 @@ impl Matrix {
 
     /// One vector, `[dim]`.
     pub fn row(&self, row: usize) -> &[f32] {
-        &self.rows[row * self.dim..][..self.dim]
+        &self.as_slice()[row * self.dim..][..self.dim]
     }
 
     /// All vectors, `[count * dim]`.
     pub fn as_slice(&self) -> &[f32] {
-        &self.rows
+        self.rows.as_slice()
     }
 
     /// The scores of the rows from `start` on, as many as there are places.
     pub(super) fn scores(&self, query: &[f32], start: usize, scores: &mut [f32]) {
-        let rows = &self.rows[start * self.dim..][..scores.len() * self.dim];
+        let rows = &self.as_slice()[start * self.dim..][..scores.len() * self.dim];
         scan::inner_products(query, rows, scores);
     }
 
     /// The scores of the rows that are named, in place of what is in `scores`.
     pub(super) fn scores_at(&self, query: &[f32], rows: &[u32], scores: &mut Vec<f32>) {
-        scan::inner_products_at(query, &self.rows, rows, scores);
+        scan::inner_products_at(query, self.as_slice(), rows, scores);
     }
 
     /// The best `k` of the rows that are named, by their exact scores.

@@ -20,20 +20,16 @@ const RECALL: f64 = 0.99;
 const PEERS: [&str; 3] = ["faiss", "hnswlib", "usearch"];
 /// Least ratio of our exact search to faiss's, one question at a time and all at once.
 const EXACT: [(&str, f64); 2] = [("single", 1.0), ("batch", 0.9)];
+/// Least ratio of our exact search in eight bits to that in f32, and its recall.
+const INT8: f64 = 2.0;
+const INT8_RECALL: f64 = 0.999;
 /// Most of our build time over hnswlib's.
 const BUILD: f64 = 1.2;
 
 pub(super) fn run(is_quick: bool) -> Outcome {
-    let Some(data) = Wikipedia::find() else { return Ok(()) };
-    let blocks = if is_quick { QUICK_BLOCKS } else { BLOCKS };
-    let folder = format!("{FOLDER}/index-{blocks}");
-    fs::create_dir_all(&folder).map_err(|error| Failure::new(format!("cannot make {folder}: {error}")))?;
-    let [corpus, vectors] = ["corpus.tsv", "vectors"].map(|name| format!("{folder}/{name}"));
-    data.first_blocks(blocks, &corpus)?;
-    encode(&format!("index-{blocks}"), DEMO_MODEL, &corpus, &vectors)?;
+    let Some(Vectors { folder, vectors, questions, blocks }) = vectors(is_quick)? else { return Ok(()) };
     process::build_native(&["--example", "index_bench"])?;
     let example = dpr().with_file_name("examples").join("index_bench");
-    let questions = data.questions("nq-dev.tsv");
     let ours =
         json(&output(&mut command(example, &[&vectors, DEMO_MODEL, &questions, &folder]))?, "index_bench")?;
     let mut peers = Vec::new();
@@ -49,6 +45,9 @@ pub(super) fn run(is_quick: bool) -> Outcome {
         let [single, batch] = EXACT.map(|(key, _)| engine["exact"][key].as_f64().unwrap_or(f64::NAN));
         println!("{:<10} {single:>14.0} {batch:>14.0}", name(engine));
     }
+    let int8 = &ours["int8"];
+    let (speed, recall) = (number(int8, "single")?, number(int8, "recall")?);
+    println!("{:<10} {speed:>14.0}   recall@20 {recall:.4}", "dpr, int8");
     println!(
         "\n{:<10} {:>9} {:>6} {:>10} {:>14} {:>14}",
         "graph", "build, s", "ef", "recall@20", "questions/s", "bytes/vector"
@@ -71,6 +70,11 @@ pub(super) fn run(is_quick: bool) -> Outcome {
         let ratio = number(&ours["exact"], key)? / number(&peers[0]["exact"], key)?;
         println!("exact, {key}: {ratio:.2} times faiss, at least {least}  {}", verdict(ratio >= least));
     }
+    let ratio = speed / number(&ours["exact"], "single")?;
+    println!(
+        "exact, int8: {ratio:.2} times f32, at least {INT8}, recall@20 at least {INT8_RECALL}  {}",
+        verdict(ratio >= INT8 && recall >= INT8_RECALL)
+    );
     let ratio = at_recall(&ours["hnsw"]).map_or(f64::NAN, |(_, speed, _)| speed / best);
     println!(
         "graph: {ratio:.2} times the fastest peer at recall {RECALL}, at least 1.0  {}",
@@ -79,6 +83,26 @@ pub(super) fn run(is_quick: bool) -> Outcome {
     let ratio = number(&ours["hnsw"], "build_seconds")? / number(&peers[1]["hnsw"], "build_seconds")?;
     println!("build: {ratio:.2} times hnswlib's seconds, at most {BUILD}  {}", verdict(ratio <= BUILD));
     Ok(())
+}
+
+/// Vectors of Wikipedia's blocks by the starter model, in a folder for what is made of them.
+pub(super) struct Vectors {
+    pub(super) folder: String,
+    pub(super) vectors: String,
+    pub(super) questions: String,
+    pub(super) blocks: usize,
+}
+
+/// Encodes the blocks, unless that was done; `None` where Wikipedia is not at hand.
+pub(super) fn vectors(is_quick: bool) -> Outcome<Option<Vectors>> {
+    let Some(data) = Wikipedia::find() else { return Ok(None) };
+    let blocks = if is_quick { QUICK_BLOCKS } else { BLOCKS };
+    let folder = format!("{FOLDER}/index-{blocks}");
+    fs::create_dir_all(&folder).map_err(|error| Failure::new(format!("cannot make {folder}: {error}")))?;
+    let [corpus, vectors] = ["corpus.tsv", "vectors"].map(|name| format!("{folder}/{name}"));
+    data.first_blocks(blocks, &corpus)?;
+    encode(&format!("index-{blocks}"), DEMO_MODEL, &corpus, &vectors)?;
+    Ok(Some(Vectors { folder, vectors, questions: data.questions("nq-dev.tsv"), blocks }))
 }
 
 fn name(engine: &Value) -> &str {

@@ -97,6 +97,14 @@ pub(super) fn install_chromium() -> Outcome {
     })
 }
 
+/// The load generator of the benches.
+pub(crate) fn wrk() -> Outcome<PathBuf> {
+    if process::find_on_path("wrk").is_none() {
+        apt::install(&["wrk"])?;
+    }
+    process::find_on_path("wrk").ok_or_else(|| Failure::new("wrk is not on PATH, though it was installed"))
+}
+
 /// The loader and at least one driver's description.
 pub(super) fn find_vulkan() -> Option<String> {
     let folders = ["/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d", "/usr/local/share/vulkan/icd.d"];

@@ -1,0 +1,132 @@
+//! `dpr serve` under load: wrk on the same machine, one search a request.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Stdio};
+
+use serde_json::Value;
+
+use super::index::{Vectors, vectors};
+use super::report::verdict;
+use super::{json, number};
+use crate::failure::{Failure, Outcome};
+use crate::paths::{DEMO_MODEL, dpr};
+use crate::process::{self, command, output};
+use crate::setup::tools;
+
+/// Connections open at once, in the order they are tried.
+const CONNECTIONS: [&str; 3] = ["1", "16", "256"];
+/// Requests after which memory must be what it was.
+const REQUESTS: f64 = 200_000.0;
+/// Most that memory may grow by over them, in bytes.
+const GROWTH: f64 = 64e6;
+
+pub(super) fn run(is_quick: bool) -> Outcome {
+    let Some(Vectors { folder, vectors, questions, blocks }) = vectors(is_quick)? else { return Ok(()) };
+    let wrk = tools::wrk()?;
+    process::build_native(&["--example", "load_bench"])?;
+    let example = dpr().with_file_name("examples").join("load_bench");
+    output(&mut command(example, &[&vectors, DEMO_MODEL, &questions, &folder]))?;
+    let server = Server::start(&format!("{folder}/index"))?;
+    let bodies = format!("{folder}/bodies.jsonl");
+    let load = |connections: &str, seconds: &str| -> Outcome<Value> {
+        let threads = if connections == "1" { "1" } else { "2" };
+        let arguments = ["-t", threads, "-c", connections, "-d", seconds, "-s", "tests/bench/load.lua"];
+        let mut wrk = command(&wrk, &arguments);
+        let said = output(wrk.args([server.url.as_str(), "--", &bodies]))?;
+        let line = said.lines().find(|line| line.starts_with('{')).unwrap_or_default();
+        json(line, "wrk")
+    };
+    let seconds = if is_quick { "5" } else { "20" };
+    load("16", "3")?;
+    println!(
+        "\n{blocks} passages (hnsw), the best 10 of one vector a request, wrk beside the server on the same processors"
+    );
+    println!(
+        "{:>11} {:>12} {:>9} {:>9} {:>8} {:>8}",
+        "connections", "requests/s", "p50, ms", "p99, ms", "429", "failed"
+    );
+    let mut failed = 0.0;
+    for connections in CONNECTIONS {
+        let said = load(connections, seconds)?;
+        let of = |name: &str| number(&said, name);
+        let speed = of("requests")? / of("seconds")?;
+        let (middle, late, refused) = (of("p50")?, of("p99")?, of("refused")?);
+        failed += of("failed")?;
+        let lost = of("failed")?;
+        println!("{connections:>11} {speed:>12.0} {middle:>9.2} {late:>9.2} {refused:>8.0} {lost:>8.0}");
+    }
+    let before = server.memory();
+    let mut asked = 0.0;
+    while asked < REQUESTS && !is_quick {
+        let said = load("16", seconds)?;
+        asked += number(&said, "requests")?;
+        failed += number(&said, "failed")?;
+    }
+    let (after, other) = (server.memory(), server.other_statuses()?);
+    let grown = after - before;
+    println!(
+        "memory after {asked:.0} requests more: {:.1} MB, {:.1} MB before: {:+.1}, at most {:.0}  {}",
+        after / 1e6,
+        before / 1e6,
+        grown / 1e6,
+        GROWTH / 1e6,
+        verdict(grown <= GROWTH)
+    );
+    println!(
+        "no answer but 200 and 429: {other} others, {failed} connections failed  {}",
+        verdict(other == 0 && failed == 0.0)
+    );
+    Ok(())
+}
+
+/// A server that ends with this value.
+struct Server {
+    child: Child,
+    url: String,
+}
+
+impl Server {
+    fn start(index: &str) -> Outcome<Self> {
+        let arguments =
+            ["serve", "--model", DEMO_MODEL, "--index", index, "--listen", "127.0.0.1:0", "--json"];
+        let failed = |what: String| Failure::new(format!("dpr serve: {what}"));
+        let mut child = command(dpr(), &arguments)
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|error| failed(error.to_string()))?;
+        let mut line = String::new();
+        if let Some(out) = child.stdout.take() {
+            BufReader::new(out).read_line(&mut line).map_err(|error| failed(error.to_string()))?;
+        }
+        let mut server = Self { child, url: String::new() };
+        server.url = json(&line, "dpr serve")?["listening"].as_str().unwrap_or_default().to_owned();
+        Ok(server)
+    }
+
+    /// Bytes in memory that are its own: those of mapped files come and go as the system likes.
+    fn memory(&self) -> f64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
+        let line = status.lines().find(|line| line.starts_with("RssAnon"));
+        let kilobytes = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<f64>().ok());
+        kilobytes.map_or(f64::NAN, |kilobytes| kilobytes * 1024.0)
+    }
+
+    /// Searches answered by neither 200 nor 429, by the server's own count.
+    fn other_statuses(&self) -> Outcome<u64> {
+        let said = output(&mut command("curl", &["-s", &format!("{}/metrics", self.url)]))?;
+        let searches = said.lines().filter(|line| {
+            line.starts_with("dpr_http_requests_total{") && line.contains("route=\"/v1/search\"")
+        });
+        let other = searches
+            .filter(|line| !["status=\"200\"", "status=\"429\""].iter().any(|status| line.contains(status)));
+        Ok(other.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,45 @@
+//! A million vectors in one graph: what building, opening and searching it takes.
+
+use super::index::{Vectors, vectors};
+use super::{json, number};
+use crate::failure::Outcome;
+use crate::paths::dpr;
+use crate::process::{self, command, output};
+
+const COUNT: usize = 1_000_000;
+/// In a quick run.
+const QUICK_COUNT: usize = 50_000;
+
+pub(super) fn run(is_quick: bool) -> Outcome {
+    let Some(Vectors { folder, vectors, questions, blocks }) = vectors(is_quick)? else { return Ok(()) };
+    let count = if is_quick { QUICK_COUNT } else { COUNT };
+    process::build_native(&["--example", "index_bench", "--example", "million_bench"])?;
+    let example = |name: &str| dpr().with_file_name("examples").join(name);
+    if !std::path::Path::new(&format!("{folder}/rows.f32")).exists() {
+        let model = crate::paths::DEMO_MODEL;
+        output(&mut command(example("index_bench"), &[&vectors, model, &questions, &folder]))?;
+    }
+    let said = output(&mut command(example("million_bench"), &[&folder, &count.to_string()]))?;
+    let said = json(&said, "million_bench")?;
+    let of = |name: &str| number(&said, name);
+    println!("\n{count} vectors of 768 numbers: {blocks} of Wikipedia's blocks, the others these with noise");
+    println!(
+        "build and write  {:>9.1} s, {:.1} GB at most",
+        of("build_seconds")?,
+        of("build_peak_bytes")? / 1e9
+    );
+    println!("open             {:>9.2} s", of("open_seconds")?);
+    println!("on disk          {:>9.0} bytes/vector", of("bytes")? / count as f64);
+    println!("in memory        {:>9.0} bytes/vector", of("searching_bytes")? / count as f64);
+    println!("verify           {:>9.1} s, all as written: {}", of("verify_seconds")?, said["verified"]);
+    println!("\n{:>6} {:>10} {:>10} {:>10}", "ef", "recall@20", "p50, ms", "p99, ms");
+    for tried in said["tried"].as_array().into_iter().flatten() {
+        let of = |name: &str| number(tried, name);
+        println!("{:>6} {:>10.4} {:>10.3} {:>10.3}", tried["ef"], of("recall")?, of("p50")?, of("p99")?);
+    }
+    let top_100 = of("top_100")?;
+    println!(
+        "\ntop-100 on all threads, ef 160: {top_100:.0} questions/s (the paper: 995, with 21 million passages)"
+    );
+    Ok(())
+}
