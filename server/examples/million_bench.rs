@@ -5,8 +5,9 @@
 //! ```
 //!
 //! FOLDER holds rows.f32 and queries.f32 of 768 numbers a vector, as `index_bench` writes them. Vectors up to COUNT are made
-//! of the rows in turn with noise of a third of their length, and every one is brought to the length of the first. Prints
-//! one JSON object: seconds, milliseconds of single searches on one thread, recall@20, bytes.
+//! of two rows each, as a passage is that speaks of two things: the one, 0.7 of another, and noise of a fifth of their length,
+//! all brought to the length of the one. Prints one JSON object: seconds, milliseconds of single searches on one thread,
+//! recall@20, bytes.
 
 use std::error::Error;
 use std::path::Path;
@@ -15,14 +16,15 @@ use std::time::Instant;
 use dpr_core::Embedding;
 use dpr_core::random::SplitMix;
 use dpr_server::data::Passage;
-use dpr_server::index::{IndexKind, IndexOptions, LoadedIndex, build_index, verify};
+use dpr_server::index::{IndexKind, IndexOptions, LoadedIndex, VectorIndex as _, build_index, verify};
 use dpr_server::progress::Silent;
 use dpr_server::vectors::VectorSet;
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
 const DIM: usize = 768;
-const NOISE: f64 = 1.0 / 3.0;
+const NOISE: f64 = 0.2;
+const SECOND: f32 = 0.7;
 /// Questions that recall is measured with.
 const RECALL_QUESTIONS: usize = 200;
 
@@ -92,7 +94,7 @@ fn numbers(path: &Path) -> Result<Vec<f32>, Box<dyn Error>> {
     Ok(fs_err::read(path)?.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect())
 }
 
-/// `count` vectors: the rows, then the rows with noise.
+/// `count` vectors: the rows, then mixtures of them.
 fn vectors(rows: &[f32], count: usize) -> VectorSet {
     let real = rows.len() / DIM;
     let length = |row: &[f32]| row.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>().sqrt();
@@ -102,13 +104,19 @@ fn vectors(rows: &[f32], count: usize) -> VectorSet {
         to.copy_from_slice(&rows[at % real * DIM..][..DIM]);
         if at >= real {
             let (mut random, before) = (SplitMix::keyed(&[at as u64]), length(to));
-            to.iter_mut().for_each(|value| *value += (random.normal() * noise) as f32);
+            let second = &rows[random.below(real) * DIM..][..DIM];
+            to.iter_mut().zip(second).for_each(|(value, other)| {
+                *value += SECOND * other + (random.normal() * noise) as f32;
+            });
             let factor = (before / length(to)) as f32;
             to.iter_mut().for_each(|value| *value *= factor);
         }
     });
-    let passage =
-        |at| Passage { id: at.to_string(), title: "A title".into(), text: format!("Text {at}. ").repeat(40) };
+    let passage = |at: usize| Passage {
+        id: at.to_string(),
+        title: "A title".into(),
+        text: format!("Text {at}. ").repeat(40),
+    };
     let passages = (0..count).map(passage).collect();
     VectorSet { model_fingerprint: "0".repeat(64), dim: DIM, passages, rows: all }
 }

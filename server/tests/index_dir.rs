@@ -209,8 +209,8 @@ fn manifests_that_contradict_their_files_are_refused() {
     let whole = fs_err::read_to_string(&manifest).unwrap();
     type Expected = fn(&IndexError) -> bool;
     let cases: [(&str, &str, Expected); 6] = [
-        ("\"format_version\": 1", "\"format_version\": 2", |e| {
-            matches!(e, IndexError::NewerFormat { found: 2, .. })
+        ("\"format_version\": 2", "\"format_version\": 3", |e| {
+            matches!(e, IndexError::NewerFormat { found: 3, .. })
         }),
         ("\"dim\": 4", "\"dim\": 5", |e| matches!(e, IndexError::Count { expected: 40, got: 32, .. })),
         ("\"dim\": 4", "\"dim\": 0", |e| matches!(e, IndexError::Count { .. })),

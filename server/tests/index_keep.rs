@@ -223,3 +223,48 @@ fn tuning_finds_the_smallest_effort_that_is_enough_and_stores_it() {
     assert_eq!(status, Some(1));
     assert!(errors.contains("no graph") && errors.contains("--kind hnsw"), "{errors}");
 }
+
+#[test]
+fn an_index_of_the_first_format_is_served_and_upgraded() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().join("index");
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/index-format-1/index");
+    for entry in walkdir::WalkDir::new(&fixture) {
+        let entry = entry.unwrap();
+        let to = dir.join(entry.path().strip_prefix(&fixture).unwrap());
+        match entry.file_type().is_dir() {
+            true => fs_err::create_dir_all(to).unwrap(),
+            false => drop(fs_err::copy(entry.path(), to).unwrap()),
+        }
+    }
+    let ask = |format: u32| {
+        let index = LoadedIndex::open(&dir).unwrap();
+        assert_eq!((index.manifest.format_version, index.manifest.count), (format, 40));
+        let matrix = index.matrix();
+        let question = corpus::embedding(matrix.row(7));
+        let plain = |row: usize| -> f64 {
+            matrix.row(row).iter().zip(matrix.row(7)).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
+        };
+        let mut expected: Vec<usize> = (0..40).collect();
+        expected.sort_by(|a, b| plain(*b).total_cmp(&plain(*a)));
+        let found: Vec<usize> =
+            index.index.search(&question, 5).unwrap().iter().map(|found| found.row).collect();
+        assert_eq!(found, expected[..5]);
+        assert_eq!(index.passage(7).id, "yeast-1");
+        let words = index.sparse().unwrap().search("carbon dioxide", 40, dpr_server::sparse::Scoring::PAPER);
+        assert_eq!(words.unwrap().len(), 8, "all that speak of yeast");
+    };
+    ask(1);
+    let (status, said, errors) = dpr(&["index", "upgrade", "--index", "index"], root.path());
+    assert_eq!((status, said.trim()), (Some(0), "index: format 1, now 2"), "{errors}");
+    ask(2);
+    assert!(verify(&dir).unwrap().problems.is_empty());
+    let (status, said, _) = dpr(&["index", "upgrade", "--index", "index"], root.path());
+    assert_eq!((status, said.trim()), (Some(0), "index is in format 2, the newest"));
+    assert_eq!(IndexDir::new(&dir).current_version().unwrap(), 2, "nothing to do, nothing done");
+    // A damaged one is not.
+    fs_err::write(dir.join("v-2/graph.hnsw"), b"no graph").unwrap();
+    let (status, _, errors) = dpr(&["index", "upgrade", "--index", "index"], root.path());
+    assert_eq!(status, Some(1));
+    assert!(errors.contains("graph.hnsw"), "{errors}");
+}

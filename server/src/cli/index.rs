@@ -8,8 +8,9 @@ use serde::Serialize;
 use super::{CliError, output, stop_on_interrupt};
 use crate::data::read_passages;
 use crate::index::{
-    GraphBuilder, HnswParams, IndexDir, IndexKind, IndexManifest, IndexOptions, LoadedIndex, LoadedSparse,
-    Storage, Verified, build_index, build_sparse_index, copy_index, recall_against_exact, tune, verify,
+    GraphBuilder, HnswParams, INDEX_FORMAT, IndexDir, IndexKind, IndexManifest, IndexOptions, LoadedIndex,
+    LoadedSparse, Storage, Verified, build_index, build_sparse_index, copy_index, recall_against_exact, tune,
+    upgrade, verify,
 };
 use crate::progress;
 use crate::sparse::{Analyzer, SparseOptions};
@@ -81,6 +82,12 @@ enum Task {
         /// Print what was tried as JSON
         #[arg(long)]
         json: bool,
+    },
+    /// Bring an index of an older format to the newest; what was in use stays until that is whole
+    Upgrade {
+        /// The index directory
+        #[arg(long, env = "DPR_INDEX", value_name = "DIR")]
+        index: PathBuf,
     },
     /// Copy the version in use into a directory of its own, which is an index directory too
     Snapshot {
@@ -179,6 +186,13 @@ pub fn run(args: Args) -> Result<(), CliError> {
             })?;
             let (index, ef) = (index.display(), tuned.ef_search);
             output::line(format_args!("{index}: ef_search is {ef} now, recall@{at} {:.4}", tuned.recall))
+        }
+        (Some(Task::Upgrade { index }), _) => {
+            let (before, index) = (upgrade(&index)?, index.display());
+            match before {
+                INDEX_FORMAT => output::line(format_args!("{index} is in format {INDEX_FORMAT}, the newest")),
+                _ => output::line(format_args!("{index}: format {before}, now {INDEX_FORMAT}")),
+            }
         }
         (Some(Task::Snapshot { index, out }), _) => {
             if IndexDir::new(&out).current_version().is_ok() {

@@ -8,8 +8,10 @@ use serde::{Deserialize, Serialize};
 use super::{HnswParams, IndexKind, Storage};
 use crate::sparse::Analyzer;
 
-/// The version of the index directory that this program writes, and the newest it reads.
-pub const INDEX_FORMAT: u32 = 1;
+/// The format of index directories that this program writes, and the newest it reads; it reads all before.
+///
+/// 1: as the first release. 2: the manifest has `crc32` and `storage`, and a version may have a log of updates.
+pub const INDEX_FORMAT: u32 = 2;
 
 /// `manifest.json` of one version of an index. It holds no time and no path: the same vectors and options give
 /// the same bytes, as long as no words are indexed (whose files are named at random).

@@ -18,6 +18,7 @@ mod recall;
 mod row_set;
 mod store;
 mod tune;
+mod upgrade;
 mod verify;
 
 use std::fmt;
@@ -38,6 +39,7 @@ pub use recall::recall_against_exact;
 pub use row_set::RowSet;
 pub use store::IndexDir;
 pub use tune::{Tuned, tune};
+pub use upgrade::upgrade;
 pub use verify::{Verified, verify};
 
 pub use crate::ranking::ScoredRow;

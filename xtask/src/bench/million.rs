@@ -22,7 +22,9 @@ pub(super) fn run(is_quick: bool) -> Outcome {
     let said = output(&mut command(example("million_bench"), &[&folder, &count.to_string()]))?;
     let said = json(&said, "million_bench")?;
     let of = |name: &str| number(&said, name);
-    println!("\n{count} vectors of 768 numbers: {blocks} of Wikipedia's blocks, the others these with noise");
+    println!(
+        "\n{count} vectors of 768 numbers: {blocks} of Wikipedia's blocks, the others mixtures of two of these with noise"
+    );
     println!(
         "build and write  {:>9.1} s, {:.1} GB at most",
         of("build_seconds")?,
