@@ -20,11 +20,13 @@ use dpr_server::index::{
 use dpr_server::model::ModelDir;
 use dpr_server::progress::Silent;
 use dpr_server::vectors::VectorSet;
-use serde_json::json;
+use serde_json::{Value, json};
 
 const K: usize = 20;
 const QUESTIONS: usize = 1000;
 const EFFORTS: [usize; 9] = [30, 40, 60, 80, 120, 160, 240, 320, 480];
+
+type Failed = Box<dyn Error + Send + Sync>;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -44,14 +46,19 @@ fn main() -> Result<(), Box<dyn Error>> {
     fs_err::write(folder.join("queries.f32"), bytes(&asked))?;
 
     // One thread a question, as the peers are asked.
-    rayon::ThreadPoolBuilder::new().num_threads(1).build_global()?;
+    let one = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
+    println!("{}", one.install(|| measure(&set, &queries, folder)).map_err(|error| error.to_string())?);
+    Ok(())
+}
+
+fn measure(set: &VectorSet, queries: &[Embedding], folder: &Path) -> Result<Value, Failed> {
     let dir = tempfile::tempdir_in(folder)?;
     let hnsw = HnswParams { m: 16, ef_construction: 200, ef_search: 100 };
     let options = IndexOptions { kind: IndexKind::Hnsw, hnsw, ..IndexOptions::default() };
     // Two threads build, as those of the peers.
     let builders = rayon::ThreadPoolBuilder::new().num_threads(2).build()?;
     let started = Instant::now();
-    builders.install(|| build_index(&set, dir.path(), &options, &Silent))?;
+    builders.install(|| build_index(set, dir.path(), &options, &Silent))?;
     let build_seconds = started.elapsed().as_secs_f64();
     let started = Instant::now();
     let mut index = LoadedIndex::open(dir.path())?;
@@ -61,15 +68,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     let truth = queries.iter().map(|query| exact.search(query, K)).collect::<Result<Vec<_>, _>>()?;
     let single = QUESTIONS as f64 / started.elapsed().as_secs_f64();
     let started = Instant::now();
-    exact.search_batch(&queries, K)?;
+    exact.search_batch(queries, K)?;
     let batch = QUESTIONS as f64 / started.elapsed().as_secs_f64();
     let int8 = {
         let dir = tempfile::tempdir_in(folder)?;
         let options = IndexOptions { storage: Storage::Int8, ..IndexOptions::default() };
-        build_index(&set, dir.path(), &options, &Silent)?;
+        build_index(set, dir.path(), &options, &Silent)?;
         let index = LoadedIndex::open(dir.path())?;
         let started = Instant::now();
-        let found = ask(index.index.as_ref(), &queries)?;
+        let found = ask(index.index.as_ref(), queries)?;
         let seconds = started.elapsed().as_secs_f64();
         json!({ "single": QUESTIONS as f64 / seconds, "recall": recall(&found, &truth) })
     };
@@ -77,23 +84,18 @@ fn main() -> Result<(), Box<dyn Error>> {
     for ef in EFFORTS {
         index.index.set_ef_search(ef);
         let started = Instant::now();
-        let found = ask(index.index.as_ref(), &queries)?;
+        let found = ask(index.index.as_ref(), queries)?;
         let seconds = started.elapsed().as_secs_f64();
         efforts.push(json!([ef, QUESTIONS as f64 / seconds, recall(&found, &truth)]));
     }
     let bytes: u64 = index.manifest.files.values().map(|file| file.bytes).sum();
-    println!(
-        "{}",
-        json!({
-            "engine": "dpr", "exact": { "single": single, "batch": batch }, "int8": int8,
-            "open_seconds": open_seconds,
-            "hnsw": { "build_seconds": build_seconds, "bytes": bytes, "efforts": efforts },
-        })
-    );
-    Ok(())
+    Ok(json!({
+        "engine": "dpr", "exact": { "single": single, "batch": batch }, "int8": int8, "open_seconds": open_seconds,
+        "hnsw": { "build_seconds": build_seconds, "bytes": bytes, "efforts": efforts },
+    }))
 }
 
-fn ask(index: &dyn VectorIndex, queries: &[Embedding]) -> Result<Vec<Vec<ScoredRow>>, Box<dyn Error>> {
+fn ask(index: &dyn VectorIndex, queries: &[Embedding]) -> Result<Vec<Vec<ScoredRow>>, Failed> {
     queries.iter().map(|query| Ok(index.search(query, K)?)).collect()
 }
 
