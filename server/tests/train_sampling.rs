@@ -18,7 +18,7 @@ fn file(dir: &tempfile::TempDir, name: &str, items: usize) -> PathBuf {
     };
     let item = |number: usize| {
         let mut positives = vec![passage("right", number)];
-        if number % 3 == 0 {
+        if number.is_multiple_of(3) {
             positives.push(passage("right", (number + 1) % items));
         }
         json!({

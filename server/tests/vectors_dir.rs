@@ -186,7 +186,7 @@ fn an_unwritable_directory_keeps_finished_parts_and_says_so() {
     fs_err::rename(&aside, &parts).unwrap();
     drop(writer);
     let writer = VectorsWriter::open(root.path(), spec(&corpus), &corpus).unwrap();
-    assert_eq!(writer.missing_parts(), [4..8]);
+    assert_eq!(writer.missing_parts(), vec![4..8]);
 }
 
 /// A corpus of 11 passages encoded as `of` shards.

@@ -142,7 +142,7 @@ fn retriever_results_are_streamed_both_ways() {
     assert_eq!(write_results(&copy, |out| out.write(&expected)).unwrap(), 1);
     for path in [files.write("dpr.json", dpr), copy] {
         let results: Vec<_> = read_results(&path).unwrap().collect::<Result<_, _>>().unwrap();
-        assert_eq!(results, [expected.clone()]);
+        assert_eq!(results, std::slice::from_ref(&expected));
         assert_eq!(FileFormat::detect(&path).unwrap(), FileFormat::DprResult);
     }
     let bad = files.write("bad.json", dpr.replace(", \"has_answer\": true", ""));
