@@ -44,13 +44,13 @@ pub(super) fn run(is_quick: bool) -> Outcome {
     );
     println!(
         "{:>11} {:>12} {:>9} {:>9} {:>8} {:>8}",
-        "connections", "requests/s", "p50, ms", "p99, ms", "429", "failed"
+        "connections", "answers/s", "p50, ms", "p99, ms", "429", "failed"
     );
     let mut failed = 0.0;
     for connections in CONNECTIONS {
         let said = load(connections, seconds)?;
         let of = |name: &str| number(&said, name);
-        let speed = of("requests")? / of("seconds")?;
+        let speed = (of("requests")? - of("refused")?) / of("seconds")?;
         let (middle, late, refused) = (of("p50")?, of("p99")?, of("refused")?);
         failed += of("failed")?;
         let lost = of("failed")?;
