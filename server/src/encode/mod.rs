@@ -19,5 +19,5 @@ mod shard;
 pub use corpus::{EncodeOptions, EncodeSummary, PART_SIZE, encode_corpus};
 pub use error::EncodingError;
 pub use pipeline::{Encoded, PipelineOptions, WritePart, encode_rows};
-pub use rows::{PassageRows, QuestionRows, Rows, encode_questions};
+pub use rows::{PassageRows, QuestionRows, Rows, encode_passages, encode_questions};
 pub use shard::{Shard, ShardError};

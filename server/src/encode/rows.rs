@@ -111,22 +111,44 @@ pub fn encode_questions(
     options: PipelineOptions,
     progress: &dyn Progress,
 ) -> Result<Vec<Embedding>, EncodingError> {
-    let rows = QuestionRows { encoder, questions };
-    let kept = Mutex::new(Vec::with_capacity(questions.len()));
+    progress.start("encoding", "questions", questions.len() as u64);
+    let vectors = encode_all(&QuestionRows { encoder, questions }, questions.len(), options, progress);
+    progress.finish();
+    vectors
+}
+
+/// The vectors of `passages`, in their order, for those that are held in memory; [`encode_corpus`](super::encode_corpus)
+/// is for a corpus.
+///
+/// # Errors
+/// [`EncodingError`] names the passage that has no vector.
+pub fn encode_passages(
+    encoder: &TextEncoder,
+    passages: &[Passage],
+    options: PipelineOptions,
+    progress: &dyn Progress,
+) -> Result<Vec<Embedding>, EncodingError> {
+    encode_all(&PassageRows { encoder, passages }, passages.len(), options, progress)
+}
+
+fn encode_all(
+    rows: &dyn Rows,
+    count: usize,
+    options: PipelineOptions,
+    progress: &dyn Progress,
+) -> Result<Vec<Embedding>, EncodingError> {
+    let kept = Mutex::new(Vec::with_capacity(count));
     let keep = |part: &Range<usize>, values: &[f32]| {
-        let rows = part.clone().zip(values.chunks_exact(encoder.dim()).map(<[f32]>::to_vec));
+        let rows = part.clone().zip(values.chunks_exact(rows.dim()).map(<[f32]>::to_vec));
         kept.lock().unwrap_or_else(PoisonError::into_inner).extend(rows);
         Ok(())
     };
     let never = AtomicBool::new(false);
-    progress.start("encoding", "questions", questions.len() as u64);
-    let outcome = encode_rows(&rows, &parts_of(questions.len()), options, &never, progress, &keep);
-    progress.finish();
-    outcome?;
+    encode_rows(rows, &parts_of(count), options, &never, progress, &keep)?;
     let mut kept = kept.into_inner().unwrap_or_else(PoisonError::into_inner);
     kept.sort_unstable_by_key(|(row, _)| *row);
     let checked = |(row, values): (usize, Vec<f32>)| {
-        Embedding::new(values, encoder.dim())
+        Embedding::new(values, rows.dim())
             .map_err(|source| EncodingError::Vector { row: rows.name(row), source })
     };
     kept.into_iter().map(checked).collect()

@@ -68,34 +68,47 @@ pub fn build_index(
 ) -> Result<IndexManifest, IndexError> {
     let passages = &vectors.passages;
     check(passages)?;
-    let hnsw = match options.kind {
-        IndexKind::Exact => None,
-        IndexKind::Hnsw => Some(options.hnsw),
+    match options.kind {
+        IndexKind::Exact => {}
+        IndexKind::Hnsw => options.hnsw.check()?,
         IndexKind::Sparse => return Err(IndexError::Kind { got: options.kind.to_string() }),
-    };
-    if let Some(params) = hnsw {
-        params.check()?;
     }
     let id_of = |row: usize| passages[row].id.as_str();
     let matrix = Arc::new(Matrix::new(vectors.rows.clone(), passages.len(), vectors.dim, id_of)?);
 
-    let mut draft = Draft::new(out, options)?;
+    let publisher = IndexDir::new(out).publisher()?;
+    write_version(publisher, out, &vectors.model_fingerprint, &matrix, passages, options, progress)?.publish()
+}
+
+/// Writes the files of a version with vectors: all that [`build_index`] does, but for the checks before and the
+/// publication after.
+pub(super) fn write_version(
+    publisher: Publisher,
+    out: &Path,
+    model_fingerprint: &str,
+    matrix: &Arc<Matrix>,
+    passages: &[Passage],
+    options: &IndexOptions,
+    progress: &dyn Progress,
+) -> Result<Draft, IndexError> {
+    let hnsw = (options.kind == IndexKind::Hnsw).then_some(options.hnsw);
+    let mut draft = Writing::new(publisher, out, options)?;
     draft.write(VECTORS, &mut |out| rows::write(matrix.as_slice(), out).map(drop))?;
     draft.write(PASSAGES, &mut |out| write_passages(passages, out).map(drop))?;
     if let Some(params) = hnsw {
         let graph = match options.builder {
             GraphBuilder::Parallel => {
-                hnsw::build(&matrix, &Codes::of(&matrix), params, &options.stop, progress)?
+                hnsw::build(matrix, &Codes::of(matrix), params, &options.stop, progress)?
             }
-            GraphBuilder::HnswRs => hnsw::build_with_library(&matrix, params, &options.stop, progress)?,
+            GraphBuilder::HnswRs => hnsw::build_with_library(matrix, params, &options.stop, progress)?,
         };
         draft.write(GRAPH, &mut |out| graph.write(out))?;
     }
     let sparse = options.sparse.map(|sparse| draft.write_sparse(passages, sparse, progress)).transpose()?;
-    draft.publish(IndexManifest {
+    draft.finish(IndexManifest {
         format_version: INDEX_FORMAT,
-        model_fingerprint: vectors.model_fingerprint.clone(),
-        dim: vectors.dim,
+        model_fingerprint: model_fingerprint.to_owned(),
+        dim: matrix.dim(),
         metric: IndexManifest::INNER_PRODUCT.to_owned(),
         kind: options.kind,
         storage: if hnsw.is_some() { Storage::Int8 } else { options.storage },
@@ -122,10 +135,10 @@ pub fn build_sparse_index(
 ) -> Result<IndexManifest, IndexError> {
     check(passages)?;
     let options = IndexOptions { kind: IndexKind::Sparse, stop: Arc::clone(stop), ..IndexOptions::default() };
-    let mut draft = Draft::new(out, &options)?;
+    let mut draft = Writing::new(IndexDir::new(out).publisher()?, out, &options)?;
     draft.write(PASSAGES, &mut |out| write_passages(passages, out).map(drop))?;
     let sparse = Some(draft.write_sparse(passages, sparse, progress)?);
-    draft.publish(IndexManifest {
+    let draft = draft.finish(IndexManifest {
         format_version: INDEX_FORMAT,
         model_fingerprint: String::new(),
         dim: 0,
@@ -139,13 +152,31 @@ pub fn build_sparse_index(
         created_by: CREATED_BY.to_owned(),
         files: BTreeMap::new(),
         crc32: BTreeMap::new(),
-    })
+    })?;
+    draft.publish()
 }
 
 const CREATED_BY: &str = concat!("dpr ", env!("CARGO_PKG_VERSION"));
 
+/// A version whose files are all written.
+#[derive(Debug)]
+pub(super) struct Draft {
+    pub(super) publisher: Publisher,
+    pub(super) staged: StagedDir,
+    pub(super) manifest: IndexManifest,
+    /// The manifest's bytes.
+    pub(super) json: Vec<u8>,
+}
+
+impl Draft {
+    fn publish(self) -> Result<IndexManifest, IndexError> {
+        self.publisher.publish(self.staged, &self.json, None)?;
+        Ok(self.manifest)
+    }
+}
+
 /// A version being written.
-struct Draft<'a> {
+struct Writing<'a> {
     out: &'a Path,
     stop: &'a AtomicBool,
     publisher: Publisher,
@@ -154,9 +185,8 @@ struct Draft<'a> {
     crc32: BTreeMap<String, u32>,
 }
 
-impl<'a> Draft<'a> {
-    fn new(out: &'a Path, options: &'a IndexOptions) -> Result<Self, IndexError> {
-        let publisher = IndexDir::new(out).publisher()?;
+impl<'a> Writing<'a> {
+    fn new(publisher: Publisher, out: &'a Path, options: &'a IndexOptions) -> Result<Self, IndexError> {
         let staged = publisher.stage()?;
         Ok(Self {
             out,
@@ -207,7 +237,7 @@ impl<'a> Draft<'a> {
         Ok(SparseManifest { analyzer: options.analyzer })
     }
 
-    fn publish(self, manifest: IndexManifest) -> Result<IndexManifest, IndexError> {
+    fn finish(self, manifest: IndexManifest) -> Result<Draft, IndexError> {
         let manifest = IndexManifest { files: self.files, crc32: self.crc32, ..manifest };
         let json = serde_json::to_vec_pretty(&manifest)
             .map_err(io::Error::other)
@@ -216,8 +246,7 @@ impl<'a> Draft<'a> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(IndexError::Interrupted);
         }
-        self.publisher.publish(self.staged, &json)?;
-        Ok(manifest)
+        Ok(Draft { publisher: self.publisher, staged: self.staged, manifest, json })
     }
 }
 

@@ -1,10 +1,10 @@
 //! A version of an index made of another: snapshots, where every byte is checked on the way, and versions that differ in
-//! what the manifest says.
+//! what the manifest says. The updates of the one are the updates of the other.
 
 use std::io::{self, Write as _};
 use std::path::Path;
 
-use dpr_core::model::FileEntry;
+use dpr_core::model::{FileEntry, sha256_hex};
 use fs_err as fs;
 
 use super::loaded::{Version, compare, newest};
@@ -12,7 +12,8 @@ use super::store::{MANIFEST, SPARSE};
 use super::{IndexDir, IndexError, IndexManifest};
 use crate::digest;
 
-/// Copies the version in use of the index directory `from` into `to`, as its newest version. An index that is in `to`
+/// Copies the version in use of the index directory `from` into `to`, as its newest version, with the updates that were
+/// acknowledged since. An index that is in `to`
 /// answers until the copy is whole and on disk, and stays when anything fails; one in `from` may be replaced meanwhile.
 ///
 /// # Errors
@@ -35,7 +36,7 @@ pub(super) fn publish_with(
 ) -> Result<(), IndexError> {
     newest(dir, |current| {
         if current.sha256 != version {
-            return Err(IndexError::Busy { path: dir.to_path_buf() });
+            return Err(IndexError::Replaced { path: dir.to_path_buf() });
         }
         let mut manifest = current.manifest.clone();
         change(&mut manifest);
@@ -64,7 +65,12 @@ fn publish(
         bring(&version.dir.join(name), &staged.path().join(name), expected)?;
     }
     fs::write(staged.path().join(MANIFEST), manifest).map_err(IndexError::write(to))?;
-    publisher.publish(staged, manifest)?;
+    let Some(mut log) = version.open_log()? else {
+        return publisher.publish(staged, manifest, None).map(drop);
+    };
+    log.check()?;
+    let base = sha256_hex(manifest);
+    publisher.publish(staged, manifest, Some(&|target| log.copy(target, &base)))?;
     Ok(())
 }
 

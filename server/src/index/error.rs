@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use dpr_core::EmbeddingError;
+
 use crate::sparse::SparseError;
 
 /// Why an index was not built, opened or searched. A failed build leaves the index that was there.
@@ -144,11 +146,114 @@ pub enum IndexError {
         /// The first such name.
         name: String,
     },
-    /// Another process builds there.
-    #[error("{} is being built by another process: wait for it or give another --out", path.display())]
+    /// Another process writes there.
+    #[error(
+        "{} is being written by {holder}: wait for it, give another --out, or, where it is a server, send updates to \
+         its /v1/passages",
+        path.display()
+    )]
     Busy {
         /// The directory.
         path: PathBuf,
+        /// Who it said it is.
+        holder: String,
+    },
+    /// Another version was put in use in the middle of work on this one.
+    #[error("{} was replaced meanwhile: do it again", path.display())]
+    Replaced {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// Updates that are not in the version yet, where they would be left out.
+    #[error(
+        "the index {} has {changes} changes since it was built, which this does not look at: put them in with \
+         `dpr index compact --index {}`",
+        path.display(), path.display()
+    )]
+    HasUpdates {
+        /// The index directory.
+        path: PathBuf,
+        /// Passages added, replaced or deleted.
+        changes: u64,
+    },
+    /// A log that belongs to another version.
+    #[error(
+        "{} holds the updates of another index: copy `current`, the version's folder and its log together, or restore \
+         a snapshot",
+        path.display()
+    )]
+    OtherLog {
+        /// The log.
+        path: PathBuf,
+    },
+    /// One of the two places that say how much of a log counts.
+    #[error(
+        "{} is damaged in one of its two commit marks, its updates are whole: `dpr index compact` repairs it",
+        path.display()
+    )]
+    CommitMark {
+        /// The log.
+        path: PathBuf,
+    },
+    /// A log that could not be written once, so that nobody knows what of it is on the disk.
+    #[error("{} could not be written ({reason}): make room and start again; what was acknowledged is kept", path.display())]
+    LogBroken {
+        /// The log.
+        path: PathBuf,
+        /// What failed.
+        reason: String,
+    },
+    /// An update that does not fit a frame of the log.
+    #[error("the update is larger than 1 GiB: send its passages in several")]
+    TooLarge,
+    /// An update without passages.
+    #[error("there is nothing to do: give at least one passage")]
+    NoChanges,
+    /// Passages to delete that are not there.
+    #[error("no passage has the id {}: nothing was deleted", listed(ids))]
+    UnknownIds {
+        /// Their ids.
+        ids: Vec<String>,
+    },
+    /// A passage to add that says nothing, or has no name.
+    #[error("the passage at {position} has a blank {what}: give it one")]
+    Blank {
+        /// From 0, among those given.
+        position: usize,
+        /// `id` or `text`.
+        what: &'static str,
+    },
+    /// A passage to add with a vector that cannot be found.
+    #[error("the passage `{id}`: {source}")]
+    Vector {
+        /// Its id.
+        id: String,
+        /// What is wrong.
+        source: EmbeddingError,
+    },
+    /// Every passage was deleted.
+    #[error("no passage is left in {}: add some before compacting, or build the index anew", path.display())]
+    NothingLeft {
+        /// The index directory.
+        path: PathBuf,
+    },
+    /// A version of another model than the one being served.
+    #[error(
+        "the version now in {} is of model {found} ({found_dim} dims), the one served is of {served} ({served_dim} \
+         dims): it is not taken, start the server again with the model it belongs to",
+        path.display()
+    )]
+    OtherModel {
+        /// The index directory.
+        path: PathBuf,
+        /// Fingerprint of the version's model.
+        found: String,
+        /// Numbers in its vectors.
+        found_dim: usize,
+        /// Fingerprint of the model being served.
+        served: String,
+        /// Numbers in its vectors.
+        served_dim: usize,
     },
     /// The build was asked to stop.
     #[error("interrupted; the index that was there, if any, is unchanged")]
@@ -251,7 +356,30 @@ impl IndexError {
         move |source| Self::Write { path: path.to_path_buf(), source }
     }
 
+    /// The same for another who waited for the same write.
+    pub(super) fn again(&self) -> Self {
+        match self {
+            Self::Write { path, source } => {
+                Self::Write { path: path.clone(), source: io::Error::new(source.kind(), source.to_string()) }
+            }
+            Self::LogBroken { path, reason } => {
+                Self::LogBroken { path: path.clone(), reason: reason.clone() }
+            }
+            other => Self::Corrupt { path: PathBuf::new(), reason: other.to_string() },
+        }
+    }
+
     pub(super) fn corrupt(path: &Path, reason: impl Into<String>) -> Self {
         Self::Corrupt { path: path.to_path_buf(), reason: reason.into() }
+    }
+}
+
+/// Some of the ids, and how many more there are.
+fn listed(ids: &[String]) -> String {
+    const SHOWN: usize = 5;
+    let shown = ids.iter().take(SHOWN).map(|id| format!("`{id}`")).collect::<Vec<_>>().join(", ");
+    match ids.len().saturating_sub(SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
     }
 }

@@ -1,6 +1,6 @@
 //! An index opened for searching, every byte of it checked.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use dpr_core::model::{FileEntry, sha256_hex};
@@ -8,7 +8,8 @@ use fs_err as fs;
 
 use super::codes::Codes;
 use super::hnsw::Graph;
-use super::store::{GRAPH, MANIFEST, PASSAGES, SPARSE, VECTORS};
+use super::live::Log;
+use super::store::{GRAPH, MANIFEST, PASSAGES, Pointer, SPARSE, VECTORS};
 use super::{
     ExactIndex, HnswIndex, INDEX_FORMAT, IndexDir, IndexError, IndexKind, IndexManifest, Matrix, Storage,
     VectorIndex,
@@ -29,6 +30,7 @@ pub struct LoadedIndex {
     /// Its vectors, searchable; row `i` is passage `i`.
     pub index: Box<dyn VectorIndex>,
     version: String,
+    number: u64,
     matrix: Arc<Matrix>,
     passages: Vec<Passage>,
     sparse: Option<SparseIndex>,
@@ -53,6 +55,7 @@ impl LoadedSparse {
     /// As [`LoadedIndex::open`], and [`IndexError::NoSparse`].
     pub fn open(dir: &Path) -> Result<Self, IndexError> {
         newest(dir, |version| {
+            version.refuse_updates(dir)?;
             let path = version.dir.to_path_buf();
             let index = version.sparse()?.ok_or(IndexError::NoSparse { path })?;
             let passages = version.passages()?;
@@ -71,9 +74,30 @@ impl LoadedIndex {
     ///
     /// # Errors
     /// [`IndexError`], a variant for each: no index, a newer format, a missing file, another size, another
-    /// checksum, counts that disagree, vectors that are not finite, no vectors.
+    /// checksum, counts that disagree, vectors that are not finite, no vectors; and [`IndexError::HasUpdates`] where
+    /// passages changed since the version was built, which a [`LiveIndex`](super::LiveIndex) looks at.
     pub fn open(dir: &Path) -> Result<Self, IndexError> {
+        newest(dir, |version| {
+            version.refuse_updates(dir)?;
+            Self::read(version)
+        })
+    }
+
+    /// As [`LoadedIndex::open`], without what changed since.
+    pub(super) fn open_base(dir: &Path) -> Result<Self, IndexError> {
         newest(dir, Self::read)
+    }
+
+    /// Reads a version that may not be in use yet.
+    pub(super) fn open_version(dir: &Path, version: u64, manifest_sha256: &str) -> Result<Self, IndexError> {
+        let pointer = Pointer { version, manifest_sha256: manifest_sha256.to_owned(), has_log: false };
+        let path = IndexDir::new(dir).version_path(version);
+        open_version(&path, &pointer, None).and_then(Self::read)
+    }
+
+    /// The number of the version, from 1.
+    pub fn number(&self) -> u64 {
+        self.number
     }
 
     /// The inverted index of the same passages, when the index was built with one.
@@ -109,7 +133,7 @@ impl LoadedIndex {
         &self.version
     }
 
-    fn read(version: Version<'_>) -> Result<Self, IndexError> {
+    pub(super) fn read(version: Version<'_>) -> Result<Self, IndexError> {
         let (dir, count) = (version.dir, version.manifest.count);
         if version.manifest.kind == IndexKind::Sparse {
             return Err(IndexError::NoVectors { path: dir.to_path_buf() });
@@ -131,7 +155,7 @@ impl LoadedIndex {
             }
         });
         let sparse = version.sparse()?;
-        let Version { manifest, sha256, .. } = version;
+        let Version { manifest, sha256, number, .. } = version;
         let index: Box<dyn VectorIndex> = match (manifest.kind, manifest.hnsw) {
             (IndexKind::Hnsw, Some(params)) => {
                 let path = dir.join(GRAPH);
@@ -148,7 +172,7 @@ impl LoadedIndex {
                 Storage::Int8 => ExactIndex::with_codes(Arc::clone(&matrix), Arc::new(Codes::of(&matrix))),
             }),
         };
-        Ok(Self { manifest, index, version: sha256, matrix, passages, sparse })
+        Ok(Self { manifest, index, version: sha256, number, matrix, passages, sparse })
     }
 }
 
@@ -159,9 +183,25 @@ pub(super) struct Version<'a> {
     pub(super) manifest: IndexManifest,
     /// The manifest's bytes.
     pub(super) bytes: Vec<u8>,
+    pub(super) number: u64,
+    /// The log of what changed since, when there is one.
+    pub(super) log: Option<PathBuf>,
 }
 
 impl Version<'_> {
+    /// The log, opened and checked as far as its beginning goes.
+    pub(super) fn open_log(&self) -> Result<Option<Log>, IndexError> {
+        self.log.as_ref().map(|path| Log::open(path, &self.sha256, self.manifest.dim)).transpose()
+    }
+
+    /// Refuses a version with updates: what was deleted must not be found.
+    fn refuse_updates(&self, dir: &Path) -> Result<(), IndexError> {
+        match self.open_log()?.map_or(0, |log| log.changes()) {
+            0 => Ok(()),
+            changes => Err(IndexError::HasUpdates { path: dir.to_path_buf(), changes }),
+        }
+    }
+
     fn passages(&self) -> Result<Vec<Passage>, IndexError> {
         let path = self.dir.join(PASSAGES);
         let file = map_checked(&self.manifest, self.dir, PASSAGES)?;
@@ -194,7 +234,8 @@ pub(super) fn newest<T>(
     loop {
         attempts -= 1;
         let path = dir.version_path(pointer.version);
-        let opened = open_version(&path, &pointer.manifest_sha256).and_then(&read);
+        let log = pointer.has_log.then(|| dir.log_path(pointer.version));
+        let opened = open_version(&path, &pointer, log).and_then(&read);
         if opened.is_ok() || attempts == 0 {
             return opened;
         }
@@ -206,14 +247,19 @@ pub(super) fn newest<T>(
     }
 }
 
-fn open_version<'a>(dir: &'a Path, manifest_sha256: &str) -> Result<Version<'a>, IndexError> {
+fn open_version<'a>(
+    dir: &'a Path,
+    pointer: &Pointer,
+    log: Option<PathBuf>,
+) -> Result<Version<'a>, IndexError> {
     let path = dir.join(MANIFEST);
     let bytes = fs::read(&path).map_err(IndexError::read(&path))?;
     let sha256 = sha256_hex(&bytes);
-    if sha256 != manifest_sha256 {
+    if sha256 != pointer.manifest_sha256 {
         return Err(IndexError::Checksum { path });
     }
-    Ok(Version { manifest: parse_manifest(&path, &bytes)?, dir, sha256, bytes })
+    let manifest = parse_manifest(&path, &bytes)?;
+    Ok(Version { manifest, dir, sha256, bytes, number: pointer.version, log })
 }
 
 fn parse_manifest(path: &Path, bytes: &[u8]) -> Result<IndexManifest, IndexError> {

@@ -4,6 +4,9 @@
 //! version of an index directory; [`LoadedIndex::open`] checks every byte of that version and reads it into
 //! memory. Both kinds stand behind [`VectorIndex`] and give the same scores for the same rows, bit for bit. An
 //! index directory may hold an inverted index of the same passages ([`crate::sparse`]) too, or instead.
+//!
+//! An index with vectors can change while it is searched: [`Updater`] adds, replaces and deletes passages, [`Follower`]
+//! sees what another process wrote, and searches look at a [`Snapshot`].
 
 mod build;
 mod codes;
@@ -11,6 +14,7 @@ mod copy;
 mod error;
 mod exact;
 mod hnsw;
+mod live;
 mod loaded;
 mod manifest;
 mod matrix;
@@ -32,6 +36,7 @@ pub use copy::copy_index;
 pub use error::IndexError;
 pub use exact::ExactIndex;
 pub use hnsw::{HnswIndex, HnswParams};
+pub use live::{Compaction, Follower, LiveIndex, NewPassage, Put, Snapshot, Updater};
 pub use loaded::{LoadedIndex, LoadedSparse};
 pub use manifest::{INDEX_FORMAT, IndexManifest, SparseManifest};
 pub use matrix::Matrix;

@@ -23,6 +23,21 @@ impl RowSet {
         set
     }
 
+    /// Makes the index `more` rows longer; the new ones are in the set.
+    pub fn extend(&mut self, more: usize) {
+        let from = self.rows;
+        self.rows += more;
+        self.words.resize(self.rows.div_ceil(64), 0);
+        for row in from..self.rows {
+            self.insert(row);
+        }
+    }
+
+    /// Rows that the index has, in the set or not.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
     /// Adds a row; whether it was not there. Rows that the index does not have are not added.
     pub fn insert(&mut self, row: usize) -> bool {
         let is_new = row < self.rows && !self.contains(row);
@@ -70,6 +85,15 @@ impl RowSet {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_longer_index_has_its_new_rows_in_the_set() {
+        for (rows, more) in [(0, 1), (1, 63), (63, 2), (64, 64), (100, 0)] {
+            let mut set = RowSet::all(rows);
+            set.extend(more);
+            assert_eq!(set, RowSet::all(rows + more));
+        }
+    }
 
     #[test]
     fn rows_come_and_go_and_are_counted_once() {

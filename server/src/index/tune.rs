@@ -27,7 +27,7 @@ pub struct Tuned {
 /// [`IndexError`] when there is no graph, another writer is at it, or [`IndexError::Recall`] when no effort short of looking
 /// at every passage is enough. What was in use then stays.
 pub fn tune(dir: &Path, recall: f64, k: usize, questions: usize) -> Result<Tuned, IndexError> {
-    let mut index = LoadedIndex::open(dir)?;
+    let mut index = LoadedIndex::open_base(dir)?;
     let version = index.version().to_owned();
     if index.manifest.kind != IndexKind::Hnsw {
         return Err(IndexError::NoGraph { path: dir.to_path_buf() });

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use walkdir::WalkDir;
 
-use super::loaded::{LoadedIndex, LoadedSparse, check_size, compare, newest};
+use super::loaded::{LoadedSparse, check_size, compare, newest};
 use super::store::MANIFEST;
-use super::{IndexError, IndexKind, IndexManifest};
+use super::{Follower, IndexError, IndexKind, IndexManifest};
 use crate::digest;
 
 /// What was found in an index directory.
@@ -15,12 +15,14 @@ use crate::digest;
 pub struct Verified {
     /// What the version in use says of itself.
     pub manifest: IndexManifest,
+    /// Passages added, replaced or deleted since it was built.
+    pub changes: u64,
     /// Every file that is not as the manifest says, in the order of the names; none when all is well.
     pub problems: Vec<IndexError>,
 }
 
-/// Checks every file of the version in use: that it is there, its size and its sha256, that no other lies beside it, and,
-/// where these hold, that all of it can be read as an index.
+/// Checks every file of the version in use: that it is there, its size and its sha256, that no other lies beside it, every
+/// update in its log, and, where these hold, that all of it can be read as an index.
 ///
 /// # Errors
 /// [`IndexError`] when there is no index, or its pointer or manifest is damaged: then nothing can be said of the files.
@@ -42,12 +44,21 @@ pub fn verify(dir: &Path) -> Result<Verified, IndexError> {
                 problems.push(IndexError::corrupt(entry.path(), "the manifest does not list it"));
             }
         }
-        Ok(Verified { manifest: version.manifest, problems })
+        let log = version.open_log().and_then(|log| {
+            let Some(mut log) = log else { return Ok(0) };
+            log.check()?;
+            Ok(log.changes())
+        });
+        let changes = log.unwrap_or_else(|problem| {
+            problems.push(problem);
+            0
+        });
+        Ok(Verified { manifest: version.manifest, changes, problems })
     })?;
     if verified.problems.is_empty() {
         let read = match verified.manifest.kind {
             IndexKind::Sparse => LoadedSparse::open(dir).map(drop),
-            IndexKind::Exact | IndexKind::Hnsw => LoadedIndex::open(dir).map(drop),
+            IndexKind::Exact | IndexKind::Hnsw => Follower::open(dir).map(drop),
         };
         verified.problems.extend(read.err());
     }

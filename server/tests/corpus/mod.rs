@@ -65,3 +65,19 @@ pub(crate) fn set(rows: Vec<f32>, dim: usize) -> VectorSet {
 pub(crate) fn embedding(values: &[f32]) -> Embedding {
     Embedding::new(values.to_vec(), values.len()).unwrap()
 }
+
+/// `count` vectors `[dim]` of unit length around 64 centres that are the same for every `seed`.
+pub(crate) fn clusters(count: usize, dim: usize, seed: u64) -> Vec<f32> {
+    let mut centres = Numbers::new(99);
+    let centres: Vec<f32> = (0..64 * dim).map(|_| centres.next()).collect();
+    let mut numbers = Numbers::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let mut rows = Vec::with_capacity(count * dim);
+    for _ in 0..count {
+        let centre = ((numbers.next() + 1.0) * 32.0) as usize % 64;
+        let row: Vec<f32> =
+            centres[centre * dim..][..dim].iter().map(|value| value + 0.6 * numbers.next()).collect();
+        let norm = row.iter().map(|value| value * value).sum::<f32>().sqrt();
+        rows.extend(row.iter().map(|value| value / norm));
+    }
+    rows
+}

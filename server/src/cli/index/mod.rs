@@ -1,10 +1,13 @@
-//! `dpr index`: makes vectors searchable.
+//! `dpr index`: makes vectors searchable, and keeps an index.
+
+mod update;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use serde::Serialize;
 
+use self::update::{AddArgs, CompactArgs, DeleteArgs};
 use super::{CliError, output, stop_on_interrupt};
 use crate::data::read_passages;
 use crate::index::{
@@ -42,8 +45,11 @@ Examples:
   dpr index tune --index index/ --recall 0.99 --at 20
   dpr index verify --index index/
   dpr index snapshot --index index/ --out backup/
+  dpr index add --index index/ --vectors new-vectors/
+  dpr index delete --index index/ 17-3 17-4
+  dpr index compact --index index/
 
-A running server keeps the index it has read; start it again to serve the new one. The version
+A running server takes what is built, added, replaced or deleted within a second or two. The version
 before is kept in the same directory until the next build."
 )]
 pub struct Args {
@@ -56,6 +62,12 @@ pub struct Args {
 /// What is done with an index that is there.
 #[derive(Debug, clap::Subcommand)]
 enum Task {
+    /// Add passages, or put them in the place of those that have their ids
+    Add(AddArgs),
+    /// Delete passages
+    Delete(DeleteArgs),
+    /// Build a new version out of the index and its updates, and put it in use
+    Compact(CompactArgs),
     /// Check every file of an index: sizes, checksums, and that all of it can be read
     Verify {
         /// The index directory
@@ -175,6 +187,9 @@ struct Report<'a> {
 /// hold what it should.
 pub fn run(args: Args) -> Result<(), CliError> {
     match (args.task, args.build) {
+        (Some(Task::Add(args)), _) => update::add(args),
+        (Some(Task::Delete(args)), _) => update::delete(args),
+        (Some(Task::Compact(args)), _) => update::compact(&args),
         (Some(Task::Verify { index, json }), _) => check(&index, json),
         (Some(Task::Tune { index, recall, at, questions, json }), _) => {
             let tuned = tune(&index, recall, at as usize, questions as usize)?;
@@ -210,11 +225,14 @@ pub fn run(args: Args) -> Result<(), CliError> {
 }
 
 fn check(index: &Path, json: bool) -> Result<(), CliError> {
-    let Verified { manifest, problems } = verify(index)?;
+    let Verified { manifest, changes, problems } = verify(index)?;
     let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
     let (files, bytes) = (manifest.files.len(), manifest.files.values().map(|file| file.bytes).sum::<u64>());
     if json {
-        output::json(&serde_json::json!({ "files": files, "bytes": bytes, "problems": problems }))?;
+        let report = serde_json::json!({
+            "files": files, "bytes": bytes, "changes": changes, "problems": problems
+        });
+        output::json(&report)?;
     } else {
         problems.iter().try_for_each(|problem| output::line(format_args!("{problem}")))?;
     }
@@ -224,8 +242,12 @@ fn check(index: &Path, json: bool) -> Result<(), CliError> {
     }
     if !json {
         let IndexManifest { count, kind, .. } = &manifest;
+        let log = match changes {
+            0 => String::new(),
+            changes => format!(", {changes} changes since"),
+        };
         output::line(format_args!(
-            "{count} passages, {kind}, {files} files, {bytes} bytes: all as they were written"
+            "{count} passages, {kind}, {files} files, {bytes} bytes{log}: all as they were written"
         ))?;
     }
     Ok(())
