@@ -2,7 +2,7 @@
 //!
 //! Data moves one way: [`data`] reads passages, [`encode`] turns them into [`vectors`], [`index`] makes them
 //! searchable, [`search`] finds the nearest, [`http`] and [`cli`] put that on a socket and a command line.
-//! [`sparse`] finds them by their words, [`mine`] makes training data of what it finds, and [`train`] trains the
+//! [`update`] changes an index that is being searched. [`sparse`] finds them by their words, [`mine`] makes training data of what it finds, and [`train`] trains the
 //! encoders on it. [`model`] is the model directory all of them share, [`eval`] measures what is found.
 
 pub mod atomic;
@@ -22,4 +22,5 @@ pub mod ranking;
 pub mod search;
 pub mod sparse;
 pub mod train;
+pub mod update;
 pub mod vectors;

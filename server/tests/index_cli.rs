@@ -7,27 +7,13 @@ use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use corpus::{random_rows, set};
-use dpr_server::data::corpus_sha256;
+use corpus::{random_rows, set, write_vectors};
 use dpr_server::index::LoadedIndex;
-use dpr_server::vectors::{VectorsSpec, VectorsWriter};
 
 const DPR: &str = env!("CARGO_BIN_EXE_dpr");
 
 fn vectors(dir: PathBuf, count: usize, dim: usize) -> PathBuf {
-    let set = set(random_rows(count, dim), dim);
-    let spec = VectorsSpec {
-        model_fingerprint: set.model_fingerprint.clone(),
-        dim,
-        corpus_sha256: corpus_sha256(&set.passages),
-        shard: (0, 1),
-        part_size: 512,
-    };
-    let writer = VectorsWriter::open(&dir, spec, &set.passages).unwrap();
-    for range in writer.missing_parts() {
-        writer.write_part(&range, &set.rows[range.start * dim..range.end * dim]).unwrap();
-    }
-    writer.finish().unwrap();
+    write_vectors(&dir, &set(random_rows(count, dim), dim));
     dir
 }
 

@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use corpus::{random_rows, set, squad_rows};
+use corpus::{embedding, random_rows, set, squad_rows};
 use dpr_core::random::SplitMix;
+use dpr_server::data::Passage;
 use dpr_server::index::{
-    HnswParams, IndexDir, IndexKind, IndexOptions, LoadedIndex, LoadedSparse, build_index,
-    build_sparse_index, copy_index, recall_against_exact, tune, verify,
+    Follower, HnswParams, IndexDir, IndexKind, IndexOptions, LoadedIndex, LoadedSparse, NewPassage, Updater,
+    build_index, build_sparse_index, copy_index, recall_against_exact, tune, verify,
 };
 use dpr_server::progress::Silent;
 use dpr_server::sparse::{Analyzer, SparseOptions};
@@ -28,8 +29,9 @@ fn index(dir: &Path, count: usize) {
 
 /// The files that are read when the index is opened.
 fn files(dir: &Path) -> Vec<PathBuf> {
-    let version = dir.join(format!("v-{}", IndexDir::new(dir).current_version().unwrap()));
-    let mut files = vec![dir.join("current")];
+    let number = IndexDir::new(dir).current_version().unwrap();
+    let version = dir.join(format!("v-{number}"));
+    let mut files = vec![dir.join("current"), dir.join(format!("updates-{number}.log"))];
     for folder in [version.clone(), version.join("sparse")] {
         let entries = fs_err::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
         files.extend(entries.filter(|path| path.is_file()));
@@ -49,8 +51,15 @@ fn each_of_500_damages_is_found_before_it_is_served() {
     let root = tempfile::tempdir().unwrap();
     let dir = root.path().join("index");
     index(&dir, 60);
+    let updater = Updater::open(&dir, "a test").unwrap();
+    let ids = (0..10).map(|i| format!("p{}", i * 3)).collect();
+    updater.delete(ids).unwrap();
+    let vector = embedding(&[0.25; 8]);
+    let passage = Passage { id: "new".into(), title: String::new(), text: "A new one.".into() };
+    updater.put(vec![NewPassage { passage, vector }]).unwrap();
+    drop(updater);
     let files = files(&dir);
-    assert!(files.len() > 8, "{files:?}");
+    assert!(files.len() > 9, "{files:?}");
     let mut random = SplitMix::new(500);
     for number in 0..500 {
         let file = &files[number % files.len()];
@@ -61,7 +70,8 @@ fn each_of_500_damages_is_found_before_it_is_served() {
                 bytes.truncate(random.below(bytes.len()));
                 "cut short"
             }
-            1 => {
+            // What is behind the end of a log is what a killed writer did not acknowledge: no damage.
+            1 if file.extension() != Some("log".as_ref()) => {
                 bytes.push(random.bits() as u8);
                 "made longer"
             }
@@ -76,7 +86,7 @@ fn each_of_500_damages_is_found_before_it_is_served() {
             }
         };
         fs_err::write(file, &bytes).unwrap();
-        assert!(LoadedIndex::open(&dir).is_err(), "{number}: {} {what} is served", file.display());
+        assert!(Follower::open(&dir).is_err(), "{number}: {} {what} is served", file.display());
         let found = verify(&dir).map(|verified| verified.problems);
         assert!(found.is_err() || !found.unwrap().is_empty(), "{number}: {} {what}", file.display());
         fs_err::write(file, whole).unwrap();
@@ -84,10 +94,11 @@ fn each_of_500_damages_is_found_before_it_is_served() {
     for file in &files {
         let aside = root.path().join("aside");
         fs_err::rename(file, &aside).unwrap();
-        assert!(LoadedIndex::open(&dir).is_err(), "served without {}", file.display());
+        assert!(Follower::open(&dir).is_err(), "served without {}", file.display());
         fs_err::rename(&aside, file).unwrap();
     }
-    assert!(verify(&dir).unwrap().problems.is_empty() && LoadedIndex::open(&dir).is_ok());
+    assert!(verify(&dir).unwrap().problems.is_empty());
+    assert_eq!(Follower::open(&dir).unwrap().live().snapshot().changes(), 11);
 }
 
 #[test]

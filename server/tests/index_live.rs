@@ -17,7 +17,7 @@ use dpr_server::index::{
     verify,
 };
 use dpr_server::progress::Silent;
-use dpr_server::sparse::{Analyzer, SparseOptions};
+use dpr_server::sparse::{Analyzer, Scoring, SparseOptions, WordIndex};
 
 const DIM: usize = 16;
 
@@ -300,7 +300,7 @@ fn an_index_can_be_emptied_and_filled_but_not_compacted_in_between() {
 }
 
 #[test]
-fn a_build_that_is_stopped_or_a_full_disk_leaves_the_index_and_its_updates() {
+fn a_compaction_that_is_stopped_leaves_the_index_and_its_updates() {
     let root = tempfile::tempdir().unwrap();
     build(root.path(), 300, IndexKind::Hnsw);
     let updater = Updater::open(root.path(), "a test").unwrap();
@@ -326,6 +326,54 @@ fn compaction_is_due_by_share_or_by_number() {
     assert!(due(Compaction { share: 0.05, ..Compaction::default() }));
     updater.delete((150..201).map(|i| format!("p{i}")).collect()).unwrap();
     assert!(due(Compaction::default()));
+}
+
+#[test]
+fn words_of_added_passages_score_as_those_of_passages_built_in() {
+    let root = tempfile::tempdir().unwrap();
+    let sparse = Some(SparseOptions { analyzer: Analyzer::English, threads: 1 });
+    let mut corpus = set(random_rows(80, DIM), DIM);
+    for (number, passage) in corpus.passages.iter_mut().enumerate() {
+        passage.title = format!("Cats {}", number % 7);
+        passage.text =
+            format!("{} sleeping whiskers {}", "purr ".repeat(number % 5), "milk ".repeat(number % 3));
+    }
+    let options = IndexOptions { sparse, ..IndexOptions::default() };
+    build_index(&corpus, root.path(), &options, &Silent).unwrap();
+    let updater = Updater::open(root.path(), "a test").unwrap();
+    let words = |question: &str, k: usize, scoring: Scoring| -> Vec<(String, f32)> {
+        let snapshot = updater.live().snapshot();
+        let found = WordIndex::search_batch(snapshot.as_ref(), &[question], k, scoring).unwrap().remove(0);
+        found.into_iter().map(|hit| (snapshot.passage(hit.row).id.clone(), hit.score)).collect()
+    };
+    // Twins of three passages, one of which takes the place of its own; and a word that no other passage has.
+    let twin = |id: &str, of: usize| {
+        let passage = Passage { id: id.into(), ..corpus.passages[of].clone() };
+        NewPassage { passage, vector: embedding(&[0.5; DIM]) }
+    };
+    updater.put(vec![twin("a", 4), twin("b", 11), twin("p20", 20)]).unwrap();
+    updater.put(vec![new("zebra", &[0.5; DIM])]).unwrap();
+    for scoring in [Scoring::PAPER, Scoring::TfIdf] {
+        let found: BTreeMap<_, _> = words("purring cats with milk", 100, scoring).into_iter().collect();
+        for (one, other) in [("a", "p4"), ("b", "p11")] {
+            assert_eq!(found[one].to_bits(), found[other].to_bits(), "{one} is the twin of {other}");
+        }
+        assert_eq!(found.len(), 82);
+        assert_eq!(words("zebra", 5, scoring)[0].0, "zebra");
+        assert_eq!(words("zebra milk", 5, scoring)[0].0, "zebra", "a rare word weighs more");
+    }
+    let best = words("purring milk", 3, Scoring::PAPER);
+    let gone: Vec<String> = best.iter().map(|(id, _)| id.clone()).collect();
+    updater.delete(gone.clone()).unwrap();
+    for k in [1, 3, 100] {
+        let found = words("purring milk", k, Scoring::PAPER);
+        assert!(found.iter().all(|(id, _)| !gone.contains(id)), "{found:?}");
+        assert_eq!(found.len(), k.min(found.len()).max(1));
+    }
+    let before: Vec<String> = words("zebra", 5, Scoring::PAPER).into_iter().map(|hit| hit.0).collect();
+    compact(&updater);
+    let after: Vec<String> = words("zebra", 5, Scoring::PAPER).into_iter().map(|hit| hit.0).collect();
+    assert_eq!((before.as_slice(), after.as_slice()), (&["zebra".to_owned()][..], &["zebra".to_owned()][..]));
 }
 
 /// The log of the version in use.
@@ -364,7 +412,8 @@ fn each_of_500_damages_to_the_log_is_found_and_an_unfinished_write_is_none() {
         }
     }
     // What a killed writer left beyond what it acknowledged.
-    for tail in [vec![7], vec![0; 100], whole[1536..1600].to_vec()] {
+    let frame = 1536..1536 + 16 + u32::from_le_bytes(whole[1536..1540].try_into().unwrap()) as usize;
+    for tail in [vec![7], vec![0; 100], whole[1536..1600].to_vec(), whole[frame].to_vec()] {
         fs_err::write(&log, [&whole[..], &tail].concat()).unwrap();
         assert_eq!(live(&Follower::open(&dir).unwrap().live().snapshot()), expected);
         let updater = Updater::open(&dir, "a test").unwrap();

@@ -89,7 +89,7 @@ pub fn run(args: Args) -> Result<(), CliError> {
         (Some(question), None) => vec![typed(question)],
         (None, None) => return Err("give a question, or --questions FILE".into()),
     };
-    let source = Source::open(args.source, &[args.method])?;
+    let source = Source::open_live(args.source, &[args.method])?;
     let (vectors, _) = source.encode(&questions)?;
     if args.question.is_none() {
         return search_file(&source, args.method, fusion, &questions, &vectors, args.k);

@@ -1,6 +1,6 @@
 //! What rankings are made from: an index, and the question encoder where vectors are compared.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use dpr_core::{DeviceChoice, Embedding, TextEncoder};
@@ -8,12 +8,12 @@ use dpr_core::{DeviceChoice, Embedding, TextEncoder};
 use super::CliError;
 use crate::data::{Passage, Question};
 use crate::encode::{PipelineOptions, encode_questions};
-use crate::index::{IndexError, LoadedIndex, LoadedSparse};
+use crate::index::{Follower, IndexError, LoadedIndex, LoadedSparse, VectorIndex};
 use crate::model::ModelDir;
 use crate::progress;
 use crate::ranking::ScoredRow;
 use crate::search::{Fusion, HYBRID_DEPTH, Method, Ranker, Searcher};
-use crate::sparse::Scoring;
+use crate::sparse::{Scoring, SparseIndex, WordIndex};
 
 /// How hybrid ranking combines.
 #[derive(Clone, Copy, Debug, clap::Args)]
@@ -76,11 +76,34 @@ pub(super) struct Source {
     args: SourceArgs,
     vectors: Option<(Searcher, TextEncoder)>,
     words: Option<LoadedSparse>,
+    /// Those of the index and those added since, where some were.
+    passages: Option<Vec<Passage>>,
 }
 
 impl Source {
-    /// Opens what `methods` need: the vectors and the model only where one compares vectors.
+    /// Opens what `methods` need: the vectors and the model only where one compares vectors. An index with updates is
+    /// refused: what is measured is what was built.
     pub(super) fn open(args: SourceArgs, methods: &[Method]) -> Result<Self, CliError> {
+        Self::open_with(args, methods, |index| Ok(Searcher::new(LoadedIndex::open(index)?)))
+    }
+
+    /// As [`Source::open`], with the updates of the index where vectors are compared.
+    pub(super) fn open_live(args: SourceArgs, methods: &[Method]) -> Result<Self, CliError> {
+        let open = |index: &Path| Ok(Searcher::of(Follower::open(index)?.live().snapshot()));
+        let mut source = Self::open_with(args, methods, open)?;
+        if let Some(snapshot) = source.vectors.as_ref().map(|(searcher, _)| searcher.snapshot())
+            && snapshot.changes() > 0
+        {
+            source.passages = Some((0..snapshot.rows()).map(|row| snapshot.passage(row).clone()).collect());
+        }
+        Ok(source)
+    }
+
+    fn open_with(
+        args: SourceArgs,
+        methods: &[Method],
+        open: impl FnOnce(&Path) -> Result<Searcher, IndexError>,
+    ) -> Result<Self, CliError> {
         if let Some(threads) = args.threads {
             // A second call (tests run several subcommands in one process) keeps the first pool.
             let _ = rayon::ThreadPoolBuilder::new().num_threads(threads.into()).build_global();
@@ -88,21 +111,24 @@ impl Source {
         if methods.iter().any(|method| method.needs_vectors()) {
             let model =
                 args.model.as_ref().ok_or("dense and hybrid need --model, to encode the questions with; an index of words alone is ranked by bm25 or tfidf")?;
-            let searcher = Searcher::new(LoadedIndex::open(&args.index)?);
+            let searcher = open(&args.index)?;
             let model = ModelDir::open(model)?;
             searcher.check_model(model.manifest().space())?;
             let encoder = model.question_encoder(args.device)?;
             if methods.iter().any(|method| method.needs_words()) && searcher.index().sparse().is_none() {
                 return Err(IndexError::NoSparse { path: args.index.clone() }.into());
             }
-            return Ok(Self { vectors: Some((searcher, encoder)), words: None, args });
+            return Ok(Self { vectors: Some((searcher, encoder)), words: None, passages: None, args });
         }
         let words = Some(LoadedSparse::open(&args.index)?);
-        Ok(Self { vectors: None, words, args })
+        Ok(Self { vectors: None, words, passages: None, args })
     }
 
     /// All passages, in the order of the rows.
     pub(super) fn passages(&self) -> &[Passage] {
+        if let Some(passages) = &self.passages {
+            return passages;
+        }
         match (&self.vectors, &self.words) {
             (Some((searcher, _)), _) => searcher.index().passages(),
             (None, Some(words)) => &words.passages,
@@ -146,13 +172,21 @@ impl Source {
 
     /// Ranks by all that is open.
     pub(super) fn ranker(&self) -> Ranker<'_> {
-        let beside = self.vectors.as_ref().and_then(|(searcher, _)| searcher.index().sparse());
+        let snapshot = self.vectors.as_ref().map(|(searcher, _)| searcher.snapshot());
+        let beside = snapshot.filter(|snapshot| snapshot.base().sparse().is_some());
+        let alone = self.words.as_ref().map(|words| &words.index as &dyn WordIndex);
         Ranker {
-            words: beside.or(self.words.as_ref().map(|words| &words.index)),
-            vectors: self.vectors.as_ref().map(|(searcher, _)| searcher.index().index.as_ref()),
+            words: beside.map(|snapshot| snapshot as &dyn WordIndex).or(alone),
+            vectors: snapshot.map(|snapshot| snapshot as &dyn VectorIndex),
             bm25: self.bm25(),
             depth: self.args.hybrid_depth,
         }
+    }
+
+    /// The inverted index of the passages as they were built in.
+    pub(super) fn words(&self) -> Option<&SparseIndex> {
+        let beside = self.vectors.as_ref().and_then(|(searcher, _)| searcher.index().sparse());
+        beside.or(self.words.as_ref().map(|words| &words.index))
     }
 
     /// BM25 with the constants asked for.

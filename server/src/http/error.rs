@@ -91,6 +91,21 @@ pub enum ApiError {
     /// A question sent as text.
     #[error("this server takes vectors, not text: a question is encoded where it is asked and is never sent")]
     TextSearchDisabled,
+    /// A change to an index that this server only searches.
+    #[error("this server does not let its index be changed")]
+    UpdatesDisabled,
+    /// A change without the operator's token.
+    #[error("the header `authorization` does not hold the token of this server")]
+    Unauthorized,
+    /// A body that is not JSON, or not of the documented shape of an update.
+    #[error("the body is not an update: {0}")]
+    InvalidUpdate(String),
+    /// A passage that cannot be added; the text says which and why.
+    #[error("{0}")]
+    InvalidPassage(String),
+    /// Passages to delete that are not there.
+    #[error("{0}")]
+    UnknownPassage(String),
     /// A failure on the server's side; its cause is in the server's log.
     #[error("the server could not answer: {0}")]
     Internal(&'static str),
@@ -114,6 +129,12 @@ pub enum ErrorCode {
     InvalidJson,
     /// 403: a question was sent as text.
     TextSearchDisabled,
+    /// 401: an update without the server's token.
+    Unauthorized,
+    /// 403: the server's index cannot be changed.
+    UpdatesDisabled,
+    /// 404: a passage to delete is not there.
+    UnknownPassage,
     /// 404: nothing is at this path.
     NotFound,
     /// 405: the path does not take this method.
@@ -130,6 +151,8 @@ pub enum ErrorCode {
     InvalidQuestion,
     /// 422: `k` is outside its range.
     InvalidK,
+    /// 422: a passage to add that is blank, given twice, or without a vector where the server cannot encode.
+    InvalidPassage,
     /// 429: all threads are busy and the queue is full.
     Overloaded,
     /// 500: the server failed.
@@ -145,13 +168,16 @@ impl ErrorCode {
     pub fn status(self) -> StatusCode {
         match self {
             Self::EmptyBody | Self::InvalidJson => StatusCode::BAD_REQUEST,
-            Self::TextSearchDisabled => StatusCode::FORBIDDEN,
-            Self::NotFound => StatusCode::NOT_FOUND,
+            Self::Unauthorized => StatusCode::UNAUTHORIZED,
+            Self::TextSearchDisabled | Self::UpdatesDisabled => StatusCode::FORBIDDEN,
+            Self::NotFound | Self::UnknownPassage => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Self::WrongModel => StatusCode::CONFLICT,
             Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Self::InvalidVector | Self::InvalidQuestion | Self::InvalidK => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::InvalidVector | Self::InvalidQuestion | Self::InvalidK | Self::InvalidPassage => {
+                StatusCode::UNPROCESSABLE_ENTITY
+            }
             Self::Overloaded => StatusCode::TOO_MANY_REQUESTS,
             Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
             Self::NotReady | Self::Timeout => StatusCode::SERVICE_UNAVAILABLE,
@@ -164,7 +190,9 @@ impl ApiError {
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::EmptyBody => ErrorCode::EmptyBody,
-            Self::InvalidJson(_) | Self::UnknownField(_) | Self::MissingField(_) => ErrorCode::InvalidJson,
+            Self::InvalidJson(_) | Self::UnknownField(_) | Self::MissingField(_) | Self::InvalidUpdate(_) => {
+                ErrorCode::InvalidJson
+            }
             Self::UnsupportedMediaType(_) => ErrorCode::UnsupportedMediaType,
             Self::InvalidVector(_) => ErrorCode::InvalidVector,
             Self::InvalidQuestion(_) => ErrorCode::InvalidQuestion,
@@ -177,6 +205,10 @@ impl ApiError {
             Self::NotFound(_) => ErrorCode::NotFound,
             Self::MethodNotAllowed { .. } => ErrorCode::MethodNotAllowed,
             Self::TextSearchDisabled => ErrorCode::TextSearchDisabled,
+            Self::UpdatesDisabled => ErrorCode::UpdatesDisabled,
+            Self::Unauthorized => ErrorCode::Unauthorized,
+            Self::InvalidPassage(_) => ErrorCode::InvalidPassage,
+            Self::UnknownPassage(_) => ErrorCode::UnknownPassage,
             Self::Internal(_) => ErrorCode::Internal,
         }
     }
@@ -217,6 +249,18 @@ impl ApiError {
                 "encode the question with the model of GET /v1/model (dpr-web does) and send its vector"
                     .into()
             }
+            Self::UpdatesDisabled => {
+                "change the index with `dpr index add` or `delete`, or start the server with --allow-updates".into()
+            }
+            Self::Unauthorized => "send the header `authorization: Bearer TOKEN`, as the operator set it".into(),
+            Self::InvalidUpdate(_) => {
+                r#"POST {"model": "fingerprint", "passages": [{"id", "title", "text", "vector"}]}, or DELETE {"ids": []}"#
+                    .into()
+            }
+            Self::InvalidPassage(_) => {
+                "send passages with an id and a text each, every id once; nothing was changed".into()
+            }
+            Self::UnknownPassage(_) => "leave those ids out and send the others again".into(),
             Self::Internal(_) => "try again; the server's log tells the cause".into(),
         }
     }
@@ -248,6 +292,9 @@ impl IntoResponse for ApiError {
         let mut response = (self.code().status(), Json(body)).into_response();
         if matches!(self, Self::Overloaded { .. } | Self::NotReady(_) | Self::Timeout(_)) {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        if self == Self::Unauthorized {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         response
     }

@@ -11,7 +11,7 @@ use super::state::AppState;
 /// The index that answers searches.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct IndexBody {
-    /// Passages in the index.
+    /// Passages that are found: those built in and added, without those deleted.
     pub count: usize,
     /// Numbers in a vector.
     pub dim: usize,
@@ -24,6 +24,14 @@ pub struct IndexBody {
     pub metric: String,
     /// Changes when another index is published in the same place.
     pub version: String,
+    /// The number of that version, from 1.
+    pub number: u64,
+    /// Passages added or replaced since that version was built.
+    pub added: usize,
+    /// Passages of that version that were replaced or deleted since.
+    pub removed: usize,
+    /// Passages added, replaced or deleted since that version was built, one by one.
+    pub changes: u64,
 }
 
 /// The index in use.
@@ -32,5 +40,5 @@ pub struct IndexBody {
     (status = 503, description = "Still being read", body = ErrorBody),
 ))]
 pub(super) async fn index(State(state): State<AppState>) -> Result<Json<IndexBody>, ApiError> {
-    Ok(Json(state.ready()?.index.clone()))
+    Ok(Json(state.ready()?.serving.search.describe()))
 }

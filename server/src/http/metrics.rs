@@ -15,6 +15,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
 use super::error::ApiError;
+use super::index::IndexBody;
 use super::state::AppState;
 
 #[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -32,7 +33,11 @@ pub(super) struct Metrics {
     search_seconds: Histogram,
     queue_seconds: Histogram,
     rejected: Counter,
+    updated: Counter,
     passages: Gauge,
+    version: Gauge,
+    added: Gauge,
+    removed: Gauge,
 }
 
 impl Metrics {
@@ -60,12 +65,42 @@ impl Metrics {
             queue_seconds.clone(),
         );
         registry.register("search_rejected", "Searches refused because the queue was full", rejected.clone());
+        let updated = Counter::default();
+        let [version, added, removed] = [(); 3].map(|()| Gauge::default());
+        registry.register("passages_updated", "Passages added, replaced or deleted", updated.clone());
         registry.register("index_passages", "Passages in the index", passages.clone());
-        Self { registry, requests, in_flight, search_seconds, queue_seconds, rejected, passages }
+        registry.register("index_version", "Number of the version in use", version.clone());
+        registry.register("index_added", "Passages added since that version was built", added.clone());
+        registry.register("index_removed", "Passages of that version that are gone", removed.clone());
+        Self {
+            registry,
+            requests,
+            in_flight,
+            search_seconds,
+            queue_seconds,
+            rejected,
+            updated,
+            passages,
+            version,
+            added,
+            removed,
+        }
     }
 
-    pub(super) fn set_passages(&self, count: usize) {
-        self.passages.set(i64::try_from(count).unwrap_or(i64::MAX));
+    fn set_index(&self, index: &IndexBody) {
+        let gauges = [
+            (&self.passages, index.count as u64),
+            (&self.version, index.number),
+            (&self.added, index.added as u64),
+            (&self.removed, index.removed as u64),
+        ];
+        for (gauge, value) in gauges {
+            gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
+        }
+    }
+
+    pub(super) fn updated(&self, passages: usize) {
+        self.updated.inc_by(passages as u64);
     }
 
     pub(super) fn searched(&self, waited: Duration, took: Duration) {
@@ -94,6 +129,7 @@ pub(super) async fn track(State(state): State<AppState>, request: Request, next:
         Method::GET => "GET",
         Method::HEAD => "HEAD",
         Method::POST => "POST",
+        Method::DELETE => "DELETE",
         Method::OPTIONS => "OPTIONS",
         _ => "other",
     };
@@ -116,6 +152,9 @@ pub(super) async fn track(State(state): State<AppState>, request: Request, next:
      content_type = "application/openmetrics-text"),
 ))]
 pub(super) async fn metrics(State(state): State<AppState>) -> Result<Response, ApiError> {
+    if let Ok(ready) = state.ready() {
+        state.metrics().set_index(&ready.serving.search.describe());
+    }
     let mut text = String::new();
     encode(&mut text, &state.metrics().registry)
         .map_err(|_| ApiError::Internal("the counters cannot be written"))?;

@@ -3,7 +3,7 @@
 //! [`app`] is a plain [`axum::Router`]; [`server::run`] puts it on a socket. Handlers check what a client
 //! sent, call [`PassageSearch`] on a bounded set of threads ([`gate`]) and turn errors into statuses
 //! ([`ApiError`]); nothing below this module knows HTTP. Question text has no way in unless the operator opens
-//! one ([`AppState::publish_with_text`]), and bodies, vectors and query strings are never logged.
+//! one ([`Serving::text`]), the index cannot be changed unless they do ([`Serving::updates`]), and bodies, vectors and query strings are never logged.
 
 use axum::Router;
 use axum::http::{HeaderValue, Response, header};
@@ -27,6 +27,7 @@ mod metrics;
 mod model;
 mod openapi;
 mod origins;
+mod passages;
 mod range;
 mod request;
 mod respond;
@@ -37,6 +38,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 mod text;
+mod updates;
 mod vector;
 
 pub(crate) use error::short;
@@ -48,11 +50,13 @@ pub use limits::Limits;
 pub use model::{EncoderBody, EncoderFiles, FileBody, ModelBody, ServedModel};
 pub use openapi::document as openapi_document;
 pub use origins::{OriginError, Origins};
+pub use passages::{DeleteRequest, DeleteResponse, NewPassageBody, PutRequest, PutResponse};
 pub use request::SearchRequest;
 pub use search::{HitList, SearchHit, SearchResponse};
-pub use service::{PassageSearch, TextSearch};
-pub use state::{AppState, Options};
+pub use service::{PassageSearch, PassageUpdates, TextSearch};
+pub use state::{AppState, Options, Serving};
 pub use text::TextSearchRequest;
+pub use updates::Updates;
 
 /// All routes.
 pub fn app(state: AppState) -> Router {
@@ -61,6 +65,7 @@ pub fn app(state: AppState) -> Router {
     let router = Router::new()
         .route("/v1/search", search)
         .route("/v1/search/text", text)
+        .route("/v1/passages", post(passages::put).delete(passages::delete))
         .route("/v1/model", get(model::model))
         .route("/v1/model/files/{sha256}/{name}", get(model::file))
         .route("/v1/index", get(index::index))

@@ -179,7 +179,8 @@ impl ServedModel {
     (status = 503, description = "Still being read", body = ErrorBody),
 ))]
 pub(super) async fn model(State(state): State<AppState>, request: HeaderMap) -> Result<Response, ApiError> {
-    let model = &state.ready()?.model;
+    let ready = state.ready()?;
+    let model = &ready.serving.model;
     let headers =
         [(header::ETAG, model.tag.clone()), (header::CACHE_CONTROL, HeaderValue::from_static("no-cache"))];
     if request.get(header::IF_NONE_MATCH) == Some(&model.tag) {
@@ -209,7 +210,7 @@ pub(super) async fn file(
     request: HeaderMap,
 ) -> Result<Response, ApiError> {
     let key = format!("{sha256}/{name}");
-    match state.ready()?.model.files.get(&key) {
+    match state.ready()?.serving.model.files.get(&key) {
         Some(file) => file.respond(&request).await,
         None => Err(ApiError::NotFound(format!("/v1/model/files/{key}").chars().take(160).collect())),
     }

@@ -3,7 +3,7 @@
 use axum::Json;
 use utoipa::OpenApi;
 
-use super::{health, index, metrics, model, search, text};
+use super::{health, index, metrics, model, passages, search, text};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -16,6 +16,8 @@ use super::{health, index, metrics, model, search, text};
     paths(
         search::search,
         text::search_text,
+        passages::put,
+        passages::delete,
         index::index,
         model::model,
         model::file,
@@ -26,6 +28,7 @@ use super::{health, index, metrics, model, search, text};
     ),
     tags(
         (name = "search", description = "Search, and what is searched"),
+        (name = "passages", description = "Changes to the index, where the operator lets them in"),
         (name = "model", description = "The question encoder, for whoever encodes"),
         (name = "operation", description = "For whoever runs the server"),
     )

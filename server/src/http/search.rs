@@ -78,8 +78,8 @@ pub(super) async fn search(
     request: SearchRequest,
 ) -> Result<Response, ApiError> {
     let ready = state.ready()?;
-    let valid = request.validate(ready.index.dim, &ready.index.model, state.limits())?;
-    let service = Arc::clone(&ready.search);
+    let valid = request.validate(ready.dim, &ready.fingerprint, state.limits())?;
+    let service = Arc::clone(&ready.serving.search);
     let batch = valid.batch;
     let answer = move |found: Vec<Vec<Hit>>, took_ms| {
         let mut lists = found.into_iter().map(|hits| hits.into_iter().map(SearchHit::from).collect());

@@ -1,10 +1,13 @@
-//! What the HTTP layer asks of the search side: two small traits, so that the routes are tested
-//! without an index on disk.
+//! What the HTTP layer asks of the search side: small traits, so that the routes are tested without an index on
+//! disk.
 
 use dpr_core::Embedding;
 
 use super::index::IndexBody;
+use crate::data::Passage;
+use crate::index::{LiveIndex, Put, VectorIndex as _};
 use crate::search::{Fusion, Hit, Method, SearchError, Searcher, TextSearcher};
+use crate::update::{PassageUpdater, UpdateError};
 
 /// Finds passages for question vectors. One instance serves all requests, from many threads at once.
 pub trait PassageSearch: Send + Sync + 'static {
@@ -18,20 +21,27 @@ pub trait PassageSearch: Send + Sync + 'static {
     fn describe(&self) -> IndexBody;
 }
 
-impl PassageSearch for Searcher {
+impl PassageSearch for LiveIndex {
     fn search(&self, vectors: &[Embedding], k: usize) -> Result<Vec<Vec<Hit>>, SearchError> {
-        vectors.iter().map(|vector| Searcher::search(self, vector, k)).collect()
+        // All vectors of a request are searched in the index as it is now.
+        let searcher = Searcher::of(self.snapshot());
+        vectors.iter().map(|vector| searcher.search(vector, k)).collect()
     }
 
     fn describe(&self) -> IndexBody {
-        let manifest = &self.index().manifest;
+        let snapshot = self.snapshot();
+        let (base, manifest) = (snapshot.base(), &snapshot.base().manifest);
         IndexBody {
-            count: self.index().index.len(),
-            dim: self.dim(),
+            count: snapshot.len(),
+            dim: manifest.dim,
             kind: manifest.kind.to_string(),
-            model: self.model_fingerprint().to_owned(),
+            model: manifest.model_fingerprint.clone(),
             metric: manifest.metric.clone(),
-            version: self.index().version().to_owned(),
+            version: base.version().to_owned(),
+            number: base.number(),
+            added: snapshot.added(),
+            removed: snapshot.removed(),
+            changes: snapshot.changes(),
         }
     }
 }
@@ -60,5 +70,31 @@ impl TextSearch for TextSearcher {
         k: usize,
     ) -> Result<Vec<Hit>, SearchError> {
         self.search(question, method, fusion, k)
+    }
+}
+
+/// Adds and deletes passages of the index that is searched, where the operator lets them in.
+pub trait PassageUpdates: Send + Sync + 'static {
+    /// Adds passages, or puts them in the place of those that have their ids; those without a vector are encoded. Runs
+    /// on the calling thread. When it returns, the change is on disk and in every search that begins.
+    ///
+    /// # Errors
+    /// [`UpdateError`]; then nothing has changed.
+    fn put(&self, passages: Vec<(Passage, Option<Embedding>)>) -> Result<Put, UpdateError>;
+
+    /// Deletes passages by their ids, likewise; how many.
+    ///
+    /// # Errors
+    /// As [`PassageUpdates::put`].
+    fn delete(&self, ids: Vec<String>) -> Result<usize, UpdateError>;
+}
+
+impl PassageUpdates for PassageUpdater {
+    fn put(&self, passages: Vec<(Passage, Option<Embedding>)>) -> Result<Put, UpdateError> {
+        Self::put(self, passages)
+    }
+
+    fn delete(&self, ids: Vec<String>) -> Result<usize, UpdateError> {
+        Self::delete(self, ids)
     }
 }

@@ -1,9 +1,9 @@
 //! What all handlers share.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
-use super::error::ApiError;
+use super::error::{ApiError, short};
 use super::gate::SearchGate;
 use super::index::IndexBody;
 use super::limits::Limits;
@@ -11,6 +11,7 @@ use super::metrics::Metrics;
 use super::model::ServedModel;
 use super::origins::Origins;
 use super::service::{PassageSearch, TextSearch};
+use super::updates::Updates;
 
 /// How the HTTP interface behaves.
 #[derive(Debug, Clone, Default)]
@@ -32,57 +33,78 @@ pub struct AppState(Arc<Inner>);
 struct Inner {
     options: Options,
     gate: SearchGate,
+    update_gate: SearchGate,
     metrics: Metrics,
-    ready: OnceLock<Ready>,
+    ready: RwLock<Option<Arc<Ready>>>,
+}
+
+/// Updates that are written at once; those that come together share a wait for the disk.
+const UPDATES: usize = 16;
+
+/// Updates that wait for one of these.
+const UPDATES_WAITING: usize = 64;
+
+/// What a server answers from.
+pub struct Serving {
+    /// Finds passages for vectors.
+    pub search: Arc<dyn PassageSearch>,
+    /// The question encoder that pages load.
+    pub model: ServedModel,
+    /// Takes questions as text at `POST /v1/search/text`: for services whose users agreed to that.
+    pub text: Option<Arc<dyn TextSearch>>,
+    /// Takes passages at `/v1/passages`.
+    pub updates: Option<Updates>,
 }
 
 /// What searches need.
 pub(super) struct Ready {
-    pub(super) search: Arc<dyn PassageSearch>,
-    pub(super) index: IndexBody,
-    pub(super) model: ServedModel,
-    /// Only where questions may be sent as text.
-    pub(super) text: Option<Arc<dyn TextSearch>>,
+    pub(super) serving: Serving,
+    /// What vectors are checked by. Both stay the same while passages come and go.
+    pub(super) dim: usize,
+    pub(super) fingerprint: String,
 }
 
 impl AppState {
     /// A state that is not ready yet.
     pub fn new(options: Options) -> Self {
         let gate = SearchGate::new(options.limits.concurrency, options.limits.queue);
-        Self(Arc::new(Inner { options, gate, metrics: Metrics::new(), ready: OnceLock::new() }))
+        let update_gate = SearchGate::new(UPDATES, UPDATES_WAITING);
+        Self(Arc::new(Inner {
+            options,
+            gate,
+            update_gate,
+            metrics: Metrics::new(),
+            ready: RwLock::new(None),
+        }))
     }
 
-    /// Makes the server ready. A second call is ignored: a running server keeps its index.
-    pub fn publish(&self, search: Arc<dyn PassageSearch>, model: ServedModel) {
-        self.publish_with(search, model, None);
+    /// Makes the server ready. A second call puts another index in the place of the first, if it is of the same model:
+    /// requests that have begun are answered from the one they began with. Whether it is taken.
+    pub fn publish(&self, search: Arc<dyn PassageSearch>, model: ServedModel) -> bool {
+        self.publish_all(Serving { search, model, text: None, updates: None })
     }
 
-    /// As [`AppState::publish`], and takes questions as text at `POST /v1/search/text`: for services whose users
-    /// agreed to that.
-    pub fn publish_with_text(
-        &self,
-        search: Arc<dyn PassageSearch>,
-        model: ServedModel,
-        text: Arc<dyn TextSearch>,
-    ) {
-        self.publish_with(search, model, Some(text));
-    }
-
-    fn publish_with(
-        &self,
-        search: Arc<dyn PassageSearch>,
-        model: ServedModel,
-        text: Option<Arc<dyn TextSearch>>,
-    ) {
-        let index = search.describe();
-        self.0.metrics.set_passages(index.count);
-        if self.0.ready.set(Ready { search, index, model, text }).is_err() {
-            tracing::warn!("an index is already being served; the new one is ignored");
+    /// As [`AppState::publish`], with more than searches by vector.
+    pub fn publish_all(&self, serving: Serving) -> bool {
+        let IndexBody { dim, model: fingerprint, .. } = serving.search.describe();
+        let mut ready = self.0.ready.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(before) = ready.as_ref()
+            && (before.dim, &before.fingerprint) != (dim, &fingerprint)
+        {
+            tracing::warn!(
+                "an index of model {} is being served; one of model {} is not taken",
+                short(&before.fingerprint),
+                short(&fingerprint)
+            );
+            return false;
         }
+        *ready = Some(Arc::new(Ready { serving, dim, fingerprint }));
+        true
     }
 
-    pub(super) fn ready(&self) -> Result<&Ready, ApiError> {
-        self.0.ready.get().ok_or(ApiError::NotReady("still reading its index"))
+    pub(super) fn ready(&self) -> Result<Arc<Ready>, ApiError> {
+        let ready = self.0.ready.read().unwrap_or_else(PoisonError::into_inner);
+        ready.clone().ok_or(ApiError::NotReady("still reading its index"))
     }
 
     pub(super) fn limits(&self) -> &Limits {
@@ -91,6 +113,11 @@ impl AppState {
 
     pub(super) fn gate(&self) -> &SearchGate {
         &self.0.gate
+    }
+
+    /// The way to the threads that write updates.
+    pub(super) fn update_gate(&self) -> &SearchGate {
+        &self.0.update_gate
     }
 
     pub(super) fn metrics(&self) -> &Metrics {

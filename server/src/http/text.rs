@@ -59,7 +59,7 @@ pub(super) async fn search_text(
 ) -> Result<Response, ApiError> {
     let ready = state.ready()?;
     // Before the body is read: what must not be sent here is not looked at.
-    let service = ready.text.as_ref().map(Arc::clone).ok_or(ApiError::TextSearchDisabled)?;
+    let service = ready.serving.text.as_ref().map(Arc::clone).ok_or(ApiError::TextSearchDisabled)?;
     let limits = state.limits();
     let body = json_body(request, limits.max_body).await?;
     let asked: TextSearchRequest =

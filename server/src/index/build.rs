@@ -10,6 +10,7 @@ use dpr_core::model::FileEntry;
 use fs_err as fs;
 
 use super::codes::Codes;
+use super::loaded::newest;
 use super::store::{GRAPH, MANIFEST, PASSAGES, Publisher, SPARSE, VECTORS};
 use super::{
     GraphBuilder, HnswParams, INDEX_FORMAT, IndexDir, IndexError, IndexKind, IndexManifest, Matrix,
@@ -77,7 +78,8 @@ pub fn build_index(
     let matrix = Arc::new(Matrix::new(vectors.rows.clone(), passages.len(), vectors.dim, id_of)?);
 
     let publisher = IndexDir::new(out).publisher()?;
-    write_version(publisher, out, &vectors.model_fingerprint, &matrix, passages, options, progress)?.publish()
+    write_version(publisher, out, &vectors.model_fingerprint, &matrix, passages, options, progress)?
+        .publish(out)
 }
 
 /// Writes the files of a version with vectors: all that [`build_index`] does, but for the checks before and the
@@ -153,7 +155,7 @@ pub fn build_sparse_index(
         files: BTreeMap::new(),
         crc32: BTreeMap::new(),
     })?;
-    draft.publish()
+    draft.publish(out)
 }
 
 const CREATED_BY: &str = concat!("dpr ", env!("CARGO_PKG_VERSION"));
@@ -169,7 +171,14 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    fn publish(self) -> Result<IndexManifest, IndexError> {
+    fn publish(self, out: &Path) -> Result<IndexManifest, IndexError> {
+        let log = newest(out, |version| version.open_log()).ok().flatten();
+        if let Some(changes) = log.map(|log| log.changes()).filter(|changes| *changes > 0) {
+            tracing::warn!(
+                "{changes} changes to the version before are not in the new one of {}",
+                out.display()
+            );
+        }
         self.publisher.publish(self.staged, &self.json, None)?;
         Ok(self.manifest)
     }

@@ -8,7 +8,7 @@ use dpr_core::model::{FileEntry, sha256_hex};
 use fs_err as fs;
 
 use super::loaded::{Version, compare, newest};
-use super::store::{MANIFEST, SPARSE};
+use super::store::{MANIFEST, Publisher, SPARSE};
 use super::{IndexDir, IndexError, IndexManifest};
 use crate::digest;
 
@@ -21,7 +21,8 @@ use crate::digest;
 pub fn copy_index(from: &Path, to: &Path) -> Result<IndexManifest, IndexError> {
     newest(from, |version| {
         let bytes = version.bytes.clone();
-        publish(&version, to, &bytes, |source, target, expected| {
+        let publisher = IndexDir::new(to).publisher()?;
+        publish(&version, publisher, to, &bytes, |source, target, expected| {
             compare(source, expected, &copy(source, target, to)?)
         })?;
         Ok(version.manifest)
@@ -38,25 +39,32 @@ pub(super) fn publish_with(
         if current.sha256 != version {
             return Err(IndexError::Replaced { path: dir.to_path_buf() });
         }
+        // Under the lock nobody writes; before it, somebody may have begun to.
+        let publisher = IndexDir::new(dir).publisher()?;
+        if IndexDir::new(dir).pointer()? != current.pointer() {
+            return Err(IndexError::Replaced { path: dir.to_path_buf() });
+        }
         let mut manifest = current.manifest.clone();
         change(&mut manifest);
         let json =
             serde_json::to_vec_pretty(&manifest).map_err(io::Error::other).map_err(IndexError::write(dir))?;
         // Files of a version never change, so two versions may share them; where the disk cannot link, they are copied.
-        publish(&current, dir, &json, |source, target, expected| match fs::hard_link(source, target) {
-            Ok(()) => Ok(()),
-            Err(_) => compare(source, expected, &copy(source, target, dir)?),
+        publish(&current, publisher, dir, &json, |source, target, expected| {
+            match fs::hard_link(source, target) {
+                Ok(()) => Ok(()),
+                Err(_) => compare(source, expected, &copy(source, target, dir)?),
+            }
         })
     })
 }
 
 fn publish(
     version: &Version<'_>,
+    publisher: Publisher,
     to: &Path,
     manifest: &[u8],
     bring: impl Fn(&Path, &Path, &FileEntry) -> Result<(), IndexError>,
 ) -> Result<(), IndexError> {
-    let publisher = IndexDir::new(to).publisher()?;
     let staged = publisher.stage()?;
     if version.manifest.sparse.is_some() {
         fs::create_dir(staged.path().join(SPARSE)).map_err(IndexError::write(to))?;

@@ -189,6 +189,12 @@ pub(super) struct Version<'a> {
 }
 
 impl Version<'_> {
+    /// What pointed to it.
+    pub(super) fn pointer(&self) -> Pointer {
+        let (version, has_log) = (self.number, self.log.is_some());
+        Pointer { version, manifest_sha256: self.sha256.clone(), has_log }
+    }
+
     /// The log, opened and checked as far as its beginning goes.
     pub(super) fn open_log(&self) -> Result<Option<Log>, IndexError> {
         self.log.as_ref().map(|path| Log::open(path, &self.sha256, self.manifest.dim)).transpose()

@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use super::{Fusion, Method, SearchError, fuse};
 use crate::index::VectorIndex;
 use crate::ranking::ScoredRow;
-use crate::sparse::{Scoring, SparseIndex};
+use crate::sparse::{Scoring, WordIndex};
 
 /// Questions that hybrid ranking takes at a time: two rankings of thousands of rows for each would fill the memory.
 const BLOCK: usize = 512;
@@ -18,7 +18,7 @@ pub type RankedPair = (Vec<Vec<ScoredRow>>, Vec<Vec<ScoredRow>>);
 #[derive(Clone, Copy, Debug)]
 pub struct Ranker<'a> {
     /// By words.
-    pub words: Option<&'a SparseIndex>,
+    pub words: Option<&'a dyn WordIndex>,
     /// By vectors.
     pub vectors: Option<&'a dyn VectorIndex>,
     /// BM25's constants.

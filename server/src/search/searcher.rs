@@ -1,9 +1,11 @@
 //! An index that answers in passages.
 
+use std::sync::Arc;
+
 use dpr_core::{Embedding, EncodeError};
 use serde::Serialize;
 
-use crate::index::{IndexError, LoadedIndex};
+use crate::index::{IndexError, LoadedIndex, Snapshot, VectorIndex as _};
 use crate::ranking::ScoredRow;
 use crate::sparse::SparseError;
 
@@ -56,16 +58,21 @@ pub enum SearchError {
     Encode(#[from] EncodeError),
 }
 
-/// Searches one index; shared by as many threads as there are.
-#[derive(Debug)]
+/// Searches one index as it was at one moment; shared by as many threads as there are.
+#[derive(Clone, Debug)]
 pub struct Searcher {
-    index: LoadedIndex,
+    snapshot: Arc<Snapshot>,
 }
 
 impl Searcher {
     /// Searches `index`.
     pub fn new(index: LoadedIndex) -> Self {
-        Self { index }
+        Self::of(Arc::new(Snapshot::of(index)))
+    }
+
+    /// Searches an index with its updates.
+    pub fn of(snapshot: Arc<Snapshot>) -> Self {
+        Self { snapshot }
     }
 
     /// The `k` passages of greatest inner product with `vector` `[dim]`, best first; all of them when the index
@@ -74,12 +81,12 @@ impl Searcher {
     /// # Errors
     /// [`SearchError::Index`] for `k` = 0, or a vector of another size.
     pub fn search(&self, vector: &Embedding, k: usize) -> Result<Vec<Hit>, SearchError> {
-        Ok(self.index.index.search(vector, k)?.into_iter().map(|scored| self.hit(scored)).collect())
+        Ok(self.snapshot.search(vector, k)?.into_iter().map(|scored| self.hit(scored)).collect())
     }
 
     /// The passage of a row that a search of this index returned.
     pub(super) fn hit(&self, ScoredRow { row, score }: ScoredRow) -> Hit {
-        let passage = self.index.passage(row);
+        let passage = self.snapshot.passage(row);
         Hit { id: passage.id.clone(), score, title: passage.title.clone(), text: passage.text.clone() }
     }
 
@@ -97,16 +104,21 @@ impl Searcher {
 
     /// Fingerprint of the model whose vectors are in the index.
     pub fn model_fingerprint(&self) -> &str {
-        &self.index.manifest.model_fingerprint
+        &self.index().manifest.model_fingerprint
     }
 
     /// Numbers in a vector.
     pub fn dim(&self) -> usize {
-        self.index.index.dim()
+        self.snapshot.dim()
     }
 
-    /// The index searched.
+    /// The index searched, as it was built.
     pub fn index(&self) -> &LoadedIndex {
-        &self.index
+        self.snapshot.base()
+    }
+
+    /// The index searched, with its updates.
+    pub fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
     }
 }

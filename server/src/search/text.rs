@@ -7,11 +7,15 @@ use dpr_core::TextEncoder;
 
 use super::{Fusion, HYBRID_DEPTH, Hit, Method, Ranker, SearchError, Searcher};
 use crate::data::normalise_question;
+use crate::index::LiveIndex;
 use crate::sparse::Scoring;
 
-/// Encodes questions and searches an index for them.
+/// Encodes questions and searches an index for them, as it is when each is asked.
+///
+/// Passages that were added since the index was built are found by their vectors and by their words, those that were
+/// deleted by neither.
 pub struct TextSearcher {
-    searcher: Arc<Searcher>,
+    live: Arc<LiveIndex>,
     encoder: TextEncoder,
 }
 
@@ -22,14 +26,14 @@ impl fmt::Debug for TextSearcher {
 }
 
 impl TextSearcher {
-    /// Searches the index of `searcher`; `encoder` is of the model it was built by ([`Searcher::check_model`]).
-    pub fn new(searcher: Arc<Searcher>, encoder: TextEncoder) -> Self {
-        Self { searcher, encoder }
+    /// Searches `live`; `encoder` is of the model it was built by ([`Searcher::check_model`]).
+    pub fn new(live: Arc<LiveIndex>, encoder: TextEncoder) -> Self {
+        Self { live, encoder }
     }
 
     /// Whether the index can be searched by words.
     pub fn has_words(&self) -> bool {
-        self.searcher.index().sparse().is_some()
+        self.live.snapshot().base().sparse().is_some()
     }
 
     /// The best `k` passages for `question`, best first.
@@ -43,19 +47,21 @@ impl TextSearcher {
         fusion: Fusion,
         k: usize,
     ) -> Result<Vec<Hit>, SearchError> {
-        let (index, question) = (self.searcher.index(), &normalise_question(question));
-        if method.needs_words() && !self.has_words() {
+        let (snapshot, question) = (self.live.snapshot(), &normalise_question(question));
+        let has_words = snapshot.base().sparse().is_some();
+        if method.needs_words() && !has_words {
             return Err(SearchError::NoSparse);
         }
         let vectors =
             if method.needs_vectors() { vec![self.encoder.encode_question(question)?] } else { Vec::new() };
         let ranker = Ranker {
-            words: index.sparse(),
-            vectors: Some(index.index.as_ref()),
+            words: has_words.then_some(snapshot.as_ref()),
+            vectors: Some(snapshot.as_ref()),
             bm25: Scoring::PAPER,
             depth: HYBRID_DEPTH,
         };
         let rows = ranker.rank(method, &[question], &vectors, k, fusion)?;
-        Ok(rows.into_iter().flatten().map(|hit| self.searcher.hit(hit)).collect())
+        let searcher = Searcher::of(Arc::clone(&snapshot));
+        Ok(rows.into_iter().flatten().map(|hit| searcher.hit(hit)).collect())
     }
 }

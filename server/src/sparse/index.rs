@@ -20,18 +20,44 @@ const WINDOW: usize = 1 << 14;
 /// Scores looked at together for one that is good enough.
 const GLANCE: usize = 16;
 
+/// Passages that can be searched by words.
+pub trait WordIndex: std::fmt::Debug + Send + Sync {
+    /// The best `k` passages for each question, in their order, each list best first; passages that share no term with
+    /// a question are not found.
+    ///
+    /// # Errors
+    /// Those of [`SparseIndex::search`].
+    fn search_batch(
+        &self,
+        questions: &[&str],
+        k: usize,
+        scoring: Scoring,
+    ) -> Result<Vec<Vec<ScoredRow>>, SparseError>;
+}
+
+impl WordIndex for SparseIndex {
+    fn search_batch(
+        &self,
+        questions: &[&str],
+        k: usize,
+        scoring: Scoring,
+    ) -> Result<Vec<Vec<ScoredRow>>, SparseError> {
+        Self::search_batch(self, questions, k, scoring)
+    }
+}
+
 /// A sparse index, mapped into memory; shared by as many threads as there are.
 pub struct SparseIndex {
     analyzer: Analyzer,
-    field: Field,
-    segments: Vec<Segment>,
+    pub(super) field: Field,
+    pub(super) segments: Vec<Segment>,
     count: usize,
     mean_length: f64,
 }
 
 /// One part of the index; all lists are by the segment's own document numbers.
-struct Segment {
-    inverted: Arc<InvertedIndexReader>,
+pub(super) struct Segment {
+    pub(super) inverted: Arc<InvertedIndexReader>,
     rows: Vec<u32>,
     lengths: Vec<f32>,
     /// 1 / norm of the TF-IDF vector.
@@ -149,7 +175,7 @@ impl SparseIndex {
             return Err(SparseError::K);
         }
         scoring.check()?;
-        let terms = self.weigh(analysis, question, scoring).map_err(SparseError::Search)?;
+        let terms = self.weigh(analysis, question, scoring, &|_| 0).map_err(SparseError::Search)?;
         let mut top = Top::new(k.min(self.count));
         let mut scores = vec![0f32; WINDOW];
         for segment in &self.segments {
@@ -157,7 +183,7 @@ impl SparseIndex {
             let cursors = cursors.collect::<std::io::Result<Vec<_>>>().map_err(SparseError::Search)?;
             match scoring {
                 Scoring::Bm25 { k1, b } => {
-                    let (fixed, by_length) = (k1 * (1.0 - b), (f64::from(k1 * b) / self.mean_length) as f32);
+                    let (fixed, by_length) = self.held_back(k1, b);
                     let lengths = segment.lengths.as_slice();
                     let worth =
                         |document: usize, times: f32| times / (times + fixed + by_length * lengths[document]);
@@ -172,12 +198,19 @@ impl SparseIndex {
         Ok(top.into_rows(k))
     }
 
-    /// The question's terms with their weights; a term that is asked twice counts twice.
-    fn weigh(
+    /// What BM25 adds to a term's count below the line: a constant, and another for each term of the passage.
+    pub(super) fn held_back(&self, k1: f32, b: f32) -> (f32, f32) {
+        (k1 * (1.0 - b), (f64::from(k1 * b) / self.mean_length) as f32)
+    }
+
+    /// The question's terms with their weights; a term that is asked twice counts twice. `others` says how many passages
+    /// outside of the index hold a term, which counts where none in it does.
+    pub(super) fn weigh(
         &self,
         analysis: &mut Analysis,
         question: &str,
         scoring: Scoring,
+        others: &dyn Fn(&str) -> usize,
     ) -> std::io::Result<Vec<(Term, f32)>> {
         let mut times: HashMap<String, f64> = HashMap::new();
         let mut order = Vec::new();
@@ -191,21 +224,21 @@ impl SparseIndex {
         let mut terms = Vec::with_capacity(order.len());
         let mut square = 0.0;
         for text in order {
-            let term = Term::from_field_text(self.field, &text);
-            let mut frequency = 0;
-            for segment in &self.segments {
-                frequency += segment.inverted.doc_freq(&term)? as usize;
-            }
+            let term = self.term(&text);
+            let known = self.frequency(&term)?;
+            let frequency = if known == 0 { others(&text) } else { known };
             if frequency == 0 {
                 continue;
             }
-            let (idf, asked) = (scoring.idf(self.count, frequency), times[&text]);
-            square += (asked * idf).powi(2);
+            let (idf, asked) = (scoring.idf(self.count, frequency.min(self.count)), times[&text]);
+            if known > 0 {
+                square += (asked * idf).powi(2);
+            }
             // The passage's own factor of TF-IDF has the idf too.
             let weight = if scoring == Scoring::TfIdf { asked * idf * idf } else { asked * idf };
             terms.push((term, weight));
         }
-        let scale = if scoring == Scoring::TfIdf { 1.0 / square.sqrt() } else { 1.0 };
+        let scale = if scoring == Scoring::TfIdf && square > 0.0 { 1.0 / square.sqrt() } else { 1.0 };
         Ok(terms.into_iter().map(|(term, weight)| (term, (weight * scale) as f32)).collect())
     }
 }

@@ -5,6 +5,7 @@
 //! by TF-IDF cosine. Tantivy fixes BM25's constants and rounds lengths to a byte, so the scores are computed here,
 //! from its postings and the exact lengths.
 
+mod added;
 mod analyzer;
 mod build;
 mod documents;
@@ -13,8 +14,9 @@ mod index;
 mod scoring;
 mod tokens;
 
+pub use added::AddedWords;
 pub use analyzer::Analyzer;
 pub use build::{SparseOptions, build_sparse};
 pub use error::SparseError;
-pub use index::SparseIndex;
+pub use index::{SparseIndex, WordIndex};
 pub use scoring::Scoring;

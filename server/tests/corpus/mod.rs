@@ -5,8 +5,8 @@
 use std::path::Path;
 
 use dpr_core::Embedding;
-use dpr_server::data::{Passage, read_passages};
-use dpr_server::vectors::VectorSet;
+use dpr_server::data::{Passage, corpus_sha256, read_passages};
+use dpr_server::vectors::{VectorSet, VectorsSpec, VectorsWriter};
 
 /// The demo's corpus.
 pub(crate) const SQUAD: &str =
@@ -80,4 +80,20 @@ pub(crate) fn clusters(count: usize, dim: usize, seed: u64) -> Vec<f32> {
         rows.extend(row.iter().map(|value| value / norm));
     }
     rows
+}
+
+/// Writes a vectors directory, as `dpr encode` does.
+pub(crate) fn write_vectors(dir: &Path, set: &VectorSet) {
+    let spec = VectorsSpec {
+        model_fingerprint: set.model_fingerprint.clone(),
+        dim: set.dim,
+        corpus_sha256: corpus_sha256(&set.passages),
+        shard: (0, 1),
+        part_size: VectorsSpec::PART_SIZE,
+    };
+    let writer = VectorsWriter::open(dir, spec, &set.passages).unwrap();
+    for range in writer.missing_parts() {
+        writer.write_part(&range, &set.rows[range.start * set.dim..range.end * set.dim]).unwrap();
+    }
+    writer.finish().unwrap();
 }

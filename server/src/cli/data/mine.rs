@@ -124,7 +124,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     let pool = Pool {
         passages: source.passages(),
         version: source.version(),
-        words: ranker.words.ok_or(SearchError::NoSparse)?,
+        words: source.words().ok_or(SearchError::NoSparse)?,
         vectors: ranker.vectors.map(|index| (index, vectors.as_slice())),
     };
     let report = mine(&questions, pool, &args.out, &options, &stop, progress::on_stderr().as_ref())?;

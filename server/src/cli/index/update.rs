@@ -20,8 +20,7 @@ const BATCH: usize = 1000;
 /// Options of `dpr index add`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Passages are written in batches of 1,000, each whole or not at all. They are found by their vectors at once, and by
-their words once the index is compacted.")]
+Passages are written in batches of 1,000, each whole or not at all.")]
 pub(super) struct AddArgs {
     /// The index directory
     #[arg(long, env = "DPR_INDEX", value_name = "DIR")]

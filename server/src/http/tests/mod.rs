@@ -23,6 +23,7 @@ mod routes;
 mod searching;
 mod socket;
 mod text;
+mod updates;
 
 const DIM: usize = 4;
 const PASSAGES: usize = 20;
@@ -65,6 +66,10 @@ impl PassageSearch for FakeSearch {
             model: fingerprint(),
             metric: "inner_product".into(),
             version: "v-1".into(),
+            number: 1,
+            added: 0,
+            removed: 0,
+            changes: 0,
         }
     }
 }

@@ -9,7 +9,7 @@ async fn the_index_is_described() {
     assert_eq!(
         get(&app, "/v1/index").await.json(),
         json!({"count": 20, "dim": 4, "kind": "exact", "model": fingerprint(),
-               "metric": "inner_product", "version": "v-1"})
+               "metric": "inner_product", "version": "v-1", "number": 1, "added": 0, "removed": 0, "changes": 0})
     );
     assert_eq!(get(&app, "/readyz").await.json(), json!({"status": "ok"}));
 }
@@ -26,6 +26,9 @@ async fn metrics_count_by_route_and_status_and_hold_no_address_as_sent() {
         r#"dpr_http_requests_total{method="POST",route="/v1/search",status="400"} 1"#,
         r#"dpr_http_requests_total{method="GET",route="page",status="404"} 1"#,
         "dpr_index_passages 20",
+        "dpr_index_version 1",
+        "dpr_index_added 0",
+        "dpr_index_removed 0",
         "dpr_search_seconds_count 1",
         "dpr_search_queue_seconds_count 1",
         "# EOF",
@@ -102,6 +105,7 @@ async fn the_openapi_document_names_every_route() {
     let paths: Vec<&String> = document["paths"].as_object().unwrap().keys().collect();
     for path in [
         "/v1/search",
+        "/v1/passages",
         "/v1/model",
         "/v1/model/files/{sha256}/{name}",
         "/v1/index",

@@ -1,7 +1,7 @@
 //! Questions as text: refused by default, taken where the operator lets them in.
 
 use super::*;
-use crate::http::TextSearch;
+use crate::http::{Serving, TextSearch};
 use crate::search::{Fusion, Method};
 
 /// One passage whose text says what was asked for; knows no words when `has_words` is false.
@@ -29,7 +29,8 @@ fn with_text(has_words: bool) -> (Router, tempfile::TempDir) {
     let directory = tempfile::tempdir().unwrap();
     let state = AppState::new(Options::default());
     let search = Arc::new(FakeSearch { before: Box::new(|| {}) });
-    state.publish_with_text(search, model(directory.path(), true), Arc::new(FakeText { has_words }));
+    let text = Some(Arc::new(FakeText { has_words }) as Arc<dyn TextSearch>);
+    state.publish_all(Serving { search, model: model(directory.path(), true), text, updates: None });
     (app(state), directory)
 }
 

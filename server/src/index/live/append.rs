@@ -24,8 +24,9 @@ pub(super) struct LogWriter {
 impl LogWriter {
     /// Opens the log at `path` and hands the changes of every frame in it to `apply`.
     ///
-    /// A writer that was killed may have left frames that were never acknowledged. They are kept where they are whole,
-    /// and cut off from the first that is not. A commit mark that is damaged is written anew.
+    /// What a killed writer left behind the last commit was never acknowledged, nor seen by anybody, and is cut off. Where
+    /// a commit mark is damaged it may have been: then frames are kept up to the first that is not whole, and the mark
+    /// is written anew.
     ///
     /// # Errors
     /// As for [`Log::open`](super::Log::open) and [`Log::read`](super::Log::read), or it cannot be written.
@@ -41,7 +42,7 @@ impl LogWriter {
             return Err(IndexError::Size { path: path.to_path_buf(), expected: commit.end, got: size });
         }
         let mut log = Self { path: path.to_path_buf(), file, header, commit, broken: None };
-        let (end, changes) = log.frames(size, apply)?;
+        let (end, changes) = log.frames(if both { commit.end } else { size }, apply)?;
         if !both {
             tracing::warn!("one of the two commit marks of {} is written anew", path.display());
         }
@@ -107,14 +108,14 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Reads all frames; where the last whole one ends, and the changes up to there.
-    fn frames(&mut self, size: u64, apply: Apply<'_>) -> Result<(u64, u64), IndexError> {
+    /// Reads the frames before `end`; where the last whole one ends, and the changes up to there.
+    fn frames(&mut self, end: u64, apply: Apply<'_>) -> Result<(u64, u64), IndexError> {
         let path = &self.path;
         self.file.seek(SeekFrom::Start(FRAMES)).map_err(IndexError::read(path))?;
         let mut input = BufReader::with_capacity(1 << 20, &mut self.file);
         let (mut at, mut seen) = (FRAMES, 0);
-        while at < size {
-            match change::decode(&mut input, size - at, self.header.dim) {
+        while at < end {
+            match change::decode(&mut input, end - at, self.header.dim) {
                 Ok((changes, bytes)) => {
                     if at < self.commit.end && at + bytes > self.commit.end {
                         return Err(IndexError::corrupt(path, "what is committed ends within a frame"));

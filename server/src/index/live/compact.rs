@@ -12,7 +12,8 @@ use super::state::State;
 use super::update::Inner;
 use crate::index::build::{Draft, write_version};
 use crate::index::{
-    GraphBuilder, HnswParams, IndexDir, IndexError, IndexManifest, IndexOptions, LoadedIndex, Matrix, VectorIndex as _,
+    GraphBuilder, HnswParams, IndexDir, IndexError, IndexManifest, IndexOptions, LoadedIndex, Matrix,
+    VectorIndex as _,
 };
 use crate::progress::Progress;
 use crate::sparse::SparseOptions;

@@ -8,6 +8,7 @@ use super::NewPassage;
 use crate::data::Passage;
 use crate::index::{IndexError, Matrix, RowSet};
 use crate::ranking::{Candidate, Top};
+use crate::sparse::{AddedWords, SparseIndex};
 
 /// Rows from which a chunk is not joined with another any more.
 const SEALED: usize = 4096;
@@ -20,6 +21,8 @@ const GROUP: usize = 64;
 struct Chunk {
     matrix: Matrix,
     passages: Vec<Arc<Passage>>,
+    /// Where the index holds words.
+    words: Option<AddedWords>,
 }
 
 /// All of them, in the order they came. A clone shares them: it is what a search looks at while more are added.
@@ -49,15 +52,17 @@ impl Delta {
         &self.alive
     }
 
-    /// Appends passages with vectors of `dim` numbers, and takes out the rows of `dead`, new ones or old.
+    /// Appends passages with vectors of `dim` numbers, and takes out the rows of `dead`, new ones or old. `index` is the
+    /// inverted index of the passages built in.
     ///
     /// # Errors
-    /// Those of [`Matrix::new`].
+    /// Those of [`Matrix::new`], or the inverted index cannot be read.
     pub(super) fn change(
         &mut self,
         new: Vec<NewPassage>,
         dead: &[usize],
         dim: usize,
+        index: Option<&SparseIndex>,
     ) -> Result<(), IndexError> {
         if new.is_empty() && dead.is_empty() {
             return Ok(());
@@ -67,8 +72,9 @@ impl Delta {
             let start = alive.rows();
             alive.extend(new.len());
             let rows = new.iter().flat_map(|new| new.vector.as_slice()).copied().collect();
-            let passages = new.into_iter().map(|new| Arc::new(new.passage)).collect();
-            self.chunks.push(Arc::new(Chunk::new(rows, passages, dim)?));
+            let passages: Vec<_> = new.into_iter().map(|new| Arc::new(new.passage)).collect();
+            let words = index.map(|index| AddedWords::of(index, passages.iter().map(Arc::as_ref)));
+            self.chunks.push(Arc::new(Chunk::new(rows, passages, words.transpose()?, dim)?));
             self.starts.push(start);
         }
         for row in dead {
@@ -117,6 +123,12 @@ impl Delta {
         }
     }
 
+    /// The words of all rows, alive or not, each chunk with the number of its first row.
+    pub(super) fn words(&self) -> Vec<(usize, &AddedWords)> {
+        let chunks = self.starts.iter().zip(&self.chunks);
+        chunks.filter_map(|(start, chunk)| Some((*start, chunk.words.as_ref()?))).collect()
+    }
+
     fn place(&self, row: usize) -> (&Chunk, usize) {
         let chunk = self.starts.partition_point(|start| *start <= row) - 1;
         (&self.chunks[chunk], row - self.starts[chunk])
@@ -132,7 +144,8 @@ impl Delta {
             }
             let rows = [before.matrix.as_slice(), last.matrix.as_slice()].concat();
             let passages = before.passages.iter().chain(&last.passages).map(Arc::clone).collect();
-            let joined = Arc::new(Chunk::new(rows, passages, dim)?);
+            let words = before.words.as_ref().zip(last.words.as_ref()).map(|(a, b)| a.join(b));
+            let joined = Arc::new(Chunk::new(rows, passages, words, dim)?);
             self.chunks.truncate(self.chunks.len() - 2);
             self.chunks.push(joined);
             self.starts.pop();
@@ -142,9 +155,14 @@ impl Delta {
 }
 
 impl Chunk {
-    fn new(rows: Vec<f32>, passages: Vec<Arc<Passage>>, dim: usize) -> Result<Self, IndexError> {
+    fn new(
+        rows: Vec<f32>,
+        passages: Vec<Arc<Passage>>,
+        words: Option<AddedWords>,
+        dim: usize,
+    ) -> Result<Self, IndexError> {
         let matrix = Matrix::new(rows, passages.len(), dim, |row| passages[row].id.as_str())?;
-        Ok(Self { matrix, passages })
+        Ok(Self { matrix, passages, words })
     }
 }
 
@@ -162,7 +180,7 @@ mod tests {
         let mut delta = Delta::default();
         let before = delta.clone();
         for number in 0..1000 {
-            delta.change(vec![new(number)], &[], 2).unwrap();
+            delta.change(vec![new(number)], &[], 2, None).unwrap();
         }
         assert!(delta.chunks.len() < 12, "{} chunks", delta.chunks.len());
         for row in [0, 1, 511, 512, 998, 999] {
@@ -175,8 +193,8 @@ mod tests {
     #[test]
     fn what_is_dead_is_not_found() {
         let mut delta = Delta::default();
-        delta.change((0..100).map(new).collect(), &[99], 2).unwrap();
-        delta.change(vec![new(100)], &[100, 98], 2).unwrap();
+        delta.change((0..100).map(new).collect(), &[99], 2, None).unwrap();
+        delta.change(vec![new(100)], &[100, 98], 2, None).unwrap();
         let mut top = Top::new(2);
         delta.scan(&Embedding::new(vec![0.0, 1.0], 2).unwrap(), 500, |row| row != 97, &mut top);
         let rows: Vec<_> = top.into_rows(2).into_iter().map(|hit| hit.row).collect();

@@ -56,6 +56,7 @@ impl Follower {
         if self.refused.as_ref() == Some(&pointer) {
             return Ok(false);
         }
+        self.opened.begin_log(&self.dir, &pointer)?;
         if pointer == self.opened.pointer && !self.opened.is_broken {
             let Opened { log: Some(log), state, is_broken, .. } = &mut self.opened else { return Ok(false) };
             let read = log.read(&mut |changes| state.apply(changes));
@@ -85,16 +86,23 @@ impl Follower {
 impl Opened {
     fn read(version: Version<'_>) -> Result<Self, IndexError> {
         let mut log = version.open_log()?;
-        let pointer = Pointer {
-            version: version.number,
-            manifest_sha256: version.sha256.clone(),
-            has_log: log.is_some(),
-        };
+        let pointer = version.pointer();
         let mut state = State::new(Arc::new(LoadedIndex::read(version)?));
         if let Some(log) = &mut log {
             log.read(&mut |changes| state.apply(changes))?;
         }
         Ok(Self { pointer, state, log, is_broken: false })
+    }
+
+    /// Takes up the log where the version in memory got its first, so that it need not be read again.
+    fn begin_log(&mut self, dir: &Path, now: &Pointer) -> Result<(), IndexError> {
+        let before = Pointer { has_log: true, ..self.pointer.clone() };
+        if self.log.is_none() && *now == before {
+            let path = IndexDir::new(dir).log_path(now.version);
+            self.log = Some(Log::open(&path, &now.manifest_sha256, self.state.base().manifest.dim)?);
+            self.pointer = before;
+        }
+        Ok(())
     }
 }
 

@@ -17,6 +17,7 @@ mod sector;
 mod snapshot;
 mod state;
 mod update;
+mod words;
 
 use std::sync::{Arc, PoisonError, RwLock};
 

@@ -65,6 +65,10 @@ impl Snapshot {
         self.kept.rows() + self.delta.rows()
     }
 
+    pub(super) fn delta(&self) -> &Delta {
+        &self.delta
+    }
+
     /// Rows that a search has to pass over or to score beside the index as it was built.
     pub(super) fn burden(&self) -> usize {
         self.delta.rows() + self.removed()

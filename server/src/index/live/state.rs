@@ -90,7 +90,8 @@ impl State {
             }
             self.changes += 1;
         }
-        self.delta.change(new, &dead, self.base.manifest.dim).map_err(|error| error.to_string())
+        let (dim, words) = (self.base.manifest.dim, self.base.sparse());
+        self.delta.change(new, &dead, dim, words).map_err(|error| error.to_string())
     }
 
     fn find(&self, id: &str) -> Option<Place> {

@@ -1,5 +1,7 @@
 //! `dpr serve`: an index, its model and the search page over HTTP.
 
+mod keep;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,12 +9,14 @@ use std::time::Duration;
 use dpr_core::{DeviceChoice, TextEncoder};
 use serde::Serialize;
 
+use self::keep::Kept;
 use super::{CliError, output};
 use crate::http::server::{self, Connections, Ended};
-use crate::http::{AppState, Limits, Options, Origins, ServedModel, app, short};
-use crate::index::LoadedIndex;
+use crate::http::{AppState, Limits, Options, Origins, ServedModel, Serving, Updates, app, short};
+use crate::index::{Compaction, VectorIndex as _};
 use crate::model::ModelDir;
-use crate::search::{Searcher, TextSearcher};
+use crate::search::TextSearcher;
+use crate::update::PassageUpdater;
 
 /// Options of `dpr serve`.
 #[derive(Debug, clap::Args)]
@@ -20,6 +24,7 @@ use crate::search::{Searcher, TextSearcher};
 Examples:
   dpr serve --model model/ --index index/ --web web-demo/dist/
   dpr serve --model model/ --index index/ --listen 0.0.0.0:7878 --allow-origin https://example.org
+  DPR_UPDATE_TOKEN=secret dpr serve --model model/ --index index/ --allow-updates
 
 The server takes vectors only; there is no way to send it a question's text unless --allow-text is given. \
 Sparse and hybrid ranking need the words, so they are for callers who may send them: the command line, and \
@@ -46,7 +51,17 @@ pub struct Args {
     /// Whoever calls it gives up that the question stays where it is asked
     #[arg(long, env = "DPR_ALLOW_TEXT")]
     allow_text: bool,
-    /// Where to encode such questions: auto (a real GPU, else the CPU), wgpu, cpu, or flex (Burn's CPU backend)
+    /// Also take passages to add, replace and delete, at /v1/passages; the index's directory is then written by this
+    /// server alone. With DPR_UPDATE_TOKEN set, only from those who send it as their bearer token
+    #[arg(long, env = "DPR_ALLOW_UPDATES")]
+    allow_updates: bool,
+    /// With --allow-updates: build a new version once so large a share of the passages has changed
+    #[arg(long, env = "DPR_COMPACT_SHARE", value_name = "SHARE", default_value_t = Compaction::default().share, value_parser = share)]
+    compact_share: f64,
+    /// With --allow-updates: build a new version once so many passages have changed, whatever the share
+    #[arg(long, env = "DPR_COMPACT_ROWS", value_name = "N", default_value_t = Compaction::default().rows, value_parser = at_least_one)]
+    compact_rows: usize,
+    /// Where to encode such questions and passages: auto (a real GPU, else the CPU), wgpu, cpu, or flex (Burn's CPU backend)
     #[arg(long, env = "DPR_DEVICE", value_name = "DEVICE", default_value = "auto")]
     device: DeviceChoice,
     /// Largest `k` of a search
@@ -89,6 +104,13 @@ fn at_least_one(text: &str) -> Result<usize, String> {
     }
 }
 
+fn share(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(share) if share > 0.0 && share.is_finite() => Ok(share),
+        _ => Err("it must be a number above 0".into()),
+    }
+}
+
 /// What `--json` prints once the server answers searches.
 #[derive(Debug, Serialize)]
 struct Listening<'a> {
@@ -119,6 +141,7 @@ pub fn run(args: Args) -> Result<(), CliError> {
 
 async fn serve(args: Args, model: PathBuf, index: PathBuf) -> Result<(), CliError> {
     let options = options(&args)?;
+    let token = token()?;
     let state = AppState::new(options);
     // Bound first: a taken port shows before the index is read, and health checks are answered meanwhile.
     let listener = server::bind(&args.listen).await?;
@@ -130,31 +153,44 @@ async fn serve(args: Args, model: PathBuf, index: PathBuf) -> Result<(), CliErro
     };
     let mut running =
         tokio::spawn(server::run(listener, app(state.clone()), server::shutdown_signal(), connections));
-    let device = args.allow_text.then_some(args.device);
-    let loading = tokio::task::spawn_blocking(move || load(&model, &index, device));
-    let Loaded { searcher, model, encoder } = tokio::select! {
+    let wanted = Wanted { text: args.allow_text, updates: args.allow_updates, device: args.device };
+    let loading = tokio::task::spawn_blocking(move || load(&model, &index, wanted));
+    let Loaded { kept, model, question, passage } = tokio::select! {
         loaded = loading => loaded??,
         // Told to stop while reading.
         ended = &mut running => return Ok(ended.map(drop)?),
     };
-    let (count, dim) = (searcher.index().index.len(), searcher.dim());
-    let fingerprint = searcher.model_fingerprint().to_owned();
+    let live = Arc::clone(kept.live());
+    let (count, dim, fingerprint) = {
+        let snapshot = live.snapshot();
+        (snapshot.len(), snapshot.dim(), snapshot.base().manifest.model_fingerprint.clone())
+    };
     let web_weights = model.has_weights();
-    let searcher = Arc::new(searcher);
-    match encoder {
-        None => state.publish(searcher, model),
-        Some(encoder) => {
-            let text = TextSearcher::new(Arc::clone(&searcher), encoder);
-            if !text.has_words() {
-                tracing::warn!(
-                    "--allow-text, but the index holds no words, so text is ranked by vectors alone: build the \
-                     index with `dpr index --sparse`"
-                );
-            }
-            tracing::warn!("questions sent as text to /v1/search/text are taken (--allow-text)");
-            state.publish_with_text(searcher, model, Arc::new(text));
+    let mut serving =
+        Serving { search: Arc::<crate::index::LiveIndex>::clone(&live), model, text: None, updates: None };
+    if let Some(encoder) = question {
+        let text = TextSearcher::new(live, encoder);
+        if !text.has_words() {
+            tracing::warn!(
+                "--allow-text, but the index holds no words, so text is ranked by vectors alone: build the index \
+                 with `dpr index --sparse`"
+            );
         }
+        tracing::warn!("questions sent as text to /v1/search/text are taken (--allow-text)");
+        serving.text = Some(Arc::new(text));
     }
+    if let Some(updater) = kept.updater() {
+        match &token {
+            Some(_) => tracing::warn!("updates with the token are taken at /v1/passages (--allow-updates)"),
+            None => tracing::warn!(
+                "updates are taken from everybody who reaches {address} (--allow-updates): set DPR_UPDATE_TOKEN"
+            ),
+        }
+        let service = Arc::new(PassageUpdater::new(updater, passage));
+        serving.updates = Some(Updates::new(service, token.as_deref()));
+    }
+    state.publish_all(serving);
+    let keeping = kept.keep(Compaction { share: args.compact_share, rows: args.compact_rows })?;
     let url = format!("http://{address}");
     if args.json {
         let line = Listening { listening: url, count, dim, model: &fingerprint, web_weights };
@@ -163,10 +199,25 @@ async fn serve(args: Args, model: PathBuf, index: PathBuf) -> Result<(), CliErro
         let model = fingerprint.get(..12).unwrap_or(&fingerprint);
         output::line(format_args!("listening on {url}  ({count} passages, {dim} dims, model {model})"))?;
     }
-    if running.await? == Ended::CutOff {
+    let ended = running.await?;
+    keeping.stop();
+    if ended == Ended::CutOff {
         tracing::warn!("some requests did not finish within {} s and were cut off", args.grace);
     }
     Ok(())
+}
+
+/// The token that updates must carry. It has no flag: a command line is seen by every process of the machine.
+fn token() -> Result<Option<String>, CliError> {
+    match std::env::var("DPR_UPDATE_TOKEN") {
+        Ok(token) if token.trim().is_empty() => {
+            Err("DPR_UPDATE_TOKEN is blank: give it a value, or unset it to take updates without a token"
+                .into())
+        }
+        Ok(token) => Ok(Some(token.trim().to_owned())),
+        Err(std::env::VarError::NotPresent) => Ok(None),
+        Err(error) => Err(format!("DPR_UPDATE_TOKEN: {error}").into()),
+    }
 }
 
 fn options(args: &Args) -> Result<Options, CliError> {
@@ -195,25 +246,39 @@ fn options(args: &Args) -> Result<Options, CliError> {
     })
 }
 
-/// What a server serves.
-struct Loaded {
-    searcher: Searcher,
-    model: ServedModel,
-    /// For questions sent as text.
-    encoder: Option<TextEncoder>,
+/// What of a model and an index a server needs.
+#[derive(Clone, Copy, Debug)]
+struct Wanted {
+    /// The question encoder, for questions sent as text.
+    text: bool,
+    /// The right to change the index, and the passage encoder.
+    updates: bool,
+    device: DeviceChoice,
 }
 
-/// Reads and checks both directories, and loads the question encoder onto `device` if one is given. Blocks for as
-/// long as their files take to read.
-fn load(model_path: &Path, index_path: &Path, device: Option<DeviceChoice>) -> Result<Loaded, CliError> {
+/// What a server serves.
+struct Loaded {
+    kept: Kept,
+    model: ServedModel,
+    /// For questions sent as text.
+    question: Option<TextEncoder>,
+    /// For passages sent without vectors.
+    passage: Option<TextEncoder>,
+}
+
+/// Reads and checks both directories, and loads the encoders that are wanted. Blocks for as long as their files take
+/// to read.
+fn load(model_path: &Path, index_path: &Path, wanted: Wanted) -> Result<Loaded, CliError> {
     let model = ModelDir::open(model_path)?;
-    let index = LoadedIndex::open(index_path)?;
-    let (manifest, built_by) = (model.manifest(), &index.manifest.model_fingerprint);
-    if built_by != manifest.space() || index.manifest.dim != manifest.dim {
+    let kept = Kept::open(index_path, wanted.updates)?;
+    let index = kept.live().snapshot();
+    let index = &index.base().manifest;
+    let (manifest, built_by) = (model.manifest(), &index.model_fingerprint);
+    if built_by != manifest.space() || index.dim != manifest.dim {
         return Err(OtherModel {
             index: index_path.to_owned(),
             built_by: built_by.clone(),
-            index_dim: index.manifest.dim,
+            index_dim: index.dim,
             model: model_path.to_owned(),
             given: manifest.space().to_owned(),
             model_dim: manifest.dim,
@@ -228,8 +293,16 @@ fn load(model_path: &Path, index_path: &Path, device: Option<DeviceChoice>) -> R
             model = model_path.display()
         );
     }
-    let encoder = device.map(|device| model.question_encoder(device)).transpose()?;
-    Ok(Loaded { searcher: Searcher::new(index), model: served, encoder })
+    let question = wanted.text.then(|| model.question_encoder(wanted.device)).transpose()?;
+    let passage = wanted.updates.then(|| model.passage_encoder(wanted.device));
+    let passage = match passage.transpose() {
+        Ok(passage) => passage,
+        Err(error) => {
+            tracing::warn!("passages are taken with their vectors only: {error}");
+            None
+        }
+    };
+    Ok(Loaded { kept, model: served, question, passage })
 }
 
 /// An index and a model that do not belong together.
@@ -262,6 +335,8 @@ mod tests {
     use crate::model::MANIFEST;
     use crate::progress::Silent;
     use crate::vectors::VectorSet;
+
+    const PLAIN: Wanted = Wanted { text: false, updates: false, device: DeviceChoice::Cpu };
 
     /// A model directory of three files that are no encoder, but are what the manifest says.
     fn write_model(dir: &Path, weights: &str) -> String {
@@ -317,14 +392,14 @@ mod tests {
         let (model, index) = (dir.path().join("model"), dir.path().join("index"));
         let fingerprint = write_model(&model, "weights");
         write_index(&index, &fingerprint);
-        let Loaded { searcher, model: served, encoder } = load(&model, &index, None).unwrap();
-        assert!(encoder.is_none());
+        let Loaded { kept, model: served, question, passage } = load(&model, &index, PLAIN).unwrap();
+        assert!(question.is_none() && passage.is_none() && kept.updater().is_none());
         assert!(!served.has_weights());
-        let described = searcher.describe();
+        let described = kept.live().describe();
         assert_eq!((described.count, described.dim, described.model), (2, 3, fingerprint));
         assert!(!described.version.is_empty());
         let query = Embedding::new(vec![0.1, 0.5, 0.0], 3).unwrap();
-        let hits = PassageSearch::search(&searcher, &[query], 5).unwrap();
+        let hits = PassageSearch::search(kept.live().as_ref(), &[query], 5).unwrap();
         assert_eq!(hits[0].iter().map(|hit| hit.id.as_str()).collect::<Vec<_>>(), ["b", "a"]);
     }
 
@@ -336,11 +411,11 @@ mod tests {
         let own = write_student(&student, "small", Some(&fingerprint));
         assert_ne!(own, fingerprint);
         write_index(&index, &fingerprint);
-        let Loaded { model, .. } = load(&student, &index, None).unwrap();
+        let Loaded { model, .. } = load(&student, &index, PLAIN).unwrap();
         assert_eq!(model.fingerprint(), fingerprint, "what a page sends with its vector");
         let stranger = dir.path().join("stranger");
         write_student(&stranger, "small", Some(&own));
-        assert!(load(&stranger, &index, None).is_err());
+        assert!(load(&stranger, &index, PLAIN).is_err());
     }
 
     #[test]
@@ -350,7 +425,7 @@ mod tests {
         let given = write_model(&model, "weights");
         let built_by = sha256_hex(b"another model");
         write_index(&index, &built_by);
-        let error = load(&model, &index, None).map(drop).unwrap_err().to_string();
+        let error = load(&model, &index, PLAIN).map(drop).unwrap_err().to_string();
         for part in [&given[..12], &built_by[..12], "model", "index", "dpr encode"] {
             assert!(error.contains(part), "no `{part}` in: {error}");
         }
