@@ -39,6 +39,9 @@ pub enum ApiError {
         /// The server's limit.
         max: usize,
     },
+    /// A filter that makes no sense or allows no passage.
+    #[error("{0}")]
+    InvalidFilter(String),
     /// More passages asked for, over a whole batch, than one response holds.
     #[error("{vectors} vectors with k = {k} ask for {} passages; one response holds {max}", .vectors * .k)]
     TooManyHits {
@@ -151,6 +154,8 @@ pub enum ErrorCode {
     InvalidQuestion,
     /// 422: `k` is outside its range.
     InvalidK,
+    /// 422: a filter of another form, too long, or that no passage passes.
+    InvalidFilter,
     /// 422: a passage to add that is blank, given twice, or without a vector where the server cannot encode.
     InvalidPassage,
     /// 429: all threads are busy and the queue is full.
@@ -175,9 +180,11 @@ impl ErrorCode {
             Self::WrongModel => StatusCode::CONFLICT,
             Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Self::InvalidVector | Self::InvalidQuestion | Self::InvalidK | Self::InvalidPassage => {
-                StatusCode::UNPROCESSABLE_ENTITY
-            }
+            Self::InvalidVector
+            | Self::InvalidQuestion
+            | Self::InvalidK
+            | Self::InvalidFilter
+            | Self::InvalidPassage => StatusCode::UNPROCESSABLE_ENTITY,
             Self::Overloaded => StatusCode::TOO_MANY_REQUESTS,
             Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
             Self::NotReady | Self::Timeout => StatusCode::SERVICE_UNAVAILABLE,
@@ -197,6 +204,7 @@ impl ApiError {
             Self::InvalidVector(_) => ErrorCode::InvalidVector,
             Self::InvalidQuestion(_) => ErrorCode::InvalidQuestion,
             Self::InvalidK { .. } | Self::TooManyHits { .. } => ErrorCode::InvalidK,
+            Self::InvalidFilter(_) => ErrorCode::InvalidFilter,
             Self::WrongModel { .. } => ErrorCode::WrongModel,
             Self::BodyTooLarge { .. } => ErrorCode::BodyTooLarge,
             Self::Overloaded { .. } => ErrorCode::Overloaded,
@@ -221,7 +229,7 @@ impl ApiError {
                     .into()
             }
             Self::UnknownField(_) => {
-                "the fields are `vector` (or `vectors` for a batch), `k` and `model`".into()
+                "the fields are `vector` (or `vectors` for a batch), `k`, `filter` and `model`".into()
             }
             Self::MissingField("model") => "send the `fingerprint` that GET /v1/model tells".into(),
             Self::MissingField(_) => "send `vector`, or `vectors` for a batch".into(),
@@ -235,6 +243,9 @@ impl ApiError {
                 r#"send {"question": "text", "method": "hybrid", "bm25", "tfidf" or "dense", "k": 10}"#.into()
             }
             Self::InvalidK { max, .. } => format!("send a whole number from 1 to {max}"),
+            Self::InvalidFilter(_) => {
+                r#"send {"titles": ["..."], "ids": ["..."]} with ids and titles as GET and searches show them, or leave it out"#.into()
+            }
             Self::TooManyHits { .. } => "send fewer vectors, or a smaller `k`".into(),
             Self::WrongModel { .. } => {
                 "read GET /v1/model, load that question encoder and encode the question again".into()

@@ -51,7 +51,7 @@ pub use model::{EncoderBody, EncoderFiles, FileBody, ModelBody, ServedModel};
 pub use openapi::document as openapi_document;
 pub use origins::{OriginError, Origins};
 pub use passages::{DeleteRequest, DeleteResponse, NewPassageBody, PutRequest, PutResponse};
-pub use request::SearchRequest;
+pub use request::{FilterBody, SearchRequest};
 pub use search::{HitList, SearchHit, SearchResponse};
 pub use service::{PassageSearch, PassageUpdates, TextSearch};
 pub use state::{AppState, Options, Serving};

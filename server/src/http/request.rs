@@ -6,13 +6,15 @@
 use std::fmt;
 
 use dpr_core::Embedding;
-use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::error::ApiError;
 use super::limits::Limits;
 use super::vector::{VectorInput, WireVector};
+use crate::search::Filter;
 
 /// A search: one vector, or a batch of them.
 #[derive(Debug, Default, ToSchema)]
@@ -27,6 +29,10 @@ pub struct SearchRequest {
     /// Passages to return for each vector, best first.
     #[schema(value_type = usize, required = false, minimum = 1, default = 10)]
     k: Option<Value>,
+    /// Finds only passages with one of these titles and one of these ids, where any are given. Whoever sends one tells
+    /// what the question is about.
+    #[schema(value_type = FilterBody, required = false)]
+    filter: Option<Value>,
     /// Fingerprint of the model that made the vectors, 64 hexadecimal digits, as GET /v1/model tells it.
     #[schema(value_type = String)]
     model: Option<Value>,
@@ -36,6 +42,35 @@ pub struct SearchRequest {
     unknown: Option<String>,
 }
 
+/// Which passages may be found.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct FilterBody {
+    /// Titles, at most 1000; none leaves all.
+    titles: Vec<String>,
+    /// Ids, at most 1000; none leaves all.
+    ids: Vec<String>,
+}
+
+/// Most titles, and most ids, of a filter.
+const MAX_FILTER: usize = 1000;
+
+impl FilterBody {
+    fn parse(value: Value) -> Result<Filter, ApiError> {
+        let Self { titles, ids } = serde_json::from_value(value)
+            .map_err(|error| ApiError::InvalidFilter(format!("`filter` is no filter: {error}")))?;
+        for (name, list) in [("titles", &titles), ("ids", &ids)] {
+            if list.len() > MAX_FILTER {
+                let count = list.len();
+                let text =
+                    format!("`filter.{name}` holds {count} of them; a filter holds at most {MAX_FILTER}");
+                return Err(ApiError::InvalidFilter(text));
+            }
+        }
+        Ok(Filter { titles: titles.into_iter().collect(), ids: ids.into_iter().collect() })
+    }
+}
+
 /// A search whose every part was checked.
 #[derive(Debug)]
 pub(super) struct ValidSearch {
@@ -43,6 +78,8 @@ pub(super) struct ValidSearch {
     pub(super) vectors: Vec<Embedding>,
     /// 1 to `Limits::max_k`.
     pub(super) k: usize,
+    /// Only where the body has one.
+    pub(super) filter: Option<Filter>,
     /// Whether the body had `vectors`, so that the answer has `results`.
     pub(super) batch: bool,
 }
@@ -106,6 +143,7 @@ impl SearchRequest {
                 return Err(ApiError::InvalidJson(format!("`model` is {}, not text", brief(&other))));
             }
         }
+        let filter = self.filter.map(FilterBody::parse).transpose()?;
         if inputs.is_empty() {
             return Err(ApiError::InvalidVector("`vectors` is empty".into()));
         }
@@ -124,7 +162,7 @@ impl SearchRequest {
             let name = if batch { format!("vectors[{at}]") } else { "vector".to_owned() };
             vectors.push(input.embedding(&name, dim)?);
         }
-        Ok(ValidSearch { vectors, k, batch })
+        Ok(ValidSearch { vectors, k, filter, batch })
     }
 }
 
@@ -158,6 +196,7 @@ impl<'de> Visitor<'de> for RequestVisitor {
             match field.as_str() {
                 "vector" => once(&mut request.vector, map.next_value()?, "vector")?,
                 "vectors" => once(&mut request.vectors, map.next_value()?, "vectors")?,
+                "filter" => once(&mut request.filter, map.next_value()?, "filter")?,
                 "k" => once(&mut request.k, map.next_value()?, "k")?,
                 "model" => once(&mut request.model, map.next_value()?, "model")?,
                 other => {
@@ -227,6 +266,17 @@ mod tests {
             (r#"{"vector":[1,2,3],"model":MODEL,"k":-1}"#, InvalidK, "`k` is -1"),
             (r#"{"vector":[1,2,3],"model":MODEL,"k":2.5}"#, InvalidK, "`k` is 2.5"),
             (r#"{"vector":[1,2,3],"model":MODEL,"k":"10"}"#, InvalidK, "`k` is \"10\""),
+            (
+                r#"{"vector":[1,2,3],"model":MODEL,"filter":"a title"}"#,
+                InvalidFilter,
+                "`filter` is no filter",
+            ),
+            (
+                r#"{"vector":[1,2,3],"model":MODEL,"filter":{"title":"a"}}"#,
+                InvalidFilter,
+                "unknown field `title`",
+            ),
+            (r#"{"vector":[1,2,3],"model":MODEL,"filter":{"ids":[7]}}"#, InvalidFilter, "integer"),
             (r#"{"vector":[1,2],"model":MODEL}"#, InvalidVector, "2"),
             (r#"{"vector":[0,0,0],"model":MODEL}"#, InvalidVector, "zero"),
             (r#"{"vector":[1,1e999,0],"model":MODEL}"#, InvalidVector, "too large"),

@@ -69,7 +69,7 @@ pub enum SearchResponse {
     (status = 409, description = "`wrong_model`", body = ErrorBody),
     (status = 413, description = "`body_too_large`", body = ErrorBody),
     (status = 415, description = "`unsupported_media_type`", body = ErrorBody),
-    (status = 422, description = "`invalid_vector`, `invalid_k`", body = ErrorBody),
+    (status = 422, description = "`invalid_vector`, `invalid_k`, `invalid_filter`", body = ErrorBody),
     (status = 429, description = "`overloaded`; see the header retry-after", body = ErrorBody),
     (status = 503, description = "`not_ready`, `timeout`", body = ErrorBody),
 ))]
@@ -89,13 +89,17 @@ pub(super) async fn search(
             SearchResponse::Single { hits: lists.next().unwrap_or_default(), took_ms }
         }
     };
-    respond(&state, move || service.search(&valid.vectors, valid.k), answer, at_fault).await
+    respond(&state, move || service.search(&valid.vectors, valid.k, valid.filter.as_ref()), answer, at_fault)
+        .await
 }
 
-/// Numbers near the top of f32 are finite, as is checked before; their products need not be.
+/// A filter may allow no passage of the index as it is now. Numbers near the top of f32 are finite, as is checked before; their products need not be.
 fn at_fault(error: &SearchError) -> Option<ApiError> {
-    matches!(error, SearchError::Index(IndexError::Overflow { .. }))
-        .then(|| ApiError::InvalidVector(error.to_string()))
+    match error {
+        SearchError::Index(IndexError::Overflow { .. }) => Some(ApiError::InvalidVector(error.to_string())),
+        SearchError::NothingWanted => Some(ApiError::InvalidFilter(error.to_string())),
+        _ => None,
+    }
 }
 
 /// Ends a search request whose time is up, be it in its body, in the queue or in the search.

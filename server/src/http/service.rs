@@ -6,26 +6,40 @@ use dpr_core::Embedding;
 use super::index::IndexBody;
 use crate::data::Passage;
 use crate::index::{LiveIndex, Put, VectorIndex as _};
-use crate::search::{Fusion, Hit, Method, SearchError, Searcher, TextSearcher};
+use crate::search::{Filter, Fusion, Hit, Method, SearchError, Searcher, TextSearcher};
 use crate::update::{PassageUpdater, UpdateError};
 
 /// Finds passages for question vectors. One instance serves all requests, from many threads at once.
 pub trait PassageSearch: Send + Sync + 'static {
-    /// The `k` best passages for each vector, best first. Runs on the calling thread.
+    /// The `k` best passages for each vector, best first, of those that `filter` allows. Runs on the calling thread.
     ///
     /// # Errors
-    /// Those of the search itself; what the client can get wrong has been checked before.
-    fn search(&self, vectors: &[Embedding], k: usize) -> Result<Vec<Vec<Hit>>, SearchError>;
+    /// Those of the search itself; what the client can get wrong has been checked before, but for a filter that allows
+    /// none.
+    fn search(
+        &self,
+        vectors: &[Embedding],
+        k: usize,
+        filter: Option<&Filter>,
+    ) -> Result<Vec<Vec<Hit>>, SearchError>;
 
     /// The index, as `GET /v1/index` describes it; its `model` and `dim` are what vectors are checked by.
     fn describe(&self) -> IndexBody;
 }
 
 impl PassageSearch for LiveIndex {
-    fn search(&self, vectors: &[Embedding], k: usize) -> Result<Vec<Vec<Hit>>, SearchError> {
+    fn search(
+        &self,
+        vectors: &[Embedding],
+        k: usize,
+        filter: Option<&Filter>,
+    ) -> Result<Vec<Vec<Hit>>, SearchError> {
         // All vectors of a request are searched in the index as it is now.
         let searcher = Searcher::of(self.snapshot());
-        vectors.iter().map(|vector| searcher.search(vector, k)).collect()
+        match filter.map(|filter| filter.rows(searcher.snapshot())) {
+            None => vectors.iter().map(|vector| searcher.search(vector, k)).collect(),
+            Some(wanted) => vectors.iter().map(|vector| searcher.search_among(vector, k, &wanted)).collect(),
+        }
     }
 
     fn describe(&self) -> IndexBody {

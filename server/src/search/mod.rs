@@ -1,12 +1,14 @@
 //! Questions to passages: by vector ([`Searcher`]), and by words or both where the text is at hand ([`Ranker`],
 //! [`TextSearcher`]).
 
+mod filter;
 mod hybrid;
 mod method;
 mod ranker;
 mod searcher;
 mod text;
 
+pub use filter::Filter;
 pub use hybrid::{Fusion, HYBRID_DEPTH, fuse};
 pub use method::Method;
 pub use ranker::{RankedPair, Ranker};

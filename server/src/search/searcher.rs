@@ -5,7 +5,7 @@ use std::sync::Arc;
 use dpr_core::{Embedding, EncodeError};
 use serde::Serialize;
 
-use crate::index::{IndexError, LoadedIndex, Snapshot, VectorIndex as _};
+use crate::index::{IndexError, LoadedIndex, RowSet, Snapshot, VectorIndex as _};
 use crate::ranking::ScoredRow;
 use crate::sparse::SparseError;
 
@@ -47,6 +47,9 @@ pub enum SearchError {
         "the index holds no vectors: build it with `dpr encode` and `dpr index --vectors ...`, or search by words alone"
     )]
     NoVectors,
+    /// A filter that no passage passes.
+    #[error("the index holds no passage with these ids and titles")]
+    NothingWanted,
     /// See [`IndexError`].
     #[error(transparent)]
     Index(#[from] IndexError),
@@ -82,6 +85,27 @@ impl Searcher {
     /// [`SearchError::Index`] for `k` = 0, or a vector of another size.
     pub fn search(&self, vector: &Embedding, k: usize) -> Result<Vec<Hit>, SearchError> {
         Ok(self.snapshot.search(vector, k)?.into_iter().map(|scored| self.hit(scored)).collect())
+    }
+
+    /// As [`search`](Self::search), among the rows of `wanted` alone.
+    ///
+    /// # Errors
+    /// Those of [`search`](Self::search), and [`SearchError::NothingWanted`].
+    pub fn search_among(
+        &self,
+        vector: &Embedding,
+        k: usize,
+        wanted: &RowSet,
+    ) -> Result<Vec<Hit>, SearchError> {
+        if wanted.is_empty() {
+            return Err(SearchError::NothingWanted);
+        }
+        Ok(self
+            .snapshot
+            .search_among(vector, k, wanted)?
+            .into_iter()
+            .map(|scored| self.hit(scored))
+            .collect())
     }
 
     /// The passage of a row that a search of this index returned.

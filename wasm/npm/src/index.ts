@@ -16,7 +16,7 @@ export { ManifestError } from './errors/manifest-error.js';
 export { ServerError } from './errors/server-error.js';
 export type { Device, DeviceChoice, Dtype, DtypeChoice } from './types/device.js';
 export type { ModelFile, ModelManifest } from './types/manifest.js';
-export type { ConnectOptions, EncodeOptions, LoadOptions, SearchOptions } from './types/options.js';
+export type { ConnectOptions, EncodeOptions, LoadOptions, PassageFilter, SearchOptions } from './types/options.js';
 export type { Progress, ProgressListener } from './types/progress.js';
 export type { Hit, SearchResult, SearchTimings, SentRequest } from './types/search-result.js';
 export { base64ToVector, vectorToBase64 } from './wire/base64.js';

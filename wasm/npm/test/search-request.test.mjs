@@ -15,6 +15,13 @@ test('the body is the vector, k and the fingerprint, nothing else', () => {
   assert.deepEqual(request.headers, { 'x-api-key': 'k', 'content-type': 'application/json' });
 });
 
+test('a filter travels when there is one, and bytes are counted as they travel', () => {
+  const filter = { titles: ['Zürich'], ids: ['7'] };
+  const request = buildSearchRequest('https://server.test/v1/search', Float32Array.of(1), 7, 'f'.repeat(64), {}, filter);
+  assert.deepEqual(JSON.parse(request.body).filter, filter);
+  assert.equal(request.bytes, Buffer.byteLength(request.body));
+});
+
 test('the server\'s own error keeps its code and its fix', async () => {
   const body = { error: { code: 'wrong_model', message: 'the vector is of another model', fix: 'Reload.' } };
   const error = await readServerError(Response.json(body, { status: 409 }));

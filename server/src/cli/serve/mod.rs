@@ -399,7 +399,7 @@ mod tests {
         assert_eq!((described.count, described.dim, described.model), (2, 3, fingerprint));
         assert!(!described.version.is_empty());
         let query = Embedding::new(vec![0.1, 0.5, 0.0], 3).unwrap();
-        let hits = PassageSearch::search(kept.live().as_ref(), &[query], 5).unwrap();
+        let hits = PassageSearch::search(kept.live().as_ref(), &[query], 5, None).unwrap();
         assert_eq!(hits[0].iter().map(|hit| hit.id.as_str()).collect::<Vec<_>>(), ["b", "a"]);
     }
 

@@ -14,9 +14,10 @@ use tower::ServiceExt;
 
 use super::{AppState, EncoderFiles, IndexBody, Options, PassageSearch, ServedFile, ServedModel, app};
 use crate::index::IndexError;
-use crate::search::{Hit, SearchError};
+use crate::search::{Filter, Hit, SearchError};
 
 mod files;
+mod filter;
 mod overload;
 mod page;
 mod routes;
@@ -43,7 +44,12 @@ struct FakeSearch {
 const PANICS: f32 = 13.0;
 
 impl PassageSearch for FakeSearch {
-    fn search(&self, vectors: &[Embedding], k: usize) -> Result<Vec<Vec<Hit>>, SearchError> {
+    fn search(
+        &self,
+        vectors: &[Embedding],
+        k: usize,
+        _filter: Option<&Filter>,
+    ) -> Result<Vec<Vec<Hit>>, SearchError> {
         (self.before)();
         assert!(vectors[0].as_slice()[0] != PANICS, "a panic on purpose");
         if vectors[0].as_slice()[0] > 1e38 {

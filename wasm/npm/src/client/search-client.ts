@@ -90,6 +90,7 @@ export class SearchClient {
       options.k ?? DEFAULT_K,
       this.model.fingerprint,
       this.#headers,
+      options.filter,
     );
     const { hits, tookMs } = await this.#send(request, signal);
     return {

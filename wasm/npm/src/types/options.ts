@@ -70,4 +70,18 @@ export interface SearchOptions extends EncodeOptions {
    * @example { k: 5 }
    */
   k?: number;
+  /**
+   * Finds only passages with one of these titles and one of these ids, where any are given. It travels
+   * as it is: a filter tells the server what the question is about.
+   * @example { filter: { titles: ['Super Bowl 50'] } }
+   */
+  filter?: PassageFilter;
+}
+
+/** Which passages a search may find. */
+export interface PassageFilter {
+  /** At most 1000; none leaves all. */
+  titles?: string[];
+  /** At most 1000; none leaves all. */
+  ids?: string[];
 }
