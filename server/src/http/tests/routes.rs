@@ -117,5 +117,5 @@ async fn the_openapi_document_names_every_route() {
         assert!(paths.iter().any(|found| *found == path), "{path} not among {paths:?}");
     }
     let fields = document["components"]["schemas"]["SearchRequest"]["properties"].as_object().unwrap();
-    assert_eq!(fields.keys().collect::<Vec<_>>(), ["k", "model", "vector", "vectors"]);
+    assert_eq!(fields.keys().collect::<Vec<_>>(), ["filter", "k", "model", "vector", "vectors"]);
 }
