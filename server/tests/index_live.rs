@@ -4,10 +4,11 @@ mod corpus;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
 
-use corpus::{Numbers, clusters, embedding, random_rows, set};
+use corpus::{Numbers, clusters, embedding, random_rows, set, write_vectors};
 use dpr_core::random::SplitMix;
 use dpr_core::{Embedding, EmbeddingError};
 use dpr_server::data::Passage;
@@ -18,6 +19,7 @@ use dpr_server::index::{
 };
 use dpr_server::progress::Silent;
 use dpr_server::sparse::{Analyzer, Scoring, SparseOptions, WordIndex};
+use dpr_server::vectors::VectorSet;
 
 const DIM: usize = 16;
 
@@ -374,6 +376,63 @@ fn words_of_added_passages_score_as_those_of_passages_built_in() {
     compact(&updater);
     let after: Vec<String> = words("zebra", 5, Scoring::PAPER).into_iter().map(|hit| hit.0).collect();
     assert_eq!((before.as_slice(), after.as_slice()), (&["zebra".to_owned()][..], &["zebra".to_owned()][..]));
+}
+
+#[test]
+fn commands_that_cannot_be_done_say_why_and_change_nothing() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().join("index");
+    build(&dir, 30, IndexKind::Exact);
+    let good = set(random_rows(3, DIM), DIM);
+    let other = VectorSet { model_fingerprint: "cd".repeat(32), ..good.clone() };
+    let short = set(random_rows(3, DIM - 1), DIM - 1);
+    for (name, set) in [("good", good), ("other", other), ("short", short)] {
+        write_vectors(&root.path().join(name), &set);
+    }
+    fs_err::write(root.path().join("ids.txt"), "p1\nnobody\n").unwrap();
+    let dpr = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_dpr"));
+        command.args(["index"]).args(arguments).current_dir(root.path()).env_remove("DPR_INDEX");
+        let output = command.output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    let cases: [(&[&str], i32, &str); 8] = [
+        (
+            &["add", "--index", "index", "--vectors", "other"],
+            1,
+            "of model cdcdcdcdcdcd…, the index of model abababababab…",
+        ),
+        (&["add", "--index", "index", "--vectors", "short"], 1, "has 15 numbers, expected 16"),
+        (&["add", "--index", "nowhere", "--vectors", "good"], 1, "nowhere is not an index"),
+        (&["add", "--index", "index"], 2, "--vectors"),
+        (&["add", "--index", "index", "--passages", "x.tsv"], 2, "--model"),
+        (
+            &["delete", "--index", "index", "p1", "nobody"],
+            1,
+            "no passage has the id `nobody`: nothing was deleted",
+        ),
+        (&["delete", "--index", "index", "--ids", "ids.txt"], 1, "no passage has the id `nobody`"),
+        (&["delete", "--index", "index"], 2, "ID"),
+    ];
+    for (arguments, status, says) in cases {
+        let (code, _, errors) = dpr(arguments);
+        assert_eq!(code, Some(status), "{arguments:?}: {errors}");
+        assert!(errors.contains(says), "{arguments:?}: {errors}");
+    }
+    assert_eq!(Follower::open(&dir).unwrap().live().snapshot().changes(), 0);
+    let (_, said, _) = dpr(&["add", "--index", "index", "--vectors", "good", "--json"]);
+    let said: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((&said["added"], &said["replaced"], &said["changes"]), (&0.into(), &3.into(), &3.into()));
+    fs_err::write(root.path().join("ids.txt"), "p1\np5\n").unwrap();
+    let (_, said, _) = dpr(&["delete", "--index", "index", "--ids", "ids.txt"]);
+    assert!(said.contains("2 passages deleted; 28 passages, 5 changes since it was built"), "{said}");
+    let (_, said, _) = dpr(&["verify", "--index", "index"]);
+    assert!(said.contains("5 changes since: all as they were written"), "{said}");
+    let (_, said, _) = dpr(&["compact", "--index", "index"]);
+    assert!(said.contains("v-2 of 28 passages"), "{said}");
+    let (_, said, _) = dpr(&["compact", "--index", "index"]);
+    assert!(said.contains("nothing changed since it was built"), "{said}");
 }
 
 /// The log of the version in use.

@@ -24,7 +24,7 @@ fn threads() -> usize {
 #[derive(Debug)]
 pub(super) enum Kept {
     /// Others change it.
-    Followed(Follower),
+    Followed(Box<Follower>),
     /// This server does.
     Changed(Arc<Updater>),
 }
@@ -40,7 +40,7 @@ impl Kept {
     pub(super) fn open(dir: &Path, to_change: bool) -> Result<Self, IndexError> {
         Ok(match to_change {
             true => Self::Changed(Arc::new(Updater::open(dir, "a server (dpr serve --allow-updates)")?)),
-            false => Self::Followed(Follower::open(dir)?),
+            false => Self::Followed(Box::new(Follower::open(dir)?)),
         })
     }
 
@@ -65,7 +65,7 @@ impl Kept {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         std::thread::Builder::new().name("index".into()).spawn(move || match self {
-            Self::Followed(follower) => follow(follower, &stopped),
+            Self::Followed(follower) => follow(*follower, &stopped),
             Self::Changed(updater) => compact(&updater, when, &stopped),
         })?;
         Ok(Keeping { stop })

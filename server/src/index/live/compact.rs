@@ -12,8 +12,7 @@ use super::state::State;
 use super::update::Inner;
 use crate::index::build::{Draft, write_version};
 use crate::index::{
-    GraphBuilder, HnswParams, IndexDir, IndexError, IndexManifest, IndexOptions, LoadedIndex, Matrix,
-    VectorIndex as _,
+    GraphBuilder, IndexDir, IndexError, IndexManifest, IndexOptions, LoadedIndex, Matrix, VectorIndex as _,
 };
 use crate::progress::Progress;
 use crate::sparse::SparseOptions;
@@ -133,7 +132,7 @@ impl Updater {
             kind: manifest.kind,
             builder: GraphBuilder::default(),
             storage: manifest.storage,
-            hnsw: manifest.hnsw.unwrap_or(HnswParams::default()),
+            hnsw: manifest.hnsw.unwrap_or_default(),
             sparse: manifest.sparse.map(|sparse| SparseOptions { analyzer: sparse.analyzer, threads }),
             stop: Arc::clone(stop),
         };

@@ -1,0 +1,196 @@
+//! What a server serves: an index and the model it was built by, read and checked.
+
+use std::path::{Path, PathBuf};
+
+use dpr_core::{DeviceChoice, TextEncoder};
+
+use super::keep::Kept;
+use crate::cli::CliError;
+use crate::http::{ServedModel, short};
+use crate::model::ModelDir;
+
+/// What of a model and an index a server needs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted {
+    /// The question encoder, for questions sent as text.
+    pub(super) text: bool,
+    /// The right to change the index, and the passage encoder.
+    pub(super) updates: bool,
+    pub(super) device: DeviceChoice,
+}
+
+/// What a server serves.
+pub(super) struct Loaded {
+    pub(super) kept: Kept,
+    pub(super) model: ServedModel,
+    /// For questions sent as text.
+    pub(super) question: Option<TextEncoder>,
+    /// For passages sent without vectors.
+    pub(super) passage: Option<TextEncoder>,
+}
+
+/// Reads and checks both directories, and loads the encoders that are wanted. Blocks for as long as their files take
+/// to read.
+pub(super) fn load(model_path: &Path, index_path: &Path, wanted: Wanted) -> Result<Loaded, CliError> {
+    let model = ModelDir::open(model_path)?;
+    let kept = Kept::open(index_path, wanted.updates)?;
+    let index = kept.live().snapshot();
+    let index = &index.base().manifest;
+    let (manifest, built_by) = (model.manifest(), &index.model_fingerprint);
+    if built_by != manifest.space() || index.dim != manifest.dim {
+        return Err(OtherModel {
+            index: index_path.to_owned(),
+            built_by: built_by.clone(),
+            index_dim: index.dim,
+            model: model_path.to_owned(),
+            given: manifest.space().to_owned(),
+            model_dim: manifest.dim,
+        }
+        .into());
+    }
+    let served = ServedModel::open(&model)?;
+    if !served.has_weights() {
+        tracing::warn!(
+            "{model} has no weights for browsers, so pages cannot encode questions: \
+             run `dpr export-web --model {model}` and start again",
+            model = model_path.display()
+        );
+    }
+    let question = wanted.text.then(|| model.question_encoder(wanted.device)).transpose()?;
+    let passage = wanted.updates.then(|| model.passage_encoder(wanted.device));
+    let passage = match passage.transpose() {
+        Ok(passage) => passage,
+        Err(error) => {
+            tracing::warn!("passages are taken with their vectors only: {error}");
+            None
+        }
+    };
+    Ok(Loaded { kept, model: served, question, passage })
+}
+
+/// An index and a model that do not belong together.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the index {} was built by model {} ({index_dim} dims), but {} is model {} ({model_dim} dims): give the model \
+     the index was built by, or encode and index the passages again with this one (dpr encode, dpr index)",
+    .index.display(), short(.built_by), .model.display(), short(.given)
+)]
+struct OtherModel {
+    index: PathBuf,
+    built_by: String,
+    index_dim: usize,
+    model: PathBuf,
+    given: String,
+    model_dim: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use dpr_core::model::{FileEntry, MODEL_FORMAT, sha256_hex};
+    use dpr_core::{Embedding, Family, ModelManifest, Pooling, Similarity};
+
+    use super::*;
+    use crate::data::Passage;
+    use crate::http::PassageSearch;
+    use crate::index::{IndexOptions, build_index};
+    use crate::model::MANIFEST;
+    use crate::progress::Silent;
+    use crate::vectors::VectorSet;
+
+    const PLAIN: Wanted = Wanted { text: false, updates: false, device: DeviceChoice::Cpu };
+
+    /// A model directory of three files that are no encoder, but are what the manifest says.
+    fn write_model(dir: &Path, weights: &str) -> String {
+        write_student(dir, weights, None)
+    }
+
+    /// As [`write_model`], with the fingerprint of a teacher if it has one.
+    fn write_student(dir: &Path, weights: &str, teacher: Option<&str>) -> String {
+        let mut files = BTreeMap::new();
+        fs_err::create_dir_all(dir.join("question_encoder")).unwrap();
+        for (name, content) in
+            [("config.json", "{}"), ("tokenizer.json", "{}"), ("model.safetensors", weights)]
+        {
+            let name = format!("question_encoder/{name}");
+            fs_err::write(dir.join(&name), content).unwrap();
+            let sha256 = sha256_hex(content.as_bytes());
+            files.insert(name, FileEntry { bytes: content.len() as u64, sha256 });
+        }
+        let mut manifest = ModelManifest {
+            format_version: MODEL_FORMAT,
+            name: "test".into(),
+            fingerprint: String::new(),
+            family: Family::Bert,
+            pooling: Pooling::Cls,
+            normalize: false,
+            similarity: Similarity::Dot,
+            dim: 3,
+            max_question_tokens: 64,
+            max_passage_tokens: 256,
+            shared: true,
+            space: teacher.map(str::to_owned),
+            files,
+        };
+        manifest.fingerprint = manifest.compute_fingerprint();
+        fs_err::write(dir.join(MANIFEST), serde_json::to_vec(&manifest).unwrap()).unwrap();
+        manifest.fingerprint
+    }
+
+    fn write_index(dir: &Path, model_fingerprint: &str) {
+        let passage = |id: &str| Passage { id: id.into(), title: format!("title {id}"), text: "text".into() };
+        let vectors = VectorSet {
+            model_fingerprint: model_fingerprint.to_owned(),
+            dim: 3,
+            passages: vec![passage("a"), passage("b")],
+            rows: vec![1.0, 0.0, 0.0, 0.0, 1.0, 0.0],
+        };
+        build_index(&vectors, dir, &IndexOptions::default(), &Silent).unwrap();
+    }
+
+    #[test]
+    fn an_index_and_its_model_load_and_answer() {
+        let dir = tempfile::tempdir().unwrap();
+        let (model, index) = (dir.path().join("model"), dir.path().join("index"));
+        let fingerprint = write_model(&model, "weights");
+        write_index(&index, &fingerprint);
+        let Loaded { kept, model: served, question, passage } = load(&model, &index, PLAIN).unwrap();
+        assert!(question.is_none() && passage.is_none() && kept.updater().is_none());
+        assert!(!served.has_weights());
+        let described = kept.live().describe();
+        assert_eq!((described.count, described.dim, described.model), (2, 3, fingerprint));
+        assert!(!described.version.is_empty());
+        let query = Embedding::new(vec![0.1, 0.5, 0.0], 3).unwrap();
+        let hits = PassageSearch::search(kept.live().as_ref(), &[query], 5, None).unwrap();
+        assert_eq!(hits[0].iter().map(|hit| hit.id.as_str()).collect::<Vec<_>>(), ["b", "a"]);
+    }
+
+    #[test]
+    fn a_student_serves_its_teacher_s_index_under_its_teacher_s_fingerprint() {
+        let dir = tempfile::tempdir().unwrap();
+        let [teacher, student, index] = ["teacher", "student", "index"].map(|name| dir.path().join(name));
+        let fingerprint = write_model(&teacher, "large");
+        let own = write_student(&student, "small", Some(&fingerprint));
+        assert_ne!(own, fingerprint);
+        write_index(&index, &fingerprint);
+        let Loaded { model, .. } = load(&student, &index, PLAIN).unwrap();
+        assert_eq!(model.fingerprint(), fingerprint, "what a page sends with its vector");
+        let stranger = dir.path().join("stranger");
+        write_student(&stranger, "small", Some(&own));
+        assert!(load(&stranger, &index, PLAIN).is_err());
+    }
+
+    #[test]
+    fn an_index_of_another_model_is_refused_with_both_fingerprints_and_the_way_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let (model, index) = (dir.path().join("model"), dir.path().join("index"));
+        let given = write_model(&model, "weights");
+        let built_by = sha256_hex(b"another model");
+        write_index(&index, &built_by);
+        let error = load(&model, &index, PLAIN).map(drop).unwrap_err().to_string();
+        for part in [&given[..12], &built_by[..12], "model", "index", "dpr encode"] {
+            assert!(error.contains(part), "no `{part}` in: {error}");
+        }
+    }
+}
