@@ -143,6 +143,39 @@ fn a_server_encodes_what_it_is_sent_and_has_it_after_a_kill() {
 }
 
 #[test]
+fn words_of_what_is_added_are_found_at_once_and_of_what_is_deleted_no_more() {
+    let bench = Bench::new();
+    bench.corpus(60);
+    succeed(&mut bench.encode("vectors", &[]));
+    succeed(&mut bench.dpr(&["index", "--vectors", "vectors", "--out", "index", "--sparse", "english"]));
+    let server = Server::start(serve(&bench, &["--allow-updates", "--allow-text"]));
+    let fingerprint = server.index()["model"].clone();
+    let put =
+        value!({"model": fingerprint, "passages": [{"id": "new", "title": "", "text": "zebra w7 stripes"}]});
+    let ask = |method: &str| -> Vec<String> {
+        let asked = value!({"question": "zebra w7", "method": method, "k": 100});
+        let (status, found) = server.send("POST", "/v1/search/text", &asked, "");
+        assert_eq!(status, 200, "{found}");
+        found["hits"].as_array().unwrap().iter().map(|hit| hit["id"].as_str().unwrap().to_owned()).collect()
+    };
+    let before = ask("bm25");
+    assert_eq!(server.send("POST", "/v1/passages", &put, "").0, 200);
+    assert_eq!(ask("bm25")[0], "new");
+    assert_eq!(ask("hybrid").len(), 61);
+    assert_eq!(server.send("DELETE", "/v1/passages", &value!({"ids": [before[0]]}), "").0, 200);
+    for method in ["bm25", "tfidf", "hybrid", "dense"] {
+        assert!(!ask(method).contains(&before[0]), "{method}");
+    }
+    let found = ask("bm25");
+    drop(server);
+    let search = ["search", "--index", "index", "--method", "bm25", "--json", "--k", "100", "zebra w7"];
+    let hits = json(&mut bench.dpr(&search));
+    let ids: Vec<&str> =
+        hits["hits"].as_array().unwrap().iter().map(|hit| hit["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, found, "the command line sees the updates too");
+}
+
+#[test]
 fn a_server_builds_a_new_version_by_itself() {
     let bench = Bench::new();
     bench.corpus(200);

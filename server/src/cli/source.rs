@@ -1,6 +1,7 @@
 //! What rankings are made from: an index, and the question encoder where vectors are compared.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 use dpr_core::{DeviceChoice, Embedding, TextEncoder};
@@ -8,7 +9,7 @@ use dpr_core::{DeviceChoice, Embedding, TextEncoder};
 use super::CliError;
 use crate::data::{Passage, Question};
 use crate::encode::{PipelineOptions, encode_questions};
-use crate::index::{Follower, IndexError, LoadedIndex, LoadedSparse, VectorIndex};
+use crate::index::{Follower, IndexError, LoadedIndex, LoadedSparse, Snapshot, VectorIndex};
 use crate::model::ModelDir;
 use crate::progress;
 use crate::ranking::ScoredRow;
@@ -76,6 +77,8 @@ pub(super) struct Source {
     args: SourceArgs,
     vectors: Option<(Searcher, TextEncoder)>,
     words: Option<LoadedSparse>,
+    /// An index with updates, where no vectors are compared.
+    live: Option<Arc<Snapshot>>,
     /// Those of the index and those added since, where some were.
     passages: Option<Vec<Passage>>,
 }
@@ -87,15 +90,28 @@ impl Source {
         Self::open_with(args, methods, |index| Ok(Searcher::new(LoadedIndex::open(index)?)))
     }
 
-    /// As [`Source::open`], with the updates of the index where vectors are compared.
+    /// As [`Source::open`], with the updates of the index.
     pub(super) fn open_live(args: SourceArgs, methods: &[Method]) -> Result<Self, CliError> {
-        let open = |index: &Path| Ok(Searcher::of(Follower::open(index)?.live().snapshot()));
-        let mut source = Self::open_with(args, methods, open)?;
-        if let Some(snapshot) = source.vectors.as_ref().map(|(searcher, _)| searcher.snapshot())
-            && snapshot.changes() > 0
+        let open = |index: &Path| -> Result<Arc<Snapshot>, IndexError> {
+            Ok(Follower::open(index)?.live().snapshot())
+        };
+        if !methods.iter().any(|method| method.needs_vectors())
+            && matches!(LoadedSparse::open(&args.index), Err(IndexError::HasUpdates { .. }))
         {
-            source.passages = Some((0..snapshot.rows()).map(|row| snapshot.passage(row).clone()).collect());
+            let snapshot = open(&args.index)?;
+            if snapshot.base().sparse().is_none() {
+                return Err(IndexError::NoSparse { path: args.index.clone() }.into());
+            }
+            return Ok(Self {
+                passages: all(&snapshot),
+                live: Some(snapshot),
+                vectors: None,
+                words: None,
+                args,
+            });
         }
+        let mut source = Self::open_with(args, methods, |index| Ok(Searcher::of(open(index)?)))?;
+        source.passages = source.vectors.as_ref().and_then(|(searcher, _)| all(searcher.snapshot()));
         Ok(source)
     }
 
@@ -118,10 +134,16 @@ impl Source {
             if methods.iter().any(|method| method.needs_words()) && searcher.index().sparse().is_none() {
                 return Err(IndexError::NoSparse { path: args.index.clone() }.into());
             }
-            return Ok(Self { vectors: Some((searcher, encoder)), words: None, passages: None, args });
+            return Ok(Self {
+                vectors: Some((searcher, encoder)),
+                words: None,
+                live: None,
+                passages: None,
+                args,
+            });
         }
         let words = Some(LoadedSparse::open(&args.index)?);
-        Ok(Self { vectors: None, words, passages: None, args })
+        Ok(Self { vectors: None, words, live: None, passages: None, args })
     }
 
     /// All passages, in the order of the rows.
@@ -174,7 +196,8 @@ impl Source {
     pub(super) fn ranker(&self) -> Ranker<'_> {
         let snapshot = self.vectors.as_ref().map(|(searcher, _)| searcher.snapshot());
         let beside = snapshot.filter(|snapshot| snapshot.base().sparse().is_some());
-        let alone = self.words.as_ref().map(|words| &words.index as &dyn WordIndex);
+        let live = self.live.as_deref().map(|snapshot| snapshot as &dyn WordIndex);
+        let alone = live.or(self.words.as_ref().map(|words| &words.index as &dyn WordIndex));
         Ranker {
             words: beside.map(|snapshot| snapshot as &dyn WordIndex).or(alone),
             vectors: snapshot.map(|snapshot| snapshot as &dyn VectorIndex),
@@ -193,6 +216,12 @@ impl Source {
     pub(super) fn bm25(&self) -> Scoring {
         Scoring::Bm25 { k1: self.args.k1, b: self.args.b }
     }
+}
+
+/// The passages of all rows, where some were added; else the index has them.
+fn all(snapshot: &Snapshot) -> Option<Vec<Passage>> {
+    let rows = 0..snapshot.rows();
+    (snapshot.changes() > 0).then(|| rows.map(|row| snapshot.passage(row).clone()).collect())
 }
 
 /// The questions' texts.

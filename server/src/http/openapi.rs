@@ -1,7 +1,8 @@
 //! `GET /openapi.json`: the interface described, from the types that implement it.
 
 use axum::Json;
-use utoipa::OpenApi;
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::{Modify, OpenApi};
 
 use super::{health, index, metrics, model, passages, search, text};
 
@@ -26,6 +27,7 @@ use super::{health, index, metrics, model, passages, search, text};
         metrics::metrics,
         openapi_json,
     ),
+    modifiers(&Token),
     tags(
         (name = "search", description = "Search, and what is searched"),
         (name = "passages", description = "Changes to the index, where the operator lets them in"),
@@ -34,6 +36,19 @@ use super::{health, index, metrics, model, passages, search, text};
     )
 )]
 struct Document;
+
+/// The token that changes to the index carry, where the operator set one.
+struct Token;
+
+impl Modify for Token {
+    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+        let scheme = HttpBuilder::new().scheme(HttpAuthScheme::Bearer);
+        let scheme = scheme.description(Some("The token of DPR_UPDATE_TOKEN, where the operator set one"));
+        if let Some(components) = &mut document.components {
+            components.add_security_scheme("token", SecurityScheme::Http(scheme.build()));
+        }
+    }
+}
 
 /// The document as it is committed: indented JSON with a final newline.
 pub fn document() -> String {

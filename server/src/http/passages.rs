@@ -71,7 +71,8 @@ pub struct DeleteResponse {
 
 /// Adds passages, or puts them in the place of those that have their ids. Only where the server was started with
 /// `--allow-updates`.
-#[utoipa::path(post, path = "/v1/passages", tag = "passages", request_body = PutRequest, responses(
+#[utoipa::path(post, path = "/v1/passages", tag = "passages", request_body = PutRequest,
+    security((), ("token" = [])), responses(
     (status = 200, description = "Done, all of it", body = PutResponse),
     (status = 400, description = "`empty_body`, `invalid_json`", body = ErrorBody),
     (status = 401, description = "`unauthorized`: without the operator's token", body = ErrorBody),
@@ -105,7 +106,8 @@ pub(super) async fn put(
 }
 
 /// Deletes passages. Only where the server was started with `--allow-updates`.
-#[utoipa::path(delete, path = "/v1/passages", tag = "passages", request_body = DeleteRequest, responses(
+#[utoipa::path(delete, path = "/v1/passages", tag = "passages", request_body = DeleteRequest,
+    security((), ("token" = [])), responses(
     (status = 200, description = "Done, all of it", body = DeleteResponse),
     (status = 400, description = "`empty_body`, `invalid_json`", body = ErrorBody),
     (status = 401, description = "`unauthorized`: without the operator's token", body = ErrorBody),
