@@ -596,8 +596,17 @@ fn writers_on_many_threads_each_get_their_own_answer() {
     let root = tempfile::tempdir().unwrap();
     build(root.path(), 100, IndexKind::Exact);
     let updater = Updater::open(root.path(), "a test").unwrap();
-    std::thread::scope(|scope| {
-        for thread in 0..8 {
+    let done = AtomicBool::new(false);
+    let versions = std::thread::scope(|scope| {
+        // New versions are put in use all the while.
+        let compacting = scope.spawn(|| {
+            let mut versions = 0;
+            while !done.load(Ordering::Relaxed) {
+                versions += usize::from(updater.compact(1, &Arc::default(), &Silent).unwrap().is_some());
+            }
+            versions
+        });
+        let writers = (0..8).map(|thread| {
             let updater = &updater;
             scope.spawn(move || {
                 for i in 0..25 {
@@ -613,9 +622,14 @@ fn writers_on_many_threads_each_get_their_own_answer() {
                     let _ = updater.delete(vec![format!("p{i}")]);
                     updater.delete(vec![format!("p{i}")]).unwrap_err();
                 }
-            });
-        }
+            })
+        });
+        let ended: Vec<_> = writers.collect::<Vec<_>>().into_iter().map(|writer| writer.join()).collect();
+        done.store(true, Ordering::Relaxed);
+        ended.into_iter().for_each(Result::unwrap);
+        compacting.join().unwrap()
     });
+    assert!(versions > 0);
     assert_eq!(updater.live().snapshot().len(), 100 - 25 + 200);
     let expected = live(&updater.live().snapshot());
     assert_eq!(live(&Follower::open(root.path()).unwrap().live().snapshot()), expected);

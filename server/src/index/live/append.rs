@@ -1,6 +1,6 @@
 //! Writing to a log: what is acknowledged is on the disk.
 
-use std::io::{BufReader, Read as _, Seek, SeekFrom, Write};
+use std::io::{BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use fs_err as fs;
@@ -83,13 +83,9 @@ impl LogWriter {
         committed.map_err(|error| self.give_up(&error))
     }
 
-    /// The frames from `start` to the end, for a log of the next version.
-    pub(super) fn tail(&self, start: u64) -> Result<Vec<u8>, IndexError> {
-        let mut file = fs::File::open(&self.path).map_err(IndexError::read(&self.path))?;
-        file.seek(SeekFrom::Start(start)).map_err(IndexError::read(&self.path))?;
-        let mut bytes = Vec::new();
-        file.take(self.commit.end - start).read_to_end(&mut bytes).map_err(IndexError::read(&self.path))?;
-        Ok(bytes)
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Takes no more: nobody knows what is on the disk.

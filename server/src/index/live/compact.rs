@@ -4,13 +4,11 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, PoisonError};
 
 use super::Updater;
-use super::append::LogWriter;
-use super::log::write_new;
-use super::sector::{FRAMES, Header};
+use super::next::Next;
 use super::snapshot::Snapshot;
-use super::state::State;
 use super::update::Inner;
 use crate::index::build::{Draft, write_version};
+use crate::index::store::Publisher;
 use crate::index::{
     GraphBuilder, IndexDir, IndexError, IndexManifest, IndexOptions, LoadedIndex, Matrix, VectorIndex as _,
 };
@@ -32,6 +30,10 @@ impl Default for Compaction {
         Self { share: 0.1, rows: 20_000 }
     }
 }
+
+/// Times that the log is caught up with before updates are asked to wait, and bytes that are worth no other time.
+const ROUNDS: usize = 8;
+const LITTLE: u64 = 1 << 20;
 
 /// Changes below which a new version is not worth its files.
 const LEAST: usize = 100;
@@ -59,7 +61,7 @@ impl Updater {
         progress: &dyn Progress,
     ) -> Result<Option<IndexManifest>, IndexError> {
         let _alone = self.compacting.lock().unwrap_or_else(PoisonError::into_inner);
-        let (snapshot, (start, before)) = {
+        let (snapshot, position) = {
             let inner = self.inner()?;
             (inner.state.snapshot(), inner.log.position())
         };
@@ -76,40 +78,52 @@ impl Updater {
         let sha256 = dpr_core::model::sha256_hex(&json);
         // Read back before anybody is asked to wait, and before it is relied on.
         let opened = LoadedIndex::open_version(&self.dir, publisher.next(), &sha256);
-        let base = opened.inspect_err(|_| publisher.withdraw())?;
-        let mut state = State::new(Arc::new(base));
+        let put_in_use = opened.and_then(|base| self.put_in_use(base, &publisher, &json, position));
+        put_in_use.inspect_err(|_| self.withdraw(&publisher))?;
+        publisher.tidy();
+        Ok(Some(manifest))
+    }
 
+    /// Puts a version that was made of the index as it was at `position` of the log in use, with what arrived since.
+    fn put_in_use(
+        &self,
+        base: LoadedIndex,
+        publisher: &Publisher,
+        manifest: &[u8],
+        position: (u64, u64),
+    ) -> Result<(), IndexError> {
+        let dir = IndexDir::new(&self.dir);
+        let before = self.inner()?.log.path().to_path_buf();
+        let mut next = Next::new(base, &dir.log_path(publisher.next()), &before, position)?;
+        // Most of it while updates go on, so that they wait for the rest alone.
+        for _ in 0..ROUNDS {
+            let position = self.inner()?.log.position();
+            if next.catch_up(position)? < LITTLE {
+                break;
+            }
+        }
         let mut inner = self.inner()?;
-        let frames = inner.log.tail(start).inspect_err(|_| publisher.withdraw())?;
-        let changes = inner.log.position().1 - before;
-        let header = Header { base: sha256, dim: manifest.dim };
-        let switched = publisher.switch(
-            &json,
-            Some(&|path| write_new(path, &header, &mut frames.as_slice(), frames.len() as u64, changes)),
-        );
-        let path = IndexDir::new(&self.dir).log_path(publisher.next());
-        let opened = switched
-            .and_then(|_| LogWriter::open(&path, header.clone(), &mut |changes| state.apply(changes)));
-        match opened {
-            Ok(log) => {
-                debug_assert_eq!(log.position().0, FRAMES + frames.len() as u64);
-                self.live.set(state.snapshot());
-                let old = std::mem::replace(&mut *inner, Inner { state, log });
-                drop(inner);
-                // The old version's memory may take a while to give back: nobody waits for that.
-                drop(old);
-                publisher.tidy();
-                Ok(Some(manifest))
+        next.catch_up(inner.log.position())?;
+        publisher.switch(manifest, Some(&|_| Ok(()))).inspect_err(|error| {
+            // If the pointer was switched all the same, what is acknowledged from now on would be lost with the old log.
+            if dir.pointer().is_ok_and(|now| now.version == publisher.next()) {
+                inner.log.give_up(error);
             }
-            Err(error) => {
-                // If the pointer was switched all the same, what is acknowledged from now on would be lost with the
-                // old log.
-                let now = IndexDir::new(&self.dir).pointer();
-                if now.is_ok_and(|now| now.version == publisher.next()) {
-                    inner.log.give_up(&error);
-                }
-                Err(error)
-            }
+        })?;
+        let Next { state, log, .. } = next;
+        self.live.set(state.snapshot());
+        let old = std::mem::replace(&mut *inner, Inner { state, log });
+        drop(inner);
+        // The old version's memory may take a while to give back: nobody waits for that.
+        drop(old);
+        Ok(())
+    }
+
+    /// Removes a version that was not put in use.
+    fn withdraw(&self, publisher: &Publisher) {
+        let now = IndexDir::new(&self.dir).pointer();
+        if now.is_ok_and(|now| now.version != publisher.next()) {
+            publisher.withdraw();
         }
     }
 

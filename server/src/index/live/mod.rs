@@ -13,6 +13,7 @@ mod compact;
 mod delta;
 mod follow;
 mod log;
+mod next;
 mod sector;
 mod snapshot;
 mod state;
