@@ -18,6 +18,7 @@ use dpr_server::index::{
     verify,
 };
 use dpr_server::progress::Silent;
+use dpr_server::search::{Filter, Searcher};
 use dpr_server::sparse::{Analyzer, Scoring, SparseOptions, WordIndex};
 use dpr_server::vectors::VectorSet;
 
@@ -135,6 +136,33 @@ fn searches_find_what_is_live_and_so_do_a_follower_a_restart_and_a_new_version()
             }
         }
         assert!(verify(root.path()).unwrap().problems.is_empty());
+    }
+}
+
+#[test]
+fn a_filter_finds_what_was_added_and_not_what_is_gone() {
+    for kind in [IndexKind::Exact, IndexKind::Hnsw] {
+        let root = tempfile::tempdir().unwrap();
+        build(root.path(), 2000, kind);
+        let updater = Updater::open(root.path(), "a test").unwrap();
+        updater.put(vec![new("a", &[0.5; DIM]), new("p7", &[0.25; DIM]), new("b", &[0.5; DIM])]).unwrap();
+        updater.delete(vec!["b".into(), "p8".into()]).unwrap();
+        let searcher = Searcher::of(updater.live().snapshot());
+        let find = |ids: &[&str]| {
+            let filter = Filter { ids: ids.iter().map(ToString::to_string).collect(), ..Filter::default() };
+            let wanted = filter.rows(searcher.snapshot());
+            let mut found: Vec<_> = searcher
+                .search_among(&embedding(&[1.0; DIM]), 10, &wanted)
+                .map(|hits| hits.into_iter().map(|hit| (hit.id, hit.text)).collect())
+                .unwrap_or_default();
+            found.sort();
+            found
+        };
+        let pair = |id: &str, text: &str| (id.to_owned(), text.to_owned());
+        let expected = [pair("a", "New a."), pair("p7", "New p7."), pair("p9", "Text 9.")];
+        assert_eq!(find(&["a", "b", "p7", "p8", "p9"]), expected, "{kind}");
+        assert_eq!(find(&["p7"]), [pair("p7", "New p7.")], "the new one alone");
+        assert!(find(&["p8", "b"]).is_empty());
     }
 }
 

@@ -24,7 +24,8 @@ impl Filter {
     /// The rows that may be found. Every passage is looked at, some 10 ms a million.
     pub fn rows(&self, index: &Snapshot) -> RowSet {
         let mut rows = RowSet::none(index.rows());
-        for row in (0..index.rows()).filter(|row| self.allows(index.passage(*row))) {
+        let is_there = |row: &usize| index.contains(*row);
+        for row in (0..index.rows()).filter(is_there).filter(|row| self.allows(index.passage(*row))) {
             rows.insert(row);
         }
         rows

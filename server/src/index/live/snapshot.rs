@@ -74,6 +74,14 @@ impl Snapshot {
         self.delta.rows() + self.removed()
     }
 
+    /// Whether a row's passage was neither replaced nor deleted.
+    pub fn contains(&self, row: usize) -> bool {
+        match row.checked_sub(self.kept.rows()) {
+            None => self.kept.contains(row),
+            Some(row) => self.delta.alive().contains(row),
+        }
+    }
+
     /// The passage of a row.
     ///
     /// # Panics
