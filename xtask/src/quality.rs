@@ -153,7 +153,7 @@ impl<'a> Work<'a> {
     /// Trained on sentences and their blocks, from the starter model and from nothing; tested on SQuAD dev's paragraphs.
     fn ict(&self) -> Outcome {
         let blocks = self.data.blocks()?;
-        for (file, limit) in [("starter", "4000"), ("random", "24000")] {
+        for (file, limit) in [("starter", "4000"), ("random", "8000")] {
             let out = self.path(&format!("{file}.json.gz"));
             once(&out, &["data", "ict", "--passages", &blocks, "--limit", limit, "--out", &out])?;
         }
