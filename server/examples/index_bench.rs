@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 
 const K: usize = 20;
 const QUESTIONS: usize = 1000;
-const EFFORTS: [usize; 9] = [30, 40, 60, 80, 120, 160, 240, 320, 480];
+const EFFORTS: [usize; 12] = [30, 40, 60, 80, 120, 160, 200, 240, 280, 320, 400, 480];
 
 type Failed = Box<dyn Error + Send + Sync>;
 

@@ -19,7 +19,7 @@ K = 20
 M = 16
 EF_CONSTRUCTION = 200
 THREADS = 2
-EFFORTS = [20, 30, 40, 60, 80, 120, 160, 240, 320]
+EFFORTS = [30, 40, 60, 80, 120, 160, 200, 240, 280, 320, 400, 480]
 
 
 def timed(work):
