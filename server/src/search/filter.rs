@@ -21,7 +21,7 @@ impl Filter {
             && (self.titles.is_empty() || self.titles.contains(&passage.title))
     }
 
-    /// The rows that may be found. Every passage is looked at, some 10 ms a million.
+    /// The rows that may be found. Every passage is looked at, so it takes longer the more there are.
     pub fn rows(&self, index: &Snapshot) -> RowSet {
         let mut rows = RowSet::none(index.rows());
         let is_there = |row: &usize| index.contains(*row);

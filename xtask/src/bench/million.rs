@@ -30,7 +30,8 @@ pub(super) fn run(is_quick: bool) -> Outcome {
         of("build_seconds")?,
         of("build_peak_bytes")? / 1e9
     );
-    println!("open             {:>9.2} s", of("open_seconds")?);
+    let (first, again) = (of("open_seconds")?, of("reopen_seconds")?);
+    println!("open             {first:>9.2} s, again {again:.2} s");
     println!("on disk          {:>9.0} bytes/vector", of("bytes")? / count as f64);
     println!("in memory        {:>9.0} bytes/vector", of("searching_bytes")? / count as f64);
     println!("verify           {:>9.1} s, all as written: {}", of("verify_seconds")?, said["verified"]);
