@@ -4,7 +4,6 @@ use std::fmt;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use dpr_core::model::FileEntry;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -116,14 +115,13 @@ pub fn corpus_sha256(passages: &[Passage]) -> String {
     digest::hex(hash)
 }
 
-/// Writes passages as `passages.jsonl`, an object a line, and returns size and digest of what it wrote.
-pub(crate) fn write_passages(passages: &[Passage], out: &mut dyn Write) -> io::Result<FileEntry> {
-    let mut out = digest::Writer::new(out);
+/// Writes passages as `passages.jsonl`, an object a line.
+pub(crate) fn write_passages(passages: &[Passage], out: &mut dyn Write) -> io::Result<()> {
     for passage in passages {
-        serde_json::to_writer(&mut out, passage)?;
+        serde_json::to_writer(&mut *out, passage)?;
         out.write_all(b"\n")?;
     }
-    Ok(out.finish())
+    Ok(())
 }
 
 /// Parses what [`write_passages`] wrote; the error says the line.

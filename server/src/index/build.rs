@@ -95,8 +95,8 @@ pub(super) fn write_version(
 ) -> Result<Draft, IndexError> {
     let hnsw = (options.kind == IndexKind::Hnsw).then_some(options.hnsw);
     let mut draft = Writing::new(publisher, out, options)?;
-    draft.write(VECTORS, &mut |out| rows::write(matrix.as_slice(), out).map(drop))?;
-    draft.write(PASSAGES, &mut |out| write_passages(passages, out).map(drop))?;
+    draft.write(VECTORS, &mut |out| rows::write(matrix.as_slice(), out))?;
+    draft.write(PASSAGES, &mut |out| write_passages(passages, out))?;
     if let Some(params) = hnsw {
         let graph = match options.builder {
             GraphBuilder::Parallel => {
@@ -138,7 +138,7 @@ pub fn build_sparse_index(
     check(passages)?;
     let options = IndexOptions { kind: IndexKind::Sparse, stop: Arc::clone(stop), ..IndexOptions::default() };
     let mut draft = Writing::new(IndexDir::new(out).publisher()?, out, &options)?;
-    draft.write(PASSAGES, &mut |out| write_passages(passages, out).map(drop))?;
+    draft.write(PASSAGES, &mut |out| write_passages(passages, out))?;
     let sparse = Some(draft.write_sparse(passages, sparse, progress)?);
     let draft = draft.finish(IndexManifest {
         format_version: INDEX_FORMAT,

@@ -12,17 +12,15 @@ use crate::digest;
 /// Bytes handled at a time.
 const CHUNK: usize = 1 << 20;
 
-/// Writes rows, and returns size and digest of what it wrote.
-pub(crate) fn write(rows: &[f32], out: &mut dyn Write) -> io::Result<FileEntry> {
-    let mut hash = Sha256::new();
+/// Writes rows.
+pub(crate) fn write(rows: &[f32], out: &mut dyn Write) -> io::Result<()> {
     let mut bytes = Vec::with_capacity(CHUNK);
     for chunk in rows.chunks(CHUNK / 4) {
         bytes.clear();
         bytes.extend(chunk.iter().flat_map(|value| value.to_le_bytes()));
-        hash.update(&bytes);
         out.write_all(&bytes)?;
     }
-    Ok(FileEntry { bytes: rows.len() as u64 * 4, sha256: digest::hex(hash) })
+    Ok(())
 }
 
 /// Reads a whole file of rows onto the end of `rows`, and returns its size and digest.

@@ -129,7 +129,9 @@ impl VectorsWriter {
         let path = self.part_path(part);
         let mut entry = None;
         let written = atomic::write_file(&path, |out| {
-            entry = Some(rows::write(rows, out)?);
+            let mut out = digest::Writer::new(out);
+            rows::write(rows, &mut out)?;
+            entry = Some(out.finish());
             Ok(())
         });
         written.map_err(VectorsError::write(&path))?;
@@ -292,7 +294,9 @@ fn refuse_foreign(dir: &Path) -> Result<(), VectorsError> {
 fn write_passages(path: &Path, passages: &[Passage]) -> Result<FileEntry, VectorsError> {
     let mut entry = None;
     let written = atomic::write_file(path, |out| {
-        entry = Some(crate::data::write_passages(passages, out)?);
+        let mut out = digest::Writer::new(out);
+        crate::data::write_passages(passages, &mut out)?;
+        entry = Some(out.finish());
         Ok(())
     });
     written.map_err(VectorsError::write(path))?;

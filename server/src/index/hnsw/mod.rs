@@ -44,7 +44,8 @@ pub struct HnswParams {
 }
 
 impl Default for HnswParams {
-    /// Recall@20 over 0.99 on sentence vectors of 384 to 768 dimensions, 2,000 to 100,000 of them.
+    /// Recall@20 0.9999 for SQuAD dev's questions among its 2,067 paragraphs, 0.985 for NQ dev's among 60,000 blocks of
+    /// Wikipedia (`dpr eval retrieval --against-exact`); [`tune`](crate::index::tune) finds what a corpus needs.
     fn default() -> Self {
         Self { m: 24, ef_construction: 200, ef_search: 160 }
     }
