@@ -7,6 +7,7 @@ use dpr_core::{Embedding, TextEncoder};
 
 use crate::data::Passage;
 use crate::encode::{EncodingError, PipelineOptions, encode_passages};
+use crate::index::milvus::{MilvusError, MilvusIndex};
 use crate::index::{IndexError, NewPassage, Put, Updater};
 use crate::progress::Silent;
 
@@ -25,14 +26,52 @@ pub enum UpdateError {
     /// See [`IndexError`].
     #[error(transparent)]
     Index(#[from] IndexError),
+    /// See [`MilvusError`].
+    #[error(transparent)]
+    Milvus(#[from] MilvusError),
     /// See [`EncodingError`].
     #[error(transparent)]
     Encoding(#[from] EncodingError),
 }
 
+/// Where passages are put with their vectors: an index directory, or a cluster.
+pub trait PassageStore: Send + Sync {
+    /// Adds passages, or puts them in the place of those that have their ids.
+    ///
+    /// # Errors
+    /// [`UpdateError`].
+    fn put(&self, passages: Vec<NewPassage>) -> Result<Put, UpdateError>;
+
+    /// Deletes the passages with these ids; how many. When one is not there none is deleted.
+    ///
+    /// # Errors
+    /// [`UpdateError`].
+    fn delete(&self, ids: Vec<String>) -> Result<usize, UpdateError>;
+}
+
+impl PassageStore for Updater {
+    fn put(&self, passages: Vec<NewPassage>) -> Result<Put, UpdateError> {
+        Ok(Self::put(self, passages)?)
+    }
+
+    fn delete(&self, ids: Vec<String>) -> Result<usize, UpdateError> {
+        Ok(Self::delete(self, ids)?)
+    }
+}
+
+impl PassageStore for MilvusIndex {
+    fn put(&self, passages: Vec<NewPassage>) -> Result<Put, UpdateError> {
+        Ok(Self::put(self, &passages)?)
+    }
+
+    fn delete(&self, ids: Vec<String>) -> Result<usize, UpdateError> {
+        Ok(Self::delete(self, &ids)?)
+    }
+}
+
 /// Adds and deletes passages; shared by as many threads as there are.
 pub struct PassageUpdater {
-    updater: Arc<Updater>,
+    store: Arc<dyn PassageStore>,
     encoder: Option<TextEncoder>,
     /// Held while passages are encoded: one request at a time, so that searches keep their processors.
     encoding: Mutex<()>,
@@ -46,9 +85,9 @@ impl fmt::Debug for PassageUpdater {
 }
 
 impl PassageUpdater {
-    /// Changes the index of `updater`; `encoder` is the passage encoder of the model it was built by.
-    pub fn new(updater: Arc<Updater>, encoder: Option<TextEncoder>) -> Self {
-        Self { updater, encoder, encoding: Mutex::default() }
+    /// Changes what is in `store`; `encoder` is the passage encoder of the model it was built by.
+    pub fn new(store: Arc<dyn PassageStore>, encoder: Option<TextEncoder>) -> Self {
+        Self { store, encoder, encoding: Mutex::default() }
     }
 
     /// Adds passages, or puts them in the place of those that have their ids; those without a vector are encoded.
@@ -80,7 +119,7 @@ impl PassageUpdater {
             known.extend(positions.into_iter().zip(new));
             known.sort_unstable_by_key(|(position, _)| *position);
         }
-        Ok(self.updater.put(known.into_iter().map(|(_, new)| new).collect())?)
+        self.store.put(known.into_iter().map(|(_, new)| new).collect())
     }
 
     /// Deletes the passages with these ids; how many.
@@ -88,6 +127,6 @@ impl PassageUpdater {
     /// # Errors
     /// [`UpdateError`]; then nothing has changed.
     pub fn delete(&self, ids: Vec<String>) -> Result<usize, UpdateError> {
-        Ok(self.updater.delete(ids)?)
+        self.store.delete(ids)
     }
 }

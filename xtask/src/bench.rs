@@ -4,6 +4,7 @@ mod hybrid;
 mod index;
 mod load;
 mod million;
+mod milvus;
 mod report;
 mod sparse;
 mod train;
@@ -29,8 +30,8 @@ const QUESTION_ENCODER_LIMIT: u64 = 24_000_000;
 const PEERS: [&str; 3] = ["sentence-transformers", "onnxruntime", "onnxruntime-int8"];
 
 /// All parts, in the order they run.
-const PARTS: [&str; 9] =
-    ["native", "train", "browser", "sizes", "sparse", "hybrid", "index", "million", "load"];
+const PARTS: [&str; 10] =
+    ["native", "train", "browser", "sizes", "sparse", "hybrid", "index", "million", "load", "milvus"];
 
 /// Runs the parts that `--skip` leaves, or only those that `--only` names; `--quick` measures each engine once
 /// instead of in three turns, and hybrid ranking among fewer passages.
@@ -72,7 +73,8 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
             "hybrid" => hybrid::run(is_quick)?,
             "index" => index::run(is_quick)?,
             "million" => million::run(is_quick)?,
-            _ => load::run(is_quick)?,
+            "load" => load::run(is_quick)?,
+            _ => milvus::run(is_quick)?,
         }
     }
     Ok(())

@@ -23,12 +23,13 @@ use failure::{Failure, Outcome};
 const USAGE: &str = "\
 usage: cargo xtask TASK
 
-  setup    find or install everything the other tasks need
+  setup    find or install everything the other tasks need (--milvus: then run a Milvus server, to try things out)
   demo     build all, then serve the search page (--listen ADDRESS:PORT, default 127.0.0.1:7878)
   test     format check, Rust, npm, browser and Python tests (--only STEP, --skip STEP, repeatable;
            steps: fmt, rust, npm, node, browser, python)
   bench    speed beside the engines people use, the modules' sizes, hybrid ranking (--quick: one turn, not three;
-           --only PART, --skip PART, repeatable; parts: native, train, browser, sizes, sparse, hybrid, index)
+           --only PART, --skip PART, repeatable; parts: native, train, browser, sizes, sparse, hybrid, index,
+           million, load, milvus)
   quality  what training makes of the encoders, in tables; hours of work, kept under target/quality and gone on with
            (--only PART, repeatable; parts: training, distant, ict, distill)
   npm      build the browser modules, the npm package and the search page
@@ -54,6 +55,9 @@ fn dispatch(arguments: &[String]) -> Outcome {
     std::env::set_current_dir(paths::root())
         .map_err(|e| Failure::new(format!("cannot enter the repository: {e}")))?;
     match task {
+        "setup" if rest == ["--milvus"] => {
+            setup::run(setup::Scope::Test).and_then(|()| setup::python::serve_milvus())
+        }
         "setup" => no_arguments(rest).and_then(|()| setup::run(setup::Scope::All)),
         "demo" => demo::run(rest),
         "test" => test::run(rest),

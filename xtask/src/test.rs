@@ -94,6 +94,9 @@ fn format_check() -> Outcome<Vec<String>> {
 fn rust_tests() -> Outcome<Vec<String>> {
     demo_data::build()?;
     let mut cargo = cargo(&["test", "--release", "--workspace", "--exclude", "dpr-wasm"]);
+    if let Some(python) = setup::python::milvus_python() {
+        cargo.env("DPR_MILVUS_PYTHON", python);
+    }
     let lines = run_logged(&mut cargo, &log("rust"))?;
     Ok(vec![cargo_totals(&lines)])
 }

@@ -89,10 +89,10 @@ pub fn run(args: Args) -> Result<(), CliError> {
         (Some(question), None) => vec![typed(question)],
         (None, None) => return Err("give a question, or --questions FILE".into()),
     };
-    let source = Source::open_live(args.source, &[args.method])?;
+    let mut source = Source::open_live(args.source, &[args.method])?;
     let (vectors, _) = source.encode(&questions)?;
     if args.question.is_none() {
-        return search_file(&source, args.method, fusion, &questions, &vectors, args.k);
+        return search_file(&mut source, args.method, fusion, &questions, &vectors, args.k);
     }
     let rows = source.rank(args.method, &questions, &vectors, args.k, fusion)?.pop().unwrap_or_default();
     let hit = |hit: &ScoredRow| {
@@ -102,8 +102,7 @@ pub fn run(args: Args) -> Result<(), CliError> {
     let hits: Vec<Hit> = rows.iter().map(hit).collect();
     if args.json {
         let (question, method) = (questions[0].text.as_str(), args.method);
-        let model = source.vectors().map(|(searcher, _)| searcher.model_fingerprint());
-        let device = source.vectors().map(|(_, encoder)| encoder.device_name());
+        let (model, device) = (source.model(), source.device());
         return output::json(&Answer { question, method, model, device, hits: &hits });
     }
     if hits.is_empty() {
@@ -122,7 +121,7 @@ fn typed(text: &str) -> Question {
 }
 
 fn search_file(
-    source: &Source,
+    source: &mut Source,
     method: Method,
     fusion: Fusion,
     questions: &[Question],
@@ -134,7 +133,8 @@ fn search_file(
         let from = (block * BLOCK).min(vectors.len());
         let vectors = &vectors[from..vectors.len().min(from + BLOCK)];
         let mut lines = String::new();
-        for (question, rows) in questions.iter().zip(source.rank(method, questions, vectors, k, fusion)?) {
+        let ranked = source.rank(method, questions, vectors, k, fusion)?;
+        for (question, rows) in questions.iter().zip(ranked) {
             let hits =
                 rows.iter().map(|hit| LineHit { id: &source.passages()[hit.row].id, score: hit.score });
             let line = Line { id: &question.id, question: &question.text, hits: hits.collect() };

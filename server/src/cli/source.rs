@@ -7,8 +7,11 @@ use std::time::Instant;
 use dpr_core::{DeviceChoice, Embedding, TextEncoder};
 
 use super::CliError;
+use super::gathered::Gathered;
+use super::place::{IndexPlace, milvus_token};
 use crate::data::{Passage, Question};
 use crate::encode::{PipelineOptions, encode_questions};
+use crate::index::milvus::{MilvusAddress, MilvusError, MilvusIndex};
 use crate::index::{Follower, IndexError, LoadedIndex, LoadedSparse, Snapshot, VectorIndex};
 use crate::model::ModelDir;
 use crate::progress;
@@ -52,9 +55,9 @@ pub(super) struct SourceArgs {
     /// Model directory, as `dpr import` wrote it; where vectors are compared
     #[arg(long, env = "DPR_MODEL", value_name = "DIR")]
     pub(super) model: Option<PathBuf>,
-    /// Index directory, as `dpr index` wrote it
+    /// Index directory, as `dpr index` wrote it, or milvus://HOST:PORT/COLLECTION
     #[arg(long, env = "DPR_INDEX", value_name = "DIR")]
-    pub(super) index: PathBuf,
+    pub(super) index: IndexPlace,
     /// BM25: how soon repeating a word stops to count
     #[arg(long, value_name = "K1", default_value_t = 0.9)]
     k1: f32,
@@ -72,10 +75,26 @@ pub(super) struct SourceArgs {
     device: DeviceChoice,
 }
 
+impl SourceArgs {
+    fn use_threads(&self) {
+        if let Some(threads) = self.threads {
+            // A second call (tests run several subcommands in one process) keeps the first pool.
+            let _ = rayon::ThreadPoolBuilder::new().num_threads(threads.into()).build_global();
+        }
+    }
+
+    fn model(&self) -> Result<&Path, CliError> {
+        let model = self.model.as_deref();
+        model.ok_or_else(|| "dense and hybrid need --model, to encode the questions with; an index of words alone is ranked by bm25 or tfidf".into())
+    }
+}
+
 /// An open index.
 pub(super) struct Source {
     args: SourceArgs,
     vectors: Option<(Searcher, TextEncoder)>,
+    /// A cluster in the place of the directory.
+    cluster: Option<(Gathered, TextEncoder)>,
     words: Option<LoadedSparse>,
     /// An index with updates, where no vectors are compared.
     live: Option<Arc<Snapshot>>,
@@ -87,30 +106,40 @@ impl Source {
     /// Opens what `methods` need: the vectors and the model only where one compares vectors. An index with updates is
     /// refused: what is measured is what was built.
     pub(super) fn open(args: SourceArgs, methods: &[Method]) -> Result<Self, CliError> {
-        Self::open_with(args, methods, |index| Ok(Searcher::new(LoadedIndex::open(index)?)))
+        match args.index.clone() {
+            IndexPlace::Milvus(address) => Self::open_cluster(args, methods, &address),
+            IndexPlace::Dir(dir) => {
+                Self::open_with(args, methods, &dir, |index| Ok(Searcher::new(LoadedIndex::open(index)?)))
+            }
+        }
     }
 
     /// As [`Source::open`], with the updates of the index.
     pub(super) fn open_live(args: SourceArgs, methods: &[Method]) -> Result<Self, CliError> {
+        let dir = match args.index.clone() {
+            IndexPlace::Milvus(address) => return Self::open_cluster(args, methods, &address),
+            IndexPlace::Dir(dir) => dir,
+        };
         let open = |index: &Path| -> Result<Arc<Snapshot>, IndexError> {
             Ok(Follower::open(index)?.live().snapshot())
         };
         if !methods.iter().any(|method| method.needs_vectors())
-            && matches!(LoadedSparse::open(&args.index), Err(IndexError::HasUpdates { .. }))
+            && matches!(LoadedSparse::open(&dir), Err(IndexError::HasUpdates { .. }))
         {
-            let snapshot = open(&args.index)?;
+            let snapshot = open(&dir)?;
             if snapshot.base().sparse().is_none() {
-                return Err(IndexError::NoSparse { path: args.index.clone() }.into());
+                return Err(IndexError::NoSparse { path: dir }.into());
             }
             return Ok(Self {
                 passages: all(&snapshot),
                 live: Some(snapshot),
+                cluster: None,
                 vectors: None,
                 words: None,
                 args,
             });
         }
-        let mut source = Self::open_with(args, methods, |index| Ok(Searcher::of(open(index)?)))?;
+        let mut source = Self::open_with(args, methods, &dir, |index| Ok(Searcher::of(open(index)?)))?;
         source.passages = source.vectors.as_ref().and_then(|(searcher, _)| all(searcher.snapshot()));
         Ok(source)
     }
@@ -118,38 +147,57 @@ impl Source {
     fn open_with(
         args: SourceArgs,
         methods: &[Method],
+        dir: &Path,
         open: impl FnOnce(&Path) -> Result<Searcher, IndexError>,
     ) -> Result<Self, CliError> {
-        if let Some(threads) = args.threads {
-            // A second call (tests run several subcommands in one process) keeps the first pool.
-            let _ = rayon::ThreadPoolBuilder::new().num_threads(threads.into()).build_global();
-        }
+        args.use_threads();
         if methods.iter().any(|method| method.needs_vectors()) {
-            let model =
-                args.model.as_ref().ok_or("dense and hybrid need --model, to encode the questions with; an index of words alone is ranked by bm25 or tfidf")?;
-            let searcher = open(&args.index)?;
+            let model = args.model()?;
+            let searcher = open(dir)?;
             let model = ModelDir::open(model)?;
             searcher.check_model(model.manifest().space())?;
             let encoder = model.question_encoder(args.device)?;
             if methods.iter().any(|method| method.needs_words()) && searcher.index().sparse().is_none() {
-                return Err(IndexError::NoSparse { path: args.index.clone() }.into());
+                return Err(IndexError::NoSparse { path: dir.to_path_buf() }.into());
             }
             return Ok(Self {
                 vectors: Some((searcher, encoder)),
+                cluster: None,
                 words: None,
                 live: None,
                 passages: None,
                 args,
             });
         }
-        let words = Some(LoadedSparse::open(&args.index)?);
-        Ok(Self { vectors: None, words, live: None, passages: None, args })
+        let words = Some(LoadedSparse::open(dir)?);
+        Ok(Self { vectors: None, cluster: None, words, live: None, passages: None, args })
     }
 
-    /// All passages, in the order of the rows.
+    /// A cluster keeps vectors and passages, and no words.
+    fn open_cluster(args: SourceArgs, methods: &[Method], address: &MilvusAddress) -> Result<Self, CliError> {
+        if let Some(method) = methods.iter().find(|method| method.needs_words()) {
+            return Err(format!(
+                "{address} holds no words, which {} ranks by: use --method(s) dense, or an index directory",
+                method.name()
+            )
+            .into());
+        }
+        args.use_threads();
+        let model = ModelDir::open(args.model()?)?;
+        let index = MilvusIndex::open(address, milvus_token()?.as_deref())?;
+        index.check_model(model.manifest().space(), model.manifest().dim)?;
+        let encoder = model.question_encoder(args.device)?;
+        let cluster = Some((Gathered::new(index), encoder));
+        Ok(Self { cluster, vectors: None, words: None, live: None, passages: None, args })
+    }
+
+    /// All passages, in the order of the rows; of a cluster those that were found so far.
     pub(super) fn passages(&self) -> &[Passage] {
         if let Some(passages) = &self.passages {
             return passages;
+        }
+        if let Some((gathered, _)) = &self.cluster {
+            return gathered.passages();
         }
         match (&self.vectors, &self.words) {
             (Some((searcher, _)), _) => searcher.index().passages(),
@@ -164,14 +212,50 @@ impl Source {
         beside.or(self.words.as_ref().map(LoadedSparse::version)).unwrap_or_default()
     }
 
-    /// The index and the question encoder that belongs to it, where vectors are compared.
+    /// Passages in the index.
+    pub(super) fn count(&self) -> usize {
+        self.cluster.as_ref().map_or_else(|| self.passages().len(), |(gathered, _)| gathered.index().count())
+    }
+
+    /// Takes in those of the passages with these ids that a cluster holds: rankings are judged by them.
+    pub(super) fn bring<'a>(&mut self, ids: impl IntoIterator<Item = &'a str>) -> Result<(), MilvusError> {
+        match &mut self.cluster {
+            Some((gathered, _)) => gathered.bring(ids),
+            None => Ok(()),
+        }
+    }
+
+    /// Fingerprint of the model, where vectors are compared.
+    pub(super) fn model(&self) -> Option<&str> {
+        let beside = self.vectors.as_ref().map(|(searcher, _)| searcher.model_fingerprint());
+        let of = self.cluster.as_ref().map(|(gathered, _)| gathered.index().described());
+        beside.or(of.map(|described| described.model_fingerprint.as_str()))
+    }
+
+    /// Where questions are encoded, where they are.
+    pub(super) fn device(&self) -> Option<&str> {
+        self.encoder().map(TextEncoder::device_name)
+    }
+
+    /// How vectors are searched, where they are.
+    pub(super) fn kind(&self) -> Option<String> {
+        let beside = self.vectors.as_ref().map(|(searcher, _)| searcher.index().index.kind().to_string());
+        beside.or(self.cluster.as_ref().map(|_| "milvus".to_owned()))
+    }
+
+    fn encoder(&self) -> Option<&TextEncoder> {
+        let beside = self.vectors.as_ref().map(|(_, encoder)| encoder);
+        beside.or(self.cluster.as_ref().map(|(_, encoder)| encoder))
+    }
+
+    /// The index and the question encoder that belongs to it, where vectors of a directory are compared.
     pub(super) fn vectors(&self) -> Option<&(Searcher, TextEncoder)> {
         self.vectors.as_ref()
     }
 
     /// The vectors of the questions, and the seconds that took; none when nothing needs them.
     pub(super) fn encode(&self, questions: &[Question]) -> Result<(Vec<Embedding>, f64), CliError> {
-        let Some((_, encoder)) = &self.vectors else { return Ok((Vec::new(), 0.0)) };
+        let Some(encoder) = self.encoder() else { return Ok((Vec::new(), 0.0)) };
         let texts = texts(questions);
         let threads = self.args.threads.map(usize::from);
         let options = PipelineOptions::for_device(encoder.device_name(), None, threads);
@@ -182,13 +266,17 @@ impl Source {
 
     /// The best `depth` rows for each question.
     pub(super) fn rank(
-        &self,
+        &mut self,
         method: Method,
         questions: &[Question],
         vectors: &[Embedding],
         depth: usize,
         fusion: Fusion,
     ) -> Result<Vec<Vec<ScoredRow>>, CliError> {
+        if let Some((gathered, _)) = &mut self.cluster {
+            // Opening refused all methods but this.
+            return Ok(gathered.rank(vectors, depth)?);
+        }
         Ok(self.ranker().rank(method, &texts(questions), vectors, depth, fusion)?)
     }
 

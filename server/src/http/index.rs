@@ -15,7 +15,7 @@ pub struct IndexBody {
     pub count: usize,
     /// Numbers in a vector.
     pub dim: usize,
-    /// `exact` or `hnsw`.
+    /// `exact`, `hnsw` or `milvus`.
     pub kind: String,
     /// Fingerprint of the model that made the vectors; a search must name the same.
     pub model: String,

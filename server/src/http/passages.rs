@@ -16,6 +16,7 @@ use super::updates::Updates;
 use super::vector::{VectorInput, WireVector};
 use crate::data::Passage;
 use crate::encode::EncodingError;
+use crate::index::milvus::MilvusError;
 use crate::index::{IndexError, Put};
 use crate::update::UpdateError;
 
@@ -177,7 +178,25 @@ fn refusal(error: &UpdateError) -> ApiError {
             | IndexError::NoChanges
             | IndexError::TooLarge,
         ) => ApiError::InvalidPassage(text),
+        UpdateError::Milvus(MilvusError::Unknown { .. }) => ApiError::UnknownPassage(text),
+        UpdateError::Milvus(MilvusError::Vector { .. } | MilvusError::Dimension { .. }) => {
+            ApiError::InvalidVector(text)
+        }
+        UpdateError::Milvus(
+            MilvusError::Blank { .. }
+            | MilvusError::DuplicateId { .. }
+            | MilvusError::TooLong { .. }
+            | MilvusError::Empty,
+        ) => ApiError::InvalidPassage(text),
+        UpdateError::Milvus(MilvusError::Slow { .. }) => {
+            tracing::error!("an update failed: {error}");
+            ApiError::NotReady("without an answer from the cluster that keeps the passages")
+        }
         // Paths and causes, for the operator; nothing of the passages.
+        UpdateError::Milvus(error) => {
+            tracing::error!("an update failed: {error}");
+            ApiError::Internal("the update could not be written")
+        }
         UpdateError::Index(error) => {
             tracing::error!("an update failed: {error}");
             ApiError::Internal("the update could not be written")

@@ -13,6 +13,7 @@ use super::request::SearchRequest;
 use super::respond::respond;
 use super::state::AppState;
 use crate::index::IndexError;
+use crate::index::milvus::MilvusError;
 use crate::search::{Hit, SearchError};
 
 /// A passage found.
@@ -98,6 +99,10 @@ fn at_fault(error: &SearchError) -> Option<ApiError> {
     match error {
         SearchError::Index(IndexError::Overflow { .. }) => Some(ApiError::InvalidVector(error.to_string())),
         SearchError::NothingWanted => Some(ApiError::InvalidFilter(error.to_string())),
+        SearchError::Milvus(MilvusError::Slow { .. }) => {
+            tracing::error!("a search failed: {error}");
+            Some(ApiError::NotReady("without an answer from the cluster that keeps the passages"))
+        }
         _ => None,
     }
 }

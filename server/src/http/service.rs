@@ -5,7 +5,8 @@ use dpr_core::Embedding;
 
 use super::index::IndexBody;
 use crate::data::Passage;
-use crate::index::{LiveIndex, Put, VectorIndex as _};
+use crate::index::milvus::MilvusIndex;
+use crate::index::{IndexManifest, LiveIndex, Put, VectorIndex as _};
 use crate::search::{Filter, Fusion, Hit, Method, SearchError, Searcher, TextSearcher};
 use crate::update::{PassageUpdater, UpdateError};
 
@@ -56,6 +57,40 @@ impl PassageSearch for LiveIndex {
             added: snapshot.added(),
             removed: snapshot.removed(),
             changes: snapshot.changes(),
+        }
+    }
+}
+
+impl PassageSearch for MilvusIndex {
+    fn search(
+        &self,
+        vectors: &[Embedding],
+        k: usize,
+        filter: Option<&Filter>,
+    ) -> Result<Vec<Vec<Hit>>, SearchError> {
+        let all = Filter::default();
+        let Filter { ids, titles } = filter.unwrap_or(&all);
+        let found = Self::search(self, vectors, k, ids, titles)?;
+        if filter.is_some() && found.iter().all(Vec::is_empty) {
+            return Err(SearchError::NothingWanted);
+        }
+        Ok(found.into_iter().map(|found| found.into_iter().map(Hit::from).collect()).collect())
+    }
+
+    fn describe(&self) -> IndexBody {
+        let described = self.described();
+        IndexBody {
+            count: self.count(),
+            dim: described.dim,
+            kind: "milvus".to_owned(),
+            model: described.model_fingerprint.clone(),
+            metric: IndexManifest::INNER_PRODUCT.to_owned(),
+            version: self.version().to_owned(),
+            // Milvus changes a collection in place.
+            number: 1,
+            added: 0,
+            removed: 0,
+            changes: 0,
         }
     }
 }

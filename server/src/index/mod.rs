@@ -18,6 +18,7 @@ mod live;
 mod loaded;
 mod manifest;
 mod matrix;
+pub mod milvus;
 mod recall;
 mod row_set;
 mod store;

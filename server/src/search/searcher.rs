@@ -5,6 +5,8 @@ use std::sync::Arc;
 use dpr_core::{Embedding, EncodeError};
 use serde::Serialize;
 
+use crate::data::Passage;
+use crate::index::milvus::{Found, MilvusError};
 use crate::index::{IndexError, LoadedIndex, RowSet, Snapshot, VectorIndex as _};
 use crate::ranking::ScoredRow;
 use crate::sparse::SparseError;
@@ -21,6 +23,12 @@ pub struct Hit {
     pub title: String,
     /// The passage's text.
     pub text: String,
+}
+
+impl From<Found> for Hit {
+    fn from(Found { passage: Passage { id, title, text }, score }: Found) -> Self {
+        Self { id, score, title, text }
+    }
 }
 
 /// Why a search has no answer.
@@ -53,6 +61,9 @@ pub enum SearchError {
     /// See [`IndexError`].
     #[error(transparent)]
     Index(#[from] IndexError),
+    /// See [`MilvusError`].
+    #[error(transparent)]
+    Milvus(#[from] MilvusError),
     /// See [`SparseError`].
     #[error(transparent)]
     Sparse(#[from] SparseError),

@@ -33,6 +33,18 @@ impl VectorSet {
     /// [`VectorsError`] when a directory is unfinished or damaged (every file's digest is checked), a shard is
     /// missing or given twice, or the directories are of different encodings.
     pub fn read(dirs: &[PathBuf]) -> Result<Self, VectorsError> {
+        Self::read_some(dirs, true)
+    }
+
+    /// As [`VectorSet::read`], where some shards may be missing: other machines have them.
+    ///
+    /// # Errors
+    /// As [`VectorSet::read`], but for a missing shard.
+    pub fn read_shards(dirs: &[PathBuf]) -> Result<Self, VectorsError> {
+        Self::read_some(dirs, false)
+    }
+
+    fn read_some(dirs: &[PathBuf], all: bool) -> Result<Self, VectorsError> {
         let mut shards = Vec::with_capacity(dirs.len());
         for dir in dirs {
             match read_manifest(dir)? {
@@ -41,7 +53,7 @@ impl VectorSet {
             }
         }
         shards.sort_by_key(|(_, manifest)| manifest.spec.shard);
-        check_shards(&shards)?;
+        check_shards(&shards, all)?;
 
         let Some((_, VectorsManifest { spec, .. })) = shards.first() else { return Err(VectorsError::None) };
         let mut set = Self {
@@ -80,8 +92,8 @@ impl VectorSet {
     }
 }
 
-/// Each shard of one encoding once.
-fn check_shards(shards: &[(&PathBuf, VectorsManifest)]) -> Result<(), VectorsError> {
+/// Each shard of one encoding once, or at most once where they need not be `all`.
+fn check_shards(shards: &[(&PathBuf, VectorsManifest)], all: bool) -> Result<(), VectorsError> {
     let Some((first_dir, first)) = shards.first() else { return Err(VectorsError::None) };
     for (dir, manifest) in shards {
         // Shards may be encoded in parts of different sizes; of the shard only the number of shards must agree.
@@ -99,7 +111,8 @@ fn check_shards(shards: &[(&PathBuf, VectorsManifest)]) -> Result<(), VectorsErr
     for index in 0..of {
         let what = match shards.iter().filter(|(_, manifest)| manifest.spec.shard.0 == index).count() {
             1 => continue,
-            0 => "missing",
+            0 if all => "missing",
+            0 => continue,
             _ => "given twice",
         };
         return Err(VectorsError::Shard { index, of, what });

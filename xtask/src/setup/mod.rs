@@ -6,7 +6,7 @@
 mod apt;
 mod models;
 mod node;
-mod python;
+pub(crate) mod python;
 pub(crate) mod tools;
 pub(crate) mod wasm_target;
 
@@ -38,7 +38,7 @@ struct Step {
     install: fn() -> Outcome,
 }
 
-const STEPS: [Step; 12] = [
+const STEPS: [Step; 13] = [
     Step {
         name: "Node.js and npm",
         scope: Scope::Demo,
@@ -115,6 +115,13 @@ const STEPS: [Step; 12] = [
         why: "transformers must load what dpr writes",
         find: python::find_test_packages,
         install: python::install_test_packages,
+    },
+    Step {
+        name: "Milvus server",
+        scope: Scope::Test,
+        why: "the engine for more than one machine is tested against it",
+        find: python::find_milvus,
+        install: python::install_milvus,
     },
     Step {
         name: "Python bench packages",

@@ -1,7 +1,7 @@
 //! Python: the interpreter with pip, and a virtual environment for the tests and benches.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::{apt, say};
 use crate::failure::{Failure, Outcome};
@@ -16,6 +16,15 @@ const TEST_PACKAGES: [(&str, &str); 5] = [
     ("torch", "2.15.0"),
     ("transformers", "5.23.0"),
 ];
+
+/// The server as its makers packed it for Python.
+const MILVUS: [(&str, &str); 1] = [("milvus", "2.3.5")];
+
+/// The port that Milvus's clients look for.
+const MILVUS_PORT: u16 = 19530;
+
+/// Whether there is such a package for this processor.
+const HAS_MILVUS: bool = cfg!(any(target_arch = "x86_64", target_os = "macos"));
 
 /// What the speed is held against.
 const BENCH_PACKAGES: [(&str, &str); 9] = [
@@ -47,6 +56,38 @@ pub(super) fn find_test_packages() -> Option<String> {
 
 pub(super) fn install_test_packages() -> Outcome {
     install_packages(&TEST_PACKAGES)
+}
+
+pub(super) fn find_milvus() -> Option<String> {
+    match HAS_MILVUS {
+        true => find_packages(&MILVUS),
+        false => Some("none for this processor: tests against it are skipped".to_owned()),
+    }
+}
+
+pub(super) fn install_milvus() -> Outcome {
+    install_packages(&MILVUS)
+}
+
+/// The Python that has the server's package, where there is one.
+pub(crate) fn milvus_python() -> Option<PathBuf> {
+    HAS_MILVUS.then(|| venv_python())
+}
+
+/// Runs the server until it is interrupted.
+pub(crate) fn serve_milvus() -> Outcome {
+    let Some(python) = milvus_python() else {
+        return Err(Failure::new("there is no package of the Milvus server for this processor")
+            .fix("run it in a container: https://milvus.io/docs/install-overview.md"));
+    };
+    println!(
+        "\nMilvus answers at milvus://127.0.0.1:{MILVUS_PORT}/COLLECTION once it says `ready`; Ctrl-C ends it"
+    );
+    let port = MILVUS_PORT.to_string();
+    process::run(&mut command(
+        python,
+        &["tests/python/milvus_server.py", "--stay", "--data", "target/milvus/own", "--port", &port],
+    ))
 }
 
 pub(super) fn find_bench_packages() -> Option<String> {

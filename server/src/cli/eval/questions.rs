@@ -116,6 +116,22 @@ impl Questions {
         Ok(Self { questions, by, qrels, unjudged })
     }
 
+    /// Ids of the passages that rankings are judged by, where ids judge them.
+    pub(super) fn judged_ids(&self) -> HashSet<&str> {
+        match (self.by, &self.qrels) {
+            (By::Qrels, Some(qrels)) => {
+                qrels.iter().flat_map(|(_, judged)| judged.keys().map(String::as_str)).collect()
+            }
+            (By::Gold, _) => self
+                .questions
+                .iter()
+                .filter_map(|question| question.gold.as_ref())
+                .map(|gold| gold.id.as_str())
+                .collect(),
+            _ => HashSet::new(),
+        }
+    }
+
     pub(super) fn judge<'a>(&'a self, passages: &'a [Passage]) -> Result<Judge<'a>, EvalError> {
         match (self.by, &self.qrels) {
             (By::Qrels, Some(qrels)) => Judge::graded(&self.questions, passages, qrels),

@@ -123,15 +123,24 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     if let Some(dir) = &args.out {
         fs_err::create_dir_all(dir)?;
     }
-    let source = Source::open(args.source, &methods)?;
-    let judge = asked.judge(source.passages())?;
+    let mut source = Source::open(args.source, &methods)?;
+    if args.against_exact && source.vectors().is_none() {
+        return Err("--against-exact compares an index directory with exact search of its vectors, which a cluster keeps to itself".into());
+    }
+    source.bring(asked.judged_ids())?;
+    // What cannot be judged is said before an hour of encoding.
+    drop(asked.judge(source.passages())?);
     let (vectors, encode_seconds) = source.encode(&asked.questions)?;
 
-    let (mut measured, mut curves, mut recall_against_exact) = (Vec::new(), Vec::new(), None);
+    let mut ranked = Vec::with_capacity(methods.len());
     for method in methods {
         let started = Instant::now();
         let rows = source.rank(method, &asked.questions, &vectors, depth, fusion)?;
-        let seconds = started.elapsed().as_secs_f64();
+        ranked.push((method, rows, started.elapsed().as_secs_f64()));
+    }
+    let judge = asked.judge(source.passages())?;
+    let (mut measured, mut curves, mut recall_against_exact) = (Vec::new(), Vec::new(), None);
+    for (method, rows, seconds) in ranked {
         let marks = judge.marks(&rows, if args.out.is_some() { WRITTEN } else { 0 })?;
         let ranks: Vec<_> = marks.iter().map(|marks| first_hit(marks.iter().copied())).collect();
         let by_ids = asked.qrels.as_ref().map(|qrels| (qrels, judge.by_ids(&asked.questions, &rows)));
@@ -156,16 +165,15 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
         let accuracy = Accuracy::of(&ranks, &ks);
         measured.push(Measured { method, accuracy, qrels, seconds, questions_per_second });
     }
-    let with_vectors = source.vectors();
     let report = Report {
         questions: asked.questions.len(),
-        passages: source.passages().len(),
+        passages: source.count(),
         judged_by: asked.by,
         gold_not_in_index: judge.gold_not_in_index(),
         unjudged: asked.unjudged,
-        model: with_vectors.map(|(searcher, _)| searcher.model_fingerprint()),
-        device: with_vectors.map(|(_, encoder)| encoder.device_name()),
-        index_kind: with_vectors.map(|(searcher, _)| searcher.index().index.kind().to_string()),
+        model: source.model(),
+        device: source.device(),
+        index_kind: source.kind(),
         encode_seconds,
         methods: measured,
         recall_against_exact,

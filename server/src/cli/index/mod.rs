@@ -1,5 +1,6 @@
 //! `dpr index`: makes vectors searchable, and keeps an index.
 
+mod cluster;
 mod update;
 
 use std::path::{Path, PathBuf};
@@ -7,7 +8,9 @@ use std::time::Instant;
 
 use serde::Serialize;
 
+use self::cluster::ClusterArgs;
 use self::update::{AddArgs, CompactArgs, DeleteArgs};
+use super::place::IndexPlace;
 use super::{CliError, output, stop_on_interrupt};
 use crate::data::read_passages;
 use crate::index::{
@@ -48,6 +51,7 @@ Examples:
   dpr index add --index index/ --vectors new-vectors/
   dpr index delete --index index/ 17-3 17-4
   dpr index compact --index index/
+  dpr index --vectors shard-0/ --out milvus://db.example.org:19530/wikipedia   (one shard from each machine)
 
 A running server takes what is built, added, replaced or deleted within a second or two. The version
 before is kept in the same directory until the next build."
@@ -72,7 +76,7 @@ enum Task {
     Verify {
         /// The index directory
         #[arg(long, env = "DPR_INDEX", value_name = "DIR")]
-        index: PathBuf,
+        index: IndexPlace,
         /// Print the manifest and the problems as JSON
         #[arg(long)]
         json: bool,
@@ -81,7 +85,7 @@ enum Task {
     Tune {
         /// The index directory
         #[arg(long, env = "DPR_INDEX", value_name = "DIR")]
-        index: PathBuf,
+        index: IndexPlace,
         /// The share of exact search's passages to find, 0 to 1
         #[arg(long, value_name = "SHARE", default_value_t = RECALL_WANTED, value_parser = share)]
         recall: f64,
@@ -99,13 +103,13 @@ enum Task {
     Upgrade {
         /// The index directory
         #[arg(long, env = "DPR_INDEX", value_name = "DIR")]
-        index: PathBuf,
+        index: IndexPlace,
     },
     /// Copy the version in use into a directory of its own, which is an index directory too
     Snapshot {
         /// The index directory
         #[arg(long, env = "DPR_INDEX", value_name = "DIR")]
-        index: PathBuf,
+        index: IndexPlace,
         /// The snapshot to write
         #[arg(long, value_name = "DIR")]
         out: PathBuf,
@@ -143,9 +147,12 @@ struct BuildArgs {
     /// Threads that index words; 0 means one for each processor
     #[arg(long, default_value_t = 0, value_name = "N")]
     threads: usize,
-    /// The index directory; an index that is there stays in use until the new one is whole
-    #[arg(long, value_name = "DIR")]
-    out: PathBuf,
+    /// The index directory; an index that is there stays in use until the new one is whole. Or a collection of a Milvus
+    /// cluster, milvus://HOST:PORT/COLLECTION, which is made or added to
+    #[arg(long, visible_alias = "index", value_name = "DIR")]
+    out: IndexPlace,
+    #[command(flatten)]
+    cluster: ClusterArgs,
     /// `exact` compares every passage; `hnsw` walks a graph, faster from some 10,000 passages on
     #[arg(long, default_value = "exact")]
     kind: IndexKind,
@@ -190,9 +197,10 @@ pub fn run(args: Args) -> Result<(), CliError> {
         (Some(Task::Add(args)), _) => update::add(args),
         (Some(Task::Delete(args)), _) => update::delete(args),
         (Some(Task::Compact(args)), _) => update::compact(&args),
-        (Some(Task::Verify { index, json }), _) => check(&index, json),
+        (Some(Task::Verify { index, json }), _) => check(index.dir("`dpr index verify`")?, json),
         (Some(Task::Tune { index, recall, at, questions, json }), _) => {
-            let tuned = tune(&index, recall, at as usize, questions as usize)?;
+            let index = index.dir("`dpr index tune`")?;
+            let tuned = tune(index, recall, at as usize, questions as usize)?;
             if json {
                 return output::json(&tuned);
             }
@@ -203,7 +211,8 @@ pub fn run(args: Args) -> Result<(), CliError> {
             output::line(format_args!("{index}: ef_search is {ef} now, recall@{at} {:.4}", tuned.recall))
         }
         (Some(Task::Upgrade { index }), _) => {
-            let (before, index) = (upgrade(&index)?, index.display());
+            let index = index.dir("`dpr index upgrade`")?;
+            let (before, index) = (upgrade(index)?, index.display());
             match before {
                 INDEX_FORMAT => output::line(format_args!("{index} is in format {INDEX_FORMAT}, the newest")),
                 _ => output::line(format_args!("{index}: format {before}, now {INDEX_FORMAT}")),
@@ -216,7 +225,7 @@ pub fn run(args: Args) -> Result<(), CliError> {
                     format!("{out} holds an index: give another --out, or use `dpr index restore`").into()
                 );
             }
-            copy(&index, &out)
+            copy(index.dir("`dpr index snapshot`")?, &out)
         }
         (Some(Task::Restore { snapshot, out }), _) => copy(&snapshot, &out),
         (None, Some(build)) => self::build(build),
@@ -262,6 +271,10 @@ fn copy(from: &Path, to: &Path) -> Result<(), CliError> {
 
 /// Builds the index and says what it is.
 fn build(args: BuildArgs) -> Result<(), CliError> {
+    let out = match &args.out {
+        IndexPlace::Milvus(address) => return cluster::fill(address, &args),
+        IndexPlace::Dir(dir) => dir.as_path(),
+    };
     let sparse = args.sparse.map(|analyzer| SparseOptions { analyzer, threads: args.threads });
     let options = IndexOptions {
         kind: args.kind,
@@ -275,19 +288,17 @@ fn build(args: BuildArgs) -> Result<(), CliError> {
     let progress = progress::on_stderr();
     let manifest = match (&args.passages, sparse) {
         (Some(file), Some(sparse)) => {
-            build_sparse_index(&read_passages(file)?, &args.out, sparse, &options.stop, progress.as_ref())?
+            build_sparse_index(&read_passages(file)?, out, sparse, &options.stop, progress.as_ref())?
         }
-        _ => build_index(&VectorSet::read(&args.vectors)?, &args.out, &options, progress.as_ref())?,
+        _ => build_index(&VectorSet::read(&args.vectors)?, out, &options, progress.as_ref())?,
     };
     let seconds = started.elapsed().as_secs_f64();
 
     // Opening reads every byte back: an index that is reported can be served.
     let recall = match manifest.kind {
-        IndexKind::Exact => LoadedIndex::open(&args.out).map(|_| None)?,
-        IndexKind::Sparse => LoadedSparse::open(&args.out).map(|_| None)?,
-        IndexKind::Hnsw => {
-            Some(recall_against_exact(&LoadedIndex::open(&args.out)?, RECALL_K, RECALL_SAMPLE)?)
-        }
+        IndexKind::Exact => LoadedIndex::open(out).map(|_| None)?,
+        IndexKind::Sparse => LoadedSparse::open(out).map(|_| None)?,
+        IndexKind::Hnsw => Some(recall_against_exact(&LoadedIndex::open(out)?, RECALL_K, RECALL_SAMPLE)?),
     };
     if let Some(recall) = recall.filter(|recall| *recall < RECALL_WANTED) {
         tracing::warn!(

@@ -1,13 +1,16 @@
 //! The index while it is served: watched, or changed and built anew, by a thread of its own.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::cli::CliError;
+use crate::cli::place::{IndexPlace, milvus_token};
+use crate::http::PassageSearch;
+use crate::index::milvus::MilvusIndex;
 use crate::index::{Compaction, Follower, IndexError, LiveIndex, Updater};
 use crate::progress::Silent;
+use crate::update::PassageStore;
 
 /// How often the directory is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -20,6 +23,9 @@ fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from).div_ceil(4)
 }
 
+/// How often a cluster is asked how many passages it holds.
+const COUNT_EVERY: Duration = Duration::from_secs(10);
+
 /// An index that is kept as its directory is.
 #[derive(Debug)]
 pub(super) enum Kept {
@@ -27,6 +33,8 @@ pub(super) enum Kept {
     Followed(Box<Follower>),
     /// This server does.
     Changed(Arc<Updater>),
+    /// A collection of a cluster, which this server may change or not, as others may.
+    Cluster { index: Arc<MilvusIndex>, to_change: bool },
 }
 
 /// The thread that keeps it.
@@ -36,27 +44,45 @@ pub(super) struct Keeping {
 }
 
 impl Kept {
-    /// Opens the index in `dir`, with the right to change it or without.
-    pub(super) fn open(dir: &Path, to_change: bool) -> Result<Self, IndexError> {
+    /// Opens an index, with the right to change it or without.
+    pub(super) fn open(place: &IndexPlace, to_change: bool) -> Result<Self, CliError> {
+        let dir = match place {
+            IndexPlace::Dir(dir) => dir,
+            IndexPlace::Milvus(address) => {
+                let index = Arc::new(MilvusIndex::open(address, milvus_token()?.as_deref())?);
+                return Ok(Self::Cluster { index, to_change });
+            }
+        };
         Ok(match to_change {
             true => Self::Changed(Arc::new(Updater::open(dir, "a server (dpr serve --allow-updates)")?)),
             false => Self::Followed(Box::new(Follower::open(dir)?)),
         })
     }
 
-    /// Where searches find the index.
-    pub(super) fn live(&self) -> &Arc<LiveIndex> {
+    /// What searches ask.
+    pub(super) fn search(&self) -> Arc<dyn PassageSearch> {
         match self {
-            Self::Followed(follower) => follower.live(),
-            Self::Changed(updater) => updater.live(),
+            Self::Followed(follower) => Arc::<LiveIndex>::clone(follower.live()),
+            Self::Changed(updater) => Arc::<LiveIndex>::clone(updater.live()),
+            Self::Cluster { index, .. } => Arc::<MilvusIndex>::clone(index),
+        }
+    }
+
+    /// The index of a directory, which may hold words.
+    pub(super) fn live(&self) -> Option<&Arc<LiveIndex>> {
+        match self {
+            Self::Followed(follower) => Some(follower.live()),
+            Self::Changed(updater) => Some(updater.live()),
+            Self::Cluster { .. } => None,
         }
     }
 
     /// The right to change it.
-    pub(super) fn updater(&self) -> Option<Arc<Updater>> {
+    pub(super) fn store(&self) -> Option<Arc<dyn PassageStore>> {
         match self {
-            Self::Followed(_) => None,
-            Self::Changed(updater) => Some(Arc::clone(updater)),
+            Self::Changed(updater) => Some(Arc::<Updater>::clone(updater)),
+            Self::Cluster { index, to_change: true } => Some(Arc::<MilvusIndex>::clone(index)),
+            Self::Followed(_) | Self::Cluster { .. } => None,
         }
     }
 
@@ -67,6 +93,7 @@ impl Kept {
         std::thread::Builder::new().name("index".into()).spawn(move || match self {
             Self::Followed(follower) => follow(*follower, &stopped),
             Self::Changed(updater) => compact(&updater, when, &stopped),
+            Self::Cluster { index, .. } => count(&index, &stopped),
         })?;
         Ok(Keeping { stop })
     }
@@ -99,6 +126,30 @@ fn follow(mut follower: Follower, stop: &AtomicBool) {
                 told = Some(text);
             }
         }
+    }
+}
+
+fn count(index: &MilvusIndex, stop: &AtomicBool) {
+    let (mut is_away, mut counted) = (false, Instant::now());
+    while !stop.load(Ordering::Relaxed) {
+        std::thread::sleep(LOOK_EVERY);
+        if counted.elapsed() < COUNT_EVERY {
+            continue;
+        }
+        match index.refresh() {
+            Ok(count) if is_away => {
+                tracing::info!("{} answers again: {count} passages", index.address());
+                is_away = false;
+            }
+            Ok(_) => {}
+            // Once, not every ten seconds.
+            Err(error) if !is_away => {
+                tracing::warn!("searches fail: {error}");
+                is_away = true;
+            }
+            Err(_) => {}
+        }
+        counted = Instant::now();
     }
 }
 

@@ -6,6 +6,7 @@ use dpr_core::{DeviceChoice, TextEncoder};
 
 use super::keep::Kept;
 use crate::cli::CliError;
+use crate::cli::place::IndexPlace;
 use crate::http::{ServedModel, short};
 use crate::model::ModelDir;
 
@@ -31,15 +32,14 @@ pub(super) struct Loaded {
 
 /// Reads and checks both directories, and loads the encoders that are wanted. Blocks for as long as their files take
 /// to read.
-pub(super) fn load(model_path: &Path, index_path: &Path, wanted: Wanted) -> Result<Loaded, CliError> {
+pub(super) fn load(model_path: &Path, place: &IndexPlace, wanted: Wanted) -> Result<Loaded, CliError> {
     let model = ModelDir::open(model_path)?;
-    let kept = Kept::open(index_path, wanted.updates)?;
-    let index = kept.live().snapshot();
-    let index = &index.base().manifest;
-    let (manifest, built_by) = (model.manifest(), &index.model_fingerprint);
+    let kept = Kept::open(place, wanted.updates)?;
+    let index = kept.search().describe();
+    let (manifest, built_by) = (model.manifest(), &index.model);
     if built_by != manifest.space() || index.dim != manifest.dim {
         return Err(OtherModel {
-            index: index_path.to_owned(),
+            index: place.to_string(),
             built_by: built_by.clone(),
             index_dim: index.dim,
             model: model_path.to_owned(),
@@ -73,10 +73,10 @@ pub(super) fn load(model_path: &Path, index_path: &Path, wanted: Wanted) -> Resu
 #[error(
     "the index {} was built by model {} ({index_dim} dims), but {} is model {} ({model_dim} dims): give the model \
      the index was built by, or encode and index the passages again with this one (dpr encode, dpr index)",
-    .index.display(), short(.built_by), .model.display(), short(.given)
+    .index, short(.built_by), .model.display(), short(.given)
 )]
 struct OtherModel {
-    index: PathBuf,
+    index: String,
     built_by: String,
     index_dim: usize,
     model: PathBuf,
@@ -93,7 +93,6 @@ mod tests {
 
     use super::*;
     use crate::data::Passage;
-    use crate::http::PassageSearch;
     use crate::index::{IndexOptions, build_index};
     use crate::model::MANIFEST;
     use crate::progress::Silent;
@@ -155,14 +154,15 @@ mod tests {
         let (model, index) = (dir.path().join("model"), dir.path().join("index"));
         let fingerprint = write_model(&model, "weights");
         write_index(&index, &fingerprint);
-        let Loaded { kept, model: served, question, passage } = load(&model, &index, PLAIN).unwrap();
-        assert!(question.is_none() && passage.is_none() && kept.updater().is_none());
+        let Loaded { kept, model: served, question, passage } =
+            load(&model, &IndexPlace::Dir(index.clone()), PLAIN).unwrap();
+        assert!(question.is_none() && passage.is_none() && kept.store().is_none());
         assert!(!served.has_weights());
-        let described = kept.live().describe();
+        let described = kept.search().describe();
         assert_eq!((described.count, described.dim, described.model), (2, 3, fingerprint));
         assert!(!described.version.is_empty());
         let query = Embedding::new(vec![0.1, 0.5, 0.0], 3).unwrap();
-        let hits = PassageSearch::search(kept.live().as_ref(), &[query], 5, None).unwrap();
+        let hits = kept.search().search(&[query], 5, None).unwrap();
         assert_eq!(hits[0].iter().map(|hit| hit.id.as_str()).collect::<Vec<_>>(), ["b", "a"]);
     }
 
@@ -174,11 +174,11 @@ mod tests {
         let own = write_student(&student, "small", Some(&fingerprint));
         assert_ne!(own, fingerprint);
         write_index(&index, &fingerprint);
-        let Loaded { model, .. } = load(&student, &index, PLAIN).unwrap();
+        let Loaded { model, .. } = load(&student, &IndexPlace::Dir(index.clone()), PLAIN).unwrap();
         assert_eq!(model.fingerprint(), fingerprint, "what a page sends with its vector");
         let stranger = dir.path().join("stranger");
         write_student(&stranger, "small", Some(&own));
-        assert!(load(&stranger, &index, PLAIN).is_err());
+        assert!(load(&stranger, &IndexPlace::Dir(index.clone()), PLAIN).is_err());
     }
 
     #[test]
@@ -188,7 +188,7 @@ mod tests {
         let given = write_model(&model, "weights");
         let built_by = sha256_hex(b"another model");
         write_index(&index, &built_by);
-        let error = load(&model, &index, PLAIN).map(drop).unwrap_err().to_string();
+        let error = load(&model, &IndexPlace::Dir(index.clone()), PLAIN).map(drop).unwrap_err().to_string();
         for part in [&given[..12], &built_by[..12], "model", "index", "dpr encode"] {
             assert!(error.contains(part), "no `{part}` in: {error}");
         }

@@ -11,10 +11,11 @@ use dpr_core::DeviceChoice;
 use serde::Serialize;
 
 use self::load::{Loaded, Wanted, load};
+use super::place::IndexPlace;
 use super::{CliError, output};
 use crate::http::server::{self, Connections, Ended};
-use crate::http::{AppState, Limits, Options, Origins, Serving, Updates, app};
-use crate::index::{Compaction, LiveIndex, VectorIndex as _};
+use crate::http::{AppState, IndexBody, Limits, Options, Origins, Serving, Updates, app};
+use crate::index::Compaction;
 use crate::search::TextSearcher;
 use crate::update::PassageUpdater;
 
@@ -25,6 +26,7 @@ Examples:
   dpr serve --model model/ --index index/ --web web-demo/dist/
   dpr serve --model model/ --index index/ --listen 0.0.0.0:7878 --allow-origin https://example.org
   DPR_UPDATE_TOKEN=secret dpr serve --model model/ --index index/ --allow-updates
+  dpr serve --model model/ --index milvus://db.example.org:19530/wikipedia
 
 The server takes vectors only; there is no way to send it a question's text unless --allow-text is given. \
 Sparse and hybrid ranking need the words, so they are for callers who may send them: the command line, and \
@@ -35,9 +37,9 @@ pub struct Args {
     /// Model directory, as `dpr import` wrote it
     #[arg(long, env = "DPR_MODEL", value_name = "DIR", required_unless_present = "print_openapi")]
     model: Option<PathBuf>,
-    /// Index directory, as `dpr index` wrote it
+    /// Index directory, as `dpr index` wrote it, or milvus://HOST:PORT/COLLECTION
     #[arg(long, env = "DPR_INDEX", value_name = "DIR", required_unless_present = "print_openapi")]
-    index: Option<PathBuf>,
+    index: Option<IndexPlace>,
     /// Address and port; port 0 takes a free one
     #[arg(long, env = "DPR_LISTEN", value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7878")]
     listen: String,
@@ -139,9 +141,15 @@ pub fn run(args: Args) -> Result<(), CliError> {
     outcome
 }
 
-async fn serve(args: Args, model: PathBuf, index: PathBuf) -> Result<(), CliError> {
+async fn serve(args: Args, model: PathBuf, index: IndexPlace) -> Result<(), CliError> {
     let options = options(&args)?;
     let token = token()?;
+    if let (IndexPlace::Milvus(address), true) = (&index, args.allow_text) {
+        return Err(format!(
+            "--allow-text is for ranking by words, and {address} holds none: leave it out, or serve an index directory"
+        )
+        .into());
+    }
     let state = AppState::new(options);
     // Bound first: a taken port shows before the index is read, and health checks are answered meanwhile.
     let listener = server::bind(&args.listen).await?;
@@ -160,15 +168,12 @@ async fn serve(args: Args, model: PathBuf, index: PathBuf) -> Result<(), CliErro
         // Told to stop while reading.
         ended = &mut running => return Ok(ended.map(drop)?),
     };
-    let live = Arc::clone(kept.live());
-    let (count, dim, fingerprint) = {
-        let snapshot = live.snapshot();
-        (snapshot.len(), snapshot.dim(), snapshot.base().manifest.model_fingerprint.clone())
-    };
+    let search = kept.search();
+    let IndexBody { count, dim, model: fingerprint, .. } = search.describe();
     let web_weights = model.has_weights();
-    let mut serving = Serving { search: Arc::<LiveIndex>::clone(&live), model, text: None, updates: None };
-    if let Some(encoder) = question {
-        let text = TextSearcher::new(live, encoder);
+    let mut serving = Serving { search, model, text: None, updates: None };
+    if let (Some(encoder), Some(live)) = (question, kept.live()) {
+        let text = TextSearcher::new(Arc::clone(live), encoder);
         if !text.has_words() {
             tracing::warn!(
                 "--allow-text, but the index holds no words, so text is ranked by vectors alone: build the index \
@@ -178,14 +183,14 @@ async fn serve(args: Args, model: PathBuf, index: PathBuf) -> Result<(), CliErro
         tracing::warn!("questions sent as text to /v1/search/text are taken (--allow-text)");
         serving.text = Some(Arc::new(text));
     }
-    if let Some(updater) = kept.updater() {
+    if let Some(store) = kept.store() {
         match &token {
             Some(_) => tracing::warn!("updates with the token are taken at /v1/passages (--allow-updates)"),
             None => tracing::warn!(
                 "updates are taken from everybody who reaches {address} (--allow-updates): set DPR_UPDATE_TOKEN"
             ),
         }
-        let service = Arc::new(PassageUpdater::new(updater, passage));
+        let service = Arc::new(PassageUpdater::new(store, passage));
         serving.updates = Some(Updates::new(service, token.as_deref()));
     }
     state.publish_all(serving);

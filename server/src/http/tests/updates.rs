@@ -47,7 +47,7 @@ fn build(dir: &Path, rows: Vec<f32>, dim: usize, kind: IndexKind) {
 fn serve(dir: &Path, token: Option<&str>) -> (Router, Arc<Updater>) {
     let updater = Arc::new(Updater::open(dir, "a test").unwrap());
     let state = AppState::new(Options::default());
-    let service = Arc::new(PassageUpdater::new(Arc::clone(&updater), None));
+    let service = Arc::new(PassageUpdater::new(Arc::<Updater>::clone(&updater), None));
     let files = dir.parent().unwrap();
     assert!(state.publish_all(Serving {
         search: Arc::<crate::index::LiveIndex>::clone(updater.live()),

@@ -53,7 +53,7 @@ impl Default for HnswParams {
 
 impl HnswParams {
     /// Refuses what `hnsw_rs` would panic on or end the process for.
-    pub(super) fn check(self) -> Result<(), IndexError> {
+    pub(crate) fn check(self) -> Result<(), IndexError> {
         let limits = [
             // The library keeps `m` in a byte, and draws layers by 1 / ln m.
             ("m", self.m, 2, 255),

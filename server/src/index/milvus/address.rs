@@ -1,0 +1,176 @@
+//! `milvus://host:port/collection`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::MilvusError;
+
+const PLAIN: &str = "milvus://";
+const TLS: &str = "milvus+tls://";
+
+/// Milvus's own.
+const DEFAULT_PORT: u16 = 19530;
+
+/// Bytes of a collection's name.
+const MAX_NAME: usize = 255;
+
+/// Where a collection is: `milvus://host[:port]/[database/]collection[?ef=N]`, or `milvus+tls://` for TLS.
+///
+/// What lets a client in is not part of it, since command lines are seen by every process of a machine: that is the
+/// variable `DPR_MILVUS_TOKEN`, `user:password` or an API key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MilvusAddress {
+    tls: bool,
+    host: String,
+    port: u16,
+    database: Option<String>,
+    collection: String,
+    ef: Option<u32>,
+}
+
+impl MilvusAddress {
+    /// Whether a text is meant as one.
+    pub fn is_meant(text: &str) -> bool {
+        text.starts_with(PLAIN) || text.starts_with(TLS)
+    }
+
+    /// The collection.
+    pub fn collection(&self) -> &str {
+        &self.collection
+    }
+
+    /// The database, when it is not the default one.
+    pub fn database(&self) -> Option<&str> {
+        self.database.as_deref()
+    }
+
+    /// Candidates that a search keeps, when the address says so.
+    pub fn ef(&self) -> Option<u32> {
+        self.ef
+    }
+
+    /// What the client connects to.
+    pub(super) fn uri(&self) -> String {
+        let scheme = if self.tls { "https" } else { "http" };
+        format!("{scheme}://{}:{}", self.host, self.port)
+    }
+}
+
+impl FromStr for MilvusAddress {
+    type Err = MilvusError;
+
+    fn from_str(text: &str) -> Result<Self, MilvusError> {
+        let refuse = |why: &'static str| MilvusError::Address { got: shown(text), why };
+        let (tls, rest) = match (text.strip_prefix(PLAIN), text.strip_prefix(TLS)) {
+            (Some(rest), _) => (false, rest),
+            (_, Some(rest)) => (true, rest),
+            _ => return Err(refuse("it does not begin with milvus:// or milvus+tls://")),
+        };
+        let (rest, query) = rest.split_once('?').map_or((rest, None), |(rest, query)| (rest, Some(query)));
+        let mut parts = rest.split('/');
+        let authority = parts.next().unwrap_or_default();
+        if authority.contains('@') {
+            return Err(refuse(
+                "it holds a password, which others would see: put user:password into DPR_MILVUS_TOKEN",
+            ));
+        }
+        let (host, port) = match authority.rsplit_once(':') {
+            // An IPv6 address has colons of its own, and brackets.
+            Some((host, port)) if !port.ends_with(']') => {
+                (host, port.parse().map_err(|_| refuse("its port is no number up to 65535"))?)
+            }
+            _ => (authority, DEFAULT_PORT),
+        };
+        if host.is_empty() {
+            return Err(refuse("it names no host"));
+        }
+        let path: Vec<&str> = parts.collect();
+        let (database, collection) = match path.as_slice() {
+            [collection] => (None, *collection),
+            [database, collection] => (Some(*database), *collection),
+            _ => return Err(refuse("it names no collection, or more than a database and a collection")),
+        };
+        if ![database.unwrap_or("a"), collection].into_iter().all(is_name) {
+            return Err(refuse(
+                "a collection is named by up to 255 letters, digits and `_`, and does not begin with a digit",
+            ));
+        }
+        let ef = match query.map(|query| query.strip_prefix("ef=").map(str::parse)) {
+            None => None,
+            Some(Some(Ok(ef))) if (1..=32_768).contains(&ef) => Some(ef),
+            Some(_) => return Err(refuse("after `?` it takes ef=N alone, N from 1 to 32768")),
+        };
+        Ok(Self {
+            tls,
+            host: host.to_owned(),
+            port,
+            database: database.map(str::to_owned),
+            collection: collection.to_owned(),
+            ef,
+        })
+    }
+}
+
+/// An address as errors show it: without what stands before `@`.
+fn shown(text: &str) -> String {
+    match (text.split_once("://"), text.rsplit_once('@')) {
+        (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://...@{rest}"),
+        _ => text.to_owned(),
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    let is_letter = |c: char| c.is_ascii_alphabetic() || c == '_';
+    name.len() <= MAX_NAME
+        && name.starts_with(is_letter)
+        && name.chars().all(|c| is_letter(c) || c.is_ascii_digit())
+}
+
+impl fmt::Display for MilvusAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.tls { TLS } else { PLAIN };
+        write!(f, "{scheme}{}:{}/", self.host, self.port)?;
+        if let Some(database) = &self.database {
+            write!(f, "{database}/")?;
+        }
+        f.write_str(&self.collection)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_host_port_and_collection() {
+        let address: MilvusAddress = "milvus://db.example.org:19531/wiki?ef=320".parse().unwrap();
+        assert_eq!(address.uri(), "http://db.example.org:19531");
+        assert_eq!((address.collection(), address.database(), address.ef()), ("wiki", None, Some(320)));
+        assert_eq!(address.to_string(), "milvus://db.example.org:19531/wiki");
+        let address: MilvusAddress = "milvus+tls://[::1]/tenant/wiki".parse().unwrap();
+        assert_eq!(address.uri(), "https://[::1]:19530");
+        assert_eq!((address.collection(), address.database()), ("wiki", Some("tenant")));
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused_with_the_reason() {
+        for (text, part) in [
+            ("http://localhost/a", "milvus://"),
+            ("milvus://localhost", "collection"),
+            ("milvus://localhost/", "collection"),
+            ("milvus:///a", "host"),
+            ("milvus://localhost:x/a", "port"),
+            ("milvus://localhost:99999/a", "port"),
+            ("milvus://localhost/a/b/c", "collection"),
+            ("milvus://localhost/1a", "digit"),
+            ("milvus://localhost/a-b", "letters"),
+            ("milvus://localhost/a?ef=0", "ef=N"),
+            ("milvus://localhost/a?M=3", "ef=N"),
+        ] {
+            let error = text.parse::<MilvusAddress>().unwrap_err().to_string();
+            assert!(error.contains(part) && error.contains(text), "{text}: {error}");
+        }
+        let error = "milvus://root:secret@localhost/a".parse::<MilvusAddress>().unwrap_err().to_string();
+        assert!(error.contains("DPR_MILVUS_TOKEN") && !error.contains("secret"), "{error}");
+    }
+}
