@@ -1,6 +1,9 @@
 //! One table of cases for every engine that passages are kept in: an index directory of each kind, and a Milvus cluster.
 //! What holds for one must hold for all.
 
+mod cli;
+#[path = "../common/mod.rs"]
+mod common;
 #[path = "../corpus/mod.rs"]
 mod corpus;
 mod load;

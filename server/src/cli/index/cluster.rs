@@ -12,20 +12,6 @@ use crate::index::milvus::{LoadOptions, MilvusAddress, Report, load};
 use crate::progress;
 use crate::vectors::VectorSet;
 
-/// What concerns a cluster alone.
-#[derive(Clone, Copy, Debug, clap::Args)]
-pub(super) struct ClusterArgs {
-    /// Milvus: channels of a new collection; about one for every machine that writes at once
-    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
-    channels: u16,
-    /// Milvus: batches of up to 4 MiB on their way at once
-    #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
-    in_flight: u16,
-    /// Milvus: seconds that a cluster may be away, or ask to wait, before the load is given up
-    #[arg(long, default_value_t = 300, value_name = "SECONDS")]
-    patience: u32,
-}
-
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Filled {
@@ -39,14 +25,13 @@ pub(super) fn fill(address: &MilvusAddress, args: &BuildArgs) -> Result<(), CliE
     if args.passages.is_some() || args.sparse.is_some() {
         return Err(format!("{address} holds vectors, not words: leave out --sparse and --passages").into());
     }
-    let ClusterArgs { channels, in_flight, patience } = args.cluster;
     let hnsw = HnswParams { m: args.m, ef_construction: args.ef_construction, ef_search: args.ef_search };
     hnsw.check()?;
     let options = LoadOptions {
         hnsw,
-        channels,
-        in_flight: in_flight.into(),
-        patience: Duration::from_secs(patience.into()),
+        channels: args.channels,
+        in_flight: args.in_flight.into(),
+        patience: Duration::from_secs(args.patience.into()),
         token: milvus_token()?,
         stop: stop_on_interrupt(),
     };

@@ -8,7 +8,6 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-use self::cluster::ClusterArgs;
 use self::update::{AddArgs, CompactArgs, DeleteArgs};
 use super::place::IndexPlace;
 use super::{CliError, output, stop_on_interrupt};
@@ -151,8 +150,15 @@ struct BuildArgs {
     /// cluster, milvus://HOST:PORT/COLLECTION, which is made or added to
     #[arg(long, visible_alias = "index", value_name = "DIR")]
     out: IndexPlace,
-    #[command(flatten)]
-    cluster: ClusterArgs,
+    /// Milvus: channels of a new collection; about one for every machine that writes at once
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    channels: u16,
+    /// Milvus: batches of up to 4 MiB on their way at once
+    #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    in_flight: u16,
+    /// Milvus: seconds that a cluster may be away, or ask to wait, before the load is given up
+    #[arg(long, default_value_t = 300, value_name = "SECONDS")]
+    patience: u32,
     /// `exact` compares every passage; `hnsw` walks a graph, faster from some 10,000 passages on
     #[arg(long, default_value = "exact")]
     kind: IndexKind,
