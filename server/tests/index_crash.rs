@@ -58,14 +58,14 @@ fn build(dir: &Path, contents: &Contents) {
 fn contents(dir: &Path) -> Contents {
     let snapshot = Follower::open(dir).unwrap().live().snapshot();
     let mut contents = Contents::new();
-    for (passage, found) in snapshot.passages() {
+    for (passage, found) in snapshot.passages().map(Result::unwrap) {
         let revision = passage.text.strip_prefix(&format!("{} r", passage.id)).unwrap().parse().unwrap();
         assert_eq!(found, vector(&passage.id, revision), "{}", passage.text);
         assert!(contents.insert(passage.id.clone(), revision).is_none(), "{} is there twice", passage.id);
     }
     let hits = snapshot.search(&embedding(&[0.5; DIM]), 10).unwrap();
     assert_eq!(hits.len(), contents.len().min(10));
-    assert!(hits.iter().all(|hit| contents.contains_key(&snapshot.passage(hit.row).id)));
+    assert!(hits.iter().all(|hit| contents.contains_key(&snapshot.passage(hit.row).unwrap().id)));
     contents
 }
 
@@ -131,7 +131,8 @@ fn the_writer_that_is_killed() {
         } else {
             let snapshot = updater.live().snapshot();
             let skip = random.below(snapshot.len());
-            let some = snapshot.passages().skip(skip).step_by(7).take(1 + random.below(3));
+            let some =
+                snapshot.passages().map(Result::unwrap).skip(skip).step_by(7).take(1 + random.below(3));
             let ids: Vec<String> = some.map(|(passage, _)| passage.id.clone()).collect();
             say(format!("try delete {}\n", ids.join(" ")));
             updater.delete(ids).unwrap();

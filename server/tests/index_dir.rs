@@ -7,7 +7,8 @@ use std::sync::atomic::Ordering;
 
 use corpus::{embedding, random_rows, set, squad_rows};
 use dpr_server::index::{
-    HnswParams, IndexDir, IndexError, IndexKind, IndexOptions, LoadedIndex, build_index, recall_against_exact,
+    HnswParams, IndexDir, IndexError, IndexKind, IndexOptions, LoadedIndex, build_index,
+    recall_against_exact, verify,
 };
 use dpr_server::progress::Silent;
 use dpr_server::vectors::VectorSet;
@@ -23,9 +24,28 @@ fn options(kind: IndexKind) -> IndexOptions {
     IndexOptions { kind, ..IndexOptions::default() }
 }
 
+/// What a version with a graph is made of.
+const FILES: [&str; 5] = ["vectors.f32", "codes.i8", "passages.jsonl", "passages.idx", "graph.hnsw"];
+
 /// The file of the version in use.
 fn file(out: &Path, name: &str) -> PathBuf {
     out.join(format!("v-{}", IndexDir::new(out).current_version().unwrap())).join(name)
+}
+
+/// Replaces a file, and its checksums in the manifest, as if another program had written it; without the CRC-32 as programs
+/// before did, which did not know of it.
+fn forge(out: &Path, name: &str, bytes: &[u8], knows_crc32: bool) {
+    let manifest = file(out, "manifest.json");
+    let mut said: serde_json::Value = serde_json::from_slice(&fs_err::read(&manifest).unwrap()).unwrap();
+    said["files"][name]["sha256"] = dpr_core::model::sha256_hex(bytes).into();
+    said["files"][name]["bytes"] = bytes.len().into();
+    said["crc32"][name] = crc32fast::hash(bytes).into();
+    if !knows_crc32 {
+        assert!(said.as_object_mut().unwrap().remove("crc32").is_some());
+    }
+    fs_err::write(file(out, name), bytes).unwrap();
+    fs_err::write(&manifest, said.to_string()).unwrap();
+    vouch(out);
 }
 
 /// Replaces `current` so that it vouches for the manifest as it is now.
@@ -129,7 +149,7 @@ fn one_passage_is_an_index() {
     for kind in [IndexKind::Exact, IndexKind::Hnsw] {
         let index = build(&set(vec![0.5, 0.5], 2), &root.path().join(kind.to_string()), kind);
         assert_eq!(index.index.search(&embedding(&[1.0, 0.0]), 10).unwrap().len(), 1);
-        assert_eq!(index.passage(0).id, "p0");
+        assert_eq!(index.passage(0).unwrap().id, "p0");
     }
 }
 
@@ -149,8 +169,7 @@ fn any_changed_byte_in_any_file_is_refused() {
     let root = tempfile::tempdir().unwrap();
     let out = root.path();
     build(&set(random_rows(40, 4), 4), out, IndexKind::Hnsw);
-    let mut files: Vec<_> =
-        ["manifest.json", "vectors.f32", "passages.jsonl", "graph.hnsw"].map(|n| file(out, n)).into();
+    let mut files: Vec<_> = ["manifest.json"].iter().chain(&FILES).map(|name| file(out, name)).collect();
     files.push(out.join("current"));
     for path in files {
         let whole = fs_err::read(&path).unwrap();
@@ -183,7 +202,7 @@ fn missing_and_cut_files_are_named() {
     let root = tempfile::tempdir().unwrap();
     let out = root.path();
     build(&set(random_rows(40, 4), 4), out, IndexKind::Hnsw);
-    for name in ["vectors.f32", "passages.jsonl", "graph.hnsw", "manifest.json"] {
+    for name in FILES.into_iter().chain(["manifest.json"]) {
         let path = file(out, name);
         let whole = fs_err::read(&path).unwrap();
         if name != "manifest.json" {
@@ -209,8 +228,8 @@ fn manifests_that_contradict_their_files_are_refused() {
     let whole = fs_err::read_to_string(&manifest).unwrap();
     type Expected = fn(&IndexError) -> bool;
     let cases: [(&str, &str, Expected); 6] = [
-        ("\"format_version\": 2", "\"format_version\": 3", |e| {
-            matches!(e, IndexError::NewerFormat { found: 3, .. })
+        ("\"format_version\": 3", "\"format_version\": 4", |e| {
+            matches!(e, IndexError::NewerFormat { found: 4, .. })
         }),
         ("\"dim\": 4", "\"dim\": 5", |e| matches!(e, IndexError::Count { expected: 40, got: 32, .. })),
         ("\"dim\": 4", "\"dim\": 0", |e| matches!(e, IndexError::Count { .. })),
@@ -236,18 +255,53 @@ fn numbers_that_are_not_finite_are_refused_when_building_and_when_opening() {
     let error = build_index(&bad, &root.path().join("new"), &options(IndexKind::Hnsw), &Silent).unwrap_err();
     assert!(error.to_string().contains("row 6 (passage `p6`) is not finite at 2"), "{error}");
 
-    // As if another program had written the file, with checksums that hold.
-    let path = file(root.path(), "vectors.f32");
     let bytes: Vec<u8> = bad.rows.iter().flat_map(|v| v.to_le_bytes()).collect();
-    let manifest = file(root.path(), "manifest.json");
-    let mut said: serde_json::Value = serde_json::from_slice(&fs_err::read(&manifest).unwrap()).unwrap();
-    said["files"]["vectors.f32"]["sha256"] = dpr_core::model::sha256_hex(&bytes).into();
-    // It knows of no CRC-32, as programs before did not: then SHA-256 is what counts.
-    assert!(said.as_object_mut().unwrap().remove("crc32").is_some());
-    fs_err::write(&path, bytes).unwrap();
-    fs_err::write(&manifest, said.to_string()).unwrap();
-    vouch(root.path());
-    assert!(matches!(LoadedIndex::open(root.path()), Err(IndexError::NotFinite { row: 6, position: 2, .. })));
+    for knows_crc32 in [true, false] {
+        forge(root.path(), "vectors.f32", &bytes, knows_crc32);
+        let error = LoadedIndex::open(root.path()).unwrap_err();
+        assert!(matches!(error, IndexError::NotFinite { row: 6, position: 2, .. }), "{error}");
+    }
+}
+
+#[test]
+fn what_another_program_wrote_wrongly_is_an_error_where_it_is_read() {
+    let root = tempfile::tempdir().unwrap();
+    let out = root.path();
+    let good = set(random_rows(40, 4), 4);
+    let rebuilt = || {
+        build(&good, out, IndexKind::Hnsw);
+        FILES.map(|name| fs_err::read(file(out, name)).unwrap())
+    };
+    // A line that is no passage: the others are found, and `verify` says which it is.
+    let [_, codes, passages, table, _] = rebuilt();
+    let line = passages.split(|byte| *byte == b'\n').position(|line| line.starts_with(br#"{"id":"p7""#));
+    let broken = String::from_utf8(passages).unwrap().replace(r#"{"id":"p7""#, r#"["id":"p7""#);
+    forge(out, "passages.jsonl", broken.as_bytes(), true);
+    let index = LoadedIndex::open(out).unwrap();
+    assert_eq!((line, index.passage(8).unwrap().id.as_str()), (Some(7), "p8"));
+    let error = index.passage(7).unwrap_err().to_string();
+    assert!(error.contains("passages.jsonl") && error.contains("line 8"), "{error}");
+    assert!(matches!(index.passage(40), Err(IndexError::Corrupt { .. })));
+    assert!(verify(out).unwrap().problems[0].to_string().contains("line 8"));
+
+    // Rows and lines that are not there are refused at once.
+    for (at, byte) in [(8, 0xff), (41 * 8, 41)] {
+        rebuilt();
+        let mut wrong = table.clone();
+        wrong[at] = byte;
+        forge(out, "passages.idx", &wrong, true);
+        assert!(matches!(LoadedIndex::open(out), Err(IndexError::Corrupt { .. })), "{at}");
+    }
+    // What only costs answers is found by `verify`.
+    for (name, bytes) in [("passages.idx", table), ("codes.i8", codes)] {
+        rebuilt();
+        let mut wrong = bytes;
+        let last = wrong.len() - 1;
+        wrong[last] ^= 1;
+        forge(out, name, &wrong, true);
+        LoadedIndex::open(out).unwrap();
+        assert_eq!(verify(out).unwrap().problems.len(), 1, "{name}");
+    }
 }
 
 #[test]

@@ -15,6 +15,7 @@ use dpr_server::index::{
     build_index, build_sparse_index, copy_index, recall_against_exact, tune, verify,
 };
 use dpr_server::progress::Silent;
+use dpr_server::search::Filter;
 use dpr_server::sparse::{Analyzer, SparseOptions};
 
 const SPARSE: SparseOptions = SparseOptions { analyzer: Analyzer::English, threads: 1 };
@@ -200,7 +201,7 @@ fn an_index_of_words_alone_is_verified_and_copied() {
     build_sparse_index(&passages, &dir, SPARSE, &IndexOptions::default().stop, &Silent).unwrap();
     copy_index(&dir, &backup).unwrap();
     assert_eq!(verify(&backup).unwrap().manifest.kind, IndexKind::Sparse);
-    assert_eq!(LoadedSparse::open(&backup).unwrap().passages, passages);
+    assert_eq!(LoadedSparse::open(&backup).unwrap().passages.read_all().unwrap(), passages);
 }
 
 #[test]
@@ -235,11 +236,9 @@ fn tuning_finds_the_smallest_effort_that_is_enough_and_stores_it() {
     assert!(errors.contains("no graph") && errors.contains("--kind hnsw"), "{errors}");
 }
 
-#[test]
-fn an_index_of_the_first_format_is_served_and_upgraded() {
-    let root = tempfile::tempdir().unwrap();
-    let dir = root.path().join("index");
-    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/index-format-1/index");
+/// Copies a fixture to where it may be changed.
+fn fixture(name: &str, dir: &Path) {
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures").join(name).join("index");
     for entry in walkdir::WalkDir::new(&fixture) {
         let entry = entry.unwrap();
         let to = dir.join(entry.path().strip_prefix(&fixture).unwrap());
@@ -248,34 +247,73 @@ fn an_index_of_the_first_format_is_served_and_upgraded() {
             false => drop(fs_err::copy(entry.path(), to).unwrap()),
         }
     }
-    let ask = |format: u32| {
-        let index = LoadedIndex::open(&dir).unwrap();
-        assert_eq!((index.manifest.format_version, index.manifest.count), (format, 40));
-        let matrix = index.matrix();
-        let question = corpus::embedding(matrix.row(7));
-        let plain = |row: usize| -> f64 {
-            matrix.row(row).iter().zip(matrix.row(7)).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
-        };
-        let mut expected: Vec<usize> = (0..40).collect();
-        expected.sort_by(|a, b| plain(*b).total_cmp(&plain(*a)));
-        let found: Vec<usize> =
-            index.index.search(&question, 5).unwrap().iter().map(|found| found.row).collect();
-        assert_eq!(found, expected[..5]);
-        assert_eq!(index.passage(7).id, "yeast-1");
-        let words = index.sparse().unwrap().search("carbon dioxide", 40, dpr_server::sparse::Scoring::PAPER);
-        assert_eq!(words.unwrap().len(), 8, "all that speak of yeast");
+}
+
+/// Asks an index of 40 passages of five subjects, of which a vector and a word find what they should.
+fn ask(dir: &Path, format: u32) {
+    let follower = Follower::open(dir).unwrap();
+    let snapshot = follower.live().snapshot();
+    let index = snapshot.base();
+    assert_eq!((index.manifest.format_version, index.manifest.count), (format, 40));
+    let matrix = index.matrix();
+    let question = corpus::embedding(matrix.row(7));
+    let plain = |row: usize| -> f64 {
+        matrix.row(row).iter().zip(matrix.row(7)).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
     };
-    ask(1);
+    let mut expected: Vec<usize> = (0..40).collect();
+    expected.sort_by(|a, b| plain(*b).total_cmp(&plain(*a)));
+    let found: Vec<usize> = index.index.search(&question, 5).unwrap().iter().map(|found| found.row).collect();
+    assert_eq!(found, expected[..5]);
+    assert_eq!(index.passage(7).unwrap().id, "yeast-1");
+    assert_eq!(index.passages().row_of("yeast-1").unwrap(), Some(7));
+    assert_eq!(index.passages().row_of("yeast-9").unwrap(), None);
+    let yeast = Filter { titles: ["Yeast".to_owned()].into(), ..Filter::default() };
+    let words = index.sparse().unwrap().search("carbon dioxide", 40, dpr_server::sparse::Scoring::PAPER);
+    assert_eq!(words.unwrap().len(), 8, "all that speak of yeast");
+    assert_eq!(yeast.rows(&snapshot).unwrap().len(), 8);
+}
+
+#[test]
+fn an_index_of_the_first_format_is_served_and_upgraded() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().join("index");
+    fixture("index-format-1", &dir);
+    ask(&dir, 1);
     let (status, said, errors) = dpr(&["index", "upgrade", "--index", "index"], root.path());
-    assert_eq!((status, said.trim()), (Some(0), "index: format 1, now 2"), "{errors}");
-    ask(2);
+    assert_eq!((status, said.trim()), (Some(0), "index: format 1, now 3"), "{errors}");
+    ask(&dir, 3);
     assert!(verify(&dir).unwrap().problems.is_empty());
     let (status, said, _) = dpr(&["index", "upgrade", "--index", "index"], root.path());
-    assert_eq!((status, said.trim()), (Some(0), "index is in format 2, the newest"));
+    assert_eq!((status, said.trim()), (Some(0), "index is in format 3, the newest"));
     assert_eq!(IndexDir::new(&dir).current_version().unwrap(), 2, "nothing to do, nothing done");
     // A damaged one is not.
     fs_err::write(dir.join("v-2/graph.hnsw"), b"no graph").unwrap();
     let (status, _, errors) = dpr(&["index", "upgrade", "--index", "index"], root.path());
     assert_eq!(status, Some(1));
     assert!(errors.contains("graph.hnsw"), "{errors}");
+}
+
+#[test]
+fn an_index_of_the_second_format_is_served_changed_and_upgraded_with_its_updates() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().join("index");
+    fixture("index-format-2", &dir);
+    let ids = || -> Vec<String> {
+        let live = Follower::open(&dir).unwrap().live().snapshot();
+        live.passages().map(|live| live.unwrap().0.id).collect()
+    };
+    let before = ids();
+    assert!(before.len() == 40 && !before.contains(&"vulkan-0".to_owned()));
+    assert_eq!(before[38..], ["yeast-1", "baltic-0"]);
+    ask(&dir, 2);
+    assert_eq!(Updater::open(&dir, "a test").unwrap().delete(vec!["chess-3".into()]).unwrap(), 1);
+    let (status, said, errors) = dpr(&["index", "upgrade", "--index", "index"], root.path());
+    assert_eq!((status, said.trim()), (Some(0), "index: format 2, now 3"), "{errors}");
+    ask(&dir, 3);
+    let verified = verify(&dir).unwrap();
+    assert_eq!((verified.changes, verified.problems.len()), (4, 0));
+    assert_eq!(ids(), before.into_iter().filter(|id| id != "chess-3").collect::<Vec<_>>());
+    let copy = root.path().join("copy");
+    copy_index(&dir, &copy).unwrap();
+    assert_eq!(verify(&copy).unwrap().changes, 4);
 }

@@ -87,8 +87,8 @@ fn serve(bench: &Bench, more: &[&str]) -> Command {
 fn passage(bench: &Bench, id: &str) -> (Vec<f32>, String) {
     use dpr_server::index::Follower;
     let snapshot = Follower::open(&bench.path("index")).unwrap().live().snapshot();
-    let found = snapshot.passages().find(|(passage, _)| passage.id == id).unwrap();
-    (found.1.to_vec(), found.0.text.clone())
+    let found = snapshot.passages().map(Result::unwrap).find(|(passage, _)| passage.id == id).unwrap();
+    (found.1.to_vec(), found.0.text)
 }
 
 #[test]

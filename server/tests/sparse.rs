@@ -154,7 +154,7 @@ fn vectors_and_words_share_an_index() {
     build_index(&set(random_rows(30, 4), 4), root.path(), &options, &Silent).unwrap();
     let loaded = LoadedIndex::open(root.path()).unwrap();
     let hits = loaded.sparse().unwrap().search("text 7", 1, Scoring::PAPER).unwrap();
-    assert_eq!(loaded.passage(hits[0].row).id, "p7");
+    assert_eq!(loaded.passage(hits[0].row).unwrap().id, "p7");
     assert_eq!(LoadedSparse::open(root.path()).unwrap().passages.len(), 30);
 }
 
@@ -219,7 +219,7 @@ fn a_build_that_is_stopped_or_fails_leaves_the_old_index() {
     twice[1].id = twice[0].id.clone();
     let twice = build_sparse_index(&twice, root.path(), ENGLISH, &Arc::default(), &Silent);
     assert!(matches!(twice, Err(IndexError::DuplicateId { .. })));
-    assert_eq!(LoadedSparse::open(root.path()).unwrap().passages[0].text, "a cat");
+    assert_eq!(LoadedSparse::open(root.path()).unwrap().passages.get(0).unwrap().text, "a cat");
     let left: Vec<_> = fs_err::read_dir(root.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert!(left.iter().all(|name| !name.to_string_lossy().starts_with(".unfinished")), "{left:?}");
 }

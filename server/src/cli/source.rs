@@ -98,8 +98,8 @@ pub(super) struct Source {
     words: Option<LoadedSparse>,
     /// An index with updates, where no vectors are compared.
     live: Option<Arc<Snapshot>>,
-    /// Those of the index and those added since, where some were.
-    passages: Option<Vec<Passage>>,
+    /// Those of all rows: those of the index, and those added since.
+    passages: Vec<Passage>,
 }
 
 impl Source {
@@ -131,7 +131,7 @@ impl Source {
                 return Err(IndexError::NoSparse { path: dir }.into());
             }
             return Ok(Self {
-                passages: all(&snapshot),
+                passages: all(&snapshot)?,
                 live: Some(snapshot),
                 cluster: None,
                 vectors: None,
@@ -139,9 +139,7 @@ impl Source {
                 args,
             });
         }
-        let mut source = Self::open_with(args, methods, &dir, |index| Ok(Searcher::of(open(index)?)))?;
-        source.passages = source.vectors.as_ref().and_then(|(searcher, _)| all(searcher.snapshot()));
-        Ok(source)
+        Self::open_with(args, methods, &dir, |index| Ok(Searcher::of(open(index)?)))
     }
 
     fn open_with(
@@ -160,17 +158,19 @@ impl Source {
             if methods.iter().any(|method| method.needs_words()) && searcher.index().sparse().is_none() {
                 return Err(IndexError::NoSparse { path: dir.to_path_buf() }.into());
             }
+            let passages = all(searcher.snapshot())?;
             return Ok(Self {
                 vectors: Some((searcher, encoder)),
                 cluster: None,
                 words: None,
                 live: None,
-                passages: None,
+                passages,
                 args,
             });
         }
-        let words = Some(LoadedSparse::open(dir)?);
-        Ok(Self { vectors: None, cluster: None, words, live: None, passages: None, args })
+        let words = LoadedSparse::open(dir)?;
+        let passages = words.passages.read_all()?;
+        Ok(Self { vectors: None, cluster: None, passages, words: Some(words), live: None, args })
     }
 
     /// A cluster keeps vectors and passages, and no words.
@@ -188,22 +188,12 @@ impl Source {
         index.check_model(model.manifest().space(), model.manifest().dim)?;
         let encoder = model.question_encoder(args.device)?;
         let cluster = Some((Gathered::new(index), encoder));
-        Ok(Self { cluster, vectors: None, words: None, live: None, passages: None, args })
+        Ok(Self { cluster, vectors: None, words: None, live: None, passages: Vec::new(), args })
     }
 
     /// All passages, in the order of the rows; of a cluster those that were found so far.
     pub(super) fn passages(&self) -> &[Passage] {
-        if let Some(passages) = &self.passages {
-            return passages;
-        }
-        if let Some((gathered, _)) = &self.cluster {
-            return gathered.passages();
-        }
-        match (&self.vectors, &self.words) {
-            (Some((searcher, _)), _) => searcher.index().passages(),
-            (None, Some(words)) => &words.passages,
-            (None, None) => &[],
-        }
+        self.cluster.as_ref().map_or(&self.passages, |(gathered, _)| gathered.passages())
     }
 
     /// Another value for every index that differs.
@@ -306,10 +296,12 @@ impl Source {
     }
 }
 
-/// The passages of all rows, where some were added; else the index has them.
-fn all(snapshot: &Snapshot) -> Option<Vec<Passage>> {
-    let rows = 0..snapshot.rows();
-    (snapshot.changes() > 0).then(|| rows.map(|row| snapshot.passage(row).clone()).collect())
+/// The passages of all rows.
+fn all(snapshot: &Snapshot) -> Result<Vec<Passage>, IndexError> {
+    let mut passages = snapshot.base().passages().read_all()?;
+    let added = (passages.len()..snapshot.rows()).map(|row| snapshot.passage(row));
+    passages.extend(added.collect::<Result<Vec<_>, _>>()?);
+    Ok(passages)
 }
 
 /// The questions' texts.

@@ -115,13 +115,17 @@ pub fn corpus_sha256(passages: &[Passage]) -> String {
     digest::hex(hash)
 }
 
-/// Writes passages as `passages.jsonl`, an object a line.
-pub(crate) fn write_passages(passages: &[Passage], out: &mut dyn Write) -> io::Result<()> {
+/// Writes passages as `passages.jsonl`, an object a line; where each line begins, and where the last ends.
+pub(crate) fn write_passages(passages: &[Passage], out: &mut dyn Write) -> io::Result<Vec<u64>> {
+    let (mut starts, mut line) = (vec![0], Vec::new());
     for passage in passages {
-        serde_json::to_writer(&mut *out, passage)?;
-        out.write_all(b"\n")?;
+        line.clear();
+        serde_json::to_writer(&mut line, passage)?;
+        line.push(b'\n');
+        out.write_all(&line)?;
+        starts.extend(starts.last().map(|start| start + line.len() as u64));
     }
-    Ok(())
+    Ok(starts)
 }
 
 /// Parses what [`write_passages`] wrote; the error says the line.

@@ -37,7 +37,7 @@ impl PassageSearch for LiveIndex {
     ) -> Result<Vec<Vec<Hit>>, SearchError> {
         // All vectors of a request are searched in the index as it is now.
         let searcher = Searcher::of(self.snapshot());
-        match filter.map(|filter| filter.rows(searcher.snapshot())) {
+        match filter.map(|filter| filter.rows(searcher.snapshot())).transpose()? {
             None => vectors.iter().map(|vector| searcher.search(vector, k)).collect(),
             Some(wanted) => vectors.iter().map(|vector| searcher.search_among(vector, k, &wanted)).collect(),
         }

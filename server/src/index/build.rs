@@ -10,8 +10,9 @@ use dpr_core::model::FileEntry;
 use fs_err as fs;
 
 use super::codes::Codes;
-use super::loaded::newest;
-use super::store::{GRAPH, MANIFEST, PASSAGES, Publisher, SPARSE, VECTORS};
+use super::passages::write_table;
+use super::store::{CODES, GRAPH, MANIFEST, PASSAGES, PASSAGES_TABLE, Publisher, SPARSE, VECTORS};
+use super::version::newest;
 use super::{
     GraphBuilder, HnswParams, INDEX_FORMAT, IndexDir, IndexError, IndexKind, IndexManifest, Matrix,
     SparseManifest, Storage, hnsw,
@@ -96,12 +97,15 @@ pub(super) fn write_version(
     let hnsw = (options.kind == IndexKind::Hnsw).then_some(options.hnsw);
     let mut draft = Writing::new(publisher, out, options)?;
     draft.write(VECTORS, &mut |out| rows::write(matrix.as_slice(), out))?;
-    draft.write(PASSAGES, &mut |out| write_passages(passages, out))?;
-    if let Some(params) = hnsw {
+    draft.write_passages(passages)?;
+    let storage = if hnsw.is_some() { Storage::Int8 } else { options.storage };
+    let codes = (storage == Storage::Int8).then(|| Codes::of(matrix));
+    if let Some(codes) = &codes {
+        draft.write(CODES, &mut |out| codes.write(out))?;
+    }
+    if let (Some(params), Some(codes)) = (hnsw, &codes) {
         let graph = match options.builder {
-            GraphBuilder::Parallel => {
-                hnsw::build(matrix, &Codes::of(matrix), params, &options.stop, progress)?
-            }
+            GraphBuilder::Parallel => hnsw::build(matrix, codes, params, &options.stop, progress)?,
             GraphBuilder::HnswRs => hnsw::build_with_library(matrix, params, &options.stop, progress)?,
         };
         draft.write(GRAPH, &mut |out| graph.write(out))?;
@@ -113,7 +117,7 @@ pub(super) fn write_version(
         dim: matrix.dim(),
         metric: IndexManifest::INNER_PRODUCT.to_owned(),
         kind: options.kind,
-        storage: if hnsw.is_some() { Storage::Int8 } else { options.storage },
+        storage,
         count: passages.len(),
         phi: matrix.phi(),
         sparse,
@@ -138,7 +142,7 @@ pub fn build_sparse_index(
     check(passages)?;
     let options = IndexOptions { kind: IndexKind::Sparse, stop: Arc::clone(stop), ..IndexOptions::default() };
     let mut draft = Writing::new(IndexDir::new(out).publisher()?, out, &options)?;
-    draft.write(PASSAGES, &mut |out| write_passages(passages, out))?;
+    draft.write_passages(passages)?;
     let sparse = Some(draft.write_sparse(passages, sparse, progress)?);
     let draft = draft.finish(IndexManifest {
         format_version: INDEX_FORMAT,
@@ -224,6 +228,15 @@ impl<'a> Writing<'a> {
         Ok(())
     }
 
+    fn write_passages(&mut self, passages: &[Passage]) -> Result<(), IndexError> {
+        let mut starts = Vec::new();
+        self.write(PASSAGES, &mut |out| {
+            starts = write_passages(passages, out)?;
+            Ok(())
+        })?;
+        self.write(PASSAGES_TABLE, &mut |out| write_table(&starts, passages, out))
+    }
+
     fn write_sparse(
         &mut self,
         passages: &[Passage],
@@ -241,7 +254,10 @@ impl<'a> Writing<'a> {
         for entry in fs::read_dir(&dir).map_err(IndexError::write(self.out))? {
             let entry = entry.map_err(IndexError::write(self.out))?;
             let name = format!("{SPARSE}/{}", entry.file_name().to_string_lossy());
-            self.files.insert(name, digest::of_file(&entry.path()).map_err(IndexError::write(self.out))?);
+            let (file, crc32) =
+                digest::of_file_with_crc32(&entry.path()).map_err(IndexError::write(self.out))?;
+            self.files.insert(name.clone(), file);
+            self.crc32.insert(name, crc32);
         }
         Ok(SparseManifest { analyzer: options.analyzer })
     }
@@ -280,7 +296,7 @@ fn check_ids(passages: &[Passage]) -> Result<(), IndexError> {
     Ok(())
 }
 
-fn write_new(
+pub(super) fn write_new(
     path: &Path,
     fill: &mut dyn FnMut(&mut dyn io::Write) -> io::Result<()>,
 ) -> io::Result<(FileEntry, u32)> {

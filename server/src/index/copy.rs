@@ -7,8 +7,8 @@ use std::path::Path;
 use dpr_core::model::{FileEntry, sha256_hex};
 use fs_err as fs;
 
-use super::loaded::{Version, compare, newest};
 use super::store::{MANIFEST, Publisher, SPARSE};
+use super::version::{Version, compare, newest};
 use super::{IndexDir, IndexError, IndexManifest};
 use crate::digest;
 
@@ -20,20 +20,21 @@ use crate::digest;
 /// [`IndexError`]: no index in `from`, a damaged file of it, an unwritable, foreign or busy `to`, a full disk.
 pub fn copy_index(from: &Path, to: &Path) -> Result<IndexManifest, IndexError> {
     newest(from, |version| {
-        let bytes = version.bytes.clone();
         let publisher = IndexDir::new(to).publisher()?;
-        publish(&version, publisher, to, &bytes, |source, target, expected| {
+        let bring = |source: &Path, target: &Path, expected: &FileEntry| {
             compare(source, expected, &copy(source, target, to)?)
-        })?;
+        };
+        publish(&version, publisher, to, bring, |_| Ok(version.bytes.clone()))?;
         Ok(version.manifest)
     })
 }
 
-/// Publishes the version in use, which must still be `version`, with another manifest and the same files.
+/// Publishes the version in use, which must still be `version`, with another manifest and the same files; `change` may put
+/// more files into the folder it is given.
 pub(super) fn publish_with(
     dir: &Path,
     version: &str,
-    change: impl Fn(&mut IndexManifest),
+    change: impl Fn(&mut IndexManifest, &Path) -> Result<(), IndexError>,
 ) -> Result<(), IndexError> {
     newest(dir, |current| {
         if current.sha256 != version {
@@ -44,16 +45,15 @@ pub(super) fn publish_with(
         if IndexDir::new(dir).pointer()? != current.pointer() {
             return Err(IndexError::Replaced { path: dir.to_path_buf() });
         }
-        let mut manifest = current.manifest.clone();
-        change(&mut manifest);
-        let json =
-            serde_json::to_vec_pretty(&manifest).map_err(io::Error::other).map_err(IndexError::write(dir))?;
         // Files of a version never change, so two versions may share them; where the disk cannot link, they are copied.
-        publish(&current, publisher, dir, &json, |source, target, expected| {
-            match fs::hard_link(source, target) {
-                Ok(()) => Ok(()),
-                Err(_) => compare(source, expected, &copy(source, target, dir)?),
-            }
+        let bring = |source: &Path, target: &Path, expected: &FileEntry| match fs::hard_link(source, target) {
+            Ok(()) => Ok(()),
+            Err(_) => compare(source, expected, &copy(source, target, dir)?),
+        };
+        publish(&current, publisher, dir, bring, |staged| {
+            let mut manifest = current.manifest.clone();
+            change(&mut manifest, staged)?;
+            serde_json::to_vec_pretty(&manifest).map_err(io::Error::other).map_err(IndexError::write(dir))
         })
     })
 }
@@ -62,8 +62,8 @@ fn publish(
     version: &Version<'_>,
     publisher: Publisher,
     to: &Path,
-    manifest: &[u8],
     bring: impl Fn(&Path, &Path, &FileEntry) -> Result<(), IndexError>,
+    manifest: impl Fn(&Path) -> Result<Vec<u8>, IndexError>,
 ) -> Result<(), IndexError> {
     let staged = publisher.stage()?;
     if version.manifest.sparse.is_some() {
@@ -72,13 +72,14 @@ fn publish(
     for (name, expected) in &version.manifest.files {
         bring(&version.dir.join(name), &staged.path().join(name), expected)?;
     }
-    fs::write(staged.path().join(MANIFEST), manifest).map_err(IndexError::write(to))?;
+    let manifest = manifest(staged.path())?;
+    fs::write(staged.path().join(MANIFEST), &manifest).map_err(IndexError::write(to))?;
     let Some(mut log) = version.open_log()? else {
-        return publisher.publish(staged, manifest, None).map(drop);
+        return publisher.publish(staged, &manifest, None).map(drop);
     };
     log.check()?;
-    let base = sha256_hex(manifest);
-    publisher.publish(staged, manifest, Some(&|target| log.copy(target, &base)))?;
+    let base = sha256_hex(&manifest);
+    publisher.publish(staged, &manifest, Some(&|target| log.copy(target, &base)))?;
     Ok(())
 }
 

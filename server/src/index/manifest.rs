@@ -10,8 +10,9 @@ use crate::sparse::Analyzer;
 
 /// The format of index directories that this program writes, and the newest it reads; it reads all before.
 ///
-/// 1: as the first release. 2: the manifest has `crc32` and `storage`, and a version may have a log of updates.
-pub const INDEX_FORMAT: u32 = 2;
+/// 1: as the first release. 2: the manifest has `crc32` and `storage`, and a version may have a log of updates. 3: a version
+/// has `passages.idx` and, where rows are chosen by eight bits, `codes.i8`, and `crc32` is of every file.
+pub const INDEX_FORMAT: u32 = 3;
 
 /// `manifest.json` of one version of an index. It holds no time and no path: the same vectors and options give
 /// the same bytes, as long as no words are indexed (whose files are named at random).
@@ -44,7 +45,7 @@ pub struct IndexManifest {
     pub created_by: String,
     /// Every other file of the version, by name.
     pub files: BTreeMap<String, FileEntry>,
-    /// CRC-32 of files that are checked at every start, by name: those of gigabytes, which SHA-256 would take seconds for.
+    /// CRC-32 of the files, by name: what is checked at every start, where SHA-256 would take seconds a gigabyte.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub crc32: BTreeMap<String, u32>,
 }

@@ -45,56 +45,55 @@ impl Matrix {
     ///
     /// # Errors
     /// [`IndexError`] for no rows, another number of numbers, one that is not finite, or vectors too long.
-    pub fn new<'a>(
+    pub fn new<I: Into<String>>(
         rows: Vec<f32>,
         count: usize,
         dim: usize,
-        id_of: impl Fn(usize) -> &'a str,
+        id_of: impl Fn(usize) -> I,
     ) -> Result<Self, IndexError> {
         Self::of(Rows::Owned(rows), count, dim, id_of)
     }
 
     /// As [`Matrix::new`], of a file of little-endian numbers: what is not looked at need not be in memory.
-    pub(super) fn of_file<'a>(
+    pub(super) fn of_file<I: Into<String>>(
         file: Mapped,
         count: usize,
         dim: usize,
-        id_of: impl Fn(usize) -> &'a str,
+        id_of: impl Fn(usize) -> I,
     ) -> Result<Self, IndexError> {
         Self::of(Rows::Mapped(file), count, dim, id_of)
     }
 
-    fn of<'a>(
+    fn of<I: Into<String>>(
         rows: Rows,
         count: usize,
         dim: usize,
-        id_of: impl Fn(usize) -> &'a str,
+        id_of: impl Fn(usize) -> I,
     ) -> Result<Self, IndexError> {
-        if count == 0 {
-            return Err(IndexError::Empty);
-        }
-        let values = rows.as_slice();
-        if dim == 0 || count.checked_mul(dim) != Some(values.len()) {
-            return Err(IndexError::Shape { numbers: values.len(), count, dim });
-        }
-        // What is not finite makes a norm that is not.
-        let phi = values
-            .par_chunks(dim)
-            .with_min_len(MIN_ROWS)
-            .map(squared_norm)
-            .reduce(|| 0.0, |a, b| if a > b || a.is_nan() { a } else { b });
+        check_shape(rows.as_slice(), count, dim)?;
+        let (values, phi) = (rows.as_slice(), greatest_norm(rows.as_slice(), dim));
         if !phi.is_finite() {
             for (row, vector) in values.chunks_exact(dim).enumerate() {
                 if let Some(position) = vector.iter().position(|value| !value.is_finite()) {
-                    return Err(IndexError::NotFinite { row, id: id_of(row).to_owned(), position });
+                    return Err(IndexError::NotFinite { row, id: id_of(row).into(), position });
                 }
             }
         }
-        // Squared distances reach 4 phi in the graph; a factor more leaves room for rounding.
-        if phi > f64::from(f32::MAX) / 8.0 {
-            return Err(IndexError::Overflow { what: "a passage's vector", norm: phi.sqrt() });
-        }
+        check_norm(phi)?;
         Ok(Self { rows, count, dim, phi })
+    }
+
+    /// As [`Matrix::of_file`], of numbers that were seen to be finite, and whose greatest squared norm is known.
+    pub(super) fn of_checked(file: Mapped, count: usize, dim: usize, phi: f64) -> Result<Self, IndexError> {
+        let rows = Rows::Mapped(file);
+        check_shape(rows.as_slice(), count, dim)?;
+        check_norm(phi)?;
+        Ok(Self { rows, count, dim, phi })
+    }
+
+    /// Computes the greatest squared norm of a row again; NaN or infinity where a number is.
+    pub(super) fn measure_phi(&self) -> f64 {
+        greatest_norm(self.as_slice(), self.dim)
     }
 
     /// Numbers in a vector.
@@ -167,6 +166,33 @@ impl Matrix {
         }
         Ok(k.min(self.count()))
     }
+}
+
+fn check_shape(values: &[f32], count: usize, dim: usize) -> Result<(), IndexError> {
+    if count == 0 {
+        return Err(IndexError::Empty);
+    }
+    if dim == 0 || count.checked_mul(dim) != Some(values.len()) {
+        return Err(IndexError::Shape { numbers: values.len(), count, dim });
+    }
+    Ok(())
+}
+
+/// Squared distances reach 4 phi in the graph; a factor more leaves room for rounding.
+fn check_norm(phi: f64) -> Result<(), IndexError> {
+    if phi > f64::from(f32::MAX) / 8.0 {
+        return Err(IndexError::Overflow { what: "a passage's vector", norm: phi.sqrt() });
+    }
+    Ok(())
+}
+
+/// The greatest squared norm of a row. What is not finite makes one that is not.
+fn greatest_norm(values: &[f32], dim: usize) -> f64 {
+    values
+        .par_chunks(dim)
+        .with_min_len(MIN_ROWS)
+        .map(squared_norm)
+        .reduce(|| 0.0, |a, b| if a > b || a.is_nan() { a } else { b })
 }
 
 /// Squared length in f64, where it cannot overflow.

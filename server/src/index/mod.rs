@@ -1,8 +1,7 @@
 //! Searching vectors by inner product: exactly, or through a graph (HNSW), from one directory on disk.
 //!
 //! [`build_index`] makes an index of a [`VectorSet`](crate::vectors::VectorSet) and publishes it as the newest
-//! version of an index directory; [`LoadedIndex::open`] checks every byte of that version and reads it into
-//! memory. Both kinds stand behind [`VectorIndex`] and give the same scores for the same rows, bit for bit. An
+//! version of an index directory; [`LoadedIndex::open`] checks every byte of that version and maps it. Both kinds stand behind [`VectorIndex`] and give the same scores for the same rows, bit for bit. An
 //! index directory may hold an inverted index of the same passages ([`crate::sparse`]) too, or instead.
 //!
 //! An index with vectors can change while it is searched: [`Updater`] adds, replaces and deletes passages, [`Follower`]
@@ -19,12 +18,14 @@ mod loaded;
 mod manifest;
 mod matrix;
 pub mod milvus;
+mod passages;
 mod recall;
 mod row_set;
 mod store;
 mod tune;
 mod upgrade;
 mod verify;
+mod version;
 
 use std::fmt;
 use std::str::FromStr;
@@ -41,6 +42,7 @@ pub use live::{Compaction, Follower, LiveIndex, NewPassage, Put, Snapshot, Updat
 pub use loaded::{LoadedIndex, LoadedSparse};
 pub use manifest::{INDEX_FORMAT, IndexManifest, SparseManifest};
 pub use matrix::Matrix;
+pub use passages::StoredPassages;
 pub use recall::recall_against_exact;
 pub use row_set::RowSet;
 pub use store::IndexDir;

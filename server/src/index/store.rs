@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! DIR/current          `v-3 <sha256 of its manifest.json>`; replaced by one rename, which publishes a version
-//! DIR/v-3/             manifest.json, passages.jsonl, vectors.f32 and, for HNSW, graph.hnsw; sparse/ for BM25
+//! DIR/v-3/             manifest.json, passages.jsonl, passages.idx, vectors.f32; codes.i8 where rows are chosen by
+//!                      eight bits, graph.hnsw for HNSW, sparse/ for BM25
 //! DIR/updates-3.log    what changed since v-3 was built; `current` then ends in ` updates`
 //! DIR/v-2/             the version before, kept for a reader that looked up `current` just before it changed
 //! ```
@@ -30,6 +31,10 @@ const HAS_LOG: &str = " updates";
 pub(super) const MANIFEST: &str = "manifest.json";
 pub(super) const VECTORS: &str = "vectors.f32";
 pub(super) const PASSAGES: &str = "passages.jsonl";
+/// Where each passage is in it.
+pub(super) const PASSAGES_TABLE: &str = "passages.idx";
+/// The vectors in eight bits.
+pub(super) const CODES: &str = "codes.i8";
 pub(super) const GRAPH: &str = "graph.hnsw";
 /// The folder of the inverted index.
 pub(super) const SPARSE: &str = "sparse";

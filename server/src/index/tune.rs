@@ -61,10 +61,11 @@ pub fn tune(dir: &Path, recall: f64, k: usize, questions: usize) -> Result<Tuned
         }
     }
     let recall = tried.iter().rfind(|(ef, _)| *ef == enough).map_or(0.0, |(_, recall)| *recall);
-    publish_with(dir, &version, |manifest| {
+    publish_with(dir, &version, |manifest, _| {
         if let Some(hnsw) = &mut manifest.hnsw {
             hnsw.ef_search = enough;
         }
+        Ok(())
     })?;
     Ok(Tuned { ef_search: enough, recall, tried })
 }

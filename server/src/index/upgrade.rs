@@ -1,13 +1,14 @@
 //! Bringing an index to the newest format.
 
-use std::collections::BTreeMap;
+use std::io::{self, Write};
 use std::path::Path;
 
+use super::build::write_new;
 use super::copy::publish_with;
-use super::loaded::newest;
-use super::{INDEX_FORMAT, IndexError, IndexKind, Storage, verify};
+use super::store::{CODES, PASSAGES_TABLE};
+use super::version::newest;
+use super::{INDEX_FORMAT, IndexError, IndexKind, LoadedIndex, LoadedSparse, Storage, verify};
 use crate::digest;
-use crate::mapped::Mapped;
 
 /// Publishes the version in use in the newest format, if it is not in it, and returns the format it was in. Every file is
 /// checked first; what was in use stays until the new version is whole, and beside it then.
@@ -23,21 +24,38 @@ pub fn upgrade(dir: &Path) -> Result<u32, IndexError> {
     if before == INDEX_FORMAT {
         return Ok(before);
     }
-    let (version, crc32) = newest(dir, |version| {
-        let mut crc32 = BTreeMap::new();
-        // Those of the inverted index are checked by SHA-256 at every start: they are small beside the vectors.
-        for name in version.manifest.files.keys().filter(|name| !name.contains('/')) {
-            let path = version.dir.join(name);
-            let file = Mapped::open(&path).map_err(IndexError::read(&path))?;
-            crc32.insert(name.clone(), digest::crc32(file.bytes()));
+    // What older formats have no files for.
+    let (version, table, codes) = match checked.manifest.kind {
+        IndexKind::Sparse => {
+            let index = LoadedSparse::open(dir)?;
+            (index.version().to_owned(), index.passages.table()?, None)
         }
-        Ok((version.sha256, crc32))
-    })?;
-    publish_with(dir, &version, |manifest| {
+        IndexKind::Exact | IndexKind::Hnsw => {
+            let index = newest(dir, LoadedIndex::read)?;
+            (index.version().to_owned(), index.passages().table()?, index.codes().cloned())
+        }
+    };
+    publish_with(dir, &version, |manifest, staged| {
         manifest.format_version = INDEX_FORMAT;
-        manifest.crc32.clone_from(&crc32);
         if manifest.kind == IndexKind::Hnsw {
             manifest.storage = Storage::Int8;
+        }
+        for name in manifest.files.keys() {
+            if !manifest.crc32.contains_key(name) {
+                let file = digest::of_file_with_crc32(&staged.join(name));
+                manifest.crc32.insert(name.clone(), file.map_err(IndexError::write(dir))?.1);
+            }
+        }
+        let mut add = |name: &str, fill: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>| {
+            let (file, crc32) = write_new(&staged.join(name), fill).map_err(IndexError::write(dir))?;
+            manifest.files.insert(name.to_owned(), file);
+            manifest.crc32.insert(name.to_owned(), crc32);
+            Ok(())
+        };
+        add(PASSAGES_TABLE, &mut |out| out.write_all(&table))?;
+        match &codes {
+            Some(codes) => add(CODES, &mut |out| codes.write(out)),
+            None => Ok(()),
         }
     })?;
     Ok(before)

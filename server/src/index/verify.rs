@@ -5,9 +5,9 @@ use std::path::Path;
 
 use walkdir::WalkDir;
 
-use super::loaded::{LoadedSparse, check_size, compare, newest};
 use super::store::MANIFEST;
-use super::{Follower, IndexError, IndexKind, IndexManifest};
+use super::version::{check_size, compare, newest};
+use super::{Follower, IndexError, IndexKind, IndexManifest, LoadedSparse};
 use crate::digest;
 
 /// What was found in an index directory.
@@ -57,8 +57,10 @@ pub fn verify(dir: &Path) -> Result<Verified, IndexError> {
     })?;
     if verified.problems.is_empty() {
         let read = match verified.manifest.kind {
-            IndexKind::Sparse => LoadedSparse::open(dir).map(drop),
-            IndexKind::Exact | IndexKind::Hnsw => Follower::open(dir).map(drop),
+            IndexKind::Sparse => LoadedSparse::open(dir).and_then(|index| index.passages.check()),
+            IndexKind::Exact | IndexKind::Hnsw => {
+                Follower::open(dir).and_then(|index| index.live().snapshot().base().check(dir))
+            }
         };
         verified.problems.extend(read.err());
     }

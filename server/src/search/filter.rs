@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::data::Passage;
-use crate::index::{RowSet, Snapshot};
+use crate::index::{IndexError, RowSet, Snapshot};
 
 /// Passages by what is known of them: those with one of these ids and one of these titles, where any are given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,13 +21,27 @@ impl Filter {
             && (self.titles.is_empty() || self.titles.contains(&passage.title))
     }
 
-    /// The rows that may be found. Every passage is looked at, so it takes longer the more there are.
-    pub fn rows(&self, index: &Snapshot) -> RowSet {
+    /// The rows that may be found. Passages with other ids and titles are not read.
+    ///
+    /// # Errors
+    /// As [`Snapshot::passage`].
+    pub fn rows(&self, index: &Snapshot) -> Result<RowSet, IndexError> {
+        let (built, first_added) = (index.base().passages(), index.kept().rows());
+        let mut candidates: Vec<usize> = match (self.ids.is_empty(), self.titles.is_empty()) {
+            (true, true) => (0..first_added).collect(),
+            (true, false) => built.rows_like_titles(&self.titles)?,
+            (false, _) => {
+                let rows = self.ids.iter().map(|id| built.row_of(id));
+                rows.filter_map(Result::transpose).collect::<Result<_, _>>()?
+            }
+        };
+        candidates.extend(first_added..index.rows());
         let mut rows = RowSet::none(index.rows());
-        let is_there = |row: &usize| index.contains(*row);
-        for row in (0..index.rows()).filter(is_there).filter(|row| self.allows(index.passage(*row))) {
-            rows.insert(row);
+        for row in candidates {
+            if index.contains(row) && self.allows(&index.passage(row)?) {
+                rows.insert(row);
+            }
         }
-        rows
+        Ok(rows)
     }
 }

@@ -95,7 +95,7 @@ impl Searcher {
     /// # Errors
     /// [`SearchError::Index`] for `k` = 0, or a vector of another size.
     pub fn search(&self, vector: &Embedding, k: usize) -> Result<Vec<Hit>, SearchError> {
-        Ok(self.snapshot.search(vector, k)?.into_iter().map(|scored| self.hit(scored)).collect())
+        self.snapshot.search(vector, k)?.into_iter().map(|scored| self.hit(scored)).collect()
     }
 
     /// As [`search`](Self::search), among the rows of `wanted` alone.
@@ -111,18 +111,14 @@ impl Searcher {
         if wanted.is_empty() {
             return Err(SearchError::NothingWanted);
         }
-        Ok(self
-            .snapshot
-            .search_among(vector, k, wanted)?
-            .into_iter()
-            .map(|scored| self.hit(scored))
-            .collect())
+        let rows = self.snapshot.search_among(vector, k, wanted)?;
+        rows.into_iter().map(|scored| self.hit(scored)).collect()
     }
 
     /// The passage of a row that a search of this index returned.
-    pub(super) fn hit(&self, ScoredRow { row, score }: ScoredRow) -> Hit {
-        let passage = self.snapshot.passage(row);
-        Hit { id: passage.id.clone(), score, title: passage.title.clone(), text: passage.text.clone() }
+    pub(super) fn hit(&self, ScoredRow { row, score }: ScoredRow) -> Result<Hit, SearchError> {
+        let Passage { id, title, text } = self.snapshot.passage(row)?;
+        Ok(Hit { id, score, title, text })
     }
 
     /// Refuses a question encoder whose vectors the index cannot be searched with.

@@ -62,6 +62,6 @@ impl TextSearcher {
         };
         let rows = ranker.rank(method, &[question], &vectors, k, fusion)?;
         let searcher = Searcher::of(Arc::clone(&snapshot));
-        Ok(rows.into_iter().flatten().map(|hit| searcher.hit(hit)).collect())
+        rows.into_iter().flatten().map(|hit| searcher.hit(hit)).collect()
     }
 }

@@ -34,8 +34,8 @@ fn while_a_tenth_is_replaced_eight_clients_find_what_is_there_and_nothing_that_i
                         {
                             let gone = gone.0.read().unwrap();
                             for hit in &hits {
-                                let text = &snapshot.passage(hit.row).text;
-                                assert!(!gone[..gone_before].contains(text), "{text} was found");
+                                let text = snapshot.passage(hit.row).unwrap().text;
+                                assert!(!gone[..gone_before].contains(&text), "{text} was found");
                             }
                         }
                         searches += 1;
@@ -84,7 +84,7 @@ fn while_a_tenth_is_replaced_eight_clients_find_what_is_there_and_nothing_that_i
 /// The best `k` scores by comparing every vector, greatest first.
 fn best(snapshot: &Snapshot, question: &Embedding, k: usize) -> Vec<f32> {
     let score = |vector: &[f32]| dpr_core::kernel::scan::inner_product(question.as_slice(), vector);
-    let mut scores: Vec<f32> = snapshot.passages().map(|(_, vector)| score(vector)).collect();
+    let mut scores: Vec<f32> = snapshot.passages().map(|live| score(live.unwrap().1)).collect();
     scores.sort_unstable_by(|a, b| b.total_cmp(a));
     scores.truncate(k);
     scores
@@ -114,7 +114,7 @@ fn writers_on_many_threads_each_get_their_own_answer() {
                     assert_eq!(put, Put { added: 1, replaced: 0 });
                     let snapshot = updater.live().snapshot();
                     assert!(
-                        snapshot.passages().any(|(passage, _)| passage.id == id),
+                        snapshot.passages().any(|live| live.unwrap().0.id == id),
                         "acknowledged, so there"
                     );
                     // All threads delete the same passages: one of them does, the others are told.

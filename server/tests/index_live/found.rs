@@ -67,7 +67,7 @@ fn a_filter_finds_what_was_added_and_not_what_is_gone() {
         let searcher = Searcher::of(updater.live().snapshot());
         let find = |ids: &[&str]| {
             let filter = Filter { ids: ids.iter().map(ToString::to_string).collect(), ..Filter::default() };
-            let wanted = filter.rows(searcher.snapshot());
+            let wanted = filter.rows(searcher.snapshot()).unwrap();
             let mut found: Vec<_> = searcher
                 .search_among(&embedding(&[1.0; DIM]), 10, &wanted)
                 .map(|hits| hits.into_iter().map(|hit| (hit.id, hit.text)).collect())
@@ -99,7 +99,7 @@ fn words_of_added_passages_score_as_those_of_passages_built_in() {
     let words = |question: &str, k: usize, scoring: Scoring| -> Vec<(String, f32)> {
         let snapshot = updater.live().snapshot();
         let found = WordIndex::search_batch(snapshot.as_ref(), &[question], k, scoring).unwrap().remove(0);
-        found.into_iter().map(|hit| (snapshot.passage(hit.row).id.clone(), hit.score)).collect()
+        found.into_iter().map(|hit| (snapshot.passage(hit.row).unwrap().id, hit.score)).collect()
     };
     // Twins of three passages, one of which takes the place of its own; and a word that no other passage has.
     let twin = |id: &str, of: usize| {

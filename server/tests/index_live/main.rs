@@ -46,7 +46,7 @@ fn compact(updater: &Updater) {
 
 /// What is live: ids in the order of the rows, with their vectors.
 fn live(snapshot: &Snapshot) -> Vec<(String, Vec<f32>)> {
-    snapshot.passages().map(|(passage, vector)| (passage.id.clone(), vector.to_vec())).collect()
+    snapshot.passages().map(Result::unwrap).map(|(passage, vector)| (passage.id, vector.to_vec())).collect()
 }
 
 /// Holds a snapshot against what should be in it, found by comparing every vector with the question.
@@ -60,7 +60,7 @@ fn check(snapshot: &Snapshot, expected: &[(String, Vec<f32>)], question: &Embedd
         assert_eq!(found.len(), k.min(expected.len()));
         let truth = plain.search(question, k);
         let ids: Vec<_> =
-            found.iter().map(|hit| (snapshot.passage(hit.row).id.clone(), hit.score.to_bits())).collect();
+            found.iter().map(|hit| (snapshot.passage(hit.row).unwrap().id, hit.score.to_bits())).collect();
         all += truth.len();
         same += truth.iter().filter(|hit| ids.contains(hit)).count();
         if least == 1.0 {

@@ -137,8 +137,9 @@ impl Updater {
         let manifest = &snapshot.base().manifest;
         let mut passages = Vec::with_capacity(snapshot.len());
         let mut rows = Vec::with_capacity(snapshot.len() * manifest.dim);
-        for (passage, vector) in snapshot.passages() {
-            passages.push(passage.clone());
+        for live in snapshot.passages() {
+            let (passage, vector) = live?;
+            passages.push(passage);
             rows.extend_from_slice(vector);
         }
         let matrix = Matrix::new(rows, passages.len(), manifest.dim, |row| passages[row].id.as_str())?;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::state::State;
 use super::{LiveIndex, Log};
-use crate::index::loaded::{Version, newest};
 use crate::index::store::Pointer;
+use crate::index::version::{Version, newest};
 use crate::index::{IndexDir, IndexError, LoadedIndex};
 
 /// Keeps a [`LiveIndex`] as its directory is, without the right to change it.

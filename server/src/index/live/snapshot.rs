@@ -84,20 +84,24 @@ impl Snapshot {
 
     /// The passage of a row.
     ///
+    /// # Errors
+    /// As [`StoredPassages::get`](crate::index::StoredPassages::get).
+    ///
     /// # Panics
     /// When `row` is not below [`rows`](Self::rows); rows that a search returned are.
-    pub fn passage(&self, row: usize) -> &Passage {
+    pub fn passage(&self, row: usize) -> Result<Passage, IndexError> {
         match row.checked_sub(self.kept.rows()) {
             None => self.base.passage(row),
-            Some(row) => self.delta.passage(row),
+            Some(row) => Ok(self.delta.passage(row).clone()),
         }
     }
 
     /// All passages that are there, with their vectors, in the order of the rows.
-    pub fn passages(&self) -> impl Iterator<Item = (&Passage, &[f32])> {
-        let base = self.kept.iter().map(|row| (self.base.passage(row), self.base.matrix().row(row)));
+    pub fn passages(&self) -> impl Iterator<Item = Result<(Passage, &[f32]), IndexError>> {
+        let of_base = |row| Ok((self.base.passage(row)?, self.base.matrix().row(row)));
         let added = self.delta.alive().iter();
-        base.chain(added.map(|row| (self.delta.passage(row), self.delta.vector(row))))
+        let of_delta = |row| Ok((self.delta.passage(row).clone(), self.delta.vector(row)));
+        self.kept.iter().map(of_base).chain(added.map(of_delta))
     }
 
     /// The best `k` rows of the base that are kept, and `wanted`.

@@ -4,19 +4,15 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use rayon::prelude::*;
-
 use super::change::Change;
 use super::delta::Delta;
 use super::{NewPassage, Snapshot};
-use crate::index::{LoadedIndex, RowSet};
+use crate::index::{IndexError, LoadedIndex, RowSet};
 
 /// The state after some number of changes.
 #[derive(Debug)]
 pub(super) struct State {
     base: Arc<LoadedIndex>,
-    /// Rows of the base by the ids of their passages, for look-ups.
-    by_id: Vec<u32>,
     /// Rows of the base that were neither replaced nor deleted.
     kept: Arc<RowSet>,
     delta: Delta,
@@ -34,12 +30,8 @@ enum Place {
 impl State {
     /// An index as it was built.
     pub(super) fn new(base: Arc<LoadedIndex>) -> Self {
-        let passages = base.passages();
-        // Building and opening refuse more rows than u32 counts.
-        let mut by_id: Vec<u32> = (0..passages.len() as u32).collect();
-        by_id.par_sort_unstable_by_key(|row| passages[*row as usize].id.as_str());
-        let kept = Arc::new(RowSet::all(passages.len()));
-        Self { base, by_id, kept, delta: Delta::default(), added: HashMap::new(), changes: 0 }
+        let kept = Arc::new(RowSet::all(base.passages().len()));
+        Self { base, kept, delta: Delta::default(), added: HashMap::new(), changes: 0 }
     }
 
     /// The index as it was built.
@@ -53,8 +45,11 @@ impl State {
     }
 
     /// Whether a passage is live.
-    pub(super) fn contains(&self, id: &str) -> bool {
-        self.find(id).is_some()
+    ///
+    /// # Errors
+    /// As [`StoredPassages::row_of`](crate::index::StoredPassages::row_of).
+    pub(super) fn contains(&self, id: &str) -> Result<bool, IndexError> {
+        Ok(self.find(id)?.is_some())
     }
 
     /// What searches look at.
@@ -70,7 +65,7 @@ impl State {
     pub(super) fn apply(&mut self, changes: Vec<Change>) -> Result<(), String> {
         let (mut new, mut dead): (Vec<NewPassage>, Vec<usize>) = (Vec::new(), Vec::new());
         for change in changes {
-            let known = self.find(change.id());
+            let known = self.find(change.id()).map_err(|error| error.to_string())?;
             match known {
                 Some(Place::Base(row)) => {
                     Arc::make_mut(&mut self.kept).remove(row);
@@ -94,13 +89,11 @@ impl State {
         self.delta.change(new, &dead, dim, words).map_err(|error| error.to_string())
     }
 
-    fn find(&self, id: &str) -> Option<Place> {
+    fn find(&self, id: &str) -> Result<Option<Place>, IndexError> {
         if let Some(row) = self.added.get(id) {
-            return Some(Place::Delta(*row));
+            return Ok(Some(Place::Delta(*row)));
         }
-        let of = |row: &u32| self.base.passage(*row as usize).id.as_str();
-        let at = self.by_id.binary_search_by(|row| of(row).cmp(id)).ok()?;
-        let row = self.by_id[at] as usize;
-        self.kept.contains(row).then_some(Place::Base(row))
+        let row = self.base.passages().row_of(id)?;
+        Ok(row.filter(|row| self.kept.contains(*row)).map(Place::Base))
     }
 }

@@ -1,6 +1,6 @@
 //! The writing end of a live index.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -207,10 +207,16 @@ impl Inner {
         before: &HashMap<String, bool>,
         frames: &mut Vec<u8>,
     ) -> Result<Put, IndexError> {
-        let is_there = |id: &str| before.get(id).copied().unwrap_or_else(|| self.state.contains(id));
-        let deleted = changes.iter().filter(|change| matches!(change, Change::Delete(_)));
-        let unknown: Vec<String> =
-            deleted.filter(|change| !is_there(change.id())).map(|change| change.id().to_owned()).collect();
+        let is_there = |id: &str| before.get(id).map_or_else(|| self.state.contains(id), |known| Ok(*known));
+        let (mut unknown, mut added, mut replaced) = (Vec::new(), 0, 0);
+        for change in changes {
+            match (change, is_there(change.id())?) {
+                (Change::Delete(id), false) => unknown.push(id.clone()),
+                (Change::Delete(_), true) => {}
+                (Change::Put(_), false) => added += 1,
+                (Change::Put(_), true) => replaced += 1,
+            }
+        }
         if !unknown.is_empty() {
             return Err(IndexError::UnknownIds { ids: unknown });
         }
@@ -222,10 +228,7 @@ impl Inner {
         if !change::encode(changes, frames) {
             return Err(IndexError::TooLarge);
         }
-        let puts: HashSet<&str> =
-            changes.iter().filter(|change| matches!(change, Change::Put(_))).map(Change::id).collect();
-        let replaced = puts.iter().filter(|id| is_there(id)).count();
-        Ok(Put { added: puts.len() - replaced, replaced })
+        Ok(Put { added, replaced })
     }
 }
 
