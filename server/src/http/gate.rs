@@ -41,6 +41,11 @@ impl SearchGate {
         }
     }
 
+    /// Whether searches wait for a thread.
+    pub(super) fn has_waiting(&self) -> bool {
+        self.places.available_permits() < self.queue
+    }
+
     /// Takes a place.
     ///
     /// # Errors

@@ -16,6 +16,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use super::error::ApiError;
 use super::index::IndexBody;
+use super::recall::RecallCounts;
 use super::state::AppState;
 
 #[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -38,6 +39,7 @@ pub(super) struct Metrics {
     version: Gauge,
     added: Gauge,
     removed: Gauge,
+    recall: RecallCounts,
 }
 
 impl Metrics {
@@ -72,6 +74,17 @@ impl Metrics {
         registry.register("index_version", "Number of the version in use", version.clone());
         registry.register("index_added", "Passages added since that version was built", added.clone());
         registry.register("index_removed", "Passages of that version that are gone", removed.clone());
+        let recall = RecallCounts::default();
+        registry.register(
+            "recall_sample_wanted",
+            "Best 20 passages of sampled searches, by exact search",
+            recall.wanted.clone(),
+        );
+        registry.register(
+            "recall_sample_found",
+            "Those of them that the graph had found; over the wanted ones: recall",
+            recall.found.clone(),
+        );
         Self {
             registry,
             requests,
@@ -84,6 +97,7 @@ impl Metrics {
             version,
             added,
             removed,
+            recall,
         }
     }
 
@@ -97,6 +111,11 @@ impl Metrics {
         for (gauge, value) in gauges {
             gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
         }
+    }
+
+    /// What sampling counts.
+    pub(super) fn recall(&self) -> &RecallCounts {
+        &self.recall
     }
 
     pub(super) fn updated(&self, passages: usize) {
@@ -147,6 +166,9 @@ pub(super) async fn track(State(state): State<AppState>, request: Request, next:
 }
 
 /// Counters in the OpenMetrics text format.
+///
+/// `dpr_recall_sample_found_total` over `dpr_recall_sample_wanted_total` is recall@20 as served: of the best 20 passages (or `k`,
+/// if that is less) of some searches, repeated exactly, the share that the graph had found.
 #[utoipa::path(get, path = "/metrics", tag = "operation", responses(
     (status = 200, description = "Counters for Prometheus", body = String,
      content_type = "application/openmetrics-text"),

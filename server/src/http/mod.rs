@@ -29,6 +29,7 @@ mod openapi;
 mod origins;
 mod passages;
 mod range;
+mod recall;
 mod request;
 mod respond;
 mod search;

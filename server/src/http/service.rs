@@ -1,12 +1,14 @@
 //! What the HTTP layer asks of the search side: small traits, so that the routes are tested without an index on
 //! disk.
 
+use std::sync::Arc;
+
 use dpr_core::Embedding;
 
 use super::index::IndexBody;
 use crate::data::Passage;
 use crate::index::milvus::MilvusIndex;
-use crate::index::{IndexManifest, LiveIndex, Put, VectorIndex as _};
+use crate::index::{IndexManifest, LiveIndex, Put, Snapshot, VectorIndex as _};
 use crate::search::{Filter, Fusion, Hit, Method, SearchError, Searcher, TextSearcher};
 use crate::update::{PassageUpdater, UpdateError};
 
@@ -35,12 +37,7 @@ impl PassageSearch for LiveIndex {
         k: usize,
         filter: Option<&Filter>,
     ) -> Result<Vec<Vec<Hit>>, SearchError> {
-        // All vectors of a request are searched in the index as it is now.
-        let searcher = Searcher::of(self.snapshot());
-        match filter.map(|filter| filter.rows(searcher.snapshot())).transpose()? {
-            None => vectors.iter().map(|vector| searcher.search(vector, k)).collect(),
-            Some(wanted) => vectors.iter().map(|vector| searcher.search_among(vector, k, &wanted)).collect(),
-        }
+        search_in(&self.snapshot(), vectors, k, filter)
     }
 
     fn describe(&self) -> IndexBody {
@@ -92,6 +89,20 @@ impl PassageSearch for MilvusIndex {
             removed: 0,
             changes: 0,
         }
+    }
+}
+
+/// Searches an index as it was at one moment: all vectors of a request in the same.
+pub(super) fn search_in(
+    snapshot: &Arc<Snapshot>,
+    vectors: &[Embedding],
+    k: usize,
+    filter: Option<&Filter>,
+) -> Result<Vec<Vec<Hit>>, SearchError> {
+    let searcher = Searcher::of(Arc::clone(snapshot));
+    match filter.map(|filter| filter.rows(snapshot)).transpose()? {
+        None => vectors.iter().map(|vector| searcher.search(vector, k)).collect(),
+        Some(wanted) => vectors.iter().map(|vector| searcher.search_among(vector, k, &wanted)).collect(),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use super::error::{ApiError, short};
 use super::gate::SearchGate;
@@ -10,8 +11,10 @@ use super::limits::Limits;
 use super::metrics::Metrics;
 use super::model::ServedModel;
 use super::origins::Origins;
+use super::recall::Sampled;
 use super::service::{PassageSearch, TextSearch};
 use super::updates::Updates;
+use crate::index::LiveIndex;
 
 /// How the HTTP interface behaves.
 #[derive(Debug, Clone, Default)]
@@ -100,6 +103,20 @@ impl AppState {
         }
         *ready = Some(Arc::new(Ready { serving, dim, fingerprint }));
         true
+    }
+
+    /// `live`, with a search every so often repeated exactly where it was answered by a graph, for the counters
+    /// `dpr_recall_sample_found_total` and `dpr_recall_sample_wanted_total`.
+    ///
+    /// # Errors
+    /// When no thread can be started for that.
+    pub fn sample_recall(
+        &self,
+        live: Arc<LiveIndex>,
+        every: Duration,
+    ) -> std::io::Result<Arc<dyn PassageSearch>> {
+        let (gate, counts) = (self.gate().clone(), self.metrics().recall().clone());
+        Ok(Arc::new(Sampled::start(live, gate, every, counts)?))
     }
 
     pub(super) fn ready(&self) -> Result<Arc<Ready>, ApiError> {

@@ -87,6 +87,10 @@ pub struct Args {
     /// Connections open at once; the next one waits
     #[arg(long, env = "DPR_MAX_CONNECTIONS", value_name = "N", default_value = "1024", value_parser = at_least_one)]
     max_connections: usize,
+    /// Seconds from one search that is repeated exactly, to measure what a graph finds (dpr_recall_sample_* at /metrics), to
+    /// the next; at least 1, or 0 for none. Answers do not wait for it
+    #[arg(long, env = "DPR_RECALL_SAMPLE", value_name = "SECONDS", default_value = "10")]
+    recall_sample: u32,
     /// Seconds that requests in flight get to finish after SIGINT or SIGTERM
     #[arg(long, env = "DPR_GRACE", value_name = "SECONDS", default_value = "10")]
     grace: u32,
@@ -172,6 +176,10 @@ async fn serve(args: Args, model: PathBuf, index: IndexPlace) -> Result<(), CliE
     let IndexBody { count, dim, model: fingerprint, .. } = search.describe();
     let web_weights = model.has_weights();
     let mut serving = Serving { search, model, text: None, updates: None };
+    if let Some(live) = kept.live().filter(|_| args.recall_sample > 0) {
+        let every = Duration::from_secs(args.recall_sample.into());
+        serving.search = state.sample_recall(Arc::clone(live), every)?;
+    }
     if let (Some(encoder), Some(live)) = (question, kept.live()) {
         let text = TextSearcher::new(Arc::clone(live), encoder);
         if !text.has_words() {

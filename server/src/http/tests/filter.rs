@@ -7,7 +7,7 @@ use crate::progress::Silent;
 use crate::vectors::VectorSet;
 
 /// 3,000 passages with a title for each 300; `p0` is nearest to the vector that is asked with, `p2999` farthest.
-fn app_over(kind: IndexKind) -> (Router, tempfile::TempDir) {
+pub(super) fn live_over(kind: IndexKind) -> (Arc<LiveIndex>, tempfile::TempDir) {
     let dir = tempfile::tempdir().unwrap();
     let passage = |at: usize| Passage {
         id: format!("p{at}"),
@@ -20,9 +20,13 @@ fn app_over(kind: IndexKind) -> (Router, tempfile::TempDir) {
     let set = VectorSet { model_fingerprint: fingerprint(), dim: DIM, passages, rows };
     let index = dir.path().join("index");
     build_index(&set, &index, &IndexOptions { kind, ..IndexOptions::default() }, &Silent).unwrap();
-    let live = LiveIndex::new(Arc::new(Snapshot::of(LoadedIndex::open(&index).unwrap())));
+    (Arc::new(LiveIndex::new(Arc::new(Snapshot::of(LoadedIndex::open(&index).unwrap())))), dir)
+}
+
+fn app_over(kind: IndexKind) -> (Router, tempfile::TempDir) {
+    let (live, dir) = live_over(kind);
     let state = AppState::new(Options::default());
-    assert!(state.publish(Arc::new(live), model(dir.path(), true)));
+    assert!(state.publish(live, model(dir.path(), true)));
     (app(state), dir)
 }
 

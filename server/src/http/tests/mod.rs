@@ -20,6 +20,7 @@ mod files;
 mod filter;
 mod overload;
 mod page;
+mod recall;
 mod routes;
 mod searching;
 mod socket;

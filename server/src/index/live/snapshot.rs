@@ -104,14 +104,22 @@ impl Snapshot {
         self.kept.iter().map(of_base).chain(added.map(of_delta))
     }
 
-    /// The best `k` rows of the base that are kept, and `wanted`.
+    /// As [`VectorIndex::search`], but every passage is compared, whatever the kind of the index.
+    ///
+    /// # Errors
+    /// Those of [`VectorIndex::search`].
+    pub fn search_exactly(&self, query: &Embedding, k: usize) -> Result<Vec<ScoredRow>, IndexError> {
+        self.search_both(&self.base.exact(), query, k, None)
+    }
+
+    /// The best `k` rows of the base, by `index`, that are kept, and `wanted`.
     fn search_base(
         &self,
+        index: &dyn VectorIndex,
         query: &Embedding,
         k: usize,
         wanted: Option<&RowSet>,
     ) -> Result<Vec<ScoredRow>, IndexError> {
-        let index = self.base.index.as_ref();
         if let Some(wanted) = wanted {
             let mut both = RowSet::none(self.kept.rows());
             for row in self.kept.iter().filter(|row| wanted.contains(*row)) {
@@ -138,6 +146,7 @@ impl Snapshot {
 
     fn search_both(
         &self,
+        index: &dyn VectorIndex,
         query: &Embedding,
         k: usize,
         wanted: Option<&RowSet>,
@@ -146,7 +155,7 @@ impl Snapshot {
         self.delta.check(query)?;
         let found = match self.kept.is_empty() {
             true => Vec::new(),
-            false => self.search_base(query, k, wanted)?,
+            false => self.search_base(index, query, k, wanted)?,
         };
         if self.delta.alive().is_empty() {
             return Ok(found);
@@ -177,7 +186,7 @@ impl VectorIndex for Snapshot {
     }
 
     fn search(&self, query: &Embedding, k: usize) -> Result<Vec<ScoredRow>, IndexError> {
-        self.search_both(query, k, None)
+        self.search_both(self.base.index.as_ref(), query, k, None)
     }
 
     fn search_among(
@@ -186,7 +195,7 @@ impl VectorIndex for Snapshot {
         k: usize,
         wanted: &RowSet,
     ) -> Result<Vec<ScoredRow>, IndexError> {
-        self.search_both(query, k, Some(wanted))
+        self.search_both(self.base.index.as_ref(), query, k, Some(wanted))
     }
 
     /// Many at once are quicker on the index as it was built, where that is all there is.
