@@ -2,7 +2,8 @@
 
     python tests/python/milvus_server.py --data DIR [--port PORT] [--fresh] [--stay]
 
-One machine runs one such server: some of its ports cannot be chosen. Prints `ready PORT PID` once it answers. Takes lines on standard input: `kill` (SIGKILL), `start`, `stop`; at the end of the
+One machine runs one such server: some of its ports cannot be chosen. Prints `ready PORT PID` once it answers. Takes lines on standard input: `kill` (SIGKILL),
+`start [KEY=VALUE ...]` (settings of milvus.yaml), `stop`; at the end of the
 input the server is stopped, so that it never outlives the program that started it.
 """
 
@@ -84,7 +85,8 @@ def main():
                 server.server_proc.wait()
                 server.server_proc = None
                 print("killed", flush=True)
-            elif line.strip() == "start":
+            elif line.startswith("start"):
+                config.extra_configs = dict(setting.split("=", 1) for setting in line.split()[1:])
                 start()
             elif line.strip() == "stop":
                 break

@@ -64,6 +64,26 @@ fn a_load_that_stopped_goes_on_and_writes_only_what_is_missing_or_changed() {
 }
 
 #[test]
+fn a_cluster_that_asks_to_go_slower_is_given_time() {
+    let Some(mut server) = Server::get() else { return };
+    let address = server.address("slower");
+    let set = passages();
+    // What makes a collection takes longer than the patience below.
+    load(&address, &part(&set, 0, 10), &LoadOptions::default(), &Silent).unwrap();
+    server.kill();
+    let limits = ["insertRate", "upsertRate"].map(|rate| format!("quotaAndLimits.dml.{rate}.max=0.05"));
+    server.start_with(&format!("quotaAndLimits.dml.enabled=true {}", limits.join(" ")));
+    // 0.9 MB at 0.05 MB/s: batches are refused for many seconds.
+    let hasty = LoadOptions { patience: Duration::from_secs(5), ..LoadOptions::default() };
+    let error = load(&address, &set, &hasty, &Silent).unwrap_err();
+    assert!(matches!(&error, MilvusError::Slow { reason, .. } if reason.contains("rate")), "{error}");
+    let report = load(&address, &set, &LoadOptions::default(), &Silent).unwrap();
+    assert_eq!(report.count, 2067);
+    server.kill();
+    server.start_again();
+}
+
+#[test]
 fn shards_are_loaded_by_several_machines_at_once() {
     let Some(server) = Server::get() else { return };
     let address = server.address("shards");

@@ -67,7 +67,12 @@ impl Server {
 
     /// Starts it again on the same port with the same data, and waits until it answers.
     pub(crate) fn start_again(&mut self) {
-        writeln!(self.input, "start").unwrap();
+        self.start_with("");
+    }
+
+    /// As [`Server::start_again`], with settings of its `milvus.yaml`: `KEY=VALUE`, with spaces between.
+    pub(crate) fn start_with(&mut self, settings: &str) {
+        writeln!(self.input, "start {settings}").unwrap();
         self.wait_ready();
     }
 
