@@ -73,6 +73,8 @@ fn a_cluster_that_asks_to_go_slower_is_given_time() {
     server.kill();
     let limits = ["insertRate", "upsertRate"].map(|rate| format!("quotaAndLimits.dml.{rate}.max=0.05"));
     server.start_with(&format!("quotaAndLimits.dml.enabled=true {}", limits.join(" ")));
+    // Until it is back in memory.
+    drop(MilvusIndex::open(&address, None).unwrap());
     // 0.9 MB at 0.05 MB/s: batches are refused for many seconds.
     let hasty = LoadOptions { patience: Duration::from_secs(5), ..LoadOptions::default() };
     let error = load(&address, &set, &hasty, &Silent).unwrap_err();

@@ -1,13 +1,12 @@
 //! `dpr serve` under load: wrk on the same machine, one search a request.
 
-use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Stdio};
 
 use serde_json::Value;
 
 use super::index::{Vectors, vectors};
-use super::report::verdict;
+use super::report::{memory_of, verdict};
 use super::{json, number};
 use crate::failure::{Failure, Outcome};
 use crate::paths::{DEMO_MODEL, dpr};
@@ -106,10 +105,7 @@ impl Server {
 
     /// Bytes in memory that are its own: those of mapped files come and go as the system likes.
     fn memory(&self) -> f64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
-        let line = status.lines().find(|line| line.starts_with("RssAnon"));
-        let kilobytes = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<f64>().ok());
-        kilobytes.map_or(f64::NAN, |kilobytes| kilobytes * 1024.0)
+        memory_of(&self.child.id().to_string(), "RssAnon")
     }
 
     /// Searches answered by neither 200 nor 429, by the server's own count.

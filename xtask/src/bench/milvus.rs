@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 
 use super::index::{Vectors, vectors};
+use super::report::memory_of;
 use super::{json, number};
 use crate::failure::{Failure, Outcome};
 use crate::paths::{DEMO_MODEL, dpr};
@@ -75,10 +76,7 @@ impl Server {
 
     /// Bytes in memory.
     fn memory(&self) -> f64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.pid)).unwrap_or_default();
-        let line = status.lines().find(|line| line.starts_with("VmRSS"));
-        let kilobytes = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<f64>().ok());
-        kilobytes.map_or(f64::NAN, |kilobytes| kilobytes * 1024.0)
+        memory_of(&self.pid, "VmRSS")
     }
 }
 
