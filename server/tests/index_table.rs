@@ -5,7 +5,8 @@ mod corpus;
 use std::path::Path;
 
 use corpus::{embedding, random_rows, set, squad_rows};
-use dpr_core::Embedding;
+use dpr_core::device::Device;
+use dpr_core::{DeviceChoice, Embedding};
 use dpr_server::index::{
     GraphBuilder, HnswParams, IndexError, IndexKind, IndexOptions, LoadedIndex, RowSet, ScoredRow, Storage,
     VectorIndex, build_index,
@@ -17,16 +18,20 @@ struct Engine {
     name: &'static str,
     options: IndexOptions,
     recall: f64,
+    /// Whether a GPU searches it, a software one where there is no other.
+    on_gpu: bool,
 }
 
 fn engines() -> Vec<Engine> {
     let exact = |storage| IndexOptions { storage, ..IndexOptions::default() };
     let graph = |builder| IndexOptions { kind: IndexKind::Hnsw, builder, ..IndexOptions::default() };
+    let engine = |name, options, recall| Engine { name, options, recall, on_gpu: false };
     vec![
-        Engine { name: "exact, f32", options: exact(Storage::F32), recall: 1.0 },
-        Engine { name: "exact, int8", options: exact(Storage::Int8), recall: 0.999 },
-        Engine { name: "hnsw, parallel", options: graph(GraphBuilder::Parallel), recall: 0.99 },
-        Engine { name: "hnsw, hnsw_rs", options: graph(GraphBuilder::HnswRs), recall: 0.99 },
+        engine("exact, f32", exact(Storage::F32), 1.0),
+        Engine { on_gpu: true, ..engine("exact, gpu", exact(Storage::F32), 1.0) },
+        engine("exact, int8", exact(Storage::Int8), 0.999),
+        engine("hnsw, parallel", graph(GraphBuilder::Parallel), 0.99),
+        engine("hnsw, hnsw_rs", graph(GraphBuilder::HnswRs), 0.99),
     ]
 }
 
@@ -34,7 +39,16 @@ fn each(rows: &[f32], dim: usize, check: impl Fn(&Engine, &LoadedIndex)) {
     for engine in engines() {
         let dir = tempfile::tempdir().unwrap();
         build_index(&set(rows.to_vec(), dim), dir.path(), &engine.options, &Silent).unwrap();
-        let index = LoadedIndex::open(dir.path()).unwrap();
+        let mut index = LoadedIndex::open(dir.path()).unwrap();
+        if engine.on_gpu {
+            match Device::open(DeviceChoice::Wgpu) {
+                Ok(device) => assert!(index.search_on(&device)),
+                Err(error) => {
+                    eprintln!("skipped: {error}; cargo xtask setup installs a software driver");
+                    continue;
+                }
+            }
+        }
         assert_eq!((index.index.dim(), index.index.len()), (dim, rows.len() / dim), "{}", engine.name);
         check(&engine, &index);
     }

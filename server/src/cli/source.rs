@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use dpr_core::device::Device;
 use dpr_core::{DeviceChoice, Embedding, TextEncoder};
 
 use super::CliError;
@@ -70,7 +71,8 @@ pub(super) struct SourceArgs {
     /// Worker threads [default: one for each processor]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
-    /// Where to encode: auto (a real GPU, else the CPU), wgpu, cpu, or flex (Burn's CPU backend)
+    /// Where to encode, and `dpr eval` to search an exact index: auto (a real GPU, else the CPU), wgpu, cpu, or flex
+    /// (Burn's CPU backend)
     #[arg(long, env = "DPR_DEVICE", value_name = "DEVICE", default_value = "auto")]
     device: DeviceChoice,
 }
@@ -109,7 +111,12 @@ impl Source {
         match args.index.clone() {
             IndexPlace::Milvus(address) => Self::open_cluster(args, methods, &address),
             IndexPlace::Dir(dir) => {
-                Self::open_with(args, methods, &dir, |index| Ok(Searcher::new(LoadedIndex::open(index)?)))
+                let device = Device::open(args.device)?;
+                Self::open_with(args, methods, &dir, |index| {
+                    let mut index = LoadedIndex::open(index)?;
+                    index.search_on(&device);
+                    Ok(Searcher::new(index))
+                })
             }
         }
     }

@@ -96,6 +96,12 @@ pub enum IndexError {
         /// What is wrong.
         reason: String,
     },
+    /// A GPU that did not do what it was asked.
+    #[error("the GPU's scores cannot be read ({what}): search with --device cpu")]
+    Gpu {
+        /// Its words.
+        what: String,
+    },
     /// The manifest and the files disagree on the number of passages.
     #[error("{} holds {got} {what}, the manifest says {expected}: rebuild the index with `dpr index`", path.display())]
     Count {

@@ -102,7 +102,7 @@ impl ExactIndex {
     fn search_group(&self, queries: &[Embedding], k: usize) -> Result<Vec<Vec<ScoredRow>>, IndexError> {
         let (count, dim) = (self.len(), self.dim());
         let asked = Questions::new(queries.iter().map(Embedding::as_slice), dim);
-        let mut tops: Vec<_> = queries.iter().map(|_| Top::new(k + SPARE)).collect();
+        let mut tops = Self::spare_tops(queries.len(), k);
         let mut scores = vec![0.0; queries.len() * BATCH_ROWS];
         for start in (0..count).step_by(BATCH_ROWS) {
             let rows = BATCH_ROWS.min(count - start);
@@ -111,12 +111,29 @@ impl ExactIndex {
                 top.offer_all(start, scores);
             }
         }
+        self.settle(queries, tops, k, |query| self.matrix.rounding(query))
+    }
+
+    /// Room for the best rows of some questions by a matrix product, and for what it may take for better.
+    pub(super) fn spare_tops(questions: usize, k: usize) -> Vec<Top> {
+        (0..questions).map(|_| Top::new(k + SPARE)).collect()
+    }
+
+    /// The best `k` rows for each question, out of what a product kept in `tops`: scored by their vectors. `rounding` is the
+    /// most that the product may be off; a question whose rows that leaves open is searched singly.
+    pub(super) fn settle(
+        &self,
+        queries: &[Embedding],
+        tops: Vec<Top>,
+        k: usize,
+        rounding: impl Fn(&[f32]) -> f32 + Sync,
+    ) -> Result<Vec<Vec<ScoredRow>>, IndexError> {
         let found = queries.iter().zip(tops).map(|(query, top)| {
             let (floor, values) = (top.floor(), query.as_slice());
             let rows: Vec<u32> = top.into_sorted().iter().map(|found| found.row).collect();
             let found = self.matrix.rank(values, &rows, k);
             // A row that was not kept scores no more than this.
-            let is_sure = found.last().is_some_and(|last| last.score > floor + self.matrix.rounding(values));
+            let is_sure = found.last().is_some_and(|last| last.score > floor + rounding(values));
             if is_sure { Ok(found) } else { self.search(query, k) }
         });
         found.collect()

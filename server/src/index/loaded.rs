@@ -3,7 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use dpr_core::device::Device;
+
 use super::codes::Codes;
+use super::gpu::GpuIndex;
 use super::store::{CODES, MANIFEST, Pointer};
 use super::version::{Version, newest, open_version};
 use super::{
@@ -123,6 +126,18 @@ impl LoadedIndex {
     /// Exact search over the same vectors, to compare with; shares them.
     pub fn exact(&self) -> ExactIndex {
         ExactIndex::new(Arc::clone(&self.matrix))
+    }
+
+    /// Searches vectors on `device` from now on, where that is a GPU and the index is exact; what is found stays the same.
+    /// The GPU gets a copy of the vectors. Whether it does.
+    pub fn search_on(&mut self, device: &Device) -> bool {
+        match device {
+            Device::Burn { device, gpu: true, .. } if self.manifest.kind == IndexKind::Exact => {
+                self.index = Box::new(GpuIndex::new(Arc::clone(&self.matrix), device));
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Another value for every index that differs: the sha256 of the manifest, which vouches for all files.

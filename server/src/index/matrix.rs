@@ -146,8 +146,12 @@ impl Matrix {
 
     /// The most that a sum of a row's and `query`'s products changes with its order, twice over.
     pub(super) fn rounding(&self, query: &[f32]) -> f32 {
-        let length = (squared_norm(query) * self.phi).sqrt();
-        (self.dim as f64 * f64::from(f32::EPSILON) * length) as f32
+        (self.dim as f64 * f64::from(f32::EPSILON) * self.greatest_product(query)) as f32
+    }
+
+    /// The greatest inner product that a row can have with `query` (Cauchy and Schwarz).
+    pub(super) fn greatest_product(&self, query: &[f32]) -> f64 {
+        (squared_norm(query) * self.phi).sqrt()
     }
 
     /// Refuses a query that cannot be searched, and returns how many rows to give.

@@ -12,6 +12,7 @@ mod codes;
 mod copy;
 mod error;
 mod exact;
+mod gpu;
 mod hnsw;
 mod live;
 mod loaded;

@@ -1,0 +1,99 @@
+//! Exact search with a GPU: a matrix product there chooses rows, their scores are summed here.
+
+use std::sync::Arc;
+
+use burn::tensor::{Device, Tensor, TensorData};
+use dpr_core::Embedding;
+use rayon::prelude::*;
+
+use super::{ExactIndex, IndexError, IndexKind, Matrix, RowSet, ScoredRow, VectorIndex};
+use crate::ranking::Top;
+
+/// Bytes of vectors in one tensor: what every adapter can bind.
+const BLOCK_BYTES: usize = 64 << 20;
+
+/// Questions asked at once: their scores for a block's rows come back as one piece of some megabytes.
+const QUESTIONS: usize = 128;
+
+/// What a GPU may round off a product, as a share of the two lengths: some multiply with ten bits of precision.
+const ROUNDING: f64 = 1.0 / 512.0;
+
+/// An index that compares a question with every passage on a GPU, which holds a copy of the vectors. What it finds, and
+/// its scores, are those of an [`ExactIndex`].
+#[derive(Debug)]
+pub(super) struct GpuIndex {
+    exact: ExactIndex,
+    matrix: Arc<Matrix>,
+    device: Device,
+    /// Columns are rows of the matrix: `[dim, rows]` each.
+    blocks: Vec<Tensor<2>>,
+}
+
+impl GpuIndex {
+    /// Copies the vectors to the device.
+    pub(super) fn new(matrix: Arc<Matrix>, device: &Device) -> Self {
+        let dim = matrix.dim();
+        let rows = (BLOCK_BYTES / size_of::<f32>() / dim).max(1);
+        let block = |block: &[f32]| {
+            let data = TensorData::new(block.to_vec(), [block.len() / dim, dim]);
+            Tensor::<2>::from_data(data, device).transpose()
+        };
+        let blocks = matrix.as_slice().chunks(rows * dim).map(block).collect();
+        Self { exact: ExactIndex::new(Arc::clone(&matrix)), matrix, device: device.clone(), blocks }
+    }
+
+    fn search_group(&self, queries: &[Embedding], k: usize) -> Result<Vec<Vec<ScoredRow>>, IndexError> {
+        let dim = self.dim();
+        let asked: Vec<f32> = queries.iter().flat_map(|query| query.as_slice().iter().copied()).collect();
+        let asked = Tensor::<2>::from_data(TensorData::new(asked, [queries.len(), dim]), &self.device);
+        let (mut tops, mut start) = (ExactIndex::spare_tops(queries.len(), k), 0);
+        for block in &self.blocks {
+            let rows = block.dims()[1];
+            let scores = asked.clone().matmul(block.clone()).into_data().try_into_vec::<f32>();
+            let scores = scores.map_err(|error| IndexError::Gpu { what: format!("{error:?}") })?;
+            let lists = scores.par_chunks_exact(rows);
+            tops.par_iter_mut()
+                .zip(lists)
+                .for_each(|(top, scores): (&mut Top, _)| top.offer_all(start, scores));
+            start += rows;
+        }
+        let rounding = |query: &[f32]| (ROUNDING * self.matrix.greatest_product(query)) as f32;
+        self.exact.settle(queries, tops, k, rounding)
+    }
+}
+
+impl VectorIndex for GpuIndex {
+    fn dim(&self) -> usize {
+        self.matrix.dim()
+    }
+
+    fn len(&self) -> usize {
+        self.matrix.count()
+    }
+
+    fn kind(&self) -> IndexKind {
+        IndexKind::Exact
+    }
+
+    fn search(&self, query: &Embedding, k: usize) -> Result<Vec<ScoredRow>, IndexError> {
+        Ok(self.search_batch(std::slice::from_ref(query), k)?.pop().unwrap_or_default())
+    }
+
+    fn search_among(
+        &self,
+        query: &Embedding,
+        k: usize,
+        wanted: &RowSet,
+    ) -> Result<Vec<ScoredRow>, IndexError> {
+        self.exact.search_among(query, k, wanted)
+    }
+
+    fn search_batch(&self, queries: &[Embedding], k: usize) -> Result<Vec<Vec<ScoredRow>>, IndexError> {
+        for query in queries {
+            self.matrix.check(query, k)?;
+        }
+        let k = k.min(self.len());
+        let groups = queries.chunks(QUESTIONS).map(|group| self.search_group(group, k));
+        Ok(groups.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+    }
+}
