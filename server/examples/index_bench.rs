@@ -70,16 +70,8 @@ fn measure(set: &VectorSet, queries: &[Embedding], folder: &Path) -> Result<Valu
     let started = Instant::now();
     exact.search_batch(queries, K)?;
     let batch = QUESTIONS as f64 / started.elapsed().as_secs_f64();
-    let int8 = {
-        let dir = tempfile::tempdir_in(folder)?;
-        let options = IndexOptions { storage: Storage::Int8, ..IndexOptions::default() };
-        build_index(set, dir.path(), &options, &Silent)?;
-        let index = LoadedIndex::open(dir.path())?;
-        let started = Instant::now();
-        let found = ask(index.index.as_ref(), queries)?;
-        let seconds = started.elapsed().as_secs_f64();
-        json!({ "single": QUESTIONS as f64 / seconds, "recall": recall(&found, &truth) })
-    };
+    let [int8, f16] =
+        [Storage::Int8, Storage::F16].map(|storage| stored(set, queries, &truth, folder, storage));
     let mut efforts = Vec::new();
     for ef in EFFORTS {
         index.index.set_ef_search(ef);
@@ -90,9 +82,26 @@ fn measure(set: &VectorSet, queries: &[Embedding], folder: &Path) -> Result<Valu
     }
     let bytes: u64 = index.manifest.files.values().map(|file| file.bytes).sum();
     Ok(json!({
-        "engine": "dpr", "exact": { "single": single, "batch": batch }, "int8": int8, "open_seconds": open_seconds,
+        "engine": "dpr", "exact": { "single": single, "batch": batch }, "int8": int8?, "f16": f16?, "open_seconds": open_seconds,
         "hnsw": { "build_seconds": build_seconds, "bytes": bytes, "efforts": efforts },
     }))
+}
+
+/// Exact search that chooses rows by fewer bits.
+fn stored(
+    set: &VectorSet,
+    queries: &[Embedding],
+    truth: &[Vec<ScoredRow>],
+    folder: &Path,
+    storage: Storage,
+) -> Result<Value, Failed> {
+    let dir = tempfile::tempdir_in(folder)?;
+    build_index(set, dir.path(), &IndexOptions { storage, ..IndexOptions::default() }, &Silent)?;
+    let index = LoadedIndex::open(dir.path())?;
+    let started = Instant::now();
+    let found = ask(index.index.as_ref(), queries)?;
+    let seconds = started.elapsed().as_secs_f64();
+    Ok(json!({ "single": QUESTIONS as f64 / seconds, "recall": recall(&found, truth) }))
 }
 
 fn ask(index: &dyn VectorIndex, queries: &[Embedding]) -> Result<Vec<Vec<ScoredRow>>, Failed> {

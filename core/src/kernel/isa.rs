@@ -60,7 +60,9 @@ impl Isa {
         let mut found = vec![Self(Kind::Portable)];
         #[cfg(target_arch = "x86_64")]
         {
-            let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+            let avx2 = is_x86_feature_detected!("avx2")
+                && is_x86_feature_detected!("fma")
+                && is_x86_feature_detected!("f16c");
             if avx2 {
                 found.push(Self(Kind::Avx2));
             }
@@ -94,7 +96,7 @@ impl Isa {
         match self.0 {
             Kind::Portable => task.run::<Portable, 8, 8, 6>(),
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: `available` makes this kind only after it found AVX2 and FMA on this machine.
+            // SAFETY: `available` makes this kind only after it found AVX2, FMA and F16C on this machine.
             Kind::Avx2 => unsafe { run_avx2(task) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: `available` makes this kind only after it found all of these features on this machine.
@@ -104,13 +106,13 @@ impl Isa {
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma")]
+#[target_feature(enable = "avx2,fma,f16c")]
 fn run_avx2<T: Task>(task: T) -> T::Output {
     task.run::<Avx2, 16, 16, 6>()
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2,fma")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
 fn run_avx512<T: Task>(task: T) -> T::Output {
     task.run::<Avx512, 48, 32, 8>()
 }

@@ -15,6 +15,7 @@ mod attention;
 pub mod codes;
 mod gemm_f32;
 mod gemm_q8;
+pub mod halves;
 mod isa;
 mod linear;
 mod load;

@@ -19,10 +19,28 @@ pub(super) trait Simd {
     fn splat(x: f32) -> Self::V;
     /// The numbers from `at * LANES` on.
     fn load(from: &[f32], at: usize) -> Self::V;
+    /// The half-precision numbers from `at * LANES` on.
+    #[inline(always)]
+    fn load_half(from: &[u16], at: usize) -> Self::V {
+        let mut numbers = [0f32; 16];
+        for (number, half) in numbers.iter_mut().zip(&from[at * Self::LANES..][..Self::LANES]) {
+            *number = widen(*half);
+        }
+        Self::load(&numbers, 0)
+    }
     /// Sets the numbers from `at * LANES` on.
     fn store(v: Self::V, to: &mut [f32], at: usize);
     /// `a * b + c`, fused when `FMA`.
     fn mul_add(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
+}
+
+/// A half-precision number that is neither infinite nor NaN. Compilers make vectors of it, which they do not of the library's.
+#[inline(always)]
+pub(super) fn widen(half: u16) -> f32 {
+    // Its exponent is off by as much as those of the two formats differ, 112, and a product makes that good.
+    const EXPONENT: f32 = f32::from_bits((127 + 112) << 23);
+    let (sign, magnitude) = (u32::from(half & 0x8000) << 16, u32::from(half & 0x7fff) << 13);
+    f32::from_bits((f32::from_bits(magnitude) * EXPONENT).to_bits() | sign)
 }
 
 /// What the target guarantees, by plain arrays.
@@ -100,7 +118,10 @@ mod x86 {
     use std::arch::x86_64::*;
 
     macro_rules! simd {
-        ($(#[$doc:meta])* $name:ident, $vector:ty, $lanes:literal, $splat:ident, $load:ident, $store:ident, $fma:ident) => {
+        (
+            $(#[$doc:meta])* $name:ident, $vector:ty, $lanes:literal, $splat:ident, $load:ident, $store:ident, $fma:ident,
+            $load_half:ident, $widen:ident
+        ) => {
             $(#[$doc])*
             pub(in super::super) struct $name;
 
@@ -120,6 +141,11 @@ mod x86 {
                     unsafe { $load(from.as_ptr()) }
                 }
                 #[inline(always)]
+                fn load_half(from: &[u16], at: usize) -> $vector {
+                    let from: &[u16; $lanes] = &from.as_chunks().0[at];
+                    unsafe { $widen($load_half(from.as_ptr().cast())) }
+                }
+                #[inline(always)]
                 fn store(v: $vector, to: &mut [f32], at: usize) {
                     let to: &mut [f32; $lanes] = &mut to.as_chunks_mut().0[at];
                     unsafe { $store(to.as_mut_ptr(), v) }
@@ -133,12 +159,14 @@ mod x86 {
     }
 
     simd!(
-        /// 256-bit vectors with FMA.
-        Avx2, __m256, 8, _mm256_set1_ps, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_fmadd_ps
+        /// 256-bit vectors with FMA and half-precision loads.
+        Avx2, __m256, 8, _mm256_set1_ps, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_fmadd_ps, _mm_loadu_si128,
+        _mm256_cvtph_ps
     );
     simd!(
         /// 512-bit vectors.
-        Avx512, __m512, 16, _mm512_set1_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_fmadd_ps
+        Avx512, __m512, 16, _mm512_set1_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_fmadd_ps, _mm256_loadu_si256,
+        _mm512_cvtph_ps
     );
 }
 

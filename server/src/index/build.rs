@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use dpr_core::model::FileEntry;
 use fs_err as fs;
 
-use super::codes::Codes;
+use super::codes::AnyCodes;
 use super::passages::write_table;
-use super::store::{CODES, GRAPH, MANIFEST, PASSAGES, PASSAGES_TABLE, Publisher, SPARSE, VECTORS};
+use super::store::{GRAPH, MANIFEST, PASSAGES, PASSAGES_TABLE, Publisher, SPARSE, VECTORS};
 use super::version::newest;
 use super::{
     GraphBuilder, HnswParams, INDEX_FORMAT, IndexDir, IndexError, IndexKind, IndexManifest, Matrix,
@@ -99,11 +99,11 @@ pub(super) fn write_version(
     draft.write(VECTORS, &mut |out| rows::write(matrix.as_slice(), out))?;
     draft.write_passages(passages)?;
     let storage = if hnsw.is_some() { Storage::Int8 } else { options.storage };
-    let codes = (storage == Storage::Int8).then(|| Codes::of(matrix));
-    if let Some(codes) = &codes {
-        draft.write(CODES, &mut |out| codes.write(out))?;
+    let codes = AnyCodes::of(matrix, storage);
+    if let (Some(codes), Some(name)) = (&codes, AnyCodes::file_name(storage)) {
+        draft.write(name, &mut |out| codes.write(out))?;
     }
-    if let (Some(params), Some(codes)) = (hnsw, &codes) {
+    if let (Some(params), Some(AnyCodes::Int8(codes))) = (hnsw, &codes) {
         let graph = match options.builder {
             GraphBuilder::Parallel => hnsw::build(matrix, codes, params, &options.stop, progress)?,
             GraphBuilder::HnswRs => hnsw::build_with_library(matrix, params, &options.stop, progress)?,

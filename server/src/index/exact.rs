@@ -6,7 +6,7 @@ use dpr_core::Embedding;
 use dpr_core::kernel::products::Questions;
 use rayon::prelude::*;
 
-use super::codes::{Asked, Codes};
+use super::codes::{AnyCodes, Code, Codes};
 use super::{IndexError, IndexKind, Matrix, RowSet, ScoredRow, VectorIndex};
 use crate::ranking::Top;
 
@@ -38,7 +38,7 @@ pub(super) fn rescored(k: usize) -> usize {
 pub struct ExactIndex {
     matrix: Arc<Matrix>,
     /// By which rows are chosen to be compared, if not all are.
-    codes: Option<Arc<Codes>>,
+    codes: Option<AnyCodes>,
 }
 
 impl ExactIndex {
@@ -47,9 +47,9 @@ impl ExactIndex {
         Self { matrix, codes: None }
     }
 
-    /// An index that reads the vectors in eight bits first, and the vectors themselves of the best alone.
-    pub(super) fn with_codes(matrix: Arc<Matrix>, codes: Arc<Codes>) -> Self {
-        Self { matrix, codes: Some(codes) }
+    /// An index that reads the vectors in fewer bits first, if there are codes, and the vectors themselves of the best alone.
+    pub(super) fn with_codes(matrix: Arc<Matrix>, codes: Option<AnyCodes>) -> Self {
+        Self { matrix, codes }
     }
 
     /// One vector, `[dim]`.
@@ -89,9 +89,9 @@ impl ExactIndex {
     }
 
     /// The best `k` rows by their codes, scored again by their vectors.
-    fn search_codes(&self, codes: &Codes, query: &[f32], k: usize) -> Vec<ScoredRow> {
-        let question = codes.ask(query);
-        let top = self.scan(rescored(k), |asked: &mut Option<Asked>, start, scores| {
+    fn search_codes<C: Code>(&self, codes: &Codes<C>, query: &[f32], k: usize) -> Vec<ScoredRow> {
+        let question = C::ask(query);
+        let top = self.scan(rescored(k), |asked: &mut Option<C::Asked>, start, scores| {
             codes.scores(asked.get_or_insert_with(|| question.clone()), start, scores);
         });
         let rows: Vec<u32> = top.into_sorted().iter().map(|found| found.row).collect();
@@ -156,11 +156,15 @@ impl VectorIndex for ExactIndex {
     fn search(&self, query: &Embedding, k: usize) -> Result<Vec<ScoredRow>, IndexError> {
         let k = self.matrix.check(query, k)?;
         let query = query.as_slice();
-        if let Some(codes) = &self.codes {
-            return Ok(self.search_codes(codes, query, k));
-        }
-        let top = self.scan(k, |(): &mut (), start, scores| self.matrix.scores(query, start, scores));
-        Ok(top.into_rows(k))
+        Ok(match &self.codes {
+            Some(AnyCodes::Int8(codes)) => self.search_codes(codes, query, k),
+            Some(AnyCodes::F16(codes)) => self.search_codes(codes, query, k),
+            None => {
+                let scores =
+                    |(): &mut (), start, scores: &mut [f32]| self.matrix.scores(query, start, scores);
+                self.scan(k, scores).into_rows(k)
+            }
+        })
     }
 
     fn search_among(

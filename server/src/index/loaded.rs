@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use dpr_core::device::Device;
 
-use super::codes::Codes;
+use super::codes::AnyCodes;
 use super::gpu::GpuIndex;
-use super::store::{CODES, MANIFEST, Pointer};
+use super::store::{MANIFEST, Pointer};
 use super::version::{Version, newest, open_version};
 use super::{
     ExactIndex, HnswIndex, IndexDir, IndexError, IndexKind, IndexManifest, Matrix, StoredPassages,
@@ -26,7 +26,7 @@ pub struct LoadedIndex {
     version: String,
     number: u64,
     matrix: Arc<Matrix>,
-    codes: Option<Arc<Codes>>,
+    codes: Option<AnyCodes>,
     passages: StoredPassages,
     sparse: Option<SparseIndex>,
 }
@@ -113,8 +113,8 @@ impl LoadedIndex {
         &self.passages
     }
 
-    /// The vectors in eight bits, where rows are chosen by them.
-    pub(super) fn codes(&self) -> Option<&Arc<Codes>> {
+    /// The vectors in fewer bits, where rows are chosen by them.
+    pub(super) fn codes(&self) -> Option<&AnyCodes> {
         self.codes.as_ref()
     }
 
@@ -152,17 +152,16 @@ impl LoadedIndex {
         }
         let passages = version.passages()?;
         let matrix = Arc::new(version.matrix(&passages)?);
-        let codes = version.codes(&matrix)?.map(Arc::new);
+        let codes = version.codes(&matrix)?;
         let index: Box<dyn VectorIndex> = match (version.manifest.kind, version.manifest.hnsw, &codes) {
-            (IndexKind::Hnsw, Some(params), Some(codes)) => {
+            (IndexKind::Hnsw, Some(params), Some(AnyCodes::Int8(codes))) => {
                 let (matrix, graph) = (Arc::clone(&matrix), version.graph()?);
                 Box::new(HnswIndex::new(matrix, Arc::clone(codes), graph, params.ef_search))
             }
             (IndexKind::Hnsw, ..) => {
                 return Err(IndexError::corrupt(&dir.join(MANIFEST), "an hnsw index without its parameters"));
             }
-            (_, _, Some(codes)) => Box::new(ExactIndex::with_codes(Arc::clone(&matrix), Arc::clone(codes))),
-            (_, _, None) => Box::new(ExactIndex::new(Arc::clone(&matrix))),
+            (_, _, codes) => Box::new(ExactIndex::with_codes(Arc::clone(&matrix), codes.clone())),
         };
         let sparse = version.sparse()?;
         let Version { manifest, sha256, number, .. } = version;
@@ -176,8 +175,10 @@ impl LoadedIndex {
     pub(super) fn check(&self, dir: &Path) -> Result<(), IndexError> {
         self.passages.check()?;
         let version = IndexDir::new(dir).version_path(self.number);
-        if self.codes.as_ref().is_some_and(|codes| !codes.are_of(&self.matrix)) {
-            return Err(IndexError::corrupt(&version.join(CODES), "it is not made of the vectors"));
+        if let (Some(codes), Some(name)) = (&self.codes, AnyCodes::file_name(self.manifest.read_by()))
+            && !codes.are_of(&self.matrix)
+        {
+            return Err(IndexError::corrupt(&version.join(name), "it is not made of the vectors"));
         }
         let (said, found) = (self.manifest.phi, self.matrix.measure_phi());
         // Numbers lose their last digit in JSON.

@@ -11,7 +11,7 @@ use crate::sparse::Analyzer;
 /// The format of index directories that this program writes, and the newest it reads; it reads all before.
 ///
 /// 1: as the first release. 2: the manifest has `crc32` and `storage`, and a version may have a log of updates. 3: a version
-/// has `passages.idx` and, where rows are chosen by eight bits, `codes.i8`, and `crc32` is of every file.
+/// has `passages.idx` and, where rows are chosen by fewer bits, `codes.i8` or `codes.f16`, and `crc32` is of every file.
 pub const INDEX_FORMAT: u32 = 3;
 
 /// `manifest.json` of one version of an index. It holds no time and no path: the same vectors and options give
@@ -58,6 +58,11 @@ pub struct SparseManifest {
 }
 
 impl IndexManifest {
+    /// What a search reads of every row it looks at; the first format does not say it of graphs.
+    pub(super) fn read_by(&self) -> Storage {
+        if self.kind == IndexKind::Hnsw { Storage::Int8 } else { self.storage }
+    }
+
     /// The one metric there is.
     pub const INNER_PRODUCT: &str = "inner_product";
 }

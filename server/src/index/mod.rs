@@ -75,6 +75,8 @@ pub enum Storage {
     /// The vectors in eight bits, a quarter as much; the best rows are scored again by their vectors, so that scores are
     /// exact and a row is missed only where eight bits put it behind as many others as are wanted.
     Int8,
+    /// Likewise in half precision, half as much: a row is hardly ever missed.
+    F16,
 }
 
 /// Who builds a graph.
@@ -94,9 +96,12 @@ impl FromStr for Storage {
         match text {
             "f32" => Ok(Self::F32),
             "int8" => Ok(Self::Int8),
-            other => {
-                Err(IndexError::Choice { what: "storage", got: other.to_owned(), choices: "f32 or int8" })
-            }
+            "f16" => Ok(Self::F16),
+            other => Err(IndexError::Choice {
+                what: "storage",
+                got: other.to_owned(),
+                choices: "f32, f16 or int8",
+            }),
         }
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! DIR/current          `v-3 <sha256 of its manifest.json>`; replaced by one rename, which publishes a version
-//! DIR/v-3/             manifest.json, passages.jsonl, passages.idx, vectors.f32; codes.i8 where rows are chosen by
-//!                      eight bits, graph.hnsw for HNSW, sparse/ for BM25
+//! DIR/v-3/             manifest.json, passages.jsonl, passages.idx, vectors.f32; codes.i8 or codes.f16 where rows are
+//!                      chosen by fewer bits, graph.hnsw for HNSW, sparse/ for BM25
 //! DIR/updates-3.log    what changed since v-3 was built; `current` then ends in ` updates`
 //! DIR/v-2/             the version before, kept for a reader that looked up `current` just before it changed
 //! ```
@@ -33,8 +33,9 @@ pub(super) const VECTORS: &str = "vectors.f32";
 pub(super) const PASSAGES: &str = "passages.jsonl";
 /// Where each passage is in it.
 pub(super) const PASSAGES_TABLE: &str = "passages.idx";
-/// The vectors in eight bits.
-pub(super) const CODES: &str = "codes.i8";
+/// The vectors in fewer bits.
+pub(super) const CODES_INT8: &str = "codes.i8";
+pub(super) const CODES_F16: &str = "codes.f16";
 pub(super) const GRAPH: &str = "graph.hnsw";
 /// The folder of the inverted index.
 pub(super) const SPARSE: &str = "sparse";

@@ -4,10 +4,11 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use super::build::write_new;
+use super::codes::AnyCodes;
 use super::copy::publish_with;
-use super::store::{CODES, PASSAGES_TABLE};
+use super::store::PASSAGES_TABLE;
 use super::version::newest;
-use super::{INDEX_FORMAT, IndexError, IndexKind, LoadedIndex, LoadedSparse, Storage, verify};
+use super::{INDEX_FORMAT, IndexError, IndexKind, LoadedIndex, LoadedSparse, verify};
 use crate::digest;
 
 /// Publishes the version in use in the newest format, if it is not in it, and returns the format it was in. Every file is
@@ -37,9 +38,8 @@ pub fn upgrade(dir: &Path) -> Result<u32, IndexError> {
     };
     publish_with(dir, &version, |manifest, staged| {
         manifest.format_version = INDEX_FORMAT;
-        if manifest.kind == IndexKind::Hnsw {
-            manifest.storage = Storage::Int8;
-        }
+        manifest.storage = manifest.read_by();
+        let name = AnyCodes::file_name(manifest.storage);
         for name in manifest.files.keys() {
             if !manifest.crc32.contains_key(name) {
                 let file = digest::of_file_with_crc32(&staged.join(name));
@@ -53,9 +53,9 @@ pub fn upgrade(dir: &Path) -> Result<u32, IndexError> {
             Ok(())
         };
         add(PASSAGES_TABLE, &mut |out| out.write_all(&table))?;
-        match &codes {
-            Some(codes) => add(CODES, &mut |out| codes.write(out)),
-            None => Ok(()),
+        match (&codes, name) {
+            (Some(codes), Some(name)) => add(name, &mut |out| codes.write(out)),
+            _ => Ok(()),
         }
     })?;
     Ok(before)

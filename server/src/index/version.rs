@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use dpr_core::model::{FileEntry, sha256_hex};
 use fs_err as fs;
 
-use super::codes::Codes;
+use super::codes::AnyCodes;
 use super::hnsw::Graph;
 use super::live::Log;
-use super::store::{CODES, GRAPH, MANIFEST, PASSAGES, PASSAGES_TABLE, Pointer, SPARSE, VECTORS};
-use super::{INDEX_FORMAT, IndexDir, IndexError, IndexKind, IndexManifest, Matrix, Storage, StoredPassages};
+use super::store::{GRAPH, MANIFEST, PASSAGES, PASSAGES_TABLE, Pointer, SPARSE, VECTORS};
+use super::{INDEX_FORMAT, IndexDir, IndexError, IndexManifest, Matrix, StoredPassages};
 use crate::digest;
 use crate::mapped::Mapped;
 use crate::sparse::SparseIndex;
@@ -89,17 +89,14 @@ impl Version<'_> {
         }
     }
 
-    /// The vectors in eight bits, where rows are chosen by them.
-    pub(super) fn codes(&self, matrix: &Matrix) -> Result<Option<Codes>, IndexError> {
-        // The first format does not say that a graph is walked by them.
-        if self.manifest.kind != IndexKind::Hnsw && self.manifest.storage != Storage::Int8 {
-            return Ok(None);
-        }
-        match self.map_since_format_3(CODES)? {
-            None => Ok(Some(Codes::of(matrix))),
-            Some(file) => Codes::of_file(file, matrix.count(), matrix.dim())
-                .map(Some)
-                .map_err(|e| IndexError::corrupt(&self.dir.join(CODES), e)),
+    /// The vectors in fewer bits, where rows are chosen by them.
+    pub(super) fn codes(&self, matrix: &Matrix) -> Result<Option<AnyCodes>, IndexError> {
+        let storage = self.manifest.read_by();
+        let Some(name) = AnyCodes::file_name(storage) else { return Ok(None) };
+        match self.map_since_format_3(name)? {
+            None => Ok(AnyCodes::of(matrix, storage)),
+            Some(file) => AnyCodes::of_file(file, matrix, storage)
+                .map_err(|e| IndexError::corrupt(&self.dir.join(name), e)),
         }
     }
 

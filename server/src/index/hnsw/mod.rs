@@ -22,7 +22,7 @@ use std::sync::Arc;
 use dpr_core::Embedding;
 use serde::{Deserialize, Serialize};
 
-use super::codes::Codes;
+use super::codes::{Code as _, Codes};
 use super::exact::rescored;
 use super::{ExactIndex, IndexError, IndexKind, Matrix, RowSet, ScoredRow, VectorIndex};
 use crate::ranking::Candidate;
@@ -90,7 +90,7 @@ impl HnswIndex {
 
     /// Walks to `ef` rows by their codes and ranks the best of them by their vectors; `None` when fewer than `k` are found.
     fn find(&self, query: &[f32], k: usize, ef: usize, wanted: Option<&RowSet>) -> Option<Vec<ScoredRow>> {
-        let mut asked = self.codes.ask(query);
+        let mut asked = i8::ask(query);
         let mut score = |rows: &[u32], scores: &mut Vec<f32>| self.codes.scores_at(&mut asked, rows, scores);
         let (entry, mut scores) = (self.graph.entry(), Vec::new());
         score(&[entry], &mut scores);
