@@ -20,6 +20,9 @@ use crate::ranking::ScoredRow;
 use crate::search::{Fusion, HYBRID_DEPTH, Method, Ranker, Searcher};
 use crate::sparse::{Scoring, SparseIndex, WordIndex};
 
+/// Bytes of vectors that a GPU which nobody asked for by name is given: more may not fit its memory, which no driver tells.
+const UNASKED_GPU_BYTES: usize = 2 << 30;
+
 /// How hybrid ranking combines.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(super) struct FusionArgs {
@@ -111,10 +114,13 @@ impl Source {
         match args.index.clone() {
             IndexPlace::Milvus(address) => Self::open_cluster(args, methods, &address),
             IndexPlace::Dir(dir) => {
-                let device = Device::open(args.device)?;
+                let choice = args.device;
                 Self::open_with(args, methods, &dir, |index| {
                     let mut index = LoadedIndex::open(index)?;
-                    index.search_on(&device);
+                    let bytes = size_of_val(index.matrix().as_slice());
+                    if choice == DeviceChoice::Wgpu || bytes <= UNASKED_GPU_BYTES {
+                        index.search_on(&Device::open(choice)?);
+                    }
                     Ok(Searcher::new(index))
                 })
             }
@@ -153,7 +159,7 @@ impl Source {
         args: SourceArgs,
         methods: &[Method],
         dir: &Path,
-        open: impl FnOnce(&Path) -> Result<Searcher, IndexError>,
+        open: impl FnOnce(&Path) -> Result<Searcher, CliError>,
     ) -> Result<Self, CliError> {
         args.use_threads();
         if methods.iter().any(|method| method.needs_vectors()) {

@@ -129,7 +129,7 @@ impl LoadedIndex {
     }
 
     /// Searches vectors on `device` from now on, where that is a GPU and the index is exact; what is found stays the same.
-    /// The GPU gets a copy of the vectors. Whether it does.
+    /// The GPU gets a copy of the vectors, which must fit its memory. Whether it does.
     pub fn search_on(&mut self, device: &Device) -> bool {
         match device {
             Device::Burn { device, gpu: true, .. } if self.manifest.kind == IndexKind::Exact => {
