@@ -71,18 +71,54 @@ fn a_cluster_that_asks_to_go_slower_is_given_time() {
     // What makes a collection takes longer than the patience below.
     load(&address, &part(&set, 0, 10), &LoadOptions::default(), &Silent).unwrap();
     server.kill();
-    let limits = ["insertRate", "upsertRate"].map(|rate| format!("quotaAndLimits.dml.{rate}.max=0.05"));
+    let limits = ["insertRate", "upsertRate"].map(|rate| format!("quotaAndLimits.dml.{rate}.max=0.1"));
     server.start_with(&format!("quotaAndLimits.dml.enabled=true {}", limits.join(" ")));
     // Until it is back in memory.
     drop(MilvusIndex::open(&address, None).unwrap());
-    // 0.9 MB at 0.05 MB/s: batches are refused for many seconds.
-    let hasty = LoadOptions { patience: Duration::from_secs(5), ..LoadOptions::default() };
+    // 0.9 MB at 0.1 MB/s: batches are refused for many seconds.
+    let hasty = LoadOptions { patience: Duration::from_secs(4), ..LoadOptions::default() };
     let error = load(&address, &set, &hasty, &Silent).unwrap_err();
     assert!(matches!(&error, MilvusError::Slow { reason, .. } if reason.contains("rate")), "{error}");
     let report = load(&address, &set, &LoadOptions::default(), &Silent).unwrap();
     assert_eq!(report.count, 2067);
     server.kill();
     server.start_again();
+}
+
+#[test]
+fn a_load_that_ended_when_the_collection_was_just_made_goes_on() {
+    use milvus::v2::prelude::{ClientV2, ConnectConfig};
+    use milvus::v2::request::collection::CreateCollectionRequest;
+    use milvus::v2::{CollectionSchema, DataType, FieldSchema};
+    let Some(server) = Server::get() else { return };
+    let address = server.address("just_made");
+    let set = part(&passages(), 0, 50);
+    let field = |name, kind| FieldSchema::new().name(name).data_type(kind);
+    let schema = CollectionSchema::new()
+        .enable_dynamic_field(false)
+        .add_field(field("id", DataType::VarChar).max_length(512).primary_key(true))
+        .add_field(field("digest", DataType::Int64))
+        .add_field(field("title", DataType::VarChar).max_length(65_535))
+        .add_field(field("text", DataType::VarChar).max_length(65_535))
+        .add_field(field("vector", DataType::FloatVector).dimension(DIM as u32));
+    let description = serde_json::json!({
+        "dpr_format": 1, "model_fingerprint": set.model_fingerprint, "dim": DIM, "created_by": "a test",
+        "hnsw": { "m": 16, "ef_construction": 100, "ef_search": 50 }
+    });
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let uri = address.to_string().replace("milvus://", "http://").replace("/just_made", "");
+        let client = ClientV2::new(&ConnectConfig::new().uri(uri)).await.unwrap();
+        let request = CreateCollectionRequest::builder()
+            .collection_name("just_made")
+            .description(description.to_string())
+            .schema(schema);
+        client.create_collection(request.build().unwrap()).await.unwrap();
+    });
+    let report = load(&address, &set, &LoadOptions::default(), &Silent).unwrap();
+    assert_eq!((report.written, report.count), (50, 50));
+    let index = MilvusIndex::open(&address, None).unwrap();
+    assert_eq!(index.described().hnsw.m, 16, "it keeps the parameters it was made with");
 }
 
 #[test]

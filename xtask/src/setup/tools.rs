@@ -29,13 +29,15 @@ pub(super) fn find_wasm_bindgen() -> Option<String> {
 
 pub(super) fn install_wasm_bindgen() -> Outcome {
     let version = locked_wasm_bindgen()?;
-    say(&format!("cargo install wasm-bindgen-cli {version} (3 to 4 minutes on two cores)"));
+    say(&format!("cargo install wasm-bindgen-cli {version} (some minutes on two cores)"));
     let build = paths::absolute(Path::new(TOOLS).join("build"));
     let root = paths::absolute(TOOLS);
     let root = root.to_string_lossy();
     let mut cargo =
         process::cargo(&["install", "--quiet", "wasm-bindgen-cli", "--version", &version, "--root", &root]);
-    let outcome = process::output(cargo.env("CARGO_TARGET_DIR", &build).env_remove("RUSTFLAGS")).map(drop);
+    // It runs for seconds: compiling it well would take longer than that saves.
+    cargo.env("CARGO_TARGET_DIR", &build).env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1").env_remove("RUSTFLAGS");
+    let outcome = process::output(&mut cargo).map(drop);
     let _ = fs::remove_dir_all(&build);
     outcome.map_err(|failure| {
         failure.fix(format!(

@@ -8,7 +8,7 @@ use milvus::v2::request::collection::{
     CreateCollectionRequest, DescribeCollectionRequest, GetLoadStateRequest, HasCollectionRequest,
     LoadCollectionRequest,
 };
-use milvus::v2::request::index::DescribeIndexRequest;
+use milvus::v2::request::index::{CreateIndexRequest, DescribeIndexRequest};
 use milvus::v2::request::utility::FlushRequest;
 use milvus::v2::{CollectionSchema, DataType, FieldData, FieldSchema, LoadState};
 use serde::{Deserialize, Serialize};
@@ -142,18 +142,7 @@ pub(super) async fn create(
         .add_field(field(TITLE, DataType::VarChar).max_length(MAX_TEXT as u32))
         .add_field(field(TEXT, DataType::VarChar).max_length(MAX_TEXT as u32))
         .add_field(field(VECTOR, DataType::FloatVector).dimension(dim));
-    let HnswParams { m, ef_construction, .. } = described.hnsw;
-    let graph = IndexParam::new()
-        .field_name(VECTOR)
-        .index_name(VECTOR)
-        .index_type(IndexType::Hnsw)
-        .metric_type(MetricType::Ip)
-        .extra_params(HashMap::from([
-            // Milvus counts the links of the lowest layer's half, as this program does.
-            ("M".to_owned(), m.to_string()),
-            ("efConstruction".to_owned(), ef_construction.to_string()),
-        ]));
-    let (name, text, schema, graph) = (client.address.collection(), &text, &schema, &graph);
+    let (name, text, schema) = (client.address.collection(), &text, &schema);
     client
         .call("making the collection", patience, |sdk| async move {
             let request = CreateCollectionRequest::builder()
@@ -161,12 +150,38 @@ pub(super) async fn create(
                 .description(text)
                 .num_shards(shards.into())
                 .schema(schema.clone())
-                .index_params(vec![graph.clone()])
                 .consistency_level(ConsistencyLevel::Bounded)
                 .build()?;
             sdk.create_collection(request).await
         })
         .await
+}
+
+/// Says what graphs its segments get; saying it again does nothing.
+pub(super) async fn declare_graph(
+    client: &Client,
+    described: &Described,
+    patience: Duration,
+) -> Result<(), MilvusError> {
+    let HnswParams { m, ef_construction, .. } = described.hnsw;
+    let graph = &IndexParam::new()
+        .field_name(VECTOR)
+        .index_name(VECTOR)
+        .index_type(IndexType::Hnsw)
+        .metric_type(MetricType::Ip)
+        .extra_params(HashMap::from([
+            ("M".to_owned(), m.to_string()),
+            ("efConstruction".to_owned(), ef_construction.to_string()),
+        ]));
+    let name = client.address.collection();
+    client
+        .call("declaring the graphs", patience, |sdk| async move {
+            let request =
+                CreateIndexRequest::builder().collection_name(name).index_param(graph.clone()).sync(false);
+            sdk.create_index(request.build()?).await
+        })
+        .await
+        .map(drop)
 }
 
 /// Has the collection brought into memory where it is not, and waits until it can be searched.

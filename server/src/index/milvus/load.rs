@@ -102,6 +102,8 @@ async fn fill(
         described => described?,
     };
     described.check(address, model, dim)?;
+    // Also of a collection that is there: whoever made it may have been stopped before this.
+    collection::declare_graph(client, &described, patience).await?;
     collection::ready(client, patience).await?;
     let resumed = collection::count(client, true, patience).await? > 0;
 
