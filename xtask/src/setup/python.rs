@@ -71,7 +71,7 @@ pub(super) fn install_milvus() -> Outcome {
 
 /// The Python that has the server's package, where there is one.
 pub(crate) fn milvus_python() -> Option<PathBuf> {
-    HAS_MILVUS.then(|| venv_python())
+    HAS_MILVUS.then(venv_python)
 }
 
 /// Runs the server until it is interrupted.
