@@ -98,6 +98,14 @@ impl ModelManifest {
     }
 }
 
+/// Returns the first 12 digits of a fingerprint: enough to tell two models apart by eye.
+pub fn short(fingerprint: &str) -> String {
+    match fingerprint.char_indices().nth(12) {
+        Some((cut, _)) => format!("{}…", &fingerprint[..cut]),
+        None => fingerprint.to_owned(),
+    }
+}
+
 /// SHA-256 of `bytes` in 64 lower-case hexadecimal digits.
 pub fn sha256_hex(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))

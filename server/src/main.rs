@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    dpr_server::cli::main()
+    dpr::cli::main()
 }

@@ -6,8 +6,8 @@ use clap::ArgAction;
 
 use super::run_flags::{RunFlags, warn, write_down_threads};
 use super::{CliError, stop_on_interrupt};
-use crate::progress;
-use crate::train::{DistillConfig, DistillPrepared, TrainDevice, distill, keep_freed_memory};
+use crate::cli::progress;
+use dpr_train::{DistillConfig, DistillPrepared, TrainDevice, distill, keep_freed_memory};
 
 /// Arguments of `dpr distill`.
 #[derive(Debug, clap::Args)]

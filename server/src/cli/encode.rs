@@ -7,10 +7,10 @@ use dpr_core::DeviceChoice;
 use serde::Serialize;
 
 use super::{CliError, output, stop_on_interrupt};
-use crate::data::read_passages;
-use crate::encode::{EncodeOptions, PipelineOptions, Shard, encode_corpus};
-use crate::model::ModelDir;
-use crate::progress;
+use crate::cli::progress;
+use dpr_data::read_passages;
+use dpr_encode::model::ModelDir;
+use dpr_encode::{EncodeOptions, PipelineOptions, Shard, encode_corpus};
 
 /// Arguments of `dpr encode`.
 #[derive(Debug, clap::Args)]

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::{CliError, output};
-use crate::model::{ModelDir, export_web};
+use dpr_encode::model::{ModelDir, export_web};
 
 /// Arguments of `dpr export-web`.
 #[derive(Debug, clap::Args)]

@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use dpr_core::{Pooling, Similarity};
 
 use super::{CliError, output};
-use crate::model::{ImportOptions, import};
+use dpr_encode::model::{ImportOptions, import};
 
 /// Arguments of `dpr import`.
 #[derive(Debug, clap::Args)]

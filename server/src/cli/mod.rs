@@ -13,20 +13,33 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
+#[cfg_attr(
+    not(all(feature = "eval", feature = "milvus")),
+    allow(dead_code, reason = "evaluation and collections use the rest")
+)]
+mod by_id;
 pub mod data;
+#[cfg(feature = "train")]
 pub mod distill;
 pub mod encode;
+#[cfg(feature = "eval")]
 pub mod eval;
 pub mod export_web;
-mod gathered;
 pub mod import;
 pub mod index;
+mod model_of_index;
 mod output;
-mod place;
+mod progress;
+#[cfg(feature = "train")]
 mod run_flags;
 pub mod search;
 pub mod serve;
+#[cfg_attr(
+    not(all(feature = "eval", feature = "milvus")),
+    allow(dead_code, reason = "evaluation and collections use the rest")
+)]
 mod source;
+#[cfg(feature = "train")]
 pub mod train;
 
 /// What a subcommand fails with: any typed error of the library, or a sentence of its own.
@@ -48,7 +61,7 @@ From nothing to a search page:
   dpr index --vectors vectors/ --out index/
   dpr serve --model model/ --index index/ --web web-demo/dist/
 
-Logging: DPR_LOG=debug (or a filter such as dpr_server::http=debug).";
+Logging: DPR_LOG=debug (or a filter such as dpr_serve=debug).";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -67,10 +80,13 @@ enum Command {
     /// Prepare corpora and training data
     Data(data::Args),
     /// Train question and passage encoders
+    #[cfg(feature = "train")]
     Train(train::Args),
     /// Train a small question encoder to give the vectors of a large one
+    #[cfg(feature = "train")]
     Distill(distill::Args),
     /// Measure retrieval and reading on questions with known answers
+    #[cfg(feature = "eval")]
     Eval(eval::Args),
 }
 
@@ -93,8 +109,11 @@ pub fn main() -> ExitCode {
         Command::Search(args) => search::run(args),
         Command::Serve(args) => serve::run(args),
         Command::Data(args) => data::run(args),
+        #[cfg(feature = "train")]
         Command::Train(args) => train::run(args),
+        #[cfg(feature = "train")]
         Command::Distill(args) => distill::run(args),
+        #[cfg(feature = "eval")]
         Command::Eval(args) => eval::run(args),
     };
     match outcome {
@@ -116,8 +135,7 @@ pub(crate) fn stop_on_interrupt() -> Arc<AtomicBool> {
 }
 
 fn start_logging() {
-    let filter = EnvFilter::try_from_env("DPR_LOG")
-        .unwrap_or_else(|_| EnvFilter::new("warn,dpr=info,dpr_core=info,dpr_server=info"));
+    let filter = EnvFilter::try_from_env("DPR_LOG").unwrap_or_else(|_| EnvFilter::new("warn,dpr=info"));
     // A second start (tests run several subcommands in one process) keeps the first.
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)

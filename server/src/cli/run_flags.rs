@@ -6,7 +6,7 @@ use std::thread;
 use dpr_core::DeviceChoice;
 
 use super::{CliError, output};
-use crate::train::{
+use dpr_train::{
     OptimiserOptions, RunDir, RunOptions, Scores, Settings, StepOptions, TrainDevice, TrainReport,
 };
 

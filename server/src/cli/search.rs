@@ -7,10 +7,10 @@ use serde::Serialize;
 
 use super::source::{FusionArgs, Source, SourceArgs};
 use super::{CliError, output};
-use crate::data::{Answers, Passage, Question, normalise_question, read_questions};
-use crate::index::IndexError;
-use crate::ranking::ScoredRow;
-use crate::search::{Fusion, Hit, Method};
+use dpr_data::{Answers, Passage, Question, normalise_question, read_questions};
+use dpr_index::IndexError;
+use dpr_index::ranking::ScoredRow;
+use dpr_index::search::{Fusion, Hit, Method};
 
 /// Characters of a passage that the table shows.
 const SHOWN: usize = 160;
@@ -65,12 +65,12 @@ struct Answer<'a> {
 struct Line<'a> {
     id: &'a str,
     question: &'a str,
-    hits: Vec<LineHit<'a>>,
+    hits: Vec<LineHit>,
 }
 
 #[derive(Debug, Serialize)]
-struct LineHit<'a> {
-    id: &'a str,
+struct LineHit {
+    id: String,
     score: f32,
 }
 
@@ -95,15 +95,15 @@ pub fn run(args: Args) -> Result<(), CliError> {
         return search_file(&mut source, args.method, fusion, &questions, &vectors, args.k);
     }
     let rows = source.rank(args.method, &questions, &vectors, args.k, fusion)?.pop().unwrap_or_default();
-    let hit = |hit: &ScoredRow| {
-        let Passage { id, title, text } = source.passages()[hit.row].clone();
-        Hit { id, score: hit.score, title, text }
+    let hit = |hit: &ScoredRow| -> Result<Hit, CliError> {
+        let Passage { id, title, text } = source.passage(hit.row)?;
+        Ok(Hit { id, score: hit.score, title, text })
     };
-    let hits: Vec<Hit> = rows.iter().map(hit).collect();
+    let hits = rows.iter().map(hit).collect::<Result<Vec<Hit>, _>>()?;
     if args.json {
         let (question, method) = (questions[0].text.as_str(), args.method);
-        let (model, device) = (source.model(), source.device());
-        return output::json(&Answer { question, method, model, device, hits: &hits });
+        let (model, device) = (&source.model(), source.device());
+        return output::json(&Answer { question, method, model: model.as_deref(), device, hits: &hits });
     }
     if hits.is_empty() {
         return output::line(format_args!("no passage shares a word with the question"));
@@ -136,8 +136,9 @@ fn search_file(
         let ranked = source.rank(method, questions, vectors, k, fusion)?;
         for (question, rows) in questions.iter().zip(ranked) {
             let hits =
-                rows.iter().map(|hit| LineHit { id: &source.passages()[hit.row].id, score: hit.score });
-            let line = Line { id: &question.id, question: &question.text, hits: hits.collect() };
+                rows.iter().map(|hit| Ok(LineHit { id: source.passage(hit.row)?.id, score: hit.score }));
+            let hits = hits.collect::<Result<_, CliError>>()?;
+            let line = Line { id: &question.id, question: &question.text, hits };
             lines.push_str(&serde_json::to_string(&line)?);
             lines.push('\n');
         }

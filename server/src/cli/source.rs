@@ -4,21 +4,23 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+#[cfg(feature = "burn")]
 use dpr_core::device::Device;
 use dpr_core::{DeviceChoice, Embedding, TextEncoder};
+use dpr_data::{Passage, Question};
+use dpr_encode::model::ModelDir;
+use dpr_encode::{PipelineOptions, encode_questions};
+use dpr_index::search::{Fusion, HYBRID_DEPTH, Method, Ranker, SearchError, Searcher};
+#[cfg(feature = "train")]
+use dpr_index::sparse::SparseIndex;
+use dpr_index::sparse::{Scoring, WordIndex};
+use dpr_index::{IndexError, IndexReader, LoadedIndex, LoadedSparse, ScoredRow, Snapshot, VectorIndex};
 
-use super::CliError;
-use super::gathered::Gathered;
-use super::place::{IndexPlace, milvus_token};
-use crate::data::{Passage, Question};
-use crate::encode::{PipelineOptions, encode_questions};
-use crate::index::milvus::{MilvusAddress, MilvusError, MilvusIndex};
-use crate::index::{Follower, IndexError, LoadedIndex, LoadedSparse, Snapshot, VectorIndex};
-use crate::model::ModelDir;
-use crate::progress;
-use crate::ranking::ScoredRow;
-use crate::search::{Fusion, HYBRID_DEPTH, Method, Ranker, Searcher};
-use crate::sparse::{Scoring, SparseIndex, WordIndex};
+use super::by_id::ById;
+#[cfg(feature = "milvus")]
+use super::model_of_index::check_model;
+use super::{CliError, progress};
+use crate::location::Location;
 
 /// Bytes of vectors that a GPU which nobody asked for by name is given: more may not fit its memory, which no driver tells.
 const UNASKED_GPU_BYTES: usize = 2 << 30;
@@ -48,7 +50,7 @@ impl FusionArgs {
         match self {
             Self { reciprocal_rank: true, .. } => Ok(Fusion::RECIPROCAL),
             Self { lambda, .. } if lambda.is_finite() && lambda >= 0.0 => Ok(Fusion::Linear { lambda }),
-            Self { lambda, .. } => Err(format!("--lambda {lambda} is no weight: give 0 or more").into()),
+            Self { lambda, .. } => Err(format!("--lambda {lambda} is not a weight: give 0 or more").into()),
         }
     }
 }
@@ -61,7 +63,7 @@ pub(super) struct SourceArgs {
     pub(super) model: Option<PathBuf>,
     /// Index directory, as `dpr index` wrote it, or milvus://HOST:PORT/COLLECTION
     #[arg(long, env = "DPR_INDEX", value_name = "DIR")]
-    pub(super) index: IndexPlace,
+    pub(super) index: Location,
     /// BM25: how soon repeating a word stops to count
     #[arg(long, value_name = "K1", default_value_t = 0.9)]
     k1: f32,
@@ -97,168 +99,192 @@ impl SourceArgs {
 /// An open index.
 pub(super) struct Source {
     args: SourceArgs,
-    vectors: Option<(Searcher, TextEncoder)>,
-    /// A cluster in the place of the directory.
-    cluster: Option<(Gathered, TextEncoder)>,
-    words: Option<LoadedSparse>,
-    /// An index with updates, where no vectors are compared.
-    live: Option<Arc<Snapshot>>,
-    /// Those of all rows: those of the index, and those added since.
+    opened: Opened,
+    /// Encodes questions, where a method compares vectors.
+    encoder: Option<TextEncoder>,
+    /// All passages by row, where they were [read](Source::read_passages): built-in ones, then added ones.
     passages: Vec<Passage>,
 }
 
+/// What a method ranks by.
+enum Opened {
+    /// The vectors of an index directory, and its words where it has some.
+    Vectors(Searcher),
+    /// The words of an index directory, as it was built.
+    Words(LoadedSparse),
+    /// The words of an index directory with its updates.
+    LiveWords(Arc<Snapshot>),
+    /// A backend that keeps its rows elsewhere.
+    #[cfg_attr(not(feature = "milvus"), allow(dead_code))]
+    Elsewhere(ById),
+}
+
 impl Source {
-    /// Opens what `methods` need: the vectors and the model only where one compares vectors. An index with updates is
-    /// refused: what is measured is what was built.
+    /// Opens what `methods` need, with all passages: the vectors and the model only where one compares vectors. An index
+    /// with updates is refused: what is measured is what was built.
     pub(super) fn open(args: SourceArgs, methods: &[Method]) -> Result<Self, CliError> {
-        match args.index.clone() {
-            IndexPlace::Milvus(address) => Self::open_cluster(args, methods, &address),
-            IndexPlace::Dir(dir) => {
-                let choice = args.device;
-                Self::open_with(args, methods, &dir, |index| {
-                    let mut index = LoadedIndex::open(index)?;
-                    let bytes = size_of_val(index.matrix().as_slice());
-                    if choice == DeviceChoice::Wgpu || bytes <= UNASKED_GPU_BYTES {
-                        index.search_on(&Device::open(choice)?);
-                    }
-                    Ok(Searcher::new(index))
-                })
+        let choice = args.device;
+        let as_built = |dir: &Path| Ok(Opened::Words(LoadedSparse::open(dir)?));
+        let mut source = Self::open_with(args, methods, as_built, |index| {
+            let mut index = LoadedIndex::open(index)?;
+            let bytes = size_of_val(index.matrix().as_slice());
+            if choice == DeviceChoice::Wgpu || bytes <= UNASKED_GPU_BYTES {
+                search_on_gpu(&mut index, choice)?;
             }
-        }
+            Ok(Searcher::new(index))
+        })?;
+        source.read_passages()?;
+        Ok(source)
     }
 
-    /// As [`Source::open`], with the updates of the index.
+    /// As [`Source::open`], with the updates of the index, and without reading its passages.
     pub(super) fn open_live(args: SourceArgs, methods: &[Method]) -> Result<Self, CliError> {
-        let dir = match args.index.clone() {
-            IndexPlace::Milvus(address) => return Self::open_cluster(args, methods, &address),
-            IndexPlace::Dir(dir) => dir,
+        let open = |index: &Path| IndexReader::open(index).map(|reader| reader.snapshot());
+        let words = |dir: &Path| match LoadedSparse::open(dir) {
+            Ok(words) => Ok(Opened::Words(words)),
+            Err(IndexError::HasUpdates { .. }) => match open(dir)? {
+                snapshot if snapshot.base().sparse().is_some() => Ok(Opened::LiveWords(snapshot)),
+                _ => Err(IndexError::NoSparse { path: dir.to_path_buf() }.into()),
+            },
+            Err(error) => Err(error.into()),
         };
-        let open = |index: &Path| -> Result<Arc<Snapshot>, IndexError> {
-            Ok(Follower::open(index)?.live().snapshot())
-        };
-        if !methods.iter().any(|method| method.needs_vectors())
-            && matches!(LoadedSparse::open(&dir), Err(IndexError::HasUpdates { .. }))
-        {
-            let snapshot = open(&dir)?;
-            if snapshot.base().sparse().is_none() {
-                return Err(IndexError::NoSparse { path: dir }.into());
-            }
-            return Ok(Self {
-                passages: all(&snapshot)?,
-                live: Some(snapshot),
-                cluster: None,
-                vectors: None,
-                words: None,
-                args,
-            });
-        }
-        Self::open_with(args, methods, &dir, |index| Ok(Searcher::of(open(index)?)))
+        Self::open_with(args, methods, words, |index| Ok(Searcher::of(open(index)?)))
     }
 
     fn open_with(
         args: SourceArgs,
         methods: &[Method],
-        dir: &Path,
-        open: impl FnOnce(&Path) -> Result<Searcher, CliError>,
+        words: impl FnOnce(&Path) -> Result<Opened, CliError>,
+        vectors: impl FnOnce(&Path) -> Result<Searcher, CliError>,
     ) -> Result<Self, CliError> {
         args.use_threads();
-        if methods.iter().any(|method| method.needs_vectors()) {
-            let model = args.model()?;
-            let searcher = open(dir)?;
-            let model = ModelDir::open(model)?;
-            searcher.check_model(model.manifest().space())?;
-            let encoder = model.question_encoder(args.device)?;
-            if methods.iter().any(|method| method.needs_words()) && searcher.index().sparse().is_none() {
-                return Err(IndexError::NoSparse { path: dir.to_path_buf() }.into());
-            }
-            let passages = all(searcher.snapshot())?;
-            return Ok(Self {
-                vectors: Some((searcher, encoder)),
-                cluster: None,
-                words: None,
-                live: None,
-                passages,
-                args,
-            });
+        let dir = match &args.index {
+            Location::Dir(dir) => dir.clone(),
+            #[cfg(feature = "milvus")]
+            Location::Milvus(_) => return Self::open_elsewhere(args, methods),
+        };
+        if !methods.iter().any(|method| method.needs_vectors()) {
+            return Ok(Self { opened: words(&dir)?, encoder: None, passages: Vec::new(), args });
         }
-        let words = LoadedSparse::open(dir)?;
-        let passages = words.passages.read_all()?;
-        Ok(Self { vectors: None, cluster: None, passages, words: Some(words), live: None, args })
+        let model = args.model()?;
+        let searcher = vectors(&dir)?;
+        let model = ModelDir::open(model)?;
+        searcher.check_model(model.manifest().space())?;
+        let encoder = model.question_encoder(args.device)?;
+        if methods.iter().any(|method| method.needs_words()) && searcher.index().sparse().is_none() {
+            return Err(IndexError::NoSparse { path: dir }.into());
+        }
+        Ok(Self { opened: Opened::Vectors(searcher), encoder: Some(encoder), passages: Vec::new(), args })
     }
 
-    /// A cluster keeps vectors and passages, and no words.
-    fn open_cluster(args: SourceArgs, methods: &[Method], address: &MilvusAddress) -> Result<Self, CliError> {
+    /// Opens a backend that keeps vectors and passages, and no words.
+    #[cfg(feature = "milvus")]
+    fn open_elsewhere(args: SourceArgs, methods: &[Method]) -> Result<Self, CliError> {
         if let Some(method) = methods.iter().find(|method| method.needs_words()) {
             return Err(format!(
-                "{address} holds no words, which {} ranks by: use --method(s) dense, or an index directory",
+                "{} holds no words, which {} ranks by: use --method(s) dense, or an index directory",
+                args.index,
                 method.name()
             )
             .into());
         }
-        args.use_threads();
-        let model = ModelDir::open(args.model()?)?;
-        let index = MilvusIndex::open(address, milvus_token()?.as_deref())?;
-        index.check_model(model.manifest().space(), model.manifest().dim)?;
+        let path = args.model()?;
+        let model = ModelDir::open(path)?;
+        let backend = args.index.open()?;
+        check_model(&args.index, &backend.describe(), path, &model)?;
         let encoder = model.question_encoder(args.device)?;
-        let cluster = Some((Gathered::new(index), encoder));
-        Ok(Self { cluster, vectors: None, words: None, live: None, passages: Vec::new(), args })
+        let opened = Opened::Elsewhere(ById::new(backend));
+        Ok(Self { opened, encoder: Some(encoder), passages: Vec::new(), args })
     }
 
-    /// All passages, in the order of the rows; of a cluster those that were found so far.
+    /// Reads all passages, for what looks at every one of them.
+    fn read_passages(&mut self) -> Result<(), CliError> {
+        self.passages = match &self.opened {
+            Opened::Vectors(searcher) => all(searcher.snapshot())?,
+            Opened::LiveWords(snapshot) => all(snapshot)?,
+            Opened::Words(words) => words.passages.read_all()?,
+            Opened::Elsewhere(_) => Vec::new(),
+        };
+        Ok(())
+    }
+
+    /// Returns all passages by row, where they were read; of a backend elsewhere those that were found so far.
     pub(super) fn passages(&self) -> &[Passage] {
-        self.cluster.as_ref().map_or(&self.passages, |(gathered, _)| gathered.passages())
-    }
-
-    /// Another value for every index that differs.
-    pub(super) fn version(&self) -> &str {
-        let beside = self.vectors.as_ref().map(|(searcher, _)| searcher.index().version());
-        beside.or(self.words.as_ref().map(LoadedSparse::version)).unwrap_or_default()
-    }
-
-    /// Passages in the index.
-    pub(super) fn count(&self) -> usize {
-        self.cluster.as_ref().map_or_else(|| self.passages().len(), |(gathered, _)| gathered.index().count())
-    }
-
-    /// Takes in those of the passages with these ids that a cluster holds: rankings are judged by them.
-    pub(super) fn bring<'a>(&mut self, ids: impl IntoIterator<Item = &'a str>) -> Result<(), MilvusError> {
-        match &mut self.cluster {
-            Some((gathered, _)) => gathered.bring(ids),
-            None => Ok(()),
+        match &self.opened {
+            Opened::Elsewhere(by_id) => by_id.passages(),
+            _ => &self.passages,
         }
     }
 
-    /// Fingerprint of the model, where vectors are compared.
-    pub(super) fn model(&self) -> Option<&str> {
-        let beside = self.vectors.as_ref().map(|(searcher, _)| searcher.model_fingerprint());
-        let of = self.cluster.as_ref().map(|(gathered, _)| gathered.index().described());
-        beside.or(of.map(|described| described.model_fingerprint.as_str()))
+    /// Returns the passage of a row that was ranked.
+    pub(super) fn passage(&self, row: usize) -> Result<Passage, CliError> {
+        Ok(match &self.opened {
+            Opened::Vectors(searcher) => searcher.snapshot().passage(row)?,
+            Opened::LiveWords(snapshot) => snapshot.passage(row)?,
+            Opened::Words(words) => words.passages.get(row)?,
+            Opened::Elsewhere(by_id) => by_id.passages()[row].clone(),
+        })
     }
 
-    /// Where questions are encoded, where they are.
+    /// Returns a fingerprint of the index's contents.
+    pub(super) fn version(&self) -> &str {
+        match &self.opened {
+            Opened::Vectors(searcher) => searcher.index().version(),
+            Opened::Words(words) => words.version(),
+            Opened::LiveWords(_) | Opened::Elsewhere(_) => "",
+        }
+    }
+
+    /// Returns the number of passages in the index.
+    pub(super) fn count(&self) -> usize {
+        match &self.opened {
+            Opened::Elsewhere(by_id) => by_id.backend().describe().count,
+            _ => self.passages.len(),
+        }
+    }
+
+    /// Takes in those of the passages with these ids that a backend elsewhere holds: rankings are judged by them.
+    pub(super) fn take_in<'a>(&mut self, ids: impl IntoIterator<Item = &'a str>) -> Result<(), SearchError> {
+        match &mut self.opened {
+            Opened::Elsewhere(by_id) => by_id.take_in(ids),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the fingerprint of the model, where vectors are compared.
+    pub(super) fn model(&self) -> Option<String> {
+        match &self.opened {
+            Opened::Vectors(searcher) => Some(searcher.model_fingerprint().to_owned()),
+            Opened::Elsewhere(by_id) => Some(by_id.backend().describe().model),
+            Opened::Words(_) | Opened::LiveWords(_) => None,
+        }
+    }
+
+    /// Returns the device that encodes questions, where vectors are compared.
     pub(super) fn device(&self) -> Option<&str> {
-        self.encoder().map(TextEncoder::device_name)
+        self.encoder.as_ref().map(TextEncoder::device_name)
     }
 
-    /// How vectors are searched, where they are.
+    /// Returns how vectors are searched, where they are.
     pub(super) fn kind(&self) -> Option<String> {
-        let beside = self.vectors.as_ref().map(|(searcher, _)| searcher.index().index.kind().to_string());
-        beside.or(self.cluster.as_ref().map(|_| "milvus".to_owned()))
+        match &self.opened {
+            Opened::Vectors(searcher) => Some(searcher.index().index.kind().to_string()),
+            Opened::Elsewhere(by_id) => Some(by_id.backend().describe().kind),
+            Opened::Words(_) | Opened::LiveWords(_) => None,
+        }
     }
 
-    fn encoder(&self) -> Option<&TextEncoder> {
-        let beside = self.vectors.as_ref().map(|(_, encoder)| encoder);
-        beside.or(self.cluster.as_ref().map(|(_, encoder)| encoder))
+    /// Returns the index whose vectors are compared, where this process holds them.
+    pub(super) fn searcher(&self) -> Option<&Searcher> {
+        match &self.opened {
+            Opened::Vectors(searcher) => Some(searcher),
+            _ => None,
+        }
     }
 
-    /// The index and the question encoder that belongs to it, where vectors of a directory are compared.
-    pub(super) fn vectors(&self) -> Option<&(Searcher, TextEncoder)> {
-        self.vectors.as_ref()
-    }
-
-    /// The vectors of the questions, and the seconds that took; none when nothing needs them.
+    /// Returns the vectors of the questions, and the seconds that encoding took; no vectors when nothing needs them.
     pub(super) fn encode(&self, questions: &[Question]) -> Result<(Vec<Embedding>, f64), CliError> {
-        let Some(encoder) = self.encoder() else { return Ok((Vec::new(), 0.0)) };
+        let Some(encoder) = &self.encoder else { return Ok((Vec::new(), 0.0)) };
         let texts = texts(questions);
         let threads = self.args.threads.map(usize::from);
         let options = PipelineOptions::for_device(encoder.device_name(), None, threads);
@@ -267,7 +293,7 @@ impl Source {
         Ok((vectors, started.elapsed().as_secs_f64()))
     }
 
-    /// The best `depth` rows for each question.
+    /// Returns the best `depth` rows for each question.
     pub(super) fn rank(
         &mut self,
         method: Method,
@@ -276,37 +302,50 @@ impl Source {
         depth: usize,
         fusion: Fusion,
     ) -> Result<Vec<Vec<ScoredRow>>, CliError> {
-        if let Some((gathered, _)) = &mut self.cluster {
+        if let Opened::Elsewhere(by_id) = &mut self.opened {
             // Opening refused all methods but this.
-            return Ok(gathered.rank(vectors, depth)?);
+            return Ok(by_id.rank(vectors, depth)?);
         }
         Ok(self.ranker().rank(method, &texts(questions), vectors, depth, fusion)?)
     }
 
-    /// Ranks by all that is open.
+    /// Returns a ranker of all that is open.
     pub(super) fn ranker(&self) -> Ranker<'_> {
-        let snapshot = self.vectors.as_ref().map(|(searcher, _)| searcher.snapshot());
-        let beside = snapshot.filter(|snapshot| snapshot.base().sparse().is_some());
-        let live = self.live.as_deref().map(|snapshot| snapshot as &dyn WordIndex);
-        let alone = live.or(self.words.as_ref().map(|words| &words.index as &dyn WordIndex));
-        Ranker {
-            words: beside.map(|snapshot| snapshot as &dyn WordIndex).or(alone),
-            vectors: snapshot.map(|snapshot| snapshot as &dyn VectorIndex),
-            bm25: self.bm25(),
-            depth: self.args.hybrid_depth,
+        let (words, vectors): (Option<&dyn WordIndex>, Option<&dyn VectorIndex>) = match &self.opened {
+            Opened::Vectors(searcher) => {
+                let has_words = searcher.index().sparse().is_some();
+                (has_words.then_some(searcher.snapshot() as &dyn WordIndex), Some(searcher.snapshot()))
+            }
+            Opened::Words(words) => (Some(&words.index), None),
+            Opened::LiveWords(snapshot) => (Some(snapshot.as_ref()), None),
+            Opened::Elsewhere(_) => (None, None),
+        };
+        Ranker { words, vectors, bm25: self.bm25(), depth: self.args.hybrid_depth }
+    }
+
+    /// Returns the inverted index of the passages as they were built in.
+    #[cfg(feature = "train")]
+    pub(super) fn words(&self) -> Option<&SparseIndex> {
+        match &self.opened {
+            Opened::Vectors(searcher) => searcher.index().sparse(),
+            Opened::Words(words) => Some(&words.index),
+            Opened::LiveWords(_) | Opened::Elsewhere(_) => None,
         }
     }
 
-    /// The inverted index of the passages as they were built in.
-    pub(super) fn words(&self) -> Option<&SparseIndex> {
-        let beside = self.vectors.as_ref().and_then(|(searcher, _)| searcher.index().sparse());
-        beside.or(self.words.as_ref().map(|words| &words.index))
-    }
-
-    /// BM25 with the constants asked for.
+    /// Returns BM25 with the constants asked for.
     pub(super) fn bm25(&self) -> Scoring {
         Scoring::Bm25 { k1: self.args.k1, b: self.args.b }
     }
+}
+
+/// Puts an exact index on the GPU, where this binary is built for one and the machine has it.
+fn search_on_gpu(index: &mut LoadedIndex, choice: DeviceChoice) -> Result<(), CliError> {
+    #[cfg(feature = "burn")]
+    index.search_on(&Device::open(choice)?);
+    #[cfg(not(feature = "burn"))]
+    let _ = (index, choice);
+    Ok(())
 }
 
 /// The passages of all rows.

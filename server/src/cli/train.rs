@@ -8,8 +8,8 @@ use dpr_core::Similarity;
 
 use super::run_flags::{RunFlags, set, warn, write_down_threads};
 use super::{CliError, output, stop_on_interrupt};
-use crate::progress;
-use crate::train::{DataFile, Prepared, TrainConfig, TrainDevice, dry_run, keep_freed_memory, train};
+use crate::cli::progress;
+use dpr_train::{DataFile, Prepared, TrainConfig, TrainDevice, dry_run, keep_freed_memory, train};
 
 /// Arguments of `dpr train`.
 #[derive(Debug, clap::Args)]
@@ -105,7 +105,7 @@ pub fn run(args: Args) -> Result<(), CliError> {
     args.run.tell(&report, &device.name)
 }
 
-fn tell(found: &crate::train::DryRun, config: &TrainConfig, device: &str) -> Result<(), CliError> {
+fn tell(found: &dpr_train::DryRun, config: &TrainConfig, device: &str) -> Result<(), CliError> {
     output::line(format_args!(
         "{} questions, {} dev questions, {} passages; {} numbers to train on {device}",
         found.questions, found.dev_questions, found.passages, found.parameters

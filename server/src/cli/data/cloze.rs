@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::super::{CliError, output};
-use crate::mine::{ClozeOptions, cloze};
+use dpr_train::mine::{ClozeOptions, cloze};
 
 /// Arguments of `dpr data ict`.
 #[derive(Debug, clap::Args)]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use super::super::{CliError, output};
-use crate::data::{ConvertOptions, FileFormat, convert};
+use dpr_data::{ConvertOptions, FileFormat, convert};
 
 /// Arguments of `dpr data convert`.
 #[derive(Debug, clap::Args)]

@@ -6,10 +6,10 @@ use clap::ValueEnum;
 
 use super::super::source::{Source, SourceArgs};
 use super::super::{CliError, output, stop_on_interrupt};
-use crate::data::{check_not_input, read_questions};
-use crate::mine::{HardNegatives, MineOptions, MineReport, Pool, Positives, mine};
-use crate::progress;
-use crate::search::{Method, SearchError};
+use crate::cli::progress;
+use dpr_data::{check_not_input, read_questions};
+use dpr_index::search::{Method, SearchError};
+use dpr_train::mine::{HardNegatives, MineOptions, MineReport, Pool, Positives, mine};
 
 /// Arguments of `dpr data mine`.
 #[derive(Debug, clap::Args)]

@@ -1,7 +1,9 @@
 //! `dpr data`: corpora and training data, prepared.
 
+#[cfg(feature = "train")]
 mod cloze;
 mod convert;
+#[cfg(feature = "train")]
 mod mine;
 mod split;
 
@@ -28,8 +30,10 @@ enum What {
     /// Cut documents into blocks of 100 words: passages
     Split(split::Args),
     /// Find positives and negatives for questions: training data
+    #[cfg(feature = "train")]
     Mine(mine::Args),
     /// Make training data of passages alone: a sentence asks for the rest of its block
+    #[cfg(feature = "train")]
     Ict(cloze::Args),
 }
 
@@ -41,7 +45,9 @@ pub fn run(args: Args) -> Result<(), CliError> {
     match args.what {
         What::Convert(args) => convert::run(args),
         What::Split(args) => split::run(args),
+        #[cfg(feature = "train")]
         What::Mine(args) => mine::run(args),
+        #[cfg(feature = "train")]
         What::Ict(args) => cloze::run(args),
     }
 }

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use super::super::{CliError, output};
-use crate::data::split::{SplitOptions, split};
-use crate::progress;
+use crate::cli::progress;
+use dpr_data::split::{SplitOptions, split};
 
 /// Arguments of `dpr data split`.
 #[derive(Debug, clap::Args)]

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 
 use super::super::{CliError, output};
-use crate::data::read_questions;
-use crate::eval::{ReadingReport, ReadingRules, measure_reading, read_predictions};
+use dpr_data::read_questions;
+use dpr_eval::{ReadingReport, ReadingRules, measure_reading, read_predictions};
 
 /// Arguments of `dpr eval answers`.
 #[derive(Debug, clap::Args)]

@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::super::{CliError, output};
 use super::written;
-use crate::data::{RetrieverResult, read_results};
-use crate::eval::{Bootstrap, Comparison, Curve, System, TopK, accuracy_svg, compare, first_hit, top_k};
+use dpr_data::{RetrieverResult, read_results};
+use dpr_eval::{Bootstrap, Comparison, Curve, System, TopK, accuracy_svg, compare, first_hit, top_k};
 
 /// Arguments of `dpr eval compare`.
 #[derive(Debug, clap::Args)]

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 
 use super::super::CliError;
-use crate::data::{Passage, Qrels, Question, read_qrels, read_questions};
-use crate::eval::{EvalError, Judge, RankingError, gold_passages};
+use dpr_data::{Passage, Qrels, Question, read_qrels, read_questions};
+use dpr_eval::{EvalError, Judge, RankingError, gold_passages};
 
 /// Questions and how their rankings are judged.
 #[derive(Debug, clap::Args)]

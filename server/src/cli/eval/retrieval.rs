@@ -9,11 +9,11 @@ use super::super::source::{FusionArgs, Source, SourceArgs};
 use super::super::{CliError, output};
 use super::questions::{By, QuestionArgs, Questions};
 use super::written::{self, Ranked};
-use crate::eval::{
+use dpr_eval::{
     Accuracy, Curve, DEFAULT_KS, QrelsReport, Recall, accuracy_svg, first_hit, measure_qrels, recall,
 };
-use crate::index::VectorIndex as _;
-use crate::search::Method;
+use dpr_index::VectorIndex as _;
+use dpr_index::search::Method;
 
 /// The least number of passages searched for: the reciprocal rank looks at ten.
 const LEAST: usize = 10;
@@ -69,7 +69,7 @@ struct Report<'a> {
     /// Questions of the file that the qrels do not judge, left out.
     unjudged: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
-    model: Option<&'a str>,
+    model: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     device: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -124,10 +124,10 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
         fs_err::create_dir_all(dir)?;
     }
     let mut source = Source::open(args.source, &methods)?;
-    if args.against_exact && source.vectors().is_none() {
+    if args.against_exact && source.searcher().is_none() {
         return Err("--against-exact compares an index directory with exact search of its vectors, which a cluster keeps to itself".into());
     }
-    source.bring(asked.judged_ids())?;
+    source.take_in(asked.judged_ids())?;
     // What cannot be judged is said before an hour of encoding.
     drop(asked.judge(source.passages())?);
     let (vectors, encode_seconds) = source.encode(&asked.questions)?;
@@ -145,9 +145,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
         let ranks: Vec<_> = marks.iter().map(|marks| first_hit(marks.iter().copied())).collect();
         let by_ids = asked.qrels.as_ref().map(|qrels| (qrels, judge.by_ids(&asked.questions, &rows)));
         let qrels = by_ids.map(|(qrels, rankings)| measure_qrels(&rankings, qrels, &ks)).transpose()?;
-        if let Some((searcher, _)) =
-            source.vectors().filter(|_| args.against_exact && method == Method::Dense)
-        {
+        if let Some(searcher) = source.searcher().filter(|_| args.against_exact && method == Method::Dense) {
             let exact = searcher.index().exact().search_batch(&vectors, RECALL_AT)?;
             recall_against_exact = Some(recall(&rows, &exact, RECALL_AT));
         }

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use super::super::{CliError, output};
-use crate::data::{read_qrels, read_run};
-use crate::eval::{DEFAULT_KS, QrelsReport, measure_qrels, trec_order};
+use dpr_data::{read_qrels, read_run};
+use dpr_eval::{DEFAULT_KS, QrelsReport, measure_qrels, trec_order};
 
 /// Options of `dpr eval run`.
 #[derive(Debug, clap::Args)]

@@ -8,9 +8,9 @@ use serde::Serialize;
 use super::super::source::{Source, SourceArgs, texts};
 use super::super::{CliError, output};
 use super::questions::{QuestionArgs, Questions};
-use crate::eval::{Accuracy, DEFAULT_KS, first_hit};
-use crate::progress;
-use crate::search::{Fusion, Method, fuse};
+use crate::cli::progress;
+use dpr_eval::{Accuracy, DEFAULT_KS, first_hit};
+use dpr_index::search::{Fusion, Method, fuse};
 
 /// Options of `dpr eval tune-hybrid`.
 #[derive(Debug, clap::Args)]

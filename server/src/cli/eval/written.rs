@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use super::super::CliError;
-use crate::data::{
+use dpr_data::{
     DataError, Passage, Question, RankedQuery, RetrievedContext, RetrieverResult, RunHit, write_results,
     write_run,
 };
-use crate::ranking::ScoredRow;
+use dpr_index::ranking::ScoredRow;
 
 /// Questions, their rankings and what is right.
 pub(super) struct Ranked<'a> {
@@ -57,5 +57,5 @@ impl Ranked<'_> {
 
 /// Writes `bytes` whole or not at all.
 pub(super) fn whole(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
-    Ok(crate::atomic::write_file(path, |out| out.write_all(bytes))?)
+    Ok(dpr_files::atomic::write_file(path, |out| out.write_all(bytes))?)
 }

@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use super::BuildArgs;
-use crate::cli::place::milvus_token;
+use crate::cli::progress;
 use crate::cli::{CliError, output, stop_on_interrupt};
-use crate::index::HnswParams;
-use crate::index::milvus::{LoadOptions, MilvusAddress, Report, load};
-use crate::progress;
-use crate::vectors::VectorSet;
+use crate::location::milvus_token;
+use dpr_index::HnswParams;
+use dpr_index::vectors::VectorSet;
+use dpr_milvus::{LoadOptions, MilvusAddress, Report, load};
 
 /// What `--json` prints.
 #[derive(Serialize)]

@@ -1,5 +1,6 @@
 //! `dpr index`: makes vectors searchable, and keeps an index.
 
+#[cfg(feature = "milvus")]
 mod cluster;
 mod update;
 
@@ -9,17 +10,17 @@ use std::time::Instant;
 use serde::Serialize;
 
 use self::update::{AddArgs, CompactArgs, DeleteArgs};
-use super::place::IndexPlace;
 use super::{CliError, output, stop_on_interrupt};
-use crate::data::read_passages;
-use crate::index::{
+use crate::cli::progress;
+use crate::location::Location;
+use dpr_data::read_passages;
+use dpr_index::sparse::{Analyzer, SparseOptions};
+use dpr_index::vectors::VectorSet;
+use dpr_index::{
     GraphBuilder, HnswParams, INDEX_FORMAT, IndexDir, IndexKind, IndexManifest, IndexOptions, LoadedIndex,
     LoadedSparse, Storage, Verified, build_index, build_sparse_index, copy_index, recall_against_exact, tune,
     upgrade, verify,
 };
-use crate::progress;
-use crate::sparse::{Analyzer, SparseOptions};
-use crate::vectors::VectorSet;
 
 /// Results compared when recall is measured; what the DPR paper's top-20 needs.
 const RECALL_K: usize = 20;
@@ -75,7 +76,7 @@ enum Task {
     Verify {
         /// The index directory
         #[arg(long, env = "DPR_INDEX", value_name = "DIR")]
-        index: IndexPlace,
+        index: Location,
         /// Print the manifest and the problems as JSON
         #[arg(long)]
         json: bool,
@@ -84,7 +85,7 @@ enum Task {
     Tune {
         /// The index directory
         #[arg(long, env = "DPR_INDEX", value_name = "DIR")]
-        index: IndexPlace,
+        index: Location,
         /// The share of exact search's passages to find, 0 to 1
         #[arg(long, value_name = "SHARE", default_value_t = RECALL_WANTED, value_parser = share)]
         recall: f64,
@@ -102,13 +103,13 @@ enum Task {
     Upgrade {
         /// The index directory
         #[arg(long, env = "DPR_INDEX", value_name = "DIR")]
-        index: IndexPlace,
+        index: Location,
     },
     /// Copy the version in use into a directory of its own, which is an index directory too
     Snapshot {
         /// The index directory
         #[arg(long, env = "DPR_INDEX", value_name = "DIR")]
-        index: IndexPlace,
+        index: Location,
         /// The snapshot to write
         #[arg(long, value_name = "DIR")]
         out: PathBuf,
@@ -149,7 +150,7 @@ struct BuildArgs {
     /// The index directory; an index that is there stays in use until the new one is whole. Or a collection of a Milvus
     /// cluster, milvus://HOST:PORT/COLLECTION, which is made or added to
     #[arg(long, visible_alias = "index", value_name = "DIR")]
-    out: IndexPlace,
+    out: Location,
     /// Milvus: channels of a new collection; about one for every machine that writes at once
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     channels: u16,
@@ -278,8 +279,9 @@ fn copy(from: &Path, to: &Path) -> Result<(), CliError> {
 /// Builds the index and says what it is.
 fn build(args: BuildArgs) -> Result<(), CliError> {
     let out = match &args.out {
-        IndexPlace::Milvus(address) => return cluster::fill(address, &args),
-        IndexPlace::Dir(dir) => dir.as_path(),
+        #[cfg(feature = "milvus")]
+        Location::Milvus(address) => return cluster::fill(address, &args),
+        Location::Dir(dir) => dir.as_path(),
     };
     let sparse = args.sparse.map(|analyzer| SparseOptions { analyzer, threads: args.threads });
     let options = IndexOptions {

@@ -5,17 +5,15 @@ use std::time::Instant;
 
 use dpr_core::{DeviceChoice, Embedding};
 
-use crate::cli::place::{IndexPlace, milvus_token};
+use crate::cli::progress;
 use crate::cli::{CliError, output, stop_on_interrupt};
-use crate::data::{Passage, read_passages};
-use crate::encode::{PipelineOptions, encode_passages};
-use crate::http::short;
-use crate::index::milvus::MilvusIndex;
-use crate::index::{Compaction, IndexError, NewPassage, Put, Updater, VectorIndex as _};
-use crate::model::ModelDir;
-use crate::progress;
-use crate::update::PassageStore;
-use crate::vectors::VectorSet;
+use crate::location::{Location, Opened};
+use dpr_core::model::short;
+use dpr_data::{Passage, read_passages};
+use dpr_encode::model::ModelDir;
+use dpr_encode::{PipelineOptions, encode_passages};
+use dpr_index::vectors::VectorSet;
+use dpr_index::{CompactionPolicy, IndexError, IndexWriter, NewPassage, Put};
 
 /// Passages that are encoded and written together.
 const BATCH: usize = 1000;
@@ -27,7 +25,7 @@ Passages are written in batches of 1,000, each whole or not at all.")]
 pub(super) struct AddArgs {
     /// The index directory, or milvus://HOST:PORT/COLLECTION
     #[arg(long, env = "DPR_INDEX", value_name = "DIR")]
-    index: IndexPlace,
+    index: Location,
     /// Directories that `dpr encode` wrote
     #[arg(long, required_unless_present = "passages", num_args = 1.., value_name = "DIR")]
     vectors: Vec<PathBuf>,
@@ -50,7 +48,7 @@ pub(super) struct AddArgs {
 pub(super) struct DeleteArgs {
     /// The index directory, or milvus://HOST:PORT/COLLECTION
     #[arg(long, env = "DPR_INDEX", value_name = "DIR")]
-    index: IndexPlace,
+    index: Location,
     /// Ids of the passages
     #[arg(required_unless_present = "file", value_name = "ID")]
     ids: Vec<String>,
@@ -67,7 +65,7 @@ pub(super) struct DeleteArgs {
 pub(super) struct CompactArgs {
     /// The index directory
     #[arg(long, env = "DPR_INDEX", value_name = "DIR")]
-    index: IndexPlace,
+    index: Location,
     /// Threads that index words; 0 means one for each processor
     #[arg(long, default_value_t = 0, value_name = "N")]
     threads: usize,
@@ -77,7 +75,7 @@ pub(super) struct CompactArgs {
 pub(super) fn add(args: AddArgs) -> Result<(), CliError> {
     let mut done = Put::default();
     let mut put = |index: &Opened, batch: Vec<NewPassage>| -> Result<(), CliError> {
-        let Put { added, replaced } = index.store().put(batch)?;
+        let Put { added, replaced } = index.writer()?.put(batch)?;
         done.added += added;
         done.replaced += replaced;
         Ok(())
@@ -86,7 +84,7 @@ pub(super) fn add(args: AddArgs) -> Result<(), CliError> {
     if let (Some(file), Some(path)) = (&args.passages, &args.model) {
         let passages = read_passages(file)?;
         let model = ModelDir::open(path)?;
-        opened = Opened::open(&args.index, "`dpr index add`")?;
+        opened = args.index.open_to_write("`dpr index add`")?;
         check_model(&opened, model.manifest().space(), &format!("the model {}", path.display()))?;
         let encoder = model.passage_encoder(args.device)?;
         let options = PipelineOptions::for_device(encoder.device_name(), None, None);
@@ -99,7 +97,7 @@ pub(super) fn add(args: AddArgs) -> Result<(), CliError> {
         progress.finish();
     } else {
         let set = VectorSet::read(&args.vectors)?;
-        opened = Opened::open(&args.index, "`dpr index add`")?;
+        opened = args.index.open_to_write("`dpr index add`")?;
         check_model(&opened, &set.model_fingerprint, "the vectors")?;
         let rows: Vec<&[f32]> = set.rows.chunks(set.dim.max(1)).collect();
         for (passages, rows) in set.passages.chunks(BATCH).zip(rows.chunks(BATCH)) {
@@ -129,15 +127,15 @@ pub(super) fn delete(args: DeleteArgs) -> Result<(), CliError> {
             text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
         }
     };
-    let opened = Opened::open(&args.index, "`dpr index delete`")?;
-    let deleted = opened.store().delete(ids)?;
+    let opened = args.index.open_to_write("`dpr index delete`")?;
+    let deleted = opened.writer()?.delete(ids)?;
     report(&opened, &args.index, args.json, &format!("{deleted} passages deleted"), &[("deleted", deleted)])
 }
 
 /// Builds a new version.
 pub(super) fn compact(args: &CompactArgs) -> Result<(), CliError> {
     let what = "`dpr index compact`";
-    let updater = Updater::open(args.index.dir(what)?, what)?;
+    let updater = IndexWriter::open(args.index.dir(what)?, what)?;
     let started = Instant::now();
     let built = updater.compact(args.threads, &stop_on_interrupt(), progress::on_stderr().as_ref())?;
     let (index, seconds) = (&args.index, started.elapsed().as_secs_f64());
@@ -150,41 +148,8 @@ pub(super) fn compact(args: &CompactArgs) -> Result<(), CliError> {
     }
 }
 
-/// An index open for changes.
-enum Opened {
-    Dir(Box<Updater>),
-    Cluster(MilvusIndex),
-}
-
-impl Opened {
-    /// Opens it; `holder` is what others are told of who has the directory.
-    fn open(place: &IndexPlace, holder: &str) -> Result<Self, CliError> {
-        Ok(match place {
-            IndexPlace::Dir(dir) => Self::Dir(Box::new(Updater::open(dir, holder)?)),
-            IndexPlace::Milvus(address) => {
-                Self::Cluster(MilvusIndex::open(address, milvus_token()?.as_deref())?)
-            }
-        })
-    }
-
-    fn store(&self) -> &dyn PassageStore {
-        match self {
-            Self::Dir(updater) => updater.as_ref(),
-            Self::Cluster(index) => index,
-        }
-    }
-
-    /// Fingerprint of its model.
-    fn model(&self) -> String {
-        match self {
-            Self::Dir(updater) => updater.live().snapshot().base().manifest.model_fingerprint.clone(),
-            Self::Cluster(index) => index.described().model_fingerprint.clone(),
-        }
-    }
-}
-
 fn check_model(opened: &Opened, given: &str, what: &str) -> Result<(), CliError> {
-    let model = &opened.model();
+    let model = &opened.backend.describe().model;
     if given == model {
         return Ok(());
     }
@@ -198,19 +163,13 @@ fn check_model(opened: &Opened, given: &str, what: &str) -> Result<(), CliError>
 
 fn report(
     opened: &Opened,
-    index: &IndexPlace,
+    index: &Location,
     json: bool,
     what: &str,
     numbers: &[(&str, usize)],
 ) -> Result<(), CliError> {
-    let snapshot = match opened {
-        Opened::Dir(updater) => Some(updater.live().snapshot()),
-        Opened::Cluster(_) => None,
-    };
-    let count = match opened {
-        Opened::Dir(updater) => updater.live().snapshot().len(),
-        Opened::Cluster(index) => index.refresh()?,
-    };
+    opened.backend.refresh()?;
+    let (snapshot, count) = (opened.backend.snapshot(), opened.backend.describe().count);
     let changes = snapshot.as_ref().map(|snapshot| snapshot.changes());
     if json {
         let mut report = serde_json::Map::new();
@@ -224,7 +183,7 @@ fn report(
     }
     let since = changes.map_or_else(String::new, |changes| format!(", {changes} changes since it was built"));
     output::line(format_args!("{index}: {what}; {count} passages{since}"))?;
-    if snapshot.is_some_and(|snapshot| Compaction::default().is_due(&snapshot)) {
+    if snapshot.is_some_and(|snapshot| CompactionPolicy::default().is_due(&snapshot)) {
         output::line(format_args!(
             "put them in with `dpr index compact --index {index}`, searches are slower until then"
         ))?;

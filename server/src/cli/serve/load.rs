@@ -1,14 +1,15 @@
 //! What a server serves: an index and the model it was built by, read and checked.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use dpr_core::{DeviceChoice, TextEncoder};
+use dpr_encode::model::ModelDir;
+use dpr_index::CompactionPolicy;
+use dpr_serve::ServedModel;
 
-use super::keep::Kept;
 use crate::cli::CliError;
-use crate::cli::place::IndexPlace;
-use crate::http::{ServedModel, short};
-use crate::model::ModelDir;
+use crate::cli::model_of_index::check_model;
+use crate::location::{Location, Opened};
 
 /// What of a model and an index a server needs.
 #[derive(Clone, Copy, Debug)]
@@ -16,13 +17,13 @@ pub(super) struct Wanted {
     /// The question encoder, for questions sent as text.
     pub(super) text: bool,
     /// The right to change the index, and the passage encoder.
-    pub(super) updates: bool,
+    pub(super) updates: Option<CompactionPolicy>,
     pub(super) device: DeviceChoice,
 }
 
 /// What a server serves.
 pub(super) struct Loaded {
-    pub(super) kept: Kept,
+    pub(super) index: Opened,
     pub(super) model: ServedModel,
     /// For questions sent as text.
     pub(super) question: Option<TextEncoder>,
@@ -32,22 +33,11 @@ pub(super) struct Loaded {
 
 /// Reads and checks both directories, and loads the encoders that are wanted. Blocks for as long as their files take
 /// to read.
-pub(super) fn load(model_path: &Path, place: &IndexPlace, wanted: Wanted) -> Result<Loaded, CliError> {
+pub(super) fn load(model_path: &Path, location: &Location, wanted: Wanted) -> Result<Loaded, CliError> {
     let model = ModelDir::open(model_path)?;
-    let kept = Kept::open(place, wanted.updates)?;
-    let index = kept.search().describe();
-    let (manifest, built_by) = (model.manifest(), &index.model);
-    if built_by != manifest.space() || index.dim != manifest.dim {
-        return Err(OtherModel {
-            index: place.to_string(),
-            built_by: built_by.clone(),
-            index_dim: index.dim,
-            model: model_path.to_owned(),
-            given: manifest.space().to_owned(),
-            model_dim: manifest.dim,
-        }
-        .into());
-    }
+    let opened = location.serve(wanted.updates)?;
+    let index = opened.backend.describe();
+    check_model(location, &index, model_path, &model)?;
     let served = ServedModel::open(&model)?;
     if !served.has_weights() {
         tracing::warn!(
@@ -57,7 +47,7 @@ pub(super) fn load(model_path: &Path, place: &IndexPlace, wanted: Wanted) -> Res
         );
     }
     let question = wanted.text.then(|| model.question_encoder(wanted.device)).transpose()?;
-    let passage = wanted.updates.then(|| model.passage_encoder(wanted.device));
+    let passage = wanted.updates.map(|_| model.passage_encoder(wanted.device));
     let passage = match passage.transpose() {
         Ok(passage) => passage,
         Err(error) => {
@@ -65,23 +55,7 @@ pub(super) fn load(model_path: &Path, place: &IndexPlace, wanted: Wanted) -> Res
             None
         }
     };
-    Ok(Loaded { kept, model: served, question, passage })
-}
-
-/// An index and a model that do not belong together.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "the index {} was built by model {} ({index_dim} dims), but {} is model {} ({model_dim} dims): give the model \
-     the index was built by, or encode and index the passages again with this one (dpr encode, dpr index)",
-    .index, short(.built_by), .model.display(), short(.given)
-)]
-struct OtherModel {
-    index: String,
-    built_by: String,
-    index_dim: usize,
-    model: PathBuf,
-    given: String,
-    model_dim: usize,
+    Ok(Loaded { index: opened, model: served, question, passage })
 }
 
 #[cfg(test)]
@@ -92,13 +66,13 @@ mod tests {
     use dpr_core::{Embedding, Family, ModelManifest, Pooling, Similarity};
 
     use super::*;
-    use crate::data::Passage;
-    use crate::index::{IndexOptions, build_index};
-    use crate::model::MANIFEST;
-    use crate::progress::Silent;
-    use crate::vectors::VectorSet;
+    use dpr_data::Passage;
+    use dpr_encode::model::MANIFEST;
+    use dpr_files::progress::Silent;
+    use dpr_index::vectors::VectorSet;
+    use dpr_index::{IndexOptions, build_index};
 
-    const PLAIN: Wanted = Wanted { text: false, updates: false, device: DeviceChoice::Cpu };
+    const PLAIN: Wanted = Wanted { text: false, updates: None, device: DeviceChoice::Cpu };
 
     /// A model directory of three files that are no encoder, but are what the manifest says.
     fn write_model(dir: &Path, weights: &str) -> String {
@@ -154,15 +128,15 @@ mod tests {
         let (model, index) = (dir.path().join("model"), dir.path().join("index"));
         let fingerprint = write_model(&model, "weights");
         write_index(&index, &fingerprint);
-        let Loaded { kept, model: served, question, passage } =
-            load(&model, &IndexPlace::Dir(index.clone()), PLAIN).unwrap();
-        assert!(question.is_none() && passage.is_none() && kept.store().is_none());
+        let Loaded { index: opened, model: served, question, passage } =
+            load(&model, &Location::Dir(index.clone()), PLAIN).unwrap();
+        assert!(question.is_none() && passage.is_none() && opened.writer.is_none());
         assert!(!served.has_weights());
-        let described = kept.search().describe();
+        let described = opened.backend.describe();
         assert_eq!((described.count, described.dim, described.model), (2, 3, fingerprint));
         assert!(!described.version.is_empty());
         let query = Embedding::new(vec![0.1, 0.5, 0.0], 3).unwrap();
-        let hits = kept.search().search(&[query], 5, None).unwrap();
+        let hits = opened.backend.search(&[query], 5, None).unwrap();
         assert_eq!(hits[0].iter().map(|hit| hit.id.as_str()).collect::<Vec<_>>(), ["b", "a"]);
     }
 
@@ -174,11 +148,11 @@ mod tests {
         let own = write_student(&student, "small", Some(&fingerprint));
         assert_ne!(own, fingerprint);
         write_index(&index, &fingerprint);
-        let Loaded { model, .. } = load(&student, &IndexPlace::Dir(index.clone()), PLAIN).unwrap();
+        let Loaded { model, .. } = load(&student, &Location::Dir(index.clone()), PLAIN).unwrap();
         assert_eq!(model.fingerprint(), fingerprint, "what a page sends with its vector");
         let stranger = dir.path().join("stranger");
         write_student(&stranger, "small", Some(&own));
-        assert!(load(&stranger, &IndexPlace::Dir(index.clone()), PLAIN).is_err());
+        assert!(load(&stranger, &Location::Dir(index.clone()), PLAIN).is_err());
     }
 
     #[test]
@@ -188,7 +162,7 @@ mod tests {
         let given = write_model(&model, "weights");
         let built_by = sha256_hex(b"another model");
         write_index(&index, &built_by);
-        let error = load(&model, &IndexPlace::Dir(index.clone()), PLAIN).map(drop).unwrap_err().to_string();
+        let error = load(&model, &Location::Dir(index.clone()), PLAIN).map(drop).unwrap_err().to_string();
         for part in [&given[..12], &built_by[..12], "model", "index", "dpr encode"] {
             assert!(error.contains(part), "no `{part}` in: {error}");
         }

@@ -1,6 +1,5 @@
 //! `dpr serve`: an index, its model and the search page over HTTP.
 
-mod keep;
 mod load;
 
 use std::path::PathBuf;
@@ -11,13 +10,14 @@ use dpr_core::DeviceChoice;
 use serde::Serialize;
 
 use self::load::{Loaded, Wanted, load};
-use super::place::IndexPlace;
 use super::{CliError, output};
-use crate::http::server::{self, Connections, Ended};
-use crate::http::{AppState, IndexBody, Limits, Options, Origins, Serving, Updates, app};
-use crate::index::Compaction;
-use crate::search::TextSearcher;
-use crate::update::PassageUpdater;
+use crate::location::Location;
+use dpr_encode::PassageUpdater;
+use dpr_index::CompactionPolicy;
+use dpr_index::search::Description;
+use dpr_index::search::TextSearcher;
+use dpr_serve::server::{self, Connections, Ended};
+use dpr_serve::{AppState, Limits, Options, Origins, Serving, Updates, app};
 
 /// Options of `dpr serve`.
 #[derive(Debug, clap::Args)]
@@ -39,7 +39,7 @@ pub struct Args {
     model: Option<PathBuf>,
     /// Index directory, as `dpr index` wrote it, or milvus://HOST:PORT/COLLECTION
     #[arg(long, env = "DPR_INDEX", value_name = "DIR", required_unless_present = "print_openapi")]
-    index: Option<IndexPlace>,
+    index: Option<Location>,
     /// Address and port; port 0 takes a free one
     #[arg(long, env = "DPR_LISTEN", value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7878")]
     listen: String,
@@ -58,10 +58,10 @@ pub struct Args {
     #[arg(long, env = "DPR_ALLOW_UPDATES")]
     allow_updates: bool,
     /// With --allow-updates: build a new version once so large a share of the passages has changed
-    #[arg(long, env = "DPR_COMPACT_SHARE", value_name = "SHARE", default_value_t = Compaction::default().share, value_parser = share)]
+    #[arg(long, env = "DPR_COMPACT_SHARE", value_name = "SHARE", default_value_t = CompactionPolicy::default().share, value_parser = share)]
     compact_share: f64,
     /// With --allow-updates: build a new version once so many passages have changed, whatever the share
-    #[arg(long, env = "DPR_COMPACT_ROWS", value_name = "N", default_value_t = Compaction::default().rows, value_parser = at_least_one)]
+    #[arg(long, env = "DPR_COMPACT_ROWS", value_name = "N", default_value_t = CompactionPolicy::default().rows, value_parser = at_least_one)]
     compact_rows: usize,
     /// Where to encode such questions and passages: auto (a real GPU, else the CPU), wgpu, cpu, or flex (Burn's CPU backend)
     #[arg(long, env = "DPR_DEVICE", value_name = "DEVICE", default_value = "auto")]
@@ -133,7 +133,7 @@ struct Listening<'a> {
 /// When the port is taken, the model or the index is damaged, or the two do not belong together.
 pub fn run(args: Args) -> Result<(), CliError> {
     if args.print_openapi {
-        return output::print(&crate::http::openapi_document());
+        return output::print(&dpr_serve::openapi_document());
     }
     let (Some(model), Some(index)) = (args.model.clone(), args.index.clone()) else {
         return Err("--model and --index are required".into());
@@ -145,10 +145,11 @@ pub fn run(args: Args) -> Result<(), CliError> {
     outcome
 }
 
-async fn serve(args: Args, model: PathBuf, index: IndexPlace) -> Result<(), CliError> {
+async fn serve(args: Args, model: PathBuf, index: Location) -> Result<(), CliError> {
     let options = options(&args)?;
     let token = token()?;
-    if let (IndexPlace::Milvus(address), true) = (&index, args.allow_text) {
+    #[cfg(feature = "milvus")]
+    if let (Location::Milvus(address), true) = (&index, args.allow_text) {
         return Err(format!(
             "--allow-text is for ranking by words, and {address} holds none: leave it out, or serve an index directory"
         )
@@ -165,23 +166,25 @@ async fn serve(args: Args, model: PathBuf, index: IndexPlace) -> Result<(), CliE
     };
     let mut running =
         tokio::spawn(server::run(listener, app(state.clone()), server::shutdown_signal(), connections));
-    let wanted = Wanted { text: args.allow_text, updates: args.allow_updates, device: args.device };
+    let policy = CompactionPolicy { share: args.compact_share, rows: args.compact_rows };
+    let updates = args.allow_updates.then_some(policy);
+    let wanted = Wanted { text: args.allow_text, updates, device: args.device };
     let loading = tokio::task::spawn_blocking(move || load(&model, &index, wanted));
-    let Loaded { kept, model, question, passage } = tokio::select! {
+    let Loaded { index, model, question, passage } = tokio::select! {
         loaded = loading => loaded??,
         // Told to stop while reading.
         ended = &mut running => return Ok(ended.map(drop)?),
     };
-    let search = kept.search();
-    let IndexBody { count, dim, model: fingerprint, .. } = search.describe();
+    let search = Arc::clone(&index.backend);
+    let Description { count, dim, model: fingerprint, .. } = search.describe();
     let web_weights = model.has_weights();
     let mut serving = Serving { search, model, text: None, updates: None };
-    if let Some(live) = kept.live().filter(|_| args.recall_sample > 0) {
+    if args.recall_sample > 0 && index.backend.snapshot().is_some() {
         let every = Duration::from_secs(args.recall_sample.into());
-        serving.search = state.sample_recall(Arc::clone(live), every)?;
+        serving.search = state.sample_recall(Arc::clone(&index.backend), every)?;
     }
-    if let (Some(encoder), Some(live)) = (question, kept.live()) {
-        let text = TextSearcher::new(Arc::clone(live), encoder);
+    if let Some(encoder) = question {
+        let text = TextSearcher::new(Arc::clone(&index.backend), encoder);
         if !text.has_words() {
             tracing::warn!(
                 "--allow-text, but the index holds no words, so text is ranked by vectors alone: build the index \
@@ -191,18 +194,17 @@ async fn serve(args: Args, model: PathBuf, index: IndexPlace) -> Result<(), CliE
         tracing::warn!("questions sent as text to /v1/search/text are taken (--allow-text)");
         serving.text = Some(Arc::new(text));
     }
-    if let Some(store) = kept.store() {
+    if let Some(writer) = &index.writer {
         match &token {
             Some(_) => tracing::warn!("updates with the token are taken at /v1/passages (--allow-updates)"),
             None => tracing::warn!(
                 "updates are taken from everybody who reaches {address} (--allow-updates): set DPR_UPDATE_TOKEN"
             ),
         }
-        let service = Arc::new(PassageUpdater::new(store, passage));
+        let service = Arc::new(PassageUpdater::new(Arc::clone(writer), passage));
         serving.updates = Some(Updates::new(service, token.as_deref()));
     }
     state.publish_all(serving);
-    let keeping = kept.keep(Compaction { share: args.compact_share, rows: args.compact_rows })?;
     let url = format!("http://{address}");
     if args.json {
         let line = Listening { listening: url, count, dim, model: &fingerprint, web_weights };
@@ -212,7 +214,7 @@ async fn serve(args: Args, model: PathBuf, index: IndexPlace) -> Result<(), CliE
         output::line(format_args!("listening on {url}  ({count} passages, {dim} dims, model {model})"))?;
     }
     let ended = running.await?;
-    keeping.stop();
+    drop(index);
     if ended == Ended::CutOff {
         tracing::warn!("some requests did not finish within {} s and were cut off", args.grace);
     }

@@ -1,0 +1,117 @@
+//! Exact search and HNSW over the vectors of a directory, one thread a question, for `cargo xtask bench`.
+//!
+//! ```text
+//! index_bench VECTORS MODEL QUESTIONS FOLDER
+//! ```
+//!
+//! Encodes the first 1,000 questions, writes rows.f32 and queries.f32 into FOLDER for other engines, and prints what
+//! tests/bench/index_peer.py prints of one: M 16, efConstruction 200, 20 rows by inner product.
+
+use std::error::Error;
+use std::path::Path;
+use std::time::Instant;
+
+use dpr_core::{DeviceChoice, Embedding};
+use dpr_data::read_questions;
+use dpr_encode::model::ModelDir;
+use dpr_encode::{PipelineOptions, encode_questions};
+use dpr_files::progress::Silent;
+use dpr_index::vectors::VectorSet;
+use dpr_index::{
+    HnswParams, IndexKind, IndexOptions, LoadedIndex, ScoredRow, Storage, VectorIndex, build_index,
+};
+use serde_json::{Value, json};
+
+const K: usize = 20;
+const QUESTIONS: usize = 1000;
+const EFFORTS: [usize; 12] = [30, 40, 60, 80, 120, 160, 200, 240, 280, 320, 400, 480];
+
+type Failed = Box<dyn Error + Send + Sync>;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [vectors, model, questions, folder] = arguments.as_slice() else {
+        return Err("usage: index_bench VECTORS MODEL QUESTIONS FOLDER".into());
+    };
+    let folder = Path::new(folder);
+    let set = VectorSet::read(&[vectors.into()])?;
+    let encoder = ModelDir::open(Path::new(model))?.question_encoder(DeviceChoice::Cpu)?;
+    let questions = read_questions(Path::new(questions))?;
+    let texts: Vec<&str> = questions.iter().take(QUESTIONS).map(|question| question.text.as_str()).collect();
+    let options = PipelineOptions::for_device(encoder.device_name(), None, None);
+    let queries = encode_questions(&encoder, &texts, options, &Silent)?;
+    let bytes = |values: &[f32]| -> Vec<u8> { values.iter().flat_map(|v| v.to_le_bytes()).collect() };
+    fs_err::write(folder.join("rows.f32"), bytes(&set.rows))?;
+    let asked: Vec<f32> = queries.iter().flat_map(|query| query.as_slice()).copied().collect();
+    fs_err::write(folder.join("queries.f32"), bytes(&asked))?;
+
+    // One thread a question, as the peers are asked.
+    let one = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
+    println!("{}", one.install(|| measure(&set, &queries, folder)).map_err(|error| error.to_string())?);
+    Ok(())
+}
+
+fn measure(set: &VectorSet, queries: &[Embedding], folder: &Path) -> Result<Value, Failed> {
+    let dir = tempfile::tempdir_in(folder)?;
+    let hnsw = HnswParams { m: 16, ef_construction: 200, ef_search: 100 };
+    let options = IndexOptions { kind: IndexKind::Hnsw, hnsw, ..IndexOptions::default() };
+    // Two threads build, as those of the peers.
+    let builders = rayon::ThreadPoolBuilder::new().num_threads(2).build()?;
+    let started = Instant::now();
+    builders.install(|| build_index(set, dir.path(), &options, &Silent))?;
+    let build_seconds = started.elapsed().as_secs_f64();
+    let started = Instant::now();
+    let mut index = LoadedIndex::open(dir.path())?;
+    let open_seconds = started.elapsed().as_secs_f64();
+    let exact = index.exact();
+    let started = Instant::now();
+    let truth = queries.iter().map(|query| exact.search(query, K)).collect::<Result<Vec<_>, _>>()?;
+    let single = QUESTIONS as f64 / started.elapsed().as_secs_f64();
+    let started = Instant::now();
+    exact.search_batch(queries, K)?;
+    let batch = QUESTIONS as f64 / started.elapsed().as_secs_f64();
+    let [int8, f16] =
+        [Storage::Int8, Storage::F16].map(|storage| stored(set, queries, &truth, folder, storage));
+    let mut efforts = Vec::new();
+    for ef in EFFORTS {
+        index.index.set_ef_search(ef);
+        let started = Instant::now();
+        let found = ask(index.index.as_ref(), queries)?;
+        let seconds = started.elapsed().as_secs_f64();
+        efforts.push(json!([ef, QUESTIONS as f64 / seconds, recall(&found, &truth)]));
+    }
+    let bytes: u64 = index.manifest.files.values().map(|file| file.bytes).sum();
+    Ok(json!({
+        "engine": "dpr", "exact": { "single": single, "batch": batch }, "int8": int8?, "f16": f16?, "open_seconds": open_seconds,
+        "hnsw": { "build_seconds": build_seconds, "bytes": bytes, "efforts": efforts },
+    }))
+}
+
+/// Exact search that chooses rows by fewer bits.
+fn stored(
+    set: &VectorSet,
+    queries: &[Embedding],
+    truth: &[Vec<ScoredRow>],
+    folder: &Path,
+    storage: Storage,
+) -> Result<Value, Failed> {
+    let dir = tempfile::tempdir_in(folder)?;
+    build_index(set, dir.path(), &IndexOptions { storage, ..IndexOptions::default() }, &Silent)?;
+    let index = LoadedIndex::open(dir.path())?;
+    let started = Instant::now();
+    let found = ask(index.index.as_ref(), queries)?;
+    let seconds = started.elapsed().as_secs_f64();
+    Ok(json!({ "single": QUESTIONS as f64 / seconds, "recall": recall(&found, truth) }))
+}
+
+fn ask(index: &dyn VectorIndex, queries: &[Embedding]) -> Result<Vec<Vec<ScoredRow>>, Failed> {
+    queries.iter().map(|query| Ok(index.search(query, K)?)).collect()
+}
+
+/// The share of the best rows that is found; those that score as the last of them are as good.
+fn recall(found: &[Vec<ScoredRow>], truth: &[Vec<ScoredRow>]) -> f64 {
+    let hits = found.iter().zip(truth).map(|(found, truth)| {
+        found.iter().filter(|row| row.score >= truth[truth.len() - 1].score).count().min(truth.len())
+    });
+    hits.sum::<usize>() as f64 / truth.iter().map(Vec::len).sum::<usize>() as f64
+}

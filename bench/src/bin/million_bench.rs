@@ -1,0 +1,134 @@
+//! One large graph: built, written, opened and searched, for `cargo xtask bench --only million`.
+//!
+//! ```text
+//! million_bench FOLDER COUNT
+//! ```
+//!
+//! FOLDER holds rows.f32 and queries.f32 of 768 numbers a vector, as `index_bench` writes them. Vectors up to COUNT are made
+//! of two rows each, as a passage is that speaks of two things: the one, 0.7 of another, and noise of a fifth of their length,
+//! all brought to the length of the one. Prints one JSON object: seconds, milliseconds of single searches on one thread,
+//! recall@20, bytes.
+
+use std::error::Error;
+use std::path::Path;
+use std::time::Instant;
+
+use dpr_core::Embedding;
+use dpr_core::random::SplitMix;
+use dpr_data::Passage;
+use dpr_files::progress::Silent;
+use dpr_index::vectors::VectorSet;
+use dpr_index::{IndexKind, IndexOptions, LoadedIndex, VectorIndex as _, build_index, verify};
+use rayon::prelude::*;
+use serde_json::{Value, json};
+
+const DIM: usize = 768;
+const NOISE: f64 = 0.2;
+const SECOND: f32 = 0.7;
+/// Questions that recall is measured with.
+const RECALL_QUESTIONS: usize = 200;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [folder, count] = arguments.as_slice() else {
+        return Err("usage: million_bench FOLDER COUNT".into());
+    };
+    let (folder, count): (_, usize) = (Path::new(folder), count.parse()?);
+    let queries = numbers(&folder.join("queries.f32"))?;
+    let queries: Vec<Embedding> =
+        queries.chunks(DIM).map(|query| Embedding::new(query.to_vec(), DIM)).collect::<Result<_, _>>()?;
+    let dir = tempfile::tempdir_in(folder)?;
+    let options = IndexOptions { kind: IndexKind::Hnsw, ..IndexOptions::default() };
+    let (build_seconds, bytes) = {
+        let set = vectors(&numbers(&folder.join("rows.f32"))?, count);
+        let started = Instant::now();
+        let manifest = build_index(&set, dir.path(), &options, &Silent)?;
+        (started.elapsed().as_secs_f64(), manifest.files.values().map(|file| file.bytes).sum::<u64>())
+    };
+    let build_peak = memory("VmHWM");
+
+    let started = Instant::now();
+    let index = LoadedIndex::open(dir.path())?;
+    let open_seconds = started.elapsed().as_secs_f64();
+    // Once more, with what the first read still in memory, as when a server is started again.
+    let started = Instant::now();
+    drop(LoadedIndex::open(dir.path())?);
+    let reopen_seconds = started.elapsed().as_secs_f64();
+    let truth = index.exact();
+    let mut tried = Vec::new();
+    let mut index = index;
+    for ef in [80, 160, 320, 640] {
+        index.index.set_ef_search(ef);
+        let mut times = Vec::new();
+        let mut hits = 0;
+        for (at, query) in queries.iter().enumerate() {
+            let started = Instant::now();
+            let found = index.index.search(query, 20)?;
+            times.push(started.elapsed().as_secs_f64() * 1e3);
+            if at < RECALL_QUESTIONS {
+                let best = truth.search(query, 20)?;
+                let last = best.last().map_or(f32::MAX, |row| row.score);
+                hits += found.iter().filter(|row| row.score >= last).count().min(20);
+            }
+        }
+        times.sort_by(f64::total_cmp);
+        let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize];
+        let recall = hits as f64 / (20 * RECALL_QUESTIONS.min(queries.len())) as f64;
+        tried.push(json!({ "ef": ef, "recall": recall, "p50": at(0.5), "p99": at(0.99) }));
+    }
+    let searching = memory("VmRSS");
+    // The paper gives its speed at the best 100, on all processors.
+    let asked: Vec<Embedding> = queries.iter().cycle().take(4 * queries.len()).cloned().collect();
+    index.index.set_ef_search(160);
+    let started = Instant::now();
+    let found = index.index.search_batch(&asked, 100)?;
+    let top_100 = found.len() as f64 / started.elapsed().as_secs_f64();
+    let started = Instant::now();
+    let is_whole = verify(dir.path())?.problems.is_empty();
+    let said: Value = json!({
+        "count": count, "build_seconds": build_seconds, "open_seconds": open_seconds, "reopen_seconds": reopen_seconds, "bytes": bytes, "tried": tried,
+        "top_100": top_100, "verified": is_whole, "verify_seconds": started.elapsed().as_secs_f64(),
+        "build_peak_bytes": build_peak, "searching_bytes": searching,
+    });
+    println!("{said}");
+    Ok(())
+}
+
+fn numbers(path: &Path) -> Result<Vec<f32>, Box<dyn Error>> {
+    Ok(fs_err::read(path)?.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect())
+}
+
+/// `count` vectors: the rows, then mixtures of them.
+fn vectors(rows: &[f32], count: usize) -> VectorSet {
+    let real = rows.len() / DIM;
+    let length = |row: &[f32]| row.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>().sqrt();
+    let noise = NOISE * length(&rows[..DIM]) / (DIM as f64).sqrt();
+    let mut all = vec![0.0; count * DIM];
+    all.par_chunks_mut(DIM).enumerate().for_each(|(at, to)| {
+        to.copy_from_slice(&rows[at % real * DIM..][..DIM]);
+        if at >= real {
+            let (mut random, before) = (SplitMix::keyed(&[at as u64]), length(to));
+            let second = &rows[random.below(real) * DIM..][..DIM];
+            to.iter_mut().zip(second).for_each(|(value, other)| {
+                *value += SECOND * other + (random.normal() * noise) as f32;
+            });
+            let factor = (before / length(to)) as f32;
+            to.iter_mut().for_each(|value| *value *= factor);
+        }
+    });
+    let passage = |at: usize| Passage {
+        id: at.to_string(),
+        title: "A title".into(),
+        text: format!("Text {at}. ").repeat(40),
+    };
+    let passages = (0..count).map(passage).collect();
+    VectorSet { model_fingerprint: "0".repeat(64), dim: DIM, passages, rows: all }
+}
+
+/// A figure of /proc/self/status in bytes; 0 where there is none.
+fn memory(name: &str) -> u64 {
+    let status = fs_err::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with(name));
+    let kilobytes = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
+    kilobytes.unwrap_or_default() * 1024
+}

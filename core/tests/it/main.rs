@@ -1,0 +1,5 @@
+//! The encoders and the tokenizer held against Python's transformers and tokenizers.
+
+mod golden;
+mod parity;
+mod tokens;

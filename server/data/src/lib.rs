@@ -1,0 +1,58 @@
+//! Passages, questions, training items, judgements and results, and the files they come in.
+//!
+//! | read | written | formats |
+//! |---|---|---|
+//! | [`read_passages`], [`stream_passages`] | [`write_corpus`] | `psgs_w100.tsv`, BEIR and Tevatron corpora, SQuAD json |
+//! | [`read_questions`] | [`write_questions`] | question TSV, BEIR queries, SQuAD and WebQuestions json, CuratedTREC, plain lines |
+//! | [`read_training`] | [`write_training`] | DPR training json |
+//! | [`read_tevatron`], [`read_tevatron_ids`] | | Tevatron training lines |
+//! | [`read_qrels`] | [`write_qrels`] | TREC and BEIR judgements |
+//! | [`read_run`] | [`write_run`] | TREC runs |
+//! | [`read_results`] | [`write_results`] | DPR's retriever result |
+//!
+//! What is read may be gzip-compressed, told by its first bytes; what is written is when its name ends in `.gz`, and
+//! appears whole or not at all. [`convert`] goes between formats that mean the same. What is wrong with a file is
+//! said with its name and the place in it.
+
+mod array;
+mod beir;
+mod convert;
+mod error;
+mod fields;
+mod format;
+mod input;
+mod lines;
+mod literal;
+mod output;
+mod passage;
+mod qa;
+mod qrels;
+mod question;
+mod result;
+mod run;
+pub mod split;
+mod squad;
+mod tevatron;
+mod training;
+mod tsv;
+mod write;
+
+pub use array::{ArrayItems, ArrayWriter};
+pub use convert::{ConvertError, ConvertOptions, Converted, convert};
+pub use error::DataError;
+pub use format::{FileFormat, UnknownFormatName};
+pub use input::read_text;
+pub use lines::JsonLines;
+pub use literal::{LiteralError, format_list, parse_list};
+pub use output::check_not_input;
+pub use passage::{Passage, Passages, corpus_sha256, read_passages, stream_passages};
+pub use passage::{parse_passages, write_passages};
+pub use qrels::{Qrels, QrelsLayout, read_qrels, write_qrels};
+pub use question::{Answers, Gold, Question, normalise_question, read_questions};
+pub use result::{ResultWriter, RetrievedContext, RetrieverResult, read_results, write_results};
+pub use run::{RankedQuery, RunHit, read_run, write_run};
+pub use tevatron::{TevatronIds, TevatronItem, TevatronPassage, read_tevatron, read_tevatron_ids};
+pub use training::{
+    TrainingContext, TrainingItem, TrainingItems, TrainingWriter, read_training, write_training,
+};
+pub use write::{CorpusLayout, PassageWriter, QuestionLayout, write_corpus, write_questions};

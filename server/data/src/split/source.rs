@@ -1,0 +1,195 @@
+//! The documents of a file or of a directory, one after another.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use fs_err as fs;
+use walkdir::{DirEntry, WalkDir};
+
+use super::kind::{Kind, split_name};
+use super::text::Text;
+use super::{SplitError, html, markdown, text};
+use crate::input::{Format, Input};
+use crate::{DataError, Passage, Passages, passage};
+
+/// Reads documents, whole as passages will be, in the order of the file, or of the names in the directory.
+pub(super) struct Documents {
+    input: PathBuf,
+    /// Bytes in all files, and how many have been read.
+    pub(super) bytes: u64,
+    pub(super) read: Arc<AtomicU64>,
+    /// Files of a directory that are no documents, by their endings.
+    pub(super) skipped: BTreeMap<String, u64>,
+    source: Source,
+}
+
+enum Source {
+    /// A document a line, and the number of the last line that was read.
+    Lines(Passages, usize),
+    /// One file, until it has been read.
+    File(Option<Kind>),
+    Directory(Box<dyn Iterator<Item = walkdir::Result<DirEntry>>>),
+}
+
+impl Documents {
+    pub(super) fn open(input: &Path) -> Result<Self, SplitError> {
+        let io_error = |source| DataError::Io { path: input.to_path_buf(), source };
+        let metadata = fs::metadata(input).map_err(io_error)?;
+        let mut documents = Self {
+            input: input.to_path_buf(),
+            bytes: metadata.len(),
+            read: Arc::default(),
+            skipped: BTreeMap::new(),
+            source: Source::File(None),
+        };
+        if metadata.is_dir() {
+            documents.survey()?;
+            documents.source = Source::Directory(walk(input));
+            return Ok(documents);
+        }
+        let kind = Kind::by_name(input);
+        if kind.is_some_and(Kind::is_document) {
+            documents.source = Source::File(kind);
+            return Ok(documents);
+        }
+        let file = Input::open_counted(input, &documents.read)?;
+        let header = match file.format {
+            Format::Tsv => 1,
+            Format::JsonLines => 0,
+            Format::Json | Format::Plain => {
+                return Err(SplitError::UnknownInput { path: input.to_path_buf() });
+            }
+        };
+        documents.source = Source::Lines(passage::stream(file)?, header);
+        Ok(documents)
+    }
+
+    /// The next document, or `None` at the end. A file without any text gives a document without title or text.
+    pub(super) fn next(&mut self) -> Result<Option<Passage>, SplitError> {
+        match &mut self.source {
+            Source::Lines(documents, line) => {
+                *line += 1;
+                let document = match documents.next().transpose() {
+                    Err(DataError::Empty { path, .. }) => {
+                        return Err(DataError::Empty { path, what: "documents" }.into());
+                    }
+                    next => next?,
+                };
+                match document {
+                    Some(Passage { id, .. }) if id.chars().any(char::is_control) => {
+                        Err(SplitError::Id { path: self.input.clone(), line: *line, id })
+                    }
+                    document => Ok(document),
+                }
+            }
+            Source::File(kind) => match kind.take() {
+                Some(kind) => {
+                    let name = Path::new(self.input.file_name().unwrap_or_default());
+                    read_file(&self.input, name, kind, &self.read).map(Some)
+                }
+                None => Ok(None),
+            },
+            Source::Directory(entries) => {
+                for entry in entries {
+                    let entry = entry.map_err(|e| walk_error(e, &self.input))?;
+                    if let Some(kind) = document_kind(&entry) {
+                        let name = entry.path().strip_prefix(&self.input).unwrap_or(entry.path());
+                        return read_file(entry.path(), name, kind, &self.read).map(Some);
+                    }
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    /// Why there is nothing to write after `files` files without text.
+    pub(super) fn without_words(&self, files: u64) -> SplitError {
+        let path = self.input.clone();
+        match self.source {
+            Source::Lines(..) => DataError::Empty { path, what: "documents" }.into(),
+            _ => SplitError::NoWords { path, files },
+        }
+    }
+
+    /// Counts what is in the directory before any of it is read.
+    fn survey(&mut self) -> Result<(), SplitError> {
+        let mut files = 0;
+        self.bytes = 0;
+        for entry in walk(&self.input) {
+            let entry = entry.map_err(|e| walk_error(e, &self.input))?;
+            if document_kind(&entry).is_some() {
+                files += 1;
+                self.bytes += entry.metadata().map_err(|e| walk_error(e, &self.input))?.len();
+            } else if !entry.file_type().is_dir() {
+                *self.skipped.entry(kind_of_skipped(&entry)).or_default() += 1;
+            }
+        }
+        match files {
+            0 => Err(SplitError::NoFiles { path: self.input.clone(), others: self.skipped.values().sum() }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Everything below `root` but hidden files and directories, in the order of the names.
+fn walk(root: &Path) -> Box<dyn Iterator<Item = walkdir::Result<DirEntry>>> {
+    let is_shown =
+        |entry: &DirEntry| entry.depth() == 0 || !entry.file_name().as_encoded_bytes().starts_with(b".");
+    Box::new(WalkDir::new(root).sort_by_file_name().into_iter().filter_entry(is_shown))
+}
+
+/// A corpus of many documents is no part of a directory: a BEIR directory holds questions in the same format.
+fn document_kind(entry: &DirEntry) -> Option<Kind> {
+    let kind = entry.file_type().is_file().then(|| Kind::by_name(entry.path())).flatten();
+    kind.filter(|kind| kind.is_document())
+}
+
+fn kind_of_skipped(entry: &DirEntry) -> String {
+    if entry.file_type().is_symlink() {
+        return "symbolic link".into();
+    }
+    let name = entry.file_name().to_string_lossy();
+    match split_name(&name).1 {
+        "" => "no ending".into(),
+        ending => format!(".{}", ending.to_ascii_lowercase()),
+    }
+}
+
+fn walk_error(error: walkdir::Error, root: &Path) -> DataError {
+    let path = error.path().unwrap_or(root).to_path_buf();
+    // Without its own path in the text, which the message has already.
+    let kind = error.io_error().map_or(io::ErrorKind::Other, io::Error::kind);
+    DataError::Io { path, source: error.into_io_error().unwrap_or_else(|| kind.into()) }
+}
+
+/// One file as one document, its id the `name` with `/` between directories.
+fn read_file(path: &Path, name: &Path, kind: Kind, read: &Arc<AtomicU64>) -> Result<Passage, SplitError> {
+    let id = id_of(name).ok_or_else(|| SplitError::FileName { path: path.to_path_buf() })?;
+    let content = Input::open_counted(path, read)?.read_text()?;
+    let Text { title, text } = match kind {
+        Kind::Markdown => markdown::read(&content),
+        Kind::Html if html::is_too_deep(&content) => {
+            return Err(SplitError::TooDeep { path: path.to_path_buf(), limit: html::MAX_DEPTH });
+        }
+        Kind::Html => html::read(&content),
+        Kind::Plain | Kind::Tsv | Kind::JsonLines => text::read(content),
+    };
+    let title = title.filter(|title| !title.trim().is_empty());
+    let title = title.unwrap_or_else(|| match text.trim() {
+        "" => String::new(),
+        _ => split_name(id.rsplit('/').next().unwrap_or_default()).0.to_owned(),
+    });
+    Ok(Passage { id, title, text })
+}
+
+fn id_of(name: &Path) -> Option<String> {
+    let parts: Option<Vec<_>> = name
+        .components()
+        .filter(|part| matches!(part, Component::Normal(_)))
+        .map(|part| part.as_os_str().to_str().filter(|part| !part.chars().any(char::is_control)))
+        .collect();
+    parts.map(|parts| parts.join("/")).filter(|id| !id.is_empty())
+}

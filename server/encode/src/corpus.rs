@@ -1,0 +1,92 @@
+//! A corpus to vectors on disk: what `dpr encode` does.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use dpr_core::TextEncoder;
+
+use super::error::EncodingError;
+use super::pipeline::{Encoded, PipelineOptions, encode_rows};
+use super::rows::PassageRows;
+use super::shard::Shard;
+use dpr_data::{Passage, corpus_sha256};
+use dpr_files::progress::Progress;
+use dpr_index::vectors::{VectorsSpec, VectorsWriter};
+
+/// Passages in a part: what is written at once, and what an interruption can lose.
+pub const PART_SIZE: usize = VectorsSpec::PART_SIZE;
+
+/// How a corpus is encoded.
+#[derive(Clone, Copy, Debug)]
+pub struct EncodeOptions {
+    /// The share to encode.
+    pub shard: Shard,
+    /// Threads and batches.
+    pub pipeline: PipelineOptions,
+    /// Discard the vectors that are there, of whichever model and corpus.
+    pub force: bool,
+}
+
+/// What [`encode_corpus`] did.
+#[derive(Clone, Copy, Debug)]
+pub struct EncodeSummary {
+    /// Passages in the shard.
+    pub passages: usize,
+    /// Passages that an earlier run had encoded.
+    pub kept: usize,
+    /// What this run encoded.
+    pub encoded: Encoded,
+    /// Time this run took, from the first token to the last part; without loading and without joining the parts.
+    pub encoding: Duration,
+}
+
+/// Encodes one shard of `corpus` into the vectors directory `out`, or what is missing of it. `model_fingerprint`
+/// is that of the model `encoder` belongs to.
+///
+/// # Errors
+/// [`EncodingError`]; with [`EncodingError::Stopped`], when `cancel` turned true, finished parts are kept.
+pub fn encode_corpus(
+    encoder: &TextEncoder,
+    model_fingerprint: &str,
+    corpus: &[Passage],
+    out: &Path,
+    options: &EncodeOptions,
+    cancel: &AtomicBool,
+    progress: &dyn Progress,
+) -> Result<EncodeSummary, EncodingError> {
+    if corpus.is_empty() {
+        return Err(EncodingError::Empty);
+    }
+    let passages = &corpus[options.shard.range(corpus.len())?];
+    let spec = VectorsSpec {
+        model_fingerprint: model_fingerprint.to_owned(),
+        dim: encoder.dim(),
+        corpus_sha256: corpus_sha256(corpus),
+        shard: (options.shard.index(), options.shard.count()),
+        part_size: PART_SIZE,
+    };
+    if options.force {
+        VectorsWriter::clear(out)?;
+    }
+    let writer = VectorsWriter::open(out, spec, passages)?;
+    let missing = writer.missing_parts();
+    let left = missing.iter().map(ExactSizeIterator::len).sum::<usize>();
+    let kept = passages.len() - left;
+    let rows = PassageRows { encoder, passages };
+    let started = Instant::now();
+    progress.start("encoding", "passages", left as u64);
+    let outcome = encode_rows(&rows, &missing, options.pipeline, cancel, progress, &|part, vectors| {
+        writer.write_part(part, vectors)
+    });
+    progress.finish();
+    let encoding = started.elapsed();
+    let encoded = outcome.map_err(|error| match error {
+        EncodingError::Stopped { done, .. } => {
+            EncodingError::Stopped { done: done + kept, total: passages.len() }
+        }
+        other => other,
+    })?;
+    writer.finish()?;
+    Ok(EncodeSummary { passages: passages.len(), kept, encoded, encoding })
+}

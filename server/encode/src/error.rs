@@ -1,0 +1,61 @@
+//! What can go wrong between texts and vectors.
+
+use dpr_core::{EmbeddingError, EncodeError};
+
+use super::ShardError;
+use dpr_index::vectors::VectorsError;
+
+/// Why texts were not encoded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EncodingError {
+    /// There is nothing to encode.
+    #[error("there are no passages to encode: give a file that holds some")]
+    Empty,
+    /// See [`ShardError`].
+    #[error(transparent)]
+    Shard(#[from] ShardError),
+    /// A text could not be tokenised.
+    #[error("{row}: {source}")]
+    Text {
+        /// The text, as `passage "12-3"`.
+        row: String,
+        /// Why.
+        source: EncodeError,
+    },
+    /// A batch could not be computed.
+    #[error("a batch of {rows} rows of {tokens} tokens that begins with {first}: {source}")]
+    Batch {
+        /// The batch's first text.
+        first: String,
+        /// Texts in the batch.
+        rows: usize,
+        /// Tokens of the longest.
+        tokens: usize,
+        /// Why.
+        source: EncodeError,
+    },
+    /// The encoder gave numbers that cannot rank.
+    #[error(
+        "{row} has no usable vector: {source}; its weights are damaged or the device failed: import the model again, or try --device cpu"
+    )]
+    Vector {
+        /// The text.
+        row: String,
+        /// What is wrong with its vector.
+        source: EmbeddingError,
+    },
+    /// The vectors could not be written, or belong to something else.
+    #[error(transparent)]
+    Vectors(#[from] VectorsError),
+    /// Told to stop.
+    #[error(
+        "stopped with {done} of {total} passages encoded and kept: the same command continues from there"
+    )]
+    Stopped {
+        /// Rows handed on, in this run and before.
+        done: usize,
+        /// All rows.
+        total: usize,
+    },
+}

@@ -1,0 +1,193 @@
+//! Whether a passage holds an answer: the rules of the paper's evaluation.
+
+use memchr::memmem::Finder;
+
+use super::pattern::Pattern;
+use super::tokens::{TokenizedPassage, nfd, token_run};
+use dpr_data::Answers;
+
+/// Why a question cannot be measured by its answers.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AnswerError {
+    /// The question lists no answers.
+    #[error(
+        "question {question:?} lists no answers: give questions with answers, or measure by gold passages or qrels"
+    )]
+    None {
+        /// The question, as it was named.
+        question: String,
+    },
+    /// An answer without anything that could stand in a passage; it would be found in every passage.
+    #[error(
+        "question {question:?}: answer {number}, {answer:?}, is empty after normalisation (no letter, digit or \
+         sign is left): remove or correct it"
+    )]
+    Empty {
+        /// The question, as it was named.
+        question: String,
+        /// Which of its answers, from 1.
+        number: usize,
+        /// The answer.
+        answer: String,
+    },
+}
+
+/// A pattern that never matches, since it is not a regular expression.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the answer pattern {pattern:?} is not a valid regular expression and never matches: {reason}")]
+pub struct InvalidPattern {
+    /// As the question lists it.
+    pub pattern: String,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+/// One question's answers, ready to be looked for in passages.
+///
+/// An answer text is in a passage when its tokens are a contiguous run of the passage's. Both are decomposed
+/// (NFD) and cut by `([\p{L}\p{N}\p{M}]+)|([^\p{Z}\p{C}])`, and tokens are lower-cased: the rules of Karpukhin et
+/// al. 2020, as released. A pattern (CuratedTREC) is decomposed and searched in the decomposed text, with
+/// case ignored, `^` and `$` at every line, and Unicode classes.
+///
+/// # Where Python differs
+/// Characters of different Unicode versions aside, texts match as in Python. Patterns do but for: `I` does not
+/// match a dotless `ı`; `\w` and `\d` count a few rare signs otherwise; look-behind of variable length, fuzzy
+/// matching and `\h \m \M \G \K \N \R \X` are reported as invalid.
+#[derive(Debug)]
+pub struct AnswerMatcher {
+    answers: Matchers,
+    invalid: Vec<InvalidPattern>,
+}
+
+#[derive(Debug)]
+enum Matchers {
+    /// Each looks for an answer's token run.
+    Texts(Vec<Finder<'static>>),
+    Patterns(Vec<Pattern>),
+}
+
+impl AnswerMatcher {
+    /// Prepares the answers of the question that `question` names (its id or its text) in errors.
+    ///
+    /// # Errors
+    /// [`AnswerError`] when there are no answers, or one is empty after normalisation. A pattern that does not
+    /// compile is no error: it never matches, and [`Self::invalid_patterns`] reports it.
+    pub fn new(question: &str, answers: &Answers) -> Result<Self, AnswerError> {
+        if answers.is_empty() {
+            return Err(AnswerError::None { question: question.to_owned() });
+        }
+        let empty = |index: usize, answer: &str| AnswerError::Empty {
+            question: question.to_owned(),
+            number: index + 1,
+            answer: answer.to_owned(),
+        };
+        match answers {
+            Answers::Texts(texts) => {
+                let mut runs = Vec::with_capacity(texts.len());
+                for (index, text) in texts.iter().enumerate() {
+                    let run = token_run(text);
+                    if run.is_empty() {
+                        return Err(empty(index, text));
+                    }
+                    runs.push(run);
+                }
+                // Lists of aliases repeat themselves in other case.
+                runs.sort_unstable();
+                runs.dedup();
+                let finders = runs.iter().map(|run| Finder::new(run).into_owned()).collect();
+                Ok(Self { answers: Matchers::Texts(finders), invalid: Vec::new() })
+            }
+            Answers::Patterns(patterns) => {
+                let (mut compiled, mut invalid) = (Vec::new(), Vec::new());
+                for (index, pattern) in patterns.iter().enumerate() {
+                    if pattern.trim().is_empty() {
+                        return Err(empty(index, pattern));
+                    }
+                    match Pattern::new(pattern) {
+                        Ok(pattern) => compiled.push(pattern),
+                        Err(reason) => invalid.push(InvalidPattern { pattern: pattern.clone(), reason }),
+                    }
+                }
+                Ok(Self { answers: Matchers::Patterns(compiled), invalid })
+            }
+        }
+    }
+
+    /// Patterns that never match because they are not regular expressions.
+    pub fn invalid_patterns(&self) -> &[InvalidPattern] {
+        &self.invalid
+    }
+
+    /// Whether a text, without its title, holds an answer. For passages that several questions share,
+    /// [`Self::matches_passage`] does the work of cutting once.
+    pub fn matches(&self, text: &str) -> bool {
+        self.matches_passage(&TokenizedPassage::new(text))
+    }
+
+    /// Whether the passage holds an answer.
+    pub fn matches_passage(&self, passage: &TokenizedPassage<'_>) -> bool {
+        match &self.answers {
+            Matchers::Texts(finders) => {
+                let run = passage.run().as_bytes();
+                finders.iter().any(|finder| finder.find(run).is_some())
+            }
+            Matchers::Patterns(patterns) => {
+                let text = nfd(passage.text());
+                patterns.iter().any(|pattern| pattern.is_match(&text))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(list: &[&str]) -> Answers {
+        Answers::Texts(list.iter().map(|text| (*text).to_owned()).collect())
+    }
+
+    fn patterns(list: &[&str]) -> Answers {
+        Answers::Patterns(list.iter().map(|text| (*text).to_owned()).collect())
+    }
+
+    fn holds(answer: &str, text: &str) -> bool {
+        AnswerMatcher::new("q", &texts(&[answer])).unwrap().matches(text)
+    }
+
+    #[test]
+    fn an_answer_is_a_run_of_whole_tokens() {
+        assert!(holds("new york", "In New  York, 1901"));
+        assert!(holds("York, 19", "New York ,19"));
+        assert!(!holds("york 1901", "In New York, 1901"));
+        assert!(!holds("190", "In New York, 1901"));
+        assert!(!holds("in the", "In"));
+    }
+
+    #[test]
+    fn any_of_the_answers_will_do() {
+        let matcher = AnswerMatcher::new("q", &texts(&["Rome", "ROME", "Café"])).unwrap();
+        let passages: Vec<_> = ["a cafe\u{301} there", "rome", "Romeo"].map(TokenizedPassage::new).into();
+        let found: Vec<bool> = passages.iter().map(|passage| matcher.matches_passage(passage)).collect();
+        assert_eq!(found, [true, true, false]);
+    }
+
+    #[test]
+    fn an_invalid_pattern_never_matches_and_is_reported() {
+        let matcher = AnswerMatcher::new("q", &patterns(&["(Crick", "Wat.on"])).unwrap();
+        assert!(matcher.matches("james WATSON") && !matcher.matches("(Crick"));
+        assert_eq!(matcher.invalid_patterns().len(), 1);
+        let message = matcher.invalid_patterns()[0].to_string();
+        assert!(message.contains("\"(Crick\"") && !message.contains('\n'), "{message}");
+    }
+
+    #[test]
+    fn an_answer_that_is_empty_after_normalisation_names_its_question() {
+        let error = AnswerMatcher::new("who?", &texts(&["x", "\u{200b} \u{ad}"])).unwrap_err();
+        assert!(matches!(&error, AnswerError::Empty { question, number: 2, .. } if question == "who?"));
+        assert!(error.to_string().contains("who?"));
+        assert!(matches!(AnswerMatcher::new("q", &patterns(&[" "])), Err(AnswerError::Empty { .. })));
+        assert!(matches!(AnswerMatcher::new("q", &texts(&[])), Err(AnswerError::None { .. })));
+    }
+}

@@ -1,0 +1,266 @@
+//! Which passages are right for a question.
+
+use std::collections::{BTreeMap, HashMap};
+
+use rayon::prelude::*;
+
+use super::{
+    AnswerError, AnswerMatcher, EvalError, InvalidPattern, RankingError, TokenizedPassage, check_qrels,
+    first_hit,
+};
+use dpr_data::{Gold, Passage, Qrels, Question};
+use dpr_index::ranking::ScoredRow;
+
+/// Judges rankings of a corpus for the questions it was made for.
+#[derive(Debug)]
+pub struct Judge<'a> {
+    passages: &'a [Passage],
+    rules: Vec<Rule<'a>>,
+    gold_not_in_index: usize,
+}
+
+/// What makes a passage right for one question.
+#[derive(Debug)]
+enum Rule<'a> {
+    /// `None` when the corpus does not have it.
+    Gold(Option<&'a str>),
+    Answer(AnswerMatcher),
+    Graded(Option<&'a BTreeMap<String, i32>>),
+}
+
+impl<'a> Judge<'a> {
+    /// The passage that the question was asked about is right, and no other.
+    ///
+    /// # Errors
+    /// [`EvalError`]: no questions, one without a gold passage, or gold passages none of which is in the corpus.
+    pub fn gold(questions: &'a [Question], passages: &'a [Passage]) -> Result<Self, EvalError> {
+        let golds = gold_passages(questions)?;
+        let texts: HashMap<&str, &str> =
+            passages.iter().map(|passage| (passage.id.as_str(), passage.text.as_str())).collect();
+        // Every SQuAD file has a paragraph 0-0: the text says whether it is this one.
+        let is_there =
+            |gold: &&Gold| texts.get(gold.id.as_str()).is_some_and(|text| same_words(text, &gold.text));
+        let rules: Vec<_> =
+            golds.iter().map(|gold| Rule::Gold(is_there(gold).then_some(gold.id.as_str()))).collect();
+        let absent = rules.iter().filter(|rule| matches!(rule, Rule::Gold(None))).count();
+        if absent == golds.len() {
+            return Err(EvalError::OtherCorpus { questions: golds.len(), first: golds[0].id.clone() });
+        }
+        Ok(Self { passages, rules, gold_not_in_index: absent })
+    }
+
+    /// A passage is right if its text holds an answer: the paper's measure (§5.1).
+    ///
+    /// # Errors
+    /// [`EvalError`]: no questions, or one without an answer that can be looked for.
+    pub fn answers(questions: &[Question], passages: &'a [Passage]) -> Result<Self, EvalError> {
+        if questions.is_empty() {
+            return Err(EvalError::NoQuestions);
+        }
+        if let Some(question) = questions.iter().find(|question| question.answers.is_empty()) {
+            return Err(EvalError::NoAnswer { id: question.id.clone() });
+        }
+        let matchers =
+            questions.par_iter().map(|question| AnswerMatcher::new(&question.id, &question.answers));
+        let rules = matchers.map(|matcher| matcher.map(Rule::Answer)).collect::<Result<_, AnswerError>>()?;
+        Ok(Self { passages, rules, gold_not_in_index: 0 })
+    }
+
+    /// A passage is right if `qrels` grade it above 0.
+    ///
+    /// # Errors
+    /// [`EvalError`]: no questions, none that the qrels judge, or a judged passage that is not in the corpus.
+    pub fn graded(
+        questions: &[Question],
+        passages: &'a [Passage],
+        qrels: &'a Qrels,
+    ) -> Result<Self, EvalError> {
+        if questions.is_empty() {
+            return Err(EvalError::NoQuestions);
+        }
+        check_qrels(qrels, &passages.iter().map(|passage| passage.id.as_str()).collect())?;
+        let rules: Vec<_> = questions.iter().map(|question| qrels.query(&question.id)).collect();
+        if rules.iter().all(Option::is_none) {
+            return Err(EvalError::Qrels(RankingError::OtherQuestions {
+                rankings: questions.len(),
+                questions: qrels.iter().count(),
+                first: qrels.iter().next().map(|(id, _)| id.to_owned()).unwrap_or_default(),
+            }));
+        }
+        let rules = rules.into_iter().map(Rule::Graded).collect();
+        Ok(Self { passages, rules, gold_not_in_index: 0 })
+    }
+
+    /// Questions whose gold passage is not in the corpus; each counts as not found.
+    pub fn gold_not_in_index(&self) -> usize {
+        self.gold_not_in_index
+    }
+
+    /// Answer patterns that are no regular expressions and so never match, with their question's number, from 0.
+    pub fn invalid_patterns(&self) -> impl Iterator<Item = (usize, &InvalidPattern)> {
+        self.rules.iter().enumerate().flat_map(|(question, rule)| {
+            let patterns = match rule {
+                Rule::Answer(answers) => answers.invalid_patterns(),
+                _ => &[],
+            };
+            patterns.iter().map(move |pattern| (question, pattern))
+        })
+    }
+
+    /// Whether the passage of `row` is right for question number `question`, both from 0.
+    ///
+    /// # Panics
+    /// When there is no such question or row.
+    pub fn is_right(&self, question: usize, row: usize) -> bool {
+        let Passage { id, text, .. } = &self.passages[row];
+        match &self.rules[question] {
+            Rule::Gold(gold) => gold.is_some_and(|gold| id == gold),
+            Rule::Answer(answers) => answers.matches_passage(&TokenizedPassage::new(text)),
+            Rule::Graded(judged) => judged.and_then(|judged| judged.get(id)).is_some_and(|grade| *grade > 0),
+        }
+    }
+
+    /// Whether the passages of each question's ranking are right, best first: the first `depth` of them and, where
+    /// none of those is, the others up to the first that is. [`first_hit`] of a ranking's marks is its first right
+    /// passage, whatever `depth`.
+    ///
+    /// # Errors
+    /// [`EvalError::Lists`] when there is not one ranking for each question.
+    pub fn marks(&self, rankings: &[Vec<ScoredRow>], depth: usize) -> Result<Vec<Vec<bool>>, EvalError> {
+        if rankings.len() != self.rules.len() {
+            return Err(EvalError::Lists { got: rankings.len(), expected: self.rules.len() });
+        }
+        let of_one = |(question, ranking): (usize, &Vec<ScoredRow>)| {
+            let (mut marks, mut is_found) = (Vec::with_capacity(depth.min(ranking.len())), false);
+            for hit in ranking {
+                if is_found && marks.len() >= depth {
+                    break;
+                }
+                let is_right = self.is_right(question, hit.row);
+                marks.push(is_right);
+                is_found |= is_right;
+            }
+            marks
+        };
+        Ok(rankings.par_iter().enumerate().map(of_one).collect())
+    }
+
+    /// The rank, from 1, of the first right passage in each question's ranking, best first.
+    ///
+    /// # Errors
+    /// [`EvalError::Lists`] when there is not one ranking for each question.
+    pub fn first_right(&self, rankings: &[Vec<ScoredRow>]) -> Result<Vec<Option<usize>>, EvalError> {
+        Ok(self.marks(rankings, 0)?.into_iter().map(first_hit).collect())
+    }
+
+    /// The rankings by ids, as [`measure_qrels`](super::measure_qrels) takes them.
+    pub fn by_ids(
+        &self,
+        questions: &[Question],
+        rankings: &[Vec<ScoredRow>],
+    ) -> HashMap<String, Vec<String>> {
+        let ids = |ranking: &Vec<ScoredRow>| {
+            ranking.iter().map(|hit| self.passages[hit.row].id.clone()).collect::<Vec<_>>()
+        };
+        questions.iter().zip(rankings).map(|(question, rows)| (question.id.clone(), ids(rows))).collect()
+    }
+}
+
+/// Formats that have no place for line ends put a space there.
+fn same_words(text: &str, other: &str) -> bool {
+    text.split_whitespace().eq(other.split_whitespace())
+}
+
+/// Each question's gold passage; cheap, so worth asking before an hour of encoding.
+///
+/// # Errors
+/// [`EvalError`] when there are no questions, or one has no gold passage.
+pub fn gold_passages(questions: &[Question]) -> Result<Vec<&Gold>, EvalError> {
+    if questions.is_empty() {
+        return Err(EvalError::NoQuestions);
+    }
+    questions
+        .iter()
+        .map(|question| question.gold.as_ref().ok_or_else(|| EvalError::NoGold { id: question.id.clone() }))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dpr_data::Answers;
+
+    fn passages() -> Vec<Passage> {
+        ["a", "b", "c", "d"]
+            .map(|id| Passage { id: id.into(), title: String::new(), text: format!("It is {id} here.") })
+            .into()
+    }
+
+    fn question(id: &str, gold: Option<&str>, answer: &str) -> Question {
+        let text = |id: &str| format!("It is\n{id} here.").into();
+        let gold = gold.map(|id| Gold { id: id.into(), text: text(id), answer: None });
+        let answers = Answers::Texts(vec![answer.into()]);
+        Question { id: id.into(), text: "who?".into(), answers, gold }
+    }
+
+    fn rows(rows: &[usize]) -> Vec<ScoredRow> {
+        rows.iter().map(|row| ScoredRow { row: *row, score: 1.0 }).collect()
+    }
+
+    #[test]
+    fn the_gold_passage_is_the_right_one() {
+        let passages = passages();
+        let questions = [question("1", Some("b"), "x"), question("2", Some("z"), "x")];
+        let judge = Judge::gold(&questions, &passages).unwrap();
+        assert_eq!(judge.gold_not_in_index(), 1);
+        assert_eq!(judge.first_right(&[rows(&[3, 1]), rows(&[0, 1, 2])]).unwrap(), [Some(2), None]);
+        let rankings = [rows(&[0, 1, 2, 3]), rows(&[0, 1])];
+        let (missed, all) = (vec![false; 2], vec![false, true, false, false]);
+        for (depth, first) in [(0, &all[..2]), (1, &all[..2]), (3, &all[..3]), (9, &all[..])] {
+            assert_eq!(judge.marks(&rankings, depth).unwrap(), [first, &missed], "{depth}");
+        }
+        assert!(matches!(judge.first_right(&[]), Err(EvalError::Lists { got: 0, expected: 2 })));
+    }
+
+    #[test]
+    fn a_passage_with_the_answer_is_right() {
+        let (passages, questions) = (passages(), [question("1", None, "IT IS C")]);
+        let judge = Judge::answers(&questions, &passages).unwrap();
+        assert_eq!(judge.first_right(&[rows(&[0, 1, 2])]).unwrap(), [Some(3)]);
+    }
+
+    #[test]
+    fn a_passage_graded_above_0_is_right() {
+        let (passages, mut qrels) = (passages(), Qrels::default());
+        qrels.insert("1", "b", 0);
+        qrels.insert("1", "d", 2);
+        let questions = [question("1", None, "x"), question("2", None, "x")];
+        let judge = Judge::graded(&questions, &passages, &qrels).unwrap();
+        assert_eq!(judge.first_right(&[rows(&[1, 3]), rows(&[3])]).unwrap(), [Some(2), None]);
+        qrels.insert("1", "z", 1);
+        let error = Judge::graded(&questions, &passages, &qrels).unwrap_err();
+        assert!(error.to_string().contains("\"z\", which is not in the corpus"), "{error}");
+    }
+
+    #[test]
+    fn questions_that_cannot_be_judged_are_refused() {
+        let passages = passages();
+        assert!(matches!(Judge::gold(&[], &passages), Err(EvalError::NoQuestions)));
+        let error = Judge::gold(&[question("7", None, "x")], &passages).unwrap_err();
+        assert!(matches!(error, EvalError::NoGold { id } if id == "7"));
+        let other = [question("1", Some("x"), "x"), question("2", Some("y"), "x")];
+        let error = Judge::gold(&other, &passages).unwrap_err();
+        assert!(matches!(error, EvalError::OtherCorpus { questions: 2, first } if first == "x"));
+        let gold = Gold { id: "a".into(), text: "Another paragraph.".into(), answer: None };
+        let namesake = [Question { gold: Some(gold), ..question("1", None, "x") }];
+        let error = Judge::gold(&namesake, &passages).unwrap_err();
+        assert!(matches!(error, EvalError::OtherCorpus { questions: 1, .. }), "the same id, another text");
+        let silent = Question { answers: Answers::default(), ..question("8", None, "") };
+        let error = Judge::answers(&[silent], &passages).unwrap_err();
+        assert!(matches!(error, EvalError::NoAnswer { id } if id == "8"));
+        let mut qrels = Qrels::default();
+        qrels.insert("9", "a", 1);
+        let error = Judge::graded(&[question("1", None, "x")], &passages, &qrels).unwrap_err();
+        assert!(error.to_string().contains("none of the 1 questions"), "{error}");
+    }
+}

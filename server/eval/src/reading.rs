@@ -1,0 +1,291 @@
+//! Exact match and F1 of predicted answers: the rules of SQuAD v1.1 and of KorQuAD.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use regex::{Captures, Regex};
+use serde::Serialize;
+
+use dpr_data::{Answers, DataError, Question, read_text};
+
+/// What Python's `re` takes for words, as far as it matters once punctuation is gone.
+static WORD: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"[\p{L}\p{N}]+").ok());
+
+/// Signs that KorQuAD's script turns into spaces before it drops punctuation.
+const KORQUAD_SIGNS: [char; 12] = ['\'', '"', '《', '》', '<', '>', '〈', '〉', '(', ')', '‘', '’'];
+
+/// Why predictions cannot be measured.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadingError {
+    /// The file cannot be read, or its gzip data is damaged.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// The file is not a JSON object of texts.
+    #[error("{}: a predictions file is one JSON object, {{\"question id\": \"answer text\", ...}}: {reason}", path.display())]
+    Predictions {
+        /// The file.
+        path: PathBuf,
+        /// What the parser says, with line and column.
+        reason: String,
+    },
+    /// No question, so nothing to measure.
+    #[error("there are no questions to measure with")]
+    NoQuestions,
+    /// A question that does not say what its answer is.
+    #[error("question {id:?} lists no answers: give questions with answers, as SQuAD json does")]
+    NoAnswers {
+        /// The question's id.
+        id: String,
+    },
+    /// Answers that are patterns have neither words nor characters to compare.
+    #[error("question {id:?} has regular expressions for answers: EM and F1 need answer texts")]
+    Patterns {
+        /// The question's id.
+        id: String,
+    },
+    /// Not one prediction is about one of the questions.
+    #[error(
+        "none of the {predictions} predictions is for one of the {questions} questions (the first question is \
+         {first:?}): are both of the same set?"
+    )]
+    OtherQuestions {
+        /// Predictions given.
+        predictions: usize,
+        /// Questions given.
+        questions: usize,
+        /// The first question's id.
+        first: String,
+    },
+}
+
+/// Whose rules decide when two answers are the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ReadingRules {
+    /// SQuAD v1.1's `evaluate-v1.1.py`: lower case, no ASCII punctuation, no English articles; F1 over words.
+    #[default]
+    Squad,
+    /// KorQuAD 1.0's `evaluate-korquad_v1.0.py`: quotes and brackets are spaces, lower case, no ASCII
+    /// punctuation; articles stay; F1 over characters without spaces.
+    KorQuad,
+}
+
+/// One prediction against its question's answers, the best of which counts for each figure.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct ReadingScore {
+    /// Whether it equals an answer after normalisation.
+    pub exact: bool,
+    /// Harmonic mean of precision and recall, from 0 to 1.
+    pub f1: f64,
+}
+
+/// Means over all questions.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct ReadingReport {
+    /// Whose rules were used.
+    pub rules: ReadingRules,
+    /// Questions measured.
+    pub questions: usize,
+    /// Share of the predictions that equal an answer, from 0 to 1.
+    pub exact_match: f64,
+    /// Mean F1, from 0 to 1.
+    pub f1: f64,
+    /// Questions without a prediction; each counts 0.
+    pub missing: usize,
+    /// Predictions for no question of the set; they do not count.
+    pub unknown: usize,
+}
+
+/// Reads predictions: one JSON object of question ids and answer texts, also gzip-compressed.
+///
+/// # Errors
+/// [`ReadingError`] with the file and what is wrong in it.
+pub fn read_predictions(path: &Path) -> Result<HashMap<String, String>, ReadingError> {
+    serde_json::from_str(&read_text(path)?)
+        .map_err(|error| ReadingError::Predictions { path: path.to_path_buf(), reason: error.to_string() })
+}
+
+/// Measures `predictions` (question id to answer text) on all of `questions`.
+///
+/// # Errors
+/// [`ReadingError`] when a question has no answer texts, or no prediction is for one of the questions.
+pub fn measure_reading(
+    questions: &[Question],
+    predictions: &HashMap<String, String>,
+    rules: ReadingRules,
+) -> Result<ReadingReport, ReadingError> {
+    let first = questions.first().ok_or(ReadingError::NoQuestions)?;
+    let (mut exact, mut f1, mut missing) = (0usize, 0.0, 0usize);
+    for question in questions {
+        let answers = match &question.answers {
+            Answers::Patterns(_) => return Err(ReadingError::Patterns { id: question.id.clone() }),
+            Answers::Texts(answers) if answers.is_empty() => {
+                return Err(ReadingError::NoAnswers { id: question.id.clone() });
+            }
+            Answers::Texts(answers) => answers,
+        };
+        let Some(prediction) = predictions.get(&question.id) else {
+            missing += 1;
+            continue;
+        };
+        let score = rules.score(prediction, answers);
+        exact += usize::from(score.exact);
+        f1 += score.f1;
+    }
+    let count = questions.len();
+    if missing == count {
+        let predictions = predictions.len();
+        return Err(ReadingError::OtherQuestions { predictions, questions: count, first: first.id.clone() });
+    }
+    Ok(ReadingReport {
+        rules,
+        questions: count,
+        exact_match: exact as f64 / count as f64,
+        f1: f1 / count as f64,
+        missing,
+        unknown: predictions.len() - (count - missing),
+    })
+}
+
+impl ReadingRules {
+    /// Compares a prediction with each answer and keeps the best figures. No answers score 0.
+    pub fn score(self, prediction: &str, answers: &[String]) -> ReadingScore {
+        let said = self.normalise(prediction);
+        let mut best = ReadingScore { exact: false, f1: 0.0 };
+        for answer in answers {
+            let truth = self.normalise(answer);
+            best.exact |= said == truth;
+            best.f1 = best.f1.max(match self {
+                Self::Squad => f1(said.split(' ').filter(not_empty), truth.split(' ').filter(not_empty)),
+                Self::KorQuad => f1(said.chars().filter(not_space), truth.chars().filter(not_space)),
+            });
+        }
+        best
+    }
+
+    /// A text as these rules compare it.
+    fn normalise(self, text: &str) -> String {
+        let text = match self {
+            Self::Squad => text.to_lowercase(),
+            Self::KorQuad => text.replace(KORQUAD_SIGNS, " ").to_lowercase(),
+        };
+        let text: String = text.chars().filter(|c| !c.is_ascii_punctuation()).collect();
+        let text = match self {
+            Self::Squad => without_articles(&text),
+            Self::KorQuad => text,
+        };
+        text.split(is_space).filter(not_empty).collect::<Vec<_>>().join(" ")
+    }
+}
+
+fn without_articles(text: &str) -> String {
+    let Some(word) = WORD.as_ref() else { return text.to_owned() };
+    let replace = |found: &Captures<'_>| match &found[0] {
+        "a" | "an" | "the" => " ".to_owned(),
+        other => other.to_owned(),
+    };
+    word.replace_all(text, replace).into_owned()
+}
+
+/// What Python's `str.split` splits at: Unicode's white space and the four information separators.
+fn is_space(c: char) -> bool {
+    c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c)
+}
+
+fn not_space(c: &char) -> bool {
+    !is_space(*c)
+}
+
+fn not_empty(text: &&str) -> bool {
+    !text.is_empty()
+}
+
+/// F1 of two multisets.
+fn f1<T: Eq + Hash>(said: impl Iterator<Item = T>, truth: impl Iterator<Item = T>) -> f64 {
+    let mut left: HashMap<T, usize> = HashMap::new();
+    let mut of_truth = 0usize;
+    for unit in truth {
+        *left.entry(unit).or_default() += 1;
+        of_truth += 1;
+    }
+    let (mut same, mut of_said) = (0usize, 0usize);
+    for unit in said {
+        of_said += 1;
+        if let Some(count) = left.get_mut(&unit).filter(|count| **count > 0) {
+            *count -= 1;
+            same += 1;
+        }
+    }
+    if same == 0 {
+        return 0.0;
+    }
+    let (precision, recall) = (same as f64 / of_said as f64, same as f64 / of_truth as f64);
+    2.0 * precision * recall / (precision + recall)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn score(rules: ReadingRules, prediction: &str, answers: &[&str]) -> (bool, f64) {
+        let answers: Vec<String> = answers.iter().map(|answer| (*answer).to_owned()).collect();
+        let score = rules.score(prediction, &answers);
+        (score.exact, score.f1)
+    }
+
+    fn question(id: &str, answers: Answers) -> Question {
+        Question { id: id.into(), text: "who?".into(), answers, gold: None }
+    }
+
+    fn said(pairs: &[(&str, &str)]) -> HashMap<String, String> {
+        pairs.iter().map(|(id, text)| ((*id).to_owned(), (*text).to_owned())).collect()
+    }
+
+    #[test]
+    fn squad_ignores_case_punctuation_and_articles() {
+        let squad = ReadingRules::Squad;
+        assert_eq!(score(squad, "the Denver  Broncos!", &["Broncos", "Denver Broncos"]), (true, 1.0));
+        assert_eq!(score(squad, "Denver", &["Denver Broncos"]), (false, 2.0 / 3.0));
+        assert_eq!(score(squad, "A theme", &["theme"]), (true, 1.0));
+        assert_eq!(score(squad, "one one", &["one two"]), (false, 0.5));
+    }
+
+    #[test]
+    fn korquad_compares_characters_and_keeps_articles() {
+        let korquad = ReadingRules::KorQuad;
+        assert_eq!(score(korquad, "《훈민정음》", &["훈민정음"]), (true, 1.0));
+        assert_eq!(score(korquad, "서울 시", &["서울시"]), (false, 1.0));
+        assert_eq!(score(korquad, "서울은", &["서울"]), (false, 0.8));
+        assert_eq!(score(korquad, "the x", &["x"]), (false, 0.4));
+    }
+
+    #[test]
+    fn an_answer_of_articles_alone_matches_itself_exactly_but_has_no_words() {
+        assert_eq!(score(ReadingRules::Squad, "The", &["a"]), (true, 0.0));
+    }
+
+    #[test]
+    fn missing_predictions_count_nothing() {
+        let questions = ["1", "2"].map(|id| question(id, Answers::Texts(vec!["Rome".into()])));
+        let report =
+            measure_reading(&questions, &said(&[("2", "rome"), ("9", "x")]), ReadingRules::Squad).unwrap();
+        assert_eq!((report.exact_match, report.f1, report.missing, report.unknown), (0.5, 0.5, 1, 1));
+    }
+
+    #[test]
+    fn questions_that_cannot_be_measured_are_refused() {
+        let measure =
+            |answers| measure_reading(&[question("7", answers)], &said(&[("1", "x")]), ReadingRules::Squad);
+        assert!(matches!(measure(Answers::default()), Err(ReadingError::NoAnswers { id }) if id == "7"));
+        assert!(matches!(measure(Answers::Patterns(vec!["x".into()])), Err(ReadingError::Patterns { .. })));
+        let other = measure(Answers::Texts(vec!["x".into()]));
+        assert!(matches!(other, Err(ReadingError::OtherQuestions { predictions: 1, .. })));
+        assert!(matches!(
+            measure_reading(&[], &said(&[]), ReadingRules::Squad),
+            Err(ReadingError::NoQuestions)
+        ));
+    }
+}

@@ -1,0 +1,24 @@
+//! Files that appear whole or not at all, and what goes with them: directory locks, checksums, memory maps, and the
+//! small traits of long work.
+//!
+//! ```
+//! use std::io::Write as _;
+//! # let dir = tempfile::tempdir()?;
+//! # let path = dir.path().join("manifest.json");
+//! // Written beside the target, synced to the disk, then renamed: a reader sees the old file or the new one.
+//! dpr_files::atomic::write_file(&path, |out| out.write_all(b"{}"))?;
+//! let entry = dpr_files::digest::of_file(&path)?;
+//! assert_eq!(entry.bytes, 2);
+//! # Ok::<(), std::io::Error>(())
+//! ```
+
+pub mod atomic;
+mod background;
+pub mod digest;
+mod lock;
+mod mapped;
+pub mod progress;
+
+pub use background::Background;
+pub use lock::DirLock;
+pub use mapped::Mapped;

@@ -1,0 +1,27 @@
+//! What long work reports while it runs.
+
+/// What long work tells whoever waits for it. Many threads may call one of these at once.
+pub trait Progress: Send + Sync {
+    /// A stage of `total` steps begins; it takes the place of the stage before. `stage` says what is being
+    /// done ("encoding"), `unit` what a step is ("passages").
+    fn start(&self, stage: &'static str, unit: &'static str, total: u64);
+
+    /// `steps` more are done.
+    fn advance(&self, steps: u64);
+
+    /// What there is to say beside the count, as the loss of the last step; it stays until the next.
+    fn detail(&self, _text: &str) {}
+
+    /// The stage is over, be it whole or not.
+    fn finish(&self);
+}
+
+/// Tells nobody: for tests and for callers that do not wait.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Silent;
+
+impl Progress for Silent {
+    fn start(&self, _: &'static str, _: &'static str, _: u64) {}
+    fn advance(&self, _: u64) {}
+    fn finish(&self) {}
+}

@@ -1,0 +1,260 @@
+//! The vectors of an index a second time in fewer bits, to choose rows by.
+
+use std::fmt::Debug;
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use bytemuck::Pod;
+use dpr_core::kernel::codes::{
+    code_product, code_products, code_products_at, quantize_question, quantize_row,
+};
+use dpr_core::kernel::halves::{half_products, halve_row, scale_question};
+use rayon::prelude::*;
+
+use super::store::{CODES_F16, CODES_INT8};
+use super::{Matrix, Storage};
+use crate::vectors::rows;
+use dpr_files::Mapped;
+
+/// A number in fewer bits.
+pub(super) trait Code: Pod + Default + Send + Sync + Debug {
+    /// A question, or a row that asks for its neighbours, as rows are scored by it.
+    type Asked: Clone + Default + Send + Sync;
+
+    /// Writes `row` to `codes`, which is as long, and returns the scale.
+    fn encode(row: &[f32], codes: &mut [Self]) -> f32;
+
+    /// A question. Its length is left out of its scores, which serve to compare rows, so that none is too small for that.
+    fn ask(question: &[f32]) -> Self::Asked;
+
+    /// The products with `rows` `[scores, dim]`, but for the scales of the rows.
+    fn products(asked: &mut Self::Asked, rows: &[Self], scores: &mut [f32]);
+
+    /// The number as it is in a file.
+    fn to_le(self) -> Self;
+}
+
+/// Vectors `[count, dim]` in fewer bits, `i8` or `f16`, with a scale each.
+///
+/// `codes.i8` and `codes.f16` hold the scales as little-endian f32, then the numbers. Formats before the third have no such
+/// file: then they are made of the vectors when an index is opened.
+#[derive(Debug)]
+pub(super) struct Codes<C = i8> {
+    values: Values<C>,
+    scales: Vec<f32>,
+    dim: usize,
+}
+
+/// Where the numbers are.
+#[derive(Debug)]
+enum Values<C> {
+    Owned(Vec<C>),
+    /// A file, and where in it they begin: at a multiple of four bytes.
+    Mapped(Mapped, usize),
+}
+
+impl<C: Pod> Values<C> {
+    fn as_slice(&self) -> &[C] {
+        match self {
+            Self::Owned(values) => values,
+            Self::Mapped(file, start) => bytemuck::cast_slice(&file.bytes()[*start..]),
+        }
+    }
+}
+
+impl<C: Code> Codes<C> {
+    pub(super) fn of(matrix: &Matrix) -> Self {
+        let (dim, count) = (matrix.dim(), matrix.count());
+        let (mut values, mut scales) = (vec![C::default(); count * dim], vec![0.0; count]);
+        let rows = values.par_chunks_mut(dim).zip(matrix.as_slice().par_chunks(dim)).zip(&mut scales);
+        rows.with_min_len(64).for_each(|((codes, row), scale)| *scale = C::encode(row, codes));
+        Self { values: Values::Owned(values), scales, dim }
+    }
+
+    /// Takes a file of the codes of `count` vectors of `dim` numbers. The error says what about it makes no sense.
+    fn of_file(file: Mapped, count: usize, dim: usize) -> Result<Self, String> {
+        let (start, got) = (count * size_of::<f32>(), file.bytes().len());
+        let size = count.checked_mul(dim).and_then(|numbers| numbers.checked_mul(size_of::<C>()));
+        if size.and_then(|size| size.checked_add(start)) != Some(got) {
+            return Err(format!("{got} bytes are not those of {count} vectors of {dim} numbers"));
+        }
+        let scales = file.bytes()[..start].as_chunks().0.iter();
+        let scales: Vec<f32> = scales.map(|scale| f32::from_le_bytes(*scale)).collect();
+        if let Some(row) = scales.iter().position(|scale| !scale.is_finite()) {
+            return Err(format!("the scale of row {row} is not finite"));
+        }
+        let mut values = Values::Mapped(file, start);
+        if cfg!(target_endian = "big") && size_of::<C>() > 1 {
+            values = Values::Owned(values.as_slice().iter().map(|code: &C| code.to_le()).collect());
+        }
+        Ok(Self { values, scales, dim })
+    }
+
+    /// Writes the file.
+    fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        rows::write(&self.scales, out)?;
+        let values = self.values.as_slice();
+        if cfg!(target_endian = "little") || size_of::<C>() == 1 {
+            return out.write_all(bytemuck::cast_slice(values));
+        }
+        values.iter().try_for_each(|code| out.write_all(bytemuck::bytes_of(&code.to_le())))
+    }
+
+    /// Whether these are the codes of `matrix`.
+    fn are_of(&self, matrix: &Matrix) -> bool {
+        let made = Self::of(matrix);
+        let [ours, made_now] =
+            [self, &made].map(|codes| bytemuck::cast_slice::<_, u8>(codes.values.as_slice()));
+        made.scales == self.scales && ours == made_now
+    }
+
+    fn rows(&self, start: usize, count: usize) -> &[C] {
+        &self.values.as_slice()[start * self.dim..][..count * self.dim]
+    }
+
+    /// The scores of the rows from `start` on, as many as there are places.
+    pub(super) fn scores(&self, asked: &mut C::Asked, start: usize, scores: &mut [f32]) {
+        C::products(asked, self.rows(start, scores.len()), scores);
+        scores.iter_mut().zip(&self.scales[start..]).for_each(|(score, scale)| *score *= scale);
+    }
+}
+
+/// What is asked of codes of eight bits.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Asked {
+    values: Vec<i16>,
+    scale: f32,
+    sums: Vec<i32>,
+}
+
+impl Code for i8 {
+    type Asked = Asked;
+
+    fn encode(row: &[f32], codes: &mut [Self]) -> f32 {
+        quantize_row(row, codes)
+    }
+
+    fn ask(question: &[f32]) -> Asked {
+        let mut asked = Asked { scale: 1.0, ..Asked::default() };
+        quantize_question(question, &mut asked.values);
+        asked
+    }
+
+    fn products(asked: &mut Asked, rows: &[Self], scores: &mut [f32]) {
+        asked.sums.resize(scores.len(), 0);
+        code_products(&asked.values, rows, &mut asked.sums);
+        scores.iter_mut().zip(&asked.sums).for_each(|(score, sum)| *score = *sum as f32 * asked.scale);
+    }
+
+    fn to_le(self) -> Self {
+        self
+    }
+}
+
+/// The bits of an `f16`.
+impl Code for u16 {
+    type Asked = Vec<f32>;
+
+    fn encode(row: &[f32], codes: &mut [Self]) -> f32 {
+        halve_row(row, codes)
+    }
+
+    fn ask(question: &[f32]) -> Vec<f32> {
+        let mut scaled = Vec::new();
+        scale_question(question, &mut scaled);
+        scaled
+    }
+
+    fn products(asked: &mut Vec<f32>, rows: &[Self], scores: &mut [f32]) {
+        half_products(asked, rows, scores);
+    }
+
+    fn to_le(self) -> Self {
+        self.to_le()
+    }
+}
+
+/// Codes of any number of bits: what [`Storage`] says is read of every row.
+#[derive(Clone, Debug)]
+pub(super) enum AnyCodes {
+    Int8(Arc<Codes>),
+    F16(Arc<Codes<u16>>),
+}
+
+impl AnyCodes {
+    /// Those that a search reads instead of vectors, if it does.
+    pub(super) fn of(matrix: &Matrix, storage: Storage) -> Option<Self> {
+        match storage {
+            Storage::F32 => None,
+            Storage::Int8 => Some(Self::Int8(Arc::new(Codes::of(matrix)))),
+            Storage::F16 => Some(Self::F16(Arc::new(Codes::of(matrix)))),
+        }
+    }
+
+    /// As [`AnyCodes::of`], from their file.
+    pub(super) fn of_file(file: Mapped, matrix: &Matrix, storage: Storage) -> Result<Option<Self>, String> {
+        let (count, dim) = (matrix.count(), matrix.dim());
+        Ok(match storage {
+            Storage::F32 => None,
+            Storage::Int8 => Some(Self::Int8(Arc::new(Codes::of_file(file, count, dim)?))),
+            Storage::F16 => Some(Self::F16(Arc::new(Codes::of_file(file, count, dim)?))),
+        })
+    }
+
+    /// The name of their file, where there are some.
+    pub(super) fn file_name(storage: Storage) -> Option<&'static str> {
+        match storage {
+            Storage::F32 => None,
+            Storage::Int8 => Some(CODES_INT8),
+            Storage::F16 => Some(CODES_F16),
+        }
+    }
+
+    /// Writes the file.
+    pub(super) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        match self {
+            Self::Int8(codes) => codes.write(out),
+            Self::F16(codes) => codes.write(out),
+        }
+    }
+
+    /// Whether these are the codes of `matrix`.
+    pub(super) fn are_of(&self, matrix: &Matrix) -> bool {
+        match self {
+            Self::Int8(codes) => codes.are_of(matrix),
+            Self::F16(codes) => codes.are_of(matrix),
+        }
+    }
+}
+
+/// What a graph is built and walked by.
+impl Codes {
+    pub(super) fn count(&self) -> usize {
+        self.scales.len()
+    }
+
+    fn row(&self, row: u32) -> &[i8] {
+        self.rows(row as usize, 1)
+    }
+
+    /// Makes `asked` a row.
+    pub(super) fn ask_as(&self, row: u32, asked: &mut Asked) {
+        asked.values.clear();
+        asked.values.extend(self.row(row).iter().map(|code| i16::from(*code)));
+        asked.scale = self.scales[row as usize];
+    }
+
+    /// The scores of the rows that are named, in place of what is in `scores`.
+    pub(super) fn scores_at(&self, asked: &mut Asked, rows: &[u32], scores: &mut Vec<f32>) {
+        code_products_at(&asked.values, self.values.as_slice(), rows, &mut asked.sums);
+        scores.clear();
+        let scaled = rows.iter().zip(&asked.sums);
+        scores.extend(scaled.map(|(row, sum)| *sum as f32 * (asked.scale * self.scales[*row as usize])));
+    }
+
+    /// The inner product of two rows.
+    pub(super) fn product(&self, a: u32, b: u32) -> f32 {
+        let scale = self.scales[a as usize] * self.scales[b as usize];
+        code_product(self.row(a), self.row(b)) as f32 * scale
+    }
+}

@@ -1,0 +1,194 @@
+//! Searching vectors by inner product: exactly, or through a graph (HNSW), from one directory on disk.
+//!
+//! [`build_index`] makes an index of a [`VectorSet`](crate::vectors::VectorSet) and publishes it as the newest
+//! version of an index directory; [`LoadedIndex::open`] checks every byte of that version and maps it. Both kinds stand behind [`VectorIndex`] and give the same scores for the same rows, bit for bit. An
+//! index directory may hold an inverted index of the same passages ([`crate::sparse`]) too, or instead.
+//!
+//! An index with vectors can change while it is searched: [`IndexWriter`] adds, replaces and deletes passages, [`IndexReader`]
+//! sees what another process wrote, and searches look at a [`Snapshot`].
+
+mod build;
+mod codes;
+mod copy;
+mod error;
+mod exact;
+#[cfg(feature = "gpu")]
+mod gpu;
+mod hnsw;
+mod live;
+mod loaded;
+mod manifest;
+mod matrix;
+mod passages;
+pub mod ranking;
+mod recall;
+mod row_set;
+pub mod search;
+pub mod sparse;
+mod store;
+mod tune;
+mod upgrade;
+pub mod vectors;
+mod verify;
+mod version;
+
+use std::fmt;
+use std::str::FromStr;
+
+use dpr_core::Embedding;
+use serde::{Deserialize, Serialize};
+
+pub use build::{IndexOptions, build_index, build_sparse_index};
+pub use copy::copy_index;
+pub use error::IndexError;
+pub use exact::ExactIndex;
+pub use hnsw::{HnswIndex, HnswParams};
+pub use live::{CompactionPolicy, IndexReader, IndexWriter, LiveIndex, NewPassage, Put, Snapshot};
+pub use loaded::{LoadedIndex, LoadedSparse};
+pub use manifest::{INDEX_FORMAT, IndexManifest, SparseManifest};
+pub use matrix::Matrix;
+pub use passages::StoredPassages;
+pub use recall::recall_against_exact;
+pub use row_set::RowSet;
+pub use store::IndexDir;
+pub use tune::{Tuned, tune};
+pub use upgrade::upgrade;
+pub use verify::{Verified, verify};
+
+pub use crate::ranking::ScoredRow;
+
+/// How an index searches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IndexKind {
+    /// Every row is scored.
+    Exact,
+    /// There are no vectors: passages are found by their words alone.
+    Sparse,
+    /// A hierarchical navigable small-world graph (Malkov and Yashunin 2016) leads to the best rows, almost always.
+    Hnsw,
+}
+
+/// What a search reads of every row it looks at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Storage {
+    /// The vectors.
+    #[default]
+    F32,
+    /// The vectors in eight bits, a quarter as much; the best rows are scored again by their vectors, so that scores are
+    /// exact and a row is missed only where eight bits put it behind as many others as are wanted.
+    Int8,
+    /// Likewise in half precision, half as much: a row is hardly ever missed.
+    F16,
+}
+
+/// Who builds a graph.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GraphBuilder {
+    /// This program, on all threads.
+    #[default]
+    Parallel,
+    /// `hnsw_rs`, on one thread.
+    HnswRs,
+}
+
+impl FromStr for Storage {
+    type Err = IndexError;
+
+    fn from_str(text: &str) -> Result<Self, IndexError> {
+        match text {
+            "f32" => Ok(Self::F32),
+            "int8" => Ok(Self::Int8),
+            "f16" => Ok(Self::F16),
+            other => Err(IndexError::Choice {
+                what: "storage",
+                got: other.to_owned(),
+                choices: "f32, f16 or int8",
+            }),
+        }
+    }
+}
+
+impl FromStr for GraphBuilder {
+    type Err = IndexError;
+
+    fn from_str(text: &str) -> Result<Self, IndexError> {
+        let choices = "parallel or hnsw-rs";
+        match text {
+            "parallel" => Ok(Self::Parallel),
+            "hnsw-rs" => Ok(Self::HnswRs),
+            other => Err(IndexError::Choice { what: "builder of graphs", got: other.to_owned(), choices }),
+        }
+    }
+}
+
+impl fmt::Display for IndexKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Exact => "exact",
+            Self::Sparse => "sparse",
+            Self::Hnsw => "hnsw",
+        })
+    }
+}
+
+impl FromStr for IndexKind {
+    type Err = IndexError;
+
+    fn from_str(text: &str) -> Result<Self, IndexError> {
+        match text {
+            "exact" => Ok(Self::Exact),
+            "hnsw" => Ok(Self::Hnsw),
+            other => Err(IndexError::Kind { got: other.to_owned() }),
+        }
+    }
+}
+
+/// Vectors that can be searched by inner product.
+pub trait VectorIndex: fmt::Debug + Send + Sync {
+    /// Numbers in a vector.
+    fn dim(&self) -> usize;
+
+    /// Number of vectors.
+    fn len(&self) -> usize;
+
+    /// Whether there are none; an index directory is never empty.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How it searches.
+    fn kind(&self) -> IndexKind;
+
+    /// The `k` rows with the greatest inner product, best first, equal scores by row; all rows when `k` is more
+    /// than [`len`](Self::len).
+    ///
+    /// # Errors
+    /// [`IndexError::Dimension`] for a query of another length, [`IndexError::K`] for `k = 0`, and
+    /// [`IndexError::Overflow`] for a query so long that its scores would not be finite.
+    fn search(&self, query: &Embedding, k: usize) -> Result<Vec<ScoredRow>, IndexError>;
+
+    /// As [`search`](Self::search), among the rows of `wanted` alone: fewer than `k` only when it has fewer.
+    ///
+    /// # Errors
+    /// Those of [`search`](Self::search).
+    fn search_among(
+        &self,
+        query: &Embedding,
+        k: usize,
+        wanted: &RowSet,
+    ) -> Result<Vec<ScoredRow>, IndexError>;
+
+    /// Sets how many candidates a search keeps, where the index walks a graph; others take no notice.
+    fn set_ef_search(&mut self, _ef: usize) {}
+
+    /// [`search`](Self::search) for each query, in their order.
+    ///
+    /// # Errors
+    /// Those of [`search`](Self::search), for the first query that has one.
+    fn search_batch(&self, queries: &[Embedding], k: usize) -> Result<Vec<Vec<ScoredRow>>, IndexError> {
+        use rayon::prelude::*;
+        queries.par_iter().map(|query| self.search(query, k)).collect()
+    }
+}

@@ -1,0 +1,62 @@
+//! An index that changes while it is searched.
+//!
+//! What was built stays as it is. Passages that are added, replaced or deleted since go to a write-ahead log beside it
+//! ([`wal`]) and, in memory, to a small [`delta`] (a memtable) that is searched exactly; what they replace is hidden by
+//! tombstones. When the changes are many, compaction ([`IndexWriter::compact`]) builds a new version of what is live and
+//! puts it in use.
+//!
+//! A search takes the [`Snapshot`] of the moment from a [`LiveIndex`] and never waits for a writer. One process, which
+//! holds the directory's lock, writes through an [`IndexWriter`]; others follow with an [`IndexReader`].
+
+mod catch_up;
+mod compact;
+mod delta;
+mod reader;
+mod snapshot;
+mod state;
+pub(crate) mod wal;
+mod words;
+mod writer;
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use crate::VectorIndex as _;
+
+pub use compact::CompactionPolicy;
+pub use reader::IndexReader;
+pub use snapshot::Snapshot;
+pub use wal::record::NewPassage;
+pub use writer::{IndexWriter, Put};
+
+pub(super) use wal::WalReader;
+
+/// The place where the newest snapshot is found.
+#[derive(Debug)]
+pub struct LiveIndex(RwLock<Arc<Snapshot>>);
+
+impl LiveIndex {
+    /// An index that starts from a snapshot.
+    pub fn new(snapshot: Arc<Snapshot>) -> Self {
+        Self(RwLock::new(snapshot))
+    }
+
+    /// The index as it is now, with every change that was acknowledged.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        // The lock is held for as long as a pointer takes to copy, never while something is written or read.
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Logs which version is in use.
+    fn log_version(&self) {
+        let snapshot = self.snapshot();
+        let (number, count, changes) = (snapshot.base().number(), snapshot.len(), snapshot.changes());
+        tracing::info!("the index in use: v-{number} and {changes} changes, {count} passages");
+    }
+
+    fn set(&self, snapshot: Arc<Snapshot>) {
+        let before =
+            std::mem::replace(&mut *self.0.write().unwrap_or_else(PoisonError::into_inner), snapshot);
+        // The last owner of a version frees gigabytes: not while searches wait.
+        drop(before);
+    }
+}

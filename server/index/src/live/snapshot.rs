@@ -1,0 +1,209 @@
+//! The index at one moment.
+
+use std::sync::Arc;
+
+use dpr_core::Embedding;
+
+use super::delta::Delta;
+use crate::ranking::{Candidate, Top};
+use crate::{IndexError, IndexKind, LoadedIndex, RowSet, ScoredRow, VectorIndex};
+use dpr_data::Passage;
+
+/// Share of an exact base up to which more rows are asked for, in place of those that are gone.
+const ASKED_MORE: usize = 8;
+
+/// An index with its updates, as it was at one moment: searches of it are not touched by what comes later.
+///
+/// Its rows are those of the index as it was built, and after them the passages that were added, in the order they came.
+/// Rows of passages that were replaced or deleted keep their numbers and are never found.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    base: Arc<LoadedIndex>,
+    kept: Arc<RowSet>,
+    delta: Delta,
+    changes: u64,
+}
+
+impl Snapshot {
+    /// An index without updates.
+    pub fn of(index: LoadedIndex) -> Self {
+        let kept = Arc::new(RowSet::all(index.passages().len()));
+        Self::new(Arc::new(index), kept, Delta::default(), 0)
+    }
+
+    pub(super) fn new(base: Arc<LoadedIndex>, kept: Arc<RowSet>, delta: Delta, changes: u64) -> Self {
+        Self { base, kept, delta, changes }
+    }
+
+    /// The index as it was built: its manifest, and its words.
+    pub fn base(&self) -> &LoadedIndex {
+        &self.base
+    }
+
+    /// Rows of the base that were neither replaced nor deleted.
+    pub fn kept(&self) -> &RowSet {
+        &self.kept
+    }
+
+    /// Passages that were added or replaced since the index was built, and are still there.
+    pub fn added(&self) -> usize {
+        self.delta.alive().len()
+    }
+
+    /// Passages of the index as it was built that were replaced or deleted since.
+    pub fn removed(&self) -> usize {
+        self.kept.rows() - self.kept.len()
+    }
+
+    /// Passages added, replaced or deleted since the index was built.
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// Rows, those that are gone too.
+    pub fn rows(&self) -> usize {
+        self.kept.rows() + self.delta.rows()
+    }
+
+    pub(super) fn delta(&self) -> &Delta {
+        &self.delta
+    }
+
+    /// Rows that a search has to pass over or to score beside the index as it was built.
+    pub(super) fn burden(&self) -> usize {
+        self.delta.rows() + self.removed()
+    }
+
+    /// Whether a row's passage was neither replaced nor deleted.
+    pub fn contains(&self, row: usize) -> bool {
+        match row.checked_sub(self.kept.rows()) {
+            None => self.kept.contains(row),
+            Some(row) => self.delta.alive().contains(row),
+        }
+    }
+
+    /// The passage of a row.
+    ///
+    /// # Errors
+    /// As [`StoredPassages::get`](crate::StoredPassages::get).
+    ///
+    /// # Panics
+    /// When `row` is not below [`rows`](Self::rows); rows that a search returned are.
+    pub fn passage(&self, row: usize) -> Result<Passage, IndexError> {
+        match row.checked_sub(self.kept.rows()) {
+            None => self.base.passage(row),
+            Some(row) => Ok(self.delta.passage(row).clone()),
+        }
+    }
+
+    /// All passages that are there, with their vectors, in the order of the rows.
+    pub fn passages(&self) -> impl Iterator<Item = Result<(Passage, &[f32]), IndexError>> {
+        let of_base = |row| Ok((self.base.passage(row)?, self.base.matrix().row(row)));
+        let added = self.delta.alive().iter();
+        let of_delta = |row| Ok((self.delta.passage(row).clone(), self.delta.vector(row)));
+        self.kept.iter().map(of_base).chain(added.map(of_delta))
+    }
+
+    /// As [`VectorIndex::search`], but every passage is compared, whatever the kind of the index.
+    ///
+    /// # Errors
+    /// Those of [`VectorIndex::search`].
+    pub fn search_exactly(&self, query: &Embedding, k: usize) -> Result<Vec<ScoredRow>, IndexError> {
+        self.search_both(&self.base.exact(), query, k, None)
+    }
+
+    /// The best `k` rows of the base, by `index`, that are kept, and `wanted`.
+    fn search_base(
+        &self,
+        index: &dyn VectorIndex,
+        query: &Embedding,
+        k: usize,
+        wanted: Option<&RowSet>,
+    ) -> Result<Vec<ScoredRow>, IndexError> {
+        if let Some(wanted) = wanted {
+            let mut both = RowSet::none(self.kept.rows());
+            for row in self.kept.iter().filter(|row| wanted.contains(*row)) {
+                both.insert(row);
+            }
+            return index.search_among(query, k, &both);
+        }
+        if self.removed() == 0 {
+            return index.search(query, k);
+        }
+        // Exact search reads all rows in one sweep; picking out those that are kept is slower than a few more results.
+        let mut asked = k.saturating_mul(2);
+        while index.kind() == IndexKind::Exact && asked < index.len() / ASKED_MORE {
+            let mut found = index.search(query, asked)?;
+            found.retain(|hit| self.kept.contains(hit.row));
+            if found.len() >= k {
+                found.truncate(k);
+                return Ok(found);
+            }
+            asked *= 4;
+        }
+        index.search_among(query, k, &self.kept)
+    }
+
+    fn search_both(
+        &self,
+        index: &dyn VectorIndex,
+        query: &Embedding,
+        k: usize,
+        wanted: Option<&RowSet>,
+    ) -> Result<Vec<ScoredRow>, IndexError> {
+        self.base.matrix().check(query, k)?;
+        self.delta.check(query)?;
+        let found = match self.kept.is_empty() {
+            true => Vec::new(),
+            false => self.search_base(index, query, k, wanted)?,
+        };
+        if self.delta.alive().is_empty() {
+            return Ok(found);
+        }
+        let mut top = Top::new(k.min(self.len()));
+        for ScoredRow { row, score } in found {
+            top.offer(Candidate { score, row: row as u32 });
+        }
+        let first = self.kept.rows();
+        let is_wanted = |row: usize| wanted.is_none_or(|wanted| wanted.contains(first + row));
+        self.delta.scan(query, first, is_wanted, &mut top);
+        Ok(top.into_rows(k))
+    }
+}
+
+impl VectorIndex for Snapshot {
+    fn dim(&self) -> usize {
+        self.base.index.dim()
+    }
+
+    /// Passages that are there.
+    fn len(&self) -> usize {
+        self.kept.len() + self.added()
+    }
+
+    fn kind(&self) -> IndexKind {
+        self.base.index.kind()
+    }
+
+    fn search(&self, query: &Embedding, k: usize) -> Result<Vec<ScoredRow>, IndexError> {
+        self.search_both(self.base.index.as_ref(), query, k, None)
+    }
+
+    fn search_among(
+        &self,
+        query: &Embedding,
+        k: usize,
+        wanted: &RowSet,
+    ) -> Result<Vec<ScoredRow>, IndexError> {
+        self.search_both(self.base.index.as_ref(), query, k, Some(wanted))
+    }
+
+    /// Many at once are quicker on the index as it was built, where that is all there is.
+    fn search_batch(&self, queries: &[Embedding], k: usize) -> Result<Vec<Vec<ScoredRow>>, IndexError> {
+        use rayon::prelude::*;
+        if self.burden() == 0 {
+            return self.base.index.search_batch(queries, k);
+        }
+        queries.par_iter().map(|query| self.search(query, k)).collect()
+    }
+}

@@ -1,0 +1,180 @@
+//! What an update changes, and the frames that it is written in.
+//!
+//! A frame holds all changes of one request, so that a request is in the log whole or not at all:
+//! ```text
+//! u32 bytes of the payload  u32 changes  u32 CRC-32 of these 8 bytes
+//! payload: for each change u8 kind (1 put, 2 delete), id and, to put, title, text (u32 bytes and UTF-8 each), dim f32
+//! u32 CRC-32 of the payload
+//! ```
+
+use std::io::{self, Read};
+
+use dpr_core::Embedding;
+
+use dpr_data::Passage;
+
+/// A passage to add, or to put in the place of the one that has its id.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewPassage {
+    /// The passage.
+    pub passage: Passage,
+    /// Its vector, `[dim]`, by the index's model.
+    pub vector: Embedding,
+}
+
+/// One change.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Change {
+    Put(NewPassage),
+    Delete(String),
+}
+
+impl Change {
+    /// The passage it is about.
+    pub(crate) fn id(&self) -> &str {
+        match self {
+            Self::Put(new) => &new.passage.id,
+            Self::Delete(id) => id,
+        }
+    }
+}
+
+const PUT: u8 = 1;
+const DELETE: u8 = 2;
+
+/// Bytes before the payload, and after.
+const HEAD: usize = 12;
+const TAIL: usize = 4;
+
+/// Most bytes of a payload.
+const MAX_PAYLOAD: usize = 1 << 30;
+
+/// Why there is no frame where one was looked for.
+#[derive(Debug)]
+pub(crate) enum NoFrame {
+    Read(io::Error),
+    /// What is wrong with what is there.
+    Damaged(&'static str),
+}
+
+/// Appends the frame of some changes to `out`; false, and nothing, when they are too many for one.
+pub(crate) fn encode(changes: &[Change], out: &mut Vec<u8>) -> bool {
+    let start = out.len();
+    out.extend_from_slice(&[0; HEAD]);
+    for change in changes {
+        let texts: &[&str] = match change {
+            Change::Put(NewPassage { passage, .. }) => &[&passage.id, &passage.title, &passage.text],
+            Change::Delete(id) => &[id],
+        };
+        out.push(if texts.len() == 3 { PUT } else { DELETE });
+        for text in texts {
+            out.extend_from_slice(&u32::try_from(text.len()).unwrap_or(u32::MAX).to_le_bytes());
+            out.extend_from_slice(text.as_bytes());
+        }
+        if let Change::Put(NewPassage { vector, .. }) = change {
+            out.extend(vector.as_slice().iter().flat_map(|value| value.to_le_bytes()));
+        }
+    }
+    let length = out.len() - start - HEAD;
+    let (Ok(bytes), Ok(count), true) =
+        (u32::try_from(length), u32::try_from(changes.len()), length <= MAX_PAYLOAD)
+    else {
+        out.truncate(start);
+        return false;
+    };
+    let mut head = [bytes.to_le_bytes(), count.to_le_bytes()].concat();
+    head.extend_from_slice(&crc32fast::hash(&head).to_le_bytes());
+    out[start..start + HEAD].copy_from_slice(&head);
+    let sum = crc32fast::hash(&out[start + HEAD..]);
+    out.extend_from_slice(&sum.to_le_bytes());
+    true
+}
+
+/// Reads the frame that begins here, of at most `left` bytes; its changes, and its bytes.
+pub(crate) fn decode(input: &mut dyn Read, left: u64, dim: usize) -> Result<(Vec<Change>, u64), NoFrame> {
+    let whole = HEAD + TAIL;
+    if left < whole as u64 {
+        return Err(NoFrame::Damaged("a frame ends too early"));
+    }
+    let mut head = [[0; 4]; 3];
+    input.read_exact(head.as_flattened_mut()).map_err(NoFrame::Read)?;
+    if crc32fast::hash(head[..2].as_flattened()).to_le_bytes() != head[2] {
+        return Err(NoFrame::Damaged("the checksum of a frame's head differs"));
+    }
+    let [bytes, count] = [0, 1].map(|at| u32::from_le_bytes(head[at]) as usize);
+    if bytes as u64 > left - whole as u64 || bytes > MAX_PAYLOAD {
+        return Err(NoFrame::Damaged("a frame ends too early"));
+    }
+    let mut payload = vec![0; bytes + TAIL];
+    input.read_exact(&mut payload).map_err(NoFrame::Read)?;
+    let (payload, sum) = payload.split_at(bytes);
+    if crc32fast::hash(payload).to_le_bytes() != sum {
+        return Err(NoFrame::Damaged("the checksum of a frame differs"));
+    }
+    let mut rest = payload;
+    let changes: Option<Vec<_>> = (0..count).map(|_| change(&mut rest, dim)).collect();
+    match changes {
+        Some(changes) if rest.is_empty() => Ok((changes, (whole + bytes) as u64)),
+        _ => Err(NoFrame::Damaged("a frame makes no sense")),
+    }
+}
+
+fn change(input: &mut &[u8], dim: usize) -> Option<Change> {
+    let kind = input.split_off_first()?;
+    let id = text(input)?;
+    match *kind {
+        DELETE => Some(Change::Delete(id)),
+        PUT => {
+            let passage = Passage { id, title: text(input)?, text: text(input)? };
+            let values = input.split_off(..dim.checked_mul(4)?)?;
+            let values = values.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
+            let vector = Embedding::new(values, dim).ok()?;
+            Some(Change::Put(NewPassage { passage, vector }))
+        }
+        _ => None,
+    }
+}
+
+fn text(input: &mut &[u8]) -> Option<String> {
+    let length = u32::from_le_bytes(*input.split_off(..4)?.first_chunk()?) as usize;
+    String::from_utf8(input.split_off(..length)?.to_vec()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn changes() -> Vec<Change> {
+        let passage = Passage { id: "ü1".into(), title: String::new(), text: "Text.".into() };
+        let vector = Embedding::new(vec![0.5, -1.0, 3.0e-8], 3).unwrap();
+        vec![Change::Put(NewPassage { passage, vector }), Change::Delete("p2".into())]
+    }
+
+    fn read(mut bytes: &[u8], dim: usize) -> Result<(Vec<Change>, u64), NoFrame> {
+        let left = bytes.len() as u64;
+        decode(&mut bytes, left, dim)
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let mut bytes = b"before".to_vec();
+        assert!(encode(&changes(), &mut bytes));
+        let frame = &bytes[6..];
+        assert_eq!(read(frame, 3).unwrap(), (changes(), frame.len() as u64));
+        assert!(read(frame, 4).is_err(), "vectors of another length");
+    }
+
+    #[test]
+    fn any_cut_and_any_flipped_bit_is_an_error() {
+        let mut frame = Vec::new();
+        encode(&changes(), &mut frame);
+        for end in 0..frame.len() {
+            assert!(read(&frame[..end], 3).is_err(), "cut at {end}");
+        }
+        for bit in 0..frame.len() * 8 {
+            let mut damaged = frame.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert!(read(&damaged, 3).is_err(), "bit {bit}");
+        }
+    }
+}

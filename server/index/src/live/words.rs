@@ -1,0 +1,68 @@
+//! Searching a live index by words.
+
+use rayon::prelude::*;
+
+use super::Snapshot;
+use crate::ranking::{Candidate, ScoredRow, Top};
+use crate::sparse::{Scoring, SparseError, SparseIndex, WordIndex};
+
+/// Rows as [`VectorIndex`](crate::VectorIndex) numbers them. Nothing is found where the index holds no words.
+impl WordIndex for Snapshot {
+    fn search_batch(
+        &self,
+        questions: &[&str],
+        k: usize,
+        scoring: Scoring,
+    ) -> Result<Vec<Vec<ScoredRow>>, SparseError> {
+        let Some(words) = self.base().sparse() else { return Ok(vec![Vec::new(); questions.len()]) };
+        let mut found = self.search_kept(words, questions, k, scoring)?;
+        let added = self.delta().words();
+        if self.added() > 0 && !added.is_empty() {
+            let (first, alive) = (self.kept().rows(), self.delta().alive());
+            questions.par_iter().zip(&mut found).try_for_each(|(question, rows)| {
+                let mut top = Top::new(k);
+                for ScoredRow { row, score } in rows.drain(..) {
+                    top.offer(Candidate { score, row: row as u32 });
+                }
+                words.search_added(question, scoring, &added, &mut |row, score| {
+                    if alive.contains(row) {
+                        // Updates keep all rows together below u32::MAX.
+                        top.offer(Candidate { score, row: (first + row) as u32 });
+                    }
+                })?;
+                *rows = top.into_rows(k);
+                Ok::<(), SparseError>(())
+            })?;
+        }
+        Ok(found)
+    }
+}
+
+impl Snapshot {
+    /// The best `k` of the passages built in that are still there.
+    fn search_kept(
+        &self,
+        words: &SparseIndex,
+        questions: &[&str],
+        k: usize,
+        scoring: Scoring,
+    ) -> Result<Vec<Vec<ScoredRow>>, SparseError> {
+        let (kept, gone) = (self.kept(), self.removed());
+        if gone == 0 {
+            return words.search_batch(questions, k, scoring);
+        }
+        // Twice as many, and where those are not enough, as many more as are gone.
+        let asked = k.saturating_mul(2);
+        let mut found = words.search_batch(questions, asked, scoring)?;
+        for (question, rows) in questions.iter().zip(&mut found) {
+            let may_be_more = rows.len() == asked;
+            rows.retain(|hit| kept.contains(hit.row));
+            if rows.len() < k && may_be_more {
+                *rows = words.search(question, k + gone, scoring)?;
+                rows.retain(|hit| kept.contains(hit.row));
+            }
+            rows.truncate(k);
+        }
+        Ok(found)
+    }
+}

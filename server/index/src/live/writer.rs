@@ -1,0 +1,237 @@
+//! The writing end of a live index.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::state::State;
+use super::wal::header::Header;
+use super::wal::reader::write_new;
+use super::wal::record::{self, Change};
+use super::wal::writer::WalWriter;
+use super::{LiveIndex, NewPassage};
+use crate::matrix::squared_norm;
+use crate::store::Pointer;
+use crate::{IndexDir, IndexError, LoadedIndex};
+use dpr_files::DirLock;
+use dpr_files::atomic;
+
+/// Changes the index of a directory, of which it holds the lock; shared by as many threads as there are.
+#[derive(Debug)]
+pub struct IndexWriter {
+    pub(super) dir: PathBuf,
+    pub(super) live: Arc<LiveIndex>,
+    pub(super) lock: Arc<DirLock>,
+    /// Requests that wait for a thread to write them.
+    queue: Mutex<Vec<Waiting>>,
+    inner: Mutex<Inner>,
+    /// Held while a new version is built.
+    pub(super) compacting: Mutex<()>,
+}
+
+/// What only one thread at a time touches.
+#[derive(Debug)]
+pub(super) struct Inner {
+    pub(super) state: State,
+    pub(super) log: WalWriter,
+}
+
+/// What putting passages did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Put {
+    /// Passages whose ids were new.
+    pub added: usize,
+    /// Passages that took the place of others.
+    pub replaced: usize,
+}
+
+/// The changes of one request.
+#[derive(Debug)]
+struct Waiting {
+    changes: Vec<Change>,
+    outcome: Arc<Mutex<Option<Result<Put, IndexError>>>>,
+}
+
+impl IndexWriter {
+    /// Opens the index in `dir` for changes and locks it; `holder` is what others are told who want to write there.
+    ///
+    /// # Errors
+    /// [`IndexError::Busy`] when another process writes there, or as [`IndexReader::open`](super::IndexReader::open).
+    pub fn open(dir: &Path, holder: &str) -> Result<Self, IndexError> {
+        let index = IndexDir::new(dir);
+        index.pointer()?;
+        let lock = index.lock(holder)?;
+        atomic::remove_unfinished(dir).map_err(IndexError::write(dir))?;
+        let pointer = index.pointer()?;
+        let base = LoadedIndex::open_version(dir, pointer.version, &pointer.manifest_sha256)?;
+        let header = Header { base: pointer.manifest_sha256.clone(), dim: base.manifest.dim };
+        let mut state = State::new(Arc::new(base));
+        let path = index.log_path(pointer.version);
+        if !pointer.has_log {
+            // The pointer does not know of it before it is there.
+            write_new(&path, &header, &mut std::io::empty(), 0, 0)?;
+            index.point(&Pointer { has_log: true, ..pointer })?;
+        }
+        let log = WalWriter::open(&path, header, &mut |changes| state.apply(changes))?;
+        Ok(Self {
+            dir: dir.to_path_buf(),
+            live: Arc::new(LiveIndex::new(state.snapshot())),
+            lock,
+            queue: Mutex::default(),
+            inner: Mutex::new(Inner { state, log }),
+            compacting: Mutex::default(),
+        })
+    }
+
+    /// Where searches find the index.
+    pub fn live(&self) -> &Arc<LiveIndex> {
+        &self.live
+    }
+
+    /// Adds passages, each in the place of the one that has its id, if one does: all of them or, on an error, none. When
+    /// it returns they are on the disk, and every search that begins finds them.
+    ///
+    /// # Errors
+    /// [`IndexError`]: no passages, an id or a text that is blank, an id that is given twice, a vector of another length
+    /// or too long, or a log that cannot be written.
+    pub fn put(&self, passages: Vec<NewPassage>) -> Result<Put, IndexError> {
+        let dim = self.live.snapshot().base().manifest.dim;
+        for (position, NewPassage { passage, vector }) in passages.iter().enumerate() {
+            for (what, text) in [("id", &passage.id), ("text", &passage.text)] {
+                if text.trim().is_empty() {
+                    return Err(IndexError::Blank { position, what });
+                }
+            }
+            if vector.dim() != dim {
+                let source = dpr_core::EmbeddingError::Dimension { got: vector.dim(), expected: dim };
+                return Err(IndexError::Vector { id: passage.id.clone(), source });
+            }
+            let norm = squared_norm(vector.as_slice());
+            // As in a matrix.
+            if norm > f64::from(f32::MAX) / 8.0 {
+                return Err(IndexError::Overflow { what: "a passage's vector", norm: norm.sqrt() });
+            }
+        }
+        self.submit(passages.into_iter().map(Change::Put).collect())
+    }
+
+    /// Deletes the passages with these ids: all of them or, on an error, none. When it returns that is on the disk, and
+    /// no search that begins finds them.
+    ///
+    /// # Errors
+    /// [`IndexError`]: no ids, ids that no passage has, an id that is given twice, or a log that cannot be written.
+    pub fn delete(&self, ids: Vec<String>) -> Result<usize, IndexError> {
+        let count = ids.len();
+        self.submit(ids.into_iter().map(Change::Delete).collect()).map(|_| count)
+    }
+
+    pub(super) fn inner(&self) -> Result<MutexGuard<'_, Inner>, IndexError> {
+        self.inner.lock().map_err(|_| IndexError::LogBroken {
+            path: self.dir.clone(),
+            reason: "an update failed in the middle".to_owned(),
+        })
+    }
+
+    /// Commits changes together with those of other threads that wait at the same time: the disk is waited for once.
+    fn submit(&self, changes: Vec<Change>) -> Result<Put, IndexError> {
+        if changes.is_empty() {
+            return Err(IndexError::NoChanges);
+        }
+        let mut rows = HashMap::with_capacity(changes.len());
+        for (second, change) in changes.iter().enumerate() {
+            if let Some(first) = rows.insert(change.id(), second) {
+                return Err(IndexError::DuplicateId { id: change.id().to_owned(), first, second });
+            }
+        }
+        drop(rows);
+        let outcome = Arc::default();
+        let waiting = Waiting { changes, outcome: Arc::clone(&outcome) };
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner).push(waiting);
+        let mut inner = self.inner()?;
+        let mine = || outcome.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(done) = mine() {
+            return done;
+        }
+        let group = std::mem::take(&mut *self.queue.lock().unwrap_or_else(PoisonError::into_inner));
+        inner.commit(group, &self.live);
+        drop(inner);
+        mine().unwrap_or(Err(IndexError::NoChanges))
+    }
+}
+
+impl Inner {
+    /// Writes the changes of a group in one go, and answers each that waits.
+    fn commit(&mut self, group: Vec<Waiting>, live: &LiveIndex) {
+        let (mut frames, mut accepted, mut count) = (Vec::new(), Vec::new(), 0);
+        // Ids that requests of the group before this one put or deleted.
+        let mut before: HashMap<String, bool> = HashMap::new();
+        for Waiting { changes, outcome } in group {
+            match self.prepare(&changes, &before, &mut frames) {
+                Err(error) => answer(&outcome, Err(error)),
+                Ok(put) => {
+                    let is_there = |change: &Change| matches!(change, Change::Put(_));
+                    before.extend(changes.iter().map(|change| (change.id().to_owned(), is_there(change))));
+                    count += changes.len() as u64;
+                    accepted.push((changes, outcome, put));
+                }
+            }
+        }
+        if accepted.is_empty() {
+            return;
+        }
+        if let Err(error) = self.log.append(&frames, count) {
+            for (_, outcome, _) in &accepted {
+                answer(outcome, Err(error.again()));
+            }
+            return;
+        }
+        let mut failed = None;
+        let mut answers = Vec::with_capacity(accepted.len());
+        for (changes, outcome, put) in accepted {
+            // It was checked, so that this does not fail; if it did, memory and disk would differ.
+            if let Err(reason) = self.state.apply(changes) {
+                failed = Some(self.log.give_up(&reason));
+            }
+            answers.push((outcome, put));
+        }
+        live.set(self.state.snapshot());
+        for (outcome, put) in answers {
+            answer(&outcome, failed.as_ref().map_or(Ok(put), |error| Err(error.again())));
+        }
+    }
+
+    /// Checks the changes of a request against what is there, and appends their frame.
+    fn prepare(
+        &self,
+        changes: &[Change],
+        before: &HashMap<String, bool>,
+        frames: &mut Vec<u8>,
+    ) -> Result<Put, IndexError> {
+        let is_there = |id: &str| before.get(id).map_or_else(|| self.state.contains(id), |known| Ok(*known));
+        let (mut unknown, mut added, mut replaced) = (Vec::new(), 0, 0);
+        for change in changes {
+            match (change, is_there(change.id())?) {
+                (Change::Delete(id), false) => unknown.push(id.clone()),
+                (Change::Delete(_), true) => {}
+                (Change::Put(_), false) => added += 1,
+                (Change::Put(_), true) => replaced += 1,
+            }
+        }
+        if !unknown.is_empty() {
+            return Err(IndexError::UnknownIds { ids: unknown });
+        }
+        let max = u32::MAX as usize - before.len();
+        if changes.len() >= max.saturating_sub(self.state.rows()) {
+            let value = self.state.rows() + changes.len();
+            return Err(IndexError::Parameter { name: "the number of passages", value, min: 1, max });
+        }
+        if !record::encode(changes, frames) {
+            return Err(IndexError::TooLarge);
+        }
+        Ok(Put { added, replaced })
+    }
+}
+
+fn answer(outcome: &Mutex<Option<Result<Put, IndexError>>>, with: Result<Put, IndexError>) {
+    *outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(with);
+}

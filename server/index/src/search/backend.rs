@@ -1,0 +1,185 @@
+//! An index that answers in passages, wherever it is: a directory of this machine, or a service that keeps vectors.
+//!
+//! [`LiveIndex`] is the backend of an index directory, [`IndexWriter`] the one that changes it. Another kind of index is one
+//! type that implements [`Backend`], and [`Writer`] where it can be changed, in a crate of its own.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+
+use dpr_core::Embedding;
+use dpr_data::Passage;
+use serde::Serialize;
+
+use super::{Filter, Hit, SearchError, Searcher};
+use crate::{IndexError, IndexWriter, LiveIndex, NewPassage, Put, Snapshot, VectorIndex as _};
+
+/// An index that answers in passages. One instance serves all requests, from many threads at once.
+pub trait Backend: fmt::Debug + Send + Sync {
+    /// Returns what is searched; its `model` and `dim` are what question vectors are checked by.
+    fn describe(&self) -> Description;
+
+    /// Returns for each vector (`[dim]`) its `k` passages of greatest inner product among those that `filter` allows, best
+    /// first; fewer when there are fewer. All vectors are searched in one state of the index. Runs on the calling thread.
+    ///
+    /// # Errors
+    /// [`SearchError`]: `k` = 0, a vector of another length, a filter that allows no passage, or a backend that fails.
+    fn search(
+        &self,
+        vectors: &[Embedding],
+        k: usize,
+        filter: Option<&Filter>,
+    ) -> Result<Vec<Vec<Hit>>, SearchError>;
+
+    /// Returns the passages that have these ids, in no order; ids that are unknown are left out.
+    ///
+    /// # Errors
+    /// [`SearchError`] when they cannot be read.
+    fn passages(&self, ids: &[String]) -> Result<Vec<Passage>, SearchError>;
+
+    /// Looks for what others have changed, where the backend does not do that by itself.
+    ///
+    /// # Errors
+    /// [`SearchError`] when it does not answer.
+    fn refresh(&self) -> Result<(), SearchError> {
+        Ok(())
+    }
+
+    /// Returns the index as it is now where this process holds its rows: it can then also be searched by words, and
+    /// exactly. `None` for a backend that keeps its rows elsewhere.
+    fn snapshot(&self) -> Option<Arc<Snapshot>> {
+        None
+    }
+}
+
+/// An index that can be changed while it is searched.
+pub trait Writer: fmt::Debug + Send + Sync {
+    /// Adds passages, each in the place of the one that has its id, if there is one. When it returns, the change is
+    /// stored and in every search that begins.
+    ///
+    /// # Errors
+    /// [`WriteError`]; passages that cannot be stored are refused before any is written.
+    fn put(&self, passages: Vec<NewPassage>) -> Result<Put, WriteError>;
+
+    /// Deletes the passages with these ids and returns their number. If any id is unknown, nothing is deleted.
+    ///
+    /// # Errors
+    /// [`WriteError`].
+    fn delete(&self, ids: Vec<String>) -> Result<usize, WriteError>;
+}
+
+/// An index, as it describes itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Description {
+    /// Passages that are found: those built in and added, without those deleted.
+    pub count: usize,
+    /// Numbers in a vector.
+    pub dim: usize,
+    /// `exact`, `hnsw`, or the name of another backend.
+    pub kind: String,
+    /// Fingerprint of the model that made the vectors.
+    pub model: String,
+    /// How vectors are compared: `inner_product`.
+    pub metric: String,
+    /// A text that differs for every index that differs.
+    pub version: String,
+    /// The number of that version, from 1.
+    pub number: u64,
+    /// Passages added or replaced since that version was built.
+    pub added: usize,
+    /// Passages of that version that were replaced or deleted since.
+    pub removed: usize,
+    /// Passages added, replaced or deleted since that version was built, one by one.
+    pub changes: u64,
+}
+
+/// The error of a backend, of whatever type it has there.
+pub type Cause = Box<dyn Error + Send + Sync>;
+
+/// Why passages were not written, by whose fault it is.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WriteError {
+    /// Ids to delete that no passage has.
+    #[error(transparent)]
+    UnknownIds(Cause),
+    /// A vector that the index cannot hold.
+    #[error(transparent)]
+    InvalidVector(Cause),
+    /// A passage or an id that the index cannot hold: blank, twice, too long, or none at all.
+    #[error(transparent)]
+    InvalidPassage(Cause),
+    /// The backend does not answer now.
+    #[error(transparent)]
+    Unavailable(Cause),
+    /// The change could not be stored.
+    #[error(transparent)]
+    Failed(Cause),
+}
+
+impl From<IndexError> for WriteError {
+    fn from(error: IndexError) -> Self {
+        let of = match &error {
+            IndexError::UnknownIds { .. } => Self::UnknownIds,
+            IndexError::Vector { .. } | IndexError::Overflow { .. } => Self::InvalidVector,
+            IndexError::Blank { .. }
+            | IndexError::DuplicateId { .. }
+            | IndexError::NoChanges
+            | IndexError::TooLarge => Self::InvalidPassage,
+            _ => Self::Failed,
+        };
+        of(error.into())
+    }
+}
+
+impl Backend for LiveIndex {
+    fn describe(&self) -> Description {
+        let snapshot = Self::snapshot(self);
+        let (base, manifest) = (snapshot.base(), &snapshot.base().manifest);
+        Description {
+            count: snapshot.len(),
+            dim: manifest.dim,
+            kind: manifest.kind.to_string(),
+            model: manifest.model_fingerprint.clone(),
+            metric: manifest.metric.clone(),
+            version: base.version().to_owned(),
+            number: base.number(),
+            added: snapshot.added(),
+            removed: snapshot.removed(),
+            changes: snapshot.changes(),
+        }
+    }
+
+    fn search(
+        &self,
+        vectors: &[Embedding],
+        k: usize,
+        filter: Option<&Filter>,
+    ) -> Result<Vec<Vec<Hit>>, SearchError> {
+        Searcher::of(Self::snapshot(self)).search_batch(vectors, k, filter)
+    }
+
+    fn passages(&self, ids: &[String]) -> Result<Vec<Passage>, SearchError> {
+        let snapshot = Self::snapshot(self);
+        let filter = Filter { ids: ids.iter().cloned().collect(), ..Filter::default() };
+        if filter.ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let rows = filter.rows(&snapshot)?;
+        rows.iter().map(|row| Ok(snapshot.passage(row)?)).collect()
+    }
+
+    fn snapshot(&self) -> Option<Arc<Snapshot>> {
+        Some(Self::snapshot(self))
+    }
+}
+
+impl Writer for IndexWriter {
+    fn put(&self, passages: Vec<NewPassage>) -> Result<Put, WriteError> {
+        Ok(Self::put(self, passages)?)
+    }
+
+    fn delete(&self, ids: Vec<String>) -> Result<usize, WriteError> {
+        Ok(Self::delete(self, ids)?)
+    }
+}

@@ -1,0 +1,18 @@
+//! Questions to passages: through a [`Backend`], wherever its passages are; by vector in one index ([`Searcher`]); and by
+//! words or both where the text is at hand ([`Ranker`], [`TextSearcher`]).
+
+mod backend;
+mod filter;
+mod hybrid;
+mod method;
+mod ranker;
+mod searcher;
+mod text;
+
+pub use backend::{Backend, Cause, Description, WriteError, Writer};
+pub use filter::Filter;
+pub use hybrid::{Fusion, HYBRID_DEPTH, fuse};
+pub use method::Method;
+pub use ranker::{RankedPair, Ranker};
+pub use searcher::{Hit, SearchError, Searcher};
+pub use text::TextSearcher;

@@ -1,0 +1,82 @@
+//! Sparse, dense and hybrid ranking of one corpus.
+
+use dpr_core::Embedding;
+use rayon::prelude::*;
+
+use super::{Fusion, Method, SearchError, fuse};
+use crate::VectorIndex;
+use crate::ranking::ScoredRow;
+use crate::sparse::{Scoring, WordIndex};
+
+/// Questions that hybrid ranking takes at a time: two rankings of thousands of rows for each would fill the memory.
+const BLOCK: usize = 512;
+
+/// Two rankings of the same questions: by words and by vectors.
+pub type RankedPair = (Vec<Vec<ScoredRow>>, Vec<Vec<ScoredRow>>);
+
+/// Ranks the passages of a corpus by whatever indexes it has. Row `i` of both is passage `i`.
+#[derive(Clone, Copy, Debug)]
+pub struct Ranker<'a> {
+    /// By words.
+    pub words: Option<&'a dyn WordIndex>,
+    /// By vectors.
+    pub vectors: Option<&'a dyn VectorIndex>,
+    /// BM25's constants.
+    pub bm25: Scoring,
+    /// Rows of each list that hybrid ranking combines: [`HYBRID_DEPTH`](super::HYBRID_DEPTH) in the paper.
+    pub depth: usize,
+}
+
+impl Ranker<'_> {
+    /// The best `k` rows for each question, best first; fewer when fewer match. `vectors` are the questions' (`[dim]`
+    /// each); [`Method::Bm25`] and [`Method::Tfidf`] do not look at them, nor [`Method::Dense`] at the texts.
+    ///
+    /// # Errors
+    /// [`SearchError`]: an index that the method needs is not there, `k` = 0, or a vector of another size.
+    pub fn rank(
+        &self,
+        method: Method,
+        questions: &[&str],
+        vectors: &[Embedding],
+        k: usize,
+        fusion: Fusion,
+    ) -> Result<Vec<Vec<ScoredRow>>, SearchError> {
+        match method {
+            Method::Bm25 => self.by_words(questions, k, self.bm25),
+            Method::Tfidf => self.by_words(questions, k, Scoring::TfIdf),
+            Method::Dense => self.by_vectors(vectors, k),
+            Method::Hybrid => {
+                let mut rows = Vec::with_capacity(questions.len());
+                for (questions, vectors) in questions.chunks(BLOCK).zip(vectors.chunks(BLOCK)) {
+                    let (sparse, dense) = self.both(questions, vectors)?;
+                    let pairs = sparse.par_iter().zip(&dense);
+                    rows.par_extend(pairs.map(|(sparse, dense)| fuse(sparse, dense, fusion, self.depth, k)));
+                }
+                Ok(rows)
+            }
+        }
+    }
+
+    /// The two rankings that hybrid ranking combines, `depth` rows each.
+    ///
+    /// # Errors
+    /// As [`Ranker::rank`].
+    pub fn both(&self, questions: &[&str], vectors: &[Embedding]) -> Result<RankedPair, SearchError> {
+        let sparse = self.by_words(questions, self.depth, self.bm25)?;
+        Ok((sparse, self.by_vectors(vectors, self.depth)?))
+    }
+
+    fn by_words(
+        &self,
+        questions: &[&str],
+        k: usize,
+        scoring: Scoring,
+    ) -> Result<Vec<Vec<ScoredRow>>, SearchError> {
+        let words = self.words.ok_or(SearchError::NoSparse)?;
+        Ok(words.search_batch(questions, k, scoring)?)
+    }
+
+    fn by_vectors(&self, vectors: &[Embedding], k: usize) -> Result<Vec<Vec<ScoredRow>>, SearchError> {
+        Ok(self.vectors.ok_or(SearchError::NoVectors)?.search_batch(vectors, k)?)
+    }
+}

@@ -1,0 +1,70 @@
+//! Questions as text, for callers on this side: operators, and services that were let in.
+
+use std::fmt;
+use std::sync::Arc;
+
+use dpr_core::TextEncoder;
+
+use super::{Backend, Fusion, HYBRID_DEPTH, Hit, Method, Ranker, SearchError, Searcher};
+use crate::sparse::Scoring;
+use dpr_data::normalise_question;
+
+/// Encodes questions and searches an index for them, as it is when each is asked.
+///
+/// Passages that were added since the index was built are found by their vectors and by their words, those that were
+/// deleted by neither.
+pub struct TextSearcher {
+    backend: Arc<dyn Backend>,
+    encoder: TextEncoder,
+}
+
+impl fmt::Debug for TextSearcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TextSearcher").field("device", &self.encoder.device_name()).finish_non_exhaustive()
+    }
+}
+
+impl TextSearcher {
+    /// Searches `backend`; `encoder` is of the model it was built by ([`Searcher::check_model`]).
+    pub fn new(backend: Arc<dyn Backend>, encoder: TextEncoder) -> Self {
+        Self { backend, encoder }
+    }
+
+    /// Returns whether the index can be searched by words.
+    pub fn has_words(&self) -> bool {
+        self.backend.snapshot().is_some_and(|snapshot| snapshot.base().sparse().is_some())
+    }
+
+    /// The best `k` passages for `question`, best first.
+    ///
+    /// # Errors
+    /// [`SearchError`]: a blank question, an index without words where `method` needs them, `k` = 0.
+    pub fn search(
+        &self,
+        question: &str,
+        method: Method,
+        fusion: Fusion,
+        k: usize,
+    ) -> Result<Vec<Hit>, SearchError> {
+        let question = &normalise_question(question);
+        let snapshot = self.backend.snapshot();
+        let has_words = snapshot.as_ref().is_some_and(|snapshot| snapshot.base().sparse().is_some());
+        if method.needs_words() && !has_words {
+            return Err(SearchError::NoSparse);
+        }
+        let vectors =
+            if method.needs_vectors() { vec![self.encoder.encode_question(question)?] } else { Vec::new() };
+        let Some(snapshot) = snapshot else {
+            return Ok(self.backend.search(&vectors, k, None)?.pop().unwrap_or_default());
+        };
+        let ranker = Ranker {
+            words: has_words.then_some(snapshot.as_ref()),
+            vectors: Some(snapshot.as_ref()),
+            bm25: Scoring::PAPER,
+            depth: HYBRID_DEPTH,
+        };
+        let rows = ranker.rank(method, &[question], &vectors, k, fusion)?;
+        let searcher = Searcher::of(Arc::clone(&snapshot));
+        rows.into_iter().flatten().map(|hit| searcher.hit(hit)).collect()
+    }
+}

@@ -1,0 +1,101 @@
+//! The sparse index of a build without the feature `sparse`: there is none, and what asks for one is told so.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use dpr_data::Passage;
+use dpr_files::progress::Progress;
+
+use super::{Analyzer, Scoring, SparseError, SparseOptions, WordIndex};
+use crate::ranking::ScoredRow;
+
+/// An inverted index; no value of it exists in this build.
+#[derive(Debug)]
+pub enum SparseIndex {}
+
+/// The terms of added passages; no value of it exists in this build.
+#[derive(Clone, Debug)]
+pub enum AddedWords {}
+
+impl SparseIndex {
+    /// Refuses to open an inverted index.
+    ///
+    /// # Errors
+    /// [`SparseError::NotBuiltIn`], always.
+    pub fn open(_: &Path, _: Analyzer, _: usize) -> Result<Self, SparseError> {
+        Err(SparseError::NotBuiltIn)
+    }
+
+    /// Returns how text became terms.
+    pub fn analyzer(&self) -> Analyzer {
+        match *self {}
+    }
+
+    /// Returns the number of passages.
+    pub fn len(&self) -> usize {
+        match *self {}
+    }
+
+    /// Returns whether there are no passages.
+    pub fn is_empty(&self) -> bool {
+        match *self {}
+    }
+
+    /// Ranks by shared words.
+    ///
+    /// # Errors
+    /// None: no value of this type exists.
+    pub fn search(&self, _: &str, _: usize, _: Scoring) -> Result<Vec<ScoredRow>, SparseError> {
+        match *self {}
+    }
+
+    /// Scores added passages.
+    ///
+    /// # Errors
+    /// None: no value of this type exists.
+    pub fn search_added(
+        &self,
+        _: &str,
+        _: Scoring,
+        _: &[(usize, &AddedWords)],
+        _: &mut dyn FnMut(usize, f32),
+    ) -> Result<(), SparseError> {
+        match *self {}
+    }
+}
+
+impl WordIndex for SparseIndex {
+    fn search_batch(&self, _: &[&str], _: usize, _: Scoring) -> Result<Vec<Vec<ScoredRow>>, SparseError> {
+        match *self {}
+    }
+}
+
+impl AddedWords {
+    /// Returns the terms of passages that are added to `index`.
+    ///
+    /// # Errors
+    /// None: no index exists.
+    pub fn of<'a>(index: &SparseIndex, _: impl Iterator<Item = &'a Passage>) -> Result<Self, SparseError> {
+        match *index {}
+    }
+
+    /// Returns these terms with those of `_more`.
+    #[must_use]
+    pub fn join(&self, _more: &Self) -> Self {
+        match *self {}
+    }
+}
+
+/// Refuses to build an inverted index.
+///
+/// # Errors
+/// [`SparseError::NotBuiltIn`], always.
+pub fn build_sparse(
+    _: &Path,
+    _: &[Passage],
+    _: SparseOptions,
+    _: &AtomicBool,
+    _: &dyn Progress,
+) -> Result<(), SparseError> {
+    Err(SparseError::NotBuiltIn)
+}

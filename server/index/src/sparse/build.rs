@@ -1,0 +1,128 @@
+//! Writing an inverted index.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use fs_err as fs;
+use tantivy::index::SegmentReader;
+use tantivy::schema::{FAST, Field, IndexRecordOption, Schema, TextFieldIndexing, TextOptions};
+use tantivy::{Index, IndexWriter, TantivyDocument, TantivyError};
+
+use super::documents::Documents;
+use super::{Analyzer, SparseError, SparseOptions};
+use dpr_data::Passage;
+use dpr_files::progress::Progress;
+
+/// The field of titles and texts, and that of rows.
+pub(super) const TEXT: &str = "text";
+const ROW: &str = "row";
+/// Bytes of postings that all threads collect before they write segments, and the most of one thread. Tantivy asks
+/// for at least 15 MB a thread.
+const BUFFER: usize = 2 << 30;
+const THREAD_BUFFER: usize = 256 << 20;
+const LEAST_BUFFER: usize = 16 << 20;
+/// More threads than that would wait for one another.
+const MAX_THREADS: usize = 64;
+/// Passages between two looks at the stop flag and at the progress.
+const STEP: usize = 1024;
+
+/// Writes an index of the titles and texts of `passages` into the directory `dir`, which must be empty. Nothing is
+/// synced and nothing published: that is the caller's, who knows what else belongs to it.
+///
+/// # Errors
+/// [`SparseError::Empty`], [`SparseError::Write`], or [`SparseError::Interrupted`] once `stop` is set.
+pub fn build_sparse(
+    dir: &Path,
+    passages: &[Passage],
+    options: SparseOptions,
+    stop: &AtomicBool,
+    progress: &dyn Progress,
+) -> Result<(), SparseError> {
+    if passages.is_empty() {
+        return Err(SparseError::Empty);
+    }
+    let failed = |error: TantivyError| SparseError::Write { path: dir.to_path_buf(), source: to_io(error) };
+    let (schema, text, row) = schema(options.analyzer);
+    let index = Index::create_in_dir(dir, schema).map_err(failed)?;
+    register(&index, options.analyzer);
+    let threads = match options.threads {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        threads => threads,
+    };
+    let threads = threads.min(MAX_THREADS);
+    let buffer = (BUFFER / threads).clamp(LEAST_BUFFER, THREAD_BUFFER);
+    let mut writer: IndexWriter = index.writer_with_num_threads(threads, buffer * threads).map_err(failed)?;
+    progress.start("indexing terms", "passages", passages.len() as u64);
+    for (block, from) in passages.chunks(STEP).zip((0u64..).step_by(STEP)) {
+        if stop.load(Ordering::Relaxed) {
+            return Err(SparseError::Interrupted);
+        }
+        for (passage, number) in block.iter().zip(from..) {
+            let mut document = TantivyDocument::new();
+            document.add_text(text, &passage.title);
+            document.add_text(text, &passage.text);
+            document.add_u64(row, number);
+            writer.add_document(document).map_err(failed)?;
+        }
+        progress.advance(block.len() as u64);
+    }
+    writer.commit().map_err(failed)?;
+    writer.wait_merging_threads().map_err(failed)?;
+    progress.finish();
+
+    let segments = segments(&index).map_err(failed)?;
+    let rows = rows(&segments).map_err(failed)?;
+    let documents = Documents::count(&segments, &rows, text).map_err(failed)?;
+    let written = documents.write(dir).and_then(|()| remove_locks(dir));
+    written.map_err(|source| SparseError::Write { path: dir.to_path_buf(), source })
+}
+
+/// The schema names the analyzer, so that an index cannot be read with another.
+fn schema(analyzer: Analyzer) -> (Schema, Field, Field) {
+    let mut schema = Schema::builder();
+    // Lengths are kept exactly elsewhere, positions are not asked for.
+    let indexing = TextFieldIndexing::default()
+        .set_tokenizer(&analyzer.to_string())
+        .set_index_option(IndexRecordOption::WithFreqs)
+        .set_fieldnorms(false);
+    let text = schema.add_text_field(TEXT, TextOptions::default().set_indexing_options(indexing));
+    let row = schema.add_u64_field(ROW, FAST);
+    (schema.build(), text, row)
+}
+
+fn register(index: &Index, analyzer: Analyzer) {
+    index.tokenizers().register(&analyzer.to_string(), analyzer.tantivy());
+}
+
+/// The parts of an index that can be searched, without the lock that tantivy's own reader writes.
+pub(super) fn segments(index: &Index) -> tantivy::Result<Vec<SegmentReader>> {
+    index.searchable_segments()?.iter().map(SegmentReader::open).collect()
+}
+
+/// The rows of each segment's documents, in their order.
+pub(super) fn rows(segments: &[SegmentReader]) -> tantivy::Result<Vec<Vec<u32>>> {
+    let read = |segment: &SegmentReader| {
+        let column = segment.fast_fields().u64(ROW)?.first_or_default_col(u64::MAX);
+        let row = |document| u32::try_from(column.get_val(document)).unwrap_or(u32::MAX);
+        Ok((0..segment.max_doc()).map(row).collect())
+    };
+    segments.iter().map(read).collect()
+}
+
+fn remove_locks(dir: &Path) -> std::io::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().ends_with(".lock") {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Tantivy wraps I/O errors in several ways.
+pub(super) fn to_io(error: TantivyError) -> std::io::Error {
+    match error {
+        TantivyError::IoError(source) => std::io::Error::new(source.kind(), source.to_string()),
+        other => std::io::Error::other(other.to_string()),
+    }
+}

@@ -1,0 +1,28 @@
+//! What sparse indexes are built and searched with.
+
+use super::{Analyzer, Scoring, SparseError};
+use crate::ranking::ScoredRow;
+
+/// What sparse index to build.
+#[derive(Clone, Copy, Debug)]
+pub struct SparseOptions {
+    /// How text becomes terms.
+    pub analyzer: Analyzer,
+    /// Threads that analyse and collect postings, 64 at most; 0 means one for each processor.
+    pub threads: usize,
+}
+
+/// Passages that can be searched by words.
+pub trait WordIndex: std::fmt::Debug + Send + Sync {
+    /// The best `k` passages for each question, in their order, each list best first; passages that share no term with
+    /// a question are not found.
+    ///
+    /// # Errors
+    /// Those of [`SparseIndex`](super::SparseIndex).
+    fn search_batch(
+        &self,
+        questions: &[&str],
+        k: usize,
+        scoring: Scoring,
+    ) -> Result<Vec<Vec<ScoredRow>>, SparseError>;
+}

@@ -1,0 +1,327 @@
+//! Writes a vectors directory part by part, so that an interrupted run can go on.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use dpr_core::model::FileEntry;
+use fs_err as fs;
+
+use super::manifest::FORMAT_VERSION;
+use super::set::{MANIFEST, PASSAGES, VECTORS, read_manifest};
+use super::{VectorsError, VectorsManifest, VectorsSpec, rows};
+use dpr_data::Passage;
+use dpr_files::DirLock;
+use dpr_files::atomic;
+use dpr_files::digest;
+
+const SPEC: &str = "spec.json";
+const PARTS: &str = "parts";
+
+/// A vectors directory being written. Parts may be written in any order and from several threads.
+#[derive(Debug)]
+pub struct VectorsWriter {
+    dir: PathBuf,
+    spec: VectorsSpec,
+    ids: Vec<String>,
+    passages: FileEntry,
+    /// Numbers of the parts on disk.
+    done: Mutex<BTreeSet<usize>>,
+    finished: bool,
+    _lock: DirLock,
+}
+
+impl VectorsWriter {
+    /// Starts or continues the encoding of `passages`, those of this shard in order, in `dir`.
+    ///
+    /// What an earlier run finished is kept when its spec is the same. A torn part is encoded again.
+    ///
+    /// # Errors
+    /// [`VectorsError::OtherSpec`] when `dir` holds another encoding, [`VectorsError::Foreign`] when it holds
+    /// something else, [`VectorsError::Busy`] when another process writes there, or an I/O error.
+    pub fn open(dir: &Path, spec: VectorsSpec, passages: &[Passage]) -> Result<Self, VectorsError> {
+        spec.check()?;
+        fs::create_dir_all(dir).map_err(VectorsError::write(dir))?;
+        let lock = lock(dir)?;
+        refuse_foreign(dir)?;
+        atomic::remove_unfinished(dir).map_err(VectorsError::write(dir))?;
+
+        let finished = match read_manifest(dir)? {
+            Some(manifest) => {
+                same_spec(dir, &manifest.spec, &spec)?;
+                check_sizes(dir, &manifest)?;
+                true
+            }
+            None => false,
+        };
+        let ids: Vec<_> = passages.iter().map(|passage| passage.id.clone()).collect();
+        let mut writer = Self {
+            dir: dir.to_path_buf(),
+            spec,
+            ids,
+            passages: FileEntry { bytes: 0, sha256: String::new() },
+            done: Mutex::default(),
+            finished,
+            _lock: lock,
+        };
+        if finished {
+            writer.remove_parts()?;
+        } else {
+            writer.resume(passages)?;
+        }
+        Ok(writer)
+    }
+
+    /// Discards what an encoding wrote in `dir`, whichever it was (`--force`). A missing `dir` is fine.
+    ///
+    /// # Errors
+    /// [`VectorsError::Foreign`] when `dir` holds anything else; nothing is removed then.
+    pub fn clear(dir: &Path) -> Result<(), VectorsError> {
+        if !dir.try_exists().map_err(VectorsError::read(dir))? {
+            return Ok(());
+        }
+        let _lock = lock(dir)?;
+        refuse_foreign(dir)?;
+        // The manifest first: without it the rest is an unfinished encoding, not a damaged one.
+        for name in [MANIFEST, SPEC, VECTORS, PASSAGES] {
+            remove_file(&dir.join(name))?;
+        }
+        remove_dir(&dir.join(PARTS))?;
+        atomic::remove_unfinished(dir).map_err(VectorsError::write(dir))
+    }
+
+    /// Ranges of passages, positions in this shard, that have no vectors yet, in order.
+    pub fn missing_parts(&self) -> Vec<Range<usize>> {
+        if self.finished {
+            return Vec::new();
+        }
+        let done = self.done();
+        (0..self.parts()).filter(|part| !done.contains(part)).map(|part| self.range(part)).collect()
+    }
+
+    /// Writes the rows `[range.len(), dim]` of one of [`missing_parts`](Self::missing_parts); whole or not at all.
+    ///
+    /// # Errors
+    /// [`VectorsError`] for another range, another number of rows, a row that is not finite or all zero, or when
+    /// the part cannot be written. Parts written before are kept in every case.
+    pub fn write_part(&self, range: &Range<usize>, rows: &[f32]) -> Result<(), VectorsError> {
+        let part = range.start / self.spec.part_size;
+        if part >= self.parts() || self.range(part) != *range || self.finished {
+            return Err(VectorsError::NotAPart { start: range.start, end: range.end });
+        }
+        let dim = self.spec.dim;
+        let expected = range.len() * dim;
+        if rows.len() != expected {
+            let (start, end) = (range.start, range.end);
+            return Err(VectorsError::Shape { start, end, dim, expected, got: rows.len() });
+        }
+        for (row, id) in rows.chunks_exact(dim).zip(&self.ids[range.clone()]) {
+            let what = match row.iter().position(|value| !value.is_finite()) {
+                Some(position) => format!("is not finite at {position}"),
+                None if row.iter().all(|value| *value == 0.0) => "is all zero".to_owned(),
+                None => continue,
+            };
+            return Err(VectorsError::BadRow { id: id.clone(), what });
+        }
+
+        let path = self.part_path(part);
+        let mut entry = None;
+        let written = atomic::write_file(&path, |out| {
+            let mut out = digest::Writer::new(out);
+            rows::write(rows, &mut out)?;
+            entry = Some(out.finish());
+            Ok(())
+        });
+        written.map_err(VectorsError::write(&path))?;
+        let sha256 = entry.map(|entry| entry.sha256).unwrap_or_default();
+        let digest = path.with_extension("sha256");
+        atomic::write_file(&digest, |out| writeln!(out, "{sha256}")).map_err(VectorsError::write(&digest))?;
+        self.done().insert(part);
+        Ok(())
+    }
+
+    /// Joins the parts into `vectors.f32` and writes the manifest, then removes the parts.
+    ///
+    /// # Errors
+    /// [`VectorsError::MissingParts`] when some are not written, [`VectorsError::Corrupt`] when one was changed
+    /// behind our back (it is encoded again on the next start), or [`VectorsError::Write`]; parts are kept.
+    pub fn finish(self) -> Result<(), VectorsError> {
+        if self.finished {
+            return Ok(());
+        }
+        let (missing, total) = (self.missing_parts().len(), self.parts());
+        if missing > 0 {
+            return Err(VectorsError::MissingParts { path: self.dir.clone(), missing, total });
+        }
+        let vectors = self.join()?;
+        let manifest = VectorsManifest {
+            format_version: FORMAT_VERSION,
+            spec: self.spec.clone(),
+            count: self.ids.len(),
+            files: [(VECTORS.to_owned(), vectors), (PASSAGES.to_owned(), self.passages.clone())].into(),
+        };
+        write_json(&self.dir.join(MANIFEST), &manifest)?;
+        self.remove_parts()
+    }
+
+    fn join(&self) -> Result<FileEntry, VectorsError> {
+        let path = self.dir.join(VECTORS);
+        let mut torn = None;
+        let mut whole = None;
+        let written = atomic::write_file(&path, |out| {
+            let mut out = digest::Writer::new(out);
+            for part in 0..self.parts() {
+                let mut values = Vec::new();
+                let source = self.part_path(part);
+                let entry = rows::read(&source, &mut values)?;
+                if fs::read_to_string(source.with_extension("sha256"))?.trim_end() != entry.sha256 {
+                    torn = Some(source);
+                    return Err(io::ErrorKind::InvalidData.into());
+                }
+                rows::write(&values, &mut out)?;
+            }
+            whole = Some(out.finish());
+            Ok(())
+        });
+        match (written, torn, whole) {
+            (Ok(()), None, Some(entry)) => Ok(entry),
+            (_, Some(part), _) => {
+                remove_file(&part.with_extension("sha256"))?;
+                Err(VectorsError::corrupt(&part, "it changed after it was written; the next run redoes it"))
+            }
+            (Err(source), ..) => Err(VectorsError::Write { path, source }),
+            (Ok(()), None, None) => Err(VectorsError::corrupt(&path, "nothing was written")),
+        }
+    }
+
+    /// Compares the directory's spec, writes what a fresh one needs, and looks for whole parts.
+    fn resume(&mut self, passages: &[Passage]) -> Result<(), VectorsError> {
+        let spec_path = self.dir.join(SPEC);
+        match fs::read(&spec_path) {
+            Ok(bytes) => {
+                let found: VectorsSpec = serde_json::from_slice(&bytes)
+                    .map_err(|e| VectorsError::corrupt(&spec_path, e.to_string()))?;
+                same_spec(&self.dir, &found, &self.spec)?;
+            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                // Parts without a spec belong to nobody knows what.
+                remove_dir(&self.dir.join(PARTS))?;
+                write_json(&spec_path, &self.spec)?;
+            }
+            Err(source) => return Err(VectorsError::Read { path: spec_path, source }),
+        }
+        self.passages = write_passages(&self.dir.join(PASSAGES), passages)?;
+
+        let parts = self.dir.join(PARTS);
+        fs::create_dir_all(&parts).map_err(VectorsError::write(&parts))?;
+        atomic::remove_unfinished(&parts).map_err(VectorsError::write(&parts))?;
+        let whole = (0..self.parts()).filter(|part| self.is_whole(*part)).collect();
+        self.done = Mutex::new(whole);
+        Ok(())
+    }
+
+    /// Whether a part is on disk with the size and the digest it was written with.
+    fn is_whole(&self, part: usize) -> bool {
+        let path = self.part_path(part);
+        let Ok(recorded) = fs::read_to_string(path.with_extension("sha256")) else { return false };
+        let bytes = (self.range(part).len() * self.spec.dim * 4) as u64;
+        digest::of_file(&path).is_ok_and(|found| found.bytes == bytes && found.sha256 == recorded.trim_end())
+    }
+
+    fn remove_parts(&self) -> Result<(), VectorsError> {
+        remove_dir(&self.dir.join(PARTS))?;
+        remove_file(&self.dir.join(SPEC))
+    }
+
+    fn done(&self) -> std::sync::MutexGuard<'_, BTreeSet<usize>> {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn parts(&self) -> usize {
+        self.ids.len().div_ceil(self.spec.part_size)
+    }
+
+    fn range(&self, part: usize) -> Range<usize> {
+        let start = part * self.spec.part_size;
+        start..(start + self.spec.part_size).min(self.ids.len())
+    }
+
+    fn part_path(&self, part: usize) -> PathBuf {
+        self.dir.join(PARTS).join(format!("part-{part:06}.f32"))
+    }
+}
+
+fn lock(dir: &Path) -> Result<DirLock, VectorsError> {
+    match DirLock::acquire(dir).map_err(VectorsError::write(dir))? {
+        Some(lock) => Ok(lock),
+        None => Err(VectorsError::Busy { path: dir.to_path_buf() }),
+    }
+}
+
+fn same_spec(dir: &Path, found: &VectorsSpec, expected: &VectorsSpec) -> Result<(), VectorsError> {
+    match found.difference(expected) {
+        None => Ok(()),
+        Some((field, found, expected)) => {
+            Err(VectorsError::OtherSpec { path: dir.to_path_buf(), field, found, expected })
+        }
+    }
+}
+
+fn check_sizes(dir: &Path, manifest: &VectorsManifest) -> Result<(), VectorsError> {
+    for (name, entry) in &manifest.files {
+        let path = dir.join(name);
+        let found = fs::metadata(&path).map_err(VectorsError::read(&path))?.len();
+        if found != entry.bytes {
+            return Err(VectorsError::corrupt(&path, format!("{found} bytes, not {}", entry.bytes)));
+        }
+    }
+    Ok(())
+}
+
+fn refuse_foreign(dir: &Path) -> Result<(), VectorsError> {
+    for entry in fs::read_dir(dir).map_err(VectorsError::read(dir))? {
+        let name = entry.map_err(VectorsError::read(dir))?.file_name().to_string_lossy().into_owned();
+        let ours = [SPEC, PARTS, VECTORS, PASSAGES, MANIFEST, DirLock::NAME].contains(&name.as_str());
+        if !ours && !name.starts_with(atomic::STAGING_PREFIX) {
+            return Err(VectorsError::Foreign { path: dir.to_path_buf(), name });
+        }
+    }
+    Ok(())
+}
+
+fn write_passages(path: &Path, passages: &[Passage]) -> Result<FileEntry, VectorsError> {
+    let mut entry = None;
+    let written = atomic::write_file(path, |out| {
+        let mut out = digest::Writer::new(out);
+        dpr_data::write_passages(passages, &mut out)?;
+        entry = Some(out.finish());
+        Ok(())
+    });
+    written.map_err(VectorsError::write(path))?;
+    entry.ok_or_else(|| VectorsError::corrupt(path, "nothing was written"))
+}
+
+fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), VectorsError> {
+    atomic::write_file(path, |out| {
+        serde_json::to_writer_pretty(&mut *out, value)?;
+        writeln!(out)
+    })
+    .map_err(VectorsError::write(path))
+}
+
+fn remove_file(path: &Path) -> Result<(), VectorsError> {
+    absent_is_fine(fs::remove_file(path)).map_err(VectorsError::write(path))
+}
+
+fn remove_dir(path: &Path) -> Result<(), VectorsError> {
+    absent_is_fine(fs::remove_dir_all(path)).map_err(VectorsError::write(path))
+}
+
+fn absent_is_fine(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}

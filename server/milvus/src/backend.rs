@@ -1,0 +1,92 @@
+//! A collection as a backend of searches and updates.
+
+use dpr_core::Embedding;
+use dpr_data::Passage;
+use dpr_index::search::{Backend, Description, Filter, Hit, SearchError, WriteError, Writer};
+use dpr_index::{IndexManifest, NewPassage, Put};
+
+use crate::index::Found;
+use crate::{MilvusError, MilvusIndex};
+
+impl From<Found> for Hit {
+    fn from(Found { passage: Passage { id, title, text }, score }: Found) -> Self {
+        Self { id, score, title, text }
+    }
+}
+
+impl From<MilvusError> for SearchError {
+    fn from(error: MilvusError) -> Self {
+        match error {
+            MilvusError::Slow { .. } => Self::Unavailable(error.into()),
+            error => Self::Backend(error.into()),
+        }
+    }
+}
+
+impl From<MilvusError> for WriteError {
+    fn from(error: MilvusError) -> Self {
+        let of = match &error {
+            MilvusError::Unknown { .. } => Self::UnknownIds,
+            MilvusError::Vector { .. } | MilvusError::Dimension { .. } => Self::InvalidVector,
+            MilvusError::Blank { .. }
+            | MilvusError::DuplicateId { .. }
+            | MilvusError::TooLong { .. }
+            | MilvusError::Empty => Self::InvalidPassage,
+            MilvusError::Slow { .. } => Self::Unavailable,
+            _ => Self::Failed,
+        };
+        of(error.into())
+    }
+}
+
+impl Backend for MilvusIndex {
+    fn describe(&self) -> Description {
+        let described = self.described();
+        Description {
+            count: self.count(),
+            dim: described.dim,
+            kind: "milvus".to_owned(),
+            model: described.model_fingerprint.clone(),
+            metric: IndexManifest::INNER_PRODUCT.to_owned(),
+            version: self.version().to_owned(),
+            // Milvus changes a collection in place.
+            number: 1,
+            added: 0,
+            removed: 0,
+            changes: 0,
+        }
+    }
+
+    fn search(
+        &self,
+        vectors: &[Embedding],
+        k: usize,
+        filter: Option<&Filter>,
+    ) -> Result<Vec<Vec<Hit>>, SearchError> {
+        let all = Filter::default();
+        let Filter { ids, titles } = filter.unwrap_or(&all);
+        let found = Self::search(self, vectors, k, ids, titles)?;
+        if filter.is_some() && found.iter().all(Vec::is_empty) {
+            return Err(SearchError::NothingWanted);
+        }
+        Ok(found.into_iter().map(|found| found.into_iter().map(Hit::from).collect()).collect())
+    }
+
+    fn passages(&self, ids: &[String]) -> Result<Vec<Passage>, SearchError> {
+        Ok(Self::passages(self, ids)?)
+    }
+
+    fn refresh(&self) -> Result<(), SearchError> {
+        Ok(Self::refresh(self).map(drop)?)
+    }
+}
+
+impl Writer for MilvusIndex {
+    fn put(&self, passages: Vec<NewPassage>) -> Result<Put, WriteError> {
+        Ok(Self::put(self, &passages)?)
+    }
+
+    fn delete(&self, ids: Vec<String>) -> Result<usize, WriteError> {
+        Ok(Self::delete(self, &ids)?)
+    }
+}

@@ -1,0 +1,169 @@
+//! Passages on their way into a collection: checked, digested, in columns.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use dpr_core::Embedding;
+use milvus::v2::prelude::{ConsistencyLevel, InsertRequest, QueryRequest, UpsertRequest};
+use milvus::v2::{FieldData, QueryResults};
+use sha2::{Digest, Sha256};
+
+use super::MilvusError;
+use super::client::Client;
+use super::collection::{DIGEST, ID, MAX_ID, MAX_TEXT, TEXT, TITLE, VECTOR};
+use dpr_data::Passage;
+
+/// A passage and its vector, `[dim]`.
+pub(super) type Row<'a> = (&'a Passage, &'a [f32]);
+
+/// Bytes of vectors and texts in a batch; a call may have 64 MB.
+const MAX_BYTES: usize = 4 << 20;
+
+/// Rows in a batch.
+const MAX_ROWS: usize = 1000;
+
+/// Refuses rows that cannot be stored or compared.
+pub(super) fn check(rows: &[Row<'_>], dim: usize) -> Result<(), MilvusError> {
+    let mut ids = HashSet::with_capacity(rows.len());
+    for (position, (passage, vector)) in rows.iter().enumerate() {
+        let Passage { id, title, text } = passage;
+        for (field, value) in [("id", id), ("text", text)] {
+            if value.trim().is_empty() {
+                return Err(MilvusError::Blank { position, field });
+            }
+        }
+        for (field, value, max) in [("id", id, MAX_ID), ("title", title, MAX_TEXT), ("text", text, MAX_TEXT)]
+        {
+            if value.len() > max {
+                return Err(MilvusError::TooLong { id: id.clone(), field, bytes: value.len(), max });
+            }
+        }
+        Embedding::new(vector.to_vec(), dim)
+            .map_err(|source| MilvusError::Vector { id: id.clone(), source })?;
+        if !ids.insert(id.as_str()) {
+            return Err(MilvusError::DuplicateId { id: id.clone() });
+        }
+    }
+    Ok(())
+}
+
+/// Cuts rows into batches.
+pub(super) fn batches<'a, 'b>(rows: &'b [Row<'a>]) -> Vec<&'b [Row<'a>]> {
+    let size = |(passage, vector): &Row<'_>| {
+        passage.id.len() + passage.title.len() + passage.text.len() + size_of_val(*vector)
+    };
+    let (mut batches, mut start, mut bytes) = (Vec::new(), 0, 0);
+    for (at, row) in rows.iter().enumerate() {
+        if at > start && (bytes + size(row) > MAX_BYTES || at - start == MAX_ROWS) {
+            batches.push(&rows[start..at]);
+            (start, bytes) = (at, 0);
+        }
+        bytes += size(row);
+    }
+    batches.push(&rows[start..]);
+    batches.retain(|batch| !batch.is_empty());
+    batches
+}
+
+/// A digest of all that is stored of a row.
+pub(super) fn digest((Passage { id, title, text }, vector): Row<'_>) -> i64 {
+    let mut hash = Sha256::new();
+    for field in [id, title, text] {
+        hash.update((field.len() as u64).to_le_bytes());
+        hash.update(field.as_bytes());
+    }
+    vector.iter().for_each(|number| hash.update(number.to_le_bytes()));
+    let digest: [u8; 32] = hash.finalize().into();
+    i64::from_le_bytes(std::array::from_fn(|at| digest[at]))
+}
+
+/// Writes a batch: a row takes the place of the one that has its id, so that writing it twice is writing it once.
+pub(super) async fn upsert(client: &Client, rows: &[Row<'_>], patience: Duration) -> Result<(), MilvusError> {
+    let name = client.address.collection();
+    let texts = |of: fn(&Passage) -> &String| rows.iter().map(|(passage, _)| of(passage).clone()).collect();
+    let columns = vec![
+        FieldData::varchar(ID, texts(|passage| &passage.id)),
+        FieldData::int64(DIGEST, rows.iter().map(|row| digest(*row)).collect()),
+        FieldData::varchar(TITLE, texts(|passage| &passage.title)),
+        FieldData::varchar(TEXT, texts(|passage| &passage.text)),
+        FieldData::float_vector(VECTOR, rows.iter().map(|(_, vector)| vector.to_vec()).collect()),
+    ];
+    let columns = &columns;
+    let answer = client
+        .call("writing passages", patience, |sdk| async move {
+            let rows = InsertRequest::builder().collection_name(name).columns(columns.clone()).build()?;
+            sdk.upsert(UpsertRequest::builder().insert(rows).build()?).await
+        })
+        .await?;
+    match usize::try_from(answer.upsert_count()) {
+        Ok(written) if written == rows.len() => Ok(()),
+        _ => {
+            Err(client.nonsense(format!("{} of {} passages are written", answer.upsert_count(), rows.len())))
+        }
+    }
+}
+
+/// The digests of those of `ids` that are there: as of now, where `exactly`.
+pub(super) async fn digests(
+    client: &Client,
+    ids: &[String],
+    exactly: bool,
+    patience: Duration,
+) -> Result<HashMap<String, i64>, MilvusError> {
+    let level = if exactly { ConsistencyLevel::Strong } else { ConsistencyLevel::Bounded };
+    let found = look_up(client, ids, &[ID, DIGEST], level, patience).await?;
+    match (found.get_output_field(ID), found.get_output_field(DIGEST)) {
+        (Some(FieldData::VarChar { values: ids, .. }), Some(FieldData::Int64 { values: digests, .. })) => {
+            Ok(ids.iter().cloned().zip(digests.iter().copied()).collect())
+        }
+        (None, None) => Ok(HashMap::new()),
+        other => Err(client.nonsense(format!("ids and digests are {other:?}"))),
+    }
+}
+
+/// Those of `ids` that are there, as passages.
+pub(super) async fn passages(
+    client: &Client,
+    ids: &[String],
+    patience: Duration,
+) -> Result<Vec<Passage>, MilvusError> {
+    let found = look_up(client, ids, &[ID, TITLE, TEXT], ConsistencyLevel::Bounded, patience).await?;
+    let texts = |name| match found.get_output_field(name) {
+        Some(FieldData::VarChar { values, .. }) => Ok(values.as_slice()),
+        None => Ok(&[][..]),
+        other => Err(client.nonsense(format!("the {name}s of passages are {other:?}"))),
+    };
+    let fields = texts(ID)?.iter().zip(texts(TITLE)?).zip(texts(TEXT)?);
+    let passage = |((id, title), text): ((&String, &String), &String)| Passage {
+        id: id.clone(),
+        title: title.clone(),
+        text: text.clone(),
+    };
+    Ok(fields.map(passage).collect())
+}
+
+/// A condition in Milvus's language: that a field is one of some values. The client's own conditions need a server that
+/// fills in templates, from 2.5 on.
+pub(super) fn one_of(field: &str, values: &[impl serde::Serialize]) -> String {
+    // JSON's escapes are what Milvus reads.
+    format!("{field} in {}", serde_json::json!(values))
+}
+
+async fn look_up(
+    client: &Client,
+    ids: &[String],
+    fields: &[&str],
+    level: ConsistencyLevel,
+    patience: Duration,
+) -> Result<QueryResults, MilvusError> {
+    let (name, filter) = (client.address.collection(), &one_of(ID, ids));
+    let looked_up = client.call("looking passages up", patience, |sdk| async move {
+        let request = QueryRequest::builder()
+            .collection_name(name)
+            .filter(filter)
+            .output_fields(fields.iter().copied())
+            .consistency_level(level);
+        sdk.query(request.build()?).await
+    });
+    Ok(looked_up.await?.results().clone())
+}

@@ -1,0 +1,287 @@
+//! The collection: its fields, its graph, and what it says of itself.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use milvus::v2::prelude::{ConsistencyLevel, IndexParam, IndexType, MetricType, QueryRequest};
+use milvus::v2::request::collection::{
+    CreateCollectionRequest, DescribeCollectionRequest, GetLoadStateRequest, HasCollectionRequest,
+    LoadCollectionRequest,
+};
+use milvus::v2::request::index::{CreateIndexRequest, DescribeIndexRequest};
+use milvus::v2::request::utility::FlushRequest;
+use milvus::v2::{CollectionSchema, DataType, FieldData, FieldSchema, LoadState};
+use serde::{Deserialize, Serialize};
+
+use super::client::Client;
+use super::{MilvusAddress, MilvusError};
+use dpr_index::HnswParams;
+
+pub(super) const ID: &str = "id";
+pub(super) const DIGEST: &str = "digest";
+pub(super) const TITLE: &str = "title";
+pub(super) const TEXT: &str = "text";
+pub(super) const VECTOR: &str = "vector";
+const COUNT: &str = "count(*)";
+
+/// Bytes of an id.
+pub(super) const MAX_ID: usize = 512;
+/// Bytes of a title or a text: the most that Milvus takes.
+pub(super) const MAX_TEXT: usize = 65_535;
+
+/// The format of the collection that this program writes, and the newest it reads.
+const FORMAT: u32 = 1;
+
+/// Time between two looks at work that Milvus does by itself.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// What a collection says of itself: its description, as JSON.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Described {
+    /// 1.
+    #[serde(rename = "dpr_format")]
+    format: u32,
+    /// Fingerprint of the model whose vectors it holds.
+    pub model_fingerprint: String,
+    /// Numbers in a vector.
+    pub dim: usize,
+    /// The graphs' parameters.
+    pub hnsw: HnswParams,
+    /// The program that made it.
+    pub created_by: String,
+}
+
+impl Described {
+    /// Of a collection to be made.
+    pub(super) fn new(model_fingerprint: &str, dim: usize, hnsw: HnswParams) -> Self {
+        let created_by = concat!("dpr ", env!("CARGO_PKG_VERSION")).to_owned();
+        Self { format: FORMAT, model_fingerprint: model_fingerprint.to_owned(), dim, hnsw, created_by }
+    }
+
+    fn parse(address: &MilvusAddress, text: &str) -> Result<Self, MilvusError> {
+        #[derive(Deserialize)]
+        struct Format {
+            dpr_format: u32,
+        }
+        let foreign = |why: String| MilvusError::Foreign { address: address.to_string(), why };
+        let Format { dpr_format: found } = serde_json::from_str(text)
+            .map_err(|_| foreign("its description is not what `dpr index` writes".into()))?;
+        if found > FORMAT {
+            let address = address.to_string();
+            return Err(MilvusError::NewerFormat { address, found, supported: FORMAT });
+        }
+        serde_json::from_str(text).map_err(|error| foreign(format!("its description: {error}")))
+    }
+
+    /// Refuses vectors that the collection does not hold the like of.
+    pub(super) fn check(&self, address: &MilvusAddress, model: &str, dim: usize) -> Result<(), MilvusError> {
+        if self.model_fingerprint != model {
+            return Err(MilvusError::WrongModel {
+                address: address.to_string(),
+                collection: self.model_fingerprint.clone(),
+                given: model.to_owned(),
+            });
+        }
+        self.check_dim(address, dim)
+    }
+
+    /// Refuses a vector of another length.
+    pub(super) fn check_dim(&self, address: &MilvusAddress, dim: usize) -> Result<(), MilvusError> {
+        if self.dim == dim {
+            return Ok(());
+        }
+        Err(MilvusError::Dimension { address: address.to_string(), expected: self.dim, got: dim })
+    }
+}
+
+/// What the collection says of itself, if it is one of ours.
+pub(super) async fn describe(client: &Client, patience: Duration) -> Result<Described, MilvusError> {
+    let address = &client.address;
+    let name = address.collection();
+    let has = client
+        .call("looking for the collection", patience, |sdk| async move {
+            sdk.has_collection(HasCollectionRequest::builder().collection_name(name).build()?).await
+        })
+        .await?;
+    if !has.exists() {
+        return Err(MilvusError::NoCollection { address: address.to_string() });
+    }
+    let answer = client
+        .call("describing the collection", patience, |sdk| async move {
+            sdk.describe_collection(DescribeCollectionRequest::builder().collection_name(name).build()?).await
+        })
+        .await?;
+    let collection = answer.description();
+    let described = Described::parse(address, collection.get_description())?;
+    let missing = [ID, DIGEST, TITLE, TEXT, VECTOR]
+        .into_iter()
+        .find(|field| !collection.get_field_names().iter().any(|name| name == field));
+    match missing {
+        None => Ok(described),
+        Some(field) => {
+            let why = format!("it has no field `{field}`");
+            Err(MilvusError::Foreign { address: address.to_string(), why })
+        }
+    }
+}
+
+/// Makes the collection with `shards` channels, which as many machines can write to at once.
+pub(super) async fn create(
+    client: &Client,
+    described: &Described,
+    shards: u16,
+    patience: Duration,
+) -> Result<(), MilvusError> {
+    let text = serde_json::to_string(described).map_err(|error| client.nonsense(error.to_string()))?;
+    let dim = u32::try_from(described.dim).map_err(|_| client.nonsense("so many dimensions"))?;
+    let field = |name, kind| FieldSchema::new().name(name).data_type(kind);
+    let schema = CollectionSchema::new()
+        .enable_dynamic_field(false)
+        .add_field(field(ID, DataType::VarChar).max_length(MAX_ID as u32).primary_key(true))
+        .add_field(field(DIGEST, DataType::Int64))
+        .add_field(field(TITLE, DataType::VarChar).max_length(MAX_TEXT as u32))
+        .add_field(field(TEXT, DataType::VarChar).max_length(MAX_TEXT as u32))
+        .add_field(field(VECTOR, DataType::FloatVector).dimension(dim));
+    let (name, text, schema) = (client.address.collection(), &text, &schema);
+    client
+        .call("making the collection", patience, |sdk| async move {
+            let request = CreateCollectionRequest::builder()
+                .collection_name(name)
+                .description(text)
+                .num_shards(shards.into())
+                .schema(schema.clone())
+                .consistency_level(ConsistencyLevel::Bounded)
+                .build()?;
+            sdk.create_collection(request).await
+        })
+        .await
+}
+
+/// Says what graphs its segments get; saying it again does nothing.
+pub(super) async fn declare_graph(
+    client: &Client,
+    described: &Described,
+    patience: Duration,
+) -> Result<(), MilvusError> {
+    let HnswParams { m, ef_construction, .. } = described.hnsw;
+    let graph = &IndexParam::new()
+        .field_name(VECTOR)
+        .index_name(VECTOR)
+        .index_type(IndexType::Hnsw)
+        .metric_type(MetricType::Ip)
+        .extra_params(HashMap::from([
+            ("M".to_owned(), m.to_string()),
+            ("efConstruction".to_owned(), ef_construction.to_string()),
+        ]));
+    let name = client.address.collection();
+    client
+        .call("declaring the graphs", patience, |sdk| async move {
+            let request =
+                CreateIndexRequest::builder().collection_name(name).index_param(graph.clone()).sync(false);
+            sdk.create_index(request.build()?).await
+        })
+        .await
+        .map(drop)
+}
+
+/// Has the collection brought into memory where it is not, and waits until it can be searched.
+pub(super) async fn ready(client: &Client, patience: Duration) -> Result<(), MilvusError> {
+    let (name, started) = (client.address.collection(), Instant::now());
+    client
+        .call("loading the collection into memory", patience, |sdk| async move {
+            sdk.load_collection(LoadCollectionRequest::builder().collection_name(name).sync(false).build()?)
+                .await
+        })
+        .await?;
+    loop {
+        let what = "loading the collection into memory";
+        let answer = client
+            .call(what, patience, |sdk| async move {
+                sdk.get_load_state(GetLoadStateRequest::builder().collection_name(name).build()?).await
+            })
+            .await?;
+        if answer.state() == LoadState::Loaded {
+            return Ok(());
+        }
+        wait(client, what, started, patience, || format!("it is {:?}", answer.state())).await?;
+    }
+}
+
+/// Has what was written put into segments on disk.
+pub(super) async fn flush(client: &Client, patience: Duration) -> Result<(), MilvusError> {
+    let name = client.address.collection();
+    let flushed = client.call("flushing the collection", patience, |sdk| async move {
+        sdk.flush(FlushRequest::builder().collection_names([name]).build()?).await
+    });
+    flushed.await.map(drop)
+}
+
+/// Waits until the graphs of all segments are built; `told` gets the rows that have one, and all rows.
+pub(super) async fn indexed(
+    client: &Client,
+    patience: Duration,
+    mut told: impl FnMut(u64, u64) -> Result<(), MilvusError>,
+) -> Result<(), MilvusError> {
+    let (name, what) = (client.address.collection(), "building the graphs");
+    let (mut since, mut best) = (Instant::now(), 0);
+    loop {
+        let answer = client
+            .call(what, patience, |sdk| async move {
+                sdk.describe_index(
+                    DescribeIndexRequest::builder().collection_name(name).index_name(VECTOR).build()?,
+                )
+                .await
+            })
+            .await?;
+        let Some(graph) = answer.indexes().first() else {
+            return Err(client.nonsense("the collection has no index of its vectors"));
+        };
+        let (done, all) = (graph.get_indexed_rows().max(0) as u64, graph.get_total_rows().max(0) as u64);
+        told(done, all)?;
+        if done >= all && graph.get_pending_rows() <= 0 {
+            return Ok(());
+        }
+        if done > best {
+            (since, best) = (Instant::now(), done);
+        }
+        wait(client, what, since, patience, || {
+            format!("{done} of {all} rows {}", graph.get_failure_reason())
+        })
+        .await?;
+    }
+}
+
+async fn wait(
+    client: &Client,
+    what: &'static str,
+    since: Instant,
+    patience: Duration,
+    reason: impl FnOnce() -> String,
+) -> Result<(), MilvusError> {
+    if since.elapsed() >= patience {
+        let (address, seconds) = (client.address.to_string(), patience.as_secs());
+        return Err(MilvusError::Slow { address, what, seconds, reason: reason() });
+    }
+    tokio::time::sleep(LOOK_EVERY).await;
+    Ok(())
+}
+
+/// Passages in the collection: all that were acknowledged before, where `exactly`.
+pub(super) async fn count(client: &Client, exactly: bool, patience: Duration) -> Result<usize, MilvusError> {
+    let name = client.address.collection();
+    let level = if exactly { ConsistencyLevel::Strong } else { ConsistencyLevel::Bounded };
+    let answer = client
+        .call("counting the passages", patience, |sdk| async move {
+            let request =
+                QueryRequest::builder().collection_name(name).output_fields([COUNT]).consistency_level(level);
+            sdk.query(request.build()?).await
+        })
+        .await?;
+    match answer.results().get_output_field(COUNT) {
+        Some(FieldData::Int64 { values, .. }) => values
+            .first()
+            .and_then(|count| usize::try_from(*count).ok())
+            .ok_or_else(|| client.nonsense("no count")),
+        other => Err(client.nonsense(format!("the count is {other:?}"))),
+    }
+}

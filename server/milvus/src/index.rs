@@ -1,0 +1,324 @@
+//! A collection that is searched and changed.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use dpr_core::Embedding;
+use dpr_core::model::sha256_hex;
+use milvus::v2::prelude::{ConsistencyLevel, DeleteRequest, Ids, MetricType, SearchRequest, SearchVectors};
+use milvus::v2::{FieldData, SingleResult};
+
+use super::batch::{self, Row};
+use super::client::{Client, SEARCH};
+use super::collection::{self, Described, ID, TEXT, TITLE, VECTOR};
+use super::{MAX_K, MilvusAddress, MilvusError};
+use dpr_data::Passage;
+use dpr_files::Background;
+use dpr_index::{NewPassage, Put};
+
+/// How long changes, and the opening, are tried.
+const CHANGE: Duration = Duration::from_secs(30);
+
+/// How long after a change a search waits until the cluster has taken it in everywhere. Without that it may miss what is
+/// younger than five seconds (Milvus's `Bounded` consistency), and is quicker.
+const SETTLED: Duration = Duration::from_secs(10);
+
+/// Most candidates that Milvus lets a search keep.
+const MAX_EF: usize = 32_768;
+
+/// A passage found, and the inner product of its vector and the question's.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// The passage.
+    pub passage: Passage,
+    /// The inner product, as Milvus sums it.
+    pub score: f32,
+}
+
+/// A collection, open; shared by as many threads as there are.
+///
+/// Its methods wait for the cluster, so they must not be called on a thread that runs a tokio runtime's tasks.
+#[derive(Debug)]
+pub struct MilvusIndex {
+    client: Arc<Client>,
+    described: Described,
+    ef: usize,
+    version: String,
+    /// As it was when it was last looked at.
+    count: AtomicUsize,
+    /// When this program changed it last: its searches must see that.
+    changed: Mutex<Option<Instant>>,
+}
+
+impl MilvusIndex {
+    /// Connects to a collection that [`load`](super::load) made, and has it brought into memory where it is not.
+    /// `token` is `user:password` or an API key.
+    ///
+    /// # Errors
+    /// [`MilvusError`]: no cluster, no such collection, one of another program.
+    pub fn open(address: &MilvusAddress, token: Option<&str>) -> Result<Self, MilvusError> {
+        let client = Client::connect(address, token)?;
+        let (described, count) = client.wait(async {
+            let described = collection::describe(&client, CHANGE).await?;
+            // Millions of vectors take minutes.
+            collection::ready(&client, CHANGE * 20).await?;
+            let count = collection::count(&client, true, CHANGE).await?;
+            Ok::<_, MilvusError>((described, count))
+        })?;
+        let ef = address.ef().map_or(described.hnsw.ef_search, |ef| ef as usize);
+        let version = sha256_hex(format!("{address} {}", serde_json::json!(described)).as_bytes());
+        Ok(Self { client, described, ef, version, count: count.into(), changed: Mutex::default() })
+    }
+
+    /// What the collection says of itself.
+    pub fn described(&self) -> &Described {
+        &self.described
+    }
+
+    /// Where it is.
+    pub fn address(&self) -> &MilvusAddress {
+        &self.client.address
+    }
+
+    /// Another value for every collection that differs in place, model or parameters.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// Passages in it, when it was last looked at; asks nobody.
+    pub fn count(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// Refuses a model whose vectors the collection does not hold.
+    ///
+    /// # Errors
+    /// [`MilvusError::WrongModel`], or [`MilvusError::Dimension`].
+    pub fn check_model(&self, fingerprint: &str, dim: usize) -> Result<(), MilvusError> {
+        self.described.check(self.address(), fingerprint, dim)
+    }
+
+    /// Counts the passages.
+    ///
+    /// # Errors
+    /// [`MilvusError`] when the cluster does not answer.
+    pub fn refresh(&self) -> Result<usize, MilvusError> {
+        let count = self.client.wait(collection::count(&self.client, self.has_just_changed(), SEARCH))?;
+        self.count.store(count, Ordering::Relaxed);
+        Ok(count)
+    }
+
+    /// Counts the passages every so often on a thread of its own, and logs once when the cluster goes away and once when it
+    /// is back. The thread ends when the returned value is dropped, or the index.
+    ///
+    /// # Errors
+    /// An I/O error when the system starts no thread.
+    pub fn watch(self: &Arc<Self>, every: Duration) -> std::io::Result<Background> {
+        let (index, mut is_away) = (Arc::downgrade(self), false);
+        Background::every("milvus", every, move |_| {
+            let Some(index) = index.upgrade() else { return };
+            match index.refresh() {
+                Ok(count) if is_away => {
+                    tracing::info!("{} answers again: {count} passages", index.address());
+                    is_away = false;
+                }
+                Ok(_) => {}
+                Err(error) if !is_away => {
+                    tracing::warn!("searches fail: {error}");
+                    is_away = true;
+                }
+                Err(_) => {}
+            }
+        })
+    }
+
+    fn has_just_changed(&self) -> bool {
+        let changed = *self.changed.lock().unwrap_or_else(PoisonError::into_inner);
+        changed.is_some_and(|at| at.elapsed() < SETTLED)
+    }
+
+    fn note_change(&self) {
+        *self.changed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    /// The `k` passages of greatest inner product with each vector (`[dim]`), best first, equal scores by id; all when
+    /// there are fewer. Of those with one of `ids` and one of `titles`, where there are any.
+    ///
+    /// What other programs wrote is found within seconds; what this one wrote, at once.
+    ///
+    /// # Errors
+    /// [`MilvusError`]: a vector of another length, `k` of 0 or more than [`MAX_K`] where there are as many passages, or
+    /// a cluster that does not answer.
+    pub fn search(
+        &self,
+        vectors: &[Embedding],
+        k: usize,
+        ids: &HashSet<String>,
+        titles: &HashSet<String>,
+    ) -> Result<Vec<Vec<Found>>, MilvusError> {
+        if k == 0 || (k > MAX_K && self.count() > MAX_K) {
+            return Err(MilvusError::K { k });
+        }
+        let k = k.min(MAX_K);
+        for vector in vectors {
+            self.described.check_dim(self.address(), vector.as_slice().len())?;
+        }
+        if vectors.is_empty() {
+            return Ok(Vec::new());
+        }
+        let all: Vec<Vec<f32>> = vectors.iter().map(|vector| vector.as_slice().to_vec()).collect();
+        let (all, filter, name) = (&all, &expression(ids, titles), self.address().collection());
+        let ef = self.ef.max(k).min(MAX_EF);
+        let level =
+            if self.has_just_changed() { ConsistencyLevel::Strong } else { ConsistencyLevel::Bounded };
+        let answer = self.client.wait(self.client.call("searching", SEARCH, |sdk| async move {
+            let mut request = SearchRequest::builder()
+                .collection_name(name)
+                .vector_field(VECTOR)
+                .vectors(SearchVectors::Float(all.clone()))
+                .metric_type(MetricType::Ip)
+                .extra_params(HashMap::from([("ef".to_owned(), ef.to_string())]))
+                .output_fields([TITLE, TEXT])
+                .consistency_level(level)
+                .limit(k as i64);
+            if !filter.is_empty() {
+                request = request.filter(filter);
+            }
+            sdk.search(request.build()?).await
+        }))?;
+        let results = answer.results();
+        let found: Vec<_> = results.iter().map(|result| self.found(result)).collect::<Result<_, _>>()?;
+        match found.len() == vectors.len() {
+            true => Ok(found),
+            false => {
+                let what = format!("{} lists of passages for {} vectors", found.len(), vectors.len());
+                Err(self.client.nonsense(what))
+            }
+        }
+    }
+
+    fn found(&self, result: &SingleResult) -> Result<Vec<Found>, MilvusError> {
+        let scores = result.get_scores();
+        if scores.is_empty() {
+            return Ok(Vec::new());
+        }
+        let texts = |name| match result.get_output_field(name) {
+            Some(FieldData::VarChar { values, .. }) if values.len() == scores.len() => Ok(values),
+            other => Err(self.client.nonsense(format!("the {name}s of passages are {other:?}"))),
+        };
+        let ids = match result.get_ids() {
+            Ids::VarChar(ids) if ids.len() == scores.len() => ids,
+            other => return Err(self.client.nonsense(format!("the {ID}s of passages are {other:?}"))),
+        };
+        let fields = ids.iter().zip(texts(TITLE)?).zip(texts(TEXT)?).zip(scores);
+        let mut found: Vec<Found> = fields
+            .map(|(((id, title), text), score)| Found {
+                passage: Passage { id: id.clone(), title: title.clone(), text: text.clone() },
+                score: *score,
+            })
+            .collect();
+        found.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.passage.id.cmp(&b.passage.id)));
+        Ok(found)
+    }
+
+    /// The passages with these ids that are there, in no order.
+    ///
+    /// # Errors
+    /// [`MilvusError`] when the cluster does not answer.
+    pub fn passages(&self, ids: &[String]) -> Result<Vec<Passage>, MilvusError> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.client.wait(batch::passages(&self.client, ids, CHANGE))
+    }
+
+    /// Adds passages, or puts them in the place of those that have their ids. When it returns, the cluster has them
+    /// written, and every search of this program that begins finds them.
+    ///
+    /// # Errors
+    /// [`MilvusError`]. Passages that cannot be stored are refused before any is written; when the cluster goes away in
+    /// the middle some may be written, and writing all again does no harm.
+    pub fn put(&self, passages: &[NewPassage]) -> Result<Put, MilvusError> {
+        if passages.is_empty() {
+            return Err(MilvusError::Empty);
+        }
+        let rows: Vec<Row<'_>> = passages.iter().map(|new| (&new.passage, new.vector.as_slice())).collect();
+        if let Some((_, vector)) = rows.iter().find(|(_, vector)| vector.len() != self.described.dim) {
+            self.described.check_dim(self.address(), vector.len())?;
+        }
+        batch::check(&rows, self.described.dim)?;
+        let client = &self.client;
+        let replaced = client.wait(async {
+            let mut replaced = 0;
+            for rows in batch::batches(&rows) {
+                let ids: Vec<String> = rows.iter().map(|(passage, _)| passage.id.clone()).collect();
+                replaced += batch::digests(client, &ids, true, CHANGE).await?.len();
+                batch::upsert(client, rows, CHANGE).await?;
+                self.note_change();
+            }
+            Ok::<_, MilvusError>(replaced)
+        })?;
+        let added = passages.len() - replaced;
+        self.count.fetch_add(added, Ordering::Relaxed);
+        Ok(Put { added, replaced })
+    }
+
+    /// Deletes passages by their ids, likewise; how many.
+    ///
+    /// # Errors
+    /// [`MilvusError`]; [`MilvusError::Unknown`] when some are not there, and then none is deleted.
+    pub fn delete(&self, ids: &[String]) -> Result<usize, MilvusError> {
+        let mut seen = HashSet::new();
+        if let Some(id) = ids.iter().find(|id| !seen.insert(id.as_str())) {
+            return Err(MilvusError::DuplicateId { id: id.clone() });
+        }
+        if ids.is_empty() {
+            return Err(MilvusError::Empty);
+        }
+        let (client, name) = (&self.client, self.address().collection());
+        let condition = &batch::one_of(ID, ids);
+        client.wait(async {
+            let there = batch::digests(client, ids, true, CHANGE).await?;
+            if let Some(id) = ids.iter().find(|id| !there.contains_key(*id)) {
+                let (missing, asked) = (ids.len() - there.len(), ids.len());
+                return Err(MilvusError::Unknown { id: id.clone(), missing, asked });
+            }
+            client
+                .call("deleting passages", CHANGE, |sdk| async move {
+                    let request = DeleteRequest::builder().collection_name(name).filter(condition);
+                    sdk.delete(request.build()?).await
+                })
+                .await
+        })?;
+        self.note_change();
+        let before = self.count.load(Ordering::Relaxed);
+        self.count.store(before.saturating_sub(ids.len()), Ordering::Relaxed);
+        Ok(ids.len())
+    }
+}
+
+/// Which passages may be found, in Milvus's language; empty for all.
+fn expression(ids: &HashSet<String>, titles: &HashSet<String>) -> String {
+    let condition = |(field, values): (&str, &HashSet<String>)| {
+        let mut values: Vec<&String> = values.iter().collect();
+        values.sort_unstable();
+        (!values.is_empty()).then(|| batch::one_of(field, &values))
+    };
+    [(ID, ids), (TITLE, titles)].into_iter().filter_map(condition).collect::<Vec<_>>().join(" && ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_is_quoted() {
+        let set = |values: &[&str]| values.iter().map(|value| (*value).to_owned()).collect();
+        assert_eq!(expression(&set(&[]), &set(&[])), "");
+        assert_eq!(expression(&set(&["b", "a"]), &set(&[])), r#"id in ["a","b"]"#);
+        let mean = "\"] || id != \"";
+        assert_eq!(expression(&set(&["1"]), &set(&[mean])), r#"id in ["1"] && title in ["\"] || id != \""]"#);
+    }
+}

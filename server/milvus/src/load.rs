@@ -1,0 +1,157 @@
+//! Fills a collection, and goes on where it stopped.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use serde::Serialize;
+
+use super::batch::{self, Row};
+use super::client::Client;
+use super::collection::{self, Described};
+use super::{MilvusAddress, MilvusError};
+use dpr_files::progress::Progress;
+use dpr_index::HnswParams;
+use dpr_index::vectors::VectorSet;
+
+/// How a collection is filled.
+#[derive(Clone, Debug)]
+pub struct LoadOptions {
+    /// The graphs' parameters; a collection that is there keeps its own.
+    pub hnsw: HnswParams,
+    /// Channels of a new collection, each of which takes writes by itself.
+    pub channels: u16,
+    /// Batches on their way at once: the next one waits until one of these is acknowledged.
+    pub in_flight: usize,
+    /// How long a batch is tried when the cluster is away, or asks to go slower.
+    pub patience: Duration,
+    /// What lets the client in: `user:password` or an API key.
+    pub token: Option<String>,
+    /// Set from another thread or a signal handler to give up; what was acknowledged stays.
+    pub stop: Arc<AtomicBool>,
+}
+
+impl Default for LoadOptions {
+    fn default() -> Self {
+        Self {
+            hnsw: HnswParams::default(),
+            channels: 1,
+            in_flight: 4,
+            patience: Duration::from_secs(300),
+            token: None,
+            stop: Arc::default(),
+        }
+    }
+}
+
+/// What a load did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// Passages written.
+    pub written: usize,
+    /// Passages that were there as they are.
+    pub unchanged: usize,
+    /// Passages in the collection afterwards; more than those two when others are loaded into it.
+    pub count: usize,
+}
+
+/// Writes `vectors` and their passages into a collection, which is made when it is missing, and waits until their graphs
+/// are built and every one of them is found.
+///
+/// A passage that is there already, with the same text and the same vector, is not written again: a load that was
+/// killed, or whose cluster was, goes on when it is run again. Loads of different shards may run at once.
+///
+/// # Errors
+/// [`MilvusError`]: no cluster, a collection of another model or of another program, rows that cannot be stored, or a
+/// cluster that took nothing for longer than `patience`.
+pub fn load(
+    address: &MilvusAddress,
+    vectors: &VectorSet,
+    options: &LoadOptions,
+    progress: &dyn Progress,
+) -> Result<Report, MilvusError> {
+    if vectors.passages.is_empty() {
+        return Err(MilvusError::Empty);
+    }
+    let rows: Vec<Row<'_>> = vectors.passages.iter().zip(vectors.rows.chunks(vectors.dim.max(1))).collect();
+    batch::check(&rows, vectors.dim)?;
+    let client = Client::connect(address, options.token.as_deref())?;
+    client.wait(fill(&client, &vectors.model_fingerprint, vectors.dim, &rows, options, progress))
+}
+
+async fn fill(
+    client: &Client,
+    model: &str,
+    dim: usize,
+    rows: &[Row<'_>],
+    options: &LoadOptions,
+    progress: &dyn Progress,
+) -> Result<Report, MilvusError> {
+    let (address, patience) = (&client.address, options.patience);
+    let described = match collection::describe(client, patience).await {
+        Err(MilvusError::NoCollection { .. }) => {
+            let new = Described::new(model, dim, options.hnsw);
+            let made = collection::create(client, &new, options.channels, patience).await;
+            // Another machine may have been quicker: then it is there now.
+            match (made, collection::describe(client, patience).await) {
+                (_, Ok(described)) => described,
+                (Err(error), _) | (Ok(()), Err(error)) => return Err(error),
+            }
+        }
+        described => described?,
+    };
+    described.check(address, model, dim)?;
+    // Also of a collection that is there: whoever made it may have been stopped before this.
+    collection::declare_graph(client, &described, patience).await?;
+    collection::ready(client, patience).await?;
+    let resumed = collection::count(client, true, patience).await? > 0;
+
+    progress.start("writing", "passages", rows.len() as u64);
+    let write = async |batch: &[Row<'_>]| {
+        if options.stop.load(Ordering::Relaxed) {
+            return Err(MilvusError::Interrupted);
+        }
+        let missing = if resumed { missing(client, batch, patience).await? } else { batch.to_vec() };
+        if !missing.is_empty() {
+            batch::upsert(client, &missing, patience).await?;
+        }
+        progress.advance(batch.len() as u64);
+        Ok(missing.len())
+    };
+    let written = stream::iter(batch::batches(rows))
+        .map(write)
+        .buffer_unordered(options.in_flight.max(1))
+        .try_fold(0, async |sum, batch| Ok(sum + batch))
+        .await?;
+    progress.finish();
+
+    collection::flush(client, patience).await?;
+    progress.start("building graphs", "passages", rows.len() as u64);
+    let mut before = 0;
+    collection::indexed(client, patience, |done, _| {
+        progress.advance(done.saturating_sub(before).min(rows.len() as u64));
+        before = before.max(done);
+        if options.stop.load(Ordering::Relaxed) { Err(MilvusError::Interrupted) } else { Ok(()) }
+    })
+    .await?;
+    progress.finish();
+    let count = collection::count(client, true, patience).await?;
+    if count < rows.len() {
+        let address = address.to_string();
+        return Err(MilvusError::Lost { address, expected: rows.len(), got: count });
+    }
+    Ok(Report { written, unchanged: rows.len() - written, count })
+}
+
+/// Those of a batch that are not there as they are.
+async fn missing<'a>(
+    client: &Client,
+    batch: &[Row<'a>],
+    patience: Duration,
+) -> Result<Vec<Row<'a>>, MilvusError> {
+    let ids: Vec<String> = batch.iter().map(|(passage, _)| passage.id.clone()).collect();
+    let there = batch::digests(client, &ids, false, patience).await?;
+    let is_missing = |row: &&Row<'_>| there.get(&row.0.id) != Some(&batch::digest(**row));
+    Ok(batch.iter().filter(is_missing).copied().collect())
+}

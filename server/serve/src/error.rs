@@ -1,0 +1,331 @@
+//! Refusals: each knows its status, its stable code, what was wrong and what to do about it.
+
+use axum::Json;
+use axum::extract::Request;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use dpr_core::model::short;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// A refused or failed request.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ApiError {
+    /// A search without a body.
+    #[error("the request has no body")]
+    EmptyBody,
+    /// A body that is not JSON, or not of the documented shape.
+    #[error("the body is not a search request: {0}")]
+    InvalidJson(String),
+    /// A field the search request does not have.
+    #[error("the search request has no field `{0}`")]
+    UnknownField(String),
+    /// A required field is absent.
+    #[error("the search request lacks the field `{0}`")]
+    MissingField(&'static str),
+    /// A body of another media type.
+    #[error("the body's content type is {0}, not application/json")]
+    UnsupportedMediaType(String),
+    /// A vector that cannot be searched; the text says which and why.
+    #[error("{0}")]
+    InvalidVector(String),
+    /// A question sent as text that cannot be searched for.
+    #[error("{0}")]
+    InvalidQuestion(String),
+    /// `k` outside its range.
+    #[error("`k` is {got}, outside 1 to {max}")]
+    InvalidK {
+        /// As the body had it.
+        got: String,
+        /// The server's limit.
+        max: usize,
+    },
+    /// A filter that makes no sense or allows no passage.
+    #[error("{0}")]
+    InvalidFilter(String),
+    /// More passages asked for, over a whole batch, than one response holds.
+    #[error("{vectors} vectors with k = {k} ask for {} passages; one response holds {max}", .vectors * .k)]
+    TooManyHits {
+        /// Vectors in the batch.
+        vectors: usize,
+        /// Passages for each.
+        k: usize,
+        /// The server's limit.
+        max: usize,
+    },
+    /// A vector made by another model than the index's.
+    #[error("the vector was made by model {}, this index by model {}", short(.got), short(.expected))]
+    WrongModel {
+        /// The fingerprint in the body.
+        got: String,
+        /// The index's.
+        expected: String,
+    },
+    /// A body over the limit.
+    #[error("the body is larger than {limit} bytes")]
+    BodyTooLarge {
+        /// The server's limit, in bytes.
+        limit: usize,
+    },
+    /// All search threads are busy and the queue is full.
+    #[error("the server is busy: {running} searches run and {waiting} wait")]
+    Overloaded {
+        /// Searches running.
+        running: usize,
+        /// Searches waiting.
+        waiting: usize,
+    },
+    /// The index is still being read, or the server is about to stop.
+    #[error("the server is {0}")]
+    NotReady(&'static str),
+    /// The request's time ran out, in the queue or in the search.
+    #[error("the search did not end within {0} ms")]
+    Timeout(u128),
+    /// Nothing at this path.
+    #[error("there is nothing at {0}")]
+    NotFound(String),
+    /// The path exists, the method does not.
+    #[error("{path} does not take {method}")]
+    MethodNotAllowed {
+        /// As sent.
+        method: String,
+        /// Without the query string.
+        path: String,
+    },
+    /// A question sent as text.
+    #[error("this server takes vectors, not text: a question is encoded where it is asked and is never sent")]
+    TextSearchDisabled,
+    /// A change to an index that this server only searches.
+    #[error("this server does not let its index be changed")]
+    UpdatesDisabled,
+    /// A change without the operator's token.
+    #[error("the header `authorization` does not hold the token of this server")]
+    Unauthorized,
+    /// A body that is not JSON, or not of the documented shape of an update.
+    #[error("the body is not an update: {0}")]
+    InvalidUpdate(String),
+    /// A passage that cannot be added; the text says which and why.
+    #[error("{0}")]
+    InvalidPassage(String),
+    /// Passages to delete that are not there.
+    #[error("{0}")]
+    UnknownPassage(String),
+    /// A failure on the server's side; its cause is in the server's log.
+    #[error("the server could not answer: {0}")]
+    Internal(&'static str),
+}
+
+/// The stable name of a kind of error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorCode {
+    /// 400: the search has no body.
+    EmptyBody,
+    /// 400: the body is not JSON, or not a search request.
+    InvalidJson,
+    /// 403: a question was sent as text.
+    TextSearchDisabled,
+    /// 401: an update without the server's token.
+    Unauthorized,
+    /// 403: the server's index cannot be changed.
+    UpdatesDisabled,
+    /// 404: a passage to delete is not there.
+    UnknownPassage,
+    /// 404: nothing is at this path.
+    NotFound,
+    /// 405: the path does not take this method.
+    MethodNotAllowed,
+    /// 409: the vector is of another model than the index.
+    WrongModel,
+    /// 413: the body is over the limit.
+    BodyTooLarge,
+    /// 415: the body is not declared as JSON.
+    UnsupportedMediaType,
+    /// 422: wrong length, a number that is not finite, or all zero.
+    InvalidVector,
+    /// 422: a question (where text is let in) that is blank or too long, or a method that the index was not built for.
+    InvalidQuestion,
+    /// 422: `k` is outside its range.
+    InvalidK,
+    /// 422: a filter of another form, too long, or that no passage passes.
+    InvalidFilter,
+    /// 422: a passage to add that is blank, given twice, or without a vector where the server cannot encode.
+    InvalidPassage,
+    /// 429: all threads are busy and the queue is full.
+    Overloaded,
+    /// 500: the server failed.
+    Internal,
+    /// 503: the index is still being read.
+    NotReady,
+    /// 503: the request took too long.
+    Timeout,
+}
+
+impl ErrorCode {
+    /// The HTTP status the code travels with.
+    pub fn status(self) -> StatusCode {
+        match self {
+            Self::EmptyBody | Self::InvalidJson => StatusCode::BAD_REQUEST,
+            Self::Unauthorized => StatusCode::UNAUTHORIZED,
+            Self::TextSearchDisabled | Self::UpdatesDisabled => StatusCode::FORBIDDEN,
+            Self::NotFound | Self::UnknownPassage => StatusCode::NOT_FOUND,
+            Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+            Self::WrongModel => StatusCode::CONFLICT,
+            Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::InvalidVector
+            | Self::InvalidQuestion
+            | Self::InvalidK
+            | Self::InvalidFilter
+            | Self::InvalidPassage => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::Overloaded => StatusCode::TOO_MANY_REQUESTS,
+            Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::NotReady | Self::Timeout => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+}
+
+impl ApiError {
+    /// The stable code.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::EmptyBody => ErrorCode::EmptyBody,
+            Self::InvalidJson(_) | Self::UnknownField(_) | Self::MissingField(_) | Self::InvalidUpdate(_) => {
+                ErrorCode::InvalidJson
+            }
+            Self::UnsupportedMediaType(_) => ErrorCode::UnsupportedMediaType,
+            Self::InvalidVector(_) => ErrorCode::InvalidVector,
+            Self::InvalidQuestion(_) => ErrorCode::InvalidQuestion,
+            Self::InvalidK { .. } | Self::TooManyHits { .. } => ErrorCode::InvalidK,
+            Self::InvalidFilter(_) => ErrorCode::InvalidFilter,
+            Self::WrongModel { .. } => ErrorCode::WrongModel,
+            Self::BodyTooLarge { .. } => ErrorCode::BodyTooLarge,
+            Self::Overloaded { .. } => ErrorCode::Overloaded,
+            Self::NotReady(_) => ErrorCode::NotReady,
+            Self::Timeout(_) => ErrorCode::Timeout,
+            Self::NotFound(_) => ErrorCode::NotFound,
+            Self::MethodNotAllowed { .. } => ErrorCode::MethodNotAllowed,
+            Self::TextSearchDisabled => ErrorCode::TextSearchDisabled,
+            Self::UpdatesDisabled => ErrorCode::UpdatesDisabled,
+            Self::Unauthorized => ErrorCode::Unauthorized,
+            Self::InvalidPassage(_) => ErrorCode::InvalidPassage,
+            Self::UnknownPassage(_) => ErrorCode::UnknownPassage,
+            Self::Internal(_) => ErrorCode::Internal,
+        }
+    }
+
+    /// What the caller can do.
+    pub fn fix(&self) -> String {
+        match self {
+            Self::EmptyBody | Self::InvalidJson(_) => {
+                r#"send {"vector": [numbers] or base64, "k": 10, "model": "fingerprint from GET /v1/model"}"#
+                    .into()
+            }
+            Self::UnknownField(_) => {
+                "the fields are `vector` (or `vectors` for a batch), `k`, `filter` and `model`".into()
+            }
+            Self::MissingField("model") => "send the `fingerprint` that GET /v1/model tells".into(),
+            Self::MissingField(_) => "send `vector`, or `vectors` for a batch".into(),
+            Self::UnsupportedMediaType(_) => "send the header `content-type: application/json`".into(),
+            Self::InvalidVector(_) => {
+                "send the question encoder's output as it is: finite numbers, not all zero, as many as \
+                 `dim` of GET /v1/model"
+                    .into()
+            }
+            Self::InvalidQuestion(_) => {
+                r#"send {"question": "text", "method": "hybrid", "bm25", "tfidf" or "dense", "k": 10}"#.into()
+            }
+            Self::InvalidK { max, .. } => format!("send a whole number from 1 to {max}"),
+            Self::InvalidFilter(_) => {
+                r#"send {"titles": ["..."], "ids": ["..."]} with ids and titles as GET and searches show them, or leave it out"#.into()
+            }
+            Self::TooManyHits { .. } => "send fewer vectors, or a smaller `k`".into(),
+            Self::WrongModel { .. } => {
+                "read GET /v1/model, load that question encoder and encode the question again".into()
+            }
+            Self::BodyTooLarge { .. } => "send fewer vectors in a body, or vectors as base64".into(),
+            Self::Overloaded { .. } => "wait for the seconds in `retry-after` and try again".into(),
+            Self::NotReady(_) => "try again when GET /readyz answers 200".into(),
+            Self::Timeout(_) => "try again later, or with a smaller `k` or batch".into(),
+            Self::NotFound(_) => "GET /openapi.json lists the paths".into(),
+            Self::MethodNotAllowed { .. } => "GET /openapi.json lists the methods of each path".into(),
+            Self::TextSearchDisabled => {
+                "encode the question with the model of GET /v1/model (dpr-web does) and send its vector"
+                    .into()
+            }
+            Self::UpdatesDisabled => {
+                "change the index with `dpr index add` or `delete`, or start the server with --allow-updates".into()
+            }
+            Self::Unauthorized => "send the header `authorization: Bearer TOKEN`, as the operator set it".into(),
+            Self::InvalidUpdate(_) => {
+                r#"POST {"model": "fingerprint", "passages": [{"id", "title", "text", "vector"}]}, or DELETE {"ids": []}"#
+                    .into()
+            }
+            Self::InvalidPassage(_) => {
+                "send passages with an id and a text each, every id once; nothing was changed".into()
+            }
+            Self::UnknownPassage(_) => "leave those ids out and send the others again".into(),
+            Self::Internal(_) => "try again; the server's log tells the cause".into(),
+        }
+    }
+}
+
+/// The body of every response that is not a success.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ErrorBody {
+    /// What went wrong.
+    pub error: ErrorDetail,
+}
+
+/// One error, for programs (`code`) and for people.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ErrorDetail {
+    /// Stable; programs decide by it.
+    pub code: ErrorCode,
+    /// What was wrong, with the value and the limit.
+    pub message: String,
+    /// What to do.
+    pub fix: String,
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let body = ErrorBody {
+            error: ErrorDetail { code: self.code(), message: self.to_string(), fix: self.fix() },
+        };
+        let mut response = (self.code().status(), Json(body)).into_response();
+        if matches!(self, Self::Overloaded { .. } | Self::NotReady(_) | Self::Timeout(_)) {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        if self == Self::Unauthorized {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}
+
+/// The answer to a method that a known path does not take.
+pub(super) async fn method_not_allowed(request: Request) -> ApiError {
+    ApiError::MethodNotAllowed { method: request.method().to_string(), path: request.uri().path().to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_model_is_told_with_both_fingerprints_shortened() {
+        let error = ApiError::WrongModel { got: "ab".repeat(32), expected: "cd".repeat(32) };
+        assert_eq!(
+            error.to_string(),
+            "the vector was made by model abababababab…, this index by model cdcdcdcdcdcd…"
+        );
+        assert_eq!(error.code().status(), StatusCode::CONFLICT);
+    }
+
+    #[test]
+    fn a_fingerprint_that_is_not_ascii_is_cut_between_characters() {
+        assert_eq!(short("ééééééééééééé"), "éééééééééééé…");
+        assert_eq!(short(""), "");
+    }
+}

@@ -1,0 +1,115 @@
+//! The HTTP interface: searches by vector, hands out the question encoder, serves the search page.
+//!
+//! [`app`] is a plain [`axum::Router`]; [`server::run`] puts it on a socket. Handlers check what a client
+//! sent, call a [`Backend`](dpr_index::search::Backend) on a bounded set of threads ([`gate`]) and turn errors into statuses
+//! ([`ApiError`]); nothing below this module knows HTTP. Question text has no way in unless the operator opens
+//! one ([`Serving::text`]), the index cannot be changed unless they do ([`Serving::updates`]), and bodies, vectors and query strings are never logged.
+
+use axum::Router;
+use axum::http::{HeaderValue, Response, header};
+use axum::middleware::from_fn_with_state;
+use axum::response::IntoResponse;
+use axum::routing::{get, post};
+use tower_http::catch_panic::CatchPanicLayer;
+use tower_http::compression::CompressionLayer;
+use tower_http::compression::predicate::{Predicate, SizeAbove};
+
+mod assets;
+mod body;
+mod error;
+mod file;
+pub mod gate;
+mod headers;
+mod health;
+mod index;
+mod limits;
+mod metrics;
+mod model;
+mod openapi;
+mod origins;
+mod passages;
+mod range;
+mod recall;
+mod request;
+mod respond;
+mod search;
+pub mod server;
+mod service;
+mod state;
+#[cfg(test)]
+mod tests;
+mod text;
+mod updates;
+mod vector;
+
+pub use error::{ApiError, ErrorBody, ErrorCode, ErrorDetail};
+pub use file::ServedFile;
+pub use health::HealthBody;
+pub use index::IndexBody;
+pub use limits::Limits;
+pub use model::{EncoderBody, EncoderFiles, FileBody, ModelBody, ServedModel};
+pub use openapi::document as openapi_document;
+pub use origins::{OriginError, Origins};
+pub use passages::{DeleteRequest, DeleteResponse, NewPassageBody, PutRequest, PutResponse};
+pub use request::{FilterBody, SearchRequest};
+pub use search::{HitList, SearchHit, SearchResponse};
+pub use service::TextSearch;
+pub use state::{AppState, Options, Serving};
+pub use text::TextSearchRequest;
+pub use updates::Updates;
+
+/// All routes.
+pub fn app(state: AppState) -> Router {
+    let search = post(search::search).layer(from_fn_with_state(state.clone(), search::deadline));
+    let text = post(text::search_text).layer(from_fn_with_state(state.clone(), search::deadline));
+    let router = Router::new()
+        .route("/v1/search", search)
+        .route("/v1/search/text", text)
+        .route("/v1/passages", post(passages::put).delete(passages::delete))
+        .route("/v1/model", get(model::model))
+        .route("/v1/model/files/{sha256}/{name}", get(model::file))
+        .route("/v1/index", get(index::index))
+        .route("/healthz", get(health::healthz))
+        .route("/readyz", get(health::readyz))
+        .route("/metrics", get(metrics::metrics))
+        .route("/openapi.json", get(openapi::openapi_json))
+        .fallback(assets::page)
+        .method_not_allowed_fallback(error::method_not_allowed)
+        .layer(CatchPanicLayer::custom(panicked))
+        .layer(from_fn_with_state(state.clone(), metrics::track))
+        .layer(from_fn_with_state(state.clone(), headers::common))
+        .layer(CompressionLayer::new().gzip(true).compress_when(Text.and(SizeAbove::new(1024))));
+    let router = match state.origins().layer() {
+        Some(cors) => router.layer(cors),
+        None => router,
+    };
+    router.with_state(state)
+}
+
+/// Responses worth compressing: text and WebAssembly, but no part of a file and no weights.
+#[derive(Debug, Clone, Copy)]
+struct Text;
+
+impl Predicate for Text {
+    fn should_compress<B>(&self, response: &Response<B>) -> bool {
+        let media_type = response.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
+        let media_type = media_type.unwrap_or_default();
+        let compressible: [&[u8]; 6] = [
+            b"application/json",
+            b"application/openmetrics-text",
+            b"application/wasm",
+            b"image/svg+xml",
+            b"text/",
+            b"application/javascript",
+        ];
+        // A strong tag stands for exact bytes; files that carry one bring their own compressed form.
+        let exact =
+            response.headers().get(header::ETAG).is_some_and(|tag| !tag.as_bytes().starts_with(b"W/"));
+        !exact && compressible.iter().any(|prefix| media_type.starts_with(prefix))
+    }
+}
+
+fn panicked(_: Box<dyn std::any::Any + Send>) -> axum::response::Response {
+    tracing::error!("a request handler panicked");
+    ApiError::Internal("an unexpected failure").into_response()
+}

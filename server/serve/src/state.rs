@@ -1,0 +1,151 @@
+//! What all handlers share.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use super::error::ApiError;
+use super::gate::SearchGate;
+use super::limits::Limits;
+use super::metrics::Metrics;
+use super::model::ServedModel;
+use super::origins::Origins;
+use super::recall::Sampled;
+use super::service::TextSearch;
+use super::updates::Updates;
+use dpr_core::model::short;
+use dpr_index::search::{Backend, Description};
+
+/// How the HTTP interface behaves.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Bounds of requests.
+    pub limits: Limits,
+    /// The search page's built files; without it `/` is 404.
+    pub web: Option<PathBuf>,
+    /// Whose pages may call this server.
+    pub origins: Origins,
+}
+
+/// The shared state; a clone is another handle to it.
+///
+/// It starts without an index: requests that need one are told 503 `not_ready` until [`AppState::publish`].
+#[derive(Clone)]
+pub struct AppState(Arc<Inner>);
+
+struct Inner {
+    options: Options,
+    gate: SearchGate,
+    update_gate: SearchGate,
+    metrics: Metrics,
+    ready: RwLock<Option<Arc<Ready>>>,
+}
+
+/// Updates that are written at once; those that come together share a wait for the disk.
+const UPDATES: usize = 16;
+
+/// Updates that wait for one of these.
+const UPDATES_WAITING: usize = 64;
+
+/// What a server answers from.
+pub struct Serving {
+    /// Finds passages for vectors.
+    pub search: Arc<dyn Backend>,
+    /// The question encoder that pages load.
+    pub model: ServedModel,
+    /// Takes questions as text at `POST /v1/search/text`: for services whose users agreed to that.
+    pub text: Option<Arc<dyn TextSearch>>,
+    /// Takes passages at `/v1/passages`.
+    pub updates: Option<Updates>,
+}
+
+/// What searches need.
+pub(super) struct Ready {
+    pub(super) serving: Serving,
+    /// What vectors are checked by. Both stay the same while passages come and go.
+    pub(super) dim: usize,
+    pub(super) fingerprint: String,
+}
+
+impl AppState {
+    /// A state that is not ready yet.
+    pub fn new(options: Options) -> Self {
+        let gate = SearchGate::new(options.limits.concurrency, options.limits.queue);
+        let update_gate = SearchGate::new(UPDATES, UPDATES_WAITING);
+        Self(Arc::new(Inner {
+            options,
+            gate,
+            update_gate,
+            metrics: Metrics::new(),
+            ready: RwLock::new(None),
+        }))
+    }
+
+    /// Makes the server ready. A second call puts another index in the place of the first, if it is of the same model:
+    /// requests that have begun are answered from the one they began with. Whether it is taken.
+    pub fn publish(&self, search: Arc<dyn Backend>, model: ServedModel) -> bool {
+        self.publish_all(Serving { search, model, text: None, updates: None })
+    }
+
+    /// As [`AppState::publish`], with more than searches by vector.
+    pub fn publish_all(&self, serving: Serving) -> bool {
+        let Description { dim, model: fingerprint, .. } = serving.search.describe();
+        let mut ready = self.0.ready.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(before) = ready.as_ref()
+            && (before.dim, &before.fingerprint) != (dim, &fingerprint)
+        {
+            tracing::warn!(
+                "an index of model {} is being served; one of model {} is not taken",
+                short(&before.fingerprint),
+                short(&fingerprint)
+            );
+            return false;
+        }
+        *ready = Some(Arc::new(Ready { serving, dim, fingerprint }));
+        true
+    }
+
+    /// Returns `backend`, with a search every so often repeated exactly where it was answered by a graph, for the counters
+    /// `dpr_recall_sample_found_total` and `dpr_recall_sample_wanted_total`.
+    ///
+    /// # Errors
+    /// When no thread can be started for that.
+    pub fn sample_recall(
+        &self,
+        backend: Arc<dyn Backend>,
+        every: Duration,
+    ) -> std::io::Result<Arc<dyn Backend>> {
+        let (gate, counts) = (self.gate().clone(), self.metrics().recall().clone());
+        Ok(Arc::new(Sampled::start(backend, gate, every, counts)?))
+    }
+
+    pub(super) fn ready(&self) -> Result<Arc<Ready>, ApiError> {
+        let ready = self.0.ready.read().unwrap_or_else(PoisonError::into_inner);
+        ready.clone().ok_or(ApiError::NotReady("still reading its index"))
+    }
+
+    pub(super) fn limits(&self) -> &Limits {
+        &self.0.options.limits
+    }
+
+    pub(super) fn gate(&self) -> &SearchGate {
+        &self.0.gate
+    }
+
+    /// The way to the threads that write updates.
+    pub(super) fn update_gate(&self) -> &SearchGate {
+        &self.0.update_gate
+    }
+
+    pub(super) fn metrics(&self) -> &Metrics {
+        &self.0.metrics
+    }
+
+    pub(super) fn web(&self) -> Option<&Path> {
+        self.0.options.web.as_deref()
+    }
+
+    pub(super) fn origins(&self) -> &Origins {
+        &self.0.options.origins
+    }
+}

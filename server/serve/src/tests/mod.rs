@@ -1,0 +1,214 @@
+//! The interface from outside: requests in, responses out, most of them without a socket.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, mpsc};
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::http::{HeaderMap, Request, StatusCode};
+use dpr_core::model::sha256_hex;
+use dpr_core::{Embedding, Family, ModelManifest, Pooling, Similarity};
+use serde_json::{Value, json};
+use tower::ServiceExt;
+
+use super::{AppState, EncoderFiles, Options, ServedFile, ServedModel, app};
+use dpr_data::Passage;
+use dpr_index::IndexError;
+use dpr_index::search::{Backend, Description, Filter, Hit, SearchError};
+
+mod files;
+mod filter;
+mod overload;
+mod page;
+mod recall;
+mod routes;
+mod searching;
+mod socket;
+mod text;
+mod updates;
+
+const DIM: usize = 4;
+const PASSAGES: usize = 20;
+const WEIGHTS: &[u8] = b"0123456789abcdef";
+
+fn fingerprint() -> String {
+    sha256_hex(b"the model")
+}
+
+/// Twenty passages; passage `i` scores the vector's first number divided by `i + 1`. Each search first calls
+/// `before`, on its own thread.
+struct FakeSearch {
+    before: Box<dyn Fn() + Send + Sync>,
+}
+
+impl fmt::Debug for FakeSearch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FakeSearch").finish_non_exhaustive()
+    }
+}
+
+/// What a vector that starts with this number does to the search.
+const PANICS: f32 = 13.0;
+
+impl Backend for FakeSearch {
+    fn search(
+        &self,
+        vectors: &[Embedding],
+        k: usize,
+        _filter: Option<&Filter>,
+    ) -> Result<Vec<Vec<Hit>>, SearchError> {
+        (self.before)();
+        assert!(vectors[0].as_slice()[0] != PANICS, "a panic on purpose");
+        if vectors[0].as_slice()[0] > 1e38 {
+            return Err(IndexError::Overflow { what: "the query", norm: 1e38 }.into());
+        }
+        let hit = |vector: &Embedding, i: usize| Hit {
+            id: format!("p{i}"),
+            score: vector.as_slice()[0] / (i + 1) as f32,
+            title: format!("Title {i}"),
+            text: "A passage of some length, so that an answer is worth compressing. ".repeat(4),
+        };
+        Ok(vectors.iter().map(|vector| (0..k.min(PASSAGES)).map(|i| hit(vector, i)).collect()).collect())
+    }
+
+    fn passages(&self, _: &[String]) -> Result<Vec<Passage>, SearchError> {
+        Ok(Vec::new())
+    }
+
+    fn describe(&self) -> Description {
+        Description {
+            count: PASSAGES,
+            dim: DIM,
+            kind: "exact".into(),
+            model: fingerprint(),
+            metric: "inner_product".into(),
+            version: "v-1".into(),
+            number: 1,
+            added: 0,
+            removed: 0,
+            changes: 0,
+        }
+    }
+}
+
+/// A model directory's files in `directory`, with or without weights for browsers.
+fn model(directory: &Path, with_weights: bool) -> ServedModel {
+    let file = |name: &str, content: &[u8]| {
+        let path = directory.join(name);
+        fs_err::write(&path, content).unwrap();
+        ServedFile::new(path, name, content.len() as u64, &sha256_hex(content)).unwrap()
+    };
+    let manifest = ModelManifest {
+        format_version: 1,
+        name: "fake".into(),
+        fingerprint: fingerprint(),
+        family: Family::Bert,
+        pooling: Pooling::Cls,
+        normalize: false,
+        similarity: Similarity::Dot,
+        dim: DIM,
+        max_question_tokens: 64,
+        max_passage_tokens: 256,
+        shared: true,
+        space: None,
+        files: BTreeMap::new(),
+    };
+    let mut weights = BTreeMap::new();
+    if with_weights {
+        weights.insert("q8".to_owned(), file("question_encoder.q8.safetensors", WEIGHTS));
+    }
+    let files = EncoderFiles {
+        config: file("config.json", br#"{"model_type":"bert"}"#),
+        tokenizer: file("tokenizer.json", &br#"{"vocab":"a b c d e f g h"}"#.repeat(100)),
+        weights,
+    };
+    ServedModel::new(&manifest, files)
+}
+
+/// A ready server and the directory it lives from.
+fn ready(options: Options) -> (Router, tempfile::TempDir) {
+    ready_with(options, || {})
+}
+
+/// A ready server each of whose searches calls `before`.
+fn ready_with(options: Options, before: impl Fn() + Send + Sync + 'static) -> (Router, tempfile::TempDir) {
+    let directory = tempfile::tempdir().unwrap();
+    let state = AppState::new(options);
+    state.publish(Arc::new(FakeSearch { before: Box::new(before) }), model(directory.path(), true));
+    (app(state), directory)
+}
+
+/// A server whose searches each wait for a message.
+fn gated(options: Options) -> (Router, mpsc::Sender<()>, tempfile::TempDir) {
+    let (open, gate) = mpsc::channel();
+    let gate = Mutex::new(gate);
+    let (app, directory) = ready_with(options, move || gate.lock().unwrap().recv().unwrap());
+    (app, open, directory)
+}
+
+/// A response, read to its end.
+struct Reply {
+    status: StatusCode,
+    headers: HeaderMap,
+    body: Vec<u8>,
+}
+
+impl Reply {
+    fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("not JSON: {}", self.text()))
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+
+    /// Status and code of an error; fails when a part of it is missing.
+    fn error(&self) -> (u16, String) {
+        let error = &self.json()["error"];
+        assert!(!error["message"].as_str().unwrap().is_empty());
+        assert!(!error["fix"].as_str().unwrap().is_empty());
+        (self.status.as_u16(), error["code"].as_str().unwrap().to_owned())
+    }
+
+    fn message(&self) -> String {
+        self.json()["error"]["message"].as_str().unwrap().to_owned()
+    }
+}
+
+async fn send(app: &Router, request: Request<Body>) -> Reply {
+    let response = app.clone().oneshot(request).await.unwrap();
+    let (parts, body) = response.into_parts();
+    let body = to_bytes(body, usize::MAX).await.unwrap().to_vec();
+    Reply { status: parts.status, headers: parts.headers, body }
+}
+
+async fn get(app: &Router, path: &str) -> Reply {
+    get_with(app, path, &[]).await
+}
+
+async fn get_with(app: &Router, path: &str, headers: &[(&str, &str)]) -> Reply {
+    let mut request = Request::get(path);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    send(app, request.body(Body::empty()).unwrap()).await
+}
+
+fn post(body: impl Into<Body>) -> Request<Body> {
+    Request::post("/v1/search").header("content-type", "application/json").body(body.into()).unwrap()
+}
+
+async fn search(app: &Router, body: &Value) -> Reply {
+    send(app, post(body.to_string())).await
+}
+
+/// A search that nothing is wrong with.
+fn good() -> Value {
+    json!({"vector": [1.0, 0.0, 0.5, -2.0], "k": 3, "model": fingerprint()})
+}

@@ -1,0 +1,85 @@
+//! Questions as text: refused by default, taken where the operator lets them in.
+
+use super::*;
+use crate::{Serving, TextSearch};
+use dpr_index::search::{Fusion, Method};
+
+/// One passage whose text says what was asked for; knows no words when `has_words` is false.
+struct FakeText {
+    has_words: bool,
+}
+
+impl TextSearch for FakeText {
+    fn search_text(
+        &self,
+        question: &str,
+        method: Method,
+        fusion: Fusion,
+        k: usize,
+    ) -> Result<Vec<Hit>, SearchError> {
+        if method.needs_words() && !self.has_words {
+            return Err(SearchError::NoSparse);
+        }
+        let title = format!("{} {fusion:?} {k}", method.name());
+        Ok(vec![Hit { id: "p0".into(), score: 1.5, title, text: question.to_owned() }])
+    }
+}
+
+fn with_text(has_words: bool) -> (Router, tempfile::TempDir) {
+    let directory = tempfile::tempdir().unwrap();
+    let state = AppState::new(Options::default());
+    let search = Arc::new(FakeSearch { before: Box::new(|| {}) });
+    let text = Some(Arc::new(FakeText { has_words }) as Arc<dyn TextSearch>);
+    state.publish_all(Serving { search, model: model(directory.path(), true), text, updates: None });
+    (app(state), directory)
+}
+
+async fn ask(app: &Router, body: &Value) -> Reply {
+    let request = Request::post("/v1/search/text").header("content-type", "application/json");
+    send(app, request.body(Body::from(body.to_string())).unwrap()).await
+}
+
+#[tokio::test]
+async fn text_is_refused_unless_the_operator_lets_it_in() {
+    let (app, _dir) = ready(Options::default());
+    let reply = ask(&app, &json!({"question": "who won super bowl 50"})).await;
+    assert_eq!(reply.error(), (403, "text_search_disabled".into()));
+    assert!(!reply.text().contains("super bowl"));
+}
+
+#[tokio::test]
+async fn where_text_is_let_in_it_is_ranked_as_asked() {
+    let (app, _dir) = with_text(true);
+    let reply = ask(&app, &json!({"question": "who won"})).await;
+    let hit = &reply.json()["hits"][0];
+    assert_eq!(
+        (&hit["text"], &hit["title"]),
+        (&json!("who won"), &json!("hybrid Linear { lambda: 1.1 } 10"))
+    );
+    let (timing, took) = (reply.header("server-timing"), reply.json()["took_ms"].as_f64());
+    assert!(timing.contains("search;dur=") && took.is_some_and(|took| took >= 0.0), "{timing}");
+    let reply = ask(&app, &json!({"question": "who won", "method": "bm25", "lambda": 20.0, "k": 3})).await;
+    assert_eq!(reply.json()["hits"][0]["title"], "bm25 Linear { lambda: 20.0 } 3");
+    // Vectors are still searched as ever, and text still has no place among them.
+    assert_eq!(search(&app, &good()).await.status, StatusCode::OK);
+    let mut body = good();
+    body["question"] = json!("who won");
+    assert_eq!(search(&app, &body).await.error(), (403, "text_search_disabled".into()));
+}
+
+#[tokio::test]
+async fn a_question_that_cannot_be_searched_for_is_refused() {
+    let (app, _dir) = with_text(false);
+    for (body, status, code) in [
+        (json!({"question": "  "}), 422, "invalid_question"),
+        (json!({"question": "a".repeat(4097)}), 422, "invalid_question"),
+        (json!({"question": "who", "method": "hybrid"}), 422, "invalid_question"),
+        (json!({"question": "who", "method": "dense", "k": 0}), 422, "invalid_k"),
+        (json!({"question": "who", "method": "splade"}), 400, "invalid_json"),
+        (json!({"question": "who", "method": "dense", "vector": [1]}), 400, "invalid_json"),
+        (json!({"method": "dense"}), 400, "invalid_json"),
+    ] {
+        assert_eq!(ask(&app, &body).await.error(), (status, code.to_owned()), "{body}");
+    }
+    assert_eq!(ask(&app, &json!({"question": "who", "method": "dense"})).await.status, StatusCode::OK);
+}

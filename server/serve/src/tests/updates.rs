@@ -1,0 +1,313 @@
+//! Passages added and deleted while others search: who may, what is refused, what is found.
+
+use std::collections::HashSet;
+use std::sync::RwLock;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use super::*;
+use crate::{Serving, Updates};
+use dpr_data::Passage;
+use dpr_encode::PassageUpdater;
+use dpr_files::progress::Silent;
+use dpr_index::vectors::VectorSet;
+use dpr_index::{
+    HnswParams, IndexKind, IndexOptions, IndexReader, IndexWriter, VectorIndex as _, build_index,
+};
+
+/// `count` vectors `[dim]` of unit length around 64 centres.
+fn clusters(count: usize, dim: usize, seed: u64) -> Vec<f32> {
+    let mut random = dpr_core::random::SplitMix::new(99);
+    let centres: Vec<f32> = (0..64 * dim).map(|_| number(&mut random)).collect();
+    let mut random = dpr_core::random::SplitMix::new(seed);
+    let mut rows = Vec::with_capacity(count * dim);
+    for _ in 0..count {
+        let centre = random.below(64) * dim;
+        let row: Vec<f32> =
+            centres[centre..centre + dim].iter().map(|value| value + 0.6 * number(&mut random)).collect();
+        let norm = row.iter().map(|value| value * value).sum::<f32>().sqrt();
+        rows.extend(row.iter().map(|value| value / norm));
+    }
+    rows
+}
+
+/// In `[-1, 1)`.
+fn number(random: &mut dpr_core::random::SplitMix) -> f32 {
+    random.below(1 << 20) as f32 / (1 << 19) as f32 - 1.0
+}
+
+/// An index of passages `p0`, `p1`, ... in `dir`.
+fn build(dir: &Path, rows: Vec<f32>, dim: usize, kind: IndexKind) {
+    let passage = |i| Passage { id: format!("p{i}"), title: "Title".into(), text: format!("p{i} as built") };
+    let passages = (0..rows.len() / dim).map(passage).collect();
+    let set = VectorSet { model_fingerprint: fingerprint(), dim, passages, rows };
+    let options = IndexOptions { kind, hnsw: HnswParams::default(), ..IndexOptions::default() };
+    build_index(&set, dir, &options, &Silent).unwrap();
+}
+
+/// A server over a real index that takes updates, with this token if any.
+fn serve(dir: &Path, token: Option<&str>) -> (Router, Arc<IndexWriter>) {
+    let updater = Arc::new(IndexWriter::open(dir, "a test").unwrap());
+    let state = AppState::new(Options::default());
+    let service = Arc::new(PassageUpdater::new(Arc::<IndexWriter>::clone(&updater), None));
+    let files = dir.parent().unwrap();
+    assert!(state.publish_all(Serving {
+        search: Arc::<dpr_index::LiveIndex>::clone(updater.live()),
+        model: model(files, true),
+        text: None,
+        updates: Some(Updates::new(service, token)),
+    }));
+    (app(state), updater)
+}
+
+fn change(method: &str, body: &Value) -> Request<Body> {
+    Request::builder()
+        .method(method)
+        .uri("/v1/passages")
+        .header("content-type", "application/json")
+        .body(Body::from(body.to_string()))
+        .unwrap()
+}
+
+/// A body that adds passages.
+fn adding(passages: &[Value]) -> Value {
+    json!({"model": fingerprint(), "passages": passages})
+}
+
+#[tokio::test]
+async fn an_index_is_not_changed_unless_the_operator_lets_it() {
+    let (app, _dir) = ready(Options::default());
+    for (method, body) in [("POST", adding(&[])), ("DELETE", json!({"ids": ["p0"]})), ("POST", json!("no"))] {
+        let reply = send(&app, change(method, &body)).await;
+        assert_eq!(reply.error(), (403, "updates_disabled".into()));
+    }
+    let put = send(&app, change("PUT", &json!({}))).await;
+    assert_eq!(put.error(), (405, "method_not_allowed".into()));
+}
+
+#[tokio::test]
+async fn where_there_is_a_token_an_update_must_carry_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let index = dir.path().join("index");
+    build(&index, clusters(20, DIM, 1), DIM, IndexKind::Exact);
+    let (app, _updater) = serve(&index, Some("s3cret"));
+    let with = |value: &str| {
+        let mut request = change("DELETE", &json!({"ids": ["p0"]}));
+        if !value.is_empty() {
+            request.headers_mut().insert("authorization", value.parse().unwrap());
+        }
+        request
+    };
+    for wrong in ["", "s3cret", "Bearer", "Bearer ", "Bearer s3cre", "Bearer s3cret2", "Basic s3cret"] {
+        let reply = send(&app, with(wrong)).await;
+        assert_eq!(reply.error(), (401, "unauthorized".into()), "{wrong}");
+        assert_eq!(reply.header("www-authenticate"), "Bearer");
+    }
+    assert_eq!(send(&app, with("bearer s3cret")).await.json(), json!({"deleted": 1}));
+    assert_eq!(search(&app, &good()).await.status, StatusCode::OK, "searches need none");
+}
+
+#[tokio::test]
+async fn what_is_added_is_found_and_what_is_deleted_is_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let index = dir.path().join("index");
+    build(&index, clusters(20, DIM, 1), DIM, IndexKind::Exact);
+    let (app, _updater) = serve(&index, None);
+    let far = [1000.0, 0.0, 0.0, 0.0];
+    let text = Embedding::new(vec![900.0, 0.0, 0.0, 0.0], DIM).unwrap().to_base64_f32();
+    let reply = send(
+        &app,
+        change(
+            "POST",
+            &adding(&[
+                json!({"id": "new", "title": "T", "text": "A new one.", "vector": far}),
+                json!({"id": "p3", "text": "p3 again.", "vector": text}),
+            ]),
+        ),
+    )
+    .await;
+    assert_eq!(reply.json(), json!({"added": 1, "replaced": 1}), "{}", reply.text());
+    let hits = search(&app, &good()).await.json();
+    let found =
+        |at: usize| (hits["hits"][at]["id"].as_str().unwrap(), hits["hits"][at]["text"].as_str().unwrap());
+    assert_eq!((found(0), found(1)), (("new", "A new one."), ("p3", "p3 again.")));
+    let described = get(&app, "/v1/index").await.json();
+    assert_eq!(
+        [&described["count"], &described["number"], &described["added"], &described["removed"]],
+        [21, 1, 2, 1]
+    );
+    assert_eq!(described["changes"], 2);
+    let reply = send(&app, change("DELETE", &json!({"ids": ["new", "p3", "p4"]}))).await;
+    assert_eq!(reply.json(), json!({"deleted": 3}));
+    let hits = search(&app, &good()).await.json();
+    let gone = ["new", "p3", "p4"];
+    assert!(hits["hits"].as_array().unwrap().iter().all(|hit| !gone.contains(&hit["id"].as_str().unwrap())));
+    let metrics = get(&app, "/metrics").await.text();
+    for line in [
+        "dpr_index_passages 18",
+        "dpr_index_version 1",
+        "dpr_index_added 0",
+        "dpr_index_removed 2",
+        "dpr_passages_updated_total 5",
+        r#"method="DELETE",route="/v1/passages",status="200"} 1"#,
+    ] {
+        assert!(metrics.contains(line), "no `{line}` in\n{metrics}");
+    }
+}
+
+/// Method, body, status, code, what the message holds.
+#[tokio::test]
+async fn each_kind_of_bad_update_has_its_code_and_changes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let index = dir.path().join("index");
+    build(&index, clusters(20, DIM, 1), DIM, IndexKind::Exact);
+    let (app, updater) = serve(&index, None);
+    let one = |vector: Value| json!({"id": "a", "title": "", "text": "Text.", "vector": vector});
+    let fine = one(json!([1, 2, 3, 4]));
+    let with = |field: &str, value: Value| {
+        let mut passage = fine.clone();
+        passage[field] = value;
+        adding(&[json!({"id": "b", "text": "Text.", "vector": [1, 2, 3, 4]}), passage])
+    };
+    let cases = [
+        ("POST", json!([]), 400, "invalid_json", "not an update"),
+        ("POST", json!({"passages": []}), 400, "invalid_json", "model"),
+        ("POST", with("vectors", json!([])), 400, "invalid_json", "vectors"),
+        ("POST", with("id", json!(7)), 400, "invalid_json", "string"),
+        ("POST", json!({"model": "beef", "passages": [fine]}), 409, "wrong_model", "beef"),
+        ("POST", adding(&[]), 422, "invalid_passage", "at least one"),
+        ("POST", with("vector", json!([1, 2, 3])), 422, "invalid_vector", "`passages[1].vector`"),
+        ("POST", with("vector", json!([0, 0, 0, 0])), 422, "invalid_vector", "zero"),
+        ("POST", with("vector", json!([1, null, 3, 4])), 422, "invalid_vector", "NaN"),
+        ("POST", with("vector", json!("AADAfwAAgD8AAIA/AACAPw==")), 422, "invalid_vector", "not finite"),
+        ("POST", with("vector", json!([3e38, 2e38, 0, 0])), 422, "invalid_vector", "overflow"),
+        ("POST", with("vector", Value::Null), 422, "invalid_passage", "no passage encoder"),
+        ("POST", with("id", json!("b")), 422, "invalid_passage", "`b` is at row 0 and again at row 1"),
+        ("POST", with("id", json!(" ")), 422, "invalid_passage", "blank id"),
+        ("POST", with("text", json!("")), 422, "invalid_passage", "blank text"),
+        ("POST", adding(&[json!({"id": "a", "text": "T."})]), 422, "invalid_passage", "no passage encoder"),
+        ("DELETE", json!({"ids": []}), 422, "invalid_passage", "at least one"),
+        ("DELETE", json!({"ids": ["p1", "p1"]}), 422, "invalid_passage", "again"),
+        ("DELETE", json!({"ids": ["p1", "nobody"]}), 404, "unknown_passage", "`nobody`"),
+        ("DELETE", json!({"id": "p1"}), 400, "invalid_json", "id"),
+    ];
+    for (method, body, status, code, says) in cases {
+        let reply = send(&app, change(method, &body)).await;
+        assert_eq!(reply.error(), (status, code.to_owned()), "{method} {body}: {}", reply.text());
+        assert!(reply.message().contains(says), "{method} {body}: {}", reply.message());
+    }
+    let text = adding(&[one(json!([1, 0.5, 0, 0]))]).to_string().replace("0.5", "1e999");
+    let request = Request::post("/v1/passages").header("content-type", "application/json");
+    let reply = send(&app, request.body(Body::from(text)).unwrap()).await;
+    assert_eq!(reply.error(), (422, "invalid_vector".into()));
+    let empty = Request::delete("/v1/passages").body(Body::empty()).unwrap();
+    assert_eq!(send(&app, empty).await.error(), (400, "empty_body".into()));
+    let snapshot = updater.live().snapshot();
+    assert_eq!((snapshot.len(), snapshot.changes()), (20, 0));
+}
+
+#[tokio::test]
+async fn another_index_of_the_same_model_takes_over_and_one_of_another_model_does_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = AppState::new(Options::default());
+    let app = app(state.clone());
+    let publish = |name: &str, count: usize| {
+        let index = dir.path().join(name);
+        build(&index, clusters(count, DIM, 1), DIM, IndexKind::Exact);
+        let follower = IndexReader::open(&index).unwrap();
+        state.publish(Arc::<dpr_index::LiveIndex>::clone(follower.live()), model(dir.path(), true))
+    };
+    assert!(publish("a", 5) && publish("b", 7));
+    assert_eq!(get(&app, "/v1/index").await.json()["count"], 7);
+    let other = dir.path().join("other");
+    build(&other, clusters(9, DIM + 1, 1), DIM + 1, IndexKind::Exact);
+    let follower = IndexReader::open(&other).unwrap();
+    assert!(!state.publish(Arc::<dpr_index::LiveIndex>::clone(follower.live()), model(dir.path(), true)));
+    assert_eq!(get(&app, "/v1/index").await.json()["count"], 7);
+    assert_eq!(search(&app, &good()).await.status, StatusCode::OK);
+}
+
+/// Eight clients search over the routes while a tenth of the corpus is replaced over them, through two compactions.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn eight_clients_see_no_failure_and_nothing_that_was_deleted_while_a_tenth_is_replaced() {
+    let (count, dim) = (3000, 32);
+    let dir = tempfile::tempdir().unwrap();
+    let index = dir.path().join("index");
+    build(&index, clusters(count, dim, 1), dim, IndexKind::Hnsw);
+    let (app, updater) = serve(&index, None);
+    let (gone, stop) = (Arc::new(RwLock::new(Vec::<String>::new())), Arc::new(AtomicBool::new(false)));
+    let searches = Arc::new(AtomicUsize::new(0));
+    let clients: Vec<_> = (0..8)
+        .map(|client| {
+            let (app, gone, stop, searches) = (app.clone(), gone.clone(), stop.clone(), searches.clone());
+            let questions = clusters(100, dim, 100 + client);
+            tokio::spawn(async move {
+                let mut at = 0;
+                while !stop.load(Ordering::Relaxed) {
+                    let vector = &questions[at % 100 * dim..][..dim];
+                    at += 1;
+                    let before = gone.read().unwrap().len();
+                    let reply =
+                        search(&app, &json!({"vector": vector, "k": 20, "model": fingerprint()})).await;
+                    assert_eq!(reply.status, StatusCode::OK, "{}", reply.text());
+                    let body = reply.json();
+                    let hits = body["hits"].as_array().unwrap();
+                    assert_eq!(hits.len(), 20);
+                    let gone = gone.read().unwrap();
+                    let gone: HashSet<&str> = gone[..before].iter().map(String::as_str).collect();
+                    for hit in hits {
+                        let text = hit["text"].as_str().unwrap();
+                        assert!(!gone.contains(text), "{text} was found after it was gone");
+                    }
+                    searches.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        })
+        .collect();
+    let fresh = clusters(count / 10, dim, 2);
+    for (batch, rows) in fresh.chunks(10 * dim).enumerate() {
+        let ids: Vec<String> = (0..10).map(|i| format!("p{}", (batch * 10 + i) * 10)).collect();
+        // Half keep their ids, half are deleted and come back under others.
+        let passage = |i: usize| {
+            let id = if i < 5 { ids[i].clone() } else { format!("q{batch}-{i}") };
+            json!({"id": id, "text": format!("{id} fresh"), "vector": rows[i * dim..][..dim]})
+        };
+        let body = adding(&(0..10).map(passage).collect::<Vec<_>>());
+        let reply = send(&app, change("POST", &body)).await;
+        assert_eq!(reply.json(), json!({"added": 5, "replaced": 5}), "{}", reply.text());
+        let reply = send(&app, change("DELETE", &json!({"ids": ids[5..]}))).await;
+        assert_eq!(reply.json(), json!({"deleted": 5}), "{}", reply.text());
+        gone.write().unwrap().extend(ids.iter().map(|id| format!("{id} as built")));
+        if batch % 10 == 9 {
+            let updater = Arc::clone(&updater);
+            let compact = move || updater.compact(1, &Arc::default(), &Silent).unwrap();
+            assert!(tokio::task::spawn_blocking(compact).await.unwrap().is_some());
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    stop.store(true, Ordering::Relaxed);
+    for client in clients {
+        client.await.unwrap();
+    }
+    let described = get(&app, "/v1/index").await.json();
+    assert_eq!((&described["count"], &described["number"]), (&json!(count), &json!(4)));
+
+    // The graph that was built of what came, against comparing every vector.
+    let (mut found, mut all) = (0, 0);
+    let snapshot = updater.live().snapshot();
+    for question in clusters(300, dim, 7).chunks(dim) {
+        let body = json!({"vector": question, "k": 20, "model": fingerprint()});
+        let reply = search(&app, &body).await.json();
+        let mut truth: Vec<f32> = snapshot
+            .passages()
+            .map(|live| dpr_core::kernel::scan::inner_product(question, live.unwrap().1))
+            .collect();
+        truth.sort_unstable_by(|a, b| b.total_cmp(a));
+        let hits = reply["hits"].as_array().unwrap();
+        found += hits.iter().filter(|hit| hit["score"].as_f64().unwrap() as f32 >= truth[19]).count();
+        all += 20;
+    }
+    let recall = found as f64 / all as f64;
+    println!("{} searches, recall@20 {recall:.4}", searches.load(Ordering::Relaxed));
+    assert!(recall >= 0.98, "recall@20 {recall}");
+}

@@ -1,0 +1,103 @@
+//! `POST /v1/search/text`: a question's text in, passages out. Refused unless the operator let text in.
+//!
+//! Words can only be compared where the words are, so sparse and hybrid ranking need the text. Pages that keep
+//! questions private send vectors to `/v1/search` instead, and a server is started without this by default.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::response::Response;
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use super::body::json_body;
+use super::error::{ApiError, ErrorBody};
+use super::respond::respond;
+use super::search::{SearchHit, SearchResponse};
+use super::state::AppState;
+use dpr_index::search::{Fusion, Hit, Method, SearchError};
+
+/// Characters of a question: more than any encoder reads.
+const MAX_CHARACTERS: usize = 4096;
+
+/// A search by text.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TextSearchRequest {
+    /// The question, up to 4,096 characters.
+    question: String,
+    /// How to rank; `hybrid` unless said.
+    #[serde(default = "hybrid")]
+    method: Method,
+    /// Weight of the inner product beside BM25 in hybrid ranking; 1.1 unless said, as in the paper.
+    #[schema(default = 1.1)]
+    lambda: Option<f32>,
+    /// Passages to return, best first.
+    #[schema(minimum = 1, default = 10)]
+    k: Option<usize>,
+}
+
+fn hybrid() -> Method {
+    Method::Hybrid
+}
+
+/// Finds passages for a question's text, by words, by vector, or both. Only where the server was started with
+/// `--allow-text`.
+#[utoipa::path(post, path = "/v1/search/text", tag = "search", request_body = TextSearchRequest, responses(
+    (status = 200, description = "Passages, best first; scores in the method's units", body = SearchResponse),
+    (status = 400, description = "`empty_body`, `invalid_json`", body = ErrorBody),
+    (status = 403, description = "`text_search_disabled`: the server does not take text", body = ErrorBody),
+    (status = 413, description = "`body_too_large`", body = ErrorBody),
+    (status = 415, description = "`unsupported_media_type`", body = ErrorBody),
+    (status = 422, description = "`invalid_question`, `invalid_k`", body = ErrorBody),
+    (status = 429, description = "`overloaded`; see the header retry-after", body = ErrorBody),
+    (status = 503, description = "`not_ready`, `timeout`", body = ErrorBody),
+))]
+pub(super) async fn search_text(
+    State(state): State<AppState>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let ready = state.ready()?;
+    // Before the body is read: what must not be sent here is not looked at.
+    let service = ready.serving.text.as_ref().map(Arc::clone).ok_or(ApiError::TextSearchDisabled)?;
+    let limits = state.limits();
+    let body = json_body(request, limits.max_body).await?;
+    let asked: TextSearchRequest =
+        serde_json::from_slice(&body).map_err(|error| ApiError::InvalidJson(error.to_string()))?;
+    let fusion = asked.fusion()?;
+    let k = asked.k.unwrap_or(limits.default_k.min(limits.max_k));
+    if !(1..=limits.max_k).contains(&k) {
+        return Err(ApiError::InvalidK { got: k.to_string(), max: limits.max_k });
+    }
+    let search = move || service.search_text(&asked.question, asked.method, fusion, k);
+    let answer = |found: Vec<Hit>, took_ms| SearchResponse::Single {
+        hits: found.into_iter().map(SearchHit::from).collect(),
+        took_ms,
+    };
+    respond(&state, search, answer, at_fault).await
+}
+
+impl TextSearchRequest {
+    fn fusion(&self) -> Result<Fusion, ApiError> {
+        let length = self.question.chars().count();
+        if length > MAX_CHARACTERS {
+            return Err(ApiError::InvalidQuestion(format!(
+                "`question` has {length} characters; at most {MAX_CHARACTERS} are taken"
+            )));
+        }
+        if self.question.trim().is_empty() {
+            return Err(ApiError::InvalidQuestion("`question` is blank".into()));
+        }
+        match self.lambda {
+            None => Ok(Fusion::PAPER),
+            Some(lambda) if lambda.is_finite() && lambda >= 0.0 => Ok(Fusion::Linear { lambda }),
+            Some(lambda) => Err(ApiError::InvalidQuestion(format!("`lambda` is {lambda}, not 0 or more"))),
+        }
+    }
+}
+
+/// What this index cannot be asked. A question is never repeated.
+fn at_fault(error: &SearchError) -> Option<ApiError> {
+    matches!(error, SearchError::NoSparse | SearchError::NoVectors | SearchError::Encode(_))
+        .then(|| ApiError::InvalidQuestion(error.to_string()))
+}

@@ -1,0 +1,198 @@
+//! A small question encoder learns from a large one, and asks its indexes.
+
+use crate::support::common;
+use crate::support::run;
+use crate::support::squad;
+
+use std::path::Path;
+use std::process::Command;
+
+use common::{Bench, fail, fixtures, json, succeed};
+use dpr_train::{DistillConfig, Settings as _, TrainConfig};
+use run::{kill_after, losses};
+use serde_json::{Value, json};
+
+const SETTINGS: &str = "
+[model]
+teacher = \"teacher\"
+start = \"student\"
+[data]
+questions = [\"questions.txt\"]
+dev_questions = 40
+[optimiser]
+learning_rate = 1e-3
+warm_up = 5
+[run]
+batch_size = 16
+epochs = 3
+checkpoint_every = 5
+[compute]
+threads = 2
+";
+
+/// A teacher and a student of another family, whose vectors have 48 numbers, and 400 questions.
+fn prepared() -> Bench {
+    let bench = Bench::new();
+    bench.import("dpr-tiny-projected", "teacher");
+    let mut import = bench.dpr(&["import", "--project", "48", "--out", "student", "--pooling", "mean"]);
+    succeed(import.arg("--question").arg(fixtures().join("mpnet-tiny")));
+    let questions: Vec<String> = squad::items(0..8, 50)
+        .iter()
+        .map(|item| item["question"].as_str().unwrap().replace('\t', " "))
+        .collect();
+    bench.write("questions.txt", questions.join("\n"));
+    bench.write("distill.toml", SETTINGS);
+    bench
+}
+
+fn distill(bench: &Bench, out: &str, more: &[&str]) -> Command {
+    let mut command = bench.dpr(&["distill", "--config", "distill.toml", "--device", "flex", "--out", out]);
+    command.args(more);
+    command
+}
+
+/// Vectors of 60 passages by the teacher, and an index of them.
+fn index(bench: &Bench) {
+    bench.corpus(60);
+    let encode = ["encode", "--model", "teacher", "--passages", "corpus.tsv", "--out", "vectors"];
+    succeed(&mut bench.dpr(&encode));
+    succeed(&mut bench.dpr(&["index", "--vectors", "vectors", "--out", "index", "--kind", "exact"]));
+}
+
+#[test]
+fn a_student_comes_nearer_to_its_teacher_and_asks_its_index() {
+    let bench = prepared();
+    index(&bench);
+    bench.write("distill.toml", SETTINGS.replace("[data]", "fit_projection = false\n[data]"));
+    let report = json(&mut distill(&bench, "run", &["--vectors", "vectors", "--epochs", "8", "--json"]));
+    let (start, best) = (&report["at_start"], &report["best"]["scores"]);
+    println!("at the start {start}, distilled {best}");
+    let of = |scores: &Value, name: &str| scores[name].as_f64().unwrap();
+    assert_eq!(start["questions"], 40, "a tenth of them");
+    let apart = |scores: &Value| 1.0 - of(scores, "cosine");
+    assert!(apart(best) < 0.2 * apart(start), "{start} {best}");
+    assert!(of(best, "loss") < 0.2 * of(start, "loss"), "{start} {best}");
+    assert!(of(best, "shared") > of(start, "shared") + 0.2, "{start} {best}");
+
+    let manifest = |model: &str| -> Value {
+        serde_json::from_slice(&fs_err::read(bench.path(model).join("model.json")).unwrap()).unwrap()
+    };
+    let (teacher, student) = (manifest("teacher"), manifest("run/best"));
+    assert_eq!(student["space"], teacher["fingerprint"]);
+    assert_ne!(student["fingerprint"], teacher["fingerprint"]);
+    assert_eq!((&student["family"], &student["shared"]), (&json!("mpnet"), &json!(false)));
+    // It asks the teacher's index, and what it encodes is the teacher's to the bit.
+    let search = ["search", "--model", "run/best", "--index", "index", "who is first?", "--json"];
+    assert!(!json(&mut bench.dpr(&search)).to_string().is_empty());
+    let encode = ["encode", "--model", "run/best", "--passages", "corpus.tsv", "--out", "again"];
+    succeed(&mut bench.dpr(&encode));
+    let bytes = |dir: &str| fs_err::read(bench.path(dir).join("vectors.f32")).unwrap();
+    assert!(bytes("vectors") == bytes("again"));
+}
+
+#[test]
+fn the_last_layer_is_fitted_before_the_first_step() {
+    let bench = prepared();
+    let start = |fit: &str| {
+        let out = format!("run-{fit}");
+        let settings = SETTINGS.replace("[data]", &format!("fit_projection = {fit}\n[data]"));
+        bench.write("distill.toml", settings);
+        let report = json(&mut distill(&bench, &out, &["--max-steps", "1", "--json"]));
+        report["at_start"]["cosine"].as_f64().unwrap()
+    };
+    let (fitted, given) = (start("true"), start("false"));
+    assert!(fitted > given + 0.2, "{fitted} {given}");
+}
+
+#[test]
+fn a_killed_distillation_goes_on_as_if_nothing_had_been() {
+    let bench = prepared();
+    succeed(&mut distill(&bench, "whole", &[]));
+    kill_after(distill(&bench, "killed", &[]), &bench.path("killed"), 7);
+    succeed(&mut bench.dpr(&["distill", "--resume", "--device", "flex", "--out", "killed"]));
+    let (whole, resumed) = (losses(&bench.path("whole")), losses(&bench.path("killed")));
+    assert_eq!(whole.len(), 66, "22 batches in each of 3 epochs");
+    assert_eq!(whole, resumed);
+}
+
+#[test]
+fn a_distillation_does_not_go_on_among_other_passages() {
+    let bench = prepared();
+    index(&bench);
+    kill_after(distill(&bench, "run", &["--vectors", "vectors"]), &bench.path("run"), 7);
+    // As many passages, with other texts.
+    fs_err::remove_dir_all(bench.path("vectors")).unwrap();
+    let corpus = fs_err::read_to_string(bench.path("corpus.tsv")).unwrap();
+    bench.write("other.tsv", corpus.replace(" w1", " v1"));
+    let encode = ["encode", "--model", "teacher", "--passages", "other.tsv", "--out", "vectors"];
+    succeed(&mut bench.dpr(&encode));
+    let message = fail(&mut bench.dpr(&["distill", "--resume", "--device", "flex", "--out", "run"]));
+    assert!(message.contains("other training data"), "{message}");
+}
+
+#[test]
+fn questions_are_taken_out_of_training_data() {
+    let bench = prepared();
+    let passage = json!({ "title": "", "text": "a text", "passage_id": "1" });
+    let item = |question: &str| json!({ "question": question, "answers": [], "positive_ctxs": [passage], "negative_ctxs": [], "hard_negative_ctxs": [] });
+    let questions = fs_err::read_to_string(bench.path("questions.txt")).unwrap();
+    bench.write("training.json", json!(questions.lines().map(item).collect::<Vec<_>>()).to_string());
+    let report = |out: &str, more: &[&str]| {
+        let more = [more, &["--max-steps", "2", "--json"]].concat();
+        json(&mut distill(&bench, out, &more))["at_start"].clone()
+    };
+    assert_eq!(report("plain", &[]), report("training", &["--questions", "training.json"]));
+}
+
+#[test]
+fn bad_input_is_named_with_what_to_do() {
+    let bench = prepared();
+    let message = fail(&mut distill(&bench, "bad", &["--model", "model"]));
+    assert!(message.contains("vectors of 32 numbers, the teacher of 48"), "{message}");
+    assert!(message.contains("--project 48"), "{message}");
+    bench.corpus(5);
+    succeed(&mut bench.encode("other", &[]));
+    let message = fail(&mut distill(&bench, "bad", &["--vectors", "other"]));
+    assert!(message.contains("vectors of another model") && message.contains("dpr encode"), "{message}");
+    let message = fail(&mut distill(&bench, "bad", &["--batch-size", "1000"]));
+    assert!(message.contains("a batch takes 1000 questions, the training data has 360"), "{message}");
+    bench.write("empty.txt", "");
+    let message = fail(&mut distill(&bench, "bad", &["--questions", "empty.txt"]));
+    assert!(message.contains("empty.txt"), "{message}");
+    bench.write("distill.toml", SETTINGS.replace("[data]", "[objective]\ndistance = 0.0\n[data]"));
+    let message = fail(&mut distill(&bench, "bad", &[]));
+    assert!(message.contains("objective.distance is 0"), "{message}");
+    assert!(!bench.path("bad").exists());
+}
+
+#[test]
+fn the_files_of_configs_say_every_default() {
+    let read = |name: &str| {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs").join(name);
+        let text = fs_err::read_to_string(&path).unwrap();
+        (path, text)
+    };
+    let all_said = |text: &str, defaults: &str| {
+        let said: toml::Table = text.parse().unwrap();
+        for (section, settings) in defaults.parse::<toml::Table>().unwrap() {
+            for name in settings.as_table().unwrap().keys().filter(|name| *name != "train") {
+                assert!(said[&section].get(name).is_some(), "[{section}] does not say {name}");
+            }
+        }
+    };
+    let (path, text) = read("nq-paper.toml");
+    let mut paper = TrainConfig::read(&path).unwrap();
+    all_said(&text, &TrainConfig::default().to_toml().unwrap());
+    assert_eq!((paper.model.max_question_tokens, paper.model.max_passage_tokens), (Some(256), Some(256)));
+    (paper.model, paper.data.dev_questions, paper.run.checkpoint_every) = Default::default();
+    let mut expected = TrainConfig::default();
+    (expected.data.dev_questions, expected.run.checkpoint_every) = Default::default();
+    assert_eq!(paper, expected);
+
+    let (path, text) = read("distill.toml");
+    all_said(&text, &DistillConfig::default().to_toml().unwrap());
+    assert_eq!(DistillConfig::read(&path).unwrap(), DistillConfig::default());
+    for name in ["small-cpu.toml", "ict.toml"] {
+        TrainConfig::read(&read(name).0).unwrap();
+    }
+}

@@ -1,0 +1,114 @@
+//! `dpr index` as a process: what it prints, a full disk, Ctrl-C.
+
+use crate::support::corpus;
+
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use corpus::{random_rows, set, write_vectors};
+use dpr_index::LoadedIndex;
+
+const DPR: &str = env!("CARGO_BIN_EXE_dpr");
+
+fn vectors(dir: PathBuf, count: usize, dim: usize) -> PathBuf {
+    write_vectors(&dir, &set(random_rows(count, dim), dim));
+    dir
+}
+
+fn index(vectors: &Path, out: &Path, more: &[&str]) -> Command {
+    let mut command = Command::new(DPR);
+    command.arg("index").arg("--vectors").arg(vectors).arg("--out").arg(out).args(more);
+    command
+}
+
+fn text(output: &Output) -> (String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn a_reader_that_closes_the_pipe_is_no_failure() {
+    let root = tempfile::tempdir().unwrap();
+    let vectors = vectors(root.path().join("vectors"), 20, 8);
+    for more in [&[][..], &["--json"]] {
+        let mut command = index(&vectors, &root.path().join("index"), more);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        let (_, stderr) = text(&output);
+        assert!(output.status.success() && !stderr.contains("panicked"), "{stderr}");
+    }
+}
+
+#[test]
+fn it_says_what_it_built() {
+    let root = tempfile::tempdir().unwrap();
+    let vectors = vectors(root.path().join("vectors"), 600, 8);
+    let out = root.path().join("index");
+    let output = index(&vectors, &out, &["--kind", "hnsw"]).output().unwrap();
+    let (stdout, stderr) = text(&output);
+    assert!(output.status.success(), "{stderr}");
+    assert!(stdout.starts_with("600 passages, 8 dimensions, hnsw, phi "), "{stdout}");
+    assert!(stdout.contains("recall@20"), "{stdout}");
+
+    let output = index(&vectors, &out, &["--json"]).output().unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&report["kind"], &report["count"]), (&"exact".into(), &600.into()));
+    assert!(report["bytes"].as_u64().unwrap() > 600 * 8 * 4);
+
+    for (arguments, status) in [(&["--kind", "ivf"], 2), (&["--m", "256"], 0)] {
+        // A parameter of the graph is no fault where there is no graph.
+        assert_eq!(index(&vectors, &out, arguments).output().unwrap().status.code(), Some(status));
+    }
+    let output = index(&vectors, &out, &["--kind", "hnsw", "--m", "256"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(text(&output).1, "error: m is 256, must be 2 to 255\n");
+}
+
+#[test]
+fn a_full_disk_leaves_the_old_index() {
+    let root = tempfile::tempdir().unwrap();
+    let out = root.path().join("index");
+    let small = vectors(root.path().join("small"), 20, 8);
+    assert!(index(&small, &out, &[]).output().unwrap().status.success());
+    let before = LoadedIndex::open(&out).unwrap().version().to_owned();
+
+    // Files may grow to 64 KiB only, and the signal that would tell so is ignored: writing fails as on a full disk.
+    let large = vectors(root.path().join("large"), 5000, 16);
+    let script = "trap '' XFSZ; ulimit -f 64; exec \"$0\" index --vectors \"$1\" --out \"$2\"";
+    let output = Command::new("bash").args(["-c", script, DPR]).arg(&large).arg(&out).output().unwrap();
+    let (_, stderr) = text(&output);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("cannot write the index under") && stderr.contains("unchanged"), "{stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+
+    assert_eq!(LoadedIndex::open(&out).unwrap().version(), before);
+    assert_eq!(fs_err::read_dir(&out).unwrap().count(), 3, "the lock, the pointer and the old version");
+}
+
+#[test]
+fn an_interrupt_leaves_the_old_index() {
+    let root = tempfile::tempdir().unwrap();
+    let out = root.path().join("index");
+    let small = vectors(root.path().join("small"), 20, 8);
+    assert!(index(&small, &out, &[]).output().unwrap().status.success());
+    let before = LoadedIndex::open(&out).unwrap().version().to_owned();
+
+    // Enough to link for minutes.
+    let large = vectors(root.path().join("large"), 60_000, 32);
+    let mut child = index(&large, &out, &["--kind", "hnsw", "--ef-construction", "1000"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // The first line of progress says that it is at it.
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    stderr.read_line(&mut line).unwrap();
+    assert!(line.contains("linking"), "{line}");
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+
+    assert_eq!(LoadedIndex::open(&out).unwrap().version(), before);
+    assert_eq!(fs_err::read_dir(&out).unwrap().count(), 3, "the lock, the pointer and the old version");
+}

@@ -1,0 +1,30 @@
+//! The tests of `dpr` as a whole: command line, indexes, training, evaluation, engines. One binary, since each one would link
+//! everything.
+
+mod data_files;
+mod data_formats;
+mod data_split;
+mod distill;
+mod encode;
+mod engines;
+mod eval_reference;
+#[cfg(unix)]
+mod index_cli;
+#[cfg(unix)]
+mod index_crash;
+mod index_dir;
+#[cfg(unix)]
+mod index_keep;
+mod index_live;
+mod index_table;
+mod model;
+mod retrieval_cli;
+mod search;
+#[cfg(unix)]
+mod serve_live;
+mod sparse;
+mod support;
+mod train_run;
+mod train_sampling;
+mod train_step;
+mod vectors_dir;

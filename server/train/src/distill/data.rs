@@ -1,0 +1,207 @@
+//! What a distillation reads: the questions with the teacher's vectors, and the passages that they find.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use dpr_core::model::sha256_hex;
+use dpr_core::random::SplitMix;
+use dpr_core::{DeviceChoice, Embedding, TextEncoder};
+use sha2::{Digest as _, Sha256};
+
+use super::super::data::plain;
+use super::super::encoders::{DualEncoder, Sharing, TrainDevice};
+use super::super::error::TrainError;
+use super::config::DistillConfig;
+use super::project;
+use dpr_data::{DataError, FileFormat, normalise_question, read_questions, read_training};
+use dpr_encode::model::ModelDir;
+use dpr_encode::{PipelineOptions, encode_questions};
+use dpr_files::digest;
+use dpr_files::progress::Progress;
+use dpr_index::vectors::VectorSet;
+use dpr_index::{ExactIndex, Matrix, VectorIndex as _};
+
+/// Passages by which student and teacher are compared on the dev questions.
+pub(super) const SHARED: usize = 20;
+
+/// What the draws are for: each purpose has numbers of its own.
+const HELD_OUT: u64 = 11;
+const PASSAGES: u64 = 12;
+
+/// Questions with the teacher's vectors.
+pub(super) struct Taught {
+    pub(super) questions: Vec<String>,
+    pub(super) vectors: Vec<Embedding>,
+    /// The rows of the teacher's best passages; nothing without passages.
+    pub(super) best: Vec<Vec<u32>>,
+}
+
+/// Teacher, student and questions, read and checked.
+pub struct DistillPrepared {
+    pub(super) train: Taught,
+    pub(super) dev: Taught,
+    pub(super) space: Option<ExactIndex>,
+    pub(super) model: DualEncoder,
+    pub(super) teacher: ModelDir,
+    pub(super) name: String,
+    pub(super) origin: String,
+    /// Steps in all.
+    pub steps: usize,
+    /// What is not wrong, but worth knowing.
+    pub notes: Vec<String>,
+}
+
+impl DistillPrepared {
+    /// Reads what `config` names and has the teacher encode the questions. The questions come first: what is wrong in
+    /// them shows before a model is loaded.
+    ///
+    /// # Errors
+    /// [`TrainError`] names the setting, the file or the model that cannot be used.
+    pub fn new(
+        config: &DistillConfig,
+        choice: DeviceChoice,
+        device: &TrainDevice,
+        progress: &dyn Progress,
+    ) -> Result<Self, TrainError> {
+        config.check()?;
+        device.check(config.compute.precision)?;
+        let (train, dev, overlap) = questions(config)?;
+        let batch = config.run.batch_size;
+        let batches = train.len() / batch / config.run.accumulate;
+        if batches == 0 {
+            let batch = batch * config.run.accumulate;
+            return Err(TrainError::TooFewQuestions { batch, questions: train.len() });
+        }
+        let all = batches * config.run.epochs;
+        let steps = if config.run.max_steps == 0 { all } else { all.min(config.run.max_steps) };
+
+        let teacher = ModelDir::open(&config.model.teacher)?;
+        let start = ModelDir::open(&config.model.start)?;
+        let (expected, got) = (teacher.manifest().dim, start.manifest().dim);
+        if expected != got {
+            return Err(TrainError::StudentDim { student: config.model.start.clone(), got, expected });
+        }
+        let space = space(config, &teacher)?;
+        let tokens = config.model.max_question_tokens;
+        let mut model = DualEncoder::load(&start, Sharing::Keep, tokens, None, device)?;
+        model.encoders.truncate(1);
+
+        let encoder = teacher.question_encoder(choice)?;
+        let teach = |questions, best| taught(questions, &encoder, space.as_ref(), best, progress);
+        let train = teach(train, config.data.passages_per_question)?;
+        let dev = teach(dev, SHARED)?;
+        if config.model.fit_projection {
+            project::fit(&mut model.encoders[0], &train, config, device, progress)?;
+        }
+        let mut notes = Vec::new();
+        if overlap > 0 {
+            notes.push(format!(
+                "{overlap} of {} dev questions are training questions too: what is measured on them is too good",
+                dev.questions.len()
+            ));
+        }
+        let origin = origin(&train, &space, &teacher, &start);
+        let name = start.manifest().name.clone();
+        Ok(Self { train, dev, space, model, teacher, name, origin, steps, notes })
+    }
+}
+
+/// Training questions, dev questions, and how many of these are training questions too. Each question counts once.
+fn questions(config: &DistillConfig) -> Result<(Vec<String>, Vec<String>, usize), TrainError> {
+    let read = |paths: &[PathBuf]| -> Result<Vec<String>, TrainError> {
+        let mut seen = HashSet::new();
+        let mut questions = Vec::new();
+        for path in paths {
+            questions.extend(texts(path)?.into_iter().filter(|text| seen.insert(plain(text))));
+        }
+        Ok(questions)
+    };
+    let mut train = read(&config.data.questions)?;
+    let wanted = config.data.dev_questions;
+    if config.data.dev.is_empty() {
+        let mut random = SplitMix::keyed(&[config.run.seed, HELD_OUT]);
+        random.shuffle(&mut train);
+        let dev = train.split_off(train.len() - wanted.min(train.len() / 10));
+        return Ok((train, dev, 0));
+    }
+    let mut dev = read(&config.data.dev)?;
+    dev.truncate(wanted);
+    let asked: HashSet<String> = train.iter().map(|text| plain(text)).collect();
+    let overlap = dev.iter().filter(|text| asked.contains(&plain(text))).count();
+    Ok((train, dev, overlap))
+}
+
+/// The questions of a file of questions, or of training data.
+fn texts(path: &Path) -> Result<Vec<String>, DataError> {
+    match FileFormat::detect(path)? {
+        FileFormat::DprTraining => {
+            read_training(path)?.map(|item| Ok(normalise_question(&item?.question))).collect()
+        }
+        _ => Ok(read_questions(path)?.into_iter().map(|question| question.text).collect()),
+    }
+}
+
+/// The passages that distributions are taken over.
+fn space(config: &DistillConfig, teacher: &ModelDir) -> Result<Option<ExactIndex>, TrainError> {
+    let data = &config.data;
+    let Some(first) = data.vectors.first() else { return Ok(None) };
+    let set = VectorSet::read(&data.vectors)?;
+    let space = teacher.manifest().space();
+    if set.model_fingerprint != space {
+        return Err(TrainError::OtherSpace { vectors: first.clone(), teacher: teacher.path().into() });
+    }
+    let mut rows: Vec<usize> = (0..set.passages.len()).collect();
+    if rows.len() > data.passages {
+        SplitMix::keyed(&[config.run.seed, PASSAGES]).shuffle(&mut rows);
+        rows.truncate(data.passages);
+        rows.sort_unstable();
+    }
+    let vectors = rows.iter().flat_map(|row| &set.rows[row * set.dim..(row + 1) * set.dim]).copied();
+    let matrix = Matrix::new(vectors.collect(), rows.len(), set.dim, |row| &set.passages[rows[row]].id)?;
+    Ok(Some(ExactIndex::new(matrix.into())))
+}
+
+fn taught(
+    questions: Vec<String>,
+    encoder: &TextEncoder,
+    space: Option<&ExactIndex>,
+    best: usize,
+    progress: &dyn Progress,
+) -> Result<Taught, TrainError> {
+    let options = PipelineOptions::for_device(encoder.device_name(), None, None);
+    let texts: Vec<&str> = questions.iter().map(String::as_str).collect();
+    let vectors = encode_questions(encoder, &texts, options, progress)?;
+    let best = match space {
+        Some(space) => best_rows(space, &vectors, best)?,
+        None => vec![Vec::new(); vectors.len()],
+    };
+    Ok(Taught { questions, vectors, best })
+}
+
+/// The rows of the best passages of each question.
+pub(super) fn best_rows(
+    space: &ExactIndex,
+    questions: &[Embedding],
+    count: usize,
+) -> Result<Vec<Vec<u32>>, TrainError> {
+    let found = space.search_batch(questions, count)?;
+    Ok(found.into_iter().map(|rows| rows.into_iter().map(|scored| scored.row as u32).collect()).collect())
+}
+
+/// A digest of all that a run's steps depend on besides its settings.
+fn origin(train: &Taught, space: &Option<ExactIndex>, teacher: &ModelDir, start: &ModelDir) -> String {
+    let mut hash = Sha256::new();
+    for model in [teacher, start] {
+        hash.update(&model.manifest().fingerprint);
+    }
+    for question in &train.questions {
+        hash.update((question.len() as u64).to_le_bytes());
+        hash.update(question);
+    }
+    if let Some(space) = space {
+        for row in 0..space.len() {
+            space.row(row).iter().for_each(|value| hash.update(value.to_le_bytes()));
+        }
+    }
+    sha256_hex(digest::hex(hash).as_bytes())
+}

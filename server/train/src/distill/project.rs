@@ -1,0 +1,72 @@
+//! A student's last layer by least squares.
+
+use dpr_core::encoder::Encoder;
+use nalgebra::DMatrix;
+
+use super::super::encoders::{TrainDevice, TrainedEncoder, numbers};
+use super::super::error::TrainError;
+use super::super::evaluate::encode;
+use super::config::DistillConfig;
+use super::data::Taught;
+use dpr_files::progress::Progress;
+
+/// Questions that the layer is fitted to, at most: some times the numbers in a state.
+const QUESTIONS: usize = 10_000;
+
+/// What is added to the diagonal, as a share of its mean: states that say the same twice do no harm.
+const RIDGE: f64 = 1e-3;
+
+/// Sets `encode_proj` of `student`, if it has one, so that it leads from the pooled states to the teacher's vectors with
+/// the least squared error. Training then starts where a last layer alone can get.
+///
+/// # Errors
+/// [`TrainError`] when the device fails, or when the questions do not determine a layer.
+pub(super) fn fit(
+    student: &mut TrainedEncoder,
+    taught: &Taught,
+    config: &DistillConfig,
+    device: &TrainDevice,
+    progress: &dyn Progress,
+) -> Result<(), TrainError> {
+    let place = |name: &str| student.parameters.iter().position(|parameter| parameter.name == name);
+    let (Some(weight), Some(bias)) = (place("encode_proj.weight"), place("encode_proj.bias")) else {
+        return Ok(());
+    };
+    let (hidden, dim) = (student.config.hidden_size, student.dim());
+    let count = taught.questions.len().min(QUESTIONS);
+    let tokens = taught.questions[..count].iter().map(|question| student.tokenizer.question(question));
+    let tokens = tokens.collect::<Result<Vec<_>, _>>()?;
+
+    let net = Encoder { projection: None, ..student.net().clone() };
+    let mut pooled = student.config.clone();
+    (pooled.normalize, pooled.projection_dim) = (false, 0);
+    let forward =
+        |rows: &[Vec<u32>]| numbers(net.forward(&student.batch(rows, device), &pooled, &device.plain));
+    progress.start("fitting the last layer to", "questions", count as u64);
+    let states = encode(&tokens, hidden, &config.compute, device, progress, &forward)?;
+    progress.finish();
+
+    // A last state that is always 1 takes the bias.
+    let state = |row: usize, column: usize| match column {
+        column if column == hidden => 1.0,
+        column => f64::from(states[row * hidden + column]),
+    };
+    let states = DMatrix::from_fn(count, hidden + 1, state);
+    let goals = DMatrix::from_fn(count, dim, |row, column| f64::from(taught.vectors[row].as_slice()[column]));
+    let mut square = states.tr_mul(&states);
+    let ridge = RIDGE * square.trace() / (hidden + 1) as f64;
+    for place in 0..=hidden {
+        square[(place, place)] += ridge;
+    }
+    let undetermined = || TrainError::Setting {
+        setting: "model.fit_projection",
+        got: "true".into(),
+        expected: "the questions do not determine a last layer: give other questions, or say false".into(),
+    };
+    let layer = square.cholesky().ok_or_else(undetermined)?.solve(&states.tr_mul(&goals));
+    // Column by column in nalgebra, row by row in the module.
+    student.weights[weight] = layer.rows(0, hidden).transpose().iter().map(|value| *value as f32).collect();
+    student.weights[bias] = layer.row(hidden).iter().map(|value| *value as f32).collect();
+    student.upload(device);
+    Ok(())
+}

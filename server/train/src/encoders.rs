@@ -1,0 +1,307 @@
+//! The encoders being trained: their weights on the host, their modules on the device.
+
+use std::path::Path;
+
+use burn::tensor::{DType, Device as BurnDevice, Tensor, TensorData};
+use dpr_core::device::Device;
+use dpr_core::encoder::{Encoder, ParameterInfo, TokenBatch, parameter_list};
+use dpr_core::random::SplitMix;
+use dpr_core::{DeviceChoice, DeviceError, EncoderConfig, LoadError, TensorMap, TextTokenizer};
+use serde::{Deserialize, Serialize};
+
+use super::error::TrainError;
+use super::step::Precision;
+use dpr_encode::model::{ModelDir, PASSAGE_DIR, QUESTION_DIR};
+
+/// The device that training runs on.
+#[derive(Clone, Debug)]
+pub struct TrainDevice {
+    /// Tensors off the tape.
+    pub plain: BurnDevice,
+    /// Tensors on the tape.
+    pub taped: BurnDevice,
+    /// What to call it.
+    pub name: String,
+    /// Whether it is a GPU, real or software: one thread then drives it.
+    pub gpu: bool,
+}
+
+impl TrainDevice {
+    /// Opens a device. The CPU kernels have no gradients: `cpu` and an `auto` without a GPU are Burn's CPU backend.
+    ///
+    /// # Errors
+    /// [`DeviceError`] when the device asked for cannot be had.
+    pub fn open(choice: DeviceChoice) -> Result<Self, DeviceError> {
+        let device = match Device::open(choice)? {
+            Device::Kernel => Device::flex()?,
+            device @ Device::Burn { .. } => device,
+        };
+        match device {
+            Device::Burn { device, name, gpu } => {
+                Ok(Self { taped: device.clone().autodiff(), plain: device, name, gpu })
+            }
+            Device::Kernel => Err(DeviceError::NotBuilt("flex")),
+        }
+    }
+}
+
+impl TrainDevice {
+    /// Refuses a precision that the device does not compute in.
+    ///
+    /// # Errors
+    /// [`TrainError::Setting`].
+    pub fn check(&self, precision: Precision) -> Result<(), TrainError> {
+        if precision == Precision::F16 && !(self.gpu && self.plain.supports_dtype(DType::F16)) {
+            return Err(TrainError::Setting {
+                setting: "compute.precision",
+                got: "f16".into(),
+                expected: format!("{} does not compute in it: say f32", self.name),
+            });
+        }
+        Ok(())
+    }
+}
+
+/// What the weights are at the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Weights {
+    /// Those of the model that training starts from.
+    #[default]
+    Given,
+    /// Random: normal with deviation 0.02, biases 0, LayerNorms 1, as BERT was before its pre-training.
+    Random,
+}
+
+/// One encoder being trained.
+pub struct TrainedEncoder {
+    /// Sizes; `max_tokens` is the limit that its texts are cut to.
+    pub config: EncoderConfig,
+    /// Text to token ids.
+    pub tokenizer: TextTokenizer,
+    /// What its parameters are called.
+    pub parameters: Vec<ParameterInfo>,
+    /// Their values, as the module holds them.
+    pub weights: Vec<Vec<f32>>,
+    /// Which of them are trained.
+    pub trained: Vec<bool>,
+    net: Encoder,
+    config_json: Vec<u8>,
+    tokenizer_json: Vec<u8>,
+}
+
+impl TrainedEncoder {
+    /// Reads an encoder's directory: `config.json`, `tokenizer.json`, `model.safetensors`.
+    ///
+    /// # Errors
+    /// [`TrainError`] names the directory and what in it does not fit.
+    pub fn load(dir: &Path, max_tokens: usize, device: &TrainDevice) -> Result<Self, TrainError> {
+        let bad = |source: LoadError| TrainError::Encoder { dir: dir.into(), source };
+        let config_json = fs_err::read(dir.join("config.json"))?;
+        let tokenizer_json = fs_err::read(dir.join("tokenizer.json"))?;
+        let weights = fs_err::read(dir.join("model.safetensors"))?;
+        let mut config = EncoderConfig::from_json(&config_json).map_err(|e| bad(e.into()))?;
+        config.max_tokens = max_tokens.clamp(4, config.position_limit());
+        let tokenizer = TextTokenizer::from_json(&tokenizer_json, &config).map_err(|e| bad(e.into()))?;
+        let tensors = TensorMap::from_safetensors([("model.safetensors", weights.as_slice())])
+            .map_err(|e| bad(e.into()))?;
+        let net = Encoder::load(&config, tensors, &device.plain).map_err(|e| bad(e.into()))?;
+        let parameters = parameter_list(&config);
+        let weights = net.parameters().into_iter().map(numbers).collect::<Result<Vec<_>, _>>()?;
+        let trained = vec![true; parameters.len()];
+        Ok(Self { config, tokenizer, parameters, weights, trained, net, config_json, tokenizer_json })
+    }
+
+    /// Numbers in a vector.
+    pub fn dim(&self) -> usize {
+        self.config.dim()
+    }
+
+    /// The module with the current weights, off the tape.
+    pub fn net(&self) -> &Encoder {
+        &self.net
+    }
+
+    /// Leaves the embeddings as they are.
+    pub fn freeze_embeddings(&mut self) {
+        for (trained, parameter) in self.trained.iter_mut().zip(&self.parameters) {
+            *trained &= !parameter.is_embedding();
+        }
+    }
+
+    /// Forgets what was learned; see [`Weights::Random`].
+    pub fn randomise(&mut self, seed: u64, device: &TrainDevice) {
+        for (number, (weights, parameter)) in self.weights.iter_mut().zip(&self.parameters).enumerate() {
+            let mut random = SplitMix::keyed(&[seed, number as u64]);
+            match (parameter.is_vector(), parameter.name.ends_with(".bias")) {
+                (false, _) => weights.iter_mut().for_each(|w| *w = (random.normal() * 0.02) as f32),
+                (true, true) => weights.fill(0.0),
+                (true, false) => weights.fill(1.0),
+            }
+        }
+        self.upload(device);
+    }
+
+    /// Brings the module up to date with the weights.
+    pub fn upload(&mut self, device: &TrainDevice) {
+        let tensor = |values: &Vec<f32>| {
+            Tensor::from_data(TensorData::new(values.clone(), [values.len()]), &device.plain)
+        };
+        self.net = self.net.with_parameters(self.weights.iter().map(tensor).collect());
+    }
+
+    /// The vectors `[rows, dim]`, row-major, of token ids as one batch, without dropout.
+    ///
+    /// # Errors
+    /// [`TrainError::Device`] when the device fails.
+    pub fn encode(&self, rows: &[Vec<u32>], device: &TrainDevice) -> Result<Vec<f32>, TrainError> {
+        let batch = self.batch(rows, device);
+        numbers(self.net.forward(&batch, &self.config, &device.plain))
+    }
+
+    /// Rows padded to one length; a GPU's kernels like few distinct ones.
+    pub(super) fn batch(&self, rows: &[Vec<u32>], device: &TrainDevice) -> TokenBatch {
+        let multiple_of = if device.gpu { 16 } else { 1 };
+        TokenBatch::new(rows, self.config.pad_token_id, multiple_of, self.config.position_limit())
+    }
+
+    /// The three files of a Hugging Face directory, weights under canonical names.
+    ///
+    /// # Errors
+    /// An I/O error that names the file.
+    pub fn write(&self, dir: &Path) -> std::io::Result<()> {
+        let tensors = self.parameters.iter().zip(&self.weights);
+        let tensors: Vec<_> = tensors
+            .map(|(parameter, values)| {
+                (parameter.name.clone(), parameter.shape.clone(), parameter.reorder(values, true))
+            })
+            .collect();
+        super::tensor_file::write(&dir.join("model.safetensors"), &tensors)?;
+        fs_err::write(dir.join("config.json"), &self.config_json)?;
+        fs_err::write(dir.join("tokenizer.json"), &self.tokenizer_json)
+    }
+}
+
+/// The numbers of a tensor, row-major.
+///
+/// # Errors
+/// [`TrainError::Device`] when the device fails.
+pub(super) fn numbers<const D: usize>(tensor: Tensor<D>) -> Result<Vec<f32>, TrainError> {
+    let failed = |what: String| TrainError::Device { what };
+    let data = tensor.try_into_data().map_err(|e| failed(format!("{e:?}")))?;
+    data.convert::<f32>().try_into_vec::<f32>().map_err(|e| failed(format!("{e:?}")))
+}
+
+/// A question encoder and a passage encoder, which may be one.
+pub struct DualEncoder {
+    /// One encoder for both, or the question encoder and the passage encoder.
+    pub encoders: Vec<TrainedEncoder>,
+    /// Tokens a question is cut to.
+    pub max_question_tokens: usize,
+    /// Tokens a passage is cut to.
+    pub max_passage_tokens: usize,
+}
+
+/// How many encoders there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sharing {
+    /// As in the model that training starts from.
+    #[default]
+    Keep,
+    /// Two, as in the paper; a shared one is copied and the copies trained apart.
+    Separate,
+    /// One for both; only from a model that shares one.
+    Shared,
+}
+
+impl DualEncoder {
+    /// Loads the encoders of a model directory; the limits are the model's unless given.
+    ///
+    /// # Errors
+    /// [`TrainError`] when the model is damaged, has two encoders where one is asked for, or takes fewer tokens.
+    pub fn load(
+        model: &ModelDir,
+        sharing: Sharing,
+        max_question_tokens: Option<usize>,
+        max_passage_tokens: Option<usize>,
+        device: &TrainDevice,
+    ) -> Result<Self, TrainError> {
+        let manifest = model.manifest();
+        let shared = match sharing {
+            Sharing::Keep => manifest.shared,
+            Sharing::Separate => false,
+            Sharing::Shared if manifest.shared => true,
+            Sharing::Shared => return Err(TrainError::TwoEncoders { model: model.path().into() }),
+        };
+        let max_question_tokens = max_question_tokens.unwrap_or(manifest.max_question_tokens);
+        let max_passage_tokens = max_passage_tokens.unwrap_or(manifest.max_passage_tokens);
+        let question_dir = model.path().join(QUESTION_DIR);
+        let passage_dir = if manifest.shared { question_dir.clone() } else { model.path().join(PASSAGE_DIR) };
+        let mut encoders = Vec::new();
+        if shared {
+            let limit = max_question_tokens.max(max_passage_tokens);
+            encoders.push(TrainedEncoder::load(&question_dir, limit, device)?);
+        } else {
+            encoders.push(TrainedEncoder::load(&question_dir, max_question_tokens, device)?);
+            encoders.push(TrainedEncoder::load(&passage_dir, max_passage_tokens, device)?);
+        }
+        let dual = Self { encoders, max_question_tokens, max_passage_tokens };
+        let limits = [
+            ("model.max_question_tokens", max_question_tokens, dual.question()),
+            ("model.max_passage_tokens", max_passage_tokens, dual.passage()),
+        ];
+        for (setting, got, encoder) in limits {
+            let most = encoder.config.position_limit();
+            if !(4..=most).contains(&got) {
+                let expected = format!("the encoder takes from 4 to {most} tokens");
+                return Err(TrainError::Setting { setting, got: got.to_string(), expected });
+            }
+        }
+        Ok(dual)
+    }
+
+    /// The question encoder.
+    pub fn question(&self) -> &TrainedEncoder {
+        &self.encoders[0]
+    }
+
+    /// The passage encoder.
+    pub fn passage(&self) -> &TrainedEncoder {
+        &self.encoders[self.encoders.len() - 1]
+    }
+
+    /// Whether one encoder serves both.
+    pub fn is_shared(&self) -> bool {
+        self.encoders.len() == 1
+    }
+
+    /// Token ids of a question.
+    ///
+    /// # Errors
+    /// What the tokenizer says.
+    pub fn question_tokens(&self, text: &str) -> Result<Vec<u32>, TrainError> {
+        let ids = self.question().tokenizer.question(text);
+        ids.map(|ids| cut(ids, self.max_question_tokens)).map_err(TrainError::from)
+    }
+
+    /// Token ids of a passage.
+    ///
+    /// # Errors
+    /// What the tokenizer says.
+    pub fn passage_tokens(&self, title: &str, text: &str) -> Result<Vec<u32>, TrainError> {
+        let ids = self.passage().tokenizer.passage(title, text);
+        ids.map(|ids| cut(ids, self.max_passage_tokens)).map_err(TrainError::from)
+    }
+}
+
+/// A shared encoder's tokenizer cuts at the larger of the two limits; the last token is the end mark, and stays.
+fn cut(mut ids: Vec<u32>, limit: usize) -> Vec<u32> {
+    if ids.len() > limit
+        && let Some(end) = ids.last().copied()
+    {
+        ids.truncate(limit);
+        ids[limit - 1] = end;
+    }
+    ids
+}

@@ -1,0 +1,215 @@
+//! Why training does not start, or does not go on.
+
+use std::io;
+use std::path::PathBuf;
+
+use dpr_core::{DeviceError, LoadError, TokenizerError};
+
+use dpr_data::DataError;
+use dpr_encode::EncodingError;
+use dpr_encode::model::ModelError;
+use dpr_index::IndexError;
+use dpr_index::vectors::VectorsError;
+
+/// Why training does not start, or does not go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TrainError {
+    /// A batch that the objective is not defined for.
+    #[error("a batch of {what}: fix what put it together")]
+    Batch {
+        /// What does not fit.
+        what: String,
+    },
+    /// The device failed while it computed.
+    #[error("the device failed: {what}; a smaller chunk_tokens needs less memory")]
+    Device {
+        /// What it says.
+        what: String,
+    },
+    /// The loss of a batch is no number; see [`TrainError::Diverged`] for what a run makes of it.
+    #[error("the loss is {loss}: its weights or its data are damaged, or the learning rate is too high")]
+    NotFinite {
+        /// The loss.
+        loss: f64,
+    },
+    /// The loss or its gradient stopped being a number.
+    #[error(
+        "{what} at step {step}, on the questions {questions}: lower the learning rate or look at these questions; {kept}"
+    )]
+    Diverged {
+        /// `the loss became NaN` or the like.
+        what: String,
+        /// The step, counted from 1.
+        step: usize,
+        /// The first questions of the batch.
+        questions: String,
+        /// Which checkpoint is left.
+        kept: String,
+    },
+    /// Something in an encoder's directory does not fit.
+    #[error("{}: {source}", dir.display())]
+    Encoder {
+        /// The encoder's directory.
+        dir: PathBuf,
+        /// What is wrong.
+        source: LoadError,
+    },
+    /// One encoder was asked for, but there are two.
+    #[error(
+        "{} has two encoders, which cannot become one: say encoders = \"keep\" or \"separate\"", model.display()
+    )]
+    TwoEncoders {
+        /// The model directory.
+        model: PathBuf,
+    },
+    /// A student whose vectors are not as long as its teacher's.
+    #[error(
+        "{} makes vectors of {got} numbers, the teacher of {expected}: import the student with --project {expected}", student.display()
+    )]
+    StudentDim {
+        /// The student's model directory.
+        student: PathBuf,
+        /// Numbers in its vectors.
+        got: usize,
+        /// Numbers in the teacher's.
+        expected: usize,
+    },
+    /// Vectors of passages that the teacher did not make.
+    #[error(
+        "{} holds vectors of another model than the teacher {}: encode the passages with `dpr encode --model {}`",
+        vectors.display(), teacher.display(), teacher.display()
+    )]
+    OtherSpace {
+        /// The vectors directory.
+        vectors: PathBuf,
+        /// The teacher's model directory.
+        teacher: PathBuf,
+    },
+    /// A setting that cannot be.
+    #[error("{setting} is {got}; {expected}")]
+    Setting {
+        /// Its name in the configuration.
+        setting: &'static str,
+        /// Its value.
+        got: String,
+        /// What it should be.
+        expected: String,
+    },
+    /// The configuration cannot be read.
+    #[error("{}: {reason}", path.display())]
+    Config {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong in it, with the line.
+        reason: String,
+    },
+    /// An item that cannot be trained on.
+    #[error("{}: item {item} ({question:?}) has {what}: {fix}", path.display())]
+    Item {
+        /// The data file.
+        path: PathBuf,
+        /// The item, counted from 1.
+        item: usize,
+        /// Its question.
+        question: String,
+        /// What it lacks.
+        what: &'static str,
+        /// What to do.
+        fix: &'static str,
+    },
+    /// Fewer questions than a batch takes.
+    #[error(
+        "a batch takes {batch} questions, the training data has {questions}: lower batch_size, or give more data"
+    )]
+    TooFewQuestions {
+        /// Questions in a batch.
+        batch: usize,
+        /// Questions there are.
+        questions: usize,
+    },
+    /// The run directory holds a run.
+    #[error("{} holds a run: continue it with --resume, or give another --out", dir.display())]
+    Exists {
+        /// The run directory.
+        dir: PathBuf,
+    },
+    /// The run directory holds no run.
+    #[error("{} holds no run to resume: leave --resume out to begin one", dir.display())]
+    NothingToResume {
+        /// The run directory.
+        dir: PathBuf,
+    },
+    /// Another process trains in the directory.
+    #[error("{} is in use by another run: wait for it, or give another --out", dir.display())]
+    InUse {
+        /// The run directory.
+        dir: PathBuf,
+    },
+    /// A run is resumed with other settings than it began with.
+    #[error("{} was begun with other settings ({difference}): resume without them, or give another --out", dir.display())]
+    OtherConfig {
+        /// The run directory.
+        dir: PathBuf,
+        /// The first lines that differ.
+        difference: String,
+    },
+    /// A checkpoint cannot be used.
+    #[error("checkpoint {}: {reason}; remove it to resume from the one before", path.display())]
+    Checkpoint {
+        /// The checkpoint.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The data or the starting model is not what it was when the run began.
+    #[error(
+        "checkpoint {} was made with other training data or another starting model: put back what was there, or give another --out", path.display()
+    )]
+    OtherOrigin {
+        /// The checkpoint.
+        path: PathBuf,
+    },
+    /// A checkpoint cannot be written.
+    #[error(
+        "cannot write checkpoint {}: {source}; the one before is as it was: make room and use --resume", path.display()
+    )]
+    WriteCheckpoint {
+        /// The checkpoint.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Told to stop.
+    #[error("stopped after step {step} of {steps}: --resume goes on from there")]
+    Interrupted {
+        /// Steps taken.
+        step: usize,
+        /// Steps in all.
+        steps: usize,
+    },
+    /// See [`DataError`].
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// See [`ModelError`].
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// See [`EncodingError`].
+    #[error(transparent)]
+    Encoding(#[from] EncodingError),
+    /// See [`VectorsError`].
+    #[error(transparent)]
+    Vectors(#[from] VectorsError),
+    /// See [`IndexError`].
+    #[error(transparent)]
+    Index(#[from] IndexError),
+    /// See [`DeviceError`].
+    #[error(transparent)]
+    OpenDevice(#[from] DeviceError),
+    /// See [`TokenizerError`].
+    #[error(transparent)]
+    Tokenizer(#[from] TokenizerError),
+    /// A file cannot be read or written; the message names it.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}

@@ -1,0 +1,217 @@
+//! How good the encoders are on questions they are not trained on: by average rank, which selects the model in the
+//! paper's code, and by the training loss.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+
+use burn::tensor::{Tensor, TensorData};
+use dpr_core::Similarity;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::batch::Batch;
+use super::config::{DataOptions, TrainConfig};
+use super::data::{Item, TrainingData};
+use super::encoders::{DualEncoder, TrainDevice, TrainedEncoder, numbers};
+use super::error::TrainError;
+use super::objective::{Objective, Targets};
+use super::step::{StepOptions, on_threads, threads};
+use dpr_files::progress::Progress;
+
+/// What was measured on the dev questions.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DevScores {
+    /// Questions measured.
+    pub questions: usize,
+    /// Distinct passages each positive is ranked among: the positives and negatives of all dev questions.
+    pub passages: usize,
+    /// Mean rank of the positive, from 1; lower is better.
+    pub average_rank: f64,
+    /// Share of the questions whose positive ranks first.
+    pub top1: f64,
+    /// Share of the questions whose positive is among the first five.
+    pub top5: f64,
+    /// Mean loss in batches made as in training.
+    pub loss: f64,
+}
+
+/// Measures `model` on the dev questions of `data`.
+///
+/// A passage counts once, however many questions bring it, and another positive of a question does not count against
+/// it; a tie counts against the positive.
+///
+/// # Errors
+/// [`TrainError::Device`] when the device fails, [`TrainError::NotFinite`] when a vector is no number.
+pub fn evaluate(
+    model: &DualEncoder,
+    data: &TrainingData,
+    config: &TrainConfig,
+    device: &TrainDevice,
+    progress: &dyn Progress,
+) -> Result<DevScores, TrainError> {
+    let pool = Pool::new(&data.dev, &config.data);
+    let questions: Vec<Vec<u32>> =
+        data.dev.iter().map(|item| model.question_tokens(&item.question)).collect::<Result<_, _>>()?;
+    let passages: Vec<Vec<u32>> = pool
+        .passages
+        .iter()
+        .map(|passage| {
+            let (title, text) = data.pool.get(*passage);
+            model.passage_tokens(title, text)
+        })
+        .collect::<Result<_, _>>()?;
+    progress.start("measuring", "texts", (questions.len() + passages.len()) as u64);
+    let dim = model.question().dim();
+    let by = |encoder: &TrainedEncoder, rows: &[Vec<u32>]| {
+        let forward = |rows: &[Vec<u32>]| encoder.encode(rows, device);
+        encode(rows, dim, &config.compute, device, progress, &forward)
+    };
+    let asked = by(model.question(), &questions)?;
+    let found = by(model.passage(), &passages)?;
+    progress.finish();
+    if let Some(value) = asked.iter().chain(&found).find(|value| !value.is_finite()) {
+        return Err(TrainError::NotFinite { loss: f64::from(*value) });
+    }
+    let similarity = config.objective.similarity;
+    let rank = |(question, item): (usize, &Item)| {
+        let vector = &asked[question * dim..(question + 1) * dim];
+        let score = |place: usize| score(similarity, vector, &found[place * dim..(place + 1) * dim]);
+        let places = |passages: &[u32]| -> Vec<usize> {
+            passages.iter().filter_map(|passage| pool.places.get(passage).copied()).collect()
+        };
+        let positives = places(&item.positives);
+        let Some(right) = positives.first() else { return 1 };
+        let best = score(*right);
+        let above = (0..passages.len()).filter(|place| !positives.contains(place) && score(*place) >= best);
+        1 + above.count()
+    };
+    let ranks: Vec<usize> = data.dev.par_iter().enumerate().map(rank).collect();
+    let share = |k: usize| ranks.iter().filter(|rank| **rank <= k).count() as f64 / ranks.len().max(1) as f64;
+    Ok(DevScores {
+        questions: ranks.len(),
+        passages: passages.len(),
+        average_rank: ranks.iter().sum::<usize>() as f64 / ranks.len().max(1) as f64,
+        top1: share(1),
+        top5: share(5),
+        loss: loss(&data.dev, &pool, [&asked, &found], dim, config, device)?,
+    })
+}
+
+/// The passages that dev questions are ranked among.
+struct Pool {
+    passages: Vec<u32>,
+    places: HashMap<u32, usize>,
+}
+
+impl Pool {
+    fn new(items: &[Item], options: &DataOptions) -> Self {
+        let mut pool = Self { passages: Vec::new(), places: HashMap::new() };
+        for item in items {
+            // The first positive alone: the others neither help nor count.
+            let hard = item.hard.iter().take(options.dev_hard_negatives);
+            let random = item.random.iter().take(options.dev_random_negatives);
+            for passage in item.positives.iter().take(1).chain(hard).chain(random) {
+                pool.places.entry(*passage).or_insert_with(|| {
+                    pool.passages.push(*passage);
+                    pool.passages.len() - 1
+                });
+            }
+        }
+        pool
+    }
+}
+
+fn score(similarity: Similarity, question: &[f32], passage: &[f32]) -> f32 {
+    let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
+    match similarity {
+        Similarity::Dot => dot(question, passage),
+        // The question's length is the same for all.
+        Similarity::Cosine => dot(question, passage) / dot(passage, passage).sqrt().max(1e-12),
+        Similarity::L2 => -question.iter().zip(passage).map(|(a, b)| (a - b) * (a - b)).sum::<f32>(),
+    }
+}
+
+/// Token ids of some rows to their vectors, row-major.
+type Forward<'a> = dyn Fn(&[Vec<u32>]) -> Result<Vec<f32>, TrainError> + Sync + 'a;
+
+/// What `forward` makes of all rows, `dim` numbers each and in their order, long ones first on all threads.
+pub(super) fn encode(
+    rows: &[Vec<u32>],
+    dim: usize,
+    options: &StepOptions,
+    device: &TrainDevice,
+    progress: &dyn Progress,
+    forward: &Forward<'_>,
+) -> Result<Vec<f32>, TrainError> {
+    let mut order: Vec<usize> = (0..rows.len()).collect();
+    order.sort_by_key(|row| std::cmp::Reverse(rows[*row].len()));
+    let mut batches = Vec::new();
+    let mut rest = order.as_slice();
+    while let Some(first) = rest.first() {
+        let fit = options.chunk_tokens / rows[*first].len().max(1);
+        let (now, later) = rest.split_at(fit.clamp(1, rest.len()));
+        batches.push(now);
+        rest = later;
+    }
+    let vectors = Mutex::new(vec![0f32; rows.len() * dim]);
+    let next = Mutex::new(batches.into_iter());
+    let work = || {
+        loop {
+            let batch = next.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some(batch) = batch else { return Ok(()) };
+            let texts: Vec<Vec<u32>> = batch.iter().map(|row| rows[*row].clone()).collect();
+            let encoded = forward(&texts)?;
+            let mut vectors = vectors.lock().unwrap_or_else(PoisonError::into_inner);
+            for (row, values) in batch.iter().zip(encoded.chunks_exact(dim)) {
+                vectors[row * dim..(row + 1) * dim].copy_from_slice(values);
+            }
+            progress.advance(batch.len() as u64);
+        }
+    };
+    on_threads((0..threads(options, device)).map(|_| work))?;
+    Ok(vectors.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// The mean loss over batches as training makes them, from vectors that are there already.
+fn loss(
+    items: &[Item],
+    pool: &Pool,
+    [asked, found]: [&[f32]; 2],
+    dim: usize,
+    config: &TrainConfig,
+    device: &TrainDevice,
+) -> Result<f64, TrainError> {
+    let objective: Objective = config.objective;
+    let mut sum = 0.0;
+    let mut counted = 0;
+    for (number, batch) in items.chunks(config.run.batch_size).enumerate() {
+        let mut columns: Vec<u32> = batch.iter().map(|item| item.positives[0]).collect();
+        let hard = batch.iter().flat_map(|item| item.hard.iter().take(config.negatives_per_question()));
+        columns.extend(hard.filter(|passage| pool.places.contains_key(passage)));
+        if columns.len() < 2 {
+            continue;
+        }
+        let keys: Vec<u64> = columns.iter().map(|passage| u64::from(*passage)).collect();
+        let accepted: Vec<Vec<u64>> =
+            batch.iter().map(|item| item.positives.iter().map(|p| u64::from(*p)).collect()).collect();
+        let positive: Vec<usize> = (0..batch.len()).collect();
+        let masked = Batch::false_negatives(&keys, &accepted, &positive);
+        let first = number * config.run.batch_size;
+        let questions = asked[first * dim..(first + batch.len()) * dim].to_vec();
+        let passages: Vec<f32> = columns
+            .iter()
+            .filter_map(|passage| pool.places.get(passage))
+            .flat_map(|place| found[place * dim..(place + 1) * dim].iter().copied())
+            .collect();
+        let tensor = |values: Vec<f32>| {
+            let shape = [values.len() / dim, dim];
+            Tensor::<2>::from_data(TensorData::new(values, shape), &device.plain)
+        };
+        let scores = objective.scores(tensor(questions), tensor(passages));
+        let loss = objective.loss(scores, &Targets { positive, masked }, &device.plain);
+        sum += f64::from(numbers(loss)?.first().copied().unwrap_or(f32::NAN)) * batch.len() as f64;
+        counted += batch.len();
+    }
+    Ok(if counted == 0 { 0.0 } else { sum / counted as f64 })
+}

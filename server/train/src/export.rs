@@ -1,0 +1,57 @@
+//! Trained encoders as a model directory.
+
+use std::path::Path;
+
+use dpr_core::Similarity;
+
+use super::encoders::DualEncoder;
+use super::error::TrainError;
+use dpr_encode::model::{ImportOptions, import};
+
+/// Writes `model` as the model directory `out`, in place of one that is there. Trained by cosine, its vectors are
+/// scaled to length 1, so that their inner product is what was trained.
+///
+/// # Errors
+/// [`TrainError::Model`] or an I/O error; what was at `out` is then as it was.
+pub fn export(model: &DualEncoder, out: &Path, name: &str, similarity: Similarity) -> Result<(), TrainError> {
+    let max_passage_tokens = model.max_passage_tokens;
+    export_as(Exported { model, out, name, similarity, max_passage_tokens, passages: None, space: None })
+}
+
+/// What [`export_as`] writes.
+pub(super) struct Exported<'a> {
+    pub(super) model: &'a DualEncoder,
+    pub(super) out: &'a Path,
+    pub(super) name: &'a str,
+    pub(super) similarity: Similarity,
+    pub(super) max_passage_tokens: usize,
+    /// The directory of the passage encoder, where it is not one of the model's.
+    pub(super) passages: Option<&'a Path>,
+    /// The fingerprint of the model whose passage vectors the questions belong to, where it is another.
+    pub(super) space: Option<&'a str>,
+}
+
+/// As [`export`].
+pub(super) fn export_as(exported: Exported<'_>) -> Result<(), TrainError> {
+    let Exported { model, out, name, similarity, max_passage_tokens, passages, space } = exported;
+    let parent = out.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let files = tempfile::Builder::new().prefix(dpr_files::atomic::STAGING_PREFIX).tempdir_in(parent)?;
+    let dirs = [files.path().join("question"), files.path().join("passage")];
+    for (dir, encoder) in dirs.iter().zip(&model.encoders) {
+        fs_err::create_dir(dir)?;
+        encoder.write(dir)?;
+    }
+    let options = ImportOptions {
+        name: Some(name.to_owned()),
+        normalize: (similarity == Similarity::Cosine).then_some(true),
+        similarity,
+        max_question_tokens: Some(model.max_question_tokens),
+        max_passage_tokens: Some(max_passage_tokens),
+        space: space.map(str::to_owned),
+        force: true,
+        ..ImportOptions::default()
+    };
+    let passage = passages.or_else(|| (!model.is_shared()).then_some(dirs[1].as_path()));
+    import(&dirs[0], passage, out, &options)?;
+    Ok(())
+}

@@ -1,0 +1,55 @@
+//! Training of the dual encoder (paper §3.2): the encoders learn to give a question and the passages that answer it
+//! vectors with a large inner product.
+//!
+//! [`TrainConfig`] says what to do, with the paper's settings as defaults. [`Prepared`] reads the data and the model,
+//! [`train()`] runs in a run directory and goes on where it was stopped, [`dry_run`] tries the largest batch. [`distill()`]
+//! teaches a small question encoder what a large one knows. Below them,
+//! [`step`] gives the loss and the gradients of one [`Batch`] in bounded memory, [`Objective`] is the loss, [`AdamW`]
+//! takes the step, [`evaluate`] measures on dev questions. [`mine`] makes training data: positives and hard negatives out of
+//! what an index finds.
+
+mod batch;
+mod checkpoint;
+mod chunks;
+mod config;
+mod data;
+mod distill;
+mod dual;
+mod encoders;
+mod error;
+mod evaluate;
+mod export;
+mod memory;
+pub mod mine;
+mod objective;
+mod optimiser;
+mod prepare;
+mod run_dir;
+mod sampler;
+mod scores;
+mod step;
+mod task;
+mod tensor_file;
+mod trainer;
+
+pub use batch::Batch;
+pub use checkpoint::{Best, Position};
+pub use config::{DataFile, DataOptions, ModelOptions, Negatives, RunOptions, Settings, TrainConfig};
+pub use data::{Item, ItemSet, PassagePool, TrainingData};
+pub use distill::{
+    DistillConfig, DistillData, DistillModel, DistillObjective, DistillPrepared, StudentScores, distill,
+};
+pub use dual::train;
+pub use encoders::{DualEncoder, Sharing, TrainDevice, TrainedEncoder, Weights};
+pub use error::TrainError;
+pub use evaluate::{DevScores, evaluate};
+pub use export::export;
+pub use memory::keep_freed_memory;
+pub use objective::{LossKind, Objective, Targets};
+pub use optimiser::{AdamW, Gradient, OptimiserOptions, norm};
+pub use prepare::{DryRun, Prepared, dry_run, peak_memory};
+pub use run_dir::{DevMetric, Metric, RunDir, StepMetric};
+pub use sampler::Sampler;
+pub use scores::Scores;
+pub use step::{Precision, StepNoise, StepOptions, StepOutcome, step};
+pub use trainer::TrainReport;

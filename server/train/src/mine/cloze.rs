@@ -1,0 +1,195 @@
+//! The inverse cloze task (Lee et al. 2019, ORQA): training data without questions. A sentence of a block stands for a
+//! question, the rest of the block for the passage that answers it.
+
+use std::path::Path;
+
+use dpr_core::random::SplitMix;
+use serde::Serialize;
+
+use super::MineError;
+use dpr_data::{Passage, TrainingContext, TrainingItem, stream_passages, write_training};
+
+/// How to cut blocks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClozeOptions {
+    /// Share of the items whose passage keeps the sentence, so that the encoders also learn to match words; ORQA's
+    /// 0.1.
+    pub keep: f64,
+    /// Words of a sentence that may be a question, at least.
+    pub min_words: usize,
+    /// Items, at most: spread over the corpus by chance.
+    pub limit: Option<usize>,
+    /// Decides the sentences.
+    pub seed: u64,
+}
+
+impl Default for ClozeOptions {
+    fn default() -> Self {
+        Self { keep: 0.1, min_words: 5, limit: None, seed: 12345 }
+    }
+}
+
+/// What was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct ClozeReport {
+    /// Blocks read.
+    pub blocks: usize,
+    /// Items written.
+    pub items: usize,
+    /// Blocks of one sentence, or without one long enough.
+    pub too_short: usize,
+}
+
+/// Writes an item for each block of `corpus` to `out` as DPR training json, without negatives: the other passages of a
+/// batch serve as these.
+///
+/// # Errors
+/// [`MineError::NothingKept`] when no block has two sentences, [`MineError::Data`] for a file that cannot be read or
+/// written.
+pub fn cloze(corpus: &Path, out: &Path, options: &ClozeOptions) -> Result<ClozeReport, MineError> {
+    let chosen = match options.limit {
+        Some(limit) => Some(spread(stream_passages(corpus)?.count(), limit, options.seed)),
+        None => None,
+    };
+    let (mut blocks, mut too_short) = (0, 0);
+    let items = write_training(out, |writer| {
+        for (number, passage) in stream_passages(corpus)?.enumerate() {
+            let passage = passage?;
+            if chosen.as_ref().is_some_and(|chosen| chosen.binary_search(&number).is_err()) {
+                continue;
+            }
+            blocks += 1;
+            match item(&passage, number, options) {
+                Some(item) => writer.write(&item)?,
+                None => too_short += 1,
+            }
+        }
+        match writer.count() {
+            0 => Err(MineError::NothingKept { questions: blocks }),
+            _ => Ok(()),
+        }
+    })?;
+    Ok(ClozeReport { blocks, items, too_short })
+}
+
+/// `limit` of `count` numbers, by chance, ascending.
+fn spread(count: usize, limit: usize, seed: u64) -> Vec<usize> {
+    let mut numbers: Vec<usize> = (0..count).collect();
+    SplitMix::keyed(&[seed]).shuffle(&mut numbers);
+    numbers.truncate(limit);
+    numbers.sort_unstable();
+    numbers
+}
+
+fn item(passage: &Passage, number: usize, options: &ClozeOptions) -> Option<TrainingItem> {
+    let sentences = sentences(&passage.text);
+    let long: Vec<usize> = (0..sentences.len())
+        .filter(|sentence| sentences[*sentence].split_whitespace().count() >= options.min_words)
+        .collect();
+    if sentences.len() < 2 || long.is_empty() {
+        return None;
+    }
+    let mut random = SplitMix::keyed(&[options.seed, number as u64]);
+    let asked = long[random.below(long.len())];
+    let keeps = (random.bits() >> 11) as f64 / (1u64 << 53) as f64 <= options.keep;
+    let rest = sentences.iter().enumerate().filter(|(sentence, _)| keeps || *sentence != asked);
+    let text: Vec<&str> = rest.map(|(_, sentence)| *sentence).collect();
+    let positive = TrainingContext {
+        title: passage.title.clone(),
+        text: text.join(" "),
+        score: None,
+        passage_id: Some(passage.id.clone()),
+    };
+    let question = sentences[asked].to_owned();
+    Some(TrainingItem { question, positive_ctxs: vec![positive], ..TrainingItem::default() })
+}
+
+/// The sentences of a text. One ends at a full stop, question or exclamation mark (with what closes a quotation) before
+/// white space, unless what follows goes on in lower case or a short abbreviation came before.
+fn sentences(text: &str) -> Vec<&str> {
+    let mut sentences = Vec::new();
+    let mut start = 0;
+    let mut from = 0;
+    while let Some(space) = text[from..].find(char::is_whitespace).map(|at| from + at) {
+        let after = text[space..].trim_start();
+        from = text.len() - after.len();
+        let word = text[start..space].rsplit(char::is_whitespace).next().unwrap_or_default();
+        let bare = word.trim_end_matches(['"', '\'', '”', '’', ')', ']']);
+        let stops = bare.ends_with(['.', '?', '!', '。', '？', '！']);
+        // "J. Smith", "U.S. Army", "St. Louis": a capital and a stop, or a title.
+        let letters = bare.trim_end_matches('.');
+        let is_short = bare.ends_with('.')
+            && letters.chars().next().is_some_and(char::is_uppercase)
+            && (letters.chars().count() < 3 || letters.contains('.'));
+        let goes_on = after.chars().next().is_none_or(char::is_lowercase);
+        if stops && !is_short && !goes_on {
+            sentences.push(text[start..space].trim());
+            start = from;
+        }
+    }
+    sentences.push(text[start..].trim());
+    sentences.retain(|sentence| !sentence.is_empty());
+    sentences
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sentences_end_where_they_end() {
+        let cases: [(&str, &[&str]); 6] = [
+            ("One is here. Two is there!  Three?", &["One is here.", "Two is there!", "Three?"]),
+            (
+                "J. R. Smith of St. Louis left the U.S. Army. He went home.",
+                &["J. R. Smith of St. Louis left the U.S. Army.", "He went home."],
+            ),
+            ("He said \"Go.\" Then he went.", &["He said \"Go.\"", "Then he went."]),
+            ("It rose 3.5 percent . The bank agreed .", &["It rose 3.5 percent .", "The bank agreed ."]),
+            ("no stop", &["no stop"]),
+            ("", &[]),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(sentences(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn nine_of_ten_passages_lack_their_sentence() {
+        let passage = |number: usize| Passage {
+            id: number.to_string(),
+            title: "T".into(),
+            text: "The first sentence has seven words here. The second one has as many words. Short one."
+                .into(),
+        };
+        let options = ClozeOptions::default();
+        let items: Vec<_> =
+            (0..2000).map(|number| item(&passage(number), number, &options).unwrap()).collect();
+        let kept = items.iter().filter(|item| item.positive_ctxs[0].text.contains(&item.question)).count();
+        assert!((150..250).contains(&kept), "{kept} of 2000 keep it");
+        assert!(items.iter().all(|item| item.question != "Short one."));
+        let first = items.iter().filter(|item| item.question.starts_with("The first")).count();
+        assert!((900..1100).contains(&first), "{first} ask by the first sentence");
+        assert_eq!(item(&passage(7), 7, &options), item(&passage(7), 7, &options));
+        let one = Passage { text: "Only one sentence is in here".into(), ..passage(1) };
+        assert_eq!(item(&one, 0, &options), None);
+    }
+
+    #[test]
+    fn a_limit_takes_blocks_from_the_whole_corpus() {
+        let dir = tempfile::tempdir().unwrap();
+        let corpus = dir.path().join("c.tsv");
+        let line =
+            |n: usize| format!("{n}\tBlock {n} begins with these words. It then ends with these words.\tT\n");
+        let text: String = (0..500).map(line).collect();
+        fs_err::write(&corpus, format!("id\ttext\ttitle\n{text}")).unwrap();
+        let out = dir.path().join("ict.json");
+        let options = ClozeOptions { limit: Some(50), ..ClozeOptions::default() };
+        let report = cloze(&corpus, &out, &options).unwrap();
+        assert_eq!(report, ClozeReport { blocks: 50, items: 50, too_short: 0 });
+        let items: Vec<_> = dpr_data::read_training(&out).unwrap().collect::<Result<_, _>>().unwrap();
+        let ids =
+            items.iter().filter_map(|item| item.positive_ctxs[0].passage_id.as_ref()?.parse::<usize>().ok());
+        assert!(ids.clone().min() < Some(50) && ids.max() > Some(450));
+    }
+}

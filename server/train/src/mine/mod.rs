@@ -1,0 +1,157 @@
+//! Training data out of questions and a corpus (paper §4.2): positives by distant supervision or from gold
+//! paragraphs, and hard negatives that share words with the question but do not hold the answer.
+
+mod cloze;
+mod gold;
+mod journal;
+mod negatives;
+mod run;
+
+use std::io;
+use std::path::PathBuf;
+
+use dpr_core::Embedding;
+
+use dpr_data::{DataError, Passage};
+use dpr_eval::AnswerError;
+use dpr_index::sparse::{Scoring, SparseError, SparseIndex};
+use dpr_index::{IndexError, VectorIndex};
+
+pub use cloze::{ClozeOptions, ClozeReport, cloze};
+pub use run::{MineReport, mine};
+
+/// Where positives come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Positives {
+    /// The best BM25 passage of the first [`MineOptions::depth`] that holds the answer. A question without one is
+    /// dropped.
+    Distant,
+    /// The passage the question was asked about, or the block of the corpus that took over most of it and holds
+    /// the answer. A question without one is dropped.
+    Gold,
+}
+
+/// Where hard negatives come from: passages that rank high and do not hold the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HardNegatives {
+    /// BM25, as in the paper.
+    Bm25,
+    /// A dense index, as in ANCE (Xiong et al. 2021).
+    Dense,
+}
+
+/// What is mined from: a corpus and its indexes.
+#[derive(Clone, Copy, Debug)]
+pub struct Pool<'a> {
+    /// The corpus; row `i` of both indexes is passage `i`.
+    pub passages: &'a [Passage],
+    /// Which indexes these are: their [`version`](dpr_index::LoadedSparse::version). Work on another is other work.
+    pub version: &'a str,
+    /// By words.
+    pub words: &'a SparseIndex,
+    /// By vectors, with those of the questions (`[dim]` each, in their order); for [`HardNegatives::Dense`].
+    pub vectors: Option<(&'a dyn VectorIndex, &'a [Embedding])>,
+}
+
+/// What to mine.
+#[derive(Clone, Debug)]
+pub struct MineOptions {
+    /// The data set's name, put into every item.
+    pub dataset: Option<String>,
+    /// Where positives come from.
+    pub positives: Positives,
+    /// Passages looked at for each question; the paper's 100.
+    pub depth: usize,
+    /// Where hard negatives come from.
+    pub hard_from: HardNegatives,
+    /// Hard negatives kept, at most: the best passages without the answer.
+    pub hard_negatives: usize,
+    /// Random passages without the answer.
+    pub random_negatives: usize,
+    /// BM25's constants.
+    pub scoring: Scoring,
+    /// Decides the random negatives.
+    pub seed: u64,
+}
+
+impl Default for MineOptions {
+    fn default() -> Self {
+        Self {
+            dataset: None,
+            positives: Positives::Distant,
+            depth: 100,
+            hard_from: HardNegatives::Bm25,
+            hard_negatives: 30,
+            random_negatives: 30,
+            scoring: Scoring::PAPER,
+            seed: 12345,
+        }
+    }
+}
+
+/// Why training data was not mined.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MineError {
+    /// Not one question kept a positive.
+    #[error(
+        "none of {questions} questions has a positive in this corpus, so there is nothing to train on: does the corpus hold their answers?"
+    )]
+    NothingKept {
+        /// Questions given.
+        questions: usize,
+    },
+    /// A question that names no passage, where one is needed.
+    #[error(
+        "question {id:?} does not name the paragraph it is about: give SQuAD json, or mine by distant supervision"
+    )]
+    NoGold {
+        /// The question's id.
+        id: String,
+    },
+    /// Dense hard negatives without a dense index.
+    #[error(
+        "hard negatives from a dense index need one, and a model: build it with `dpr index --vectors ... --sparse ...`"
+    )]
+    NoVectors,
+    /// Another process is at it.
+    #[error("{} is being mined by another process: wait for it, or write to another file", path.display())]
+    Busy {
+        /// The output.
+        path: PathBuf,
+    },
+    /// A file that stands where the journal goes.
+    #[error("{} is in the way: what is mined is kept there until it is whole. Move it, or write to another file", path.display())]
+    NoJournal {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Told to stop; the next run goes on from there.
+    #[error("stopped after {done} of {questions} questions: the same command goes on from there")]
+    Interrupted {
+        /// Questions done.
+        done: usize,
+        /// Questions given.
+        questions: usize,
+    },
+    /// See [`AnswerError`].
+    #[error(transparent)]
+    Answer(#[from] AnswerError),
+    /// See [`SparseError`].
+    #[error(transparent)]
+    Sparse(#[from] SparseError),
+    /// See [`IndexError`].
+    #[error(transparent)]
+    Index(#[from] IndexError),
+    /// See [`DataError`].
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// The output, or the journal beside it, cannot be read or written.
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}

@@ -1,0 +1,260 @@
+//! Mining, question by question, on every processor.
+
+use std::collections::HashSet;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rayon::prelude::*;
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+use unicode_normalization::UnicodeNormalization as _;
+
+use super::gold::GoldMap;
+use super::journal::Journal;
+use super::negatives::Draws;
+use super::{HardNegatives, MineError, MineOptions, Pool, Positives};
+use dpr_data::{Answers, Passage, Question, TrainingContext, TrainingItem, write_training};
+use dpr_eval::{AnswerError, AnswerMatcher};
+use dpr_files::digest;
+use dpr_files::progress::Progress;
+use dpr_index::ranking::ScoredRow;
+use dpr_index::sparse::Analyzer;
+
+/// Questions between two entries of the journal.
+const STEP: usize = 256;
+
+/// Draws for each random negative that is wanted, at most: nearly every passage of a tiny corpus may hold the answer.
+const TRIES: usize = 50;
+
+/// What was mined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct MineReport {
+    /// Questions given.
+    pub questions: usize,
+    /// Questions with a positive: items written.
+    pub kept: usize,
+    /// Questions without one.
+    pub dropped: usize,
+    /// Items without a hard negative.
+    pub without_hard_negative: usize,
+    /// Items with fewer random negatives than were asked for: most of the corpus holds their answers.
+    pub short_of_random_negatives: usize,
+    /// Answer patterns that are no regular expressions and never match.
+    pub invalid_patterns: usize,
+}
+
+/// Mines `questions` over `pool` and writes DPR training json to `out`.
+///
+/// A run that was stopped or killed goes on where it was, and the file is the same to the byte; `out` appears whole,
+/// gzip-compressed when its name ends in `.gz`.
+///
+/// # Errors
+/// [`MineError`]; [`MineError::Interrupted`] once `stop` is set. What is wrong with the questions, the options or
+/// the place of `out` is said before the first question is mined.
+pub fn mine(
+    questions: &[Question],
+    pool: Pool<'_>,
+    out: &Path,
+    options: &MineOptions,
+    stop: &AtomicBool,
+    progress: &dyn Progress,
+) -> Result<MineReport, MineError> {
+    let failed = |source| MineError::Write { path: out.to_path_buf(), source };
+    if out.is_dir() {
+        return Err(failed(io::ErrorKind::IsADirectory.into()));
+    }
+    if options.hard_from == HardNegatives::Dense && pool.vectors.is_none() {
+        return Err(MineError::NoVectors);
+    }
+    pool.words.search("", 1, options.scoring)?;
+    let miner = Miner::new(questions, pool, options)?;
+    let mut journal = Journal::open(out, &name(questions, pool, options))?;
+    progress.start("mining", "questions", (questions.len() - journal.done().min(questions.len())) as u64);
+    while journal.done() < questions.len() {
+        if stop.load(Ordering::Relaxed) {
+            let done = journal.done();
+            if done == 0 {
+                journal.remove().map_err(failed)?;
+            }
+            return Err(MineError::Interrupted { done, questions: questions.len() });
+        }
+        let from = journal.done();
+        let step = &questions[from..questions.len().min(from + STEP)];
+        let outcomes = step.par_iter().enumerate().map(|(at, question)| miner.item(from + at, question));
+        let outcomes = outcomes.collect::<Result<Vec<_>, MineError>>()?;
+        journal.append(&outcomes).map_err(failed)?;
+        progress.advance(outcomes.len() as u64);
+    }
+    progress.finish();
+
+    let mut report = MineReport {
+        questions: questions.len(),
+        kept: 0,
+        dropped: 0,
+        without_hard_negative: 0,
+        short_of_random_negatives: 0,
+        invalid_patterns: miner.invalid_patterns(),
+    };
+    let written = write_training(out, |writer| {
+        journal.items(|item| {
+            report.without_hard_negative += usize::from(item.hard_negative_ctxs.is_empty());
+            report.short_of_random_negatives +=
+                usize::from(item.negative_ctxs.len() < options.random_negatives);
+            Ok(writer.write(&item)?)
+        })?;
+        match writer.count() {
+            0 => Err(MineError::NothingKept { questions: questions.len() }),
+            _ => Ok(()),
+        }
+    });
+    if matches!(written, Ok(_) | Err(MineError::NothingKept { .. })) {
+        journal.remove().map_err(failed)?;
+    }
+    report.kept = written?;
+    report.dropped = questions.len() - report.kept;
+    Ok(report)
+}
+
+/// A name for this work: the same questions, indexes and options, mined by the same version, have the same one.
+fn name(questions: &[Question], pool: Pool<'_>, options: &MineOptions) -> String {
+    let mut hash = Sha256::new();
+    hash.update(format!("{} {} {options:?}", env!("CARGO_PKG_VERSION"), pool.version));
+    for question in questions {
+        hash.update(format!("{question:?}"));
+    }
+    for value in pool.vectors.iter().flat_map(|(_, vectors)| vectors.iter()).flat_map(|v| v.as_slice()) {
+        hash.update(value.to_le_bytes());
+    }
+    digest::hex(hash)
+}
+
+struct Miner<'a> {
+    pool: Pool<'a>,
+    gold: GoldMap<'a>,
+    options: &'a MineOptions,
+    /// One for each question.
+    answers: Vec<Held>,
+}
+
+impl<'a> Miner<'a> {
+    fn new(questions: &[Question], pool: Pool<'a>, options: &'a MineOptions) -> Result<Self, MineError> {
+        if options.positives == Positives::Gold
+            && let Some(question) = questions.iter().find(|question| question.gold.is_none())
+        {
+            return Err(MineError::NoGold { id: question.id.clone() });
+        }
+        let held = |question| Held::new(question, pool.words.analyzer());
+        let answers = questions.par_iter().map(held).collect::<Result<_, AnswerError>>()?;
+        Ok(Self { pool, gold: GoldMap::new(pool.passages), options, answers })
+    }
+
+    fn invalid_patterns(&self) -> usize {
+        self.answers.iter().map(|answers| answers.matcher.invalid_patterns().len()).sum()
+    }
+
+    /// The item of a question, or `None` when it has no positive.
+    fn item(&self, number: usize, question: &Question) -> Result<Option<TrainingItem>, MineError> {
+        let (options, passages) = (self.options, self.pool.passages);
+        let answers = &self.answers[number];
+        let holds = |hit: &ScoredRow| answers.are_in(&passages[hit.row].text);
+        let by_words = |depth| self.pool.words.search(&question.text, depth, options.scoring);
+        let hits = match (options.positives, options.hard_from) {
+            (Positives::Gold, HardNegatives::Dense) => Vec::new(),
+            _ => by_words(options.depth)?,
+        };
+        let positive = match options.positives {
+            Positives::Distant => hits.iter().find(|hit| holds(hit)).map(|hit| hit.row),
+            Positives::Gold => {
+                let gold =
+                    question.gold.as_ref().ok_or_else(|| MineError::NoGold { id: question.id.clone() })?;
+                self.gold.find(gold, &answers.matcher, self.pool.words, options.scoring)?
+            }
+        };
+        let Some(positive) = positive else { return Ok(None) };
+        let score = hits.iter().find(|hit| hit.row == positive).map(|hit| hit.score);
+        let candidates = match (options.hard_from, self.pool.vectors) {
+            (HardNegatives::Dense, Some((index, vectors))) => {
+                index.search(&vectors[number], options.depth)?
+            }
+            _ => hits,
+        };
+        // A passage with the answer is a positive that nobody marked: it must not be pushed away.
+        let hard = candidates.iter().filter(|hit| hit.row != positive && !holds(hit));
+        let hard = hard.take(options.hard_negatives);
+        Ok(Some(TrainingItem {
+            dataset: options.dataset.clone(),
+            question: question.text.clone(),
+            answers: question.answers.as_slice().to_vec(),
+            positive_ctxs: vec![context(&passages[positive], score)],
+            negative_ctxs: self.random(number, positive, answers),
+            hard_negative_ctxs: hard.map(|hit| context(&passages[hit.row], Some(hit.score))).collect(),
+        }))
+    }
+
+    fn random(&self, number: usize, positive: usize, answers: &Held) -> Vec<TrainingContext> {
+        let passages = self.pool.passages;
+        let wanted = self.options.random_negatives.min(passages.len());
+        let mut draws = Draws::new(self.options.seed, number);
+        let mut rows = Vec::with_capacity(wanted);
+        let mut drawn = HashSet::from([positive]);
+        for _ in 0..wanted.saturating_mul(TRIES) {
+            if rows.len() == wanted || drawn.len() == passages.len() {
+                break;
+            }
+            let row = draws.below(passages.len());
+            if drawn.insert(row) && !answers.are_in(&passages[row].text) {
+                rows.push(row);
+            }
+        }
+        rows.into_iter().map(|row| context(&passages[row], None)).collect()
+    }
+}
+
+/// A question's answers, to be found in passages.
+struct Held {
+    matcher: AnswerMatcher,
+    /// For languages whose words carry endings (Korean particles) or are not set apart: the answers as they stand.
+    texts: Vec<String>,
+}
+
+impl Held {
+    fn new(question: &Question, analyzer: Analyzer) -> Result<Self, AnswerError> {
+        let matcher = AnswerMatcher::new(&question.id, &question.answers)?;
+        for pattern in matcher.invalid_patterns() {
+            tracing::warn!("question {:?}: {pattern}", question.id);
+        }
+        let texts = match (&question.answers, analyzer) {
+            (Answers::Texts(texts), Analyzer::Bigram) => {
+                texts.iter().map(|text| folded(text.trim())).collect()
+            }
+            _ => Vec::new(),
+        };
+        Ok(Self { matcher, texts })
+    }
+
+    /// By the paper's rule, and over an index of bigrams also within words.
+    fn are_in(&self, text: &str) -> bool {
+        if self.matcher.matches(text) {
+            return true;
+        }
+        if self.texts.is_empty() {
+            return false;
+        }
+        let text = folded(text);
+        self.texts.iter().any(|answer| text.contains(answer.as_str()))
+    }
+}
+
+fn folded(text: &str) -> String {
+    text.nfc().collect::<String>().to_lowercase()
+}
+
+fn context(passage: &Passage, score: Option<f32>) -> TrainingContext {
+    TrainingContext {
+        title: passage.title.clone(),
+        text: passage.text.clone(),
+        score,
+        passage_id: Some(passage.id.clone()),
+    }
+}

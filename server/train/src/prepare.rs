@@ -1,0 +1,170 @@
+//! What happens before the first step: everything is read and checked, and `--dry-run` tries the largest batch.
+
+use std::time::Instant;
+
+use dpr_core::Similarity;
+use dpr_core::model::sha256_hex;
+use serde::Serialize;
+
+use super::config::TrainConfig;
+use super::data::TrainingData;
+use super::encoders::{DualEncoder, TrainDevice, Weights};
+use super::error::TrainError;
+use super::sampler::Sampler;
+use super::step::{StepNoise, step};
+use dpr_encode::model::ModelDir;
+
+/// Data and encoders, read and checked.
+pub struct Prepared {
+    /// The training and dev items.
+    pub data: TrainingData,
+    /// The encoders as they are at the start.
+    pub model: DualEncoder,
+    /// A name for people, from the model that training starts from.
+    pub name: String,
+    /// A digest of the data and of the model that training starts from: a run only goes on with the same.
+    pub origin: String,
+    /// Steps in an epoch.
+    pub steps_per_epoch: usize,
+    /// Steps in all.
+    pub steps: usize,
+    /// What is not wrong, but worth knowing.
+    pub notes: Vec<String>,
+}
+
+impl Prepared {
+    /// Reads what `config` names. The data comes first: what is wrong in it shows before a model is loaded.
+    ///
+    /// # Errors
+    /// [`TrainError`] names the setting, the file and item, or the model that cannot be used.
+    pub fn new(config: &TrainConfig, device: &TrainDevice) -> Result<Self, TrainError> {
+        config.check()?;
+        device.check(config.compute.precision)?;
+        let (negatives, kind) = (config.negatives_per_question(), config.data.negatives);
+        let (train, dev) = (&config.data.train, &config.data.dev);
+        let data = TrainingData::read(train, dev, kind, negatives, config.data.dev_questions)?;
+        let sampler = Sampler::new(&data, &config.data, &config.run, negatives)?;
+        let steps_per_epoch = sampler.batches() / config.run.accumulate;
+        if steps_per_epoch == 0 {
+            return Err(TrainError::Setting {
+                setting: "run.accumulate",
+                got: config.run.accumulate.to_string(),
+                expected: format!("an epoch has {} batches", sampler.batches()),
+            });
+        }
+        let all = steps_per_epoch * config.run.epochs;
+        let steps = if config.run.max_steps == 0 { all } else { all.min(config.run.max_steps) };
+
+        let dir = ModelDir::open(&config.model.start)?;
+        let options = &config.model;
+        let limits = (options.max_question_tokens, options.max_passage_tokens);
+        let mut model = DualEncoder::load(&dir, options.encoders, limits.0, limits.1, device)?;
+        for (number, encoder) in model.encoders.iter_mut().enumerate() {
+            if options.weights == Weights::Random {
+                encoder.randomise(config.run.seed.wrapping_add(number as u64), device);
+            }
+            if options.freeze_embeddings {
+                encoder.freeze_embeddings();
+            }
+        }
+        let (name, fingerprint) = (dir.manifest().name.clone(), &dir.manifest().fingerprint);
+        let origin = sha256_hex(format!("{} {fingerprint}", data.sha256()).as_bytes());
+        let mut prepared = Self { data, model, name, origin, steps_per_epoch, steps, notes: Vec::new() };
+        prepared.notes = prepared.notes(config);
+        Ok(prepared)
+    }
+
+    fn notes(&self, config: &TrainConfig) -> Vec<String> {
+        let mut notes = Vec::new();
+        let (overlap, dev) = (self.data.overlap, self.data.dev.len());
+        if overlap > 0 {
+            notes.push(format!(
+                "{overlap} of {dev} dev questions are training questions too: what is measured on them is too good"
+            ));
+        }
+        if config.optimiser.warm_up >= self.steps {
+            notes.push(format!(
+                "the warm-up takes {} steps and the run {}: the learning rate never reaches {}",
+                config.optimiser.warm_up, self.steps, config.optimiser.learning_rate
+            ));
+        }
+        if config.objective.similarity == Similarity::L2 {
+            notes.push(
+                "indexes search by inner product, which does not rank as the L2 distance does".to_owned(),
+            );
+        }
+        let unit_length = self.model.encoders.iter().any(|encoder| encoder.config.normalize);
+        if unit_length && config.objective.temperature > 0.5 {
+            notes.push(
+                "vectors have length 1, so that scores differ by 2 at most: a temperature of 0.05 or so trains faster"
+                    .to_owned(),
+            );
+        }
+        notes
+    }
+}
+
+/// What `--dry-run` found.
+#[derive(Clone, Debug, Serialize)]
+pub struct DryRun {
+    /// Training questions.
+    pub questions: usize,
+    /// Dev questions.
+    pub dev_questions: usize,
+    /// Distinct passages.
+    pub passages: usize,
+    /// Steps in an epoch.
+    pub steps_per_epoch: usize,
+    /// Steps in all.
+    pub steps: usize,
+    /// Numbers that are trained.
+    pub parameters: usize,
+    /// Texts and tokens, padding left out, of the batch of longest passages.
+    pub batch_texts: usize,
+    /// As above.
+    pub batch_tokens: usize,
+    /// Loss of that batch.
+    pub loss: f64,
+    /// Seconds that it took, forwards and backwards.
+    pub seconds: f64,
+    /// The process's largest memory so far, in bytes; `None` where the system does not say.
+    pub peak_memory: Option<u64>,
+    /// See [`Prepared::notes`].
+    pub notes: Vec<String>,
+}
+
+/// Reads everything and computes the batch of longest passages once, changing nothing.
+///
+/// # Errors
+/// What a run would fail with before its first step.
+pub fn dry_run(config: &TrainConfig, device: &TrainDevice) -> Result<DryRun, TrainError> {
+    let Prepared { data, model, steps_per_epoch, steps, notes, .. } = Prepared::new(config, device)?;
+    let sampler = Sampler::new(&data, &config.data, &config.run, config.negatives_per_question())?;
+    let batch = sampler.compose(&sampler.longest(), 0, &model)?;
+    let started = Instant::now();
+    let noise = StepNoise { dropout: config.run.dropout as f32, seed: config.run.seed };
+    let outcome = step(&model, &batch, &config.objective, &config.compute, noise, 1.0, device)?;
+    let texts = || batch.questions.iter().chain(&batch.passages);
+    let trained = model.encoders.iter().flat_map(|encoder| encoder.parameters.iter().zip(&encoder.trained));
+    Ok(DryRun {
+        questions: data.items().count(),
+        dev_questions: data.dev.len(),
+        passages: data.pool.len(),
+        steps_per_epoch,
+        steps,
+        parameters: trained.filter(|(_, trained)| **trained).map(|(parameter, _)| parameter.length()).sum(),
+        batch_texts: texts().count(),
+        batch_tokens: texts().map(Vec::len).sum(),
+        loss: outcome.loss,
+        seconds: started.elapsed().as_secs_f64(),
+        peak_memory: peak_memory(),
+        notes,
+    })
+}
+
+/// The process's largest resident memory, where Linux tells it.
+pub fn peak_memory() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
+}
