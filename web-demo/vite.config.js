@@ -7,9 +7,7 @@ export default defineConfig({
   // Relative, so that the built page also works under a path.
   base: './',
   build: { target: 'es2022', assetsInlineLimit: 0, modulePreload: { polyfill: false } },
-  // The worker of dpr-web imports one of two modules when it knows the device.
-  worker: { format: 'es' },
-  // Pre-bundling would move the package's code away from its worker.
+  // Pre-bundling would move the package's code away from its workers.
   optimizeDeps: { exclude: ['dpr-web'] },
   server: { proxy: { '/v1': server } },
 });

@@ -7,6 +7,17 @@ use serde_json::Value;
 /// The largest size any one dimension of a config may have; a larger one is a damaged or hostile file.
 const MAX_SIZE: u64 = 1 << 20;
 
+/// Classes of models that do not make a vector of a text, by the end of their names, and what they make.
+const OTHER_CLASSES: [(&str, &str); 7] = [
+    ("ForSequenceClassification", "a classifier or cross-encoder, which scores a text or a pair of texts"),
+    ("ForQuestionAnswering", "a reader, which marks the answer in a passage"),
+    ("Reader", "a reader, which marks the answer in a passage"),
+    ("ForTokenClassification", "a tagger, which labels each token"),
+    ("ForMultipleChoice", "a model that chooses among texts"),
+    ("ForNextSentencePrediction", "a model that says whether one sentence follows another"),
+    ("LMHeadModel", "a language model, which writes the next word"),
+];
+
 /// The architecture of an encoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -88,6 +99,16 @@ pub enum ConfigError {
         /// What the file says, empty when it says nothing.
         found: String,
     },
+    /// The model is not a bi-encoder.
+    #[error(
+        "config.json has the architecture {class:?}: {what}, and no encoder of texts; give a directory of BertModel, MPNetModel, DPRQuestionEncoder or DPRContextEncoder"
+    )]
+    Architecture {
+        /// What the file says.
+        class: String,
+        /// What that is.
+        what: &'static str,
+    },
     /// A field that the encoder needs is absent or of the wrong type.
     #[error(
         "config.json: field {field:?} is missing or not {expected}; take the config.json that belongs to the weights"
@@ -128,7 +149,9 @@ impl EncoderConfig {
             "mpnet" => Family::Mpnet,
             other => return Err(ConfigError::UnknownFamily { found: other.into() }),
         };
+        check_architecture(&root)?;
         check_activation(&root)?;
+        check_attention(&root)?;
         let mpnet = family == Family::Mpnet;
         let mut config = Self {
             family,
@@ -226,6 +249,35 @@ impl EncoderConfig {
     }
 }
 
+/// Refuses the classes that make something else than vectors. One of an unknown name is told by its tensors.
+fn check_architecture(root: &Value) -> Result<(), ConfigError> {
+    let classes = root.get("architectures").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    for class in classes.iter().filter_map(Value::as_str) {
+        if let Some((_, what)) = OTHER_CLASSES.iter().find(|(end, _)| class.ends_with(end)) {
+            return Err(ConfigError::Architecture { class: class.into(), what });
+        }
+    }
+    Ok(())
+}
+
+/// Every token sees every other, and positions are added to the words; a model trained otherwise would give wrong
+/// vectors.
+fn check_attention(root: &Value) -> Result<(), ConfigError> {
+    let value = |field, got: String, expected: &str| {
+        Err(ConfigError::Value { field, got, expected: format!("{expected}: take another model") })
+    };
+    match root.get("position_embedding_type").and_then(Value::as_str) {
+        None | Some("absolute") => {}
+        Some(other) => {
+            return value("position_embedding_type", format!("{other:?}"), "only \"absolute\" is supported");
+        }
+    }
+    match root.get("is_decoder").and_then(Value::as_bool) {
+        Some(true) => value("is_decoder", "true".into(), "only encoders are supported"),
+        _ => Ok(()),
+    }
+}
+
 /// The encoders compute the exact GELU; a model trained with another activation would give wrong vectors.
 fn check_activation(root: &Value) -> Result<(), ConfigError> {
     match root.get("hidden_act").and_then(Value::as_str) {
@@ -300,6 +352,16 @@ mod tests {
     }
 
     #[test]
+    fn what_encoders_of_texts_say_of_themselves_is_read() {
+        for class in ["BertModel", "BertForMaskedLM", "BertForPreTraining", "DPRContextEncoder"] {
+            let said = format!(
+                r#","architectures":["{class}"],"position_embedding_type":"absolute","is_decoder":false"#
+            );
+            EncoderConfig::from_json(json(&said).as_bytes()).unwrap();
+        }
+    }
+
+    #[test]
     fn each_bad_config_names_its_field() {
         let cases = [
             (json("").replace("bert", "roformer"), "roformer"),
@@ -307,6 +369,12 @@ mod tests {
             (json("").replace("\"num_attention_heads\":4", "\"num_attention_heads\":5"), "does not divide"),
             (json("").replace("\"hidden_size\":32", "\"hidden_size\":0"), "from 1 to"),
             (json(r#","hidden_act":"relu""#), "relu"),
+            (json(r#","position_embedding_type":"relative_key_query""#), "relative_key_query"),
+            (json(r#","is_decoder":true"#), "is_decoder is true"),
+            (json(r#","architectures":["BertForSequenceClassification"]"#), "cross-encoder"),
+            (json(r#","architectures":["BertForQuestionAnswering"]"#), "a reader"),
+            (json(r#","architectures":["DPRReader"]"#), "a reader"),
+            (json(r#","architectures":["BertForTokenClassification"]"#), "a tagger"),
             (json(r#","pad_token_id":100"#), "vocab_size is 100"),
             (json(r#","dpr":{"pooling":"max"}"#), "pooling"),
             (json(r#","dpr":{"pooling":"cls","normalize":false,"max_tokens":65}"#), "64 positions"),

@@ -3,7 +3,7 @@
 //!
 //! Canonical names are those of a bare `BertModel` or `MPNetModel` (`embeddings.word_embeddings.weight`,
 //! `encoder.layer.0.…`) plus `encode_proj.{weight,bias}`. The prefixes of the `facebook/dpr-*` checkpoints
-//! and of common wrappers are stripped; `pooler.*` and `embeddings.position_ids` are ignored.
+//! and of common wrappers are stripped; the heads of pre-training and what else no vector needs are ignored.
 //!
 //! A matrix may be stored in 8 bits: an `I8` tensor `NAME` of shape `[rows, columns]` with an `F32` tensor
 //! `NAME.scale` of shape `[rows]`; row `r` then stands for `values[r] * scale[r]`.
@@ -26,6 +26,21 @@ const PREFIXES: [&str; 8] = [
     "mpnet.",
     "model.",
 ];
+
+/// What a checkpoint may hold that does not change the states of its tokens, by the beginning of its name.
+const IGNORED: [&str; 5] = [
+    // The layer over [CLS] that classifiers read.
+    "pooler.",
+    // The numbers 0, 1, 2, …, which older transformers wrote out.
+    "embeddings.position_ids",
+    // The heads of pre-training: BERT's masked words and next sentence, MPNet's masked words.
+    "cls.predictions.",
+    "cls.seq_relationship.",
+    "lm_head.",
+];
+
+/// Unused tensors that an error names.
+const NAMED: usize = 4;
 
 /// Why weights cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -82,6 +97,16 @@ pub enum WeightsError {
         name: String,
         /// Flat position of the first such number.
         position: usize,
+    },
+    /// Tensors are there that the config's encoder has no place for.
+    #[error(
+        "the weights hold tensors that the encoder of config.json has no place for: {count}, first {names:?}; without them the vectors might not be the model's: take the config.json that belongs to the weights, or, where they are a head that vectors do not need, save the encoder alone (AutoModel.from_pretrained(…).save_pretrained(…))"
+    )]
+    Unused {
+        /// How many.
+        count: usize,
+        /// Canonical names of the first few.
+        names: Vec<String>,
     },
     /// Two shards hold the same tensor.
     #[error("tensor {name:?} is in two shards: keep one")]
@@ -168,6 +193,18 @@ impl TensorMap {
         self.tensors.iter().map(|(name, stored)| (name.as_str(), stored.shape.as_slice()))
     }
 
+    /// Checks that no tensor is left: one that is belongs to something the encoder does not compute.
+    ///
+    /// # Errors
+    /// [`WeightsError::Unused`] says how many are left and names the first.
+    pub fn all_taken(&self) -> Result<(), WeightsError> {
+        let names: Vec<String> = self.tensors.keys().take(NAMED).cloned().collect();
+        match self.tensors.len() {
+            0 => Ok(()),
+            count => Err(WeightsError::Unused { count, names }),
+        }
+    }
+
     /// Whether a tensor of this canonical name is (still) here.
     pub fn contains(&self, name: &str) -> bool {
         self.tensors.contains_key(name)
@@ -226,7 +263,7 @@ fn numbers<const N: usize>(bytes: &[u8], read: impl Fn([u8; N]) -> f32) -> Vec<f
 /// The canonical form of a Hugging Face tensor name; `None` for tensors no encoder uses.
 fn canonical(name: &str) -> Option<String> {
     let short = PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name);
-    if short.starts_with("pooler.") || short == "embeddings.position_ids" {
+    if IGNORED.iter().any(|start| short.starts_with(start)) {
         return None;
     }
     Some(short.replace(".LayerNorm.gamma", ".LayerNorm.weight").replace(".LayerNorm.beta", ".LayerNorm.bias"))
@@ -275,6 +312,27 @@ mod tests {
         let names: Vec<_> = map.names().map(|(name, _)| name.to_owned()).collect();
         assert_eq!(names, ["embeddings.LayerNorm.weight", "encode_proj.bias"]);
         assert_eq!(map.take_f32("embeddings.LayerNorm.weight", &[2]).unwrap(), [1.0, 2.0]);
+    }
+
+    #[test]
+    fn what_no_vector_needs_is_ignored_and_anything_else_is_named() {
+        let number = || f32s(&[1.0]);
+        let mut tensors: Vec<(&str, Dtype, &[usize], Vec<u8>)> = [
+            "bert.embeddings.position_ids",
+            "bert.pooler.dense.bias",
+            "cls.predictions.bias",
+            "cls.seq_relationship.bias",
+            "lm_head.bias",
+        ]
+        .map(|name| (name, Dtype::F32, [1usize].as_slice(), number()))
+        .into();
+        let read = |tensors: &[(&str, Dtype, &[usize], Vec<u8>)]| {
+            TensorMap::from_safetensors([("m", file(tensors).as_slice())]).unwrap().all_taken()
+        };
+        read(&tensors).unwrap();
+        tensors.push(("classifier.bias", Dtype::F32, &[1], number()));
+        let error = read(&tensors).unwrap_err().to_string();
+        assert!(error.contains("place for: 1, first [\"classifier.bias\"]"), "{error}");
     }
 
     #[test]

@@ -242,6 +242,66 @@ test('a WebGPU module that cannot be loaded leaves the CPU', async ({ blank, gat
   expect(outcome).toEqual({ device: 'cpu', title: 'Super Bowl 50', fallbacks: 1 });
 });
 
+for (const device of ['cpu', 'webgpu'] as const) {
+  for (const [what, status, said] of [
+    ['has nothing in it', 200, 'said nothing for 2 s'],
+    ['is not there', 404, 'could not be loaded'],
+  ] as const) {
+    test(`a worker's script that ${what} is an error with its address and what to do (${device})`, async ({ blank, gateway }) => {
+      gateway.intercept((request, response) => {
+        if (!/\/worker\/worker-\w+\.js$/.test(request.path)) return false;
+        response.writeHead(status, { 'content-type': 'text/javascript' }).end();
+        return true;
+      });
+      const error = await blank.evaluate(
+        (device) =>
+          window.dpr.SearchClient.connect('/', { device, startTimeout: 2000 }).then(
+            () => undefined,
+            ({ name, message, fix }: Error & { fix: string }) => ({ name, message, fix }),
+          ),
+        device,
+      );
+      expect(error?.name).toBe('EncoderError');
+      expect(error?.message).toContain(said);
+      expect(error?.message).toContain(`${gateway.url}/package/dist/worker/worker-cpu.js`);
+      expect(error?.fix).toContain('dpr-web/worker');
+    });
+  }
+}
+
+test('a worker of the page\'s own works, also one that has been running for long, and a script that is none is named', async ({ blank, gateway }) => {
+  const outcome = await blank.evaluate(async (entry) => {
+    const search = async (worker: Worker) => {
+      const client = await window.dpr.SearchClient.connect('/', { device: 'cpu', createWorker: () => worker });
+      const { hits } = await client.search('who won super bowl 50', { k: 1 });
+      client.dispose();
+      return hits[0]!.title;
+    };
+    const make = (name: string) => new Worker(`${entry}${name}`, { type: 'module' });
+    const early = make('worker.js');
+    // Its hello has come and gone when it is handed over.
+    await new Promise((resolve) => early.addEventListener('message', resolve, { once: true }));
+    const titles = [await search(early), await search(make('worker-cpu.js'))];
+    // A module that is no worker's entry: it runs and listens to nothing.
+    const wrong = await window.dpr.SearchClient.connect('/', { device: 'cpu', startTimeout: 2000, createWorker: () => make('median.js') }).catch((error: Error) => error.message);
+    return { titles, wrong };
+  }, `${gateway.url}/package/dist/worker/`);
+  expect(outcome.titles).toEqual(['Super Bowl 50', 'Super Bowl 50']);
+  expect(outcome.wrong).toContain(`the worker ${gateway.url}/package/dist/worker/median.js said nothing for 2 s`);
+});
+
+test('a module that is not where it should be is named', async ({ blank, gateway }) => {
+  const error = await blank.evaluate(() =>
+    window.dpr.SearchClient.connect('/', { device: 'cpu', wasmUrl: { cpu: '/package/nowhere.wasm' } }).then(
+      () => undefined,
+      ({ name, message, fix }: Error & { fix: string }) => ({ name, message, fix }),
+    ),
+  );
+  expect(error?.name).toBe('EncoderError');
+  expect(error?.message).toContain(`${gateway.url}/package/nowhere.wasm could not be fetched: the server answered 404`);
+  expect(error?.fix).toContain('wasmUrl');
+});
+
 test('auto measures once and remembers', async ({ blank }) => {
   test.setTimeout(240_000);
   const visit = () =>
@@ -269,9 +329,9 @@ function exposeGpuDevices(gateway: Gateway): void {
       return device;
     };\n`;
   gateway.intercept((request, response) => {
-    if (!request.path.endsWith('/worker/worker.js')) return false;
+    if (!request.path.endsWith('/worker/worker-webgpu.js')) return false;
     response.setHeader('content-type', 'text/javascript');
-    response.end(hook + readFileSync(packageFile('dist/worker/worker.js'), 'utf8'));
+    response.end(hook + readFileSync(packageFile('dist/worker/worker-webgpu.js'), 'utf8'));
     return true;
   });
 }

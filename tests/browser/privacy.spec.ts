@@ -1,6 +1,6 @@
 import type { Page } from '@playwright/test';
 import { ask, expect, openDemo, ready, test } from './support/fixtures.ts';
-import type { Recorded } from './support/gateway.ts';
+import { BLANK, PACKAGE, type Gateway, type Recorded } from './support/gateway.ts';
 
 // Words that nothing else on the page or in the protocol says, beside the question of the README.
 const QUESTIONS = ['who won super bowl 50', 'did Zarquon Fjällräven visit Łódź in 1987'];
@@ -43,6 +43,52 @@ for (const device of ['cpu', 'webgpu']) {
   });
 }
 
+for (const device of ['cpu', 'webgpu']) {
+  test(`a question that is in the page's address before it loads is passed on with no request (${device})`, async ({ page, gateway }) => {
+    test.setTimeout(240_000);
+    plainHost(gateway);
+    await openDemo(page, gateway, `?device=${device}&q=${encodeURIComponent(QUESTIONS[1]!)}`);
+    await ready(page, 120_000);
+    await ask(page, QUESTIONS[0]!);
+    await expect(page.locator('.request')).toHaveCount(1, { timeout: 90_000 });
+    const [itself, ...others] = gateway.requests;
+    expect(leaks(itself!, QUESTIONS)).not.toEqual([]);
+    expect(others.length).toBeGreaterThan(8);
+    for (const request of others) {
+      expect(leaks(request, QUESTIONS)).toEqual([]);
+      expect(request.headers.referer ?? '', request.path).not.toContain('device=');
+    }
+  });
+}
+
+test('the package passes the page\'s address on with nothing but scripts, and with those when the page says so', async ({ page, gateway }) => {
+  for (const policy of ['', '<meta name="referrer" content="no-referrer">']) {
+    gateway.reset();
+    await page.goto(`${gateway.url}${BLANK}?q=${encodeURIComponent(QUESTIONS[1]!)}`);
+    const navigation = gateway.requests.length;
+    await page.evaluate(
+      async ({ entry, policy }) => {
+        document.head.insertAdjacentHTML('beforeend', policy);
+        await caches.keys().then((names) => Promise.all(names.map((name) => caches.delete(name))));
+        const { SearchClient, QuestionEncoder } = (await import(entry)) as typeof window.dpr;
+        (await QuestionEncoder.load('/v1/model', { device: 'cpu' })).dispose();
+        const client = await SearchClient.connect('/', { device: 'cpu' });
+        await client.search('who');
+        client.dispose();
+      },
+      { entry: `${PACKAGE}dist/index.js`, policy },
+    );
+    const telling = gateway.requests.slice(navigation).filter((request) => leaks(request, QUESTIONS).length > 0);
+    for (const part of ['/v1/model', '/v1/model/files/', '/v1/search', '.wasm', 'worker-cpu.js']) {
+      expect(gateway.matching(part), part).not.toEqual([]);
+    }
+    // Imports and the worker's script: what no script can ask for without a referrer.
+    const scripts = telling.filter(({ path }) => path.startsWith(`${PACKAGE}dist/`) && path.endsWith('.js'));
+    expect(telling.map(({ path }) => path)).toEqual(scripts.map(({ path }) => path));
+    if (policy !== '') expect(telling).toEqual([]);
+  }
+});
+
 test('a question in the page\'s own address does not travel as the referrer', async ({ page, gateway }) => {
   await openDemo(page, gateway, '?device=cpu');
   await ready(page);
@@ -63,6 +109,18 @@ test('the check finds what it looks for', () => {
   }
   expect(found(JSON.stringify({ vector: 'AAAA', model: 'wonder' }))).toBe(false);
 });
+
+/** Answers for the page as a host does that sets no policy: its text, without the server's headers. */
+function plainHost(gateway: Gateway): void {
+  gateway.intercept((request, response) => {
+    if (!request.path.startsWith('/?')) return false;
+    void fetch(new URL(request.path, process.env.DPR_URL)).then(async (answer) => {
+      response.setHeader('content-type', 'text/html');
+      response.end(await answer.text());
+    });
+    return true;
+  });
+}
 
 function request(body: string): Recorded {
   return { method: 'POST', path: '/v1/search', headers: {}, rawHeaders: [], body: Buffer.from(body) };

@@ -84,7 +84,7 @@ async function search(): Promise<void> {
 
 async function describeCorpus(): Promise<void> {
   try {
-    const answer = await fetch(new URL('v1/index', document.baseURI), { credentials: 'omit' });
+    const answer = await fetch(new URL('v1/index', document.baseURI), { credentials: 'omit', referrerPolicy: 'no-referrer' });
     const index = (await answer.json()) as { count: number };
     byId('corpus').textContent = ` among ${count(index.count)} paragraphs`;
   } catch {

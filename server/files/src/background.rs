@@ -80,8 +80,10 @@ mod tests {
     #[test]
     fn a_long_pause_ends_when_the_owner_is_dropped() {
         let (told, heard) = channel::<()>();
-        let background =
-            Background::every("test", Duration::from_secs(3600), move |_| drop(told.send(()))).unwrap();
+        let background = Background::every("test", Duration::from_secs(3600), move |_| {
+            let _ = told.send(());
+        })
+        .unwrap();
         drop(background);
         assert!(heard.recv_timeout(Duration::from_secs(10)).is_err(), "it ran before its pause was over");
     }

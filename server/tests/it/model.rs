@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use dpr_core::{DeviceChoice, TensorMap};
+use dpr_core::{DeviceChoice, Pooling, TensorMap};
 use dpr_encode::model::{ImportOptions, ModelDir, export_web, import};
 use safetensors::tensor::{Dtype, TensorView};
 use serde_json::{Value, json};
@@ -14,11 +14,21 @@ fn fixture(path: &str) -> PathBuf {
 /// A copy of a fixture's directory that a test may damage.
 fn copy(path: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
-    for entry in fs_err::read_dir(fixture(path)).unwrap() {
-        let entry = entry.unwrap();
-        fs_err::copy(entry.path(), dir.path().join(entry.file_name())).unwrap();
-    }
+    copy_into(&fixture(path), dir.path());
     dir
+}
+
+fn copy_into(from: &Path, to: &Path) {
+    for entry in fs_err::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            fs_err::create_dir(&target).unwrap();
+            copy_into(&entry.path(), &target);
+        } else {
+            fs_err::copy(entry.path(), target).unwrap();
+        }
+    }
 }
 
 fn imported(
@@ -34,10 +44,29 @@ fn imported(
 }
 
 fn edit_config(dir: &Path, edit: impl FnOnce(&mut Value)) {
-    let path = dir.join("config.json");
-    let mut config: Value = serde_json::from_slice(&fs_err::read(&path).unwrap()).unwrap();
-    edit(&mut config);
-    fs_err::write(path, config.to_string()).unwrap();
+    edit_json(&dir.join("config.json"), edit);
+}
+
+fn edit_json(path: &Path, edit: impl FnOnce(&mut Value)) {
+    let mut value: Value = serde_json::from_slice(&fs_err::read(path).unwrap()).unwrap();
+    edit(&mut value);
+    fs_err::write(path, value.to_string()).unwrap();
+}
+
+/// What an import of the directory says is wrong with it.
+fn refused(dir: &Path) -> String {
+    let out = tempfile::tempdir().unwrap();
+    let result = import(dir, None, &out.path().join("model"), &ImportOptions::default());
+    match result {
+        Ok(manifest) => panic!("{} was imported: {manifest:?}", dir.display()),
+        Err(error) => error.to_string(),
+    }
+}
+
+fn assert_says(message: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(message.contains(part), "{message:?} does not say {part:?}");
+    }
 }
 
 #[test]
@@ -238,4 +267,206 @@ fn weights_that_are_not_finite_are_refused() {
     let out = dir.path().join("model");
     let error = import(dir.path(), None, &out, &ImportOptions::default()).unwrap_err().to_string();
     assert!(error.contains("word_embeddings.weight") && error.contains("not finite, at 10"), "{error}");
+}
+
+#[test]
+fn what_sentence_transformers_saves_makes_the_vectors_that_it_makes() {
+    for saved in ["sentence-transformers/mean-5", "sentence-transformers/mean-6"] {
+        let golden = fs_err::read(fixture(saved).join("golden.json")).unwrap();
+        let golden: Value = serde_json::from_slice(&golden).unwrap();
+        let (_dir, model) = imported(&fixture(saved), None, &ImportOptions::default());
+        let manifest = model.manifest();
+        assert_eq!((manifest.pooling, manifest.normalize), (Pooling::Mean, true), "{saved}");
+        assert_eq!((manifest.max_question_tokens, manifest.max_passage_tokens), (16, 16), "{saved}");
+        let encoder = model.question_encoder(DeviceChoice::Cpu).unwrap();
+        let texts = golden["texts"].as_array().unwrap();
+        for (text, expected) in texts.iter().zip(golden["vectors"].as_array().unwrap()) {
+            let got = encoder.encode_question(text.as_str().unwrap()).unwrap().into_vec();
+            let expected: Vec<f32> = serde_json::from_value(expected.clone()).unwrap();
+            let far = got.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0f32, f32::max);
+            assert!(got.len() == expected.len() && far < 1e-5, "{saved}: {text}: {got:?}, {expected:?}");
+        }
+    }
+}
+
+#[test]
+fn pooling_is_read_in_both_forms_and_what_is_not_computed_is_refused_by_name() {
+    let old = |modes: &[&str]| {
+        let mut config = json!({ "word_embedding_dimension": 8, "pooling_mode_max_tokens": false });
+        modes.iter().for_each(|mode| config[*mode] = json!(true));
+        config
+    };
+    let cases: [(Value, Result<Pooling, &str>); 14] = [
+        (json!({ "pooling_mode": "cls" }), Ok(Pooling::Cls)),
+        (json!({ "pooling_mode": "Mean" }), Ok(Pooling::Mean)),
+        (json!({ "pooling_mode": ["mean"] }), Ok(Pooling::Mean)),
+        (json!({ "pooling_mode": "max" }), Err("\"max\"")),
+        (json!({ "pooling_mode": "lasttoken" }), Err("\"lasttoken\"")),
+        (json!({ "pooling_mode": "weightedmean" }), Err("\"weightedmean\"")),
+        (json!({ "pooling_mode": "attention" }), Err("\"attention\"")),
+        (json!({ "pooling_mode": ["cls", "mean"] }), Err("\"cls and mean\"")),
+        (json!({ "pooling_mode": 3 }), Err("\"3\"")),
+        (old(&["pooling_mode_cls_token"]), Ok(Pooling::Cls)),
+        (old(&[]), Ok(Pooling::Mean)),
+        (old(&["pooling_mode_lasttoken"]), Err("\"lasttoken\"")),
+        (old(&["pooling_mode_mean_sqrt_len_tokens"]), Err("\"mean_sqrt_len_tokens\"")),
+        (old(&["pooling_mode_cls_token", "pooling_mode_max_tokens"]), Err("\"cls and max\"")),
+    ];
+    for (config, expected) in cases {
+        let dir = copy("sentence-transformers/mean-6");
+        let path = dir.path().join("1_Pooling/config.json");
+        fs_err::write(&path, config.to_string()).unwrap();
+        match expected {
+            Ok(pooling) => {
+                let (_out, model) = imported(dir.path(), None, &ImportOptions::default());
+                assert_eq!(model.manifest().pooling, pooling, "{config}");
+            }
+            Err(mode) => {
+                let message = refused(dir.path());
+                assert_says(
+                    &message,
+                    &[&path.display().to_string(), mode, "supported are \"cls\" and \"mean\""],
+                );
+                let options = ImportOptions { pooling: Some(Pooling::Cls), ..ImportOptions::default() };
+                let (_out, model) = imported(dir.path(), None, &options);
+                assert_eq!(model.manifest().pooling, Pooling::Cls, "an option says it for {config}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_text_is_cut_where_sentence_transformers_cuts_it() {
+    let limit = |dir: &Path| {
+        let (_out, model) = imported(dir, None, &ImportOptions::default());
+        model.manifest().max_question_tokens
+    };
+    let dir = copy("sentence-transformers/mean-6");
+    let (own, tokenizer) =
+        (dir.path().join("sentence_bert_config.json"), dir.path().join("tokenizer_config.json"));
+    assert_eq!(limit(dir.path()), 16, "the tokenizer's");
+    edit_json(&own, |config| config["max_seq_length"] = json!(12));
+    assert_eq!(limit(dir.path()), 12, "its own first");
+    edit_json(&own, |config| config["max_seq_length"] = Value::Null);
+    edit_json(&tokenizer, |config| config["model_max_length"] = json!(1e30));
+    assert_eq!(limit(dir.path()), 32, "all positions where the tokenizer has no limit");
+    edit_json(&tokenizer, |config| config["model_max_length"] = json!(2));
+    assert_says(&refused(dir.path()), &["max_seq_length is 2", "from 4 to 32"]);
+
+    let plain = copy("dpr-tiny/question");
+    edit_json(&plain.path().join("tokenizer_config.json"), |config| config["model_max_length"] = json!(16));
+    assert_eq!(limit(plain.path()), 128, "a directory of transformers alone says nothing of it");
+}
+
+#[test]
+fn modules_that_are_not_computed_are_refused_by_name() {
+    let dense = copy("sentence-transformers/dense-6");
+    let named = ["module Dense", "2_Dense", "Transformer, then Pooling, then Normalize"];
+    assert_says(&refused(dense.path()), &[&named[..], &["modules.json"]].concat());
+    fs_err::remove_file(dense.path().join("modules.json")).unwrap();
+    assert_says(&refused(dense.path()), &named);
+
+    type Edit = fn(&mut Value);
+    let cases: [(Edit, &str); 5] = [
+        (|modules| modules[2]["type"] = json!("sentence_transformers.models.LSTM"), "module LSTM"),
+        (|modules| modules[1]["type"] = json!("custom_st.Pooling"), "custom_st.Pooling"),
+        (
+            |modules| modules[0]["type"] = json!("sentence_transformers.models.StaticEmbedding"),
+            "StaticEmbedding",
+        ),
+        (|modules| modules[0]["path"] = json!("../other"), "leaves the directory"),
+        (|modules| modules[1]["type"] = Value::Null, "no type"),
+    ];
+    for (edit, expected) in cases {
+        let dir = copy("sentence-transformers/mean-6");
+        let path = dir.path().join("modules.json");
+        edit_json(&path, edit);
+        assert_says(&refused(dir.path()), &[&path.display().to_string(), expected]);
+    }
+
+    let dir = copy("sentence-transformers/mean-6");
+    edit_json(&dir.path().join("2_Normalize/config.json"), |c| {
+        c["module_input_name"] = json!("token_embeddings")
+    });
+    assert_says(&refused(dir.path()), &["module Normalize"]);
+    let dir = copy("sentence-transformers/mean-6");
+    edit_json(&dir.path().join("modules.json"), |modules| modules.as_array_mut().unwrap().truncate(1));
+    assert_says(&refused(dir.path()), &["pooling is \"\"", "--pooling"]);
+}
+
+#[test]
+fn modules_are_found_where_their_list_says() {
+    let dir = copy("sentence-transformers/mean-6");
+    let (_a, flat) = imported(dir.path(), None, &ImportOptions::default());
+    let inner = dir.path().join("0_Transformer");
+    fs_err::create_dir(&inner).unwrap();
+    for file in [
+        "config.json",
+        "model.safetensors",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "sentence_bert_config.json",
+    ] {
+        fs_err::rename(dir.path().join(file), inner.join(file)).unwrap();
+    }
+    fs_err::rename(dir.path().join("1_Pooling"), dir.path().join("pool")).unwrap();
+    edit_json(&dir.path().join("modules.json"), |modules| {
+        modules[0]["path"] = json!("0_Transformer");
+        modules[1]["path"] = json!("pool");
+    });
+    let (_b, nested) = imported(dir.path(), None, &ImportOptions::default());
+    assert_eq!(flat.manifest().fingerprint, nested.manifest().fingerprint);
+}
+
+#[test]
+fn a_model_that_makes_no_vectors_is_told_what_it_is() {
+    let dir = copy("sentence-transformers/cross-encoder-6");
+    assert_says(
+        &refused(dir.path()),
+        &["config_sentence_transformers.json", "a CrossEncoder", "a pair of texts"],
+    );
+    for file in ["config_sentence_transformers.json", "modules.json"] {
+        fs_err::remove_file(dir.path().join(file)).unwrap();
+    }
+    let path = dir.path().display().to_string();
+    assert_says(&refused(dir.path()), &[&path, "BertForSequenceClassification", "cross-encoder"]);
+    edit_config(dir.path(), |config| config["architectures"] = Value::Null);
+    assert_says(
+        &refused(dir.path()),
+        &[&path, "place for: 2, first", "classifier.bias", "classifier.weight", "AutoModel"],
+    );
+
+    let reader = copy("dpr-tiny/question");
+    edit_config(reader.path(), |config| config["architectures"] = json!(["DPRReader"]));
+    assert_says(&refused(reader.path()), &["DPRReader", "a reader"]);
+}
+
+#[test]
+fn weights_and_settings_that_would_be_passed_over_are_refused() {
+    type Edit = fn(&mut Value);
+    let cases: [(Edit, &[&str]); 4] = [
+        (|config| config["num_hidden_layers"] = json!(1), &["place for: 16, first", "encoder.layer.1."]),
+        (
+            |config| config["position_embedding_type"] = json!("relative_key"),
+            &["\"relative_key\"", "absolute"],
+        ),
+        (|config| config["is_decoder"] = json!(true), &["is_decoder is true", "only encoders"]),
+        (|config| config["hidden_act"] = json!("relu"), &["relu", "gelu"]),
+    ];
+    for (edit, expected) in cases {
+        let dir = copy("dpr-tiny/question");
+        edit_config(dir.path(), edit);
+        assert_says(&refused(dir.path()), expected);
+    }
+    let dir = copy("dpr-tiny-projected/question");
+    edit_config(dir.path(), |config| config["projection_dim"] = json!(0));
+    assert_says(&refused(dir.path()), &["place for: 2, first", "encode_proj.bias", "encode_proj.weight"]);
+
+    let cased = copy("sentence-transformers/mean-5");
+    edit_json(&cased.path().join("sentence_bert_config.json"), |config| {
+        config["do_lower_case"] = json!(true)
+    });
+    imported(cased.path(), None, &ImportOptions::default());
+    edit_json(&cased.path().join("tokenizer.json"), |json| json["normalizer"]["lowercase"] = json!(false));
+    assert_says(&refused(cased.path()), &["do_lower_case", "tokenizer.json keeps upper case"]);
 }

@@ -82,7 +82,7 @@ export class Gateway {
       const count = (this.#counts.get(recorded.path) ?? 0) + 1;
       this.#counts.set(recorded.path, count);
       if (this.#interceptor?.(recorded, response, count)) return;
-      if (recorded.path === BLANK) {
+      if (recorded.path.split('?')[0] === BLANK) {
         response.setHeader('content-type', 'text/html');
         response.end('<!doctype html><title>blank</title>');
       } else if (recorded.path.startsWith(PACKAGE)) {

@@ -4,7 +4,8 @@ const DIM = 4;
 
 /**
  * Stands in for the worker and its module: a "vector" is the length of the text, `dim` times. The
- * script says per device what goes wrong: a message for a failed command, `fatal`, or `never`.
+ * script says per device what goes wrong: a message for a failed command, `fatal`, or `never`; and what becomes of the
+ * hello, which has no device yet.
  */
 export class FakeWorker {
   terminated = false;
@@ -16,8 +17,11 @@ export class FakeWorker {
   }
 
   postMessage(command) {
-    if (command.type === 'init') this.device = command.device;
-    const plan = this.#script[this.device]?.[command.type];
+    if (command.type === 'init') {
+      this.device = command.device;
+      this.wasm = command.wasm;
+    }
+    const plan = command.type === 'hello' ? this.#script.hello : this.#script[this.device]?.[command.type];
     setTimeout(() => {
       if (this.terminated || plan === 'never') return;
       this.onmessage({ data: this.#reply(command, plan) });
@@ -32,6 +36,8 @@ export class FakeWorker {
     if (plan === 'fatal') return { type: 'fatal', message: 'unreachable executed' };
     if (typeof plan === 'string') return { type: 'failed', id, message: plan };
     switch (type) {
+      case 'hello':
+        return { type, id, protocol: plan?.protocol ?? 1, address: 'https://page.test/worker.js' };
       case 'init':
         return { type: 'done', id };
       case 'load':

@@ -54,6 +54,51 @@ pub enum ModelError {
         /// What to do.
         fix: &'static str,
     },
+    /// A JSON file of a Hugging Face directory is damaged.
+    #[error("{path}: {reason}; fetch the model again")]
+    Json {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong in it.
+        reason: String,
+    },
+    /// A module of sentence-transformers that is not computed here, or not at its place.
+    #[error(
+        "{path}: the module {name} ({class} in {folder:?}) is not supported here, and without it the vectors would not be the model's; supported are a Transformer, then Pooling, then Normalize: import a model of these"
+    )]
+    Module {
+        /// `modules.json`, or the module's folder where that is missing.
+        path: PathBuf,
+        /// Its name, as `Dense`.
+        name: String,
+        /// Its class, with the package.
+        class: String,
+        /// Its folder.
+        folder: String,
+    },
+    /// A way of pooling that is not computed here.
+    #[error(
+        "{path}: pooling is {modes:?}, supported are \"cls\" and \"mean\", one of them: import a model that is pooled so, or name one with --pooling (the vectors are then not the model's)"
+    )]
+    Pooling {
+        /// The file that says it.
+        path: PathBuf,
+        /// The modes it names, joined; empty for none.
+        modes: String,
+    },
+    /// A model of sentence-transformers that does not make one vector of a text.
+    #[error("{path}: the model is {what}; give the directory of a SentenceTransformer")]
+    NotAnEncoder {
+        /// The file that says it.
+        path: PathBuf,
+        /// What it is.
+        what: String,
+    },
+    /// Texts are lowercased by sentence-transformers, and here by nobody.
+    #[error(
+        "{0}: sentence_bert_config.json has do_lower_case, and tokenizer.json keeps upper case: load and save the model with sentence-transformers 6, which puts it into tokenizer.json"
+    )]
+    Lowercase(PathBuf),
     /// Something in an encoder's directory does not fit; names the directory.
     #[error("{dir}: {source}")]
     Encoder {

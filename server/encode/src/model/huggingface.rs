@@ -1,13 +1,14 @@
 //! Reads a Hugging Face directory: config.json, tokenizer.json, model.safetensors or its shards, and what
-//! sentence-transformers adds about pooling.
+//! sentence-transformers adds to them.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use dpr_core::{Pooling, TensorMap, WeightsError};
+use dpr_core::{TensorMap, WeightsError};
 use serde_json::Value;
 
 use super::ModelError;
+use super::sentence::SentenceModules;
 
 /// The files of one encoder as published.
 pub struct HuggingFaceDir {
@@ -19,12 +20,8 @@ pub struct HuggingFaceDir {
     pub tokenizer: Vec<u8>,
     /// The weights under canonical names.
     pub tensors: TensorMap,
-    /// What `1_Pooling/config.json` says, where there is one.
-    pub pooling: Option<Pooling>,
-    /// Whether `modules.json` ends in a normalisation.
-    pub normalize: bool,
-    /// `max_seq_length` of `sentence_bert_config.json`.
-    pub max_tokens: Option<usize>,
+    /// What sentence-transformers says of pooling, length and limit.
+    pub modules: SentenceModules,
 }
 
 impl HuggingFaceDir {
@@ -32,7 +29,14 @@ impl HuggingFaceDir {
     ///
     /// # Errors
     /// [`ModelError`] names the file that is missing or damaged.
-    pub fn read(path: &Path) -> Result<Self, ModelError> {
+    pub fn read(root: &Path) -> Result<Self, ModelError> {
+        let modules = SentenceModules::read(root)?;
+        // Not joined where nothing is to be joined: that would end in a slash.
+        let inner = match modules.transformer.as_os_str().is_empty() {
+            true => root.to_owned(),
+            false => root.join(&modules.transformer),
+        };
+        let path = inner.as_path();
         let config = require(path, "config.json", "give the directory that holds the model's files")?;
         let config: Value = serde_json::from_slice(&config).map_err(|e| {
             ModelError::in_dir::<dpr_core::ConfigError>(path)(dpr_core::ConfigError::Json(e.to_string()))
@@ -45,17 +49,7 @@ impl HuggingFaceDir {
         let files = weights(path)?;
         let views = files.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice()));
         let tensors = TensorMap::from_safetensors(views).map_err(ModelError::in_dir(path))?;
-        Ok(Self {
-            path: path.to_owned(),
-            config,
-            tokenizer,
-            tensors,
-            pooling: optional_json(&path.join("1_Pooling/config.json"))?.as_ref().and_then(pooling),
-            normalize: optional_json(&path.join("modules.json"))?.as_ref().is_some_and(normalizes),
-            max_tokens: optional_json(&path.join("sentence_bert_config.json"))?
-                .and_then(|config| config.get("max_seq_length")?.as_u64())
-                .map(|limit| limit as usize),
-        })
+        Ok(Self { path: path.to_owned(), config, tokenizer, tensors, modules })
     }
 }
 
@@ -99,30 +93,13 @@ fn require(dir: &Path, file: &'static str, fix: &'static str) -> Result<Vec<u8>,
     }
 }
 
-fn optional_json(path: &Path) -> Result<Option<Value>, ModelError> {
+/// The file's JSON, `None` where there is no such file.
+pub(super) fn optional_json(path: &Path) -> Result<Option<Value>, ModelError> {
     match fs_err::read(path) {
         Ok(bytes) => serde_json::from_slice(&bytes)
             .map(Some)
-            .map_err(|e| ModelError::Manifest { path: path.into(), reason: e.to_string() }),
+            .map_err(|e| ModelError::Json { path: path.into(), reason: e.to_string() }),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(e) => Err(e.into()),
     }
-}
-
-fn pooling(config: &Value) -> Option<Pooling> {
-    let says = |key: &str| config.get(key).and_then(Value::as_bool) == Some(true);
-    if says("pooling_mode_mean_tokens") {
-        Some(Pooling::Mean)
-    } else if says("pooling_mode_cls_token") {
-        Some(Pooling::Cls)
-    } else {
-        None
-    }
-}
-
-fn normalizes(modules: &Value) -> bool {
-    let modules = modules.as_array().map(Vec::as_slice).unwrap_or_default();
-    modules.iter().any(|module| {
-        module.get("type").and_then(Value::as_str).is_some_and(|name| name.ends_with("Normalize"))
-    })
 }

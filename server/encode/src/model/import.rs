@@ -123,10 +123,15 @@ impl Prepared {
             EncoderConfig::from_json(config_json.to_string().as_bytes()).map_err(ModelError::in_dir(dir))?;
         // A model of ours keeps what it says unless an option says otherwise.
         let ours = config_json.get("dpr").is_some();
-        config.pooling = options.pooling.or(source.pooling).unwrap_or(config.pooling);
-        config.normalize = options.normalize.unwrap_or(config.normalize || source.normalize);
+        config.pooling = match (options.pooling, &source.modules.pooling) {
+            (Some(pooling), _) => pooling,
+            (None, Some(modes)) => modes.supported()?,
+            (None, None) => config.pooling,
+        };
+        config.normalize = options.normalize.unwrap_or(config.normalize || source.modules.normalize);
         if !ours {
-            config.max_tokens = source.max_tokens.unwrap_or(DEFAULT_TOKENS).min(config.position_limit());
+            let limit = source.modules.max_tokens.unwrap_or(DEFAULT_TOKENS);
+            config.max_tokens = limit.min(config.position_limit());
         }
         let added = match (options.project, config.projection_dim) {
             (Some(_), has) if has > 0 => return Err(ModelError::Projected { dir: dir.into(), has }),
@@ -138,6 +143,7 @@ impl Prepared {
             let values = source.tensors.take_f32(&name, &shape).map_err(ModelError::in_dir(dir))?;
             tensors.push((name, shape, values));
         }
+        source.tensors.all_taken().map_err(ModelError::in_dir(dir))?;
         if let Some(dim) = added {
             let matrix = project::orthonormal(dim, config.hidden_size, PROJECTION_SEED);
             tensors.push(("encode_proj.weight".into(), vec![dim, config.hidden_size], matrix));
@@ -145,9 +151,10 @@ impl Prepared {
             config.projection_dim = dim;
         }
         let mut prepared = Self { source, config, config_json: Value::Null, tensors };
-        if let Some(limit) = max_tokens {
-            prepared.config.max_tokens = prepared.limit(limit, option)?;
-        }
+        let declared = (prepared.config.max_tokens, "max_seq_length");
+        let (limit, what) = max_tokens.map_or(declared, |limit| (limit, option));
+        prepared.config.max_tokens = prepared.limit(limit, what)?;
+        prepared.check_case()?;
         TextTokenizer::from_json(&prepared.source.tokenizer, &prepared.config)
             .map_err(ModelError::in_dir(dir))?;
         config_json["projection_dim"] = json!(prepared.config.projection_dim);
@@ -158,6 +165,21 @@ impl Prepared {
         });
         prepared.config_json = config_json;
         Ok(prepared)
+    }
+
+    /// Refuses a tokenizer that keeps upper case where sentence-transformers lowercases before it.
+    fn check_case(&self) -> Result<(), ModelError> {
+        if !self.source.modules.lowercase {
+            return Ok(());
+        }
+        let tokenizer: Value = serde_json::from_slice(&self.source.tokenizer).unwrap_or_default();
+        let normalizer = &tokenizer["normalizer"];
+        let parts =
+            normalizer["normalizers"].as_array().map_or(std::slice::from_ref(normalizer), Vec::as_slice);
+        if parts.iter().any(|part| part["type"] == "Lowercase" || part["lowercase"] == true) {
+            return Ok(());
+        }
+        Err(ModelError::Lowercase(self.source.path.clone()))
     }
 
     fn limit(&self, limit: usize, what: &'static str) -> Result<usize, ModelError> {

@@ -6,6 +6,7 @@ mod error;
 mod export;
 mod huggingface;
 mod import;
+mod sentence;
 mod web;
 
 pub use dir::ModelDir;
@@ -13,6 +14,7 @@ pub use error::ModelError;
 pub use export::{ExportReport, export_web};
 pub use huggingface::HuggingFaceDir;
 pub use import::{ImportOptions, import};
+pub use sentence::{PoolingModes, SentenceModules};
 pub use web::{WEB_DIR, WEB_MANIFEST, WebManifest};
 
 /// Folder of the question encoder in a model directory.

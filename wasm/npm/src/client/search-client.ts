@@ -49,7 +49,6 @@ export class SearchClient {
     const manifest = await fetchManifest(new URL('v1/model', server).href, {
       headers: options.headers ?? {},
       credentials: options.credentials ?? 'omit',
-      referrerPolicy: 'no-referrer',
       signal: options.signal ?? null,
     });
     const encoder = await QuestionEncoder.load(manifest, options);

@@ -7,7 +7,7 @@ import type { EncodeOptions, LoadOptions } from '../types/options.js';
 import { fetchManifest } from '../weights/model-files.js';
 import { parseManifest } from '../wire/parse-manifest.js';
 import { pageAddress } from '../wire/page-address.js';
-import { spawnWorker } from '../worker/spawn.js';
+import { workerSource } from '../worker/worker-source.js';
 import { untilAborted } from './until-aborted.js';
 import { restartOnCpu, startEncoder, type Started, type StartSettings } from './start-encoder.js';
 import { SessionEnded, type WorkerSession } from './worker-session.js';
@@ -57,7 +57,7 @@ export class QuestionEncoder {
       device: options.device ?? 'auto',
       dtype: options.dtype ?? 'auto',
       onProgress: options.onProgress ?? (() => undefined),
-      createWorker: options.createWorker ?? spawnWorker,
+      workers: workerSource(options),
       signal,
     };
     return new QuestionEncoder(manifest, settings, await startEncoder(manifest, settings));
@@ -116,7 +116,7 @@ export class QuestionEncoder {
           this.#replace(session, error);
           continue;
         }
-        const fix = error instanceof SessionEnded ? undefined : 'Change the question and search again.';
+        const fix = error instanceof SessionEnded ? error.fix : 'Change the question and search again.';
         throw new EncoderError(`the question could not be encoded: ${(error as Error).message}`, fix, { cause: error });
       }
     }

@@ -6,8 +6,9 @@ import type { Device, DeviceChoice, Dtype, DtypeChoice } from '../types/device.j
 import type { ModelManifest } from '../types/manifest.js';
 import type { ProgressListener } from '../types/progress.js';
 import { chooseDtype, fetchModelFiles, type ModelFiles } from '../weights/model-files.js';
+import type { WorkerSource } from '../worker/worker-source.js';
 import { openSession } from './open-session.js';
-import type { WorkerSession } from './worker-session.js';
+import { WorkerFailure, type WorkerSession } from './worker-session.js';
 
 /** Loading, warming up and timing WebGPU may take this long, in milliseconds, before the CPU is taken instead. */
 const WEBGPU_BUDGET = 15_000;
@@ -17,7 +18,7 @@ export interface StartSettings {
   device: DeviceChoice;
   dtype: DtypeChoice;
   onProgress: ProgressListener;
-  createWorker: () => Worker;
+  workers: WorkerSource;
   signal: AbortSignal | undefined;
 }
 
@@ -35,20 +36,27 @@ export async function startEncoder(manifest: ModelManifest, settings: StartSetti
   const { onProgress, signal } = settings;
   const plan = await choosePlan(manifest, settings);
   const dtype = chooseDtype(settings.dtype, plan === 'measure' || settings.device === 'auto' ? 'auto' : plan, manifest);
-  const files = fetchModelFiles(manifest, dtype, onProgress, signal);
+  // Nobody needs the files of an encoder that did not start.
+  const stop = new AbortController();
+  const files = fetchModelFiles(manifest, dtype, onProgress, signal ? AbortSignal.any([signal, stop.signal]) : stop.signal);
   const open = (device: Device, keepFiles: boolean, limit = signal) =>
-    openSession({ device, files, keepFiles, dim: manifest.dim, createWorker: settings.createWorker, signal: limit });
+    openSession({ device, files, keepFiles, dim: manifest.dim, workers: settings.workers, signal: limit });
 
-  let session: WorkerSession;
-  if (plan === 'measure') {
-    session = await openFaster(manifest.fingerprint, open, settings);
-  } else if (plan === 'webgpu') {
-    session = await openOr(open, onProgress, signal);
-  } else {
-    session = await openCpu(open, false, signal);
+  try {
+    let session: WorkerSession;
+    if (plan === 'measure') {
+      session = await openFaster(manifest.fingerprint, open, settings);
+    } else if (plan === 'webgpu') {
+      session = await openOr(open, onProgress, signal);
+    } else {
+      session = await openCpu(open, false, signal);
+    }
+    onProgress({ status: 'ready', device: session.device, dtype });
+    return { session, dtype };
+  } catch (error) {
+    stop.abort(error);
+    throw error;
   }
-  onProgress({ status: 'ready', device: session.device, dtype });
-  return { session, dtype };
 }
 
 /** Starts the CPU encoder after the GPU was lost, from the files that are already kept. */
@@ -61,7 +69,7 @@ export async function restartOnCpu(manifest: ModelManifest, dtype: Dtype, settin
         files,
         keepFiles,
         dim: manifest.dim,
-        createWorker: settings.createWorker,
+        workers: settings.workers,
         signal: settings.signal,
       }),
     false,
@@ -91,9 +99,9 @@ async function openCpu(open: Open, keepFiles: boolean, signal: AbortSignal | und
     return await open('cpu', keepFiles);
   } catch (error) {
     signal?.throwIfAborted();
-    throw isDeviceFailure(error)
-      ? new EncoderError(`the question encoder could not be started: ${messageOf(error)}`, undefined, { cause: error })
-      : error;
+    if (!isDeviceFailure(error)) throw error;
+    const fix = error instanceof WorkerFailure ? error.fix : undefined;
+    throw new EncoderError(`the question encoder could not be started: ${messageOf(error)}`, fix, { cause: error });
   }
 }
 

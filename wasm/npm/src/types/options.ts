@@ -1,4 +1,4 @@
-import type { DeviceChoice, DtypeChoice } from './device.js';
+import type { Device, DeviceChoice, DtypeChoice } from './device.js';
 import type { ProgressListener } from './progress.js';
 
 /** Options of {@link QuestionEncoder.load}. */
@@ -26,11 +26,24 @@ export interface LoadOptions {
    */
   signal?: AbortSignal;
   /**
-   * Makes the worker, for set-ups where `new URL('./worker.js', import.meta.url)` does not reach it
-   * (a strict bundler, a CDN on another origin). It must run the module `dpr-web/worker`.
+   * Makes the worker, for set-ups where `new URL('./worker-cpu.js', import.meta.url)` does not reach it
+   * (a strict bundler, a CDN on another origin). It must run the module `dpr-web/worker`, or
+   * `dpr-web/worker/cpu` or `dpr-web/worker/webgpu`, whichever is the device it is called with.
    * @example { createWorker: () => new Worker('/assets/dpr-web-worker.js', { type: 'module' }) }
    */
-  createWorker?: () => Worker;
+  createWorker?: (device: Device) => Worker;
+  /**
+   * Longest wait for a worker's first word, in milliseconds; an {@link EncoderError} says then which script
+   * is silent. Default 10 000.
+   * @example { startTimeout: 30_000 }
+   */
+  startTimeout?: number;
+  /**
+   * Where the WebAssembly files are, for set-ups that put them elsewhere than beside the worker's script.
+   * They are `dpr-web/wasm/cpu/dpr_wasm_bg.wasm` and `dpr-web/wasm/webgpu/dpr_wasm_bg.wasm`.
+   * @example { wasmUrl: { cpu: '/assets/cpu.wasm', webgpu: '/assets/webgpu.wasm' } }
+   */
+  wasmUrl?: Partial<Record<Device, string | URL>>;
   /**
    * Address that relative file addresses are resolved against when a manifest object is given.
    * Default: the document's address.

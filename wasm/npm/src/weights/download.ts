@@ -2,9 +2,12 @@ import { DownloadError } from '../errors/download-error.js';
 import { IntegrityError } from '../errors/integrity-error.js';
 import type { ModelFile } from '../types/manifest.js';
 import type { ProgressListener } from '../types/progress.js';
+import { Silence } from '../wire/silence.js';
 
 /** A connection that broke is taken up again once, where it broke. */
 const TRIES = 2;
+/** A connection over which nothing comes for this long is as good as broken, in milliseconds. */
+const LONGEST_STALL = 30_000;
 /** Progress events at most this often, in milliseconds: a fast network delivers thousands of chunks a second. */
 const PROGRESS_INTERVAL = 50;
 
@@ -24,15 +27,20 @@ export async function download(
   let loaded = 0;
   let lastEvent = 0;
   let failure: DownloadError | undefined;
+  const silence = new Silence();
 
   for (let attempt = 0; attempt < TRIES; attempt++) {
     signal?.throwIfAborted();
+    const stalled = new AbortController();
+    const listen = () => silence.wait(LONGEST_STALL, () => stalled.abort());
+    listen();
     try {
-      const response = await request(file.url, loaded, signal);
+      const response = await request(file.url, loaded, signal ? AbortSignal.any([signal, stalled.signal]) : stalled.signal);
       // A server that ignores Range answers 200 with the whole file.
       if (response.status !== 206) loaded = 0;
       onProgress({ status: 'download', file: name, total: file.bytes, resumedAt: loaded });
       for await (const chunk of chunks(response)) {
+        listen();
         if (loaded + chunk.length > file.bytes) {
           throw new IntegrityError(name, file.sha256, `more than the expected ${file.bytes} bytes`);
         }
@@ -50,22 +58,27 @@ export async function download(
       signal?.throwIfAborted();
       if (error instanceof IntegrityError) throw error;
       if (error instanceof DownloadError && !worthRetrying(error.status)) throw error;
+      const what = stalled.signal.aborted ? `nothing came for ${LONGEST_STALL / 1000} s` : 'the connection broke';
       failure =
         error instanceof DownloadError
           ? error
-          : new DownloadError(file.url, 0, `the connection broke after ${loaded} of ${file.bytes} bytes`, { cause: error });
+          : new DownloadError(file.url, 0, `${what} after ${loaded} of ${file.bytes} bytes`, { cause: error });
+    } finally {
+      silence.stop();
     }
   }
   throw failure;
 }
 
-async function request(url: string, from: number, signal: AbortSignal | undefined): Promise<Response> {
+async function request(url: string, from: number, signal: AbortSignal): Promise<Response> {
   const response = await fetch(url, {
     // Kept in the Cache API after its check; the HTTP cache would only store it a second time, unchecked.
     cache: 'no-store',
     credentials: 'same-origin',
+    // The page's address may hold the question.
+    referrerPolicy: 'no-referrer',
     headers: from > 0 ? { range: `bytes=${from}-` } : {},
-    signal: signal ?? null,
+    signal,
   });
   if (!response.ok) {
     throw new DownloadError(url, response.status, `the server answered ${response.status} ${response.statusText}`.trimEnd());

@@ -4,9 +4,13 @@ import type { Dtype, DtypeChoice, DeviceChoice } from '../types/device.js';
 import type { ModelManifest } from '../types/manifest.js';
 import type { ProgressListener } from '../types/progress.js';
 import { parseManifest } from '../wire/parse-manifest.js';
+import { Silence } from '../wire/silence.js';
 import { fetchFile } from './fetch-file.js';
 import { openFileCache } from './file-cache.js';
 import { requireSecureContext } from './sha256.js';
+
+/** A manifest is a few hundred bytes: a server that takes longer, in milliseconds, does not answer. */
+const MANIFEST_LIMIT = 30_000;
 
 /** What the encoder module is made from. */
 export interface ModelFiles {
@@ -17,21 +21,25 @@ export interface ModelFiles {
 
 /** Downloads and checks a manifest. */
 export async function fetchManifest(url: string, init: RequestInit): Promise<ModelManifest> {
+  const tooLate = new AbortController();
+  const silence = new Silence();
+  silence.wait(MANIFEST_LIMIT, () => tooLate.abort());
+  const signal = init.signal ? AbortSignal.any([init.signal, tooLate.signal]) : tooLate.signal;
   let response: Response;
-  try {
-    response = await fetch(url, init);
-  } catch (error) {
-    init.signal?.throwIfAborted();
-    throw new DownloadError(url, 0, 'no answer came', { cause: error });
-  }
-  if (!response.ok) throw new DownloadError(url, response.status, `the server answered ${response.status}`);
   let value: unknown;
   try {
-    value = await response.json();
-  } catch {
+    // The page's address may hold the question.
+    response = await fetch(url, { ...init, signal, referrerPolicy: 'no-referrer' });
+    value = response.ok ? await response.json() : undefined;
+  } catch (error) {
     init.signal?.throwIfAborted();
-    throw new ManifestError(`${url} did not answer with JSON`);
+    if (error instanceof SyntaxError) throw new ManifestError(`${url} did not answer with JSON`);
+    const reason = tooLate.signal.aborted ? `no answer came within ${MANIFEST_LIMIT / 1000} s` : 'no answer came';
+    throw new DownloadError(url, 0, reason, { cause: error });
+  } finally {
+    silence.stop();
   }
+  if (!response.ok) throw new DownloadError(url, response.status, `the server answered ${response.status}`);
   return parseManifest(value, response.url || url);
 }
 

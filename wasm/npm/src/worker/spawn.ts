@@ -1,4 +1,27 @@
-/** Starts the worker. The one static `new URL` that bundlers look for; it must stay in this form. */
-export function spawnWorker(): Worker {
-  return new Worker(new URL('./worker.js', import.meta.url), { type: 'module', name: 'dpr-web' });
+import type { Device } from '../types/device.js';
+
+/**
+ * Starts the worker for a device. The static `new Worker(new URL(…))` that bundlers look for; they must stay in
+ * this form. The names differ because webpack makes them the names of the files.
+ */
+export function spawnWorker(device: Device): Worker {
+  return device === 'webgpu'
+    ? new Worker(new URL('./worker-webgpu.js', import.meta.url), { type: 'module', name: 'dpr-web-webgpu' })
+    : new Worker(new URL('./worker-cpu.js', import.meta.url), { type: 'module', name: 'dpr-web-cpu' });
+}
+
+/**
+ * Where {@link spawnWorker} looks for its script, for messages. Right as long as no bundler has moved the script,
+ * and a bundler that leaves the addresses alone is the usual reason why none is there.
+ */
+export function spawnedScript(device: Device): string {
+  const here: string = import.meta.url;
+  return new URL(`worker-${device}.js`, here).href;
+}
+
+/** The module for a device, beside the page's own script: a worker may have no address to look from. */
+export function spawnedWasm(device: Device): URL {
+  return device === 'webgpu'
+    ? new URL('../../wasm/webgpu/dpr_wasm_bg.wasm', import.meta.url)
+    : new URL('../../wasm/cpu/dpr_wasm_bg.wasm', import.meta.url);
 }

@@ -1,12 +1,12 @@
 // The modules are built by `cargo xtask npm`; their types are in wasm-module.ts, so that the
 // TypeScript sources compile, and their published types are complete, without them.
 declare module '*/wasm/webgpu/dpr_wasm.js' {
-  const init: () => Promise<unknown>;
+  const init: import('./wasm-module.js').WasmModule['init'];
   export default init;
   export const QuestionEncoder: import('./wasm-module.js').WasmModule['QuestionEncoder'];
 }
 declare module '*/wasm/cpu/dpr_wasm.js' {
-  const init: () => Promise<unknown>;
+  const init: import('./wasm-module.js').WasmModule['init'];
   export default init;
   export const QuestionEncoder: import('./wasm-module.js').WasmModule['QuestionEncoder'];
 }

@@ -1,0 +1,193 @@
+//! What sentence-transformers adds to a Hugging Face directory: which modules make the vector, how its tokens are
+//! pooled and how many of them it reads.
+//!
+//! Three forms are read: of sentence-transformers before 5.4 (`pooling_mode_mean_tokens: true`, `max_seq_length`), of
+//! those since (`pooling_mode: "mean"`, the tokenizer's `model_max_length`), and a directory whose `modules.json` was
+//! not copied but whose `1_Pooling` was.
+
+use std::path::{Component, Path, PathBuf};
+
+use dpr_core::Pooling;
+use serde_json::Value;
+
+use super::ModelError;
+use super::huggingface::optional_json;
+
+const MODULES: &str = "modules.json";
+
+/// What the modules of a directory say.
+#[derive(Debug, Default)]
+pub struct SentenceModules {
+    /// Where config.json, the tokenizer and the weights lie, relative to the directory.
+    pub transformer: PathBuf,
+    /// How tokens become one vector; `None` when no file says it.
+    pub pooling: Option<PoolingModes>,
+    /// Whether the last module scales the vector to length 1.
+    pub normalize: bool,
+    /// Tokens a text is truncated to; more than the model has positions means all of them.
+    pub max_tokens: Option<usize>,
+    /// Whether texts are lowercased before the tokenizer has them.
+    pub lowercase: bool,
+}
+
+/// The modes of pooling that a file names.
+#[derive(Debug)]
+pub struct PoolingModes {
+    path: PathBuf,
+    modes: Vec<String>,
+}
+
+impl SentenceModules {
+    /// Reads what sentence-transformers wrote at `root`; all defaults when it wrote nothing.
+    ///
+    /// # Errors
+    /// [`ModelError`] names the file, and the module that is not computed here.
+    pub fn read(root: &Path) -> Result<Self, ModelError> {
+        check_kind(&root.join("config_sentence_transformers.json"))?;
+        let path = root.join(MODULES);
+        let mut modules = match optional_json(&path)? {
+            Some(listed) => from_list(root, &path, &listed)?,
+            None => from_folders(root)?,
+        };
+        let transformer = root.join(&modules.transformer);
+        let config = optional_json(&transformer.join("sentence_bert_config.json"))?.unwrap_or_default();
+        modules.lowercase = config["do_lower_case"] == true;
+        modules.max_tokens = match config["max_seq_length"].as_u64() {
+            None if modules.pooling.is_some() => Some(tokenizer_limit(&transformer)?),
+            limit => limit.map(clamped),
+        };
+        Ok(modules)
+    }
+}
+
+impl PoolingModes {
+    /// The mode, where there is one and it is computed here.
+    ///
+    /// # Errors
+    /// [`ModelError::Pooling`] names the file and its modes.
+    pub fn supported(&self) -> Result<Pooling, ModelError> {
+        match self.modes.as_slice() {
+            [mode] if mode == "cls" => Ok(Pooling::Cls),
+            [mode] if mode == "mean" => Ok(Pooling::Mean),
+            modes => Err(ModelError::Pooling { path: self.path.clone(), modes: modes.join(" and ") }),
+        }
+    }
+
+    /// The modes in `1_Pooling/config.json`, in either form. Without any, it is the mean, as for its makers.
+    fn from_config(path: PathBuf, config: &Value) -> Self {
+        let mut modes: Vec<String> = match config.get("pooling_mode") {
+            Some(Value::Array(modes)) => modes.iter().map(mode_name).collect(),
+            Some(mode) if !mode.is_null() => vec![mode_name(mode)],
+            _ => old_modes(config),
+        };
+        if modes.is_empty() {
+            modes.push("mean".into());
+        }
+        Self { path, modes }
+    }
+}
+
+fn mode_name(mode: &Value) -> String {
+    mode.as_str().map_or_else(|| mode.to_string(), str::to_lowercase)
+}
+
+/// The modes of the old form, one boolean each: `pooling_mode_cls_token`, `pooling_mode_mean_tokens`, ….
+fn old_modes(config: &Value) -> Vec<String> {
+    let fields = config.as_object().into_iter().flatten();
+    fields
+        .filter(|(_, value)| value.as_bool() == Some(true))
+        .filter_map(|(name, _)| name.strip_prefix("pooling_mode_"))
+        .map(|name| match name {
+            "mean_sqrt_len_tokens" => name.to_owned(),
+            _ => name.trim_end_matches("_tokens").trim_end_matches("_token").to_owned(),
+        })
+        .collect()
+}
+
+/// Refuses the other kinds of models that sentence-transformers saves, which newer versions name.
+fn check_kind(path: &Path) -> Result<(), ModelError> {
+    let config = optional_json(path)?.unwrap_or_default();
+    let what = match config["model_type"].as_str() {
+        None | Some("SentenceTransformer") => return Ok(()),
+        Some("CrossEncoder") => "a CrossEncoder, which gives a score for a pair of texts and no vectors",
+        Some("SparseEncoder") => "a SparseEncoder, which gives a weight for each word of the vocabulary",
+        Some("MultiVectorEncoder") => "a MultiVectorEncoder, which gives a vector for each token",
+        Some(other) => return Err(not_an_encoder(path, format!("of the kind {other:?}"))),
+    };
+    Err(not_an_encoder(path, what.into()))
+}
+
+fn not_an_encoder(path: &Path, what: String) -> ModelError {
+    ModelError::NotAnEncoder { path: path.into(), what }
+}
+
+/// Reads `modules.json`: a Transformer, then Pooling, then perhaps Normalize, under old or new names.
+fn from_list(root: &Path, path: &Path, listed: &Value) -> Result<SentenceModules, ModelError> {
+    let bad = |reason: &str| ModelError::Json { path: path.into(), reason: reason.into() };
+    let mut modules = SentenceModules::default();
+    for (place, module) in listed.as_array().ok_or_else(|| bad("it is not a list"))?.iter().enumerate() {
+        let class = module["type"].as_str().ok_or_else(|| bad("a module has no type"))?;
+        let folder = module["path"].as_str().unwrap_or_default();
+        // A module lies below the directory; anything else could read outside it.
+        if !Path::new(folder).components().all(|part| matches!(part, Component::Normal(_))) {
+            return Err(bad("a module's path leaves the directory"));
+        }
+        let config = root.join(folder).join("config.json");
+        match (place, kind(class)) {
+            (0, "Transformer") => modules.transformer = folder.into(),
+            (1, "Pooling") => {
+                let values = optional_json(&config)?.ok_or_else(|| ModelError::MissingFile {
+                    dir: root.join(folder),
+                    file: "config.json",
+                    fix: "fetch the model again, with its folders",
+                })?;
+                modules.pooling = Some(PoolingModes::from_config(config, &values));
+            }
+            (2.., "Normalize") if of_the_vector(&config)? => modules.normalize = true,
+            _ => return Err(unsupported(path, class, folder)),
+        }
+    }
+    // Without pooling there is a vector a token; `--pooling` may still say how to make one of them.
+    modules.pooling.get_or_insert_with(|| PoolingModes { path: path.into(), modes: Vec::new() });
+    Ok(modules)
+}
+
+/// The name of a module of sentence-transformers, whose package has moved more than once; empty for others' modules.
+fn kind(class: &str) -> &str {
+    let ours = class.strip_prefix("sentence_transformers.");
+    ours.and_then(|path| path.rsplit('.').next()).unwrap_or_default()
+}
+
+/// Whether a Normalize module scales the text's vector; newer ones may scale each token's.
+fn of_the_vector(config: &Path) -> Result<bool, ModelError> {
+    let config = optional_json(config)?.unwrap_or_default();
+    let names = [&config["module_input_name"], &config["module_output_name"]];
+    Ok(names.iter().all(|name| name.is_null() || **name == "sentence_embedding"))
+}
+
+fn unsupported(path: &Path, class: &str, folder: &str) -> ModelError {
+    let name = class.rsplit('.').next().unwrap_or(class);
+    ModelError::Module { path: path.into(), name: name.into(), class: class.into(), folder: folder.into() }
+}
+
+/// What the folders' names say where `modules.json` was not copied.
+fn from_folders(root: &Path) -> Result<SentenceModules, ModelError> {
+    let dense = root.join("2_Dense");
+    if dense.exists() {
+        return Err(unsupported(&dense, "Dense", "2_Dense"));
+    }
+    let config = root.join("1_Pooling/config.json");
+    let pooling = optional_json(&config)?.map(|values| PoolingModes::from_config(config, &values));
+    Ok(SentenceModules { pooling, ..SentenceModules::default() })
+}
+
+/// `model_max_length` of `tokenizer_config.json`. Where no limit was set it is absent or a number like 1e30, and
+/// sentence-transformers reads as many tokens as there are positions.
+fn tokenizer_limit(dir: &Path) -> Result<usize, ModelError> {
+    let config = optional_json(&dir.join("tokenizer_config.json"))?.unwrap_or_default();
+    Ok(config["model_max_length"].as_u64().map_or(usize::MAX, clamped))
+}
+
+fn clamped(limit: u64) -> usize {
+    usize::try_from(limit).unwrap_or(usize::MAX)
+}

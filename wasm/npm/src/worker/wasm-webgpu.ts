@@ -1,0 +1,9 @@
+import init, { QuestionEncoder } from '../../wasm/webgpu/dpr_wasm.js';
+import type { WasmModule } from './wasm-module.js';
+
+/** The WebGPU module. Literal paths: bundlers have to see them. */
+export const webgpu: WasmModule = {
+  init,
+  QuestionEncoder,
+  address: () => new URL('../../wasm/webgpu/dpr_wasm_bg.wasm', import.meta.url),
+};
