@@ -156,7 +156,7 @@ mod tests {
     use dpr_data::Passage;
     use dpr_files::progress::Silent;
     use dpr_index::vectors::VectorSet;
-    use dpr_index::{HnswParams, IndexOptions, LoadedIndex, build_index};
+    use dpr_index::{HnswParams, IndexOptions, LiveIndex, LoadedIndex, build_index};
 
     const DIM: usize = 16;
 

@@ -2,10 +2,8 @@
 //! results, written, read back, converted, and refused when they are wrong.
 
 mod convert;
-use crate::support::files;
 mod questions;
 mod rankings;
-use crate::support::shared;
 mod training;
 
 use dpr_data::TrainingContext;

@@ -2,7 +2,6 @@
 //! What holds for one must hold for all.
 
 mod cli;
-use crate::support::common;
 use crate::support::corpus;
 mod load;
 mod refused;

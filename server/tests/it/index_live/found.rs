@@ -7,7 +7,7 @@ fn searches_find_what_is_live_and_so_do_a_follower_a_restart_and_a_new_version()
     for (kind, least) in [(IndexKind::Exact, 1.0), (IndexKind::Hnsw, 0.95)] {
         let root = tempfile::tempdir().unwrap();
         build(root.path(), 900, kind);
-        let mut follower = IndexReader::open(root.path()).unwrap();
+        let follower = IndexReader::open(root.path()).unwrap();
         let mut updater = IndexWriter::open(root.path(), "a test").unwrap();
         let (mut random, mut numbers) = (SplitMix::new(3), Numbers::new(9));
         let mut vector = || (0..DIM).map(|_| numbers.next()).collect::<Vec<f32>>();
@@ -67,10 +67,9 @@ fn a_filter_finds_what_was_added_and_not_what_is_gone() {
         let searcher = Searcher::of(updater.live().snapshot());
         let find = |ids: &[&str]| {
             let filter = Filter { ids: ids.iter().map(ToString::to_string).collect(), ..Filter::default() };
-            let wanted = filter.rows(searcher.snapshot()).unwrap();
             let mut found: Vec<_> = searcher
-                .search_among(&embedding(&[1.0; DIM]), 10, &wanted)
-                .map(|hits| hits.into_iter().map(|hit| (hit.id, hit.text)).collect())
+                .search_batch(&[embedding(&[1.0; DIM])], 10, Some(&filter))
+                .map(|hits| hits.into_iter().flatten().map(|hit| (hit.id, hit.text)).collect())
                 .unwrap_or_default();
             found.sort();
             found

@@ -34,7 +34,7 @@ fn snapshots_and_tuned_versions_hold_the_updates() {
 fn a_follower_takes_new_versions_and_refuses_another_model_once() {
     let root = tempfile::tempdir().unwrap();
     build(root.path(), 30, IndexKind::Exact);
-    let mut follower = IndexReader::open(root.path()).unwrap();
+    let follower = IndexReader::open(root.path()).unwrap();
     let held = follower.live().snapshot();
     assert!(!follower.refresh().unwrap());
     build(root.path(), 40, IndexKind::Hnsw);
