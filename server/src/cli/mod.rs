@@ -42,8 +42,7 @@ mod source;
 #[cfg(feature = "train")]
 pub mod train;
 
-/// What a subcommand fails with: any typed error of the library, or a sentence of its own.
-pub type CliError = Box<dyn Error + Send + Sync>;
+pub use crate::error::CliError;
 
 /// Dense passage retrieval: passages are encoded and indexed here, questions in the browser.
 #[derive(Debug, Parser)]
