@@ -39,7 +39,7 @@ pub(crate) fn cargo<S: AsRef<OsStr>>(arguments: &[S]) -> Command {
     command(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()), arguments)
 }
 
-/// Builds these targets of all native crates (`--bins`, `--tests`, `--example NAME`), with all features.
+/// Builds these targets of all native crates (`--bins`, `--tests`, `--examples`, `--example NAME`), with all features.
 ///
 /// Always the same packages: other ones would mean other features, and a second build of all they depend on.
 pub(crate) fn build_native(targets: &[&str]) -> Outcome {

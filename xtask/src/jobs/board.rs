@@ -32,41 +32,47 @@ pub(crate) fn minutes(time: Duration) -> String {
     format!("{}:{:02}", seconds / 60, seconds % 60)
 }
 
+/// Never tells more often than this, and again after that.
+const SELDOM: Duration = Duration::from_secs(5);
+const HEARTBEAT: Duration = Duration::from_secs(30);
+
 /// The lines that tell how far the jobs are.
 pub(super) struct Board {
     clock: Clock,
-    told: Vec<&'static str>,
+    running: Vec<&'static str>,
+    coming: String,
     when: Instant,
 }
 
 impl Board {
     pub(super) fn new(clock: Clock) -> Self {
-        Self { clock, told: Vec::new(), when: Instant::now() }
+        Self { clock, running: Vec::new(), coming: String::new(), when: Instant::now() }
     }
 
-    /// Tells what runs, with the last line of its log, when that changed or was told a while ago.
-    pub(super) fn tell(
-        &mut self,
-        running: &[(&'static str, Instant, &Path)],
-        waiting: &[&str],
-        again: Duration,
-    ) {
+    /// Tells what runs, with the last line of its log, and what is still coming, when that changed or was told a while
+    /// ago.
+    pub(super) fn tell(&mut self, running: &[(&'static str, Instant, &Path)], waiting: &[&str]) {
         let names: Vec<_> = running.iter().map(|(name, ..)| *name).collect();
-        if names.is_empty() || (names == self.told && self.when.elapsed() < again) {
+        let since = self.when.elapsed();
+        if names.is_empty() || since < SELDOM || (names == self.running && since < HEARTBEAT) {
             return;
         }
         let running: Vec<_> = running
             .iter()
             .map(|(name, since, log)| {
                 let last = tail(log, 1).pop().unwrap_or_default();
-                let last: String = last.trim().chars().take(48).collect();
+                let last: String = last.trim().trim_start_matches("$ ").chars().take(32).collect();
                 let last = if last.is_empty() { last } else { format!(" ({last})") };
                 format!("{name} {}{last}", minutes(since.elapsed()))
             })
             .collect();
-        let then = if waiting.is_empty() { String::new() } else { format!("; then {}", waiting.join(", ")) };
-        self.clock.line(&format!("  now {}{then}", running.join(", ")));
-        self.told = names;
+        self.clock.line(&format!("  running: {}", running.join(", ")));
+        let coming = waiting.join(", ");
+        if coming != self.coming {
+            println!("          to come: {}", if coming.is_empty() { "nothing more" } else { &coming });
+            self.coming = coming;
+        }
+        self.running = names;
         self.when = Instant::now();
     }
 

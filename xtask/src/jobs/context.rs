@@ -32,7 +32,7 @@ impl Stop {
         all.retain(|other| other.strong_count() > 0);
         all.push(Arc::downgrade(&stop));
         // It fails where a handler is already set, which is ours.
-        let _ = ctrlc::set_handler(|| lock(&STOPS).iter().filter_map(Weak::upgrade).for_each(|s| s.pull()));
+        let _ = ctrlc::set_handler(end);
         stop
     }
 
@@ -68,6 +68,16 @@ impl Stop {
     pub(crate) fn ended(&self, id: u32) {
         lock(&self.0).groups.retain(|group| *group != id);
     }
+}
+
+/// What a signal does: ends the jobs, or this process where there are none.
+fn end() {
+    let running: Vec<_> = lock(&STOPS).iter().filter_map(Weak::upgrade).collect();
+    if running.is_empty() {
+        #[allow(clippy::exit)] // as if the signal had not been caught
+        std::process::exit(130);
+    }
+    running.iter().for_each(|stop| stop.pull());
 }
 
 /// The job that this thread works on.

@@ -13,9 +13,8 @@ use super::report::{Entry, Report, tail};
 use super::{Busy, Done, Job};
 use crate::failure::{Failure, Outcome};
 
-/// How long a job has run before the board tells of it, and how often it tells again.
+/// How long a job has run before the board tells of it.
 const SETTLED: Duration = Duration::from_secs(2);
-const HEARTBEAT: Duration = Duration::from_secs(30);
 /// Lines of a failed job's log that are shown.
 const SHOWN: usize = 60;
 
@@ -73,7 +72,7 @@ fn schedule(
             .filter(|job| job.since.elapsed() >= SETTLED)
             .map(|job| (job.name, job.since, job.context.path()))
             .collect();
-        board.tell(&told, &waiting.iter().map(|job| job.name).collect::<Vec<_>>(), HEARTBEAT);
+        board.tell(&told, &waiting.iter().map(|job| job.name).collect::<Vec<_>>());
         let (name, outcome) = match ended.recv_timeout(Duration::from_millis(500)) {
             Ok(ended) => ended,
             Err(_) => continue,

@@ -12,9 +12,9 @@ use crate::{process, setup};
 
 pub(crate) const CPU: &str = "CPU module";
 pub(crate) const WEBGPU: &str = "WebGPU module";
-const CPU_BOUND: &str = "CPU module's JavaScript";
-const WEBGPU_BOUND: &str = "WebGPU module's JavaScript";
-pub(crate) const SCRIPTS: &str = "package's scripts";
+const CPU_BOUND: &str = "JavaScript of the CPU module";
+const WEBGPU_BOUND: &str = "JavaScript of the WebGPU module";
+pub(crate) const SCRIPTS: &str = "package scripts";
 const PACKAGE: &str = "package";
 pub(crate) const PAGE: &str = "search page";
 

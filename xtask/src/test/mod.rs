@@ -60,7 +60,8 @@ fn plan(parts: &[&str]) -> Vec<Job> {
         jobs.push(lint::format());
     }
     if has_data || has_page {
-        let targets: &[&str] = if any(&["rust"]) { &["--bins", "--tests"] } else { &["--bins"] };
+        let targets: &[&str] =
+            if any(&["rust"]) { &["--bins", "--examples", "--tests"] } else { &["--bins"] };
         jobs.push(Job::new(NATIVE, &[], move || process::build_native(targets)));
     }
     if has_page {
