@@ -18,6 +18,7 @@ pub mod digest;
 mod lock;
 mod mapped;
 pub mod progress;
+pub mod relative;
 
 pub use background::Background;
 pub use lock::DirLock;
