@@ -11,15 +11,8 @@ use crate::setup;
 use crate::stamp::Stamp;
 
 /// What decides the vectors, besides the model: the encoder and what `dpr encode` does with it.
-pub(crate) const ENCODING: [&str; 7] = [
-    "core/src",
-    "server/src/data",
-    "server/src/data.rs",
-    "server/src/encode",
-    "server/src/encode.rs",
-    "server/src/vectors",
-    "server/src/vectors.rs",
-];
+pub(crate) const ENCODING: [&str; 4] =
+    ["core/src", "server/data/src", "server/encode/src", "server/index/src/vectors"];
 
 pub(crate) const MODEL: &str = "demo model";
 const VECTORS: &str = "demo vectors";
@@ -29,7 +22,7 @@ pub(crate) const INDEX: &str = "demo index";
 pub(crate) fn build() -> Outcome {
     const BINARY: &str = "dpr";
     let mut all = setup::only(&[setup::PYTHON, setup::STARTER_MODEL]);
-    all.push(Job::new(BINARY, &[], || process::build_native(&["--bins"])));
+    all.push(Job::new(BINARY, &[], || process::build_native(&[])));
     all.extend(jobs(BINARY));
     run_task("data", all)
 }
@@ -58,7 +51,7 @@ fn model() -> Outcome<Done> {
     ];
     let weights = format!("{MINILM}/checked.sha256");
     let tokenizer = format!("{MINILM}/tokenizer.json");
-    let inputs = [&weights, &tokenizer, "core/src", "server/src/model", "server/src/model.rs"];
+    let inputs = [&weights, &tokenizer, "core/src", "server/encode/src/model"];
     step("model", &inputs, &arguments.join(" "), &format!("{DEMO_MODEL}/web/web.json"), || {
         let _ = fs::remove_dir_all(DEMO_MODEL);
         process::run(&mut command(dpr(), &arguments))?;
@@ -80,7 +73,7 @@ fn vectors() -> Outcome<Done> {
 
 fn index() -> Outcome<Done> {
     let arguments = ["index", "--vectors", DEMO_VECTORS, "--out", DEMO_INDEX];
-    let inputs = [DEMO_VECTORS, "server/src/index", "server/src/index.rs", "server/src/atomic.rs"];
+    let inputs = [DEMO_VECTORS, "server/index/src", "server/files/src"];
     step("index", &inputs, &arguments.join(" "), DEMO_INDEX, || process::run(&mut command(dpr(), &arguments)))
 }
 

@@ -39,16 +39,25 @@ pub(crate) fn cargo<S: AsRef<OsStr>>(arguments: &[S]) -> Command {
     command(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()), arguments)
 }
 
-/// Builds these targets of all native crates (`--bins`, `--tests`, `--examples`, `--example NAME`), with all features.
-///
-/// Always the same packages: other ones would mean other features, and a second build of all they depend on.
-pub(crate) fn build_native(targets: &[&str]) -> Outcome {
-    run(cargo(&["build", "--release", "--workspace", "--exclude", "dpr-wasm"]).args(targets))
+/// The native crates but the benches. Always the same packages: other ones would mean other features, and a second
+/// build of all they depend on.
+pub(crate) const NATIVE: [&str; 6] =
+    ["--release", "--workspace", "--exclude", "dpr-wasm", "--exclude", "dpr-bench"];
+
+/// Builds all native programs, with all features, and these targets more (`--tests`).
+pub(crate) fn build_native(more: &[&str]) -> Outcome {
+    run(cargo(&["build"]).args(NATIVE).arg("--bins").args(more))
+}
+
+/// Builds these programs of `dpr-bench`.
+pub(crate) fn build_benches(names: &[&str]) -> Outcome {
+    let programs = names.iter().flat_map(|name| ["--bin", name]);
+    run(cargo(&["build", "--release", "--workspace", "--exclude", "dpr-wasm"]).args(programs))
 }
 
 /// Builds a `dpr` that serves and makes what it serves, on the CPU, and the tool for the browser modules.
 pub(crate) fn build_serving() -> Outcome {
-    let packages = ["--package", "dpr-server", "--package", "xtask-bindgen"];
+    let packages = ["--package", "dpr", "--package", "xtask-bindgen"];
     run(cargo(&["build", "--release", "--no-default-features", "--bins"]).args(packages))
 }
 

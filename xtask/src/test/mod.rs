@@ -60,9 +60,8 @@ fn plan(parts: &[&str]) -> Vec<Job> {
         jobs.push(lint::format());
     }
     if has_data || has_page {
-        let targets: &[&str] =
-            if any(&["rust"]) { &["--bins", "--examples", "--tests"] } else { &["--bins"] };
-        jobs.push(Job::new(NATIVE, &[], move || process::build_native(targets)));
+        let more: &[&str] = if any(&["rust"]) { &["--tests"] } else { &[] };
+        jobs.push(Job::new(NATIVE, &[], move || process::build_native(more)));
     }
     if has_page {
         jobs.extend([npm::cpu_module(), npm::webgpu_module()]);
