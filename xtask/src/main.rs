@@ -6,6 +6,7 @@
 mod bench;
 mod demo;
 mod demo_data;
+mod docs;
 mod failure;
 mod npm;
 mod paths;
@@ -34,6 +35,8 @@ usage: cargo xtask TASK
            (--only PART, repeatable; parts: training, distant, ict, distill)
   npm      build the browser modules, the npm package and the search page
   data     build the demo's model, vectors and index
+  docs     build the book, rustdoc and the npm package's reference into target/docs, and refuse dead links
+           (--check: look at the sources alone)
   lint     format check and clippy";
 
 fn main() -> ExitCode {
@@ -67,6 +70,7 @@ fn dispatch(arguments: &[String]) -> Outcome {
         "data" => {
             no_arguments(rest).and_then(|()| setup::run(setup::Scope::Demo)).and_then(|()| demo_data::build())
         }
+        "docs" => docs::run(rest),
         "lint" => no_arguments(rest).and_then(|()| test::lint()),
         "help" | "--help" | "-h" => {
             println!("{USAGE}");
