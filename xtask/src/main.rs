@@ -6,6 +6,7 @@
 mod bench;
 mod demo;
 mod demo_data;
+mod docs;
 mod failure;
 mod jobs;
 mod npm;
@@ -32,6 +33,8 @@ usage: cargo xtask TASK
   bench    speed beside the engines people use, the modules' sizes, hybrid ranking (--quick: one turn, not three;
            --only PART, --skip PART, repeatable; parts: native, train, browser, sizes, sparse, hybrid, index,
            million, load, milvus)
+  docs     build the book, rustdoc and the npm package's reference into target/docs, and refuse dead links
+           (--check: look at the sources alone)
   quality  what training makes of the encoders, in tables; hours of work, kept under target/quality and gone on with
            (--only PART, repeatable; parts: training, distant, ict, distill)
   npm      build the browser modules, the npm package and the search page
@@ -64,6 +67,7 @@ fn dispatch(arguments: &[String]) -> Outcome {
         "demo" => demo::run(rest),
         "test" => test::run(rest),
         "bench" => bench::run(rest),
+        "docs" => docs::run(rest),
         "quality" => quality::run(rest),
         "npm" => no_arguments(rest).and_then(|()| npm::build()),
         "data" => no_arguments(rest).and_then(|()| demo_data::build()),

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
 #[cfg_attr(
@@ -87,6 +87,11 @@ enum Command {
     /// Measure retrieval and reading on questions with known answers
     #[cfg(feature = "eval")]
     Eval(eval::Args),
+}
+
+/// The command line as clap knows it, for whoever checks or completes command lines without running them.
+pub fn command() -> clap::Command {
+    Cli::command()
 }
 
 /// Runs the process's command line.
@@ -168,7 +173,6 @@ fn flat(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[derive(Debug, thiserror::Error)]
     #[error("cannot start\nthe index")]
