@@ -10,10 +10,9 @@ use axum::response::Response;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
+use super::answer::{Answered, SearchHit, SearchResponse, respond, timed};
 use super::body::json_body;
 use super::error::{ApiError, ErrorBody};
-use super::respond::{Answered, respond, timed};
-use super::search::{SearchHit, SearchResponse};
 use super::state::AppState;
 use dpr_index::search::{Fusion, Method, SearchError};
 

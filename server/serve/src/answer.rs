@@ -7,9 +7,56 @@ use axum::response::{IntoResponse, Response};
 
 use super::body::HeldBody;
 use super::error::ApiError;
-use super::search::SearchResponse;
 use super::state::AppState;
-use dpr_index::search::SearchError;
+use dpr_index::search::{Hit, SearchError};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// A passage found.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct SearchHit {
+    /// The passage's id in the corpus.
+    pub id: String,
+    /// Inner product of the question's and the passage's vector; greater is better.
+    pub score: f32,
+    /// The passage's title.
+    pub title: String,
+    /// The passage's text.
+    pub text: String,
+}
+
+impl From<Hit> for SearchHit {
+    fn from(hit: Hit) -> Self {
+        Self { id: hit.id, score: hit.score, title: hit.title, text: hit.text }
+    }
+}
+
+/// The passages for one vector.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct HitList {
+    /// Best first; fewer than `k` when the index holds fewer.
+    pub hits: Vec<SearchHit>,
+}
+
+/// The answer to `vector`, or to `vectors`.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+pub enum SearchResponse {
+    /// To `vector`.
+    Single {
+        /// Best first; fewer than `k` when the index holds fewer.
+        hits: Vec<SearchHit>,
+        /// Milliseconds the search took on the server.
+        took_ms: f64,
+    },
+    /// To `vectors`.
+    Batch {
+        /// One for each vector, in their order.
+        results: Vec<HitList>,
+        /// Milliseconds the searches took on the server, together.
+        took_ms: f64,
+    },
+}
 
 /// What a search found, and how long that took.
 pub(super) struct Answered {
