@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 
-use super::body::HeldBody;
+use super::body_room::HeldBody;
 use super::error::ApiError;
 use super::state::AppState;
 use dpr_index::search::{Hit, SearchError};

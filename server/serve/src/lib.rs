@@ -17,6 +17,7 @@ use tower_http::compression::predicate::{Predicate, SizeAbove};
 mod answer;
 mod assets;
 mod body;
+mod body_room;
 mod counters;
 mod error;
 mod file;

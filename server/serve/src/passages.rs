@@ -8,7 +8,8 @@ use dpr_core::Embedding;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use utoipa::ToSchema;
 
-use super::body::{HeldBody, json_body};
+use super::body::json_body;
+use super::body_room::HeldBody;
 use super::error::{ApiError, ErrorBody};
 use super::state::{AppState, Ready};
 use super::updates::Updates;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use super::body::BodyRoom;
+use super::body_room::BodyRoom;
 use super::counters::Metrics;
 use super::error::ApiError;
 use super::gate::SearchGate;
