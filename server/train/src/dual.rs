@@ -21,6 +21,26 @@ use dpr_files::progress::Progress;
 /// Trains as `config` says in the run directory `out`, which holds no run yet, or with `resume` one begun with the same
 /// settings: it then goes on from its last checkpoint, and every step is as it would have been.
 ///
+/// ```no_run
+/// use std::path::Path;
+/// use std::sync::atomic::AtomicBool;
+///
+/// use dpr_core::DeviceChoice;
+/// use dpr_files::progress::Silent;
+/// use dpr_train::{Prepared, Settings, TrainConfig, TrainDevice, train};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let config = TrainConfig::read(Path::new("configs/small-cpu.toml"))?;
+/// let device = TrainDevice::open(DeviceChoice::Auto)?;
+/// // Everything is read and checked before the run directory is made.
+/// let prepared = Prepared::new(&config, &device)?;
+/// let stop = AtomicBool::new(false);
+/// let report = train(&config, Path::new("run/"), false, prepared, &device, &stop, &Silent)?;
+/// println!("{} steps, the best model is in {}", report.steps, report.model.display());
+/// # Ok(())
+/// # }
+/// ```
+///
 /// # Errors
 /// [`TrainError`]; [`TrainError::Interrupted`] once `stop` is set and a checkpoint is written. Whatever happens, the
 /// last checkpoint stays.

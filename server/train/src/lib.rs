@@ -7,6 +7,38 @@
 //! [`step`] gives the loss and the gradients of one [`Batch`] in bounded memory, [`Objective`] is the loss, [`AdamW`]
 //! takes the step, [`evaluate`] measures on dev questions. [`mine`] makes training data: positives and hard negatives out of
 //! what an index finds.
+//!
+//! ```
+//! use burn::tensor::{Device, Tensor};
+//! use dpr_train::{Targets, TrainConfig};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let config: TrainConfig = toml::from_str(
+//!     r#"
+//!     [model]
+//!     start = "model/"
+//!     [[data.train]]
+//!     path = "train.json.gz"
+//!     [run]
+//!     batch_size = 32
+//!     "#,
+//! )?;
+//! config.check()?;
+//! // What the file does not say is the paper's.
+//! assert_eq!((config.run.batch_size, config.run.epochs), (32, 40));
+//!
+//! // The loss of a batch of two questions [2, dim] and their two passages [2, dim], from the scores [2, 2].
+//! let device = Device::flex();
+//! let questions = Tensor::<2>::from_data([[1.0f32, 0.0], [0.0, 1.0]], &device);
+//! let passages = Tensor::<2>::from_data([[1.0f32, 0.0], [0.0, 1.0]], &device);
+//! let scores = config.objective.scores(questions, passages);
+//! let targets = Targets { positive: vec![0, 1], masked: Vec::new() };
+//! let loss: f32 = config.objective.loss(scores, &targets, &device).into_scalar();
+//! // Each question scores 1 with its own passage and 0 with the other: -log(e / (e + 1)).
+//! assert!((loss - 0.313_261_7).abs() < 1e-6);
+//! # Ok(())
+//! # }
+//! ```
 
 mod batch;
 mod checkpoint;
