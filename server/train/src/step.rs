@@ -14,7 +14,6 @@ use std::thread;
 use burn::tensor::{FloatDType, Gradients, Tensor, TensorData};
 use dpr_core::encoder::{Dropout, Encoder};
 use dpr_core::random::SplitMix;
-use serde::{Deserialize, Serialize};
 
 use super::batch::Batch;
 use super::chunks::{Chunk, share_out};
@@ -22,33 +21,7 @@ use super::encoders::{DualEncoder, TrainDevice, TrainedEncoder, numbers};
 use super::error::TrainError;
 use super::objective::{Objective, Targets};
 use super::optimiser::Gradient;
-
-/// How a batch is computed; what it computes is the same but for rounding and what dropout draws.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct StepOptions {
-    /// Most texts in a chunk.
-    pub chunk_rows: usize,
-    /// Most tokens in a chunk, padding included; a longer text is a chunk of its own.
-    pub chunk_tokens: usize,
-    /// Tokens whose tapes are kept from the first pass; those beyond are encoded twice.
-    pub tape_tokens: usize,
-    /// Threads on the CPU; 0 for one a processor.
-    pub threads: usize,
-    /// What the layers' matrix products are computed in.
-    pub precision: Precision,
-}
-
-/// Number format of the layers' matrix products; weights, moments, sums and all that lies between are f32.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Precision {
-    /// Single precision.
-    #[default]
-    F32,
-    /// Half precision, where a GPU has it.
-    F16,
-}
+use super::options::{Precision, StepOptions};
 
 /// In half precision the slopes at the vectors are multiplied so that the greatest is this, and the gradients divided
 /// again: what is small beside it would vanish, and far larger ones would not fit (loss scaling, Micikevicius et al. 2018).
@@ -56,12 +29,6 @@ const GREATEST_SLOPE: f32 = 16.0;
 
 /// How often half precision starts again with slopes a hundredth the size, when a gradient did not fit.
 const SMALLER: usize = 2;
-
-impl Default for StepOptions {
-    fn default() -> Self {
-        Self { chunk_rows: 64, chunk_tokens: 2048, tape_tokens: 8192, threads: 0, precision: Precision::F32 }
-    }
-}
 
 /// What dropout leaves out in one step.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -8,7 +8,7 @@ use super::super::encoders::TrainDevice;
 use super::super::error::TrainError;
 use super::super::step::{BySide, Loss, Worth, backward, leaf, slope};
 use super::config::DistillObjective;
-use super::data::Taught;
+use super::taught::Taught;
 use dpr_index::ExactIndex;
 
 /// The loss of one batch of questions.
