@@ -119,8 +119,8 @@ impl Task for DistillTask<'_> {
         let items: Vec<usize> = (0..count).collect();
         for batch in items.chunks(self.config.run.batch_size) {
             let own = batch.iter().flat_map(|item| &vectors[item * dim..(item + 1) * dim]).copied().collect();
-            let worth = self.loss(dev, batch).slopes([own, Vec::new()], dim, device)?;
-            loss += worth.loss * batch.len() as f64 / count as f64;
+            let outcome = self.loss(dev, batch).gradients([own, Vec::new()], dim, device)?;
+            loss += outcome.loss * batch.len() as f64 / count as f64;
         }
         if !cosine.is_finite() || !loss.is_finite() {
             return Err(TrainError::NotFinite { loss });
