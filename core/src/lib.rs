@@ -64,6 +64,6 @@ pub use config::{ConfigError, EncoderConfig, Family, Pooling};
 pub use device::{DeviceChoice, DeviceError};
 pub use embedding::{Embedding, EmbeddingError};
 pub use model::{ModelManifest, Similarity};
-pub use text::{EncodeError, EncoderFiles, LoadError, TextEncoder};
+pub use text::{EncodeError, EncoderBytes, LoadError, TextEncoder};
 pub use tokenizer::{TextTokenizer, TokenizerError};
 pub use weights::{TensorMap, WeightsError};

@@ -44,6 +44,7 @@
 mod batches;
 mod corpus;
 mod error;
+mod in_memory;
 pub mod model;
 mod pipeline;
 mod queue;
@@ -53,7 +54,8 @@ mod update;
 
 pub use corpus::{EncodeOptions, EncodeSummary, PART_SIZE, encode_corpus};
 pub use error::EncodingError;
+pub use in_memory::{encode_passages, encode_questions};
 pub use pipeline::{Encoded, PipelineOptions, WritePart, encode_rows};
-pub use rows::{PassageRows, QuestionRows, Rows, encode_passages, encode_questions};
+pub use rows::{PassageRows, QuestionRows, Rows};
 pub use shard::{Shard, ShardError};
 pub use update::{PassageUpdater, UpdateError};

@@ -43,7 +43,6 @@
 
 mod accuracy;
 mod answer;
-mod chart;
 mod compare;
 mod error;
 mod judge;
@@ -52,16 +51,14 @@ mod plot;
 mod ranking;
 mod reading;
 mod recall;
-mod series;
 mod tokens;
 
 pub use accuracy::Accuracy;
 pub use answer::{AnswerError, AnswerMatcher, InvalidPattern};
-pub use chart::PlotError;
 pub use compare::{Bootstrap, CompareError, Comparison, System, compare};
 pub use error::EvalError;
 pub use judge::{Judge, gold_passages};
-pub use plot::{Curve, accuracy_svg};
+pub use plot::{Curve, PlotError, Series, accuracy_svg, series_svg};
 pub use ranking::{
     DEFAULT_KS, QrelsReport, QuestionScores, RankingError, RecallAt, TopK, check_qrels, first_hit,
     mean_reciprocal_rank, measure_qrels, score_ranking, top_k, trec_order,
@@ -70,5 +67,4 @@ pub use reading::{
     ReadingError, ReadingReport, ReadingRules, ReadingScore, measure_reading, read_predictions,
 };
 pub use recall::{Recall, recall};
-pub use series::{Series, series_svg};
 pub use tokens::TokenizedPassage;

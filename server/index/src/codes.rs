@@ -5,10 +5,10 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use bytemuck::Pod;
-use dpr_core::kernel::codes::{
-    code_product, code_products, code_products_at, quantize_question, quantize_row,
+use dpr_core::kernel::search::f16::{f16_products, scale_query, to_f16};
+use dpr_core::kernel::search::i8::{
+    quantize_query, quantize_row, quantized_product, quantized_products, quantized_products_at,
 };
-use dpr_core::kernel::halves::{half_products, halve_row, scale_question};
 use rayon::prelude::*;
 
 use super::store::{CODES_F16, CODES_INT8};
@@ -136,13 +136,13 @@ impl Code for i8 {
 
     fn ask(question: &[f32]) -> Asked {
         let mut asked = Asked { scale: 1.0, ..Asked::default() };
-        quantize_question(question, &mut asked.values);
+        quantize_query(question, &mut asked.values);
         asked
     }
 
     fn products(asked: &mut Asked, rows: &[Self], scores: &mut [f32]) {
         asked.sums.resize(scores.len(), 0);
-        code_products(&asked.values, rows, &mut asked.sums);
+        quantized_products(&asked.values, rows, &mut asked.sums);
         scores.iter_mut().zip(&asked.sums).for_each(|(score, sum)| *score = *sum as f32 * asked.scale);
     }
 
@@ -156,17 +156,17 @@ impl Code for u16 {
     type Asked = Vec<f32>;
 
     fn encode(row: &[f32], codes: &mut [Self]) -> f32 {
-        halve_row(row, codes)
+        to_f16(row, codes)
     }
 
     fn ask(question: &[f32]) -> Vec<f32> {
         let mut scaled = Vec::new();
-        scale_question(question, &mut scaled);
+        scale_query(question, &mut scaled);
         scaled
     }
 
     fn products(asked: &mut Vec<f32>, rows: &[Self], scores: &mut [f32]) {
-        half_products(asked, rows, scores);
+        f16_products(asked, rows, scores);
     }
 
     fn to_le(self) -> Self {
@@ -246,7 +246,7 @@ impl Codes {
 
     /// The scores of the rows that are named, in place of what is in `scores`.
     pub(super) fn scores_at(&self, asked: &mut Asked, rows: &[u32], scores: &mut Vec<f32>) {
-        code_products_at(&asked.values, self.values.as_slice(), rows, &mut asked.sums);
+        quantized_products_at(&asked.values, self.values.as_slice(), rows, &mut asked.sums);
         scores.clear();
         let scaled = rows.iter().zip(&asked.sums);
         scores.extend(scaled.map(|(row, sum)| *sum as f32 * (asked.scale * self.scales[*row as usize])));
@@ -255,6 +255,6 @@ impl Codes {
     /// The inner product of two rows.
     pub(super) fn product(&self, a: u32, b: u32) -> f32 {
         let scale = self.scales[a as usize] * self.scales[b as usize];
-        code_product(self.row(a), self.row(b)) as f32 * scale
+        quantized_product(self.row(a), self.row(b)) as f32 * scale
     }
 }

@@ -1,7 +1,7 @@
 //! The vectors of an index, in memory.
 
 use dpr_core::Embedding;
-use dpr_core::kernel::scan;
+use dpr_core::kernel::search::f32::{inner_products, inner_products_at};
 use rayon::prelude::*;
 
 use super::{IndexError, ScoredRow};
@@ -124,12 +124,12 @@ impl Matrix {
     /// The scores of the rows from `start` on, as many as there are places.
     pub(super) fn scores(&self, query: &[f32], start: usize, scores: &mut [f32]) {
         let rows = &self.as_slice()[start * self.dim..][..scores.len() * self.dim];
-        scan::inner_products(query, rows, scores);
+        inner_products(query, rows, scores);
     }
 
     /// The scores of the rows that are named, in place of what is in `scores`.
     pub(super) fn scores_at(&self, query: &[f32], rows: &[u32], scores: &mut Vec<f32>) {
-        scan::inner_products_at(query, self.as_slice(), rows, scores);
+        inner_products_at(query, self.as_slice(), rows, scores);
     }
 
     /// The best `k` of the rows that are named, by their exact scores.

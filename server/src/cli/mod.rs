@@ -30,8 +30,6 @@ pub mod index;
 mod model_of_index;
 mod output;
 mod progress;
-#[cfg(feature = "train")]
-mod run_flags;
 pub mod search;
 pub mod serve;
 #[cfg_attr(
@@ -41,6 +39,8 @@ pub mod serve;
 mod source;
 #[cfg(feature = "train")]
 pub mod train;
+#[cfg(feature = "train")]
+mod train_args;
 
 pub use crate::error::CliError;
 

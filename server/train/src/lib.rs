@@ -40,22 +40,23 @@
 //! # }
 //! ```
 
+mod allocator;
 mod batch;
 mod checkpoint;
 mod chunks;
 mod config;
 mod data;
 mod distill;
-mod dual;
 mod encoders;
 mod error;
 mod evaluate;
 mod export;
-mod memory;
 pub mod mine;
 mod objective;
 mod optimiser;
+mod options;
 mod prepare;
+mod retrieval_task;
 mod run_dir;
 mod sampler;
 mod scores;
@@ -64,24 +65,23 @@ mod task;
 mod tensor_file;
 mod trainer;
 
+pub use allocator::keep_freed_memory;
 pub use batch::Batch;
 pub use checkpoint::{Best, Position};
 pub use config::{DataFile, DataOptions, ModelOptions, Negatives, RunOptions, Settings, TrainConfig};
 pub use data::{Item, ItemSet, PassagePool, TrainingData};
-pub use distill::{
-    DistillConfig, DistillData, DistillModel, DistillObjective, DistillPrepared, StudentScores, distill,
-};
-pub use dual::train;
+pub use distill::{DistillConfig, DistillData, DistillModel, DistillObjective, DistillPrepared, distill};
 pub use encoders::{DualEncoder, Sharing, TrainDevice, TrainedEncoder, Weights};
 pub use error::TrainError;
 pub use evaluate::{DevScores, evaluate};
 pub use export::export;
-pub use memory::keep_freed_memory;
 pub use objective::{LossKind, Objective, Targets};
 pub use optimiser::{AdamW, Gradient, OptimiserOptions, norm};
+pub use options::{Precision, StepOptions};
 pub use prepare::{DryRun, Prepared, dry_run, peak_memory};
+pub use retrieval_task::train;
 pub use run_dir::{DevMetric, Metric, RunDir, StepMetric};
 pub use sampler::Sampler;
-pub use scores::Scores;
-pub use step::{Precision, StepNoise, StepOptions, StepOutcome, step};
+pub use scores::{Scores, StudentScores};
+pub use step::{StepNoise, StepOutcome, step};
 pub use trainer::TrainReport;

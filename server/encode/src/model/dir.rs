@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use dpr_core::device::Device;
 use dpr_core::model::{MODEL_FORMAT, sha256_hex};
-use dpr_core::{DeviceChoice, EncoderFiles, ModelManifest, TextEncoder};
+use dpr_core::{DeviceChoice, EncoderBytes, ModelManifest, TextEncoder};
 
 use super::{MANIFEST, ModelError, PASSAGE_DIR, QUESTION_DIR, WebManifest, web};
 use dpr_files::relative;
@@ -101,7 +101,7 @@ impl ModelDir {
         let config = fs_err::read(dir.join("config.json"))?;
         let tokenizer = fs_err::read(dir.join("tokenizer.json"))?;
         let weights = fs_err::read(dir.join("model.safetensors"))?;
-        let files = EncoderFiles {
+        let files = EncoderBytes {
             config: &config,
             tokenizer: &tokenizer,
             weights: &[("model.safetensors", weights.as_slice())],

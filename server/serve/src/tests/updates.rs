@@ -398,7 +398,7 @@ async fn eight_clients_see_no_failure_and_nothing_that_was_deleted_while_a_tenth
         let reply = search(&app, &body).await.json();
         let mut truth: Vec<f32> = snapshot
             .passages()
-            .map(|live| dpr_core::kernel::scan::inner_product(question, live.unwrap().1))
+            .map(|live| dpr_core::kernel::search::f32::inner_product(question, live.unwrap().1))
             .collect();
         truth.sort_unstable_by(|a, b| b.total_cmp(a));
         let hits = reply["hits"].as_array().unwrap();

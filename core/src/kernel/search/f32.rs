@@ -3,8 +3,8 @@
 //! Every sum runs over the same lanes in the same order on every instruction set, without fused operations, so that a
 //! pair of vectors has one score everywhere, to the bit.
 
-use super::isa::{Task, best};
-use super::vector::{Simd, prefetch};
+use super::super::isa::{Task, best};
+use super::super::vector::{Simd, prefetch};
 
 /// Sums kept side by side: enough that one addition need not wait for the one before on any instruction set.
 const LANES: usize = 64;
@@ -109,7 +109,7 @@ fn sum(a: &[f32], b: &[f32], of: impl Fn(f32, f32) -> f32) -> f32 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::isa::Isa;
+    use super::super::super::isa::Isa;
     use super::*;
 
     fn vectors(len: usize) -> (Vec<f32>, Vec<f32>) {

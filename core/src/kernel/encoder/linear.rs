@@ -5,11 +5,11 @@
     reason = "loops over fixed arrays by index are what stays in registers"
 )]
 
-use super::gemm_f32::{self, Panels, blocks};
+use super::super::gemm_f32::{self, Panels, blocks};
+use super::super::isa::{Isa, MAX_MR, Task};
+use super::super::math::gelu;
+use super::super::vector::Simd;
 use super::gemm_q8::{self, OUTPUTS, QuantizedInput, QuantizedPanels};
-use super::isa::{Isa, MAX_MR, Task};
-use super::math::gelu;
-use super::vector::Simd;
 use crate::weights::Matrix;
 
 /// What becomes of a layer's outputs.

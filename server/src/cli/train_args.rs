@@ -12,7 +12,7 @@ use dpr_train::{
 
 /// Flags over the settings of a run.
 #[derive(Debug, clap::Args)]
-pub(super) struct RunFlags {
+pub(super) struct TrainArgs {
     /// Run directory to write, or to continue
     #[arg(long, value_name = "DIR")]
     pub(super) out: Option<PathBuf>,
@@ -51,7 +51,7 @@ pub(super) struct RunFlags {
     pub(super) json: bool,
 }
 
-impl RunFlags {
+impl TrainArgs {
     /// The settings in `file`, or those of the run that goes on, or the defaults.
     pub(super) fn settings<C: Settings + Default>(&self, file: Option<&Path>) -> Result<C, CliError> {
         Ok(match (file, &self.out) {

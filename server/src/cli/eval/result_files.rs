@@ -1,4 +1,4 @@
-//! What a measured ranking leaves on disk.
+//! Result files of a measured ranking: DPR's retriever result and a TREC run.
 
 use std::path::Path;
 
@@ -56,6 +56,6 @@ impl Ranked<'_> {
 }
 
 /// Writes `bytes` whole or not at all.
-pub(super) fn whole(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
+pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
     Ok(dpr_files::atomic::write_file(path, |out| out.write_all(bytes))?)
 }

@@ -3,8 +3,8 @@
 //! Two inputs at a time are multiplied and added into 32-bit sums, an instruction on every target
 //! (`i32x4.dot_i16x8_s`, `pmaddwd`), so inputs of 16 bits cost what inputs of 8 would and lose next to nothing.
 
-use super::isa::MAX_MR;
-use super::math::max_abs;
+use super::super::isa::MAX_MR;
+use super::super::math::max_abs;
 
 /// Outputs of a panel.
 pub(super) const OUTPUTS: usize = 8;

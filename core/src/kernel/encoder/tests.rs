@@ -1,9 +1,9 @@
 //! The matrix products against their definition in f64, and the engine against itself: a row alone, a row in
 //! a batch, and every instruction set of this machine.
 
-use super::gemm_f32::Panels;
+use super::super::gemm_f32::Panels;
+use super::super::isa::Isa;
 use super::gemm_q8::{OUTPUTS, QuantizedInput};
-use super::isa::Isa;
 use super::linear::{Epilogue, Linear, Part};
 use super::{KernelEncoder, load};
 use crate::config::EncoderConfig;

@@ -1,7 +1,7 @@
 //! Accuracy against the number of passages, as in the paper's Figure 1.
 
 use super::chart::{Axis, Chart, Corner, Line, PlotError, even_ticks};
-use super::ranking::{TopK, top_k};
+use crate::ranking::{TopK, top_k};
 
 /// The ranks where the lines are marked.
 const MARKED: [usize; 7] = [1, 5, 20, 40, 60, 80, 100];

@@ -56,20 +56,20 @@ pub fn train(
     let run = if resume { RunDir::resume(out, config)? } else { RunDir::begin(out, config)? };
     let Prepared { data, model, name, origin, steps, .. } = prepared;
     let sampler = Sampler::new(&data, &config.data, &config.run, config.negatives_per_question())?;
-    let task = DualTask { config, data: &data, sampler, name };
+    let task = RetrievalTask { config, data: &data, sampler, name };
     let (options, optimiser) = (config.run, config.optimiser);
     let setup = Setup { run, resume, task: &task, model, options, optimiser, origin, steps };
     trainer::run(setup, device, stop, progress)
 }
 
-struct DualTask<'a> {
+struct RetrievalTask<'a> {
     config: &'a TrainConfig,
     data: &'a TrainingData,
     sampler: Sampler<'a>,
     name: String,
 }
 
-impl Task for DualTask<'_> {
+impl Task for RetrievalTask<'_> {
     fn epoch(&self, epoch: usize) -> Vec<Vec<usize>> {
         self.sampler.epoch(epoch)
     }

@@ -1,7 +1,7 @@
 //! Hugging Face tensors into the engine's packed form.
 
+use super::super::isa::Isa;
 use super::attention::RelativeBias;
-use super::isa::Isa;
 use super::linear::{Linear, Part};
 use super::{KernelEncoder, Layer, Norm};
 use crate::config::{EncoderConfig, Family};
@@ -81,6 +81,17 @@ impl Loader {
             output: self.linear(&at("output.dense"), hidden, wide)?,
             output_norm: self.norm(&at("output.LayerNorm"), hidden)?,
         })
+    }
+}
+
+impl KernelEncoder {
+    /// Packs the encoder of `config`, taking its tensors out of `tensors`. A layer whose matrices are stored
+    /// in 8 bits computes in 8 bits.
+    ///
+    /// # Errors
+    /// [`WeightsError`] names the first tensor that is missing, misshapen or not finite.
+    pub fn new(config: &EncoderConfig, tensors: TensorMap) -> Result<Self, WeightsError> {
+        encoder(config, tensors, Isa::detect())
     }
 }
 

@@ -1,9 +1,9 @@
 //! Multi-head self-attention of one text at a time, in single precision.
 
-use super::gemm_f32::{blocks, product};
-use super::isa::{MAX_MR, Task};
-use super::math::softmax_numerators;
-use super::vector::Simd;
+use super::super::gemm_f32::{blocks, product};
+use super::super::isa::{MAX_MR, Task};
+use super::super::math::softmax_numerators;
+use super::super::vector::Simd;
 
 /// Queries whose scores are held at once, so that the scores of a long text stay in the cache.
 const QUERIES: usize = 64;
