@@ -18,12 +18,12 @@ pub mod model;
 mod pipeline;
 mod queue;
 mod rows;
-mod shard;
 mod update;
 
 pub use corpus::{EncodeOptions, EncodeSummary, PART_SIZE, encode_corpus};
 pub use error::EncodingError;
 pub use pipeline::{Encoded, PipelineOptions, WritePart, encode_rows};
 pub use rows::{PassageRows, QuestionRows, Rows, encode_passages, encode_questions};
-pub use shard::{Shard, ShardError};
 pub use update::{PassageUpdater, UpdateError};
+
+pub use dpr_index::vectors::{Shard, ShardError};
