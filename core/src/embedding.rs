@@ -45,6 +45,15 @@ impl Embedding {
     /// # Errors
     /// [`EmbeddingError`] for another length, a number that is not finite, or all zero.
     pub fn new(values: Vec<f32>, dim: usize) -> Result<Self, EmbeddingError> {
+        Self::check(&values, dim)?;
+        Ok(Self(values))
+    }
+
+    /// Checks numbers that are kept elsewhere, as [`Embedding::new`] does.
+    ///
+    /// # Errors
+    /// As [`Embedding::new`].
+    pub fn check(values: &[f32], dim: usize) -> Result<(), EmbeddingError> {
         if values.len() != dim {
             return Err(EmbeddingError::Dimension { got: values.len(), expected: dim });
         }
@@ -54,7 +63,7 @@ impl Embedding {
         if values.iter().all(|v| *v == 0.0) {
             return Err(EmbeddingError::Zero);
         }
-        Ok(Self(values))
+        Ok(())
     }
 
     /// Reads base64 of `dim` little-endian numbers, f32 or f16 by the number of bytes.

@@ -9,10 +9,9 @@ use dpr_core::TextEncoder;
 use super::error::EncodingError;
 use super::pipeline::{Encoded, PipelineOptions, encode_rows};
 use super::rows::PassageRows;
-use super::shard::Shard;
 use dpr_data::{Passage, corpus_sha256};
 use dpr_files::progress::Progress;
-use dpr_index::vectors::{VectorsSpec, VectorsWriter};
+use dpr_index::vectors::{Shard, VectorsSpec, VectorsWriter};
 
 /// Passages in a part: what is written at once, and what an interruption can lose.
 pub const PART_SIZE: usize = VectorsSpec::PART_SIZE;
@@ -63,7 +62,7 @@ pub fn encode_corpus(
         model_fingerprint: model_fingerprint.to_owned(),
         dim: encoder.dim(),
         corpus_sha256: corpus_sha256(corpus),
-        shard: (options.shard.index(), options.shard.count()),
+        shard: options.shard,
         part_size: PART_SIZE,
     };
     if options.force {

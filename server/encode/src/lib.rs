@@ -49,7 +49,6 @@ pub mod model;
 mod pipeline;
 mod queue;
 mod rows;
-mod shard;
 mod update;
 
 pub use corpus::{EncodeOptions, EncodeSummary, PART_SIZE, encode_corpus};
@@ -57,5 +56,6 @@ pub use error::EncodingError;
 pub use in_memory::{encode_passages, encode_questions};
 pub use pipeline::{Encoded, PipelineOptions, WritePart, encode_rows};
 pub use rows::{PassageRows, QuestionRows, Rows};
-pub use shard::{Shard, ShardError};
 pub use update::{PassageUpdater, UpdateError};
+
+pub use dpr_index::vectors::{Shard, ShardError};

@@ -153,7 +153,7 @@ impl Run<'_> {
         })?;
         let mut given = vectors.chunks(dim);
         for place in &batch.places {
-            Embedding::new(given.next().unwrap_or_default().to_vec(), dim)
+            Embedding::check(given.next().unwrap_or_default(), dim)
                 .map_err(|source| EncodingError::Vector { row: name(*place), source })?;
         }
         if let Some(whole) = self.queue.computed(part, batch, &vectors, dim) {

@@ -18,11 +18,11 @@ use super::{
     SparseManifest, Storage, hnsw,
 };
 use crate::sparse::{SparseError, SparseOptions, build_sparse};
-use crate::vectors::{VectorSet, rows};
+use crate::vectors::{Rows, VectorSet, rows};
 use dpr_data::{Passage, write_passages};
 use dpr_files::atomic::StagedDir;
-use dpr_files::digest;
 use dpr_files::progress::Progress;
+use dpr_files::{Mapped, digest};
 
 /// What index to build.
 #[derive(Clone, Debug)]
@@ -78,54 +78,9 @@ pub fn build_index(
     let id_of = |row: usize| passages[row].id.as_str();
     let matrix = Arc::new(Matrix::new(vectors.rows.clone(), passages.len(), vectors.dim, id_of)?);
 
-    let publisher = IndexDir::new(out).publisher()?;
-    write_version(publisher, out, &vectors.model_fingerprint, &matrix, passages, options, progress)?
-        .publish(out)
-}
-
-/// Writes the files of a version with vectors: all that [`build_index`] does, but for the checks before and the
-/// publication after.
-pub(super) fn write_version(
-    publisher: Publisher,
-    out: &Path,
-    model_fingerprint: &str,
-    matrix: &Arc<Matrix>,
-    passages: &[Passage],
-    options: &IndexOptions,
-    progress: &dyn Progress,
-) -> Result<Draft, IndexError> {
-    let hnsw = (options.kind == IndexKind::Hnsw).then_some(options.hnsw);
-    let mut draft = Writing::new(publisher, out, options)?;
-    draft.write(VECTORS, &mut |out| rows::write(matrix.as_slice(), out))?;
-    draft.write_passages(passages)?;
-    let storage = if hnsw.is_some() { Storage::Int8 } else { options.storage };
-    let codes = AnyCodes::of(matrix, storage);
-    if let (Some(codes), Some(name)) = (&codes, AnyCodes::file_name(storage)) {
-        draft.write(name, &mut |out| codes.write(out))?;
-    }
-    if let (Some(params), Some(AnyCodes::Int8(codes))) = (hnsw, &codes) {
-        let graph = match options.builder {
-            GraphBuilder::Parallel => hnsw::build(matrix, codes, params, &options.stop, progress)?,
-            GraphBuilder::HnswRs => hnsw::build_with_library(matrix, params, &options.stop, progress)?,
-        };
-        draft.write(GRAPH, &mut |out| graph.write(out))?;
-    }
-    let sparse = options.sparse.map(|sparse| draft.write_sparse(passages, sparse, progress)).transpose()?;
-    draft.finish(IndexManifest {
-        format_version: INDEX_FORMAT,
-        model_fingerprint: model_fingerprint.to_owned(),
-        dim: matrix.dim(),
-        metric: IndexManifest::INNER_PRODUCT.to_owned(),
-        kind: options.kind,
-        storage,
-        count: passages.len(),
-        phi: matrix.phi(),
-        sparse,
-        hnsw,
-        created_by: CREATED_BY.to_owned(),
-        files: BTreeMap::new(),
-        crc32: BTreeMap::new(),
-    })
+    let mut draft = Writing::new(IndexDir::new(out).publisher()?, out, options)?;
+    draft.write_vectors(matrix.rows())?;
+    draft.complete(&vectors.model_fingerprint, &matrix, passages, options, progress)?.publish(out)
 }
 
 /// Builds an index without vectors, for BM25 and TF-IDF alone, and publishes it as [`build_index`] does.
@@ -189,7 +144,7 @@ impl Draft {
 }
 
 /// A version being written.
-struct Writing<'a> {
+pub(super) struct Writing<'a> {
     out: &'a Path,
     stop: &'a AtomicBool,
     publisher: Publisher,
@@ -199,7 +154,11 @@ struct Writing<'a> {
 }
 
 impl<'a> Writing<'a> {
-    fn new(publisher: Publisher, out: &'a Path, options: &'a IndexOptions) -> Result<Self, IndexError> {
+    pub(super) fn new(
+        publisher: Publisher,
+        out: &'a Path,
+        options: &'a IndexOptions,
+    ) -> Result<Self, IndexError> {
         let staged = publisher.stage()?;
         Ok(Self {
             out,
@@ -226,6 +185,76 @@ impl<'a> Writing<'a> {
         self.files.insert(name.to_owned(), written);
         self.crc32.insert(name.to_owned(), crc32);
         Ok(())
+    }
+
+    /// Writes the vectors. Where `rows` are those of a finished file on the same file system, that file gets a second name:
+    /// neither a file of a version nor one of a vectors directory is ever written to again.
+    fn write_vectors(&mut self, rows: &Rows) -> Result<(), IndexError> {
+        self.go_on()?;
+        match rows.link(&self.staged.path().join(VECTORS)) {
+            Some((entry, crc32)) => {
+                self.files.insert(VECTORS.to_owned(), entry);
+                self.crc32.insert(VECTORS.to_owned(), crc32);
+                Ok(())
+            }
+            None => self.write(VECTORS, &mut |out| rows::write(rows, out)),
+        }
+    }
+
+    /// Writes vectors of `dim` numbers as `fill` gives them, one after the other, and maps the file.
+    pub(super) fn stream_vectors<I: Into<String>>(
+        &mut self,
+        dim: usize,
+        count: usize,
+        fill: &mut dyn FnMut(&mut dyn io::Write) -> io::Result<()>,
+        id_of: impl Fn(usize) -> I,
+    ) -> Result<Matrix, IndexError> {
+        self.write(VECTORS, fill)?;
+        let path = self.staged.path().join(VECTORS);
+        let file = Mapped::open(&path).map_err(IndexError::read(&path))?;
+        Matrix::new(Rows::of_file(file), count, dim, id_of)
+    }
+
+    /// Writes what a version with vectors holds beside them.
+    pub(super) fn complete(
+        mut self,
+        model_fingerprint: &str,
+        matrix: &Arc<Matrix>,
+        passages: &[Passage],
+        options: &IndexOptions,
+        progress: &dyn Progress,
+    ) -> Result<Draft, IndexError> {
+        let hnsw = (options.kind == IndexKind::Hnsw).then_some(options.hnsw);
+        self.write_passages(passages)?;
+        let storage = if hnsw.is_some() { Storage::Int8 } else { options.storage };
+        let codes = AnyCodes::of(matrix, storage);
+        if let (Some(codes), Some(name)) = (&codes, AnyCodes::file_name(storage)) {
+            self.write(name, &mut |out| codes.write(out))?;
+        }
+        if let (Some(params), Some(AnyCodes::Int8(codes))) = (hnsw, &codes) {
+            let graph = match options.builder {
+                GraphBuilder::Parallel => hnsw::build(matrix, codes, params, &options.stop, progress)?,
+                GraphBuilder::HnswRs => hnsw::build_with_library(matrix, params, &options.stop, progress)?,
+            };
+            self.write(GRAPH, &mut |out| graph.write(out))?;
+        }
+        let sparse =
+            options.sparse.map(|sparse| self.write_sparse(passages, sparse, progress)).transpose()?;
+        self.finish(IndexManifest {
+            format_version: INDEX_FORMAT,
+            model_fingerprint: model_fingerprint.to_owned(),
+            dim: matrix.dim(),
+            metric: IndexManifest::INNER_PRODUCT.to_owned(),
+            kind: options.kind,
+            storage,
+            count: passages.len(),
+            phi: matrix.phi(),
+            sparse,
+            hnsw,
+            created_by: CREATED_BY.to_owned(),
+            files: BTreeMap::new(),
+            crc32: BTreeMap::new(),
+        })
     }
 
     fn write_passages(&mut self, passages: &[Passage]) -> Result<(), IndexError> {
@@ -307,4 +336,56 @@ pub(super) fn write_new(
     let written = out.finish_with_crc32();
     file.flush()?;
     Ok(written)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::LoadedIndex;
+    use crate::vectors::{Shard, VectorsSpec, VectorsWriter};
+    use dpr_files::progress::Silent;
+
+    /// Writes 20 vectors of four numbers, `first` and those after it.
+    fn encode(dir: &Path, first: f32) -> VectorSet {
+        let passage = |at| Passage { id: format!("p{at}"), title: String::new(), text: "Text.".into() };
+        let passages: Vec<Passage> = (0..20).map(passage).collect();
+        let spec = VectorsSpec {
+            model_fingerprint: "ab".repeat(32),
+            dim: 4,
+            corpus_sha256: first.to_string(),
+            shard: Shard::WHOLE,
+            part_size: 7,
+        };
+        VectorsWriter::clear(dir).unwrap();
+        let writer = VectorsWriter::open(dir, spec, &passages).unwrap();
+        for part in writer.missing_parts() {
+            let rows: Vec<f32> = (part.start * 4..part.end * 4).map(|at| first + at as f32).collect();
+            writer.write_part(&part, &rows).unwrap();
+        }
+        writer.finish().unwrap();
+        VectorSet::read(&[dir.to_path_buf()]).unwrap()
+    }
+
+    #[test]
+    fn vectors_of_one_directory_are_linked_and_stay_when_it_is_written_anew() {
+        let root = tempfile::tempdir().unwrap();
+        let [vectors, linked, copied] = ["vectors", "linked", "copied"].map(|name| root.path().join(name));
+        let set = encode(&vectors, 1.0);
+        let in_memory = VectorSet { rows: set.rows.to_vec().into(), ..set.clone() };
+        let options = IndexOptions::default();
+        let manifests = [(&set, &linked), (&in_memory, &copied)]
+            .map(|(set, out)| build_index(set, out, &options, &Silent).unwrap());
+        assert_eq!(manifests[0], manifests[1], "a link is vouched for as a copy is");
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::MetadataExt as _;
+            let names = |out: &Path| fs::metadata(out.join("v-1").join(VECTORS)).unwrap().nlink();
+            assert_eq!((names(&linked), names(&copied)), (2, 1));
+        }
+
+        let other = encode(&vectors, 5.0);
+        assert_eq!((set.rows[0], other.rows[0]), (1.0, 5.0));
+        let index = LoadedIndex::open(&linked).unwrap();
+        assert_eq!(index.matrix().as_slice(), &set.rows[..]);
+    }
 }

@@ -66,8 +66,11 @@ impl<C: Code> Codes<C> {
     pub(super) fn of(matrix: &Matrix) -> Self {
         let (dim, count) = (matrix.dim(), matrix.count());
         let (mut values, mut scales) = (vec![C::default(); count * dim], vec![0.0; count]);
-        let rows = values.par_chunks_mut(dim).zip(matrix.as_slice().par_chunks(dim)).zip(&mut scales);
-        rows.with_min_len(64).for_each(|((codes, row), scale)| *scale = C::encode(row, codes));
+        matrix.rows().for_each_block(dim, |start, block| {
+            let codes = values[start * dim..].par_chunks_mut(dim).zip(block.par_chunks(dim));
+            let rows = codes.zip(&mut scales[start..]).with_min_len(64);
+            rows.for_each(|((codes, row), scale)| *scale = C::encode(row, codes));
+        });
         Self { values: Values::Owned(values), scales, dim }
     }
 

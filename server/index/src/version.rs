@@ -12,6 +12,7 @@ use super::live::WalReader;
 use super::store::{GRAPH, MANIFEST, PASSAGES, PASSAGES_TABLE, Pointer, SPARSE, VECTORS};
 use super::{INDEX_FORMAT, IndexDir, IndexError, IndexManifest, Matrix, StoredPassages};
 use crate::sparse::SparseIndex;
+use crate::vectors::Rows;
 use dpr_files::Mapped;
 use dpr_files::{digest, relative};
 
@@ -79,13 +80,10 @@ impl Version<'_> {
         }
         let is_known = self.manifest.crc32.contains_key(VECTORS) && is_finite.into_inner() && phi >= 0.0;
         let id_of = |row| passages.id(row).unwrap_or_default();
-        match file.numbers() {
-            Some(_) if is_known => Matrix::of_checked(file, count, dim, phi),
-            Some(_) => Matrix::of_file(file, count, dim, id_of),
-            None => {
-                let numbers = file.bytes().as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes));
-                Matrix::new(numbers.collect(), count, dim, id_of)
-            }
+        let rows = Rows::of_file(file);
+        match is_known {
+            true => Matrix::of_checked(rows, count, dim, phi),
+            false => Matrix::new(rows, count, dim, id_of),
         }
     }
 

@@ -170,12 +170,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let passage =
             |row: usize| Passage { id: row.to_string(), title: String::new(), text: "Text.".into() };
-        let set = VectorSet {
-            model_fingerprint: "ab".repeat(32),
-            dim: DIM,
-            passages: (0..3000).map(passage).collect(),
-            rows: (0..3000).flat_map(vector).collect(),
-        };
+        let rows: Vec<f32> = (0..3000).flat_map(vector).collect();
+        let set = VectorSet::new("ab".repeat(32), DIM, (0..3000).map(passage).collect(), rows);
         let hnsw = HnswParams { m: 2, ef_construction: 4, ef_search: 4 };
         let options = IndexOptions { kind, hnsw, ..IndexOptions::default() };
         build_index(&set, dir.path(), &options, &Silent).unwrap();

@@ -42,7 +42,7 @@ fn passage(id: &str, revision: u64) -> Passage {
 }
 
 fn vectors(contents: &Contents) -> VectorSet {
-    let rows = contents.iter().flat_map(|(id, revision)| vector(id, *revision)).collect();
+    let rows: Vec<f32> = contents.iter().flat_map(|(id, revision)| vector(id, *revision)).collect();
     let passages = contents.iter().map(|(id, revision)| passage(id, *revision)).collect();
     VectorSet { passages, ..set(rows, DIM) }
 }

@@ -251,7 +251,9 @@ fn numbers_that_are_not_finite_are_refused_when_building_and_when_opening() {
     let root = tempfile::tempdir().unwrap();
     let mut bad = set(random_rows(40, 4), 4);
     build(&bad, root.path(), IndexKind::Exact);
-    bad.rows[6 * 4 + 2] = f32::NAN;
+    let mut rows = bad.rows.to_vec();
+    rows[6 * 4 + 2] = f32::NAN;
+    bad.rows = rows.into();
     let error = build_index(&bad, &root.path().join("new"), &options(IndexKind::Hnsw), &Silent).unwrap_err();
     assert!(error.to_string().contains("row 6 (passage `p6`) is not finite at 2"), "{error}");
 
@@ -314,11 +316,11 @@ fn what_cannot_be_indexed_is_refused_and_the_old_index_stays() {
     let mut twice = good.clone();
     twice.passages[31].id = "p7".into();
     let mut none = good.clone();
-    (none.passages, none.rows) = (Vec::new(), Vec::new());
+    (none.passages, none.rows) = (Vec::new(), Vec::new().into());
     let mut short = good.clone();
-    short.rows.pop();
+    short.rows = short.rows[..159].to_vec().into();
     let mut long = good.clone();
-    long.rows[0] = 1e30;
+    long.rows = [&[1e30], &long.rows[1..]].concat().into();
     for (bad, expected) in [
         (&twice, "`p7` is at row 7 and again at row 31"),
         (&none, "no vectors to index"),

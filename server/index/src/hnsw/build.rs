@@ -14,7 +14,6 @@ use super::repair::connect;
 use super::walk::{Seen, descend, walk};
 use super::{Graph, HnswParams};
 use crate::codes::{Asked, Codes};
-use crate::matrix::squared_norm;
 use crate::ranking::Candidate;
 use crate::{IndexError, Matrix};
 use dpr_files::progress::Progress;
@@ -96,11 +95,8 @@ struct Builder<'a> {
 impl<'a> Builder<'a> {
     fn new(matrix: &Matrix, codes: &'a Codes, params: HnswParams) -> Self {
         let count = codes.count();
-        let extra = (0..count).into_par_iter().map(|row| {
-            let norm = squared_norm(matrix.row(row));
-            (matrix.phi() - norm).max(0.0).sqrt() as f32
-        });
-        let extra = extra.collect();
+        let extra = |norm: f64| (matrix.phi() - norm).max(0.0).sqrt() as f32;
+        let extra = matrix.squared_norms().into_iter().map(extra).collect();
         let per_layer = 1.0 / (params.m as f64).ln();
         let layers = |row: usize| {
             // Above 0, up to 1.

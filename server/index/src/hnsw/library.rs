@@ -9,7 +9,6 @@ use hnsw_rs::prelude::{Distance, Hnsw};
 
 use super::repair::connect;
 use super::{Graph, HnswParams};
-use crate::matrix::squared_norm;
 use crate::{IndexError, Matrix};
 use dpr_files::progress::Progress;
 
@@ -30,11 +29,8 @@ struct Augmented {
 impl Augmented {
     fn new(matrix: Arc<Matrix>) -> Self {
         let phi = matrix.phi();
-        let extra = (0..matrix.count()).map(|row| {
-            let norm = squared_norm(matrix.row(row));
-            (phi - norm).max(0.0).sqrt() as f32
-        });
-        Self { extra: extra.collect(), matrix }
+        let extra = |norm: f64| (phi - norm).max(0.0).sqrt() as f32;
+        Self { extra: matrix.squared_norms().into_iter().map(extra).collect(), matrix }
     }
 }
 

@@ -8,12 +8,11 @@ use super::IndexWriter;
 use super::catch_up::Next;
 use super::snapshot::Snapshot;
 use super::writer::Inner;
-use crate::build::{Draft, write_version};
+use crate::build::{Draft, Writing};
 use crate::sparse::SparseOptions;
 use crate::store::Publisher;
-use crate::{
-    GraphBuilder, IndexDir, IndexError, IndexManifest, IndexOptions, LoadedIndex, Matrix, VectorIndex as _,
-};
+use crate::vectors::rows;
+use crate::{GraphBuilder, IndexDir, IndexError, IndexManifest, IndexOptions, LoadedIndex, VectorIndex as _};
 use dpr_files::Background;
 use dpr_files::progress::{Progress, Silent};
 
@@ -177,14 +176,6 @@ impl IndexWriter {
         progress: &dyn Progress,
     ) -> Result<Draft, IndexError> {
         let manifest = &snapshot.base().manifest;
-        let mut passages = Vec::with_capacity(snapshot.len());
-        let mut rows = Vec::with_capacity(snapshot.len() * manifest.dim);
-        for live in snapshot.passages() {
-            let (passage, vector) = live?;
-            passages.push(passage);
-            rows.extend_from_slice(vector);
-        }
-        let matrix = Matrix::new(rows, passages.len(), manifest.dim, |row| passages[row].id.as_str())?;
         let options = IndexOptions {
             kind: manifest.kind,
             builder: GraphBuilder::default(),
@@ -194,7 +185,15 @@ impl IndexWriter {
             stop: Arc::clone(stop),
         };
         let publisher = IndexDir::new(&self.dir).publisher_with(Arc::clone(&self.lock))?;
-        let model = &manifest.model_fingerprint;
-        write_version(publisher, &self.dir, model, &Arc::new(matrix), &passages, &options, progress)
+        let mut draft = Writing::new(publisher, &self.dir, &options)?;
+        let passages = snapshot.passages().map(|live| Ok(live?.0)).collect::<Result<Vec<_>, IndexError>>()?;
+        // From one file to the other: vectors that are not looked at need not be in memory.
+        let matrix = draft.stream_vectors(
+            manifest.dim,
+            passages.len(),
+            &mut |out| snapshot.vectors().try_for_each(|vector| rows::write(vector, out)),
+            |row| passages[row].id.as_str(),
+        )?;
+        draft.complete(&manifest.model_fingerprint, &Arc::new(matrix), &passages, &options, progress)
     }
 }

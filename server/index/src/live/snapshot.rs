@@ -98,10 +98,16 @@ impl Snapshot {
 
     /// All passages that are there, with their vectors, in the order of the rows.
     pub fn passages(&self) -> impl Iterator<Item = Result<(Passage, &[f32]), IndexError>> {
-        let of_base = |row| Ok((self.base.passage(row)?, self.base.matrix().row(row)));
-        let added = self.delta.alive().iter();
-        let of_delta = |row| Ok((self.delta.passage(row).clone(), self.delta.vector(row)));
-        self.kept.iter().map(of_base).chain(added.map(of_delta))
+        let of_base = |row| self.base.passage(row);
+        let of_delta = |row| Ok(self.delta.passage(row).clone());
+        let passages = self.kept.iter().map(of_base).chain(self.delta.alive().iter().map(of_delta));
+        passages.zip(self.vectors()).map(|(passage, vector)| Ok((passage?, vector)))
+    }
+
+    /// The vectors of all passages that are there, in the order of the rows.
+    pub(super) fn vectors(&self) -> impl Iterator<Item = &[f32]> {
+        let of_base = self.kept.iter().map(|row| self.base.matrix().row(row));
+        of_base.chain(self.delta.alive().iter().map(|row| self.delta.vector(row)))
     }
 
     /// As [`VectorIndex::search`], but every passage is compared, whatever the kind of the index.

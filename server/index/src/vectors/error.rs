@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use dpr_core::EmbeddingError;
+
 /// Why vectors were not written or read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -113,12 +115,12 @@ pub enum VectorsError {
         end: usize,
     },
     /// A NaN, an infinity, or a row of zeros.
-    #[error("the vector of passage `{id}` {what}: the encoder that made it failed")]
+    #[error("the passage `{id}`: {source}")]
     BadRow {
         /// The passage's id.
         id: String,
-        /// As `is not finite at 3`.
-        what: String,
+        /// What is wrong.
+        source: EmbeddingError,
     },
     /// A spec that cannot be.
     #[error("{field} is {value}, but must be {rule}")]

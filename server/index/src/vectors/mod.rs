@@ -15,12 +15,18 @@
 
 mod error;
 mod manifest;
+mod matrix;
+pub(crate) mod rows;
 mod set;
+mod shard;
 mod writer;
 
 pub use error::VectorsError;
 pub use manifest::{VectorsManifest, VectorsSpec};
+pub use matrix::Matrix;
+pub use rows::Rows;
 pub use set::VectorSet;
+pub use shard::{Shard, ShardError};
 pub use writer::VectorsWriter;
 
-pub(crate) mod rows;
+pub(crate) use matrix::squared_norm;

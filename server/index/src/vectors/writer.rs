@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use dpr_core::Embedding;
 use dpr_core::model::FileEntry;
 use fs_err as fs;
 
@@ -118,12 +119,7 @@ impl VectorsWriter {
             return Err(VectorsError::Shape { start, end, dim, expected, got: rows.len() });
         }
         for (row, id) in rows.chunks_exact(dim).zip(&self.ids[range.clone()]) {
-            let what = match row.iter().position(|value| !value.is_finite()) {
-                Some(position) => format!("is not finite at {position}"),
-                None if row.iter().all(|value| *value == 0.0) => "is all zero".to_owned(),
-                None => continue,
-            };
-            return Err(VectorsError::BadRow { id: id.clone(), what });
+            Embedding::check(row, dim).map_err(|source| VectorsError::BadRow { id: id.clone(), source })?;
         }
 
         let path = self.part_path(part);

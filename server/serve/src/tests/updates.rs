@@ -40,7 +40,7 @@ fn number(random: &mut dpr_core::random::SplitMix) -> f32 {
 fn build(dir: &Path, rows: Vec<f32>, dim: usize, kind: IndexKind) {
     let passage = |i| Passage { id: format!("p{i}"), title: "Title".into(), text: format!("p{i} as built") };
     let passages = (0..rows.len() / dim).map(passage).collect();
-    let set = VectorSet { model_fingerprint: fingerprint(), dim, passages, rows };
+    let set = VectorSet::new(fingerprint(), dim, passages, rows);
     let options = IndexOptions { kind, hnsw: HnswParams::default(), ..IndexOptions::default() };
     build_index(&set, dir, &options, &Silent).unwrap();
 }

@@ -146,7 +146,8 @@ fn space(config: &DistillConfig, teacher: &ModelDir) -> Result<Option<ExactIndex
         rows.sort_unstable();
     }
     let vectors = rows.iter().flat_map(|row| &set.rows[row * set.dim..(row + 1) * set.dim]).copied();
-    let matrix = Matrix::new(vectors.collect(), rows.len(), set.dim, |row| &set.passages[rows[row]].id)?;
+    let matrix =
+        Matrix::new(vectors.collect::<Vec<_>>(), rows.len(), set.dim, |row| &set.passages[rows[row]].id)?;
     Ok(Some(ExactIndex::new(matrix.into())))
 }
 

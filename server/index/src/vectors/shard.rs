@@ -4,10 +4,11 @@ use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
 
-use dpr_index::vectors::VectorsSpec;
+use serde::{Deserialize, Serialize};
 
 /// The `index`-th of `count` contiguous shares, counted from 0 as DPR's `shard_id` is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(into = "(u32, u32)", try_from = "(u32, u32)")]
 pub struct Shard {
     index: u32,
     count: u32,
@@ -66,7 +67,9 @@ impl Shard {
     /// # Errors
     /// [`ShardError::Empty`] when nothing is left for this one.
     pub fn range(self, passages: usize) -> Result<Range<usize>, ShardError> {
-        let range = VectorsSpec::shard_range(passages, (self.index, self.count));
+        let (index, count) = (self.index as usize, self.count as usize);
+        let start = |index: usize| index * (passages / count) + index.min(passages % count);
+        let range = start(index)..start(index + 1);
         if range.is_empty() { Err(ShardError::Empty { shard: self, passages }) } else { Ok(range) }
     }
 }
@@ -79,6 +82,20 @@ impl FromStr for Shard {
         let (index, count) = text.split_once('/').ok_or_else(format)?;
         let number = |part: &str| part.trim().parse::<u32>().map_err(|_| format());
         Self::new(number(index)?, number(count)?)
+    }
+}
+
+impl From<Shard> for (u32, u32) {
+    fn from(shard: Shard) -> Self {
+        (shard.index, shard.count)
+    }
+}
+
+impl TryFrom<(u32, u32)> for Shard {
+    type Error = ShardError;
+
+    fn try_from((index, count): (u32, u32)) -> Result<Self, ShardError> {
+        Self::new(index, count)
     }
 }
 

@@ -1,12 +1,12 @@
-//! The vectors of an index, in memory.
+//! The vectors of an index, checked once and then searched.
 
 use dpr_core::Embedding;
 use dpr_core::kernel::search::f32::{inner_products, inner_products_at};
 use rayon::prelude::*;
 
-use super::{IndexError, ScoredRow};
+use super::Rows;
 use crate::ranking::{Candidate, Top};
-use dpr_files::Mapped;
+use crate::{IndexError, ScoredRow};
 
 /// Rows worth a thread's while.
 const MIN_ROWS: usize = 256;
@@ -23,57 +23,22 @@ pub struct Matrix {
     phi: f64,
 }
 
-/// Where vectors are.
-#[derive(Debug)]
-enum Rows {
-    Owned(Vec<f32>),
-    /// A file of as many whole numbers.
-    Mapped(Mapped),
-}
-
-impl Rows {
-    fn as_slice(&self) -> &[f32] {
-        match self {
-            Self::Owned(rows) => rows,
-            Self::Mapped(file) => file.numbers().unwrap_or_default(),
-        }
-    }
-}
-
 impl Matrix {
     /// Takes `rows` as `[count, dim]`; `id_of` names a row for errors.
     ///
     /// # Errors
     /// [`IndexError`] for no rows, another number of numbers, one that is not finite, or vectors too long.
     pub fn new<I: Into<String>>(
-        rows: Vec<f32>,
+        rows: impl Into<Rows>,
         count: usize,
         dim: usize,
         id_of: impl Fn(usize) -> I,
     ) -> Result<Self, IndexError> {
-        Self::of(Rows::Owned(rows), count, dim, id_of)
-    }
-
-    /// As [`Matrix::new`], of a file of little-endian numbers: what is not looked at need not be in memory.
-    pub(super) fn of_file<I: Into<String>>(
-        file: Mapped,
-        count: usize,
-        dim: usize,
-        id_of: impl Fn(usize) -> I,
-    ) -> Result<Self, IndexError> {
-        Self::of(Rows::Mapped(file), count, dim, id_of)
-    }
-
-    fn of<I: Into<String>>(
-        rows: Rows,
-        count: usize,
-        dim: usize,
-        id_of: impl Fn(usize) -> I,
-    ) -> Result<Self, IndexError> {
-        check_shape(rows.as_slice(), count, dim)?;
-        let (values, phi) = (rows.as_slice(), greatest_norm(rows.as_slice(), dim));
+        let rows = rows.into();
+        check_shape(&rows, count, dim)?;
+        let phi = greatest_norm(&rows, dim);
         if !phi.is_finite() {
-            for (row, vector) in values.chunks_exact(dim).enumerate() {
+            for (row, vector) in rows.chunks_exact(dim).enumerate() {
                 if let Some(position) = vector.iter().position(|value| !value.is_finite()) {
                     return Err(IndexError::NotFinite { row, id: id_of(row).into(), position });
                 }
@@ -83,17 +48,16 @@ impl Matrix {
         Ok(Self { rows, count, dim, phi })
     }
 
-    /// As [`Matrix::of_file`], of numbers that were seen to be finite, and whose greatest squared norm is known.
-    pub(super) fn of_checked(file: Mapped, count: usize, dim: usize, phi: f64) -> Result<Self, IndexError> {
-        let rows = Rows::Mapped(file);
-        check_shape(rows.as_slice(), count, dim)?;
+    /// As [`Matrix::new`], of numbers that were seen to be finite, and whose greatest squared norm is known.
+    pub(crate) fn of_checked(rows: Rows, count: usize, dim: usize, phi: f64) -> Result<Self, IndexError> {
+        check_shape(&rows, count, dim)?;
         check_norm(phi)?;
         Ok(Self { rows, count, dim, phi })
     }
 
     /// Computes the greatest squared norm of a row again; NaN or infinity where a number is.
-    pub(super) fn measure_phi(&self) -> f64 {
-        greatest_norm(self.as_slice(), self.dim)
+    pub(crate) fn measure_phi(&self) -> f64 {
+        greatest_norm(&self.rows, self.dim)
     }
 
     /// Numbers in a vector.
@@ -118,22 +82,32 @@ impl Matrix {
 
     /// All vectors, `[count * dim]`.
     pub fn as_slice(&self) -> &[f32] {
-        self.rows.as_slice()
+        &self.rows
+    }
+
+    /// All vectors, as they are shared.
+    pub(crate) fn rows(&self) -> &Rows {
+        &self.rows
+    }
+
+    /// The squared norm of each row.
+    pub(crate) fn squared_norms(&self) -> Vec<f64> {
+        squared_norms(&self.rows, self.dim)
     }
 
     /// The scores of the rows from `start` on, as many as there are places.
-    pub(super) fn scores(&self, query: &[f32], start: usize, scores: &mut [f32]) {
+    pub(crate) fn scores(&self, query: &[f32], start: usize, scores: &mut [f32]) {
         let rows = &self.as_slice()[start * self.dim..][..scores.len() * self.dim];
         inner_products(query, rows, scores);
     }
 
     /// The scores of the rows that are named, in place of what is in `scores`.
-    pub(super) fn scores_at(&self, query: &[f32], rows: &[u32], scores: &mut Vec<f32>) {
+    pub(crate) fn scores_at(&self, query: &[f32], rows: &[u32], scores: &mut Vec<f32>) {
         inner_products_at(query, self.as_slice(), rows, scores);
     }
 
     /// The best `k` of the rows that are named, by their exact scores.
-    pub(super) fn rank(&self, query: &[f32], rows: &[u32], k: usize) -> Vec<ScoredRow> {
+    pub(crate) fn rank(&self, query: &[f32], rows: &[u32], k: usize) -> Vec<ScoredRow> {
         let (mut top, mut scores) = (Top::new(k), Vec::new());
         for rows in rows.chunks(GROUP) {
             self.scores_at(query, rows, &mut scores);
@@ -145,17 +119,17 @@ impl Matrix {
     }
 
     /// The most that a sum of a row's and `query`'s products changes with its order, twice over.
-    pub(super) fn rounding(&self, query: &[f32]) -> f32 {
+    pub(crate) fn rounding(&self, query: &[f32]) -> f32 {
         (self.dim as f64 * f64::from(f32::EPSILON) * self.greatest_product(query)) as f32
     }
 
     /// The greatest inner product that a row can have with `query` (Cauchy and Schwarz).
-    pub(super) fn greatest_product(&self, query: &[f32]) -> f64 {
+    pub(crate) fn greatest_product(&self, query: &[f32]) -> f64 {
         (squared_norm(query) * self.phi).sqrt()
     }
 
     /// Refuses a query that cannot be searched, and returns how many rows to give.
-    pub(super) fn check(&self, query: &Embedding, k: usize) -> Result<usize, IndexError> {
+    pub(crate) fn check(&self, query: &Embedding, k: usize) -> Result<usize, IndexError> {
         let got = query.as_slice().len();
         if got != self.dim {
             return Err(IndexError::Dimension { got, expected: self.dim });
@@ -191,15 +165,21 @@ fn check_norm(phi: f64) -> Result<(), IndexError> {
 }
 
 /// The greatest squared norm of a row. What is not finite makes one that is not.
-fn greatest_norm(values: &[f32], dim: usize) -> f64 {
-    values
-        .par_chunks(dim)
-        .with_min_len(MIN_ROWS)
-        .map(squared_norm)
-        .reduce(|| 0.0, |a, b| if a > b || a.is_nan() { a } else { b })
+fn greatest_norm(rows: &Rows, dim: usize) -> f64 {
+    squared_norms(rows, dim).into_iter().fold(0.0, |a, b| if a > b || a.is_nan() { a } else { b })
+}
+
+/// The squared norm of each row.
+fn squared_norms(rows: &Rows, dim: usize) -> Vec<f64> {
+    let mut norms = vec![0.0; rows.len() / dim.max(1)];
+    rows.for_each_block(dim, |start, block| {
+        let rows = block.par_chunks_exact(dim).with_min_len(MIN_ROWS);
+        rows.zip(&mut norms[start..]).for_each(|(row, norm)| *norm = squared_norm(row));
+    });
+    norms
 }
 
 /// Squared length in f64, where it cannot overflow.
-pub(super) fn squared_norm(vector: &[f32]) -> f64 {
+pub(crate) fn squared_norm(vector: &[f32]) -> f64 {
     vector.iter().map(|value| f64::from(*value) * f64::from(*value)).sum()
 }
