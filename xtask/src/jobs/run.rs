@@ -7,7 +7,8 @@ use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use super::board::{Board, Clock};
+use super::board::Board;
+use super::clock::Clock;
 use super::context::{Context, Stop};
 use super::report::{Entry, Report, tail};
 use super::{Busy, Done, Job};
