@@ -79,7 +79,7 @@ pub(super) async fn respond(
         drop(body);
         let answer = serde_json::to_vec(&answer)
             .map_err(|_| ApiError::Internal("the answer could not be written as JSON"))?;
-        Ok((answer, took))
+        Ok::<_, ApiError>((answer, took))
     };
     let (outcome, waited) = state.gate().run(place, work).await?;
     let (answer, took) = outcome?;
@@ -95,20 +95,11 @@ pub(super) async fn respond(
 }
 
 /// Searches, and returns what was found with the time that took, also in milliseconds for the answer.
-///
-/// `at_fault` says which failures are the client's doing, and what to tell it; the others are logged and told as
-/// `internal`.
 pub(super) fn timed<T>(
     search: impl FnOnce() -> Result<T, SearchError>,
-    at_fault: fn(&SearchError) -> Option<ApiError>,
 ) -> Result<(T, Duration, f64), ApiError> {
     let start = Instant::now();
-    let found = search().map_err(|error| at_fault(&error).unwrap_or_else(|| internal(&error)))?;
+    let found = search()?;
     let took = start.elapsed();
     Ok((found, took, (took.as_secs_f64() * 1e6).round() / 1e3))
-}
-
-fn internal(error: &SearchError) -> ApiError {
-    tracing::error!("a search failed: {error}");
-    ApiError::Internal("the search failed")
 }

@@ -70,6 +70,7 @@ mod body;
 mod body_room;
 mod counters;
 mod error;
+mod failure;
 mod file;
 pub mod gate;
 mod headers;

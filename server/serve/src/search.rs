@@ -9,8 +9,6 @@ use super::body::json_body;
 use super::error::{ApiError, ErrorBody};
 use super::request::SearchRequest;
 use super::state::AppState;
-use dpr_index::IndexError;
-use dpr_index::search::SearchError;
 
 /// Finds the passages nearest to question vectors. There is no field for a question's text.
 #[utoipa::path(post, path = "/v1/search", tag = "search", request_body = SearchRequest, responses(
@@ -30,7 +28,7 @@ pub(super) async fn search(State(state): State<AppState>, request: Request) -> R
     let search = move |body: &[u8]| {
         let asked = SearchRequest::read(body, ready.dim, &ready.fingerprint, &limits)?;
         let search = || ready.serving.search.search(&asked.vectors, asked.k, asked.filter.as_ref());
-        let (found, took, took_ms) = timed(search, at_fault)?;
+        let (found, took, took_ms) = timed(search)?;
         let mut lists = found.into_iter().map(|hits| hits.into_iter().map(SearchHit::from).collect());
         let answer = match asked.batch {
             true => SearchResponse::Batch { results: lists.map(|hits| HitList { hits }).collect(), took_ms },
@@ -39,19 +37,6 @@ pub(super) async fn search(State(state): State<AppState>, request: Request) -> R
         Ok(Answered { answer, took })
     };
     respond(&state, body, search).await
-}
-
-/// A filter may allow no passage of the index as it is now. Numbers near the top of f32 are finite, as is checked before; their products need not be.
-fn at_fault(error: &SearchError) -> Option<ApiError> {
-    match error {
-        SearchError::Index(IndexError::Overflow { .. }) => Some(ApiError::InvalidVector(error.to_string())),
-        SearchError::NothingWanted => Some(ApiError::InvalidFilter(error.to_string())),
-        SearchError::Unavailable(_) => {
-            tracing::error!("a search failed: {error}");
-            Some(ApiError::NotReady("without an answer from the backend that keeps the passages"))
-        }
-        _ => None,
-    }
 }
 
 /// Ends a search request whose time is up, be it in its body, in the queue or in the search.
