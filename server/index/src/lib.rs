@@ -25,12 +25,9 @@
 //! let passage = |n: usize| Passage { id: format!("p{n}"), title: String::new(), text: format!("Passage {n}.") };
 //!
 //! // Build an index of 500 passages and their vectors, [500, 32].
-//! let vectors = VectorSet {
-//!     model_fingerprint: "the model that made the vectors".to_owned(),
-//!     dim,
-//!     passages: (0..500).map(passage).collect(),
-//!     rows: (0..500).flat_map(|_| vector()).collect(),
-//! };
+//! let passages: Vec<Passage> = (0..500).map(passage).collect();
+//! let rows: Vec<f32> = (0..500).flat_map(|_| vector()).collect();
+//! let vectors = VectorSet::new("the model that made the vectors", dim, passages, rows);
 //! build_index(&vectors, &dir, &IndexOptions::default(), &Silent)?;
 //!
 //! // Open it, and ask for the three passages of greatest inner product with a query.
@@ -207,12 +204,8 @@ impl FromStr for IndexKind {
 /// # let dir = tempfile::tempdir()?;
 /// # let dir = dir.path();
 /// # let passage = |id: &str| Passage { id: id.to_owned(), title: String::new(), text: "text".to_owned() };
-/// # let vectors = dpr_index::vectors::VectorSet {
-/// #     model_fingerprint: "model".to_owned(),
-/// #     dim: 2,
-/// #     passages: ["a", "b", "c"].map(passage).into(),
-/// #     rows: vec![1.0, 0.0, 0.0, 1.0, 0.5, 0.5],
-/// # };
+/// # let (passages, rows) = (["a", "b", "c"].map(passage).into(), vec![1.0, 0.0, 0.0, 1.0, 0.5, 0.5]);
+/// # let vectors = dpr_index::vectors::VectorSet::new("model", 2, passages, rows);
 /// # dpr_index::build_index(&vectors, dir, &Default::default(), &dpr_files::progress::Silent)?;
 /// // Three vectors: [1, 0], [0, 1] and [0.5, 0.5].
 /// let index = LoadedIndex::open(dir)?;
