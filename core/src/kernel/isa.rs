@@ -1,4 +1,4 @@
-//! Which instruction set the kernels run on, and the one place that enters code compiled for it.
+//! Instruction sets of the kernels, and the one place that enters code compiled for them.
 //!
 //! A kernel is plain safe Rust over fixed-size arrays, written once as a [`Task`] whose `run` is
 //! `#[inline(always)]`. [`Isa::run`] inlines it into a function that enables the instruction set, where LLVM
@@ -17,7 +17,7 @@ use super::vector::{Portable, Simd};
 /// * `NA`: the same for the products inside attention, whose sizes are heads and tokens;
 /// * `MR`: rows of a tile at most; `MR * NR` sums plus operands fill the vector registers.
 pub(super) trait Task {
-    /// What the task gives back.
+    /// The result of the task.
     type Output;
     /// Runs the task. Must be `#[inline(always)]`, with all it calls in its loops: a function that is not
     /// inlined here is compiled for the baseline instruction set.
@@ -34,7 +34,7 @@ pub(super) struct Isa(Kind);
 /// Private, so that an [`Isa`] other than portable comes only from a feature test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// What the target guarantees: SSE2 on x86-64, SIMD128 in a browser module.
+    /// The instructions that the target guarantees: SSE2 on x86-64, SIMD128 in a browser module.
     Portable,
     #[cfg(target_arch = "x86_64")]
     Avx2,
@@ -42,19 +42,19 @@ enum Kind {
     Avx512,
 }
 
-/// The best instruction set of this machine, looked up once.
+/// Returns the best instruction set of this machine, looked up once.
 pub(super) fn best() -> Isa {
     static BEST: OnceLock<Isa> = OnceLock::new();
     *BEST.get_or_init(Isa::detect)
 }
 
 impl Isa {
-    /// The best instruction set of this machine.
+    /// Returns the best instruction set of this machine.
     pub(super) fn detect() -> Self {
         *Self::available().last().unwrap_or(&Self(Kind::Portable))
     }
 
-    /// Every instruction set of this machine, the best one last.
+    /// Returns every instruction set of this machine, the best one last.
     pub(super) fn available() -> Vec<Self> {
         #[cfg_attr(not(target_arch = "x86_64"), allow(unused_mut))]
         let mut found = vec![Self(Kind::Portable)];
@@ -77,7 +77,7 @@ impl Isa {
         found
     }
 
-    /// Width `NR` of the weight panels that [`Isa::run`] will pass to its tasks.
+    /// Returns the width `NR` of the weight panels that [`Isa::run`] will pass to its tasks.
     pub(super) fn panel_width(self) -> usize {
         struct Width;
         impl Task for Width {

@@ -1,4 +1,5 @@
-//! What training needs besides matrix products, each as one pass over memory: forwards and backwards.
+//! Training kernels besides the matrix products: GELU, softmax and LayerNorm, forwards and backwards, each as one
+//! pass over memory.
 
 use super::isa::{Isa, Task};
 use super::math::{gelu, gelu_derivative, row_sum, softmax_numerators};
@@ -20,7 +21,7 @@ impl Task for Gelu<'_> {
     }
 }
 
-/// `input` through the exact GELU.
+/// Returns the exact GELU of `input`.
 pub(crate) fn gelu_forward(input: &[f32]) -> Vec<f32> {
     let mut output = vec![0f32; input.len()];
     Isa::detect().run(Gelu { input, output: &mut output });
@@ -89,7 +90,7 @@ impl Task for SoftmaxBackward<'_> {
     }
 }
 
-/// From the gradient of the probabilities to that of the scores, in place.
+/// Replaces the gradient of the probabilities by that of the scores, in place.
 pub(crate) fn softmax_backward(probabilities: &[f32], gradient: &mut [f32], width: usize) {
     Isa::detect().run(SoftmaxBackward { probabilities, gradient, width: width.max(1) });
 }
@@ -156,7 +157,8 @@ impl Task for NormBackward<'_> {
     }
 }
 
-/// From the gradient of a LayerNorm's output to that of its input, in place; returns those of weight and bias.
+/// Replaces the gradient of a LayerNorm's output by that of its input, in place, and returns the gradients of weight
+/// and bias.
 pub(crate) fn norm_backward(
     input: &[f32],
     weight: &[f32],
@@ -206,7 +208,7 @@ impl Task for SumRows<'_> {
     }
 }
 
-/// The sum of all rows of `width`.
+/// Returns the sum of all rows of `width`.
 pub(crate) fn sum_rows(rows: &[f32], width: usize) -> Vec<f32> {
     let mut sum = vec![0f32; width];
     Isa::detect().run(SumRows { rows, sum: &mut sum });
@@ -221,7 +223,7 @@ mod tests {
         (0..length).map(|i| (i as f32 * step).sin() * 2.0).collect()
     }
 
-    /// The gradient of `loss`, the sum of outputs times `weights`, by central differences in f64-sized steps.
+    /// Returns the gradient of `loss`, the sum of outputs times `weights`, by central differences in f64-sized steps.
     fn numeric(input: &[f32], loss: impl Fn(&[f32]) -> f64) -> Vec<f64> {
         let step = 1e-2;
         let at = |place: usize, by: f32| {

@@ -1,4 +1,4 @@
-//! A corpus to vectors on disk: what `dpr encode` does.
+//! Encoding of a corpus into vectors on disk, as `dpr encode` does.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -14,10 +14,10 @@ use dpr_data::{Passage, corpus_sha256};
 use dpr_files::progress::Progress;
 use dpr_index::vectors::{VectorsSpec, VectorsWriter};
 
-/// Passages in a part: what is written at once, and what an interruption can lose.
+/// Number of passages in a part, which is written at once; an interruption loses the open parts.
 pub const PART_SIZE: usize = VectorsSpec::PART_SIZE;
 
-/// How a corpus is encoded.
+/// Options of encoding a corpus.
 #[derive(Clone, Copy, Debug)]
 pub struct EncodeOptions {
     /// The share to encode.
@@ -28,21 +28,21 @@ pub struct EncodeOptions {
     pub force: bool,
 }
 
-/// What [`encode_corpus`] did.
+/// The result of [`encode_corpus`].
 #[derive(Clone, Copy, Debug)]
 pub struct EncodeSummary {
     /// Passages in the shard.
     pub passages: usize,
     /// Passages that an earlier run had encoded.
     pub kept: usize,
-    /// What this run encoded.
+    /// Counts of the rows that this run encoded.
     pub encoded: Encoded,
     /// Time this run took, from the first token to the last part; without loading and without joining the parts.
     pub encoding: Duration,
 }
 
-/// Encodes one shard of `corpus` into the vectors directory `out`, or what is missing of it. `model_fingerprint`
-/// is that of the model `encoder` belongs to.
+/// Encodes one shard of `corpus` into the vectors directory `out`, or the parts of the shard that are missing there.
+/// `model_fingerprint` is the fingerprint of the model that `encoder` belongs to.
 ///
 /// # Errors
 /// [`EncodingError`]; with [`EncodingError::Stopped`], when `cancel` turned true, finished parts are kept.

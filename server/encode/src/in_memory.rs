@@ -13,7 +13,7 @@ use super::rows::{PassageRows, QuestionRows, Rows};
 use dpr_data::Passage;
 use dpr_files::progress::Progress;
 
-/// The vectors of `questions`, in their order.
+/// Returns the vectors of `questions`, in their order.
 ///
 /// # Errors
 /// [`EncodingError`] names the question that has no vector.
@@ -29,8 +29,8 @@ pub fn encode_questions(
     vectors
 }
 
-/// The vectors of `passages`, in their order, for those that are held in memory; [`encode_corpus`](super::encode_corpus)
-/// is for a corpus.
+/// Returns the vectors of `passages`, in their order, for passages that are held in memory;
+/// [`encode_corpus`](super::encode_corpus) is for a corpus.
 ///
 /// # Errors
 /// [`EncodingError`] names the passage that has no vector.

@@ -1,4 +1,4 @@
-//! The workers: texts to tokens to vectors, part by part.
+//! Encoding pipeline: workers that turn texts into tokens and tokens into vectors, part by part.
 
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -12,20 +12,20 @@ use super::rows::Rows;
 use dpr_files::progress::Progress;
 use dpr_index::vectors::VectorsError;
 
-/// How a run is spread over threads and batches.
+/// Threads and batches of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct PipelineOptions {
     /// Most tokens in a batch, counted as if padded to its longest row.
     pub batch_tokens: usize,
     /// Worker threads.
     pub threads: usize,
-    /// How many of them compute batches; the others only tokenise ahead. One for a device that is itself
-    /// parallel (a GPU), all for the CPU kernels.
+    /// The number of worker threads that compute batches; the others only tokenise ahead. One for a device that is
+    /// itself parallel (a GPU), all for the CPU kernels.
     pub forward_threads: usize,
 }
 
 impl PipelineOptions {
-    /// What suits the device that `name` (as [`dpr_core::TextEncoder::device_name`] says it) belongs to.
+    /// Returns the options that suit a device, whose `name` is that of [`dpr_core::TextEncoder::device_name`].
     pub fn for_device(name: &str, batch_tokens: Option<usize>, threads: Option<usize>) -> Self {
         let threads = threads
             .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, NonZeroUsize::get))
@@ -40,24 +40,24 @@ impl PipelineOptions {
     }
 }
 
-/// Takes a finished part: which rows, and their vectors.
+/// Function that takes a finished part: its rows, and their vectors `[part, dim]`, row-major.
 pub type WritePart<'a> = dyn Fn(&Range<usize>, &[f32]) -> Result<(), VectorsError> + Sync + 'a;
 
-/// What a run did.
+/// Counts of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Encoded {
     /// Rows encoded and handed on.
     pub rows: usize,
-    /// Their tokens, special ones included.
+    /// Tokens of these rows, special ones included.
     pub tokens: usize,
-    /// Rows that fill the encoder's limit of tokens: what their texts say beyond it is not in their vectors.
+    /// Rows that fill the encoder's limit of tokens: text beyond the limit is not in their vectors.
     pub truncated: usize,
 }
 
 /// Encodes the rows of `parts` and hands each finished part to `write` as `[part, dim]`, row-major, in the
 /// order of the rows. Parts are handed on as they end, from any worker's thread.
 ///
-/// Stops early when `cancel` turns true; parts that were handed on stay so.
+/// The run stops early when `cancel` turns true; parts that were handed on are kept.
 ///
 /// # Errors
 /// The first [`EncodingError`] of any worker; [`EncodingError::Stopped`] counts the rows of `parts` only.
@@ -166,7 +166,8 @@ impl Run<'_> {
     }
 }
 
-/// Without it, workers that wait for a panicked one's work would wait for ever.
+/// Stops the queue when a worker panics. Without this guard, workers that wait for the work of the panicked one would
+/// wait for ever.
 struct StopOnPanic<'a, 'b>(&'a Queue<'b>);
 
 impl Drop for StopOnPanic<'_, '_> {

@@ -1,4 +1,4 @@
-//! Training of question and passage encoders on questions with their passages.
+//! Retrieval task: training of question and passage encoders on questions with their passages.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -18,12 +18,12 @@ use super::task::Task;
 use super::trainer::{self, Setup, TrainReport};
 use dpr_files::progress::Progress;
 
-/// Trains as `config` says in the run directory `out`, which holds no run yet, or with `resume` one begun with the same
-/// settings: it then goes on from its last checkpoint, and every step is as it would have been.
+/// Trains as `config` says in the run directory `out`, which holds no run yet, or with `resume` one begun with the
+/// same settings: it then continues from its last checkpoint, and every step is the same as without the interruption.
 ///
 /// # Errors
-/// [`TrainError`]; [`TrainError::Interrupted`] once `stop` is set and a checkpoint is written. Whatever happens, the
-/// last checkpoint stays.
+/// [`TrainError`]; [`TrainError::Interrupted`] once `stop` is set and a checkpoint is written. The last checkpoint is
+/// kept in any case.
 pub fn train(
     config: &TrainConfig,
     out: &Path,

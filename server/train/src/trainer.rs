@@ -1,4 +1,4 @@
-//! A run from its first step, or from where it was stopped, to its last.
+//! Trainer: takes a run from its first step, or from its last checkpoint, to its last step.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,7 +26,7 @@ const NAMED: usize = 3;
 pub struct TrainReport {
     /// Steps taken in all, by earlier processes too.
     pub steps: usize,
-    /// Of these by this process; what follows counts these only.
+    /// Steps taken by this process; the following figures count these only.
     pub steps_now: usize,
     /// Questions seen.
     pub questions: usize,
@@ -48,7 +48,7 @@ pub struct TrainReport {
 pub(super) struct Setup<'a> {
     /// The run's directory.
     pub(super) run: RunDir,
-    /// Whether to go on from its last checkpoint.
+    /// `true` to continue from the last checkpoint.
     pub(super) resume: bool,
     /// What to train for.
     pub(super) task: &'a dyn Task,
@@ -56,7 +56,7 @@ pub(super) struct Setup<'a> {
     pub(super) model: DualEncoder,
     /// How long, how large, how often.
     pub(super) options: RunOptions,
-    /// Learning rate and what goes with it.
+    /// Learning rate, schedule and other constants of the optimiser.
     pub(super) optimiser: OptimiserOptions,
     /// A digest of the data and of the models that training starts from.
     pub(super) origin: String,
@@ -67,8 +67,8 @@ pub(super) struct Setup<'a> {
 /// Takes the steps.
 ///
 /// # Errors
-/// [`TrainError`]; [`TrainError::Interrupted`] once `stop` is set and a checkpoint is written. Whatever happens, the
-/// last checkpoint stays.
+/// [`TrainError`]; [`TrainError::Interrupted`] once `stop` is set and a checkpoint is written. The last checkpoint is
+/// kept in any case.
 pub(super) fn run(
     setup: Setup<'_>,
     device: &TrainDevice,
@@ -84,7 +84,7 @@ pub(super) fn run(
     trainer.work()
 }
 
-/// What does not change during a run.
+/// Context that does not change during a run.
 struct Context<'a> {
     options: RunOptions,
     optimiser: OptimiserOptions,
@@ -154,7 +154,7 @@ impl Trainer<'_> {
         })
     }
 
-    /// What is left of the current epoch, and its end.
+    /// Trains the rest of the current epoch and ends it.
     fn epoch(&mut self, batches: &[Vec<usize>]) -> Result<(), TrainError> {
         let run = self.context.options;
         while self.position.step < self.context.steps {
@@ -262,7 +262,7 @@ impl Trainer<'_> {
         TrainError::Diverged { what, step: self.position.step + 1, questions, kept }
     }
 
-    /// Measures the dev questions and records what came out.
+    /// Measures on the dev questions and records the scores.
     fn measure(&mut self) -> Result<Scores, TrainError> {
         let Context { task, device, progress, .. } = self.context;
         let scores = task.measure(&self.model, device, progress)?;

@@ -1,6 +1,6 @@
-//! The kernels: no shared memory and no barriers, many multiply-adds for each load. Fine for the short inputs
-//! of a page on a GPU, and the only shape that runs well on a software adapter, where a load is four scalar
-//! loads with a bounds check each and a barrier is a thread switch.
+//! GPU kernels of the page, without shared memory and barriers, with many multiply-adds for each load. They are fine
+//! for the short inputs of a page on a GPU, and the only shape that runs well on a software adapter, where a load is
+//! four scalar loads with a bounds check each and a barrier is a thread switch.
 // Kernels are launched unchecked: each guards its own indices, and WebGPU checks every access once more.
 #![allow(unsafe_code)]
 
@@ -247,7 +247,7 @@ pub(super) fn attend(
     output
 }
 
-/// Enough workgroups for so many invocations.
+/// Returns the number of workgroups for so many invocations.
 fn workgroups(invocations: usize) -> CubeCount {
     CubeCount::Static((invocations as u32).div_ceil(UNITS), 1, 1)
 }

@@ -1,5 +1,5 @@
-//! Linear layers `x W^T + b`, in single precision or 8 bits, with what follows them done while the sums are
-//! at hand.
+//! Linear layers `x W^T + b`, in single precision or 8 bits, with the following operation (the epilogue) done while
+//! the sums are in registers.
 #![allow(
     clippy::needless_range_loop,
     reason = "loops over fixed arrays by index are what stays in registers"
@@ -12,14 +12,14 @@ use super::super::vector::Simd;
 use super::gemm_q8::{self, OUTPUTS, QuantizedInput, QuantizedPanels};
 use crate::weights::Matrix;
 
-/// What becomes of a layer's outputs.
+/// The operation on a layer's outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Epilogue {
-    /// They replace what was there.
+    /// The outputs replace the old values.
     Store,
-    /// Their GELU replaces what was there.
+    /// The GELU of the outputs replaces the old values.
     Gelu,
-    /// They are added to what was there: a residual connection.
+    /// The outputs are added to the old values: a residual connection.
     Add,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Part {
     pub(super) weight: Matrix,
     /// `[outputs]`.
     pub(super) bias: Vec<f32>,
-    /// What the outputs are multiplied by.
+    /// The factor that the outputs are multiplied by.
     pub(super) factor: f32,
 }
 
@@ -61,7 +61,7 @@ impl Linear {
         Self { weights, bias }
     }
 
-    /// Outputs of the layer.
+    /// Returns the number of outputs of the layer.
     pub(super) fn n(&self) -> usize {
         match &self.weights {
             Weights::F32(panels) => panels.n(),
@@ -116,7 +116,7 @@ fn panels(parts: Vec<Part>, n: usize, k: usize, width: usize) -> Weights {
     Weights::F32(panels)
 }
 
-/// Where the products go: `[m, n]` row-major.
+/// The place of the products: `[m, n]` row-major.
 struct Output<'a> {
     bias: &'a [f32],
     n: usize,

@@ -1,4 +1,4 @@
-//! Hugging Face tensors into the engine's packed form.
+//! Loader of the CPU encoder: Hugging Face tensors into packed panels.
 
 use super::super::isa::Isa;
 use super::attention::RelativeBias;
@@ -13,7 +13,7 @@ struct Loader {
 }
 
 impl Loader {
-    /// One layer stored as `[output, input]`, with its outputs times `factor`.
+    /// Returns one layer stored as `[output, input]`, with its outputs times `factor`.
     fn part(&mut self, name: &str, n: usize, k: usize, factor: f32) -> Result<Part, WeightsError> {
         let weight = self.tensors.take_matrix(&format!("{name}.weight"), &[n, k])?;
         let bias = self.tensors.take_f32(&format!("{name}.bias"), &[n])?;
@@ -31,7 +31,7 @@ impl Loader {
         Ok(Norm { weight, bias })
     }
 
-    /// The position rows that tokens can take, `[position_limit, hidden]`, each with the one token type that
+    /// Returns the position rows that tokens can take, `[position_limit, hidden]`, each with the one token type that
     /// the released bi-encoders give every token already added.
     fn positions(&mut self, config: &EncoderConfig) -> Result<Vec<f32>, WeightsError> {
         let (rows, hidden) = (config.max_position_embeddings, config.hidden_size);

@@ -72,7 +72,7 @@ struct Scratch {
     states: Vec<f32>,
     /// `[tokens, 3 * hidden]`, and later `[tokens, intermediate]`.
     wide: Vec<f32>,
-    /// `[tokens, hidden]`: what attention gives.
+    /// `[tokens, hidden]`: the output of attention.
     context: Vec<f32>,
     /// `[rows, hidden]`.
     pooled: Vec<f32>,
@@ -81,8 +81,8 @@ struct Scratch {
 }
 
 impl KernelEncoder {
-    /// Rows of token ids to vectors, row-major `[rows, dim]`: pooled, projected and normalised as the config
-    /// says.
+    /// Encodes rows of token ids and returns their vectors, row-major `[rows, dim]`, pooled, projected and normalised
+    /// as the config says.
     ///
     /// Rows have from 1 to [`EncoderConfig::position_limit`] ids, all below the vocabulary's size: the caller
     /// checks. Rows of like length next to each other go through the layers best.
@@ -137,7 +137,7 @@ impl KernelEncoder {
         }
     }
 
-    /// The sum of each token's embeddings, `[tokens, hidden]`.
+    /// Replaces `states` by the sum of each token's embeddings, `[tokens, hidden]`.
     fn embed(&self, rows: &[Vec<u32>], states: &mut Vec<f32>) {
         let hidden = self.config.hidden_size;
         states.clear();
@@ -161,7 +161,8 @@ impl KernelEncoder {
         self.isa.run(LayerNorm { norm, eps: self.config.layer_norm_eps as f32, states });
     }
 
-    /// Each row's attention, from queries, keys and values `[tokens, 3 * hidden]` into `[tokens, hidden]`.
+    /// Computes each row's attention, from queries, keys and values `[tokens, 3 * hidden]` into `context`
+    /// `[tokens, hidden]`.
     fn attend(&self, rows: &[Vec<u32>], qkv: &[f32], scratch: &mut AttentionScratch, context: &mut [f32]) {
         let hidden = self.config.hidden_size;
         let mut start = 0;
@@ -180,7 +181,7 @@ impl KernelEncoder {
         }
     }
 
-    /// The last states of each row's tokens to one vector, `[rows, hidden]`.
+    /// Pools the last states of each row's tokens into one vector, `[rows, hidden]`.
     fn pool(&self, rows: &[Vec<u32>], states: &[f32], pooled: &mut Vec<f32>) {
         let hidden = self.config.hidden_size;
         pooled.clear();

@@ -1,12 +1,13 @@
-//! The inner products of many queries with many rows: a matrix product, in which a row that is read is used by all.
+//! Inner products of a batch of queries with many rows: a matrix product, in which a row that is read serves all
+//! queries.
 //!
-//! Sums run in another order than those of [`super::f32`]: use these to choose rows, and those for their scores.
+//! Sums run in another order than in [`super::f32`]: use this module to choose rows, and `f32` to score them.
 
 use super::super::gemm_f32::{Panels, blocks, product};
 use super::super::isa::{Isa, MAX_MR, Task, best};
 use super::super::vector::Simd;
 
-/// QueryBatch `[count, dim]`, laid out for products.
+/// Queries `[count, dim]`, laid out for products.
 #[derive(Debug)]
 pub struct QueryBatch {
     panels: Panels,
@@ -25,17 +26,17 @@ impl QueryBatch {
         Self { panels, isa, dim }
     }
 
-    /// Number of queries.
+    /// Returns the number of queries.
     pub fn len(&self) -> usize {
         self.panels.n()
     }
 
-    /// Whether there are none.
+    /// Returns whether the batch has no queries.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The products with `rows` `[any, dim]`, into `scores` `[queries, any]`.
+    /// Computes the inner products with `rows` `[any, dim]` into `scores` `[queries, any]`.
     ///
     /// # Panics
     /// When `scores` is too short.

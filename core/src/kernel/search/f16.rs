@@ -1,21 +1,23 @@
-//! Vectors in half precision, half of the memory that searching them reads.
+//! Half-precision (f16) vectors and their inner products: half of the memory that a search reads.
 //!
-//! A row is kept as `f16` numbers and a scale, a power of two, so that none of its numbers is too large for sixteen bits and
-//! those that count are not too small. Sums run in the order that is quickest on the instruction set: use them to choose
-//! rows, and [`super::f32`] for their scores.
+//! A row is kept as `f16` numbers and a scale, a power of two, so that none of its numbers is too large for sixteen
+//! bits and none that counts is too small. Sums run in the order that is quickest on the instruction set: use this
+//! module to choose rows, and [`super::f32`] to score them.
 
 use half::f16;
 
 use super::super::isa::{Task, best};
 use super::super::vector::{Simd, widen};
 
-/// What the greatest magnitude of a row lies below once it is scaled; the greatest half is twice as large.
+/// The bound below which the greatest magnitude of a row lies once the row is scaled; the greatest f16 number is
+/// twice as large.
 const LIMIT: f32 = 32_768.0;
 
 /// Sums kept side by side, so that one addition need not wait for the one before.
 const SUMS: usize = 4;
 
-/// Writes `row` as `f16` numbers to `numbers`, which is as long, and returns the scale: a number is about its half times it.
+/// Writes `row` as `f16` numbers to `numbers`, which is as long, and returns the scale: a number of the row is about
+/// its f16 number times the scale.
 ///
 /// Numbers must be finite.
 pub fn to_f16(row: &[f32], numbers: &mut [u16]) -> f32 {
@@ -27,14 +29,14 @@ pub fn to_f16(row: &[f32], numbers: &mut [u16]) -> f32 {
     scale
 }
 
-/// Replaces `scaled` by `query` with its greatest magnitude below one, so that no sum over a row's overflows.
+/// Replaces `scaled` by `query` with its greatest magnitude below one, so that no sum over a row's numbers overflows.
 pub fn scale_query(query: &[f32], scaled: &mut Vec<f32>) {
     let power = power(query).max(f32::MIN_POSITIVE);
     scaled.clear();
     scaled.extend(query.iter().map(|value| value / power * 0.5));
 }
 
-/// The inner products of `query` with `rows` `[sums, dim]`, one after the other.
+/// Computes the inner products of `query` with `rows` `[sums, dim]`, row after row, into `sums`.
 pub fn f16_products(query: &[f32], rows: &[u16], sums: &mut [f32]) {
     struct Block<'a>(&'a [f32], &'a [u16], &'a mut [f32]);
     impl Task for Block<'_> {
@@ -50,7 +52,7 @@ pub fn f16_products(query: &[f32], rows: &[u16], sums: &mut [f32]) {
     best().run(Block(query, rows, sums));
 }
 
-/// What numbers are multiplied by, and its inverse; both powers of two.
+/// Returns the scale that f16 numbers are multiplied by, and its inverse; both are powers of two.
 fn scale(values: &[f32]) -> (f32, f32) {
     let power = power(values);
     // So small that the inverse would overflow: nothing that counts is lost.
@@ -61,7 +63,8 @@ fn scale(values: &[f32]) -> (f32, f32) {
     }
 }
 
-/// The greatest power of two that is no more than the greatest magnitude; 0 where that is next to nothing.
+/// Returns the greatest power of two that is not above the greatest magnitude; 0 where that magnitude is next to
+/// nothing.
 fn power(values: &[f32]) -> f32 {
     let max = values.iter().fold(0f32, |max, value| max.max(value.abs()));
     f32::from_bits(max.to_bits() & f32::INFINITY.to_bits())

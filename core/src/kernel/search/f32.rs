@@ -1,4 +1,5 @@
-//! Inner products of one vector with many: what searching an index spends its time on.
+//! Single-precision (f32) inner products of one vector with many: the work that searching an index spends its time
+//! on.
 //!
 //! Every sum runs over the same lanes in the same order on every instruction set, without fused operations, so that a
 //! pair of vectors has one score everywhere, to the bit.
@@ -9,10 +10,10 @@ use super::super::vector::{Simd, prefetch};
 /// Sums kept side by side: enough that one addition need not wait for the one before on any instruction set.
 const LANES: usize = 64;
 
-/// How many rows ahead of the sum memory is asked for, where rows lie apart.
+/// The number of rows by which prefetching is ahead of the sums, where rows lie apart.
 const AHEAD: usize = 4;
 
-/// The inner product of two vectors of one length.
+/// Returns the inner product of two vectors of one length.
 pub fn inner_product(a: &[f32], b: &[f32]) -> f32 {
     struct Pair<'a>(&'a [f32], &'a [f32]);
     impl Task for Pair<'_> {
@@ -25,7 +26,8 @@ pub fn inner_product(a: &[f32], b: &[f32]) -> f32 {
     best().run(Pair(a, b))
 }
 
-/// The squared Euclidean distance of two vectors of one length: exactly 0 for equal ones, and the same both ways.
+/// Returns the squared Euclidean distance of two vectors of one length: exactly 0 for equal ones, and the same both
+/// ways.
 pub fn squared_distance(a: &[f32], b: &[f32]) -> f32 {
     struct Pair<'a>(&'a [f32], &'a [f32]);
     impl Task for Pair<'_> {
@@ -38,7 +40,7 @@ pub fn squared_distance(a: &[f32], b: &[f32]) -> f32 {
     best().run(Pair(a, b))
 }
 
-/// The inner products of `query` with `rows` `[scores, dim]`, one after the other.
+/// Computes the inner products of `query` with `rows` `[scores, dim]`, row after row, into `scores`.
 pub fn inner_products(query: &[f32], rows: &[f32], scores: &mut [f32]) {
     struct Block<'a>(&'a [f32], &'a [f32], &'a mut [f32]);
     impl Task for Block<'_> {
@@ -54,10 +56,10 @@ pub fn inner_products(query: &[f32], rows: &[f32], scores: &mut [f32]) {
     best().run(Block(query, rows, scores));
 }
 
-/// The inner products of `query` with those rows of `rows` `[any, dim]` that `picked` names; they replace `scores`.
+/// Replaces `scores` by the inner products of `query` with the rows of `rows` `[any, dim]` that `picked` names.
 ///
 /// # Panics
-/// When a row that is named is not there.
+/// When `picked` names a row that is not in `rows`.
 pub fn inner_products_at(query: &[f32], rows: &[f32], picked: &[u32], scores: &mut Vec<f32>) {
     struct Picked<'a>(&'a [f32], &'a [f32], &'a [u32], &'a mut Vec<f32>);
     impl Task for Picked<'_> {

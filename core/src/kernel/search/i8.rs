@@ -1,8 +1,9 @@
-//! Vectors in eight bits, a quarter of the memory that searching them reads.
+//! Quantized (8-bit) vectors and their inner products: a quarter of the memory that a search reads.
 //!
-//! A row is kept as `i8` numbers and a scale, a query as `i16` numbers and a scale: two products and their sum are one
-//! instruction on every target, so the finer query costs nothing. Sums are whole numbers, so a pair has one score on
-//! every instruction set, and it is off by what the row lost in rounding: at most half a step of each number.
+//! A row is kept as `i8` numbers and a scale, a query as `i16` numbers and a scale: two products and their sum are
+//! one instruction on every target, so the finer query costs nothing. Sums are whole numbers, so a pair has one score
+//! on every instruction set, and the score is off by what the row lost in rounding: at most half a step of each
+//! number.
 
 use super::super::isa::{Task, best};
 use super::super::vector::{Simd, prefetch};
@@ -10,10 +11,11 @@ use super::super::vector::{Simd, prefetch};
 /// The greatest magnitude of a row's numbers.
 const ROW_LIMIT: f32 = 127.0;
 
-/// How many rows ahead of the sum memory is asked for, where rows lie apart.
+/// The number of rows by which prefetching is ahead of the sums, where rows lie apart.
 const AHEAD: usize = 6;
 
-/// Writes `row` in eight bits to `codes`, which is as long, and returns the scale: a number is about its code times it.
+/// Quantizes `row` to eight bits into `codes`, which is as long, and returns the scale: a number of the row is about
+/// its code times the scale.
 ///
 /// Numbers must be finite.
 pub fn quantize_row(row: &[f32], codes: &mut [i8]) -> f32 {
@@ -33,8 +35,8 @@ pub fn quantize_row(row: &[f32], codes: &mut [i8]) -> f32 {
     best().run(Row(row, codes))
 }
 
-/// Replaces `codes` by `query` in sixteen bits, and returns the scale. The numbers are so small that no sum over a row's
-/// overflows.
+/// Quantizes `query` to sixteen bits into `codes`, which it replaces, and returns the scale. The numbers are so small
+/// that no sum over a row's codes overflows.
 pub fn quantize_query(query: &[f32], codes: &mut Vec<i16>) -> f32 {
     let limit = (i32::MAX as usize / (128 * query.len().max(1))).min(i16::MAX as usize) as f32;
     let (scale, inverse) = scale(query, limit);
@@ -43,7 +45,7 @@ pub fn quantize_query(query: &[f32], codes: &mut Vec<i16>) -> f32 {
     scale
 }
 
-/// What a code is multiplied by, and its inverse.
+/// Returns the scale that a code is multiplied by, and its inverse.
 #[inline(always)]
 fn scale(values: &[f32], limit: f32) -> (f32, f32) {
     let max = values.iter().fold(0f32, |max, value| max.max(value.abs()));
@@ -51,7 +53,7 @@ fn scale(values: &[f32], limit: f32) -> (f32, f32) {
     if max < f32::MIN_POSITIVE * ROW_LIMIT { (0.0, 0.0) } else { (max / limit, limit / max) }
 }
 
-/// The nearest whole number.
+/// Returns the nearest whole number.
 #[inline(always)]
 fn whole(value: f32) -> i32 {
     // Added and taken off again, it leaves a whole number in the low mantissa bits; compilers make vectors of that.
@@ -59,7 +61,7 @@ fn whole(value: f32) -> i32 {
     (value + ROUND).to_bits().wrapping_sub(ROUND.to_bits()) as i32
 }
 
-/// The inner products of `query` with `rows` `[sums, dim]`, one after the other.
+/// Computes the inner products of `query` with the quantized `rows` `[sums, dim]`, row after row, into `sums`.
 pub fn quantized_products(query: &[i16], rows: &[i8], sums: &mut [i32]) {
     struct Block<'a>(&'a [i16], &'a [i8], &'a mut [i32]);
     impl Task for Block<'_> {
@@ -75,10 +77,11 @@ pub fn quantized_products(query: &[i16], rows: &[i8], sums: &mut [i32]) {
     best().run(Block(query, rows, sums));
 }
 
-/// The inner products of `query` with those rows of `rows` `[any, dim]` that `picked` names; they replace `sums`.
+/// Replaces `sums` by the inner products of `query` with the quantized rows of `rows` `[any, dim]` that `picked`
+/// names.
 ///
 /// # Panics
-/// When a row that is named is not there.
+/// When `picked` names a row that is not in `rows`.
 pub fn quantized_products_at(query: &[i16], rows: &[i8], picked: &[u32], sums: &mut Vec<i32>) {
     struct Picked<'a>(&'a [i16], &'a [i8], &'a [u32], &'a mut Vec<i32>);
     impl Task for Picked<'_> {
@@ -100,7 +103,7 @@ pub fn quantized_products_at(query: &[i16], rows: &[i8], picked: &[u32], sums: &
     best().run(Picked(query, rows, picked, sums));
 }
 
-/// The inner product of two rows.
+/// Returns the inner product of two quantized rows.
 pub fn quantized_product(a: &[i8], b: &[i8]) -> i32 {
     struct Pair<'a>(&'a [i8], &'a [i8]);
     impl Task for Pair<'_> {
@@ -113,7 +116,7 @@ pub fn quantized_product(a: &[i8], b: &[i8]) -> i32 {
     best().run(Pair(a, b))
 }
 
-/// One plain sum, in which the compiler finds the instruction that adds two products.
+/// Returns the inner product by one plain sum, in which the compiler finds the instruction that adds two products.
 #[inline(always)]
 fn dot<N: Copy + Into<i32>>(query: &[N], row: &[i8]) -> i32 {
     query.iter().zip(row).map(|(a, b)| (*a).into() * i32::from(*b)).sum()

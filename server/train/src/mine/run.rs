@@ -1,4 +1,4 @@
-//! Mining, question by question, on every processor.
+//! Mining run: question by question, on every processor.
 
 use std::collections::HashSet;
 use std::io;
@@ -24,7 +24,7 @@ use dpr_index::sparse::Analyzer;
 /// Questions between two entries of the journal.
 const STEP: usize = 256;
 
-/// Draws for each random negative that is wanted, at most: nearly every passage of a tiny corpus may hold the answer.
+/// Draws for each random negative, at most: nearly every passage of a tiny corpus may hold the answer.
 const TRIES: usize = 50;
 
 /// What was mined.
@@ -40,7 +40,7 @@ pub struct MineReport {
     pub without_hard_negative: usize,
     /// Items with fewer random negatives than were asked for: most of the corpus holds their answers.
     pub short_of_random_negatives: usize,
-    /// Answer patterns that are no regular expressions and never match.
+    /// Answer patterns that are not regular expressions and never match.
     pub invalid_patterns: usize,
 }
 
@@ -50,8 +50,8 @@ pub struct MineReport {
 /// gzip-compressed when its name ends in `.gz`.
 ///
 /// # Errors
-/// [`MineError`]; [`MineError::Interrupted`] once `stop` is set. What is wrong with the questions, the options or
-/// the place of `out` is said before the first question is mined.
+/// [`MineError`]; [`MineError::Interrupted`] once `stop` is set. Errors of the questions, the options or the place of
+/// `out` are returned before the first question is mined.
 pub fn mine(
     questions: &[Question],
     pool: Pool<'_>,
@@ -116,7 +116,7 @@ pub fn mine(
     Ok(report)
 }
 
-/// A name for this work: the same questions, indexes and options, mined by the same version, have the same one.
+/// Returns a name for this work: the same questions, indexes and options, mined by the same version, have the same one.
 fn name(questions: &[Question], pool: Pool<'_>, options: &MineOptions) -> String {
     let mut hash = Sha256::new();
     hash.update(format!("{} {} {options:?}", env!("CARGO_PKG_VERSION"), pool.version));
@@ -153,7 +153,7 @@ impl<'a> Miner<'a> {
         self.answers.iter().map(|answers| answers.matcher.invalid_patterns().len()).sum()
     }
 
-    /// The item of a question, or `None` when it has no positive.
+    /// Returns the item of a question, or `None` when it has no positive.
     fn item(&self, number: usize, question: &Question) -> Result<Option<TrainingItem>, MineError> {
         let (options, passages) = (self.options, self.pool.passages);
         let answers = &self.answers[number];
