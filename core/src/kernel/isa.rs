@@ -24,6 +24,38 @@ pub(super) trait Task {
     fn run<S: Simd, const NR: usize, const NA: usize, const MR: usize>(self) -> Self::Output;
 }
 
+/// Runs a block of code compiled for an instruction set: `vectorised!(isa, |a: &[f32], b: &[f32]| -> f32 { .. })`.
+///
+/// The names before the block are variables of the caller, which the block takes. In it `S`, `NR`, `NA` and `MR` are those
+/// of [`Task::run`]; the functions that it calls in its loops must be `#[inline(always)]`.
+macro_rules! vectorised {
+    ($isa:expr, || -> $output:ty $body:block) => {
+        vectorised!($isa, | | -> $output $body)
+    };
+    ($isa:expr, |$($name:ident: $type:ty),* $(,)?| $body:block) => {
+        vectorised!($isa, |$($name: $type),*| -> () $body)
+    };
+    ($isa:expr, |$($name:ident: $type:ty),* $(,)?| -> $output:ty $body:block) => {{
+        // Each field has a type parameter of its own name, so that the references need no named lifetimes.
+        #[allow(non_camel_case_types)]
+        struct Kernel<$($name),*> {
+            $($name: $name),*
+        }
+        impl $crate::kernel::isa::Task for Kernel<$($type),*> {
+            type Output = $output;
+            #[inline(always)]
+            fn run<S: $crate::kernel::vector::Simd, const NR: usize, const NA: usize, const MR: usize>(
+                self,
+            ) -> $output {
+                let Self { $($name),* } = self;
+                $body
+            }
+        }
+        $isa.run(Kernel { $($name),* })
+    }};
+}
+pub(super) use vectorised;
+
 /// The largest `MR` of any instruction set.
 pub(super) const MAX_MR: usize = 8;
 
@@ -79,15 +111,7 @@ impl Isa {
 
     /// Returns the width `NR` of the weight panels that [`Isa::run`] will pass to its tasks.
     pub(super) fn panel_width(self) -> usize {
-        struct Width;
-        impl Task for Width {
-            type Output = usize;
-            #[inline(always)]
-            fn run<S: Simd, const NR: usize, const NA: usize, const MR: usize>(self) -> usize {
-                NR
-            }
-        }
-        self.run(Width)
+        vectorised!(self, || -> usize { NR })
     }
 
     /// Runs a task compiled for this instruction set.

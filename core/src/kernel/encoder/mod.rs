@@ -17,9 +17,8 @@ mod load;
 #[cfg(test)]
 mod tests;
 
-use super::isa::{Isa, Task};
+use super::isa::{Isa, vectorised};
 use super::math;
-use super::vector::Simd;
 use crate::config::{EncoderConfig, Pooling};
 use crate::weights::Matrix;
 use attention::{Attention, AttentionScratch, RelativeBias};
@@ -158,7 +157,12 @@ impl KernelEncoder {
     }
 
     fn norm(&self, norm: &Norm, states: &mut [f32]) {
-        self.isa.run(LayerNorm { norm, eps: self.config.layer_norm_eps as f32, states });
+        let eps = self.config.layer_norm_eps as f32;
+        vectorised!(self.isa, |norm: &Norm, eps: f32, states: &mut [f32]| {
+            for row in states.chunks_exact_mut(norm.weight.len()) {
+                math::layer_norm::<S>(row, &norm.weight, &norm.bias, eps);
+            }
+        });
     }
 
     /// Computes each row's attention, from queries, keys and values `[tokens, 3 * hidden]` into `context`
@@ -207,22 +211,4 @@ impl KernelEncoder {
 fn unit_length(vector: &mut [f32]) {
     let length = vector.iter().map(|x| x * x).sum::<f32>().sqrt().max(1e-12);
     vector.iter_mut().for_each(|x| *x /= length);
-}
-
-/// A LayerNorm of every row of `states`, in place.
-struct LayerNorm<'a> {
-    norm: &'a Norm,
-    eps: f32,
-    states: &'a mut [f32],
-}
-
-impl Task for LayerNorm<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn run<S: Simd, const NR: usize, const NA: usize, const MR: usize>(self) {
-        let Norm { weight, bias } = self.norm;
-        for row in self.states.chunks_exact_mut(weight.len()) {
-            math::layer_norm::<S>(row, weight, bias, self.eps);
-        }
-    }
 }

@@ -4,8 +4,7 @@
 //! Sums run in another order than in [`super::f32`]: use this module to choose rows, and `f32` to score them.
 
 use super::super::gemm_f32::{Panels, blocks, product};
-use super::super::isa::{Isa, MAX_MR, Task, best};
-use super::super::vector::Simd;
+use super::super::isa::{Isa, MAX_MR, best, vectorised};
 
 /// Queries `[count, dim]`, laid out for products.
 #[derive(Debug)]
@@ -41,31 +40,26 @@ impl QueryBatch {
     /// # Panics
     /// When `scores` is too short.
     pub fn products(&self, rows: &[f32], scores: &mut [f32]) {
-        struct Block<'a>(&'a QueryBatch, &'a [f32], &'a mut [f32]);
-        impl Task for Block<'_> {
-            type Output = ();
-            #[inline(always)]
-            fn run<S: Simd, const NR: usize, const NA: usize, const MR: usize>(self) {
-                let Self(queries, rows, scores) = self;
-                let (dim, count) = (queries.dim, rows.len() / queries.dim);
-                let mut sums = [[0f32; NR]; MAX_MR];
-                for (at, panel) in queries.panels.iter::<NR>().enumerate() {
-                    let width = NR.min(queries.len() - at * NR);
-                    for (first, block) in blocks::<MR>(count) {
-                        product::<S, NR, MR>(&rows[first * dim..], dim, block, panel, &mut sums);
-                        for column in 0..width {
-                            let to = &mut scores[(at * NR + column) * count + first..][..block];
-                            for (score, sums) in to.iter_mut().zip(&sums) {
-                                *score = sums[column];
-                            }
+        if rows.is_empty() || self.is_empty() {
+            return;
+        }
+        let queries = self;
+        vectorised!(self.isa, |queries: &QueryBatch, rows: &[f32], scores: &mut [f32]| {
+            let (dim, count) = (queries.dim, rows.len() / queries.dim);
+            let mut sums = [[0f32; NR]; MAX_MR];
+            for (at, panel) in queries.panels.iter::<NR>().enumerate() {
+                let width = NR.min(queries.len() - at * NR);
+                for (first, block) in blocks::<MR>(count) {
+                    product::<S, NR, MR>(&rows[first * dim..], dim, block, panel, &mut sums);
+                    for column in 0..width {
+                        let to = &mut scores[(at * NR + column) * count + first..][..block];
+                        for (score, sums) in to.iter_mut().zip(&sums) {
+                            *score = sums[column];
                         }
                     }
                 }
             }
-        }
-        if !rows.is_empty() && !self.is_empty() {
-            self.isa.run(Block(self, rows, scores));
-        }
+        });
     }
 }
 

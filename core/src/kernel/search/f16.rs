@@ -6,7 +6,7 @@
 
 use half::f16;
 
-use super::super::isa::{Task, best};
+use super::super::isa::{best, vectorised};
 use super::super::vector::{Simd, widen};
 
 /// The bound below which the greatest magnitude of a row lies once the row is scaled; the greatest f16 number is
@@ -38,18 +38,12 @@ pub fn scale_query(query: &[f32], scaled: &mut Vec<f32>) {
 
 /// Computes the inner products of `query` with `rows` `[sums, dim]`, row after row, into `sums`.
 pub fn f16_products(query: &[f32], rows: &[u16], sums: &mut [f32]) {
-    struct Block<'a>(&'a [f32], &'a [u16], &'a mut [f32]);
-    impl Task for Block<'_> {
-        type Output = ();
-        #[inline(always)]
-        fn run<S: Simd, const NR: usize, const NA: usize, const MR: usize>(self) {
-            for (sum, row) in self.2.iter_mut().zip(self.1.chunks_exact(self.0.len())) {
-                *sum = dot::<S>(self.0, row);
-            }
-        }
-    }
     debug_assert_eq!(rows.len(), sums.len() * query.len());
-    best().run(Block(query, rows, sums));
+    vectorised!(best(), |query: &[f32], rows: &[u16], sums: &mut [f32]| {
+        for (sum, row) in sums.iter_mut().zip(rows.chunks_exact(query.len())) {
+            *sum = dot::<S>(query, row);
+        }
+    });
 }
 
 /// Returns the scale that f16 numbers are multiplied by, and its inverse; both are powers of two.
@@ -120,14 +114,6 @@ mod tests {
 
     #[test]
     fn products_are_those_of_the_numbers_on_every_instruction_set() {
-        struct Dot<'a>(&'a [f32], &'a [u16]);
-        impl Task for Dot<'_> {
-            type Output = f32;
-            #[inline(always)]
-            fn run<S: Simd, const NR: usize, const NA: usize, const MR: usize>(self) -> f32 {
-                dot::<S>(self.0, self.1)
-            }
-        }
         for len in [1, 7, 63, 64, 100, 768] {
             let query = vector(len, 0.11);
             let (rows, scale) = in_f16(&vector(len * 3, 0.37));
@@ -136,7 +122,11 @@ mod tests {
             for (row, sum) in rows.chunks(len).zip(&sums) {
                 let numbers = row.iter().map(|half| f64::from(f16::from_bits(*half).to_f32()));
                 let plain: f64 = numbers.zip(&query).map(|(a, b)| a * f64::from(*b)).sum();
-                for found in Isa::available().iter().map(|isa| isa.run(Dot(&query, row))).chain([*sum]) {
+                let query = query.as_slice();
+                let on = |isa: &Isa| {
+                    vectorised!(isa, |query: &[f32], row: &[u16]| -> f32 { dot::<S>(query, row) })
+                };
+                for found in Isa::available().iter().map(on).chain([*sum]) {
                     let off = (f64::from(found) - plain).abs() * f64::from(scale);
                     assert!(off < 1e-4, "{len}: {found} {plain}");
                 }
