@@ -1,7 +1,6 @@
 //! Encoding of a corpus into vectors on disk, as `dpr encode` does.
 
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use dpr_core::TextEncoder;
@@ -11,7 +10,7 @@ use super::pipeline::{Encoded, PipelineOptions, encode_rows};
 use super::rows::PassageRows;
 use super::shard::Shard;
 use dpr_data::{Passage, corpus_sha256};
-use dpr_files::progress::Progress;
+use dpr_files::Job;
 use dpr_index::vectors::{VectorsSpec, VectorsWriter};
 
 /// Number of passages in a part, which is written at once; an interruption loses the open parts.
@@ -45,15 +44,14 @@ pub struct EncodeSummary {
 /// `model_fingerprint` is the fingerprint of the model that `encoder` belongs to.
 ///
 /// # Errors
-/// [`EncodingError`]; with [`EncodingError::Stopped`], when `cancel` turned true, finished parts are kept.
+/// [`EncodingError`]; with [`EncodingError::Stopped`], when `job` was stopped, finished parts are kept.
 pub fn encode_corpus(
     encoder: &TextEncoder,
     model_fingerprint: &str,
     corpus: &[Passage],
     out: &Path,
     options: &EncodeOptions,
-    cancel: &AtomicBool,
-    progress: &dyn Progress,
+    job: Job<'_>,
 ) -> Result<EncodeSummary, EncodingError> {
     if corpus.is_empty() {
         return Err(EncodingError::Empty);
@@ -75,11 +73,11 @@ pub fn encode_corpus(
     let kept = passages.len() - left;
     let rows = PassageRows { encoder, passages };
     let started = Instant::now();
-    progress.start("encoding", "passages", left as u64);
-    let outcome = encode_rows(&rows, &missing, options.pipeline, cancel, progress, &|part, vectors| {
+    job.progress.start("encoding", "passages", left as u64);
+    let outcome = encode_rows(&rows, &missing, options.pipeline, job, &|part, vectors| {
         writer.write_part(part, vectors)
     });
-    progress.finish();
+    job.progress.finish();
     let encoding = started.elapsed();
     let encoded = outcome.map_err(|error| match error {
         EncodingError::Stopped { done, .. } => {

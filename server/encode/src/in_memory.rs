@@ -11,6 +11,7 @@ use super::error::EncodingError;
 use super::pipeline::{PipelineOptions, encode_rows};
 use super::rows::{PassageRows, QuestionRows, Rows};
 use dpr_data::Passage;
+use dpr_files::Job;
 use dpr_files::progress::Progress;
 
 /// Returns the vectors of `questions`, in their order.
@@ -56,7 +57,8 @@ fn encode_all(
         Ok(())
     };
     let never = AtomicBool::new(false);
-    encode_rows(rows, &parts_of(count), options, &never, progress, &keep)?;
+    let job = Job { stop: &never, progress };
+    encode_rows(rows, &parts_of(count), options, job, &keep)?;
     let mut kept = kept.into_inner().unwrap_or_else(PoisonError::into_inner);
     kept.sort_unstable_by_key(|(row, _)| *row);
     let checked = |(row, values): (usize, Vec<f32>)| {

@@ -1,7 +1,6 @@
 //! Retrieval task: training of question and passage encoders on questions with their passages.
 
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 
 use super::config::TrainConfig;
 use super::data::TrainingData;
@@ -16,13 +15,14 @@ use super::scores::Scores;
 use super::step::{StepNoise, StepOutcome, step};
 use super::task::Task;
 use super::trainer::{self, Setup, TrainReport};
+use dpr_files::Job;
 use dpr_files::progress::Progress;
 
 /// Trains as `config` says in the run directory `out`, which holds no run yet, or with `resume` one begun with the
 /// same settings: it then continues from its last checkpoint, and every step is the same as without the interruption.
 ///
 /// # Errors
-/// [`TrainError`]; [`TrainError::Interrupted`] once `stop` is set and a checkpoint is written. The last checkpoint is
+/// [`TrainError`]; [`TrainError::Interrupted`] once `job` is stopped and a checkpoint is written. The last checkpoint is
 /// kept in any case.
 pub fn train(
     config: &TrainConfig,
@@ -30,8 +30,7 @@ pub fn train(
     resume: bool,
     prepared: Prepared,
     device: &TrainDevice,
-    stop: &AtomicBool,
-    progress: &dyn Progress,
+    job: Job<'_>,
 ) -> Result<TrainReport, TrainError> {
     let run = if resume { RunDir::resume(out, config)? } else { RunDir::begin(out, config)? };
     let Prepared { data, model, name, origin, steps, .. } = prepared;
@@ -39,7 +38,7 @@ pub fn train(
     let task = RetrievalTask { config, data: &data, sampler, name };
     let (options, optimiser) = (config.run, config.optimiser);
     let setup = Setup { run, resume, task: &task, model, options, optimiser, origin, steps };
-    trainer::run(setup, device, stop, progress)
+    trainer::run(setup, device, job)
 }
 
 struct RetrievalTask<'a> {

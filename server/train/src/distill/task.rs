@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 
 use dpr_core::Embedding;
 use dpr_core::random::SplitMix;
@@ -22,6 +21,7 @@ use super::data::DistillPrepared;
 use super::loss::{StudentLoss, cosine};
 use super::taught::{SHARED, Taught, best_rows};
 use dpr_encode::model::{ModelDir, PASSAGE_DIR, QUESTION_DIR};
+use dpr_files::Job;
 use dpr_files::progress::Progress;
 use dpr_index::ExactIndex;
 
@@ -40,15 +40,14 @@ pub fn distill(
     resume: bool,
     prepared: DistillPrepared,
     device: &TrainDevice,
-    stop: &AtomicBool,
-    progress: &dyn Progress,
+    job: Job<'_>,
 ) -> Result<TrainReport, TrainError> {
     let run = if resume { RunDir::resume(out, config)? } else { RunDir::begin(out, config)? };
     let DistillPrepared { train, dev, space, model, teacher, name, origin, steps, .. } = prepared;
     let task = DistillTask { config, train, dev, space, teacher, name };
     let (options, optimiser) = (config.run, config.optimiser);
     let setup = Setup { run, resume, task: &task, model, options, optimiser, origin, steps };
-    trainer::run(setup, device, stop, progress)
+    trainer::run(setup, device, job)
 }
 
 struct DistillTask<'a> {

@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
 use serde::Serialize;
@@ -16,8 +15,8 @@ use super::negatives::draws;
 use super::{HardNegatives, MineError, MineOptions, Pool, Positives};
 use dpr_data::{Answers, Passage, Question, TrainingContext, TrainingItem, write_training};
 use dpr_eval::{AnswerError, AnswerMatcher};
+use dpr_files::Job;
 use dpr_files::digest;
-use dpr_files::progress::Progress;
 use dpr_index::ranking::ScoredRow;
 use dpr_index::sparse::Analyzer;
 
@@ -50,15 +49,14 @@ pub struct MineReport {
 /// gzip-compressed when its name ends in `.gz`.
 ///
 /// # Errors
-/// [`MineError`]; [`MineError::Interrupted`] once `stop` is set. Errors of the questions, the options or the place of
+/// [`MineError`]; [`MineError::Interrupted`] once `job` is stopped. Errors of the questions, the options or the place of
 /// `out` are returned before the first question is mined.
 pub fn mine(
     questions: &[Question],
     pool: Pool<'_>,
     out: &Path,
     options: &MineOptions,
-    stop: &AtomicBool,
-    progress: &dyn Progress,
+    job: Job<'_>,
 ) -> Result<MineReport, MineError> {
     let failed = |source| MineError::Write { path: out.to_path_buf(), source };
     if out.is_dir() {
@@ -70,9 +68,9 @@ pub fn mine(
     pool.words.search("", 1, options.scoring)?;
     let miner = Miner::new(questions, pool, options)?;
     let mut journal = Journal::open(out, &name(questions, pool, options))?;
-    progress.start("mining", "questions", (questions.len() - journal.done().min(questions.len())) as u64);
+    job.progress.start("mining", "questions", (questions.len() - journal.done().min(questions.len())) as u64);
     while journal.done() < questions.len() {
-        if stop.load(Ordering::Relaxed) {
+        if job.is_stopped() {
             let done = journal.done();
             if done == 0 {
                 journal.remove().map_err(failed)?;
@@ -84,9 +82,9 @@ pub fn mine(
         let outcomes = step.par_iter().enumerate().map(|(at, question)| miner.item(from + at, question));
         let outcomes = outcomes.collect::<Result<Vec<_>, MineError>>()?;
         journal.append(&outcomes).map_err(failed)?;
-        progress.advance(outcomes.len() as u64);
+        job.progress.advance(outcomes.len() as u64);
     }
-    progress.finish();
+    job.progress.finish();
 
     let mut report = MineReport {
         questions: questions.len(),

@@ -2,14 +2,14 @@
 
 use std::num::NonZeroUsize;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dpr_core::Embedding;
 
 use super::error::EncodingError;
 use super::queue::{Part, Queue, Work};
 use super::rows::Rows;
-use dpr_files::progress::Progress;
+use dpr_files::Job;
 use dpr_index::vectors::VectorsError;
 
 /// Threads and batches of a run.
@@ -57,7 +57,7 @@ pub struct Encoded {
 /// Encodes the rows of `parts` and hands each finished part to `write` as `[part, dim]`, row-major, in the
 /// order of the rows. Parts are handed on as they end, from any worker's thread.
 ///
-/// The run stops early when `cancel` turns true; parts that were handed on are kept.
+/// The run stops early when `job` is stopped; parts that were handed on are kept.
 ///
 /// # Errors
 /// The first [`EncodingError`] of any worker; [`EncodingError::Stopped`] counts the rows of `parts` only.
@@ -65,8 +65,7 @@ pub fn encode_rows(
     rows: &dyn Rows,
     parts: &[Range<usize>],
     options: PipelineOptions,
-    cancel: &AtomicBool,
-    progress: &dyn Progress,
+    job: Job<'_>,
     write: &WritePart<'_>,
 ) -> Result<Encoded, EncodingError> {
     let parts: Vec<_> = parts.iter().filter(|part| !part.is_empty()).cloned().collect();
@@ -75,8 +74,7 @@ pub fn encode_rows(
         rows,
         queue: Queue::new(&parts, options.batch_tokens.max(1), options.threads.max(1)),
         write,
-        cancel,
-        progress,
+        job,
         handed_on: AtomicUsize::new(0),
         tokens: AtomicUsize::new(0),
         truncated: AtomicUsize::new(0),
@@ -101,8 +99,7 @@ struct Run<'a> {
     rows: &'a dyn Rows,
     queue: Queue<'a>,
     write: &'a WritePart<'a>,
-    cancel: &'a AtomicBool,
-    progress: &'a dyn Progress,
+    job: Job<'a>,
     handed_on: AtomicUsize,
     tokens: AtomicUsize,
     truncated: AtomicUsize,
@@ -112,7 +109,7 @@ impl Run<'_> {
     fn work(&self, may_forward: bool) {
         let _guard = StopOnPanic(&self.queue);
         while let Some(work) = self.queue.take(may_forward) {
-            if self.cancel.load(Ordering::Relaxed) {
+            if self.job.is_stopped() {
                 return self.queue.stop(None);
             }
             let outcome = match work {
@@ -161,7 +158,7 @@ impl Run<'_> {
             self.handed_on.fetch_add(part.range.len(), Ordering::Relaxed);
             self.queue.closed();
         }
-        self.progress.advance(batch.rows.len() as u64);
+        self.job.progress.advance(batch.rows.len() as u64);
         Ok(())
     }
 }
@@ -179,5 +176,4 @@ impl Drop for StopOnPanic<'_, '_> {
 }
 
 #[cfg(test)]
-#[path = "pipeline_tests.rs"]
 mod tests;
