@@ -337,11 +337,11 @@ mod tests {
 
     #[test]
     fn half_precision_and_eight_bits_read_back() {
-        let halves: Vec<u8> = [0.5f32, -2.0].iter().flat_map(|v| f16::from_f32(*v).to_le_bytes()).collect();
+        let biases: Vec<u8> = [0.5f32, -2.0].iter().flat_map(|v| f16::from_f32(*v).to_le_bytes()).collect();
         let row = [0.1f32, -1.27, 0.0, 0.63];
         let (values, scales) = quantize_rows(&row, 4);
         let bytes = file(&[
-            ("a.bias", Dtype::F16, &[2], halves),
+            ("a.bias", Dtype::F16, &[2], biases),
             ("w.weight", Dtype::I8, &[1, 4], values.iter().map(|v| *v as u8).collect()),
             ("w.weight.scale", Dtype::F32, &[1], f32s(&scales)),
         ]);

@@ -26,8 +26,9 @@ pub(super) trait Task {
 
 /// Runs a block of code compiled for an instruction set: `vectorised!(isa, |a: &[f32], b: &[f32]| -> f32 { .. })`.
 ///
-/// The names before the block are variables of the caller, which the block takes. In it `S`, `NR`, `NA` and `MR` are those
-/// of [`Task::run`]; the functions that it calls in its loops must be `#[inline(always)]`.
+/// The names before the block are variables of the caller, which the block takes. In the block `S`, `NR`, `NA` and
+/// `MR` are the parameters of [`Task::run`]; the functions that the block calls in its loops must be
+/// `#[inline(always)]`.
 macro_rules! vectorised {
     ($isa:expr, || -> $output:ty $body:block) => {
         vectorised!($isa, | | -> $output $body)

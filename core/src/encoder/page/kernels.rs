@@ -159,21 +159,21 @@ fn attend_kernel(
     let at = row * hidden + head * width;
     let first = batch * tokens * hidden + head * width;
     let bias_at = batch * bias_batch + head * bias_head + (row % tokens) * bias_row;
-    let mut asked = Sequence::<Four>::new();
+    let mut scaled = Sequence::<Four>::new();
     let mut sums = Sequence::<RuntimeCell<Four>>::new();
     #[unroll]
     for i in 0..width {
-        asked.push(query[at + i] * Four::new(scale));
+        scaled.push(query[at + i] * Four::new(scale));
         sums.push(RuntimeCell::<Four>::new(Four::new(0.0f32)));
     }
     let mut highest = f32::new(-3.0e38);
     let mut total = f32::new(0.0);
     for token in 0..tokens {
         let from = first + token * hidden;
-        let mut products = asked[0] * key[from];
+        let mut products = scaled[0] * key[from];
         #[unroll]
         for i in 1..width {
-            products = fma(asked[i], key[from + i], products);
+            products = fma(scaled[i], key[from + i], products);
         }
         let mut score = products.extract(0usize)
             + products.extract(1usize)
