@@ -1,4 +1,4 @@
-//! One machine's share of a corpus.
+//! Shards of a corpus: the share that one machine encodes.
 
 use std::fmt;
 use std::ops::Range;
@@ -14,14 +14,14 @@ pub struct Shard {
     count: u32,
 }
 
-/// Why a shard cannot be had.
+/// The reason why a shard cannot be encoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShardError {
-    /// Not two numbers.
+    /// A text that is not two numbers.
     #[error("`{0}` is not a shard: write i/n, as 0/4 for the first of four")]
     Format(String),
-    /// No such shard.
+    /// A shard that does not exist.
     #[error("there is no shard {index} of {count}: shards are counted from 0, so the last is {}/{count}", .count.saturating_sub(1))]
     Range {
         /// The shard asked for.
@@ -43,7 +43,7 @@ impl Shard {
     /// The whole corpus.
     pub const WHOLE: Self = Self { index: 0, count: 1 };
 
-    /// Share `index` of `count`.
+    /// Returns share `index` of `count`.
     ///
     /// # Errors
     /// [`ShardError::Range`] unless `index < count`.
@@ -51,18 +51,18 @@ impl Shard {
         if index < count { Ok(Self { index, count }) } else { Err(ShardError::Range { index, count }) }
     }
 
-    /// Which share, from 0.
+    /// Returns the number of this share, from 0.
     pub fn index(self) -> u32 {
         self.index
     }
 
-    /// Of how many.
+    /// Returns the number of shares.
     pub fn count(self) -> u32 {
         self.count
     }
 
-    /// The rows of a corpus of `passages` rows. The shards of one corpus follow each other without gaps, and
-    /// their sizes differ by one at most.
+    /// Returns the rows of this share in a corpus of `passages` rows. The shards of one corpus follow each other
+    /// without gaps, and their sizes differ by one at most.
     ///
     /// # Errors
     /// [`ShardError::Empty`] when nothing is left for this one.
