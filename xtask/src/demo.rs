@@ -39,12 +39,14 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     report.print_times();
     npm::tell(if is_whole { Arrival::Ready } else { Arrival::Building })?;
     let server = serve(address, clock, &stop)?;
+    // Its own: when the module cannot be built, the server goes on.
+    let building = Stop::new();
     let rest = (!is_whole).then(|| {
-        let stop = stop.clone();
-        std::thread::spawn(move || build_webgpu(clock, &stop))
+        let building = building.clone();
+        std::thread::spawn(move || build_webgpu(clock, &building))
     });
     let outcome = wait(server, &stop);
-    stop.pull();
+    building.pull();
     if let Some(rest) = rest {
         let _ = rest.join();
     }
@@ -80,9 +82,8 @@ fn build_webgpu(clock: Clock, stop: &Arc<Stop>) {
             clock.line("the WebGPU module is there: an open page says so, a new one uses it");
             npm::tell(Arrival::Ready)
         }
-        Err(_) if stop.is_pulled() => Ok(()),
         Err(failure) => {
-            clock.line(&format!("no WebGPU module, the page goes on with the CPU: {failure}"));
+            clock.line(&format!("no WebGPU module: {failure}"));
             npm::tell(Arrival::Failed)
         }
     };
