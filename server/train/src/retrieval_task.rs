@@ -26,6 +26,7 @@ use dpr_files::progress::Progress;
 /// use std::sync::atomic::AtomicBool;
 ///
 /// use dpr_core::DeviceChoice;
+/// use dpr_files::Job;
 /// use dpr_files::progress::Silent;
 /// use dpr_train::{Prepared, Settings, TrainConfig, TrainDevice, train};
 ///
@@ -35,7 +36,8 @@ use dpr_files::progress::Progress;
 /// // Everything is read and checked before the run directory is made.
 /// let prepared = Prepared::new(&config, &device)?;
 /// let stop = AtomicBool::new(false);
-/// let report = train(&config, Path::new("run/"), false, prepared, &device, &stop, &Silent)?;
+/// let job = Job { stop: &stop, progress: &Silent };
+/// let report = train(&config, Path::new("run/"), false, prepared, &device, job)?;
 /// println!("{} steps, the best model is in {}", report.steps, report.model.display());
 /// # Ok(())
 /// # }
