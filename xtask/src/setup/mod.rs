@@ -20,6 +20,7 @@ pub(crate) const NODE: &str = "Node.js and npm";
 pub(crate) const PYTHON: &str = "Python and pip";
 pub(crate) const WASM_TARGET: &str = "Rust for wasm32";
 pub(crate) const WASM_OPT: &str = "wasm-opt";
+pub(crate) const BIOME: &str = "Biome";
 pub(crate) const PAGE_PACKAGES: &str = "npm packages";
 pub(crate) const STARTER_MODEL: &str = "starter model";
 pub(crate) const TEST_PACKAGES: &str = "npm test packages";
@@ -55,7 +56,7 @@ struct Step {
     install: fn() -> Outcome,
 }
 
-const STEPS: [Step; 14] = [
+const STEPS: [Step; 15] = [
     Step {
         name: COMPONENTS,
         needs: &[],
@@ -109,8 +110,16 @@ const STEPS: [Step; 14] = [
         needs: &[NODE],
         scope: Scope::Demo,
         why: "it makes the browser modules smaller and faster",
-        find: tools::find_wasm_opt,
-        install: tools::install_wasm_opt,
+        find: || tools::WASM_OPT.find(),
+        install: || tools::WASM_OPT.install(),
+    },
+    Step {
+        name: BIOME,
+        needs: &[NODE],
+        scope: Scope::Test,
+        why: "it reads the TypeScript for mistakes",
+        find: || tools::BIOME.find(),
+        install: || tools::BIOME.install(),
     },
     Step {
         name: VULKAN,
@@ -140,7 +149,7 @@ const STEPS: [Step; 14] = [
         name: TEST_PACKAGES,
         needs: &[NODE],
         scope: Scope::Test,
-        why: "Playwright drives the browser tests, and Biome reads the TypeScript",
+        why: "Playwright drives the browser tests",
         find: || node::find_packages(&node::TESTS),
         install: || node::install_packages(&node::TESTS),
     },
