@@ -129,7 +129,7 @@ pub struct DryRun {
     pub seconds: f64,
     /// The process's largest memory so far, in bytes; `None` where the system does not say.
     pub peak_memory: Option<u64>,
-    /// See [`Prepared::notes`].
+    /// Notes about the data: not errors, but worth knowing.
     pub notes: Vec<String>,
 }
 
