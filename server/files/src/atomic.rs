@@ -19,7 +19,7 @@ const ABANDONED_AFTER: Duration = Duration::from_secs(10);
 /// A directory under construction beside its target; dropping it unpublished removes it.
 ///
 /// ```no_run
-/// # use dpr_server::atomic::StagedDir;
+/// # use dpr_files::atomic::StagedDir;
 /// let staged = StagedDir::beside("data/model".as_ref())?;
 /// fs_err::write(staged.path().join("model.json"), "{}")?;
 /// staged.publish()?;

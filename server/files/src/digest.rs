@@ -9,6 +9,8 @@ use fs_err as fs;
 use rayon::prelude::*;
 use sha2::{Digest as _, Sha256};
 
+use crate::atomic;
+
 /// Bytes that a thread takes at a time.
 const CRC_PART: usize = 4 << 20;
 
@@ -61,6 +63,21 @@ impl Write for Writer<'_> {
     fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
+}
+
+/// Writes a file whole, as [`atomic::write_file`] does, and returns its size and digest.
+///
+/// # Errors
+/// As [`atomic::write_file`].
+pub fn write_file(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<FileEntry> {
+    let mut entry = FileEntry { bytes: 0, sha256: String::new() };
+    atomic::write_file(path, |out| {
+        let mut out = Writer::new(out);
+        fill(&mut out)?;
+        entry = out.finish();
+        Ok(())
+    })?;
+    Ok(entry)
 }
 
 /// The CRC-32 of bytes, on all threads: as fast as memory is read, where SHA-256 takes seconds a gigabyte. `look` is shown

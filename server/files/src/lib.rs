@@ -15,10 +15,12 @@
 pub mod atomic;
 mod background;
 pub mod digest;
+mod error;
 mod lock;
 mod mapped;
 pub mod progress;
 
 pub use background::Background;
+pub use error::Error;
 pub use lock::DirLock;
 pub use mapped::Mapped;

@@ -9,7 +9,7 @@ use fs_err as fs;
 
 use super::store::{MANIFEST, Publisher, SPARSE};
 use super::version::{Version, compare, newest};
-use super::{IndexDir, IndexError, IndexManifest};
+use super::{BuildError, FileError, IndexDir, IndexManifest};
 use dpr_files::digest;
 
 /// Copies the version in use of the index directory `from` into `to`, as its newest version, with the updates that were
@@ -17,14 +17,14 @@ use dpr_files::digest;
 /// answers until the copy is whole and on disk, and stays when anything fails; one in `from` may be replaced meanwhile.
 ///
 /// # Errors
-/// [`IndexError`]: no index in `from`, a damaged file of it, an unwritable, foreign or busy `to`, a full disk.
-pub fn copy_index(from: &Path, to: &Path) -> Result<IndexManifest, IndexError> {
+/// [`BuildError`]: no index in `from`, a damaged file of it, an unwritable, foreign or busy `to`, a full disk.
+pub fn copy_index(from: &Path, to: &Path) -> Result<IndexManifest, BuildError> {
     newest(from, |version| {
         let publisher = IndexDir::new(to).publisher()?;
         let bring = |source: &Path, target: &Path, expected: &FileEntry| {
-            compare(source, expected, &copy(source, target, to)?)
+            compare(source, expected, &copy(source, target)?)
         };
-        publish(&version, publisher, to, bring, |_| Ok(version.bytes.clone()))?;
+        publish(&version, publisher, bring, |_| Ok(version.bytes.clone()))?;
         Ok(version.manifest)
     })
 }
@@ -34,26 +34,27 @@ pub fn copy_index(from: &Path, to: &Path) -> Result<IndexManifest, IndexError> {
 pub(super) fn publish_with(
     dir: &Path,
     version: &str,
-    change: impl Fn(&mut IndexManifest, &Path) -> Result<(), IndexError>,
-) -> Result<(), IndexError> {
+    change: impl Fn(&mut IndexManifest, &Path) -> Result<(), BuildError>,
+) -> Result<(), BuildError> {
     newest(dir, |current| {
         if current.sha256 != version {
-            return Err(IndexError::Replaced { path: dir.to_path_buf() });
+            return Err(BuildError::Replaced { path: dir.to_path_buf() });
         }
         // Under the lock nobody writes; before it, somebody may have begun to.
         let publisher = IndexDir::new(dir).publisher()?;
         if IndexDir::new(dir).pointer()? != current.pointer() {
-            return Err(IndexError::Replaced { path: dir.to_path_buf() });
+            return Err(BuildError::Replaced { path: dir.to_path_buf() });
         }
         // Files of a version never change, so two versions may share them; where the disk cannot link, they are copied.
         let bring = |source: &Path, target: &Path, expected: &FileEntry| match fs::hard_link(source, target) {
             Ok(()) => Ok(()),
-            Err(_) => compare(source, expected, &copy(source, target, dir)?),
+            Err(_) => compare(source, expected, &copy(source, target)?),
         };
-        publish(&current, publisher, dir, bring, |staged| {
+        publish(&current, publisher, bring, |staged| {
             let mut manifest = current.manifest.clone();
             change(&mut manifest, staged)?;
-            serde_json::to_vec_pretty(&manifest).map_err(io::Error::other).map_err(IndexError::write(dir))
+            let json = serde_json::to_vec_pretty(&manifest).map_err(io::Error::other);
+            Ok(json.map_err(FileError::write)?)
         })
     })
 }
@@ -61,21 +62,21 @@ pub(super) fn publish_with(
 fn publish(
     version: &Version<'_>,
     publisher: Publisher,
-    to: &Path,
-    bring: impl Fn(&Path, &Path, &FileEntry) -> Result<(), IndexError>,
-    manifest: impl Fn(&Path) -> Result<Vec<u8>, IndexError>,
-) -> Result<(), IndexError> {
+    bring: impl Fn(&Path, &Path, &FileEntry) -> Result<(), FileError>,
+    manifest: impl Fn(&Path) -> Result<Vec<u8>, BuildError>,
+) -> Result<(), BuildError> {
     let staged = publisher.stage()?;
     if version.manifest.sparse.is_some() {
-        fs::create_dir(staged.path().join(SPARSE)).map_err(IndexError::write(to))?;
+        fs::create_dir(staged.path().join(SPARSE)).map_err(FileError::write)?;
     }
     for (name, expected) in &version.manifest.files {
         bring(&version.dir.join(name), &staged.path().join(name), expected)?;
     }
     let manifest = manifest(staged.path())?;
-    fs::write(staged.path().join(MANIFEST), &manifest).map_err(IndexError::write(to))?;
+    fs::write(staged.path().join(MANIFEST), &manifest).map_err(FileError::write)?;
     let Some(mut log) = version.open_log()? else {
-        return publisher.publish(staged, &manifest, None).map(drop);
+        publisher.publish(staged, &manifest, None)?;
+        return Ok(());
     };
     log.check()?;
     let base = sha256_hex(&manifest);
@@ -84,20 +85,20 @@ fn publish(
 }
 
 /// Copies one file; what it held.
-fn copy(source: &Path, target: &Path, to: &Path) -> Result<FileEntry, IndexError> {
-    let mut reader = fs::File::open(source).map_err(IndexError::read(source))?;
-    let file = fs::File::create_new(target).map_err(IndexError::write(to))?;
+fn copy(source: &Path, target: &Path) -> Result<FileEntry, FileError> {
+    let mut reader = fs::File::open(source).map_err(FileError::read(source))?;
+    let file = fs::File::create_new(target).map_err(FileError::write)?;
     let mut file = io::BufWriter::with_capacity(1 << 20, file);
     let mut writer = digest::Writer::new(&mut file);
     let mut buffer = vec![0; 1 << 20];
     loop {
-        let read = io::Read::read(&mut reader, &mut buffer).map_err(IndexError::read(source))?;
+        let read = io::Read::read(&mut reader, &mut buffer).map_err(FileError::read(source))?;
         if read == 0 {
             break;
         }
-        writer.write_all(&buffer[..read]).map_err(IndexError::write(to))?;
+        writer.write_all(&buffer[..read]).map_err(FileError::write)?;
     }
     let found = writer.finish();
-    file.flush().map_err(IndexError::write(to))?;
+    file.flush().map_err(FileError::write)?;
     Ok(found)
 }

@@ -7,7 +7,7 @@ use dpr_core::kernel::products::Questions;
 use rayon::prelude::*;
 
 use super::codes::{AnyCodes, Code, Codes};
-use super::{IndexError, IndexKind, Matrix, RowSet, ScoredRow, VectorIndex};
+use super::{IndexKind, Matrix, QueryError, RowSet, ScoredRow, VectorIndex};
 use crate::ranking::Top;
 
 /// Numbers above which one query is worth several threads: about 4 ms of one.
@@ -99,7 +99,7 @@ impl ExactIndex {
     }
 
     /// The best `k` rows for each of some questions, by one matrix product.
-    fn search_group(&self, queries: &[Embedding], k: usize) -> Result<Vec<Vec<ScoredRow>>, IndexError> {
+    fn search_group(&self, queries: &[Embedding], k: usize) -> Result<Vec<Vec<ScoredRow>>, QueryError> {
         let (count, dim) = (self.len(), self.dim());
         let asked = Questions::new(queries.iter().map(Embedding::as_slice), dim);
         let mut tops = Self::spare_tops(queries.len(), k);
@@ -127,7 +127,7 @@ impl ExactIndex {
         tops: Vec<Top>,
         k: usize,
         rounding: impl Fn(&[f32]) -> f32 + Sync,
-    ) -> Result<Vec<Vec<ScoredRow>>, IndexError> {
+    ) -> Result<Vec<Vec<ScoredRow>>, QueryError> {
         let found = queries.iter().zip(tops).map(|(query, top)| {
             let (floor, values) = (top.floor(), query.as_slice());
             let rows: Vec<u32> = top.into_sorted().iter().map(|found| found.row).collect();
@@ -153,7 +153,7 @@ impl VectorIndex for ExactIndex {
         IndexKind::Exact
     }
 
-    fn search(&self, query: &Embedding, k: usize) -> Result<Vec<ScoredRow>, IndexError> {
+    fn search(&self, query: &Embedding, k: usize) -> Result<Vec<ScoredRow>, QueryError> {
         let k = self.matrix.check(query, k)?;
         let query = query.as_slice();
         Ok(match &self.codes {
@@ -172,7 +172,7 @@ impl VectorIndex for ExactIndex {
         query: &Embedding,
         k: usize,
         wanted: &RowSet,
-    ) -> Result<Vec<ScoredRow>, IndexError> {
+    ) -> Result<Vec<ScoredRow>, QueryError> {
         let k = self.matrix.check(query, k)?.min(wanted.len());
         let rows: Vec<u32> = wanted.iter().map(|row| row as u32).collect();
         Ok(self.matrix.rank(query.as_slice(), &rows, k))
@@ -180,7 +180,7 @@ impl VectorIndex for ExactIndex {
 
     /// Reads each row once for a whole group of questions: a matrix product chooses, and what it cannot tell apart for its
     /// rounding is searched singly.
-    fn search_batch(&self, queries: &[Embedding], k: usize) -> Result<Vec<Vec<ScoredRow>>, IndexError> {
+    fn search_batch(&self, queries: &[Embedding], k: usize) -> Result<Vec<Vec<ScoredRow>>, QueryError> {
         for query in queries {
             self.matrix.check(query, k)?;
         }

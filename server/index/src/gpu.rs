@@ -6,7 +6,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use dpr_core::Embedding;
 use rayon::prelude::*;
 
-use super::{ExactIndex, IndexError, IndexKind, Matrix, RowSet, ScoredRow, VectorIndex};
+use super::{ExactIndex, IndexKind, Matrix, QueryError, RowSet, ScoredRow, VectorIndex};
 use crate::ranking::Top;
 
 /// Bytes of vectors in one tensor: what every adapter can bind.
@@ -42,7 +42,7 @@ impl GpuIndex {
         Self { exact: ExactIndex::new(Arc::clone(&matrix)), matrix, device: device.clone(), blocks }
     }
 
-    fn search_group(&self, queries: &[Embedding], k: usize) -> Result<Vec<Vec<ScoredRow>>, IndexError> {
+    fn search_group(&self, queries: &[Embedding], k: usize) -> Result<Vec<Vec<ScoredRow>>, QueryError> {
         let dim = self.dim();
         let asked: Vec<f32> = queries.iter().flat_map(|query| query.as_slice().iter().copied()).collect();
         let asked = Tensor::<2>::from_data(TensorData::new(asked, [queries.len(), dim]), &self.device);
@@ -50,7 +50,7 @@ impl GpuIndex {
         for block in &self.blocks {
             let rows = block.dims()[1];
             let scores = asked.clone().matmul(block.clone()).into_data().try_into_vec::<f32>();
-            let scores = scores.map_err(|error| IndexError::Gpu { what: format!("{error:?}") })?;
+            let scores = scores.map_err(|error| QueryError::Gpu { reason: format!("{error:?}") })?;
             let lists = scores.par_chunks_exact(rows);
             tops.par_iter_mut()
                 .zip(lists)
@@ -75,7 +75,7 @@ impl VectorIndex for GpuIndex {
         IndexKind::Exact
     }
 
-    fn search(&self, query: &Embedding, k: usize) -> Result<Vec<ScoredRow>, IndexError> {
+    fn search(&self, query: &Embedding, k: usize) -> Result<Vec<ScoredRow>, QueryError> {
         Ok(self.search_batch(std::slice::from_ref(query), k)?.pop().unwrap_or_default())
     }
 
@@ -84,11 +84,11 @@ impl VectorIndex for GpuIndex {
         query: &Embedding,
         k: usize,
         wanted: &RowSet,
-    ) -> Result<Vec<ScoredRow>, IndexError> {
+    ) -> Result<Vec<ScoredRow>, QueryError> {
         self.exact.search_among(query, k, wanted)
     }
 
-    fn search_batch(&self, queries: &[Embedding], k: usize) -> Result<Vec<Vec<ScoredRow>>, IndexError> {
+    fn search_batch(&self, queries: &[Embedding], k: usize) -> Result<Vec<Vec<ScoredRow>>, QueryError> {
         for query in queries {
             self.matrix.check(query, k)?;
         }

@@ -32,14 +32,13 @@ mod verify;
 mod version;
 
 use std::fmt;
-use std::str::FromStr;
 
 use dpr_core::Embedding;
 use serde::{Deserialize, Serialize};
 
 pub use build::{IndexOptions, build_index, build_sparse_index};
 pub use copy::copy_index;
-pub use error::IndexError;
+pub use error::{BuildError, CompactError, MatrixError, OpenError, QueryError, TuneError, UpdateError};
 pub use exact::ExactIndex;
 pub use hnsw::{HnswIndex, HnswParams};
 pub use live::{CompactionPolicy, IndexReader, IndexWriter, LiveIndex, NewPassage, Put, Snapshot};
@@ -55,14 +54,17 @@ pub use vectors::Matrix;
 pub use verify::{Verified, verify};
 
 pub use crate::ranking::ScoredRow;
+pub use dpr_files::Error as FileError;
 
 /// How an index searches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "snake_case")]
 pub enum IndexKind {
     /// Every row is scored.
     Exact,
     /// There are no vectors: passages are found by their words alone.
+    #[cfg_attr(feature = "clap", value(skip))]
     Sparse,
     /// A hierarchical navigable small-world graph (Malkov and Yashunin 2016) leads to the best rows, almost always.
     Hnsw,
@@ -70,6 +72,7 @@ pub enum IndexKind {
 
 /// What a search reads of every row it looks at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "snake_case")]
 pub enum Storage {
     /// The vectors.
@@ -84,42 +87,13 @@ pub enum Storage {
 
 /// Who builds a graph.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum GraphBuilder {
     /// This program, on all threads.
     #[default]
     Parallel,
     /// `hnsw_rs`, on one thread.
     HnswRs,
-}
-
-impl FromStr for Storage {
-    type Err = IndexError;
-
-    fn from_str(text: &str) -> Result<Self, IndexError> {
-        match text {
-            "f32" => Ok(Self::F32),
-            "int8" => Ok(Self::Int8),
-            "f16" => Ok(Self::F16),
-            other => Err(IndexError::Choice {
-                what: "storage",
-                got: other.to_owned(),
-                choices: "f32, f16 or int8",
-            }),
-        }
-    }
-}
-
-impl FromStr for GraphBuilder {
-    type Err = IndexError;
-
-    fn from_str(text: &str) -> Result<Self, IndexError> {
-        let choices = "parallel or hnsw-rs";
-        match text {
-            "parallel" => Ok(Self::Parallel),
-            "hnsw-rs" => Ok(Self::HnswRs),
-            other => Err(IndexError::Choice { what: "builder of graphs", got: other.to_owned(), choices }),
-        }
-    }
 }
 
 impl fmt::Display for IndexKind {
@@ -129,18 +103,6 @@ impl fmt::Display for IndexKind {
             Self::Sparse => "sparse",
             Self::Hnsw => "hnsw",
         })
-    }
-}
-
-impl FromStr for IndexKind {
-    type Err = IndexError;
-
-    fn from_str(text: &str) -> Result<Self, IndexError> {
-        match text {
-            "exact" => Ok(Self::Exact),
-            "hnsw" => Ok(Self::Hnsw),
-            other => Err(IndexError::Kind { got: other.to_owned() }),
-        }
     }
 }
 
@@ -164,9 +126,9 @@ pub trait VectorIndex: fmt::Debug + Send + Sync {
     /// than [`len`](Self::len).
     ///
     /// # Errors
-    /// [`IndexError::Dimension`] for a query of another length, [`IndexError::K`] for `k = 0`, and
-    /// [`IndexError::Overflow`] for a query so long that its scores would not be finite.
-    fn search(&self, query: &Embedding, k: usize) -> Result<Vec<ScoredRow>, IndexError>;
+    /// [`QueryError::Dimension`] for a query of another length, [`QueryError::K`] for `k = 0`, and
+    /// [`QueryError::Overflow`] for a query so long that its scores would not be finite.
+    fn search(&self, query: &Embedding, k: usize) -> Result<Vec<ScoredRow>, QueryError>;
 
     /// As [`search`](Self::search), among the rows of `wanted` alone: fewer than `k` only when it has fewer.
     ///
@@ -177,7 +139,7 @@ pub trait VectorIndex: fmt::Debug + Send + Sync {
         query: &Embedding,
         k: usize,
         wanted: &RowSet,
-    ) -> Result<Vec<ScoredRow>, IndexError>;
+    ) -> Result<Vec<ScoredRow>, QueryError>;
 
     /// Sets how many candidates a search keeps, where the index walks a graph; others take no notice.
     fn set_ef_search(&mut self, _ef: usize) {}
@@ -186,7 +148,7 @@ pub trait VectorIndex: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// Those of [`search`](Self::search), for the first query that has one.
-    fn search_batch(&self, queries: &[Embedding], k: usize) -> Result<Vec<Vec<ScoredRow>>, IndexError> {
+    fn search_batch(&self, queries: &[Embedding], k: usize) -> Result<Vec<Vec<ScoredRow>>, QueryError> {
         use rayon::prelude::*;
         queries.par_iter().map(|query| self.search(query, k)).collect()
     }

@@ -12,7 +12,7 @@ use super::gpu::GpuIndex;
 use super::store::{MANIFEST, Pointer};
 use super::version::{Version, newest, open_version};
 use super::{
-    ExactIndex, HnswIndex, IndexDir, IndexError, IndexKind, IndexManifest, Matrix, StoredPassages,
+    ExactIndex, FileError, HnswIndex, IndexDir, IndexKind, IndexManifest, Matrix, OpenError, StoredPassages,
     VectorIndex,
 };
 use crate::sparse::SparseIndex;
@@ -49,12 +49,12 @@ impl LoadedSparse {
     /// Opens passages and inverted index of the version in use, and checks their sizes and checksums.
     ///
     /// # Errors
-    /// As [`LoadedIndex::open`], and [`IndexError::NoSparse`].
-    pub fn open(dir: &Path) -> Result<Self, IndexError> {
+    /// As [`LoadedIndex::open`], and [`OpenError::NoSparse`].
+    pub fn open(dir: &Path) -> Result<Self, OpenError> {
         newest(dir, |version| {
             version.refuse_updates(dir)?;
             let path = version.dir.to_path_buf();
-            let index = version.sparse()?.ok_or(IndexError::NoSparse { path })?;
+            let index = version.sparse()?.ok_or(OpenError::NoSparse { path })?;
             let passages = version.passages()?;
             Ok(Self { passages, index, manifest: version.manifest, version: version.sha256 })
         })
@@ -70,10 +70,10 @@ impl LoadedIndex {
     /// Opens the version in use of the index directory `dir`, and checks size and checksum of every file.
     ///
     /// # Errors
-    /// [`IndexError`], a variant for each: no index, a newer format, a missing file, another size, another
-    /// checksum, counts that disagree, vectors that are not finite, no vectors; and [`IndexError::HasUpdates`] where
+    /// [`OpenError`], a variant for each: no index, a newer format, a missing file, another size, another
+    /// checksum, counts that disagree, vectors that are not finite, no vectors; and [`OpenError::HasUpdates`] where
     /// passages changed since the version was built, which a [`LiveIndex`](super::LiveIndex) looks at.
-    pub fn open(dir: &Path) -> Result<Self, IndexError> {
+    pub fn open(dir: &Path) -> Result<Self, OpenError> {
         newest(dir, |version| {
             version.refuse_updates(dir)?;
             Self::read(version)
@@ -81,12 +81,12 @@ impl LoadedIndex {
     }
 
     /// As [`LoadedIndex::open`], without what changed since.
-    pub(super) fn open_base(dir: &Path) -> Result<Self, IndexError> {
+    pub(super) fn open_base(dir: &Path) -> Result<Self, OpenError> {
         newest(dir, Self::read)
     }
 
     /// Reads a version that may not be in use yet.
-    pub(super) fn open_version(dir: &Path, version: u64, manifest_sha256: &str) -> Result<Self, IndexError> {
+    pub(super) fn open_version(dir: &Path, version: u64, manifest_sha256: &str) -> Result<Self, OpenError> {
         let pointer = Pointer { version, manifest_sha256: manifest_sha256.to_owned(), has_log: false };
         let path = IndexDir::new(dir).version_path(version);
         open_version(&path, &pointer, None).and_then(Self::read)
@@ -106,7 +106,7 @@ impl LoadedIndex {
     ///
     /// # Errors
     /// As [`StoredPassages::get`].
-    pub fn passage(&self, row: usize) -> Result<Passage, IndexError> {
+    pub fn passage(&self, row: usize) -> Result<Passage, FileError> {
         self.passages.get(row)
     }
 
@@ -148,10 +148,10 @@ impl LoadedIndex {
         &self.version
     }
 
-    pub(super) fn read(version: Version<'_>) -> Result<Self, IndexError> {
+    pub(super) fn read(version: Version<'_>) -> Result<Self, OpenError> {
         let dir = version.dir;
         if version.manifest.kind == IndexKind::Sparse {
-            return Err(IndexError::NoVectors { path: dir.to_path_buf() });
+            return Err(OpenError::NoVectors { path: dir.to_path_buf() });
         }
         let passages = version.passages()?;
         let matrix = Arc::new(version.matrix(&passages)?);
@@ -162,7 +162,8 @@ impl LoadedIndex {
                 Box::new(HnswIndex::new(matrix, Arc::clone(codes), graph, params.ef_search))
             }
             (IndexKind::Hnsw, ..) => {
-                return Err(IndexError::corrupt(&dir.join(MANIFEST), "an hnsw index without its parameters"));
+                let error = FileError::corrupt(&dir.join(MANIFEST), "an hnsw index without its parameters");
+                return Err(error.into());
             }
             (_, _, codes) => Box::new(ExactIndex::with_codes(Arc::clone(&matrix), codes.clone())),
         };
@@ -174,20 +175,20 @@ impl LoadedIndex {
     /// Checks what opening takes on trust, as the checksums say it is what was built: every passage, the codes, phi.
     ///
     /// # Errors
-    /// [`IndexError::Corrupt`] for the first that is wrong.
-    pub(super) fn check(&self, dir: &Path) -> Result<(), IndexError> {
+    /// [`FileError::Corrupt`] for the first that is wrong.
+    pub(super) fn check(&self, dir: &Path) -> Result<(), FileError> {
         self.passages.check()?;
         let version = IndexDir::new(dir).version_path(self.number);
         if let (Some(codes), Some(name)) = (&self.codes, AnyCodes::file_name(self.manifest.read_by()))
             && !codes.are_of(&self.matrix)
         {
-            return Err(IndexError::corrupt(&version.join(name), "it is not made of the vectors"));
+            return Err(FileError::corrupt(&version.join(name), "it is not made of the vectors"));
         }
         let (said, found) = (self.manifest.phi, self.matrix.measure_phi());
         // Numbers lose their last digit in JSON.
         if (said - found).abs() > found * 1e-12 {
             let reason = format!("it says that phi is {said}, which is {found}");
-            return Err(IndexError::corrupt(&version.join(MANIFEST), reason));
+            return Err(FileError::corrupt(&version.join(MANIFEST), reason));
         }
         Ok(())
     }

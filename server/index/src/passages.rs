@@ -19,7 +19,7 @@ use std::sync::OnceLock;
 use rayon::prelude::*;
 use serde::Deserialize;
 
-use super::IndexError;
+use super::FileError;
 use dpr_data::Passage;
 use dpr_files::Mapped;
 
@@ -61,14 +61,14 @@ impl StoredPassages {
     /// Takes the `count` passages of `text`, the file at `path`, and `stored`, its `passages.idx` if there is one.
     ///
     /// # Errors
-    /// [`IndexError::Corrupt`] when the lines are not as many, or the table is not one of such a file. What the lines say is
+    /// [`FileError::Corrupt`] when the lines are not as many, or the table is not one of such a file. What the lines say is
     /// looked at when they are read.
     pub(super) fn open(
         path: &Path,
         text: Mapped,
         stored: Option<(&Path, Mapped)>,
         count: usize,
-    ) -> Result<Self, IndexError> {
+    ) -> Result<Self, FileError> {
         let (checked, table) = match stored {
             Some((path, table)) => (path, Table::Stored(table)),
             None => {
@@ -77,7 +77,7 @@ impl StoredPassages {
             }
         };
         let passages = Self { path: path.to_path_buf(), text, count, table };
-        passages.check_table().map_err(|reason| IndexError::corrupt(checked, reason))?;
+        passages.check_table().map_err(|reason| FileError::corrupt(checked, reason))?;
         Ok(passages)
     }
 
@@ -94,8 +94,8 @@ impl StoredPassages {
     /// The passage of a row.
     ///
     /// # Errors
-    /// [`IndexError::Corrupt`] when there is no such row, or its line is no passage.
-    pub fn get(&self, row: usize) -> Result<Passage, IndexError> {
+    /// [`FileError::Corrupt`] when there is no such row, or its line is no passage.
+    pub fn get(&self, row: usize) -> Result<Passage, FileError> {
         self.parse(row)
     }
 
@@ -103,7 +103,7 @@ impl StoredPassages {
     ///
     /// # Errors
     /// As [`StoredPassages::get`].
-    pub fn id(&self, row: usize) -> Result<Cow<'_, str>, IndexError> {
+    pub fn id(&self, row: usize) -> Result<Cow<'_, str>, FileError> {
         Ok(self.parse::<Name<'_>>(row)?.id)
     }
 
@@ -111,7 +111,7 @@ impl StoredPassages {
     ///
     /// # Errors
     /// As [`StoredPassages::get`].
-    pub fn read_all(&self) -> Result<Vec<Passage>, IndexError> {
+    pub fn read_all(&self) -> Result<Vec<Passage>, FileError> {
         (0..self.count).into_par_iter().with_min_len(256).map(|row| self.get(row)).collect()
     }
 
@@ -119,7 +119,7 @@ impl StoredPassages {
     ///
     /// # Errors
     /// As [`StoredPassages::get`].
-    pub fn row_of(&self, id: &str) -> Result<Option<usize>, IndexError> {
+    pub fn row_of(&self, id: &str) -> Result<Option<usize>, FileError> {
         let by_id = &self.keys()?[..self.count];
         let (mut from, mut to) = (0, self.count);
         while from < to {
@@ -138,7 +138,7 @@ impl StoredPassages {
     ///
     /// # Errors
     /// As [`StoredPassages::get`].
-    pub fn rows_like_titles(&self, titles: &HashSet<String>) -> Result<Vec<usize>, IndexError> {
+    pub fn rows_like_titles(&self, titles: &HashSet<String>) -> Result<Vec<usize>, FileError> {
         let sums: HashSet<[u8; 4]> = titles.iter().map(|title| sum(title)).collect();
         let stored = &self.keys()?[self.count..];
         Ok((0..self.count).filter(|row| sums.contains(&stored[*row])).collect())
@@ -147,8 +147,8 @@ impl StoredPassages {
     /// Reads every line, and checks what is stored about them.
     ///
     /// # Errors
-    /// [`IndexError::Corrupt`] for the first that is wrong.
-    pub(super) fn check(&self) -> Result<(), IndexError> {
+    /// [`FileError::Corrupt`] for the first that is wrong.
+    pub(super) fn check(&self) -> Result<(), FileError> {
         (0..self.count).into_par_iter().with_min_len(256).try_for_each(|row| self.get(row).map(drop))?;
         let Table::Stored(table) = &self.table else { return Ok(()) };
         let names = self.names()?;
@@ -156,14 +156,14 @@ impl StoredPassages {
         if table.bytes() == encode(&starts, &keys(&names)).as_slice() {
             return Ok(());
         }
-        Err(IndexError::corrupt(&self.path, "what passages.idx says of it is not so"))
+        Err(FileError::corrupt(&self.path, "what passages.idx says of it is not so"))
     }
 
     /// The bytes of its `passages.idx`.
     ///
     /// # Errors
     /// As [`StoredPassages::get`].
-    pub(super) fn table(&self) -> Result<Vec<u8>, IndexError> {
+    pub(super) fn table(&self) -> Result<Vec<u8>, FileError> {
         Ok([self.starts().as_flattened(), self.keys()?.as_flattened()].concat())
     }
 
@@ -173,12 +173,12 @@ impl StoredPassages {
         self.text.bytes().get(start?..end?)
     }
 
-    fn parse<'a, T: Deserialize<'a>>(&'a self, row: usize) -> Result<T, IndexError> {
+    fn parse<'a, T: Deserialize<'a>>(&'a self, row: usize) -> Result<T, FileError> {
         let Some(line) = self.line(row) else {
-            return Err(IndexError::corrupt(&self.path, format!("it has no line {}", row.saturating_add(1))));
+            return Err(FileError::corrupt(&self.path, format!("it has no line {}", row.saturating_add(1))));
         };
         serde_json::from_slice(line)
-            .map_err(|e| IndexError::corrupt(&self.path, format!("line {}: {e}", row + 1)))
+            .map_err(|e| FileError::corrupt(&self.path, format!("line {}: {e}", row + 1)))
     }
 
     fn starts(&self) -> &[[u8; 8]] {
@@ -189,7 +189,7 @@ impl StoredPassages {
     }
 
     /// Rows by id, and then the sums of titles.
-    fn keys(&self) -> Result<&[[u8; 4]], IndexError> {
+    fn keys(&self) -> Result<&[[u8; 4]], FileError> {
         match &self.table {
             Table::Stored(table) => Ok(table.bytes()[(self.count + 1) * 8..].as_chunks().0),
             Table::Made { keys: made, .. } => match made.get() {
@@ -202,7 +202,7 @@ impl StoredPassages {
         }
     }
 
-    fn names(&self) -> Result<Vec<Name<'_>>, IndexError> {
+    fn names(&self) -> Result<Vec<Name<'_>>, FileError> {
         (0..self.count).into_par_iter().with_min_len(256).map(|row| self.parse(row)).collect()
     }
 

@@ -2,7 +2,7 @@
 
 use dpr_core::Embedding;
 
-use super::{ExactIndex, IndexError, LoadedIndex, Matrix, ScoredRow, VectorIndex as _};
+use super::{ExactIndex, LoadedIndex, Matrix, QueryError, ScoredRow, VectorIndex as _};
 
 /// Recall@k of `index` against exact search over the same vectors, in `[0, 1]`, asking with up to `questions` of its own
 /// vectors spread evenly.
@@ -11,7 +11,7 @@ use super::{ExactIndex, IndexError, LoadedIndex, Matrix, ScoredRow, VectorIndex 
 ///
 /// # Errors
 /// Those of [`VectorIndex::search`](super::VectorIndex::search).
-pub fn recall_against_exact(index: &LoadedIndex, k: usize, questions: usize) -> Result<f64, IndexError> {
+pub fn recall_against_exact(index: &LoadedIndex, k: usize, questions: usize) -> Result<f64, QueryError> {
     let asked = sample(index.matrix(), questions);
     let truth = Truth::of(&index.exact(), &asked, k)?;
     Ok(truth.recall(&index.index.search_batch(&asked, k)?))
@@ -29,7 +29,7 @@ pub(super) fn sample(matrix: &Matrix, count: usize) -> Vec<Embedding> {
 pub(super) struct Truth(Vec<Vec<ScoredRow>>);
 
 impl Truth {
-    pub(super) fn of(exact: &ExactIndex, asked: &[Embedding], k: usize) -> Result<Self, IndexError> {
+    pub(super) fn of(exact: &ExactIndex, asked: &[Embedding], k: usize) -> Result<Self, QueryError> {
         exact.search_batch(asked, k).map(Self)
     }
 

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use dpr_core::model::sha256_hex;
 use fs_err as fs;
 
-use super::IndexError;
+use super::{FileError, OpenError};
 use dpr_files::DirLock;
 use dpr_files::atomic::{self, StagedDir};
 
@@ -66,7 +66,7 @@ pub(super) struct Publisher {
 }
 
 /// Writes the log of a version to the path it is given, before the version is put in use.
-pub(super) type WriteLog<'a> = &'a dyn Fn(&Path) -> Result<(), IndexError>;
+pub(super) type WriteLog<'a> = &'a dyn Fn(&Path) -> Result<(), FileError>;
 
 impl IndexDir {
     /// The directory at `path`, which may not exist yet.
@@ -77,21 +77,22 @@ impl IndexDir {
     /// The version in use, from 1; a server may poll it to see when another is published.
     ///
     /// # Errors
-    /// [`IndexError::NotAnIndex`] when there is none, [`IndexError::Corrupt`] when the pointer is damaged.
-    pub fn current_version(&self) -> Result<u64, IndexError> {
+    /// [`OpenError::NotAnIndex`] when there is none, [`FileError::Corrupt`] when the pointer is damaged.
+    pub fn current_version(&self) -> Result<u64, OpenError> {
         Ok(self.pointer()?.version)
     }
 
-    pub(super) fn pointer(&self) -> Result<Pointer, IndexError> {
+    pub(super) fn pointer(&self) -> Result<Pointer, OpenError> {
         let path = self.path.join(CURRENT);
         let bytes = match fs::read(&path) {
             Ok(bytes) => bytes,
             Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-                return Err(IndexError::NotAnIndex { path: self.path.clone() });
+                return Err(OpenError::NotAnIndex { path: self.path.clone() });
             }
-            Err(source) => return Err(IndexError::Read { path, source }),
+            Err(error) => return Err(FileError::read(&path)(error).into()),
         };
-        Pointer::parse(&bytes).ok_or_else(|| IndexError::corrupt(&path, "it is not a version and a sha256"))
+        Pointer::parse(&bytes)
+            .ok_or_else(|| FileError::corrupt(&path, "it is not a version and a sha256").into())
     }
 
     pub(super) fn version_path(&self, version: u64) -> PathBuf {
@@ -104,47 +105,46 @@ impl IndexDir {
     }
 
     /// Locks the directory, which exists, for writing; `holder` is what others are told.
-    pub(super) fn lock(&self, holder: &str) -> Result<Arc<DirLock>, IndexError> {
+    pub(super) fn lock(&self, holder: &str) -> Result<Arc<DirLock>, FileError> {
         let path = &self.path;
-        match DirLock::acquire_as(path, holder).map_err(IndexError::write(path))? {
+        match DirLock::acquire_as(path, holder).map_err(FileError::write)? {
             Some(lock) => Ok(Arc::new(lock)),
-            None => Err(IndexError::Busy { path: path.clone(), holder: DirLock::holder(path) }),
+            None => Err(FileError::Busy { path: path.clone(), holder: DirLock::holder(path) }),
         }
     }
 
     /// Locks the directory for writing, and makes it when it is missing.
-    pub(super) fn publisher(&self) -> Result<Publisher, IndexError> {
-        fs::create_dir_all(&self.path).map_err(IndexError::write(&self.path))?;
-        let lock = self.lock("`dpr index`")?;
+    pub(super) fn publisher(&self) -> Result<Publisher, FileError> {
+        fs::create_dir_all(&self.path).map_err(FileError::write)?;
+        let lock = self.lock("another build")?;
         let publisher = self.publisher_with(lock)?;
-        atomic::remove_unfinished(&self.path).map_err(IndexError::write(&self.path))?;
+        atomic::remove_unfinished(&self.path).map_err(FileError::write)?;
         Ok(publisher)
     }
 
     /// The right to publish the next version, for whoever holds the lock already.
-    pub(super) fn publisher_with(&self, lock: Arc<DirLock>) -> Result<Publisher, IndexError> {
+    pub(super) fn publisher_with(&self, lock: Arc<DirLock>) -> Result<Publisher, FileError> {
         let next = self.versions()?.into_iter().max().unwrap_or(0) + 1;
         let before = self.pointer().ok().map(|pointer| pointer.version);
         Ok(Publisher { path: self.path.clone(), next, before, _lock: lock })
     }
 
     /// Switches the pointer, for whoever holds the lock.
-    pub(super) fn point(&self, pointer: &Pointer) -> Result<(), IndexError> {
+    pub(super) fn point(&self, pointer: &Pointer) -> Result<(), FileError> {
         atomic::write_file(&self.path.join(CURRENT), |out| out.write_all(pointer.text().as_bytes()))
-            .map_err(IndexError::write(&self.path))
+            .map_err(FileError::write)
     }
 
     /// Versions on disk; anything that is not ours is refused before something is written or removed beside it.
-    fn versions(&self) -> Result<Vec<u64>, IndexError> {
+    fn versions(&self) -> Result<Vec<u64>, FileError> {
         let mut versions = Vec::new();
-        for entry in fs::read_dir(&self.path).map_err(IndexError::read(&self.path))? {
-            let name =
-                entry.map_err(IndexError::read(&self.path))?.file_name().to_string_lossy().into_owned();
+        for entry in fs::read_dir(&self.path).map_err(FileError::read(&self.path))? {
+            let name = entry.map_err(FileError::read(&self.path))?.file_name().to_string_lossy().into_owned();
             match parse_version(&name) {
                 Some(version) => versions.push(version),
                 None if name == CURRENT || name == DirLock::NAME || parse_log(&name).is_some() => {}
                 None if name.starts_with(atomic::STAGING_PREFIX) => {}
-                None => return Err(IndexError::Foreign { path: self.path.clone(), name }),
+                None => return Err(FileError::Foreign { path: self.path.clone(), name }),
             }
         }
         Ok(versions)
@@ -153,9 +153,8 @@ impl IndexDir {
 
 impl Publisher {
     /// A directory for the files of the next version; nobody sees it before [`Publisher::publish`].
-    pub(super) fn stage(&self) -> Result<StagedDir, IndexError> {
-        StagedDir::beside(&self.path.join(format!("{VERSION_PREFIX}{}", self.next)))
-            .map_err(IndexError::write(&self.path))
+    pub(super) fn stage(&self) -> Result<StagedDir, FileError> {
+        StagedDir::beside(&self.path.join(format!("{VERSION_PREFIX}{}", self.next))).map_err(FileError::write)
     }
 
     /// Makes the staged version the one in use, with a log if there is one to write, and removes all but it and the
@@ -165,7 +164,7 @@ impl Publisher {
         staged: StagedDir,
         manifest: &[u8],
         write_log: Option<WriteLog<'_>>,
-    ) -> Result<Pointer, IndexError> {
+    ) -> Result<Pointer, FileError> {
         self.place(staged)?;
         let pointer = self.switch(manifest, write_log)?;
         self.tidy();
@@ -173,8 +172,8 @@ impl Publisher {
     }
 
     /// Puts the staged version beside the one in use. Nobody looks at it before [`Publisher::switch`].
-    pub(super) fn place(&self, staged: StagedDir) -> Result<(), IndexError> {
-        staged.publish().map_err(IndexError::write(&self.path))
+    pub(super) fn place(&self, staged: StagedDir) -> Result<(), FileError> {
+        staged.publish().map_err(FileError::write)
     }
 
     /// Makes the version that was placed the one in use. When that fails nothing is left of it.
@@ -182,7 +181,7 @@ impl Publisher {
         &self,
         manifest: &[u8],
         write_log: Option<WriteLog<'_>>,
-    ) -> Result<Pointer, IndexError> {
+    ) -> Result<Pointer, FileError> {
         let dir = IndexDir::new(&self.path);
         let pointer = Pointer {
             version: self.next,

@@ -12,7 +12,7 @@ use super::error::{ApiError, ErrorBody};
 use super::request::SearchRequest;
 use super::respond::respond;
 use super::state::AppState;
-use dpr_index::IndexError;
+use dpr_index::QueryError;
 use dpr_index::search::{Hit, SearchError};
 
 /// A passage found.
@@ -96,7 +96,7 @@ pub(super) async fn search(
 /// A filter may allow no passage of the index as it is now. Numbers near the top of f32 are finite, as is checked before; their products need not be.
 fn at_fault(error: &SearchError) -> Option<ApiError> {
     match error {
-        SearchError::Index(IndexError::Overflow { .. }) => Some(ApiError::InvalidVector(error.to_string())),
+        SearchError::Query(QueryError::Overflow { .. }) => Some(ApiError::InvalidVector(error.to_string())),
         SearchError::NothingWanted => Some(ApiError::InvalidFilter(error.to_string())),
         SearchError::Unavailable(_) => {
             tracing::error!("a search failed: {error}");

@@ -15,7 +15,7 @@ use super::walk::{Seen, descend, walk};
 use super::{Graph, HnswParams};
 use crate::codes::{Asked, Codes};
 use crate::ranking::Candidate;
-use crate::{IndexError, Matrix};
+use crate::{BuildError, Matrix};
 use dpr_files::progress::Progress;
 
 /// Layers a graph has at most.
@@ -35,7 +35,7 @@ pub(crate) fn build(
     params: HnswParams,
     stop: &AtomicBool,
     progress: &dyn Progress,
-) -> Result<Graph, IndexError> {
+) -> Result<Graph, BuildError> {
     params.check()?;
     let mut builder = Builder::new(matrix, codes, params);
     let order = builder.order();
@@ -50,7 +50,7 @@ pub(crate) fn build(
             .collect();
         if stop.load(Ordering::Relaxed) {
             progress.finish();
-            return Err(IndexError::Interrupted);
+            return Err(BuildError::Interrupted);
         }
         builder.link(batch, found);
         done += batch.len();

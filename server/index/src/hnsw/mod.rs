@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use super::codes::{Code as _, Codes};
 use super::exact::rescored;
-use super::{ExactIndex, IndexError, IndexKind, Matrix, RowSet, ScoredRow, VectorIndex};
+use super::{BuildError, ExactIndex, IndexKind, Matrix, QueryError, RowSet, ScoredRow, VectorIndex};
 use crate::ranking::Candidate;
 use walk::{Seen, descend, walk};
 
@@ -53,7 +53,7 @@ impl Default for HnswParams {
 
 impl HnswParams {
     /// Refuses what `hnsw_rs` would panic on or end the process for.
-    pub fn check(self) -> Result<(), IndexError> {
+    pub fn check(self) -> Result<(), BuildError> {
         let limits = [
             // The library keeps `m` in a byte, and draws layers by 1 / ln m.
             ("m", self.m, 2, 255),
@@ -62,7 +62,7 @@ impl HnswParams {
         ];
         for (name, value, min, max) in limits {
             if !(min..=max).contains(&value) {
-                return Err(IndexError::Parameter { name, value, min, max });
+                return Err(BuildError::Parameter { name, value, min, max });
             }
         }
         Ok(())
@@ -131,7 +131,7 @@ impl VectorIndex for HnswIndex {
         self.ef_search = ef;
     }
 
-    fn search(&self, query: &Embedding, k: usize) -> Result<Vec<ScoredRow>, IndexError> {
+    fn search(&self, query: &Embedding, k: usize) -> Result<Vec<ScoredRow>, QueryError> {
         let k = self.matrix.check(query, k)?;
         let ef = self.effort(k);
         // Walking to so many rows costs more than looking at all of them.
@@ -149,7 +149,7 @@ impl VectorIndex for HnswIndex {
         query: &Embedding,
         k: usize,
         wanted: &RowSet,
-    ) -> Result<Vec<ScoredRow>, IndexError> {
+    ) -> Result<Vec<ScoredRow>, QueryError> {
         let k = self.matrix.check(query, k)?.min(wanted.len());
         if k == 0 {
             return Ok(Vec::new());

@@ -12,7 +12,10 @@ use crate::build::{Draft, Writing};
 use crate::sparse::SparseOptions;
 use crate::store::Publisher;
 use crate::vectors::rows;
-use crate::{GraphBuilder, IndexDir, IndexError, IndexManifest, IndexOptions, LoadedIndex, VectorIndex as _};
+use crate::{
+    BuildError, CompactError, GraphBuilder, IndexDir, IndexManifest, IndexOptions, LoadedIndex, OpenError,
+    VectorIndex as _,
+};
 use dpr_files::Background;
 use dpr_files::progress::{Progress, Silent};
 
@@ -79,7 +82,7 @@ impl IndexWriter {
                     failed = None;
                     writer.live().log_version();
                 }
-                Err(IndexError::Interrupted) => {}
+                Err(CompactError::Build(BuildError::Interrupted)) => {}
                 Err(error) => {
                     tracing::error!("the updates stay in the log, no new version was built: {error}");
                     failed = Some(Instant::now());
@@ -94,13 +97,13 @@ impl IndexWriter {
     /// `threads` index words, where the index has some; 0 means one for each processor. `stop` gives up.
     ///
     /// # Errors
-    /// [`IndexError`]: no passage is left, a full disk, or [`IndexError::Interrupted`]. The version in use stays.
+    /// [`CompactError`]: no passage is left, a full disk, or [`BuildError::Interrupted`]. The version in use stays.
     pub fn compact(
         &self,
         threads: usize,
         stop: &Arc<AtomicBool>,
         progress: &dyn Progress,
-    ) -> Result<Option<IndexManifest>, IndexError> {
+    ) -> Result<Option<IndexManifest>, CompactError> {
         let _alone = self.compacting.lock().unwrap_or_else(PoisonError::into_inner);
         let (snapshot, position) = {
             let inner = self.inner()?;
@@ -110,7 +113,7 @@ impl IndexWriter {
             return Ok(None);
         }
         if snapshot.is_empty() {
-            return Err(IndexError::NothingLeft { path: self.dir.clone() });
+            return Err(CompactError::NothingLeft { path: self.dir.clone() });
         }
         let draft = self.draft(&snapshot, threads, stop, progress)?;
         drop(snapshot);
@@ -119,7 +122,9 @@ impl IndexWriter {
         let sha256 = dpr_core::model::sha256_hex(&json);
         // Read back before anybody is asked to wait, and before it is relied on.
         let opened = LoadedIndex::open_version(&self.dir, publisher.next(), &sha256);
-        let put_in_use = opened.and_then(|base| self.put_in_use(base, &publisher, &json, position));
+        let put_in_use = opened
+            .map_err(CompactError::from)
+            .and_then(|base| self.put_in_use(base, &publisher, &json, position));
         put_in_use.inspect_err(|_| self.withdraw(&publisher))?;
         publisher.tidy();
         Ok(Some(manifest))
@@ -132,7 +137,7 @@ impl IndexWriter {
         publisher: &Publisher,
         manifest: &[u8],
         position: (u64, u64),
-    ) -> Result<(), IndexError> {
+    ) -> Result<(), CompactError> {
         let dir = IndexDir::new(&self.dir);
         let before = self.inner()?.log.path().to_path_buf();
         let mut next = Next::new(base, &dir.log_path(publisher.next()), &before, position)?;
@@ -174,7 +179,7 @@ impl IndexWriter {
         threads: usize,
         stop: &Arc<AtomicBool>,
         progress: &dyn Progress,
-    ) -> Result<Draft, IndexError> {
+    ) -> Result<Draft, BuildError> {
         let manifest = &snapshot.base().manifest;
         let options = IndexOptions {
             kind: manifest.kind,
@@ -186,7 +191,11 @@ impl IndexWriter {
         };
         let publisher = IndexDir::new(&self.dir).publisher_with(Arc::clone(&self.lock))?;
         let mut draft = Writing::new(publisher, &self.dir, &options)?;
-        let passages = snapshot.passages().map(|live| Ok(live?.0)).collect::<Result<Vec<_>, IndexError>>()?;
+        let passages = snapshot
+            .passages()
+            .map(|live| live.map(|live| live.0))
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(OpenError::from)?;
         // From one file to the other: vectors that are not looked at need not be in memory.
         let matrix = draft.stream_vectors(
             manifest.dim,

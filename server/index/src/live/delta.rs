@@ -7,7 +7,7 @@ use dpr_core::Embedding;
 use super::NewPassage;
 use crate::ranking::{Candidate, Top};
 use crate::sparse::{AddedWords, SparseIndex};
-use crate::{IndexError, Matrix, RowSet};
+use crate::{Matrix, MatrixError, OpenError, QueryError, RowSet};
 use dpr_data::Passage;
 
 /// Rows from which a chunk is not joined with another any more.
@@ -63,7 +63,7 @@ impl Delta {
         dead: &[usize],
         dim: usize,
         index: Option<&SparseIndex>,
-    ) -> Result<(), IndexError> {
+    ) -> Result<(), OpenError> {
         if new.is_empty() && dead.is_empty() {
             return Ok(());
         }
@@ -80,7 +80,7 @@ impl Delta {
         for row in dead {
             alive.remove(*row);
         }
-        self.join(dim)
+        Ok(self.join(dim)?)
     }
 
     /// The passage of a row.
@@ -96,7 +96,7 @@ impl Delta {
     }
 
     /// Refuses a query that cannot be searched.
-    pub(super) fn check(&self, query: &Embedding) -> Result<(), IndexError> {
+    pub(super) fn check(&self, query: &Embedding) -> Result<(), QueryError> {
         self.chunks.iter().try_for_each(|chunk| chunk.matrix.check(query, 1).map(drop))
     }
 
@@ -136,7 +136,7 @@ impl Delta {
 
     /// Joins the last chunks while they are of like size, so that a row is copied a few times only, however few come
     /// at a time, and there are few chunks.
-    fn join(&mut self, dim: usize) -> Result<(), IndexError> {
+    fn join(&mut self, dim: usize) -> Result<(), MatrixError> {
         while let [.., before, last] = self.chunks.as_slice() {
             let (large, small) = (before.passages.len(), last.passages.len());
             if large >= SEALED || large > 2 * small {
@@ -160,7 +160,7 @@ impl Chunk {
         passages: Vec<Arc<Passage>>,
         words: Option<AddedWords>,
         dim: usize,
-    ) -> Result<Self, IndexError> {
+    ) -> Result<Self, MatrixError> {
         let matrix = Matrix::new(rows, passages.len(), dim, |row| passages[row].id.as_str())?;
         Ok(Self { matrix, passages, words })
     }

@@ -6,7 +6,7 @@ use dpr_core::Embedding;
 
 use super::delta::Delta;
 use crate::ranking::{Candidate, Top};
-use crate::{IndexError, IndexKind, LoadedIndex, RowSet, ScoredRow, VectorIndex};
+use crate::{FileError, IndexKind, LoadedIndex, QueryError, RowSet, ScoredRow, VectorIndex};
 use dpr_data::Passage;
 
 /// Share of an exact base up to which more rows are asked for, in place of those that are gone.
@@ -89,7 +89,7 @@ impl Snapshot {
     ///
     /// # Panics
     /// When `row` is not below [`rows`](Self::rows); rows that a search returned are.
-    pub fn passage(&self, row: usize) -> Result<Passage, IndexError> {
+    pub fn passage(&self, row: usize) -> Result<Passage, FileError> {
         match row.checked_sub(self.kept.rows()) {
             None => self.base.passage(row),
             Some(row) => Ok(self.delta.passage(row).clone()),
@@ -97,7 +97,7 @@ impl Snapshot {
     }
 
     /// All passages that are there, with their vectors, in the order of the rows.
-    pub fn passages(&self) -> impl Iterator<Item = Result<(Passage, &[f32]), IndexError>> {
+    pub fn passages(&self) -> impl Iterator<Item = Result<(Passage, &[f32]), FileError>> {
         let of_base = |row| self.base.passage(row);
         let of_delta = |row| Ok(self.delta.passage(row).clone());
         let passages = self.kept.iter().map(of_base).chain(self.delta.alive().iter().map(of_delta));
@@ -114,7 +114,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// Those of [`VectorIndex::search`].
-    pub fn search_exactly(&self, query: &Embedding, k: usize) -> Result<Vec<ScoredRow>, IndexError> {
+    pub fn search_exactly(&self, query: &Embedding, k: usize) -> Result<Vec<ScoredRow>, QueryError> {
         self.search_both(&self.base.exact(), query, k, None)
     }
 
@@ -125,7 +125,7 @@ impl Snapshot {
         query: &Embedding,
         k: usize,
         wanted: Option<&RowSet>,
-    ) -> Result<Vec<ScoredRow>, IndexError> {
+    ) -> Result<Vec<ScoredRow>, QueryError> {
         if let Some(wanted) = wanted {
             let mut both = RowSet::none(self.kept.rows());
             for row in self.kept.iter().filter(|row| wanted.contains(*row)) {
@@ -156,7 +156,7 @@ impl Snapshot {
         query: &Embedding,
         k: usize,
         wanted: Option<&RowSet>,
-    ) -> Result<Vec<ScoredRow>, IndexError> {
+    ) -> Result<Vec<ScoredRow>, QueryError> {
         self.base.matrix().check(query, k)?;
         self.delta.check(query)?;
         let found = match self.kept.is_empty() {
@@ -191,7 +191,7 @@ impl VectorIndex for Snapshot {
         self.base.index.kind()
     }
 
-    fn search(&self, query: &Embedding, k: usize) -> Result<Vec<ScoredRow>, IndexError> {
+    fn search(&self, query: &Embedding, k: usize) -> Result<Vec<ScoredRow>, QueryError> {
         self.search_both(self.base.index.as_ref(), query, k, None)
     }
 
@@ -200,12 +200,12 @@ impl VectorIndex for Snapshot {
         query: &Embedding,
         k: usize,
         wanted: &RowSet,
-    ) -> Result<Vec<ScoredRow>, IndexError> {
+    ) -> Result<Vec<ScoredRow>, QueryError> {
         self.search_both(self.base.index.as_ref(), query, k, Some(wanted))
     }
 
     /// Many at once are quicker on the index as it was built, where that is all there is.
-    fn search_batch(&self, queries: &[Embedding], k: usize) -> Result<Vec<Vec<ScoredRow>>, IndexError> {
+    fn search_batch(&self, queries: &[Embedding], k: usize) -> Result<Vec<Vec<ScoredRow>>, QueryError> {
         use rayon::prelude::*;
         if self.burden() == 0 {
             return self.base.index.search_batch(queries, k);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::delta::Delta;
 use super::wal::record::Change;
 use super::{NewPassage, Snapshot};
-use crate::{IndexError, LoadedIndex, RowSet};
+use crate::{FileError, LoadedIndex, RowSet};
 
 /// The state after some number of changes.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ impl State {
     ///
     /// # Errors
     /// As [`StoredPassages::row_of`](crate::StoredPassages::row_of).
-    pub(super) fn contains(&self, id: &str) -> Result<bool, IndexError> {
+    pub(super) fn contains(&self, id: &str) -> Result<bool, FileError> {
         Ok(self.find(id)?.is_some())
     }
 
@@ -89,7 +89,7 @@ impl State {
         self.delta.change(new, &dead, dim, words).map_err(|error| error.to_string())
     }
 
-    fn find(&self, id: &str) -> Result<Option<Place>, IndexError> {
+    fn find(&self, id: &str) -> Result<Option<Place>, FileError> {
         if let Some(row) = self.added.get(id) {
             return Ok(Some(Place::Delta(*row)));
         }

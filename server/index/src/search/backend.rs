@@ -12,7 +12,7 @@ use dpr_data::Passage;
 use serde::Serialize;
 
 use super::{Filter, Hit, SearchError, Searcher};
-use crate::{IndexError, IndexWriter, LiveIndex, NewPassage, Put, Snapshot, VectorIndex as _};
+use crate::{IndexWriter, LiveIndex, NewPassage, Put, Snapshot, UpdateError, VectorIndex as _};
 
 /// An index that answers in passages. One instance serves all requests, from many threads at once.
 pub trait Backend: fmt::Debug + Send + Sync {
@@ -117,15 +117,15 @@ pub enum WriteError {
     Failed(Cause),
 }
 
-impl From<IndexError> for WriteError {
-    fn from(error: IndexError) -> Self {
+impl From<UpdateError> for WriteError {
+    fn from(error: UpdateError) -> Self {
         let of = match &error {
-            IndexError::UnknownIds { .. } => Self::UnknownIds,
-            IndexError::Vector { .. } | IndexError::Overflow { .. } => Self::InvalidVector,
-            IndexError::Blank { .. }
-            | IndexError::DuplicateId { .. }
-            | IndexError::NoChanges
-            | IndexError::TooLarge => Self::InvalidPassage,
+            UpdateError::UnknownIds { .. } => Self::UnknownIds,
+            UpdateError::Vector { .. } | UpdateError::Overflow { .. } => Self::InvalidVector,
+            UpdateError::Blank { .. }
+            | UpdateError::DuplicateId { .. }
+            | UpdateError::NoChanges
+            | UpdateError::TooLarge => Self::InvalidPassage,
             _ => Self::Failed,
         };
         of(error.into())

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::{IndexError, RowSet, Snapshot};
+use crate::{FileError, RowSet, Snapshot};
 use dpr_data::Passage;
 
 /// Passages by what is known of them: those with one of these ids and one of these titles, where any are given.
@@ -25,7 +25,7 @@ impl Filter {
     ///
     /// # Errors
     /// As [`Snapshot::passage`].
-    pub fn rows(&self, index: &Snapshot) -> Result<RowSet, IndexError> {
+    pub fn rows(&self, index: &Snapshot) -> Result<RowSet, FileError> {
         let (built, first_added) = (index.base().passages(), index.kept().rows());
         let mut candidates: Vec<usize> = match (self.ids.is_empty(), self.titles.is_empty()) {
             (true, true) => (0..first_added).collect(),

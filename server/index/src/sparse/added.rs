@@ -47,7 +47,7 @@ impl AddedWords {
             }
             let mut square = 0.0;
             for (text, times) in times {
-                let frequency = index.frequency(&index.term(&text)).map_err(SparseError::Search)?.max(1);
+                let frequency = index.frequency(&index.term(&text)).map_err(SparseError::search)?.max(1);
                 square += (f64::from(times) * Scoring::TfIdf.idf(index.len(), frequency)).powi(2);
                 words.postings.entry(text).or_default().push((row, times));
             }
@@ -91,7 +91,7 @@ impl SparseIndex {
         scoring.check()?;
         let others = |text: &str| added.iter().map(|(_, words)| words.frequency(text)).sum();
         let mut analysis = Analysis::new(self.analyzer());
-        let terms = self.weigh(&mut analysis, question, scoring, &others).map_err(SparseError::Search)?;
+        let terms = self.weigh(&mut analysis, question, scoring, &others).map_err(SparseError::search)?;
         for (first, words) in added {
             let mut scores: HashMap<u32, f32> = HashMap::new();
             for (term, weight) in &terms {

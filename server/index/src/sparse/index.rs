@@ -9,6 +9,8 @@ use tantivy::postings::BlockSegmentPostings;
 use tantivy::schema::{Field, FieldType, IndexRecordOption};
 use tantivy::{Index, TantivyError, Term};
 
+use dpr_files::Error as FileError;
+
 use super::analyzer::Analysis;
 use super::build::{TEXT, rows, segments};
 use super::documents::Documents;
@@ -60,16 +62,16 @@ impl SparseIndex {
     /// Opens what [`build_sparse`](super::build_sparse) wrote of `count` passages with this analyzer.
     ///
     /// # Errors
-    /// [`SparseError::Read`], [`SparseError::Corrupt`] or [`SparseError::OtherAnalyzer`]; bytes are checked by the index
+    /// [`SparseError::File`] or [`SparseError::OtherAnalyzer`]; bytes are checked by the index
     /// directory around it.
     pub fn open(dir: &Path, analyzer: Analyzer, count: usize) -> Result<Self, SparseError> {
-        let corrupt = |reason: String| SparseError::Corrupt { path: dir.to_path_buf(), reason };
+        let corrupt = |reason: String| SparseError::File(FileError::corrupt(dir, reason));
         let failed = |error: TantivyError| corrupt(error.to_string());
         let index = Index::open_in_dir(dir).map_err(failed)?;
         let field = index.schema().get_field(TEXT).map_err(failed)?;
         let built = tokenizer(&index, field);
         if built != analyzer.to_string() {
-            return Err(SparseError::OtherAnalyzer { path: dir.to_path_buf(), built, asked: analyzer });
+            return Err(SparseError::OtherAnalyzer { path: dir.to_path_buf(), built, expected: analyzer });
         }
         let readers = segments(&index).map_err(failed)?;
         let rows = rows(&readers).map_err(failed)?;
@@ -160,12 +162,12 @@ impl SparseIndex {
             return Err(SparseError::K);
         }
         scoring.check()?;
-        let terms = self.weigh(analysis, question, scoring, &|_| 0).map_err(SparseError::Search)?;
+        let terms = self.weigh(analysis, question, scoring, &|_| 0).map_err(SparseError::search)?;
         let mut top = Top::new(k.min(self.count));
         let mut scores = vec![0f32; WINDOW];
         for segment in &self.segments {
             let cursors = terms.iter().filter_map(|(term, weight)| segment.cursor(term, *weight).transpose());
-            let cursors = cursors.collect::<std::io::Result<Vec<_>>>().map_err(SparseError::Search)?;
+            let cursors = cursors.collect::<std::io::Result<Vec<_>>>().map_err(SparseError::search)?;
             match scoring {
                 Scoring::Bm25 { k1, b } => {
                     let (fixed, by_length) = self.held_back(k1, b);

@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use super::Rows;
 use crate::ranking::{Candidate, Top};
-use crate::{IndexError, ScoredRow};
+use crate::{MatrixError, QueryError, ScoredRow};
 
 /// Rows worth a thread's while.
 const MIN_ROWS: usize = 256;
@@ -27,20 +27,20 @@ impl Matrix {
     /// Takes `rows` as `[count, dim]`; `id_of` names a row for errors.
     ///
     /// # Errors
-    /// [`IndexError`] for no rows, another number of numbers, one that is not finite, or vectors too long.
+    /// [`MatrixError`] for no rows, another number of numbers, one that is not finite, or vectors too long.
     pub fn new<I: Into<String>>(
         rows: impl Into<Rows>,
         count: usize,
         dim: usize,
         id_of: impl Fn(usize) -> I,
-    ) -> Result<Self, IndexError> {
+    ) -> Result<Self, MatrixError> {
         let rows = rows.into();
         check_shape(&rows, count, dim)?;
         let phi = greatest_norm(&rows, dim);
         if !phi.is_finite() {
             for (row, vector) in rows.chunks_exact(dim).enumerate() {
                 if let Some(position) = vector.iter().position(|value| !value.is_finite()) {
-                    return Err(IndexError::NotFinite { row, id: id_of(row).into(), position });
+                    return Err(MatrixError::NotFinite { row, id: id_of(row).into(), position });
                 }
             }
         }
@@ -49,7 +49,7 @@ impl Matrix {
     }
 
     /// As [`Matrix::new`], of numbers that were seen to be finite, and whose greatest squared norm is known.
-    pub(crate) fn of_checked(rows: Rows, count: usize, dim: usize, phi: f64) -> Result<Self, IndexError> {
+    pub(crate) fn of_checked(rows: Rows, count: usize, dim: usize, phi: f64) -> Result<Self, MatrixError> {
         check_shape(&rows, count, dim)?;
         check_norm(phi)?;
         Ok(Self { rows, count, dim, phi })
@@ -129,37 +129,37 @@ impl Matrix {
     }
 
     /// Refuses a query that cannot be searched, and returns how many rows to give.
-    pub(crate) fn check(&self, query: &Embedding, k: usize) -> Result<usize, IndexError> {
+    pub(crate) fn check(&self, query: &Embedding, k: usize) -> Result<usize, QueryError> {
         let got = query.as_slice().len();
         if got != self.dim {
-            return Err(IndexError::Dimension { got, expected: self.dim });
+            return Err(QueryError::Dimension { got, expected: self.dim });
         }
         if k == 0 {
-            return Err(IndexError::K);
+            return Err(QueryError::K);
         }
         // |q . p| <= |q| |p|, and so is every partial sum.
         let norm = squared_norm(query.as_slice()).sqrt();
         if norm * self.phi.sqrt() > f64::from(f32::MAX) / 8.0 {
-            return Err(IndexError::Overflow { what: "the query", norm });
+            return Err(QueryError::Overflow { norm });
         }
         Ok(k.min(self.count()))
     }
 }
 
-fn check_shape(values: &[f32], count: usize, dim: usize) -> Result<(), IndexError> {
+fn check_shape(values: &[f32], count: usize, dim: usize) -> Result<(), MatrixError> {
     if count == 0 {
-        return Err(IndexError::Empty);
+        return Err(MatrixError::Empty);
     }
     if dim == 0 || count.checked_mul(dim) != Some(values.len()) {
-        return Err(IndexError::Shape { numbers: values.len(), count, dim });
+        return Err(MatrixError::Shape { numbers: values.len(), count, dim });
     }
     Ok(())
 }
 
 /// Squared distances reach 4 phi in the graph; a factor more leaves room for rounding.
-fn check_norm(phi: f64) -> Result<(), IndexError> {
+fn check_norm(phi: f64) -> Result<(), MatrixError> {
     if phi > f64::from(f32::MAX) / 8.0 {
-        return Err(IndexError::Overflow { what: "a passage's vector", norm: phi.sqrt() });
+        return Err(MatrixError::Overflow { norm: phi.sqrt() });
     }
     Ok(())
 }

@@ -242,7 +242,7 @@ pub fn run(args: Args) -> Result<(), CliError> {
 
 fn check(index: &Path, json: bool) -> Result<(), CliError> {
     let Verified { manifest, changes, problems } = verify(index)?;
-    let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    let problems: Vec<String> = problems.iter().map(|problem| crate::cli::one_line(problem)).collect();
     let (files, bytes) = (manifest.files.len(), manifest.files.values().map(|file| file.bytes).sum::<u64>());
     if json {
         let report = serde_json::json!({

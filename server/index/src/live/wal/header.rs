@@ -11,7 +11,7 @@
 
 use std::path::Path;
 
-use crate::IndexError;
+use crate::{FileError, OpenError};
 
 /// Bytes of a sector.
 const SECTOR: usize = 512;
@@ -59,18 +59,18 @@ impl Header {
     }
 
     /// Refuses a log that begins otherwise.
-    pub(crate) fn check(&self, path: &Path, sector: &Sector) -> Result<(), IndexError> {
+    pub(crate) fn check(&self, path: &Path, sector: &Sector) -> Result<(), OpenError> {
         let Some(content) = sector.strip_prefix(MAGIC) else {
-            return Err(IndexError::corrupt(path, "it does not begin as a log of updates"));
+            return Err(FileError::corrupt(path, "it does not begin as a log of updates").into());
         };
         if unsealed(sector).is_none() {
-            return Err(IndexError::corrupt(path, "the checksum of its beginning differs"));
+            return Err(FileError::corrupt(path, "the checksum of its beginning differs").into());
         }
         let found = u32::from_le_bytes([content[0], content[1], content[2], content[3]]);
         if found > FORMAT {
-            return Err(IndexError::NewerFormat { path: path.to_path_buf(), found, supported: FORMAT });
+            return Err(FileError::NewerFormat { path: path.to_path_buf(), found, supported: FORMAT }.into());
         }
-        if *sector == self.sector() { Ok(()) } else { Err(IndexError::OtherLog { path: path.to_path_buf() }) }
+        if *sector == self.sector() { Ok(()) } else { Err(OpenError::OtherLog { path: path.to_path_buf() }) }
     }
 }
 
@@ -150,15 +150,21 @@ mod tests {
         let path = Path::new("updates-1.log");
         header.check(path, &header.sector()).unwrap();
         let other = Header { base: "cd".repeat(32), dim: 8 };
-        assert!(matches!(other.check(path, &header.sector()), Err(IndexError::OtherLog { .. })));
+        assert!(matches!(other.check(path, &header.sector()), Err(OpenError::OtherLog { .. })));
         let mut newer = header.sector();
         newer[8] = 2;
         let newer = sealed(&newer[..CONTENT]);
-        assert!(matches!(header.check(path, &newer), Err(IndexError::NewerFormat { found: 2, .. })));
+        assert!(matches!(
+            header.check(path, &newer),
+            Err(OpenError::File(FileError::NewerFormat { found: 2, .. }))
+        ));
         for at in 0..SECTOR {
             let mut damaged = header.sector();
             damaged[at] ^= 4;
-            assert!(matches!(header.check(path, &damaged), Err(IndexError::Corrupt { .. })), "{at}");
+            assert!(
+                matches!(header.check(path, &damaged), Err(OpenError::File(FileError::Corrupt { .. }))),
+                "{at}"
+            );
         }
     }
 }
