@@ -172,8 +172,8 @@ pub enum TuneError {
     #[error("the index {} has no graph to tune", path.display())]
     NoGraph { path: PathBuf },
     /// No `ef_search` short of looking at every passage reaches the recall that was asked for.
-    #[error("recall@{k} reaches {best:.4}, not {wanted}")]
-    Recall { k: usize, wanted: f64, best: f64 },
+    #[error("recall@{k} reaches {best:.4}, not {allowed}")]
+    Recall { k: usize, allowed: f64, best: f64 },
 }
 
 /// Why passages were not added or deleted. Nothing of the request was.

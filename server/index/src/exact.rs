@@ -6,9 +6,9 @@ use dpr_core::Embedding;
 use dpr_core::kernel::products::Questions;
 use rayon::prelude::*;
 
-use super::codes::{AnyCodes, Code, Codes};
+use super::quantized::{AnyQuantized, Code, Quantized};
 use super::{IndexKind, Matrix, QueryError, RowSet, ScoredRow, VectorIndex};
-use crate::ranking::Top;
+use crate::ranking::TopK;
 
 /// Numbers above which one query is worth several threads: about 4 ms of one.
 const PARALLEL_FROM: usize = 16 << 20;
@@ -38,7 +38,7 @@ pub(super) fn rescored(k: usize) -> usize {
 pub struct ExactIndex {
     matrix: Arc<Matrix>,
     /// By which rows are chosen to be compared, if not all are.
-    codes: Option<AnyCodes>,
+    codes: Option<AnyQuantized>,
 }
 
 impl ExactIndex {
@@ -48,7 +48,7 @@ impl ExactIndex {
     }
 
     /// An index that reads the vectors in fewer bits first, if there are codes, and the vectors themselves of the best alone.
-    pub(super) fn with_codes(matrix: Arc<Matrix>, codes: Option<AnyCodes>) -> Self {
+    pub(super) fn with_codes(matrix: Arc<Matrix>, codes: Option<AnyQuantized>) -> Self {
         Self { matrix, codes }
     }
 
@@ -62,9 +62,9 @@ impl ExactIndex {
     }
 
     /// The best `k` rows of all, by what `scores` says of the rows from one on.
-    fn scan<S: Default + Send>(&self, k: usize, scores: impl Fn(&mut S, usize, &mut [f32]) + Sync) -> Top {
+    fn scan<S: Default + Send>(&self, k: usize, scores: impl Fn(&mut S, usize, &mut [f32]) + Sync) -> TopK {
         let (count, rows) = (self.len(), self.block_rows());
-        let scan = |top: &mut Top, state: &mut S, start: usize, end: usize| {
+        let scan = |top: &mut TopK, state: &mut S, start: usize, end: usize| {
             let mut group = [0f32; GROUP];
             for start in (start..end).step_by(GROUP) {
                 let group = &mut group[..GROUP.min(end - start)];
@@ -73,26 +73,26 @@ impl ExactIndex {
             }
         };
         if count * self.dim() < PARALLEL_FROM {
-            let mut top = Top::new(k);
+            let mut top = TopK::new(k);
             scan(&mut top, &mut S::default(), 0, count);
             return top;
         }
         let blocks = (0..count.div_ceil(rows)).into_par_iter();
         let tops = blocks.fold(
-            || (Top::new(k), S::default()),
+            || (TopK::new(k), S::default()),
             |(mut top, mut state), block| {
                 scan(&mut top, &mut state, block * rows, (block * rows + rows).min(count));
                 (top, state)
             },
         );
-        tops.map(|(top, _)| top).reduce(|| Top::new(k), Top::merge)
+        tops.map(|(top, _)| top).reduce(|| TopK::new(k), TopK::merge)
     }
 
     /// The best `k` rows by their codes, scored again by their vectors.
-    fn search_codes<C: Code>(&self, codes: &Codes<C>, query: &[f32], k: usize) -> Vec<ScoredRow> {
-        let question = C::ask(query);
-        let top = self.scan(rescored(k), |asked: &mut Option<C::Asked>, start, scores| {
-            codes.scores(asked.get_or_insert_with(|| question.clone()), start, scores);
+    fn search_codes<C: Code>(&self, codes: &Quantized<C>, query: &[f32], k: usize) -> Vec<ScoredRow> {
+        let question = C::query(query);
+        let top = self.scan(rescored(k), |state: &mut Option<C::Query>, start, scores| {
+            codes.scores(state.get_or_insert_with(|| question.clone()), start, scores);
         });
         let rows: Vec<u32> = top.into_sorted().iter().map(|found| found.row).collect();
         self.matrix.rank(query, &rows, k)
@@ -101,12 +101,12 @@ impl ExactIndex {
     /// The best `k` rows for each of some questions, by one matrix product.
     fn search_group(&self, queries: &[Embedding], k: usize) -> Result<Vec<Vec<ScoredRow>>, QueryError> {
         let (count, dim) = (self.len(), self.dim());
-        let asked = Questions::new(queries.iter().map(Embedding::as_slice), dim);
+        let questions = Questions::new(queries.iter().map(Embedding::as_slice), dim);
         let mut tops = Self::spare_tops(queries.len(), k);
         let mut scores = vec![0.0; queries.len() * BATCH_ROWS];
         for start in (0..count).step_by(BATCH_ROWS) {
             let rows = BATCH_ROWS.min(count - start);
-            asked.products(&self.matrix.as_slice()[start * dim..][..rows * dim], &mut scores);
+            questions.products(&self.matrix.as_slice()[start * dim..][..rows * dim], &mut scores);
             for (top, scores) in tops.iter_mut().zip(scores.chunks_exact(rows)) {
                 top.offer_all(start, scores);
             }
@@ -115,8 +115,8 @@ impl ExactIndex {
     }
 
     /// Room for the best rows of some questions by a matrix product, and for what it may take for better.
-    pub(super) fn spare_tops(questions: usize, k: usize) -> Vec<Top> {
-        (0..questions).map(|_| Top::new(k + SPARE)).collect()
+    pub(super) fn spare_tops(questions: usize, k: usize) -> Vec<TopK> {
+        (0..questions).map(|_| TopK::new(k + SPARE)).collect()
     }
 
     /// The best `k` rows for each question, out of what a product kept in `tops`: scored by their vectors. `rounding` is the
@@ -124,7 +124,7 @@ impl ExactIndex {
     pub(super) fn settle(
         &self,
         queries: &[Embedding],
-        tops: Vec<Top>,
+        tops: Vec<TopK>,
         k: usize,
         rounding: impl Fn(&[f32]) -> f32 + Sync,
     ) -> Result<Vec<Vec<ScoredRow>>, QueryError> {
@@ -157,8 +157,8 @@ impl VectorIndex for ExactIndex {
         let k = self.matrix.check(query, k)?;
         let query = query.as_slice();
         Ok(match &self.codes {
-            Some(AnyCodes::Int8(codes)) => self.search_codes(codes, query, k),
-            Some(AnyCodes::F16(codes)) => self.search_codes(codes, query, k),
+            Some(AnyQuantized::Int8(codes)) => self.search_codes(codes, query, k),
+            Some(AnyQuantized::F16(codes)) => self.search_codes(codes, query, k),
             None => {
                 let scores =
                     |(): &mut (), start, scores: &mut [f32]| self.matrix.scores(query, start, scores);
@@ -171,10 +171,10 @@ impl VectorIndex for ExactIndex {
         &self,
         query: &Embedding,
         k: usize,
-        wanted: &RowSet,
+        allowed: &RowSet,
     ) -> Result<Vec<ScoredRow>, QueryError> {
-        let k = self.matrix.check(query, k)?.min(wanted.len());
-        let rows: Vec<u32> = wanted.iter().map(|row| row as u32).collect();
+        let k = self.matrix.check(query, k)?.min(allowed.len());
+        let rows: Vec<u32> = allowed.iter().map(|row| row as u32).collect();
         Ok(self.matrix.rank(query.as_slice(), &rows, k))
     }
 

@@ -7,7 +7,7 @@ use dpr_core::Embedding;
 use rayon::prelude::*;
 
 use super::{ExactIndex, IndexKind, Matrix, QueryError, RowSet, ScoredRow, VectorIndex};
-use crate::ranking::Top;
+use crate::ranking::TopK;
 
 /// Bytes of vectors in one tensor: what every adapter can bind.
 const BLOCK_BYTES: usize = 64 << 20;
@@ -54,7 +54,7 @@ impl GpuIndex {
             let lists = scores.par_chunks_exact(rows);
             tops.par_iter_mut()
                 .zip(lists)
-                .for_each(|(top, scores): (&mut Top, _)| top.offer_all(start, scores));
+                .for_each(|(top, scores): (&mut TopK, _)| top.offer_all(start, scores));
             start += rows;
         }
         let rounding = |query: &[f32]| (ROUNDING * self.matrix.greatest_product(query)) as f32;
@@ -83,9 +83,9 @@ impl VectorIndex for GpuIndex {
         &self,
         query: &Embedding,
         k: usize,
-        wanted: &RowSet,
+        allowed: &RowSet,
     ) -> Result<Vec<ScoredRow>, QueryError> {
-        self.exact.search_among(query, k, wanted)
+        self.exact.search_among(query, k, allowed)
     }
 
     fn search_batch(&self, queries: &[Embedding], k: usize) -> Result<Vec<Vec<ScoredRow>>, QueryError> {

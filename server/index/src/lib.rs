@@ -7,54 +7,45 @@
 //! An index with vectors can change while it is searched: [`IndexWriter`] adds, replaces and deletes passages, [`IndexReader`]
 //! sees what another process wrote, and searches look at a [`Snapshot`].
 
-mod build;
-mod codes;
-mod copy;
+mod directory;
 mod error;
 mod exact;
 #[cfg(feature = "gpu")]
 mod gpu;
 mod hnsw;
 mod live;
-mod loaded;
-mod manifest;
-mod passages;
+mod quantized;
 pub mod ranking;
 mod recall;
 mod row_set;
 pub mod search;
 pub mod sparse;
-mod store;
 mod tune;
-mod upgrade;
 pub mod vectors;
-mod verify;
-mod version;
 
 use std::fmt;
 
 use dpr_core::Embedding;
 use serde::{Deserialize, Serialize};
 
-pub use build::{IndexOptions, build_index, build_sparse_index};
-pub use copy::copy_index;
+pub use directory::build::{IndexOptions, build_index, build_sparse_index};
+pub use directory::copy::copy_index;
+pub use directory::loaded::{LoadedIndex, LoadedSparse};
+pub use directory::manifest::{INDEX_FORMAT, IndexManifest, SparseManifest};
+pub use directory::passages::StoredPassages;
+pub use directory::pointer::IndexDir;
+pub use directory::upgrade::upgrade;
+pub use directory::verify::{Verified, verify};
+pub use dpr_files::Error as FileError;
 pub use error::{BuildError, CompactError, MatrixError, OpenError, QueryError, TuneError, UpdateError};
 pub use exact::ExactIndex;
 pub use hnsw::{HnswIndex, HnswParams};
 pub use live::{CompactionPolicy, IndexReader, IndexWriter, LiveIndex, NewPassage, Put, Snapshot};
-pub use loaded::{LoadedIndex, LoadedSparse};
-pub use manifest::{INDEX_FORMAT, IndexManifest, SparseManifest};
-pub use passages::StoredPassages;
+pub use ranking::ScoredRow;
 pub use recall::recall_against_exact;
 pub use row_set::RowSet;
-pub use store::IndexDir;
 pub use tune::{Tuned, tune};
-pub use upgrade::upgrade;
 pub use vectors::Matrix;
-pub use verify::{Verified, verify};
-
-pub use crate::ranking::ScoredRow;
-pub use dpr_files::Error as FileError;
 
 /// How an index searches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,7 +70,7 @@ pub enum Storage {
     #[default]
     F32,
     /// The vectors in eight bits, a quarter as much; the best rows are scored again by their vectors, so that scores are
-    /// exact and a row is missed only where eight bits put it behind as many others as are wanted.
+    /// exact and a row is missed only where eight bits put it behind as many others as are allowed.
     Int8,
     /// Likewise in half precision, half as much: a row is hardly ever missed.
     F16,
@@ -130,7 +121,7 @@ pub trait VectorIndex: fmt::Debug + Send + Sync {
     /// [`QueryError::Overflow`] for a query so long that its scores would not be finite.
     fn search(&self, query: &Embedding, k: usize) -> Result<Vec<ScoredRow>, QueryError>;
 
-    /// As [`search`](Self::search), among the rows of `wanted` alone: fewer than `k` only when it has fewer.
+    /// As [`search`](Self::search), among the rows of `allowed` alone: fewer than `k` only when it has fewer.
     ///
     /// # Errors
     /// Those of [`search`](Self::search).
@@ -138,7 +129,7 @@ pub trait VectorIndex: fmt::Debug + Send + Sync {
         &self,
         query: &Embedding,
         k: usize,
-        wanted: &RowSet,
+        allowed: &RowSet,
     ) -> Result<Vec<ScoredRow>, QueryError>;
 
     /// Sets how many candidates a search keeps, where the index walks a graph; others take no notice.

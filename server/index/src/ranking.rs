@@ -35,12 +35,12 @@ impl PartialOrd for Candidate {
 
 /// Keeps the best `k` candidates of those offered.
 #[derive(Debug)]
-pub(crate) struct Top {
+pub(crate) struct TopK {
     k: usize,
     heap: BinaryHeap<std::cmp::Reverse<Candidate>>,
 }
 
-impl Top {
+impl TopK {
     pub(crate) fn new(k: usize) -> Self {
         Self { k, heap: BinaryHeap::with_capacity(k + 1) }
     }
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn equal_scores_rank_by_row_in_any_order_of_offers() {
         for order in [[0, 1, 2, 3, 4], [4, 3, 2, 1, 0], [2, 4, 0, 3, 1]] {
-            let mut top = Top::new(3);
+            let mut top = TopK::new(3);
             for row in order {
                 top.offer(Candidate { score: if row == 3 { 2.0 } else { 1.0 }, row });
             }

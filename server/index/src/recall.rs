@@ -12,9 +12,9 @@ use super::{ExactIndex, LoadedIndex, Matrix, QueryError, ScoredRow, VectorIndex 
 /// # Errors
 /// Those of [`VectorIndex::search`](super::VectorIndex::search).
 pub fn recall_against_exact(index: &LoadedIndex, k: usize, questions: usize) -> Result<f64, QueryError> {
-    let asked = sample(index.matrix(), questions);
-    let truth = Truth::of(&index.exact(), &asked, k)?;
-    Ok(truth.recall(&index.index.search_batch(&asked, k)?))
+    let queries = sample(index.matrix(), questions);
+    let truth = Truth::of(&index.exact(), &queries, k)?;
+    Ok(truth.recall(&index.index.search_batch(&queries, k)?))
 }
 
 /// Up to `count` rows, spread evenly, as questions.
@@ -29,8 +29,8 @@ pub(super) fn sample(matrix: &Matrix, count: usize) -> Vec<Embedding> {
 pub(super) struct Truth(Vec<Vec<ScoredRow>>);
 
 impl Truth {
-    pub(super) fn of(exact: &ExactIndex, asked: &[Embedding], k: usize) -> Result<Self, QueryError> {
-        exact.search_batch(asked, k).map(Self)
+    pub(super) fn of(exact: &ExactIndex, queries: &[Embedding], k: usize) -> Result<Self, QueryError> {
+        exact.search_batch(queries, k).map(Self)
     }
 
     /// The share of it that is in `found`, a list for each question.

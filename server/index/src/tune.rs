@@ -5,9 +5,9 @@ use std::path::Path;
 use dpr_core::Embedding;
 use serde::Serialize;
 
-use super::copy::publish_with;
 use super::recall::{Truth, sample};
 use super::{BuildError, IndexKind, LoadedIndex, QueryError, TuneError};
+use crate::directory::copy::publish_with;
 
 /// What tuning found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -32,14 +32,14 @@ pub fn tune(dir: &Path, recall: f64, k: usize, questions: usize) -> Result<Tuned
     if index.manifest.kind != IndexKind::Hnsw {
         return Err(TuneError::NoGraph { path: dir.to_path_buf() });
     }
-    let asked: Vec<Embedding> = sample(index.matrix(), questions);
-    let truth = Truth::of(&index.exact(), &asked, k)?;
+    let queries: Vec<Embedding> = sample(index.matrix(), questions);
+    let truth = Truth::of(&index.exact(), &queries, k)?;
     // A search for k keeps at least 1.5 k, and one that keeps half of all passages looks at every one.
     let (least, most) = (k + k / 2, (index.matrix().count() / 2).saturating_sub(1));
     let mut tried: Vec<(usize, f64)> = Vec::new();
     let mut measure = |ef: usize, tried: &mut Vec<(usize, f64)>| -> Result<bool, QueryError> {
         index.index.set_ef_search(ef);
-        let found = truth.recall(&index.index.search_batch(&asked, k)?);
+        let found = truth.recall(&index.index.search_batch(&queries, k)?);
         tried.push((ef, found));
         Ok(found >= recall)
     };
@@ -47,7 +47,7 @@ pub fn tune(dir: &Path, recall: f64, k: usize, questions: usize) -> Result<Tuned
     while !measure(enough, &mut tried)? {
         if enough >= most {
             let best = tried.iter().map(|(_, recall)| *recall).fold(0.0, f64::max);
-            return Err(TuneError::Recall { k, wanted: recall, best });
+            return Err(TuneError::Recall { k, allowed: recall, best });
         }
         enough = (enough * 2).min(most);
     }

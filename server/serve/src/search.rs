@@ -97,7 +97,7 @@ pub(super) async fn search(
 fn at_fault(error: &SearchError) -> Option<ApiError> {
     match error {
         SearchError::Query(QueryError::Overflow { .. }) => Some(ApiError::InvalidVector(error.to_string())),
-        SearchError::NothingWanted => Some(ApiError::InvalidFilter(error.to_string())),
+        SearchError::NothingAllowed => Some(ApiError::InvalidFilter(error.to_string())),
         SearchError::Unavailable(_) => {
             tracing::error!("a search failed: {error}");
             Some(ApiError::NotReady("without an answer from the backend that keeps the passages"))

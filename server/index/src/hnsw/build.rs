@@ -11,9 +11,9 @@ use dpr_core::random::SplitMix;
 use rayon::prelude::*;
 
 use super::repair::connect;
-use super::walk::{Seen, descend, walk};
+use super::search::{VisitedSet, descend, search_layer};
 use super::{Graph, HnswParams};
-use crate::codes::{Asked, Codes};
+use crate::quantized::{Int8Query, Quantized};
 use crate::ranking::Candidate;
 use crate::{BuildError, Matrix};
 use dpr_files::progress::Progress;
@@ -31,7 +31,7 @@ const LAYERS: u64 = 2;
 /// Builds the graph of all rows.
 pub(crate) fn build(
     matrix: &Matrix,
-    codes: &Codes,
+    codes: &Quantized,
     params: HnswParams,
     stop: &AtomicBool,
     progress: &dyn Progress,
@@ -65,18 +65,18 @@ type Found = Vec<Vec<Candidate>>;
 
 /// What one thread works with.
 struct Scratch {
-    seen: Seen,
-    asked: Asked,
+    visited: VisitedSet,
+    query: Int8Query,
 }
 
 impl Scratch {
     fn new(rows: usize) -> Self {
-        Self { seen: Seen::new(rows), asked: Asked::default() }
+        Self { visited: VisitedSet::new(rows), query: Int8Query::default() }
     }
 }
 
 struct Builder<'a> {
-    codes: &'a Codes,
+    codes: &'a Quantized,
     params: HnswParams,
     /// sqrt(phi - |p|^2) of each row: with it as one more number all rows are of one length, so that the greatest inner
     /// product is the smallest distance (Bachrach et al. 2014).
@@ -93,9 +93,9 @@ struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    fn new(matrix: &Matrix, codes: &'a Codes, params: HnswParams) -> Self {
+    fn new(matrix: &Matrix, codes: &'a Quantized, params: HnswParams) -> Self {
         let count = codes.count();
-        let extra = |norm: f64| (matrix.phi() - norm).max(0.0).sqrt() as f32;
+        let extra = |norm: f64| (matrix.max_squared_norm() - norm).max(0.0).sqrt() as f32;
         let extra = matrix.squared_norms().into_iter().map(extra).collect();
         let per_layer = 1.0 / (params.m as f64).ln();
         let layers = |row: usize| {
@@ -152,9 +152,9 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// How near the rows are to `row`, which `asked` is.
-    fn near(&self, row: u32, asked: &mut Asked, rows: &[u32], scores: &mut Vec<f32>) {
-        self.codes.scores_at(asked, rows, scores);
+    /// How near the rows are to `row`, which is `query`.
+    fn near(&self, row: u32, query: &mut Int8Query, rows: &[u32], scores: &mut Vec<f32>) {
+        self.codes.scores_at(query, rows, scores);
         let extra = self.extra[row as usize];
         for (score, other) in scores.iter_mut().zip(rows) {
             *score += extra * self.extra[*other as usize];
@@ -166,12 +166,12 @@ impl<'a> Builder<'a> {
     }
 
     /// Looks for a row's neighbours in the graph as it is.
-    fn find(&self, row: u32, stop: &AtomicBool, Scratch { seen, asked }: &mut Scratch) -> Found {
+    fn find(&self, row: u32, stop: &AtomicBool, Scratch { visited, query }: &mut Scratch) -> Found {
         if stop.load(Ordering::Relaxed) {
             return Vec::new();
         }
-        self.codes.ask_as(row, asked);
-        let mut near = |rows: &[u32], scores: &mut Vec<f32>| self.near(row, asked, rows, scores);
+        self.codes.query_of_row(row, query);
+        let mut near = |rows: &[u32], scores: &mut Vec<f32>| self.near(row, query, rows, scores);
         let mut here = Candidate { score: self.nearness(row, self.entry), row: self.entry };
         let (top, above) = (self.above[self.entry as usize].into(), self.above[row as usize].into());
         for layer in (above + 1..=top).rev() {
@@ -181,7 +181,8 @@ impl<'a> Builder<'a> {
         let mut found = vec![Vec::new(); above + 1];
         for layer in (0..=above).rev() {
             let links = |row| self.links(layer, row);
-            let kept = walk(&starts, self.params.ef_construction, None, seen, links, &mut near).into_sorted();
+            let kept = search_layer(&starts, self.params.ef_construction, None, visited, links, &mut near)
+                .into_sorted();
             found[layer] = self.choose(&kept, self.params.m);
             starts = kept;
         }
@@ -237,9 +238,9 @@ impl<'a> Builder<'a> {
         if links.len() + more.len() <= room {
             return links.iter().copied().chain(new.map(|candidate| candidate.row)).collect();
         }
-        let (mut asked, mut scores) = (Asked::default(), Vec::new());
-        self.codes.ask_as(row, &mut asked);
-        self.near(row, &mut asked, links, &mut scores);
+        let (mut query, mut scores) = (Int8Query::default(), Vec::new());
+        self.codes.query_of_row(row, &mut query);
+        self.near(row, &mut query, links, &mut scores);
         let old = links.iter().zip(&scores).map(|(row, score)| Candidate { score: *score, row: *row });
         let mut candidates: Vec<Candidate> = old.chain(new).collect();
         candidates.sort_unstable_by(|a, b| b.cmp(a));

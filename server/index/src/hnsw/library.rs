@@ -28,7 +28,7 @@ struct Augmented {
 
 impl Augmented {
     fn new(matrix: Arc<Matrix>) -> Self {
-        let phi = matrix.phi();
+        let phi = matrix.max_squared_norm();
         let extra = |norm: f64| (phi - norm).max(0.0).sqrt() as f32;
         Self { extra: matrix.squared_norms().into_iter().map(extra).collect(), matrix }
     }

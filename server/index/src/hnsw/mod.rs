@@ -7,7 +7,7 @@
 //! or panics on damaged files; and the dump stores every vector a second time. Nor is it what builds by default: it is
 //! alike on every run on one thread only. Either graph is repaired where pruning left a passage unreachable.
 //!
-//! Limit: where vectors differ in length several times over, the phi form puts the long ones, which answer most
+//! Limit: where vectors differ in length several times over, the added number of Bachrach et al. 2014 puts the long ones, which answer most
 //! questions, far from all others, and recall falls well below 0.99 (0.67 at a ratio of 13 between random vectors).
 //! Sentence encoders give lengths that are equal or differ by some percent. `dpr index` measures and warns.
 
@@ -15,18 +15,18 @@ mod build;
 mod graph;
 mod library;
 mod repair;
-mod walk;
+mod search;
 
 use std::sync::Arc;
 
 use dpr_core::Embedding;
 use serde::{Deserialize, Serialize};
 
-use super::codes::{Code as _, Codes};
 use super::exact::rescored;
+use super::quantized::{Code as _, Quantized};
 use super::{BuildError, ExactIndex, IndexKind, Matrix, QueryError, RowSet, ScoredRow, VectorIndex};
 use crate::ranking::Candidate;
-use walk::{Seen, descend, walk};
+use search::{VisitedSet, descend, search_layer};
 
 pub(super) use build::build;
 pub(super) use graph::Graph;
@@ -76,22 +76,23 @@ const LINKS_PASSED: usize = 10;
 #[derive(Debug)]
 pub struct HnswIndex {
     matrix: Arc<Matrix>,
-    codes: Arc<Codes>,
+    codes: Arc<Quantized>,
     graph: Graph,
     ef_search: usize,
     exact: ExactIndex,
 }
 
 impl HnswIndex {
-    pub(super) fn new(matrix: Arc<Matrix>, codes: Arc<Codes>, graph: Graph, ef_search: usize) -> Self {
+    pub(super) fn new(matrix: Arc<Matrix>, codes: Arc<Quantized>, graph: Graph, ef_search: usize) -> Self {
         let exact = ExactIndex::new(Arc::clone(&matrix));
         Self { matrix, codes, graph, ef_search, exact }
     }
 
     /// Walks to `ef` rows by their codes and ranks the best of them by their vectors; `None` when fewer than `k` are found.
-    fn find(&self, query: &[f32], k: usize, ef: usize, wanted: Option<&RowSet>) -> Option<Vec<ScoredRow>> {
-        let mut asked = i8::ask(query);
-        let mut score = |rows: &[u32], scores: &mut Vec<f32>| self.codes.scores_at(&mut asked, rows, scores);
+    fn find(&self, query: &[f32], k: usize, ef: usize, allowed: Option<&RowSet>) -> Option<Vec<ScoredRow>> {
+        let mut quantized = i8::query(query);
+        let mut score =
+            |rows: &[u32], scores: &mut Vec<f32>| self.codes.scores_at(&mut quantized, rows, scores);
         let (entry, mut scores) = (self.graph.entry(), Vec::new());
         score(&[entry], &mut scores);
         let entry = Candidate { score: scores[0], row: entry };
@@ -99,8 +100,8 @@ impl HnswIndex {
         let near =
             layers.fold(entry, |here, layer| descend(here, |row| self.graph.links(layer, row), &mut score));
         // From the graph's entry every row can be reached, which is not sure of where the descent ended.
-        let (starts, mut seen) = ([near, entry], Seen::new(self.len()));
-        let top = walk(&starts, ef, wanted, &mut seen, |row| self.graph.links(0, row), score);
+        let (starts, mut visited) = ([near, entry], VisitedSet::new(self.len()));
+        let top = search_layer(&starts, ef, allowed, &mut visited, |row| self.graph.links(0, row), score);
         if top.len() < k {
             return None;
         }
@@ -109,7 +110,7 @@ impl HnswIndex {
     }
 
     /// Candidates that a search for `k` keeps.
-    fn effort(&self, k: usize) -> usize {
+    fn ef(&self, k: usize) -> usize {
         self.ef_search.max(k + k / 2)
     }
 }
@@ -133,7 +134,7 @@ impl VectorIndex for HnswIndex {
 
     fn search(&self, query: &Embedding, k: usize) -> Result<Vec<ScoredRow>, QueryError> {
         let k = self.matrix.check(query, k)?;
-        let ef = self.effort(k);
+        let ef = self.ef(k);
         // Walking to so many rows costs more than looking at all of them.
         if ef >= self.len() / 2 {
             return self.exact.search(query, k);
@@ -148,21 +149,21 @@ impl VectorIndex for HnswIndex {
         &self,
         query: &Embedding,
         k: usize,
-        wanted: &RowSet,
+        allowed: &RowSet,
     ) -> Result<Vec<ScoredRow>, QueryError> {
-        let k = self.matrix.check(query, k)?.min(wanted.len());
+        let k = self.matrix.check(query, k)?.min(allowed.len());
         if k == 0 {
             return Ok(Vec::new());
         }
-        let ef = self.effort(k);
-        // Of the rows the walk passes, as many are wanted as of all; exact search looks at those that are, alone.
-        let passed = ef.saturating_mul(LINKS_PASSED).saturating_mul(self.len()) / wanted.len().max(1);
-        if passed >= wanted.len() {
-            return self.exact.search_among(query, k, wanted);
+        let ef = self.ef(k);
+        // Of the rows the walk passes, as many are allowed as of all; exact search looks at those that are, alone.
+        let passed = ef.saturating_mul(LINKS_PASSED).saturating_mul(self.len()) / allowed.len().max(1);
+        if passed >= allowed.len() {
+            return self.exact.search_among(query, k, allowed);
         }
-        match self.find(query.as_slice(), k, ef, Some(wanted)) {
+        match self.find(query.as_slice(), k, ef, Some(allowed)) {
             Some(found) => Ok(found),
-            None => self.exact.search_among(query, k, wanted),
+            None => self.exact.search_among(query, k, allowed),
         }
     }
 }

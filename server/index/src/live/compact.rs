@@ -8,9 +8,9 @@ use super::IndexWriter;
 use super::catch_up::Next;
 use super::snapshot::Snapshot;
 use super::writer::Inner;
-use crate::build::{Draft, Writing};
+use crate::directory::build::{Draft, Writing};
+use crate::directory::pointer::Publisher;
 use crate::sparse::SparseOptions;
-use crate::store::Publisher;
 use crate::vectors::rows;
 use crate::{
     BuildError, CompactError, GraphBuilder, IndexDir, IndexManifest, IndexOptions, LoadedIndex, OpenError,

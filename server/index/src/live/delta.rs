@@ -5,7 +5,7 @@ use std::sync::Arc;
 use dpr_core::Embedding;
 
 use super::NewPassage;
-use crate::ranking::{Candidate, Top};
+use crate::ranking::{Candidate, TopK};
 use crate::sparse::{AddedWords, SparseIndex};
 use crate::{Matrix, MatrixError, OpenError, QueryError, RowSet};
 use dpr_data::Passage;
@@ -100,13 +100,13 @@ impl Delta {
         self.chunks.iter().try_for_each(|chunk| chunk.matrix.check(query, 1).map(drop))
     }
 
-    /// Offers every row that is alive and `wanted`, numbered from `first` on.
+    /// Offers every row that is alive and `allowed`, numbered from `first` on.
     pub(super) fn scan(
         &self,
         query: &Embedding,
         first: usize,
-        wanted: impl Fn(usize) -> bool,
-        top: &mut Top,
+        allowed: impl Fn(usize) -> bool,
+        top: &mut TopK,
     ) {
         let mut scores = [0f32; GROUP];
         for (chunk, start) in self.chunks.iter().zip(&self.starts) {
@@ -114,7 +114,7 @@ impl Delta {
                 let scores = &mut scores[..GROUP.min(chunk.passages.len() - from)];
                 chunk.matrix.scores(query.as_slice(), from, scores);
                 for (row, score) in (start + from..).zip(scores) {
-                    if self.alive.contains(row) && wanted(row) {
+                    if self.alive.contains(row) && allowed(row) {
                         // Updates keep all rows together below u32::MAX.
                         top.offer(Candidate { score: *score, row: (first + row) as u32 });
                     }
@@ -195,7 +195,7 @@ mod tests {
         let mut delta = Delta::default();
         delta.change((0..100).map(new).collect(), &[99], 2, None).unwrap();
         delta.change(vec![new(100)], &[100, 98], 2, None).unwrap();
-        let mut top = Top::new(2);
+        let mut top = TopK::new(2);
         delta.scan(&Embedding::new(vec![0.0, 1.0], 2).unwrap(), 500, |row| row != 97, &mut top);
         let rows: Vec<_> = top.into_rows(2).into_iter().map(|hit| hit.row).collect();
         assert_eq!(rows, [596, 595]);

@@ -8,8 +8,8 @@ use dpr_files::Background;
 
 use super::state::State;
 use super::{LiveIndex, Snapshot, WalReader};
-use crate::store::Pointer;
-use crate::version::{Version, newest};
+use crate::directory::pointer::Pointer;
+use crate::directory::version::{Version, newest};
 use crate::{IndexDir, LoadedIndex, OpenError};
 
 /// An index directory opened for searching, which takes in what another process writes there.

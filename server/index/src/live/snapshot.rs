@@ -5,12 +5,12 @@ use std::sync::Arc;
 use dpr_core::Embedding;
 
 use super::delta::Delta;
-use crate::ranking::{Candidate, Top};
+use crate::ranking::{Candidate, TopK};
 use crate::{FileError, IndexKind, LoadedIndex, QueryError, RowSet, ScoredRow, VectorIndex};
 use dpr_data::Passage;
 
-/// Share of an exact base up to which more rows are asked for, in place of those that are gone.
-const ASKED_MORE: usize = 8;
+/// Share of an exact base up to which more rows are depth for, in place of those that are gone.
+const MORE_UP_TO: usize = 8;
 
 /// An index with its updates, as it was at one moment: searches of it are not touched by what comes later.
 ///
@@ -118,17 +118,17 @@ impl Snapshot {
         self.search_both(&self.base.exact(), query, k, None)
     }
 
-    /// The best `k` rows of the base, by `index`, that are kept, and `wanted`.
+    /// The best `k` rows of the base, by `index`, that are kept, and `allowed`.
     fn search_base(
         &self,
         index: &dyn VectorIndex,
         query: &Embedding,
         k: usize,
-        wanted: Option<&RowSet>,
+        allowed: Option<&RowSet>,
     ) -> Result<Vec<ScoredRow>, QueryError> {
-        if let Some(wanted) = wanted {
+        if let Some(allowed) = allowed {
             let mut both = RowSet::none(self.kept.rows());
-            for row in self.kept.iter().filter(|row| wanted.contains(*row)) {
+            for row in self.kept.iter().filter(|row| allowed.contains(*row)) {
                 both.insert(row);
             }
             return index.search_among(query, k, &both);
@@ -137,15 +137,15 @@ impl Snapshot {
             return index.search(query, k);
         }
         // Exact search reads all rows in one sweep; picking out those that are kept is slower than a few more results.
-        let mut asked = k.saturating_mul(2);
-        while index.kind() == IndexKind::Exact && asked < index.len() / ASKED_MORE {
-            let mut found = index.search(query, asked)?;
+        let mut depth = k.saturating_mul(2);
+        while index.kind() == IndexKind::Exact && depth < index.len() / MORE_UP_TO {
+            let mut found = index.search(query, depth)?;
             found.retain(|hit| self.kept.contains(hit.row));
             if found.len() >= k {
                 found.truncate(k);
                 return Ok(found);
             }
-            asked *= 4;
+            depth *= 4;
         }
         index.search_among(query, k, &self.kept)
     }
@@ -155,24 +155,24 @@ impl Snapshot {
         index: &dyn VectorIndex,
         query: &Embedding,
         k: usize,
-        wanted: Option<&RowSet>,
+        allowed: Option<&RowSet>,
     ) -> Result<Vec<ScoredRow>, QueryError> {
         self.base.matrix().check(query, k)?;
         self.delta.check(query)?;
         let found = match self.kept.is_empty() {
             true => Vec::new(),
-            false => self.search_base(index, query, k, wanted)?,
+            false => self.search_base(index, query, k, allowed)?,
         };
         if self.delta.alive().is_empty() {
             return Ok(found);
         }
-        let mut top = Top::new(k.min(self.len()));
+        let mut top = TopK::new(k.min(self.len()));
         for ScoredRow { row, score } in found {
             top.offer(Candidate { score, row: row as u32 });
         }
         let first = self.kept.rows();
-        let is_wanted = |row: usize| wanted.is_none_or(|wanted| wanted.contains(first + row));
-        self.delta.scan(query, first, is_wanted, &mut top);
+        let is_allowed = |row: usize| allowed.is_none_or(|allowed| allowed.contains(first + row));
+        self.delta.scan(query, first, is_allowed, &mut top);
         Ok(top.into_rows(k))
     }
 }
@@ -199,9 +199,9 @@ impl VectorIndex for Snapshot {
         &self,
         query: &Embedding,
         k: usize,
-        wanted: &RowSet,
+        allowed: &RowSet,
     ) -> Result<Vec<ScoredRow>, QueryError> {
-        self.search_both(self.base.index.as_ref(), query, k, Some(wanted))
+        self.search_both(self.base.index.as_ref(), query, k, Some(allowed))
     }
 
     /// Many at once are quicker on the index as it was built, where that is all there is.

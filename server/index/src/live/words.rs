@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use super::Snapshot;
-use crate::ranking::{Candidate, ScoredRow, Top};
+use crate::ranking::{Candidate, ScoredRow, TopK};
 use crate::sparse::{Scoring, SparseError, SparseIndex, WordIndex};
 
 /// Rows as [`VectorIndex`](crate::VectorIndex) numbers them. Nothing is found where the index holds no words.
@@ -20,7 +20,7 @@ impl WordIndex for Snapshot {
         if self.added() > 0 && !added.is_empty() {
             let (first, alive) = (self.kept().rows(), self.delta().alive());
             questions.par_iter().zip(&mut found).try_for_each(|(question, rows)| {
-                let mut top = Top::new(k);
+                let mut top = TopK::new(k);
                 for ScoredRow { row, score } in rows.drain(..) {
                     top.offer(Candidate { score, row: row as u32 });
                 }

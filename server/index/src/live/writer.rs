@@ -10,7 +10,7 @@ use super::wal::reader::write_new;
 use super::wal::record::{self, Change};
 use super::wal::writer::WalWriter;
 use super::{LiveIndex, NewPassage};
-use crate::store::Pointer;
+use crate::directory::pointer::Pointer;
 use crate::vectors::squared_norm;
 use crate::{FileError, IndexDir, LoadedIndex, OpenError, UpdateError};
 use dpr_files::DirLock;

@@ -45,7 +45,7 @@ pub enum SearchError {
     NoVectors,
     /// A filter that no passage passes.
     #[error("the index holds no passage with these ids and titles")]
-    NothingWanted,
+    NothingAllowed,
     /// See [`QueryError`].
     #[error("{0}")]
     Query(#[from] QueryError),
@@ -96,7 +96,7 @@ impl Searcher {
     /// an exact index is read once for the whole batch.
     ///
     /// # Errors
-    /// Those of [`search`](Self::search), and [`SearchError::NothingWanted`] for a filter that allows no passage.
+    /// Those of [`search`](Self::search), and [`SearchError::NothingAllowed`] for a filter that allows no passage.
     pub fn search_batch(
         &self,
         vectors: &[Embedding],
@@ -104,7 +104,7 @@ impl Searcher {
         filter: Option<&Filter>,
     ) -> Result<Vec<Vec<Hit>>, SearchError> {
         let rows = match (filter.map(|filter| filter.rows(&self.snapshot)).transpose()?, vectors) {
-            (Some(allowed), _) if allowed.is_empty() => return Err(SearchError::NothingWanted),
+            (Some(allowed), _) if allowed.is_empty() => return Err(SearchError::NothingAllowed),
             (Some(allowed), vectors) => {
                 let search = |vector| self.snapshot.search_among(vector, k, &allowed);
                 vectors.iter().map(search).collect::<Result<Vec<_>, _>>()?

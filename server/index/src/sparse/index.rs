@@ -15,7 +15,7 @@ use super::analyzer::Analysis;
 use super::build::{TEXT, rows, segments};
 use super::documents::Documents;
 use super::{Analyzer, Scoring, SparseError, WordIndex};
-use crate::ranking::{Candidate, ScoredRow, Top};
+use crate::ranking::{Candidate, ScoredRow, TopK};
 
 /// Documents whose scores are summed at a time: they stay in a core's cache.
 const WINDOW: usize = 1 << 14;
@@ -163,7 +163,7 @@ impl SparseIndex {
         }
         scoring.check()?;
         let terms = self.weigh(analysis, question, scoring, &|_| 0).map_err(SparseError::search)?;
-        let mut top = Top::new(k.min(self.count));
+        let mut top = TopK::new(k.min(self.count));
         let mut scores = vec![0f32; WINDOW];
         for segment in &self.segments {
             let cursors = terms.iter().filter_map(|(term, weight)| segment.cursor(term, *weight).transpose());
@@ -255,7 +255,7 @@ impl Segment {
         mut cursors: Vec<Cursor>,
         worth: impl Fn(usize, f32) -> f32,
         scores: &mut [f32],
-        top: &mut Top,
+        top: &mut TopK,
     ) {
         let mut start = 0;
         while !cursors.is_empty() {
@@ -270,7 +270,7 @@ impl Segment {
         }
     }
 
-    fn offer(&self, start: usize, scores: &[f32], top: &mut Top) {
+    fn offer(&self, start: usize, scores: &[f32], top: &mut TopK) {
         let mut least = least(top);
         for (glance, at) in scores.chunks_exact(GLANCE).zip((start..).step_by(GLANCE)) {
             if glance.iter().fold(0.0, |best: f32, score| best.max(*score)) < least {
@@ -287,7 +287,7 @@ impl Segment {
 }
 
 /// The least score that could still be among the best.
-fn least(top: &Top) -> f32 {
+fn least(top: &TopK) -> f32 {
     match top.worst() {
         Some(worst) if top.is_full() => worst.score,
         _ => f32::MIN_POSITIVE,

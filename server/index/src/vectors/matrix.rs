@@ -5,7 +5,7 @@ use dpr_core::kernel::scan;
 use rayon::prelude::*;
 
 use super::Rows;
-use crate::ranking::{Candidate, Top};
+use crate::ranking::{Candidate, TopK};
 use crate::{MatrixError, QueryError, ScoredRow};
 
 /// Rows worth a thread's while.
@@ -20,7 +20,7 @@ pub struct Matrix {
     rows: Rows,
     count: usize,
     dim: usize,
-    phi: f64,
+    max_squared_norm: f64,
 }
 
 impl Matrix {
@@ -36,27 +36,32 @@ impl Matrix {
     ) -> Result<Self, MatrixError> {
         let rows = rows.into();
         check_shape(&rows, count, dim)?;
-        let phi = greatest_norm(&rows, dim);
-        if !phi.is_finite() {
+        let max_squared_norm = greatest_norm(&rows, dim);
+        if !max_squared_norm.is_finite() {
             for (row, vector) in rows.chunks_exact(dim).enumerate() {
                 if let Some(position) = vector.iter().position(|value| !value.is_finite()) {
                     return Err(MatrixError::NotFinite { row, id: id_of(row).into(), position });
                 }
             }
         }
-        check_norm(phi)?;
-        Ok(Self { rows, count, dim, phi })
+        check_norm(max_squared_norm)?;
+        Ok(Self { rows, count, dim, max_squared_norm })
     }
 
     /// As [`Matrix::new`], of numbers that were seen to be finite, and whose greatest squared norm is known.
-    pub(crate) fn of_checked(rows: Rows, count: usize, dim: usize, phi: f64) -> Result<Self, MatrixError> {
+    pub(crate) fn of_checked(
+        rows: Rows,
+        count: usize,
+        dim: usize,
+        max_squared_norm: f64,
+    ) -> Result<Self, MatrixError> {
         check_shape(&rows, count, dim)?;
-        check_norm(phi)?;
-        Ok(Self { rows, count, dim, phi })
+        check_norm(max_squared_norm)?;
+        Ok(Self { rows, count, dim, max_squared_norm })
     }
 
     /// Computes the greatest squared norm of a row again; NaN or infinity where a number is.
-    pub(crate) fn measure_phi(&self) -> f64 {
+    pub(crate) fn measure_max_squared_norm(&self) -> f64 {
         greatest_norm(&self.rows, self.dim)
     }
 
@@ -71,8 +76,8 @@ impl Matrix {
     }
 
     /// The greatest squared norm of a row.
-    pub fn phi(&self) -> f64 {
-        self.phi
+    pub fn max_squared_norm(&self) -> f64 {
+        self.max_squared_norm
     }
 
     /// One vector, `[dim]`.
@@ -108,7 +113,7 @@ impl Matrix {
 
     /// The best `k` of the rows that are named, by their exact scores.
     pub(crate) fn rank(&self, query: &[f32], rows: &[u32], k: usize) -> Vec<ScoredRow> {
-        let (mut top, mut scores) = (Top::new(k), Vec::new());
+        let (mut top, mut scores) = (TopK::new(k), Vec::new());
         for rows in rows.chunks(GROUP) {
             self.scores_at(query, rows, &mut scores);
             for (row, score) in rows.iter().zip(&scores) {
@@ -125,7 +130,7 @@ impl Matrix {
 
     /// The greatest inner product that a row can have with `query` (Cauchy and Schwarz).
     pub(crate) fn greatest_product(&self, query: &[f32]) -> f64 {
-        (squared_norm(query) * self.phi).sqrt()
+        (squared_norm(query) * self.max_squared_norm).sqrt()
     }
 
     /// Refuses a query that cannot be searched, and returns how many rows to give.
@@ -139,7 +144,7 @@ impl Matrix {
         }
         // |q . p| <= |q| |p|, and so is every partial sum.
         let norm = squared_norm(query.as_slice()).sqrt();
-        if norm * self.phi.sqrt() > f64::from(f32::MAX) / 8.0 {
+        if norm * self.max_squared_norm.sqrt() > f64::from(f32::MAX) / 8.0 {
             return Err(QueryError::Overflow { norm });
         }
         Ok(k.min(self.count()))
@@ -156,10 +161,10 @@ fn check_shape(values: &[f32], count: usize, dim: usize) -> Result<(), MatrixErr
     Ok(())
 }
 
-/// Squared distances reach 4 phi in the graph; a factor more leaves room for rounding.
-fn check_norm(phi: f64) -> Result<(), MatrixError> {
-    if phi > f64::from(f32::MAX) / 8.0 {
-        return Err(MatrixError::Overflow { norm: phi.sqrt() });
+/// Squared distances reach four times that in the graph; a factor more leaves room for rounding.
+fn check_norm(max_squared_norm: f64) -> Result<(), MatrixError> {
+    if max_squared_norm > f64::from(f32::MAX) / 8.0 {
+        return Err(MatrixError::Overflow { norm: max_squared_norm.sqrt() });
     }
     Ok(())
 }

@@ -318,7 +318,7 @@ fn build(args: BuildArgs) -> Result<(), CliError> {
     if args.json {
         return output::json(&Report { manifest: &manifest, bytes, seconds, recall });
     }
-    let IndexManifest { count, dim, kind, phi, sparse, .. } = &manifest;
+    let IndexManifest { count, dim, kind, max_squared_norm: phi, sparse, .. } = &manifest;
     let words = sparse.map_or_else(String::new, |sparse| format!(", {} words", sparse.analyzer));
     let vectors = if *dim == 0 { String::new() } else { format!(", {dim} dimensions, {kind}, phi {phi:.4}") };
     output::line(format_args!("{count} passages{vectors}{words}, {bytes} bytes, {seconds:.1} s"))?;

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use walkdir::WalkDir;
 
-use super::store::MANIFEST;
+use super::pointer::MANIFEST;
 use super::version::{check_size, compare, newest};
-use super::{FileError, IndexKind, IndexManifest, IndexReader, LoadedSparse, OpenError};
+use crate::{FileError, IndexKind, IndexManifest, IndexReader, LoadedSparse, OpenError};
 use dpr_files::digest;
 
 /// What was found in an index directory.

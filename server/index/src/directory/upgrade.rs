@@ -4,11 +4,11 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use super::build::write_new;
-use super::codes::AnyCodes;
 use super::copy::publish_with;
-use super::store::PASSAGES_TABLE;
+use super::pointer::PASSAGES_TABLE;
 use super::version::newest;
-use super::{BuildError, FileError, INDEX_FORMAT, IndexKind, LoadedIndex, LoadedSparse, verify};
+use crate::quantized::AnyQuantized;
+use crate::{BuildError, FileError, INDEX_FORMAT, IndexKind, LoadedIndex, LoadedSparse, verify};
 use dpr_files::digest;
 
 /// Publishes the version in use in the newest format, if it is not in it, and returns the format it was in. Every file is
@@ -39,7 +39,7 @@ pub fn upgrade(dir: &Path) -> Result<u32, BuildError> {
     publish_with(dir, &version, |manifest, staged| {
         manifest.format_version = INDEX_FORMAT;
         manifest.storage = manifest.read_by();
-        let name = AnyCodes::file_name(manifest.storage);
+        let name = AnyQuantized::file_name(manifest.storage);
         for name in manifest.files.keys() {
             if !manifest.crc32.contains_key(name) {
                 let file = digest::of_file_with_crc32(&staged.join(name));

@@ -7,9 +7,9 @@ use std::path::Path;
 use dpr_core::model::{FileEntry, sha256_hex};
 use fs_err as fs;
 
-use super::store::{MANIFEST, Publisher, SPARSE};
+use super::pointer::{MANIFEST, Publisher, SPARSE};
 use super::version::{Version, compare, newest};
-use super::{BuildError, FileError, IndexDir, IndexManifest};
+use crate::{BuildError, FileError, IndexDir, IndexManifest};
 use dpr_files::digest;
 
 /// Copies the version in use of the index directory `from` into `to`, as its newest version, with the updates that were
@@ -31,7 +31,7 @@ pub fn copy_index(from: &Path, to: &Path) -> Result<IndexManifest, BuildError> {
 
 /// Publishes the version in use, which must still be `version`, with another manifest and the same files; `change` may put
 /// more files into the folder it is given.
-pub(super) fn publish_with(
+pub(crate) fn publish_with(
     dir: &Path,
     version: &str,
     change: impl Fn(&mut IndexManifest, &Path) -> Result<(), BuildError>,

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use dpr_core::model::FileEntry;
 use serde::{Deserialize, Serialize};
 
-use super::{HnswParams, IndexKind, Storage};
 use crate::sparse::Analyzer;
+use crate::{HnswParams, IndexKind, Storage};
 
 /// The format of index directories that this program writes, and the newest it reads; it reads all before.
 ///
@@ -34,7 +34,8 @@ pub struct IndexManifest {
     /// Passages, and vectors.
     pub count: usize,
     /// The greatest squared norm of a vector; what the graph was built with.
-    pub phi: f64,
+    #[serde(rename = "phi")]
+    pub max_squared_norm: f64,
     /// The inverted index beside the vectors, when there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sparse: Option<SparseManifest>,
@@ -59,7 +60,7 @@ pub struct SparseManifest {
 
 impl IndexManifest {
     /// What a search reads of every row it looks at; the first format does not say it of graphs.
-    pub(super) fn read_by(&self) -> Storage {
+    pub(crate) fn read_by(&self) -> Storage {
         if self.kind == IndexKind::Hnsw { Storage::Int8 } else { self.storage }
     }
 

@@ -6,16 +6,16 @@ use std::sync::Arc;
 #[cfg(feature = "gpu")]
 use dpr_core::device::Device;
 
-use super::codes::AnyCodes;
-#[cfg(feature = "gpu")]
-use super::gpu::GpuIndex;
-use super::store::{MANIFEST, Pointer};
+use super::pointer::{MANIFEST, Pointer};
 use super::version::{Version, newest, open_version};
-use super::{
+#[cfg(feature = "gpu")]
+use crate::gpu::GpuIndex;
+use crate::quantized::AnyQuantized;
+use crate::sparse::SparseIndex;
+use crate::{
     ExactIndex, FileError, HnswIndex, IndexDir, IndexKind, IndexManifest, Matrix, OpenError, StoredPassages,
     VectorIndex,
 };
-use crate::sparse::SparseIndex;
 use dpr_data::Passage;
 
 /// An open index. Its files are mapped, so that they need not fit memory; of the graph alone there is a copy.
@@ -28,7 +28,7 @@ pub struct LoadedIndex {
     version: String,
     number: u64,
     matrix: Arc<Matrix>,
-    codes: Option<AnyCodes>,
+    codes: Option<AnyQuantized>,
     passages: StoredPassages,
     sparse: Option<SparseIndex>,
 }
@@ -72,7 +72,7 @@ impl LoadedIndex {
     /// # Errors
     /// [`OpenError`], a variant for each: no index, a newer format, a missing file, another size, another
     /// checksum, counts that disagree, vectors that are not finite, no vectors; and [`OpenError::HasUpdates`] where
-    /// passages changed since the version was built, which a [`LiveIndex`](super::LiveIndex) looks at.
+    /// passages changed since the version was built, which a [`LiveIndex`](crate::LiveIndex) looks at.
     pub fn open(dir: &Path) -> Result<Self, OpenError> {
         newest(dir, |version| {
             version.refuse_updates(dir)?;
@@ -81,12 +81,12 @@ impl LoadedIndex {
     }
 
     /// As [`LoadedIndex::open`], without what changed since.
-    pub(super) fn open_base(dir: &Path) -> Result<Self, OpenError> {
+    pub(crate) fn open_base(dir: &Path) -> Result<Self, OpenError> {
         newest(dir, Self::read)
     }
 
     /// Reads a version that may not be in use yet.
-    pub(super) fn open_version(dir: &Path, version: u64, manifest_sha256: &str) -> Result<Self, OpenError> {
+    pub(crate) fn open_version(dir: &Path, version: u64, manifest_sha256: &str) -> Result<Self, OpenError> {
         let pointer = Pointer { version, manifest_sha256: manifest_sha256.to_owned(), has_log: false };
         let path = IndexDir::new(dir).version_path(version);
         open_version(&path, &pointer, None).and_then(Self::read)
@@ -116,7 +116,7 @@ impl LoadedIndex {
     }
 
     /// The vectors in fewer bits, where rows are chosen by them.
-    pub(super) fn codes(&self) -> Option<&AnyCodes> {
+    pub(crate) fn codes(&self) -> Option<&AnyQuantized> {
         self.codes.as_ref()
     }
 
@@ -148,7 +148,7 @@ impl LoadedIndex {
         &self.version
     }
 
-    pub(super) fn read(version: Version<'_>) -> Result<Self, OpenError> {
+    pub(crate) fn read(version: Version<'_>) -> Result<Self, OpenError> {
         let dir = version.dir;
         if version.manifest.kind == IndexKind::Sparse {
             return Err(OpenError::NoVectors { path: dir.to_path_buf() });
@@ -157,7 +157,7 @@ impl LoadedIndex {
         let matrix = Arc::new(version.matrix(&passages)?);
         let codes = version.codes(&matrix)?;
         let index: Box<dyn VectorIndex> = match (version.manifest.kind, version.manifest.hnsw, &codes) {
-            (IndexKind::Hnsw, Some(params), Some(AnyCodes::Int8(codes))) => {
+            (IndexKind::Hnsw, Some(params), Some(AnyQuantized::Int8(codes))) => {
                 let (matrix, graph) = (Arc::clone(&matrix), version.graph()?);
                 Box::new(HnswIndex::new(matrix, Arc::clone(codes), graph, params.ef_search))
             }
@@ -172,19 +172,19 @@ impl LoadedIndex {
         Ok(Self { manifest, index, version: sha256, number, matrix, codes, passages, sparse })
     }
 
-    /// Checks what opening takes on trust, as the checksums say it is what was built: every passage, the codes, phi.
+    /// Checks what opening takes on trust, as the checksums say it is what was built: every passage, the quantized codes and the greatest squared norm.
     ///
     /// # Errors
     /// [`FileError::Corrupt`] for the first that is wrong.
-    pub(super) fn check(&self, dir: &Path) -> Result<(), FileError> {
+    pub(crate) fn check(&self, dir: &Path) -> Result<(), FileError> {
         self.passages.check()?;
         let version = IndexDir::new(dir).version_path(self.number);
-        if let (Some(codes), Some(name)) = (&self.codes, AnyCodes::file_name(self.manifest.read_by()))
+        if let (Some(codes), Some(name)) = (&self.codes, AnyQuantized::file_name(self.manifest.read_by()))
             && !codes.are_of(&self.matrix)
         {
             return Err(FileError::corrupt(&version.join(name), "it is not made of the vectors"));
         }
-        let (said, found) = (self.manifest.phi, self.matrix.measure_phi());
+        let (said, found) = (self.manifest.max_squared_norm, self.matrix.measure_max_squared_norm());
         // Numbers lose their last digit in JSON.
         if (said - found).abs() > found * 1e-12 {
             let reason = format!("it says that phi is {said}, which is {found}");

@@ -9,16 +9,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use dpr_core::model::FileEntry;
 use fs_err as fs;
 
-use super::codes::AnyCodes;
 use super::passages::write_table;
-use super::store::{GRAPH, MANIFEST, PASSAGES, PASSAGES_TABLE, Publisher, SPARSE, VECTORS};
+use super::pointer::{GRAPH, MANIFEST, PASSAGES, PASSAGES_TABLE, Publisher, SPARSE, VECTORS};
 use super::version::newest;
-use super::{
+use crate::quantized::AnyQuantized;
+use crate::sparse::{SparseError, SparseOptions, build_sparse};
+use crate::vectors::{Rows, VectorSet, rows};
+use crate::{
     BuildError, FileError, GraphBuilder, HnswParams, INDEX_FORMAT, IndexDir, IndexKind, IndexManifest,
     Matrix, MatrixError, SparseManifest, Storage, hnsw,
 };
-use crate::sparse::{SparseError, SparseOptions, build_sparse};
-use crate::vectors::{Rows, VectorSet, rows};
 use dpr_data::{Passage, write_passages};
 use dpr_files::atomic::StagedDir;
 use dpr_files::progress::Progress;
@@ -107,7 +107,7 @@ pub fn build_sparse_index(
         kind: IndexKind::Sparse,
         storage: Storage::F32,
         count: passages.len(),
-        phi: 0.0,
+        max_squared_norm: 0.0,
         sparse,
         hnsw: None,
         created_by: CREATED_BY.to_owned(),
@@ -121,12 +121,12 @@ const CREATED_BY: &str = concat!("dpr ", env!("CARGO_PKG_VERSION"));
 
 /// A version whose files are all written.
 #[derive(Debug)]
-pub(super) struct Draft {
-    pub(super) publisher: Publisher,
-    pub(super) staged: StagedDir,
-    pub(super) manifest: IndexManifest,
+pub(crate) struct Draft {
+    pub(crate) publisher: Publisher,
+    pub(crate) staged: StagedDir,
+    pub(crate) manifest: IndexManifest,
     /// The manifest's bytes.
-    pub(super) json: Vec<u8>,
+    pub(crate) json: Vec<u8>,
 }
 
 impl Draft {
@@ -144,7 +144,7 @@ impl Draft {
 }
 
 /// A version being written.
-pub(super) struct Writing<'a> {
+pub(crate) struct Writing<'a> {
     out: &'a Path,
     stop: &'a AtomicBool,
     publisher: Publisher,
@@ -154,7 +154,7 @@ pub(super) struct Writing<'a> {
 }
 
 impl<'a> Writing<'a> {
-    pub(super) fn new(
+    pub(crate) fn new(
         publisher: Publisher,
         out: &'a Path,
         options: &'a IndexOptions,
@@ -202,7 +202,7 @@ impl<'a> Writing<'a> {
     }
 
     /// Writes vectors of `dim` numbers as `fill` gives them, one after the other, and maps the file.
-    pub(super) fn stream_vectors<I: Into<String>>(
+    pub(crate) fn stream_vectors<I: Into<String>>(
         &mut self,
         dim: usize,
         count: usize,
@@ -216,7 +216,7 @@ impl<'a> Writing<'a> {
     }
 
     /// Writes what a version with vectors holds beside them.
-    pub(super) fn complete(
+    pub(crate) fn complete(
         mut self,
         model_fingerprint: &str,
         matrix: &Arc<Matrix>,
@@ -227,11 +227,11 @@ impl<'a> Writing<'a> {
         let hnsw = (options.kind == IndexKind::Hnsw).then_some(options.hnsw);
         self.write_passages(passages)?;
         let storage = if hnsw.is_some() { Storage::Int8 } else { options.storage };
-        let codes = AnyCodes::of(matrix, storage);
-        if let (Some(codes), Some(name)) = (&codes, AnyCodes::file_name(storage)) {
+        let codes = AnyQuantized::of(matrix, storage);
+        if let (Some(codes), Some(name)) = (&codes, AnyQuantized::file_name(storage)) {
             self.write(name, &mut |out| codes.write(out))?;
         }
-        if let (Some(params), Some(AnyCodes::Int8(codes))) = (hnsw, &codes) {
+        if let (Some(params), Some(AnyQuantized::Int8(codes))) = (hnsw, &codes) {
             let graph = match options.builder {
                 GraphBuilder::Parallel => hnsw::build(matrix, codes, params, &options.stop, progress)?,
                 GraphBuilder::HnswRs => hnsw::build_with_library(matrix, params, &options.stop, progress)?,
@@ -248,7 +248,7 @@ impl<'a> Writing<'a> {
             kind: options.kind,
             storage,
             count: passages.len(),
-            phi: matrix.phi(),
+            max_squared_norm: matrix.max_squared_norm(),
             sparse,
             hnsw,
             created_by: CREATED_BY.to_owned(),
@@ -327,7 +327,7 @@ fn check_ids(passages: &[Passage]) -> Result<(), BuildError> {
     Ok(())
 }
 
-pub(super) fn write_new(
+pub(crate) fn write_new(
     path: &Path,
     fill: &mut dyn FnMut(&mut dyn io::Write) -> io::Result<()>,
 ) -> io::Result<(FileEntry, u32)> {

@@ -11,24 +11,24 @@ use dpr_core::kernel::codes::{
 use dpr_core::kernel::halves::{half_products, halve_row, scale_question};
 use rayon::prelude::*;
 
-use super::store::{CODES_F16, CODES_INT8};
 use super::{Matrix, Storage};
+use crate::directory::pointer::{CODES_F16, CODES_INT8};
 use crate::vectors::rows;
 use dpr_files::Mapped;
 
 /// A number in fewer bits.
 pub(super) trait Code: Pod + Default + Send + Sync + Debug {
     /// A question, or a row that asks for its neighbours, as rows are scored by it.
-    type Asked: Clone + Default + Send + Sync;
+    type Query: Clone + Default + Send + Sync;
 
     /// Writes `row` to `codes`, which is as long, and returns the scale.
     fn encode(row: &[f32], codes: &mut [Self]) -> f32;
 
     /// A question. Its length is left out of its scores, which serve to compare rows, so that none is too small for that.
-    fn ask(question: &[f32]) -> Self::Asked;
+    fn query(question: &[f32]) -> Self::Query;
 
     /// The products with `rows` `[scores, dim]`, but for the scales of the rows.
-    fn products(asked: &mut Self::Asked, rows: &[Self], scores: &mut [f32]);
+    fn products(query: &mut Self::Query, rows: &[Self], scores: &mut [f32]);
 
     /// The number as it is in a file.
     fn to_le(self) -> Self;
@@ -39,7 +39,7 @@ pub(super) trait Code: Pod + Default + Send + Sync + Debug {
 /// `codes.i8` and `codes.f16` hold the scales as little-endian f32, then the numbers. Formats before the third have no such
 /// file: then they are made of the vectors when an index is opened.
 #[derive(Debug)]
-pub(super) struct Codes<C = i8> {
+pub(super) struct Quantized<C = i8> {
     values: Values<C>,
     scales: Vec<f32>,
     dim: usize,
@@ -62,7 +62,7 @@ impl<C: Pod> Values<C> {
     }
 }
 
-impl<C: Code> Codes<C> {
+impl<C: Code> Quantized<C> {
     pub(super) fn of(matrix: &Matrix) -> Self {
         let (dim, count) = (matrix.dim(), matrix.count());
         let (mut values, mut scales) = (vec![C::default(); count * dim], vec![0.0; count]);
@@ -116,37 +116,37 @@ impl<C: Code> Codes<C> {
     }
 
     /// The scores of the rows from `start` on, as many as there are places.
-    pub(super) fn scores(&self, asked: &mut C::Asked, start: usize, scores: &mut [f32]) {
-        C::products(asked, self.rows(start, scores.len()), scores);
+    pub(super) fn scores(&self, query: &mut C::Query, start: usize, scores: &mut [f32]) {
+        C::products(query, self.rows(start, scores.len()), scores);
         scores.iter_mut().zip(&self.scales[start..]).for_each(|(score, scale)| *score *= scale);
     }
 }
 
-/// What is asked of codes of eight bits.
+/// What is query of codes of eight bits.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Asked {
+pub(super) struct Int8Query {
     values: Vec<i16>,
     scale: f32,
     sums: Vec<i32>,
 }
 
 impl Code for i8 {
-    type Asked = Asked;
+    type Query = Int8Query;
 
     fn encode(row: &[f32], codes: &mut [Self]) -> f32 {
         quantize_row(row, codes)
     }
 
-    fn ask(question: &[f32]) -> Asked {
-        let mut asked = Asked { scale: 1.0, ..Asked::default() };
-        quantize_question(question, &mut asked.values);
-        asked
+    fn query(question: &[f32]) -> Int8Query {
+        let mut query = Int8Query { scale: 1.0, ..Int8Query::default() };
+        quantize_question(question, &mut query.values);
+        query
     }
 
-    fn products(asked: &mut Asked, rows: &[Self], scores: &mut [f32]) {
-        asked.sums.resize(scores.len(), 0);
-        code_products(&asked.values, rows, &mut asked.sums);
-        scores.iter_mut().zip(&asked.sums).for_each(|(score, sum)| *score = *sum as f32 * asked.scale);
+    fn products(query: &mut Int8Query, rows: &[Self], scores: &mut [f32]) {
+        query.sums.resize(scores.len(), 0);
+        code_products(&query.values, rows, &mut query.sums);
+        scores.iter_mut().zip(&query.sums).for_each(|(score, sum)| *score = *sum as f32 * query.scale);
     }
 
     fn to_le(self) -> Self {
@@ -156,20 +156,20 @@ impl Code for i8 {
 
 /// The bits of an `f16`.
 impl Code for u16 {
-    type Asked = Vec<f32>;
+    type Query = Vec<f32>;
 
     fn encode(row: &[f32], codes: &mut [Self]) -> f32 {
         halve_row(row, codes)
     }
 
-    fn ask(question: &[f32]) -> Vec<f32> {
+    fn query(question: &[f32]) -> Vec<f32> {
         let mut scaled = Vec::new();
         scale_question(question, &mut scaled);
         scaled
     }
 
-    fn products(asked: &mut Vec<f32>, rows: &[Self], scores: &mut [f32]) {
-        half_products(asked, rows, scores);
+    fn products(query: &mut Vec<f32>, rows: &[Self], scores: &mut [f32]) {
+        half_products(query, rows, scores);
     }
 
     fn to_le(self) -> Self {
@@ -177,30 +177,30 @@ impl Code for u16 {
     }
 }
 
-/// Codes of any number of bits: what [`Storage`] says is read of every row.
+/// Quantized of any number of bits: what [`Storage`] says is read of every row.
 #[derive(Clone, Debug)]
-pub(super) enum AnyCodes {
-    Int8(Arc<Codes>),
-    F16(Arc<Codes<u16>>),
+pub(super) enum AnyQuantized {
+    Int8(Arc<Quantized>),
+    F16(Arc<Quantized<u16>>),
 }
 
-impl AnyCodes {
+impl AnyQuantized {
     /// Those that a search reads instead of vectors, if it does.
     pub(super) fn of(matrix: &Matrix, storage: Storage) -> Option<Self> {
         match storage {
             Storage::F32 => None,
-            Storage::Int8 => Some(Self::Int8(Arc::new(Codes::of(matrix)))),
-            Storage::F16 => Some(Self::F16(Arc::new(Codes::of(matrix)))),
+            Storage::Int8 => Some(Self::Int8(Arc::new(Quantized::of(matrix)))),
+            Storage::F16 => Some(Self::F16(Arc::new(Quantized::of(matrix)))),
         }
     }
 
-    /// As [`AnyCodes::of`], from their file.
+    /// As [`AnyQuantized::of`], from their file.
     pub(super) fn of_file(file: Mapped, matrix: &Matrix, storage: Storage) -> Result<Option<Self>, String> {
         let (count, dim) = (matrix.count(), matrix.dim());
         Ok(match storage {
             Storage::F32 => None,
-            Storage::Int8 => Some(Self::Int8(Arc::new(Codes::of_file(file, count, dim)?))),
-            Storage::F16 => Some(Self::F16(Arc::new(Codes::of_file(file, count, dim)?))),
+            Storage::Int8 => Some(Self::Int8(Arc::new(Quantized::of_file(file, count, dim)?))),
+            Storage::F16 => Some(Self::F16(Arc::new(Quantized::of_file(file, count, dim)?))),
         })
     }
 
@@ -231,7 +231,7 @@ impl AnyCodes {
 }
 
 /// What a graph is built and walked by.
-impl Codes {
+impl Quantized {
     pub(super) fn count(&self) -> usize {
         self.scales.len()
     }
@@ -240,19 +240,19 @@ impl Codes {
         self.rows(row as usize, 1)
     }
 
-    /// Makes `asked` a row.
-    pub(super) fn ask_as(&self, row: u32, asked: &mut Asked) {
-        asked.values.clear();
-        asked.values.extend(self.row(row).iter().map(|code| i16::from(*code)));
-        asked.scale = self.scales[row as usize];
+    /// Makes `query` a row.
+    pub(super) fn query_of_row(&self, row: u32, query: &mut Int8Query) {
+        query.values.clear();
+        query.values.extend(self.row(row).iter().map(|code| i16::from(*code)));
+        query.scale = self.scales[row as usize];
     }
 
     /// The scores of the rows that are named, in place of what is in `scores`.
-    pub(super) fn scores_at(&self, asked: &mut Asked, rows: &[u32], scores: &mut Vec<f32>) {
-        code_products_at(&asked.values, self.values.as_slice(), rows, &mut asked.sums);
+    pub(super) fn scores_at(&self, query: &mut Int8Query, rows: &[u32], scores: &mut Vec<f32>) {
+        code_products_at(&query.values, self.values.as_slice(), rows, &mut query.sums);
         scores.clear();
-        let scaled = rows.iter().zip(&asked.sums);
-        scores.extend(scaled.map(|(row, sum)| *sum as f32 * (asked.scale * self.scales[*row as usize])));
+        let scaled = rows.iter().zip(&query.sums);
+        scores.extend(scaled.map(|(row, sum)| *sum as f32 * (query.scale * self.scales[*row as usize])));
     }
 
     /// The inner product of two rows.

@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use dpr_core::model::{FileEntry, sha256_hex};
 use fs_err as fs;
 
-use super::codes::AnyCodes;
-use super::hnsw::Graph;
-use super::live::WalReader;
-use super::store::{GRAPH, MANIFEST, PASSAGES, PASSAGES_TABLE, Pointer, SPARSE, VECTORS};
-use super::{FileError, INDEX_FORMAT, IndexDir, IndexManifest, Matrix, OpenError, StoredPassages};
+use super::pointer::{GRAPH, MANIFEST, PASSAGES, PASSAGES_TABLE, Pointer, SPARSE, VECTORS};
+use crate::hnsw::Graph;
+use crate::live::WalReader;
+use crate::quantized::AnyQuantized;
 use crate::sparse::SparseIndex;
 use crate::vectors::Rows;
+use crate::{FileError, INDEX_FORMAT, IndexDir, IndexManifest, Matrix, OpenError, StoredPassages};
 use dpr_files::Mapped;
 use dpr_files::digest;
 
@@ -20,38 +20,38 @@ use dpr_files::digest;
 const ATTEMPTS: usize = 3;
 
 /// A version whose manifest is read and vouched for.
-pub(super) struct Version<'a> {
-    pub(super) dir: &'a Path,
-    pub(super) sha256: String,
-    pub(super) manifest: IndexManifest,
+pub(crate) struct Version<'a> {
+    pub(crate) dir: &'a Path,
+    pub(crate) sha256: String,
+    pub(crate) manifest: IndexManifest,
     /// The manifest's bytes.
-    pub(super) bytes: Vec<u8>,
-    pub(super) number: u64,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) number: u64,
     /// The log of what changed since, when there is one.
-    pub(super) log: Option<PathBuf>,
+    pub(crate) log: Option<PathBuf>,
 }
 
 impl Version<'_> {
     /// What pointed to it.
-    pub(super) fn pointer(&self) -> Pointer {
+    pub(crate) fn pointer(&self) -> Pointer {
         let (version, has_log) = (self.number, self.log.is_some());
         Pointer { version, manifest_sha256: self.sha256.clone(), has_log }
     }
 
     /// The log, opened and checked as far as its beginning goes.
-    pub(super) fn open_log(&self) -> Result<Option<WalReader>, OpenError> {
+    pub(crate) fn open_log(&self) -> Result<Option<WalReader>, OpenError> {
         self.log.as_ref().map(|path| WalReader::open(path, &self.sha256, self.manifest.dim)).transpose()
     }
 
     /// Refuses a version with updates: what was deleted must not be found.
-    pub(super) fn refuse_updates(&self, dir: &Path) -> Result<(), OpenError> {
+    pub(crate) fn refuse_updates(&self, dir: &Path) -> Result<(), OpenError> {
         match self.open_log()?.map_or(0, |log| log.changes()) {
             0 => Ok(()),
             changes => Err(OpenError::HasUpdates { path: dir.to_path_buf(), changes }),
         }
     }
 
-    pub(super) fn passages(&self) -> Result<StoredPassages, FileError> {
+    pub(crate) fn passages(&self) -> Result<StoredPassages, FileError> {
         let (path, table) = (self.dir.join(PASSAGES), self.dir.join(PASSAGES_TABLE));
         let file = map_checked(&self.manifest, self.dir, PASSAGES)?;
         let stored = self.map_since_format_3(PASSAGES_TABLE)?.map(|file| (table.as_path(), file));
@@ -64,9 +64,10 @@ impl Version<'_> {
         is_there.then(|| map_checked(&self.manifest, self.dir, name)).transpose()
     }
 
-    pub(super) fn matrix(&self, passages: &StoredPassages) -> Result<Matrix, OpenError> {
-        let (path, IndexManifest { count, dim, phi, .. }) = (self.dir.join(VECTORS), self.manifest.clone());
-        // Seen while the checksum is made, which reads them all.
+    pub(crate) fn matrix(&self, passages: &StoredPassages) -> Result<Matrix, OpenError> {
+        let (path, IndexManifest { count, dim, max_squared_norm, .. }) =
+            (self.dir.join(VECTORS), self.manifest.clone());
+        // VisitedSet while the checksum is made, which reads them all.
         let is_finite = AtomicBool::new(true);
         let look = |piece: &[u8]| {
             if !are_finite(piece) {
@@ -78,35 +79,36 @@ impl Version<'_> {
             let got = file.bytes().len() / 4 / dim.max(1);
             return Err(OpenError::Count { path, expected: count, got });
         }
-        let is_known = self.manifest.crc32.contains_key(VECTORS) && is_finite.into_inner() && phi >= 0.0;
+        let is_known =
+            self.manifest.crc32.contains_key(VECTORS) && is_finite.into_inner() && max_squared_norm >= 0.0;
         let id_of = |row| passages.id(row).unwrap_or_default();
         let rows = Rows::of_file(file);
         match is_known {
-            true => Ok(Matrix::of_checked(rows, count, dim, phi)?),
+            true => Ok(Matrix::of_checked(rows, count, dim, max_squared_norm)?),
             false => Ok(Matrix::new(rows, count, dim, id_of)?),
         }
     }
 
     /// The vectors in fewer bits, where rows are chosen by them.
-    pub(super) fn codes(&self, matrix: &Matrix) -> Result<Option<AnyCodes>, FileError> {
+    pub(crate) fn codes(&self, matrix: &Matrix) -> Result<Option<AnyQuantized>, FileError> {
         let storage = self.manifest.read_by();
-        let Some(name) = AnyCodes::file_name(storage) else { return Ok(None) };
+        let Some(name) = AnyQuantized::file_name(storage) else { return Ok(None) };
         match self.map_since_format_3(name)? {
-            None => Ok(AnyCodes::of(matrix, storage)),
-            Some(file) => AnyCodes::of_file(file, matrix, storage)
+            None => Ok(AnyQuantized::of(matrix, storage)),
+            Some(file) => AnyQuantized::of_file(file, matrix, storage)
                 .map_err(|e| FileError::corrupt(&self.dir.join(name), e)),
         }
     }
 
     /// The graph.
-    pub(super) fn graph(&self) -> Result<Graph, FileError> {
+    pub(crate) fn graph(&self) -> Result<Graph, FileError> {
         let file = map_checked(&self.manifest, self.dir, GRAPH)?;
         let graph = Graph::parse(file.bytes(), self.manifest.count);
         graph.map_err(|e| FileError::corrupt(&self.dir.join(GRAPH), e))
     }
 
     /// The inverted index, every file of which is checked first; `None` when there is none.
-    pub(super) fn sparse(&self) -> Result<Option<SparseIndex>, OpenError> {
+    pub(crate) fn sparse(&self) -> Result<Option<SparseIndex>, OpenError> {
         let Some(sparse) = self.manifest.sparse else { return Ok(None) };
         for name in self.manifest.files.keys().filter(|name| name.starts_with(SPARSE)) {
             map_checked(&self.manifest, self.dir, name)?;
@@ -117,7 +119,7 @@ impl Version<'_> {
 }
 
 /// Reads the version in use; again, when it was replaced and removed meanwhile.
-pub(super) fn newest<T, E: From<OpenError>>(
+pub(crate) fn newest<T, E: From<OpenError>>(
     dir: &Path,
     read: impl Fn(Version<'_>) -> Result<T, E>,
 ) -> Result<T, E> {
@@ -140,7 +142,7 @@ pub(super) fn newest<T, E: From<OpenError>>(
     }
 }
 
-pub(super) fn open_version<'a>(
+pub(crate) fn open_version<'a>(
     dir: &'a Path,
     pointer: &Pointer,
     log: Option<PathBuf>,
@@ -218,7 +220,7 @@ fn are_finite(bytes: &[u8]) -> bool {
 }
 
 /// Before reading: a file of the wrong size is not worth it.
-pub(super) fn check_size(path: &Path, expected: &FileEntry) -> Result<(), FileError> {
+pub(crate) fn check_size(path: &Path, expected: &FileEntry) -> Result<(), FileError> {
     let got = fs::metadata(path).map_err(FileError::read(path))?.len();
     if got == expected.bytes {
         return Ok(());
@@ -226,7 +228,7 @@ pub(super) fn check_size(path: &Path, expected: &FileEntry) -> Result<(), FileEr
     Err(FileError::Size { path: path.to_path_buf(), expected: expected.bytes, got })
 }
 
-pub(super) fn compare(path: &Path, expected: &FileEntry, found: &FileEntry) -> Result<(), FileError> {
+pub(crate) fn compare(path: &Path, expected: &FileEntry, found: &FileEntry) -> Result<(), FileError> {
     if found.bytes != expected.bytes {
         let (expected, got) = (expected.bytes, found.bytes);
         return Err(FileError::Size { path: path.to_path_buf(), expected, got });

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use dpr_core::model::sha256_hex;
 use fs_err as fs;
 
-use super::{FileError, OpenError};
+use crate::{FileError, OpenError};
 use dpr_files::DirLock;
 use dpr_files::atomic::{self, StagedDir};
 
@@ -28,17 +28,17 @@ const LOG_SUFFIX: &str = ".log";
 /// What the pointer ends in when the version has a log.
 const HAS_LOG: &str = " updates";
 
-pub(super) const MANIFEST: &str = "manifest.json";
-pub(super) const VECTORS: &str = "vectors.f32";
-pub(super) const PASSAGES: &str = "passages.jsonl";
+pub(crate) const MANIFEST: &str = "manifest.json";
+pub(crate) const VECTORS: &str = "vectors.f32";
+pub(crate) const PASSAGES: &str = "passages.jsonl";
 /// Where each passage is in it.
-pub(super) const PASSAGES_TABLE: &str = "passages.idx";
+pub(crate) const PASSAGES_TABLE: &str = "passages.idx";
 /// The vectors in fewer bits.
-pub(super) const CODES_INT8: &str = "codes.i8";
-pub(super) const CODES_F16: &str = "codes.f16";
-pub(super) const GRAPH: &str = "graph.hnsw";
+pub(crate) const CODES_INT8: &str = "codes.i8";
+pub(crate) const CODES_F16: &str = "codes.f16";
+pub(crate) const GRAPH: &str = "graph.hnsw";
 /// The folder of the inverted index.
-pub(super) const SPARSE: &str = "sparse";
+pub(crate) const SPARSE: &str = "sparse";
 
 /// An index directory, on which one writer at a time publishes versions.
 #[derive(Debug)]
@@ -48,16 +48,16 @@ pub struct IndexDir {
 
 /// What `current` says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Pointer {
-    pub(super) version: u64,
-    pub(super) manifest_sha256: String,
+pub(crate) struct Pointer {
+    pub(crate) version: u64,
+    pub(crate) manifest_sha256: String,
     /// Whether a log of updates belongs to the version.
-    pub(super) has_log: bool,
+    pub(crate) has_log: bool,
 }
 
 /// The right to publish: holds the directory's lock.
 #[derive(Debug)]
-pub(super) struct Publisher {
+pub(crate) struct Publisher {
     path: PathBuf,
     next: u64,
     /// The version in use when the right was given.
@@ -66,7 +66,7 @@ pub(super) struct Publisher {
 }
 
 /// Writes the log of a version to the path it is given, before the version is put in use.
-pub(super) type WriteLog<'a> = &'a dyn Fn(&Path) -> Result<(), FileError>;
+pub(crate) type WriteLog<'a> = &'a dyn Fn(&Path) -> Result<(), FileError>;
 
 impl IndexDir {
     /// The directory at `path`, which may not exist yet.
@@ -82,7 +82,7 @@ impl IndexDir {
         Ok(self.pointer()?.version)
     }
 
-    pub(super) fn pointer(&self) -> Result<Pointer, OpenError> {
+    pub(crate) fn pointer(&self) -> Result<Pointer, OpenError> {
         let path = self.path.join(CURRENT);
         let bytes = match fs::read(&path) {
             Ok(bytes) => bytes,
@@ -95,17 +95,17 @@ impl IndexDir {
             .ok_or_else(|| FileError::corrupt(&path, "it is not a version and a sha256").into())
     }
 
-    pub(super) fn version_path(&self, version: u64) -> PathBuf {
+    pub(crate) fn version_path(&self, version: u64) -> PathBuf {
         self.path.join(format!("{VERSION_PREFIX}{version}"))
     }
 
     /// The log of a version's updates.
-    pub(super) fn log_path(&self, version: u64) -> PathBuf {
+    pub(crate) fn log_path(&self, version: u64) -> PathBuf {
         self.path.join(format!("{LOG_PREFIX}{version}{LOG_SUFFIX}"))
     }
 
     /// Locks the directory, which exists, for writing; `holder` is what others are told.
-    pub(super) fn lock(&self, holder: &str) -> Result<Arc<DirLock>, FileError> {
+    pub(crate) fn lock(&self, holder: &str) -> Result<Arc<DirLock>, FileError> {
         let path = &self.path;
         match DirLock::acquire_as(path, holder).map_err(FileError::write)? {
             Some(lock) => Ok(Arc::new(lock)),
@@ -114,7 +114,7 @@ impl IndexDir {
     }
 
     /// Locks the directory for writing, and makes it when it is missing.
-    pub(super) fn publisher(&self) -> Result<Publisher, FileError> {
+    pub(crate) fn publisher(&self) -> Result<Publisher, FileError> {
         fs::create_dir_all(&self.path).map_err(FileError::write)?;
         let lock = self.lock("another build")?;
         let publisher = self.publisher_with(lock)?;
@@ -123,14 +123,14 @@ impl IndexDir {
     }
 
     /// The right to publish the next version, for whoever holds the lock already.
-    pub(super) fn publisher_with(&self, lock: Arc<DirLock>) -> Result<Publisher, FileError> {
+    pub(crate) fn publisher_with(&self, lock: Arc<DirLock>) -> Result<Publisher, FileError> {
         let next = self.versions()?.into_iter().max().unwrap_or(0) + 1;
         let before = self.pointer().ok().map(|pointer| pointer.version);
         Ok(Publisher { path: self.path.clone(), next, before, _lock: lock })
     }
 
     /// Switches the pointer, for whoever holds the lock.
-    pub(super) fn point(&self, pointer: &Pointer) -> Result<(), FileError> {
+    pub(crate) fn point(&self, pointer: &Pointer) -> Result<(), FileError> {
         atomic::write_file(&self.path.join(CURRENT), |out| out.write_all(pointer.text().as_bytes()))
             .map_err(FileError::write)
     }
@@ -153,13 +153,13 @@ impl IndexDir {
 
 impl Publisher {
     /// A directory for the files of the next version; nobody sees it before [`Publisher::publish`].
-    pub(super) fn stage(&self) -> Result<StagedDir, FileError> {
+    pub(crate) fn stage(&self) -> Result<StagedDir, FileError> {
         StagedDir::beside(&self.path.join(format!("{VERSION_PREFIX}{}", self.next))).map_err(FileError::write)
     }
 
     /// Makes the staged version the one in use, with a log if there is one to write, and removes all but it and the
     /// one that was in use.
-    pub(super) fn publish(
+    pub(crate) fn publish(
         self,
         staged: StagedDir,
         manifest: &[u8],
@@ -172,12 +172,12 @@ impl Publisher {
     }
 
     /// Puts the staged version beside the one in use. Nobody looks at it before [`Publisher::switch`].
-    pub(super) fn place(&self, staged: StagedDir) -> Result<(), FileError> {
+    pub(crate) fn place(&self, staged: StagedDir) -> Result<(), FileError> {
         staged.publish().map_err(FileError::write)
     }
 
     /// Makes the version that was placed the one in use. When that fails nothing is left of it.
-    pub(super) fn switch(
+    pub(crate) fn switch(
         &self,
         manifest: &[u8],
         write_log: Option<WriteLog<'_>>,
@@ -202,20 +202,20 @@ impl Publisher {
     }
 
     /// Removes what was placed; when that fails, the next build does.
-    pub(super) fn withdraw(&self) {
+    pub(crate) fn withdraw(&self) {
         let dir = IndexDir::new(&self.path);
         let _ = fs::remove_file(dir.log_path(self.next));
         let _ = fs::remove_dir_all(dir.version_path(self.next));
     }
 
     /// The number of the version to be published.
-    pub(super) fn next(&self) -> u64 {
+    pub(crate) fn next(&self) -> u64 {
         self.next
     }
 
     /// Removes all versions and logs but those in use and the ones before. The version is published: failing to tidy
     /// up must not make it look otherwise.
-    pub(super) fn tidy(&self) {
+    pub(crate) fn tidy(&self) {
         let dir = IndexDir::new(&self.path);
         let Ok(Pointer { version: current, .. }) = dir.pointer() else { return };
         let versions = dir.versions().unwrap_or_default();

@@ -19,7 +19,7 @@ use std::sync::OnceLock;
 use rayon::prelude::*;
 use serde::Deserialize;
 
-use super::FileError;
+use crate::FileError;
 use dpr_data::Passage;
 use dpr_files::Mapped;
 
@@ -63,7 +63,7 @@ impl StoredPassages {
     /// # Errors
     /// [`FileError::Corrupt`] when the lines are not as many, or the table is not one of such a file. What the lines say is
     /// looked at when they are read.
-    pub(super) fn open(
+    pub(crate) fn open(
         path: &Path,
         text: Mapped,
         stored: Option<(&Path, Mapped)>,
@@ -148,7 +148,7 @@ impl StoredPassages {
     ///
     /// # Errors
     /// [`FileError::Corrupt`] for the first that is wrong.
-    pub(super) fn check(&self) -> Result<(), FileError> {
+    pub(crate) fn check(&self) -> Result<(), FileError> {
         (0..self.count).into_par_iter().with_min_len(256).try_for_each(|row| self.get(row).map(drop))?;
         let Table::Stored(table) = &self.table else { return Ok(()) };
         let names = self.names()?;
@@ -163,7 +163,7 @@ impl StoredPassages {
     ///
     /// # Errors
     /// As [`StoredPassages::get`].
-    pub(super) fn table(&self) -> Result<Vec<u8>, FileError> {
+    pub(crate) fn table(&self) -> Result<Vec<u8>, FileError> {
         Ok([self.starts().as_flattened(), self.keys()?.as_flattened()].concat())
     }
 
@@ -240,7 +240,7 @@ fn size(count: usize) -> Option<usize> {
 }
 
 /// Writes `passages.idx` for passages whose lines begin at `starts`, and end at the last of them.
-pub(super) fn write_table(starts: &[u64], passages: &[Passage], out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn write_table(starts: &[u64], passages: &[Passage], out: &mut dyn Write) -> io::Result<()> {
     let names: Vec<Name<'_>> = passages.iter().map(Name::of).collect();
     out.write_all(&encode(starts, &keys(&names)))
 }
