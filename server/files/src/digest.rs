@@ -80,8 +80,8 @@ pub fn write_file(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<(
     Ok(entry)
 }
 
-/// The CRC-32 of bytes, on all threads: as fast as memory is read, where SHA-256 takes seconds a gigabyte. `look` is shown
-/// every piece, in any order, while it is in a core's cache; pieces begin at multiples of 32 KiB.
+/// The CRC-32 of bytes, on all threads: as fast as memory is read, where SHA-256 takes seconds a gigabyte. `look` is
+/// shown every piece, in any order, while it is in a core's cache; pieces begin at multiples of 32 KiB.
 pub fn crc32(bytes: &[u8], look: impl Fn(&[u8]) + Sync) -> u32 {
     let of_part = |part: &[u8]| {
         let mut hasher = crc32fast::Hasher::new();

@@ -47,7 +47,8 @@ impl ExactIndex {
         Self { matrix, codes: None }
     }
 
-    /// An index that reads the vectors in fewer bits first, if there are codes, and the vectors themselves of the best alone.
+    /// An index that reads the vectors in fewer bits first, if there are codes, and the vectors themselves of the best
+    /// alone.
     pub(super) fn with_codes(matrix: Arc<Matrix>, codes: Option<AnyQuantized>) -> Self {
         Self { matrix, codes }
     }
@@ -119,8 +120,8 @@ impl ExactIndex {
         (0..questions).map(|_| TopK::new(k + SPARE)).collect()
     }
 
-    /// The best `k` rows for each question, out of what a product kept in `tops`: scored by their vectors. `rounding` is the
-    /// most that the product may be off; a question whose rows that leaves open is searched singly.
+    /// The best `k` rows for each question, out of what a product kept in `tops`: scored by their vectors. `rounding`
+    /// is the most that the product may be off; a question whose rows that leaves open is searched singly.
     pub(super) fn settle(
         &self,
         queries: &[Embedding],
@@ -178,8 +179,8 @@ impl VectorIndex for ExactIndex {
         Ok(self.matrix.rank(query.as_slice(), &rows, k))
     }
 
-    /// Reads each row once for a whole group of questions: a matrix product chooses, and what it cannot tell apart for its
-    /// rounding is searched singly.
+    /// Reads each row once for a whole group of questions: a matrix product chooses, and what it cannot tell apart for
+    /// its rounding is searched singly.
     fn search_batch(&self, queries: &[Embedding], k: usize) -> Result<Vec<Vec<ScoredRow>>, QueryError> {
         for query in queries {
             self.matrix.check(query, k)?;

@@ -1,11 +1,45 @@
-//! Searching vectors by inner product: exactly, or through a graph (HNSW), from one directory on disk.
+//! Vector search by inner product: exact, quantized or through a graph (HNSW), from one directory on disk.
 //!
-//! [`build_index`] makes an index of a [`VectorSet`](crate::vectors::VectorSet) and publishes it as the newest
-//! version of an index directory; [`LoadedIndex::open`] checks every byte of that version and maps it. Both kinds stand behind [`VectorIndex`] and give the same scores for the same rows, bit for bit. An
-//! index directory may hold an inverted index of the same passages ([`crate::sparse`]) too, or instead.
+//! [`build_index`] makes an index of a [`VectorSet`](crate::vectors::VectorSet) and publishes it as the newest version
+//! of an index directory; [`LoadedIndex::open`] checks every byte of that version and maps it. Every kind of index
+//! stands behind [`VectorIndex`] and gives the same scores for the same rows, bit for bit. An index directory may also
+//! hold an inverted index of the same passages ([`sparse`]), or nothing else.
 //!
-//! An index with vectors can change while it is searched: [`IndexWriter`] adds, replaces and deletes passages, [`IndexReader`]
-//! sees what another process wrote, and searches look at a [`Snapshot`].
+//! An index with vectors can change while it is searched: [`IndexWriter`] adds, replaces and deletes passages,
+//! [`IndexReader`] follows what another process writes, and every search looks at one [`Snapshot`].
+//!
+//! # Example: build, search, change
+//!
+//! ```
+//! use dpr_core::Embedding;
+//! use dpr_data::Passage;
+//! use dpr_files::progress::Silent;
+//! use dpr_index::vectors::VectorSet;
+//! use dpr_index::{IndexOptions, IndexWriter, LoadedIndex, NewPassage, build_index};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let dir = tempfile::tempdir()?;
+//! # let dir = dir.path();
+//! let passage = |id: &str| Passage { id: id.into(), title: String::new(), text: format!("What {id} says.") };
+//! let passages = vec![passage("a"), passage("b"), passage("c")];
+//! let set = VectorSet::new("model-1", 2, passages, vec![1.0, 0.0, 0.0, 1.0, 0.6, 0.8]);
+//! build_index(&set, dir, &IndexOptions::default(), &Silent)?;
+//!
+//! let index = LoadedIndex::open(dir)?;
+//! let question = Embedding::new(vec![0.0, 2.0], 2)?;
+//! let found = index.index.search(&question, 2)?;
+//! assert_eq!((found[0].row, found[0].score), (1, 2.0));
+//! assert_eq!(index.passage(found[0].row)?.id, "b");
+//!
+//! let writer = IndexWriter::open(dir, "this example")?;
+//! writer.put(vec![NewPassage { passage: passage("d"), vector: Embedding::new(vec![0.0, 3.0], 2)? }])?;
+//! writer.delete(vec!["b".into()])?;
+//! let snapshot = writer.live().snapshot();
+//! let best = snapshot.search_exactly(&question, 1)?;
+//! assert_eq!(snapshot.passage(best[0].row)?.id, "d");
+//! # Ok(())
+//! # }
+//! ```
 
 mod directory;
 mod error;
@@ -47,43 +81,43 @@ pub use row_set::RowSet;
 pub use tune::{Tuned, tune};
 pub use vectors::Matrix;
 
-/// How an index searches.
+/// The way an index searches vectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "snake_case")]
 pub enum IndexKind {
-    /// Every row is scored.
+    /// Exact search: every row is scored.
     Exact,
-    /// There are no vectors: passages are found by their words alone.
+    /// Search by words alone, in an inverted index: there are no vectors.
     #[cfg_attr(feature = "clap", value(skip))]
     Sparse,
     /// A hierarchical navigable small-world graph (Malkov and Yashunin 2016) leads to the best rows, almost always.
     Hnsw,
 }
 
-/// What a search reads of every row it looks at.
+/// The form of the vectors that a search reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "snake_case")]
 pub enum Storage {
-    /// The vectors.
+    /// The vectors themselves.
     #[default]
     F32,
-    /// The vectors in eight bits, a quarter as much; the best rows are scored again by their vectors, so that scores are
-    /// exact and a row is missed only where eight bits put it behind as many others as are allowed.
+    /// Vectors quantized to eight bits, a quarter of the memory. The best rows are scored again by their vectors, so
+    /// that scores are exact, and a row is missed only where the quantized scores put more than `2 k` rows before it.
     Int8,
-    /// Likewise in half precision, half as much: a row is hardly ever missed.
+    /// Vectors in half precision, half of the memory; scored again likewise. A row is hardly ever missed.
     F16,
 }
 
-/// Who builds a graph.
+/// The program that builds a graph.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum GraphBuilder {
-    /// This program, on all threads.
+    /// This crate, on all threads.
     #[default]
     Parallel,
-    /// `hnsw_rs`, on one thread.
+    /// The library `hnsw_rs`, on one thread.
     HnswRs,
 }
 
@@ -99,21 +133,21 @@ impl fmt::Display for IndexKind {
 
 /// Vectors that can be searched by inner product.
 pub trait VectorIndex: fmt::Debug + Send + Sync {
-    /// Numbers in a vector.
+    /// Returns the numbers in a vector.
     fn dim(&self) -> usize;
 
-    /// Number of vectors.
+    /// Returns the number of vectors.
     fn len(&self) -> usize;
 
-    /// Whether there are none; an index directory is never empty.
+    /// Returns `true` if there are no vectors; an index directory is never empty.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How it searches.
+    /// Returns the way it searches.
     fn kind(&self) -> IndexKind;
 
-    /// The `k` rows with the greatest inner product, best first, equal scores by row; all rows when `k` is more
+    /// Returns the `k` rows with the greatest inner product, best first, equal scores by row; all rows when `k` is more
     /// than [`len`](Self::len).
     ///
     /// # Errors
@@ -121,7 +155,8 @@ pub trait VectorIndex: fmt::Debug + Send + Sync {
     /// [`QueryError::Overflow`] for a query so long that its scores would not be finite.
     fn search(&self, query: &Embedding, k: usize) -> Result<Vec<ScoredRow>, QueryError>;
 
-    /// As [`search`](Self::search), among the rows of `allowed` alone: fewer than `k` only when it has fewer.
+    /// Searches among the rows of `allowed` alone, as [`search`](Self::search) does among all. Returns fewer than `k`
+    /// rows only when `allowed` has fewer.
     ///
     /// # Errors
     /// Those of [`search`](Self::search).
@@ -132,10 +167,10 @@ pub trait VectorIndex: fmt::Debug + Send + Sync {
         allowed: &RowSet,
     ) -> Result<Vec<ScoredRow>, QueryError>;
 
-    /// Sets how many candidates a search keeps, where the index walks a graph; others take no notice.
+    /// Sets `ef_search`, the candidates that a search of a graph keeps; indexes without a graph ignore it.
     fn set_ef_search(&mut self, _ef: usize) {}
 
-    /// [`search`](Self::search) for each query, in their order.
+    /// Searches for each query as [`search`](Self::search) does, and returns the results in the order of the queries.
     ///
     /// # Errors
     /// Those of [`search`](Self::search), for the first query that has one.

@@ -4,8 +4,8 @@ use dpr_core::Embedding;
 
 use super::{ExactIndex, LoadedIndex, Matrix, QueryError, ScoredRow, VectorIndex as _};
 
-/// Recall@k of `index` against exact search over the same vectors, in `[0, 1]`, asking with up to `questions` of its own
-/// vectors spread evenly.
+/// Recall@k of `index` against exact search over the same vectors, in `[0, 1]`, asking with up to `questions` of its
+/// own vectors spread evenly.
 ///
 /// A row that scores as high as the last of the exact ones counts as found: equal scores have no true order.
 ///

@@ -1,4 +1,4 @@
-//! The smallest effort that finds enough.
+//! Tuning of a graph: the smallest `ef_search` that reaches a recall.
 
 use std::path::Path;
 
@@ -9,14 +9,14 @@ use super::recall::{Truth, sample};
 use super::{BuildError, IndexKind, LoadedIndex, QueryError, TuneError};
 use crate::directory::copy::publish_with;
 
-/// What tuning found.
+/// The result of tuning.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Tuned {
-    /// Candidates that a search keeps from now on.
+    /// The `ef_search` that the index has from now on.
     pub ef_search: usize,
-    /// Recall with that many.
+    /// Recall with that `ef_search`.
     pub recall: f64,
-    /// All that was tried, with its recall, in this order.
+    /// Each `ef_search` that was tried with its recall, in the order of trying.
     pub tried: Vec<(usize, f64)>,
 }
 
@@ -24,8 +24,8 @@ pub struct Tuned {
 /// `questions` of its own vectors, and publishes the index with it as a new version.
 ///
 /// # Errors
-/// [`TuneError`] when there is no graph, another writer is at it, or [`TuneError::Recall`] when no effort short of looking
-/// at every passage is enough. What was in use then stays.
+/// [`TuneError`] when there is no graph, another writer is at it, or [`TuneError::Recall`] when no `ef_search` short of
+/// scoring every passage is enough. The version in use then stays.
 pub fn tune(dir: &Path, recall: f64, k: usize, questions: usize) -> Result<Tuned, TuneError> {
     let mut index = LoadedIndex::open_base(dir).map_err(BuildError::from)?;
     let version = index.version().to_owned();

@@ -1,4 +1,4 @@
-//! Builds an index of vectors and publishes it.
+//! Builds of an index: the files of a new version, written whole and published.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -27,17 +27,17 @@ use dpr_files::{Mapped, digest};
 /// What index to build.
 #[derive(Clone, Debug)]
 pub struct IndexOptions {
-    /// How it will search vectors.
+    /// The way vectors will be searched.
     pub kind: IndexKind,
     /// The graph's parameters; not used for an exact index.
     pub hnsw: HnswParams,
-    /// Who builds the graph.
+    /// The program that builds the graph.
     pub builder: GraphBuilder,
-    /// What an exact search reads; a graph is always walked by eight bits.
+    /// The form of the vectors that exact search reads; a graph is always searched by eight bits.
     pub storage: Storage,
     /// An inverted index beside the vectors, for BM25 and TF-IDF.
     pub sparse: Option<SparseOptions>,
-    /// Set from another thread or a signal handler to give up; what was there stays.
+    /// A flag that another thread or a signal handler sets to stop the build; the index that was there stays.
     pub stop: Arc<AtomicBool>,
 }
 
@@ -187,8 +187,8 @@ impl<'a> Writing<'a> {
         Ok(())
     }
 
-    /// Writes the vectors. Where `rows` are those of a finished file on the same file system, that file gets a second name:
-    /// neither a file of a version nor one of a vectors directory is ever written to again.
+    /// Writes the vectors. Where `rows` are of a finished file on the same file system, that file gets a hard link:
+    /// neither a file of a version nor a finished file of a vectors directory is ever written to again.
     fn write_vectors(&mut self, rows: &Rows) -> Result<(), BuildError> {
         self.go_on()?;
         match rows.link(&self.staged.path().join(VECTORS)) {
@@ -215,7 +215,7 @@ impl<'a> Writing<'a> {
         Ok(Matrix::new(Rows::of_file(file), count, dim, id_of)?)
     }
 
-    /// Writes what a version with vectors holds beside them.
+    /// Writes the other files of a version with vectors.
     pub(crate) fn complete(
         mut self,
         model_fingerprint: &str,

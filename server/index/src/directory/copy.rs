@@ -1,5 +1,5 @@
-//! A version of an index made of another: snapshots, where every byte is checked on the way, and versions that differ in
-//! what the manifest says. The updates of the one are the updates of the other.
+//! Copies of a version: snapshots in another directory, of which every byte is checked on the way, and versions of the
+//! same directory with another manifest. The updates in the write-ahead log are copied too.
 
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -12,9 +12,9 @@ use super::version::{Version, compare, newest};
 use crate::{BuildError, FileError, IndexDir, IndexManifest};
 use dpr_files::digest;
 
-/// Copies the version in use of the index directory `from` into `to`, as its newest version, with the updates that were
-/// acknowledged since. An index that is in `to`
-/// answers until the copy is whole and on disk, and stays when anything fails; one in `from` may be replaced meanwhile.
+/// Copies the version in use of the index directory `from` into `to`, as its newest version, with the updates that
+/// were acknowledged since. An index in `to` stays in use until the copy is whole and on disk, and when anything
+/// fails; the one in `from` may be replaced meanwhile.
 ///
 /// # Errors
 /// [`BuildError`]: no index in `from`, a damaged file of it, an unwritable, foreign or busy `to`, a full disk.
@@ -29,8 +29,8 @@ pub fn copy_index(from: &Path, to: &Path) -> Result<IndexManifest, BuildError> {
     })
 }
 
-/// Publishes the version in use, which must still be `version`, with another manifest and the same files; `change` may put
-/// more files into the folder it is given.
+/// Publishes the version in use, which must still be `version`, with another manifest and the same files; `change` may
+/// put more files into the folder it is given.
 pub(crate) fn publish_with(
     dir: &Path,
     version: &str,
@@ -84,7 +84,7 @@ fn publish(
     Ok(())
 }
 
-/// Copies one file; what it held.
+/// Copies one file and returns its size and digest.
 fn copy(source: &Path, target: &Path) -> Result<FileEntry, FileError> {
     let mut reader = fs::File::open(source).map_err(FileError::read(source))?;
     let file = fs::File::create_new(target).map_err(FileError::write)?;

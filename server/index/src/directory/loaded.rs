@@ -21,9 +21,9 @@ use dpr_data::Passage;
 /// An open index. Its files are mapped, so that they need not fit memory; of the graph alone there is a copy.
 #[derive(Debug)]
 pub struct LoadedIndex {
-    /// What the index says of itself.
+    /// The index's manifest.
     pub manifest: IndexManifest,
-    /// Its vectors, searchable; row `i` is passage `i`.
+    /// The searchable vectors; row `i` is passage `i`.
     pub index: Box<dyn VectorIndex>,
     version: String,
     number: u64,
@@ -36,7 +36,7 @@ pub struct LoadedIndex {
 /// The passages of an index and its inverted index, without its vectors if it has some.
 #[derive(Debug)]
 pub struct LoadedSparse {
-    /// What the index says of itself.
+    /// The index's manifest.
     pub manifest: IndexManifest,
     /// Searches by words; row `i` is passage `i`.
     pub index: SparseIndex,
@@ -60,7 +60,7 @@ impl LoadedSparse {
         })
     }
 
-    /// Another value for every index that differs, as [`LoadedIndex::version`].
+    /// Returns a fingerprint of the index's contents, as [`LoadedIndex::version`] does.
     pub fn version(&self) -> &str {
         &self.version
     }
@@ -80,7 +80,7 @@ impl LoadedIndex {
         })
     }
 
-    /// As [`LoadedIndex::open`], without what changed since.
+    /// Opens the version in use without the changes since it was built.
     pub(crate) fn open_base(dir: &Path) -> Result<Self, OpenError> {
         newest(dir, Self::read)
     }
@@ -92,17 +92,17 @@ impl LoadedIndex {
         open_version(&path, &pointer, None).and_then(Self::read)
     }
 
-    /// The number of the version, from 1.
+    /// Returns the number of the version, from 1.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// The inverted index of the same passages, when the index was built with one.
+    /// Returns the inverted index of the same passages, if the index was built with one.
     pub fn sparse(&self) -> Option<&SparseIndex> {
         self.sparse.as_ref()
     }
 
-    /// The passage of a row.
+    /// Returns the passage of a row.
     ///
     /// # Errors
     /// As [`StoredPassages::get`].
@@ -110,28 +110,28 @@ impl LoadedIndex {
         self.passages.get(row)
     }
 
-    /// All passages, in the order of the rows.
+    /// Returns all passages, in the order of the rows.
     pub fn passages(&self) -> &StoredPassages {
         &self.passages
     }
 
-    /// The vectors in fewer bits, where rows are chosen by them.
+    /// Returns the quantized vectors, where rows are chosen by them.
     pub(crate) fn codes(&self) -> Option<&AnyQuantized> {
         self.codes.as_ref()
     }
 
-    /// The vectors.
+    /// Returns the vectors.
     pub fn matrix(&self) -> &Arc<Matrix> {
         &self.matrix
     }
 
-    /// Exact search over the same vectors, to compare with; shares them.
+    /// Returns an exact index that shares the vectors, to compare with.
     pub fn exact(&self) -> ExactIndex {
         ExactIndex::new(Arc::clone(&self.matrix))
     }
 
-    /// Searches vectors on `device` from now on, where that is a GPU and the index is exact; what is found stays the same.
-    /// The GPU gets a copy of the vectors, which must fit its memory. Whether it does.
+    /// Searches vectors on `device` from now on, where that is a GPU and the index is exact; what is found stays the
+    /// same. The GPU gets a copy of the vectors, which must fit its memory. Returns `true` if the GPU is used.
     #[cfg(feature = "gpu")]
     pub fn search_on(&mut self, device: &Device) -> bool {
         match device {
@@ -143,7 +143,8 @@ impl LoadedIndex {
         }
     }
 
-    /// Another value for every index that differs: the sha256 of the manifest, which vouches for all files.
+    /// Returns a fingerprint of the index's contents: the SHA-256 of the manifest, which lists the checksums of all
+    /// files.
     pub fn version(&self) -> &str {
         &self.version
     }
@@ -172,7 +173,8 @@ impl LoadedIndex {
         Ok(Self { manifest, index, version: sha256, number, matrix, codes, passages, sparse })
     }
 
-    /// Checks what opening takes on trust, as the checksums say it is what was built: every passage, the quantized codes and the greatest squared norm.
+    /// Checks what opening takes on trust, as the checksums say it is what was built: every passage, the quantized
+    /// codes and the greatest squared norm.
     ///
     /// # Errors
     /// [`FileError::Corrupt`] for the first that is wrong.

@@ -1,14 +1,14 @@
-//! The passages of an index, read from its files when they are asked for.
+//! The passages of an index, parsed from its mapped files one by one.
 //!
-//! `passages.jsonl` holds an object a line, and `passages.idx` what finds one without reading the others; all its numbers are
-//! little-endian, for `n` passages:
+//! `passages.jsonl` holds an object a line, and `passages.idx` the table by which one is found without reading the
+//! others; all its numbers are little-endian, for `n` passages:
 //! ```text
 //! u64 where each line begins, and where the last one ends   (n + 1)
 //! u32 rows in the order of their ids' bytes                 (n)
 //! u32 CRC-32 of each title                                  (n)
 //! ```
-//! Formats before the third have no such file: then lines are looked for when an index is opened, and the rest is made when
-//! it is first needed.
+//! Formats before the third have no such file: lines are then looked for when an index is opened, and the rest of the
+//! table is made when it is first needed.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -35,14 +35,14 @@ pub struct StoredPassages {
     table: Table,
 }
 
-/// What `passages.idx` holds.
+/// The table of `passages.idx`.
 #[derive(Debug)]
 enum Table {
     Stored(Mapped),
     Made { starts: Vec<[u8; 8]>, keys: OnceLock<Vec<[u8; 4]>> },
 }
 
-/// What is read of a line to tell its passage from others.
+/// The id and the title of a passage: all that the table is made of.
 #[derive(Deserialize)]
 struct Name<'a> {
     #[serde(borrow)]
@@ -61,8 +61,8 @@ impl StoredPassages {
     /// Takes the `count` passages of `text`, the file at `path`, and `stored`, its `passages.idx` if there is one.
     ///
     /// # Errors
-    /// [`FileError::Corrupt`] when the lines are not as many, or the table is not one of such a file. What the lines say is
-    /// looked at when they are read.
+    /// [`FileError::Corrupt`] when the lines are not as many, or the table is not one of such a file. What the lines
+    /// say is looked at when they are read.
     pub(crate) fn open(
         path: &Path,
         text: Mapped,
@@ -81,17 +81,17 @@ impl StoredPassages {
         Ok(passages)
     }
 
-    /// How many there are.
+    /// Returns the number of passages.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether there are none; an index is never empty.
+    /// Returns `true` if there are no passages; an index is never empty.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// The passage of a row.
+    /// Returns the passage of a row.
     ///
     /// # Errors
     /// [`FileError::Corrupt`] when there is no such row, or its line is no passage.
@@ -99,7 +99,7 @@ impl StoredPassages {
         self.parse(row)
     }
 
-    /// The id of a row's passage.
+    /// Returns the id of a row's passage.
     ///
     /// # Errors
     /// As [`StoredPassages::get`].
@@ -107,7 +107,7 @@ impl StoredPassages {
         Ok(self.parse::<Name<'_>>(row)?.id)
     }
 
-    /// All passages, in the order of the rows, read on all threads.
+    /// Reads all passages on all threads, and returns them in the order of the rows.
     ///
     /// # Errors
     /// As [`StoredPassages::get`].
@@ -115,7 +115,7 @@ impl StoredPassages {
         (0..self.count).into_par_iter().with_min_len(256).map(|row| self.get(row)).collect()
     }
 
-    /// The row of the passage with this id.
+    /// Returns the row of the passage with this id.
     ///
     /// # Errors
     /// As [`StoredPassages::get`].
@@ -134,7 +134,8 @@ impl StoredPassages {
         Ok(None)
     }
 
-    /// The rows of all passages with one of these titles, ascending, and perhaps of a few others.
+    /// Returns the rows of all passages with one of these titles, ascending, and possibly a few others (titles are
+    /// compared by hash).
     ///
     /// # Errors
     /// As [`StoredPassages::get`].
@@ -159,7 +160,7 @@ impl StoredPassages {
         Err(FileError::corrupt(&self.path, "what passages.idx says of it is not so"))
     }
 
-    /// The bytes of its `passages.idx`.
+    /// Returns the bytes of `passages.idx`.
     ///
     /// # Errors
     /// As [`StoredPassages::get`].
@@ -188,7 +189,7 @@ impl StoredPassages {
         }
     }
 
-    /// Rows by id, and then the sums of titles.
+    /// Returns the rows in the order of their ids, and then the hashes of the titles.
     fn keys(&self) -> Result<&[[u8; 4]], FileError> {
         match &self.table {
             Table::Stored(table) => Ok(table.bytes()[(self.count + 1) * 8..].as_chunks().0),
@@ -206,7 +207,7 @@ impl StoredPassages {
         (0..self.count).into_par_iter().with_min_len(256).map(|row| self.parse(row)).collect()
     }
 
-    /// Whether every row of the table is within the file: what is read by it later is.
+    /// Checks that every entry of the table is within the file, so that later reads by it are.
     fn check_table(&self) -> Result<(), String> {
         let count = self.count;
         if let Table::Stored(table) = &self.table {
@@ -234,7 +235,7 @@ impl StoredPassages {
     }
 }
 
-/// Bytes of a table of so many passages.
+/// Returns the size in bytes of the table of `count` passages.
 fn size(count: usize) -> Option<usize> {
     count.checked_mul(16)?.checked_add(8)
 }
@@ -256,12 +257,12 @@ fn keys(names: &[Name<'_>]) -> Vec<[u8; 4]> {
     by_id.iter().map(|row| row.to_le_bytes()).chain(names.iter().map(|name| sum(&name.title))).collect()
 }
 
-/// By what titles are told apart, mostly.
+/// Computes the hash of a title; collisions are resolved by reading the passage.
 fn sum(title: &str) -> [u8; 4] {
     crc32fast::hash(title.as_bytes()).to_le_bytes()
 }
 
-/// Where each line begins, and where the last one ends.
+/// Returns the position of each line, and the end of the last one.
 fn line_starts(text: &[u8]) -> Vec<u64> {
     let ends_in = |(part, bytes): (usize, &[u8])| -> Vec<u64> {
         memchr::memchr_iter(b'\n', bytes).map(|at| (part * PART + at + 1) as u64).collect()

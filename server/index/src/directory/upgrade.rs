@@ -1,4 +1,4 @@
-//! Bringing an index to the newest format.
+//! Upgrades of an index to the newest format.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -11,8 +11,8 @@ use crate::quantized::AnyQuantized;
 use crate::{BuildError, FileError, INDEX_FORMAT, IndexKind, LoadedIndex, LoadedSparse, verify};
 use dpr_files::digest;
 
-/// Publishes the version in use in the newest format, if it is not in it, and returns the format it was in. Every file is
-/// checked first; what was in use stays until the new version is whole, and beside it then.
+/// Publishes the version in use in the newest format, if it is not in it, and returns the format it was in. Every file
+/// is checked first; what was in use stays until the new version is whole, and beside it then.
 ///
 /// # Errors
 /// [`BuildError`]: no index, a damaged file, another writer, a full disk.

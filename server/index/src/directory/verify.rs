@@ -1,4 +1,4 @@
-//! Checking an index directory without serving it.
+//! A full check of an index directory that is not served.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,10 +10,10 @@ use super::version::{check_size, compare, newest};
 use crate::{FileError, IndexKind, IndexManifest, IndexReader, LoadedSparse, OpenError};
 use dpr_files::digest;
 
-/// What was found in an index directory.
+/// The result of checking an index directory.
 #[derive(Debug)]
 pub struct Verified {
-    /// What the version in use says of itself.
+    /// The manifest of the version in use.
     pub manifest: IndexManifest,
     /// Passages added, replaced or deleted since it was built.
     pub changes: u64,
@@ -21,8 +21,8 @@ pub struct Verified {
     pub problems: Vec<OpenError>,
 }
 
-/// Checks every file of the version in use: that it is there, its size and its sha256, that no other lies beside it, every
-/// update in its log, and, where these hold, that all of it can be read as an index.
+/// Checks every file of the version in use: that it is there, its size and its sha256, that no other lies beside it,
+/// every update in its log, and, where these hold, that all of it can be read as an index.
 ///
 /// # Errors
 /// [`OpenError`] when there is no index, or its pointer or manifest is damaged: then nothing can be said of the files.

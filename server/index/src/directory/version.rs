@@ -1,4 +1,4 @@
-//! A version of an index, vouched for by its pointer, and its files, each checked before it is used.
+//! A version of an index: its manifest, checked against the pointer, and its files, each checked before it is used.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ use crate::{FileError, INDEX_FORMAT, IndexDir, IndexManifest, Matrix, OpenError,
 use dpr_files::Mapped;
 use dpr_files::digest;
 
-/// Tries when the version in use is removed by two builds in a row while it is read.
+/// Attempts to open the version in use, which builds may remove while it is read.
 const ATTEMPTS: usize = 3;
 
 /// A version whose manifest is read and vouched for.
@@ -27,18 +27,18 @@ pub(crate) struct Version<'a> {
     /// The manifest's bytes.
     pub(crate) bytes: Vec<u8>,
     pub(crate) number: u64,
-    /// The log of what changed since, when there is one.
+    /// The write-ahead log of the changes since, when there is one.
     pub(crate) log: Option<PathBuf>,
 }
 
 impl Version<'_> {
-    /// What pointed to it.
+    /// Returns the pointer that names this version.
     pub(crate) fn pointer(&self) -> Pointer {
         let (version, has_log) = (self.number, self.log.is_some());
         Pointer { version, manifest_sha256: self.sha256.clone(), has_log }
     }
 
-    /// The log, opened and checked as far as its beginning goes.
+    /// Opens the write-ahead log and checks its beginning.
     pub(crate) fn open_log(&self) -> Result<Option<WalReader>, OpenError> {
         self.log.as_ref().map(|path| WalReader::open(path, &self.sha256, self.manifest.dim)).transpose()
     }
@@ -58,7 +58,7 @@ impl Version<'_> {
         StoredPassages::open(&path, file, stored, self.manifest.count)
     }
 
-    /// A file that older formats do not have.
+    /// Maps a file that older formats do not have.
     fn map_since_format_3(&self, name: &str) -> Result<Option<Mapped>, FileError> {
         let is_there = self.manifest.format_version >= 3;
         is_there.then(|| map_checked(&self.manifest, self.dir, name)).transpose()
@@ -89,7 +89,7 @@ impl Version<'_> {
         }
     }
 
-    /// The vectors in fewer bits, where rows are chosen by them.
+    /// Opens the quantized vectors, where rows are chosen by them.
     pub(crate) fn codes(&self, matrix: &Matrix) -> Result<Option<AnyQuantized>, FileError> {
         let storage = self.manifest.read_by();
         let Some(name) = AnyQuantized::file_name(storage) else { return Ok(None) };
@@ -100,14 +100,14 @@ impl Version<'_> {
         }
     }
 
-    /// The graph.
+    /// Opens the graph.
     pub(crate) fn graph(&self) -> Result<Graph, FileError> {
         let file = map_checked(&self.manifest, self.dir, GRAPH)?;
         let graph = Graph::parse(file.bytes(), self.manifest.count);
         graph.map_err(|e| FileError::corrupt(&self.dir.join(GRAPH), e))
     }
 
-    /// The inverted index, every file of which is checked first; `None` when there is none.
+    /// Opens the inverted index and checks every file of it first; `None` when there is none.
     pub(crate) fn sparse(&self) -> Result<Option<SparseIndex>, OpenError> {
         let Some(sparse) = self.manifest.sparse else { return Ok(None) };
         for name in self.manifest.files.keys().filter(|name| name.starts_with(SPARSE)) {
@@ -118,7 +118,7 @@ impl Version<'_> {
     }
 }
 
-/// Reads the version in use; again, when it was replaced and removed meanwhile.
+/// Reads the version in use, and again when it was replaced and removed meanwhile.
 pub(crate) fn newest<T, E: From<OpenError>>(
     dir: &Path,
     read: impl Fn(Version<'_>) -> Result<T, E>,
@@ -189,7 +189,7 @@ fn map_checked(manifest: &IndexManifest, dir: &Path, name: &str) -> Result<Mappe
     map_checked_and(manifest, dir, name, |_| {})
 }
 
-/// As [`map_checked`]; where the checksum is the quick one, `look` is shown every piece of the file on the way.
+/// Maps a file as [`map_checked`] does; where the checksum is the quick one, `look` sees every piece of the file.
 fn map_checked_and(
     manifest: &IndexManifest,
     dir: &Path,
@@ -212,14 +212,14 @@ fn map_checked_and(
     Ok(file)
 }
 
-/// Whether all of some little-endian f32 are numbers.
+/// Returns `true` if all of these little-endian f32 are finite.
 fn are_finite(bytes: &[u8]) -> bool {
     let magnitude = |number: &[u8; 4]| u32::from_le_bytes(*number) & 0x7fff_ffff;
     let greatest = bytes.as_chunks().0.iter().fold(0, |greatest, number| magnitude(number).max(greatest));
     greatest < f32::INFINITY.to_bits()
 }
 
-/// Before reading: a file of the wrong size is not worth it.
+/// Refuses a file of another size than listed, before it is read.
 pub(crate) fn check_size(path: &Path, expected: &FileEntry) -> Result<(), FileError> {
     let got = fs::metadata(path).map_err(FileError::read(path))?.len();
     if got == expected.bytes {

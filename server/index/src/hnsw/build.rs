@@ -1,9 +1,10 @@
 //! Building the graph on all threads: the same rows give the same graph, byte for byte, whatever their number.
 //!
-//! Rows are inserted in an order drawn at random, in batches of at most a fiftieth of what the graph holds. All rows of a
-//! batch look for their neighbours in the graph as it was before, each on any thread; then the links back are put in, each
-//! row's by one thread and in one order. A row misses only neighbours of its own batch (Dobson et al. 2023, ParlayANN).
-//! Which links are kept is decided as in Malkov and Yashunin 2016, algorithm 4, without what pruning left out.
+//! Rows are inserted in an order drawn at random, in batches of at most a fiftieth of what the graph holds. All rows
+//! of a batch look for their neighbours in the graph as it was before, each on any thread; then the links back are put
+//! in, each row's by one thread and in one order. A row misses only neighbours of its own batch (Dobson et al. 2023,
+//! ParlayANN). Which links are kept is decided as in Malkov and Yashunin 2016, algorithm 4, without what pruning left
+//! out.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,15 +1,18 @@
-//! Approximate search through a hierarchical navigable small-world graph (Malkov and Yashunin 2016).
+//! Approximate search through a hierarchical navigable small-world graph (HNSW, Malkov and Yashunin 2016).
 //!
-//! The graph is built here ([`build`]), or by `hnsw_rs` ([`build_with_library`]), and kept in a [`Graph`] that is walked by
-//! the vectors in eight bits; the best of what the walk finds are scored again by the vectors themselves, so that a row
-//! has the very score that exact search gives it. `hnsw_rs` is not what searches, for these reasons: it reloads its own dump
-//! only as a value that borrows from its reader, so that an index could not be swapped while serving; it ends the process
-//! or panics on damaged files; and the dump stores every vector a second time. Nor is it what builds by default: it is
-//! alike on every run on one thread only. Either graph is repaired where pruning left a passage unreachable.
+//! The [`Graph`] is built here ([`build`]) or by `hnsw_rs` ([`build_with_library`]), and searched by the vectors
+//! quantized to eight bits; the best rows are scored again by the vectors themselves, so that a row has the very score
+//! that exact search gives it. Either graph is repaired where pruning left a passage unreachable.
 //!
-//! Limit: where vectors differ in length several times over, the added number of Bachrach et al. 2014 puts the long ones, which answer most
-//! questions, far from all others, and recall falls well below 0.99 (0.67 at a ratio of 13 between random vectors).
-//! Sentence encoders give lengths that are equal or differ by some percent. `dpr index` measures and warns.
+//! `hnsw_rs` does not search, for three reasons. It reloads its dump only as a value that borrows from its reader, so
+//! that an index could not be swapped while serving; it ends the process or panics on damaged files; and the dump
+//! stores every vector a second time. It does not build by default either: only on one thread does it give the same
+//! graph every time.
+//!
+//! Limit: where vectors differ in length several times over, the added number of Bachrach et al. 2014 puts the long
+//! ones, which answer most questions, far from all others, and recall falls well below 0.99 (0.67 at a ratio of 13
+//! between random vectors). Sentence encoders give lengths that are equal or differ by some percent. `dpr index`
+//! measures and warns.
 
 mod build;
 mod graph;
@@ -69,10 +72,10 @@ impl HnswParams {
     }
 }
 
-/// Rows that a walk scores for each candidate it keeps, about.
+/// Rows that a search scores for each candidate it keeps, about.
 const LINKS_PASSED: usize = 10;
 
-/// An index that walks a graph towards the question.
+/// An index that searches a graph by beam search.
 #[derive(Debug)]
 pub struct HnswIndex {
     matrix: Arc<Matrix>,
@@ -88,7 +91,8 @@ impl HnswIndex {
         Self { matrix, codes, graph, ef_search, exact }
     }
 
-    /// Walks to `ef` rows by their codes and ranks the best of them by their vectors; `None` when fewer than `k` are found.
+    /// Finds `ef` rows by their quantized vectors and ranks the best of them by their vectors; `None` when fewer than
+    /// `k` are found.
     fn find(&self, query: &[f32], k: usize, ef: usize, allowed: Option<&RowSet>) -> Option<Vec<ScoredRow>> {
         let mut quantized = i8::query(query);
         let mut score =
@@ -109,7 +113,7 @@ impl HnswIndex {
         Some(self.matrix.rank(query, &rows, k))
     }
 
-    /// Candidates that a search for `k` keeps.
+    /// Returns the candidates that a search for `k` keeps.
     fn ef(&self, k: usize) -> usize {
         self.ef_search.max(k + k / 2)
     }
@@ -135,7 +139,7 @@ impl VectorIndex for HnswIndex {
     fn search(&self, query: &Embedding, k: usize) -> Result<Vec<ScoredRow>, QueryError> {
         let k = self.matrix.check(query, k)?;
         let ef = self.ef(k);
-        // Walking to so many rows costs more than looking at all of them.
+        // A beam of so many rows costs more than scoring all of them.
         if ef >= self.len() / 2 {
             return self.exact.search(query, k);
         }

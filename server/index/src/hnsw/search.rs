@@ -53,8 +53,8 @@ pub(super) fn descend<'a>(
     }
 }
 
-/// Searches a layer with a beam of `ef` candidates from `starts` on, and returns the best `ef` rows found (algorithm 2 of
-/// the paper). Only `allowed` rows are returned, if these are given; the search passes through the others too.
+/// Searches a layer with a beam of `ef` candidates from `starts` on, and returns the best `ef` rows found (algorithm 2
+/// of the paper). Only `allowed` rows are returned, if these are given; the search passes through the others too.
 pub(super) fn search_layer<'a>(
     starts: &[Candidate],
     ef: usize,

@@ -1,4 +1,4 @@
-//! A new version out of what is live.
+//! Compaction: a new version of the passages that are alive, with an empty write-ahead log.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, PoisonError};
@@ -19,7 +19,7 @@ use crate::{
 use dpr_files::Background;
 use dpr_files::progress::{Progress, Silent};
 
-/// When changes are many enough to build a new version.
+/// The number of changes at which a new version is built.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CompactionPolicy {
     /// Rows added and removed, as a share of the passages built in.
@@ -35,15 +35,16 @@ impl Default for CompactionPolicy {
     }
 }
 
-/// Times that the log is caught up with before updates are asked to wait, and bytes that are worth no other time.
+/// Rounds of catching up with the log before updates have to wait for the last one.
 const ROUNDS: usize = 8;
+/// Bytes of the log that are few enough for the last round.
 const LITTLE: u64 = 1 << 20;
 
-/// Changes below which a new version is not worth its files.
+/// Changes below which no new version is built.
 const LEAST: usize = 100;
 
 impl CompactionPolicy {
-    /// Whether a snapshot has changed that much.
+    /// Returns `true` if a snapshot has changed that much.
     pub fn is_due(&self, snapshot: &Snapshot) -> bool {
         let share = (self.share * snapshot.kept().rows() as f64) as usize;
         snapshot.burden() > share.max(LEAST).min(self.rows) && !snapshot.is_empty()
@@ -60,8 +61,8 @@ fn background_threads() -> usize {
 }
 
 impl IndexWriter {
-    /// Compacts whenever `policy` says so, on a thread of its own that ends when the returned value is dropped. A failure is
-    /// logged and tried again after a minute; the updates stay in the log.
+    /// Compacts whenever `policy` says so, on a thread of its own that ends when the returned value is dropped. A
+    /// failure is logged and tried again after a minute; the updates stay in the log.
     ///
     /// # Errors
     /// An I/O error when the system starts no threads.
@@ -92,7 +93,8 @@ impl IndexWriter {
     }
 
     /// Builds a new version of what is live, of the same kind, with the same parameters and analyzer, and puts it in
-    /// use; none when nothing changed. Searches and updates go on meanwhile: what arrives is in the new version's log.
+    /// use; none when nothing changed. Searches and updates go on meanwhile: changes that arrive are in the new
+    /// version's log.
     ///
     /// `threads` index words, where the index has some; 0 means one for each processor. `stop` gives up.
     ///

@@ -1,4 +1,4 @@
-//! Passages added since the index was built, in memory.
+//! The delta (memtable): passages added since the index was built, in memory.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use crate::sparse::{AddedWords, SparseIndex};
 use crate::{Matrix, MatrixError, OpenError, QueryError, RowSet};
 use dpr_data::Passage;
 
-/// Rows from which a chunk is not joined with another any more.
+/// Rows from which a chunk is no longer joined with another.
 const SEALED: usize = 4096;
 
 /// Rows that are scored before their scores are looked at.
 const GROUP: usize = 64;
 
-/// Passages that came together, or were joined later.
+/// Passages that were added together, or joined later.
 #[derive(Debug)]
 struct Chunk {
     matrix: Matrix,
@@ -25,13 +25,13 @@ struct Chunk {
     words: Option<AddedWords>,
 }
 
-/// All of them, in the order they came. A clone shares them: it is what a search looks at while more are added.
+/// The added passages in the order of adding. A clone shares them: a search looks at it while more are added.
 #[derive(Clone, Debug)]
 pub(super) struct Delta {
     chunks: Vec<Arc<Chunk>>,
     /// The first row of each chunk.
     starts: Vec<usize>,
-    /// Rows, from 0, that were neither replaced nor deleted.
+    /// Rows, from 0, without a tombstone: neither replaced nor deleted.
     alive: Arc<RowSet>,
 }
 
@@ -42,18 +42,18 @@ impl Default for Delta {
 }
 
 impl Delta {
-    /// Rows, alive or not.
+    /// Returns the number of rows, alive or not.
     pub(super) fn rows(&self) -> usize {
         self.alive.rows()
     }
 
-    /// Rows that are alive.
+    /// Returns the rows that are alive.
     pub(super) fn alive(&self) -> &RowSet {
         &self.alive
     }
 
-    /// Appends passages with vectors of `dim` numbers, and takes out the rows of `dead`, new ones or old. `index` is the
-    /// inverted index of the passages built in.
+    /// Appends passages with vectors of `dim` numbers, and takes out the rows of `dead`, new ones or old. `index` is
+    /// the inverted index of the passages built in.
     ///
     /// # Errors
     /// Those of [`Matrix::new`], or the inverted index cannot be read.
@@ -83,13 +83,13 @@ impl Delta {
         Ok(self.join(dim)?)
     }
 
-    /// The passage of a row.
+    /// Returns the passage of a row.
     pub(super) fn passage(&self, row: usize) -> &Passage {
         let (chunk, row) = self.place(row);
         &chunk.passages[row]
     }
 
-    /// The vector of a row.
+    /// Returns the vector of a row.
     pub(super) fn vector(&self, row: usize) -> &[f32] {
         let (chunk, row) = self.place(row);
         chunk.matrix.row(row)
@@ -100,7 +100,7 @@ impl Delta {
         self.chunks.iter().try_for_each(|chunk| chunk.matrix.check(query, 1).map(drop))
     }
 
-    /// Offers every row that is alive and `allowed`, numbered from `first` on.
+    /// Scores every row that is alive and `allowed`, and offers it to `top`; rows are numbered from `first` on.
     pub(super) fn scan(
         &self,
         query: &Embedding,
@@ -123,7 +123,7 @@ impl Delta {
         }
     }
 
-    /// The words of all rows, alive or not, each chunk with the number of its first row.
+    /// Returns the postings of all rows, alive or not: those of each chunk, with the number of its first row.
     pub(super) fn words(&self) -> Vec<(usize, &AddedWords)> {
         let chunks = self.starts.iter().zip(&self.chunks);
         chunks.filter_map(|(start, chunk)| Some((*start, chunk.words.as_ref()?))).collect()
@@ -134,8 +134,8 @@ impl Delta {
         (&self.chunks[chunk], row - self.starts[chunk])
     }
 
-    /// Joins the last chunks while they are of like size, so that a row is copied a few times only, however few come
-    /// at a time, and there are few chunks.
+    /// Joins the last chunks while they are of similar size, so that there are few chunks, and a row is copied only a
+    /// few times, however few are added at a time.
     fn join(&mut self, dim: usize) -> Result<(), MatrixError> {
         while let [.., before, last] = self.chunks.as_slice() {
             let (large, small) = (before.passages.len(), last.passages.len());

@@ -1,9 +1,9 @@
 //! An index that changes while it is searched.
 //!
 //! What was built stays as it is. Passages that are added, replaced or deleted since go to a write-ahead log beside it
-//! ([`wal`]) and, in memory, to a small [`delta`] (a memtable) that is searched exactly; what they replace is hidden by
-//! tombstones. When the changes are many, compaction ([`IndexWriter::compact`]) builds a new version of what is live and
-//! puts it in use.
+//! ([`wal`]) and, in memory, to a small [`delta`] (a memtable) that is searched exactly; what they replace is hidden
+//! by tombstones. When the changes are many, compaction ([`IndexWriter::compact`]) builds a new version of what is
+//! live and puts it in use.
 //!
 //! A search takes the [`Snapshot`] of the moment from a [`LiveIndex`] and never waits for a writer. One process, which
 //! holds the directory's lock, writes through an [`IndexWriter`]; others follow with an [`IndexReader`].

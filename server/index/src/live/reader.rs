@@ -14,8 +14,8 @@ use crate::{IndexDir, LoadedIndex, OpenError};
 
 /// An index directory opened for searching, which takes in what another process writes there.
 ///
-/// [`open`](Self::open) reads it once, [`watch`](Self::watch) keeps it up to date from then on; without it the caller asks
-/// with [`refresh`](Self::refresh). Searches take a [`Snapshot`] and never wait for either.
+/// [`open`](Self::open) reads it once, [`watch`](Self::watch) keeps it up to date from then on; without it the caller
+/// asks with [`refresh`](Self::refresh). Searches take a [`Snapshot`] and never wait for either.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -105,8 +105,8 @@ impl IndexReader {
         self.live.snapshot()
     }
 
-    /// Looks for updates and for a new version, puts them in use, and returns whether there were any. Cheap when there are
-    /// none: two small reads.
+    /// Looks for updates and for a new version, puts them in use, and returns whether there were any. Cheap when there
+    /// are none: two small reads.
     ///
     /// # Errors
     /// As [`IndexReader::open`], and once for each version of another model, [`OpenError::OtherModel`]. What was in use

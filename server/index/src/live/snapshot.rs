@@ -1,4 +1,4 @@
-//! The index at one moment.
+//! Snapshots: an index with its updates as it was at one moment.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use crate::ranking::{Candidate, TopK};
 use crate::{FileError, IndexKind, LoadedIndex, QueryError, RowSet, ScoredRow, VectorIndex};
 use dpr_data::Passage;
 
-/// Share of an exact base up to which more rows are depth for, in place of those that are gone.
+/// The share of an exact base (one of so many) up to which more rows are found in place of those that were deleted.
 const MORE_UP_TO: usize = 8;
 
 /// An index with its updates, as it was at one moment: searches of it are not touched by what comes later.
 ///
-/// Its rows are those of the index as it was built, and after them the passages that were added, in the order they came.
-/// Rows of passages that were replaced or deleted keep their numbers and are never found.
+/// Its rows are those of the index as it was built, and after them the passages that were added, in the order they
+/// came. Rows of passages that were replaced or deleted keep their numbers and are never found.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     base: Arc<LoadedIndex>,
@@ -25,7 +25,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// An index without updates.
+    /// Returns the snapshot of an index without updates.
     pub fn of(index: LoadedIndex) -> Self {
         let kept = Arc::new(RowSet::all(index.passages().len()));
         Self::new(Arc::new(index), kept, Delta::default(), 0)
@@ -35,32 +35,32 @@ impl Snapshot {
         Self { base, kept, delta, changes }
     }
 
-    /// The index as it was built: its manifest, and its words.
+    /// Returns the index as it was built: its manifest and its inverted index.
     pub fn base(&self) -> &LoadedIndex {
         &self.base
     }
 
-    /// Rows of the base that were neither replaced nor deleted.
+    /// Returns the rows of the base that were neither replaced nor deleted.
     pub fn kept(&self) -> &RowSet {
         &self.kept
     }
 
-    /// Passages that were added or replaced since the index was built, and are still there.
+    /// Returns the number of passages that were added or replaced since the index was built, and are still there.
     pub fn added(&self) -> usize {
         self.delta.alive().len()
     }
 
-    /// Passages of the index as it was built that were replaced or deleted since.
+    /// Returns the number of passages of the index as it was built that were replaced or deleted since.
     pub fn removed(&self) -> usize {
         self.kept.rows() - self.kept.len()
     }
 
-    /// Passages added, replaced or deleted since the index was built.
+    /// Returns the number of passages added, replaced or deleted since the index was built, one by one.
     pub fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// Rows, those that are gone too.
+    /// Returns the number of rows, those of deleted passages included.
     pub fn rows(&self) -> usize {
         self.kept.rows() + self.delta.rows()
     }
@@ -69,12 +69,12 @@ impl Snapshot {
         &self.delta
     }
 
-    /// Rows that a search has to pass over or to score beside the index as it was built.
+    /// Returns the number of rows that a search skips or scores beside the index as it was built.
     pub(super) fn burden(&self) -> usize {
         self.delta.rows() + self.removed()
     }
 
-    /// Whether a row's passage was neither replaced nor deleted.
+    /// Returns `true` if a row's passage was neither replaced nor deleted.
     pub fn contains(&self, row: usize) -> bool {
         match row.checked_sub(self.kept.rows()) {
             None => self.kept.contains(row),
@@ -82,7 +82,7 @@ impl Snapshot {
         }
     }
 
-    /// The passage of a row.
+    /// Returns the passage of a row.
     ///
     /// # Errors
     /// As [`StoredPassages::get`](crate::StoredPassages::get).
@@ -96,7 +96,7 @@ impl Snapshot {
         }
     }
 
-    /// All passages that are there, with their vectors, in the order of the rows.
+    /// Returns all passages that are alive, with their vectors, in the order of the rows.
     pub fn passages(&self) -> impl Iterator<Item = Result<(Passage, &[f32]), FileError>> {
         let of_base = |row| self.base.passage(row);
         let of_delta = |row| Ok(self.delta.passage(row).clone());
@@ -104,13 +104,13 @@ impl Snapshot {
         passages.zip(self.vectors()).map(|(passage, vector)| Ok((passage?, vector)))
     }
 
-    /// The vectors of all passages that are there, in the order of the rows.
+    /// Returns the vectors of all passages that are alive, in the order of the rows.
     pub(super) fn vectors(&self) -> impl Iterator<Item = &[f32]> {
         let of_base = self.kept.iter().map(|row| self.base.matrix().row(row));
         of_base.chain(self.delta.alive().iter().map(|row| self.delta.vector(row)))
     }
 
-    /// As [`VectorIndex::search`], but every passage is compared, whatever the kind of the index.
+    /// Searches as [`VectorIndex::search`] does, but scores every passage, whatever the kind of the index.
     ///
     /// # Errors
     /// Those of [`VectorIndex::search`].
@@ -118,7 +118,7 @@ impl Snapshot {
         self.search_both(&self.base.exact(), query, k, None)
     }
 
-    /// The best `k` rows of the base, by `index`, that are kept, and `allowed`.
+    /// Returns the best `k` rows of the base by `index`, of those that are kept and `allowed`.
     fn search_base(
         &self,
         index: &dyn VectorIndex,

@@ -1,4 +1,5 @@
-//! Searching a live index by words.
+//! Search of a live index by words: the inverted index as it was built, without tombstones, and the delta's own
+//! postings.
 
 use rayon::prelude::*;
 
@@ -6,7 +7,8 @@ use super::Snapshot;
 use crate::ranking::{Candidate, ScoredRow, TopK};
 use crate::sparse::{Scoring, SparseError, SparseIndex, WordIndex};
 
-/// Rows as [`VectorIndex`](crate::VectorIndex) numbers them. Nothing is found where the index holds no words.
+/// Searches by words and numbers rows as [`VectorIndex`](crate::VectorIndex) does. Finds nothing where the index has no
+/// inverted index.
 impl WordIndex for Snapshot {
     fn search_batch(
         &self,
@@ -39,7 +41,7 @@ impl WordIndex for Snapshot {
 }
 
 impl Snapshot {
-    /// The best `k` of the passages built in that are still there.
+    /// Returns the best `k` passages of the version that are still alive.
     fn search_kept(
         &self,
         words: &SparseIndex,

@@ -16,27 +16,28 @@ use crate::{FileError, IndexDir, LoadedIndex, OpenError, UpdateError};
 use dpr_files::DirLock;
 use dpr_files::atomic;
 
-/// Changes the index of a directory, of which it holds the lock; shared by as many threads as there are.
+/// The writer of an index directory, of which it holds the lock; many threads may share it. Requests that arrive
+/// together are written together (group commit).
 #[derive(Debug)]
 pub struct IndexWriter {
     pub(super) dir: PathBuf,
     pub(super) live: Arc<LiveIndex>,
     pub(super) lock: Arc<DirLock>,
-    /// Requests that wait for a thread to write them.
+    /// Requests that wait for the next group commit.
     queue: Mutex<Vec<Waiting>>,
     inner: Mutex<Inner>,
     /// Held while a new version is built.
     pub(super) compacting: Mutex<()>,
 }
 
-/// What only one thread at a time touches.
+/// The state and the log, which one thread at a time changes.
 #[derive(Debug)]
 pub(super) struct Inner {
     pub(super) state: State,
     pub(super) log: WalWriter,
 }
 
-/// What putting passages did.
+/// The result of putting passages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Put {
     /// Passages whose ids were new.
@@ -83,17 +84,17 @@ impl IndexWriter {
         })
     }
 
-    /// Where searches find the index.
+    /// Returns the index as searches see it.
     pub fn live(&self) -> &Arc<LiveIndex> {
         &self.live
     }
 
-    /// Adds passages, each in the place of the one that has its id, if one does: all of them or, on an error, none. When
-    /// it returns they are on the disk, and every search that begins finds them.
+    /// Adds passages, each in the place of the one that has its id, if one does: all of them or, on an error, none.
+    /// When this returns, they are on the disk and in every search that begins.
     ///
     /// # Errors
-    /// [`UpdateError`]: no passages, an id or a text that is blank, an id that is given twice, a vector of another length
-    /// or too long, or a log that cannot be written.
+    /// [`UpdateError`]: no passages, an id or a text that is blank, an id that is given twice, a vector of another
+    /// length or too long, or a log that cannot be written.
     pub fn put(&self, passages: Vec<NewPassage>) -> Result<Put, UpdateError> {
         let dim = self.live.snapshot().base().manifest.dim;
         for (position, NewPassage { passage, vector }) in passages.iter().enumerate() {
@@ -115,8 +116,8 @@ impl IndexWriter {
         self.submit(passages.into_iter().map(Change::Put).collect())
     }
 
-    /// Deletes the passages with these ids: all of them or, on an error, none. When it returns that is on the disk, and
-    /// no search that begins finds them.
+    /// Deletes the passages with these ids and returns their number: all of them or, on an error, none. When this
+    /// returns, the tombstones are on the disk, and no search that begins finds the passages.
     ///
     /// # Errors
     /// [`UpdateError`]: no ids, ids that no passage has, an id that is given twice, or a log that cannot be written.
@@ -132,7 +133,8 @@ impl IndexWriter {
         })
     }
 
-    /// Commits changes together with those of other threads that wait at the same time: the disk is waited for once.
+    /// Commits changes together with those of other threads that wait at the same time (group commit): the disk is
+    /// synced once.
     fn submit(&self, changes: Vec<Change>) -> Result<Put, UpdateError> {
         if changes.is_empty() {
             return Err(UpdateError::NoChanges);
@@ -160,7 +162,7 @@ impl IndexWriter {
 }
 
 impl Inner {
-    /// Writes the changes of a group in one go, and answers each that waits.
+    /// Writes the changes of a group, syncs once, and answers each request.
     fn commit(&mut self, group: Vec<Waiting>, live: &LiveIndex) {
         let (mut frames, mut accepted, mut count) = (Vec::new(), Vec::new(), 0);
         // Ids that requests of the group before this one put or deleted.

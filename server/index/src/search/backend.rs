@@ -1,7 +1,7 @@
 //! An index that answers in passages, wherever it is: a directory of this machine, or a service that keeps vectors.
 //!
-//! [`LiveIndex`] is the backend of an index directory, [`IndexWriter`] the one that changes it. Another kind of index is one
-//! type that implements [`Backend`], and [`Writer`] where it can be changed, in a crate of its own.
+//! [`LiveIndex`] is the backend of an index directory, [`IndexWriter`] the one that changes it. Another kind of index
+//! is one type that implements [`Backend`], and [`Writer`] where it can be changed, in a crate of its own.
 
 use std::error::Error;
 use std::fmt;
@@ -19,8 +19,9 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// Returns what is searched; its `model` and `dim` are what question vectors are checked by.
     fn describe(&self) -> Description;
 
-    /// Returns for each vector (`[dim]`) its `k` passages of greatest inner product among those that `filter` allows, best
-    /// first; fewer when there are fewer. All vectors are searched in one state of the index. Runs on the calling thread.
+    /// Returns for each vector (`[dim]`) its `k` passages of greatest inner product among those that `filter` allows,
+    /// best first; fewer when there are fewer. All vectors are searched in one state of the index. Runs on the calling
+    /// thread.
     ///
     /// # Errors
     /// [`SearchError`]: `k` = 0, a vector of another length, a filter that allows no passage, or a backend that fails.

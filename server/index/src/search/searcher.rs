@@ -92,8 +92,8 @@ impl Searcher {
         self.snapshot.search(vector, k)?.into_iter().map(|scored| self.hit(scored)).collect()
     }
 
-    /// As [`search`](Self::search) for each vector, in their order, among the passages that `filter` allows. Without a filter
-    /// an exact index is read once for the whole batch.
+    /// As [`search`](Self::search) for each vector, in their order, among the passages that `filter` allows. Without a
+    /// filter an exact index is read once for the whole batch.
     ///
     /// # Errors
     /// Those of [`search`](Self::search), and [`SearchError::NothingAllowed`] for a filter that allows no passage.

@@ -1,7 +1,7 @@
 //! Words of passages that came after an index was built.
 //!
-//! They are few, and in memory. A term is worth what the index says of it, so that their scores compare with those of the
-//! passages built in; one that the index does not know is worth what its share among the added ones says.
+//! They are few, and in memory. A term is worth what the index says of it, so that their scores compare with those of
+//! the passages built in; one that the index does not know is worth what its share among the added ones says.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;

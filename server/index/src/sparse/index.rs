@@ -190,8 +190,8 @@ impl SparseIndex {
         (k1 * (1.0 - b), (f64::from(k1 * b) / self.mean_length) as f32)
     }
 
-    /// The question's terms with their weights; a term that is asked twice counts twice. `others` says how many passages
-    /// outside of the index hold a term, which counts where none in it does.
+    /// The question's terms with their weights; a term that is asked twice counts twice. `others` says how many
+    /// passages outside of the index hold a term, which counts where none in it does.
     pub(super) fn weigh(
         &self,
         analysis: &mut Analysis,

@@ -1,4 +1,4 @@
-//! What a vectors directory says of itself.
+//! The spec and the manifest of a vectors directory.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub struct VectorsSpec {
     pub corpus_sha256: String,
     /// The share of the corpus that is encoded; `[index, count]` in the file.
     pub shard: Shard,
-    /// Passages in a part; what a crash can lose.
+    /// Passages in a part: what a crash can lose.
     pub part_size: usize,
 }
 

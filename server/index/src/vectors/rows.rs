@@ -62,8 +62,9 @@ impl Rows {
         Ok((Self(Arc::new(source)), entry))
     }
 
-    /// Shows `take` one block of whole rows of `dim` numbers after the other, with the number of its first row. Pages of
-    /// a mapped file are given back after each block, so that reading all rows does not need memory for all of them.
+    /// Shows `take` one block of whole rows of `dim` numbers after the other, with the number of its first row. Pages
+    /// of a mapped file are given back after each block, so that reading all rows does not need memory for all of
+    /// them.
     pub(crate) fn for_each_block(&self, dim: usize, mut take: impl FnMut(usize, &[f32])) {
         let block = (BLOCK / dim.max(1)).max(1);
         for (at, rows) in self.chunks(block * dim.max(1)).enumerate() {
@@ -79,8 +80,8 @@ impl Rows {
         }
     }
 
-    /// Makes `target` another name of the file that holds these very rows, and returns its checksums; `None` where there is
-    /// no such file, or the file system cannot.
+    /// Makes `target` another name of the file that holds these very rows, and returns its checksums; `None` where
+    /// there is no such file, or the file system cannot.
     pub(crate) fn link(&self, target: &Path) -> Option<(FileEntry, u32)> {
         match self.0.as_ref() {
             Source::Mapped(file, Some(checksums)) if file.link(target) => Some(checksums.clone()),

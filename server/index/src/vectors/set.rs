@@ -1,4 +1,4 @@
-//! Reads finished vectors directories, one or all shards of a corpus.
+//! Passages with their vectors: in memory, or read from finished vectors directories, the shards of a corpus.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Writes a vectors directory part by part, so that an interrupted run can go on.
+//! The writer of a vectors directory, part by part, so that an interrupted run can go on.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -189,7 +189,7 @@ impl VectorsWriter {
                 same_spec(&self.dir, &found, &self.spec)?;
             }
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                // Parts without a spec belong to nobody knows what.
+                // Parts without a spec are of unknown origin.
                 remove_dir(&self.dir.join(PARTS))?;
                 write_json(&spec_path, &self.spec)?;
             }
@@ -205,7 +205,7 @@ impl VectorsWriter {
         Ok(())
     }
 
-    /// Whether a part is on disk with the size and the digest it was written with.
+    /// Returns `true` if a part is on disk with the size and the digest it was written with.
     fn is_whole(&self, part: usize) -> bool {
         let path = self.part_path(part);
         let Ok(recorded) = fs::read_to_string(path.with_extension("sha256")) else { return false };

@@ -6,8 +6,8 @@
 //! 1024  u64 sequence  u64 end  u64 changes      the commit of an odd sequence
 //! 1536  frames
 //! ```
-//! Numbers are little-endian; the last 4 bytes of a sector are the CRC-32 of those before. The two commits are written in
-//! turns, so that a write that was torn leaves the other.
+//! Numbers are little-endian; the last 4 bytes of a sector are the CRC-32 of those before. The two commits are written
+//! in turns, so that a write that was torn leaves the other.
 
 use std::path::Path;
 
@@ -30,7 +30,7 @@ const FORMAT: u32 = 1;
 /// One sector.
 pub(crate) type Sector = [u8; SECTOR];
 
-/// Whose updates a log holds.
+/// The version whose updates a log holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     /// Sha256 of the version's manifest, 64 hexadecimal digits.
@@ -39,7 +39,7 @@ pub(crate) struct Header {
     pub(crate) dim: usize,
 }
 
-/// What of a log counts.
+/// A commit mark: how much of a log counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Commit {
     /// Commits before it.
@@ -78,7 +78,7 @@ impl Commit {
     /// Of a log without frames.
     pub(crate) const NONE: Self = Self { sequence: 0, end: FRAMES, changes: 0 };
 
-    /// Where it is written.
+    /// Returns the position at which it is written.
     pub(crate) fn place(self) -> u64 {
         SECTOR as u64 * (1 + self.sequence % 2)
     }

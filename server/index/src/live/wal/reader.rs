@@ -1,4 +1,4 @@
-//! Reading a log of updates, once or as it grows.
+//! The reader of the write-ahead log: once, or as it grows.
 
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use super::record::{self, Change, NoFrame};
 use crate::{FileError, OpenError};
 use dpr_files::atomic;
 
-/// Looks at the commits, when one is found torn: its writer may be in the middle of it.
+/// Attempts to read the commit marks when one is torn: its writer may be in the middle of it.
 const LOOKS: usize = 20;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 
@@ -46,7 +46,7 @@ impl WalReader {
         Ok(log)
     }
 
-    /// Changes that are committed.
+    /// Returns the number of changes that are committed.
     pub(crate) fn changes(&self) -> u64 {
         self.commit.changes
     }
@@ -59,7 +59,7 @@ impl WalReader {
         self.read(&mut |_| Ok(())).map(drop)
     }
 
-    /// Reads what was committed since the last time, frame by frame; whether there was anything.
+    /// Reads what was committed since the last time, frame by frame, and returns `true` if there was anything.
     ///
     /// # Errors
     /// [`OpenError`]: a frame or a commit is damaged, or `apply` refuses a change. The log is of no use then.
@@ -101,7 +101,7 @@ impl WalReader {
         write_new(target, &header, &mut input.take(self.at - FRAMES), self.at - FRAMES, self.seen)
     }
 
-    /// Looks how much is committed.
+    /// Reads how much is committed.
     fn look(&mut self) -> Result<(), OpenError> {
         for _ in 0..LOOKS {
             let commit = read_commits(&mut self.file).map_err(FileError::read(&self.path))?;
@@ -130,7 +130,7 @@ pub(crate) fn check_header(file: &mut fs::File, path: &Path, header: &Header) ->
     header.check(path, &sector)
 }
 
-/// The newer commit, and whether both are whole; none when neither is.
+/// Returns the newer commit, and whether both are whole; `None` when neither is.
 pub(crate) fn read_commits(file: &mut fs::File) -> io::Result<Option<(Commit, bool)>> {
     let places = [0, 1].map(|sequence| Commit { sequence, ..Commit::NONE }.place());
     Ok(Commit::newest(&read_sector(file, places[0])?, &read_sector(file, places[1])?))

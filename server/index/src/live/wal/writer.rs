@@ -1,4 +1,4 @@
-//! Writing to a log: what is acknowledged is on the disk.
+//! The writer of the write-ahead log: what it acknowledges is on the disk.
 
 use std::io::{BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -25,12 +25,13 @@ pub(crate) struct WalWriter {
 impl WalWriter {
     /// Opens the log at `path` and hands the changes of every frame in it to `apply`.
     ///
-    /// What a killed writer left behind the last commit was never acknowledged, nor seen by anybody, and is cut off. Where
-    /// a commit mark is damaged it may have been: then frames are kept up to the first that is not whole, and the mark
-    /// is written anew.
+    /// What a killed writer left behind the last commit was never acknowledged, nor seen by anybody, and is cut off.
+    /// Where a commit mark is damaged it may have been: then frames are kept up to the first that is not whole, and
+    /// the mark is written anew.
     ///
     /// # Errors
-    /// As for [`WalReader::open`](super::WalReader::open) and [`WalReader::read`](super::WalReader::read), or it cannot be written.
+    /// As for [`WalReader::open`](super::WalReader::open) and [`WalReader::read`](super::WalReader::read), or it
+    /// cannot be written.
     pub(crate) fn open(path: &Path, header: Header, apply: Apply<'_>) -> Result<Self, OpenError> {
         let file = fs::OpenOptions::new().read(true).write(true).open(path);
         let mut file = file.map_err(FileError::read(path))?;
@@ -56,7 +57,7 @@ impl WalWriter {
         Ok(log)
     }
 
-    /// Where its frames end, and the changes in them.
+    /// Returns the end of the frames, and the number of changes in them.
     pub(crate) fn position(&self) -> (u64, u64) {
         (self.commit.end, self.commit.changes)
     }
@@ -64,7 +65,8 @@ impl WalWriter {
     /// Appends frames with `changes` changes; when it returns they are on the disk and count.
     ///
     /// # Errors
-    /// [`UpdateError::Write`], after which the log is as before, or [`UpdateError::LogBroken`], after which it takes no more.
+    /// [`UpdateError::Write`], after which the log is as before, or [`UpdateError::LogBroken`], after which it takes
+    /// no more.
     pub(crate) fn append(&mut self, frames: &[u8], changes: u64) -> Result<(), UpdateError> {
         if let Some(reason) = &self.broken {
             return Err(UpdateError::LogBroken { path: self.path.clone(), reason: reason.clone() });
@@ -87,12 +89,12 @@ impl WalWriter {
         committed.map_err(|error| self.give_up(&error))
     }
 
-    /// Where it is.
+    /// Returns the path of the log.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Takes no more: nobody knows what is on the disk.
+    /// Refuses every later change: it is not known what is on the disk.
     pub(crate) fn give_up(&mut self, error: &dyn std::fmt::Display) -> UpdateError {
         let reason = error.to_string();
         self.broken = Some(reason.clone());
@@ -108,7 +110,7 @@ impl WalWriter {
         Ok(())
     }
 
-    /// Reads the frames before `end`; where the last whole one ends, and the changes up to there.
+    /// Reads the frames before `end`, and returns the end of the last whole one and the number of changes up to there.
     fn frames(&mut self, end: u64, apply: Apply<'_>) -> Result<(u64, u64), FileError> {
         let path = &self.path;
         self.file.seek(SeekFrom::Start(FRAMES)).map_err(FileError::read(path))?;
