@@ -1,4 +1,4 @@
-//! SHA-256 of files that are too large to hold in memory.
+//! SHA-256 and CRC-32 of files that are too large to hold in memory.
 
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};
@@ -14,7 +14,7 @@ use crate::atomic;
 /// Bytes that a thread takes at a time.
 const CRC_PART: usize = 4 << 20;
 
-/// Bytes of it that are looked at together.
+/// The size of a piece passed to `look`: it fits a core's cache.
 const PIECE: usize = 32 << 10;
 
 /// Finishes a digest as 64 hex characters.

@@ -1,10 +1,10 @@
-//! What can go wrong with files, whatever is in them.
+//! The errors of files, whatever is in them.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Why files were not read or written.
+/// The error of reading or writing files.
 ///
 /// The causes that the system gives name their path themselves (`fs_err` sees to that); the other variants hold it.
 #[derive(Clone, Debug, thiserror::Error)]

@@ -1,4 +1,4 @@
-//! Files as memory: pages are read when they are used, kept while there is room, and shared between processes.
+//! Memory-mapped files: pages are read when they are used, kept while there is room, and shared between processes.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -34,13 +34,13 @@ impl Mapped {
         Ok(Self { map, path: path.to_path_buf(), identity: identity(&file.metadata()?) })
     }
 
-    /// All bytes.
+    /// Returns all bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.map
     }
 
-    /// The file as little-endian numbers; `None` on a machine that has them the other way, or for a file that ends
-    /// within one.
+    /// Returns the file as little-endian numbers; `None` on a machine that has them the other way, or for a file that
+    /// ends within one.
     pub fn numbers(&self) -> Option<&[f32]> {
         if cfg!(target_endian = "big") { None } else { bytemuck::try_cast_slice(&self.map).ok() }
     }

@@ -1,4 +1,4 @@
-//! What can go wrong with an index, by what was asked of it.
+//! The errors of an index, one small enum for each operation.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use dpr_files::Error as FileError;
 
 use crate::sparse::SparseError;
 
-/// Why vectors cannot be searched together.
+/// The error of checking a matrix of vectors.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "fields are named for what they are")]
@@ -32,7 +32,7 @@ pub enum MatrixError {
     Overflow { norm: f64 },
 }
 
-/// Why an index cannot be opened, or read once it is open.
+/// The error of opening an index.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "fields are named for what they are")]
@@ -80,7 +80,7 @@ pub enum OpenError {
     OtherModel { path: PathBuf, found: String, found_dim: usize, served: String, served_dim: usize },
 }
 
-/// Why an index was not built, copied or changed as a whole. The version that was in use stays.
+/// The error of building, copying or upgrading an index. The version that was in use stays.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "fields are named for what they are")]
@@ -122,7 +122,7 @@ pub enum BuildError {
     Interrupted,
 }
 
-/// Why updates were not built into a new version. They stay in the write-ahead log.
+/// The error of compaction. The updates stay in the write-ahead log.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "fields are named for what they are")]
@@ -157,7 +157,7 @@ impl From<OpenError> for CompactError {
     }
 }
 
-/// Why a graph was not tuned.
+/// The error of tuning a graph.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "fields are named for what they are")]
@@ -176,7 +176,7 @@ pub enum TuneError {
     Recall { k: usize, allowed: f64, best: f64 },
 }
 
-/// Why passages were not added or deleted. Nothing of the request was.
+/// The error of adding or deleting passages. Nothing of the request was done.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "fields are named for what they are")]
@@ -220,7 +220,7 @@ pub enum UpdateError {
     Overflow { norm: f64 },
 }
 
-/// Why a search by vectors has no answer.
+/// The error of a search by vectors.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "fields are named for what they are")]
@@ -241,7 +241,7 @@ pub enum QueryError {
     Gpu { reason: String },
 }
 
-/// Some of the ids, and how many more there are.
+/// Returns some of the ids, and the number of the others.
 fn listed(ids: &[String]) -> String {
     const SHOWN: usize = 5;
     let shown = ids.iter().take(SHOWN).map(|id| format!("`{id}`")).collect::<Vec<_>>().join(", ");

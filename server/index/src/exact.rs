@@ -1,4 +1,4 @@
-//! Exact search: every row is scored.
+//! Exact search: every row is scored by its vector, or chosen by its quantized vector and then scored.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ const GROUP: usize = 64;
 /// Numbers in the block of rows that one thread takes: it fits a core's cache.
 const BLOCK: usize = 128 << 10;
 
-/// Rows that all questions of a batch are asked of at a time.
+/// Rows that are scored for all questions of a batch at a time.
 const BATCH_ROWS: usize = 64;
 
 /// Questions of a batch that a thread takes at a time: with the rows they fit a core's cache.
@@ -28,7 +28,7 @@ const BATCH_QUESTIONS: usize = 192;
 /// Rows kept beyond `k` where what chooses them is rounded otherwise than scores are.
 const SPARE: usize = 16;
 
-/// Rows chosen by their codes to be scored again for a search for `k`.
+/// Returns the number of rows that are chosen by their quantized vectors and scored again, for a search for `k`.
 pub(super) fn rescored(k: usize) -> usize {
     2 * k + SPARE
 }
@@ -37,12 +37,12 @@ pub(super) fn rescored(k: usize) -> usize {
 #[derive(Debug)]
 pub struct ExactIndex {
     matrix: Arc<Matrix>,
-    /// By which rows are chosen to be compared, if not all are.
+    /// The quantized vectors by which rows are chosen, if not all are scored.
     codes: Option<AnyQuantized>,
 }
 
 impl ExactIndex {
-    /// An index of these vectors.
+    /// Makes an index of these vectors.
     pub fn new(matrix: Arc<Matrix>) -> Self {
         Self { matrix, codes: None }
     }
@@ -53,7 +53,7 @@ impl ExactIndex {
         Self { matrix, codes }
     }
 
-    /// One vector, `[dim]`.
+    /// Returns one vector, `[dim]`.
     pub fn row(&self, row: usize) -> &[f32] {
         self.matrix.row(row)
     }
@@ -89,7 +89,7 @@ impl ExactIndex {
         tops.map(|(top, _)| top).reduce(|| TopK::new(k), TopK::merge)
     }
 
-    /// The best `k` rows by their codes, scored again by their vectors.
+    /// Finds the best `k` rows by their quantized vectors, scored again by their vectors.
     fn search_codes<C: Code>(&self, codes: &Quantized<C>, query: &[f32], k: usize) -> Vec<ScoredRow> {
         let question = C::query(query);
         let top = self.scan(rescored(k), |state: &mut Option<C::Query>, start, scores| {
@@ -99,7 +99,7 @@ impl ExactIndex {
         self.matrix.rank(query, &rows, k)
     }
 
-    /// The best `k` rows for each of some questions, by one matrix product.
+    /// Finds the best `k` rows for each of some questions, by one matrix product.
     fn search_group(&self, queries: &[Embedding], k: usize) -> Result<Vec<Vec<ScoredRow>>, QueryError> {
         let (count, dim) = (self.len(), self.dim());
         let questions = Questions::new(queries.iter().map(Embedding::as_slice), dim);
@@ -115,7 +115,7 @@ impl ExactIndex {
         self.settle(queries, tops, k, |query| self.matrix.rounding(query))
     }
 
-    /// Room for the best rows of some questions by a matrix product, and for what it may take for better.
+    /// Makes a heap for each question, with room for rows that a matrix product may rank too high.
     pub(super) fn spare_tops(questions: usize, k: usize) -> Vec<TopK> {
         (0..questions).map(|_| TopK::new(k + SPARE)).collect()
     }

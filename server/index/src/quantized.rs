@@ -46,7 +46,7 @@ pub(super) struct Quantized<C = i8> {
     dim: usize,
 }
 
-/// Where the numbers are.
+/// The memory of the numbers.
 #[derive(Debug)]
 enum Values<C> {
     Owned(Vec<C>),

@@ -1,4 +1,4 @@
-//! How much of exact search another index finds.
+//! Recall against exact search.
 
 use dpr_core::Embedding;
 
@@ -21,11 +21,11 @@ pub fn recall_against_exact(index: &LoadedIndex, k: usize, questions: usize) -> 
 pub(super) fn sample(matrix: &Matrix, count: usize) -> Vec<Embedding> {
     let step = matrix.count().div_ceil(count.max(1)).max(1);
     let rows = (0..matrix.count()).step_by(step);
-    // A row of zeros is no query.
+    // A row of zeros cannot be a query.
     rows.filter_map(|row| Embedding::new(matrix.row(row).to_vec(), matrix.dim()).ok()).collect()
 }
 
-/// What exact search finds for some questions.
+/// The results of exact search for some queries: the truth that recall is measured by.
 pub(super) struct Truth(Vec<Vec<ScoredRow>>);
 
 impl Truth {

@@ -58,7 +58,7 @@ impl RowSet {
         is_there
     }
 
-    /// Whether a row is in the set.
+    /// Returns `true` if a row is in the set.
     pub fn contains(&self, row: usize) -> bool {
         self.words.get(row / 64).is_some_and(|word| word >> (row % 64) & 1 == 1)
     }
@@ -68,7 +68,7 @@ impl RowSet {
         self.count
     }
 
-    /// Whether no row is in the set.
+    /// Returns `true` if no row is in the set.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }

@@ -24,7 +24,7 @@ use dpr_files::atomic::StagedDir;
 use dpr_files::progress::Progress;
 use dpr_files::{Mapped, digest};
 
-/// What index to build.
+/// The options of building an index.
 #[derive(Clone, Debug)]
 pub struct IndexOptions {
     /// The way vectors will be searched.

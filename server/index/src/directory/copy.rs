@@ -45,7 +45,7 @@ pub(crate) fn publish_with(
         if IndexDir::new(dir).pointer()? != current.pointer() {
             return Err(BuildError::Replaced { path: dir.to_path_buf() });
         }
-        // Files of a version never change, so two versions may share them; where the disk cannot link, they are copied.
+        // Files of a version never change, so that two versions may share them; they are copied where the disk cannot link.
         let bring = |source: &Path, target: &Path, expected: &FileEntry| match fs::hard_link(source, target) {
             Ok(()) => Ok(()),
             Err(_) => compare(source, expected, &copy(source, target)?),

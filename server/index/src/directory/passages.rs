@@ -94,7 +94,7 @@ impl StoredPassages {
     /// Returns the passage of a row.
     ///
     /// # Errors
-    /// [`FileError::Corrupt`] when there is no such row, or its line is no passage.
+    /// [`FileError::Corrupt`] when there is no such row, or its line is not a passage.
     pub fn get(&self, row: usize) -> Result<Passage, FileError> {
         self.parse(row)
     }

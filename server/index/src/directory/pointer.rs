@@ -1,4 +1,4 @@
-//! The index directory: versions side by side, and a pointer to the one in use.
+//! The layout of an index directory: versions side by side, and a pointer to the one in use.
 //!
 //! ```text
 //! DIR/current          `v-3 <sha256 of its manifest.json>`; replaced by one rename, which publishes a version
@@ -25,15 +25,15 @@ const CURRENT: &str = "current";
 const VERSION_PREFIX: &str = "v-";
 const LOG_PREFIX: &str = "updates-";
 const LOG_SUFFIX: &str = ".log";
-/// What the pointer ends in when the version has a log.
+/// The end of the pointer when the version has a log.
 const HAS_LOG: &str = " updates";
 
 pub(crate) const MANIFEST: &str = "manifest.json";
 pub(crate) const VECTORS: &str = "vectors.f32";
 pub(crate) const PASSAGES: &str = "passages.jsonl";
-/// Where each passage is in it.
+/// The table of the passages' positions in [`PASSAGES`].
 pub(crate) const PASSAGES_TABLE: &str = "passages.idx";
-/// The vectors in fewer bits.
+/// The quantized vectors.
 pub(crate) const CODES_INT8: &str = "codes.i8";
 pub(crate) const CODES_F16: &str = "codes.f16";
 pub(crate) const GRAPH: &str = "graph.hnsw";
@@ -46,12 +46,12 @@ pub struct IndexDir {
     path: PathBuf,
 }
 
-/// What `current` says.
+/// The content of `current`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pointer {
     pub(crate) version: u64,
     pub(crate) manifest_sha256: String,
-    /// Whether a log of updates belongs to the version.
+    /// `true` if a write-ahead log belongs to the version.
     pub(crate) has_log: bool,
 }
 
@@ -69,12 +69,12 @@ pub(crate) struct Publisher {
 pub(crate) type WriteLog<'a> = &'a dyn Fn(&Path) -> Result<(), FileError>;
 
 impl IndexDir {
-    /// The directory at `path`, which may not exist yet.
+    /// Names the directory at `path`, which may not exist yet.
     pub fn new(path: &Path) -> Self {
         Self { path: path.to_path_buf() }
     }
 
-    /// The version in use, from 1; a server may poll it to see when another is published.
+    /// Returns the version in use, from 1; a server may poll it to see when another is published.
     ///
     /// # Errors
     /// [`OpenError::NotAnIndex`] when there is none, [`FileError::Corrupt`] when the pointer is damaged.
@@ -99,7 +99,7 @@ impl IndexDir {
         self.path.join(format!("{VERSION_PREFIX}{version}"))
     }
 
-    /// The log of a version's updates.
+    /// Returns the path of a version's write-ahead log.
     pub(crate) fn log_path(&self, version: u64) -> PathBuf {
         self.path.join(format!("{LOG_PREFIX}{version}{LOG_SUFFIX}"))
     }
@@ -122,7 +122,7 @@ impl IndexDir {
         Ok(publisher)
     }
 
-    /// The right to publish the next version, for whoever holds the lock already.
+    /// Returns the right to publish the next version, to whoever holds the lock already.
     pub(crate) fn publisher_with(&self, lock: Arc<DirLock>) -> Result<Publisher, FileError> {
         let next = self.versions()?.into_iter().max().unwrap_or(0) + 1;
         let before = self.pointer().ok().map(|pointer| pointer.version);
@@ -135,7 +135,8 @@ impl IndexDir {
             .map_err(FileError::write)
     }
 
-    /// Versions on disk; anything that is not ours is refused before something is written or removed beside it.
+    /// Lists the versions on disk; anything that is not ours is refused before something is written or removed beside
+    /// it.
     fn versions(&self) -> Result<Vec<u64>, FileError> {
         let mut versions = Vec::new();
         for entry in fs::read_dir(&self.path).map_err(FileError::read(&self.path))? {
@@ -152,7 +153,7 @@ impl IndexDir {
 }
 
 impl Publisher {
-    /// A directory for the files of the next version; nobody sees it before [`Publisher::publish`].
+    /// Makes a directory for the files of the next version; no reader sees it before [`Publisher::publish`].
     pub(crate) fn stage(&self) -> Result<StagedDir, FileError> {
         StagedDir::beside(&self.path.join(format!("{VERSION_PREFIX}{}", self.next))).map_err(FileError::write)
     }
@@ -176,7 +177,7 @@ impl Publisher {
         staged.publish().map_err(FileError::write)
     }
 
-    /// Makes the version that was placed the one in use. When that fails nothing is left of it.
+    /// Makes the version that was placed the one in use. When that fails, its files are removed.
     pub(crate) fn switch(
         &self,
         manifest: &[u8],
@@ -208,7 +209,7 @@ impl Publisher {
         let _ = fs::remove_dir_all(dir.version_path(self.next));
     }
 
-    /// The number of the version to be published.
+    /// Returns the number of the version to be published.
     pub(crate) fn next(&self) -> u64 {
         self.next
     }

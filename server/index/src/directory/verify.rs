@@ -17,7 +17,7 @@ pub struct Verified {
     pub manifest: IndexManifest,
     /// Passages added, replaced or deleted since it was built.
     pub changes: u64,
-    /// Every file that is not as the manifest says, in the order of the names; none when all is well.
+    /// Every file that is not as the manifest says, in the order of the names; empty when all is well.
     pub problems: Vec<OpenError>,
 }
 
@@ -25,7 +25,7 @@ pub struct Verified {
 /// every update in its log, and, where these hold, that all of it can be read as an index.
 ///
 /// # Errors
-/// [`OpenError`] when there is no index, or its pointer or manifest is damaged: then nothing can be said of the files.
+/// [`OpenError`] when there is no index, or its pointer or manifest is damaged: the files cannot be checked then.
 pub fn verify(dir: &Path) -> Result<Verified, OpenError> {
     let mut verified = newest(dir, |version| -> Result<_, OpenError> {
         let mut problems = Vec::new();

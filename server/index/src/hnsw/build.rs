@@ -25,7 +25,7 @@ const MAX_LAYERS: usize = 16;
 /// A batch is this part of what the graph holds.
 const BATCH_SHARE: usize = 50;
 
-/// What the draws are for: each purpose has numbers of its own.
+/// The purposes of random draws: each has numbers of its own.
 const ORDER: u64 = 1;
 const LAYERS: u64 = 2;
 
@@ -64,7 +64,7 @@ pub(crate) fn build(
 /// The neighbours of a row on each layer, the lowest first.
 type Found = Vec<Vec<Candidate>>;
 
-/// What one thread works with.
+/// The buffers of one thread.
 struct Scratch {
     visited: VisitedSet,
     query: Int8Query,
@@ -127,7 +127,7 @@ impl<'a> Builder<'a> {
         order
     }
 
-    /// Links a row may have.
+    /// Returns the number of links that a row may have.
     fn room(&self, layer: usize) -> usize {
         if layer == 0 { 2 * self.params.m } else { self.params.m }
     }
@@ -153,7 +153,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// How near the rows are to `row`, which is `query`.
+    /// Computes how near `rows` are to `row`, of which `query` is made.
     fn near(&self, row: u32, query: &mut Int8Query, rows: &[u32], scores: &mut Vec<f32>) {
         self.codes.scores_at(query, rows, scores);
         let extra = self.extra[row as usize];
@@ -166,7 +166,7 @@ impl<'a> Builder<'a> {
         self.codes.product(a, b) + self.extra[a as usize] * self.extra[b as usize]
     }
 
-    /// Looks for a row's neighbours in the graph as it is.
+    /// Finds the neighbours of a row in the graph as it is.
     fn find(&self, row: u32, stop: &AtomicBool, Scratch { visited, query }: &mut Scratch) -> Found {
         if stop.load(Ordering::Relaxed) {
             return Vec::new();
@@ -190,7 +190,8 @@ impl<'a> Builder<'a> {
         found
     }
 
-    /// Of candidates, best first, those that are nearer to the row than to any that is chosen before.
+    /// Chooses neighbours among candidates, best first: each that is nearer to the row than to any neighbour chosen
+    /// before it (the heuristic of the paper, algorithm 4).
     fn choose(&self, candidates: &[Candidate], most: usize) -> Vec<Candidate> {
         let mut chosen: Vec<Candidate> = Vec::with_capacity(most);
         for candidate in candidates {
@@ -205,7 +206,7 @@ impl<'a> Builder<'a> {
         chosen
     }
 
-    /// Puts in the links of a batch, and those back.
+    /// Adds the links of a batch of rows, and the links back to them.
     fn link(&mut self, batch: &[u32], found: Vec<Found>) {
         let mut back: Vec<(usize, u32, Candidate)> = Vec::new();
         for (row, found) in batch.iter().zip(found) {
@@ -232,7 +233,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// A row's links with those of `more`; the best of them when there is no room for all.
+    /// Returns a row's links with `more`, and only the best of them when there is no room for all.
     fn with_links(&self, layer: usize, row: u32, more: &[(usize, u32, Candidate)]) -> Vec<u32> {
         let (links, room) = (self.links(layer, row), self.room(layer));
         let new = more.iter().map(|(_, _, candidate)| *candidate);

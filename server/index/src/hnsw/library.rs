@@ -85,7 +85,7 @@ pub(crate) fn build(
     }
 }
 
-/// Takes the links out of the library.
+/// Copies the links out of the library.
 fn links(hnsw: &Hnsw<'_, u32, Augmented>, count: usize) -> Result<Graph, String> {
     let points = hnsw.get_point_indexation();
     let mut lowest = vec![Vec::new(); count];

@@ -160,7 +160,7 @@ impl VectorIndex for HnswIndex {
             return Ok(Vec::new());
         }
         let ef = self.ef(k);
-        // Of the rows the walk passes, as many are allowed as of all; exact search looks at those that are, alone.
+        // A search of the graph meets allowed rows in proportion; exact search scores only these.
         let passed = ef.saturating_mul(LINKS_PASSED).saturating_mul(self.len()) / allowed.len().max(1);
         if passed >= allowed.len() {
             return self.exact.search_among(query, k, allowed);

@@ -40,7 +40,7 @@ impl Next {
         Ok(Self { state, log, before: before.to_path_buf(), at: position.0, seen: position.1 })
     }
 
-    /// Takes over what was committed to the log before up to `position`; how many bytes that were.
+    /// Copies what was committed to the log before, up to `position`, and returns the number of bytes.
     pub(super) fn catch_up(&mut self, (end, changes): (u64, u64)) -> Result<u64, CompactError> {
         let bytes = end - self.at;
         if bytes == 0 {

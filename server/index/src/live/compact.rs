@@ -122,7 +122,7 @@ impl IndexWriter {
         let Draft { publisher, staged, manifest, json } = draft;
         publisher.place(staged)?;
         let sha256 = dpr_core::model::sha256_hex(&json);
-        // Read back before anybody is asked to wait, and before it is relied on.
+        // Read back before updates have to wait, and before it is relied on.
         let opened = LoadedIndex::open_version(&self.dir, publisher.next(), &sha256);
         let put_in_use = opened
             .map_err(CompactError::from)

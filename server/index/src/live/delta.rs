@@ -21,7 +21,7 @@ const GROUP: usize = 64;
 struct Chunk {
     matrix: Matrix,
     passages: Vec<Arc<Passage>>,
-    /// Where the index holds words.
+    /// The postings, where the index has an inverted index.
     words: Option<AddedWords>,
 }
 

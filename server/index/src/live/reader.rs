@@ -1,4 +1,4 @@
-//! Reading an index that another process changes.
+//! The reader of an index that another process changes.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -33,7 +33,7 @@ pub struct IndexReader {
     _watching: Option<Background>,
 }
 
-/// What following a directory needs to remember.
+/// The state of following a directory.
 #[derive(Debug)]
 struct Following {
     dir: PathBuf,
@@ -49,7 +49,7 @@ struct Opened {
     pointer: Pointer,
     state: State,
     log: Option<WalReader>,
-    /// Whether reading the log failed in the middle, so that the state is of no use.
+    /// `true` once reading the log failed in the middle, so that the state is unusable.
     is_broken: bool,
 }
 
@@ -160,7 +160,7 @@ impl Opened {
         Ok(Self { pointer, state, log, is_broken: false })
     }
 
-    /// Takes up the log where the version in memory got its first, so that it need not be read again.
+    /// Begins to follow the first log of the version in memory, so that the version need not be read again.
     fn begin_log(&mut self, dir: &Path, now: &Pointer) -> Result<(), OpenError> {
         let before = Pointer { has_log: true, ..self.pointer.clone() };
         if self.log.is_none() && *now == before {
@@ -173,7 +173,7 @@ impl Opened {
 }
 
 impl Version<'_> {
-    /// Refuses a version that questions of the model being served cannot be asked of.
+    /// Refuses a version of another model than the one being served.
     fn check_model(&self, dir: &Path, served: &LoadedIndex) -> Result<(), OpenError> {
         let (found, served) = (&self.manifest, &served.manifest);
         if found.model_fingerprint == served.model_fingerprint && found.dim == served.dim {

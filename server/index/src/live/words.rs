@@ -53,11 +53,11 @@ impl Snapshot {
         if gone == 0 {
             return words.search_batch(questions, k, scoring);
         }
-        // Twice as many, and where those are not enough, as many more as are gone.
-        let asked = k.saturating_mul(2);
-        let mut found = words.search_batch(questions, asked, scoring)?;
+        // Twice as many, and where these are not enough, as many more as have a tombstone.
+        let depth = k.saturating_mul(2);
+        let mut found = words.search_batch(questions, depth, scoring)?;
         for (question, rows) in questions.iter().zip(&mut found) {
-            let may_be_more = rows.len() == asked;
+            let may_be_more = rows.len() == depth;
             rows.retain(|hit| kept.contains(hit.row));
             if rows.len() < k && may_be_more {
                 *rows = words.search(question, k + gone, scoring)?;

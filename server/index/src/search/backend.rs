@@ -38,7 +38,7 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// [`SearchError`] when they cannot be read.
     fn passages(&self, ids: &[String]) -> Result<Vec<Passage>, SearchError>;
 
-    /// Looks for what others have changed, where the backend does not do that by itself.
+    /// Takes in what other processes changed, where the backend does not do that by itself.
     ///
     /// # Errors
     /// [`SearchError`] when it does not answer.
@@ -97,7 +97,7 @@ pub struct Description {
 /// The error of a backend, of whatever type it has there.
 pub type Cause = Box<dyn Error + Send + Sync>;
 
-/// Why passages were not written, by whose fault it is.
+/// The error of writing passages, by the part that is at fault.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {

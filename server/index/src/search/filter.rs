@@ -15,7 +15,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Whether a passage may be found.
+    /// Returns `true` if a passage may be found.
     pub fn allows(&self, passage: &Passage) -> bool {
         (self.ids.is_empty() || self.ids.contains(&passage.id))
             && (self.titles.is_empty() || self.titles.contains(&passage.title))

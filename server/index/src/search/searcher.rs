@@ -25,7 +25,7 @@ pub struct Hit {
     pub text: String,
 }
 
-/// Why a search has no answer.
+/// The error of a search in passages.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SearchError {

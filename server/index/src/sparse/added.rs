@@ -24,7 +24,7 @@ pub struct AddedWords {
 }
 
 impl AddedWords {
-    /// The words of passages that are added to `index`.
+    /// Makes the postings of passages that are added to `index`.
     ///
     /// # Errors
     /// [`SparseError::Search`] when the index cannot be read.
@@ -57,7 +57,7 @@ impl AddedWords {
         Ok(words)
     }
 
-    /// The words of these passages and, after them, those of `more`.
+    /// Returns the postings of these passages and, after them, those of `more`.
     #[must_use]
     pub fn join(&self, more: &Self) -> Self {
         let (mut words, first) = (self.clone(), self.lengths.len() as u32);

@@ -8,7 +8,7 @@ use frostem::{Algorithm, Stemmer};
 use serde::{Deserialize, Serialize};
 use unicode_normalization::{IsNormalized, UnicodeNormalization as _, is_nfkc_quick};
 
-/// How text becomes terms. An index keeps the name of its own, and questions are analysed the same way.
+/// The way text becomes terms. An index keeps the name of its analyzer, and questions are analysed the same way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "snake_case")]
@@ -47,7 +47,7 @@ const STOP_WORDS: [&str; 33] = [
     "was", "will", "with",
 ];
 
-/// Longer words, in bytes, are no words: hashes, base64, one character repeated.
+/// The length in bytes above which a word is dropped: a hash, base64, one character repeated.
 const LONGEST: usize = 255;
 
 /// Distinct words whose terms are remembered. Natural text repeats few words often, and stemming is most of the work.

@@ -1,4 +1,4 @@
-//! What scoring needs to know of each passage beside its postings: its length, and the norm of its TF-IDF vector.
+//! The length of each passage and the norm of its TF-IDF vector: what scoring needs beside the postings.
 
 use std::io;
 use std::path::Path;

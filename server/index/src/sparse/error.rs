@@ -1,4 +1,4 @@
-//! What can go wrong with a sparse index.
+//! The errors of inverted indexes.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use dpr_files::Error as FileError;
 
 use super::Analyzer;
 
-/// Why a sparse index was not built, opened or searched.
+/// The error of building, opening or searching an inverted index.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SparseError {
@@ -44,7 +44,7 @@ pub enum SparseError {
     OtherAnalyzer {
         /// The directory.
         path: PathBuf,
-        /// What its files name.
+        /// The analyzer that the files name.
         built: String,
         /// The analyzer that the manifest names.
         expected: Analyzer,

@@ -109,7 +109,7 @@ impl SparseIndex {
         })
     }
 
-    /// How its text was turned into terms.
+    /// Returns the analyzer of its text.
     pub fn analyzer(&self) -> Analyzer {
         self.analyzer
     }
@@ -119,7 +119,7 @@ impl SparseIndex {
         self.count
     }
 
-    /// Whether there are none.
+    /// Returns `true` if there are no passages.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -190,7 +190,7 @@ impl SparseIndex {
         (k1 * (1.0 - b), (f64::from(k1 * b) / self.mean_length) as f32)
     }
 
-    /// The question's terms with their weights; a term that is asked twice counts twice. `others` says how many
+    /// The question's terms with their weights; a term that occurs twice counts twice. `others` says how many
     /// passages outside of the index hold a term, which counts where none in it does.
     pub(super) fn weigh(
         &self,

@@ -1,11 +1,11 @@
-//! What can go wrong with a vectors directory.
+//! The errors of vectors directories.
 
 use std::path::PathBuf;
 
 use dpr_core::EmbeddingError;
 use dpr_files::Error as FileError;
 
-/// Why vectors were not written or read.
+/// The error of writing or reading a vectors directory.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VectorsError {

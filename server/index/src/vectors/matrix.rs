@@ -24,7 +24,7 @@ pub struct Matrix {
 }
 
 impl Matrix {
-    /// Takes `rows` as `[count, dim]`; `id_of` names a row for errors.
+    /// Checks `rows`, `[count, dim]`; `id_of` gives the id of a row for errors.
     ///
     /// # Errors
     /// [`MatrixError`] for no rows, another number of numbers, one that is not finite, or vectors too long.

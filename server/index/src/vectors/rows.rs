@@ -21,7 +21,7 @@ const BLOCK: usize = 16 << 20;
 #[derive(Clone, Debug)]
 pub struct Rows(Arc<Source>);
 
-/// Where rows are.
+/// The memory of rows.
 #[derive(Debug)]
 enum Source {
     Owned(Vec<f32>),
@@ -33,7 +33,7 @@ enum Source {
 type Checksums = (FileEntry, u32);
 
 impl Rows {
-    /// Takes a mapped file of little-endian numbers. What is not looked at need not be in memory.
+    /// Takes a mapped file of little-endian numbers. Rows that are not read need not be in memory.
     pub(crate) fn of_file(file: Mapped) -> Self {
         let source = match file.numbers() {
             Some(_) => Source::Mapped(file, None),

@@ -14,25 +14,25 @@ pub struct Shard {
     count: u32,
 }
 
-/// Why a shard cannot be had.
+/// The error of naming a shard.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShardError {
-    /// Not two numbers.
+    /// The text is not two numbers.
     #[error("`{0}` is not a shard: write i/n, as 0/4 for the first of four")]
     Format(String),
-    /// No such shard.
+    /// The shard is beyond the number of shards.
     #[error("there is no shard {index} of {count}: shards are counted from 0, so the last is {}/{count}", .count.saturating_sub(1))]
     Range {
-        /// The shard asked for.
+        /// The shard that was named.
         index: u32,
-        /// How many there are.
+        /// The number of shards.
         count: u32,
     },
-    /// More shards than passages.
+    /// There are more shards than passages.
     #[error("shard {shard} of {passages} passages is empty: make at most {passages} shards")]
     Empty {
-        /// The shard asked for.
+        /// The shard that was named.
         shard: Shard,
         /// Passages in the corpus.
         passages: usize,
@@ -51,18 +51,18 @@ impl Shard {
         if index < count { Ok(Self { index, count }) } else { Err(ShardError::Range { index, count }) }
     }
 
-    /// Which share, from 0.
+    /// Returns the number of this share, from 0.
     pub fn index(self) -> u32 {
         self.index
     }
 
-    /// Of how many.
+    /// Returns the number of shards.
     pub fn count(self) -> u32 {
         self.count
     }
 
-    /// The rows of a corpus of `passages` rows. The shards of one corpus follow each other without gaps, and
-    /// their sizes differ by one at most.
+    /// Returns the rows of this share in a corpus of `passages` rows. The shards of one corpus follow each other
+    /// without gaps, and their sizes differ by one at most.
     ///
     /// # Errors
     /// [`ShardError::Empty`] when nothing is left for this one.

@@ -103,7 +103,7 @@ impl VectorsWriter {
         (0..self.parts()).filter(|part| !done.contains(part)).map(|part| self.range(part)).collect()
     }
 
-    /// Writes the rows `[range.len(), dim]` of one of [`missing_parts`](Self::missing_parts); whole or not at all.
+    /// Writes the rows `[range.len(), dim]` of one of [`missing_parts`](Self::missing_parts), whole or not at all.
     ///
     /// # Errors
     /// [`VectorsError`] for another range, another number of rows, a row that is not finite or all zero, or when

@@ -19,7 +19,7 @@ const SECTOR: usize = 512;
 /// Bytes of a sector without its checksum.
 const CONTENT: usize = SECTOR - 4;
 
-/// Where frames begin.
+/// The position of the first frame.
 pub(crate) const FRAMES: u64 = 3 * SECTOR as u64;
 
 const MAGIC: &[u8; 8] = b"DPRLOG\r\n";
@@ -75,7 +75,7 @@ impl Header {
 }
 
 impl Commit {
-    /// Of a log without frames.
+    /// The mark of a log without frames.
     pub(crate) const NONE: Self = Self { sequence: 0, end: FRAMES, changes: 0 };
 
     /// Returns the position at which it is written.
@@ -96,7 +96,8 @@ impl Commit {
         (commit.sequence % 2 == parity && commit.end >= FRAMES).then_some(commit)
     }
 
-    /// The newer of the two commits, and whether both are whole and follow one another; none when neither is whole.
+    /// Returns the newer of the two commits, and whether both are whole and follow one another; `None` when neither is
+    /// whole.
     pub(crate) fn newest(even: &Sector, odd: &Sector) -> Option<(Self, bool)> {
         match (Self::parse(even, 0), Self::parse(odd, 1)) {
             (Some(a), Some(b)) => {

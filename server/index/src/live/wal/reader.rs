@@ -15,7 +15,7 @@ use dpr_files::atomic;
 const LOOKS: usize = 20;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 
-/// Takes the changes of a frame; the error says what is wrong with them.
+/// A function that applies the changes of a frame; the error says what is wrong with them.
 pub(crate) type Apply<'a> = &'a mut dyn FnMut(Vec<Change>) -> Result<(), String>;
 
 /// A log, read up to some frame. Only what is committed is ever read.
@@ -25,7 +25,7 @@ pub(crate) struct WalReader {
     file: fs::File,
     header: Header,
     commit: Commit,
-    /// Where the next frame begins, and the changes before it.
+    /// The position of the next frame, and the number of changes before it.
     at: u64,
     seen: u64,
 }

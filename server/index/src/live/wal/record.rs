@@ -49,7 +49,7 @@ const TAIL: usize = 4;
 /// Most bytes of a payload.
 const MAX_PAYLOAD: usize = 1 << 30;
 
-/// Why there is no frame where one was looked for.
+/// The error of reading a frame.
 #[derive(Debug)]
 pub(crate) enum NoFrame {
     Read(io::Error),

@@ -18,7 +18,7 @@ pub(crate) struct WalWriter {
     file: fs::File,
     header: Header,
     commit: Commit,
-    /// Why nothing more is written, once it is not known what of the log is on the disk.
+    /// The failure after which it is not known what is on the disk, so that nothing more is written.
     broken: Option<String>,
 }
 
@@ -74,7 +74,7 @@ impl WalWriter {
         let Commit { end, changes: before, .. } = self.commit;
         let written = self.file.seek(SeekFrom::Start(end)).and_then(|_| self.file.write_all(frames));
         if let Err(error) = written {
-            // A full disk, mostly: what was written of it does not count, and is cut off.
+            // A full disk, mostly: the bytes that were written do not count, and are cut off.
             return match self.file.set_len(end) {
                 Ok(()) => Err(UpdateError::Write {
                     path: self.path.parent().unwrap_or(&self.path).to_path_buf(),
