@@ -65,8 +65,11 @@ impl Rows {
     /// Shows `take` one block of whole rows of `dim` numbers after the other, with the number of its first row. Pages
     /// of a mapped file are given back after each block, so that reading all rows does not need memory for all of
     /// them.
-    pub(crate) fn for_each_block(&self, dim: usize, mut take: impl FnMut(usize, &[f32])) {
-        let block = (BLOCK / dim.max(1)).max(1);
+    pub(crate) fn for_each_block(&self, dim: usize, take: impl FnMut(usize, &[f32])) {
+        self.for_each(dim, (BLOCK / dim.max(1)).max(1), take);
+    }
+
+    fn for_each(&self, dim: usize, block: usize, mut take: impl FnMut(usize, &[f32])) {
         for (at, rows) in self.chunks(block * dim.max(1)).enumerate() {
             take(at * block, rows);
             let start = at * block * dim;
@@ -165,14 +168,14 @@ mod tests {
     fn blocks_are_all_rows_in_their_order_mapped_or_not() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("rows");
-        let dim = BLOCK / 3;
+        let dim = 1000;
         let values: Vec<f32> = (0..7 * dim).map(|at| at as f32).collect();
         atomic_write(&path, &values);
         let (mapped, entry) = Rows::open(&path).unwrap();
         assert_eq!((entry.bytes, mapped.len()), (values.len() as u64 * 4, values.len()));
         for rows in [mapped, Rows::from(values.clone())] {
             let (mut starts, mut seen) = (Vec::new(), Vec::new());
-            rows.for_each_block(dim, |start, block| {
+            rows.for_each(dim, 3, |start, block| {
                 starts.push(start);
                 seen.extend_from_slice(block);
             });
