@@ -23,10 +23,7 @@ impl SplitMix {
     /// 64 random bits.
     pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        mix(self.0)
     }
 
     /// From 0 to `limit - 1`; 0 when `limit` is 0.
@@ -46,6 +43,14 @@ impl SplitMix {
             items.swap(last, self.below(last + 1));
         }
     }
+}
+
+/// Spreads each bit of `bits` over all of them: the output function of [`SplitMix`]. It makes states of several numbers
+/// where two states a few steps apart would give the same draws, shifted.
+pub fn mix(mut bits: u64) -> u64 {
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::weights::{TensorMap, WeightsError};
 
 /// The bytes of one encoder's three files.
 #[derive(Clone, Copy, Debug)]
-pub struct EncoderFiles<'a> {
+pub struct EncoderBytes<'a> {
     /// `config.json`.
     pub config: &'a [u8],
     /// `tokenizer.json`.
@@ -98,7 +98,7 @@ impl TextEncoder {
     /// # Errors
     /// [`LoadError`] says which file is wrong and what in it.
     pub fn load(
-        files: &EncoderFiles<'_>,
+        files: &EncoderBytes<'_>,
         max_tokens: Option<usize>,
         device: &Device,
     ) -> Result<Self, LoadError> {

@@ -4,4 +4,5 @@
 //! be it a directory or a service.
 
 pub mod cli;
+mod error;
 mod location;

@@ -12,7 +12,7 @@ use dpr_index::{CompactionPolicy, IndexReader, IndexWriter, LiveIndex};
 #[cfg(feature = "milvus")]
 use dpr_milvus::{MilvusAddress, MilvusIndex};
 
-use crate::cli::CliError;
+use crate::error::CliError;
 
 /// Time between two looks at a directory that another process may change.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

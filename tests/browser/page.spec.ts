@@ -105,3 +105,27 @@ test('the page makes no errors in the console and keeps the server\'s content se
   await expect(page.locator('.result')).toHaveCount(10);
   expect(complaints).toEqual([]);
 });
+
+test('a page that was built before the WebGPU module says when it is there, and takes it', async ({ page, gateway }) => {
+  await page.route(`${gateway.url}/?*`, async (route) => {
+    const answer = await route.fetch();
+    const body = (await answer.text()).replace('</title>', '</title><meta name="dpr-webgpu" content="building">');
+    await route.fulfill({ response: answer, body });
+  });
+  let state = 'building';
+  gateway.intercept(({ path }, response) => {
+    if (path !== '/modules.json') return false;
+    response.setHeader('content-type', 'application/json').end(JSON.stringify({ webgpu: state }));
+    return true;
+  });
+  await openDemo(page, gateway, '?device=webgpu');
+  expect(await ready(page)).toContain('the CPU');
+  const arrival = page.locator('#arrival');
+  await expect(arrival).toContainText('still being built');
+  state = 'ready';
+  await expect(arrival).toContainText('is here');
+  await page.unroute(`${gateway.url}/?*`);
+  await arrival.getByRole('button').click();
+  await expect(arrival).toBeHidden();
+  expect(await ready(page, 120_000)).toContain('WebGPU');
+});

@@ -4,7 +4,7 @@
 //! without Burn) and, with the feature `webgpu`, the WebGPU module (Burn on wgpu). A page downloads one.
 
 use dpr_core::device::Device;
-use dpr_core::{EncoderFiles, TextEncoder};
+use dpr_core::{EncoderBytes, TextEncoder};
 use js_sys::Float32Array;
 use wasm_bindgen::prelude::*;
 
@@ -34,7 +34,7 @@ impl QuestionEncoder {
         weights: Vec<u8>,
     ) -> Result<QuestionEncoder, JsError> {
         let device = open().await?;
-        let files = EncoderFiles {
+        let files = EncoderBytes {
             config: &config,
             tokenizer: &tokenizer,
             weights: &[("weights", weights.as_slice())],

@@ -1,3 +1,4 @@
+import { announceWebGpu, possible } from './arrival.js';
 import { Connection } from './connection.js';
 import { byId, make } from './dom.js';
 import { count } from './format.js';
@@ -33,7 +34,7 @@ async function connect(): Promise<void> {
   state = 'loading';
   status.reset();
   try {
-    const { model } = await connection.open(mine);
+    const { model } = await connection.open(possible(mine));
     if (mine !== settings) return;
     state = 'ready';
     byId('dim').textContent = count(model.dim);
@@ -125,3 +126,4 @@ document.addEventListener('keydown', (event) => {
 
 void connect();
 void describeCorpus();
+announceWebGpu();

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::failure::{Failure, Outcome};
 use crate::npm::{MODULES, sizes};
-use crate::paths::{DEMO_MODEL, MINILM, SQUAD, dpr, venv_python};
+use crate::paths::{DEMO_MODEL, MINILM, SQUAD, built, dpr, venv_python};
 use crate::process::{self, command, output};
 use crate::stamp::Stamp;
 use crate::{demo_data, npm, setup};
@@ -102,7 +102,7 @@ fn export_onnx() -> Outcome {
 
 /// dpr and its peers in turns, so that a busy minute on the machine meets them all.
 fn native(rounds: usize) -> Outcome {
-    process::build_native(&["--example", "encode_question"])?;
+    process::build_benches(&["encode_question"])?;
     let mut ours = Native::new("dpr");
     let mut peers = PEERS.map(Native::new);
     for round in 1..=rounds {
@@ -142,8 +142,8 @@ fn encode_corpus() -> Outcome<f64> {
 
 /// Median milliseconds from a 16-token question to its vector, on one thread.
 fn question_latency() -> Outcome<f64> {
-    let example = dpr().with_file_name("examples").join("encode_question");
-    let answer = json(&output(&mut command(example, &[DEMO_MODEL]))?, "encode_question")?;
+    let program = built("encode_question");
+    let answer = json(&output(&mut command(program, &[DEMO_MODEL]))?, "encode_question")?;
     number(&answer, "median_ms")
 }
 

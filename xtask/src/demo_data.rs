@@ -4,30 +4,39 @@ use std::fs;
 use std::path::Path;
 
 use crate::failure::Outcome;
+use crate::jobs::{Done, Job, run_task};
 use crate::paths::{DEMO_INDEX, DEMO_MODEL, DEMO_VECTORS, MINILM, SQUAD, dpr};
 use crate::process::{self, command};
+use crate::setup;
 use crate::stamp::Stamp;
 
 /// What decides the vectors, besides the model: the encoder and what `dpr encode` does with it.
-pub(crate) const ENCODING: [&str; 7] = [
-    "core/src",
-    "server/src/data",
-    "server/src/data.rs",
-    "server/src/encode",
-    "server/src/encode.rs",
-    "server/src/vectors",
-    "server/src/vectors.rs",
-];
+pub(crate) const ENCODING: [&str; 4] =
+    ["core/src", "server/data/src", "server/encode/src", "server/index/src/vectors"];
+
+pub(crate) const MODEL: &str = "demo model";
+const VECTORS: &str = "demo vectors";
+pub(crate) const INDEX: &str = "demo index";
 
 /// Builds the binary and brings model, vectors and index up to date.
 pub(crate) fn build() -> Outcome {
-    process::build_native(&["--bins"])?;
-    model().map_err(|failure| failure.during("demo model"))?;
-    vectors().map_err(|failure| failure.during("demo vectors"))?;
-    index().map_err(|failure| failure.during("demo index"))
+    const BINARY: &str = "dpr";
+    let mut all = setup::only(&[setup::PYTHON, setup::STARTER_MODEL]);
+    all.push(Job::new(BINARY, &[], || process::build_native(&[])));
+    all.extend(jobs(BINARY));
+    run_task("data", all)
 }
 
-fn model() -> Outcome {
+/// Brings model, vectors and index up to date; `binary` is the job that builds `dpr`.
+pub(crate) fn jobs(binary: &'static str) -> [Job; 3] {
+    [
+        Job::new(MODEL, &[binary, setup::STARTER_MODEL], model),
+        Job::new(VECTORS, &[MODEL], vectors),
+        Job::new(INDEX, &[VECTORS], index),
+    ]
+}
+
+fn model() -> Outcome<Done> {
     let arguments = [
         "import",
         "--question",
@@ -42,7 +51,7 @@ fn model() -> Outcome {
     ];
     let weights = format!("{MINILM}/checked.sha256");
     let tokenizer = format!("{MINILM}/tokenizer.json");
-    let inputs = [&weights, &tokenizer, "core/src", "server/src/model", "server/src/model.rs"];
+    let inputs = [&weights, &tokenizer, "core/src", "server/encode/src/model"];
     step("model", &inputs, &arguments.join(" "), &format!("{DEMO_MODEL}/web/web.json"), || {
         let _ = fs::remove_dir_all(DEMO_MODEL);
         process::run(&mut command(dpr(), &arguments))?;
@@ -50,7 +59,7 @@ fn model() -> Outcome {
     })
 }
 
-fn vectors() -> Outcome {
+fn vectors() -> Outcome<Done> {
     let arguments = ["encode", "--model", DEMO_MODEL, "--passages", SQUAD, "--out", DEMO_VECTORS];
     let model = format!("{DEMO_MODEL}/model.json");
     let mut inputs = vec![model.as_str(), SQUAD];
@@ -62,9 +71,9 @@ fn vectors() -> Outcome {
     })
 }
 
-fn index() -> Outcome {
+fn index() -> Outcome<Done> {
     let arguments = ["index", "--vectors", DEMO_VECTORS, "--out", DEMO_INDEX];
-    let inputs = [DEMO_VECTORS, "server/src/index", "server/src/index.rs", "server/src/atomic.rs"];
+    let inputs = [DEMO_VECTORS, "server/index/src", "server/files/src"];
     step("index", &inputs, &arguments.join(" "), DEMO_INDEX, || process::run(&mut command(dpr(), &arguments)))
 }
 
@@ -74,18 +83,16 @@ fn step(
     command_line: &str,
     output: &str,
     work: impl FnOnce() -> Outcome,
-) -> Outcome {
+) -> Outcome<Done> {
     let stamp = Stamp::of(&format!("demo-{name}"), inputs, &[command_line])?;
     if stamp.is_fresh(&[output]) {
-        println!("data: {name} is up to date");
-        return Ok(());
+        return Ok(Done::note("up to date"));
     }
     stamp.clear();
-    println!("data: dpr {command_line}");
     if let Some(parent) = Path::new(output).parent() {
         // The subcommands say so themselves when this fails.
         let _ = fs::create_dir_all(parent);
     }
     work()?;
-    stamp.write()
+    stamp.write().map(Done::from)
 }

@@ -6,7 +6,9 @@
 mod bench;
 mod demo;
 mod demo_data;
+mod docs;
 mod failure;
+mod jobs;
 mod npm;
 mod paths;
 mod process;
@@ -24,17 +26,20 @@ const USAGE: &str = "\
 usage: cargo xtask TASK
 
   setup    find or install everything the other tasks need (--milvus: then run a Milvus server, to try things out)
-  demo     build all, then serve the search page (--listen ADDRESS:PORT, default 127.0.0.1:7878)
-  test     format check, Rust, npm, browser and Python tests (--only STEP, --skip STEP, repeatable;
-           steps: fmt, rust, npm, node, browser, python)
+  demo     build, serve the search page, build its WebGPU module meanwhile (--listen
+           ADDRESS:PORT, default 127.0.0.1:7878)
+  test     format check, linters, Rust, npm, browser and Python tests (--only STEP, --skip STEP, repeatable;
+           steps: fmt, lint, rust, npm, node, browser, python)
   bench    speed beside the engines people use, the modules' sizes, hybrid ranking (--quick: one turn, not three;
            --only PART, --skip PART, repeatable; parts: native, train, browser, sizes, sparse, hybrid, index,
            million, load, milvus)
+  docs     build the book, rustdoc and the npm package's reference into target/docs, and refuse dead links
+           (--check: look at the sources alone)
   quality  what training makes of the encoders, in tables; hours of work, kept under target/quality and gone on with
            (--only PART, repeatable; parts: training, distant, ict, distill)
   npm      build the browser modules, the npm package and the search page
   data     build the demo's model, vectors and index
-  lint     format check and clippy";
+  lint     format check, clippy, rustdoc and the TypeScript linter";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -62,12 +67,11 @@ fn dispatch(arguments: &[String]) -> Outcome {
         "demo" => demo::run(rest),
         "test" => test::run(rest),
         "bench" => bench::run(rest),
+        "docs" => docs::run(rest),
         "quality" => quality::run(rest),
-        "npm" => no_arguments(rest).and_then(|()| setup::run(setup::Scope::Demo)).and_then(|()| npm::build()),
-        "data" => {
-            no_arguments(rest).and_then(|()| setup::run(setup::Scope::Demo)).and_then(|()| demo_data::build())
-        }
-        "lint" => no_arguments(rest).and_then(|()| test::lint()),
+        "npm" => no_arguments(rest).and_then(|()| npm::build()),
+        "data" => no_arguments(rest).and_then(|()| demo_data::build()),
+        "lint" => no_arguments(rest).and_then(|()| test::lint::run()),
         "help" | "--help" | "-h" => {
             println!("{USAGE}");
             Ok(())

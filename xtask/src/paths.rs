@@ -33,7 +33,12 @@ pub(crate) fn absolute(path: impl AsRef<Path>) -> PathBuf {
 
 /// The `dpr` binary.
 pub(crate) fn dpr() -> PathBuf {
-    absolute(target_dir().join("release").join(format!("dpr{}", std::env::consts::EXE_SUFFIX)))
+    built("dpr")
+}
+
+/// A program of this repository, as it was built last.
+pub(crate) fn built(name: &str) -> PathBuf {
+    absolute(target_dir().join("release").join(format!("{name}{}", std::env::consts::EXE_SUFFIX)))
 }
 
 /// Python inside the environment of the tests.

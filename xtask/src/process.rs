@@ -1,14 +1,19 @@
-//! Running other programs: quietly for an answer, or with their output shown and kept in a log.
+//! Running other programs: for an answer, or with their output shown.
+//!
+//! In a job (see [`jobs`](crate::jobs)) output goes to the job's log, the processor time is counted, and the program
+//! ends with the task.
 
 use std::ffi::OsStr;
-use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Write};
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::mpsc;
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use wait4::Wait4;
+
 use crate::failure::{Failure, Outcome};
+use crate::jobs::current;
 
 /// A program with its arguments, ready to run in the repository root.
 ///
@@ -34,115 +39,135 @@ pub(crate) fn cargo<S: AsRef<OsStr>>(arguments: &[S]) -> Command {
     command(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()), arguments)
 }
 
-/// Builds these targets of the native crates (`--bins`, `--example NAME`).
-///
-/// Always the same packages: other ones would mean other features, and a second build of all they depend on.
-pub(crate) fn build_native(targets: &[&str]) -> Outcome {
-    let packages = ["build", "--release", "--package", "dpr-core", "--package", "dpr-server"];
-    run(cargo(&packages).args(targets))
+/// The native crates but the benches. Always the same packages: other ones would mean other features, and a second
+/// build of all they depend on.
+pub(crate) const NATIVE: [&str; 6] =
+    ["--release", "--workspace", "--exclude", "dpr-wasm", "--exclude", "dpr-bench"];
+
+/// Builds all native programs, with all features, and these targets more (`--tests`).
+pub(crate) fn build_native(more: &[&str]) -> Outcome {
+    run(cargo(&["build"]).args(NATIVE).arg("--bins").args(more))
 }
 
-/// Runs with inherited output; fails unless the exit status is 0.
+/// Builds these programs of `dpr-bench`.
+pub(crate) fn build_benches(names: &[&str]) -> Outcome {
+    let programs = names.iter().flat_map(|name| ["--bin", name]);
+    run(cargo(&["build", "--release", "--workspace", "--exclude", "dpr-wasm"]).args(programs))
+}
+
+/// Builds a `dpr` that serves and makes what it serves, on the CPU, and the tool for the browser modules.
+pub(crate) fn build_serving() -> Outcome {
+    let packages = ["--package", "dpr", "--package", "xtask-bindgen"];
+    run(cargo(&["build", "--release", "--no-default-features", "--bins"]).args(packages))
+}
+
+/// Builds the tool for the browser modules alone.
+pub(crate) fn build_bindgen() -> Outcome {
+    run(&mut cargo(&["build", "--release", "--package", "xtask-bindgen"]))
+}
+
+/// Runs with its output shown, or in the job's log; fails unless the exit status is 0.
 pub(crate) fn run(command: &mut Command) -> Outcome {
     let line = describe(command);
-    let status = command.stdin(Stdio::null()).status().map_err(|e| cannot_start(&line, &e))?;
+    let failed = |e: io::Error| cannot_start(&line, &e);
+    if let Some(job) = current() {
+        job.write(&format!("$ {line}"));
+        command.stdout(job.log().map_err(failed)?).stderr(job.log().map_err(failed)?);
+    }
+    let status = spawn(command.stdin(Stdio::null())).and_then(wait).map_err(failed)?;
     if status.success() { Ok(()) } else { Err(Failure::new(format!("`{line}` failed ({status})"))) }
+}
+
+/// Like [`run`], and returns the lines that the program wrote; for jobs only, which have a log.
+pub(crate) fn run_lines(command: &mut Command) -> Outcome<Vec<String>> {
+    let Some(job) = current() else {
+        return Err(Failure::new(format!("`{}` was not started by a job", describe(command))));
+    };
+    let failed = |e: io::Error| Failure::new(format!("cannot read {}: {e}", job.path().display()));
+    let mut log = File::open(job.path()).map_err(failed)?;
+    let before = log.metadata().map_err(failed)?.len();
+    run(command)?;
+    log.seek(SeekFrom::Start(before)).map_err(failed)?;
+    let mut bytes = Vec::new();
+    log.read_to_end(&mut bytes).map_err(failed)?;
+    Ok(String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect())
 }
 
 /// Standard output of a program that succeeds without much to say; its standard error becomes the failure.
 pub(crate) fn output(command: &mut Command) -> Outcome<String> {
     let line = describe(command);
-    let output = command.stdin(Stdio::null()).output().map_err(|e| cannot_start(&line, &e))?;
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    let (status, out, err) = captured(command).map_err(|e| cannot_start(&line, &e))?;
+    if status.success() {
+        return Ok(String::from_utf8_lossy(&out).into_owned());
     }
-    let said = String::from_utf8_lossy(&output.stderr);
+    let said = String::from_utf8_lossy(&err);
     let last: Vec<&str> = said.lines().filter(|l| !l.trim().is_empty()).collect();
     let last = last[last.len().saturating_sub(12)..].join("\n    ");
-    Err(Failure::new(format!("`{line}` failed ({})\n    {last}", output.status)))
+    Err(Failure::new(format!("`{line}` failed ({status})\n    {last}")))
+}
+
+fn captured(command: &mut Command) -> io::Result<(ExitStatus, Vec<u8>, Vec<u8>)> {
+    let piped = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = spawn(piped)?;
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let errors = std::thread::spawn(move || read(stderr));
+    let out = read(stdout)?;
+    let err = errors.join().unwrap_or_else(|_| Ok(Vec::new()))?;
+    Ok((wait(child)?, out, err))
+}
+
+fn read(stream: Option<impl Read>) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    stream.map_or(Ok(0), |mut stream| stream.read_to_end(&mut bytes))?;
+    Ok(bytes)
+}
+
+/// Starts a program; one of a job ends with the job.
+fn spawn(command: &mut Command) -> io::Result<Child> {
+    match current() {
+        Some(job) => job.stop.spawn(command),
+        None => command.spawn(),
+    }
+}
+
+/// Waits for a program and counts what it used.
+fn wait(child: Child) -> io::Result<ExitStatus> {
+    let id = child.id();
+    let ended = child.wait4();
+    if let Some(job) = current() {
+        job.stop.ended(id);
+        if let Ok(used) = &ended {
+            job.used(used.rusage.utime + used.rusage.stime);
+        }
+    }
+    ended.map(|used| used.status)
 }
 
 /// Whether the program runs and succeeds; nothing is printed.
 pub(crate) fn succeeds(command: &mut Command) -> bool {
-    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
-    status.is_ok_and(|status| status.success())
+    let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    spawn(quiet).and_then(wait).is_ok_and(|status| status.success())
 }
 
 /// Like [`succeeds`], but a program that takes longer than `limit` is stopped and counts as failed.
 pub(crate) fn succeeds_within(command: &mut Command, limit: Duration) -> bool {
-    let Ok(mut child) = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
-    else {
-        return false;
-    };
+    let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let Ok(mut child) = spawn(quiet) else { return false };
     let start = Instant::now();
-    loop {
+    while start.elapsed() < limit {
         match child.try_wait() {
-            Ok(Some(status)) => return status.success(),
-            Ok(None) if start.elapsed() < limit => std::thread::sleep(Duration::from_millis(100)),
-            _ => {
-                let _ = child.kill();
-                let _ = child.wait();
-                return false;
+            Ok(None) => std::thread::sleep(Duration::from_millis(100)),
+            ended => {
+                if let Some(job) = current() {
+                    job.stop.ended(child.id());
+                }
+                return ended.is_ok_and(|status| status.is_some_and(|status| status.success()));
             }
         }
     }
-}
-
-/// Runs with output shown as it comes, kept in `log`, and returned line by line.
-///
-/// Standard output and standard error are merged in the order their lines arrive.
-pub(crate) fn run_logged(command: &mut Command, log: &Path) -> Outcome<Vec<String>> {
-    let line = describe(command);
-    let failed = |e: std::io::Error| Failure::new(format!("cannot write {}: {e}", log.display()));
-    if let Some(parent) = log.parent() {
-        fs::create_dir_all(parent).map_err(failed)?;
-    }
-    let mut file = File::create(log).map_err(failed)?;
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|e| cannot_start(&line, &e))?;
-    let (sender, lines) = mpsc::channel::<String>();
-    let mut readers = Vec::new();
-    if let Some(out) = child.stdout.take() {
-        readers.push(forward(out, sender.clone()));
-    }
-    if let Some(err) = child.stderr.take() {
-        readers.push(forward(err, sender));
-    }
-    let mut kept = Vec::new();
-    for text in lines {
-        println!("{text}");
-        writeln!(file, "{text}").map_err(failed)?;
-        kept.push(text);
-    }
-    for reader in readers {
-        let _ = reader.join();
-    }
-    let status = child.wait().map_err(|e| cannot_start(&line, &e))?;
-    if status.success() {
-        return Ok(kept);
-    }
-    Err(Failure::new(format!("`{line}` failed ({status})")).fix(format!("read {}", log.display())))
-}
-
-fn forward(
-    stream: impl std::io::Read + Send + 'static,
-    lines: mpsc::Sender<String>,
-) -> std::thread::JoinHandle<()> {
-    std::thread::spawn(move || {
-        let mut reader = BufReader::new(stream);
-        let mut bytes = Vec::new();
-        while reader.read_until(b'\n', &mut bytes).is_ok_and(|n| n > 0) {
-            let text = String::from_utf8_lossy(&bytes).trim_end_matches(['\n', '\r']).to_owned();
-            if lines.send(text).is_err() {
-                return;
-            }
-            bytes.clear();
-        }
-    })
+    let _ = child.kill();
+    let _ = wait(child);
+    false
 }
 
 /// The first executable file of this name on PATH.

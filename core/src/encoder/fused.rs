@@ -1,4 +1,4 @@
-//! The operations around the matrix products with slopes of their own: on the tape each is one step, where Burn's are
+//! The operations around the matrix products with gradients of their own: on the tape each is one step, where Burn's are
 //! several, and on the CPU one pass over memory.
 
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
@@ -45,7 +45,7 @@ pub(crate) trait TrainOps: Backend {
         Self::gelu(input)
     }
 
-    /// `gradient` times the slope of the GELU at `input`, `Φ(x) + x φ(x)`. Burn's own is the slope of the GELU's
+    /// `gradient` times the derivative of the GELU at `input`, `Φ(x) + x φ(x)`. Burn's own is the derivative of the GELU's
     /// approximation by tanh, a thousandth off.
     #[fusion(default)]
     fn train_gelu_backward(input: FloatTensor<Self>, gradient: FloatTensor<Self>) -> FloatTensor<Self> {

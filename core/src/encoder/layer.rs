@@ -4,13 +4,13 @@ use burn::module::Module;
 use burn::nn::Linear;
 use burn::tensor::Tensor;
 
+use super::cast::{as_f32, as_taken_by};
 use super::dropout::Dropout;
 use super::norm::Norm;
 #[cfg(not(feature = "page-kernels"))]
 use super::ops;
 #[cfg(feature = "page-kernels")]
 use super::page as ops;
-use super::precision::{as_f32, as_taken_by};
 
 /// Multi-head self-attention.
 #[derive(Module, Debug)]

@@ -51,11 +51,17 @@ impl Loader<'_> {
     }
 }
 
-pub(super) fn encoder(
-    config: &EncoderConfig,
-    tensors: TensorMap,
-    device: &Device,
-) -> Result<Encoder, WeightsError> {
+impl Encoder {
+    /// Builds the encoder of `config` on `device` and takes its tensors out of `tensors`.
+    ///
+    /// # Errors
+    /// [`WeightsError`] names the first tensor that is missing, misshapen or not finite.
+    pub fn load(config: &EncoderConfig, tensors: TensorMap, device: &Device) -> Result<Self, WeightsError> {
+        encoder(config, tensors, device)
+    }
+}
+
+fn encoder(config: &EncoderConfig, tensors: TensorMap, device: &Device) -> Result<Encoder, WeightsError> {
     let mut from = Loader { tensors, device, eps: config.layer_norm_eps };
     let hidden = config.hidden_size;
     let embeddings = Embeddings {

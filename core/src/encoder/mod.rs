@@ -1,5 +1,6 @@
 //! The encoders on Burn: what runs on wgpu, WebGPU and Burn's CPU backend, and what training differentiates.
 
+mod cast;
 mod dropout;
 mod embeddings;
 #[cfg(feature = "autodiff")]
@@ -27,7 +28,6 @@ pub use parameters::{ParameterInfo, parameter_list};
 pub use relative::RelativeBias;
 
 use crate::config::EncoderConfig;
-use crate::weights::{TensorMap, WeightsError};
 
 /// What a masked score gets added. Finite, since WGSL may assume that there are no infinities, and small
 /// enough for f16.
@@ -81,14 +81,6 @@ impl TokenBatch {
 }
 
 impl Encoder {
-    /// Builds the encoder of `config` on `device` and takes its tensors out of `tensors`.
-    ///
-    /// # Errors
-    /// [`WeightsError`] names the first tensor that is missing, misshapen or not finite.
-    pub fn load(config: &EncoderConfig, tensors: TensorMap, device: &Device) -> Result<Self, WeightsError> {
-        load::encoder(config, tensors, device)
-    }
-
     /// The last hidden state, `[batch, tokens, hidden]`.
     pub fn hidden(
         &self,

@@ -3,12 +3,12 @@
 use burn::nn::Linear;
 use burn::tensor::{DType, FloatDType, Tensor};
 
+use super::cast::as_f32;
 use super::dropout::Dropout;
 #[cfg(feature = "autodiff")]
 use super::fused::{gelu, softmax};
 #[cfg(feature = "autodiff")]
 pub(super) use super::fused::{linear, norm};
-use super::precision::as_f32;
 #[cfg(not(feature = "autodiff"))]
 use plain::{gelu, softmax};
 #[cfg(not(feature = "autodiff"))]

@@ -112,10 +112,10 @@ fn max_by(values: &[f32], least: f32, key: impl Fn(f32) -> f32) -> f32 {
     best.iter().fold(least, |a, b| if *b > a { *b } else { a })
 }
 
-/// The slope of [`gelu`]: `Φ(x) + x φ(x)`.
+/// The derivative of [`gelu`]: `Φ(x) + x φ(x)`.
 #[cfg(feature = "autodiff")]
 #[inline(always)]
-pub(super) fn gelu_slope<S: Simd>(x: f32) -> f32 {
+pub(super) fn gelu_derivative<S: Simd>(x: f32) -> f32 {
     const INVERSE_ROOT_TAU: f32 = 0.398_942_3;
     let below = mul_add::<S>(0.5, erf::<S>(x * std::f32::consts::FRAC_1_SQRT_2), 0.5);
     mul_add::<S>(x * INVERSE_ROOT_TAU, exp_negative::<S>(-0.5 * x * x), below)

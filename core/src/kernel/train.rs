@@ -1,7 +1,7 @@
 //! What training needs besides matrix products, each as one pass over memory: forwards and backwards.
 
 use super::isa::{Isa, Task};
-use super::math::{gelu, gelu_slope, row_sum, softmax_numerators};
+use super::math::{gelu, gelu_derivative, row_sum, softmax_numerators};
 use super::vector::Simd;
 
 /// The exact GELU.
@@ -27,24 +27,24 @@ pub(crate) fn gelu_forward(input: &[f32]) -> Vec<f32> {
     output
 }
 
-struct GeluSlope<'a> {
+struct GeluBackward<'a> {
     input: &'a [f32],
     gradient: &'a mut [f32],
 }
 
-impl Task for GeluSlope<'_> {
+impl Task for GeluBackward<'_> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd, const NR: usize, const NA: usize, const MR: usize>(self) {
         for (gradient, input) in self.gradient.iter_mut().zip(self.input) {
-            *gradient *= gelu_slope::<S>(*input);
+            *gradient *= gelu_derivative::<S>(*input);
         }
     }
 }
 
-/// Multiplies `gradient` by the slope of the GELU at `input`.
+/// Multiplies `gradient` by the derivative of the GELU at `input`.
 pub(crate) fn gelu_backward(input: &[f32], gradient: &mut [f32]) {
-    Isa::detect().run(GeluSlope { input, gradient });
+    Isa::detect().run(GeluBackward { input, gradient });
 }
 
 /// Softmax of each row.
@@ -69,13 +69,13 @@ pub(crate) fn softmax(rows: &mut [f32], width: usize) {
     Isa::detect().run(Softmax { rows, width: width.max(1) });
 }
 
-struct SoftmaxSlope<'a> {
+struct SoftmaxBackward<'a> {
     probabilities: &'a [f32],
     gradient: &'a mut [f32],
     width: usize,
 }
 
-impl Task for SoftmaxSlope<'_> {
+impl Task for SoftmaxBackward<'_> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd, const NR: usize, const NA: usize, const MR: usize>(self) {
@@ -91,7 +91,7 @@ impl Task for SoftmaxSlope<'_> {
 
 /// From the gradient of the probabilities to that of the scores, in place.
 pub(crate) fn softmax_backward(probabilities: &[f32], gradient: &mut [f32], width: usize) {
-    Isa::detect().run(SoftmaxSlope { probabilities, gradient, width: width.max(1) });
+    Isa::detect().run(SoftmaxBackward { probabilities, gradient, width: width.max(1) });
 }
 
 struct Norm<'a> {
@@ -116,7 +116,7 @@ pub(crate) fn norm(rows: &mut [f32], weight: &[f32], bias: &[f32], eps: f32) {
     Isa::detect().run(Norm { rows, weight, bias, eps });
 }
 
-struct NormSlope<'a> {
+struct NormBackward<'a> {
     input: &'a [f32],
     weight: &'a [f32],
     gradient: &'a mut [f32],
@@ -125,7 +125,7 @@ struct NormSlope<'a> {
     eps: f32,
 }
 
-impl Task for NormSlope<'_> {
+impl Task for NormBackward<'_> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd, const NR: usize, const NA: usize, const MR: usize>(self) {
@@ -165,7 +165,8 @@ pub(crate) fn norm_backward(
 ) -> (Vec<f32>, Vec<f32>) {
     let (mut weight_gradient, mut bias_gradient) = (vec![0f32; weight.len()], vec![0f32; weight.len()]);
     let (of_weight, of_bias) = (&mut weight_gradient, &mut bias_gradient);
-    let task = NormSlope { input, weight, gradient, weight_gradient: of_weight, bias_gradient: of_bias, eps };
+    let task =
+        NormBackward { input, weight, gradient, weight_gradient: of_weight, bias_gradient: of_bias, eps };
     Isa::detect().run(task);
     (weight_gradient, bias_gradient)
 }
@@ -220,7 +221,7 @@ mod tests {
         (0..length).map(|i| (i as f32 * step).sin() * 2.0).collect()
     }
 
-    /// The slope of `loss`, the sum of outputs times `weights`, by central differences in f64-sized steps.
+    /// The gradient of `loss`, the sum of outputs times `weights`, by central differences in f64-sized steps.
     fn numeric(input: &[f32], loss: impl Fn(&[f32]) -> f64) -> Vec<f64> {
         let step = 1e-2;
         let at = |place: usize, by: f32| {
@@ -243,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn slopes_are_those_of_the_functions() {
+    fn gradients_are_those_of_the_functions() {
         let (input, gradient) = (wave(40, 0.7), wave(40, 0.3));
         let mut got = gradient.clone();
         gelu_backward(&input, &mut got);

@@ -8,7 +8,7 @@ use super::input::{Format, Input};
 use super::output::{Output, check_not_input, write_whole};
 use super::{
     Answers, CorpusLayout, DataError, FileFormat, Passage, QrelsLayout, Question, QuestionLayout,
-    TevatronIds, TevatronItem, TrainingContext, TrainingItem, passage, question, read_passages, read_qrels,
+    TevatronIds, TevatronItem, TrainingContext, TrainingItem, read_passages, read_qrels, read_questions,
     read_tevatron, read_tevatron_ids, read_training, write_corpus, write_qrels, write_questions,
     write_training,
 };
@@ -208,7 +208,7 @@ impl Job<'_> {
     }
 
     fn passages(&self, layout: CorpusLayout) -> Result<usize, ConvertError> {
-        let passages = passage::stream(self.open()?)?;
+        let passages = read_passages::stream(self.open()?)?;
         write_corpus(self.to, layout, |out| {
             for passage in passages {
                 out.write(&self.fit_passage(passage?, layout)?)?;
@@ -240,7 +240,7 @@ impl Job<'_> {
     }
 
     fn questions(&self, layout: QuestionLayout) -> Result<usize, ConvertError> {
-        let mut questions = question::read(self.open()?)?;
+        let mut questions = read_questions::read(self.open()?)?;
         for (at, question) in questions.iter_mut().enumerate() {
             let Question { id, text, answers, gold } = question;
             let item = || format!("question `{id}`");

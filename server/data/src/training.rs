@@ -113,7 +113,7 @@ pub type TrainingWriter<'a> = ArrayWriter<'a, TrainingItem>;
 /// Returns the number of items.
 ///
 /// ```no_run
-/// # use dpr_server::data::{DataError, read_training, write_training};
+/// # use dpr_data::{DataError, read_training, write_training};
 /// write_training("small.json.gz".as_ref(), |out| {
 ///     for item in read_training("train.json".as_ref())?.take(1000) {
 ///         out.write(&item?)?;

@@ -1,5 +1,6 @@
 //! Whether one system is better than another, or only luckier: the paired bootstrap.
 
+use dpr_core::random::{SplitMix, mix};
 use rayon::prelude::*;
 use serde::Serialize;
 
@@ -167,7 +168,7 @@ fn check(systems: &[System], bootstrap: Bootstrap) -> Result<(), CompareError> {
 
 /// The mean of each list of differences over one resample of the questions.
 fn resample(pairs: &[Vec<f64>], questions: usize, seed: u64, number: u64) -> Vec<f64> {
-    let mut random = SplitMix(mix(seed) ^ mix(!number));
+    let mut random = SplitMix::new(mix(seed) ^ mix(!number));
     let mut sums = vec![0.0; pairs.len()];
     for _ in 0..questions {
         let question = random.below(questions);
@@ -190,27 +191,6 @@ fn two_sided(sorted: &[f64]) -> f64 {
     let not_below = sorted.len() - sorted.partition_point(|difference| *difference < 0.0);
     let other_sign = not_above.min(not_below);
     (2.0 * (other_sign + 1) as f64 / (sorted.len() + 1) as f64).min(1.0)
-}
-
-/// Steele et al. 2014. Written out here so that a seed means the same resamples in every version.
-struct SplitMix(u64);
-
-impl SplitMix {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mix(self.0)
-    }
-
-    /// A whole number below `limit`, even but for limit / 2^64.
-    fn below(&mut self, limit: usize) -> usize {
-        ((u128::from(self.next()) * limit as u128) >> 64) as usize
-    }
-}
-
-fn mix(mut bits: u64) -> u64 {
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ (bits >> 31)
 }
 
 #[cfg(test)]

@@ -12,6 +12,23 @@ use dpr_data::{Gold, Passage, Qrels, Question};
 use dpr_index::ranking::ScoredRow;
 
 /// Judges rankings of a corpus for the questions it was made for.
+///
+/// ```
+/// use dpr_data::{Answers, Gold, Passage, Question};
+/// use dpr_eval::Judge;
+/// use dpr_index::ScoredRow;
+///
+/// let passages = ["a", "b"].map(|id| Passage { id: id.into(), title: String::new(), text: format!("Text {id}.") });
+/// let gold = Gold { id: "b".into(), text: "Text b.".into(), answer: None };
+/// let question = Question { id: "1".into(), text: "Which?".into(), answers: Answers::default(), gold: Some(gold) };
+/// let questions = [question];
+/// let judge = Judge::gold(&questions, &passages)?;
+/// assert!(judge.is_right(0, 1) && !judge.is_right(0, 0));
+/// // The rank, from 1, of the first passage that is right.
+/// let ranking = vec![ScoredRow { row: 0, score: 9.0 }, ScoredRow { row: 1, score: 7.5 }];
+/// assert_eq!(judge.first_right(&[ranking])?, [Some(2)]);
+/// # Ok::<(), dpr_eval::EvalError>(())
+/// ```
 #[derive(Debug)]
 pub struct Judge<'a> {
     passages: &'a [Passage],

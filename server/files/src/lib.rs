@@ -19,6 +19,7 @@ mod error;
 mod lock;
 mod mapped;
 pub mod progress;
+pub mod relative;
 
 pub use background::Background;
 pub use error::Error;

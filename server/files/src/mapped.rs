@@ -67,7 +67,8 @@ impl Mapped {
         if self.identity.is_none() || fs::hard_link(&self.path, target).is_err() {
             return false;
         }
-        let is_ours = fs::metadata(target).is_ok_and(|linked| identity(&linked) == self.identity);
+        // A link to a symbolic link is one itself.
+        let is_ours = fs::symlink_metadata(target).is_ok_and(|linked| identity(&linked) == self.identity);
         if !is_ours {
             let _ = fs::remove_file(target);
         }

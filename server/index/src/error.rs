@@ -58,6 +58,13 @@ pub enum OpenError {
     /// The manifest and a file disagree on the number of vectors.
     #[error("{} holds {got} vectors, the manifest says {expected}", path.display())]
     Count { path: PathBuf, expected: usize, got: usize },
+    /// The manifest lists a file that no version has in its folder.
+    #[error(
+        "{} lists the file {name:?}, which no index has in this folder: it was made or changed by somebody else, do not \
+         use it",
+        path.display()
+    )]
+    FileName { path: PathBuf, name: String },
     /// The index has updates that are not in its newest version yet, where they would be left out.
     #[error("the index {} has {changes} changes since it was built, which this does not look at", path.display())]
     HasUpdates { path: PathBuf, changes: u64 },

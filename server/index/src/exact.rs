@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use dpr_core::Embedding;
-use dpr_core::kernel::products::Questions;
+use dpr_core::kernel::search::batch::QueryBatch;
 use rayon::prelude::*;
 
 use super::quantized::{AnyQuantized, Code, Quantized};
@@ -102,7 +102,7 @@ impl ExactIndex {
     /// Finds the best `k` rows for each of some questions, by one matrix product.
     fn search_group(&self, queries: &[Embedding], k: usize) -> Result<Vec<Vec<ScoredRow>>, QueryError> {
         let (count, dim) = (self.len(), self.dim());
-        let questions = Questions::new(queries.iter().map(Embedding::as_slice), dim);
+        let questions = QueryBatch::new(queries.iter().map(Embedding::as_slice), dim);
         let mut tops = Self::spare_tops(queries.len(), k);
         let mut scores = vec![0.0; queries.len() * BATCH_ROWS];
         for start in (0..count).step_by(BATCH_ROWS) {

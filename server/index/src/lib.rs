@@ -8,35 +8,52 @@
 //! An index with vectors can change while it is searched: [`IndexWriter`] adds, replaces and deletes passages,
 //! [`IndexReader`] follows what another process writes, and every search looks at one [`Snapshot`].
 //!
-//! # Example: build, search, change
+//! # Example: build, search, add, compact
 //!
 //! ```
+//! use std::sync::Arc;
+//!
 //! use dpr_core::Embedding;
+//! use dpr_core::random::SplitMix;
 //! use dpr_data::Passage;
 //! use dpr_files::progress::Silent;
+//! use dpr_index::search::Backend as _;
 //! use dpr_index::vectors::VectorSet;
-//! use dpr_index::{IndexOptions, IndexWriter, LoadedIndex, NewPassage, build_index};
+//! use dpr_index::{IndexOptions, IndexReader, IndexWriter, NewPassage, build_index};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let dir = tempfile::tempdir()?;
-//! # let dir = dir.path();
-//! let passage = |id: &str| Passage { id: id.into(), title: String::new(), text: format!("What {id} says.") };
-//! let passages = vec![passage("a"), passage("b"), passage("c")];
-//! let set = VectorSet::new("model-1", 2, passages, vec![1.0, 0.0, 0.0, 1.0, 0.6, 0.8]);
-//! build_index(&set, dir, &IndexOptions::default(), &Silent)?;
+//! # let temporary = tempfile::tempdir()?;
+//! # let dir = temporary.path().join("index");
+//! // Random vectors; `dpr-encode` makes vectors of text.
+//! let dim = 32;
+//! let mut random = SplitMix::new(1);
+//! let mut vector = || (0..dim).map(|_| random.normal() as f32).collect::<Vec<f32>>();
+//! let passage = |n: usize| Passage { id: format!("p{n}"), title: String::new(), text: format!("Passage {n}.") };
 //!
-//! let index = LoadedIndex::open(dir)?;
-//! let question = Embedding::new(vec![0.0, 2.0], 2)?;
-//! let found = index.index.search(&question, 2)?;
-//! assert_eq!((found[0].row, found[0].score), (1, 2.0));
-//! assert_eq!(index.passage(found[0].row)?.id, "b");
+//! // Build an index of 500 passages and their vectors, [500, 32].
+//! let (passages, rows) = ((0..500).map(passage).collect(), (0..500).flat_map(|_| vector()).collect::<Vec<f32>>());
+//! let vectors = VectorSet::new("the model that made the vectors", dim, passages, rows);
+//! build_index(&vectors, &dir, &IndexOptions::default(), &Silent)?;
 //!
-//! let writer = IndexWriter::open(dir, "this example")?;
-//! writer.put(vec![NewPassage { passage: passage("d"), vector: Embedding::new(vec![0.0, 3.0], 2)? }])?;
-//! writer.delete(vec!["b".into()])?;
-//! let snapshot = writer.live().snapshot();
-//! let best = snapshot.search_exactly(&question, 1)?;
-//! assert_eq!(snapshot.passage(best[0].row)?.id, "d");
+//! // Open it, and ask for the three passages of greatest inner product with a query.
+//! let reader = IndexReader::open(&dir)?;
+//! let query = Embedding::new(vectors.rows[..dim].to_vec(), dim)?;
+//! let hits = reader.live().search(&[query], 3, None)?;
+//! assert_eq!((hits[0].len(), hits[0][0].id.as_str()), (3, "p0"));
+//!
+//! // Add a passage. When `put` returns, it is on the disk.
+//! let writer = IndexWriter::open(&dir, "my service")?;
+//! let new = Embedding::new(vector(), dim)?;
+//! writer.put(vec![NewPassage { passage: passage(500), vector: new.clone() }])?;
+//! // The reader could be of another process; `IndexReader::watch` refreshes it by itself.
+//! reader.refresh()?;
+//! assert_eq!(reader.live().search(&[new], 1, None)?[0][0].id, "p500");
+//!
+//! // Compact: a new version holds the passages as they are now.
+//! writer.compact(0, &Arc::default(), &Silent)?;
+//! reader.refresh()?;
+//! let index = reader.live().describe();
+//! assert_eq!((index.number, index.count, index.changes), (2, 501, 0));
 //! # Ok(())
 //! # }
 //! ```
@@ -132,6 +149,34 @@ impl fmt::Display for IndexKind {
 }
 
 /// Vectors that can be searched by inner product.
+///
+/// ```
+/// use dpr_core::Embedding;
+/// use dpr_index::{LoadedIndex, RowSet, VectorIndex};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # use dpr_data::Passage;
+/// # let dir = tempfile::tempdir()?;
+/// # let dir = dir.path();
+/// # let passage = |id: &str| Passage { id: id.to_owned(), title: String::new(), text: "text".to_owned() };
+/// # let passages = ["a", "b", "c"].map(passage).into();
+/// # let vectors = dpr_index::vectors::VectorSet::new("model", 2, passages, vec![1.0, 0.0, 0.0, 1.0, 0.5, 0.5]);
+/// # dpr_index::build_index(&vectors, dir, &Default::default(), &dpr_files::progress::Silent)?;
+/// // Three vectors: [1, 0], [0, 1] and [0.5, 0.5].
+/// let index = LoadedIndex::open(dir)?;
+/// let query = Embedding::new(vec![2.0, 1.0], 2)?;
+/// let best = index.index.search(&query, 2)?;
+/// assert_eq!((best[0].row, best[0].score), (0, 2.0));
+/// assert_eq!((best[1].row, best[1].score), (2, 1.5));
+///
+/// // Among the rows 1 and 2 alone.
+/// let mut allowed = RowSet::none(index.index.len());
+/// allowed.insert(1);
+/// allowed.insert(2);
+/// assert_eq!(index.index.search_among(&query, 1, &allowed)?[0].row, 2);
+/// # Ok(())
+/// # }
+/// ```
 pub trait VectorIndex: fmt::Debug + Send + Sync {
     /// Returns the numbers in a vector.
     fn dim(&self) -> usize;

@@ -6,10 +6,10 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use bytemuck::Pod;
-use dpr_core::kernel::codes::{
-    code_product, code_products, code_products_at, quantize_question, quantize_row,
+use dpr_core::kernel::search::f16::{f16_products, scale_query, to_f16};
+use dpr_core::kernel::search::i8::{
+    quantize_query, quantize_row, quantized_product, quantized_products, quantized_products_at,
 };
-use dpr_core::kernel::halves::{half_products, halve_row, scale_question};
 use rayon::prelude::*;
 
 use super::{Matrix, Storage};
@@ -141,13 +141,13 @@ impl Code for i8 {
 
     fn query(question: &[f32]) -> Int8Query {
         let mut query = Int8Query { scale: 1.0, ..Int8Query::default() };
-        quantize_question(question, &mut query.values);
+        quantize_query(question, &mut query.values);
         query
     }
 
     fn products(query: &mut Int8Query, rows: &[Self], scores: &mut [f32]) {
         query.sums.resize(scores.len(), 0);
-        code_products(&query.values, rows, &mut query.sums);
+        quantized_products(&query.values, rows, &mut query.sums);
         scores.iter_mut().zip(&query.sums).for_each(|(score, sum)| *score = *sum as f32 * query.scale);
     }
 
@@ -161,17 +161,17 @@ impl Code for u16 {
     type Query = Vec<f32>;
 
     fn encode(row: &[f32], codes: &mut [Self]) -> f32 {
-        halve_row(row, codes)
+        to_f16(row, codes)
     }
 
     fn query(question: &[f32]) -> Vec<f32> {
         let mut scaled = Vec::new();
-        scale_question(question, &mut scaled);
+        scale_query(question, &mut scaled);
         scaled
     }
 
     fn products(query: &mut Vec<f32>, rows: &[Self], scores: &mut [f32]) {
-        half_products(query, rows, scores);
+        f16_products(query, rows, scores);
     }
 
     fn to_le(self) -> Self {
@@ -251,7 +251,7 @@ impl Quantized {
 
     /// Replaces `scores` by the scores of these rows.
     pub(super) fn scores_at(&self, query: &mut Int8Query, rows: &[u32], scores: &mut Vec<f32>) {
-        code_products_at(&query.values, self.values.as_slice(), rows, &mut query.sums);
+        quantized_products_at(&query.values, self.values.as_slice(), rows, &mut query.sums);
         scores.clear();
         let scaled = rows.iter().zip(&query.sums);
         scores.extend(scaled.map(|(row, sum)| *sum as f32 * (query.scale * self.scales[*row as usize])));
@@ -260,6 +260,6 @@ impl Quantized {
     /// Returns the inner product of two rows.
     pub(super) fn product(&self, a: u32, b: u32) -> f32 {
         let scale = self.scales[a as usize] * self.scales[b as usize];
-        code_product(self.row(a), self.row(b)) as f32 * scale
+        quantized_product(self.row(a), self.row(b)) as f32 * scale
     }
 }

@@ -67,6 +67,12 @@ pub enum ApiError {
         /// The server's limit, in bytes.
         limit: usize,
     },
+    /// Too many bodies at once.
+    #[error("the server is busy: requests hold the {limit} bytes that it has for bodies")]
+    BodiesFull {
+        /// The server's limit, in bytes, for all of them.
+        limit: usize,
+    },
     /// All search threads are busy and the queue is full.
     #[error("the server is busy: {running} searches run and {waiting} wait")]
     Overloaded {
@@ -98,6 +104,9 @@ pub enum ApiError {
     /// A change to an index that this server only searches.
     #[error("this server does not let its index be changed")]
     UpdatesDisabled,
+    /// A change through a name or from a page that is not this machine's, on a server without a token; the text says which.
+    #[error("this server has no token, so it takes updates from programs of its own machine only: {0}")]
+    ForeignUpdate(String),
     /// A change without the operator's token.
     #[error("the header `authorization` does not hold the token of this server")]
     Unauthorized,
@@ -200,13 +209,13 @@ impl ApiError {
             Self::InvalidFilter(_) => ErrorCode::InvalidFilter,
             Self::WrongModel { .. } => ErrorCode::WrongModel,
             Self::BodyTooLarge { .. } => ErrorCode::BodyTooLarge,
-            Self::Overloaded { .. } => ErrorCode::Overloaded,
+            Self::Overloaded { .. } | Self::BodiesFull { .. } => ErrorCode::Overloaded,
             Self::NotReady(_) => ErrorCode::NotReady,
             Self::Timeout(_) => ErrorCode::Timeout,
             Self::NotFound(_) => ErrorCode::NotFound,
             Self::MethodNotAllowed { .. } => ErrorCode::MethodNotAllowed,
             Self::TextSearchDisabled => ErrorCode::TextSearchDisabled,
-            Self::UpdatesDisabled => ErrorCode::UpdatesDisabled,
+            Self::UpdatesDisabled | Self::ForeignUpdate(_) => ErrorCode::UpdatesDisabled,
             Self::Unauthorized => ErrorCode::Unauthorized,
             Self::InvalidPassage(_) => ErrorCode::InvalidPassage,
             Self::UnknownPassage(_) => ErrorCode::UnknownPassage,
@@ -244,7 +253,7 @@ impl ApiError {
                 "read GET /v1/model, load that question encoder and encode the question again".into()
             }
             Self::BodyTooLarge { .. } => "send fewer vectors in a body, or vectors as base64".into(),
-            Self::Overloaded { .. } => "wait for the seconds in `retry-after` and try again".into(),
+            Self::Overloaded { .. } | Self::BodiesFull { .. } => "wait for the seconds in `retry-after` and try again".into(),
             Self::NotReady(_) => "try again when GET /readyz answers 200".into(),
             Self::Timeout(_) => "try again later, or with a smaller `k` or batch".into(),
             Self::NotFound(_) => "GET /openapi.json lists the paths".into(),
@@ -255,6 +264,9 @@ impl ApiError {
             }
             Self::UpdatesDisabled => {
                 "change the index with `dpr index add` or `delete`, or start the server with --allow-updates".into()
+            }
+            Self::ForeignUpdate(_) => {
+                "send it to localhost and from no page, or start the server with DPR_UPDATE_TOKEN and send that".into()
             }
             Self::Unauthorized => "send the header `authorization: Bearer TOKEN`, as the operator set it".into(),
             Self::InvalidUpdate(_) => {
@@ -294,7 +306,7 @@ impl IntoResponse for ApiError {
             error: ErrorDetail { code: self.code(), message: self.to_string(), fix: self.fix() },
         };
         let mut response = (self.code().status(), Json(body)).into_response();
-        if matches!(self, Self::Overloaded { .. } | Self::NotReady(_) | Self::Timeout(_)) {
+        if matches!(self.code(), ErrorCode::Overloaded | ErrorCode::NotReady | ErrorCode::Timeout) {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
         if self == Self::Unauthorized {

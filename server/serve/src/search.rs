@@ -1,65 +1,14 @@
 //! `POST /v1/search`: vectors in, passages out.
 
-use std::sync::Arc;
-
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use serde::Serialize;
-use utoipa::ToSchema;
 
+use super::answer::{Answered, HitList, SearchHit, SearchResponse, respond, timed};
+use super::body::json_body;
 use super::error::{ApiError, ErrorBody};
 use super::request::SearchRequest;
-use super::respond::respond;
 use super::state::AppState;
-use dpr_index::QueryError;
-use dpr_index::search::{Hit, SearchError};
-
-/// A passage found.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct SearchHit {
-    /// The passage's id in the corpus.
-    pub id: String,
-    /// Inner product of the question's and the passage's vector; greater is better.
-    pub score: f32,
-    /// The passage's title.
-    pub title: String,
-    /// The passage's text.
-    pub text: String,
-}
-
-impl From<Hit> for SearchHit {
-    fn from(hit: Hit) -> Self {
-        Self { id: hit.id, score: hit.score, title: hit.title, text: hit.text }
-    }
-}
-
-/// The passages for one vector.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct HitList {
-    /// Best first; fewer than `k` when the index holds fewer.
-    pub hits: Vec<SearchHit>,
-}
-
-/// The answer to `vector`, or to `vectors`.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(untagged)]
-pub enum SearchResponse {
-    /// To `vector`.
-    Single {
-        /// Best first; fewer than `k` when the index holds fewer.
-        hits: Vec<SearchHit>,
-        /// Milliseconds the search took on the server.
-        took_ms: f64,
-    },
-    /// To `vectors`.
-    Batch {
-        /// One for each vector, in their order.
-        results: Vec<HitList>,
-        /// Milliseconds the searches took on the server, together.
-        took_ms: f64,
-    },
-}
 
 /// Finds the passages nearest to question vectors. There is no field for a question's text.
 #[utoipa::path(post, path = "/v1/search", tag = "search", request_body = SearchRequest, responses(
@@ -73,37 +22,21 @@ pub enum SearchResponse {
     (status = 429, description = "`overloaded`; see the header retry-after", body = ErrorBody),
     (status = 503, description = "`not_ready`, `timeout`", body = ErrorBody),
 ))]
-pub(super) async fn search(
-    State(state): State<AppState>,
-    request: SearchRequest,
-) -> Result<Response, ApiError> {
-    let ready = state.ready()?;
-    let valid = request.validate(ready.dim, &ready.fingerprint, state.limits())?;
-    let service = Arc::clone(&ready.serving.search);
-    let batch = valid.batch;
-    let answer = move |found: Vec<Vec<Hit>>, took_ms| {
+pub(super) async fn search(State(state): State<AppState>, request: Request) -> Result<Response, ApiError> {
+    let body = json_body(&state, request).await?;
+    let (ready, limits) = (state.ready()?, state.limits().clone());
+    let search = move |body: &[u8]| {
+        let asked = SearchRequest::read(body, ready.dim, &ready.fingerprint, &limits)?;
+        let search = || ready.serving.search.search(&asked.vectors, asked.k, asked.filter.as_ref());
+        let (found, took, took_ms) = timed(search)?;
         let mut lists = found.into_iter().map(|hits| hits.into_iter().map(SearchHit::from).collect());
-        if batch {
-            SearchResponse::Batch { results: lists.map(|hits| HitList { hits }).collect(), took_ms }
-        } else {
-            SearchResponse::Single { hits: lists.next().unwrap_or_default(), took_ms }
-        }
+        let answer = match asked.batch {
+            true => SearchResponse::Batch { results: lists.map(|hits| HitList { hits }).collect(), took_ms },
+            false => SearchResponse::Single { hits: lists.next().unwrap_or_default(), took_ms },
+        };
+        Ok(Answered { answer, took })
     };
-    respond(&state, move || service.search(&valid.vectors, valid.k, valid.filter.as_ref()), answer, at_fault)
-        .await
-}
-
-/// A filter may allow no passage of the index as it is now. Numbers near the top of f32 are finite, as is checked before; their products need not be.
-fn at_fault(error: &SearchError) -> Option<ApiError> {
-    match error {
-        SearchError::Query(QueryError::Overflow { .. }) => Some(ApiError::InvalidVector(error.to_string())),
-        SearchError::NothingAllowed => Some(ApiError::InvalidFilter(error.to_string())),
-        SearchError::Unavailable(_) => {
-            tracing::error!("a search failed: {error}");
-            Some(ApiError::NotReady("without an answer from the backend that keeps the passages"))
-        }
-        _ => None,
-    }
+    respond(&state, body, search).await
 }
 
 /// Ends a search request whose time is up, be it in its body, in the queue or in the search.

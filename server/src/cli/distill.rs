@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::ArgAction;
 
-use super::run_flags::{RunFlags, warn, write_down_threads};
+use super::train_args::{TrainArgs, warn, write_down_threads};
 use super::{CliError, stop_on_interrupt};
 use crate::cli::progress;
 use dpr_train::{DistillConfig, DistillPrepared, TrainDevice, distill, keep_freed_memory};
@@ -43,7 +43,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR", action = ArgAction::Append)]
     vectors: Vec<PathBuf>,
     #[command(flatten)]
-    run: RunFlags,
+    run: TrainArgs,
 }
 
 impl Args {

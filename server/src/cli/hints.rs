@@ -70,6 +70,7 @@ fn of_open(error: &OpenError) -> Option<&'static str> {
             "build one with `dpr index --vectors`, or search by words (bm25, tfidf)"
         }
         OpenError::NoSparse { .. } => "build it with `dpr index --sparse english` (or `bigram`)",
+        OpenError::FileName { .. } => "build the index with `dpr index`, or restore a snapshot of your own",
         OpenError::Count { .. } => "rebuild the index with `dpr index`",
         OpenError::CommitMark { .. } => "`dpr index compact` repairs it",
         _ => return None,

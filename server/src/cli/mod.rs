@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
 #[cfg_attr(
@@ -31,8 +31,6 @@ pub mod index;
 mod model_of_index;
 mod output;
 mod progress;
-#[cfg(feature = "train")]
-mod run_flags;
 pub mod search;
 pub mod serve;
 #[cfg_attr(
@@ -42,9 +40,10 @@ pub mod serve;
 mod source;
 #[cfg(feature = "train")]
 pub mod train;
+#[cfg(feature = "train")]
+mod train_args;
 
-/// What a subcommand fails with: any typed error of the library, or a sentence of its own.
-pub type CliError = Box<dyn Error + Send + Sync>;
+pub use crate::error::CliError;
 
 /// Dense passage retrieval: passages are encoded and indexed here, questions in the browser.
 #[derive(Debug, Parser)]
@@ -89,6 +88,11 @@ enum Command {
     /// Measure retrieval and reading on questions with known answers
     #[cfg(feature = "eval")]
     Eval(eval::Args),
+}
+
+/// The command line as clap knows it, for whoever checks or completes command lines without running them.
+pub fn command() -> clap::Command {
+    Cli::command()
 }
 
 /// Runs the process's command line.
@@ -175,7 +179,6 @@ fn flat(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[derive(Debug, thiserror::Error)]
     #[error("cannot start\nthe index")]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::ArgAction;
 use dpr_core::Similarity;
 
-use super::run_flags::{RunFlags, set, warn, write_down_threads};
+use super::train_args::{TrainArgs, set, warn, write_down_threads};
 use super::{CliError, output, stop_on_interrupt};
 use crate::cli::progress;
 use dpr_train::{DataFile, Prepared, TrainConfig, TrainDevice, dry_run, keep_freed_memory, train};
@@ -48,7 +48,7 @@ pub struct Args {
     #[arg(long, value_name = "N")]
     negatives: Option<usize>,
     #[command(flatten)]
-    run: RunFlags,
+    run: TrainArgs,
 }
 
 fn similarity(text: &str) -> Result<Similarity, String> {

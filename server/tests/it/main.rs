@@ -5,6 +5,8 @@ mod data_files;
 mod data_formats;
 mod data_split;
 mod distill;
+#[cfg(unix)]
+mod docs_commands;
 mod encode;
 mod engines;
 mod eval_reference;

@@ -43,11 +43,21 @@ impl Server {
 
     /// One request; status and body.
     fn send(&self, method: &str, path: &str, body: &Value, token: &str) -> (u16, Value) {
-        let mut socket = TcpStream::connect(&self.address).unwrap();
+        self.send_as(&format!("host: localhost\r\nauthorization: Bearer {token}"), method, path, body)
+    }
+
+    /// One request with these headers.
+    fn send_as(&self, headers: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
         let body = if body.is_null() { String::new() } else { body.to_string() };
+        self.send_text(headers, method, path, &body)
+    }
+
+    /// One request with these headers and this body.
+    fn send_text(&self, headers: &str, method: &str, path: &str, body: &str) -> (u16, Value) {
+        let mut socket = TcpStream::connect(&self.address).unwrap();
         let head = format!(
-            "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: application/json\r\n\
-             authorization: Bearer {token}\r\ncontent-length: {}\r\n\r\n",
+            "{method} {path} HTTP/1.1\r\n{headers}\r\nconnection: close\r\ncontent-type: application/json\r\n\
+             content-length: {}\r\n\r\n",
             body.len()
         );
         socket.write_all(head.as_bytes()).and_then(|()| socket.write_all(body.as_bytes())).unwrap();
@@ -56,6 +66,14 @@ impl Server {
         let (head, body) = reply.split_once("\r\n\r\n").unwrap();
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
         (status, serde_json::from_str(body).unwrap_or(Value::Null))
+    }
+
+    /// The most memory it has had, in bytes.
+    #[cfg(target_os = "linux")]
+    fn peak_memory(&self) -> usize {
+        let status = fs_err::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() << 10
     }
 
     fn index(&self) -> Value {
@@ -139,6 +157,66 @@ fn a_server_encodes_what_it_is_sent_and_has_it_after_a_kill() {
     assert_eq!(json(&mut bench.dpr(&["index", "verify", "--index", "index", "--json"]))["changes"], 3);
     let error = fail(serve(&bench, &["--allow-updates"]).env("DPR_UPDATE_TOKEN", " "));
     assert!(error.contains("DPR_UPDATE_TOKEN is blank"), "{error}");
+}
+
+#[test]
+fn a_server_that_others_reach_takes_updates_with_a_token_only() {
+    let bench = Bench::new();
+    bench.corpus(60);
+    bench.index();
+    for listen in ["0.0.0.0:0", "[::]:0"] {
+        let error =
+            fail(serve(&bench, &["--allow-updates", "--listen", listen]).env_remove("DPR_UPDATE_TOKEN"));
+        assert!(error.contains("DPR_UPDATE_TOKEN") && error.contains("--listen 127.0.0.1:"), "{error}");
+    }
+    let server = Server::start(serve(&bench, &["--allow-updates", "--allow-origin", "*"]));
+    let deletion = value!({"ids": ["p0"]});
+    let evil = "host: evil.example\r\norigin: http://evil.example";
+    assert_eq!(server.send_as(evil, "DELETE", "/v1/passages", &deletion).0, 403);
+    assert_eq!(server.send("DELETE", "/v1/passages", &deletion, "").0, 200);
+}
+
+/// `before`, as often `element` as 2 MiB hold, and `after`.
+#[cfg(target_os = "linux")]
+fn bomb(before: &str, element: &str, after: &str) -> String {
+    let count = ((2 << 20) - before.len() - after.len()) / (element.len() + 1);
+    format!("{before}{}{after}", vec![element; count].join(","))
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn no_body_makes_a_server_take_much_more_memory_than_it_has_bytes() {
+    let bench = Bench::new();
+    bench.corpus(60);
+    bench.index();
+    let server = Server::start(serve(&bench, &["--allow-updates"]));
+    let model = server.index()["model"].as_str().unwrap().to_owned();
+    let field = |name: &str| format!(r#"{{"vector":[1],"model":"{model}","{name}":["#);
+    let bombs = [
+        ("/v1/search", bomb(r#"{"vectors":["#, "[]", "]}")),
+        ("/v1/search", bomb(r#"{"vectors":["#, r#""""#, "]}")),
+        ("/v1/search", bomb(r#"{"vectors":["#, "[0]", "]}")),
+        ("/v1/search", bomb(r#"{"vector":["#, "0", "]}")),
+        ("/v1/search", bomb(&field("k"), r#"{"":0}"#, "]}")),
+        ("/v1/search", bomb(&field("filter"), r#"{"":0}"#, "]}")),
+        ("/v1/search", bomb(&field("other"), r#"{"":0}"#, "]}")),
+        ("/v1/search", bomb(r#"{"vector":[1],"model":["#, r#"{"":0}"#, "]}")),
+        (
+            "/v1/search",
+            bomb(&format!(r#"{{"vector":[1],"model":"{model}","filter":{{"ids":["#), r#""""#, "]}}"),
+        ),
+        ("/v1/passages", bomb(r#"{"model":"m","passages":["#, r#"{"id":"","text":"","vector":[]}"#, "]}")),
+    ];
+    let before = server.peak_memory();
+    for (path, body) in &bombs {
+        let one = || server.send_text("host: localhost", "POST", path, body);
+        let (status, said) = one();
+        assert!((400..430).contains(&status), "{status} {said}");
+        std::thread::scope(|scope| [0; 4].map(|_| scope.spawn(one)).map(|sent| sent.join().unwrap()));
+        let grown = (server.peak_memory() - before) >> 20;
+        println!("{status}, {grown} MiB more: {}...", &body[..60]);
+        assert!(grown < 64, "{grown} MiB for {path} {}...", &body[..60]);
+    }
 }
 
 #[test]
@@ -237,7 +315,7 @@ fn clients_of_a_server_that_follows_see_no_failure_while_commands_change_the_ind
     println!("{} searches answered", answered.load(Ordering::Relaxed));
     let metrics = {
         let mut socket = TcpStream::connect(&server.address).unwrap();
-        socket.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
+        socket.write_all(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();
         let mut reply = String::new();
         socket.read_to_string(&mut reply).unwrap();
         reply

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use super::step::StepOptions;
+use super::options::StepOptions;
 
 /// Texts that one pass takes.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use super::encoders::{Sharing, Weights};
 use super::error::TrainError;
 use super::objective::Objective;
 use super::optimiser::OptimiserOptions;
-use super::step::StepOptions;
+use super::options::StepOptions;
 
 /// A run's settings. Paths are taken from the working directory.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

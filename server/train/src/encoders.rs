@@ -10,7 +10,7 @@ use dpr_core::{DeviceChoice, DeviceError, EncoderConfig, LoadError, TensorMap, T
 use serde::{Deserialize, Serialize};
 
 use super::error::TrainError;
-use super::step::Precision;
+use super::options::Precision;
 use dpr_encode::model::{ModelDir, PASSAGE_DIR, QUESTION_DIR};
 
 /// The device that training runs on.

@@ -16,7 +16,8 @@ use super::data::{Item, TrainingData};
 use super::encoders::{DualEncoder, TrainDevice, TrainedEncoder, numbers};
 use super::error::TrainError;
 use super::objective::{Objective, Targets};
-use super::step::{StepOptions, on_threads, threads};
+use super::options::StepOptions;
+use super::step::{on_threads, threads};
 use dpr_files::progress::Progress;
 
 /// What was measured on the dev questions.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// infinities.
 const MASKED: f32 = -1.0e9;
 
-/// Below this a squared distance or length counts as this: the root's slope has no bound at 0.
+/// Below this a squared distance or length counts as this: the gradient of the root has no bound at 0.
 const LEAST: f32 = 1e-12;
 
 /// How scores become a loss.
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_vectors_have_a_score_and_a_finite_slope() {
+    fn equal_vectors_have_a_score_and_a_finite_gradient() {
         let device = Device::flex().autodiff();
         for similarity in [Similarity::Dot, Similarity::L2, Similarity::Cosine] {
             let objective = Objective { similarity, ..Objective::default() };
@@ -153,8 +153,8 @@ mod tests {
                 let gradients = objective
                     .loss(scores, &Targets { positive: vec![0], masked: vec![] }, &device)
                     .backward();
-                let slope = questions.grad(&gradients).unwrap().into_data().try_into_vec::<f32>().unwrap();
-                assert!(slope.iter().all(|v| v.is_finite()), "{similarity:?} {row:?} {slope:?}");
+                let gradient = questions.grad(&gradients).unwrap().into_data().try_into_vec::<f32>().unwrap();
+                assert!(gradient.iter().all(|v| v.is_finite()), "{similarity:?} {row:?} {gradient:?}");
             }
         }
     }

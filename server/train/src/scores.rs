@@ -2,8 +2,20 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::distill::StudentScores;
 use super::evaluate::DevScores;
+
+/// How near a student comes to its teacher on the dev questions.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StudentScores {
+    /// Questions measured.
+    pub questions: usize,
+    /// Mean cosine of the student's vector and the teacher's.
+    pub cosine: f64,
+    /// Share of the teacher's best 20 passages that are among the student's best 20; `None` without passages.
+    pub shared: Option<f64>,
+    /// Mean loss in batches made as in training.
+    pub loss: f64,
+}
 
 /// What was measured on the dev questions.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

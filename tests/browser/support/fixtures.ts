@@ -20,6 +20,7 @@ declare global {
 
 export const test = base.extend<Fixtures, WorkerFixtures>({
   startedGateway: [
+    // biome-ignore lint/correctness/noEmptyPattern: Playwright reads the parameter's names.
     async ({}, use) => {
       const gateway = new Gateway();
       await gateway.start();

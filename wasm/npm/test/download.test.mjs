@@ -28,7 +28,7 @@ test('a download reports its start and its end', async () => {
 });
 
 test('a broken connection is taken up where it broke', async () => {
-  const { bytes: got, events, calls } = await run((_, init, call) =>
+  const { bytes: got, events, calls } = await run((_, _init, call) =>
     call === 1 ? new Response(brokenBody(bytes.slice(0, 400))) : new Response(bytes.slice(400), { status: 206 }),
   );
   assert.deepEqual(got, bytes);
@@ -37,12 +37,12 @@ test('a broken connection is taken up where it broke', async () => {
 });
 
 test('a server that ignores Range starts over', async () => {
-  const { bytes: got } = await run((_, init, call) => new Response(call === 1 ? brokenBody(bytes.slice(0, 400)) : bytes));
+  const { bytes: got } = await run((_, _init, call) => new Response(call === 1 ? brokenBody(bytes.slice(0, 400)) : bytes));
   assert.deepEqual(got, bytes);
 });
 
 test('a body that ends early is taken up too', async () => {
-  const { calls } = await run((_, init, call) =>
+  const { calls } = await run((_, _init, call) =>
     call === 1 ? new Response(bytes.slice(0, 10)) : new Response(bytes.slice(10), { status: 206 }),
   );
   assert.equal(calls.length, 2);
@@ -63,7 +63,7 @@ test('a missing file is not asked for twice', async () => {
 });
 
 test('a server error is tried once more', async () => {
-  const { bytes: got } = await run((_, init, call) => (call === 1 ? new Response('', { status: 503 }) : new Response(bytes)));
+  const { bytes: got } = await run((_, _init, call) => (call === 1 ? new Response('', { status: 503 }) : new Response(bytes)));
   assert.deepEqual(got, bytes);
 });
 
@@ -75,7 +75,7 @@ test('an aborted signal ends it with the signal\'s reason', async () => {
   const controller = new AbortController();
   const reason = new Error('enough');
   await assert.rejects(
-    run((_, init, call) => {
+    run(() => {
       controller.abort(reason);
       return new Response(brokenBody(bytes.slice(0, 1)));
     }, controller.signal),

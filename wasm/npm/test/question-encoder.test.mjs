@@ -30,7 +30,11 @@ function withGpu(body) {
 test('questions asked at once are answered in order, each with its own vector', async () => {
   const encoder = await load({}).promise;
   const order = [];
-  const ask = (text) => encoder.encode(text).then((vector) => (order.push(text), vector));
+  const ask = async (text) => {
+    const vector = await encoder.encode(text);
+    order.push(text);
+    return vector;
+  };
   const vectors = await Promise.all(['a', 'bb', 'ccc'].map(ask));
   assert.deepEqual(order, ['a', 'bb', 'ccc']);
   assert.deepEqual(vectors.map((vector) => vector[0]), [1, 2, 3]);
@@ -72,7 +76,12 @@ test('a GPU lost in the middle: the CPU answers what was pending, in order', () 
     const encoder = await promise;
     assert.equal(encoder.device, 'webgpu');
     const order = [];
-    const vectors = await Promise.all(['a', 'bb'].map((text) => encoder.encode(text).then((vector) => (order.push(text), vector[0]))));
+    const ask = async (text) => {
+      const [first] = await encoder.encode(text);
+      order.push(text);
+      return first;
+    };
+    const vectors = await Promise.all(['a', 'bb'].map(ask));
     assert.deepEqual(vectors, [1, 2]);
     assert.deepEqual(order, ['a', 'bb']);
     assert.equal(encoder.device, 'cpu');

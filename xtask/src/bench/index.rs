@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::report::verdict;
 use super::{FOLDER, json, number};
 use crate::failure::{Failure, Outcome};
-use crate::paths::{DEMO_MODEL, dpr, venv_python};
+use crate::paths::{DEMO_MODEL, built, venv_python};
 use crate::process::{self, command, output};
 use crate::wikipedia::{Wikipedia, encode};
 
@@ -28,10 +28,10 @@ const BUILD: f64 = 1.2;
 
 pub(super) fn run(is_quick: bool) -> Outcome {
     let Some(Vectors { folder, vectors, questions, blocks }) = vectors(is_quick)? else { return Ok(()) };
-    process::build_native(&["--example", "index_bench"])?;
-    let example = dpr().with_file_name("examples").join("index_bench");
+    process::build_benches(&["index_bench"])?;
+    let program = built("index_bench");
     let ours =
-        json(&output(&mut command(example, &[&vectors, DEMO_MODEL, &questions, &folder]))?, "index_bench")?;
+        json(&output(&mut command(program, &[&vectors, DEMO_MODEL, &questions, &folder]))?, "index_bench")?;
     let mut peers = Vec::new();
     for peer in PEERS {
         let mut python = command(venv_python(), &["tests/bench/index_peer.py", peer, &folder]);

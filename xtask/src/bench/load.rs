@@ -9,7 +9,7 @@ use super::index::{Vectors, vectors};
 use super::report::{memory_of, verdict};
 use super::{json, number};
 use crate::failure::{Failure, Outcome};
-use crate::paths::{DEMO_MODEL, dpr};
+use crate::paths::{DEMO_MODEL, built, dpr};
 use crate::process::{self, command, output};
 use crate::setup::tools;
 
@@ -23,9 +23,9 @@ const GROWTH: f64 = 64e6;
 pub(super) fn run(is_quick: bool) -> Outcome {
     let Some(Vectors { folder, vectors, questions, blocks }) = vectors(is_quick)? else { return Ok(()) };
     let wrk = tools::wrk()?;
-    process::build_native(&["--example", "load_bench"])?;
-    let example = dpr().with_file_name("examples").join("load_bench");
-    output(&mut command(example, &[&vectors, DEMO_MODEL, &questions, &folder]))?;
+    process::build_benches(&["load_bench"])?;
+    let program = built("load_bench");
+    output(&mut command(program, &[&vectors, DEMO_MODEL, &questions, &folder]))?;
     let server = Server::start(&format!("{folder}/index"))?;
     let bodies = format!("{folder}/bodies.jsonl");
     let load = |connections: &str, seconds: &str| -> Outcome<Value> {

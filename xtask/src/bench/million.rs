@@ -3,7 +3,7 @@
 use super::index::{Vectors, vectors};
 use super::{json, number};
 use crate::failure::Outcome;
-use crate::paths::dpr;
+use crate::paths::built;
 use crate::process::{self, command, output};
 
 const COUNT: usize = 1_000_000;
@@ -13,13 +13,13 @@ const QUICK_COUNT: usize = 50_000;
 pub(super) fn run(is_quick: bool) -> Outcome {
     let Some(Vectors { folder, vectors, questions, blocks }) = vectors(is_quick)? else { return Ok(()) };
     let count = if is_quick { QUICK_COUNT } else { COUNT };
-    process::build_native(&["--example", "index_bench", "--example", "million_bench"])?;
-    let example = |name: &str| dpr().with_file_name("examples").join(name);
+    process::build_benches(&["index_bench", "million_bench"])?;
+    let program = |name: &str| built(name);
     if !std::path::Path::new(&format!("{folder}/rows.f32")).exists() {
         let model = crate::paths::DEMO_MODEL;
-        output(&mut command(example("index_bench"), &[&vectors, model, &questions, &folder]))?;
+        output(&mut command(program("index_bench"), &[&vectors, model, &questions, &folder]))?;
     }
-    let said = output(&mut command(example("million_bench"), &[&folder, &count.to_string()]))?;
+    let said = output(&mut command(program("million_bench"), &[&folder, &count.to_string()]))?;
     let said = json(&said, "million_bench")?;
     let of = |name: &str| number(&said, name);
     println!(

@@ -10,7 +10,7 @@ use super::index::{Vectors, vectors};
 use super::report::memory_of;
 use super::{json, number};
 use crate::failure::{Failure, Outcome};
-use crate::paths::{DEMO_MODEL, dpr};
+use crate::paths::{DEMO_MODEL, built};
 use crate::process::{self, command, output};
 use crate::setup::python::milvus_python;
 
@@ -22,13 +22,13 @@ pub(super) fn run(is_quick: bool) -> Outcome {
         return Ok(());
     };
     let Some(Vectors { vectors, questions, blocks, .. }) = vectors(is_quick)? else { return Ok(()) };
-    process::build_native(&["--example", "milvus_bench"])?;
+    process::build_benches(&["milvus_bench"])?;
     let server = Server::start(&python)?;
     let before = server.memory();
-    let example = dpr().with_file_name("examples").join("milvus_bench");
+    let program = built("milvus_bench");
     let address = format!("milvus://127.0.0.1:{}/bench", server.port);
     let said =
-        json(&output(&mut command(example, &[&vectors, DEMO_MODEL, &questions, &address]))?, "milvus_bench")?;
+        json(&output(&mut command(program, &[&vectors, DEMO_MODEL, &questions, &address]))?, "milvus_bench")?;
     let seconds = number(&said, "load_seconds")?;
     let (memory, disk) = (server.memory() - before, bytes_in(Path::new(DATA).join("data").as_path()));
     println!(

@@ -9,7 +9,7 @@ use super::report::{median, verdict};
 
 use super::{FOLDER, json};
 use crate::failure::{Failure, Outcome};
-use crate::paths::{SQUAD, dpr, venv_python};
+use crate::paths::{SQUAD, built, dpr, venv_python};
 use crate::process::{self, command, output};
 use crate::wikipedia::Wikipedia;
 
@@ -24,7 +24,7 @@ const LIMIT: &str = "2000";
 
 pub(super) fn run(rounds: usize) -> Outcome {
     let Some(data) = Wikipedia::find() else { return Ok(()) };
-    process::build_native(&["--bins", "--example", "sparse_bench"])?;
+    process::build_benches(&["sparse_bench"])?;
     let folder = Path::new(FOLDER).join("sparse");
     fs::create_dir_all(&folder).map_err(|error| Failure::new(format!("cannot make {FOLDER}: {error}")))?;
     let [work, index] = [&folder, &folder.join("index")].map(|path| path.to_string_lossy().into_owned());
@@ -32,10 +32,10 @@ pub(super) fn run(rounds: usize) -> Outcome {
     output(&mut command(dpr(), &["index", "--passages", &passages, "--out", &index, "--sparse", "english"]))?;
     for name in ["nq-dev", "trivia-dev"] {
         let questions = data.questions(&format!("{name}.tsv"));
-        let example = dpr().with_file_name("examples").join("sparse_bench");
+        let program = built("sparse_bench");
         let rounds = if name == "nq-dev" { rounds.to_string() } else { "1".to_owned() };
         let arguments = [&passages, &questions, &work, &rounds].map(String::as_str);
-        let measured = json(&output(&mut command(example, &arguments))?, "sparse_bench")?;
+        let measured = json(&output(&mut command(program, &arguments))?, "sparse_bench")?;
         let script = "tests/python/sparse_reference.py";
         let arguments = [script, SQUAD, "--tsv", &passages, &questions, "--limit", LIMIT];
         let peer = json(&output(&mut command(venv_python(), &arguments))?, "bm25s")?;

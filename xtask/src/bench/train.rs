@@ -1,7 +1,7 @@
 //! Training speed and memory beside PyTorch: the same model, batch and lengths, in turns.
 
 use crate::failure::Outcome;
-use crate::paths::{DEMO_MODEL, MINILM, dpr, venv_python};
+use crate::paths::{DEMO_MODEL, MINILM, built, venv_python};
 use crate::process::{self, command, output};
 
 use super::report::verdict;
@@ -14,8 +14,8 @@ const SIZES: [&str; 4] = ["16", "156", "5", "2"];
 const LEAST: f64 = 0.8;
 
 pub(super) fn run(rounds: usize) -> Outcome {
-    process::build_native(&["--example", "train_throughput"])?;
-    let example = dpr().with_file_name("examples").join("train_throughput");
+    process::build_benches(&["train_throughput"])?;
+    let program = built("train_throughput");
     let (mut ours, mut theirs) = ((Vec::new(), 0.0), (Vec::new(), 0.0));
     for round in 1..=rounds {
         let turn = |name: &str, sum: &mut (Vec<f64>, f64), program: &mut std::process::Command| {
@@ -26,7 +26,7 @@ pub(super) fn run(rounds: usize) -> Outcome {
             sum.1 = number(&answer, "peak_mib")?.max(sum.1);
             Outcome::Ok(())
         };
-        turn("dpr", &mut ours, command(&example, &[DEMO_MODEL]).args(SIZES))?;
+        turn("dpr", &mut ours, command(&program, &[DEMO_MODEL]).args(SIZES))?;
         let mut python = command(venv_python(), &["tests/bench/train_peer.py", MINILM]);
         python.args(SIZES).env("PYTHONDONTWRITEBYTECODE", "1").env("HF_HUB_OFFLINE", "1");
         turn("PyTorch", &mut theirs, &mut python)?;

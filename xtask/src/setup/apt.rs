@@ -1,12 +1,13 @@
 //! Debian packages.
 
-use std::sync::Once;
+use std::sync::{Mutex, PoisonError};
 
-use super::say;
 use crate::failure::{Failure, Outcome};
+use crate::jobs::say;
 use crate::process;
 
-static UPDATED: Once = Once::new();
+/// One at a time, since the system allows no more; whether the lists were fetched.
+static UPDATED: Mutex<bool> = Mutex::new(false);
 
 /// Installs Debian packages; needs root, and says the command to type when this process has not.
 pub(super) fn install(packages: &[&str]) -> Outcome {
@@ -23,10 +24,12 @@ pub(super) fn install(packages: &[&str]) -> Outcome {
         return Err(Failure::new(what).fix(format!("run `{by_hand}`, then this again")));
     }
     say(&format!("apt-get install {list}"));
-    UPDATED.call_once(|| {
+    let mut updated = UPDATED.lock().unwrap_or_else(PoisonError::into_inner);
+    if !*updated {
         // A stale list may still do; when it does not, the install below says so.
         let _ = process::output(&mut apt_get(&["update", "-qq"]));
-    });
+        *updated = true;
+    }
     let mut arguments = vec!["install", "-y", "-qq", "--no-install-recommends"];
     arguments.extend(packages);
     process::output(&mut apt_get(&arguments))

@@ -1,6 +1,7 @@
 //! `cargo xtask setup`: each step looks first, installs what is missing, and looks again.
 //!
-//! A step that finds what it needs takes milliseconds, so every task runs the set-up. Nothing outside `target/`
+//! A step that finds what it needs takes milliseconds, so every task runs the set-up, as jobs beside its own.
+//! Nothing outside `target/`
 //! is touched except through the system's package manager, and that only as root.
 
 mod apt;
@@ -10,9 +11,21 @@ pub(crate) mod python;
 pub(crate) mod tools;
 pub(crate) mod wasm_target;
 
-use std::time::Instant;
-
 use crate::failure::{Failure, Outcome};
+use crate::jobs::{self, Done, Job, say};
+
+pub(crate) const NODE: &str = "Node.js and npm";
+pub(crate) const PYTHON: &str = "Python and pip";
+pub(crate) const WASM_TARGET: &str = "Rust for wasm32";
+pub(crate) const WASM_OPT: &str = "wasm-opt";
+pub(crate) const PAGE_PACKAGES: &str = "npm packages";
+pub(crate) const STARTER_MODEL: &str = "starter model";
+pub(crate) const TEST_PACKAGES: &str = "npm test packages";
+pub(crate) const CHROMIUM: &str = "Chromium";
+pub(crate) const VULKAN: &str = "Vulkan driver";
+pub(crate) const MPNET: &str = "MPNet model";
+pub(crate) const PYTHON_TESTS: &str = "Python test packages";
+pub(crate) const MILVUS: &str = "Milvus server";
 
 /// What the machine is set up for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,6 +41,8 @@ pub(crate) enum Scope {
 /// One thing the machine must have.
 struct Step {
     name: &'static str,
+    /// What its installer uses.
+    needs: &'static [&'static str],
     /// The smallest scope that needs it.
     scope: Scope,
     /// Why it is needed, for the message when it cannot be had.
@@ -40,91 +55,104 @@ struct Step {
 
 const STEPS: [Step; 13] = [
     Step {
-        name: "Node.js and npm",
+        name: NODE,
+        needs: &[],
         scope: Scope::Demo,
         why: "the npm package, the search page and wasm-opt are built with them",
         find: node::find_node,
         install: node::install_node,
     },
     Step {
-        name: "Python and pip",
+        name: PYTHON,
+        needs: &[],
         scope: Scope::Demo,
         why: "model weights come from the Python package index",
         find: python::find_python,
         install: python::install_python,
     },
     Step {
-        name: "Rust for wasm32",
+        name: WASM_TARGET,
+        needs: &[],
         scope: Scope::Demo,
         why: "the question encoder runs in the browser",
         find: wasm_target::find,
         install: wasm_target::install,
     },
     Step {
-        name: "wasm-bindgen",
-        scope: Scope::Demo,
-        why: "it makes the JavaScript side of the browser modules, and must be of the version in Cargo.lock",
-        find: tools::find_wasm_bindgen,
-        install: tools::install_wasm_bindgen,
-    },
-    Step {
-        name: "wasm-opt",
-        scope: Scope::Demo,
-        why: "it makes the browser modules smaller and faster",
-        find: tools::find_wasm_opt,
-        install: tools::install_wasm_opt,
-    },
-    Step {
-        name: "npm packages",
-        scope: Scope::Demo,
-        why: "TypeScript and Vite build the package and the page; Playwright drives the browser tests",
-        find: node::find_packages,
-        install: node::install_packages,
-    },
-    Step {
-        name: "starter model",
+        name: STARTER_MODEL,
+        needs: &[PYTHON],
         scope: Scope::Demo,
         why: "the demo and the tests encode with it",
         find: models::find_minilm,
         install: models::fetch_minilm,
     },
     Step {
-        name: "Chromium",
-        scope: Scope::Test,
-        why: "the browser tests run in it",
-        find: tools::find_chromium,
-        install: tools::install_chromium,
+        name: PAGE_PACKAGES,
+        needs: &[NODE],
+        scope: Scope::Demo,
+        why: "TypeScript and Vite build the package and the page",
+        find: || node::find_packages(&node::PAGE),
+        install: || node::install_packages(&node::PAGE),
     },
     Step {
-        name: "Vulkan driver",
+        name: WASM_OPT,
+        needs: &[NODE],
+        scope: Scope::Demo,
+        why: "it makes the browser modules smaller and faster",
+        find: tools::find_wasm_opt,
+        install: tools::install_wasm_opt,
+    },
+    Step {
+        name: VULKAN,
+        needs: &[],
         scope: Scope::Test,
         why: "the native GPU path is tested on it; a software driver does where there is no GPU",
         find: tools::find_vulkan,
         install: tools::install_vulkan,
     },
     Step {
-        name: "MPNet model",
+        name: MPNET,
+        needs: &[PYTHON],
         scope: Scope::Test,
         why: "the MPNet encoder is held against its golden vectors",
         find: models::find_mpnet,
         install: models::fetch_mpnet,
     },
     Step {
-        name: "Python test packages",
-        scope: Scope::Test,
-        why: "transformers must load what dpr writes",
-        find: python::find_test_packages,
-        install: python::install_test_packages,
-    },
-    Step {
-        name: "Milvus server",
+        name: MILVUS,
+        needs: &[PYTHON],
         scope: Scope::Test,
         why: "the engine for more than one machine is tested against it",
         find: python::find_milvus,
         install: python::install_milvus,
     },
     Step {
+        name: TEST_PACKAGES,
+        needs: &[NODE],
+        scope: Scope::Test,
+        why: "Playwright drives the browser tests, and Biome reads the TypeScript",
+        find: || node::find_packages(&node::TESTS),
+        install: || node::install_packages(&node::TESTS),
+    },
+    Step {
+        name: CHROMIUM,
+        needs: &[],
+        scope: Scope::Test,
+        why: "the browser tests run in it",
+        find: tools::find_chromium,
+        install: tools::install_chromium,
+    },
+    Step {
+        name: PYTHON_TESTS,
+        needs: &[PYTHON],
+        scope: Scope::Test,
+        why: "transformers must load what dpr writes",
+        find: python::find_test_packages,
+        install: python::install_test_packages,
+    },
+    Step {
         name: "Python bench packages",
+        needs: &[PYTHON],
         scope: Scope::All,
         why: "sentence-transformers and onnxruntime are what the speed is held against",
         find: python::find_bench_packages,
@@ -134,34 +162,32 @@ const STEPS: [Step; 13] = [
 
 /// Brings the machine to where `scope` can run. A second call takes well under a second or two.
 pub(crate) fn run(scope: Scope) -> Outcome {
-    let start = Instant::now();
-    for step in STEPS.iter().filter(|step| step.scope <= scope) {
-        ensure(step)?;
-    }
-    println!("setup: all there ({:.1} s)", start.elapsed().as_secs_f64());
-    Ok(())
+    jobs::run_task("setup", jobs(scope))
 }
 
-fn ensure(step: &Step) -> Outcome {
+/// The steps that `scope` needs.
+pub(crate) fn jobs(scope: Scope) -> Vec<Job> {
+    let steps = STEPS.iter().filter(|step| step.scope <= scope);
+    steps.map(|step| Job::new(step.name, step.needs, move || ensure(step)).waiting()).collect()
+}
+
+/// The steps of these names.
+pub(crate) fn only(names: &[&str]) -> Vec<Job> {
+    jobs(Scope::All).into_iter().filter(|job| names.contains(&job.name)).collect()
+}
+
+fn ensure(step: &Step) -> Outcome<Done> {
     if let Some(found) = (step.find)() {
-        println!("setup: {:<22} {found}", step.name);
-        return Ok(());
+        return Ok(Done::note(found));
     }
-    let in_step = |failure: Failure| failure.during(&format!("setup step `{}` ({})", step.name, step.why));
-    println!("setup: {:<22} missing", step.name);
-    let start = Instant::now();
+    let in_step = |failure: Failure| failure.during(&format!("set-up of what is missing ({})", step.why));
+    say("missing");
     (step.install)().map_err(in_step)?;
-    let Some(found) = (step.find)() else {
-        let failure = Failure::new("it was installed without an error and is still not found");
-        return Err(in_step(
-            failure.fix("read the installer's output above, then run `cargo xtask setup` again"),
-        ));
-    };
-    println!("setup: {:<22} {found} (installed in {:.0} s)", step.name, start.elapsed().as_secs_f64());
-    Ok(())
-}
-
-/// Says what an installer is about to do.
-fn say(doing: &str) {
-    println!("setup:   {doing}");
+    match (step.find)() {
+        Some(found) => Ok(Done::note(format!("{found}, installed"))),
+        None => {
+            let failure = Failure::new("it was installed without an error and is still not found");
+            Err(in_step(failure.fix("read the installer's output above, then run `cargo xtask setup` again")))
+        }
+    }
 }

@@ -3,15 +3,18 @@
 use std::fs;
 use std::path::Path;
 
-use super::{apt, say};
+use super::apt;
 use crate::failure::{Failure, Outcome};
+use crate::jobs::say;
 use crate::process::{self, command};
 
 const OLDEST_NODE: u32 = 20;
 
-/// Folders with a lock file. The search page's package of this repository is not in its lock file: `npm` puts it
-/// there once it is packed.
-const FOLDERS: [&str; 3] = ["wasm/npm", "web-demo", "tests/browser"];
+/// Folders of the package and the page. The search page's package of this repository is not in its lock file: `npm`
+/// puts it there once it is packed.
+pub(super) const PAGE: [&str; 2] = ["wasm/npm", "web-demo"];
+/// Folders that only tests need.
+pub(super) const TESTS: [&str; 1] = ["tests/browser"];
 
 pub(super) fn find_node() -> Option<String> {
     let version = process::output(&mut command("node", &["--version"])).ok()?;
@@ -55,12 +58,12 @@ fn install_folder(folder: &str) -> Outcome {
     Ok(())
 }
 
-pub(super) fn find_packages() -> Option<String> {
-    FOLDERS.iter().all(|folder| packages_are_current(folder)).then(|| FOLDERS.join(", "))
+pub(super) fn find_packages(folders: &[&str]) -> Option<String> {
+    folders.iter().all(|folder| packages_are_current(folder)).then(|| folders.join(", "))
 }
 
-pub(super) fn install_packages() -> Outcome {
-    FOLDERS
+pub(super) fn install_packages(folders: &[&str]) -> Outcome {
+    folders
         .iter()
         .filter(|folder| !packages_are_current(folder))
         .try_for_each(|folder| install_folder(folder))

@@ -2,9 +2,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
-use super::{apt, say};
+use super::apt;
 use crate::failure::{Failure, Outcome};
+use crate::jobs::say;
 use crate::paths::{VENV, venv_python};
 use crate::process::{self, command};
 
@@ -111,6 +113,9 @@ fn find_packages(packages: &[(&str, &str)]) -> Option<String> {
 }
 
 fn install_packages(packages: &[(&str, &str)]) -> Outcome {
+    // pip does not expect another pip in its environment.
+    static ENVIRONMENT: Mutex<()> = Mutex::new(());
+    let _alone = ENVIRONMENT.lock().unwrap_or_else(PoisonError::into_inner);
     if !process::succeeds(&mut command(venv_python(), &["-m", "pip", "--version"])) {
         say(&format!("python3 -m venv {VENV}"));
         process::output(&mut command("python3", &["-m", "venv", "--clear", VENV]))

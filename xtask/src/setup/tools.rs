@@ -1,59 +1,16 @@
-//! Programs: wasm-bindgen, wasm-opt, Chromium and a Vulkan driver.
+//! Programs: wasm-opt, Chromium and a Vulkan driver.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{apt, say};
+use super::apt;
 use crate::failure::{Failure, Outcome};
+use crate::jobs::say;
 use crate::paths::{self, TOOLS};
 use crate::process::{self, command};
 
 /// The npm package that holds wasm-opt.
 const BINARYEN: &str = "132.0.0";
-
-/// The wasm-bindgen to call: of the locked version, from `target/tools` or PATH.
-pub(crate) fn wasm_bindgen() -> Option<PathBuf> {
-    let wanted = locked_wasm_bindgen().ok()?;
-    let own = paths::absolute(Path::new(TOOLS).join("bin/wasm-bindgen"));
-    [Some(own), process::find_on_path("wasm-bindgen")].into_iter().flatten().find(|program| {
-        program.is_file()
-            && process::output(&mut command(program, &["--version"]))
-                .is_ok_and(|version| version.split_whitespace().nth(1) == Some(wanted.as_str()))
-    })
-}
-
-pub(super) fn find_wasm_bindgen() -> Option<String> {
-    let program = wasm_bindgen()?;
-    Some(format!("{} at {}", locked_wasm_bindgen().ok()?, shown(&program)))
-}
-
-pub(super) fn install_wasm_bindgen() -> Outcome {
-    let version = locked_wasm_bindgen()?;
-    say(&format!("cargo install wasm-bindgen-cli {version} (some minutes on two cores)"));
-    let build = paths::absolute(Path::new(TOOLS).join("build"));
-    let root = paths::absolute(TOOLS);
-    let root = root.to_string_lossy();
-    let mut cargo =
-        process::cargo(&["install", "--quiet", "wasm-bindgen-cli", "--version", &version, "--root", &root]);
-    // It runs for seconds: compiling it well would take longer than that saves.
-    cargo.env("CARGO_TARGET_DIR", &build).env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1").env_remove("RUSTFLAGS");
-    let outcome = process::output(&mut cargo).map(drop);
-    let _ = fs::remove_dir_all(&build);
-    outcome.map_err(|failure| {
-        failure.fix(format!(
-            "put wasm-bindgen {version} on PATH, by `cargo install wasm-bindgen-cli --version {version}`"
-        ))
-    })
-}
-
-/// The version of `wasm-bindgen` in Cargo.lock.
-fn locked_wasm_bindgen() -> Outcome<String> {
-    let lock =
-        fs::read_to_string("Cargo.lock").map_err(|e| Failure::new(format!("cannot read Cargo.lock: {e}")))?;
-    let mut lines = lock.lines().skip_while(|line| *line != "name = \"wasm-bindgen\"");
-    let version = lines.nth(1).and_then(|line| line.strip_prefix("version = \"")?.strip_suffix('"'));
-    version.map(str::to_owned).ok_or_else(|| Failure::new("Cargo.lock names no version of wasm-bindgen"))
-}
 
 /// The wasm-opt to call: a program or a script for node.
 pub(crate) fn wasm_opt() -> PathBuf {

@@ -4,8 +4,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use super::{apt, say};
+use super::apt;
 use crate::failure::{Failure, Outcome};
+use crate::jobs::say;
 use crate::process;
 
 const TARGET: &str = "wasm32-unknown-unknown";

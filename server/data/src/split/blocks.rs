@@ -54,11 +54,11 @@ pub struct Block {
 /// The blocks of one document, in order (paper §4.1). A text without words has none.
 ///
 /// ```
-/// # use dpr_server::data::split::{Blocks, SplitOptions};
+/// # use dpr_data::split::{Blocks, SplitOptions};
 /// let options = SplitOptions::new(3, 1, 1)?;
 /// let texts: Vec<_> = Blocks::of("a b c d e", &options).map(|block| block.text).collect();
 /// assert_eq!(texts, ["a b c", "c d e"]);
-/// # Ok::<(), dpr_server::data::split::SplitError>(())
+/// # Ok::<(), dpr_data::split::SplitError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Blocks<'a> {
@@ -128,7 +128,7 @@ pub fn block_id(document: &str, number: usize) -> String {
 /// The document and the number that [`block_id`] made `id` of; `None` when it is not such an id.
 ///
 /// ```
-/// # use dpr_server::data::split::document_of;
+/// # use dpr_data::split::document_of;
 /// assert_eq!(document_of("guide/c#.md#12"), Some(("guide/c#.md", 12)));
 /// assert_eq!(document_of("wiki:1"), None);
 /// ```

@@ -3,7 +3,7 @@
 use ego_tree::iter::Edge;
 use scraper::{Html, Node};
 
-use super::Text;
+use super::text::Text;
 
 /// Elements whose content is passed over: what is no text or not this page's, pictures and players, controls, and
 /// the readings above Chinese characters, which would stand inside the word.

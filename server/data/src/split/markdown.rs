@@ -2,7 +2,8 @@
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
-use super::{Text, html};
+use super::html;
+use super::text::Text;
 
 /// Title: `title` of the front matter, else the first heading, which then does not stand at the head of the text
 /// as well. Text: everything else, code and tables included, pictures and link targets left out.

@@ -37,7 +37,6 @@ pub use blocks::{Block, Blocks, SplitOptions, block_id, document_of};
 pub use error::SplitError;
 use kind::Kind;
 use source::Documents;
-use text::Text;
 pub use words::Words;
 
 use crate::{CorpusLayout, Passage, PassageWriter, check_not_input, write_corpus};

@@ -13,7 +13,7 @@ use super::kind::{Kind, split_name};
 use super::text::Text;
 use super::{SplitError, html, markdown, text};
 use crate::input::{Format, Input};
-use crate::{DataError, Passage, Passages, passage};
+use crate::{DataError, Passage, Passages, read_passages};
 
 /// Reads documents, whole as passages will be, in the order of the file, or of the names in the directory.
 pub(super) struct Documents {
@@ -63,7 +63,7 @@ impl Documents {
                 return Err(SplitError::UnknownInput { path: input.to_path_buf() });
             }
         };
-        documents.source = Source::Lines(passage::stream(file)?, header);
+        documents.source = Source::Lines(read_passages::stream(file)?, header);
         Ok(documents)
     }
 

@@ -8,6 +8,7 @@ use dpr_core::{TensorMap, WeightsError};
 use serde_json::Value;
 
 use super::ModelError;
+use super::json::optional_json;
 use super::sentence::SentenceModules;
 
 /// The files of one encoder as published.
@@ -89,17 +90,6 @@ fn require(dir: &Path, file: &'static str, fix: &'static str) -> Result<Vec<u8>,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound && dir.is_dir() => {
             Err(ModelError::MissingFile { dir: dir.into(), file, fix })
         }
-        Err(e) => Err(e.into()),
-    }
-}
-
-/// The file's JSON, `None` where there is no such file.
-pub(super) fn optional_json(path: &Path) -> Result<Option<Value>, ModelError> {
-    match fs_err::read(path) {
-        Ok(bytes) => serde_json::from_slice(&bytes)
-            .map(Some)
-            .map_err(|e| ModelError::Json { path: path.into(), reason: e.to_string() }),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(e) => Err(e.into()),
     }
 }

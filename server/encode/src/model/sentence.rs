@@ -11,7 +11,7 @@ use dpr_core::Pooling;
 use serde_json::Value;
 
 use super::ModelError;
-use super::huggingface::optional_json;
+use super::json::optional_json;
 
 const MODULES: &str = "modules.json";
 

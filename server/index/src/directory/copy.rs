@@ -8,7 +8,7 @@ use dpr_core::model::{FileEntry, sha256_hex};
 use fs_err as fs;
 
 use super::pointer::{MANIFEST, Publisher, SPARSE};
-use super::version::{Version, compare, newest};
+use super::version::{Version, check_size, compare, newest};
 use crate::{BuildError, FileError, IndexDir, IndexManifest};
 use dpr_files::digest;
 
@@ -22,6 +22,7 @@ pub fn copy_index(from: &Path, to: &Path) -> Result<IndexManifest, BuildError> {
     newest(from, |version| {
         let publisher = IndexDir::new(to).publisher()?;
         let bring = |source: &Path, target: &Path, expected: &FileEntry| {
+            check_size(source, expected)?;
             compare(source, expected, &copy(source, target)?)
         };
         publish(&version, publisher, bring, |_| Ok(version.bytes.clone()))?;

@@ -14,7 +14,7 @@ use crate::sparse::SparseIndex;
 use crate::vectors::Rows;
 use crate::{FileError, INDEX_FORMAT, IndexDir, IndexManifest, Matrix, OpenError, StoredPassages};
 use dpr_files::Mapped;
-use dpr_files::digest;
+use dpr_files::{digest, relative};
 
 /// Attempts to open the version in use, which builds may remove while it is read.
 const ATTEMPTS: usize = 3;
@@ -157,7 +157,7 @@ pub(crate) fn open_version<'a>(
     Ok(Version { manifest, dir, sha256, bytes, number: pointer.version, log })
 }
 
-fn parse_manifest(path: &Path, bytes: &[u8]) -> Result<IndexManifest, FileError> {
+fn parse_manifest(path: &Path, bytes: &[u8]) -> Result<IndexManifest, OpenError> {
     #[derive(serde::Deserialize)]
     struct Version {
         format_version: u32,
@@ -166,17 +166,31 @@ fn parse_manifest(path: &Path, bytes: &[u8]) -> Result<IndexManifest, FileError>
     let Version { format_version: found } =
         serde_json::from_slice(bytes).map_err(|e| FileError::corrupt(path, e.to_string()))?;
     if found > INDEX_FORMAT {
-        return Err(FileError::NewerFormat { path: path.to_path_buf(), found, supported: INDEX_FORMAT });
+        return Err(
+            FileError::NewerFormat { path: path.to_path_buf(), found, supported: INDEX_FORMAT }.into()
+        );
     }
     let manifest: IndexManifest =
         serde_json::from_slice(bytes).map_err(|e| FileError::corrupt(path, e.to_string()))?;
     if manifest.metric != IndexManifest::INNER_PRODUCT {
-        return Err(FileError::corrupt(path, format!("the metric `{}` is not known", manifest.metric)));
+        return Err(FileError::corrupt(path, format!("the metric `{}` is not known", manifest.metric)).into());
     }
     if u32::try_from(manifest.count).is_err() {
-        return Err(FileError::corrupt(path, format!("{} passages are too many", manifest.count)));
+        return Err(FileError::corrupt(path, format!("{} passages are too many", manifest.count)).into());
     }
-    Ok(manifest)
+    match manifest.files.keys().chain(manifest.crc32.keys()).find(|name| !is_of_a_version(name)) {
+        None => Ok(manifest),
+        Some(name) => Err(OpenError::FileName { path: path.to_path_buf(), name: name.clone() }),
+    }
+}
+
+/// Returns `true` if a version may have a file of this name: one in its folder, or in that of the inverted index.
+fn is_of_a_version(name: &str) -> bool {
+    let is_ours = match name.split_once('/') {
+        None => true,
+        Some((folder, file)) => folder == SPARSE && !file.contains('/'),
+    };
+    is_ours && relative::is_plain(name)
 }
 
 fn entry<'a>(manifest: &'a IndexManifest, dir: &Path, name: &str) -> Result<&'a FileEntry, FileError> {
@@ -221,7 +235,7 @@ fn are_finite(bytes: &[u8]) -> bool {
 
 /// Refuses a file of another size than listed, before it is read.
 pub(crate) fn check_size(path: &Path, expected: &FileEntry) -> Result<(), FileError> {
-    let got = fs::metadata(path).map_err(FileError::read(path))?.len();
+    let got = relative::size(path).map_err(FileError::read(path))?;
     if got == expected.bytes {
         return Ok(());
     }

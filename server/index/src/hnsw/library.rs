@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use dpr_core::kernel::scan::squared_distance;
+use dpr_core::kernel::search::f32::squared_distance;
 use hnsw_rs::prelude::{Distance, Hnsw};
 
 use super::repair::connect;

@@ -92,6 +92,37 @@ impl IndexWriter {
     /// Adds passages, each in the place of the one that has its id, if one does: all of them or, on an error, none.
     /// When this returns, they are on the disk and in every search that begins.
     ///
+    /// ```
+    /// use dpr_core::Embedding;
+    /// use dpr_data::Passage;
+    /// use dpr_index::{IndexWriter, NewPassage, Put};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let dir = dir.path();
+    /// # let vectors = dpr_index::vectors::VectorSet {
+    /// #     model_fingerprint: "model".to_owned(),
+    /// #     dim: 2,
+    /// #     passages: vec![Passage { id: "a".to_owned(), title: String::new(), text: "old".to_owned() }],
+    /// #     rows: vec![1.0, 0.0],
+    /// # };
+    /// # dpr_index::build_index(&vectors, dir, &Default::default(), &dpr_files::progress::Silent)?;
+    /// let new = |id: &str, text: &str, values: [f32; 2]| -> Result<NewPassage, dpr_core::EmbeddingError> {
+    ///     let passage = Passage { id: id.to_owned(), title: String::new(), text: text.to_owned() };
+    ///     Ok(NewPassage { passage, vector: Embedding::new(values.into(), 2)? })
+    /// };
+    /// // The index in `dir` holds the passage `a`: it is replaced, and `b` is added.
+    /// let writer = IndexWriter::open(dir, "my service")?;
+    /// let put = writer.put(vec![new("a", "A better text.", [0.5, 0.5])?, new("b", "Another.", [0.0, 1.0])?])?;
+    /// assert_eq!(put, Put { added: 1, replaced: 1 });
+    ///
+    /// // A blank text is refused, and with it the whole request.
+    /// assert!(writer.put(vec![new("c", "Fine.", [1.0, 1.0])?, new("d", " ", [1.0, 0.0])?]).is_err());
+    /// assert_eq!(writer.live().snapshot().changes(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`UpdateError`]: no passages, an id or a text that is blank, an id that is given twice, a vector of another
     /// length or too long, or a log that cannot be written.

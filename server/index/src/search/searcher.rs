@@ -87,7 +87,7 @@ impl Searcher {
     /// holds fewer.
     ///
     /// # Errors
-    /// [`SearchError::Index`] for `k` = 0, or a vector of another size.
+    /// [`SearchError::Query`] for `k` = 0, or a vector of another size.
     pub fn search(&self, vector: &Embedding, k: usize) -> Result<Vec<Hit>, SearchError> {
         self.snapshot.search(vector, k)?.into_iter().map(|scored| self.hit(scored)).collect()
     }

@@ -1,7 +1,7 @@
 //! The matrix of an index's vectors: checked once, then searched.
 
 use dpr_core::Embedding;
-use dpr_core::kernel::scan;
+use dpr_core::kernel::search::f32::{inner_products, inner_products_at};
 use rayon::prelude::*;
 
 use super::Rows;
@@ -103,12 +103,12 @@ impl Matrix {
     /// Fills `scores` with the scores of the rows from `start` on.
     pub(crate) fn scores(&self, query: &[f32], start: usize, scores: &mut [f32]) {
         let rows = &self.as_slice()[start * self.dim..][..scores.len() * self.dim];
-        scan::inner_products(query, rows, scores);
+        inner_products(query, rows, scores);
     }
 
     /// Replaces `scores` by the scores of these rows.
     pub(crate) fn scores_at(&self, query: &[f32], rows: &[u32], scores: &mut Vec<f32>) {
-        scan::inner_products_at(query, self.as_slice(), rows, scores);
+        inner_products_at(query, self.as_slice(), rows, scores);
     }
 
     /// Returns the best `k` of these rows by their exact scores.

@@ -104,6 +104,12 @@ impl Deref for Rows {
     }
 }
 
+impl FromIterator<f32> for Rows {
+    fn from_iter<I: IntoIterator<Item = f32>>(numbers: I) -> Self {
+        numbers.into_iter().collect::<Vec<_>>().into()
+    }
+}
+
 impl From<Vec<f32>> for Rows {
     fn from(rows: Vec<f32>) -> Self {
         Self(Arc::new(Source::Owned(rows)))

@@ -2,6 +2,7 @@
 
 pub(crate) mod common;
 pub(crate) mod corpus;
+pub(crate) mod docs;
 pub(crate) mod files;
 pub(crate) mod golden;
 pub(crate) mod run;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::super::config::{RunOptions, Settings, check_numbers};
 use super::super::error::TrainError;
 use super::super::optimiser::OptimiserOptions;
-use super::super::step::StepOptions;
+use super::super::options::StepOptions;
 
 /// A distillation's settings. Paths are taken from the working directory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
+use dpr_core::DeviceChoice;
 use dpr_core::model::sha256_hex;
 use dpr_core::random::SplitMix;
-use dpr_core::{DeviceChoice, Embedding, TextEncoder};
 use sha2::{Digest as _, Sha256};
 
 use super::super::data::plain;
@@ -13,28 +13,17 @@ use super::super::encoders::{DualEncoder, Sharing, TrainDevice};
 use super::super::error::TrainError;
 use super::config::DistillConfig;
 use super::project;
+use super::taught::{SHARED, Taught, taught};
 use dpr_data::{DataError, FileFormat, normalise_question, read_questions, read_training};
 use dpr_encode::model::ModelDir;
-use dpr_encode::{PipelineOptions, encode_questions};
 use dpr_files::digest;
 use dpr_files::progress::Progress;
 use dpr_index::vectors::VectorSet;
 use dpr_index::{ExactIndex, Matrix, VectorIndex as _};
 
-/// Passages by which student and teacher are compared on the dev questions.
-pub(super) const SHARED: usize = 20;
-
 /// What the draws are for: each purpose has numbers of its own.
 const HELD_OUT: u64 = 11;
 const PASSAGES: u64 = 12;
-
-/// Questions with the teacher's vectors.
-pub(super) struct Taught {
-    pub(super) questions: Vec<String>,
-    pub(super) vectors: Vec<Embedding>,
-    /// The rows of the teacher's best passages; nothing without passages.
-    pub(super) best: Vec<Vec<u32>>,
-}
 
 /// Teacher, student and questions, read and checked.
 pub struct DistillPrepared {
@@ -160,33 +149,6 @@ fn space(config: &DistillConfig, teacher: &ModelDir) -> Result<Option<ExactIndex
     let matrix =
         Matrix::new(vectors.collect::<Vec<_>>(), rows.len(), set.dim, |row| &set.passages[rows[row]].id)?;
     Ok(Some(ExactIndex::new(matrix.into())))
-}
-
-fn taught(
-    questions: Vec<String>,
-    encoder: &TextEncoder,
-    space: Option<&ExactIndex>,
-    best: usize,
-    progress: &dyn Progress,
-) -> Result<Taught, TrainError> {
-    let options = PipelineOptions::for_device(encoder.device_name(), None, None);
-    let texts: Vec<&str> = questions.iter().map(String::as_str).collect();
-    let vectors = encode_questions(encoder, &texts, options, progress)?;
-    let best = match space {
-        Some(space) => best_rows(space, &vectors, best)?,
-        None => vec![Vec::new(); vectors.len()],
-    };
-    Ok(Taught { questions, vectors, best })
-}
-
-/// The rows of the best passages of each question.
-pub(super) fn best_rows(
-    space: &ExactIndex,
-    questions: &[Embedding],
-    count: usize,
-) -> Result<Vec<Vec<u32>>, TrainError> {
-    let found = space.search_batch(questions, count)?;
-    Ok(found.into_iter().map(|rows| rows.into_iter().map(|scored| scored.row as u32).collect()).collect())
 }
 
 /// A digest of all that a run's steps depend on besides its settings.

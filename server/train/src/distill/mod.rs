@@ -12,7 +12,8 @@ mod data;
 mod loss;
 mod project;
 mod task;
+mod taught;
 
 pub use config::{DistillConfig, DistillData, DistillModel, DistillObjective};
 pub use data::DistillPrepared;
-pub use task::{StudentScores, distill};
+pub use task::distill;

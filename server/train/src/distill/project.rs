@@ -7,7 +7,7 @@ use super::super::encoders::{TrainDevice, TrainedEncoder, numbers};
 use super::super::error::TrainError;
 use super::super::evaluate::encode;
 use super::config::DistillConfig;
-use super::data::Taught;
+use super::taught::Taught;
 use dpr_files::progress::Progress;
 
 /// Questions that the layer is fitted to, at most: some times the numbers in a state.

@@ -6,7 +6,6 @@ use std::sync::atomic::AtomicBool;
 
 use dpr_core::Embedding;
 use dpr_core::random::SplitMix;
-use serde::{Deserialize, Serialize};
 
 use super::super::encoders::{DualEncoder, TrainDevice};
 use super::super::error::TrainError;
@@ -14,32 +13,20 @@ use super::super::evaluate::encode;
 use super::super::export::{Exported, export_as};
 use super::super::run_dir::RunDir;
 use super::super::sampler::batches;
-use super::super::scores::Scores;
+use super::super::scores::{Scores, StudentScores};
 use super::super::step::{Loss as _, StepNoise, StepOutcome, step_by};
 use super::super::task::Task;
 use super::super::trainer::{self, Setup, TrainReport};
 use super::config::DistillConfig;
-use super::data::{DistillPrepared, SHARED, Taught, best_rows};
+use super::data::DistillPrepared;
 use super::loss::{StudentLoss, cosine};
+use super::taught::{SHARED, Taught, best_rows};
 use dpr_encode::model::{ModelDir, PASSAGE_DIR, QUESTION_DIR};
 use dpr_files::progress::Progress;
 use dpr_index::ExactIndex;
 
 /// Questions are sorted by length within as many batches, so that a batch has little padding.
 const BUCKET: usize = 16;
-
-/// How near a student comes to its teacher on the dev questions.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct StudentScores {
-    /// Questions measured.
-    pub questions: usize,
-    /// Mean cosine of the student's vector and the teacher's.
-    pub cosine: f64,
-    /// Share of the teacher's best 20 passages that are among the student's best 20; `None` without passages.
-    pub shared: Option<f64>,
-    /// Mean loss in batches made as in training.
-    pub loss: f64,
-}
 
 /// Trains a student as `config` says in the run directory `out`, which holds no run yet, or with `resume` goes on from
 /// its last checkpoint. What comes out is a model directory with the student as question encoder and the teacher's
@@ -132,8 +119,8 @@ impl Task for DistillTask<'_> {
         let items: Vec<usize> = (0..count).collect();
         for batch in items.chunks(self.config.run.batch_size) {
             let own = batch.iter().flat_map(|item| &vectors[item * dim..(item + 1) * dim]).copied().collect();
-            let worth = self.loss(dev, batch).slopes([own, Vec::new()], dim, device)?;
-            loss += worth.loss * batch.len() as f64 / count as f64;
+            let outcome = self.loss(dev, batch).gradients([own, Vec::new()], dim, device)?;
+            loss += outcome.loss * batch.len() as f64 / count as f64;
         }
         if !cosine.is_finite() || !loss.is_finite() {
             return Err(TrainError::NotFinite { loss });

@@ -12,7 +12,7 @@ use unicode_normalization::UnicodeNormalization as _;
 
 use super::gold::GoldMap;
 use super::journal::Journal;
-use super::negatives::Draws;
+use super::negatives::draws;
 use super::{HardNegatives, MineError, MineOptions, Pool, Positives};
 use dpr_data::{Answers, Passage, Question, TrainingContext, TrainingItem, write_training};
 use dpr_eval::{AnswerError, AnswerMatcher};
@@ -195,7 +195,7 @@ impl<'a> Miner<'a> {
     fn random(&self, number: usize, positive: usize, answers: &Held) -> Vec<TrainingContext> {
         let passages = self.pool.passages;
         let wanted = self.options.random_negatives.min(passages.len());
-        let mut draws = Draws::new(self.options.seed, number);
+        let mut draws = draws(self.options.seed, number);
         let mut rows = Vec::with_capacity(wanted);
         let mut drawn = HashSet::from([positive]);
         for _ in 0..wanted.saturating_mul(TRIES) {

@@ -1,0 +1,6 @@
+//! What a command fails with.
+
+use std::error::Error;
+
+/// Any typed error of the crates below, or a sentence of the command's own.
+pub type CliError = Box<dyn Error + Send + Sync>;

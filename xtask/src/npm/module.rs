@@ -1,0 +1,149 @@
+//! The two wasm modules: compiled, given their JavaScript, optimised.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::failure::{Failure, Outcome};
+use crate::jobs::Done;
+use crate::paths::{absolute, built};
+use crate::process::{self, cargo, command};
+use crate::setup::tools::wasm_opt;
+use crate::setup::wasm_target::WasmTarget;
+use crate::stamp::Stamp;
+
+/// Builds for wasm32 have their own folder: another compiler may make them.
+const TARGET_DIR: &str = "target/wasm";
+/// The cfg is what getrandom 0.3 asks for on this target.
+const RUSTFLAGS: &str = "-C target-feature=+simd128 --cfg getrandom_backend=\"wasm_js\"";
+
+/// One of the two modules; a page downloads only the one it runs.
+pub(crate) struct Module {
+    pub(crate) name: &'static str,
+    features: &'static [&'static str],
+    /// Most bytes it may take on the wire, compressed.
+    pub(crate) limit: u64,
+    /// How wasm-opt works on it: the CPU module for speed, the WebGPU module, whose speed is the GPU's, for size.
+    optimise: &'static str,
+}
+
+/// Both modules.
+pub(crate) const MODULES: [Module; 2] = [
+    Module { name: "cpu", features: &[], limit: 1_500_000, optimise: "-O3" },
+    Module { name: "webgpu", features: &["--features", "webgpu"], limit: 5_000_000, optimise: "-Oz" },
+];
+
+/// WebAssembly features that browsers have had since 2023 and rustc uses.
+const WASM_FEATURES: [&str; 7] = [
+    "--enable-simd",
+    "--enable-bulk-memory",
+    "--enable-nontrapping-float-to-int",
+    "--enable-sign-ext",
+    "--enable-mutable-globals",
+    "--enable-reference-types",
+    "--enable-multivalue",
+];
+
+impl Module {
+    fn folder(&self) -> String {
+        format!("wasm/npm/wasm/{}", self.name)
+    }
+
+    /// The module's code.
+    pub(crate) fn wasm(&self) -> String {
+        format!("{}/dpr_wasm_bg.wasm", self.folder())
+    }
+
+    fn script(&self) -> String {
+        format!("{}/dpr_wasm.js", self.folder())
+    }
+
+    /// What decides the module.
+    fn stamp(&self, target: WasmTarget) -> Outcome<Stamp> {
+        let inputs = ["Cargo.lock", "Cargo.toml", "core", "wasm/Cargo.toml", "wasm/src"];
+        let way = format!("{target:?} {RUSTFLAGS} {:?} {} {WASM_FEATURES:?}", self.features, self.optimise);
+        Stamp::of(&format!("module-{}", self.name), &inputs, &[&way])
+    }
+
+    /// Whether the module that is there is the one that would be built.
+    pub(crate) fn is_fresh(&self) -> Outcome<bool> {
+        let outputs = [self.wasm(), self.script()];
+        WasmTarget::detect()
+            .map_or(Ok(false), |target| Ok(self.stamp(target)?.is_fresh(&[&outputs[0], &outputs[1]])))
+    }
+
+    /// What `cargo` makes.
+    fn raw(&self) -> PathBuf {
+        Path::new(TARGET_DIR).join(format!("dpr_wasm-{}.wasm", self.name))
+    }
+}
+
+/// Compiles `dpr-wasm` with the module's features.
+pub(super) fn compile(module: &Module) -> Outcome<Done> {
+    if module.is_fresh()? {
+        return Ok(Done::note("up to date"));
+    }
+    let target = wasm_target()?;
+    let mut arguments = vec!["build", "--profile", "wasm", "--package", "dpr-wasm"];
+    arguments.extend(module.features);
+    arguments.extend(target.cargo_arguments());
+    let mut build = cargo(&arguments);
+    build.env("CARGO_TARGET_DIR", absolute(TARGET_DIR)).env("RUSTFLAGS", RUSTFLAGS);
+    target.prepare(&mut build);
+    process::run(&mut build)?;
+    // The next module is built to the same place.
+    let made = Path::new(TARGET_DIR).join("wasm32-unknown-unknown/wasm/dpr_wasm.wasm");
+    fs::copy(&made, module.raw())
+        .map_err(|e| Failure::new(format!("cannot copy {}: {e}", made.display())))?;
+    Ok(Done::default())
+}
+
+/// Makes the module's JavaScript, optimises the module, and puts both into the package's folder.
+pub(super) fn bind(module: &Module) -> Outcome<Done> {
+    let stamp = module.stamp(wasm_target()?)?;
+    if !stamp.is_fresh(&[&module.wasm(), &module.script()]) {
+        stamp.clear();
+        make(module)?;
+        stamp.write()?;
+    }
+    let (raw, packed) = sizes(Path::new(&module.wasm()))?;
+    Ok(Done::note(format!("{:.2} MB, {:.2} MB gzip", raw as f64 / 1e6, packed as f64 / 1e6)))
+}
+
+fn make(module: &Module) -> Outcome {
+    let work = Path::new(TARGET_DIR).join("bindgen").join(module.name);
+    let _ = fs::remove_dir_all(&work);
+    process::run(&mut command(built("xtask-bindgen"), &[module.raw(), work.clone()]))?;
+    let (bound, small) = (work.join("dpr_wasm_bg.wasm"), work.join("small.wasm"));
+    let (bound_text, small_text) = (bound.to_string_lossy(), small.to_string_lossy());
+    let mut arguments = vec![module.optimise, "-o", &small_text, &bound_text];
+    arguments.extend(WASM_FEATURES);
+    process::run(&mut command(wasm_opt(), &arguments))?;
+    let failed = |e: std::io::Error| Failure::new(format!("cannot write {}: {e}", module.folder()));
+    fs::rename(&small, &bound).map_err(failed)?;
+    let folder = module.folder();
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).map_err(failed)?;
+    for entry in fs::read_dir(&work).map_err(failed)? {
+        let file = entry.map_err(failed)?.path();
+        let Some(name) = file.file_name() else { continue };
+        fs::copy(&file, Path::new(&folder).join(name)).map_err(failed)?;
+    }
+    Ok(())
+}
+
+fn wasm_target() -> Outcome<WasmTarget> {
+    WasmTarget::detect()
+        .ok_or_else(|| Failure::new("no wasm32 standard library").fix("run `cargo xtask setup`"))
+}
+
+/// Bytes of a file, and of the file compressed by gzip.
+pub(crate) fn sizes(file: &Path) -> Outcome<(u64, u64)> {
+    let raw =
+        fs::metadata(file).map_err(|e| Failure::new(format!("cannot read {}: {e}", file.display())))?.len();
+    let name = file.to_string_lossy();
+    let script = "import sys, zlib; c = zlib.compressobj(9, zlib.DEFLATED, 31); d = open(sys.argv[1], 'rb').read(); \
+                  print(len(c.compress(d)) + len(c.flush()))";
+    let packed = process::output(&mut command("python3", &["-c", script, &name]))?;
+    let packed = packed.trim().parse().map_err(|_| Failure::new(format!("no size of {name}: {packed}")))?;
+    Ok((raw, packed))
+}

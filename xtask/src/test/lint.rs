@@ -1,0 +1,48 @@
+//! `cargo xtask lint`: rustfmt, clippy, rustdoc and the TypeScript linter. `cargo xtask test` runs them too.
+
+use crate::failure::Outcome;
+use crate::jobs::{Job, run_task};
+use crate::process::{self, cargo, command, output};
+use crate::setup;
+
+pub(super) const CLIPPY: &str = "clippy";
+/// The program that reads TypeScript, and what is read.
+const BIOME: [&str; 5] =
+    ["tests/browser/node_modules/.bin/biome", "lint", "--error-on-warnings", "--max-diagnostics=100", "."];
+
+/// Runs them all.
+pub(crate) fn run() -> Outcome {
+    let mut jobs = setup::only(&[setup::NODE, setup::TEST_PACKAGES]);
+    jobs.push(format());
+    jobs.extend(jobs_after(&[]));
+    run_task("lint", jobs)
+}
+
+/// The format check.
+pub(super) fn format() -> Job {
+    Job::new("format check", &[], || {
+        output(&mut cargo(&["fmt", "--all", "--check"]))
+            .map(drop)
+            .map_err(|failure| failure.fix("run `cargo fmt --all`"))
+    })
+}
+
+/// The linters. Cargo lets one build at a time into a folder, so Rust's come after each other and after `builds`.
+pub(super) fn jobs_after(builds: &[&'static str]) -> [Job; 3] {
+    [
+        Job::new("TypeScript linter", &[setup::TEST_PACKAGES], || {
+            process::run(&mut command(BIOME[0], &BIOME[1..]))
+        }),
+        Job::new(CLIPPY, builds, || {
+            process::run(&mut cargo(&of_native("clippy", &["--all-targets", "--", "-D", "warnings"])))
+        }),
+        Job::new("rustdoc", &[CLIPPY], || {
+            process::run(cargo(&of_native("doc", &["--no-deps"])).env("RUSTDOCFLAGS", "-D warnings"))
+        }),
+    ]
+}
+
+/// Release builds, though nothing is compiled: build scripts and macros are the same then.
+fn of_native<'a>(subcommand: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    [&[subcommand, "--release", "--workspace", "--exclude", "dpr-wasm"], more].concat()
+}
