@@ -55,7 +55,7 @@ fn of_vectors(error: &VectorsError) -> Option<String> {
         VectorsError::Unfinished { path } => {
             format!("run `dpr encode --out {}` (it continues where it stopped)", path.display())
         }
-        VectorsError::NotWritten(_) => "make room and run the same command again".to_owned(),
+        VectorsError::NotWritten { .. } => "make room and run the same command again".to_owned(),
         VectorsError::File(FileError::Corrupt { .. }) => "encode again with --force".to_owned(),
         VectorsError::File(FileError::Foreign { .. }) => "give another --out".to_owned(),
         VectorsError::File(FileError::Busy { .. }) => "wait for it or give another --out".to_owned(),

@@ -1,6 +1,8 @@
 //! The errors of vectors directories.
 
+use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use dpr_core::EmbeddingError;
 use dpr_files::Error as FileError;
@@ -13,8 +15,13 @@ pub enum VectorsError {
     #[error("{0}")]
     File(#[from] FileError),
     /// A part cannot be written: a full disk, mostly.
-    #[error("{0}; finished parts are kept")]
-    NotWritten(#[source] FileError),
+    #[error("cannot write {}: {source}; finished parts are kept", path.display())]
+    NotWritten {
+        /// The part.
+        path: PathBuf,
+        /// The cause.
+        source: Arc<io::Error>,
+    },
     /// The directory holds parts of another encoding.
     #[error(
         "{} holds vectors of another encoding: its {field} is {found}, this one's is {expected}",

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use dpr_core::Embedding;
 use dpr_core::model::FileEntry;
@@ -123,15 +123,11 @@ impl VectorsWriter {
             Embedding::check(row, dim).map_err(|source| VectorsError::BadRow { id: id.clone(), source })?;
         }
 
-        self.write_whole(part, rows).map_err(|error| VectorsError::NotWritten(FileError::write(error)))?;
+        let path = self.part_path(part);
+        write_whole(&path, rows)
+            .map_err(|source| VectorsError::NotWritten { path, source: Arc::new(source) })?;
         self.done().insert(part);
         Ok(())
-    }
-
-    fn write_whole(&self, part: usize, rows: &[f32]) -> io::Result<()> {
-        let path = self.part_path(part);
-        let FileEntry { sha256, .. } = digest::write_file(&path, |out| rows::write(rows, out))?;
-        atomic::write_file(&path.with_extension("sha256"), |out| writeln!(out, "{sha256}"))
     }
 
     /// Joins the parts into `vectors.f32` and writes the manifest, then removes the parts.
@@ -272,6 +268,12 @@ fn refuse_foreign(dir: &Path) -> Result<(), VectorsError> {
         }
     }
     Ok(())
+}
+
+/// Writes a part, and after it the digest that says it is whole.
+fn write_whole(path: &Path, rows: &[f32]) -> io::Result<()> {
+    let FileEntry { sha256, .. } = digest::write_file(path, |out| rows::write(rows, out))?;
+    atomic::write_file(&path.with_extension("sha256"), |out| writeln!(out, "{sha256}"))
 }
 
 fn write_passages(path: &Path, passages: &[Passage]) -> Result<FileEntry, VectorsError> {
