@@ -38,12 +38,9 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     let directory = tempfile::tempdir()?;
     let dir = directory.path().join("index");
     let mut random = SplitMix::new(2020);
-    let vectors = VectorSet {
-        model_fingerprint: "no model: random numbers".to_owned(),
-        dim: DIM,
-        passages: (0..BUILT).map(|n| passage(&format!("p{n}"), "As it was built.")).collect(),
-        rows: (0..BUILT).flat_map(|_| random_vector(&mut random)).collect(),
-    };
+    let passages: Vec<Passage> = (0..BUILT).map(|n| passage(&format!("p{n}"), "As it was built.")).collect();
+    let rows: Vec<f32> = (0..BUILT).flat_map(|_| random_vector(&mut random)).collect();
+    let vectors = VectorSet::new("no model: random numbers", DIM, passages, rows);
 
     // `IndexKind::Exact`, the default, compares a query with every row. `IndexKind::Hnsw` walks a graph towards the
     // query and looks at a small share of the rows, which is what a million passages need.

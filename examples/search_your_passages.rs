@@ -24,6 +24,7 @@ use dpr_core::{DeviceChoice, Pooling};
 use dpr_data::{Passage, stream_passages};
 use dpr_encode::model::{ImportOptions, ModelDir, import};
 use dpr_encode::{EncodeOptions, PipelineOptions, Shard, encode_corpus};
+use dpr_files::Job;
 use dpr_files::progress::Silent;
 use dpr_index::search::{Fusion, Method, Searcher, TextSearcher};
 use dpr_index::sparse::{Analyzer, SparseOptions};
@@ -78,7 +79,8 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     let never = AtomicBool::new(false);
     let fingerprint = model.manifest().space();
     let vectors = dir.join("vectors");
-    let summary = encode_corpus(&encoder, fingerprint, &passages, &vectors, &options, &never, &Silent)?;
+    let job = Job { stop: &never, progress: &Silent };
+    let summary = encode_corpus(&encoder, fingerprint, &passages, &vectors, &options, job)?;
     println!(
         "{} passages encoded on {} in {:.1?}",
         summary.passages,

@@ -22,7 +22,7 @@ use axum::http::{StatusCode, header};
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
-use dpr_core::{DeviceChoice, Pooling, TextEncoder};
+use dpr_core::{DeviceChoice, Embedding, Pooling, TextEncoder};
 use dpr_data::Passage;
 use dpr_encode::model::{ImportOptions, ModelDir, import};
 use dpr_encode::{PipelineOptions, encode_passages};
@@ -144,12 +144,8 @@ fn encoded(model: &ModelDir, encoder: &TextEncoder) -> Result<VectorSet, Box<dyn
     let passages: Vec<Passage> = PASSAGES.map(passage).into();
     let options = PipelineOptions::for_device(encoder.device_name(), None, None);
     let vectors = encode_passages(encoder, &passages, options, &Silent)?;
-    Ok(VectorSet {
-        model_fingerprint: model.manifest().space().to_owned(),
-        dim: encoder.dim(),
-        passages,
-        rows: vectors.into_iter().flat_map(|vector| vector.into_vec()).collect(),
-    })
+    let rows: Vec<f32> = vectors.into_iter().flat_map(Embedding::into_vec).collect();
+    Ok(VectorSet::new(model.manifest().space(), encoder.dim(), passages, rows))
 }
 
 fn get_request(path: &str) -> Result<Request, axum::http::Error> {

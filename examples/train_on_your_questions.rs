@@ -23,6 +23,7 @@ use dpr_data::{
     write_training,
 };
 use dpr_encode::model::{ImportOptions, ModelDir, import};
+use dpr_files::Job;
 use dpr_files::progress::Silent;
 use dpr_train::{
     DataFile, DataOptions, ModelOptions, OptimiserOptions, Prepared, RunOptions, Scores, TrainConfig,
@@ -122,7 +123,8 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     // process is killed, the same call with `resume` set to true goes on from the last checkpoint and takes the steps
     // that it would have taken. Setting `stop` from another thread ends the run after a checkpoint.
     let stop = AtomicBool::new(false);
-    let report = train(&config, &dir.join("run"), false, prepared, &device, &stop, &Silent)?;
+    let job = Job { stop: &stop, progress: &Silent };
+    let report = train(&config, &dir.join("run"), false, prepared, &device, job)?;
     println!("{} steps in {:.1} s", report.steps, report.seconds);
 
     // # Before and after

@@ -1,10 +1,11 @@
-//! Dense passage retrieval (DPR, Karpukhin et al. 2020): the part that the server and the browser share.
+//! Encoders for dense passage retrieval (DPR, Karpukhin et al. 2020): the part that the server and the browser share.
 //!
 //! * [`EncoderConfig`], [`TensorMap`] and [`TextTokenizer`] read a Hugging Face directory's three files from bytes.
 //! * [`TextEncoder`] turns a question or a passage into a vector `[dim]`. It runs on one of two engines: the
 //!   Burn encoders of [`encoder`] (on wgpu, WebGPU or Burn's CPU backend, and what training differentiates)
 //!   or the CPU kernels of [`kernel`], which need no Burn and hold 8-bit weights as they are.
-//! * [`Embedding`] is such a vector checked and on the wire; [`ModelManifest`] says which model made it.
+//! * [`Embedding`] is a vector that has been checked, with its form on the wire; [`ModelManifest`] names the model
+//!   that made it.
 //!
 //! The three files as bytes make an encoder, and inner products of its vectors rank passages for a question:
 //!
@@ -44,7 +45,7 @@
 //! # }
 //! ```
 //!
-//! Nothing here touches files, sockets, threads or clocks: the crate builds for `wasm32-unknown-unknown` as it is.
+//! This crate touches no files, sockets, threads or clocks: the crate builds for `wasm32-unknown-unknown` as it is.
 
 pub mod config;
 pub mod device;

@@ -3,7 +3,7 @@
 use burn::nn::Linear;
 use burn::tensor::{DType, FloatDType, Tensor};
 
-/// `input` as a layer with this weight takes it.
+/// Returns `input` in the number format of the layer's weight.
 pub(super) fn as_taken_by<const D: usize>(layer: &Linear, input: Tensor<D>) -> Tensor<D> {
     match layer.weight.val().dtype() {
         DType::F16 => input.cast(FloatDType::F16),
@@ -11,7 +11,7 @@ pub(super) fn as_taken_by<const D: usize>(layer: &Linear, input: Tensor<D>) -> T
     }
 }
 
-/// `input` in f32.
+/// Returns `input` in f32.
 pub(super) fn as_f32<const D: usize>(input: Tensor<D>) -> Tensor<D> {
     match input.dtype() {
         DType::F32 => input,

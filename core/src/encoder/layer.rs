@@ -1,4 +1,4 @@
-//! One transformer layer: attention and feed-forward, each with a residual and a LayerNorm after it.
+//! Transformer layer: attention and feed-forward, each with a residual and a LayerNorm after it.
 
 use burn::module::Module;
 use burn::nn::Linear;
@@ -26,7 +26,8 @@ pub struct Attention {
 }
 
 impl Attention {
-    /// `[batch, tokens, hidden]` to the same; `bias` is added to the scores `[batch, heads, tokens, tokens]`.
+    /// Returns the attention's output for states `[batch, tokens, hidden]`, of the same shape; `bias` is added to the
+    /// scores `[batch, heads, tokens, tokens]`.
     pub fn forward(
         &self,
         input: Tensor<3>,
@@ -58,7 +59,7 @@ pub struct Layer {
 }
 
 impl Layer {
-    /// `[batch, tokens, hidden]` to the same.
+    /// Returns the next states for states `[batch, tokens, hidden]`, of the same shape.
     pub fn forward(
         &self,
         input: Tensor<3>,

@@ -1,4 +1,4 @@
-//! Hugging Face tensors into Burn modules.
+//! Loader of Burn encoders from Hugging Face tensors.
 
 use burn::module::Param;
 use burn::nn::{Embedding, Linear};
@@ -30,7 +30,7 @@ impl Loader<'_> {
         Ok(Embedding { weight: Param::from_tensor(self.matrix(&format!("{name}.weight"), rows, columns)?) })
     }
 
-    /// A layer stored as `[output, input]`, which Burn keeps as `[input, output]`.
+    /// Returns a layer stored as `[output, input]`, which Burn keeps as `[input, output]`.
     fn linear(&mut self, name: &str, input: usize, output: usize) -> Result<Linear, WeightsError> {
         let values = self.tensors.take_f32(&format!("{name}.weight"), &[output, input])?;
         let mut transposed = vec![0f32; values.len()];

@@ -7,9 +7,9 @@ use burn::tensor::{FloatDType, Tensor};
 use super::{Attention, Encoder, Layer};
 
 impl Encoder {
-    /// The same encoder with the layers' matrices and their biases in `format`. The products are then computed in it, from
-    /// states that are brought into it; softmax, GELU, LayerNorm, sums and embeddings stay in f32. On a tape the
-    /// gradients lead back to this encoder's own parameters.
+    /// Returns the same encoder with the layers' matrices and their biases in `format`. The products are then
+    /// computed in it, from states that are brought into it; softmax, GELU, LayerNorm, sums and embeddings stay in
+    /// f32. On a tape the gradients lead back to this encoder's own parameters.
     #[must_use]
     pub fn with_products_in(&self, format: FloatDType) -> Self {
         let linear = |layer: &Linear| Linear {

@@ -1,7 +1,7 @@
 //! CPU kernels without a tensor library: the [encoders](KernelEncoder) and the inner products of [`search`].
 //!
-//! The instruction sets share one safe, generic source, see `isa` and `vector`; `math` holds the functions of a number or
-//! of a row, `gemm_f32` the matrix product, and `train` what training needs besides.
+//! The instruction sets share one safe, generic source, see `isa` and `vector`; `math` holds the functions of a
+//! number or of a row, `gemm_f32` the matrix product, and `train` what training needs besides.
 
 mod encoder;
 mod gemm_f32;

@@ -1,4 +1,4 @@
-//! Passages, questions, training items, judgements and results, and the files they come in.
+//! Readers and writers of the field's files: passages, questions, training items, judgements (qrels) and results.
 //!
 //! | read | written | formats |
 //! |---|---|---|
@@ -10,9 +10,9 @@
 //! | [`read_run`] | [`write_run`] | TREC runs |
 //! | [`read_results`] | [`write_results`] | DPR's retriever result |
 //!
-//! What is read may be gzip-compressed, told by its first bytes; what is written is when its name ends in `.gz`, and
-//! appears whole or not at all. [`convert`] goes between formats that mean the same. What is wrong with a file is
-//! said with its name and the place in it.
+//! A file that is read may be gzip-compressed, which its first bytes tell; a file that is written is gzip-compressed
+//! when its name ends in `.gz`, and appears whole or not at all. [`convert`] converts between formats of the same
+//! meaning. Errors name the file and the place in it.
 //!
 //! ```
 //! use dpr_data::split::{Blocks, SplitOptions, block_id};

@@ -20,7 +20,7 @@ pub struct Passage {
     pub text: String,
 }
 
-/// A digest of ids, titles and texts in order (64 hex characters): the same corpus read from another format
+/// Returns a digest of ids, titles and texts in order (64 hex characters): the same corpus read from another format
 /// has the same one.
 pub fn corpus_sha256(passages: &[Passage]) -> String {
     let mut hash = Sha256::new();
@@ -34,7 +34,8 @@ pub fn corpus_sha256(passages: &[Passage]) -> String {
     digest::hex(hash)
 }
 
-/// Writes passages as `passages.jsonl`, an object a line; where each line begins, and where the last ends.
+/// Writes passages as `passages.jsonl`, one object a line, and returns the offset in bytes at which each line begins
+/// and, at last, that at which the last line ends.
 pub fn write_passages(passages: &[Passage], out: &mut dyn Write) -> io::Result<Vec<u64>> {
     let (mut starts, mut line) = (vec![0], Vec::new());
     for passage in passages {
@@ -47,7 +48,7 @@ pub fn write_passages(passages: &[Passage], out: &mut dyn Write) -> io::Result<V
     Ok(starts)
 }
 
-/// Parses what [`write_passages`] wrote; the error says the line.
+/// Parses the bytes that [`write_passages`] wrote into `count` passages; the error names the line.
 pub fn parse_passages(bytes: &[u8], count: usize) -> Result<Vec<Passage>, String> {
     let mut start = 0;
     let mut line_to = |end: usize| &bytes[std::mem::replace(&mut start, end)..end];

@@ -1,9 +1,9 @@
-//! Question with its accepted answers.
+//! Questions with their accepted answers.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A question, with what is known of its answer.
+/// A question with its answers and, where the file names it, its gold passage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
     /// Unique in its file; the line number where the file has no ids.
@@ -19,15 +19,16 @@ pub struct Question {
 /// The passage a question was asked about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gold {
-    /// Its id in its own file. Other files have other passages of the same id.
+    /// The passage's id in its own file. Other files have other passages of the same id.
     pub id: String,
     /// Its text.
     pub text: Arc<str>,
-    /// Where the first answer stands in the text, in bytes; `None` where the file does not say, or wrongly.
+    /// The range of the first answer in the text, in bytes; `None` where the file does not give it, or gives it
+    /// wrongly.
     pub answer: Option<Range<usize>>,
 }
 
-/// What counts as an answer to a question.
+/// The accepted answers of a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answers {
     /// Texts, any of which may stand in a passage.
@@ -37,12 +38,12 @@ pub enum Answers {
 }
 
 impl Answers {
-    /// Whether there are none.
+    /// Returns whether there are no answers.
     pub fn is_empty(&self) -> bool {
         self.as_slice().is_empty()
     }
 
-    /// The texts or patterns.
+    /// Returns the texts or patterns.
     pub fn as_slice(&self) -> &[String] {
         match self {
             Self::Texts(list) | Self::Patterns(list) => list,
@@ -56,8 +57,8 @@ impl Default for Answers {
     }
 }
 
-/// The question as DPR encodes it, without space around it: people and question sets type the apostrophe as U+2019,
-/// passages do not.
+/// Returns the question as DPR encodes it, without space around it: people and question sets type the apostrophe as
+/// U+2019, passages do not.
 pub fn normalise_question(text: &str) -> String {
     text.trim().replace('\u{2019}', "'")
 }

@@ -41,10 +41,10 @@ impl Iterator for Passages {
     }
 }
 
-/// Reads a corpus passage by passage, as a corpus larger than memory needs; formats as [`read_passages`].
+/// Reads a corpus passage by passage, for a corpus larger than memory. The formats are those of [`read_passages`].
 ///
 /// # Errors
-/// As [`read_passages`], here or from the iterator.
+/// [`DataError`] as from [`read_passages`], here or from the iterator.
 pub fn stream_passages(path: &Path) -> Result<Passages, DataError> {
     stream(Input::open(path)?)
 }

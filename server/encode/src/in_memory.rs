@@ -11,9 +11,10 @@ use super::error::EncodingError;
 use super::pipeline::{PipelineOptions, encode_rows};
 use super::rows::{PassageRows, QuestionRows, Rows};
 use dpr_data::Passage;
+use dpr_files::Job;
 use dpr_files::progress::Progress;
 
-/// The vectors of `questions`, in their order.
+/// Returns the vectors of `questions`, in their order.
 ///
 /// # Errors
 /// [`EncodingError`] names the question that has no vector.
@@ -29,8 +30,8 @@ pub fn encode_questions(
     vectors
 }
 
-/// The vectors of `passages`, in their order, for those that are held in memory; [`encode_corpus`](super::encode_corpus)
-/// is for a corpus.
+/// Returns the vectors of `passages`, in their order, for passages that are held in memory;
+/// [`encode_corpus`](super::encode_corpus) is for a corpus.
 ///
 /// # Errors
 /// [`EncodingError`] names the passage that has no vector.
@@ -56,7 +57,8 @@ fn encode_all(
         Ok(())
     };
     let never = AtomicBool::new(false);
-    encode_rows(rows, &parts_of(count), options, &never, progress, &keep)?;
+    let job = Job { stop: &never, progress };
+    encode_rows(rows, &parts_of(count), options, job, &keep)?;
     let mut kept = kept.into_inner().unwrap_or_else(PoisonError::into_inner);
     kept.sort_unstable_by_key(|(row, _)| *row);
     let checked = |(row, values): (usize, Vec<f32>)| {

@@ -1,4 +1,4 @@
-//! Passages and questions to vectors, on every core.
+//! Encoding of passages and questions into vectors, on every core.
 //!
 //! Texts are tokenised, sorted by length inside a part of [`PART_SIZE`] rows and cut into batches of a bounded
 //! number of tokens, so that little of a batch is padding. Workers take batches from a queue that spans

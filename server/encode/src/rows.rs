@@ -1,29 +1,29 @@
-//! What the pipeline encodes: passages, or questions.
+//! Rows that the pipeline encodes: passages or questions.
 
 use dpr_core::{EncodeError, TextEncoder};
 use dpr_data::Passage;
 
-/// Texts with the encoder that turns them into vectors; used from many threads at once.
+/// Texts with the encoder that turns them into vectors, used from many threads at once.
 pub trait Rows: Sync {
-    /// Numbers in a vector.
+    /// Returns the number of numbers in a vector.
     fn dim(&self) -> usize;
 
-    /// Tokens a text is truncated to.
+    /// Returns the number of tokens that a text is truncated to.
     fn max_tokens(&self) -> usize;
 
-    /// What errors call a row, as `passage "12-3"`.
+    /// Returns the name of a row for errors, as `passage "12-3"`.
     fn name(&self, row: usize) -> String;
 
-    /// The token ids of a row.
+    /// Returns the token ids of a row.
     ///
     /// # Errors
-    /// What the tokenizer says.
+    /// [`EncodeError`] of the tokenizer.
     fn tokens(&self, row: usize) -> Result<Vec<u32>, EncodeError>;
 
-    /// One batch of token ids to vectors `[batch, dim]`, row-major.
+    /// Encodes one batch of token ids and returns its vectors `[batch, dim]`, row-major.
     ///
     /// # Errors
-    /// What the encoder says.
+    /// [`EncodeError`] of the encoder.
     fn forward(&self, batch: &[Vec<u32>]) -> Result<Vec<f32>, EncodeError>;
 }
 

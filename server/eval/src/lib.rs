@@ -1,9 +1,11 @@
-//! How well retrieval finds what it should, and how well answers are read.
+//! Evaluation of open-domain question answering: how well retrieval finds the right passages, and how well answers
+//! are read.
 //!
 //! [`Judge`] says which passages are right for a question: those with an answer ([`AnswerMatcher`]), the gold
 //! passage, or what qrels name; [`Accuracy`] is the paper's top-k accuracy of that. [`measure_qrels`] adds what
-//! trec_eval reports, [`recall`] holds an approximate index against an exact one. [`measure_reading`] gives EM and
-//! F1 of predicted answers. [`compare`] tells a better system from a luckier one, [`accuracy_svg`] draws them.
+//! trec_eval reports, [`recall`] compares an approximate index with an exact one. [`measure_reading`] gives EM and F1
+//! of predicted answers. [`compare`] tells a better system from a luckier one, and [`accuracy_svg`] draws their
+//! accuracies.
 //!
 //! ```
 //! use std::collections::HashMap;

@@ -16,6 +16,7 @@ pub mod atomic;
 mod background;
 pub mod digest;
 mod error;
+mod job;
 mod lock;
 mod mapped;
 pub mod progress;
@@ -23,5 +24,6 @@ pub mod relative;
 
 pub use background::Background;
 pub use error::Error;
+pub use job::Job;
 pub use lock::DirLock;
 pub use mapped::Mapped;

@@ -31,7 +31,8 @@
 //! let passage = |n: usize| Passage { id: format!("p{n}"), title: String::new(), text: format!("Passage {n}.") };
 //!
 //! // Build an index of 500 passages and their vectors, [500, 32].
-//! let (passages, rows) = ((0..500).map(passage).collect(), (0..500).flat_map(|_| vector()).collect::<Vec<f32>>());
+//! let passages: Vec<Passage> = (0..500).map(passage).collect();
+//! let rows: Vec<f32> = (0..500).flat_map(|_| vector()).collect();
 //! let vectors = VectorSet::new("the model that made the vectors", dim, passages, rows);
 //! build_index(&vectors, &dir, &IndexOptions::default(), &Silent)?;
 //!
@@ -159,8 +160,8 @@ impl fmt::Display for IndexKind {
 /// # let dir = tempfile::tempdir()?;
 /// # let dir = dir.path();
 /// # let passage = |id: &str| Passage { id: id.to_owned(), title: String::new(), text: "text".to_owned() };
-/// # let passages = ["a", "b", "c"].map(passage).into();
-/// # let vectors = dpr_index::vectors::VectorSet::new("model", 2, passages, vec![1.0, 0.0, 0.0, 1.0, 0.5, 0.5]);
+/// # let (passages, rows) = (["a", "b", "c"].map(passage).into(), vec![1.0, 0.0, 0.0, 1.0, 0.5, 0.5]);
+/// # let vectors = dpr_index::vectors::VectorSet::new("model", 2, passages, rows);
 /// # dpr_index::build_index(&vectors, dir, &Default::default(), &dpr_files::progress::Silent)?;
 /// // Three vectors: [1, 0], [0, 1] and [0.5, 0.5].
 /// let index = LoadedIndex::open(dir)?;

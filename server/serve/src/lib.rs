@@ -29,12 +29,9 @@
 //!
 //! // Three passages, each with a vector of 32 numbers that points along an axis of its own.
 //! let passage = |n: usize| Passage { id: format!("p{n}"), title: String::new(), text: format!("Passage {n}.") };
-//! let vectors = VectorSet {
-//!     model_fingerprint: fingerprint.clone(),
-//!     dim: 32,
-//!     passages: (0..3).map(passage).collect(),
-//!     rows: (0..3 * 32).map(|i| if i % 32 == i / 32 { 1.0 } else { 0.0 }).collect(),
-//! };
+//! let passages: Vec<Passage> = (0..3).map(passage).collect();
+//! let rows: Vec<f32> = (0..3 * 32).map(|i| if i % 32 == i / 32 { 1.0 } else { 0.0 }).collect();
+//! let vectors = VectorSet::new(&fingerprint, 32, passages, rows);
 //! build_index(&vectors, &dir.join("index"), &IndexOptions::default(), &Silent)?;
 //! let reader = IndexReader::open(&dir.join("index"))?;
 //!

@@ -1,10 +1,10 @@
-//! What training asks of the memory allocator.
+//! Settings of the memory allocator for training.
 
-/// Tells the allocator to keep what is freed for the next batch.
+/// Tells the allocator to keep freed memory for the next batch.
 ///
-/// A batch allocates and frees gigabytes in pieces of megabytes. glibc gives such pieces back to the system at once and
-/// asks for them again, cleared page by page, which took half the time of a step. Elsewhere this does nothing.
-/// To be called once, before there are threads.
+/// A batch allocates and frees gigabytes in pieces of megabytes. glibc gives such pieces back to the system at once
+/// and asks for them again, cleared page by page, which took half the time of a step. Elsewhere this does nothing.
+/// Call it once, before any thread is started.
 pub fn keep_freed_memory() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     #[allow(unsafe_code)]

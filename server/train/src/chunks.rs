@@ -1,4 +1,4 @@
-//! Which texts of a batch are encoded together, and by which thread.
+//! Chunks of a batch: the texts that are encoded together, shared out over the threads.
 
 use std::cmp::Reverse;
 

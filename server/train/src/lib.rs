@@ -1,12 +1,12 @@
 //! Training of the dual encoder (paper §3.2): the encoders learn to give a question and the passages that answer it
 //! vectors with a large inner product.
 //!
-//! [`TrainConfig`] says what to do, with the paper's settings as defaults. [`Prepared`] reads the data and the model,
-//! [`train()`] runs in a run directory and goes on where it was stopped, [`dry_run`] tries the largest batch. [`distill()`]
-//! teaches a small question encoder what a large one knows. Below them,
-//! [`step`] gives the loss and the gradients of one [`Batch`] in bounded memory, [`Objective`] is the loss, [`AdamW`]
-//! takes the step, [`evaluate`] measures on dev questions. [`mine`] makes training data: positives and hard negatives out of
-//! what an index finds.
+//! [`TrainConfig`] holds the settings, with those of the paper as defaults. [`Prepared`] reads the data and the
+//! model, [`train()`] trains in a run directory and continues a run that was stopped, [`dry_run`] tries the largest
+//! batch. [`distill()`] trains a small question encoder to imitate a large one. Below them, [`step`] gives the loss
+//! and the gradients of one [`Batch`] in bounded memory, [`Objective`] is the loss, [`AdamW`] takes the step,
+//! [`evaluate`] measures on dev questions. [`mine`] makes training data: positives and hard negatives from the
+//! passages that an index finds.
 //!
 //! ```
 //! use burn::tensor::{Device, Tensor};

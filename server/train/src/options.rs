@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How a batch is computed; what it computes is the same but for rounding and what dropout draws.
+/// Options of computing a batch. The result does not depend on them but for rounding and the draws of dropout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct StepOptions {
@@ -14,7 +14,7 @@ pub struct StepOptions {
     pub tape_tokens: usize,
     /// Threads on the CPU; 0 for one a processor.
     pub threads: usize,
-    /// What the layers' matrix products are computed in.
+    /// Number format of the layers' matrix products.
     pub precision: Precision,
 }
 
@@ -24,7 +24,7 @@ impl Default for StepOptions {
     }
 }
 
-/// Number format of the layers' matrix products; weights, moments, sums and all that lies between are f32.
+/// Number format of the layers' matrix products; weights, moments, sums and the states between the products are f32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Precision {

@@ -1,7 +1,6 @@
-//! Training of question and passage encoders on questions with their passages.
+//! Retrieval task: training of question and passage encoders on questions with their passages.
 
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 
 use super::config::TrainConfig;
 use super::data::TrainingData;
@@ -16,16 +15,18 @@ use super::scores::Scores;
 use super::step::{StepNoise, StepOutcome, step};
 use super::task::Task;
 use super::trainer::{self, Setup, TrainReport};
+use dpr_files::Job;
 use dpr_files::progress::Progress;
 
-/// Trains as `config` says in the run directory `out`, which holds no run yet, or with `resume` one begun with the same
-/// settings: it then goes on from its last checkpoint, and every step is as it would have been.
+/// Trains as `config` says in the run directory `out`, which holds no run yet, or with `resume` one begun with the
+/// same settings: it then continues from its last checkpoint, and every step is the same as without the interruption.
 ///
 /// ```no_run
 /// use std::path::Path;
 /// use std::sync::atomic::AtomicBool;
 ///
 /// use dpr_core::DeviceChoice;
+/// use dpr_files::Job;
 /// use dpr_files::progress::Silent;
 /// use dpr_train::{Prepared, Settings, TrainConfig, TrainDevice, train};
 ///
@@ -35,23 +36,23 @@ use dpr_files::progress::Progress;
 /// // Everything is read and checked before the run directory is made.
 /// let prepared = Prepared::new(&config, &device)?;
 /// let stop = AtomicBool::new(false);
-/// let report = train(&config, Path::new("run/"), false, prepared, &device, &stop, &Silent)?;
+/// let job = Job { stop: &stop, progress: &Silent };
+/// let report = train(&config, Path::new("run/"), false, prepared, &device, job)?;
 /// println!("{} steps, the best model is in {}", report.steps, report.model.display());
 /// # Ok(())
 /// # }
 /// ```
 ///
 /// # Errors
-/// [`TrainError`]; [`TrainError::Interrupted`] once `stop` is set and a checkpoint is written. Whatever happens, the
-/// last checkpoint stays.
+/// [`TrainError`]; [`TrainError::Interrupted`] once `job` is stopped and a checkpoint is written. The last checkpoint is
+/// kept in any case.
 pub fn train(
     config: &TrainConfig,
     out: &Path,
     resume: bool,
     prepared: Prepared,
     device: &TrainDevice,
-    stop: &AtomicBool,
-    progress: &dyn Progress,
+    job: Job<'_>,
 ) -> Result<TrainReport, TrainError> {
     let run = if resume { RunDir::resume(out, config)? } else { RunDir::begin(out, config)? };
     let Prepared { data, model, name, origin, steps, .. } = prepared;
@@ -59,7 +60,7 @@ pub fn train(
     let task = RetrievalTask { config, data: &data, sampler, name };
     let (options, optimiser) = (config.run, config.optimiser);
     let setup = Setup { run, resume, task: &task, model, options, optimiser, origin, steps };
-    trainer::run(setup, device, stop, progress)
+    trainer::run(setup, device, job)
 }
 
 struct RetrievalTask<'a> {

@@ -1,11 +1,11 @@
-//! One batch to a loss and the gradients of all encoders, in memory that the chunk size sets.
+//! Training step: the loss of one batch and the gradients of all encoders, in memory that the chunk size bounds.
 //!
-//! GradCache (Gao et al. 2021): every passage of the batch takes part in every question's loss, but an encoder need not
-//! hold the tape of the whole batch for that. Texts are encoded in chunks; the loss is computed from the vectors alone, with
-//! its gradient at every vector; then each chunk is carried through its encoder again, on a tape, and the gradient at its vectors
-//! is carried back. The sum over the chunks is the gradient of the whole batch. Dropout draws from a seed of the chunk's
-//! own, so that the second pass is the first. Chunks whose tapes fit into [`StepOptions::tape_tokens`] keep them and are
-//! not encoded twice.
+//! The method is GradCache (Gao et al. 2021): every passage of the batch takes part in every question's loss, but an
+//! encoder need not hold the tape of the whole batch for that. Texts are encoded in chunks; the loss is computed from
+//! the vectors alone, with its gradient at every vector; then each chunk is carried through its encoder again, on a
+//! tape, and the gradient at its vectors is carried back. The sum over the chunks is the gradient of the whole batch.
+//! Dropout draws from a seed of the chunk, so that the second pass repeats the first. Chunks whose tapes fit into
+//! [`StepOptions::tape_tokens`] keep them and are not encoded twice.
 //!
 //! On the CPU the chunks are shared out over threads; each encoder copy has a tape of its own.
 
@@ -23,23 +23,25 @@ use super::objective::{Objective, Targets};
 use super::optimiser::Gradient;
 use super::options::{Precision, StepOptions};
 
-/// In half precision the gradients at the vectors are multiplied so that the greatest is this, and the gradients divided
-/// again: what is small beside it would vanish, and far larger ones would not fit (loss scaling, Micikevicius et al. 2018).
+/// Loss scaling: in half precision the gradients at the vectors are multiplied so that the greatest is this, and the
+/// gradients of the parameters are divided again. Without it small gradients would vanish, and far larger ones would
+/// overflow (Micikevicius et al. 2018).
 const GREATEST_GRADIENT: f32 = 16.0;
 
-/// How often half precision starts again with gradients a hundredth the size, when a gradient did not fit.
+/// The number of times that half precision starts again with gradients a hundredth the size, when a gradient
+/// overflowed.
 const SMALLER: usize = 2;
 
-/// What dropout leaves out in one step.
+/// Dropout of one step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StepNoise {
-    /// Share of the numbers; 0 for none.
+    /// Share of the numbers that is left out; 0 for none.
     pub dropout: f32,
-    /// Another one for each step.
+    /// Seed of the step; each step has another one.
     pub seed: u64,
 }
 
-/// What one batch gave.
+/// Loss and gradients of one batch.
 #[derive(Clone, Debug)]
 pub struct StepOutcome {
     /// The loss.
@@ -57,7 +59,7 @@ pub(super) type BySide = [Vec<f32>; 2];
 ///
 /// # Errors
 /// [`TrainError::Batch`] for a batch that does not fit together, [`TrainError::Device`] when the device fails, and
-/// [`TrainError::NotFinite`] for a loss that is no number.
+/// [`TrainError::NotFinite`] for a loss that is not a number.
 pub fn step(
     model: &DualEncoder,
     batch: &Batch,
@@ -72,21 +74,22 @@ pub fn step(
     step_by(model, [&batch.questions, &batch.passages], &loss, options, noise, scale, device)
 }
 
-/// What the vectors of a batch are outcome.
+/// A loss over the vectors of a batch.
 pub(super) trait Loss: Sync {
-    /// The loss of `vectors`, each `dim` long, the questions that are right, and the loss's gradient at every vector.
+    /// Returns the loss of `vectors`, each `dim` long, the number of questions that are right, and the gradient of
+    /// the loss at every vector.
     fn gradients(&self, vectors: BySide, dim: usize, device: &TrainDevice)
     -> Result<LossOutcome, TrainError>;
 }
 
-/// See [`Loss::gradients`].
+/// The result of [`Loss::gradients`].
 pub(super) struct LossOutcome {
     pub(super) loss: f64,
     pub(super) correct: usize,
     pub(super) gradients: BySide,
 }
 
-/// As [`step`], of questions and passages as token ids and by any loss.
+/// Computes a step as [`step`] does, of questions and passages as token ids and by any loss.
 pub(super) fn step_by(
     model: &DualEncoder,
     texts: [&[Vec<u32>]; 2],
@@ -166,7 +169,7 @@ fn add(sum: &mut Vec<f32>, part: Vec<f32>) {
     }
 }
 
-/// Threads that encode: one drives a GPU.
+/// Returns the number of threads that encode; a GPU is driven by one.
 pub(super) fn threads(options: &StepOptions, device: &TrainDevice) -> usize {
     match (device.gpu, options.threads) {
         (true, _) => 1,
@@ -175,7 +178,8 @@ pub(super) fn threads(options: &StepOptions, device: &TrainDevice) -> usize {
     }
 }
 
-/// Runs the tasks, each on a thread; their results in order. A panic of the tensor library becomes an error.
+/// Runs the tasks, each on a thread, and returns their results in order. A panic of the tensor library becomes an
+/// error.
 pub(super) fn on_threads<T: Send>(
     tasks: impl Iterator<Item = impl FnOnce() -> Result<T, TrainError> + Send>,
 ) -> Result<Vec<T>, TrainError> {
@@ -192,7 +196,7 @@ pub(super) fn on_threads<T: Send>(
     })
 }
 
-/// The paper's loss of questions and passages.
+/// The paper's loss over the vectors of questions and passages.
 struct Pairs<'a> {
     objective: &'a Objective,
     targets: &'a Targets,
@@ -215,19 +219,19 @@ impl Loss for Pairs<'_> {
     }
 }
 
-/// Vectors on a tape of their own, `[rows, dim]`.
+/// Returns the vectors on a tape of their own, `[rows, dim]`.
 pub(super) fn leaf(values: Vec<f32>, dim: usize, device: &TrainDevice) -> Tensor<2> {
     let shape = [values.len() / dim, dim];
     Tensor::from_data(TensorData::new(values, shape), &device.taped).require_grad()
 }
 
-/// The number that `loss` is, and its gradients.
+/// Runs the backward pass of `loss` and returns its value and the gradients.
 pub(super) fn backward(loss: Tensor<1>) -> Result<(f64, Gradients), TrainError> {
     let value = numbers(loss.clone().inner())?.first().copied().unwrap_or(f32::NAN);
     Ok((f64::from(value), loss.backward()))
 }
 
-/// The gradient at a [`leaf`]; zeros where the loss does not depend on it.
+/// Returns the gradient at a [`leaf`]; zeros where the loss does not depend on it.
 pub(super) fn gradient_at(leaf: &Tensor<2>, gradients: &mut Gradients) -> Result<Vec<f32>, TrainError> {
     match leaf.grad_remove(gradients) {
         Some(gradient) => numbers(gradient),
@@ -235,7 +239,7 @@ pub(super) fn gradient_at(leaf: &Tensor<2>, gradients: &mut Gradients) -> Result
     }
 }
 
-/// What all threads of a step share.
+/// Context of a step that all its threads share.
 struct Pass<'a> {
     model: &'a DualEncoder,
     texts: [&'a [Vec<u32>]; 2],
@@ -310,7 +314,8 @@ impl<'a> Worker<'a> {
         Ok(worker)
     }
 
-    /// The sum of its chunks' gradients, a list a parameter of each encoder, empty where nothing is.
+    /// Returns the sum of the gradients of the worker's chunks: for each encoder one list a parameter, empty where
+    /// there is no gradient.
     fn backward(mut self, vector_gradients: &BySide, dim: usize) -> Result<Vec<Gradient>, TrainError> {
         let count = |encoder: &TrainedEncoder| encoder.parameters.len();
         let mut sums: Vec<Vec<Option<Tensor<1>>>> =

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde_json::Value;
+
 use super::markdown::Markdown;
 use super::{BOOK, GENERATED, Page, is_external, pages, read, resolve};
 use crate::failure::{Failure, Outcome};
@@ -14,6 +16,8 @@ pub(super) fn run() -> Outcome {
     problems.extend(unlisted(&pages));
     problems.extend(tasks(&pages, crate::USAGE));
     problems.extend(exports(&read("wasm/npm/src/index.ts")?, &read("docs/reference/typescript.md")?));
+    problems.extend(paths(&pages));
+    problems.extend(interface(&json("server/openapi.json")?, &read("docs/reference/http.md")?));
     problems.extend(versions()?);
     if problems.is_empty() {
         println!("docs: {} pages, no dead link, no unknown task, one version", pages.len());
@@ -127,6 +131,63 @@ fn exports(index: &str, page: &str) -> Vec<String> {
         .collect()
 }
 
+/// Files that pages name in code, as `core/src/lib.rs`, and that are not there.
+fn paths(pages: &[Page]) -> Vec<String> {
+    const FOLDERS: [&str; 10] =
+        ["bench", "configs", "core", "docs", "examples", "server", "tests", "wasm", "web-demo", "xtask"];
+    let mut problems = Vec::new();
+    for page in pages {
+        for (line, code) in Markdown::parse(&page.text).code {
+            let Some((folder, rest)) = code.split_once('/') else { continue };
+            let is_path = code.chars().all(|c| c.is_ascii_alphanumeric() || "/._-".contains(c));
+            // What is built, and what a page's own folder holds, need not be in a checkout.
+            let is_built =
+                ["dist", "node_modules"].iter().any(|name| rest.split('/').any(|part| part == *name));
+            if is_path
+                && FOLDERS.contains(&folder)
+                && !rest.is_empty()
+                && !is_built
+                && !root().join(code).exists()
+            {
+                problems.push(format!("{}:{line}: there is no `{code}`", page.path));
+            }
+        }
+    }
+    problems
+}
+
+/// Paths, statuses and error codes of the HTTP interface that its page does not list.
+fn interface(openapi: &Value, page: &str) -> Vec<String> {
+    let mut problems = Vec::new();
+    let mut missing =
+        |what: String| problems.push(format!("docs/reference/http.md: it does not list {what}"));
+    for (path, methods) in openapi["paths"].as_object().into_iter().flatten() {
+        for (method, operation) in methods.as_object().into_iter().flatten() {
+            let request = format!("`{} {path}`", method.to_uppercase());
+            let Some(row) = page.lines().find(|line| line.starts_with('|') && line.contains(&request)) else {
+                missing(request);
+                continue;
+            };
+            for status in operation["responses"].as_object().into_iter().flatten().map(|(status, _)| status) {
+                if !row.contains(status) {
+                    missing(format!("{status} of {request}"));
+                }
+            }
+        }
+    }
+    let codes = openapi.pointer("/components/schemas/ErrorCode/enum").and_then(Value::as_array);
+    for code in codes.into_iter().flatten().filter_map(Value::as_str) {
+        if !page.contains(&format!("`{code}`")) {
+            missing(format!("the code `{code}`"));
+        }
+    }
+    problems
+}
+
+fn json(path: &str) -> Outcome<Value> {
+    serde_json::from_str(&read(path)?).map_err(|e| Failure::new(format!("{path} is not JSON: {e}")))
+}
+
 /// Versions that are not the workspace's.
 fn versions() -> Outcome<Vec<String>> {
     let manifest = read("Cargo.toml")?;
@@ -140,9 +201,8 @@ fn versions() -> Outcome<Vec<String>> {
         ("wasm/npm/package-lock.json", "/version"),
         ("server/openapi.json", "/info/version"),
     ] {
-        let json: serde_json::Value = serde_json::from_str(&read(path)?)
-            .map_err(|e| Failure::new(format!("{path} is not JSON: {e}")))?;
-        let found = json.pointer(pointer).and_then(serde_json::Value::as_str).unwrap_or("missing");
+        let json = json(path)?;
+        let found = json.pointer(pointer).and_then(Value::as_str).unwrap_or("missing");
         if found != version {
             problems.push(format!("{path}: its version is {found}, the workspace's {version}"));
         }
@@ -207,6 +267,23 @@ mod tests {
             tasks(&[page("a.md", text)], usage),
             ["a.md:3: there is no task `tests`", "a.md:4: `cargo xtask help` does not name `--fast`"]
         );
+    }
+
+    #[test]
+    fn files_that_are_named_exist() {
+        let text = "`xtask/src/main.rs`, `xtask/src/gone.rs`, `configs/`, `web-demo/dist/`, `core/x y`";
+        assert_eq!(paths(&[page("a.md", text)]), ["a.md:1: there is no `xtask/src/gone.rs`"]);
+    }
+
+    #[test]
+    fn requests_statuses_and_codes_are_listed() {
+        let openapi = serde_json::json!({
+            "paths": {"/a": {"get": {"responses": {"200": {}, "404": {}}}, "post": {"responses": {}}}},
+            "components": {"schemas": {"ErrorCode": {"enum": ["known", "unknown"]}}}
+        });
+        let told = interface(&openapi, "| `GET /a` | 200 |\n| 404 | `known` |");
+        let missing = ["404 of `GET /a`", "`POST /a`", "the code `unknown`"];
+        assert_eq!(told, missing.map(|what| format!("docs/reference/http.md: it does not list {what}")));
     }
 
     #[test]

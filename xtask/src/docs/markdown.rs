@@ -1,4 +1,4 @@
-//! The few things of Markdown that checks look at: links, the anchors of headings, and fenced blocks.
+//! The few things of Markdown that checks look at: links, the anchors of headings, code in a line, and fenced blocks.
 
 use std::ops::Range;
 
@@ -19,12 +19,14 @@ pub(super) struct Block<'a> {
 pub(super) struct Markdown<'a> {
     pub(super) links: Vec<Link>,
     pub(super) anchors: Vec<String>,
+    /// Code in a line, with the line's number.
+    pub(super) code: Vec<(usize, &'a str)>,
     pub(super) blocks: Vec<Block<'a>>,
 }
 
 impl<'a> Markdown<'a> {
     pub(super) fn parse(text: &'a str) -> Self {
-        let mut page = Self { links: Vec::new(), anchors: Vec::new(), blocks: Vec::new() };
+        let mut page = Self { links: Vec::new(), anchors: Vec::new(), code: Vec::new(), blocks: Vec::new() };
         let (mut fence, mut in_comment, mut start) = (None, false, 0);
         for (number, line) in text.split_inclusive('\n').enumerate() {
             let (trimmed, number) = (line.trim(), number + 1);
@@ -47,6 +49,7 @@ impl<'a> Markdown<'a> {
                 if let Some(heading) = heading(trimmed) {
                     page.add_anchor(anchor(heading));
                 }
+                page.code.extend(line.split('`').skip(1).step_by(2).map(|code| (number, code)));
                 let targets = targets(line);
                 page.links.extend(
                     targets
@@ -143,6 +146,7 @@ dpr index  # [no](block.md)
         let page = Markdown::parse(TEXT);
         let found: Vec<_> = page.links.iter().map(|link| (link.line, &TEXT[link.target.clone()])).collect();
         assert_eq!(found, [(1, "x.md"), (3, "a.md#b"), (3, "i.png"), (8, "r.md")]);
+        assert_eq!(page.code, [(1, "b.c"), (3, "[no](code.md)")]);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! is touched except through the system's package manager, and that only as root.
 
 mod apt;
+mod components;
 mod models;
 mod node;
 pub(crate) mod python;
@@ -14,6 +15,7 @@ pub(crate) mod wasm_target;
 use crate::failure::{Failure, Outcome};
 use crate::jobs::{self, Done, Job, say};
 
+pub(crate) const COMPONENTS: &str = "rustfmt and clippy";
 pub(crate) const NODE: &str = "Node.js and npm";
 pub(crate) const PYTHON: &str = "Python and pip";
 pub(crate) const WASM_TARGET: &str = "Rust for wasm32";
@@ -53,7 +55,15 @@ struct Step {
     install: fn() -> Outcome,
 }
 
-const STEPS: [Step; 13] = [
+const STEPS: [Step; 14] = [
+    Step {
+        name: COMPONENTS,
+        needs: &[],
+        scope: Scope::Test,
+        why: "the format check and the linters are tests",
+        find: components::find,
+        install: components::install,
+    },
     Step {
         name: NODE,
         needs: &[],

@@ -12,7 +12,7 @@ const BIOME: [&str; 5] =
 
 /// Runs them all.
 pub(crate) fn run() -> Outcome {
-    let mut jobs = setup::only(&[setup::NODE, setup::TEST_PACKAGES]);
+    let mut jobs = setup::only(&[setup::COMPONENTS, setup::NODE, setup::TEST_PACKAGES]);
     jobs.push(format());
     jobs.extend(jobs_after(&[]));
     run_task("lint", jobs)
@@ -20,7 +20,7 @@ pub(crate) fn run() -> Outcome {
 
 /// The format check.
 pub(super) fn format() -> Job {
-    Job::new("format check", &[], || {
+    Job::new("format check", &[setup::COMPONENTS], || {
         output(&mut cargo(&["fmt", "--all", "--check"]))
             .map(drop)
             .map_err(|failure| failure.fix("run `cargo fmt --all`"))
@@ -33,7 +33,7 @@ pub(super) fn jobs_after(builds: &[&'static str]) -> [Job; 3] {
         Job::new("TypeScript linter", &[setup::TEST_PACKAGES], || {
             process::run(&mut command(BIOME[0], &BIOME[1..]))
         }),
-        Job::new(CLIPPY, builds, || {
+        Job::new(CLIPPY, &[&[setup::COMPONENTS], builds].concat(), || {
             process::run(&mut cargo(&of_native("clippy", &["--all-targets", "--", "-D", "warnings"])))
         }),
         Job::new("rustdoc", &[CLIPPY], || {

@@ -32,14 +32,14 @@ impl RelativeBias {
         Self { table, limit }
     }
 
-    /// The bias of `query` with the keys `0..tokens`, under one head.
+    /// Returns the bias of `query` with the keys `0..tokens`, under one head.
     #[inline(always)]
     fn row(&self, head: usize, query: usize, tokens: usize) -> &[f32] {
         &self.table[head * (2 * self.limit - 1) + self.limit - 1 - query..][..tokens]
     }
 }
 
-/// The bucket of a relative position (key minus query): half the buckets for each direction; within one, half
+/// Returns the bucket of a relative position (key minus query): half the buckets for each direction; within one, half
 /// for single distances and the rest on a logarithmic scale.
 fn bucket(relative: i64, buckets: usize) -> usize {
     let half = buckets / 2;
@@ -64,7 +64,7 @@ pub(super) struct AttentionScratch {
     scores: Vec<f32>,
 }
 
-/// The attention of one text: every head's `softmax(Q K^T + bias) V`, `[tokens, hidden]`.
+/// Attention of one text: every head's `softmax(Q K^T + bias) V`, `[tokens, hidden]`.
 ///
 /// The queries come scaled by `1 / sqrt(width)` (Vaswani et al. 2017 §3.2.1).
 pub(super) struct Attention<'a> {

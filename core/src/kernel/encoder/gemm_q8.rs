@@ -48,24 +48,24 @@ impl QuantizedPanels {
         Self { blocks, scales, n: rows.len(), k }
     }
 
-    /// Outputs of the matrix.
+    /// Returns the number of outputs of the matrix.
     pub(super) fn n(&self) -> usize {
         self.n
     }
 
-    /// Inputs of the matrix.
+    /// Returns the number of inputs of the matrix.
     pub(super) fn k(&self) -> usize {
         self.k
     }
 
-    /// The panels in order: `[ceil(k / 2)]` blocks and the scales of the outputs.
+    /// Returns the panels in order: `[ceil(k / 2)]` blocks and the scales of the outputs.
     #[inline(always)]
     pub(super) fn iter(&self) -> impl Iterator<Item = (&[Block], &[f32; OUTPUTS])> {
         self.blocks.chunks_exact(self.k.div_ceil(2)).zip(&self.scales)
     }
 }
 
-/// The largest input that cannot overflow a sum over `k` inputs, with weights down to -128.
+/// Returns the largest input that cannot overflow a sum over `k` inputs, with weights down to -128.
 fn input_limit(k: usize) -> f32 {
     (i32::MAX as usize / (128 * k.max(1))).min(i16::MAX as usize) as f32
 }
@@ -106,7 +106,7 @@ impl QuantizedInput {
     }
 }
 
-/// The products of `rows` tokens from `first` on with a panel, `[rows][OUTPUTS]`, into `sums`.
+/// Computes the products of `rows` tokens from `first` on with a panel, `[rows][OUTPUTS]`, into `sums`.
 #[inline(always)]
 pub(super) fn product<const MR: usize>(
     input: &QuantizedInput,

@@ -1,25 +1,25 @@
-//! Linear layers `x W^T + b`, in single precision or 8 bits, with what follows them done while the sums are
-//! at hand.
+//! Linear layers `x W^T + b`, in single precision or 8 bits, with the following operation (the epilogue) done while
+//! the sums are in registers.
 #![allow(
     clippy::needless_range_loop,
     reason = "loops over fixed arrays by index are what stays in registers"
 )]
 
 use super::super::gemm_f32::{self, Panels, blocks};
-use super::super::isa::{Isa, MAX_MR, Task};
+use super::super::isa::{Isa, MAX_MR, vectorised};
 use super::super::math::gelu;
 use super::super::vector::Simd;
 use super::gemm_q8::{self, OUTPUTS, QuantizedInput, QuantizedPanels};
 use crate::weights::Matrix;
 
-/// What becomes of a layer's outputs.
+/// The operation on a layer's outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Epilogue {
-    /// They replace what was there.
+    /// The outputs replace the old values.
     Store,
-    /// Their GELU replaces what was there.
+    /// The GELU of the outputs replaces the old values.
     Gelu,
-    /// They are added to what was there: a residual connection.
+    /// The outputs are added to the old values: a residual connection.
     Add,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Part {
     pub(super) weight: Matrix,
     /// `[outputs]`.
     pub(super) bias: Vec<f32>,
-    /// What the outputs are multiplied by.
+    /// The factor that the outputs are multiplied by.
     pub(super) factor: f32,
 }
 
@@ -61,7 +61,7 @@ impl Linear {
         Self { weights, bias }
     }
 
-    /// Outputs of the layer.
+    /// Returns the number of outputs of the layer.
     pub(super) fn n(&self) -> usize {
         match &self.weights {
             Weights::F32(panels) => panels.n(),
@@ -82,10 +82,33 @@ impl Linear {
         let k = x.len() / m.max(1);
         let to = Output { bias: &self.bias, n: self.n(), epilogue, out };
         match &self.weights {
-            Weights::F32(panels) => isa.run(Single { x, m, k, panels, to }),
+            Weights::F32(panels) => {
+                vectorised!(isa, |x: &[f32], m: usize, k: usize, panels: &Panels, to: Output<'_>| {
+                    let (mut to, mut sums) = (to, [[0f32; NR]; MAX_MR]);
+                    for (index, panel) in panels.iter::<NR>().enumerate() {
+                        for (first, rows) in blocks::<MR>(m) {
+                            gemm_f32::product::<S, NR, MR>(&x[first * k..], k, rows, panel, &mut sums);
+                            to.put::<S, NR>(first, index, &mut sums[..rows]);
+                        }
+                    }
+                });
+            }
             Weights::Q8(panels) => {
                 debug_assert_eq!(k, panels.k(), "inputs of the layer");
-                isa.run(Eight { x, m, panels, scratch, to });
+                vectorised!(isa, |x: &[f32],
+                                  m: usize,
+                                  panels: &QuantizedPanels,
+                                  scratch: &mut QuantizedInput,
+                                  to: Output<'_>| {
+                    scratch.quantize(x, panels.k());
+                    let (mut to, mut sums) = (to, [[0f32; OUTPUTS]; MAX_MR]);
+                    for (index, panel) in panels.iter().enumerate() {
+                        for (first, rows) in blocks::<MR>(m) {
+                            gemm_q8::product::<MR>(scratch, first, rows, panel, &mut sums);
+                            to.put::<S, OUTPUTS>(first, index, &mut sums[..rows]);
+                        }
+                    }
+                });
             }
         }
     }
@@ -116,7 +139,7 @@ fn panels(parts: Vec<Part>, n: usize, k: usize, width: usize) -> Weights {
     Weights::F32(panels)
 }
 
-/// Where the products go: `[m, n]` row-major.
+/// The place of the products: `[m, n]` row-major.
 struct Output<'a> {
     bias: &'a [f32],
     n: usize,
@@ -145,53 +168,6 @@ impl Output<'_> {
                     to.copy_from_slice(&sums[..width]);
                 }
                 Epilogue::Add => to.iter_mut().zip(sums).for_each(|(to, sum)| *to += *sum),
-            }
-        }
-    }
-}
-
-/// [`Linear::apply`] in single precision.
-struct Single<'a> {
-    x: &'a [f32],
-    m: usize,
-    k: usize,
-    panels: &'a Panels,
-    to: Output<'a>,
-}
-
-impl Task for Single<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn run<S: Simd, const NR: usize, const NA: usize, const MR: usize>(mut self) {
-        let mut sums = [[0f32; NR]; MAX_MR];
-        for (index, panel) in self.panels.iter::<NR>().enumerate() {
-            for (first, rows) in blocks::<MR>(self.m) {
-                gemm_f32::product::<S, NR, MR>(&self.x[first * self.k..], self.k, rows, panel, &mut sums);
-                self.to.put::<S, NR>(first, index, &mut sums[..rows]);
-            }
-        }
-    }
-}
-
-/// [`Linear::apply`] in 8 bits.
-struct Eight<'a> {
-    x: &'a [f32],
-    m: usize,
-    panels: &'a QuantizedPanels,
-    scratch: &'a mut QuantizedInput,
-    to: Output<'a>,
-}
-
-impl Task for Eight<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn run<S: Simd, const NR: usize, const NA: usize, const MR: usize>(mut self) {
-        self.scratch.quantize(self.x, self.panels.k());
-        let mut sums = [[0f32; OUTPUTS]; MAX_MR];
-        for (index, panel) in self.panels.iter().enumerate() {
-            for (first, rows) in blocks::<MR>(self.m) {
-                gemm_q8::product::<MR>(self.scratch, first, rows, panel, &mut sums);
-                self.to.put::<S, OUTPUTS>(first, index, &mut sums[..rows]);
             }
         }
     }

@@ -1,10 +1,11 @@
-//! Hugging Face tensors into the engine's packed form.
+//! Loader of the CPU encoder: Hugging Face tensors into packed panels.
 
 use super::super::isa::Isa;
 use super::attention::RelativeBias;
 use super::linear::{Linear, Part};
 use super::{KernelEncoder, Layer, Norm};
 use crate::config::{EncoderConfig, Family};
+use crate::names::LayerNames;
 use crate::weights::{Matrix, TensorMap, WeightsError};
 
 struct Loader {
@@ -13,7 +14,7 @@ struct Loader {
 }
 
 impl Loader {
-    /// One layer stored as `[output, input]`, with its outputs times `factor`.
+    /// Returns one layer stored as `[output, input]`, with its outputs times `factor`.
     fn part(&mut self, name: &str, n: usize, k: usize, factor: f32) -> Result<Part, WeightsError> {
         let weight = self.tensors.take_matrix(&format!("{name}.weight"), &[n, k])?;
         let bias = self.tensors.take_f32(&format!("{name}.bias"), &[n])?;
@@ -31,7 +32,7 @@ impl Loader {
         Ok(Norm { weight, bias })
     }
 
-    /// The position rows that tokens can take, `[position_limit, hidden]`, each with the one token type that
+    /// Returns the position rows that tokens can take, `[position_limit, hidden]`, each with the one token type that
     /// the released bi-encoders give every token already added.
     fn positions(&mut self, config: &EncoderConfig) -> Result<Vec<f32>, WeightsError> {
         let (rows, hidden) = (config.max_position_embeddings, config.hidden_size);
@@ -50,36 +51,20 @@ impl Loader {
 
     fn layer(&mut self, config: &EncoderConfig, index: usize) -> Result<Layer, WeightsError> {
         let (hidden, wide) = (config.hidden_size, config.intermediate_size);
-        let at = |rest: &str| format!("encoder.layer.{index}.{rest}");
-        let [query, key, value, output, norm] = match config.family {
-            Family::Bert => [
-                "attention.self.query",
-                "attention.self.key",
-                "attention.self.value",
-                "attention.output.dense",
-                "attention.output.LayerNorm",
-            ],
-            Family::Mpnet => [
-                "attention.attn.q",
-                "attention.attn.k",
-                "attention.attn.v",
-                "attention.attn.o",
-                "attention.LayerNorm",
-            ],
-        };
+        let names = LayerNames::new(config.family, index);
         let scale = 1.0 / (config.head_dim() as f32).sqrt();
         let parts = vec![
-            self.part(&at(query), hidden, hidden, scale)?,
-            self.part(&at(key), hidden, hidden, 1.0)?,
-            self.part(&at(value), hidden, hidden, 1.0)?,
+            self.part(&names.query, hidden, hidden, scale)?,
+            self.part(&names.key, hidden, hidden, 1.0)?,
+            self.part(&names.value, hidden, hidden, 1.0)?,
         ];
         Ok(Layer {
             qkv: Linear::new(self.isa, parts, hidden),
-            attention_output: self.linear(&at(output), hidden, hidden)?,
-            attention_norm: self.norm(&at(norm), hidden)?,
-            intermediate: self.linear(&at("intermediate.dense"), wide, hidden)?,
-            output: self.linear(&at("output.dense"), hidden, wide)?,
-            output_norm: self.norm(&at("output.LayerNorm"), hidden)?,
+            attention_output: self.linear(&names.attention_output, hidden, hidden)?,
+            attention_norm: self.norm(&names.attention_norm, hidden)?,
+            intermediate: self.linear(&names.intermediate, wide, hidden)?,
+            output: self.linear(&names.output, hidden, wide)?,
+            output_norm: self.norm(&names.output_norm, hidden)?,
         })
     }
 }

@@ -17,9 +17,8 @@ mod load;
 #[cfg(test)]
 mod tests;
 
-use super::isa::{Isa, Task};
+use super::isa::{Isa, vectorised};
 use super::math;
-use super::vector::Simd;
 use crate::config::{EncoderConfig, Pooling};
 use crate::weights::Matrix;
 use attention::{Attention, AttentionScratch, RelativeBias};
@@ -72,7 +71,7 @@ struct Scratch {
     states: Vec<f32>,
     /// `[tokens, 3 * hidden]`, and later `[tokens, intermediate]`.
     wide: Vec<f32>,
-    /// `[tokens, hidden]`: what attention gives.
+    /// `[tokens, hidden]`: the output of attention.
     context: Vec<f32>,
     /// `[rows, hidden]`.
     pooled: Vec<f32>,
@@ -81,8 +80,8 @@ struct Scratch {
 }
 
 impl KernelEncoder {
-    /// Rows of token ids to vectors, row-major `[rows, dim]`: pooled, projected and normalised as the config
-    /// says.
+    /// Encodes rows of token ids and returns their vectors, row-major `[rows, dim]`, pooled, projected and normalised
+    /// as the config says.
     ///
     /// Rows have from 1 to [`EncoderConfig::position_limit`] ids, all below the vocabulary's size: the caller
     /// checks. Rows of like length next to each other go through the layers best.
@@ -137,7 +136,7 @@ impl KernelEncoder {
         }
     }
 
-    /// The sum of each token's embeddings, `[tokens, hidden]`.
+    /// Replaces `states` by the sum of each token's embeddings, `[tokens, hidden]`.
     fn embed(&self, rows: &[Vec<u32>], states: &mut Vec<f32>) {
         let hidden = self.config.hidden_size;
         states.clear();
@@ -158,10 +157,16 @@ impl KernelEncoder {
     }
 
     fn norm(&self, norm: &Norm, states: &mut [f32]) {
-        self.isa.run(LayerNorm { norm, eps: self.config.layer_norm_eps as f32, states });
+        let eps = self.config.layer_norm_eps as f32;
+        vectorised!(self.isa, |norm: &Norm, eps: f32, states: &mut [f32]| {
+            for row in states.chunks_exact_mut(norm.weight.len()) {
+                math::layer_norm::<S>(row, &norm.weight, &norm.bias, eps);
+            }
+        });
     }
 
-    /// Each row's attention, from queries, keys and values `[tokens, 3 * hidden]` into `[tokens, hidden]`.
+    /// Computes each row's attention, from queries, keys and values `[tokens, 3 * hidden]` into `context`
+    /// `[tokens, hidden]`.
     fn attend(&self, rows: &[Vec<u32>], qkv: &[f32], scratch: &mut AttentionScratch, context: &mut [f32]) {
         let hidden = self.config.hidden_size;
         let mut start = 0;
@@ -180,7 +185,7 @@ impl KernelEncoder {
         }
     }
 
-    /// The last states of each row's tokens to one vector, `[rows, hidden]`.
+    /// Pools the last states of each row's tokens into one vector, `[rows, hidden]`.
     fn pool(&self, rows: &[Vec<u32>], states: &[f32], pooled: &mut Vec<f32>) {
         let hidden = self.config.hidden_size;
         pooled.clear();
@@ -206,22 +211,4 @@ impl KernelEncoder {
 fn unit_length(vector: &mut [f32]) {
     let length = vector.iter().map(|x| x * x).sum::<f32>().sqrt().max(1e-12);
     vector.iter_mut().for_each(|x| *x /= length);
-}
-
-/// A LayerNorm of every row of `states`, in place.
-struct LayerNorm<'a> {
-    norm: &'a Norm,
-    eps: f32,
-    states: &'a mut [f32],
-}
-
-impl Task for LayerNorm<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn run<S: Simd, const NR: usize, const NA: usize, const MR: usize>(self) {
-        let Norm { weight, bias } = self.norm;
-        for row in self.states.chunks_exact_mut(weight.len()) {
-            math::layer_norm::<S>(row, weight, bias, self.eps);
-        }
-    }
 }

@@ -154,7 +154,7 @@ fn the_largest_eight_bit_sums_do_not_overflow() {
     }
 }
 
-/// A config and weights small enough to check and of sizes that are no multiple of anything.
+/// Returns a config and weights small enough to check and of sizes that are no multiple of anything.
 fn model(family: &str, extra: &str, eight_bits: bool) -> (EncoderConfig, Vec<u8>) {
     let json = format!(
         r#"{{"model_type":"{family}","hidden_size":36,"num_hidden_layers":2,"num_attention_heads":3,

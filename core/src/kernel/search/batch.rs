@@ -1,12 +1,12 @@
-//! The inner products of many queries with many rows: a matrix product, in which a row that is read is used by all.
+//! Inner products of a batch of queries with many rows: a matrix product, in which a row that is read serves all
+//! queries.
 //!
-//! Sums run in another order than those of [`super::f32`]: use these to choose rows, and those for their scores.
+//! Sums run in another order than in [`super::f32`]: use this module to choose rows, and `f32` to score them.
 
 use super::super::gemm_f32::{Panels, blocks, product};
-use super::super::isa::{Isa, MAX_MR, Task, best};
-use super::super::vector::Simd;
+use super::super::isa::{Isa, MAX_MR, best, vectorised};
 
-/// QueryBatch `[count, dim]`, laid out for products.
+/// Queries `[count, dim]`, laid out for products.
 #[derive(Debug)]
 pub struct QueryBatch {
     panels: Panels,
@@ -25,46 +25,41 @@ impl QueryBatch {
         Self { panels, isa, dim }
     }
 
-    /// Number of queries.
+    /// Returns the number of queries.
     pub fn len(&self) -> usize {
         self.panels.n()
     }
 
-    /// Whether there are none.
+    /// Returns whether the batch has no queries.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The products with `rows` `[any, dim]`, into `scores` `[queries, any]`.
+    /// Computes the inner products with `rows` `[any, dim]` into `scores` `[queries, any]`.
     ///
     /// # Panics
     /// When `scores` is too short.
     pub fn products(&self, rows: &[f32], scores: &mut [f32]) {
-        struct Block<'a>(&'a QueryBatch, &'a [f32], &'a mut [f32]);
-        impl Task for Block<'_> {
-            type Output = ();
-            #[inline(always)]
-            fn run<S: Simd, const NR: usize, const NA: usize, const MR: usize>(self) {
-                let Self(queries, rows, scores) = self;
-                let (dim, count) = (queries.dim, rows.len() / queries.dim);
-                let mut sums = [[0f32; NR]; MAX_MR];
-                for (at, panel) in queries.panels.iter::<NR>().enumerate() {
-                    let width = NR.min(queries.len() - at * NR);
-                    for (first, block) in blocks::<MR>(count) {
-                        product::<S, NR, MR>(&rows[first * dim..], dim, block, panel, &mut sums);
-                        for column in 0..width {
-                            let to = &mut scores[(at * NR + column) * count + first..][..block];
-                            for (score, sums) in to.iter_mut().zip(&sums) {
-                                *score = sums[column];
-                            }
+        if rows.is_empty() || self.is_empty() {
+            return;
+        }
+        let queries = self;
+        vectorised!(self.isa, |queries: &QueryBatch, rows: &[f32], scores: &mut [f32]| {
+            let (dim, count) = (queries.dim, rows.len() / queries.dim);
+            let mut sums = [[0f32; NR]; MAX_MR];
+            for (at, panel) in queries.panels.iter::<NR>().enumerate() {
+                let width = NR.min(queries.len() - at * NR);
+                for (first, block) in blocks::<MR>(count) {
+                    product::<S, NR, MR>(&rows[first * dim..], dim, block, panel, &mut sums);
+                    for column in 0..width {
+                        let to = &mut scores[(at * NR + column) * count + first..][..block];
+                        for (score, sums) in to.iter_mut().zip(&sums) {
+                            *score = sums[column];
                         }
                     }
                 }
             }
-        }
-        if !rows.is_empty() && !self.is_empty() {
-            self.isa.run(Block(self, rows, scores));
-        }
+        });
     }
 }
 

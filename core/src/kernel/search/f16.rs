@@ -1,21 +1,23 @@
-//! Vectors in half precision, half of the memory that searching them reads.
+//! Half-precision (f16) vectors and their inner products: half of the memory that a search reads.
 //!
-//! A row is kept as `f16` numbers and a scale, a power of two, so that none of its numbers is too large for sixteen bits and
-//! those that count are not too small. Sums run in the order that is quickest on the instruction set: use them to choose
-//! rows, and [`super::f32`] for their scores.
+//! A row is kept as `f16` numbers and a scale, a power of two, so that none of its numbers is too large for sixteen
+//! bits and none that counts is too small. Sums run in the order that is quickest on the instruction set: use this
+//! module to choose rows, and [`super::f32`] to score them.
 
 use half::f16;
 
-use super::super::isa::{Task, best};
+use super::super::isa::{best, vectorised};
 use super::super::vector::{Simd, widen};
 
-/// What the greatest magnitude of a row lies below once it is scaled; the greatest half is twice as large.
+/// The bound below which the greatest magnitude of a row lies once the row is scaled; the greatest f16 number is
+/// twice as large.
 const LIMIT: f32 = 32_768.0;
 
 /// Sums kept side by side, so that one addition need not wait for the one before.
 const SUMS: usize = 4;
 
-/// Writes `row` as `f16` numbers to `numbers`, which is as long, and returns the scale: a number is about its half times it.
+/// Writes `row` as `f16` numbers to `numbers`, which is as long, and returns the scale: a number of the row is about
+/// its f16 number times the scale.
 ///
 /// Numbers must be finite.
 pub fn to_f16(row: &[f32], numbers: &mut [u16]) -> f32 {
@@ -27,30 +29,24 @@ pub fn to_f16(row: &[f32], numbers: &mut [u16]) -> f32 {
     scale
 }
 
-/// Replaces `scaled` by `query` with its greatest magnitude below one, so that no sum over a row's overflows.
+/// Replaces `scaled` by `query` with its greatest magnitude below one, so that no sum over a row's numbers overflows.
 pub fn scale_query(query: &[f32], scaled: &mut Vec<f32>) {
     let power = power(query).max(f32::MIN_POSITIVE);
     scaled.clear();
     scaled.extend(query.iter().map(|value| value / power * 0.5));
 }
 
-/// The inner products of `query` with `rows` `[sums, dim]`, one after the other.
+/// Computes the inner products of `query` with `rows` `[sums, dim]`, row after row, into `sums`.
 pub fn f16_products(query: &[f32], rows: &[u16], sums: &mut [f32]) {
-    struct Block<'a>(&'a [f32], &'a [u16], &'a mut [f32]);
-    impl Task for Block<'_> {
-        type Output = ();
-        #[inline(always)]
-        fn run<S: Simd, const NR: usize, const NA: usize, const MR: usize>(self) {
-            for (sum, row) in self.2.iter_mut().zip(self.1.chunks_exact(self.0.len())) {
-                *sum = dot::<S>(self.0, row);
-            }
-        }
-    }
     debug_assert_eq!(rows.len(), sums.len() * query.len());
-    best().run(Block(query, rows, sums));
+    vectorised!(best(), |query: &[f32], rows: &[u16], sums: &mut [f32]| {
+        for (sum, row) in sums.iter_mut().zip(rows.chunks_exact(query.len())) {
+            *sum = dot::<S>(query, row);
+        }
+    });
 }
 
-/// What numbers are multiplied by, and its inverse; both powers of two.
+/// Returns the scale that f16 numbers are multiplied by, and its inverse; both are powers of two.
 fn scale(values: &[f32]) -> (f32, f32) {
     let power = power(values);
     // So small that the inverse would overflow: nothing that counts is lost.
@@ -61,7 +57,8 @@ fn scale(values: &[f32]) -> (f32, f32) {
     }
 }
 
-/// The greatest power of two that is no more than the greatest magnitude; 0 where that is next to nothing.
+/// Returns the greatest power of two that is not above the greatest magnitude; 0 where that magnitude is next to
+/// nothing.
 fn power(values: &[f32]) -> f32 {
     let max = values.iter().fold(0f32, |max, value| max.max(value.abs()));
     f32::from_bits(max.to_bits() & f32::INFINITY.to_bits())
@@ -117,14 +114,6 @@ mod tests {
 
     #[test]
     fn products_are_those_of_the_numbers_on_every_instruction_set() {
-        struct Dot<'a>(&'a [f32], &'a [u16]);
-        impl Task for Dot<'_> {
-            type Output = f32;
-            #[inline(always)]
-            fn run<S: Simd, const NR: usize, const NA: usize, const MR: usize>(self) -> f32 {
-                dot::<S>(self.0, self.1)
-            }
-        }
         for len in [1, 7, 63, 64, 100, 768] {
             let query = vector(len, 0.11);
             let (rows, scale) = in_f16(&vector(len * 3, 0.37));
@@ -133,7 +122,11 @@ mod tests {
             for (row, sum) in rows.chunks(len).zip(&sums) {
                 let numbers = row.iter().map(|half| f64::from(f16::from_bits(*half).to_f32()));
                 let plain: f64 = numbers.zip(&query).map(|(a, b)| a * f64::from(*b)).sum();
-                for found in Isa::available().iter().map(|isa| isa.run(Dot(&query, row))).chain([*sum]) {
+                let query = query.as_slice();
+                let on = |isa: &Isa| {
+                    vectorised!(isa, |query: &[f32], row: &[u16]| -> f32 { dot::<S>(query, row) })
+                };
+                for found in Isa::available().iter().map(on).chain([*sum]) {
                     let off = (f64::from(found) - plain).abs() * f64::from(scale);
                     assert!(off < 1e-4, "{len}: {found} {plain}");
                 }

@@ -1,82 +1,55 @@
-//! Inner products of one vector with many: what searching an index spends its time on.
+//! Single-precision (f32) inner products of one vector with many: the work that searching an index spends its time
+//! on.
 //!
 //! Every sum runs over the same lanes in the same order on every instruction set, without fused operations, so that a
 //! pair of vectors has one score everywhere, to the bit.
 
-use super::super::isa::{Task, best};
-use super::super::vector::{Simd, prefetch};
+use super::super::isa::{best, vectorised};
+use super::super::vector::prefetch;
 
 /// Sums kept side by side: enough that one addition need not wait for the one before on any instruction set.
 const LANES: usize = 64;
 
-/// How many rows ahead of the sum memory is asked for, where rows lie apart.
+/// The number of rows by which prefetching is ahead of the sums, where rows lie apart.
 const AHEAD: usize = 4;
 
-/// The inner product of two vectors of one length.
+/// Returns the inner product of two vectors of one length.
 pub fn inner_product(a: &[f32], b: &[f32]) -> f32 {
-    struct Pair<'a>(&'a [f32], &'a [f32]);
-    impl Task for Pair<'_> {
-        type Output = f32;
-        #[inline(always)]
-        fn run<S: Simd, const NR: usize, const NA: usize, const MR: usize>(self) -> f32 {
-            dot(self.0, self.1)
-        }
-    }
-    best().run(Pair(a, b))
+    vectorised!(best(), |a: &[f32], b: &[f32]| -> f32 { dot(a, b) })
 }
 
-/// The squared Euclidean distance of two vectors of one length: exactly 0 for equal ones, and the same both ways.
+/// Returns the squared Euclidean distance of two vectors of one length: exactly 0 for equal ones, and the same both
+/// ways.
 pub fn squared_distance(a: &[f32], b: &[f32]) -> f32 {
-    struct Pair<'a>(&'a [f32], &'a [f32]);
-    impl Task for Pair<'_> {
-        type Output = f32;
-        #[inline(always)]
-        fn run<S: Simd, const NR: usize, const NA: usize, const MR: usize>(self) -> f32 {
-            sum(self.0, self.1, |a, b| (a - b) * (a - b))
-        }
-    }
-    best().run(Pair(a, b))
+    vectorised!(best(), |a: &[f32], b: &[f32]| -> f32 { sum(a, b, |a, b| (a - b) * (a - b)) })
 }
 
-/// The inner products of `query` with `rows` `[scores, dim]`, one after the other.
+/// Computes the inner products of `query` with `rows` `[scores, dim]`, row after row, into `scores`.
 pub fn inner_products(query: &[f32], rows: &[f32], scores: &mut [f32]) {
-    struct Block<'a>(&'a [f32], &'a [f32], &'a mut [f32]);
-    impl Task for Block<'_> {
-        type Output = ();
-        #[inline(always)]
-        fn run<S: Simd, const NR: usize, const NA: usize, const MR: usize>(self) {
-            for (score, row) in self.2.iter_mut().zip(self.1.chunks_exact(self.0.len())) {
-                *score = dot(self.0, row);
-            }
-        }
-    }
     debug_assert_eq!(rows.len(), scores.len() * query.len());
-    best().run(Block(query, rows, scores));
+    vectorised!(best(), |query: &[f32], rows: &[f32], scores: &mut [f32]| {
+        for (score, row) in scores.iter_mut().zip(rows.chunks_exact(query.len())) {
+            *score = dot(query, row);
+        }
+    });
 }
 
-/// The inner products of `query` with those rows of `rows` `[any, dim]` that `picked` names; they replace `scores`.
+/// Replaces `scores` by the inner products of `query` with the rows of `rows` `[any, dim]` that `picked` names.
 ///
 /// # Panics
-/// When a row that is named is not there.
+/// When `picked` names a row that is not in `rows`.
 pub fn inner_products_at(query: &[f32], rows: &[f32], picked: &[u32], scores: &mut Vec<f32>) {
-    struct Picked<'a>(&'a [f32], &'a [f32], &'a [u32], &'a mut Vec<f32>);
-    impl Task for Picked<'_> {
-        type Output = ();
-        #[inline(always)]
-        fn run<S: Simd, const NR: usize, const NA: usize, const MR: usize>(self) {
-            let Self(query, rows, picked, scores) = self;
-            let row = |row: u32| &rows[row as usize * query.len()..][..query.len()];
-            picked.iter().take(AHEAD).for_each(|next| prefetch(row(*next)));
-            for (at, here) in picked.iter().enumerate() {
-                if let Some(next) = picked.get(at + AHEAD) {
-                    prefetch(row(*next));
-                }
-                scores.push(dot(query, row(*here)));
-            }
-        }
-    }
     scores.clear();
-    best().run(Picked(query, rows, picked, scores));
+    vectorised!(best(), |query: &[f32], rows: &[f32], picked: &[u32], scores: &mut Vec<f32>| {
+        let row = |row: u32| &rows[row as usize * query.len()..][..query.len()];
+        picked.iter().take(AHEAD).for_each(|next| prefetch(row(*next)));
+        for (at, here) in picked.iter().enumerate() {
+            if let Some(next) = picked.get(at + AHEAD) {
+                prefetch(row(*next));
+            }
+            scores.push(dot(query, row(*here)));
+        }
+    });
 }
 
 #[inline(always)]
@@ -134,18 +107,12 @@ mod tests {
 
     #[test]
     fn every_instruction_set_gives_the_same_bits() {
-        struct Dot<'a>(&'a [f32], &'a [f32]);
-        impl Task for Dot<'_> {
-            type Output = f32;
-            #[inline(always)]
-            fn run<S: Simd, const NR: usize, const NA: usize, const MR: usize>(self) -> f32 {
-                dot(self.0, self.1)
-            }
-        }
         for len in [5, 100, 768] {
             let (a, b) = vectors(len);
+            let (a, b) = (a.as_slice(), b.as_slice());
             for isa in Isa::available() {
-                assert_eq!(isa.run(Dot(&a, &b)).to_bits(), inner_product(&a, &b).to_bits(), "{isa:?} {len}");
+                let found = vectorised!(isa, |a: &[f32], b: &[f32]| -> f32 { dot(a, b) });
+                assert_eq!(found.to_bits(), inner_product(a, b).to_bits(), "{isa:?} {len}");
             }
         }
     }

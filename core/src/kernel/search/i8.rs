@@ -1,40 +1,36 @@
-//! Vectors in eight bits, a quarter of the memory that searching them reads.
+//! Quantized (8-bit) vectors and their inner products: a quarter of the memory that a search reads.
 //!
-//! A row is kept as `i8` numbers and a scale, a query as `i16` numbers and a scale: two products and their sum are one
-//! instruction on every target, so the finer query costs nothing. Sums are whole numbers, so a pair has one score on
-//! every instruction set, and it is off by what the row lost in rounding: at most half a step of each number.
+//! A row is kept as `i8` numbers and a scale, a query as `i16` numbers and a scale: two products and their sum are
+//! one instruction on every target, so the finer query costs nothing. Sums are whole numbers, so a pair has one score
+//! on every instruction set, and the score is off by what the row lost in rounding: at most half a step of each
+//! number.
 
-use super::super::isa::{Task, best};
-use super::super::vector::{Simd, prefetch};
+use super::super::isa::{best, vectorised};
+use super::super::vector::prefetch;
 
 /// The greatest magnitude of a row's numbers.
 const ROW_LIMIT: f32 = 127.0;
 
-/// How many rows ahead of the sum memory is asked for, where rows lie apart.
+/// The number of rows by which prefetching is ahead of the sums, where rows lie apart.
 const AHEAD: usize = 6;
 
-/// Writes `row` in eight bits to `codes`, which is as long, and returns the scale: a number is about its code times it.
+/// Quantizes `row` to eight bits into `codes`, which is as long, and returns the scale: a number of the row is about
+/// its code times the scale.
 ///
 /// Numbers must be finite.
 pub fn quantize_row(row: &[f32], codes: &mut [i8]) -> f32 {
-    struct Row<'a>(&'a [f32], &'a mut [i8]);
-    impl Task for Row<'_> {
-        type Output = f32;
-        #[inline(always)]
-        fn run<S: Simd, const NR: usize, const NA: usize, const MR: usize>(self) -> f32 {
-            let (scale, inverse) = scale(self.0, ROW_LIMIT);
-            for (code, value) in self.1.iter_mut().zip(self.0) {
-                *code = whole(value * inverse) as i8;
-            }
-            scale
-        }
-    }
     debug_assert_eq!(row.len(), codes.len());
-    best().run(Row(row, codes))
+    vectorised!(best(), |row: &[f32], codes: &mut [i8]| -> f32 {
+        let (scale, inverse) = scale(row, ROW_LIMIT);
+        for (code, value) in codes.iter_mut().zip(row) {
+            *code = whole(value * inverse) as i8;
+        }
+        scale
+    })
 }
 
-/// Replaces `codes` by `query` in sixteen bits, and returns the scale. The numbers are so small that no sum over a row's
-/// overflows.
+/// Quantizes `query` to sixteen bits into `codes`, which it replaces, and returns the scale. The numbers are so small
+/// that no sum over a row's codes overflows.
 pub fn quantize_query(query: &[f32], codes: &mut Vec<i16>) -> f32 {
     let limit = (i32::MAX as usize / (128 * query.len().max(1))).min(i16::MAX as usize) as f32;
     let (scale, inverse) = scale(query, limit);
@@ -43,7 +39,7 @@ pub fn quantize_query(query: &[f32], codes: &mut Vec<i16>) -> f32 {
     scale
 }
 
-/// What a code is multiplied by, and its inverse.
+/// Returns the scale that a code is multiplied by, and its inverse.
 #[inline(always)]
 fn scale(values: &[f32], limit: f32) -> (f32, f32) {
     let max = values.iter().fold(0f32, |max, value| max.max(value.abs()));
@@ -51,7 +47,7 @@ fn scale(values: &[f32], limit: f32) -> (f32, f32) {
     if max < f32::MIN_POSITIVE * ROW_LIMIT { (0.0, 0.0) } else { (max / limit, limit / max) }
 }
 
-/// The nearest whole number.
+/// Returns the nearest whole number.
 #[inline(always)]
 fn whole(value: f32) -> i32 {
     // Added and taken off again, it leaves a whole number in the low mantissa bits; compilers make vectors of that.
@@ -59,61 +55,41 @@ fn whole(value: f32) -> i32 {
     (value + ROUND).to_bits().wrapping_sub(ROUND.to_bits()) as i32
 }
 
-/// The inner products of `query` with `rows` `[sums, dim]`, one after the other.
+/// Computes the inner products of `query` with the quantized `rows` `[sums, dim]`, row after row, into `sums`.
 pub fn quantized_products(query: &[i16], rows: &[i8], sums: &mut [i32]) {
-    struct Block<'a>(&'a [i16], &'a [i8], &'a mut [i32]);
-    impl Task for Block<'_> {
-        type Output = ();
-        #[inline(always)]
-        fn run<S: Simd, const NR: usize, const NA: usize, const MR: usize>(self) {
-            for (sum, row) in self.2.iter_mut().zip(self.1.chunks_exact(self.0.len())) {
-                *sum = dot(self.0, row);
-            }
-        }
-    }
     debug_assert_eq!(rows.len(), sums.len() * query.len());
-    best().run(Block(query, rows, sums));
+    vectorised!(best(), |query: &[i16], rows: &[i8], sums: &mut [i32]| {
+        for (sum, row) in sums.iter_mut().zip(rows.chunks_exact(query.len())) {
+            *sum = dot(query, row);
+        }
+    });
 }
 
-/// The inner products of `query` with those rows of `rows` `[any, dim]` that `picked` names; they replace `sums`.
+/// Replaces `sums` by the inner products of `query` with the quantized rows of `rows` `[any, dim]` that `picked`
+/// names.
 ///
 /// # Panics
-/// When a row that is named is not there.
+/// When `picked` names a row that is not in `rows`.
 pub fn quantized_products_at(query: &[i16], rows: &[i8], picked: &[u32], sums: &mut Vec<i32>) {
-    struct Picked<'a>(&'a [i16], &'a [i8], &'a [u32], &'a mut Vec<i32>);
-    impl Task for Picked<'_> {
-        type Output = ();
-        #[inline(always)]
-        fn run<S: Simd, const NR: usize, const NA: usize, const MR: usize>(self) {
-            let Self(query, rows, picked, sums) = self;
-            let row = |row: u32| &rows[row as usize * query.len()..][..query.len()];
-            picked.iter().take(AHEAD).for_each(|next| prefetch(row(*next)));
-            for (at, here) in picked.iter().enumerate() {
-                if let Some(next) = picked.get(at + AHEAD) {
-                    prefetch(row(*next));
-                }
-                sums.push(dot(query, row(*here)));
-            }
-        }
-    }
     sums.clear();
-    best().run(Picked(query, rows, picked, sums));
-}
-
-/// The inner product of two rows.
-pub fn quantized_product(a: &[i8], b: &[i8]) -> i32 {
-    struct Pair<'a>(&'a [i8], &'a [i8]);
-    impl Task for Pair<'_> {
-        type Output = i32;
-        #[inline(always)]
-        fn run<S: Simd, const NR: usize, const NA: usize, const MR: usize>(self) -> i32 {
-            dot(self.0, self.1)
+    vectorised!(best(), |query: &[i16], rows: &[i8], picked: &[u32], sums: &mut Vec<i32>| {
+        let row = |row: u32| &rows[row as usize * query.len()..][..query.len()];
+        picked.iter().take(AHEAD).for_each(|next| prefetch(row(*next)));
+        for (at, here) in picked.iter().enumerate() {
+            if let Some(next) = picked.get(at + AHEAD) {
+                prefetch(row(*next));
+            }
+            sums.push(dot(query, row(*here)));
         }
-    }
-    best().run(Pair(a, b))
+    });
 }
 
-/// One plain sum, in which the compiler finds the instruction that adds two products.
+/// Returns the inner product of two quantized rows.
+pub fn quantized_product(a: &[i8], b: &[i8]) -> i32 {
+    vectorised!(best(), |a: &[i8], b: &[i8]| -> i32 { dot(a, b) })
+}
+
+/// Returns the inner product by one plain sum, in which the compiler finds the instruction that adds two products.
 #[inline(always)]
 fn dot<N: Copy + Into<i32>>(query: &[N], row: &[i8]) -> i32 {
     query.iter().zip(row).map(|(a, b)| (*a).into() * i32::from(*b)).sum()
@@ -167,14 +143,6 @@ mod tests {
 
     #[test]
     fn every_instruction_set_and_every_way_to_ask_give_the_same_sums() {
-        struct Dot<'a>(&'a [i16], &'a [i8]);
-        impl Task for Dot<'_> {
-            type Output = i32;
-            #[inline(always)]
-            fn run<S: Simd, const NR: usize, const NA: usize, const MR: usize>(self) -> i32 {
-                dot(self.0, self.1)
-            }
-        }
         let dim = 100;
         let (rows, _) = coded(&vector(dim * 9, 0.7));
         let mut numbers = Vec::new();
@@ -182,7 +150,10 @@ mod tests {
         let mut sums = vec![0; 9];
         quantized_products(&numbers, &rows, &mut sums);
         for (row, sum) in rows.chunks(dim).zip(&sums) {
-            Isa::available().iter().for_each(|isa| assert_eq!(isa.run(Dot(&numbers, row)), *sum));
+            let query = numbers.as_slice();
+            for isa in Isa::available() {
+                assert_eq!(vectorised!(isa, |query: &[i16], row: &[i8]| -> i32 { dot(query, row) }), *sum);
+            }
         }
         let mut picked = vec![7];
         quantized_products_at(&numbers, &rows, &[8, 0, 3, 3, 1, 7], &mut picked);

@@ -1,10 +1,11 @@
-//! A document's text in blocks, and the ids of blocks.
+//! Blocks of a document's text, and their ids.
 
 use std::ops::Range;
 
 use super::{SplitError, Words};
 
-/// How documents become blocks. The default is the paper's: 100 words, no overlap, every rest its own block.
+/// Options of splitting documents into blocks. The default is the paper's: 100 words, no overlap, every rest its own
+/// block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SplitOptions {
     words: usize,
@@ -43,11 +44,11 @@ impl SplitOptions {
 /// One block of a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// Its number in the document, from 0.
+    /// The block's number in the document, from 0.
     pub number: usize,
     /// How many words it has.
     pub words: usize,
-    /// Its words, with one space where the document has white space between them.
+    /// The block's words, with one space where the document has white space between them.
     pub text: String,
 }
 
@@ -71,7 +72,7 @@ pub struct Blocks<'a> {
 }
 
 impl<'a> Blocks<'a> {
-    /// The blocks of `text`.
+    /// Returns the blocks of `text`.
     pub fn of(text: &'a str, options: &SplitOptions) -> Self {
         Self { text, words: Words::of(text).collect(), options: *options, number: 0, start: 0 }
     }
@@ -120,12 +121,12 @@ impl Iterator for Blocks<'_> {
     }
 }
 
-/// The id of a document's block: `{document}#{number}`, so that a document with one block has `{document}#0`.
+/// Returns the id of a document's block: `{document}#{number}`, so that a document with one block has `{document}#0`.
 pub fn block_id(document: &str, number: usize) -> String {
     format!("{document}#{number}")
 }
 
-/// The document and the number that [`block_id`] made `id` of; `None` when it is not such an id.
+/// Returns the document and the number that [`block_id`] made `id` of; `None` when it is not such an id.
 ///
 /// ```
 /// # use dpr_data::split::document_of;

@@ -1,4 +1,4 @@
-//! Reads a Hugging Face directory: config.json, tokenizer.json, model.safetensors or its shards, and what
+//! Hugging Face directories: config.json, tokenizer.json, model.safetensors or its shards, and what
 //! sentence-transformers adds to them.
 
 use std::collections::BTreeSet;
@@ -13,7 +13,7 @@ use super::sentence::SentenceModules;
 
 /// The files of one encoder as published.
 pub struct HuggingFaceDir {
-    /// Where they lie.
+    /// The directory that holds them.
     pub path: PathBuf,
     /// config.json.
     pub config: Value,
@@ -21,7 +21,7 @@ pub struct HuggingFaceDir {
     pub tokenizer: Vec<u8>,
     /// The weights under canonical names.
     pub tensors: TensorMap,
-    /// What sentence-transformers says of pooling, length and limit.
+    /// The settings of sentence-transformers for pooling, length and limit.
     pub modules: SentenceModules,
 }
 

@@ -1,4 +1,4 @@
-//! JSON files of a published model that need not be there.
+//! Optional JSON files of a published model.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::ModelError;
 
-/// The file's JSON, `None` where there is no such file.
+/// Returns the JSON of a file, or `None` where there is no such file.
 pub(super) fn optional_json(path: &Path) -> Result<Option<Value>, ModelError> {
     match fs_err::read(path) {
         Ok(bytes) => serde_json::from_slice(&bytes)

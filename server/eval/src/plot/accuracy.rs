@@ -1,4 +1,4 @@
-//! Accuracy against the number of passages, as in the paper's Figure 1.
+//! Accuracy plot: top-k accuracy against the number of passages, as in the paper's Figure 1.
 
 use super::chart::{Axis, Chart, Corner, Line, PlotError, even_ticks};
 use crate::ranking::{TopK, top_k};
@@ -9,17 +9,17 @@ const MARKED: [usize; 7] = [1, 5, 20, 40, 60, 80, 100];
 /// Lines of fewer points than these are marked at all of them.
 const FEW: usize = 20;
 
-/// One system's line.
+/// The accuracy curve of one system.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
     /// What the legend calls it.
     pub name: String,
-    /// Ascending; a straight line joins two of them.
+    /// The points, ascending in `k`; a straight line joins two neighbours.
     pub points: Vec<TopK>,
 }
 
 impl Curve {
-    /// The accuracy at every rank from 1 to `depth`, from each question's first hit.
+    /// Returns the accuracy at every rank from 1 to `depth`, from each question's first hit.
     pub fn from_first_hits(name: impl Into<String>, first_hits: &[Option<usize>], depth: usize) -> Self {
         let ks: Vec<usize> = (1..=depth).collect();
         Self { name: name.into(), points: top_k(first_hits, &ks) }
@@ -57,7 +57,8 @@ impl Curve {
 /// mark for each system, the legend in the order given. The text asks for a sans-serif font by that name.
 ///
 /// # Errors
-/// [`PlotError`] when there are no curves, or a curve is not one.
+/// [`PlotError`] when there are no curves, or a curve has no points, points out of order or accuracies that are not
+/// shares.
 pub fn accuracy_svg(title: &str, curves: &[Curve]) -> Result<String, PlotError> {
     if curves.is_empty() {
         return Err(PlotError::NoCurves);
@@ -91,8 +92,8 @@ pub fn accuracy_svg(title: &str, curves: &[Curve]) -> Result<String, PlotError> 
     chart.svg()
 }
 
-/// The lowest and highest percentage of the axis, and the distance of its ticks. As in the paper's figure it does
-/// not begin at 0, where the lines would crowd the upper edge; but low enough to leave the legend its corner.
+/// Returns the lowest and highest percentage of the axis, and the distance of its ticks. As in the paper's figure it
+/// does not begin at 0, where the lines would crowd the upper edge; but low enough to leave the legend its corner.
 fn bounds(curves: &[Curve], last: usize) -> (f64, f64, f64) {
     let all = || curves.iter().flat_map(Curve::percent).map(|(_, percent)| percent);
     let most = all().fold(0.0, f64::max);

@@ -1,4 +1,4 @@
-//! Lines over two linear axes as an SVG document: what all plots have in common.
+//! SVG charts: lines over two linear axes, the common base of all plots.
 
 use std::ops::Range;
 
@@ -28,7 +28,7 @@ const INK: RGBColor = RGBColor(51, 51, 51);
 const GRID: RGBColor = RGBColor(226, 226, 226);
 const PAPER: RGBColor = RGBColor(255, 255, 255);
 
-/// Why nothing was drawn.
+/// The reason why nothing was drawn.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlotError {
@@ -41,7 +41,7 @@ pub enum PlotError {
         /// The system.
         name: String,
     },
-    /// A share that is none.
+    /// An accuracy that is not a share from 0 to 1.
     #[error("the curve of {name:?}: the accuracy at {k} is {accuracy}, not a share from 0 to 1")]
     Accuracy {
         /// The system.
@@ -51,8 +51,8 @@ pub enum PlotError {
         /// The accuracy.
         accuracy: f64,
     },
-    /// A point that is no number.
-    #[error("the line of {name:?} holds a point that is no number")]
+    /// A point that is not a number.
+    #[error("the line of {name:?} holds a point that is not a number")]
     NotFinite {
         /// The line.
         name: String,
@@ -67,7 +67,7 @@ pub(super) struct Chart<'a> {
     pub(super) title: &'a str,
     pub(super) x: Axis<'a>,
     pub(super) y: Axis<'a>,
-    /// Where the legend lies.
+    /// The corner of the legend.
     pub(super) legend: Corner,
     /// In the order of the legend.
     pub(super) lines: Vec<Line<'a>>,
@@ -82,7 +82,7 @@ pub(super) struct Axis<'a> {
     pub(super) ticks: Vec<f64>,
     /// Decimal places of the ticks' numbers.
     pub(super) digits: usize,
-    /// What follows those numbers.
+    /// The unit written after those numbers.
     pub(super) unit: &'static str,
 }
 
@@ -91,12 +91,12 @@ pub(super) struct Line<'a> {
     pub(super) name: &'a str,
     /// `(x, y)`, joined in this order.
     pub(super) points: Vec<(f64, f64)>,
-    /// Where it is marked, so that lines stay apart in print without colour.
+    /// The points with marks, by which lines can be told apart in print without colour.
     pub(super) marks: Vec<(f64, f64)>,
 }
 
 impl<'a> Axis<'a> {
-    /// Over all `values`, with about five ticks at round numbers.
+    /// Returns an axis over all `values`, with about five ticks at round numbers.
     pub(super) fn round(label: &'a str, values: impl Iterator<Item = f64> + Clone) -> Self {
         let least = values.clone().fold(f64::INFINITY, f64::min);
         let most = values.fold(f64::NEG_INFINITY, f64::max);
@@ -118,7 +118,7 @@ impl<'a> Axis<'a> {
     }
 }
 
-/// From `least` to `most`, both with a tick.
+/// Returns the ticks from `least` to `most`, both included.
 pub(super) fn even_ticks(least: f64, most: f64, step: f64) -> Vec<f64> {
     let count = ((most - least) / step).round() as usize;
     (0..=count).map(|number| least + number as f64 * step).collect()
@@ -142,7 +142,7 @@ impl Ranged for Axis<'_> {
 }
 
 impl Chart<'_> {
-    /// The picture as an SVG document. Its text asks for a sans-serif font by that name.
+    /// Returns the picture as an SVG document. Its text asks for a sans-serif font by that name.
     pub(super) fn svg(self) -> Result<String, PlotError> {
         let mut svg = String::new();
         self.draw(SVGBackend::with_string(&mut svg, SIZE)).map_err(PlotError::Draw)?;
@@ -204,7 +204,7 @@ impl Chart<'_> {
     }
 }
 
-/// The mark of the line with this number: another shape for each of five.
+/// Returns the mark of the line with this number: another shape for each of five.
 fn mark((x, y): (i32, i32), number: usize) -> Polygon<(i32, i32)> {
     let shape: &[(i32, i32)] = match number % 5 {
         // As round as whole pixels make it.

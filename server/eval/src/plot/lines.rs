@@ -1,4 +1,4 @@
-//! Lines over any two quantities, such as a loss over steps, in the style of the accuracy plot.
+//! Line plots over any two quantities, such as a loss over steps, in the style of the accuracy plot.
 
 use super::chart::{Axis, Chart, Corner, Line, PlotError};
 
@@ -17,7 +17,7 @@ pub struct Series {
 /// Draws lines as an SVG document, axes from the least to the largest number, x from 0.
 ///
 /// # Errors
-/// [`PlotError`] when there is nothing to draw, or a point is no number.
+/// [`PlotError`] when there is nothing to draw, or a point is not a number.
 pub fn series_svg(title: &str, x_label: &str, y_label: &str, series: &[Series]) -> Result<String, PlotError> {
     if series.iter().all(|series| series.points.is_empty()) {
         return Err(PlotError::NoCurves);

@@ -100,12 +100,8 @@ impl IndexWriter {
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let dir = tempfile::tempdir()?;
     /// # let dir = dir.path();
-    /// # let vectors = dpr_index::vectors::VectorSet {
-    /// #     model_fingerprint: "model".to_owned(),
-    /// #     dim: 2,
-    /// #     passages: vec![Passage { id: "a".to_owned(), title: String::new(), text: "old".to_owned() }],
-    /// #     rows: vec![1.0, 0.0],
-    /// # };
+    /// # let passages = vec![Passage { id: "a".to_owned(), title: String::new(), text: "old".to_owned() }];
+    /// # let vectors = dpr_index::vectors::VectorSet::new("model", 2, passages, vec![1.0, 0.0]);
     /// # dpr_index::build_index(&vectors, dir, &Default::default(), &dpr_files::progress::Silent)?;
     /// let new = |id: &str, text: &str, values: [f32; 2]| -> Result<NewPassage, dpr_core::EmbeddingError> {
     ///     let passage = Passage { id: id.to_owned(), title: String::new(), text: text.to_owned() };

@@ -1,4 +1,4 @@
-//! One machine's share of a corpus.
+//! Shards of a corpus: the share that one machine encodes.
 
 use std::fmt;
 use std::ops::Range;
@@ -43,7 +43,7 @@ impl Shard {
     /// The whole corpus.
     pub const WHOLE: Self = Self { index: 0, count: 1 };
 
-    /// Share `index` of `count`.
+    /// Returns share `index` of `count`.
     ///
     /// # Errors
     /// [`ShardError::Range`] unless `index < count`.

@@ -1,4 +1,4 @@
-//! What a distillation reads: the questions with the teacher's vectors, and the passages that they find.
+//! Data of a distillation: questions with the teacher's vectors, and the passages that these find.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use dpr_files::progress::Progress;
 use dpr_index::vectors::VectorSet;
 use dpr_index::{ExactIndex, Matrix, VectorIndex as _};
 
-/// What the draws are for: each purpose has numbers of its own.
+/// Keys of the random draws: each purpose has random numbers of its own.
 const HELD_OUT: u64 = 11;
 const PASSAGES: u64 = 12;
 
@@ -36,13 +36,13 @@ pub struct DistillPrepared {
     pub(super) origin: String,
     /// Steps in all.
     pub steps: usize,
-    /// What is not wrong, but worth knowing.
+    /// Notes about the data: not errors, but worth knowing.
     pub notes: Vec<String>,
 }
 
 impl DistillPrepared {
-    /// Reads what `config` names and has the teacher encode the questions. The questions come first: what is wrong in
-    /// them shows before a model is loaded.
+    /// Reads what `config` names and has the teacher encode the questions. The questions are read first, so that
+    /// their errors show before a model is loaded.
     ///
     /// # Errors
     /// [`TrainError`] names the setting, the file or the model that cannot be used.
@@ -95,7 +95,8 @@ impl DistillPrepared {
     }
 }
 
-/// Training questions, dev questions, and how many of these are training questions too. Each question counts once.
+/// Returns the training questions, the dev questions, and the number of dev questions that are training questions
+/// too. Each question counts once.
 fn questions(config: &DistillConfig) -> Result<(Vec<String>, Vec<String>, usize), TrainError> {
     let read = |paths: &[PathBuf]| -> Result<Vec<String>, TrainError> {
         let mut seen = HashSet::new();
@@ -120,7 +121,7 @@ fn questions(config: &DistillConfig) -> Result<(Vec<String>, Vec<String>, usize)
     Ok((train, dev, overlap))
 }
 
-/// The questions of a file of questions, or of training data.
+/// Returns the questions of a file of questions, or of training data.
 fn texts(path: &Path) -> Result<Vec<String>, DataError> {
     match FileFormat::detect(path)? {
         FileFormat::DprTraining => {
@@ -130,7 +131,7 @@ fn texts(path: &Path) -> Result<Vec<String>, DataError> {
     }
 }
 
-/// The passages that distributions are taken over.
+/// Returns the passages that distributions are taken over.
 fn space(config: &DistillConfig, teacher: &ModelDir) -> Result<Option<ExactIndex>, TrainError> {
     let data = &config.data;
     let Some(first) = data.vectors.first() else { return Ok(None) };
@@ -151,7 +152,7 @@ fn space(config: &DistillConfig, teacher: &ModelDir) -> Result<Option<ExactIndex
     Ok(Some(ExactIndex::new(matrix.into())))
 }
 
-/// A digest of all that a run's steps depend on besides its settings.
+/// Returns a digest of all that a run's steps depend on besides its settings.
 fn origin(train: &Taught, space: &Option<ExactIndex>, teacher: &ModelDir, start: &ModelDir) -> String {
     let mut hash = Sha256::new();
     for model in [teacher, start] {

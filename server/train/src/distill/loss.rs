@@ -1,4 +1,4 @@
-//! How far a student is from its teacher.
+//! Distillation loss: the distance of a student from its teacher.
 
 use burn::tensor::activation::log_softmax;
 use burn::tensor::{Tensor, TensorData};
@@ -21,7 +21,7 @@ pub(super) struct StudentLoss {
 }
 
 impl StudentLoss {
-    /// Of the questions `items` of `taught`, with `best` passages each.
+    /// Prepares the loss of the questions `items` of `taught`, with `best` passages each.
     pub(super) fn new(
         objective: DistillObjective,
         taught: &Taught,
@@ -70,7 +70,8 @@ impl Loss for StudentLoss {
     }
 }
 
-/// Questions whose student vector has a greater inner product with their own teacher vector than with any other's.
+/// Returns the number of questions whose student vector has a greater inner product with its own teacher vector than
+/// with that of any other question.
 fn nearest(student: &[f32], teacher: &[f32], dim: usize) -> usize {
     let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
     let is_nearest = |(row, vector): (usize, &[f32])| {
@@ -81,7 +82,7 @@ fn nearest(student: &[f32], teacher: &[f32], dim: usize) -> usize {
     student.chunks_exact(dim).enumerate().filter(|pair| is_nearest(*pair)).count()
 }
 
-/// The cosine of two vectors.
+/// Returns the cosine of two vectors.
 pub(super) fn cosine(student: &[f32], teacher: &Embedding) -> f64 {
     let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>();
     let teacher = teacher.as_slice();

@@ -1,8 +1,7 @@
-//! Distillation as a run: its batches, its measure, its model directory.
+//! Distillation task: the batches, the measure and the model directory of a distillation run.
 
 use std::collections::HashSet;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 
 use dpr_core::Embedding;
 use dpr_core::random::SplitMix;
@@ -22,33 +21,33 @@ use super::data::DistillPrepared;
 use super::loss::{StudentLoss, cosine};
 use super::taught::{SHARED, Taught, best_rows};
 use dpr_encode::model::{ModelDir, PASSAGE_DIR, QUESTION_DIR};
+use dpr_files::Job;
 use dpr_files::progress::Progress;
 use dpr_index::ExactIndex;
 
 /// Questions are sorted by length within as many batches, so that a batch has little padding.
 const BUCKET: usize = 16;
 
-/// Trains a student as `config` says in the run directory `out`, which holds no run yet, or with `resume` goes on from
-/// its last checkpoint. What comes out is a model directory with the student as question encoder and the teacher's
+/// Trains a student as `config` says in the run directory `out`, which holds no run yet, or with `resume` goes on
+/// from its last checkpoint. The result is a model directory with the student as question encoder and the teacher's
 /// passage encoder: it searches the teacher's indexes.
 ///
 /// # Errors
-/// As [`train`](super::super::train).
+/// [`TrainError`] as from [`train`](super::super::train).
 pub fn distill(
     config: &DistillConfig,
     out: &Path,
     resume: bool,
     prepared: DistillPrepared,
     device: &TrainDevice,
-    stop: &AtomicBool,
-    progress: &dyn Progress,
+    job: Job<'_>,
 ) -> Result<TrainReport, TrainError> {
     let run = if resume { RunDir::resume(out, config)? } else { RunDir::begin(out, config)? };
     let DistillPrepared { train, dev, space, model, teacher, name, origin, steps, .. } = prepared;
     let task = DistillTask { config, train, dev, space, teacher, name };
     let (options, optimiser) = (config.run, config.optimiser);
     let setup = Setup { run, resume, task: &task, model, options, optimiser, origin, steps };
-    trainer::run(setup, device, stop, progress)
+    trainer::run(setup, device, job)
 }
 
 struct DistillTask<'a> {
@@ -146,7 +145,7 @@ impl Task for DistillTask<'_> {
 }
 
 impl DistillTask<'_> {
-    /// The share of the teacher's best passages that are among the student's.
+    /// Returns the share of the teacher's best passages that are among the student's.
     fn shared(&self, space: &ExactIndex, vectors: &[f32], dim: usize) -> Result<f64, TrainError> {
         let questions = vectors.chunks_exact(dim).map(|vector| Embedding::new(vector.to_vec(), dim));
         let questions = questions

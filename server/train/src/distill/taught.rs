@@ -1,4 +1,4 @@
-//! Questions with what the teacher makes of them: its vectors and the passages that it finds.
+//! Questions with the teacher's vectors and the passages that these find.
 
 use dpr_core::{Embedding, TextEncoder};
 
@@ -36,7 +36,7 @@ pub(super) fn taught(
     Ok(Taught { questions, vectors, best })
 }
 
-/// The rows of the best passages of each question.
+/// Returns the rows of the best passages of each question.
 pub(super) fn best_rows(
     space: &ExactIndex,
     questions: &[Embedding],

@@ -2,7 +2,7 @@
 
 use dpr_core::random::{SplitMix, mix};
 
-/// What is added to the seed: the step of [`SplitMix`], so that a seed of 0 is not mixed to 0.
+/// Offset of the seed: the step of [`SplitMix`], so that a seed of 0 is not mixed to 0.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Returns the random numbers of one question, so that its draws depend on nothing but the seed and its number.

@@ -1,31 +1,31 @@
-//! The workers: texts to tokens to vectors, part by part.
+//! Encoding pipeline: workers that turn texts into tokens and tokens into vectors, part by part.
 
 use std::num::NonZeroUsize;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dpr_core::Embedding;
 
 use super::error::EncodingError;
 use super::queue::{Part, Queue, Work};
 use super::rows::Rows;
-use dpr_files::progress::Progress;
+use dpr_files::Job;
 use dpr_index::vectors::VectorsError;
 
-/// How a run is spread over threads and batches.
+/// Threads and batches of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct PipelineOptions {
     /// Most tokens in a batch, counted as if padded to its longest row.
     pub batch_tokens: usize,
     /// Worker threads.
     pub threads: usize,
-    /// How many of them compute batches; the others only tokenise ahead. One for a device that is itself
-    /// parallel (a GPU), all for the CPU kernels.
+    /// The number of worker threads that compute batches; the others only tokenise ahead. One for a device that is
+    /// itself parallel (a GPU), all for the CPU kernels.
     pub forward_threads: usize,
 }
 
 impl PipelineOptions {
-    /// What suits the device that `name` (as [`dpr_core::TextEncoder::device_name`] says it) belongs to.
+    /// Returns the options that suit a device, whose `name` is that of [`dpr_core::TextEncoder::device_name`].
     pub fn for_device(name: &str, batch_tokens: Option<usize>, threads: Option<usize>) -> Self {
         let threads = threads
             .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, NonZeroUsize::get))
@@ -40,24 +40,24 @@ impl PipelineOptions {
     }
 }
 
-/// Takes a finished part: which rows, and their vectors.
+/// Function that takes a finished part: its rows, and their vectors `[part, dim]`, row-major.
 pub type WritePart<'a> = dyn Fn(&Range<usize>, &[f32]) -> Result<(), VectorsError> + Sync + 'a;
 
-/// What a run did.
+/// Counts of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Encoded {
     /// Rows encoded and handed on.
     pub rows: usize,
-    /// Their tokens, special ones included.
+    /// Tokens of these rows, special ones included.
     pub tokens: usize,
-    /// Rows that fill the encoder's limit of tokens: what their texts say beyond it is not in their vectors.
+    /// Rows that fill the encoder's limit of tokens: text beyond the limit is not in their vectors.
     pub truncated: usize,
 }
 
 /// Encodes the rows of `parts` and hands each finished part to `write` as `[part, dim]`, row-major, in the
 /// order of the rows. Parts are handed on as they end, from any worker's thread.
 ///
-/// Stops early when `cancel` turns true; parts that were handed on stay so.
+/// The run stops early when `job` is stopped; parts that were handed on are kept.
 ///
 /// # Errors
 /// The first [`EncodingError`] of any worker; [`EncodingError::Stopped`] counts the rows of `parts` only.
@@ -65,8 +65,7 @@ pub fn encode_rows(
     rows: &dyn Rows,
     parts: &[Range<usize>],
     options: PipelineOptions,
-    cancel: &AtomicBool,
-    progress: &dyn Progress,
+    job: Job<'_>,
     write: &WritePart<'_>,
 ) -> Result<Encoded, EncodingError> {
     let parts: Vec<_> = parts.iter().filter(|part| !part.is_empty()).cloned().collect();
@@ -75,8 +74,7 @@ pub fn encode_rows(
         rows,
         queue: Queue::new(&parts, options.batch_tokens.max(1), options.threads.max(1)),
         write,
-        cancel,
-        progress,
+        job,
         handed_on: AtomicUsize::new(0),
         tokens: AtomicUsize::new(0),
         truncated: AtomicUsize::new(0),
@@ -101,8 +99,7 @@ struct Run<'a> {
     rows: &'a dyn Rows,
     queue: Queue<'a>,
     write: &'a WritePart<'a>,
-    cancel: &'a AtomicBool,
-    progress: &'a dyn Progress,
+    job: Job<'a>,
     handed_on: AtomicUsize,
     tokens: AtomicUsize,
     truncated: AtomicUsize,
@@ -112,7 +109,7 @@ impl Run<'_> {
     fn work(&self, may_forward: bool) {
         let _guard = StopOnPanic(&self.queue);
         while let Some(work) = self.queue.take(may_forward) {
-            if self.cancel.load(Ordering::Relaxed) {
+            if self.job.is_stopped() {
                 return self.queue.stop(None);
             }
             let outcome = match work {
@@ -161,12 +158,13 @@ impl Run<'_> {
             self.handed_on.fetch_add(part.range.len(), Ordering::Relaxed);
             self.queue.closed();
         }
-        self.progress.advance(batch.rows.len() as u64);
+        self.job.progress.advance(batch.rows.len() as u64);
         Ok(())
     }
 }
 
-/// Without it, workers that wait for a panicked one's work would wait for ever.
+/// Stops the queue when a worker panics. Without this guard, workers that wait for the work of the panicked one would
+/// wait for ever.
 struct StopOnPanic<'a, 'b>(&'a Queue<'b>);
 
 impl Drop for StopOnPanic<'_, '_> {
@@ -178,5 +176,4 @@ impl Drop for StopOnPanic<'_, '_> {
 }
 
 #[cfg(test)]
-#[path = "pipeline_tests.rs"]
 mod tests;

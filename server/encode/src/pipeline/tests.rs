@@ -1,4 +1,5 @@
 use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
 use std::thread::ThreadId;
 use std::time::Duration;
 
@@ -90,10 +91,11 @@ fn run(
     options: PipelineOptions,
 ) -> (Result<Encoded, EncodingError>, Kept) {
     let kept = Mutex::new(Vec::new());
-    let outcome = encode_rows(fake, parts, options, fake.flag(), &Silent, &|part, vectors| {
-        kept.lock().unwrap().push((part.clone(), vectors.to_vec()));
-        Ok(())
-    });
+    let outcome =
+        encode_rows(fake, parts, options, Job { stop: fake.flag(), progress: &Silent }, &|part, vectors| {
+            kept.lock().unwrap().push((part.clone(), vectors.to_vec()));
+            Ok(())
+        });
     let mut kept = kept.into_inner().unwrap();
     kept.sort_by_key(|(part, _)| part.start);
     (outcome, kept)
@@ -181,8 +183,13 @@ fn an_encoder_that_returns_too_little_is_an_error() {
 fn a_failed_write_ends_the_run_with_its_error() {
     let fake = Fake::new(3000);
     let missing = || VectorsError::None;
-    let outcome =
-        encode_rows(&fake, &parts(3000, 512), options(2), fake.flag(), &Silent, &|_, _| Err(missing()));
+    let outcome = encode_rows(
+        &fake,
+        &parts(3000, 512),
+        options(2),
+        Job { stop: fake.flag(), progress: &Silent },
+        &|_, _| Err(missing()),
+    );
     assert!(matches!(outcome, Err(EncodingError::Vectors(VectorsError::None))), "{outcome:?}");
     assert!(fake.forwards.into_inner() < 300, "work went on after the disk had failed");
 }
