@@ -19,8 +19,8 @@ use dpr_files::progress::Silent;
 use dpr_index::search::Backend as _;
 use dpr_index::vectors::VectorSet;
 use dpr_index::{
-    CompactionPolicy, IndexError, IndexKind, IndexOptions, IndexReader, IndexWriter, NewPassage, Put,
-    VectorIndex as _, build_index,
+    CompactionPolicy, FileError, IndexKind, IndexOptions, IndexReader, IndexWriter, NewPassage, OpenError,
+    Put, UpdateError, VectorIndex as _, build_index,
 };
 
 /// Numbers in a vector.
@@ -54,7 +54,7 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     // write at the same time; they are refused, and do not wait.
     let writer = Arc::new(IndexWriter::open(&dir, "the live_index example")?);
     let refused = IndexWriter::open(&dir, "somebody else").map(drop).unwrap_err();
-    assert!(matches!(refused, IndexError::Busy { .. }));
+    assert!(matches!(refused, OpenError::File(FileError::Busy { .. })));
     println!("a second writer is refused: {refused}");
 
     // A reader takes no lock. It may be of another process, on the same disk.
@@ -95,7 +95,7 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     // Deletions go by id. A request is carried out as a whole or not at all: `p1` stays here, since the other id is
     // unknown.
     let unknown = writer.delete(vec!["p1".to_owned(), "nobody".to_owned()]).unwrap_err();
-    assert!(matches!(unknown, IndexError::UnknownIds { .. }));
+    assert!(matches!(unknown, UpdateError::UnknownIds { .. }));
     println!("nothing was deleted: {unknown}");
     writer.delete((0..500).map(|n| format!("p{n}")).collect())?;
 

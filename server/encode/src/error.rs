@@ -46,7 +46,7 @@ pub enum EncodingError {
         source: EmbeddingError,
     },
     /// The vectors could not be written, or belong to something else.
-    #[error(transparent)]
+    #[error("{0}")]
     Vectors(#[from] VectorsError),
     /// Told to stop.
     #[error(

@@ -7,7 +7,7 @@ use dpr_core::{Embedding, TextEncoder};
 use dpr_data::Passage;
 use dpr_files::progress::Silent;
 use dpr_index::search::{WriteError, Writer};
-use dpr_index::{IndexError, NewPassage, Put};
+use dpr_index::{NewPassage, Put};
 
 use crate::{EncodingError, PipelineOptions, encode_passages};
 
@@ -65,7 +65,9 @@ impl PassageUpdater {
                 Some(vector) => known.push((position, NewPassage { passage, vector })),
                 // Encoding would take its time to say so.
                 None if passage.text.trim().is_empty() => {
-                    return Err(WriteError::from(IndexError::Blank { position, what: "text" }).into());
+                    return Err(
+                        WriteError::from(dpr_index::UpdateError::Blank { position, what: "text" }).into()
+                    );
                 }
                 None => unknown.push((position, passage)),
             }

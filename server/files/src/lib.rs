@@ -15,6 +15,7 @@
 pub mod atomic;
 mod background;
 pub mod digest;
+mod error;
 mod job;
 mod lock;
 mod mapped;
@@ -22,6 +23,7 @@ pub mod progress;
 pub mod relative;
 
 pub use background::Background;
+pub use error::Error;
 pub use job::Job;
 pub use lock::DirLock;
 pub use mapped::Mapped;

@@ -1,4 +1,4 @@
-//! Files as memory: pages are read when they are used, kept while there is room, and shared between processes.
+//! Memory-mapped files: pages are read when they are used, kept while there is room, and shared between processes.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -34,17 +34,19 @@ impl Mapped {
         Ok(Self { map, path: path.to_path_buf(), identity: identity(&file.metadata()?) })
     }
 
-    /// All bytes.
+    /// Returns all bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.map
     }
 
-    /// The file as little-endian numbers; `None` on a machine that has them the other way, or for a file that ends within one.
+    /// Returns the file as little-endian numbers; `None` on a machine that has them the other way, or for a file that
+    /// ends within one.
     pub fn numbers(&self) -> Option<&[f32]> {
         if cfg!(target_endian = "big") { None } else { bytemuck::try_cast_slice(&self.map).ok() }
     }
 
-    /// Gives the memory of these bytes back to the system; they are read from the file again when they are next looked at.
+    /// Gives the memory of these bytes back to the system; they are read from the file again when they are next looked
+    /// at.
     pub fn release(&self, bytes: Range<usize>) {
         #[cfg(unix)]
         if bytes.start < bytes.end && bytes.end <= self.map.len() {
@@ -59,13 +61,14 @@ impl Mapped {
         let _ = bytes;
     }
 
-    /// Makes `target` another name (a hard link) of the very file that is mapped, and returns whether it is one. It is not
-    /// on another file system, or where another file has taken the name; nothing is at `target` then.
+    /// Makes `target` another name (a hard link) of the very file that is mapped, and returns whether it is one. It is
+    /// not on another file system, or where another file has taken the name; nothing is at `target` then.
     pub fn link(&self, target: &Path) -> bool {
         if self.identity.is_none() || fs::hard_link(&self.path, target).is_err() {
             return false;
         }
-        let is_ours = fs::metadata(target).is_ok_and(|linked| identity(&linked) == self.identity);
+        // A link to a symbolic link is one itself.
+        let is_ours = fs::symlink_metadata(target).is_ok_and(|linked| identity(&linked) == self.identity);
         if !is_ours {
             let _ = fs::remove_file(target);
         }

@@ -2,7 +2,7 @@
 //! to the log, and nothing of questions or passages does.
 
 use dpr_encode::{EncodingError, UpdateError};
-use dpr_index::IndexError;
+use dpr_index::QueryError;
 use dpr_index::search::{SearchError, WriteError};
 
 use super::error::ApiError;
@@ -14,9 +14,9 @@ impl From<SearchError> for ApiError {
     fn from(error: SearchError) -> Self {
         match error {
             // Numbers near the top of f32 are finite, as is checked before; their products need not be.
-            SearchError::Index(IndexError::Overflow { .. }) => Self::InvalidVector(error.to_string()),
+            SearchError::Query(QueryError::Overflow { .. }) => Self::InvalidVector(error.to_string()),
             // A filter may allow no passage of the index as it is now.
-            SearchError::NothingWanted => Self::InvalidFilter(error.to_string()),
+            SearchError::NothingAllowed => Self::InvalidFilter(error.to_string()),
             SearchError::NoSparse | SearchError::NoVectors | SearchError::Encode(_) => {
                 Self::InvalidQuestion(error.to_string())
             }

@@ -14,7 +14,7 @@ use prometheus_client::metrics::counter::Counter;
 use super::gate::SearchGate;
 use dpr_data::Passage;
 use dpr_index::search::{Backend, Description, Filter, Hit, SearchError, Searcher};
-use dpr_index::{IndexError, IndexKind, Snapshot, VectorIndex as _};
+use dpr_index::{IndexKind, QueryError, Snapshot, VectorIndex as _};
 
 /// Passages of an answer that are compared, at most: what the DPR paper's top-20 needs.
 const DEPTH: usize = 20;
@@ -136,7 +136,7 @@ impl Backend for Sampled {
 
 impl Sample {
     /// How many passages exact search finds, and how many of them were found; those that score as the last of them are as good.
-    fn repeat(&self) -> Result<(u64, u64), IndexError> {
+    fn repeat(&self) -> Result<(u64, u64), QueryError> {
         let best = self.snapshot.search_exactly(&self.vector, self.k)?;
         let last = best.last().map_or(f32::INFINITY, |row| row.score);
         let found = self.scores.iter().filter(|score| **score >= last).count().min(best.len());

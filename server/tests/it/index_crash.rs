@@ -16,7 +16,7 @@ use dpr_data::Passage;
 use dpr_files::progress::Silent;
 use dpr_index::vectors::VectorSet;
 use dpr_index::{
-    HnswParams, IndexDir, IndexError, IndexKind, IndexOptions, IndexReader, IndexWriter, NewPassage,
+    CompactError, HnswParams, IndexDir, IndexKind, IndexOptions, IndexReader, IndexWriter, NewPassage,
     VectorIndex as _, build_index, copy_index, verify,
 };
 
@@ -98,7 +98,7 @@ fn the_writer_that_is_killed() {
         for round in 0.. {
             std::thread::sleep(Duration::from_micros(pauses.below(8000) as u64));
             match compacting.compact(1, &Arc::default(), &Silent) {
-                Ok(_) | Err(IndexError::NothingLeft { .. }) => {}
+                Ok(_) | Err(CompactError::NothingLeft { .. }) => {}
                 Err(error) => panic!("{error}"),
             }
             if round % 3 == 0 {

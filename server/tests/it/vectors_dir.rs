@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use dpr_data::{Passage, corpus_sha256};
+use dpr_index::FileError;
 use dpr_index::vectors::{Shard, VectorSet, VectorsError, VectorsSpec, VectorsWriter};
 
 const DIM: usize = 5;
@@ -123,7 +124,7 @@ fn another_encoding_in_the_same_place_is_refused_by_the_field_that_differs() {
     encode(&finished, first.clone(), &corpus, 0);
     for dir in [&unfinished, &finished] {
         for (field, other) in &others {
-            let message = VectorsWriter::open(dir, other.clone(), &corpus).unwrap_err().to_string();
+            let message = dpr::cli::one_line(&VectorsWriter::open(dir, other.clone(), &corpus).unwrap_err());
             assert!(message.contains(field) && message.contains("--force"), "{message}");
         }
         VectorsWriter::clear(dir).unwrap();
@@ -137,7 +138,7 @@ fn files_of_others_are_neither_joined_nor_cleared() {
     fs_err::write(root.path().join("thesis.tex"), "years of work").unwrap();
     let corpus = corpus(2);
     let open = VectorsWriter::open(root.path(), spec(&corpus), &corpus);
-    assert!(matches!(open, Err(VectorsError::Foreign { name, .. }) if name == "thesis.tex"));
+    assert!(matches!(open, Err(VectorsError::File(FileError::Foreign { name, .. })) if name == "thesis.tex"));
     assert!(VectorsWriter::clear(root.path()).is_err());
     assert!(root.path().join("thesis.tex").exists());
 }
@@ -148,7 +149,7 @@ fn two_writers_do_not_share_a_directory() {
     let corpus = corpus(2);
     let _first = VectorsWriter::open(root.path(), spec(&corpus), &corpus).unwrap();
     let second = VectorsWriter::open(root.path(), spec(&corpus), &corpus);
-    assert!(matches!(second, Err(VectorsError::Busy { .. })));
+    assert!(matches!(second, Err(VectorsError::File(FileError::Busy { .. }))));
 }
 
 #[test]
@@ -249,15 +250,21 @@ fn any_changed_byte_of_a_finished_directory_is_found() {
             let mut bytes = whole.clone();
             bytes[at] ^= 0x20;
             fs_err::write(&path, bytes).unwrap();
-            assert!(matches!(VectorSet::read(&dirs), Err(VectorsError::Corrupt { .. })), "{name} {at}");
+            assert!(
+                matches!(VectorSet::read(&dirs), Err(VectorsError::File(FileError::Corrupt { .. }))),
+                "{name} {at}"
+            );
         }
         fs_err::write(&path, &whole[1..]).unwrap();
-        assert!(matches!(VectorSet::read(&dirs), Err(VectorsError::Corrupt { .. })));
+        assert!(matches!(VectorSet::read(&dirs), Err(VectorsError::File(FileError::Corrupt { .. }))));
         fs_err::write(&path, whole).unwrap();
     }
     let path = root.path().join("manifest.json");
     let newer =
         fs_err::read_to_string(&path).unwrap().replace("\"format_version\": 1", "\"format_version\": 2");
     fs_err::write(&path, newer).unwrap();
-    assert!(matches!(VectorSet::read(&dirs), Err(VectorsError::NewerFormat { found: 2, .. })));
+    assert!(matches!(
+        VectorSet::read(&dirs),
+        Err(VectorsError::File(FileError::NewerFormat { found: 2, .. }))
+    ));
 }

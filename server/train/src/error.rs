@@ -8,8 +8,8 @@ use dpr_core::{DeviceError, LoadError, TokenizerError};
 use dpr_data::DataError;
 use dpr_encode::EncodingError;
 use dpr_encode::model::ModelError;
-use dpr_index::IndexError;
 use dpr_index::vectors::VectorsError;
+use dpr_index::{MatrixError, QueryError};
 
 /// Errors of training.
 #[derive(Debug, thiserror::Error)]
@@ -198,11 +198,14 @@ pub enum TrainError {
     #[error(transparent)]
     Encoding(#[from] EncodingError),
     /// See [`VectorsError`].
-    #[error(transparent)]
+    #[error("{0}")]
     Vectors(#[from] VectorsError),
-    /// See [`IndexError`].
-    #[error(transparent)]
-    Index(#[from] IndexError),
+    /// See [`MatrixError`].
+    #[error("{0}")]
+    Matrix(#[from] MatrixError),
+    /// See [`QueryError`].
+    #[error("{0}")]
+    Query(#[from] QueryError),
     /// See [`DeviceError`].
     #[error(transparent)]
     OpenDevice(#[from] DeviceError),

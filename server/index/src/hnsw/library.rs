@@ -9,7 +9,7 @@ use hnsw_rs::prelude::{Distance, Hnsw};
 
 use super::repair::connect;
 use super::{Graph, HnswParams};
-use crate::{IndexError, Matrix};
+use crate::{BuildError, Matrix};
 use dpr_files::progress::Progress;
 
 /// Layers `hnsw_rs` can have.
@@ -28,7 +28,7 @@ struct Augmented {
 
 impl Augmented {
     fn new(matrix: Arc<Matrix>) -> Self {
-        let phi = matrix.phi();
+        let phi = matrix.max_squared_norm();
         let extra = |norm: f64| (phi - norm).max(0.0).sqrt() as f32;
         Self { extra: matrix.squared_norms().into_iter().map(extra).collect(), matrix }
     }
@@ -51,7 +51,7 @@ pub(crate) fn build(
     params: HnswParams,
     stop: &AtomicBool,
     progress: &dyn Progress,
-) -> Result<Graph, IndexError> {
+) -> Result<Graph, BuildError> {
     params.check()?;
     let count = matrix.count();
     progress.start("linking", "passages", count as u64);
@@ -75,17 +75,17 @@ pub(crate) fn build(
     progress.finish();
     match built {
         Ok(Some(Ok(graph))) => Ok(graph),
-        Ok(Some(Err(reason))) => Err(IndexError::Graph { reason }),
-        Ok(None) => Err(IndexError::Interrupted),
+        Ok(Some(Err(reason))) => Err(BuildError::Graph { reason }),
+        Ok(None) => Err(BuildError::Interrupted),
         Err(panic) => {
             let reason = panic.downcast_ref::<String>().cloned();
             let reason = reason.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
-            Err(IndexError::Graph { reason: reason.unwrap_or_else(|| "it panicked".to_owned()) })
+            Err(BuildError::Graph { reason: reason.unwrap_or_else(|| "it panicked".to_owned()) })
         }
     }
 }
 
-/// Takes the links out of the library.
+/// Copies the links out of the library.
 fn links(hnsw: &Hnsw<'_, u32, Augmented>, count: usize) -> Result<Graph, String> {
     let points = hnsw.get_point_indexation();
     let mut lowest = vec![Vec::new(); count];

@@ -1,4 +1,4 @@
-//! What a vectors directory says of itself.
+//! The spec and the manifest of a vectors directory.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::{Shard, VectorsError};
 /// The version of the directory that this program writes, and the newest it reads.
 pub(super) const FORMAT_VERSION: u32 = 1;
 
-/// What is encoded, by which model, in what pieces. Parts of one spec fit together, of two they do not.
+/// The spec of an encoding: the model, the corpus and the pieces. Parts fit together only if their specs are the same.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VectorsSpec {
     /// The model's fingerprint, 64 hex characters.
@@ -21,7 +21,7 @@ pub struct VectorsSpec {
     pub corpus_sha256: String,
     /// The share of the corpus that is encoded; `[index, count]` in the file.
     pub shard: Shard,
-    /// Passages in a part; what a crash can lose.
+    /// Passages in a part: what a crash can lose.
     pub part_size: usize,
 }
 
@@ -62,7 +62,7 @@ impl VectorsSpec {
 pub struct VectorsManifest {
     /// 1.
     pub format_version: u32,
-    /// What was encoded.
+    /// The spec of what was encoded.
     #[serde(flatten)]
     pub spec: VectorsSpec,
     /// Passages, and rows.

@@ -1,4 +1,4 @@
-//! Vectors on disk between `dpr encode` and `dpr index`.
+//! Vectors directories: what encoding writes and building an index reads.
 //!
 //! Encoding takes hours on a large corpus, so [`VectorsWriter`] keeps finished parts and a second start does the
 //! rest; the result is byte for byte what one run would have written. [`VectorSet`] reads one or more finished

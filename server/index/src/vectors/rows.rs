@@ -21,7 +21,7 @@ const BLOCK: usize = 16 << 20;
 #[derive(Clone, Debug)]
 pub struct Rows(Arc<Source>);
 
-/// Where rows are.
+/// The memory of rows.
 #[derive(Debug)]
 enum Source {
     Owned(Vec<f32>),
@@ -33,7 +33,7 @@ enum Source {
 type Checksums = (FileEntry, u32);
 
 impl Rows {
-    /// Takes a mapped file of little-endian numbers. What is not looked at need not be in memory.
+    /// Takes a mapped file of little-endian numbers. Rows that are not read need not be in memory.
     pub(crate) fn of_file(file: Mapped) -> Self {
         let source = match file.numbers() {
             Some(_) => Source::Mapped(file, None),
@@ -62,10 +62,14 @@ impl Rows {
         Ok((Self(Arc::new(source)), entry))
     }
 
-    /// Shows `take` one block of whole rows of `dim` numbers after the other, with the number of its first row. Pages of
-    /// a mapped file are given back after each block, so that reading all rows does not need memory for all of them.
-    pub(crate) fn for_each_block(&self, dim: usize, mut take: impl FnMut(usize, &[f32])) {
-        let block = (BLOCK / dim.max(1)).max(1);
+    /// Shows `take` one block of whole rows of `dim` numbers after the other, with the number of its first row. Pages
+    /// of a mapped file are given back after each block, so that reading all rows does not need memory for all of
+    /// them.
+    pub(crate) fn for_each_block(&self, dim: usize, take: impl FnMut(usize, &[f32])) {
+        self.for_each(dim, (BLOCK / dim.max(1)).max(1), take);
+    }
+
+    fn for_each(&self, dim: usize, block: usize, mut take: impl FnMut(usize, &[f32])) {
         for (at, rows) in self.chunks(block * dim.max(1)).enumerate() {
             take(at * block, rows);
             let start = at * block * dim;
@@ -79,8 +83,8 @@ impl Rows {
         }
     }
 
-    /// Makes `target` another name of the file that holds these very rows, and returns its checksums; `None` where there is
-    /// no such file, or the file system cannot.
+    /// Makes `target` another name of the file that holds these very rows, and returns its checksums; `None` where
+    /// there is no such file, or the file system cannot.
     pub(crate) fn link(&self, target: &Path) -> Option<(FileEntry, u32)> {
         match self.0.as_ref() {
             Source::Mapped(file, Some(checksums)) if file.link(target) => Some(checksums.clone()),
@@ -170,14 +174,14 @@ mod tests {
     fn blocks_are_all_rows_in_their_order_mapped_or_not() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("rows");
-        let dim = BLOCK / 3;
+        let dim = 1000;
         let values: Vec<f32> = (0..7 * dim).map(|at| at as f32).collect();
         atomic_write(&path, &values);
         let (mapped, entry) = Rows::open(&path).unwrap();
         assert_eq!((entry.bytes, mapped.len()), (values.len() as u64 * 4, values.len()));
         for rows in [mapped, Rows::from(values.clone())] {
             let (mut starts, mut seen) = (Vec::new(), Vec::new());
-            rows.for_each_block(dim, |start, block| {
+            rows.for_each(dim, 3, |start, block| {
                 starts.push(start);
                 seen.extend_from_slice(block);
             });

@@ -1,4 +1,4 @@
-//! Reads finished vectors directories, one or all shards of a corpus.
+//! Passages with their vectors: in memory, or read from finished vectors directories, the shards of a corpus.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,6 +9,7 @@ use fs_err as fs;
 use super::manifest::FORMAT_VERSION;
 use super::{Rows, VectorsError, VectorsManifest, VectorsSpec, rows};
 use dpr_data::{Passage, parse_passages};
+use dpr_files::Error as FileError;
 
 pub(super) const MANIFEST: &str = "manifest.json";
 pub(super) const PASSAGES: &str = "passages.jsonl";
@@ -92,7 +93,7 @@ impl VectorSet {
 
 fn map_rows(dir: &Path, manifest: &VectorsManifest) -> Result<Rows, VectorsError> {
     let path = dir.join(VECTORS);
-    let (rows, entry) = Rows::open(&path).map_err(VectorsError::read(&path))?;
+    let (rows, entry) = Rows::open(&path).map_err(FileError::read(&path))?;
     check_rows(&path, manifest, &entry, rows.len())?;
     Ok(rows)
 }
@@ -101,7 +102,7 @@ fn join_rows(shards: &[(&PathBuf, VectorsManifest)]) -> Result<Rows, VectorsErro
     let mut joined = Vec::new();
     for (dir, manifest) in shards {
         let (path, before) = (dir.join(VECTORS), joined.len());
-        let entry = rows::read(&path, &mut joined).map_err(VectorsError::read(&path))?;
+        let entry = rows::read(&path, &mut joined).map_err(FileError::read(&path))?;
         check_rows(&path, manifest, &entry, joined.len() - before)?;
     }
     Ok(joined.into())
@@ -115,23 +116,23 @@ fn check_rows(
     got: usize,
 ) -> Result<(), VectorsError> {
     if manifest.files.get(VECTORS) != Some(entry) {
-        return Err(VectorsError::corrupt(path, "its size or sha256 is not the manifest's"));
+        return Err(FileError::corrupt(path, "its size or sha256 is not the manifest's").into());
     }
     let expected = manifest.count.saturating_mul(manifest.spec.dim);
     if expected != got || entry.bytes != got as u64 * 4 {
-        return Err(VectorsError::corrupt(path, format!("{got} numbers, not {expected}")));
+        return Err(FileError::corrupt(path, format!("{got} numbers, not {expected}")).into());
     }
     Ok(())
 }
 
 fn read_passages(dir: &Path, manifest: &VectorsManifest) -> Result<Vec<Passage>, VectorsError> {
     let path = dir.join(PASSAGES);
-    let bytes = fs::read(&path).map_err(VectorsError::read(&path))?;
+    let bytes = fs::read(&path).map_err(FileError::read(&path))?;
     let sha256 = dpr_core::model::sha256_hex(&bytes);
     if manifest.files.get(PASSAGES).is_none_or(|entry| entry.sha256 != sha256) {
-        return Err(VectorsError::corrupt(&path, "its sha256 is not the manifest's"));
+        return Err(FileError::corrupt(&path, "its sha256 is not the manifest's").into());
     }
-    parse_passages(&bytes, manifest.count).map_err(|e| VectorsError::corrupt(&path, e))
+    Ok(parse_passages(&bytes, manifest.count).map_err(|e| FileError::corrupt(&path, e))?)
 }
 
 /// Each shard of one encoding once, or at most once where they need not be `all`.
@@ -179,15 +180,15 @@ pub(super) fn read_manifest(dir: &Path) -> Result<Option<VectorsManifest>, Vecto
     let bytes = match fs::read(&path) {
         Ok(bytes) => bytes,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(source) => return Err(VectorsError::Read { path, source }),
+        Err(error) => return Err(FileError::read(&path)(error).into()),
     };
     let parsed = serde_json::from_slice(&bytes);
-    let Version { format_version } = parsed.map_err(|e| VectorsError::corrupt(&path, e.to_string()))?;
+    let Version { format_version } = parsed.map_err(|e| FileError::corrupt(&path, e.to_string()))?;
     if format_version > FORMAT_VERSION {
-        return Err(VectorsError::NewerFormat { path, found: format_version, supported: FORMAT_VERSION });
+        return Err(FileError::NewerFormat { path, found: format_version, supported: FORMAT_VERSION }.into());
     }
     let manifest: VectorsManifest =
-        serde_json::from_slice(&bytes).map_err(|e| VectorsError::corrupt(&path, e.to_string()))?;
-    manifest.spec.check().map_err(|e| VectorsError::corrupt(&path, e.to_string()))?;
+        serde_json::from_slice(&bytes).map_err(|e| FileError::corrupt(&path, e.to_string()))?;
+    manifest.spec.check().map_err(|e| FileError::corrupt(&path, e.to_string()))?;
     Ok(Some(manifest))
 }

@@ -14,25 +14,25 @@ pub struct Shard {
     count: u32,
 }
 
-/// The reason why a shard cannot be encoded.
+/// The error of naming a shard.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShardError {
-    /// A text that is not two numbers.
+    /// The text is not two numbers.
     #[error("`{0}` is not a shard: write i/n, as 0/4 for the first of four")]
     Format(String),
-    /// A shard that does not exist.
+    /// The shard is beyond the number of shards.
     #[error("there is no shard {index} of {count}: shards are counted from 0, so the last is {}/{count}", .count.saturating_sub(1))]
     Range {
-        /// The shard asked for.
+        /// The shard that was named.
         index: u32,
-        /// How many there are.
+        /// The number of shards.
         count: u32,
     },
-    /// More shards than passages.
+    /// There are more shards than passages.
     #[error("shard {shard} of {passages} passages is empty: make at most {passages} shards")]
     Empty {
-        /// The shard asked for.
+        /// The shard that was named.
         shard: Shard,
         /// Passages in the corpus.
         passages: usize,
@@ -56,7 +56,7 @@ impl Shard {
         self.index
     }
 
-    /// Returns the number of shares.
+    /// Returns the number of shards.
     pub fn count(self) -> u32 {
         self.count
     }

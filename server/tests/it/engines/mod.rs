@@ -168,7 +168,7 @@ fn a_filter_leaves_as_many_as_are_asked_for_where_there_are_so_many() {
         let both = Filter { titles: HashSet::from(["Title 5".to_owned()]), ..ids(&["p5", "p99"]) };
         assert_eq!(engine.ids(&questions[0], 20, Some(&both)), ["p5"], "{name}");
         let nothing = engine.search.search(&questions[..1], 20, Some(&ids(&["not there"])));
-        assert!(matches!(nothing, Err(SearchError::NothingWanted)), "{name}: {nothing:?}");
+        assert!(matches!(nothing, Err(SearchError::NothingAllowed)), "{name}: {nothing:?}");
     });
 }
 

@@ -15,7 +15,7 @@ use dpr_core::Embedding;
 use dpr_data::{DataError, Passage};
 use dpr_eval::AnswerError;
 use dpr_index::sparse::{Scoring, SparseError, SparseIndex};
-use dpr_index::{IndexError, VectorIndex};
+use dpr_index::{QueryError, VectorIndex};
 
 pub use cloze::{ClozeOptions, ClozeReport, cloze};
 pub use run::{MineReport, mine};
@@ -140,11 +140,11 @@ pub enum MineError {
     #[error(transparent)]
     Answer(#[from] AnswerError),
     /// See [`SparseError`].
-    #[error(transparent)]
+    #[error("{0}")]
     Sparse(#[from] SparseError),
-    /// See [`IndexError`].
-    #[error(transparent)]
-    Index(#[from] IndexError),
+    /// See [`QueryError`].
+    #[error("{0}")]
+    Query(#[from] QueryError),
     /// See [`DataError`].
     #[error(transparent)]
     Data(#[from] DataError),

@@ -1,4 +1,4 @@
-//! Builds an index of vectors and publishes it.
+//! Builds of an index: the files of a new version, written whole and published.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -9,35 +9,35 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use dpr_core::model::FileEntry;
 use fs_err as fs;
 
-use super::codes::AnyCodes;
 use super::passages::write_table;
-use super::store::{GRAPH, MANIFEST, PASSAGES, PASSAGES_TABLE, Publisher, SPARSE, VECTORS};
+use super::pointer::{GRAPH, MANIFEST, PASSAGES, PASSAGES_TABLE, Publisher, SPARSE, VECTORS};
 use super::version::newest;
-use super::{
-    GraphBuilder, HnswParams, INDEX_FORMAT, IndexDir, IndexError, IndexKind, IndexManifest, Matrix,
-    SparseManifest, Storage, hnsw,
-};
+use crate::quantized::AnyQuantized;
 use crate::sparse::{SparseError, SparseOptions, build_sparse};
 use crate::vectors::{Rows, VectorSet, rows};
+use crate::{
+    BuildError, FileError, GraphBuilder, HnswParams, INDEX_FORMAT, IndexDir, IndexKind, IndexManifest,
+    Matrix, MatrixError, SparseManifest, Storage, hnsw,
+};
 use dpr_data::{Passage, write_passages};
 use dpr_files::atomic::StagedDir;
 use dpr_files::progress::Progress;
 use dpr_files::{Mapped, digest};
 
-/// What index to build.
+/// The options of building an index.
 #[derive(Clone, Debug)]
 pub struct IndexOptions {
-    /// How it will search vectors.
+    /// The way vectors will be searched.
     pub kind: IndexKind,
     /// The graph's parameters; not used for an exact index.
     pub hnsw: HnswParams,
-    /// Who builds the graph.
+    /// The program that builds the graph.
     pub builder: GraphBuilder,
-    /// What an exact search reads; a graph is always walked by eight bits.
+    /// The form of the vectors that exact search reads; a graph is always searched by eight bits.
     pub storage: Storage,
     /// An inverted index beside the vectors, for BM25 and TF-IDF.
     pub sparse: Option<SparseOptions>,
-    /// Set from another thread or a signal handler to give up; what was there stays.
+    /// A flag that another thread or a signal handler sets to stop the build; the index that was there stays.
     pub stop: Arc<AtomicBool>,
 }
 
@@ -60,20 +60,20 @@ impl Default for IndexOptions {
 /// version is kept beside the new one until the build after.
 ///
 /// # Errors
-/// [`IndexError`]: no vectors, duplicate passage ids, numbers that are not finite, parameters out of range, an
-/// unwritable or foreign `out`, a full disk, another build in `out`, or [`IndexError::Interrupted`].
+/// [`BuildError`]: no vectors, duplicate passage ids, numbers that are not finite, parameters out of range, an
+/// unwritable or foreign `out`, a full disk, another build in `out`, or [`BuildError::Interrupted`].
 pub fn build_index(
     vectors: &VectorSet,
     out: &Path,
     options: &IndexOptions,
     progress: &dyn Progress,
-) -> Result<IndexManifest, IndexError> {
+) -> Result<IndexManifest, BuildError> {
     let passages = &vectors.passages;
     check(passages)?;
     match options.kind {
         IndexKind::Exact => {}
         IndexKind::Hnsw => options.hnsw.check()?,
-        IndexKind::Sparse => return Err(IndexError::Kind { got: options.kind.to_string() }),
+        IndexKind::Sparse => return Err(BuildError::SparseOfVectors),
     }
     let id_of = |row: usize| passages[row].id.as_str();
     let matrix = Arc::new(Matrix::new(vectors.rows.clone(), passages.len(), vectors.dim, id_of)?);
@@ -93,7 +93,7 @@ pub fn build_sparse_index(
     sparse: SparseOptions,
     stop: &Arc<AtomicBool>,
     progress: &dyn Progress,
-) -> Result<IndexManifest, IndexError> {
+) -> Result<IndexManifest, BuildError> {
     check(passages)?;
     let options = IndexOptions { kind: IndexKind::Sparse, stop: Arc::clone(stop), ..IndexOptions::default() };
     let mut draft = Writing::new(IndexDir::new(out).publisher()?, out, &options)?;
@@ -107,7 +107,7 @@ pub fn build_sparse_index(
         kind: IndexKind::Sparse,
         storage: Storage::F32,
         count: passages.len(),
-        phi: 0.0,
+        max_squared_norm: 0.0,
         sparse,
         hnsw: None,
         created_by: CREATED_BY.to_owned(),
@@ -121,16 +121,16 @@ const CREATED_BY: &str = concat!("dpr ", env!("CARGO_PKG_VERSION"));
 
 /// A version whose files are all written.
 #[derive(Debug)]
-pub(super) struct Draft {
-    pub(super) publisher: Publisher,
-    pub(super) staged: StagedDir,
-    pub(super) manifest: IndexManifest,
+pub(crate) struct Draft {
+    pub(crate) publisher: Publisher,
+    pub(crate) staged: StagedDir,
+    pub(crate) manifest: IndexManifest,
     /// The manifest's bytes.
-    pub(super) json: Vec<u8>,
+    pub(crate) json: Vec<u8>,
 }
 
 impl Draft {
-    fn publish(self, out: &Path) -> Result<IndexManifest, IndexError> {
+    fn publish(self, out: &Path) -> Result<IndexManifest, BuildError> {
         let log = newest(out, |version| version.open_log()).ok().flatten();
         if let Some(changes) = log.map(|log| log.changes()).filter(|changes| *changes > 0) {
             tracing::warn!(
@@ -144,7 +144,7 @@ impl Draft {
 }
 
 /// A version being written.
-pub(super) struct Writing<'a> {
+pub(crate) struct Writing<'a> {
     out: &'a Path,
     stop: &'a AtomicBool,
     publisher: Publisher,
@@ -154,11 +154,11 @@ pub(super) struct Writing<'a> {
 }
 
 impl<'a> Writing<'a> {
-    pub(super) fn new(
+    pub(crate) fn new(
         publisher: Publisher,
         out: &'a Path,
         options: &'a IndexOptions,
-    ) -> Result<Self, IndexError> {
+    ) -> Result<Self, BuildError> {
         let staged = publisher.stage()?;
         Ok(Self {
             out,
@@ -170,26 +170,26 @@ impl<'a> Writing<'a> {
         })
     }
 
-    fn go_on(&self) -> Result<(), IndexError> {
-        if self.stop.load(Ordering::Relaxed) { Err(IndexError::Interrupted) } else { Ok(()) }
+    fn go_on(&self) -> Result<(), BuildError> {
+        if self.stop.load(Ordering::Relaxed) { Err(BuildError::Interrupted) } else { Ok(()) }
     }
 
     fn write(
         &mut self,
         name: &str,
         fill: &mut dyn FnMut(&mut dyn io::Write) -> io::Result<()>,
-    ) -> Result<(), IndexError> {
+    ) -> Result<(), BuildError> {
         self.go_on()?;
         let (written, crc32) =
-            write_new(&self.staged.path().join(name), fill).map_err(IndexError::write(self.out))?;
+            write_new(&self.staged.path().join(name), fill).map_err(BuildError::write(self.out))?;
         self.files.insert(name.to_owned(), written);
         self.crc32.insert(name.to_owned(), crc32);
         Ok(())
     }
 
-    /// Writes the vectors. Where `rows` are those of a finished file on the same file system, that file gets a second name:
-    /// neither a file of a version nor one of a vectors directory is ever written to again.
-    fn write_vectors(&mut self, rows: &Rows) -> Result<(), IndexError> {
+    /// Writes the vectors. Where `rows` are of a finished file on the same file system, that file gets a hard link:
+    /// neither a file of a version nor a finished file of a vectors directory is ever written to again.
+    fn write_vectors(&mut self, rows: &Rows) -> Result<(), BuildError> {
         self.go_on()?;
         match rows.link(&self.staged.path().join(VECTORS)) {
             Some((entry, crc32)) => {
@@ -202,36 +202,36 @@ impl<'a> Writing<'a> {
     }
 
     /// Writes vectors of `dim` numbers as `fill` gives them, one after the other, and maps the file.
-    pub(super) fn stream_vectors<I: Into<String>>(
+    pub(crate) fn stream_vectors<I: Into<String>>(
         &mut self,
         dim: usize,
         count: usize,
         fill: &mut dyn FnMut(&mut dyn io::Write) -> io::Result<()>,
         id_of: impl Fn(usize) -> I,
-    ) -> Result<Matrix, IndexError> {
+    ) -> Result<Matrix, BuildError> {
         self.write(VECTORS, fill)?;
         let path = self.staged.path().join(VECTORS);
-        let file = Mapped::open(&path).map_err(IndexError::read(&path))?;
-        Matrix::new(Rows::of_file(file), count, dim, id_of)
+        let file = Mapped::open(&path).map_err(FileError::read(&path))?;
+        Ok(Matrix::new(Rows::of_file(file), count, dim, id_of)?)
     }
 
-    /// Writes what a version with vectors holds beside them.
-    pub(super) fn complete(
+    /// Writes the other files of a version with vectors.
+    pub(crate) fn complete(
         mut self,
         model_fingerprint: &str,
         matrix: &Arc<Matrix>,
         passages: &[Passage],
         options: &IndexOptions,
         progress: &dyn Progress,
-    ) -> Result<Draft, IndexError> {
+    ) -> Result<Draft, BuildError> {
         let hnsw = (options.kind == IndexKind::Hnsw).then_some(options.hnsw);
         self.write_passages(passages)?;
         let storage = if hnsw.is_some() { Storage::Int8 } else { options.storage };
-        let codes = AnyCodes::of(matrix, storage);
-        if let (Some(codes), Some(name)) = (&codes, AnyCodes::file_name(storage)) {
+        let codes = AnyQuantized::of(matrix, storage);
+        if let (Some(codes), Some(name)) = (&codes, AnyQuantized::file_name(storage)) {
             self.write(name, &mut |out| codes.write(out))?;
         }
-        if let (Some(params), Some(AnyCodes::Int8(codes))) = (hnsw, &codes) {
+        if let (Some(params), Some(AnyQuantized::Int8(codes))) = (hnsw, &codes) {
             let graph = match options.builder {
                 GraphBuilder::Parallel => hnsw::build(matrix, codes, params, &options.stop, progress)?,
                 GraphBuilder::HnswRs => hnsw::build_with_library(matrix, params, &options.stop, progress)?,
@@ -248,7 +248,7 @@ impl<'a> Writing<'a> {
             kind: options.kind,
             storage,
             count: passages.len(),
-            phi: matrix.phi(),
+            max_squared_norm: matrix.max_squared_norm(),
             sparse,
             hnsw,
             created_by: CREATED_BY.to_owned(),
@@ -257,7 +257,7 @@ impl<'a> Writing<'a> {
         })
     }
 
-    fn write_passages(&mut self, passages: &[Passage]) -> Result<(), IndexError> {
+    fn write_passages(&mut self, passages: &[Passage]) -> Result<(), BuildError> {
         let mut starts = Vec::new();
         self.write(PASSAGES, &mut |out| {
             starts = write_passages(passages, out)?;
@@ -271,61 +271,63 @@ impl<'a> Writing<'a> {
         passages: &[Passage],
         options: SparseOptions,
         progress: &dyn Progress,
-    ) -> Result<SparseManifest, IndexError> {
+    ) -> Result<SparseManifest, BuildError> {
         self.go_on()?;
         let dir = self.staged.path().join(SPARSE);
-        fs::create_dir(&dir).map_err(IndexError::write(self.out))?;
+        fs::create_dir(&dir).map_err(BuildError::write(self.out))?;
         build_sparse(&dir, passages, options, self.stop, progress).map_err(|error| match error {
-            SparseError::Interrupted => IndexError::Interrupted,
-            SparseError::Write { source, .. } => IndexError::Write { path: self.out.to_path_buf(), source },
-            other => IndexError::Sparse(other),
+            SparseError::Interrupted => BuildError::Interrupted,
+            SparseError::File(FileError::Write(source)) => {
+                BuildError::Write { path: self.out.to_path_buf(), source }
+            }
+            other => BuildError::Sparse(other),
         })?;
-        for entry in fs::read_dir(&dir).map_err(IndexError::write(self.out))? {
-            let entry = entry.map_err(IndexError::write(self.out))?;
+        for entry in fs::read_dir(&dir).map_err(BuildError::write(self.out))? {
+            let entry = entry.map_err(BuildError::write(self.out))?;
             let name = format!("{SPARSE}/{}", entry.file_name().to_string_lossy());
             let (file, crc32) =
-                digest::of_file_with_crc32(&entry.path()).map_err(IndexError::write(self.out))?;
+                digest::of_file_with_crc32(&entry.path()).map_err(BuildError::write(self.out))?;
             self.files.insert(name.clone(), file);
             self.crc32.insert(name, crc32);
         }
         Ok(SparseManifest { analyzer: options.analyzer })
     }
 
-    fn finish(self, manifest: IndexManifest) -> Result<Draft, IndexError> {
+    fn finish(self, manifest: IndexManifest) -> Result<Draft, BuildError> {
         let manifest = IndexManifest { files: self.files, crc32: self.crc32, ..manifest };
         let json = serde_json::to_vec_pretty(&manifest)
             .map_err(io::Error::other)
-            .map_err(IndexError::write(self.out))?;
-        fs::write(self.staged.path().join(MANIFEST), &json).map_err(IndexError::write(self.out))?;
+            .map_err(BuildError::write(self.out))?;
+        fs::write(self.staged.path().join(MANIFEST), &json).map_err(BuildError::write(self.out))?;
         if self.stop.load(Ordering::Relaxed) {
-            return Err(IndexError::Interrupted);
+            return Err(BuildError::Interrupted);
         }
         Ok(Draft { publisher: self.publisher, staged: self.staged, manifest, json })
     }
 }
 
-fn check(passages: &[Passage]) -> Result<(), IndexError> {
+fn check(passages: &[Passage]) -> Result<(), BuildError> {
     if passages.is_empty() {
-        return Err(IndexError::Empty);
+        return Err(MatrixError::Empty.into());
     }
     if u32::try_from(passages.len()).is_err() {
         let (value, max) = (passages.len(), u32::MAX as usize);
-        return Err(IndexError::Parameter { name: "the number of passages", value, min: 1, max });
+        return Err(BuildError::Parameter { name: "the number of passages", value, min: 1, max });
     }
     check_ids(passages)
 }
 
-fn check_ids(passages: &[Passage]) -> Result<(), IndexError> {
+fn check_ids(passages: &[Passage]) -> Result<(), BuildError> {
     let mut rows = HashMap::with_capacity(passages.len());
     for (second, passage) in passages.iter().enumerate() {
         if let Some(first) = rows.insert(passage.id.as_str(), second) {
-            return Err(IndexError::DuplicateId { id: passage.id.clone(), first, second });
+            return Err(BuildError::DuplicateId { id: passage.id.clone(), first, second });
         }
     }
     Ok(())
 }
 
-pub(super) fn write_new(
+pub(crate) fn write_new(
     path: &Path,
     fill: &mut dyn FnMut(&mut dyn io::Write) -> io::Result<()>,
 ) -> io::Result<(FileEntry, u32)> {

@@ -1,4 +1,4 @@
-//! The index directory: versions side by side, and a pointer to the one in use.
+//! The layout of an index directory: versions side by side, and a pointer to the one in use.
 //!
 //! ```text
 //! DIR/current          `v-3 <sha256 of its manifest.json>`; replaced by one rename, which publishes a version
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use dpr_core::model::sha256_hex;
 use fs_err as fs;
 
-use super::IndexError;
+use crate::{FileError, OpenError};
 use dpr_files::DirLock;
 use dpr_files::atomic::{self, StagedDir};
 
@@ -25,20 +25,20 @@ const CURRENT: &str = "current";
 const VERSION_PREFIX: &str = "v-";
 const LOG_PREFIX: &str = "updates-";
 const LOG_SUFFIX: &str = ".log";
-/// What the pointer ends in when the version has a log.
+/// The end of the pointer when the version has a log.
 const HAS_LOG: &str = " updates";
 
-pub(super) const MANIFEST: &str = "manifest.json";
-pub(super) const VECTORS: &str = "vectors.f32";
-pub(super) const PASSAGES: &str = "passages.jsonl";
-/// Where each passage is in it.
-pub(super) const PASSAGES_TABLE: &str = "passages.idx";
-/// The vectors in fewer bits.
-pub(super) const CODES_INT8: &str = "codes.i8";
-pub(super) const CODES_F16: &str = "codes.f16";
-pub(super) const GRAPH: &str = "graph.hnsw";
+pub(crate) const MANIFEST: &str = "manifest.json";
+pub(crate) const VECTORS: &str = "vectors.f32";
+pub(crate) const PASSAGES: &str = "passages.jsonl";
+/// The table of the passages' positions in [`PASSAGES`].
+pub(crate) const PASSAGES_TABLE: &str = "passages.idx";
+/// The quantized vectors.
+pub(crate) const CODES_INT8: &str = "codes.i8";
+pub(crate) const CODES_F16: &str = "codes.f16";
+pub(crate) const GRAPH: &str = "graph.hnsw";
 /// The folder of the inverted index.
-pub(super) const SPARSE: &str = "sparse";
+pub(crate) const SPARSE: &str = "sparse";
 
 /// An index directory, on which one writer at a time publishes versions.
 #[derive(Debug)]
@@ -46,18 +46,18 @@ pub struct IndexDir {
     path: PathBuf,
 }
 
-/// What `current` says.
+/// The content of `current`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Pointer {
-    pub(super) version: u64,
-    pub(super) manifest_sha256: String,
-    /// Whether a log of updates belongs to the version.
-    pub(super) has_log: bool,
+pub(crate) struct Pointer {
+    pub(crate) version: u64,
+    pub(crate) manifest_sha256: String,
+    /// `true` if a write-ahead log belongs to the version.
+    pub(crate) has_log: bool,
 }
 
 /// The right to publish: holds the directory's lock.
 #[derive(Debug)]
-pub(super) struct Publisher {
+pub(crate) struct Publisher {
     path: PathBuf,
     next: u64,
     /// The version in use when the right was given.
@@ -66,85 +66,86 @@ pub(super) struct Publisher {
 }
 
 /// Writes the log of a version to the path it is given, before the version is put in use.
-pub(super) type WriteLog<'a> = &'a dyn Fn(&Path) -> Result<(), IndexError>;
+pub(crate) type WriteLog<'a> = &'a dyn Fn(&Path) -> Result<(), FileError>;
 
 impl IndexDir {
-    /// The directory at `path`, which may not exist yet.
+    /// Names the directory at `path`, which may not exist yet.
     pub fn new(path: &Path) -> Self {
         Self { path: path.to_path_buf() }
     }
 
-    /// The version in use, from 1; a server may poll it to see when another is published.
+    /// Returns the version in use, from 1; a server may poll it to see when another is published.
     ///
     /// # Errors
-    /// [`IndexError::NotAnIndex`] when there is none, [`IndexError::Corrupt`] when the pointer is damaged.
-    pub fn current_version(&self) -> Result<u64, IndexError> {
+    /// [`OpenError::NotAnIndex`] when there is none, [`FileError::Corrupt`] when the pointer is damaged.
+    pub fn current_version(&self) -> Result<u64, OpenError> {
         Ok(self.pointer()?.version)
     }
 
-    pub(super) fn pointer(&self) -> Result<Pointer, IndexError> {
+    pub(crate) fn pointer(&self) -> Result<Pointer, OpenError> {
         let path = self.path.join(CURRENT);
         let bytes = match fs::read(&path) {
             Ok(bytes) => bytes,
             Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-                return Err(IndexError::NotAnIndex { path: self.path.clone() });
+                return Err(OpenError::NotAnIndex { path: self.path.clone() });
             }
-            Err(source) => return Err(IndexError::Read { path, source }),
+            Err(error) => return Err(FileError::read(&path)(error).into()),
         };
-        Pointer::parse(&bytes).ok_or_else(|| IndexError::corrupt(&path, "it is not a version and a sha256"))
+        Pointer::parse(&bytes)
+            .ok_or_else(|| FileError::corrupt(&path, "it is not a version and a sha256").into())
     }
 
-    pub(super) fn version_path(&self, version: u64) -> PathBuf {
+    pub(crate) fn version_path(&self, version: u64) -> PathBuf {
         self.path.join(format!("{VERSION_PREFIX}{version}"))
     }
 
-    /// The log of a version's updates.
-    pub(super) fn log_path(&self, version: u64) -> PathBuf {
+    /// Returns the path of a version's write-ahead log.
+    pub(crate) fn log_path(&self, version: u64) -> PathBuf {
         self.path.join(format!("{LOG_PREFIX}{version}{LOG_SUFFIX}"))
     }
 
     /// Locks the directory, which exists, for writing; `holder` is what others are told.
-    pub(super) fn lock(&self, holder: &str) -> Result<Arc<DirLock>, IndexError> {
+    pub(crate) fn lock(&self, holder: &str) -> Result<Arc<DirLock>, FileError> {
         let path = &self.path;
-        match DirLock::acquire_as(path, holder).map_err(IndexError::write(path))? {
+        match DirLock::acquire_as(path, holder).map_err(FileError::write)? {
             Some(lock) => Ok(Arc::new(lock)),
-            None => Err(IndexError::Busy { path: path.clone(), holder: DirLock::holder(path) }),
+            None => Err(FileError::Busy { path: path.clone(), holder: DirLock::holder(path) }),
         }
     }
 
     /// Locks the directory for writing, and makes it when it is missing.
-    pub(super) fn publisher(&self) -> Result<Publisher, IndexError> {
-        fs::create_dir_all(&self.path).map_err(IndexError::write(&self.path))?;
-        let lock = self.lock("`dpr index`")?;
+    pub(crate) fn publisher(&self) -> Result<Publisher, FileError> {
+        fs::create_dir_all(&self.path).map_err(FileError::write)?;
+        let lock = self.lock("another build")?;
         let publisher = self.publisher_with(lock)?;
-        atomic::remove_unfinished(&self.path).map_err(IndexError::write(&self.path))?;
+        atomic::remove_unfinished(&self.path).map_err(FileError::write)?;
         Ok(publisher)
     }
 
-    /// The right to publish the next version, for whoever holds the lock already.
-    pub(super) fn publisher_with(&self, lock: Arc<DirLock>) -> Result<Publisher, IndexError> {
+    /// Returns the right to publish the next version, to whoever holds the lock already.
+    pub(crate) fn publisher_with(&self, lock: Arc<DirLock>) -> Result<Publisher, FileError> {
         let next = self.versions()?.into_iter().max().unwrap_or(0) + 1;
         let before = self.pointer().ok().map(|pointer| pointer.version);
         Ok(Publisher { path: self.path.clone(), next, before, _lock: lock })
     }
 
     /// Switches the pointer, for whoever holds the lock.
-    pub(super) fn point(&self, pointer: &Pointer) -> Result<(), IndexError> {
+    pub(crate) fn point(&self, pointer: &Pointer) -> Result<(), FileError> {
         atomic::write_file(&self.path.join(CURRENT), |out| out.write_all(pointer.text().as_bytes()))
-            .map_err(IndexError::write(&self.path))
+            .map_err(FileError::write)
     }
 
-    /// Versions on disk; anything that is not ours is refused before something is written or removed beside it.
-    fn versions(&self) -> Result<Vec<u64>, IndexError> {
+    /// Lists the versions on disk; anything that is not ours is refused before something is written or removed beside
+    /// it.
+    fn versions(&self) -> Result<Vec<u64>, FileError> {
         let mut versions = Vec::new();
-        for entry in fs::read_dir(&self.path).map_err(IndexError::read(&self.path))? {
-            let name =
-                entry.map_err(IndexError::read(&self.path))?.file_name().to_string_lossy().into_owned();
+        for entry in fs::read_dir(&self.path).map_err(FileError::read(&self.path))? {
+            let name = entry.map_err(FileError::read(&self.path))?.file_name().to_string_lossy().into_owned();
             match parse_version(&name) {
                 Some(version) => versions.push(version),
                 None if name == CURRENT || name == DirLock::NAME || parse_log(&name).is_some() => {}
                 None if name.starts_with(atomic::STAGING_PREFIX) => {}
-                None => return Err(IndexError::Foreign { path: self.path.clone(), name }),
+                None => return Err(FileError::Foreign { path: self.path.clone(), name }),
             }
         }
         Ok(versions)
@@ -152,20 +153,19 @@ impl IndexDir {
 }
 
 impl Publisher {
-    /// A directory for the files of the next version; nobody sees it before [`Publisher::publish`].
-    pub(super) fn stage(&self) -> Result<StagedDir, IndexError> {
-        StagedDir::beside(&self.path.join(format!("{VERSION_PREFIX}{}", self.next)))
-            .map_err(IndexError::write(&self.path))
+    /// Makes a directory for the files of the next version; no reader sees it before [`Publisher::publish`].
+    pub(crate) fn stage(&self) -> Result<StagedDir, FileError> {
+        StagedDir::beside(&self.path.join(format!("{VERSION_PREFIX}{}", self.next))).map_err(FileError::write)
     }
 
     /// Makes the staged version the one in use, with a log if there is one to write, and removes all but it and the
     /// one that was in use.
-    pub(super) fn publish(
+    pub(crate) fn publish(
         self,
         staged: StagedDir,
         manifest: &[u8],
         write_log: Option<WriteLog<'_>>,
-    ) -> Result<Pointer, IndexError> {
+    ) -> Result<Pointer, FileError> {
         self.place(staged)?;
         let pointer = self.switch(manifest, write_log)?;
         self.tidy();
@@ -173,16 +173,16 @@ impl Publisher {
     }
 
     /// Puts the staged version beside the one in use. Nobody looks at it before [`Publisher::switch`].
-    pub(super) fn place(&self, staged: StagedDir) -> Result<(), IndexError> {
-        staged.publish().map_err(IndexError::write(&self.path))
+    pub(crate) fn place(&self, staged: StagedDir) -> Result<(), FileError> {
+        staged.publish().map_err(FileError::write)
     }
 
-    /// Makes the version that was placed the one in use. When that fails nothing is left of it.
-    pub(super) fn switch(
+    /// Makes the version that was placed the one in use. When that fails, its files are removed.
+    pub(crate) fn switch(
         &self,
         manifest: &[u8],
         write_log: Option<WriteLog<'_>>,
-    ) -> Result<Pointer, IndexError> {
+    ) -> Result<Pointer, FileError> {
         let dir = IndexDir::new(&self.path);
         let pointer = Pointer {
             version: self.next,
@@ -203,20 +203,20 @@ impl Publisher {
     }
 
     /// Removes what was placed; when that fails, the next build does.
-    pub(super) fn withdraw(&self) {
+    pub(crate) fn withdraw(&self) {
         let dir = IndexDir::new(&self.path);
         let _ = fs::remove_file(dir.log_path(self.next));
         let _ = fs::remove_dir_all(dir.version_path(self.next));
     }
 
-    /// The number of the version to be published.
-    pub(super) fn next(&self) -> u64 {
+    /// Returns the number of the version to be published.
+    pub(crate) fn next(&self) -> u64 {
         self.next
     }
 
     /// Removes all versions and logs but those in use and the ones before. The version is published: failing to tidy
     /// up must not make it look otherwise.
-    pub(super) fn tidy(&self) {
+    pub(crate) fn tidy(&self) {
         let dir = IndexDir::new(&self.path);
         let Ok(Pointer { version: current, .. }) = dir.pointer() else { return };
         let versions = dir.versions().unwrap_or_default();

@@ -1,4 +1,5 @@
-//! The vectors of an index a second time in fewer bits, to choose rows by.
+//! Quantized vectors: a second copy of an index's vectors in eight bits or half precision (f16), by which rows are
+//! chosen to be scored.
 
 use std::fmt::Debug;
 use std::io::{self, Write};
@@ -11,45 +12,45 @@ use dpr_core::kernel::search::i8::{
 };
 use rayon::prelude::*;
 
-use super::store::{CODES_F16, CODES_INT8};
 use super::{Matrix, Storage};
+use crate::directory::pointer::{CODES_F16, CODES_INT8};
 use crate::vectors::rows;
 use dpr_files::Mapped;
 
-/// A number in fewer bits.
+/// The number type of quantized vectors: `i8`, or the bits of an f16 in a `u16`.
 pub(super) trait Code: Pod + Default + Send + Sync + Debug {
-    /// A question, or a row that asks for its neighbours, as rows are scored by it.
-    type Asked: Clone + Default + Send + Sync;
+    /// A query in the form that rows are scored by: a question, or a row whose neighbours are looked for.
+    type Query: Clone + Default + Send + Sync;
 
-    /// Writes `row` to `codes`, which is as long, and returns the scale.
+    /// Quantizes `row` into `codes`, which is as long, and returns the scale.
     fn encode(row: &[f32], codes: &mut [Self]) -> f32;
 
-    /// A question. Its length is left out of its scores, which serve to compare rows, so that none is too small for that.
-    fn ask(question: &[f32]) -> Self::Asked;
+    /// Prepares a question. Its norm is left out of the scores, which only compare rows, so that no score underflows.
+    fn query(question: &[f32]) -> Self::Query;
 
-    /// The products with `rows` `[scores, dim]`, but for the scales of the rows.
-    fn products(asked: &mut Self::Asked, rows: &[Self], scores: &mut [f32]);
+    /// Computes the products with `rows` (`[scores, dim]`), without the scales of the rows.
+    fn products(query: &mut Self::Query, rows: &[Self], scores: &mut [f32]);
 
-    /// The number as it is in a file.
+    /// Returns the number in the byte order of files.
     fn to_le(self) -> Self;
 }
 
-/// Vectors `[count, dim]` in fewer bits, `i8` or `f16`, with a scale each.
+/// Quantized vectors `[count, dim]`, `i8` or f16, with a scale each.
 ///
-/// `codes.i8` and `codes.f16` hold the scales as little-endian f32, then the numbers. Formats before the third have no such
-/// file: then they are made of the vectors when an index is opened.
+/// `codes.i8` and `codes.f16` hold the scales as little-endian f32, then the numbers. Formats before the third have no
+/// such file: vectors are then quantized when an index is opened.
 #[derive(Debug)]
-pub(super) struct Codes<C = i8> {
+pub(super) struct Quantized<C = i8> {
     values: Values<C>,
     scales: Vec<f32>,
     dim: usize,
 }
 
-/// Where the numbers are.
+/// The memory of the numbers.
 #[derive(Debug)]
 enum Values<C> {
     Owned(Vec<C>),
-    /// A file, and where in it they begin: at a multiple of four bytes.
+    /// A file, and the position of the first number in it: a multiple of four bytes.
     Mapped(Mapped, usize),
 }
 
@@ -62,7 +63,8 @@ impl<C: Pod> Values<C> {
     }
 }
 
-impl<C: Code> Codes<C> {
+impl<C: Code> Quantized<C> {
+    /// Quantizes the vectors of `matrix`.
     pub(super) fn of(matrix: &Matrix) -> Self {
         let (dim, count) = (matrix.dim(), matrix.count());
         let (mut values, mut scales) = (vec![C::default(); count * dim], vec![0.0; count]);
@@ -74,7 +76,7 @@ impl<C: Code> Codes<C> {
         Self { values: Values::Owned(values), scales, dim }
     }
 
-    /// Takes a file of the codes of `count` vectors of `dim` numbers. The error says what about it makes no sense.
+    /// Takes a file of `count` quantized vectors of `dim` numbers. The error says what is wrong with it.
     fn of_file(file: Mapped, count: usize, dim: usize) -> Result<Self, String> {
         let (start, got) = (count * size_of::<f32>(), file.bytes().len());
         let size = count.checked_mul(dim).and_then(|numbers| numbers.checked_mul(size_of::<C>()));
@@ -103,7 +105,7 @@ impl<C: Code> Codes<C> {
         values.iter().try_for_each(|code| out.write_all(bytemuck::bytes_of(&code.to_le())))
     }
 
-    /// Whether these are the codes of `matrix`.
+    /// Returns `true` if quantizing `matrix` gives the very same numbers.
     fn are_of(&self, matrix: &Matrix) -> bool {
         let made = Self::of(matrix);
         let [ours, made_now] =
@@ -115,38 +117,38 @@ impl<C: Code> Codes<C> {
         &self.values.as_slice()[start * self.dim..][..count * self.dim]
     }
 
-    /// The scores of the rows from `start` on, as many as there are places.
-    pub(super) fn scores(&self, asked: &mut C::Asked, start: usize, scores: &mut [f32]) {
-        C::products(asked, self.rows(start, scores.len()), scores);
+    /// Fills `scores` with the scores of the rows from `start` on.
+    pub(super) fn scores(&self, query: &mut C::Query, start: usize, scores: &mut [f32]) {
+        C::products(query, self.rows(start, scores.len()), scores);
         scores.iter_mut().zip(&self.scales[start..]).for_each(|(score, scale)| *score *= scale);
     }
 }
 
-/// What is asked of codes of eight bits.
+/// A query of vectors quantized to eight bits.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Asked {
+pub(super) struct Int8Query {
     values: Vec<i16>,
     scale: f32,
     sums: Vec<i32>,
 }
 
 impl Code for i8 {
-    type Asked = Asked;
+    type Query = Int8Query;
 
     fn encode(row: &[f32], codes: &mut [Self]) -> f32 {
         quantize_row(row, codes)
     }
 
-    fn ask(question: &[f32]) -> Asked {
-        let mut asked = Asked { scale: 1.0, ..Asked::default() };
-        quantize_query(question, &mut asked.values);
-        asked
+    fn query(question: &[f32]) -> Int8Query {
+        let mut query = Int8Query { scale: 1.0, ..Int8Query::default() };
+        quantize_query(question, &mut query.values);
+        query
     }
 
-    fn products(asked: &mut Asked, rows: &[Self], scores: &mut [f32]) {
-        asked.sums.resize(scores.len(), 0);
-        quantized_products(&asked.values, rows, &mut asked.sums);
-        scores.iter_mut().zip(&asked.sums).for_each(|(score, sum)| *score = *sum as f32 * asked.scale);
+    fn products(query: &mut Int8Query, rows: &[Self], scores: &mut [f32]) {
+        query.sums.resize(scores.len(), 0);
+        quantized_products(&query.values, rows, &mut query.sums);
+        scores.iter_mut().zip(&query.sums).for_each(|(score, sum)| *score = *sum as f32 * query.scale);
     }
 
     fn to_le(self) -> Self {
@@ -156,20 +158,20 @@ impl Code for i8 {
 
 /// The bits of an `f16`.
 impl Code for u16 {
-    type Asked = Vec<f32>;
+    type Query = Vec<f32>;
 
     fn encode(row: &[f32], codes: &mut [Self]) -> f32 {
         to_f16(row, codes)
     }
 
-    fn ask(question: &[f32]) -> Vec<f32> {
+    fn query(question: &[f32]) -> Vec<f32> {
         let mut scaled = Vec::new();
         scale_query(question, &mut scaled);
         scaled
     }
 
-    fn products(asked: &mut Vec<f32>, rows: &[Self], scores: &mut [f32]) {
-        f16_products(asked, rows, scores);
+    fn products(query: &mut Vec<f32>, rows: &[Self], scores: &mut [f32]) {
+        f16_products(query, rows, scores);
     }
 
     fn to_le(self) -> Self {
@@ -177,34 +179,34 @@ impl Code for u16 {
     }
 }
 
-/// Codes of any number of bits: what [`Storage`] says is read of every row.
+/// Quantized vectors of either type, as [`Storage`] names them.
 #[derive(Clone, Debug)]
-pub(super) enum AnyCodes {
-    Int8(Arc<Codes>),
-    F16(Arc<Codes<u16>>),
+pub(super) enum AnyQuantized {
+    Int8(Arc<Quantized>),
+    F16(Arc<Quantized<u16>>),
 }
 
-impl AnyCodes {
-    /// Those that a search reads instead of vectors, if it does.
+impl AnyQuantized {
+    /// Quantizes the vectors of `matrix`; `None` where `storage` is of the vectors themselves.
     pub(super) fn of(matrix: &Matrix, storage: Storage) -> Option<Self> {
         match storage {
             Storage::F32 => None,
-            Storage::Int8 => Some(Self::Int8(Arc::new(Codes::of(matrix)))),
-            Storage::F16 => Some(Self::F16(Arc::new(Codes::of(matrix)))),
+            Storage::Int8 => Some(Self::Int8(Arc::new(Quantized::of(matrix)))),
+            Storage::F16 => Some(Self::F16(Arc::new(Quantized::of(matrix)))),
         }
     }
 
-    /// As [`AnyCodes::of`], from their file.
+    /// Takes the file of quantized vectors that [`AnyQuantized::file_name`] names.
     pub(super) fn of_file(file: Mapped, matrix: &Matrix, storage: Storage) -> Result<Option<Self>, String> {
         let (count, dim) = (matrix.count(), matrix.dim());
         Ok(match storage {
             Storage::F32 => None,
-            Storage::Int8 => Some(Self::Int8(Arc::new(Codes::of_file(file, count, dim)?))),
-            Storage::F16 => Some(Self::F16(Arc::new(Codes::of_file(file, count, dim)?))),
+            Storage::Int8 => Some(Self::Int8(Arc::new(Quantized::of_file(file, count, dim)?))),
+            Storage::F16 => Some(Self::F16(Arc::new(Quantized::of_file(file, count, dim)?))),
         })
     }
 
-    /// The name of their file, where there are some.
+    /// Returns the name of the file of quantized vectors, if `storage` has one.
     pub(super) fn file_name(storage: Storage) -> Option<&'static str> {
         match storage {
             Storage::F32 => None,
@@ -221,7 +223,7 @@ impl AnyCodes {
         }
     }
 
-    /// Whether these are the codes of `matrix`.
+    /// Returns `true` if quantizing `matrix` gives the very same numbers.
     pub(super) fn are_of(&self, matrix: &Matrix) -> bool {
         match self {
             Self::Int8(codes) => codes.are_of(matrix),
@@ -230,8 +232,8 @@ impl AnyCodes {
     }
 }
 
-/// What a graph is built and walked by.
-impl Codes {
+/// The products that a graph is built and searched by.
+impl Quantized {
     pub(super) fn count(&self) -> usize {
         self.scales.len()
     }
@@ -240,22 +242,22 @@ impl Codes {
         self.rows(row as usize, 1)
     }
 
-    /// Makes `asked` a row.
-    pub(super) fn ask_as(&self, row: u32, asked: &mut Asked) {
-        asked.values.clear();
-        asked.values.extend(self.row(row).iter().map(|code| i16::from(*code)));
-        asked.scale = self.scales[row as usize];
+    /// Makes `query` of a row.
+    pub(super) fn query_of_row(&self, row: u32, query: &mut Int8Query) {
+        query.values.clear();
+        query.values.extend(self.row(row).iter().map(|code| i16::from(*code)));
+        query.scale = self.scales[row as usize];
     }
 
-    /// The scores of the rows that are named, in place of what is in `scores`.
-    pub(super) fn scores_at(&self, asked: &mut Asked, rows: &[u32], scores: &mut Vec<f32>) {
-        quantized_products_at(&asked.values, self.values.as_slice(), rows, &mut asked.sums);
+    /// Replaces `scores` by the scores of these rows.
+    pub(super) fn scores_at(&self, query: &mut Int8Query, rows: &[u32], scores: &mut Vec<f32>) {
+        quantized_products_at(&query.values, self.values.as_slice(), rows, &mut query.sums);
         scores.clear();
-        let scaled = rows.iter().zip(&asked.sums);
-        scores.extend(scaled.map(|(row, sum)| *sum as f32 * (asked.scale * self.scales[*row as usize])));
+        let scaled = rows.iter().zip(&query.sums);
+        scores.extend(scaled.map(|(row, sum)| *sum as f32 * (query.scale * self.scales[*row as usize])));
     }
 
-    /// The inner product of two rows.
+    /// Returns the inner product of two rows.
     pub(super) fn product(&self, a: u32, b: u32) -> f32 {
         let scale = self.scales[a as usize] * self.scales[b as usize];
         quantized_product(self.row(a), self.row(b)) as f32 * scale

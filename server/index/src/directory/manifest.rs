@@ -1,17 +1,18 @@
-//! What an index says of itself.
+//! The manifest of a version: what it holds, how it is searched, and the checksums of its files.
 
 use std::collections::BTreeMap;
 
 use dpr_core::model::FileEntry;
 use serde::{Deserialize, Serialize};
 
-use super::{HnswParams, IndexKind, Storage};
 use crate::sparse::Analyzer;
+use crate::{HnswParams, IndexKind, Storage};
 
 /// The format of index directories that this program writes, and the newest it reads; it reads all before.
 ///
 /// 1: as the first release. 2: the manifest has `crc32` and `storage`, and a version may have a log of updates. 3: a version
-/// has `passages.idx` and, where rows are chosen by fewer bits, `codes.i8` or `codes.f16`, and `crc32` is of every file.
+/// has `passages.idx` and, where rows are chosen by fewer bits, `codes.i8` or `codes.f16`, and `crc32` is of every
+/// file.
 pub const INDEX_FORMAT: u32 = 3;
 
 /// `manifest.json` of one version of an index. It holds no time and no path: the same vectors and options give
@@ -26,22 +27,23 @@ pub struct IndexManifest {
     pub dim: usize,
     /// `inner_product`.
     pub metric: String,
-    /// How it searches.
+    /// The way it is searched.
     pub kind: IndexKind,
-    /// What a search reads of every row it looks at.
+    /// The form of the vectors that a search reads.
     #[serde(default)]
     pub storage: Storage,
-    /// Passages, and vectors.
+    /// The number of passages, and of vectors.
     pub count: usize,
-    /// The greatest squared norm of a vector; what the graph was built with.
-    pub phi: f64,
+    /// The greatest squared norm of a vector, by which the graph was built; `phi` in the file.
+    #[serde(rename = "phi")]
+    pub max_squared_norm: f64,
     /// The inverted index beside the vectors, when there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sparse: Option<SparseManifest>,
     /// The graph's parameters, when it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hnsw: Option<HnswParams>,
-    /// As `dpr 0.1.0`.
+    /// The program that built it, as `dpr 0.1.0`.
     pub created_by: String,
     /// Every other file of the version, by name.
     pub files: BTreeMap<String, FileEntry>,
@@ -50,19 +52,19 @@ pub struct IndexManifest {
     pub crc32: BTreeMap<String, u32>,
 }
 
-/// What an index says of its sparse half.
+/// What a manifest says of the inverted index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SparseManifest {
-    /// How titles and texts were turned into terms; questions are too.
+    /// The analyzer by which titles and texts became terms, and questions do.
     pub analyzer: Analyzer,
 }
 
 impl IndexManifest {
-    /// What a search reads of every row it looks at; the first format does not say it of graphs.
-    pub(super) fn read_by(&self) -> Storage {
+    /// Returns the form of the vectors that a search reads; the first format does not name it for graphs.
+    pub(crate) fn read_by(&self) -> Storage {
         if self.kind == IndexKind::Hnsw { Storage::Int8 } else { self.storage }
     }
 
-    /// The one metric there is.
+    /// The only metric.
     pub const INNER_PRODUCT: &str = "inner_product";
 }

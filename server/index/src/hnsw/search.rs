@@ -1,23 +1,23 @@
-//! Walking over links towards what is asked: for a search, and for a row that looks for its neighbours.
+//! Beam search in the graph: for a query, and for a row whose neighbours are looked for.
 
 use std::collections::BinaryHeap;
 
 use crate::RowSet;
-use crate::ranking::{Candidate, Top};
+use crate::ranking::{Candidate, TopK};
 
-/// Rows that a walk has been at; cleared by what it touched, so that one serves many walks.
+/// The rows that a search has visited. Clearing it costs what was visited, so that one set serves many searches.
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(super) struct VisitedSet {
     words: Vec<u64>,
     touched: Vec<u32>,
 }
 
-impl Seen {
+impl VisitedSet {
     pub(super) fn new(rows: usize) -> Self {
         Self { words: vec![0; rows.div_ceil(64)], touched: Vec::new() }
     }
 
-    /// Whether the row was not there; it is from now on.
+    /// Adds a row and returns `true` if it was not in the set.
     fn insert(&mut self, row: u32) -> bool {
         let (word, bit) = (&mut self.words[row as usize / 64], 1 << (row % 64));
         let is_new = *word & bit == 0;
@@ -35,7 +35,7 @@ impl Seen {
     }
 }
 
-/// From `here` to the row that none of those it is linked to beats.
+/// Searches an upper layer greedily from `here`: returns the first row that scores higher than all its neighbours.
 pub(super) fn descend<'a>(
     mut here: Candidate,
     links: impl Fn(u32) -> &'a [u32],
@@ -53,24 +53,25 @@ pub(super) fn descend<'a>(
     }
 }
 
-/// The best `ef` rows found from `starts` on; of `wanted` alone, if given, though the way leads over all.
-pub(super) fn walk<'a>(
+/// Searches a layer with a beam of `ef` candidates from `starts` on, and returns the best `ef` rows found (algorithm 2
+/// of the paper). Only `allowed` rows are returned, if these are given; the search passes through the others too.
+pub(super) fn search_layer<'a>(
     starts: &[Candidate],
     ef: usize,
-    wanted: Option<&RowSet>,
-    seen: &mut Seen,
+    allowed: Option<&RowSet>,
+    visited: &mut VisitedSet,
     links: impl Fn(u32) -> &'a [u32],
     mut score: impl FnMut(&[u32], &mut Vec<f32>),
-) -> Top {
-    seen.clear();
-    let is_wanted = |row: u32| wanted.is_none_or(|wanted| wanted.contains(row as usize));
-    let mut top = Top::new(ef);
+) -> TopK {
+    visited.clear();
+    let is_allowed = |row: u32| allowed.is_none_or(|allowed| allowed.contains(row as usize));
+    let mut top = TopK::new(ef);
     let mut open = BinaryHeap::new();
     let (mut fresh, mut scores) = (Vec::new(), Vec::new());
     for start in starts {
-        if seen.insert(start.row) {
+        if visited.insert(start.row) {
             open.push(*start);
-            if is_wanted(start.row) {
+            if is_allowed(start.row) {
                 top.offer(*start);
             }
         }
@@ -80,7 +81,7 @@ pub(super) fn walk<'a>(
             break;
         }
         fresh.clear();
-        fresh.extend(links(here.row).iter().copied().filter(|row| seen.insert(*row)));
+        fresh.extend(links(here.row).iter().copied().filter(|row| visited.insert(*row)));
         score(&fresh, &mut scores);
         for (row, score) in fresh.iter().zip(&scores) {
             let next = Candidate { score: *score, row: *row };
@@ -88,7 +89,7 @@ pub(super) fn walk<'a>(
                 continue;
             }
             open.push(next);
-            if is_wanted(next.row) {
+            if is_allowed(next.row) {
                 top.offer(next);
             }
         }

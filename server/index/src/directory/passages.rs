@@ -1,14 +1,14 @@
-//! The passages of an index, read from its files when they are asked for.
+//! The passages of an index, parsed from its mapped files one by one.
 //!
-//! `passages.jsonl` holds an object a line, and `passages.idx` what finds one without reading the others; all its numbers are
-//! little-endian, for `n` passages:
+//! `passages.jsonl` holds an object a line, and `passages.idx` the table by which one is found without reading the
+//! others; all its numbers are little-endian, for `n` passages:
 //! ```text
 //! u64 where each line begins, and where the last one ends   (n + 1)
 //! u32 rows in the order of their ids' bytes                 (n)
 //! u32 CRC-32 of each title                                  (n)
 //! ```
-//! Formats before the third have no such file: then lines are looked for when an index is opened, and the rest is made when
-//! it is first needed.
+//! Formats before the third have no such file: lines are then looked for when an index is opened, and the rest of the
+//! table is made when it is first needed.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -19,7 +19,7 @@ use std::sync::OnceLock;
 use rayon::prelude::*;
 use serde::Deserialize;
 
-use super::IndexError;
+use crate::FileError;
 use dpr_data::Passage;
 use dpr_files::Mapped;
 
@@ -35,14 +35,14 @@ pub struct StoredPassages {
     table: Table,
 }
 
-/// What `passages.idx` holds.
+/// The table of `passages.idx`.
 #[derive(Debug)]
 enum Table {
     Stored(Mapped),
     Made { starts: Vec<[u8; 8]>, keys: OnceLock<Vec<[u8; 4]>> },
 }
 
-/// What is read of a line to tell its passage from others.
+/// The id and the title of a passage: all that the table is made of.
 #[derive(Deserialize)]
 struct Name<'a> {
     #[serde(borrow)]
@@ -61,14 +61,14 @@ impl StoredPassages {
     /// Takes the `count` passages of `text`, the file at `path`, and `stored`, its `passages.idx` if there is one.
     ///
     /// # Errors
-    /// [`IndexError::Corrupt`] when the lines are not as many, or the table is not one of such a file. What the lines say is
-    /// looked at when they are read.
-    pub(super) fn open(
+    /// [`FileError::Corrupt`] when the lines are not as many, or the table is not one of such a file. What the lines
+    /// say is looked at when they are read.
+    pub(crate) fn open(
         path: &Path,
         text: Mapped,
         stored: Option<(&Path, Mapped)>,
         count: usize,
-    ) -> Result<Self, IndexError> {
+    ) -> Result<Self, FileError> {
         let (checked, table) = match stored {
             Some((path, table)) => (path, Table::Stored(table)),
             None => {
@@ -77,49 +77,49 @@ impl StoredPassages {
             }
         };
         let passages = Self { path: path.to_path_buf(), text, count, table };
-        passages.check_table().map_err(|reason| IndexError::corrupt(checked, reason))?;
+        passages.check_table().map_err(|reason| FileError::corrupt(checked, reason))?;
         Ok(passages)
     }
 
-    /// How many there are.
+    /// Returns the number of passages.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether there are none; an index is never empty.
+    /// Returns `true` if there are no passages; an index is never empty.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// The passage of a row.
+    /// Returns the passage of a row.
     ///
     /// # Errors
-    /// [`IndexError::Corrupt`] when there is no such row, or its line is no passage.
-    pub fn get(&self, row: usize) -> Result<Passage, IndexError> {
+    /// [`FileError::Corrupt`] when there is no such row, or its line is not a passage.
+    pub fn get(&self, row: usize) -> Result<Passage, FileError> {
         self.parse(row)
     }
 
-    /// The id of a row's passage.
+    /// Returns the id of a row's passage.
     ///
     /// # Errors
     /// As [`StoredPassages::get`].
-    pub fn id(&self, row: usize) -> Result<Cow<'_, str>, IndexError> {
+    pub fn id(&self, row: usize) -> Result<Cow<'_, str>, FileError> {
         Ok(self.parse::<Name<'_>>(row)?.id)
     }
 
-    /// All passages, in the order of the rows, read on all threads.
+    /// Reads all passages on all threads, and returns them in the order of the rows.
     ///
     /// # Errors
     /// As [`StoredPassages::get`].
-    pub fn read_all(&self) -> Result<Vec<Passage>, IndexError> {
+    pub fn read_all(&self) -> Result<Vec<Passage>, FileError> {
         (0..self.count).into_par_iter().with_min_len(256).map(|row| self.get(row)).collect()
     }
 
-    /// The row of the passage with this id.
+    /// Returns the row of the passage with this id.
     ///
     /// # Errors
     /// As [`StoredPassages::get`].
-    pub fn row_of(&self, id: &str) -> Result<Option<usize>, IndexError> {
+    pub fn row_of(&self, id: &str) -> Result<Option<usize>, FileError> {
         let by_id = &self.keys()?[..self.count];
         let (mut from, mut to) = (0, self.count);
         while from < to {
@@ -134,11 +134,12 @@ impl StoredPassages {
         Ok(None)
     }
 
-    /// The rows of all passages with one of these titles, ascending, and perhaps of a few others.
+    /// Returns the rows of all passages with one of these titles, ascending, and possibly a few others (titles are
+    /// compared by hash).
     ///
     /// # Errors
     /// As [`StoredPassages::get`].
-    pub fn rows_like_titles(&self, titles: &HashSet<String>) -> Result<Vec<usize>, IndexError> {
+    pub fn rows_like_titles(&self, titles: &HashSet<String>) -> Result<Vec<usize>, FileError> {
         let sums: HashSet<[u8; 4]> = titles.iter().map(|title| sum(title)).collect();
         let stored = &self.keys()?[self.count..];
         Ok((0..self.count).filter(|row| sums.contains(&stored[*row])).collect())
@@ -147,8 +148,8 @@ impl StoredPassages {
     /// Reads every line, and checks what is stored about them.
     ///
     /// # Errors
-    /// [`IndexError::Corrupt`] for the first that is wrong.
-    pub(super) fn check(&self) -> Result<(), IndexError> {
+    /// [`FileError::Corrupt`] for the first that is wrong.
+    pub(crate) fn check(&self) -> Result<(), FileError> {
         (0..self.count).into_par_iter().with_min_len(256).try_for_each(|row| self.get(row).map(drop))?;
         let Table::Stored(table) = &self.table else { return Ok(()) };
         let names = self.names()?;
@@ -156,14 +157,14 @@ impl StoredPassages {
         if table.bytes() == encode(&starts, &keys(&names)).as_slice() {
             return Ok(());
         }
-        Err(IndexError::corrupt(&self.path, "what passages.idx says of it is not so"))
+        Err(FileError::corrupt(&self.path, "what passages.idx says of it is not so"))
     }
 
-    /// The bytes of its `passages.idx`.
+    /// Returns the bytes of `passages.idx`.
     ///
     /// # Errors
     /// As [`StoredPassages::get`].
-    pub(super) fn table(&self) -> Result<Vec<u8>, IndexError> {
+    pub(crate) fn table(&self) -> Result<Vec<u8>, FileError> {
         Ok([self.starts().as_flattened(), self.keys()?.as_flattened()].concat())
     }
 
@@ -173,12 +174,12 @@ impl StoredPassages {
         self.text.bytes().get(start?..end?)
     }
 
-    fn parse<'a, T: Deserialize<'a>>(&'a self, row: usize) -> Result<T, IndexError> {
+    fn parse<'a, T: Deserialize<'a>>(&'a self, row: usize) -> Result<T, FileError> {
         let Some(line) = self.line(row) else {
-            return Err(IndexError::corrupt(&self.path, format!("it has no line {}", row.saturating_add(1))));
+            return Err(FileError::corrupt(&self.path, format!("it has no line {}", row.saturating_add(1))));
         };
         serde_json::from_slice(line)
-            .map_err(|e| IndexError::corrupt(&self.path, format!("line {}: {e}", row + 1)))
+            .map_err(|e| FileError::corrupt(&self.path, format!("line {}: {e}", row + 1)))
     }
 
     fn starts(&self) -> &[[u8; 8]] {
@@ -188,8 +189,8 @@ impl StoredPassages {
         }
     }
 
-    /// Rows by id, and then the sums of titles.
-    fn keys(&self) -> Result<&[[u8; 4]], IndexError> {
+    /// Returns the rows in the order of their ids, and then the hashes of the titles.
+    fn keys(&self) -> Result<&[[u8; 4]], FileError> {
         match &self.table {
             Table::Stored(table) => Ok(table.bytes()[(self.count + 1) * 8..].as_chunks().0),
             Table::Made { keys: made, .. } => match made.get() {
@@ -202,11 +203,11 @@ impl StoredPassages {
         }
     }
 
-    fn names(&self) -> Result<Vec<Name<'_>>, IndexError> {
+    fn names(&self) -> Result<Vec<Name<'_>>, FileError> {
         (0..self.count).into_par_iter().with_min_len(256).map(|row| self.parse(row)).collect()
     }
 
-    /// Whether every row of the table is within the file: what is read by it later is.
+    /// Checks that every entry of the table is within the file, so that later reads by it are.
     fn check_table(&self) -> Result<(), String> {
         let count = self.count;
         if let Table::Stored(table) = &self.table {
@@ -234,13 +235,13 @@ impl StoredPassages {
     }
 }
 
-/// Bytes of a table of so many passages.
+/// Returns the size in bytes of the table of `count` passages.
 fn size(count: usize) -> Option<usize> {
     count.checked_mul(16)?.checked_add(8)
 }
 
 /// Writes `passages.idx` for passages whose lines begin at `starts`, and end at the last of them.
-pub(super) fn write_table(starts: &[u64], passages: &[Passage], out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn write_table(starts: &[u64], passages: &[Passage], out: &mut dyn Write) -> io::Result<()> {
     let names: Vec<Name<'_>> = passages.iter().map(Name::of).collect();
     out.write_all(&encode(starts, &keys(&names)))
 }
@@ -256,12 +257,12 @@ fn keys(names: &[Name<'_>]) -> Vec<[u8; 4]> {
     by_id.iter().map(|row| row.to_le_bytes()).chain(names.iter().map(|name| sum(&name.title))).collect()
 }
 
-/// By what titles are told apart, mostly.
+/// Computes the hash of a title; collisions are resolved by reading the passage.
 fn sum(title: &str) -> [u8; 4] {
     crc32fast::hash(title.as_bytes()).to_le_bytes()
 }
 
-/// Where each line begins, and where the last one ends.
+/// Returns the position of each line, and the end of the last one.
 fn line_starts(text: &[u8]) -> Vec<u64> {
     let ends_in = |(part, bytes): (usize, &[u8])| -> Vec<u64> {
         memchr::memchr_iter(b'\n', bytes).map(|at| (part * PART + at + 1) as u64).collect()

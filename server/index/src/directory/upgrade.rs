@@ -1,25 +1,25 @@
-//! Bringing an index to the newest format.
+//! Upgrades of an index to the newest format.
 
 use std::io::{self, Write};
 use std::path::Path;
 
 use super::build::write_new;
-use super::codes::AnyCodes;
 use super::copy::publish_with;
-use super::store::PASSAGES_TABLE;
+use super::pointer::PASSAGES_TABLE;
 use super::version::newest;
-use super::{INDEX_FORMAT, IndexError, IndexKind, LoadedIndex, LoadedSparse, verify};
+use crate::quantized::AnyQuantized;
+use crate::{BuildError, FileError, INDEX_FORMAT, IndexKind, LoadedIndex, LoadedSparse, verify};
 use dpr_files::digest;
 
-/// Publishes the version in use in the newest format, if it is not in it, and returns the format it was in. Every file is
-/// checked first; what was in use stays until the new version is whole, and beside it then.
+/// Publishes the version in use in the newest format, if it is not in it, and returns the format it was in. Every file
+/// is checked first; what was in use stays until the new version is whole, and beside it then.
 ///
 /// # Errors
-/// [`IndexError`]: no index, a damaged file, another writer, a full disk.
-pub fn upgrade(dir: &Path) -> Result<u32, IndexError> {
+/// [`BuildError`]: no index, a damaged file, another writer, a full disk.
+pub fn upgrade(dir: &Path) -> Result<u32, BuildError> {
     let checked = verify(dir)?;
     if let Some(problem) = checked.problems.into_iter().next() {
-        return Err(problem);
+        return Err(problem.into());
     }
     let before = checked.manifest.format_version;
     if before == INDEX_FORMAT {
@@ -39,15 +39,15 @@ pub fn upgrade(dir: &Path) -> Result<u32, IndexError> {
     publish_with(dir, &version, |manifest, staged| {
         manifest.format_version = INDEX_FORMAT;
         manifest.storage = manifest.read_by();
-        let name = AnyCodes::file_name(manifest.storage);
+        let name = AnyQuantized::file_name(manifest.storage);
         for name in manifest.files.keys() {
             if !manifest.crc32.contains_key(name) {
                 let file = digest::of_file_with_crc32(&staged.join(name));
-                manifest.crc32.insert(name.clone(), file.map_err(IndexError::write(dir))?.1);
+                manifest.crc32.insert(name.clone(), file.map_err(FileError::write)?.1);
             }
         }
         let mut add = |name: &str, fill: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>| {
-            let (file, crc32) = write_new(&staged.join(name), fill).map_err(IndexError::write(dir))?;
+            let (file, crc32) = write_new(&staged.join(name), fill).map_err(FileError::write)?;
             manifest.files.insert(name.to_owned(), file);
             manifest.crc32.insert(name.to_owned(), crc32);
             Ok(())
