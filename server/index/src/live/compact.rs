@@ -99,7 +99,7 @@ impl IndexWriter {
     /// `threads` index words, where the index has some; 0 means one for each processor. `stop` gives up.
     ///
     /// # Errors
-    /// [`CompactError`]: no passage is left, a full disk, or [`BuildError::Interrupted`]. The version in use stays.
+    /// [`CompactError`]: no passage is left, a full disk, or `stop` was set. The version in use stays.
     pub fn compact(
         &self,
         threads: usize,
