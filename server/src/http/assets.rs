@@ -6,6 +6,7 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use percent_encoding::percent_decode_str;
 use tower::ServiceExt;
 use tower_http::services::ServeDir;
 
@@ -50,9 +51,12 @@ pub(super) async fn page(State(state): State<AppState>, request: Request) -> Res
     Ok(response)
 }
 
-/// Whether the path belongs to the interface, or to a hidden file that was never meant to be served.
+/// Whether the path belongs to the interface, or to a file that was never meant to be served: one with a hidden part, or
+/// with a part that no file of a page has. It is decoded first, as it is before a file is opened.
 fn is_private(path: &str) -> bool {
-    path.starts_with("/v1/") || path == "/v1" || path.split('/').any(|part| part.starts_with('.'))
+    let Ok(path) = percent_decode_str(path).decode_utf8() else { return true };
+    let is_odd = |part: &str| part.starts_with('.') || part.contains(['\0', '\\']);
+    path.starts_with("/v1/") || path == "/v1" || path.split('/').any(is_odd)
 }
 
 /// Whether the name ends in a hash of its content, as Vite writes them: `assets/main-Bx3kQ9_a.js`.
@@ -77,9 +81,26 @@ mod tests {
 
     #[test]
     fn hidden_files_and_the_interface_are_not_the_page() {
-        for path in ["/.git/config", "/../secret", "/a/.env", "/v1/other", "/v1"] {
+        for path in [
+            "/.git/config",
+            "/../secret",
+            "/a/.env",
+            "/v1/other",
+            "/v1",
+            "/%2eenv",
+            "/%2Egit/config",
+            "/a/..%2f.env",
+            "/a%2f%2Eenv",
+            "/.%00env",
+            "/a%00b",
+            "/a%5c.env",
+            "/%761/other",
+            "/%ff",
+        ] {
             assert!(is_private(path), "{path}");
         }
-        assert!(!is_private("/v1x.js"));
+        for path in ["/v1x.js", "/a%20b.js", "/a.b.js", "/%C3%A9.js"] {
+            assert!(!is_private(path), "{path}");
+        }
     }
 }

@@ -4,7 +4,9 @@ use super::*;
 
 fn with_page() -> (Router, tempfile::TempDir, tempfile::TempDir) {
     let web = tempfile::tempdir().unwrap();
-    fs_err::create_dir(web.path().join("assets")).unwrap();
+    for folder in ["assets", ".git"] {
+        fs_err::create_dir(web.path().join(folder)).unwrap();
+    }
     let script = "console.log('a page');\n".repeat(100);
     for (name, content) in [
         ("index.html", "<!doctype html><title>dpr</title>"),
@@ -12,6 +14,7 @@ fn with_page() -> (Router, tempfile::TempDir, tempfile::TempDir) {
         ("assets/dpr_wasm_bg-DX3ab9Qz.wasm", "\0asm"),
         ("assets/logo.svg", "<svg/>"),
         (".env", "SECRET=1"),
+        (".git/config", "[core]"),
     ] {
         fs_err::write(web.path().join(name), content).unwrap();
     }
@@ -76,4 +79,16 @@ async fn files_outside_the_page_and_hidden_files_are_not_found() {
     {
         assert_eq!(get(&app, path).await.error(), (404, "not_found".into()), "{path}");
     }
+}
+
+#[tokio::test]
+async fn a_hidden_file_is_not_found_however_its_name_is_written() {
+    let (app, web, _dir) = with_page();
+    let hidden =
+        ["/.env", "/%2eenv", "/%2Egit/config", "/%2e%2e/etc/passwd", "/a/..%2f.env", "/assets%2f..%2f.env"];
+    for path in hidden.into_iter().chain(["/.%00env", "/index.html%00", "/assets%5c..%5c.env", "/%ff"]) {
+        assert_eq!(get(&app, path).await.error(), (404, "not_found".into()), "{path}");
+    }
+    fs_err::write(web.path().join("a b.js"), "1").unwrap();
+    assert_eq!(get(&app, "/a%20b%2ejs").await.status, StatusCode::OK, "other names may be written so");
 }
