@@ -19,6 +19,7 @@ pub mod mine;
 pub mod model;
 pub mod progress;
 pub mod ranking;
+mod relative;
 pub mod search;
 pub mod sparse;
 pub mod train;

@@ -1,10 +1,12 @@
 //! One writer in a directory at a time.
 
 use std::fs::TryLockError;
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 
 use fs_err as fs;
+
+use crate::relative::NotPlain;
 
 /// An advisory lock on a directory, held until dropped. The operating system releases it when the process dies,
 /// so that no stale lock is ever left; the empty file stays.
@@ -20,7 +22,7 @@ impl DirLock {
     /// Locks `dir`, which exists; `None` when another holds it.
     pub(crate) fn acquire(dir: &Path) -> io::Result<Option<Self>> {
         let path = dir.join(Self::NAME);
-        let file = fs::OpenOptions::new().create(true).truncate(false).write(true).open(path)?.into_parts().0;
+        let file = open(fs::OpenOptions::new().create(true).truncate(false).write(true), &path)?;
         match file.try_lock() {
             Ok(()) => Ok(Some(Self { _file: file })),
             Err(TryLockError::WouldBlock) => Ok(None),
@@ -41,10 +43,32 @@ impl DirLock {
 
     /// Who said that it holds the lock of `dir`; `another process` when nobody did.
     pub(crate) fn holder(dir: &Path) -> String {
-        let note = fs::read_to_string(dir.join(Self::NAME)).unwrap_or_default();
-        match note.trim() {
+        match read_note(&dir.join(Self::NAME)).unwrap_or_default().trim() {
             "" => "another process".to_owned(),
             note => note.chars().take(200).collect(),
         }
     }
+}
+
+fn read_note(path: &Path) -> io::Result<String> {
+    let mut note = Vec::new();
+    open(fs::OpenOptions::new().read(true), path)?.take(1000).read_to_end(&mut note)?;
+    Ok(String::from_utf8_lossy(&note).into_owned())
+}
+
+/// Opens the lock's file, which is a plain one: in a directory that somebody else made it may be a link to a file that must
+/// not be written to.
+fn open(options: &mut fs::OpenOptions, path: &Path) -> io::Result<std::fs::File> {
+    let refused = || io::Error::from(NotPlain(path.to_path_buf()));
+    // For the sake of the message; what comes in between is seen below.
+    if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
+        return Err(refused());
+    }
+    #[cfg(unix)]
+    {
+        use fs_err::os::unix::fs::OpenOptionsExt as _;
+        options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    }
+    let file = options.open(path)?.into_parts().0;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(refused()) }
 }

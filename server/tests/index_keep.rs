@@ -204,6 +204,95 @@ fn an_index_of_words_alone_is_verified_and_copied() {
     assert_eq!(LoadedSparse::open(&backup).unwrap().passages.read_all().unwrap(), passages);
 }
 
+/// Lists one more file in the manifest of an index's first version, and makes `current` vouch for that.
+fn list(dir: &Path, name: &str, content: &[u8]) {
+    let path = dir.join("v-1/manifest.json");
+    let mut manifest: serde_json::Value = serde_json::from_slice(&fs_err::read(&path).unwrap()).unwrap();
+    let sha256 = dpr_core::model::sha256_hex(content);
+    manifest["files"][name] = serde_json::json!({ "bytes": content.len(), "sha256": sha256 });
+    fs_err::write(&path, manifest.to_string()).unwrap();
+    let sha256 = dpr_core::model::sha256_hex(manifest.to_string().as_bytes());
+    fs_err::write(dir.join("current"), format!("v-1 {sha256}\n")).unwrap();
+}
+
+#[test]
+fn a_snapshot_of_somebody_else_writes_nothing_outside_the_directory_it_is_restored_to() {
+    let root = tempfile::tempdir().unwrap();
+    let [dir, victim] = ["index", "victim"].map(|name| root.path().join(name));
+    index(&dir, 60);
+    fs_err::create_dir(&victim).unwrap();
+    let absolute = victim.join("pwned").to_str().unwrap().to_owned();
+    let names = [
+        "../../pwned",
+        "sparse/../../../pwned",
+        &absolute,
+        "..",
+        ".",
+        "",
+        "sparse/",
+        "other/pwned",
+        "sparse/a/b",
+    ];
+    for (at, name) in names.into_iter().chain(["..\\..\\pwned"]).enumerate() {
+        let bundle = root.path().join(format!("bundle-{at}"));
+        let snapshot = bundle.join("snapshot");
+        copy_index(&dir, &snapshot).unwrap();
+        fs_err::write(bundle.join("pwned"), "pwned").unwrap();
+        list(&snapshot, name, b"pwned");
+        let error = copy_index(&snapshot, &victim.join("index")).unwrap_err().to_string();
+        assert!(error.contains("manifest.json") && error.contains(&format!("{name:?}")), "{name:?}: {error}");
+        assert_eq!(fs_err::read_dir(&victim).unwrap().count(), 0, "{name:?} was written");
+        for refused in [verify(&snapshot).map(drop), Follower::open(&snapshot).map(drop)] {
+            assert!(refused.unwrap_err().to_string().contains("manifest.json"), "{name:?}");
+        }
+    }
+    let snapshot = root.path().join("bundle-0/snapshot");
+    let arguments = ["index", "restore", "--snapshot", snapshot.to_str().unwrap(), "--out", "victim/index"];
+    let (status, _, errors) = dpr(&arguments, root.path());
+    assert_eq!(status, Some(1));
+    assert!(errors.contains("../../pwned") && errors.contains("manifest.json"), "{errors}");
+}
+
+#[test]
+fn a_file_of_a_snapshot_that_is_a_device_is_not_read() {
+    let root = tempfile::tempdir().unwrap();
+    let [dir, snapshot] = ["index", "snapshot"].map(|name| root.path().join(name));
+    index(&dir, 60);
+    copy_index(&dir, &snapshot).unwrap();
+    let file = snapshot.join("v-1/passages.jsonl");
+    fs_err::remove_file(&file).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", &file).unwrap();
+    let error = copy_index(&snapshot, &root.path().join("restored")).unwrap_err().to_string();
+    assert!(error.contains("passages.jsonl") && error.contains("not a plain file"), "{error}");
+}
+
+#[test]
+fn a_lock_that_is_a_link_is_neither_followed_nor_written_through() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().join("index");
+    index(&dir, 60);
+    let [precious, missing] = ["precious", "missing"].map(|name| root.path().join(name));
+    fs_err::write(&precious, "keep").unwrap();
+    let lock = dir.join(".lock");
+    for target in [&precious, &missing] {
+        let _ = fs_err::remove_file(&lock);
+        std::os::unix::fs::symlink(target, &lock).unwrap();
+        let error = Updater::open(&dir, "a test").map(drop).unwrap_err().to_string();
+        assert!(error.contains(".lock") && error.contains("not a plain file"), "{error}");
+        for arguments in
+            [&["index", "compact", "--index", "index"][..], &["index", "delete", "--index", "index", "p1"]]
+        {
+            let (status, _, errors) = dpr(arguments, root.path());
+            assert_eq!(status, Some(1), "{errors}");
+            assert!(errors.contains(".lock"), "{errors}");
+        }
+    }
+    assert_eq!(fs_err::read_to_string(&precious).unwrap(), "keep");
+    assert!(!missing.exists());
+    fs_err::remove_file(&lock).unwrap();
+    assert_eq!(Updater::open(&dir, "a test").unwrap().delete(vec!["p1".into()]).unwrap(), 1);
+}
+
 #[test]
 fn tuning_finds_the_smallest_effort_that_is_enough_and_stores_it() {
     let root = tempfile::tempdir().unwrap();

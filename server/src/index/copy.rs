@@ -8,7 +8,7 @@ use dpr_core::model::{FileEntry, sha256_hex};
 use fs_err as fs;
 
 use super::store::{MANIFEST, Publisher, SPARSE};
-use super::version::{Version, compare, newest};
+use super::version::{Version, check_size, compare, newest};
 use super::{IndexDir, IndexError, IndexManifest};
 use crate::digest;
 
@@ -22,6 +22,7 @@ pub fn copy_index(from: &Path, to: &Path) -> Result<IndexManifest, IndexError> {
     newest(from, |version| {
         let publisher = IndexDir::new(to).publisher()?;
         let bring = |source: &Path, target: &Path, expected: &FileEntry| {
+            check_size(source, expected)?;
             compare(source, expected, &copy(source, target, to)?)
         };
         publish(&version, publisher, to, bring, |_| Ok(version.bytes.clone()))?;

@@ -96,6 +96,18 @@ pub enum IndexError {
         /// What is wrong.
         reason: String,
     },
+    /// A manifest that lists files which no version has in its folder.
+    #[error(
+        "{} lists the file {name:?}, which no index has in this folder: it was made or changed by somebody else, do not use \
+         it; build the index with `dpr index`, or restore a snapshot of your own",
+        path.display()
+    )]
+    FileName {
+        /// The manifest.
+        path: PathBuf,
+        /// The name in it.
+        name: String,
+    },
     /// A GPU that did not do what it was asked.
     #[error("the GPU's scores cannot be read ({what}): search with --device cpu")]
     Gpu {

@@ -13,6 +13,7 @@ use super::store::{GRAPH, MANIFEST, PASSAGES, PASSAGES_TABLE, Pointer, SPARSE, V
 use super::{INDEX_FORMAT, IndexDir, IndexError, IndexManifest, Matrix, StoredPassages};
 use crate::digest;
 use crate::mapped::Mapped;
+use crate::relative;
 use crate::sparse::SparseIndex;
 
 /// Tries when the version in use is removed by two builds in a row while it is read.
@@ -176,7 +177,19 @@ fn parse_manifest(path: &Path, bytes: &[u8]) -> Result<IndexManifest, IndexError
     if u32::try_from(manifest.count).is_err() {
         return Err(IndexError::corrupt(path, format!("{} passages are too many", manifest.count)));
     }
-    Ok(manifest)
+    match manifest.files.keys().chain(manifest.crc32.keys()).find(|name| !is_of_a_version(name)) {
+        None => Ok(manifest),
+        Some(name) => Err(IndexError::FileName { path: path.to_path_buf(), name: name.clone() }),
+    }
+}
+
+/// Whether a version may have a file of this name: one in its folder, or in that of the inverted index.
+fn is_of_a_version(name: &str) -> bool {
+    let is_ours = match name.split_once('/') {
+        None => true,
+        Some((folder, file)) => folder == SPARSE && !file.contains('/'),
+    };
+    is_ours && relative::is_plain(name)
 }
 
 fn entry<'a>(manifest: &'a IndexManifest, dir: &Path, name: &str) -> Result<&'a FileEntry, IndexError> {
@@ -221,7 +234,7 @@ fn are_finite(bytes: &[u8]) -> bool {
 
 /// Before reading: a file of the wrong size is not worth it.
 pub(super) fn check_size(path: &Path, expected: &FileEntry) -> Result<(), IndexError> {
-    let got = fs::metadata(path).map_err(IndexError::read(path))?.len();
+    let got = relative::size(path).map_err(IndexError::read(path))?;
     if got == expected.bytes {
         return Ok(());
     }

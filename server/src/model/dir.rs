@@ -7,6 +7,7 @@ use dpr_core::model::{MODEL_FORMAT, sha256_hex};
 use dpr_core::{DeviceChoice, EncoderFiles, ModelManifest, TextEncoder};
 
 use super::{MANIFEST, ModelError, PASSAGE_DIR, QUESTION_DIR, WebManifest, web};
+use crate::relative;
 
 /// A model directory whose files are those that its manifest names.
 #[derive(Debug)]
@@ -37,6 +38,9 @@ impl ModelDir {
             return Err(bad("its fingerprint is not that of its contents".into()));
         }
         for (name, entry) in &manifest.files {
+            if !relative::is_plain(name) {
+                return Err(bad(format!("it lists the file {name:?}, which is not in its directory")));
+            }
             let file = path.join(name);
             let damaged = |what, got: String, expected: String| ModelError::Damaged {
                 path: file.clone(),
@@ -44,11 +48,11 @@ impl ModelDir {
                 got,
                 expected,
             };
-            let bytes = fs_err::read(&file)?;
-            if bytes.len() as u64 != entry.bytes {
-                return Err(damaged("size", bytes.len().to_string(), entry.bytes.to_string()));
+            let size = relative::size(&file)?;
+            if size != entry.bytes {
+                return Err(damaged("size", size.to_string(), entry.bytes.to_string()));
             }
-            let sha256 = sha256_hex(&bytes);
+            let sha256 = sha256_hex(&fs_err::read(&file)?);
             if sha256 != entry.sha256 {
                 return Err(damaged("sha256", sha256, entry.sha256.clone()));
             }

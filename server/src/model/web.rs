@@ -8,6 +8,7 @@ use dpr_core::model::{FileEntry, sha256_hex};
 use serde::{Deserialize, Serialize};
 
 use super::ModelError;
+use crate::relative;
 
 /// Folder of the browser's copies in a model directory.
 pub const WEB_DIR: &str = "web";
@@ -46,16 +47,19 @@ pub(super) fn read(model: &Path, manifest: &ModelManifest) -> Result<Option<WebM
         return Err(ModelError::StaleExport(path));
     }
     for file in web.weights.values() {
+        if !relative::is_plain(&file.path) {
+            let reason = format!("it lists the file {:?}, which is not in the model's directory", file.path);
+            return Err(ModelError::Manifest { path, reason });
+        }
         let path = model.join(&file.path);
-        let bytes = fs_err::read(&path)?;
-        let sha256 = sha256_hex(&bytes);
-        if sha256 != file.entry.sha256 {
-            return Err(ModelError::Damaged {
-                path,
-                what: "sha256",
-                got: sha256,
-                expected: file.entry.sha256.clone(),
-            });
+        let (size, expected) = (relative::size(&path)?, file.entry.bytes);
+        if size != expected {
+            let (got, expected) = (size.to_string(), expected.to_string());
+            return Err(ModelError::Damaged { path, what: "size", got, expected });
+        }
+        let (got, expected) = (sha256_hex(&fs_err::read(&path)?), file.entry.sha256.clone());
+        if got != expected {
+            return Err(ModelError::Damaged { path, what: "sha256", got, expected });
         }
     }
     Ok(Some(web))

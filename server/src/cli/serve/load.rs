@@ -182,6 +182,38 @@ mod tests {
     }
 
     #[test]
+    fn a_model_that_lists_files_outside_its_directory_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let model = dir.path().join("model");
+        write_model(&model, "weights");
+        fs_err::write(dir.path().join("secret"), "weights").unwrap();
+        let mut manifest = ModelDir::open(&model).unwrap().manifest().clone();
+        let entry = manifest.files["question_encoder/model.safetensors"].clone();
+        manifest.files.insert("../secret".into(), entry.clone());
+        manifest.fingerprint = manifest.compute_fingerprint();
+        fs_err::write(model.join(MANIFEST), serde_json::to_vec(&manifest).unwrap()).unwrap();
+        let error = ModelDir::open(&model).unwrap_err().to_string();
+        assert!(error.contains("model.json") && error.contains("../secret"), "{error}");
+
+        let fingerprint = write_model(&model, "weights");
+        let web = model.join("web");
+        fs_err::create_dir_all(&web).unwrap();
+        let export = |path: &str, bytes: u64| {
+            let weights =
+                serde_json::json!({ "q8": { "path": path, "bytes": bytes, "sha256": entry.sha256 } });
+            let web_json =
+                serde_json::json!({ "format_version": 1, "fingerprint": fingerprint, "weights": weights });
+            fs_err::write(web.join("web.json"), web_json.to_string()).unwrap();
+            ModelDir::open(&model).unwrap().web_exports().map(drop).map_err(|error| error.to_string())
+        };
+        assert_eq!(export("question_encoder/model.safetensors", 7), Ok(()));
+        let error = export("../secret", 7).unwrap_err();
+        assert!(error.contains("web.json") && error.contains("../secret"), "{error}");
+        let error = export("question_encoder/model.safetensors", 8).unwrap_err();
+        assert!(error.contains("size") && error.contains("model.safetensors"), "{error}");
+    }
+
+    #[test]
     fn an_index_of_another_model_is_refused_with_both_fingerprints_and_the_way_out() {
         let dir = tempfile::tempdir().unwrap();
         let (model, index) = (dir.path().join("model"), dir.path().join("index"));
