@@ -44,11 +44,16 @@ impl Server {
 
     /// One request; status and body.
     fn send(&self, method: &str, path: &str, body: &Value, token: &str) -> (u16, Value) {
+        self.send_as(&format!("host: localhost\r\nauthorization: Bearer {token}"), method, path, body)
+    }
+
+    /// One request with these headers.
+    fn send_as(&self, headers: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
         let mut socket = TcpStream::connect(&self.address).unwrap();
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let head = format!(
-            "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: application/json\r\n\
-             authorization: Bearer {token}\r\ncontent-length: {}\r\n\r\n",
+            "{method} {path} HTTP/1.1\r\n{headers}\r\nconnection: close\r\ncontent-type: application/json\r\n\
+             content-length: {}\r\n\r\n",
             body.len()
         );
         socket.write_all(head.as_bytes()).and_then(|()| socket.write_all(body.as_bytes())).unwrap();
@@ -140,6 +145,23 @@ fn a_server_encodes_what_it_is_sent_and_has_it_after_a_kill() {
     assert_eq!(json(&mut bench.dpr(&["index", "verify", "--index", "index", "--json"]))["changes"], 3);
     let error = fail(serve(&bench, &["--allow-updates"]).env("DPR_UPDATE_TOKEN", " "));
     assert!(error.contains("DPR_UPDATE_TOKEN is blank"), "{error}");
+}
+
+#[test]
+fn a_server_that_others_reach_takes_updates_with_a_token_only() {
+    let bench = Bench::new();
+    bench.corpus(60);
+    bench.index();
+    for listen in ["0.0.0.0:0", "[::]:0"] {
+        let error =
+            fail(serve(&bench, &["--allow-updates", "--listen", listen]).env_remove("DPR_UPDATE_TOKEN"));
+        assert!(error.contains("DPR_UPDATE_TOKEN") && error.contains("--listen 127.0.0.1:"), "{error}");
+    }
+    let server = Server::start(serve(&bench, &["--allow-updates", "--allow-origin", "*"]));
+    let deletion = value!({"ids": ["p0"]});
+    let evil = "host: evil.example\r\norigin: http://evil.example";
+    assert_eq!(server.send_as(evil, "DELETE", "/v1/passages", &deletion).0, 403);
+    assert_eq!(server.send("DELETE", "/v1/passages", &deletion, "").0, 200);
 }
 
 #[test]
@@ -238,7 +260,7 @@ fn clients_of_a_server_that_follows_see_no_failure_while_commands_change_the_ind
     println!("{} searches answered", answered.load(Ordering::Relaxed));
     let metrics = {
         let mut socket = TcpStream::connect(&server.address).unwrap();
-        socket.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
+        socket.write_all(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();
         let mut reply = String::new();
         socket.read_to_string(&mut reply).unwrap();
         reply

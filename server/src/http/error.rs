@@ -97,6 +97,9 @@ pub enum ApiError {
     /// A change to an index that this server only searches.
     #[error("this server does not let its index be changed")]
     UpdatesDisabled,
+    /// A change through a name or from a page that is not this machine's, on a server without a token; the text says which.
+    #[error("this server has no token, so it takes updates from programs of its own machine only: {0}")]
+    ForeignUpdate(String),
     /// A change without the operator's token.
     #[error("the header `authorization` does not hold the token of this server")]
     Unauthorized,
@@ -213,7 +216,7 @@ impl ApiError {
             Self::NotFound(_) => ErrorCode::NotFound,
             Self::MethodNotAllowed { .. } => ErrorCode::MethodNotAllowed,
             Self::TextSearchDisabled => ErrorCode::TextSearchDisabled,
-            Self::UpdatesDisabled => ErrorCode::UpdatesDisabled,
+            Self::UpdatesDisabled | Self::ForeignUpdate(_) => ErrorCode::UpdatesDisabled,
             Self::Unauthorized => ErrorCode::Unauthorized,
             Self::InvalidPassage(_) => ErrorCode::InvalidPassage,
             Self::UnknownPassage(_) => ErrorCode::UnknownPassage,
@@ -262,6 +265,9 @@ impl ApiError {
             }
             Self::UpdatesDisabled => {
                 "change the index with `dpr index add` or `delete`, or start the server with --allow-updates".into()
+            }
+            Self::ForeignUpdate(_) => {
+                "send it to localhost and from no page, or start the server with DPR_UPDATE_TOKEN and send that".into()
             }
             Self::Unauthorized => "send the header `authorization: Bearer TOKEN`, as the operator set it".into(),
             Self::InvalidUpdate(_) => {

@@ -59,14 +59,25 @@ pub use state::{AppState, Options, Serving};
 pub use text::TextSearchRequest;
 pub use updates::Updates;
 
-/// All routes.
+/// All routes. Pages of other origins, where they are let in, may search but not change the index: what it is changed by is
+/// not behind the layer that answers their preflights.
 pub fn app(state: AppState) -> Router {
+    let passages = Router::new().route("/v1/passages", post(passages::put).delete(passages::delete));
+    let pages = with_common_layers(for_pages(&state), &state);
+    let pages = match state.origins().layer() {
+        Some(cors) => pages.layer(cors),
+        None => pages,
+    };
+    pages.merge(with_common_layers(passages, &state)).with_state(state)
+}
+
+/// The routes that pages use.
+fn for_pages(state: &AppState) -> Router<AppState> {
     let search = post(search::search).layer(from_fn_with_state(state.clone(), search::deadline));
     let text = post(text::search_text).layer(from_fn_with_state(state.clone(), search::deadline));
-    let router = Router::new()
+    Router::new()
         .route("/v1/search", search)
         .route("/v1/search/text", text)
-        .route("/v1/passages", post(passages::put).delete(passages::delete))
         .route("/v1/model", get(model::model))
         .route("/v1/model/files/{sha256}/{name}", get(model::file))
         .route("/v1/index", get(index::index))
@@ -75,16 +86,15 @@ pub fn app(state: AppState) -> Router {
         .route("/metrics", get(metrics::metrics))
         .route("/openapi.json", get(openapi::openapi_json))
         .fallback(assets::page)
+}
+
+fn with_common_layers(routes: Router<AppState>, state: &AppState) -> Router<AppState> {
+    routes
         .method_not_allowed_fallback(error::method_not_allowed)
         .layer(CatchPanicLayer::custom(panicked))
         .layer(from_fn_with_state(state.clone(), metrics::track))
         .layer(from_fn_with_state(state.clone(), headers::common))
-        .layer(CompressionLayer::new().gzip(true).compress_when(Text.and(SizeAbove::new(1024))));
-    let router = match state.origins().layer() {
-        Some(cors) => router.layer(cors),
-        None => router,
-    };
-    router.with_state(state)
+        .layer(CompressionLayer::new().gzip(true).compress_when(Text.and(SizeAbove::new(1024))))
 }
 
 /// Responses worth compressing: text and WebAssembly, but no part of a file and no weights.

@@ -106,7 +106,7 @@ fn a_server_answers_from_a_cluster() {
         let mut socket = TcpStream::connect(url.trim_start_matches("http://")).unwrap();
         let body = body.to_string();
         let head = format!(
-            "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: application/json\r\n\
+            "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\n\
              content-length: {}\r\n\r\n{body}",
             body.len()
         );

@@ -31,6 +31,7 @@ Examples:
 The server takes vectors only; there is no way to send it a question's text unless --allow-text is given. \
 Sparse and hybrid ranking need the words, so they are for callers who may send them: the command line, and \
 with --allow-text services at POST /v1/search/text. The search page never sends a question's text. \
+Pages may search, but never change the index: --allow-origin is not for /v1/passages. \
 On a network it belongs behind a proxy that speaks TLS: browsers give a page WebGPU, and the cache it keeps \
 the model in, over https or on localhost only.")]
 pub struct Args {
@@ -54,7 +55,8 @@ pub struct Args {
     #[arg(long, env = "DPR_ALLOW_TEXT")]
     allow_text: bool,
     /// Also take passages to add, replace and delete, at /v1/passages; the index's directory is then written by this
-    /// server alone. With DPR_UPDATE_TOKEN set, only from those who send it as their bearer token
+    /// server alone. With DPR_UPDATE_TOKEN set, only from those who send it as their bearer token; without, only on a
+    /// loopback address, from programs of this machine
     #[arg(long, env = "DPR_ALLOW_UPDATES")]
     allow_updates: bool,
     /// With --allow-updates: build a new version once so large a share of the passages has changed
@@ -154,6 +156,9 @@ async fn serve(args: Args, model: PathBuf, index: IndexPlace) -> Result<(), CliE
         )
         .into());
     }
+    if args.allow_updates && token.is_none() {
+        refuse_to_be_reached(&args.listen).await?;
+    }
     let state = AppState::new(options);
     // Bound first: a taken port shows before the index is read, and health checks are answered meanwhile.
     let listener = server::bind(&args.listen).await?;
@@ -195,7 +200,7 @@ async fn serve(args: Args, model: PathBuf, index: IndexPlace) -> Result<(), CliE
         match &token {
             Some(_) => tracing::warn!("updates with the token are taken at /v1/passages (--allow-updates)"),
             None => tracing::warn!(
-                "updates are taken from everybody who reaches {address} (--allow-updates): set DPR_UPDATE_TOKEN"
+                "updates are taken from every program of this machine (--allow-updates): set DPR_UPDATE_TOKEN"
             ),
         }
         let service = Arc::new(PassageUpdater::new(store, passage));
@@ -217,6 +222,21 @@ async fn serve(args: Args, model: PathBuf, index: IndexPlace) -> Result<(), CliE
         tracing::warn!("some requests did not finish within {} s and were cut off", args.grace);
     }
     Ok(())
+}
+
+/// Refuses an address that other machines reach, before anything listens on it: without a token all of them could change the
+/// index. What cannot be resolved is left to the binding to name.
+async fn refuse_to_be_reached(listen: &str) -> Result<(), CliError> {
+    let Ok(mut addresses) = tokio::net::lookup_host(listen).await else { return Ok(()) };
+    match addresses.find(|address| !address.ip().to_canonical().is_loopback()) {
+        None => Ok(()),
+        Some(address) => Err(format!(
+            "--allow-updates without a token would let everybody who reaches {address} change the index: set \
+             DPR_UPDATE_TOKEN, or listen on this machine alone with --listen 127.0.0.1:{}",
+            address.port()
+        )
+        .into()),
+    }
 }
 
 /// The token that updates must carry. It has no flag: a command line is seen by every process of the machine.

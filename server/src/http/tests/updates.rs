@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::data::Passage;
-use crate::http::{Serving, Updates};
+use crate::http::{Origins, Serving, Updates};
 use crate::index::{Follower, HnswParams, IndexKind, IndexOptions, Updater, VectorIndex as _, build_index};
 use crate::progress::Silent;
 use crate::update::PassageUpdater;
@@ -45,8 +45,12 @@ fn build(dir: &Path, rows: Vec<f32>, dim: usize, kind: IndexKind) {
 
 /// A server over a real index that takes updates, with this token if any.
 fn serve(dir: &Path, token: Option<&str>) -> (Router, Arc<Updater>) {
+    serve_with(Options::default(), dir, token)
+}
+
+fn serve_with(options: Options, dir: &Path, token: Option<&str>) -> (Router, Arc<Updater>) {
     let updater = Arc::new(Updater::open(dir, "a test").unwrap());
-    let state = AppState::new(Options::default());
+    let state = AppState::new(options);
     let service = Arc::new(PassageUpdater::new(Arc::<Updater>::clone(&updater), None));
     let files = dir.parent().unwrap();
     assert!(state.publish_all(Serving {
@@ -103,6 +107,100 @@ async fn where_there_is_a_token_an_update_must_carry_it() {
     }
     assert_eq!(send(&app, with("bearer s3cret")).await.json(), json!({"deleted": 1}));
     assert_eq!(search(&app, &good()).await.status, StatusCode::OK, "searches need none");
+}
+
+#[tokio::test]
+async fn no_page_of_another_origin_may_change_the_index_whatever_origins_may_search_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let index = dir.path().join("index");
+    build(&index, clusters(20, DIM, 1), DIM, IndexKind::Exact);
+    let origin = "https://evil.example";
+    for origins in [Origins::Any, Origins::parse(&[origin.to_owned()]).unwrap()] {
+        let options = Options { origins, ..Options::default() };
+        let (app, updater) = serve_with(options, &index, None);
+        let preflight = |path: &str, method: &str| {
+            Request::options(path)
+                .header("host", "127.0.0.1:7878")
+                .header("origin", origin)
+                .header("access-control-request-method", method)
+                .header("access-control-request-headers", "content-type")
+                .body(Body::empty())
+                .unwrap()
+        };
+        let allowed = |reply: &Reply| {
+            let is_cors = |name: &&str| name.starts_with("access-control-allow-");
+            reply.headers.keys().map(|name| name.as_str()).filter(is_cors).count()
+        };
+        for method in ["POST", "DELETE"] {
+            let reply = send(&app, preflight("/v1/passages", method)).await;
+            assert_eq!((reply.error(), allowed(&reply)), ((405, "method_not_allowed".into()), 0));
+        }
+        assert!(allowed(&send(&app, preflight("/v1/search", "POST")).await) > 0, "they may search");
+        let mut request =
+            change("POST", &adding(&[json!({"id": "x", "text": "Owned.", "vector": [1, 0, 0, 0]})]));
+        request.headers_mut().insert("host", "127.0.0.1:7878".parse().unwrap());
+        request.headers_mut().insert("origin", origin.parse().unwrap());
+        let reply = send(&app, request).await;
+        assert_eq!((reply.error(), allowed(&reply)), ((403, "updates_disabled".into()), 0));
+        assert_eq!(updater.live().snapshot().changes(), 0);
+    }
+}
+
+#[tokio::test]
+async fn without_a_token_an_update_comes_from_a_program_of_this_machine() {
+    let dir = tempfile::tempdir().unwrap();
+    let index = dir.path().join("index");
+    build(&index, clusters(20, DIM, 1), DIM, IndexKind::Exact);
+    let from = |host: &str, origin: &str, token: &str| {
+        let mut request =
+            change("POST", &adding(&[json!({"id": "x", "text": "X.", "vector": [1, 0, 0, 0]})]));
+        for (name, value) in [("host", host), ("origin", origin), ("authorization", token)] {
+            if !value.is_empty() {
+                request.headers_mut().insert(name, value.parse().unwrap());
+            }
+        }
+        request
+    };
+    let (open, updater) = serve(&index, None);
+    for (host, origin) in [
+        ("evil.example", "http://evil.example"),
+        ("evil.example:7878", ""),
+        ("localhost.evil.example:7878", ""),
+        ("0.0.0.0:7878", ""),
+        ("10.0.0.1", ""),
+        ("user@127.0.0.1.evil.example", ""),
+        ("127.0.0.1:7878", "http://evil.example"),
+        ("127.0.0.1:7878", "http://127.0.0.1:5173"),
+        ("127.0.0.1:7878", "null"),
+        ("localhost:7878", "http://127.0.0.1:7878"),
+        ("", "http://evil.example"),
+    ] {
+        let reply = send(&open, from(host, origin, "")).await;
+        assert_eq!(reply.error(), (403, "updates_disabled".into()), "{host} {origin}");
+        let named = if is_foreign(host) { host } else { origin };
+        assert!(reply.message().contains(named), "{host} {origin}: {}", reply.message());
+        assert!(reply.json()["error"]["fix"].as_str().unwrap().contains("DPR_UPDATE_TOKEN"));
+    }
+    assert_eq!(updater.live().snapshot().changes(), 0);
+    for (host, origin) in [
+        ("", ""),
+        ("127.0.0.1:7878", ""),
+        ("localhost:7878", ""),
+        ("LOCALHOST", ""),
+        ("[::1]:7878", ""),
+        ("127.0.0.1:7878", "http://127.0.0.1:7878"),
+    ] {
+        assert_eq!(send(&open, from(host, origin, "")).await.status, StatusCode::OK, "{host} {origin}");
+    }
+    drop((open, updater));
+    let (closed, _updater) = serve(&index, Some("s3cret"));
+    let named = from("search.example.org", "", "Bearer s3cret");
+    assert_eq!(send(&closed, named).await.status, StatusCode::OK, "with a token, through any name");
+}
+
+/// Whether a host of the test above is not this machine.
+fn is_foreign(host: &str) -> bool {
+    !["", "127.0.0.1:7878", "localhost:7878"].contains(&host)
 }
 
 #[tokio::test]
