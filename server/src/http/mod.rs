@@ -28,6 +28,7 @@ mod model;
 mod openapi;
 mod origins;
 mod passages;
+mod patient;
 mod range;
 mod recall;
 mod request;

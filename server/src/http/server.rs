@@ -7,12 +7,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::Builder;
+use hyper::server::conn::http1::Builder;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
+
+use super::patient::Patient;
 
 /// Why the server cannot listen.
 #[derive(Debug, thiserror::Error)]
@@ -56,6 +59,9 @@ pub async fn bind(listen: &str) -> Result<TcpListener, ListenError> {
     })
 }
 
+/// Time between two questions to a client that has sent nothing for a while whether it is still there.
+const KEEPALIVE: Duration = Duration::from_secs(15);
+
 /// How the server ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
@@ -70,30 +76,35 @@ pub enum Ended {
 pub struct Connections {
     /// Connections open at once; the next one waits until one closes.
     pub max: usize,
-    /// Time for a request's head, and time that an idle connection is kept.
+    /// Time for a request's head, and time that an idle connection is kept, also one that has sent nothing yet.
     pub idle: Duration,
+    /// Time that a client may take nothing of its answer.
+    pub patience: Duration,
     /// Time that requests in flight get when the server ends.
     pub grace: Duration,
 }
 
 impl Default for Connections {
     fn default() -> Self {
-        Self { max: 1024, idle: Duration::from_secs(60), grace: Duration::from_secs(10) }
+        let minute = Duration::from_secs(60);
+        Self { max: 1024, idle: minute, patience: minute, grace: Duration::from_secs(10) }
     }
 }
 
 /// Serves `app` until `shutdown` ends; then takes no new connections, closes idle ones and lets the requests
 /// in flight finish.
 ///
-/// `axum::serve` would do but for two things: it lets a client hold a connection open for ever by not sending
-/// its request, and it takes any number of them.
+/// `axum::serve` would do but for two things: it lets a client hold a connection open for ever, by not sending its request
+/// or not reading its answer, and it takes any number of them. Connections speak HTTP/1 alone: over HTTP/2 each
+/// would bring hundreds of requests at once, and telling the two apart waits for a first byte without a limit.
 pub async fn run(
     listener: TcpListener,
     app: Router,
     shutdown: impl Future<Output = ()>,
     connections: Connections,
 ) -> Ended {
-    let places = Arc::new(Semaphore::new(connections.max.clamp(1, Semaphore::MAX_PERMITS)));
+    let Connections { max, idle, patience, grace } = connections;
+    let places = Arc::new(Semaphore::new(max.clamp(1, Semaphore::MAX_PERMITS)));
     let (stop, stopping) = watch::channel(());
     let mut open = JoinSet::new();
     let mut shutdown = pin!(shutdown);
@@ -115,14 +126,14 @@ pub async fn run(
         };
         let (app, stopping) = (app.clone(), stopping.clone());
         open.spawn(async move {
-            converse(socket, app, connections.idle, stopping).await;
+            converse(socket, app, (idle, patience), stopping).await;
             drop(place);
         });
     }
     drop(listener);
     let _ = stop.send(());
     let finished = async { while open.join_next().await.is_some() {} };
-    match tokio::time::timeout(connections.grace, finished).await {
+    match tokio::time::timeout(grace, finished).await {
         Ok(()) => Ended::Finished,
         Err(_) => Ended::CutOff,
     }
@@ -139,12 +150,21 @@ async fn accept(
 }
 
 /// Answers the requests of one connection until it closes or the server stops.
-async fn converse(socket: TcpStream, app: Router, idle: Duration, mut stopping: watch::Receiver<()>) {
+async fn converse(
+    socket: TcpStream,
+    app: Router,
+    (idle, patience): (Duration, Duration),
+    mut stopping: watch::Receiver<()>,
+) {
     // Small answers should not wait for more data to share a packet with.
     let _ = socket.set_nodelay(true);
-    let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(idle);
-    let mut connection = pin!(builder.serve_connection(TokioIo::new(socket), TowerToHyperService::new(app)));
+    // A client that vanished is asked after, so that a handler need not find out by writing.
+    let keepalive = TcpKeepalive::new().with_time(idle.max(KEEPALIVE)).with_interval(KEEPALIVE);
+    let _ = SockRef::from(&socket).set_tcp_keepalive(&keepalive);
+    let mut builder = Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(idle);
+    let socket = TokioIo::new(Patient::new(socket, patience));
+    let mut connection = pin!(builder.serve_connection(socket, TowerToHyperService::new(app)));
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
         _ = stopping.changed() => {

@@ -103,6 +103,115 @@ async fn a_client_that_never_ends_its_request_is_let_go() {
     assert!(!String::from_utf8_lossy(&rest).starts_with("HTTP/1.1 200"));
 }
 
+/// Returns what a server for two clients answers to another beside the two that it holds.
+async fn answer_beside<T>(
+    app: Router,
+    connections: Connections,
+    hold: impl AsyncFn(SocketAddr) -> T,
+) -> String {
+    let (address, _stop, _running) = start(app, Connections { max: 2, ..connections }).await;
+    let held = [hold(address).await, hold(address).await];
+    let body = good().to_string().into_bytes();
+    let reply = tokio::time::timeout(Duration::from_secs(20), exchange(address, body)).await;
+    drop(held);
+    reply.expect("every connection is held by those who do nothing")
+}
+
+/// Times so short that a test sees them pass.
+fn impatient() -> Connections {
+    let short = Duration::from_millis(300);
+    Connections { idle: short, patience: short, ..Connections::default() }
+}
+
+#[tokio::test]
+async fn clients_that_send_nothing_are_let_go() {
+    let beginnings: [&[u8]; 4] = [b"", b"P", b"PRI * HTT", b"\r\n"];
+    for sent in beginnings {
+        let (app, _dir) = ready(Options::default());
+        let silent = async |address| {
+            let mut socket = TcpStream::connect(address).await.unwrap();
+            socket.write_all(sent).await.unwrap();
+            socket
+        };
+        let reply = answer_beside(app, impatient(), silent).await;
+        assert!(reply.starts_with("HTTP/1.1 200"), "{sent:?}: {reply}");
+    }
+}
+
+#[tokio::test]
+async fn http_2_is_not_spoken() {
+    let (app, _dir) = ready(Options::default());
+    let (address, _stop, _running) = start(app, impatient()).await;
+    let mut socket = TcpStream::connect(address).await.unwrap();
+    // The preface, and an empty frame of settings.
+    socket.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
+    let mut reply = Vec::new();
+    let ended = tokio::time::timeout(Duration::from_secs(20), socket.read_to_end(&mut reply)).await;
+    // Closed, with or without a word; with bytes of the client unread that is a reset.
+    let _ = ended.expect("the connection is closed");
+    assert!(reply.is_empty() || reply.starts_with(b"HTTP/1.1 400"), "{reply:?}");
+}
+
+/// A server of a page with a file of more than the buffers of both ends hold.
+fn with_large_file() -> (Router, [tempfile::TempDir; 2]) {
+    let web = tempfile::tempdir().unwrap();
+    fs_err::write(web.path().join("large.bin"), vec![7; LARGE]).unwrap();
+    let (app, dir) = ready(Options { web: Some(web.path().to_owned()), ..Options::default() });
+    (app, [web, dir])
+}
+
+const LARGE: usize = 64 << 20;
+
+/// A client that has asked for the large file and has read where its answer begins.
+async fn ask_for_large(address: SocketAddr) -> TcpStream {
+    let mut socket = TcpStream::connect(address).await.unwrap();
+    let request = b"GET /large.bin HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    socket.write_all(request).await.unwrap();
+    let mut start = [0; 15];
+    socket.read_exact(&mut start).await.unwrap();
+    assert_eq!(&start, b"HTTP/1.1 200 OK");
+    socket
+}
+
+#[tokio::test]
+async fn clients_that_ask_for_much_and_read_nothing_are_cut_off() {
+    let (app, _dirs) = with_large_file();
+    let reply = answer_beside(app, impatient(), ask_for_large).await;
+    assert!(reply.starts_with("HTTP/1.1 200"), "{reply}");
+}
+
+#[tokio::test]
+async fn clients_that_read_a_byte_now_and_then_are_cut_off() {
+    let (app, _dirs) = with_large_file();
+    let hold = async |address| {
+        let mut socket = ask_for_large(address).await;
+        let mut reading = tokio::task::JoinSet::new();
+        reading.spawn(async move {
+            while let Ok(1..) = socket.read(&mut [0]).await {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        });
+        reading
+    };
+    let reply = answer_beside(app, impatient(), hold).await;
+    assert!(reply.starts_with("HTTP/1.1 200"), "{reply}");
+}
+
+#[tokio::test]
+async fn a_client_that_reads_slowly_but_steadily_gets_all_of_it() {
+    let (app, _dirs) = with_large_file();
+    let patience = Duration::from_secs(1);
+    let (address, _stop, _running) = start(app, Connections { patience, ..Connections::default() }).await;
+    let mut socket = ask_for_large(address).await;
+    let (started, mut got, mut part) = (std::time::Instant::now(), 0, vec![0; 1 << 20]);
+    while let Ok(read @ 1..) = socket.read(&mut part).await {
+        got += read;
+        tokio::time::sleep(Duration::from_millis(40).mul_f64(read as f64 / part.len() as f64)).await;
+    }
+    assert!(got > LARGE, "{got} bytes");
+    assert!(started.elapsed() > patience, "it took longer than a client may read nothing");
+}
+
 #[tokio::test]
 async fn an_idle_connection_does_not_delay_the_end() {
     let (app, _dir) = ready(Options::default());
