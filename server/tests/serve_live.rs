@@ -49,8 +49,13 @@ impl Server {
 
     /// One request with these headers.
     fn send_as(&self, headers: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
-        let mut socket = TcpStream::connect(&self.address).unwrap();
         let body = if body.is_null() { String::new() } else { body.to_string() };
+        self.send_text(headers, method, path, &body)
+    }
+
+    /// One request with these headers and this body.
+    fn send_text(&self, headers: &str, method: &str, path: &str, body: &str) -> (u16, Value) {
+        let mut socket = TcpStream::connect(&self.address).unwrap();
         let head = format!(
             "{method} {path} HTTP/1.1\r\n{headers}\r\nconnection: close\r\ncontent-type: application/json\r\n\
              content-length: {}\r\n\r\n",
@@ -62,6 +67,14 @@ impl Server {
         let (head, body) = reply.split_once("\r\n\r\n").unwrap();
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
         (status, serde_json::from_str(body).unwrap_or(Value::Null))
+    }
+
+    /// The most memory it has had, in bytes.
+    #[cfg(target_os = "linux")]
+    fn peak_memory(&self) -> usize {
+        let status = fs_err::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() << 10
     }
 
     fn index(&self) -> Value {
@@ -162,6 +175,49 @@ fn a_server_that_others_reach_takes_updates_with_a_token_only() {
     let evil = "host: evil.example\r\norigin: http://evil.example";
     assert_eq!(server.send_as(evil, "DELETE", "/v1/passages", &deletion).0, 403);
     assert_eq!(server.send("DELETE", "/v1/passages", &deletion, "").0, 200);
+}
+
+/// `before`, as often `element` as 2 MiB hold, and `after`.
+#[cfg(target_os = "linux")]
+fn bomb(before: &str, element: &str, after: &str) -> String {
+    let count = ((2 << 20) - before.len() - after.len()) / (element.len() + 1);
+    format!("{before}{}{after}", vec![element; count].join(","))
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn no_body_makes_a_server_take_much_more_memory_than_it_has_bytes() {
+    let bench = Bench::new();
+    bench.corpus(60);
+    bench.index();
+    let server = Server::start(serve(&bench, &["--allow-updates"]));
+    let model = server.index()["model"].as_str().unwrap().to_owned();
+    let field = |name: &str| format!(r#"{{"vector":[1],"model":"{model}","{name}":["#);
+    let bombs = [
+        ("/v1/search", bomb(r#"{"vectors":["#, "[]", "]}")),
+        ("/v1/search", bomb(r#"{"vectors":["#, r#""""#, "]}")),
+        ("/v1/search", bomb(r#"{"vectors":["#, "[0]", "]}")),
+        ("/v1/search", bomb(r#"{"vector":["#, "0", "]}")),
+        ("/v1/search", bomb(&field("k"), r#"{"":0}"#, "]}")),
+        ("/v1/search", bomb(&field("filter"), r#"{"":0}"#, "]}")),
+        ("/v1/search", bomb(&field("other"), r#"{"":0}"#, "]}")),
+        ("/v1/search", bomb(r#"{"vector":[1],"model":["#, r#"{"":0}"#, "]}")),
+        (
+            "/v1/search",
+            bomb(&format!(r#"{{"vector":[1],"model":"{model}","filter":{{"ids":["#), r#""""#, "]}}"),
+        ),
+        ("/v1/passages", bomb(r#"{"model":"m","passages":["#, r#"{"id":"","text":"","vector":[]}"#, "]}")),
+    ];
+    let before = server.peak_memory();
+    for (path, body) in &bombs {
+        let one = || server.send_text("host: localhost", "POST", path, body);
+        let (status, said) = one();
+        assert!((400..430).contains(&status), "{status} {said}");
+        std::thread::scope(|scope| [0; 4].map(|_| scope.spawn(one)).map(|sent| sent.join().unwrap()));
+        let grown = (server.peak_memory() - before) >> 20;
+        println!("{status}, {grown} MiB more: {}...", &body[..60]);
+        assert!(grown < 64, "{grown} MiB for {path} {}...", &body[..60]);
+    }
 }
 
 #[test]

@@ -1,32 +1,79 @@
-//! Reads the body of a search: media type, size, then JSON, each refused with its own error.
+//! Reads the body of a request: media type, then size, each refused with its own error. What is in it is read by the
+//! handler, on a thread of its own.
 
+use std::ops::Deref;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use axum::body::{Body, HttpBody};
-use axum::extract::{FromRequest, Request};
+use axum::extract::Request;
 use axum::http::{HeaderMap, header};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::error::ApiError;
-use super::request::SearchRequest;
 use super::state::AppState;
 
 /// How much of a body over the limit is read and thrown away. A client that is still sending would otherwise
 /// see a broken connection in place of the answer.
 const DRAINED: usize = 8 << 20;
 
-impl FromRequest<AppState> for SearchRequest {
-    type Rejection = ApiError;
+/// Room for the bodies of all requests: many that are each within their limit would fill the memory together.
+#[derive(Debug)]
+pub(super) struct BodyRoom {
+    free: Arc<Semaphore>,
+    bytes: usize,
+}
 
-    async fn from_request(request: Request, state: &AppState) -> Result<Self, ApiError> {
-        Self::parse(&json_body(request, state.limits().max_body).await?)
+impl BodyRoom {
+    pub(super) fn new(bytes: usize) -> Self {
+        let bytes = bytes.min(Semaphore::MAX_PERMITS);
+        Self { free: Arc::new(Semaphore::new(bytes)), bytes }
+    }
+
+    /// Takes room, without waiting: who waits would hold what it has.
+    fn take(&self, bytes: usize) -> Result<OwnedSemaphorePermit, ApiError> {
+        let room =
+            u32::try_from(bytes).ok().and_then(|n| Arc::clone(&self.free).try_acquire_many_owned(n).ok());
+        room.ok_or(ApiError::BodiesFull { limit: self.bytes })
+    }
+}
+
+/// A body in its part of the room, which it gives back when it is dropped.
+#[derive(Debug)]
+pub(super) struct HeldBody {
+    bytes: Vec<u8>,
+    room: OwnedSemaphorePermit,
+}
+
+impl HeldBody {
+    fn new(room: &BodyRoom) -> Result<Self, ApiError> {
+        Ok(Self { bytes: Vec::new(), room: room.take(0)? })
+    }
+
+    fn push(&mut self, data: &[u8], limit: usize, room: &BodyRoom) -> Result<(), ApiError> {
+        if self.bytes.len() + data.len() > limit {
+            return Err(ApiError::BodyTooLarge { limit });
+        }
+        self.room.merge(room.take(data.len())?);
+        self.bytes.extend_from_slice(data);
+        Ok(())
+    }
+}
+
+impl Deref for HeldBody {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
     }
 }
 
 /// The bytes of a body that says it is JSON.
 ///
 /// # Errors
-/// [`ApiError`]: a query string, a body that is empty, over `limit` or of another media type.
-pub(super) async fn json_body(request: Request, limit: usize) -> Result<Vec<u8>, ApiError> {
+/// [`ApiError`]: a query string, a body that is empty, over the limit or of another media type, no room for it.
+pub(super) async fn json_body(state: &AppState, request: Request) -> Result<HeldBody, ApiError> {
+    let limit = state.limits().max_body;
     // A question in the address would end up in logs and histories on the way here.
     if request.uri().query().is_some_and(|query| !query.is_empty()) {
         return Err(ApiError::TextSearchDisabled);
@@ -39,7 +86,11 @@ pub(super) async fn json_body(request: Request, limit: usize) -> Result<Vec<u8>,
         return Err(ApiError::BodyTooLarge { limit });
     }
     let media_type = check_media_type(request.headers());
-    let body = read(request.into_body(), limit).await?;
+    let body = read(request.into_body(), limit, state.bodies()).await.inspect_err(|error| {
+        if matches!(error, ApiError::BodiesFull { .. }) {
+            state.metrics().rejected();
+        }
+    })?;
     if body.is_empty() {
         return Err(ApiError::EmptyBody);
     }
@@ -59,23 +110,44 @@ fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
 }
 
 /// Reads at most `limit` bytes.
-async fn read(mut body: Body, limit: usize) -> Result<Vec<u8>, ApiError> {
-    let mut bytes = Vec::new();
+async fn read(mut body: Body, limit: usize, room: &BodyRoom) -> Result<HeldBody, ApiError> {
+    let mut held = HeldBody::new(room);
     let mut dropped = 0;
-    loop {
+    while dropped <= DRAINED {
         let frame = std::future::poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await;
         let Some(frame) = frame else { break };
         let frame = frame.map_err(|_| ApiError::InvalidJson("the connection broke in the middle".into()))?;
         let Ok(data) = frame.into_data() else { continue };
-        if dropped == 0 && bytes.len() + data.len() <= limit {
-            bytes.extend_from_slice(&data);
-        } else {
-            bytes = Vec::new();
+        if let Ok(into) = &mut held
+            && let Err(error) = into.push(&data, limit, room)
+        {
+            held = Err(error);
+        }
+        if held.is_err() {
             dropped += data.len();
-            if dropped > DRAINED {
-                break;
-            }
         }
     }
-    if dropped > 0 { Err(ApiError::BodyTooLarge { limit }) } else { Ok(bytes) }
+    held
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn bodies_have_room_together_and_give_it_back() {
+        let room = BodyRoom::new(10);
+        let first = read(Body::from("12345678"), 8, &room).await.unwrap();
+        assert_eq!(&*first, b"12345678");
+        let _small = read(Body::from("12"), 8, &room).await.unwrap();
+        let full = read(Body::from("1"), 8, &room).await.unwrap_err();
+        assert_eq!(full, ApiError::BodiesFull { limit: 10 });
+        assert_eq!(full.code().status(), 429);
+        drop(first);
+        assert_eq!(
+            read(Body::from("123456789"), 8, &room).await.unwrap_err(),
+            ApiError::BodyTooLarge { limit: 8 }
+        );
+        read(Body::from("12345678"), 8, &room).await.unwrap();
+    }
 }

@@ -66,6 +66,12 @@ pub enum ApiError {
         /// The server's limit, in bytes.
         limit: usize,
     },
+    /// Too many bodies at once.
+    #[error("the server is busy: requests hold the {limit} bytes that it has for bodies")]
+    BodiesFull {
+        /// The server's limit, in bytes, for all of them.
+        limit: usize,
+    },
     /// All search threads are busy and the queue is full.
     #[error("the server is busy: {running} searches run and {waiting} wait")]
     Overloaded {
@@ -210,7 +216,7 @@ impl ApiError {
             Self::InvalidFilter(_) => ErrorCode::InvalidFilter,
             Self::WrongModel { .. } => ErrorCode::WrongModel,
             Self::BodyTooLarge { .. } => ErrorCode::BodyTooLarge,
-            Self::Overloaded { .. } => ErrorCode::Overloaded,
+            Self::Overloaded { .. } | Self::BodiesFull { .. } => ErrorCode::Overloaded,
             Self::NotReady(_) => ErrorCode::NotReady,
             Self::Timeout(_) => ErrorCode::Timeout,
             Self::NotFound(_) => ErrorCode::NotFound,
@@ -254,7 +260,7 @@ impl ApiError {
                 "read GET /v1/model, load that question encoder and encode the question again".into()
             }
             Self::BodyTooLarge { .. } => "send fewer vectors in a body, or vectors as base64".into(),
-            Self::Overloaded { .. } => "wait for the seconds in `retry-after` and try again".into(),
+            Self::Overloaded { .. } | Self::BodiesFull { .. } => "wait for the seconds in `retry-after` and try again".into(),
             Self::NotReady(_) => "try again when GET /readyz answers 200".into(),
             Self::Timeout(_) => "try again later, or with a smaller `k` or batch".into(),
             Self::NotFound(_) => "GET /openapi.json lists the paths".into(),
@@ -307,7 +313,7 @@ impl IntoResponse for ApiError {
             error: ErrorDetail { code: self.code(), message: self.to_string(), fix: self.fix() },
         };
         let mut response = (self.code().status(), Json(body)).into_response();
-        if matches!(self, Self::Overloaded { .. } | Self::NotReady(_) | Self::Timeout(_)) {
+        if matches!(self.code(), ErrorCode::Overloaded | ErrorCode::NotReady | ErrorCode::Timeout) {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
         if self == Self::Unauthorized {

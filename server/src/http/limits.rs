@@ -26,6 +26,11 @@ impl Limits {
     pub fn max_hits(&self) -> usize {
         self.max_k.saturating_mul(10)
     }
+
+    /// Bytes of bodies that all requests may hold together, read or waiting: 64 at their limit.
+    pub fn max_bodies(&self) -> usize {
+        self.max_body.saturating_mul(64)
+    }
 }
 
 impl Default for Limits {

@@ -8,7 +8,7 @@ use dpr_core::Embedding;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use utoipa::ToSchema;
 
-use super::body::json_body;
+use super::body::{HeldBody, json_body};
 use super::error::{ApiError, ErrorBody};
 use super::service::PassageUpdates;
 use super::state::{AppState, Ready};
@@ -90,20 +90,30 @@ pub(super) async fn put(
     request: Request,
 ) -> Result<Json<PutResponse>, ApiError> {
     let ready = state.ready()?;
-    let (service, asked) = read::<PutRequest>(&state, &ready, request).await?;
-    if !asked.model.eq_ignore_ascii_case(&ready.fingerprint) {
-        return Err(ApiError::WrongModel { got: asked.model, expected: ready.fingerprint.clone() });
-    }
-    let passages = asked.passages.into_iter().enumerate().map(|(at, new)| {
-        let name = format!("passages[{at}].vector");
-        let vector = new.vector.map(|vector| vector.embedding(&name, ready.dim)).transpose()?;
-        Ok((Passage { id: new.id, title: new.title, text: new.text }, vector))
-    });
-    let passages = passages.collect::<Result<Vec<(Passage, Option<Embedding>)>, ApiError>>()?;
-    let count = passages.len();
-    let Put { added, replaced } = run(&state, move || service.put(passages)).await?;
+    let (service, body) = admit(&state, &ready, request).await?;
+    let put = move |body: &[u8]| {
+        let passages = parse::<PutRequest>(body)?.passages(&ready)?;
+        let count = passages.len();
+        Ok((service.put(passages).map_err(|error| refusal(&error))?, count))
+    };
+    let (Put { added, replaced }, count) = run(&state, body, put).await?;
     state.metrics().updated(count);
     Ok(Json(PutResponse { added, replaced }))
+}
+
+impl PutRequest {
+    /// The passages, with their vectors checked.
+    fn passages(self, ready: &Ready) -> Result<Vec<(Passage, Option<Embedding>)>, ApiError> {
+        if !self.model.eq_ignore_ascii_case(&ready.fingerprint) {
+            return Err(ApiError::WrongModel { got: self.model, expected: ready.fingerprint.clone() });
+        }
+        let passages = self.passages.into_iter().enumerate().map(|(at, new)| {
+            let name = format!("passages[{at}].vector");
+            let vector = new.vector.map(|vector| vector.embedding(&name, ready.dim)).transpose()?;
+            Ok((Passage { id: new.id, title: new.title, text: new.text }, vector))
+        });
+        passages.collect()
+    }
 }
 
 /// Deletes passages. Only where the server was started with `--allow-updates`.
@@ -125,24 +135,31 @@ pub(super) async fn delete(
     request: Request,
 ) -> Result<Json<DeleteResponse>, ApiError> {
     let ready = state.ready()?;
-    let (service, asked) = read::<DeleteRequest>(&state, &ready, request).await?;
-    let deleted = run(&state, move || service.delete(asked.ids)).await?;
+    let (service, body) = admit(&state, &ready, request).await?;
+    let delete = move |body: &[u8]| {
+        let DeleteRequest { ids } = parse(body)?;
+        service.delete(ids).map_err(|error| refusal(&error))
+    };
+    let deleted = run(&state, body, delete).await?;
     state.metrics().updated(deleted);
     Ok(Json(DeleteResponse { deleted }))
 }
 
-/// Admits a request and reads its body; what is not let in is not looked at.
-async fn read<T: DeserializeOwned>(
+/// Admits a request and takes in its body; what is not let in is not looked at.
+async fn admit(
     state: &AppState,
     ready: &Ready,
     request: Request,
-) -> Result<(Arc<dyn PassageUpdates>, T), ApiError> {
+) -> Result<(Arc<dyn PassageUpdates>, HeldBody), ApiError> {
     let service = Updates::admit(ready.serving.updates.as_ref(), request.headers())?;
-    let limits = state.limits();
     // Only the body has a deadline: a change that has begun is done, and whoever asked for it is told.
-    let body = tokio::time::timeout(limits.timeout, json_body(request, limits.max_body)).await;
-    let body = body.map_err(|_| ApiError::Timeout(limits.timeout.as_millis()))??;
-    let asked = serde_json::from_slice(&body).map_err(|error| {
+    let timeout = state.limits().timeout;
+    let body = tokio::time::timeout(timeout, json_body(state, request)).await;
+    Ok((service, body.map_err(|_| ApiError::Timeout(timeout.as_millis()))??))
+}
+
+fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
+    serde_json::from_slice(body).map_err(|error| {
         let text = error.to_string();
         // As in a search: serde_json has no other mark for a literal such as 1e999.
         if text.starts_with("number out of range") {
@@ -150,17 +167,18 @@ async fn read<T: DeserializeOwned>(
         } else {
             ApiError::InvalidUpdate(text)
         }
-    })?;
-    Ok((service, asked))
+    })
 }
 
+/// Runs an update on the bytes of a body, on one of the threads for updates, where the body is read too.
 async fn run<T: Send + 'static>(
     state: &AppState,
-    update: impl FnOnce() -> Result<T, UpdateError> + Send + 'static,
+    body: HeldBody,
+    update: impl FnOnce(&[u8]) -> Result<T, ApiError> + Send + 'static,
 ) -> Result<T, ApiError> {
     let place = state.update_gate().enter().inspect_err(|_| state.metrics().rejected())?;
-    let (done, _) = state.update_gate().run(place, update).await?;
-    done.map_err(|error| refusal(&error))
+    let (done, _) = state.update_gate().run(place, move || update(&body)).await?;
+    done
 }
 
 fn refusal(error: &UpdateError) -> ApiError {

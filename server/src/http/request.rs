@@ -6,36 +6,38 @@
 use std::fmt;
 
 use dpr_core::Embedding;
-use serde::Deserialize;
-use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
-use serde_json::Value;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::error::ApiError;
 use super::limits::Limits;
-use super::vector::{VectorInput, WireVector};
+use super::vector::{Batch, BatchSeed, VectorInput, VectorSeed, WireVector};
 use crate::search::Filter;
 
 /// A search: one vector, or a batch of them.
+//
+// What is not checked yet stays where it is in the body.
 #[derive(Debug, Default, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct SearchRequest {
+pub struct SearchRequest<'a> {
     /// The question's vector. Exactly one of `vector` and `vectors` is sent.
     #[schema(value_type = WireVector, required = false)]
     vector: Option<VectorInput>,
     /// A batch of question vectors.
     #[schema(value_type = Vec<WireVector>, required = false)]
-    vectors: Option<Vec<VectorInput>>,
+    vectors: Option<Batch>,
     /// Passages to return for each vector, best first.
     #[schema(value_type = usize, required = false, minimum = 1, default = 10)]
-    k: Option<Value>,
+    k: Option<&'a RawValue>,
     /// Finds only passages with one of these titles and one of these ids, where any are given. Whoever sends one tells
     /// what the question is about.
     #[schema(value_type = FilterBody, required = false)]
-    filter: Option<Value>,
+    filter: Option<&'a RawValue>,
     /// Fingerprint of the model that made the vectors, 64 hexadecimal digits, as GET /v1/model tells it.
     #[schema(value_type = String)]
-    model: Option<Value>,
+    model: Option<&'a RawValue>,
     #[schema(ignore)]
     has_text: bool,
     #[schema(ignore)]
@@ -47,27 +49,67 @@ pub struct SearchRequest {
 #[serde(deny_unknown_fields, default)]
 pub struct FilterBody {
     /// Titles, at most 1000; none leaves all.
-    titles: Vec<String>,
+    #[schema(value_type = Vec<String>)]
+    titles: Names,
     /// Ids, at most 1000; none leaves all.
-    ids: Vec<String>,
+    #[schema(value_type = Vec<String>)]
+    ids: Names,
 }
 
 /// Most titles, and most ids, of a filter.
 const MAX_FILTER: usize = 1000;
 
+/// Names of a filter, as many as it may hold, and how many there were.
+#[derive(Debug, Default, Serialize)]
+#[serde(transparent)]
+struct Names {
+    kept: Vec<String>,
+    #[serde(skip)]
+    count: usize,
+}
+
+impl<'de> Deserialize<'de> for Names {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(NamesVisitor)
+    }
+}
+
+struct NamesVisitor;
+
+impl<'de> Visitor<'de> for NamesVisitor {
+    type Value = Names;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array of strings")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Names, A::Error> {
+        let mut kept = Vec::new();
+        while kept.len() < MAX_FILTER
+            && let Some(name) = seq.next_element()?
+        {
+            kept.push(name);
+        }
+        let mut count = kept.len();
+        while count >= MAX_FILTER && seq.next_element::<IgnoredAny>()?.is_some() {
+            count += 1;
+        }
+        Ok(Names { kept, count })
+    }
+}
+
 impl FilterBody {
-    fn parse(value: Value) -> Result<Filter, ApiError> {
-        let Self { titles, ids } = serde_json::from_value(value)
+    fn parse(json: &RawValue) -> Result<Filter, ApiError> {
+        let Self { titles, ids } = serde_json::from_str(json.get())
             .map_err(|error| ApiError::InvalidFilter(format!("`filter` is no filter: {error}")))?;
-        for (name, list) in [("titles", &titles), ("ids", &ids)] {
-            if list.len() > MAX_FILTER {
-                let count = list.len();
+        for (name, Names { count, .. }) in [("titles", &titles), ("ids", &ids)] {
+            if *count > MAX_FILTER {
                 let text =
                     format!("`filter.{name}` holds {count} of them; a filter holds at most {MAX_FILTER}");
                 return Err(ApiError::InvalidFilter(text));
             }
         }
-        Ok(Filter { titles: titles.into_iter().collect(), ids: ids.into_iter().collect() })
+        Ok(Filter { titles: titles.kept.into_iter().collect(), ids: ids.kept.into_iter().collect() })
     }
 }
 
@@ -88,13 +130,25 @@ pub(super) struct ValidSearch {
 pub(super) const TEXT_FIELDS: [&str; 8] =
     ["text", "texts", "question", "questions", "query", "queries", "q", "input"];
 
-impl SearchRequest {
-    /// Reads a JSON body.
+impl<'a> SearchRequest<'a> {
+    /// Reads a JSON body and checks everything in it against the index (`dim`, `fingerprint`) and the limits. Whatever the
+    /// body holds, reading it takes no more memory than a good one and the body itself.
     ///
     /// # Errors
-    /// [`ApiError::InvalidJson`], or [`ApiError::InvalidVector`] for a number no float can hold.
-    pub(super) fn parse(body: &[u8]) -> Result<Self, ApiError> {
-        serde_json::from_slice(body).map_err(|error| {
+    /// [`ApiError`] for the first thing that is wrong.
+    pub(super) fn read(
+        body: &'a [u8],
+        dim: usize,
+        fingerprint: &str,
+        limits: &Limits,
+    ) -> Result<ValidSearch, ApiError> {
+        Self::parse(body, BatchSeed { max: limits.max_batch, dim })?.validate(dim, fingerprint, limits)
+    }
+
+    fn parse(body: &'a [u8], bounds: BatchSeed) -> Result<Self, ApiError> {
+        let mut json = serde_json::Deserializer::from_slice(body);
+        let parsed = json.deserialize_map(RequestVisitor(bounds));
+        parsed.and_then(|request| json.end().map(|()| request)).map_err(|error| {
             let text = error.to_string();
             // serde_json has no other mark for a literal such as 1e999.
             if text.starts_with("number out of range") {
@@ -105,13 +159,7 @@ impl SearchRequest {
         })
     }
 
-    /// Checks everything against the index (`dim`, `fingerprint`) and the limits.
-    pub(super) fn validate(
-        self,
-        dim: usize,
-        fingerprint: &str,
-        limits: &Limits,
-    ) -> Result<ValidSearch, ApiError> {
+    fn validate(self, dim: usize, fingerprint: &str, limits: &Limits) -> Result<ValidSearch, ApiError> {
         if self.has_text {
             return Err(ApiError::TextSearchDisabled);
         }
@@ -119,46 +167,30 @@ impl SearchRequest {
             return Err(ApiError::UnknownField(name));
         }
         let (inputs, batch) = match (self.vector, self.vectors) {
-            (Some(one), None) => (vec![one], false),
+            (Some(one), None) => (Batch { kept: vec![one], count: 1 }, false),
             (None, Some(many)) => (many, true),
             (None, None) => return Err(ApiError::MissingField("vector")),
             (Some(_), Some(_)) => {
                 return Err(ApiError::InvalidJson("it has both `vector` and `vectors`".into()));
             }
         };
-        let k = match self.k {
-            None => limits.default_k.min(limits.max_k),
-            Some(value) => match value.as_u64().and_then(|k| usize::try_from(k).ok()) {
-                Some(k) if (1..=limits.max_k).contains(&k) => k,
-                _ => return Err(ApiError::InvalidK { got: brief(&value), max: limits.max_k }),
-            },
-        };
-        match self.model {
-            None => return Err(ApiError::MissingField("model")),
-            Some(Value::String(model)) if model.eq_ignore_ascii_case(fingerprint) => {}
-            Some(Value::String(model)) => {
-                return Err(ApiError::WrongModel { got: model, expected: fingerprint.to_owned() });
-            }
-            Some(other) => {
-                return Err(ApiError::InvalidJson(format!("`model` is {}, not text", brief(&other))));
-            }
-        }
+        let k = checked_k(self.k, limits)?;
+        check_model(self.model, fingerprint)?;
         let filter = self.filter.map(FilterBody::parse).transpose()?;
-        if inputs.is_empty() {
+        if inputs.count == 0 {
             return Err(ApiError::InvalidVector("`vectors` is empty".into()));
         }
-        if inputs.len() > limits.max_batch {
+        if inputs.count > limits.max_batch {
             return Err(ApiError::InvalidVector(format!(
                 "`vectors` holds {} vectors; a batch holds at most {}",
-                inputs.len(),
-                limits.max_batch
+                inputs.count, limits.max_batch
             )));
         }
-        if inputs.len().saturating_mul(k) > limits.max_hits() {
-            return Err(ApiError::TooManyHits { vectors: inputs.len(), k, max: limits.max_hits() });
+        if inputs.count.saturating_mul(k) > limits.max_hits() {
+            return Err(ApiError::TooManyHits { vectors: inputs.count, k, max: limits.max_hits() });
         }
-        let mut vectors = Vec::with_capacity(inputs.len());
-        for (at, input) in inputs.into_iter().enumerate() {
+        let mut vectors = Vec::with_capacity(inputs.count);
+        for (at, input) in inputs.kept.into_iter().enumerate() {
             let name = if batch { format!("vectors[{at}]") } else { "vector".to_owned() };
             vectors.push(input.embedding(&name, dim)?);
         }
@@ -166,36 +198,57 @@ impl SearchRequest {
     }
 }
 
-/// A value as an error message shows it; long ones are cut.
-fn brief(value: &Value) -> String {
-    let text = value.to_string();
+fn checked_k(json: Option<&RawValue>, limits: &Limits) -> Result<usize, ApiError> {
+    let Some(json) = json else { return Ok(limits.default_k.min(limits.max_k)) };
+    match serde_json::from_str(json.get()) {
+        Ok(k) if (1..=limits.max_k).contains(&k) => Ok(k),
+        _ => Err(ApiError::InvalidK { got: brief(json), max: limits.max_k }),
+    }
+}
+
+fn check_model(json: Option<&RawValue>, fingerprint: &str) -> Result<(), ApiError> {
+    let json = json.ok_or(ApiError::MissingField("model"))?;
+    let Ok(model) = serde_json::from_str::<String>(json.get()) else {
+        return Err(ApiError::InvalidJson(format!("`model` is {}, not text", brief(json))));
+    };
+    if model.eq_ignore_ascii_case(fingerprint) {
+        return Ok(());
+    }
+    Err(ApiError::WrongModel { got: model, expected: fingerprint.to_owned() })
+}
+
+/// A value as an error message shows it, as it was sent; long ones are cut.
+fn brief(json: &RawValue) -> String {
+    let text = json.get();
     match text.char_indices().nth(40) {
         Some((cut, _)) => format!("{}…", &text[..cut]),
-        None => text,
+        None => text.to_owned(),
     }
 }
 
-impl<'de> Deserialize<'de> for SearchRequest {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(RequestVisitor)
-    }
-}
-
-struct RequestVisitor;
+/// Reads a request, and of its vectors no more than these bounds.
+struct RequestVisitor(BatchSeed);
 
 impl<'de> Visitor<'de> for RequestVisitor {
-    type Value = SearchRequest;
+    type Value = SearchRequest<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object with `vector` or `vectors`, `k` and `model`")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<SearchRequest, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<SearchRequest<'de>, A::Error> {
         let mut request = SearchRequest::default();
+        let Self(bounds) = self;
         while let Some(field) = map.next_key::<String>()? {
             match field.as_str() {
-                "vector" => once(&mut request.vector, map.next_value()?, "vector")?,
-                "vectors" => once(&mut request.vectors, map.next_value()?, "vectors")?,
+                "vector" => {
+                    once(
+                        &mut request.vector,
+                        map.next_value_seed(VectorSeed { dim: bounds.dim })?,
+                        "vector",
+                    )?;
+                }
+                "vectors" => once(&mut request.vectors, map.next_value_seed(bounds)?, "vectors")?,
                 "filter" => once(&mut request.filter, map.next_value()?, "filter")?,
                 "k" => once(&mut request.k, map.next_value()?, "k")?,
                 "model" => once(&mut request.model, map.next_value()?, "model")?,
@@ -228,7 +281,7 @@ mod tests {
 
     fn check(body: &str) -> Result<ValidSearch, ApiError> {
         let body = body.replace("MODEL", &format!("\"{MODEL}\""));
-        SearchRequest::parse(body.as_bytes())?.validate(3, MODEL, &Limits::default())
+        SearchRequest::read(body.as_bytes(), 3, MODEL, &Limits::default())
     }
 
     #[test]
@@ -257,6 +310,13 @@ mod tests {
             (r#"{"vector":[1,2,3]}"#, InvalidJson, "lacks the field `model`"),
             (r#"{"vector":[1,2,3],"model":7}"#, InvalidJson, "`model` is 7"),
             (
+                r#"{"vector":[1,2,3],"model":[{"":0},{"":0},{"":0},{"":0},{"":0},{"":0}]}"#,
+                InvalidJson,
+                "…, not text",
+            ),
+            (r#"{"vectors":7,"model":MODEL}"#, InvalidJson, "an array of vectors"),
+            (r#"{"vector":[1,2,3],"model":MODEL} {}"#, InvalidJson, "trailing"),
+            (
                 r#"{"vector":[1,2,3],"model":"beef"}"#,
                 WrongModel,
                 "model beef, this index by model aaaaaaaaaaaa…",
@@ -266,6 +326,7 @@ mod tests {
             (r#"{"vector":[1,2,3],"model":MODEL,"k":-1}"#, InvalidK, "`k` is -1"),
             (r#"{"vector":[1,2,3],"model":MODEL,"k":2.5}"#, InvalidK, "`k` is 2.5"),
             (r#"{"vector":[1,2,3],"model":MODEL,"k":"10"}"#, InvalidK, "`k` is \"10\""),
+            (r#"{"vector":[1,2,3],"model":MODEL,"k":[{"":0}]}"#, InvalidK, "`k` is [{\"\":0}]"),
             (
                 r#"{"vector":[1,2,3],"model":MODEL,"filter":"a title"}"#,
                 InvalidFilter,
@@ -278,6 +339,8 @@ mod tests {
             ),
             (r#"{"vector":[1,2,3],"model":MODEL,"filter":{"ids":[7]}}"#, InvalidFilter, "integer"),
             (r#"{"vector":[1,2],"model":MODEL}"#, InvalidVector, "2"),
+            (r#"{"vector":[1,2,3,4,5],"model":MODEL}"#, InvalidVector, "has 5 numbers, expected 3"),
+            (r#"{"vector":[1,2,3,4,"5"],"model":MODEL}"#, InvalidVector, "text at position 4"),
             (r#"{"vector":[0,0,0],"model":MODEL}"#, InvalidVector, "zero"),
             (r#"{"vector":[1,1e999,0],"model":MODEL}"#, InvalidVector, "too large"),
             (r#"{"vector":[1,1e39,0],"model":MODEL}"#, InvalidVector, "number at 1 is not finite"),
@@ -308,5 +371,26 @@ mod tests {
         assert_eq!(of(64, 100).unwrap().vectors.len(), 64);
         assert!(of(65, 1).unwrap_err().to_string().contains("65 vectors; a batch holds at most 64"));
         assert!(of(11, 1000).unwrap_err().to_string().contains("one response holds 10000"));
+    }
+
+    #[test]
+    fn no_more_is_kept_of_a_body_than_a_good_one_holds() {
+        let bounds = BatchSeed { max: 64, dim: 3 };
+        let many = |element: &str| vec![element; 100_000].join(",");
+        let body = format!(r#"{{"vectors":[{}]}}"#, many("[]"));
+        let batch = SearchRequest::parse(body.as_bytes(), bounds).unwrap().vectors.unwrap();
+        assert_eq!((batch.count, batch.kept.len()), (100_000, 64));
+        assert!(batch.kept.capacity() <= 64);
+        let empty =
+            |input: &VectorInput| matches!(input, VectorInput::Numbers(values, 0) if values.capacity() == 0);
+        assert!(batch.kept.iter().all(empty));
+        let body = format!(r#"{{"vector":[{}]}}"#, many("1"));
+        match SearchRequest::parse(body.as_bytes(), bounds).unwrap().vector {
+            Some(VectorInput::Numbers(values, 100_000)) => assert!(values.capacity() < 10),
+            other => panic!("{other:?}"),
+        }
+        let body = format!(r#"{{"titles":[{}]}}"#, many("\"\""));
+        let filter: FilterBody = serde_json::from_str(&body).unwrap();
+        assert_eq!((filter.titles.count, filter.titles.kept.len()), (100_000, 1000));
     }
 }

@@ -1,16 +1,15 @@
 //! `POST /v1/search`: vectors in, passages out.
 
-use std::sync::Arc;
-
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::body::json_body;
 use super::error::{ApiError, ErrorBody};
 use super::request::SearchRequest;
-use super::respond::respond;
+use super::respond::{Answered, respond, timed};
 use super::state::AppState;
 use crate::index::IndexError;
 use crate::index::milvus::MilvusError;
@@ -74,24 +73,21 @@ pub enum SearchResponse {
     (status = 429, description = "`overloaded`; see the header retry-after", body = ErrorBody),
     (status = 503, description = "`not_ready`, `timeout`", body = ErrorBody),
 ))]
-pub(super) async fn search(
-    State(state): State<AppState>,
-    request: SearchRequest,
-) -> Result<Response, ApiError> {
-    let ready = state.ready()?;
-    let valid = request.validate(ready.dim, &ready.fingerprint, state.limits())?;
-    let service = Arc::clone(&ready.serving.search);
-    let batch = valid.batch;
-    let answer = move |found: Vec<Vec<Hit>>, took_ms| {
+pub(super) async fn search(State(state): State<AppState>, request: Request) -> Result<Response, ApiError> {
+    let body = json_body(&state, request).await?;
+    let (ready, limits) = (state.ready()?, state.limits().clone());
+    let search = move |body: &[u8]| {
+        let asked = SearchRequest::read(body, ready.dim, &ready.fingerprint, &limits)?;
+        let search = || ready.serving.search.search(&asked.vectors, asked.k, asked.filter.as_ref());
+        let (found, took, took_ms) = timed(search, at_fault)?;
         let mut lists = found.into_iter().map(|hits| hits.into_iter().map(SearchHit::from).collect());
-        if batch {
-            SearchResponse::Batch { results: lists.map(|hits| HitList { hits }).collect(), took_ms }
-        } else {
-            SearchResponse::Single { hits: lists.next().unwrap_or_default(), took_ms }
-        }
+        let answer = match asked.batch {
+            true => SearchResponse::Batch { results: lists.map(|hits| HitList { hits }).collect(), took_ms },
+            false => SearchResponse::Single { hits: lists.next().unwrap_or_default(), took_ms },
+        };
+        Ok(Answered { answer, took })
     };
-    respond(&state, move || service.search(&valid.vectors, valid.k, valid.filter.as_ref()), answer, at_fault)
-        .await
+    respond(&state, body, search).await
 }
 
 /// A filter may allow no passage of the index as it is now. Numbers near the top of f32 are finite, as is checked before; their products need not be.

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use super::body::BodyRoom;
 use super::error::{ApiError, short};
 use super::gate::SearchGate;
 use super::index::IndexBody;
@@ -37,6 +38,7 @@ struct Inner {
     options: Options,
     gate: SearchGate,
     update_gate: SearchGate,
+    bodies: BodyRoom,
     metrics: Metrics,
     ready: RwLock<Option<Arc<Ready>>>,
 }
@@ -72,10 +74,12 @@ impl AppState {
     pub fn new(options: Options) -> Self {
         let gate = SearchGate::new(options.limits.concurrency, options.limits.queue);
         let update_gate = SearchGate::new(UPDATES, UPDATES_WAITING);
+        let bodies = BodyRoom::new(options.limits.max_bodies());
         Self(Arc::new(Inner {
             options,
             gate,
             update_gate,
+            bodies,
             metrics: Metrics::new(),
             ready: RwLock::new(None),
         }))
@@ -135,6 +139,10 @@ impl AppState {
     /// The way to the threads that write updates.
     pub(super) fn update_gate(&self) -> &SearchGate {
         &self.0.update_gate
+    }
+
+    pub(super) fn bodies(&self) -> &BodyRoom {
+        &self.0.bodies
     }
 
     pub(super) fn metrics(&self) -> &Metrics {

@@ -12,10 +12,10 @@ use utoipa::ToSchema;
 
 use super::body::json_body;
 use super::error::{ApiError, ErrorBody};
-use super::respond::respond;
+use super::respond::{Answered, respond, timed};
 use super::search::{SearchHit, SearchResponse};
 use super::state::AppState;
-use crate::search::{Fusion, Hit, Method, SearchError};
+use crate::search::{Fusion, Method, SearchError};
 
 /// Characters of a question: more than any encoder reads.
 const MAX_CHARACTERS: usize = 4096;
@@ -60,21 +60,21 @@ pub(super) async fn search_text(
     let ready = state.ready()?;
     // Before the body is read: what must not be sent here is not looked at.
     let service = ready.serving.text.as_ref().map(Arc::clone).ok_or(ApiError::TextSearchDisabled)?;
-    let limits = state.limits();
-    let body = json_body(request, limits.max_body).await?;
-    let asked: TextSearchRequest =
-        serde_json::from_slice(&body).map_err(|error| ApiError::InvalidJson(error.to_string()))?;
-    let fusion = asked.fusion()?;
-    let k = asked.k.unwrap_or(limits.default_k.min(limits.max_k));
-    if !(1..=limits.max_k).contains(&k) {
-        return Err(ApiError::InvalidK { got: k.to_string(), max: limits.max_k });
-    }
-    let search = move || service.search_text(&asked.question, asked.method, fusion, k);
-    let answer = |found: Vec<Hit>, took_ms| SearchResponse::Single {
-        hits: found.into_iter().map(SearchHit::from).collect(),
-        took_ms,
+    let (body, limits) = (json_body(&state, request).await?, state.limits().clone());
+    let search = move |body: &[u8]| {
+        let asked: TextSearchRequest =
+            serde_json::from_slice(body).map_err(|error| ApiError::InvalidJson(error.to_string()))?;
+        let fusion = asked.fusion()?;
+        let k = asked.k.unwrap_or(limits.default_k.min(limits.max_k));
+        if !(1..=limits.max_k).contains(&k) {
+            return Err(ApiError::InvalidK { got: k.to_string(), max: limits.max_k });
+        }
+        let search = || service.search_text(&asked.question, asked.method, fusion, k);
+        let (found, took, took_ms) = timed(search, at_fault)?;
+        let hits = found.into_iter().map(SearchHit::from).collect();
+        Ok(Answered { answer: SearchResponse::Single { hits, took_ms }, took })
     };
-    respond(&state, search, answer, at_fault).await
+    respond(&state, body, search).await
 }
 
 impl TextSearchRequest {

@@ -6,7 +6,7 @@
 use std::fmt;
 
 use dpr_core::{Embedding, EmbeddingError};
-use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use utoipa::ToSchema;
 
 use super::error::ApiError;
@@ -26,7 +26,8 @@ pub(super) enum WireVector {
 /// A vector as it was found in the body.
 #[derive(Debug)]
 pub(super) enum VectorInput {
-    Numbers(Vec<f32>),
+    /// Numbers, as many as were wanted, and how many there were.
+    Numbers(Vec<f32>, usize),
     Base64(String),
     /// Something else; the text says what.
     Other(String),
@@ -36,7 +37,8 @@ impl VectorInput {
     /// The vector checked; `name` is what the error calls it.
     pub(super) fn embedding(self, name: &str, dim: usize) -> Result<Embedding, ApiError> {
         let result = match self {
-            Self::Numbers(values) => Embedding::new(values, dim),
+            Self::Numbers(values, count) if count == values.len() => Embedding::new(values, dim),
+            Self::Numbers(_, got) => Err(EmbeddingError::Dimension { got, expected: dim }),
             Self::Base64(text) => Embedding::from_base64(&text, dim),
             Self::Other(what) => return Err(ApiError::InvalidVector(format!("`{name}` {what}"))),
         };
@@ -46,13 +48,25 @@ impl VectorInput {
 
 impl<'de> Deserialize<'de> for VectorInput {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(VectorVisitor)
+        VectorSeed { dim: usize::MAX }.deserialize(deserializer)
     }
 }
 
-struct VectorVisitor;
+/// Reads a vector of which `dim` numbers are wanted; more are counted and not kept.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct VectorSeed {
+    pub(super) dim: usize,
+}
 
-impl<'de> Visitor<'de> for VectorVisitor {
+impl<'de> DeserializeSeed<'de> for VectorSeed {
+    type Value = VectorInput;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<VectorInput, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for VectorSeed {
     type Value = VectorInput;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -64,17 +78,18 @@ impl<'de> Visitor<'de> for VectorVisitor {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<VectorInput, A::Error> {
-        let mut values = Vec::with_capacity(768);
-        let mut other = None;
+        // Of no size yet: a body may hold as many arrays as it has bytes.
+        let (mut values, mut count, mut other) = (Vec::new(), 0, None);
         while let Some(element) = seq.next_element::<Number>()? {
             match element {
-                Number::Float(value) => values.push(value),
-                Number::Other(what) if other.is_none() => other = Some((values.len(), what)),
-                Number::Other(_) => {}
+                Number::Float(value) if count < self.dim => values.push(value),
+                Number::Other(what) if other.is_none() => other = Some((count, what)),
+                Number::Float(_) | Number::Other(_) => {}
             }
+            count += 1;
         }
         Ok(match other {
-            None => VectorInput::Numbers(values),
+            None => VectorInput::Numbers(values, count),
             Some((at, what)) => VectorInput::Other(format!("has {what} at position {at}, not a number")),
         })
     }
@@ -89,6 +104,50 @@ impl<'de> Visitor<'de> for VectorVisitor {
         Ok(VectorInput::Other(
             "is an object, not an array: in JavaScript, send `Array.from(vector)` or base64".into(),
         ))
+    }
+}
+
+/// The vectors of a batch, as many as it may hold, and how many there were.
+#[derive(Debug)]
+pub(super) struct Batch {
+    pub(super) kept: Vec<VectorInput>,
+    pub(super) count: usize,
+}
+
+/// Reads a batch of at most so many vectors; more are counted and not kept.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BatchSeed {
+    pub(super) max: usize,
+    pub(super) dim: usize,
+}
+
+impl<'de> DeserializeSeed<'de> for BatchSeed {
+    type Value = Batch;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Batch, D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for BatchSeed {
+    type Value = Batch;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array of vectors")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Batch, A::Error> {
+        let mut kept = Vec::new();
+        while kept.len() < self.max
+            && let Some(vector) = seq.next_element_seed(VectorSeed { dim: self.dim })?
+        {
+            kept.push(vector);
+        }
+        let mut count = kept.len();
+        while count >= self.max && seq.next_element::<IgnoredAny>()?.is_some() {
+            count += 1;
+        }
+        Ok(Batch { kept, count })
     }
 }
 

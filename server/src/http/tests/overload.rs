@@ -36,6 +36,11 @@ async fn a_full_queue_answers_429_at_once_and_recovers() {
     assert_eq!(refused.error(), (429, "overloaded".into()));
     assert_eq!(refused.header("retry-after"), "1");
     assert!(get(&app, "/metrics").await.text().contains("dpr_search_rejected_total 1"));
+    assert_eq!(
+        send(&app, post("{")).await.error(),
+        (429, "overloaded".into()),
+        "a body is not read before its turn"
+    );
     open.send(()).unwrap();
     open.send(()).unwrap();
     assert_eq!(first.await.unwrap().status, StatusCode::OK);
