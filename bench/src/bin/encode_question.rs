@@ -1,7 +1,7 @@
 //! Encodes a question on the CPU and says how long it takes.
 //!
 //! ```text
-//! cargo run --release -p dpr-server --example encode_question -- data/model ["a question"]
+//! cargo run --release -p dpr-bench --bin encode_question -- data/model ["a question"]
 //! ```
 //!
 //! Prints `{"question", "tokens", "dim", "device", "median_ms"}`: the median over 200 runs from text to vector, one

@@ -72,7 +72,7 @@ mod tests {
         assert!(
             committed == super::document(),
             "server/openapi.json differs from the code; write it again with\n  \
-             cargo run --release -p dpr-server -- serve --print-openapi > server/openapi.json"
+             cargo run --release -p dpr -- serve --print-openapi > server/openapi.json"
         );
     }
 }
