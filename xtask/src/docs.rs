@@ -29,6 +29,11 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     }
 }
 
+/// Checks the sources of the documentation: dead links, unlisted pages, tasks that do not exist, versions that differ.
+pub(crate) fn check_sources() -> Outcome {
+    check::run()
+}
+
 /// A page of the repository: its path from the root, with `/`, and its text.
 struct Page {
     path: String,

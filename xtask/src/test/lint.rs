@@ -12,7 +12,7 @@ const BIOME: [&str; 4] = ["lint", "--error-on-warnings", "--max-diagnostics=100"
 /// Runs them all.
 pub(crate) fn run() -> Outcome {
     let mut jobs = setup::only(&[setup::COMPONENTS, setup::NODE, setup::TEST_PACKAGES]);
-    jobs.push(format());
+    jobs.extend([format(), documentation()]);
     jobs.extend(jobs_after(&[]));
     run_task("lint", jobs)
 }
@@ -24,6 +24,11 @@ pub(super) fn format() -> Job {
             .map(drop)
             .map_err(|failure| failure.fix("run `cargo fmt --all`"))
     })
+}
+
+/// The check of the documentation's links, tasks and versions.
+pub(super) fn documentation() -> Job {
+    Job::new("documentation check", &[], crate::docs::check_sources)
 }
 
 /// The linters. Cargo lets one build at a time into a folder, so Rust's come after each other and after `builds`.

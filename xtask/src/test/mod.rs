@@ -58,7 +58,7 @@ fn plan(parts: &[&str]) -> Vec<Job> {
     let has_data = any(&["rust", "browser", "python"]);
     let mut jobs = setup::jobs(setup::Scope::Test);
     if any(&["fmt"]) {
-        jobs.push(lint::format());
+        jobs.extend([lint::format(), lint::documentation()]);
     }
     if has_page {
         jobs.push(npm::tool(Packages::All));
