@@ -28,7 +28,7 @@ pub enum Family {
     Mpnet,
 }
 
-/// How the last hidden state `[batch, tokens, hidden]` becomes one vector a row, `[batch, hidden]`.
+/// Pooling of the last hidden state `[batch, tokens, hidden]` into one vector a row, `[batch, hidden]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pooling {
@@ -65,26 +65,26 @@ pub struct EncoderConfig {
     pub relative_attention_num_buckets: usize,
     /// Output size of `encode_proj`; 0 when there is none.
     pub projection_dim: usize,
-    /// How the tokens' states become one vector.
+    /// Pooling of the tokens' states into one vector.
     pub pooling: Pooling,
-    /// Whether the vector is scaled to length 1.
+    /// `true` if the vector is scaled to length 1.
     pub normalize: bool,
     /// Tokens a question or passage is truncated to; at most [`EncoderConfig::position_limit`].
     pub max_tokens: usize,
 }
 
-/// What `dpr` adds to a `config.json`, under the key `dpr`; other readers ignore it.
+/// Settings that `dpr` adds to a `config.json`, under the key `dpr`; other readers ignore it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DprSection {
-    /// How the tokens' states become one vector.
+    /// Pooling of the tokens' states into one vector.
     pub pooling: Pooling,
-    /// Whether the vector is scaled to length 1.
+    /// `true` if the vector is scaled to length 1.
     pub normalize: bool,
     /// Tokens a text is truncated to.
     pub max_tokens: usize,
 }
 
-/// Why a `config.json` cannot be used.
+/// The reason why a `config.json` cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
@@ -96,7 +96,7 @@ pub enum ConfigError {
         "config.json has model_type {found:?}; supported are \"bert\", \"dpr\" and \"mpnet\": export the model as one of these"
     )]
     UnknownFamily {
-        /// What the file says, empty when it says nothing.
+        /// The file's value, empty where there is none.
         found: String,
     },
     /// The model is not a bi-encoder.
@@ -106,7 +106,7 @@ pub enum ConfigError {
     Architecture {
         /// What the file says.
         class: String,
-        /// What that is.
+        /// The kind of model it is.
         what: &'static str,
     },
     /// A field that the encoder needs is absent or of the wrong type.
@@ -189,17 +189,17 @@ impl EncoderConfig {
         Ok(config)
     }
 
-    /// Size of the vectors this encoder makes.
+    /// Returns the size of the vectors that this encoder makes.
     pub fn dim(&self) -> usize {
         if self.projection_dim > 0 { self.projection_dim } else { self.hidden_size }
     }
 
-    /// Width of one attention head.
+    /// Returns the width of one attention head.
     pub fn head_dim(&self) -> usize {
         self.hidden_size / self.num_attention_heads
     }
 
-    /// The most tokens the position embedding can hold; MPNet keeps the first `pad_token_id + 1` rows free.
+    /// Returns the most tokens the position embedding can hold; MPNet keeps the first `pad_token_id + 1` rows free.
     pub fn position_limit(&self) -> usize {
         match self.family {
             Family::Bert => self.max_position_embeddings,
@@ -207,7 +207,7 @@ impl EncoderConfig {
         }
     }
 
-    /// Row of the position embedding that the first token takes.
+    /// Returns the row of the position embedding that the first token takes.
     pub fn position_offset(&self) -> usize {
         match self.family {
             Family::Bert => 0,
@@ -249,7 +249,8 @@ impl EncoderConfig {
     }
 }
 
-/// Refuses the classes that make something else than vectors. One of an unknown name is told by its tensors.
+/// Refuses the classes that make something else than vectors. A class of an unknown name is recognised by its
+/// tensors.
 fn check_architecture(root: &Value) -> Result<(), ConfigError> {
     let classes = root.get("architectures").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     for class in classes.iter().filter_map(Value::as_str) {

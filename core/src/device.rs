@@ -1,4 +1,4 @@
-//! Where an encoder runs; chosen once, at the edge.
+//! Devices that an encoder runs on, chosen once, at the edge.
 
 use std::fmt;
 use std::str::FromStr;
@@ -69,13 +69,13 @@ pub enum Device {
         device: burn::tensor::Device,
         /// For people: the adapter, or `flex`.
         name: String,
-        /// Whether it is a GPU, real or software.
+        /// `true` if it is a GPU, real or software.
         gpu: bool,
     },
 }
 
 impl Device {
-    /// What to call it.
+    /// Returns the name of the device, for people and reports.
     pub fn name(&self) -> &str {
         match self {
             Self::Kernel => "cpu",
@@ -110,7 +110,7 @@ impl Device {
         Err(DeviceError::NotBuilt("flex"))
     }
 
-    /// The browser's WebGPU adapter; to be awaited before any tensor is made.
+    /// Returns the browser's WebGPU adapter; to be awaited before any tensor is made.
     ///
     /// # Errors
     /// [`DeviceError::NoAdapter`] when the browser has none or it refuses.
@@ -137,7 +137,7 @@ mod native {
 
     use super::{Device, DeviceError, describe};
 
-    /// A graphics API that is safe to try: where Vulkan is the platform's own, OpenGL is never tried instead,
+    /// Returns a graphics API that is safe to try: where Vulkan is the platform's own, OpenGL is never tried instead,
     /// since its adapters can hang on a machine without a display.
     fn api() -> WgpuBackend {
         if cfg!(any(target_os = "linux", target_os = "android")) {
@@ -147,7 +147,7 @@ mod native {
         }
     }
 
-    /// Whether a GPU that is no software renderer answers; asked without opening a device.
+    /// Returns whether a GPU that is not a software renderer answers, without opening a device.
     pub(super) fn real_gpu() -> bool {
         // Loading the drivers takes a second, and some write to stderr on a machine without a display.
         let nodes = ["/dev/dri", "/dev/nvidiactl", "/dev/dxg", "/dev/kgsl-3d0"];

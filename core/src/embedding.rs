@@ -1,4 +1,4 @@
-//! A checked vector and its wire encodings.
+//! Embeddings: checked vectors and their wire encodings.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,7 +8,7 @@ use half::f16;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Embedding(Vec<f32>);
 
-/// Why numbers are not an [`Embedding`].
+/// The reason why numbers are not an [`Embedding`].
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EmbeddingError {
@@ -45,6 +45,15 @@ impl Embedding {
     /// # Errors
     /// [`EmbeddingError`] for another length, a number that is not finite, or all zero.
     pub fn new(values: Vec<f32>, dim: usize) -> Result<Self, EmbeddingError> {
+        Self::check(&values, dim)?;
+        Ok(Self(values))
+    }
+
+    /// Checks numbers that are kept elsewhere, as [`Embedding::new`] does.
+    ///
+    /// # Errors
+    /// As [`Embedding::new`].
+    pub fn check(values: &[f32], dim: usize) -> Result<(), EmbeddingError> {
         if values.len() != dim {
             return Err(EmbeddingError::Dimension { got: values.len(), expected: dim });
         }
@@ -54,7 +63,7 @@ impl Embedding {
         if values.iter().all(|v| *v == 0.0) {
             return Err(EmbeddingError::Zero);
         }
-        Ok(Self(values))
+        Ok(())
     }
 
     /// Reads base64 of `dim` little-endian numbers, f32 or f16 by the number of bytes.
@@ -74,27 +83,27 @@ impl Embedding {
         Self::new(values, dim)
     }
 
-    /// The numbers, `[dim]`.
+    /// Returns the numbers, `[dim]`.
     pub fn as_slice(&self) -> &[f32] {
         &self.0
     }
 
-    /// The numbers, `[dim]`.
+    /// Returns the numbers, `[dim]`.
     pub fn into_vec(self) -> Vec<f32> {
         self.0
     }
 
-    /// Number of dimensions.
+    /// Returns the number of dimensions.
     pub fn dim(&self) -> usize {
         self.0.len()
     }
 
-    /// Base64 of the numbers as little-endian f32; reads back exactly.
+    /// Returns base64 of the numbers as little-endian f32, which [`Embedding::from_base64`] reads back exactly.
     pub fn to_base64_f32(&self) -> String {
         STANDARD.encode(self.0.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>())
     }
 
-    /// Base64 of the numbers rounded to little-endian f16: half the bytes, about three digits.
+    /// Returns base64 of the numbers rounded to little-endian f16: half the bytes, and about three digits.
     pub fn to_base64_f16(&self) -> String {
         STANDARD.encode(self.0.iter().flat_map(|v| f16::from_f32(*v).to_le_bytes()).collect::<Vec<u8>>())
     }

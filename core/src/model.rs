@@ -1,4 +1,4 @@
-//! What a model directory says of itself: `model.json`.
+//! Manifest of a model directory, `model.json`: sizes, limits, checksums and the fingerprint of the vectors.
 
 use std::collections::BTreeMap;
 
@@ -43,9 +43,9 @@ pub struct ModelManifest {
     pub fingerprint: String,
     /// Architecture of the question encoder.
     pub family: Family,
-    /// How the tokens' states become one vector.
+    /// Pooling of the tokens' states into one vector.
     pub pooling: Pooling,
-    /// Whether vectors have length 1.
+    /// `true` if vectors have length 1.
     pub normalize: bool,
     /// How vectors are compared.
     pub similarity: Similarity,
@@ -55,10 +55,10 @@ pub struct ModelManifest {
     pub max_question_tokens: usize,
     /// Tokens a passage is truncated to.
     pub max_passage_tokens: usize,
-    /// Whether one encoder serves questions and passages.
+    /// `true` if one encoder serves questions and passages.
     pub shared: bool,
-    /// Fingerprint of the model whose passages' vectors the questions are compared with, where it is another: that of a
-    /// distilled question encoder's teacher.
+    /// Fingerprint of the model whose passage vectors the questions are compared with, where that is another model:
+    /// the teacher of a distilled question encoder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub space: Option<String>,
     /// Every other file of the directory by its relative path.
@@ -66,14 +66,14 @@ pub struct ModelManifest {
 }
 
 impl ModelManifest {
-    /// What indexes of this model's passages, and searches in them, name it by: two models with one space can ask each
+    /// Returns the identity of the vector space, which indexes record: two models with one space can search each
     /// other's indexes.
     pub fn space(&self) -> &str {
         self.space.as_deref().unwrap_or(&self.fingerprint)
     }
 
-    /// SHA-256 over all that decides what the vectors are: the files' checksums by path, the limits, the
-    /// pooling, the normalisation and the similarity. The name does not count.
+    /// Returns the fingerprint: SHA-256 over all that decides what the vectors are, which is the files' checksums by
+    /// path, the limits, the pooling, the normalisation and the similarity. The name does not count.
     pub fn compute_fingerprint(&self) -> String {
         let mut hash = Sha256::new();
         let head = format!(
@@ -106,7 +106,7 @@ pub fn short(fingerprint: &str) -> String {
     }
 }
 
-/// SHA-256 of `bytes` in 64 lower-case hexadecimal digits.
+/// Returns the SHA-256 of `bytes` in 64 lower-case hexadecimal digits.
 pub fn sha256_hex(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }

@@ -1,4 +1,4 @@
-//! Which tensors an encoder has: canonical names and shapes, from its config alone.
+//! Tensor names and shapes of an encoder, from its config alone.
 
 use crate::config::{EncoderConfig, Family};
 
@@ -24,7 +24,7 @@ pub struct LayerNames {
 }
 
 impl LayerNames {
-    /// The names of layer `index` in a family's checkpoints.
+    /// Returns the names of layer `index` in a family's checkpoints.
     pub fn new(family: Family, index: usize) -> Self {
         let at = |rest: &str| format!("encoder.layer.{index}.{rest}");
         let [query, key, value, attention_output, attention_norm] = match family {
@@ -56,7 +56,7 @@ impl LayerNames {
     }
 }
 
-/// Every tensor of the encoder with its shape; a linear layer's weight is `[output, input]`.
+/// Returns every tensor of the encoder with its shape; a linear layer's weight is `[output, input]`.
 pub fn tensors(config: &EncoderConfig) -> Vec<(String, Vec<usize>)> {
     let mut list = List(Vec::new());
     let hidden = config.hidden_size;

@@ -1,12 +1,12 @@
-//! A projection that changes the size of vectors and none of their inner products.
+//! Orthonormal projection, which changes the size of vectors and none of their inner products.
 
 use crate::random::SplitMix;
 
-/// A matrix `[rows, columns]`, row-major, `rows >= columns`, whose columns are orthonormal: for vectors `a`, `b`
-/// of `columns` numbers, `(M a)·(M b) = a·b`. With `rows < columns` its rows are orthonormal instead, and inner
+/// Returns a matrix `[rows, columns]`, row-major, `rows >= columns`, whose columns are orthonormal: for vectors `a`,
+/// `b` of `columns` numbers, `(M a)·(M b) = a·b`. With `rows < columns` its rows are orthonormal instead, and inner
 /// products are kept only as well as `rows` numbers can.
 ///
-/// Made from `seed` by Gram-Schmidt on normally distributed numbers, in f64, the same on every machine.
+/// The matrix is made from `seed` by Gram-Schmidt on normally distributed numbers, in f64, the same on every machine.
 pub fn orthonormal(rows: usize, columns: usize, seed: u64) -> Vec<f32> {
     let (count, length) = if rows >= columns { (columns, rows) } else { (rows, columns) };
     let mut random = SplitMix::new(seed);

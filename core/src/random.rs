@@ -1,7 +1,7 @@
-//! Random numbers that are the same on every machine and in every version.
+//! Random number generator (SplitMix64) whose numbers are the same on every machine and in every version.
 
-/// SplitMix64 (Steele et al. 2014): tiny, and fixed for ever, which a library's generator need not be. Its whole
-/// state is one number, so that work that was stopped can draw again what it drew.
+/// SplitMix64 (Steele et al. 2014): tiny, and fixed for ever, which a library's generator need not be. The whole
+/// state is one number, so that work that was stopped can draw the same numbers again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SplitMix(u64);
 
@@ -11,7 +11,7 @@ impl SplitMix {
         Self(seed)
     }
 
-    /// A generator of its own for each list of numbers, such as a run's seed, a step and a batch.
+    /// Returns a generator of its own for each list of numbers, such as a run's seed, a step and a batch.
     pub fn keyed(key: &[u64]) -> Self {
         let state = key.iter().fold(0x243f_6a88_85a3_08d3, |state, part| {
             // One output between two parts spreads each over all bits before the next comes in.
@@ -20,22 +20,20 @@ impl SplitMix {
         Self(state)
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        mix(self.0)
     }
 
-    /// From 0 to `limit - 1`; 0 when `limit` is 0.
+    /// Returns a whole number from 0 to `limit - 1`, even but for `limit / 2^64`; 0 when `limit` is 0.
     pub fn below(&mut self, limit: usize) -> usize {
         // The high half of the product: its bias is limit / 2^64.
         ((u128::from(self.bits()) * limit as u128) >> 64) as usize
     }
 
-    /// Nearly normal: the sum of twelve uniform numbers minus six, which needs no transcendental function.
+    /// Returns a nearly normal number: the sum of twelve uniform numbers minus six, which needs no transcendental
+    /// function.
     pub fn normal(&mut self) -> f64 {
         (0..12).map(|_| (self.bits() >> 11) as f64 / (1u64 << 53) as f64).sum::<f64>() - 6.0
     }
@@ -46,6 +44,14 @@ impl SplitMix {
             items.swap(last, self.below(last + 1));
         }
     }
+}
+
+/// Returns `bits` with each of them spread over all 64: the output function of [`SplitMix`]. It makes states of
+/// several numbers where two states a few steps apart would give the same draws, shifted.
+pub fn mix(mut bits: u64) -> u64 {
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Text in, vectors out: a tokenizer and an engine that belong together.
+//! Text encoder: a tokenizer and an engine that belong together, text in and vectors out.
 
 use crate::config::{ConfigError, EncoderConfig};
 use crate::device::{Device, DeviceError};
@@ -9,7 +9,7 @@ use crate::weights::{TensorMap, WeightsError};
 
 /// The bytes of one encoder's three files.
 #[derive(Clone, Copy, Debug)]
-pub struct EncoderFiles<'a> {
+pub struct EncoderBytes<'a> {
     /// `config.json`.
     pub config: &'a [u8],
     /// `tokenizer.json`.
@@ -18,7 +18,7 @@ pub struct EncoderFiles<'a> {
     pub weights: &'a [(&'a str, &'a [u8])],
 }
 
-/// Why an encoder cannot be loaded.
+/// The reason why an encoder cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
@@ -36,7 +36,7 @@ pub enum LoadError {
     Device(#[from] DeviceError),
 }
 
-/// Why a text has no vector.
+/// The reason why a text has no vector.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EncodeError {
@@ -66,7 +66,7 @@ pub enum EncodeError {
         /// Rows of the word embedding.
         vocab_size: usize,
     },
-    /// The encoder gave numbers that cannot rank.
+    /// The encoder made numbers by which nothing can be ranked.
     #[error("the encoder made no usable vector ({0}): its weights are damaged, or the device failed")]
     Vector(#[from] EmbeddingError),
     /// The device failed while it computed.
@@ -98,7 +98,7 @@ impl TextEncoder {
     /// # Errors
     /// [`LoadError`] says which file is wrong and what in it.
     pub fn load(
-        files: &EncoderFiles<'_>,
+        files: &EncoderBytes<'_>,
         max_tokens: Option<usize>,
         device: &Device,
     ) -> Result<Self, LoadError> {
@@ -134,27 +134,27 @@ impl TextEncoder {
         Ok(Self { config, tokenizer, engine, device_name: device.name().to_owned() })
     }
 
-    /// The encoder's sizes.
+    /// Returns the encoder's sizes.
     pub fn config(&self) -> &EncoderConfig {
         &self.config
     }
 
-    /// Numbers in a vector.
+    /// Returns the number of numbers in a vector.
     pub fn dim(&self) -> usize {
         self.config.dim()
     }
 
-    /// Tokens a text is truncated to.
+    /// Returns the number of tokens that a text is truncated to.
     pub fn max_tokens(&self) -> usize {
         self.tokenizer.max_tokens()
     }
 
-    /// What runs it: `cpu`, `flex`, or the adapter's name.
+    /// Returns the device that the encoder runs on: `cpu`, `flex`, or the name of the GPU adapter.
     pub fn device_name(&self) -> &str {
         &self.device_name
     }
 
-    /// The ids of a question, at most [`TextEncoder::max_tokens`].
+    /// Returns the ids of a question, at most [`TextEncoder::max_tokens`].
     ///
     /// # Errors
     /// [`EncodeError::Tokenizer`].
@@ -162,7 +162,7 @@ impl TextEncoder {
         Ok(self.tokenizer.question(text)?)
     }
 
-    /// The ids of a passage, at most [`TextEncoder::max_tokens`].
+    /// Returns the ids of a passage, at most [`TextEncoder::max_tokens`].
     ///
     /// # Errors
     /// [`EncodeError::Tokenizer`].
@@ -170,7 +170,7 @@ impl TextEncoder {
         Ok(self.tokenizer.passage(title, text)?)
     }
 
-    /// Rows of token ids to vectors, row-major `[rows, dim]`, as one batch.
+    /// Encodes rows of token ids as one batch and returns their vectors, row-major `[rows, dim]`.
     ///
     /// On the CPU kernels a row's vector does not depend on the others in its batch, to the bit.
     ///
@@ -181,10 +181,10 @@ impl TextEncoder {
         pollster::block_on(self.forward_async(rows))
     }
 
-    /// As `forward`, where waiting for a GPU must not block: in a browser.
+    /// Encodes as `forward` does, where waiting for a GPU must not block: in a browser.
     ///
     /// # Errors
-    /// As `forward`.
+    /// [`EncodeError`] as from `forward`.
     pub async fn forward_async(&self, rows: &[Vec<u32>]) -> Result<Vec<f32>, EncodeError> {
         self.check(rows)?;
         if rows.is_empty() {
@@ -205,7 +205,7 @@ impl TextEncoder {
         }
     }
 
-    /// The vector of a question.
+    /// Returns the vector of a question.
     ///
     /// # Errors
     /// [`EncodeError::Empty`] for a blank question, else as `forward`.
@@ -214,10 +214,10 @@ impl TextEncoder {
         pollster::block_on(self.encode_question_async(text))
     }
 
-    /// As `encode_question`, where waiting must not block.
+    /// Encodes as `encode_question` does, where waiting must not block.
     ///
     /// # Errors
-    /// As `encode_question`.
+    /// [`EncodeError`] as from `encode_question`.
     pub async fn encode_question_async(&self, text: &str) -> Result<Embedding, EncodeError> {
         if text.trim().is_empty() {
             return Err(EncodeError::Empty);

@@ -1,4 +1,4 @@
-//! Text to token ids, on both ends by the same `tokenizers` crate.
+//! Tokenizer of questions and passages, on both ends by the same `tokenizers` crate.
 
 use tokenizers::Tokenizer;
 
@@ -14,7 +14,7 @@ pub struct TextTokenizer {
     max_tokens: usize,
 }
 
-/// Why a `tokenizer.json` cannot be used, or a text not be tokenised.
+/// The reason why a `tokenizer.json` cannot be used, or a text cannot be tokenised.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenizerError {
@@ -71,7 +71,7 @@ impl TextTokenizer {
         Ok(Self { inner, start, end, separators, max_tokens: config.max_tokens })
     }
 
-    /// `[CLS] text [SEP]`, truncated to the limit.
+    /// Returns the ids of a question, `[CLS] text [SEP]`, truncated to the limit.
     ///
     /// # Errors
     /// [`TokenizerError::Text`] when the library fails.
@@ -82,8 +82,8 @@ impl TextTokenizer {
         Ok(ids)
     }
 
-    /// `[CLS] title [SEP] text [SEP]` (paper §4.1), truncated to the limit at the end of the text; without a
-    /// title, `[CLS] text [SEP]`. Every token is of type 0, as in the released bi-encoders.
+    /// Returns the ids of a passage, `[CLS] title [SEP] text [SEP]` (paper §4.1), truncated to the limit at the end
+    /// of the text; without a title, `[CLS] text [SEP]`. Every token is of type 0, as in the released bi-encoders.
     ///
     /// # Errors
     /// [`TokenizerError::Text`] when the library fails.
@@ -100,7 +100,7 @@ impl TextTokenizer {
         Ok(ids)
     }
 
-    /// The most tokens a row has.
+    /// Returns the largest number of tokens that a text is encoded as.
     pub fn max_tokens(&self) -> usize {
         self.max_tokens
     }

@@ -1,9 +1,9 @@
-//! Weights in: safetensors bytes (one file or shards) under Hugging Face names, reduced to one set of
+//! Weights of an encoder: safetensors bytes (one file or shards) under Hugging Face names, reduced to one set of
 //! canonical names and handed out tensor by tensor with their shapes checked.
 //!
 //! Canonical names are those of a bare `BertModel` or `MPNetModel` (`embeddings.word_embeddings.weight`,
-//! `encoder.layer.0.…`) plus `encode_proj.{weight,bias}`. The prefixes of the `facebook/dpr-*` checkpoints
-//! and of common wrappers are stripped; the heads of pre-training and what else no vector needs are ignored.
+//! `encoder.layer.0.…`) plus `encode_proj.{weight,bias}`. The prefixes of the `facebook/dpr-*` checkpoints and of
+//! common wrappers are stripped; the heads of pre-training and other tensors that no vector depends on are ignored.
 //!
 //! A matrix may be stored in 8 bits: an `I8` tensor `NAME` of shape `[rows, columns]` with an `F32` tensor
 //! `NAME.scale` of shape `[rows]`; row `r` then stands for `values[r] * scale[r]`.
@@ -27,7 +27,7 @@ const PREFIXES: [&str; 8] = [
     "model.",
 ];
 
-/// What a checkpoint may hold that does not change the states of its tokens, by the beginning of its name.
+/// Beginnings of the names of tensors that a checkpoint may hold and that do not change the states of the tokens.
 const IGNORED: [&str; 5] = [
     // The layer over [CLS] that classifiers read.
     "pooler.",
@@ -42,7 +42,7 @@ const IGNORED: [&str; 5] = [
 /// Unused tensors that an error names.
 const NAMED: usize = 4;
 
-/// Why weights cannot be used.
+/// The reason why weights cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WeightsError {
@@ -103,7 +103,7 @@ pub enum WeightsError {
         "the weights hold tensors that the encoder of config.json has no place for: {count}, first {names:?}; without them the vectors might not be the model's: take the config.json that belongs to the weights, or, where they are a head that vectors do not need, save the encoder alone (AutoModel.from_pretrained(…).save_pretrained(…))"
     )]
     Unused {
-        /// How many.
+        /// Their number.
         count: usize,
         /// Canonical names of the first few.
         names: Vec<String>,
@@ -131,7 +131,7 @@ pub enum Matrix {
 }
 
 impl Matrix {
-    /// The matrix as plain numbers, `[rows, columns]` row-major.
+    /// Returns the matrix as plain numbers, `[rows, columns]` row-major.
     pub fn into_f32(self) -> Vec<f32> {
         match self {
             Self::F32(values) => values,
@@ -188,12 +188,12 @@ impl TensorMap {
         Ok(Self { tensors })
     }
 
-    /// Canonical names and shapes of the tensors not taken yet, in order.
+    /// Returns the canonical names and shapes of the tensors that have not been taken yet, in order.
     pub fn names(&self) -> impl Iterator<Item = (&str, &[usize])> {
         self.tensors.iter().map(|(name, stored)| (name.as_str(), stored.shape.as_slice()))
     }
 
-    /// Checks that no tensor is left: one that is belongs to something the encoder does not compute.
+    /// Checks that no tensor is left: a tensor that is left belongs to something that the encoder does not compute.
     ///
     /// # Errors
     /// [`WeightsError::Unused`] says how many are left and names the first.
@@ -205,17 +205,17 @@ impl TensorMap {
         }
     }
 
-    /// Whether a tensor of this canonical name is (still) here.
+    /// Returns whether a tensor of this canonical name is (still) here.
     pub fn contains(&self, name: &str) -> bool {
         self.tensors.contains_key(name)
     }
 
-    /// Shape of a tensor.
+    /// Returns the shape of a tensor.
     pub fn shape(&self, name: &str) -> Option<&[usize]> {
         self.tensors.get(name).map(|stored| stored.shape.as_slice())
     }
 
-    /// Takes a tensor out as plain numbers, whatever it is stored as.
+    /// Takes a tensor out and returns its plain numbers, in whichever format they are stored.
     ///
     /// # Errors
     /// When it is missing, misshapen, of an unsupported type, or not finite.
@@ -223,7 +223,7 @@ impl TensorMap {
         Ok(self.take_matrix(name, shape)?.into_f32())
     }
 
-    /// Takes a tensor out as it is stored: 8-bit with its scales, or plain numbers.
+    /// Takes a tensor out and returns it as it is stored: 8-bit with its scales, or plain numbers.
     ///
     /// # Errors
     /// As [`TensorMap::take_f32`].
@@ -260,7 +260,7 @@ fn numbers<const N: usize>(bytes: &[u8], read: impl Fn([u8; N]) -> f32) -> Vec<f
     bytes.as_chunks::<N>().0.iter().map(|b| read(*b)).collect()
 }
 
-/// The canonical form of a Hugging Face tensor name; `None` for tensors no encoder uses.
+/// Returns the canonical form of a Hugging Face tensor name; `None` for tensors no encoder uses.
 fn canonical(name: &str) -> Option<String> {
     let short = PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name);
     if IGNORED.iter().any(|start| short.starts_with(start)) {
@@ -269,7 +269,7 @@ fn canonical(name: &str) -> Option<String> {
     Some(short.replace(".LayerNorm.gamma", ".LayerNorm.weight").replace(".LayerNorm.beta", ".LayerNorm.bias"))
 }
 
-/// An 8-bit copy of a matrix `[rows, columns]`: one scale a row, `max |row| / 127`, values rounded to nearest.
+/// Returns an 8-bit copy of a matrix `[rows, columns]`: one scale a row, `max |row| / 127`, values rounded to nearest.
 pub fn quantize_rows(values: &[f32], columns: usize) -> (Vec<i8>, Vec<f32>) {
     let mut quantized = Vec::with_capacity(values.len());
     let mut scales = Vec::with_capacity(values.len() / columns.max(1));
@@ -337,11 +337,11 @@ mod tests {
 
     #[test]
     fn half_precision_and_eight_bits_read_back() {
-        let halves: Vec<u8> = [0.5f32, -2.0].iter().flat_map(|v| f16::from_f32(*v).to_le_bytes()).collect();
+        let biases: Vec<u8> = [0.5f32, -2.0].iter().flat_map(|v| f16::from_f32(*v).to_le_bytes()).collect();
         let row = [0.1f32, -1.27, 0.0, 0.63];
         let (values, scales) = quantize_rows(&row, 4);
         let bytes = file(&[
-            ("a.bias", Dtype::F16, &[2], halves),
+            ("a.bias", Dtype::F16, &[2], biases),
             ("w.weight", Dtype::I8, &[1, 4], values.iter().map(|v| *v as u8).collect()),
             ("w.weight.scale", Dtype::F32, &[1], f32s(&scales)),
         ]);

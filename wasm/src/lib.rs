@@ -4,11 +4,11 @@
 //! without Burn) and, with the feature `webgpu`, the WebGPU module (Burn on wgpu). A page downloads one.
 
 use dpr_core::device::Device;
-use dpr_core::{EncoderFiles, TextEncoder};
+use dpr_core::{EncoderBytes, TextEncoder};
 use js_sys::Float32Array;
 use wasm_bindgen::prelude::*;
 
-/// Makes a Rust panic a readable console message; runs once, when the module is instantiated.
+/// Turns a Rust panic into a readable console message; runs once, when the module is instantiated.
 #[wasm_bindgen(start)]
 pub fn start() {
     console_error_panic_hook::set_once();
@@ -34,7 +34,7 @@ impl QuestionEncoder {
         weights: Vec<u8>,
     ) -> Result<QuestionEncoder, JsError> {
         let device = open().await?;
-        let files = EncoderFiles {
+        let files = EncoderBytes {
             config: &config,
             tokenizer: &tokenizer,
             weights: &[("weights", weights.as_slice())],
@@ -42,7 +42,7 @@ impl QuestionEncoder {
         Ok(Self { inner: TextEncoder::load(&files, None, &device)? })
     }
 
-    /// The vector of a question, a `Float32Array` of [`QuestionEncoder::dim`] numbers.
+    /// Returns the vector of a question, a `Float32Array` of [`QuestionEncoder::dim`] numbers.
     ///
     /// # Errors
     /// A JavaScript `Error` for an empty question or a device that failed.
@@ -51,17 +51,17 @@ impl QuestionEncoder {
         Ok(Float32Array::from(vector.as_slice()))
     }
 
-    /// The vector of a row of token ids, for measuring the encoder without the tokenizer.
+    /// Returns the vector of a row of token ids, for measuring the encoder without the tokenizer.
     ///
     /// # Errors
-    /// As [`QuestionEncoder::encode`], and for ids outside the vocabulary.
+    /// A JavaScript `Error` as from [`QuestionEncoder::encode`], and for ids outside the vocabulary.
     #[wasm_bindgen(js_name = encodeTokens)]
     pub async fn encode_tokens(&self, ids: Vec<u32>) -> Result<Float32Array, JsError> {
         let vector = self.inner.forward_async(&[ids]).await?;
         Ok(Float32Array::from(vector.as_slice()))
     }
 
-    /// The token ids of a question, as the encoder sees them.
+    /// Returns the token ids of a question, as the encoder sees them.
     ///
     /// # Errors
     /// A JavaScript `Error` when the text cannot be tokenised.
@@ -69,7 +69,7 @@ impl QuestionEncoder {
         Ok(self.inner.question_tokens(text)?)
     }
 
-    /// How many tokens a question has, at most [`QuestionEncoder::max_tokens`].
+    /// Returns the number of tokens of a question, at most [`QuestionEncoder::max_tokens`].
     ///
     /// # Errors
     /// As [`QuestionEncoder::tokens`].
@@ -78,19 +78,19 @@ impl QuestionEncoder {
         Ok(self.inner.question_tokens(text)?.len())
     }
 
-    /// Numbers in a vector.
+    /// Returns the number of numbers in a vector.
     #[wasm_bindgen(getter)]
     pub fn dim(&self) -> usize {
         self.inner.dim()
     }
 
-    /// Tokens a question is truncated to.
+    /// Returns the number of tokens that a question is truncated to.
     #[wasm_bindgen(getter, js_name = maxTokens)]
     pub fn max_tokens(&self) -> usize {
         self.inner.max_tokens()
     }
 
-    /// What runs it: `cpu`, or `webgpu` and the adapter's name.
+    /// Returns the device that the encoder runs on: `cpu`, or `webgpu` and the adapter's name.
     #[wasm_bindgen(getter)]
     pub fn device(&self) -> String {
         self.inner.device_name().to_owned()

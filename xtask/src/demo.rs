@@ -11,13 +11,13 @@ use crate::failure::{Failure, Outcome};
 use crate::jobs::{self, Clock, Job, Stop, processors};
 use crate::npm::{Arrival, MODULES};
 use crate::paths::{DEMO_INDEX, DEMO_MODEL, PAGE, dpr};
-use crate::process::{self, command};
+use crate::process::{Packages, command};
 use crate::{demo_data, npm, setup};
 
 const DEFAULT_ADDRESS: &str = "127.0.0.1:7878";
 const LOGS: &str = "target/logs/demo";
-/// The job that builds `dpr` and wasm-bindgen.
-const BINARY: &str = "dpr";
+/// The job that builds `dpr`.
+const BINARY: &str = "server";
 
 /// Sets up, builds what has changed, serves the page, and builds the WebGPU module if it is not there.
 ///
@@ -39,12 +39,14 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     report.print_times();
     npm::tell(if is_whole { Arrival::Ready } else { Arrival::Building })?;
     let server = serve(address, clock, &stop)?;
+    // Its own: when the module cannot be built, the server goes on.
+    let building = Stop::new();
     let rest = (!is_whole).then(|| {
-        let stop = stop.clone();
-        std::thread::spawn(move || build_webgpu(clock, &stop))
+        let building = building.clone();
+        std::thread::spawn(move || build_webgpu(clock, &building))
     });
     let outcome = wait(server, &stop);
-    stop.pull();
+    building.pull();
     if let Some(rest) = rest {
         let _ = rest.join();
     }
@@ -54,11 +56,12 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
 /// Everything until a page answers.
 fn first_jobs(is_whole: bool) -> Vec<Job> {
     let mut jobs = setup::jobs(setup::Scope::Demo);
-    jobs.push(Job::new(BINARY, &[], process::build_serving));
+    jobs.push(npm::tool(Packages::Serving));
+    jobs.push(npm::cpu_module());
+    jobs.push(Job::new(BINARY, &[npm::TOOL], || Packages::Serving.build(&["--bin", "dpr"])));
     jobs.extend(demo_data::jobs(BINARY));
-    jobs.extend([npm::cpu_module(), npm::scripts()]);
-    let [cpu, webgpu] = npm::bound(BINARY);
-    jobs.push(cpu);
+    let [cpu, webgpu] = npm::bound();
+    jobs.extend([cpu, npm::scripts()]);
     if is_whole {
         jobs.push(webgpu);
         jobs.extend(npm::whole_page(npm::publish));
@@ -70,7 +73,7 @@ fn first_jobs(is_whole: bool) -> Vec<Job> {
 
 /// Builds what the first page is without, and tells the pages that are open.
 fn build_webgpu(clock: Clock, stop: &Arc<Stop>) {
-    let [_, bound] = npm::bound(BINARY);
+    let [_, bound] = npm::bound();
     let mut jobs = vec![npm::webgpu_module(), bound];
     jobs.extend(npm::whole_page(npm::publish_beside));
     let (_, outcome) = jobs::run(jobs, processors(), LOGS, clock, stop);
@@ -79,9 +82,8 @@ fn build_webgpu(clock: Clock, stop: &Arc<Stop>) {
             clock.line("the WebGPU module is there: an open page says so, a new one uses it");
             npm::tell(Arrival::Ready)
         }
-        Err(_) if stop.is_pulled() => Ok(()),
         Err(failure) => {
-            clock.line(&format!("no WebGPU module, the page goes on with the CPU: {failure}"));
+            clock.line(&format!("no WebGPU module: {failure}"));
             npm::tell(Arrival::Failed)
         }
     };

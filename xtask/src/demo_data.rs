@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::failure::Outcome;
 use crate::jobs::{Done, Job, run_task};
 use crate::paths::{DEMO_INDEX, DEMO_MODEL, DEMO_VECTORS, MINILM, SQUAD, dpr};
-use crate::process::{self, command};
+use crate::process::{self, Packages, command};
 use crate::setup;
 use crate::stamp::Stamp;
 
@@ -22,7 +22,7 @@ pub(crate) const INDEX: &str = "demo index";
 pub(crate) fn build() -> Outcome {
     const BINARY: &str = "dpr";
     let mut all = setup::only(&[setup::PYTHON, setup::STARTER_MODEL]);
-    all.push(Job::new(BINARY, &[], || process::build_native(&[])));
+    all.push(Job::new(BINARY, &[], || Packages::All.build(&["--bins"])));
     all.extend(jobs(BINARY));
     run_task("data", all)
 }

@@ -39,31 +39,40 @@ pub(crate) fn cargo<S: AsRef<OsStr>>(arguments: &[S]) -> Command {
     command(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()), arguments)
 }
 
-/// The native crates but the benches. Always the same packages: other ones would mean other features, and a second
-/// build of all they depend on.
-pub(crate) const NATIVE: [&str; 6] =
-    ["--release", "--workspace", "--exclude", "dpr-wasm", "--exclude", "dpr-bench"];
+/// A selection of packages with their features. What is built of one selection shares all dependencies; another
+/// selection may give some of them other features, and so a second build.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Packages {
+    /// All native crates but the benches, with all features: what is tested.
+    All,
+    /// A `dpr` that serves and makes what it serves, on the CPU, and the tool for the browser modules.
+    Serving,
+    /// The tool for the browser modules.
+    Bindgen,
+    /// The benches, and all they run.
+    Benches,
+}
 
-/// Builds all native programs, with all features, and these targets more (`--tests`).
-pub(crate) fn build_native(more: &[&str]) -> Outcome {
-    run(cargo(&["build"]).args(NATIVE).arg("--bins").args(more))
+impl Packages {
+    /// The arguments that select them.
+    pub(crate) fn arguments(self) -> &'static [&'static str] {
+        match self {
+            Self::All => &["--release", "--workspace", "--exclude", "dpr-wasm", "--exclude", "dpr-bench"],
+            Self::Serving => &["--release", "--no-default-features", "-p", "dpr", "-p", "xtask-bindgen"],
+            Self::Bindgen => &["--release", "-p", "xtask-bindgen"],
+            Self::Benches => &["--release", "--workspace", "--exclude", "dpr-wasm"],
+        }
+    }
+
+    /// Builds these targets of them (`--bins`, `--tests`, `--bin NAME`).
+    pub(crate) fn build(self, targets: &[&str]) -> Outcome {
+        run(cargo(&["build"]).args(self.arguments()).args(targets))
+    }
 }
 
 /// Builds these programs of `dpr-bench`.
 pub(crate) fn build_benches(names: &[&str]) -> Outcome {
-    let programs = names.iter().flat_map(|name| ["--bin", name]);
-    run(cargo(&["build", "--release", "--workspace", "--exclude", "dpr-wasm"]).args(programs))
-}
-
-/// Builds a `dpr` that serves and makes what it serves, on the CPU, and the tool for the browser modules.
-pub(crate) fn build_serving() -> Outcome {
-    let packages = ["--package", "dpr", "--package", "xtask-bindgen"];
-    run(cargo(&["build", "--release", "--no-default-features", "--bins"]).args(packages))
-}
-
-/// Builds the tool for the browser modules alone.
-pub(crate) fn build_bindgen() -> Outcome {
-    run(&mut cargo(&["build", "--release", "--package", "xtask-bindgen"]))
+    Packages::Benches.build(&names.iter().flat_map(|name| ["--bin", name]).collect::<Vec<_>>())
 }
 
 /// Runs with its output shown, or in the job's log; fails unless the exit status is 0.

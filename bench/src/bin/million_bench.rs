@@ -17,12 +17,14 @@ use dpr_core::Embedding;
 use dpr_core::random::SplitMix;
 use dpr_data::Passage;
 use dpr_files::progress::Silent;
-use dpr_index::vectors::VectorSet;
+use dpr_index::vectors::{Shard, VectorSet, VectorsSpec, VectorsWriter};
 use dpr_index::{IndexKind, IndexOptions, LoadedIndex, VectorIndex as _, build_index, verify};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
 const DIM: usize = 768;
+/// Vectors made and written at a time.
+const PART: usize = 8192;
 const NOISE: f64 = 0.2;
 const SECOND: f32 = 0.7;
 /// Questions that recall is measured with.
@@ -40,8 +42,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let dir = tempfile::tempdir_in(folder)?;
     let options = IndexOptions { kind: IndexKind::Hnsw, ..IndexOptions::default() };
     let (build_seconds, bytes) = {
-        let set = vectors(&numbers(&folder.join("rows.f32"))?, count);
+        let vectors = tempfile::tempdir_in(folder)?;
+        write_vectors(&numbers(&folder.join("rows.f32"))?, count, vectors.path())?;
         let started = Instant::now();
+        let set = VectorSet::read(&[vectors.path().to_path_buf()])?;
         let manifest = build_index(&set, dir.path(), &options, &Silent)?;
         (started.elapsed().as_secs_f64(), manifest.files.values().map(|file| file.bytes).sum::<u64>())
     };
@@ -98,13 +102,12 @@ fn numbers(path: &Path) -> Result<Vec<f32>, Box<dyn Error>> {
     Ok(fs_err::read(path)?.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect())
 }
 
-/// `count` vectors: the rows, then mixtures of them.
-fn vectors(rows: &[f32], count: usize) -> VectorSet {
+/// Writes `count` vectors as `dpr encode` does: the rows, then mixtures of them.
+fn write_vectors(rows: &[f32], count: usize, dir: &Path) -> Result<(), Box<dyn Error>> {
     let real = rows.len() / DIM;
     let length = |row: &[f32]| row.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>().sqrt();
     let noise = NOISE * length(&rows[..DIM]) / (DIM as f64).sqrt();
-    let mut all = vec![0.0; count * DIM];
-    all.par_chunks_mut(DIM).enumerate().for_each(|(at, to)| {
+    let vector = |at: usize, to: &mut [f32]| {
         to.copy_from_slice(&rows[at % real * DIM..][..DIM]);
         if at >= real {
             let (mut random, before) = (SplitMix::keyed(&[at as u64]), length(to));
@@ -115,14 +118,28 @@ fn vectors(rows: &[f32], count: usize) -> VectorSet {
             let factor = (before / length(to)) as f32;
             to.iter_mut().for_each(|value| *value *= factor);
         }
-    });
+    };
     let passage = |at: usize| Passage {
         id: at.to_string(),
         title: "A title".into(),
         text: format!("Text {at}. ").repeat(40),
     };
-    let passages = (0..count).map(passage).collect();
-    VectorSet { model_fingerprint: "0".repeat(64), dim: DIM, passages, rows: all }
+    let passages: Vec<Passage> = (0..count).map(passage).collect();
+    let spec = VectorsSpec {
+        model_fingerprint: "0".repeat(64),
+        dim: DIM,
+        corpus_sha256: "0".repeat(64),
+        shard: Shard::WHOLE,
+        part_size: PART,
+    };
+    let writer = VectorsWriter::open(dir, spec, &passages)?;
+    let mut part = vec![0.0; PART * DIM];
+    for range in writer.missing_parts() {
+        let part = &mut part[..range.len() * DIM];
+        part.par_chunks_mut(DIM).enumerate().for_each(|(at, to)| vector(range.start + at, to));
+        writer.write_part(&range, part)?;
+    }
+    Ok(writer.finish()?)
 }
 
 /// A figure of /proc/self/status in bytes; 0 where there is none.

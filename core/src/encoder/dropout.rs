@@ -4,8 +4,8 @@ use burn::tensor::{Device, Distribution, Tensor, TensorData};
 
 use crate::random::SplitMix;
 
-/// What a forward pass leaves out: nothing at inference; while training, each number with a probability, as
-/// Hugging Face's BERT does (embeddings, attention probabilities, and what each half of a layer adds).
+/// Dropout of a forward pass: nothing at inference; while training, each number is left out with a probability, as in
+/// Hugging Face's BERT (embeddings, attention probabilities, and the sum that each half of a layer adds).
 ///
 /// Two passes over one batch with dropouts of the same seed leave out the same numbers, which cached
 /// representations need: the pass that is differentiated must be the one that gave the vectors.
@@ -42,12 +42,12 @@ impl Dropout {
         Self { rate, source: Source::Host(SplitMix::keyed(&[seed])) }
     }
 
-    /// Whether anything is left out.
+    /// Returns whether anything is left out.
     pub fn is_active(&self) -> bool {
         self.rate > 0.0
     }
 
-    /// `input` with a share of its numbers at 0 and the others scaled so that the expected sum stays.
+    /// Returns `input` with a share of its numbers at 0 and the others scaled so that the expected sum stays.
     pub fn apply<const D: usize>(&mut self, input: Tensor<D>) -> Tensor<D> {
         if !self.is_active() {
             return input;
@@ -67,7 +67,7 @@ impl Dropout {
     }
 }
 
-/// `length` numbers, 0 with probability `rate` (to 1 / 65536) and else 1 / (1 - rate).
+/// Returns `length` numbers, each 0 with probability `rate` (to 1 / 65536) and else 1 / (1 - rate).
 fn mask(random: &mut SplitMix, length: usize, rate: f32) -> Vec<f32> {
     let limit = (f64::from(rate) * 65536.0).round() as u64;
     let keep = 1.0 / (1.0 - rate);

@@ -20,7 +20,7 @@ pub struct Embeddings {
 }
 
 impl Embeddings {
-    /// `[batch, tokens]` ids to `[batch, tokens, hidden]`; the first token takes position row
+    /// Returns the states `[batch, tokens, hidden]` of ids `[batch, tokens]`; the first token takes position row
     /// `position_offset`, and every token is of type 0 as in the released bi-encoders.
     pub fn forward(&self, ids: Tensor<2, Int>, position_offset: usize) -> Tensor<3> {
         let [_, tokens] = ids.dims();

@@ -1,5 +1,5 @@
-//! The operations around the matrix products with slopes of their own: on the tape each is one step, where Burn's are
-//! several, and on the CPU one pass over memory.
+//! Fused training operations around the matrix products, with gradients of their own: each is one step on the tape,
+//! where Burn's are several, and one pass over memory on the CPU.
 
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
 use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
@@ -20,7 +20,7 @@ use crate::kernel::train as kernels;
 /// The normal density at 0.
 const ONE_OVER_SQRT_TAU: f32 = 0.398_942_3;
 
-/// What training adds to Burn's backends; a GPU composes them of Burn's operations.
+/// The operations that training adds to Burn's backends; a GPU composes them of Burn's own operations.
 #[backend_extension(Flex: cfg(feature = "flex"), Cube: cfg(feature = "wgpu"), Fusion: cfg(feature = "wgpu"), Autodiff)]
 pub(crate) trait TrainOps: Backend {
     /// `[.., input]` times `[input, output]` plus `[output]`.
@@ -33,20 +33,20 @@ pub(crate) trait TrainOps: Backend {
         Self::linear(input, weight, Some(bias))
     }
 
-    /// The sum of all rows of `[.., width]`, `[width]`.
+    /// Returns the sum of all rows of `[.., width]`, `[width]`.
     #[fusion(default)]
     fn train_sum_rows(rows: FloatTensor<Self>) -> FloatTensor<Self> {
         Self::linear_bias_backward(rows)
     }
 
-    /// The exact GELU.
+    /// Returns the exact GELU.
     #[fusion(default)]
     fn train_gelu(input: FloatTensor<Self>) -> FloatTensor<Self> {
         Self::gelu(input)
     }
 
-    /// `gradient` times the slope of the GELU at `input`, `Φ(x) + x φ(x)`. Burn's own is the slope of the GELU's
-    /// approximation by tanh, a thousandth off.
+    /// `gradient` times the derivative of the GELU at `input`, `Φ(x) + x φ(x)`. Burn's own is the derivative of the
+    /// GELU's approximation by tanh, a thousandth off.
     #[fusion(default)]
     fn train_gelu_backward(input: FloatTensor<Self>, gradient: FloatTensor<Self>) -> FloatTensor<Self> {
         let scaled = Self::float_mul_scalar(input.clone(), std::f32::consts::FRAC_1_SQRT_2.into());
@@ -64,7 +64,7 @@ pub(crate) trait TrainOps: Backend {
         Self::softmax(scores, last)
     }
 
-    /// From the gradient of the probabilities to that of the scores.
+    /// Returns the gradient of the scores from that of the probabilities.
     #[fusion(default)]
     fn train_softmax_backward(
         probabilities: FloatTensor<Self>,
@@ -87,7 +87,7 @@ pub(crate) trait TrainOps: Backend {
         Self::layer_norm(input, weight, Some(bias), eps)
     }
 
-    /// From the gradient of a LayerNorm's output to those of its input, weight and bias.
+    /// Returns the gradients of a LayerNorm's input, weight and bias from that of its output.
     #[fusion(default)]
     fn train_norm_backward(
         input: FloatTensor<Self>,
@@ -187,7 +187,7 @@ impl TrainOps for burn::backend::Flex {
     }
 }
 
-/// The tensor with its numbers side by side.
+/// Returns the tensor with its numbers side by side.
 #[cfg(feature = "flex")]
 fn contiguous(tensor: FlexTensor) -> FlexTensor {
     if tensor.layout().contiguous_offsets().is_some() { tensor } else { tensor.to_contiguous() }
@@ -199,7 +199,7 @@ fn values(tensor: &FlexTensor) -> &[f32] {
     &tensor.storage::<f32>()[from..to]
 }
 
-/// The tensor's numbers; copied first when another tensor shares them.
+/// Returns the tensor's numbers; copied first when another tensor shares them.
 #[cfg(feature = "flex")]
 fn values_mut(tensor: &mut FlexTensor) -> &mut [f32] {
     let (from, to) = tensor.layout().contiguous_offsets().unwrap_or_default();
@@ -340,7 +340,7 @@ pub(super) fn linear(layer: &Linear, input: Tensor<3>) -> Tensor<3> {
     ))
 }
 
-/// The exact GELU.
+/// Returns the exact GELU.
 pub(super) fn gelu(input: Tensor<3>) -> Tensor<3> {
     Tensor::from_dispatch(Dispatch::train_gelu(input.into_dispatch()))
 }

@@ -1,16 +1,16 @@
-//! One transformer layer: attention and feed-forward, each with a residual and a LayerNorm after it.
+//! Transformer layer: attention and feed-forward, each with a residual and a LayerNorm after it.
 
 use burn::module::Module;
 use burn::nn::Linear;
 use burn::tensor::Tensor;
 
+use super::cast::{as_f32, as_taken_by};
 use super::dropout::Dropout;
 use super::norm::Norm;
 #[cfg(not(feature = "page-kernels"))]
 use super::ops;
 #[cfg(feature = "page-kernels")]
 use super::page as ops;
-use super::precision::{as_f32, as_taken_by};
 
 /// Multi-head self-attention.
 #[derive(Module, Debug)]
@@ -26,7 +26,8 @@ pub struct Attention {
 }
 
 impl Attention {
-    /// `[batch, tokens, hidden]` to the same; `bias` is added to the scores `[batch, heads, tokens, tokens]`.
+    /// Returns the attention's output for states `[batch, tokens, hidden]`, of the same shape; `bias` is added to the
+    /// scores `[batch, heads, tokens, tokens]`.
     pub fn forward(
         &self,
         input: Tensor<3>,
@@ -58,7 +59,7 @@ pub struct Layer {
 }
 
 impl Layer {
-    /// `[batch, tokens, hidden]` to the same.
+    /// Returns the next states for states `[batch, tokens, hidden]`, of the same shape.
     pub fn forward(
         &self,
         input: Tensor<3>,

@@ -1,4 +1,4 @@
-//! Hugging Face tensors into Burn modules.
+//! Loader of Burn encoders from Hugging Face tensors.
 
 use burn::module::Param;
 use burn::nn::{Embedding, Linear};
@@ -30,7 +30,7 @@ impl Loader<'_> {
         Ok(Embedding { weight: Param::from_tensor(self.matrix(&format!("{name}.weight"), rows, columns)?) })
     }
 
-    /// A layer stored as `[output, input]`, which Burn keeps as `[input, output]`.
+    /// Returns a layer stored as `[output, input]`, which Burn keeps as `[input, output]`.
     fn linear(&mut self, name: &str, input: usize, output: usize) -> Result<Linear, WeightsError> {
         let values = self.tensors.take_f32(&format!("{name}.weight"), &[output, input])?;
         let mut transposed = vec![0f32; values.len()];
@@ -51,11 +51,17 @@ impl Loader<'_> {
     }
 }
 
-pub(super) fn encoder(
-    config: &EncoderConfig,
-    tensors: TensorMap,
-    device: &Device,
-) -> Result<Encoder, WeightsError> {
+impl Encoder {
+    /// Builds the encoder of `config` on `device` and takes its tensors out of `tensors`.
+    ///
+    /// # Errors
+    /// [`WeightsError`] names the first tensor that is missing, misshapen or not finite.
+    pub fn load(config: &EncoderConfig, tensors: TensorMap, device: &Device) -> Result<Self, WeightsError> {
+        encoder(config, tensors, device)
+    }
+}
+
+fn encoder(config: &EncoderConfig, tensors: TensorMap, device: &Device) -> Result<Encoder, WeightsError> {
     let mut from = Loader { tensors, device, eps: config.layer_norm_eps };
     let hidden = config.hidden_size;
     let embeddings = Embeddings {

@@ -1,5 +1,6 @@
-//! The encoders on Burn: what runs on wgpu, WebGPU and Burn's CPU backend, and what training differentiates.
+//! Encoders on Burn, which run on wgpu, WebGPU and Burn's CPU backend and are differentiated in training.
 
+mod cast;
 mod dropout;
 mod embeddings;
 #[cfg(feature = "autodiff")]
@@ -27,10 +28,9 @@ pub use parameters::{ParameterInfo, parameter_list};
 pub use relative::RelativeBias;
 
 use crate::config::EncoderConfig;
-use crate::weights::{TensorMap, WeightsError};
 
-/// What a masked score gets added. Finite, since WGSL may assume that there are no infinities, and small
-/// enough for f16.
+/// The number that is added to a masked score. It is finite, since WGSL may assume that there are no infinities, and
+/// small enough for f16.
 const MASKED: f32 = -1.0e4;
 
 /// A BERT or MPNet encoder: token ids in, one vector a row out.
@@ -46,7 +46,7 @@ pub struct Encoder {
     pub projection: Option<Linear>,
 }
 
-/// Token ids as rows of one length, and which of them are padding.
+/// A batch of token ids as rows of one length, with a mask of the padding.
 #[derive(Clone, Debug)]
 pub struct TokenBatch {
     ids: Vec<i32>,
@@ -74,22 +74,14 @@ impl TokenBatch {
         Self { ids, mask, rows: rows.len(), tokens, padded }
     }
 
-    /// Rows and the length they are padded to.
+    /// Returns the number of rows and the length they are padded to, `[rows, tokens]`.
     pub fn dims(&self) -> [usize; 2] {
         [self.rows, self.tokens]
     }
 }
 
 impl Encoder {
-    /// Builds the encoder of `config` on `device` and takes its tensors out of `tensors`.
-    ///
-    /// # Errors
-    /// [`WeightsError`] names the first tensor that is missing, misshapen or not finite.
-    pub fn load(config: &EncoderConfig, tensors: TensorMap, device: &Device) -> Result<Self, WeightsError> {
-        load::encoder(config, tensors, device)
-    }
-
-    /// The last hidden state, `[batch, tokens, hidden]`.
+    /// Returns the last hidden state, `[batch, tokens, hidden]`.
     pub fn hidden(
         &self,
         batch: &TokenBatch,
@@ -114,12 +106,12 @@ impl Encoder {
         hidden
     }
 
-    /// The vectors, `[batch, dim]`: pooled, projected and normalised as `config` says.
+    /// Returns the vectors, `[batch, dim]`: pooled, projected and normalised as `config` says.
     pub fn forward(&self, batch: &TokenBatch, config: &EncoderConfig, device: &Device) -> Tensor<2> {
         self.forward_with(batch, config, device, &mut Dropout::none())
     }
 
-    /// As [`Encoder::forward`], with what `dropout` leaves out: the forward pass of training.
+    /// Returns the vectors as [`Encoder::forward`] does, with `dropout`: the forward pass of training.
     pub fn forward_with(
         &self,
         batch: &TokenBatch,

@@ -17,7 +17,7 @@ pub struct Norm {
 }
 
 impl Norm {
-    /// `[batch, tokens, hidden]` to the same.
+    /// Returns the states `[batch, tokens, hidden]`, normalised.
     pub fn forward(&self, input: Tensor<3>) -> Tensor<3> {
         ops::norm(input, self.weight.val(), self.bias.val(), self.epsilon)
     }

@@ -1,14 +1,14 @@
-//! What a layer is made of. In a build that trains these are the operations of [`super::fused`], else Burn's own.
+//! Operations of a layer. In a build that trains they are those of [`super::fused`], else Burn's own.
 
 use burn::nn::Linear;
 use burn::tensor::{DType, FloatDType, Tensor};
 
+use super::cast::as_f32;
 use super::dropout::Dropout;
 #[cfg(feature = "autodiff")]
 use super::fused::{gelu, softmax};
 #[cfg(feature = "autodiff")]
 pub(super) use super::fused::{linear, norm};
-use super::precision::as_f32;
 #[cfg(not(feature = "autodiff"))]
 use plain::{gelu, softmax};
 #[cfg(not(feature = "autodiff"))]
@@ -20,7 +20,7 @@ mod plain {
     use burn::tensor::module::layer_norm;
     use burn::tensor::{Tensor, activation};
 
-    /// `[batch, tokens, input]` to `[batch, tokens, output]`.
+    /// Returns `[batch, tokens, output]` of `[batch, tokens, input]`.
     pub(in super::super) fn linear(layer: &Linear, input: Tensor<3>) -> Tensor<3> {
         layer.forward(input)
     }
@@ -44,14 +44,14 @@ mod plain {
     }
 }
 
-/// [`linear`], then the exact GELU, in f32.
+/// Returns the exact GELU of [`linear`], in f32.
 pub(super) fn linear_gelu(layer: &Linear, input: Tensor<3>) -> Tensor<3> {
     gelu(as_f32(linear(layer, input)))
 }
 
-/// Scaled dot-product attention of `heads` heads that lie side by side in `[batch, tokens, hidden]`; `bias` is
-/// added to the scores `[batch, heads, tokens, tokens]` and may have length 1 in any dimension but the last;
-/// `dropout` leaves out a share of the probabilities.
+/// Returns the scaled dot-product attention of `heads` heads that lie side by side in `[batch, tokens, hidden]`;
+/// `bias` is added to the scores `[batch, heads, tokens, tokens]` and may have length 1 in any dimension but the
+/// last; `dropout` leaves out a share of the probabilities.
 pub(super) fn attend(
     query: Tensor<3>,
     key: Tensor<3>,

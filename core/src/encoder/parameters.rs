@@ -1,4 +1,4 @@
-//! What training reads and writes: an encoder's parameters in a fixed order, as flat tensors.
+//! Parameters of an encoder in a fixed order, as flat tensors: what training reads and writes.
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::Tensor;
@@ -7,34 +7,35 @@ use super::Encoder;
 use crate::config::EncoderConfig;
 use crate::names;
 
-/// One parameter: what the files call it, and how the module holds it.
+/// One parameter: its name in the files, and the way the module holds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParameterInfo {
     /// Canonical name, as `encoder.layer.0.output.dense.weight`.
     pub name: String,
     /// Shape in the files; a linear layer's weight is `[output, input]`.
     pub shape: Vec<usize>,
-    /// Whether the module holds it the other way round, `[input, output]`.
+    /// `true` if the module holds it the other way round, `[input, output]`.
     pub transposed: bool,
 }
 
 impl ParameterInfo {
-    /// Numbers in it.
+    /// Returns the number of numbers in the parameter.
     pub fn length(&self) -> usize {
         self.shape.iter().product()
     }
 
-    /// A bias or a LayerNorm's scale: what weight decay leaves alone.
+    /// Returns whether the parameter is a bias or a LayerNorm's scale, which weight decay leaves alone.
     pub fn is_vector(&self) -> bool {
         self.shape.len() == 1
     }
 
-    /// Whether it belongs to the embeddings (words, positions, token types and their LayerNorm).
+    /// Returns whether the parameter belongs to the embeddings (words, positions, token types and their LayerNorm).
     pub fn is_embedding(&self) -> bool {
         self.name.starts_with("embeddings.")
     }
 
-    /// From the order of the module to the order of the files, or back with `to_file` false.
+    /// Returns `values` in the order of the files from the order of the module, or the other way with `to_file`
+    /// false.
     pub fn reorder(&self, values: &[f32], to_file: bool) -> Vec<f32> {
         if !self.transposed {
             return values.to_vec();
@@ -51,7 +52,7 @@ impl ParameterInfo {
     }
 }
 
-/// The parameters of an encoder with this config, in the order of [`Encoder::parameters`].
+/// Returns the parameters of an encoder with this config, in the order of [`Encoder::parameters`].
 pub fn parameter_list(config: &EncoderConfig) -> Vec<ParameterInfo> {
     let is_linear =
         |name: &str| !name.starts_with("embeddings.") && name != "encoder.relative_attention_bias.weight";
@@ -63,23 +64,23 @@ pub fn parameter_list(config: &EncoderConfig) -> Vec<ParameterInfo> {
 }
 
 impl Encoder {
-    /// Every parameter, flat and off any tape, in the order of [`parameter_list`] and as the module holds it.
+    /// Returns every parameter, flat and off any tape, in the order of [`parameter_list`] and as the module holds it.
     pub fn parameters(&self) -> Vec<Tensor<1>> {
         let mut values = Values(Vec::new());
         self.visit(&mut values);
         values.0
     }
 
-    /// The same encoder with other parameters, in the order and with the lengths of [`Encoder::parameters`].
+    /// Returns the same encoder with other parameters, in the order and with the lengths of [`Encoder::parameters`].
     ///
     /// # Panics
-    /// When there are fewer, or one has another length: that is a mistake of the caller's, not of any input.
+    /// When there are fewer parameters, or one has another length: a mistake of the caller, not of any input.
     #[must_use]
     pub fn with_parameters(&self, values: Vec<Tensor<1>>) -> Self {
         self.clone().map(&mut Replace(values.into_iter()))
     }
 
-    /// The same encoder on a tape of its own: parameter `i` is a fresh leaf that gathers a gradient where
+    /// Returns the same encoder on a tape of its own: parameter `i` is a fresh leaf that gathers a gradient where
     /// `trained[i]`. Encoders on tapes of their own can be differentiated at the same time.
     #[cfg(feature = "autodiff")]
     #[must_use]
@@ -87,7 +88,8 @@ impl Encoder {
         self.clone().map(&mut Leaves(trained.iter()))
     }
 
-    /// Takes the gradients of [`Encoder::leaves`], flat, in order; `None` for what is not trained or not used.
+    /// Takes and returns the gradients of [`Encoder::leaves`], flat, in order; `None` for a parameter that is not
+    /// trained or not used.
     #[cfg(feature = "autodiff")]
     pub fn take_gradients(&self, gradients: &mut burn::tensor::Gradients) -> Vec<Option<Tensor<1>>> {
         let mut taken = Taken { gradients, found: Vec::new() };

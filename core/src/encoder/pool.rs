@@ -1,10 +1,11 @@
-//! From a state a token to one vector a row.
+//! Pooling of the tokens' states into one vector a row.
 
 use burn::tensor::Tensor;
 
 use crate::config::Pooling;
 
-/// `[batch, tokens, hidden]` to `[batch, hidden]`; `mask` `[batch, tokens]` is 1 for real tokens, 0 for padding.
+/// Returns `[batch, hidden]` of the states `[batch, tokens, hidden]`; `mask` `[batch, tokens]` is 1 for real tokens,
+/// 0 for padding.
 pub(super) fn pool(hidden: Tensor<3>, mask: Option<Tensor<2>>, pooling: Pooling) -> Tensor<2> {
     let [batch, tokens, width] = hidden.dims();
     match (pooling, mask) {
@@ -18,7 +19,7 @@ pub(super) fn pool(hidden: Tensor<3>, mask: Option<Tensor<2>>, pooling: Pooling)
     }
 }
 
-/// Rows scaled to length 1, `[batch, dim]`; a row of zeros stays one.
+/// Returns rows scaled to length 1, `[batch, dim]`; a row of zeros stays one.
 pub(super) fn unit_length(vectors: Tensor<2>) -> Tensor<2> {
     let length = (vectors.clone() * vectors.clone()).sum_dim(1).sqrt().clamp_min(1e-12);
     vectors / length

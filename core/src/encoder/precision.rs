@@ -2,14 +2,14 @@
 
 use burn::module::Param;
 use burn::nn::Linear;
-use burn::tensor::{DType, FloatDType, Tensor};
+use burn::tensor::{FloatDType, Tensor};
 
 use super::{Attention, Encoder, Layer};
 
 impl Encoder {
-    /// The same encoder with the layers' matrices and their biases in `format`. The products are then computed in it, from
-    /// states that are brought into it; softmax, GELU, LayerNorm, sums and embeddings stay in f32. On a tape the
-    /// gradients lead back to this encoder's own parameters.
+    /// Returns the same encoder with the layers' matrices and their biases in `format`. The products are then
+    /// computed in it, from states that are brought into it; softmax, GELU, LayerNorm, sums and embeddings stay in
+    /// f32. On a tape the gradients lead back to this encoder's own parameters.
     #[must_use]
     pub fn with_products_in(&self, format: FloatDType) -> Self {
         let linear = |layer: &Linear| Linear {
@@ -33,20 +33,4 @@ impl Encoder {
 
 fn in_format<const D: usize>(param: &Param<Tensor<D>>, format: FloatDType) -> Param<Tensor<D>> {
     Param::initialized(param.id, param.val().cast(format))
-}
-
-/// `input` as a layer with this weight takes it.
-pub(super) fn as_taken_by<const D: usize>(layer: &Linear, input: Tensor<D>) -> Tensor<D> {
-    match layer.weight.val().dtype() {
-        DType::F16 => input.cast(FloatDType::F16),
-        _ => input,
-    }
-}
-
-/// `input` in f32.
-pub(super) fn as_f32<const D: usize>(input: Tensor<D>) -> Tensor<D> {
-    match input.dtype() {
-        DType::F32 => input,
-        _ => input.cast(FloatDType::F32),
-    }
 }

@@ -15,7 +15,7 @@ pub struct RelativeBias {
 }
 
 impl RelativeBias {
-    /// The bias `[1, heads, tokens, tokens]` of every pair of query and key positions.
+    /// Returns the bias `[1, heads, tokens, tokens]` of every pair of query and key positions.
     pub fn forward(&self, tokens: usize, device: &Device) -> Tensor<4> {
         let [buckets, _] = self.weight.weight.dims();
         let ids: Vec<i32> = (0..tokens)
@@ -26,7 +26,7 @@ impl RelativeBias {
     }
 }
 
-/// The bucket of a relative position (key minus query): half the buckets for each direction; within one, half
+/// Returns the bucket of a relative position (key minus query): half the buckets for each direction; within one, half
 /// for single distances and the rest on a logarithmic scale.
 fn bucket(relative: i64, buckets: usize) -> usize {
     let half = buckets / 2;

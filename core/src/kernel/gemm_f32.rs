@@ -23,14 +23,14 @@ pub(super) struct Panels {
 const LINE: usize = 64;
 
 impl Panels {
-    /// A matrix `[n, k]` of zeros, for [`Panels::set_rows`].
+    /// Returns a matrix `[n, k]` of zeros, for [`Panels::set_rows`].
     pub(super) fn new(n: usize, k: usize, width: usize) -> Self {
         let data = vec![0f32; n.div_ceil(width) * width * k + LINE / size_of::<f32>()];
         let start = data.as_ptr().align_offset(LINE).min(LINE / size_of::<f32>());
         Self { data, start, n, k, width }
     }
 
-    /// Outputs of the matrix.
+    /// Returns the number of outputs of the matrix.
     pub(super) fn n(&self) -> usize {
         self.n
     }
@@ -46,7 +46,7 @@ impl Panels {
         }
     }
 
-    /// The panels in order, each `[k][NR]`.
+    /// Returns the panels in order, each `[k][NR]`.
     ///
     /// `NR` is the width the panels were made with.
     #[inline(always)]
@@ -58,8 +58,8 @@ impl Panels {
     }
 }
 
-/// Cuts `m` rows into blocks of at most `MR`, as even as they go: `(first row, rows)`. Even blocks, since one
-/// of a row or two would leave the multipliers waiting for the sums.
+/// Cuts `m` rows into blocks of at most `MR` and returns `(first row, rows)` of each. The blocks are as even as
+/// possible, since one of a row or two would leave the multipliers waiting for the sums.
 #[inline(always)]
 pub(super) fn blocks<const MR: usize>(m: usize) -> impl Iterator<Item = (usize, usize)> {
     let count = m.div_ceil(MR).max(1);
@@ -67,7 +67,7 @@ pub(super) fn blocks<const MR: usize>(m: usize) -> impl Iterator<Item = (usize, 
     (0..count).map(move |i| (i * rows + i.min(extra), rows + usize::from(i < extra)))
 }
 
-/// The products of `rows` rows of `a` (row-major, `stride` apart) with a panel, `[rows][NR]`, into `sums`.
+/// Computes the products of `rows` rows of `a` (row-major, `stride` apart) with a panel, `[rows][NR]`, into `sums`.
 ///
 /// Each sum runs over the inputs in order, whatever `rows` is: a row's result does not depend on its block.
 #[inline(always)]

@@ -1,4 +1,4 @@
-//! Which instruction set the kernels run on, and the one place that enters code compiled for it.
+//! Instruction sets of the kernels, and the one place that enters code compiled for them.
 //!
 //! A kernel is plain safe Rust over fixed-size arrays, written once as a [`Task`] whose `run` is
 //! `#[inline(always)]`. [`Isa::run`] inlines it into a function that enables the instruction set, where LLVM
@@ -17,12 +17,45 @@ use super::vector::{Portable, Simd};
 /// * `NA`: the same for the products inside attention, whose sizes are heads and tokens;
 /// * `MR`: rows of a tile at most; `MR * NR` sums plus operands fill the vector registers.
 pub(super) trait Task {
-    /// What the task gives back.
+    /// The result of the task.
     type Output;
     /// Runs the task. Must be `#[inline(always)]`, with all it calls in its loops: a function that is not
     /// inlined here is compiled for the baseline instruction set.
     fn run<S: Simd, const NR: usize, const NA: usize, const MR: usize>(self) -> Self::Output;
 }
+
+/// Runs a block of code compiled for an instruction set: `vectorised!(isa, |a: &[f32], b: &[f32]| -> f32 { .. })`.
+///
+/// The names before the block are variables of the caller, which the block takes. In the block `S`, `NR`, `NA` and
+/// `MR` are the parameters of [`Task::run`]; the functions that the block calls in its loops must be
+/// `#[inline(always)]`.
+macro_rules! vectorised {
+    ($isa:expr, || -> $output:ty $body:block) => {
+        vectorised!($isa, | | -> $output $body)
+    };
+    ($isa:expr, |$($name:ident: $type:ty),* $(,)?| $body:block) => {
+        vectorised!($isa, |$($name: $type),*| -> () $body)
+    };
+    ($isa:expr, |$($name:ident: $type:ty),* $(,)?| -> $output:ty $body:block) => {{
+        // Each field has a type parameter of its own name, so that the references need no named lifetimes.
+        #[allow(non_camel_case_types)]
+        struct Kernel<$($name),*> {
+            $($name: $name),*
+        }
+        impl $crate::kernel::isa::Task for Kernel<$($type),*> {
+            type Output = $output;
+            #[inline(always)]
+            fn run<S: $crate::kernel::vector::Simd, const NR: usize, const NA: usize, const MR: usize>(
+                self,
+            ) -> $output {
+                let Self { $($name),* } = self;
+                $body
+            }
+        }
+        $isa.run(Kernel { $($name),* })
+    }};
+}
+pub(super) use vectorised;
 
 /// The largest `MR` of any instruction set.
 pub(super) const MAX_MR: usize = 8;
@@ -34,7 +67,7 @@ pub(super) struct Isa(Kind);
 /// Private, so that an [`Isa`] other than portable comes only from a feature test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// What the target guarantees: SSE2 on x86-64, SIMD128 in a browser module.
+    /// The instructions that the target guarantees: SSE2 on x86-64, SIMD128 in a browser module.
     Portable,
     #[cfg(target_arch = "x86_64")]
     Avx2,
@@ -42,19 +75,19 @@ enum Kind {
     Avx512,
 }
 
-/// The best instruction set of this machine, looked up once.
+/// Returns the best instruction set of this machine, looked up once.
 pub(super) fn best() -> Isa {
     static BEST: OnceLock<Isa> = OnceLock::new();
     *BEST.get_or_init(Isa::detect)
 }
 
 impl Isa {
-    /// The best instruction set of this machine.
+    /// Returns the best instruction set of this machine.
     pub(super) fn detect() -> Self {
         *Self::available().last().unwrap_or(&Self(Kind::Portable))
     }
 
-    /// Every instruction set of this machine, the best one last.
+    /// Returns every instruction set of this machine, the best one last.
     pub(super) fn available() -> Vec<Self> {
         #[cfg_attr(not(target_arch = "x86_64"), allow(unused_mut))]
         let mut found = vec![Self(Kind::Portable)];
@@ -77,17 +110,9 @@ impl Isa {
         found
     }
 
-    /// Width `NR` of the weight panels that [`Isa::run`] will pass to its tasks.
+    /// Returns the width `NR` of the weight panels that [`Isa::run`] will pass to its tasks.
     pub(super) fn panel_width(self) -> usize {
-        struct Width;
-        impl Task for Width {
-            type Output = usize;
-            #[inline(always)]
-            fn run<S: Simd, const NR: usize, const NA: usize, const MR: usize>(self) -> usize {
-                NR
-            }
-        }
-        self.run(Width)
+        vectorised!(self, || -> usize { NR })
     }
 
     /// Runs a task compiled for this instruction set.

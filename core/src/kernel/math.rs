@@ -7,7 +7,7 @@ use super::vector::Simd;
 /// Lanes of the explicit partial sums; a multiple of every instruction set's vector width.
 const LANES: usize = 16;
 
-/// `a * b + c`, fused where that is one instruction.
+/// Returns `a * b + c`, fused where that is one instruction.
 #[inline(always)]
 fn mul_add<S: Simd>(a: f32, b: f32, c: f32) -> f32 {
     if S::FMA { a.mul_add(b, c) } else { a * b + c }
@@ -22,14 +22,15 @@ fn polynomial<S: Simd, const N: usize>(x: f32, coefficients: [f32; N]) -> f32 {
     sum
 }
 
-/// `min` and `max` that ignore NaN, unlike `f32::min`, and so are single instructions.
+/// Returns `x` kept within `low` and `high`. NaN is ignored, unlike in `f32::min`, so that each bound is a single
+/// instruction.
 #[inline(always)]
 fn clamp(x: f32, low: f32, high: f32) -> f32 {
     let x = if x > low { x } else { low };
     if x < high { x } else { high }
 }
 
-/// The error function, within 5e-7: an odd rational function of degree 11/10 on `[-4, 4]`, exactly ±1 beyond.
+/// Returns the error function, within 5e-7: an odd rational function of degree 11/10 on `[-4, 4]`, exactly ±1 beyond.
 #[inline(always)]
 pub(super) fn erf<S: Simd>(x: f32) -> f32 {
     let x = clamp(x, -4.0, 4.0);
@@ -45,14 +46,14 @@ pub(super) fn erf<S: Simd>(x: f32) -> f32 {
     clamp(x * above / below, -1.0, 1.0)
 }
 
-/// GELU in its exact form, `x/2 (1 + erf(x/√2))` (Hendrycks & Gimpel 2016).
+/// Returns the GELU in its exact form, `x/2 (1 + erf(x/√2))` (Hendrycks & Gimpel 2016).
 #[inline(always)]
 pub(super) fn gelu<S: Simd>(x: f32) -> f32 {
     let half = 0.5 * x;
     mul_add::<S>(half, erf::<S>(x * std::f32::consts::FRAC_1_SQRT_2), half)
 }
 
-/// `e^x` for `x <= 0`, within 2e-7 relative; 0 below about -87.
+/// Returns `e^x` for `x <= 0`, within 2e-7 relative; 0 below about -87.
 #[inline(always)]
 pub(super) fn exp_negative<S: Simd>(x: f32) -> f32 {
     // Added and taken off again, it rounds to a whole number, which then lies in the low mantissa bits.
@@ -72,8 +73,8 @@ pub(super) fn exp_negative<S: Simd>(x: f32) -> f32 {
     f32::from_bits(fraction.to_bits().wrapping_add(shifted.to_bits() << 23))
 }
 
-/// Adds up in `LANES` partial sums that are then added in a fixed order, so the result depends on the values
-/// alone.
+/// Returns the sum of `term` over `values`, in `LANES` partial sums that are then added in a fixed order, so the
+/// result depends on the values alone.
 #[inline(always)]
 fn sum_by(values: &[f32], term: impl Fn(f32) -> f32) -> f32 {
     let (chunks, rest) = values.as_chunks::<LANES>();
@@ -89,7 +90,7 @@ fn sum_by(values: &[f32], term: impl Fn(f32) -> f32) -> f32 {
     sums.iter().sum()
 }
 
-/// The largest absolute value of a row.
+/// Returns the largest absolute value of a row.
 #[inline(always)]
 pub(super) fn max_abs(values: &[f32]) -> f32 {
     max_by(values, 0.0, f32::abs)
@@ -112,16 +113,16 @@ fn max_by(values: &[f32], least: f32, key: impl Fn(f32) -> f32) -> f32 {
     best.iter().fold(least, |a, b| if *b > a { *b } else { a })
 }
 
-/// The slope of [`gelu`]: `Φ(x) + x φ(x)`.
+/// Returns the derivative of [`gelu`]: `Φ(x) + x φ(x)`.
 #[cfg(feature = "autodiff")]
 #[inline(always)]
-pub(super) fn gelu_slope<S: Simd>(x: f32) -> f32 {
+pub(super) fn gelu_derivative<S: Simd>(x: f32) -> f32 {
     const INVERSE_ROOT_TAU: f32 = 0.398_942_3;
     let below = mul_add::<S>(0.5, erf::<S>(x * std::f32::consts::FRAC_1_SQRT_2), 0.5);
     mul_add::<S>(x * INVERSE_ROOT_TAU, exp_negative::<S>(-0.5 * x * x), below)
 }
 
-/// The sum of `term` over two rows, in a fixed order.
+/// Returns the sum of `term` over two rows, in a fixed order.
 #[cfg(feature = "autodiff")]
 #[inline(always)]
 pub(super) fn row_sum(a: &[f32], b: &[f32], term: impl Fn(f32, f32) -> f32) -> f32 {
@@ -186,7 +187,7 @@ mod tests {
         }
     }
 
-    /// erf by its Taylor series and, far out, by its continued fraction; both in f64.
+    /// Returns erf by its Taylor series and, far out, by its continued fraction; both in f64.
     fn erf_reference(x: f64) -> f64 {
         if x.abs() < 3.0 {
             let (mut term, mut sum) = (x, x);

@@ -1,150 +1,96 @@
-//! What training needs besides matrix products, each as one pass over memory: forwards and backwards.
+//! Training kernels besides the matrix products: GELU, softmax and LayerNorm, forwards and backwards, each as one
+//! pass over memory.
 
-use super::isa::{Isa, Task};
-use super::math::{gelu, gelu_slope, row_sum, softmax_numerators};
-use super::vector::Simd;
+use super::isa::{best, vectorised};
+use super::math::{gelu, gelu_derivative, layer_norm, row_sum, softmax_numerators};
 
-/// The exact GELU.
-struct Gelu<'a> {
-    input: &'a [f32],
-    output: &'a mut [f32],
-}
-
-impl Task for Gelu<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn run<S: Simd, const NR: usize, const NA: usize, const MR: usize>(self) {
-        for (output, input) in self.output.iter_mut().zip(self.input) {
+/// Returns the exact GELU of `input`.
+pub(crate) fn gelu_forward(input: &[f32]) -> Vec<f32> {
+    let mut values = vec![0f32; input.len()];
+    let output = values.as_mut_slice();
+    vectorised!(best(), |input: &[f32], output: &mut [f32]| {
+        for (output, input) in output.iter_mut().zip(input) {
             *output = gelu::<S>(*input);
         }
-    }
+    });
+    values
 }
 
-/// `input` through the exact GELU.
-pub(crate) fn gelu_forward(input: &[f32]) -> Vec<f32> {
-    let mut output = vec![0f32; input.len()];
-    Isa::detect().run(Gelu { input, output: &mut output });
-    output
-}
-
-struct GeluSlope<'a> {
-    input: &'a [f32],
-    gradient: &'a mut [f32],
-}
-
-impl Task for GeluSlope<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn run<S: Simd, const NR: usize, const NA: usize, const MR: usize>(self) {
-        for (gradient, input) in self.gradient.iter_mut().zip(self.input) {
-            *gradient *= gelu_slope::<S>(*input);
-        }
-    }
-}
-
-/// Multiplies `gradient` by the slope of the GELU at `input`.
+/// Multiplies `gradient` by the derivative of the GELU at `input`.
 pub(crate) fn gelu_backward(input: &[f32], gradient: &mut [f32]) {
-    Isa::detect().run(GeluSlope { input, gradient });
-}
-
-/// Softmax of each row.
-struct Softmax<'a> {
-    rows: &'a mut [f32],
-    width: usize,
-}
-
-impl Task for Softmax<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn run<S: Simd, const NR: usize, const NA: usize, const MR: usize>(self) {
-        for row in self.rows.chunks_exact_mut(self.width) {
-            let factor = softmax_numerators::<S>(row);
-            row.iter_mut().for_each(|value| *value *= factor);
+    vectorised!(best(), |input: &[f32], gradient: &mut [f32]| {
+        for (gradient, input) in gradient.iter_mut().zip(input) {
+            *gradient *= gelu_derivative::<S>(*input);
         }
-    }
+    });
 }
 
 /// Replaces each row of `width` scores by its softmax.
 pub(crate) fn softmax(rows: &mut [f32], width: usize) {
-    Isa::detect().run(Softmax { rows, width: width.max(1) });
+    let width = width.max(1);
+    vectorised!(best(), |rows: &mut [f32], width: usize| {
+        for row in rows.chunks_exact_mut(width) {
+            let factor = softmax_numerators::<S>(row);
+            row.iter_mut().for_each(|value| *value *= factor);
+        }
+    });
 }
 
-struct SoftmaxSlope<'a> {
-    probabilities: &'a [f32],
-    gradient: &'a mut [f32],
-    width: usize,
-}
-
-impl Task for SoftmaxSlope<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn run<S: Simd, const NR: usize, const NA: usize, const MR: usize>(self) {
-        let rows = self.gradient.chunks_exact_mut(self.width);
-        for (gradient, probabilities) in rows.zip(self.probabilities.chunks_exact(self.width)) {
+/// Replaces the gradient of the probabilities by that of the scores, in place.
+pub(crate) fn softmax_backward(probabilities: &[f32], gradient: &mut [f32], width: usize) {
+    let width = width.max(1);
+    vectorised!(best(), |probabilities: &[f32], gradient: &mut [f32], width: usize| {
+        let rows = gradient.chunks_exact_mut(width);
+        for (gradient, probabilities) in rows.zip(probabilities.chunks_exact(width)) {
             let mean = row_sum(gradient, probabilities, |gradient, share| gradient * share);
             for (gradient, share) in gradient.iter_mut().zip(probabilities) {
                 *gradient = (*gradient - mean) * share;
             }
         }
-    }
+    });
 }
 
-/// From the gradient of the probabilities to that of the scores, in place.
-pub(crate) fn softmax_backward(probabilities: &[f32], gradient: &mut [f32], width: usize) {
-    Isa::detect().run(SoftmaxSlope { probabilities, gradient, width: width.max(1) });
-}
-
-struct Norm<'a> {
-    rows: &'a mut [f32],
-    weight: &'a [f32],
-    bias: &'a [f32],
-    eps: f32,
-}
-
-impl Task for Norm<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn run<S: Simd, const NR: usize, const NA: usize, const MR: usize>(self) {
-        for row in self.rows.chunks_exact_mut(self.weight.len()) {
-            super::math::layer_norm::<S>(row, self.weight, self.bias, self.eps);
-        }
-    }
-}
-
-/// LayerNorm of each row, in place.
+/// Replaces each row by its LayerNorm, in place.
 pub(crate) fn norm(rows: &mut [f32], weight: &[f32], bias: &[f32], eps: f32) {
-    Isa::detect().run(Norm { rows, weight, bias, eps });
+    vectorised!(best(), |rows: &mut [f32], weight: &[f32], bias: &[f32], eps: f32| {
+        for row in rows.chunks_exact_mut(weight.len()) {
+            layer_norm::<S>(row, weight, bias, eps);
+        }
+    });
 }
 
-struct NormSlope<'a> {
-    input: &'a [f32],
-    weight: &'a [f32],
-    gradient: &'a mut [f32],
-    weight_gradient: &'a mut [f32],
-    bias_gradient: &'a mut [f32],
+/// Replaces the gradient of a LayerNorm's output by that of its input, in place, and returns the gradients of weight
+/// and bias.
+pub(crate) fn norm_backward(
+    input: &[f32],
+    weight: &[f32],
+    gradient: &mut [f32],
     eps: f32,
-}
-
-impl Task for NormSlope<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn run<S: Simd, const NR: usize, const NA: usize, const MR: usize>(self) {
-        let width = self.weight.len();
+) -> (Vec<f32>, Vec<f32>) {
+    let (mut weight_gradient, mut bias_gradient) = (vec![0f32; weight.len()], vec![0f32; weight.len()]);
+    let sums = (weight_gradient.as_mut_slice(), bias_gradient.as_mut_slice());
+    vectorised!(best(), |input: &[f32],
+                         weight: &[f32],
+                         gradient: &mut [f32],
+                         sums: (&mut [f32], &mut [f32]),
+                         eps: f32| {
+        let (weight_gradient, bias_gradient) = sums;
+        let width = weight.len();
         let scale = 1.0 / width as f32;
         let mut normal = vec![0f32; width];
-        for (row, gradient) in self.input.chunks_exact(width).zip(self.gradient.chunks_exact_mut(width)) {
+        for (row, gradient) in input.chunks_exact(width).zip(gradient.chunks_exact_mut(width)) {
             let mean = row_sum(row, row, |x, _| x) * scale;
             let variance = row_sum(row, row, |x, _| (x - mean) * (x - mean)) * scale;
-            let inverse = 1.0 / (variance + self.eps).sqrt();
+            let inverse = 1.0 / (variance + eps).sqrt();
             for (normal, x) in normal.iter_mut().zip(row) {
                 *normal = (x - mean) * inverse;
             }
-            let sums = self.weight_gradient.iter_mut().zip(self.bias_gradient.iter_mut());
+            let sums = weight_gradient.iter_mut().zip(bias_gradient.iter_mut());
             for (((weight, bias), gradient), normal) in sums.zip(gradient.iter()).zip(&normal) {
                 *weight += gradient * normal;
                 *bias += gradient;
             }
-            for (gradient, weight) in gradient.iter_mut().zip(self.weight) {
+            for (gradient, weight) in gradient.iter_mut().zip(weight) {
                 *gradient *= weight;
             }
             let plain = row_sum(gradient, &normal, |gradient, _| gradient) * scale;
@@ -153,63 +99,29 @@ impl Task for NormSlope<'_> {
                 *gradient = (*gradient - plain - normal * along) * inverse;
             }
         }
-    }
-}
-
-/// From the gradient of a LayerNorm's output to that of its input, in place; returns those of weight and bias.
-pub(crate) fn norm_backward(
-    input: &[f32],
-    weight: &[f32],
-    gradient: &mut [f32],
-    eps: f32,
-) -> (Vec<f32>, Vec<f32>) {
-    let (mut weight_gradient, mut bias_gradient) = (vec![0f32; weight.len()], vec![0f32; weight.len()]);
-    let (of_weight, of_bias) = (&mut weight_gradient, &mut bias_gradient);
-    let task = NormSlope { input, weight, gradient, weight_gradient: of_weight, bias_gradient: of_bias, eps };
-    Isa::detect().run(task);
+    });
     (weight_gradient, bias_gradient)
-}
-
-struct AddRow<'a> {
-    rows: &'a mut [f32],
-    row: &'a [f32],
-}
-
-impl Task for AddRow<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn run<S: Simd, const NR: usize, const NA: usize, const MR: usize>(self) {
-        for row in self.rows.chunks_exact_mut(self.row.len()) {
-            row.iter_mut().zip(self.row).for_each(|(value, add)| *value += add);
-        }
-    }
 }
 
 /// Adds `row` to each row, in place.
 pub(crate) fn add_row(rows: &mut [f32], row: &[f32]) {
-    Isa::detect().run(AddRow { rows, row });
-}
-
-struct SumRows<'a> {
-    rows: &'a [f32],
-    sum: &'a mut [f32],
-}
-
-impl Task for SumRows<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn run<S: Simd, const NR: usize, const NA: usize, const MR: usize>(self) {
-        for row in self.rows.chunks_exact(self.sum.len()) {
-            self.sum.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
+    vectorised!(best(), |rows: &mut [f32], row: &[f32]| {
+        for values in rows.chunks_exact_mut(row.len()) {
+            values.iter_mut().zip(row).for_each(|(value, add)| *value += add);
         }
-    }
+    });
 }
 
-/// The sum of all rows of `width`.
+/// Returns the sum of all rows of `width`.
 pub(crate) fn sum_rows(rows: &[f32], width: usize) -> Vec<f32> {
-    let mut sum = vec![0f32; width];
-    Isa::detect().run(SumRows { rows, sum: &mut sum });
-    sum
+    let mut values = vec![0f32; width];
+    let sum = values.as_mut_slice();
+    vectorised!(best(), |rows: &[f32], sum: &mut [f32]| {
+        for row in rows.chunks_exact(sum.len()) {
+            sum.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
+        }
+    });
+    values
 }
 
 #[cfg(test)]
@@ -220,7 +132,7 @@ mod tests {
         (0..length).map(|i| (i as f32 * step).sin() * 2.0).collect()
     }
 
-    /// The slope of `loss`, the sum of outputs times `weights`, by central differences in f64-sized steps.
+    /// Returns the gradient of `loss`, the sum of outputs times `weights`, by central differences in f64-sized steps.
     fn numeric(input: &[f32], loss: impl Fn(&[f32]) -> f64) -> Vec<f64> {
         let step = 1e-2;
         let at = |place: usize, by: f32| {
@@ -243,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn slopes_are_those_of_the_functions() {
+    fn gradients_are_those_of_the_functions() {
         let (input, gradient) = (wave(40, 0.7), wave(40, 0.3));
         let mut got = gradient.clone();
         gelu_backward(&input, &mut got);

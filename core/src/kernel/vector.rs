@@ -1,10 +1,10 @@
 //! Vectors of `f32` on each instruction set, for the innermost loop of the matrix products: there the sums must
 //! stay in registers, which compilers do not do reliably with arrays.
 //!
-//! This and [`super::isa`] are the only unsafe code of the crate. The x86 intrinsics are unsafe to call because
-//! the machine might lack the instructions; a [`Simd`] type of such instructions is only ever passed to a task
-//! by `Isa::run`, after it found them. Loads and stores take their address from a reference to an array of
-//! just the vector's size.
+//! This module and [`super::isa`] are the only unsafe code of the crate. The x86 intrinsics are unsafe to call
+//! because the machine might lack the instructions; a [`Simd`] type of such instructions is only ever passed to a
+//! task by `Isa::run`, after it found them. Loads and stores take their address from a reference to an array of just
+//! the vector's size.
 #![allow(unsafe_code)]
 
 /// The vectors of one instruction set.
@@ -13,13 +13,13 @@ pub(super) trait Simd {
     type V: Copy;
     /// Numbers in a vector.
     const LANES: usize;
-    /// Whether a fused multiply-add is an instruction (elsewhere it is a slow library call).
+    /// `true` if a fused multiply-add is an instruction (elsewhere it is a slow library call).
     const FMA: bool;
     /// `x` in every lane.
     fn splat(x: f32) -> Self::V;
-    /// The numbers from `at * LANES` on.
+    /// Returns the numbers from `at * LANES` on.
     fn load(from: &[f32], at: usize) -> Self::V;
-    /// The half-precision numbers from `at * LANES` on.
+    /// Returns the half-precision numbers from `at * LANES` on.
     #[inline(always)]
     fn load_half(from: &[u16], at: usize) -> Self::V {
         let mut numbers = [0f32; 16];
@@ -34,7 +34,8 @@ pub(super) trait Simd {
     fn mul_add(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
 }
 
-/// A half-precision number that is neither infinite nor NaN. Compilers make vectors of it, which they do not of the library's.
+/// Returns the `f32` of a half-precision number that is neither infinite nor NaN. Compilers vectorise this function,
+/// which they do not do with the library's.
 #[inline(always)]
 pub(super) fn widen(half: u16) -> f32 {
     // Its exponent is off by as much as those of the two formats differ, 112, and a product makes that good.
@@ -43,7 +44,7 @@ pub(super) fn widen(half: u16) -> f32 {
     f32::from_bits((f32::from_bits(magnitude) * EXPONENT).to_bits() | sign)
 }
 
-/// What the target guarantees, by plain arrays.
+/// The vectors that the target guarantees, by plain arrays.
 #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
 pub(super) struct Portable;
 
@@ -170,7 +171,7 @@ mod x86 {
     );
 }
 
-/// Asks for the numbers to be brought into the cache. Nothing depends on whether that happens.
+/// Prefetches the numbers into the cache. No result depends on it.
 #[inline(always)]
 pub(super) fn prefetch<T>(numbers: &[T]) {
     #[cfg(target_arch = "x86_64")]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use dpr_core::device::Device;
-use dpr_core::{EncoderFiles, TextEncoder};
+use dpr_core::{EncoderBytes, TextEncoder};
 use serde_json::{Value, json};
 
 pub(crate) fn root() -> PathBuf {
@@ -56,7 +56,7 @@ impl Golden {
         });
         let config = serde_json::to_vec(&config).unwrap();
         let (tokenizer, weights) = (read("tokenizer.json"), read("model.safetensors"));
-        let files = EncoderFiles {
+        let files = EncoderBytes {
             config: &config,
             tokenizer: &tokenizer,
             weights: &[("model.safetensors", weights.as_slice())],

@@ -1,4 +1,4 @@
-//! One JSON array of many items, read and written item by item: memory holds one item, whatever the file's size.
+//! JSON arrays of many items, read and written item by item: memory holds one item, whatever the file's size.
 
 use std::io::BufRead as _;
 use std::marker::PhantomData;
@@ -11,7 +11,8 @@ use super::input::Input;
 use super::output::{Output, write_whole};
 use super::{DataError, fields};
 
-/// No real item comes near; past it a quote or a bracket is missing, and the rest of the file would be read.
+/// Largest size of an item, which no real item comes near; in a larger one a quote or a bracket is missing, and the
+/// rest of the file would be read.
 const MAX_ITEM_BYTES: usize = 64 << 20;
 
 /// The items of a JSON array, in the order of the file. After an error there are no more.
@@ -20,7 +21,7 @@ pub struct ArrayItems<T> {
     item: Vec<u8>,
     /// Items begun so far.
     count: usize,
-    /// Where the next byte stands, both from 1.
+    /// Line of the next byte, from 1.
     line: usize,
     column: usize,
     is_done: bool,
@@ -46,7 +47,7 @@ impl<T: DeserializeOwned> ArrayItems<T> {
         &self.input.path
     }
 
-    /// No more items: what the last one says is wrong.
+    /// Ends the iteration: the last item is wrong.
     pub(super) fn stop(&mut self) {
         self.is_done = true;
     }
@@ -63,7 +64,7 @@ impl<T: DeserializeOwned> ArrayItems<T> {
         self.error(self.line, self.column, format!("expected {what}, found {found}"))
     }
 
-    /// The next byte that is no white space, consumed only by [`ArrayItems::bump`].
+    /// Returns the next byte that is not white space; only [`ArrayItems::bump`] consumes it.
     fn peek(&mut self) -> Result<Option<u8>, DataError> {
         loop {
             match self.input.peek()?.first() {

@@ -1,5 +1,6 @@
-//! One JSON object a line: BEIR's `corpus.jsonl` (`_id`, `title`, `text`) and `queries.jsonl` (`_id`, `text`), and
-//! the same under Tevatron's names (`docid` and `document_text`, `query_id` and `query` or `query_text`).
+//! BEIR and Tevatron files with one JSON object a line: BEIR's `corpus.jsonl` (`_id`, `title`, `text`) and
+//! `queries.jsonl` (`_id`, `text`), and the same under Tevatron's names (`docid` and `document_text`, `query_id` and
+//! `query` or `query_text`).
 
 use serde::Deserialize;
 
@@ -29,7 +30,7 @@ struct Query {
     answers: Vec<String>,
 }
 
-/// Passages one at a time; only their ids are kept.
+/// Reader of passages one at a time, which keeps only their ids.
 pub(super) struct Reader {
     lines: Lines,
     ids: Ids<usize>,
@@ -40,7 +41,8 @@ impl Reader {
         Self { lines: Lines::new(input), ids: Ids::default() }
     }
 
-    /// Documents may have only a title (TREC-COVID's do), but not neither.
+    /// Returns the next passage. A document may have only a title (some of TREC-COVID's do), but must have a title or
+    /// a text.
     pub(super) fn next(&mut self) -> Result<Option<Passage>, DataError> {
         let Some((number, document)) = self.lines.next_object()? else { return Ok(None) };
         let Document { id, title, text } = document;

@@ -1,4 +1,4 @@
-//! Converting between formats that mean the same thing, without a silent loss.
+//! Conversion between file formats of the same meaning, without a silent loss.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -8,28 +8,28 @@ use super::input::{Format, Input};
 use super::output::{Output, check_not_input, write_whole};
 use super::{
     Answers, CorpusLayout, DataError, FileFormat, Passage, QrelsLayout, Question, QuestionLayout,
-    TevatronIds, TevatronItem, TrainingContext, TrainingItem, passage, question, read_passages, read_qrels,
+    TevatronIds, TevatronItem, TrainingContext, TrainingItem, read_passages, read_qrels, read_questions,
     read_tevatron, read_tevatron_ids, read_training, write_corpus, write_qrels, write_questions,
     write_training,
 };
 
-/// What a conversion may do, and what it needs besides the file.
+/// Options of a conversion.
 #[derive(Clone, Debug, Default)]
 pub struct ConvertOptions {
-    /// Leave out what the new format has no place for, rather than refuse.
+    /// Leave out the fields that the new format has no place for, instead of refusing the conversion.
     pub lossy: bool,
     /// The corpus that the ids of Tevatron version 2 are of.
     pub passages: Option<PathBuf>,
 }
 
-/// What was converted.
+/// The result of a conversion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Converted {
     /// Passages, questions, training items or judgements written.
     pub items: usize,
 }
 
-/// Why a file was not converted. Nothing was written.
+/// The reason why a file was not converted. Nothing was written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConvertError {
@@ -192,7 +192,7 @@ impl Job<'_> {
         Err(ConvertError::Lost { path: self.from.to_path_buf(), to: self.to_format, what, item: item() })
     }
 
-    /// The file, read as the format that was named, whatever its own name says.
+    /// Opens the file as the format that was named, whatever its own name says.
     fn open(&self) -> Result<Input, DataError> {
         let mut input = Input::open(self.from)?;
         input.format = match self.from_format {
@@ -208,7 +208,7 @@ impl Job<'_> {
     }
 
     fn passages(&self, layout: CorpusLayout) -> Result<usize, ConvertError> {
-        let passages = passage::stream(self.open()?)?;
+        let passages = read_passages::stream(self.open()?)?;
         write_corpus(self.to, layout, |out| {
             for passage in passages {
                 out.write(&self.fit_passage(passage?, layout)?)?;
@@ -240,7 +240,7 @@ impl Job<'_> {
     }
 
     fn questions(&self, layout: QuestionLayout) -> Result<usize, ConvertError> {
-        let mut questions = question::read(self.open()?)?;
+        let mut questions = read_questions::read(self.open()?)?;
         for (at, question) in questions.iter_mut().enumerate() {
             let Question { id, text, answers, gold } = question;
             let item = || format!("question `{id}`");
@@ -349,7 +349,7 @@ impl Job<'_> {
     }
 }
 
-/// A line of ids as an item whose passages are empty, for the way back to ids.
+/// Returns a line of ids as an item whose passages are empty, for the way back to ids.
 fn only_ids(line: TevatronIds) -> Identified {
     let contexts = |ids: Vec<String>| {
         ids.into_iter()

@@ -1,11 +1,12 @@
-//! What can be wrong with an input file.
+//! Errors of reading and writing data files.
 
 use std::io;
 use std::path::PathBuf;
 
 use super::literal::LiteralError;
 
-/// Why a file of passages or questions was not read. Every message names the file and the place in it.
+/// The reason why a file of passages or questions was not read or written. Every message names the file and the place
+/// in it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DataError {
@@ -40,7 +41,7 @@ pub enum DataError {
         path: PathBuf,
         /// As `passage wiki:12`.
         item: String,
-        /// What stands in the way, and what to do.
+        /// The obstacle, and what to do.
         why: &'static str,
     },
     /// Neither the name nor the content says what format it is.
@@ -53,7 +54,7 @@ pub enum DataError {
         /// The file.
         path: PathBuf,
     },
-    /// The file begins like no format that is known.
+    /// The beginning of the file is not that of a known format.
     #[error("{}: cannot tell the format; it begins with `{found}`: name the format", path.display())]
     Undetected {
         /// The file.
@@ -67,7 +68,7 @@ pub enum DataError {
         /// The pipe.
         path: PathBuf,
     },
-    /// What is to be written is what is read.
+    /// The file to be written is the one that is read.
     #[error("{} is the input: write to another file", path.display())]
     OverInput {
         /// The file.
@@ -172,7 +173,7 @@ pub enum DataError {
         /// Line, from 1.
         line: usize,
     },
-    /// A table that is none of the known question files.
+    /// A table that is not one of the known question files.
     #[error(
         "{}: line {line} has {got} columns: a question file has 1 (the question), 2 (`question<TAB>['answer', ...]`) \
          or 4 (CuratedTREC, `id<TAB>kind<TAB>question<TAB>pattern`)",
@@ -193,7 +194,7 @@ pub enum DataError {
         path: PathBuf,
         /// Line, from 1.
         line: usize,
-        /// Where in the list, and what was expected.
+        /// The place in the list, and what was expected.
         source: LiteralError,
     },
     /// A value that is not what its column holds.
@@ -203,7 +204,7 @@ pub enum DataError {
         path: PathBuf,
         /// Line, from 1.
         line: usize,
-        /// What the column holds, as `a rank (a whole number)`.
+        /// The expected content of the column, as `a rank (a whole number)`.
         expected: &'static str,
         /// What stands there.
         found: String,
@@ -234,7 +235,7 @@ pub enum DataError {
         /// Line, from 1.
         second: usize,
     },
-    /// Nothing in it.
+    /// The file holds no items.
     #[error("{}: no {what} in this file", path.display())]
     Empty {
         /// The file.

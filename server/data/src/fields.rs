@@ -1,4 +1,4 @@
-//! Values as the JSON files of the field write them: ids as numbers, scores as strings, `null` for nothing.
+//! JSON field values as the field's files write them: ids as numbers, scores as strings, `null` for nothing.
 
 use std::fmt;
 
@@ -88,7 +88,7 @@ where
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// serde_json's message without the place, which is relative to the text it was given.
+/// Returns serde_json's message without the place, which is relative to the text it was given.
 pub(super) fn reason(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.rsplit_once(" at line ").map_or(text.as_str(), |(reason, _)| reason).to_owned()

@@ -1,4 +1,4 @@
-//! The names of the field's file formats, and telling which one a file has.
+//! File formats of the field: their names, and the detection of a file's format.
 
 use std::fmt;
 use std::path::Path;
@@ -42,11 +42,11 @@ pub enum FileFormat {
     BeirQrels,
     /// What was found: a TREC run.
     TrecRun,
-    /// What was found: DPR's retriever result.
+    /// Retrieved passages: DPR's retriever result.
     DprResult,
 }
 
-/// What a file is about. Formats of one meaning can be converted into each other.
+/// The meaning of a file. Formats of one meaning can be converted into each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
     Passages,
@@ -79,7 +79,7 @@ impl FileFormat {
         Self::DprResult,
     ];
 
-    /// The name on a command line.
+    /// Returns the name of the format on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::PsgsTsv => "psgs-tsv",
@@ -102,7 +102,7 @@ impl FileFormat {
         }
     }
 
-    /// Whether there is a writer for it that takes items of another format.
+    /// Returns whether files of another format can be converted into this one.
     pub(super) fn is_written(self) -> bool {
         !matches!(
             self,
@@ -222,7 +222,7 @@ impl fmt::Display for FileFormat {
     }
 }
 
-/// A name that is no format's.
+/// A name that is not the name of a format.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no format is named `{0}`: give one of {list}", list = FileFormat::ALL.map(FileFormat::name).join(", "))]
 pub struct UnknownFormatName(String);

@@ -1,4 +1,4 @@
-//! Opening a file: gzip by its first bytes, format by its name or else its content.
+//! Input files: gzip is detected by the first bytes, the format by the name or else by the content.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use fs_err as fs;
 
 use super::DataError;
 
-/// What a file holds.
+/// The basic format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
     /// Tab-separated columns under a header.
@@ -36,7 +36,7 @@ impl Input {
         Self::open_counted(path, &Arc::default())
     }
 
-    /// As [`Input::open`]; `read` counts the bytes of the file itself, compressed or not.
+    /// Opens a file as [`Input::open`] does; `read` counts the bytes of the file itself, compressed or not.
     pub(super) fn open_counted(path: &Path, read: &Arc<AtomicU64>) -> Result<Self, DataError> {
         let plain_error = |source| DataError::Io { path: path.to_path_buf(), source };
         let file = fs::File::open(path).map_err(plain_error)?.into_parts().0;
@@ -65,7 +65,7 @@ impl Input {
         Ok(input)
     }
 
-    /// What comes next, at least a byte unless the file ends here; nothing is consumed.
+    /// Returns the bytes that come next without consuming them, at least one unless the file ends here.
     pub(super) fn peek(&mut self) -> Result<&[u8], DataError> {
         // Asked twice: an early return would hold on to the borrow when the error is made.
         if let Err(e) = self.reader.fill_buf() {
@@ -74,7 +74,7 @@ impl Input {
         self.reader.fill_buf().map_err(|source| DataError::Io { path: self.path.clone(), source })
     }
 
-    /// Whether the file is a JSON array, by its first character.
+    /// Returns whether the file is a JSON array, by its first character.
     pub(super) fn is_json_array(&mut self) -> Result<bool, DataError> {
         Ok(self.peek()?.trim_ascii_start().starts_with(b"["))
     }
@@ -88,7 +88,7 @@ impl Input {
         }
     }
 
-    /// The rest of the file as text.
+    /// Reads the rest of the file as text.
     pub(super) fn read_text(&mut self) -> Result<String, DataError> {
         let mut bytes = Vec::new();
         if let Err(e) = self.reader.read_to_end(&mut bytes) {
@@ -104,7 +104,7 @@ impl Input {
     }
 }
 
-/// Counts what is read through it.
+/// A reader that counts the bytes read through it.
 struct Counted<R> {
     inner: R,
     read: Arc<AtomicU64>,
@@ -118,7 +118,7 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-/// A whole file as text, plain or gzip-compressed, without a byte order mark.
+/// Reads a whole file as text, plain or gzip-compressed, and returns it without a byte order mark.
 ///
 /// # Errors
 /// [`DataError`] when it cannot be read, is cut short or is not UTF-8.

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use super::input::Input;
 use super::{DataError, fields};
 
-/// Walks over lines; the text handed out has no line end.
+/// Reader of lines, which hands them out without their line ends.
 pub(super) struct Lines {
     input: Input,
     buffer: Vec<u8>,
@@ -28,7 +28,7 @@ impl Lines {
         &self.input.path
     }
 
-    /// The next line and its number from 1, or `None` at the end.
+    /// Returns the next line and its number from 1, or `None` at the end.
     pub(super) fn next(&mut self) -> Result<Option<(usize, &str)>, DataError> {
         self.buffer.clear();
         let read = self.input.reader.read_until(b'\n', &mut self.buffer);
@@ -44,7 +44,7 @@ impl Lines {
         }
     }
 
-    /// As [`Lines::next`], for formats where empty lines can only be the last ones.
+    /// Returns the next line as [`Lines::next`] does, for formats where empty lines can only be the last ones.
     pub(super) fn next_record(&mut self) -> Result<Option<(usize, String)>, DataError> {
         let mut empty = None;
         loop {
@@ -62,7 +62,7 @@ impl Lines {
 }
 
 impl Lines {
-    /// The next line as a JSON object, and its number from 1.
+    /// Returns the next line as a JSON object, and its number from 1.
     pub(super) fn next_object<T: DeserializeOwned>(&mut self) -> Result<Option<(usize, T)>, DataError> {
         let Some((number, text)) = self.next_record()? else { return Ok(None) };
         match serde_json::from_str(&text) {
@@ -109,8 +109,9 @@ impl<T: DeserializeOwned> Iterator for JsonLines<T> {
     }
 }
 
-/// Where each id was first seen. Ids are held as 16 bytes each, so that a corpus of millions of passages leaves room for
-/// the passages: that two of them share those by chance is not to be expected before 10^18 ids.
+/// The ids seen so far, with the place where each was first seen. Ids are held as 16 bytes each, so that a corpus of
+/// millions of passages leaves room for the passages: that two ids share their 16 bytes by chance is not to be
+/// expected before 10^18 ids.
 #[derive(Default)]
 pub(super) struct Ids<P>(HashMap<[u64; 2], P>);
 
@@ -144,7 +145,7 @@ fn digest(key: u8, id: &str) -> u64 {
     hash.finish()
 }
 
-/// A line number in words.
+/// Returns a line number in words.
 pub(super) fn line(number: usize) -> String {
     format!("line {number}")
 }

@@ -1,17 +1,17 @@
-//! A Python list literal of strings, as question files hold their answers: `['a', "b's"]`.
+//! Python list literals of strings, as question files hold their answers: `['a', "b's"]`.
 //!
-//! DPR's own reader calls `eval` on it. Here it is parsed by the rules of the Python reference (string and bytes
-//! literals), so that a file can say nothing but strings.
+//! DPR's own reader calls `eval` on the literal. Here it is parsed by the rules of the Python reference (string and
+//! bytes literals), so that a file can say nothing but strings.
 
 use std::fmt::Write as _;
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// Why a text is not a list of strings.
+/// The reason why a text is not a list of strings.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("column {column}: expected {expected}, found {found}")]
 pub struct LiteralError {
-    /// Where in the literal, in characters from 1.
+    /// The column in the literal, in characters from 1.
     pub column: usize,
     /// What should stand there.
     pub expected: &'static str,
@@ -21,8 +21,8 @@ pub struct LiteralError {
 
 /// Parses a list of Python strings. Nothing is evaluated.
 ///
-/// Understood: single, double and triple quotes, the prefixes `u` and `r`, every escape but `\N{...}`, strings
-/// beside each other (they join, as in Python), and a comma after the last.
+/// The parser understands single, double and triple quotes, the prefixes `u` and `r`, every escape but `\N{...}`,
+/// strings beside each other (they join, as in Python), and a comma after the last.
 ///
 /// # Errors
 /// [`LiteralError`] with the column: anything else, as a number, a name, a call or a nested list.
@@ -89,8 +89,8 @@ fn push_repr(out: &mut String, text: &str) {
     out.push(quote);
 }
 
-/// Python's `str.isprintable`. Rust's debug form escapes by the same general categories, except that it leaves a
-/// combining mark alone only behind another character.
+/// Returns the value of Python's `str.isprintable` for a character. Rust's debug form escapes by the same general
+/// categories, except that it leaves a combining mark alone only behind another character.
 fn is_printable(c: char) -> bool {
     if c.is_ascii() {
         return !c.is_ascii_control();
@@ -133,7 +133,7 @@ impl Parser<'_> {
         LiteralError { column: self.column, expected, found }
     }
 
-    /// One or more strings beside each other, and the space behind them.
+    /// Parses one or more strings beside each other, and the space behind them.
     fn item(&mut self) -> Result<String, LiteralError> {
         let mut text = String::new();
         loop {

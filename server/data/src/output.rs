@@ -1,4 +1,4 @@
-//! Writing a file whole or not at all, gzip-compressed when its name ends in `.gz`.
+//! Output files, written whole or not at all and gzip-compressed when their names end in `.gz`.
 
 use std::io::{self, Write};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Questions with their answers: DPR's TSV (`question`, a Python list), CuratedTREC (`id`, `kind`, `question`, a
+//! Question files with answers: DPR's TSV (`question`, a Python list), CuratedTREC (`id`, `kind`, `question`, a
 //! regular expression), and WebQuestions json (`[{"qId", "answers", "qText"}]`).
 
 use serde::Deserialize;
@@ -9,7 +9,7 @@ use super::input::Input;
 use super::lines::{Ids, Lines, line};
 use super::{Answers, DataError, Question, literal, question, tsv};
 
-/// What the first line of a text file says that all of them are.
+/// Layout of a text file of questions, which its first line decides.
 enum Layout {
     Plain,
     Answers,
@@ -47,7 +47,7 @@ pub(super) fn read_lines(input: Input) -> Result<Vec<Question>, DataError> {
     Ok(questions)
 }
 
-/// The next line that is not empty.
+/// Returns the next line that is not empty.
 fn next_plain(lines: &mut Lines) -> Result<Option<(usize, String)>, DataError> {
     loop {
         match lines.next()? {
@@ -91,7 +91,7 @@ fn with_answers(lines: &Lines, number: usize, text: &str) -> Result<Question, Da
     })
 }
 
-/// This file is cut at tabs alone: quotes are the question's own.
+/// Parses a line of CuratedTREC. The line is cut at tabs alone: quotes belong to the question.
 fn curated_trec(lines: &Lines, number: usize, text: &str) -> Result<Question, DataError> {
     let columns: Vec<_> = text.split('\t').collect();
     let [id, _, question, pattern] = columns.as_slice() else {

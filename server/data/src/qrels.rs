@@ -1,4 +1,4 @@
-//! Judgements of passages: TREC qrels (`query 0 passage grade`, no header) and BEIR's (header
+//! Relevance judgements (qrels) of passages: TREC qrels (`query 0 passage grade`, no header) and BEIR's (header
 //! `query-id corpus-id score`, tabs).
 
 use std::collections::BTreeMap;
@@ -12,43 +12,43 @@ use super::output::write_whole;
 
 const BEIR_HEADER: [&str; 3] = ["query-id", "corpus-id", "score"];
 
-/// How relevant which passages are to which queries, in the order of the ids.
+/// Relevance grades of passages by query, in the order of the ids.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Qrels(BTreeMap<String, BTreeMap<String, i32>>);
 
 impl Qrels {
-    /// Notes a judgement; returns the grade that stood there before.
+    /// Adds a judgement and returns the grade that it replaces, if there was one.
     pub fn insert(&mut self, query: &str, passage: &str, grade: i32) -> Option<i32> {
         self.0.entry(query.to_owned()).or_default().insert(passage.to_owned(), grade)
     }
 
-    /// The judged passages of a query with their grades, 0 and less for what is not relevant.
+    /// Returns the judged passages of a query with their grades, 0 and less for passages that are not relevant.
     pub fn query(&self, query: &str) -> Option<&BTreeMap<String, i32>> {
         self.0.get(query)
     }
 
-    /// All queries with their judged passages.
+    /// Returns all queries with their judged passages.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &BTreeMap<String, i32>)> {
         self.0.iter().map(|(query, passages)| (query.as_str(), passages))
     }
 
-    /// Forgets the queries that `keep` refuses.
+    /// Removes the queries for which `keep` returns `false`.
     pub fn retain(&mut self, mut keep: impl FnMut(&str) -> bool) {
         self.0.retain(|query, _| keep(query));
     }
 
-    /// Number of judgements.
+    /// Returns the number of judgements.
     pub fn len(&self) -> usize {
         self.0.values().map(BTreeMap::len).sum()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no judgements.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// How a file of judgements is laid out.
+/// Layout of a file of judgements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QrelsLayout {
     /// `query 0 passage grade`, no header.
@@ -60,9 +60,9 @@ pub enum QrelsLayout {
 /// Reads judgements, plain or gzip-compressed; the first line says which layout it is.
 ///
 /// # Errors
-/// [`DataError`] with the file and the line: BEIR's columns without their header (its first judgement would be
-/// lost), a wrong number of columns, a grade that is no whole number, a passage judged twice for one query, no
-/// judgements at all.
+/// [`DataError`] with the file and the line: BEIR's columns without their header (its first judgement would be lost),
+/// a wrong number of columns, a grade that is not a whole number, a passage judged twice for one query, no judgements
+/// at all.
 pub fn read_qrels(path: &Path) -> Result<Qrels, DataError> {
     let mut lines = Lines::new(Input::open(path)?);
     let mut next = lines.next_record()?;
@@ -176,7 +176,7 @@ pub fn write_qrels(path: &Path, layout: QrelsLayout, qrels: &Qrels) -> Result<()
     })
 }
 
-/// Whether an id can stand between spaces.
+/// Checks that an id can stand between spaces.
 pub(super) fn check_word(path: &Path, what: &str, id: &str) -> Result<(), DataError> {
     if !id.is_empty() && !id.contains(|c: char| c.is_ascii_whitespace()) {
         return Ok(());

@@ -9,7 +9,7 @@ use super::DataError;
 use super::array::{ArrayItems, ArrayWriter, write_array};
 use super::fields::{Id, Score, null_is_empty};
 
-/// A question and what was found for it.
+/// A question with the passages retrieved for it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(expecting = "a retriever result `{\"question\", \"answers\", \"ctxs\"}`")]
 pub struct RetrieverResult {
@@ -32,9 +32,9 @@ pub struct RetrievedContext {
     pub title: String,
     /// The text.
     pub text: String,
-    /// How well it matches, in the retriever's units.
+    /// The passage's score, in the retriever's units.
     pub score: f32,
-    /// Whether the text holds one of the answers.
+    /// `true` if the text holds one of the answers.
     pub has_answer: bool,
 }
 
@@ -71,14 +71,14 @@ pub fn read_results(path: &Path) -> Result<ArrayItems<RetrieverResult>, DataErro
     ArrayItems::open(path)
 }
 
-/// Takes the questions of a retriever result in order.
+/// Writer of a retriever result, which takes the questions in order.
 pub type ResultWriter<'a> = ArrayWriter<'a, RetrieverResult>;
 
 /// Writes a retriever result, a question a line, whole or not at all; gzip-compressed when the name ends in `.gz`.
 /// Returns the number of questions.
 ///
 /// # Errors
-/// What `fill` returns, or [`DataError::Write`]; what was at `path` is then as it was.
+/// The error that `fill` returns, or [`DataError::Write`]; the file at `path` is then unchanged.
 pub fn write_results<E: From<DataError>>(
     path: &Path,
     fill: impl FnOnce(&mut ResultWriter<'_>) -> Result<(), E>,

@@ -8,7 +8,7 @@ use super::lines::Lines;
 use super::output::write_whole;
 use super::{DataError, qrels};
 
-/// What a run found for one query.
+/// The ranked passages of one query.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RankedQuery {
     /// The query's id.
@@ -32,7 +32,7 @@ pub struct RunHit {
 /// by rank. The rank decides, not the score (`trec_eval` goes by the score).
 ///
 /// # Errors
-/// [`DataError`] with the file and the line: a line that has not 6 columns, a rank or score that is no number, the
+/// [`DataError`] with the file and the line: a line that has not 6 columns, a rank or score that is not a number, the
 /// same passage or the same rank twice for one query, no lines at all.
 pub fn read_run(path: &Path) -> Result<Vec<RankedQuery>, DataError> {
     let mut lines = Lines::new(Input::open(path)?);
@@ -81,7 +81,7 @@ pub fn read_run(path: &Path) -> Result<Vec<RankedQuery>, DataError> {
     queries.into_iter().map(|(id, hits)| ranked(path, id, hits)).collect()
 }
 
-/// Sorts the hits of a query and refuses what is there twice.
+/// Sorts the hits of a query and refuses a passage or rank that occurs twice.
 fn ranked(path: &Path, id: String, mut hits: Vec<(RunHit, usize)>) -> Result<RankedQuery, DataError> {
     hits.sort_unstable_by(|(a, a_line), (b, b_line)| (&a.passage, a_line).cmp(&(&b.passage, b_line)));
     let twice = hits.windows(2).find(|pair| pair[0].0.passage == pair[1].0.passage);

@@ -1,4 +1,4 @@
-//! SQuAD v1.1 json (Rajpurkar et al. 2016), also KorQuAD and SQuADShifts: articles of paragraphs of questions.
+//! SQuAD v1.1 json files (Rajpurkar et al. 2016), also KorQuAD and SQuADShifts: articles of paragraphs of questions.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ struct Answer {
 }
 
 impl Answer {
-    /// Where it stands in `context`, in bytes, if the file says so rightly.
+    /// Returns the answer's range of bytes in `context`, if the file gives its position correctly.
     fn range(&self, context: &str) -> Option<Range<usize>> {
         let start = usize::try_from(self.answer_start?).ok()?;
         let (from, _) = context.char_indices().nth(start)?;

@@ -1,5 +1,5 @@
-//! Tevatron's training data, a JSON object a line: version 1 carries the passages, version 2 their ids and keeps
-//! the texts in a corpus (`docid`, `document_text`).
+//! Tevatron training files, a JSON object a line: version 1 carries the passages, version 2 their ids and keeps the
+//! texts in a corpus (`docid`, `document_text`).
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -117,7 +117,7 @@ impl From<RawIds> for TevatronIds {
 }
 
 impl TevatronItem {
-    /// The item for training. DPR's format has no place for the query's id.
+    /// Returns the item for training. DPR's format has no place for the query's id.
     pub fn into_training(self) -> TrainingItem {
         let contexts = |passages: Vec<TevatronPassage>| {
             let context = |passage: TevatronPassage| TrainingContext {
@@ -138,8 +138,8 @@ impl TevatronItem {
         }
     }
 
-    /// The item as a line of version 1, which has no place for the set's name, for scores and for easy negatives.
-    /// `None` when a positive or hard negative has no id.
+    /// Returns the item as a line of version 1, which has no place for the set's name, for scores and for easy
+    /// negatives. `None` when a positive or hard negative has no id.
     pub fn from_training(query_id: String, item: TrainingItem) -> Option<Self> {
         let passages = |contexts: Vec<TrainingContext>| -> Option<Vec<TevatronPassage>> {
             let passage = |context: TrainingContext| {
@@ -159,10 +159,10 @@ impl TevatronItem {
 }
 
 impl TevatronIds {
-    /// The line with the passages that its ids name.
+    /// Returns the line with the passages that its ids name.
     ///
     /// # Errors
-    /// The first id that `passages` does not have.
+    /// The first id that is not in `passages`.
     pub fn resolve(self, passages: &HashMap<String, Passage>) -> Result<TevatronItem, String> {
         let find = |ids: Vec<String>| -> Result<Vec<TevatronPassage>, String> {
             let find = |docid: String| match passages.get(&docid) {
@@ -184,7 +184,7 @@ impl TevatronIds {
 }
 
 impl From<TevatronItem> for TevatronIds {
-    /// Keeps the ids; the texts belong in a corpus.
+    /// Keeps the ids of the passages; their texts belong in a corpus.
     fn from(item: TevatronItem) -> Self {
         let ids =
             |passages: Vec<TevatronPassage>| passages.into_iter().map(|passage| passage.docid).collect();

@@ -1,5 +1,5 @@
-//! DPR training json: an array of questions with passages that answer them and passages that do not (paper §3.2,
-//! §4.2). Read and written item by item, so that a file of many gigabytes needs the memory of one item.
+//! DPR training json files: an array of questions with passages that answer them and passages that do not (paper
+//! §3.2, §4.2). Read and written item by item, so that a file of many gigabytes needs the memory of one item.
 
 use std::path::Path;
 
@@ -24,10 +24,10 @@ pub struct TrainingItem {
     /// Passages that answer the question, the best first.
     #[serde(deserialize_with = "null_is_empty")]
     pub positive_ctxs: Vec<TrainingContext>,
-    /// Passages that do not.
+    /// Passages that do not answer it.
     #[serde(default, deserialize_with = "null_is_empty")]
     pub negative_ctxs: Vec<TrainingContext>,
-    /// Passages that look like an answer and are none, the hardest first.
+    /// Hard negatives: passages that look like an answer but are not one, the hardest first.
     #[serde(default, deserialize_with = "null_is_empty")]
     pub hard_negative_ctxs: Vec<TrainingContext>,
 }
@@ -40,15 +40,15 @@ pub struct TrainingContext {
     pub title: String,
     /// The text.
     pub text: String,
-    /// How well it matched the question where it was found, in that retriever's units.
+    /// The passage's score for the question where it was found, in that retriever's units.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub score: Option<f32>,
-    /// Its id in the corpus it was found in.
+    /// The passage's id in the corpus in which it was found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub passage_id: Option<String>,
 }
 
-/// As the released files have it: the id under either name.
+/// A passage as the released files have it, with the id under either name.
 #[derive(Deserialize)]
 #[serde(expecting = "a passage `{\"title\", \"text\", ...}`")]
 struct RawContext {
@@ -106,14 +106,14 @@ pub fn read_training(path: &Path) -> Result<TrainingItems, DataError> {
     Ok(TrainingItems { items: ArrayItems::open(path)?, count: 0 })
 }
 
-/// Takes the items of a training file in order.
+/// Writer of a training file, which takes the items in order.
 pub type TrainingWriter<'a> = ArrayWriter<'a, TrainingItem>;
 
 /// Writes DPR training json, an item a line, whole or not at all; gzip-compressed when the name ends in `.gz`.
 /// Returns the number of items.
 ///
 /// ```no_run
-/// # use dpr_server::data::{DataError, read_training, write_training};
+/// # use dpr_data::{DataError, read_training, write_training};
 /// write_training("small.json.gz".as_ref(), |out| {
 ///     for item in read_training("train.json".as_ref())?.take(1000) {
 ///         out.write(&item?)?;
@@ -124,7 +124,7 @@ pub type TrainingWriter<'a> = ArrayWriter<'a, TrainingItem>;
 /// ```
 ///
 /// # Errors
-/// What `fill` returns, or [`DataError::Write`]; what was at `path` is then as it was.
+/// The error that `fill` returns, or [`DataError::Write`]; the file at `path` is then unchanged.
 pub fn write_training<E: From<DataError>>(
     path: &Path,
     fill: impl FnOnce(&mut TrainingWriter<'_>) -> Result<(), E>,

@@ -1,4 +1,4 @@
-//! `psgs_w100.tsv`: a header `id text title`, then one passage a line, columns separated by tabs.
+//! `psgs_w100.tsv` and files like it: a header `id text title`, then one passage a line, columns separated by tabs.
 //!
 //! Python's csv writer made that file, so a column that begins with a quote is quoted and doubles the quotes
 //! inside. Files cut by other tools carry bare quotes (`"Weird Al" Yankovic`): a column is taken as quoted only
@@ -12,11 +12,11 @@ use super::{DataError, Passage};
 
 const COLUMNS: [&str; 3] = ["id", "text", "title"];
 
-/// Passages one at a time; only their ids are kept.
+/// Reader of passages one at a time, which keeps only their ids.
 pub(super) struct Reader {
     lines: Lines,
     names: Vec<String>,
-    /// Where the columns of [`COLUMNS`] are; `None` when the file is empty.
+    /// The positions of the columns of [`COLUMNS`]; `None` when the file is empty.
     positions: Option<[usize; 3]>,
     ids: Ids<usize>,
 }
@@ -67,7 +67,7 @@ impl Reader {
     }
 }
 
-/// A line of columns as Python's csv writer makes it: quoted where a tab, a quote or a line end is inside.
+/// Returns a line of columns as Python's csv writer makes it: quoted where a tab, a quote or a line end is inside.
 pub(super) fn row(columns: &[&str]) -> String {
     let mut line = String::with_capacity(columns.iter().map(|column| column.len() + 1).sum());
     for (at, column) in columns.iter().enumerate() {
@@ -86,7 +86,7 @@ pub(super) fn row(columns: &[&str]) -> String {
     line
 }
 
-/// Columns of a line. A tab inside a well-formed quoted column does not separate.
+/// Returns the columns of a line. A tab inside a well-formed quoted column does not separate.
 pub(super) fn split(line: &str) -> Vec<Cow<'_, str>> {
     let mut columns = Vec::with_capacity(COLUMNS.len());
     let mut rest = line;
@@ -112,7 +112,8 @@ pub(super) fn split(line: &str) -> Vec<Cow<'_, str>> {
     }
 }
 
-/// A quoted column at the start of `rest`, and what follows its tab; `None` when it is not one.
+/// Returns the quoted column at the start of `rest` and the text after its tab; `None` when `rest` does not begin
+/// with a quoted column.
 fn quoted(rest: &str) -> Option<(Cow<'_, str>, Option<&str>)> {
     let body = rest.strip_prefix('"')?;
     let mut from = 0;

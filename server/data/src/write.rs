@@ -1,4 +1,4 @@
-//! Writing passages and questions in the field's formats, one at a time.
+//! Writers of passages and questions in the field's formats, one at a time.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use super::{DataError, Passage, Question, tsv};
 const NO_ID: &str = "its id is empty, and TSV needs one";
 const NO_TEXT: &str = "its text is empty, and TSV needs one: fill it in, or write jsonl";
 
-/// How a corpus is laid out on disk.
+/// Layout of a corpus on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CorpusLayout {
     /// `psgs_w100.tsv`: header `id text title`, quoted as Python's csv writer does.
@@ -24,7 +24,7 @@ pub enum CorpusLayout {
     Tevatron,
 }
 
-/// How questions are laid out on disk.
+/// Layout of questions on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QuestionLayout {
     /// `question<TAB>['answer', ...]`, the list as Python writes it. Without ids.
@@ -33,7 +33,7 @@ pub enum QuestionLayout {
     Beir,
 }
 
-/// Takes passages in order.
+/// Writer of a corpus, which takes passages in order.
 pub struct PassageWriter<'a> {
     out: &'a mut Output<'a>,
     layout: CorpusLayout,
@@ -108,7 +108,7 @@ impl PassageWriter<'_> {
 /// Returns the number of passages.
 ///
 /// # Errors
-/// What `fill` returns, or [`DataError::Write`]; what was at `path` is then as it was.
+/// The error that `fill` returns, or [`DataError::Write`]; the file at `path` is then unchanged.
 pub fn write_corpus<E: From<DataError>>(
     path: &Path,
     layout: CorpusLayout,
@@ -127,8 +127,8 @@ pub fn write_corpus<E: From<DataError>>(
 /// Writes questions whole or not at all; gzip-compressed when the name ends in `.gz`.
 ///
 /// # Errors
-/// [`DataError::Unwritable`] for a line end in a question of a TSV file, and [`DataError::Write`]; what was at `path`
-/// is then as it was.
+/// [`DataError::Unwritable`] for a line end in a question of a TSV file, and [`DataError::Write`]; the file at `path`
+/// is then unchanged.
 pub fn write_questions(path: &Path, layout: QuestionLayout, questions: &[Question]) -> Result<(), DataError> {
     #[derive(Serialize)]
     struct Query<'a> {

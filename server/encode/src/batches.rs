@@ -1,9 +1,9 @@
-//! Which rows are computed together.
+//! Batches: the rows of a part that are computed together.
 
 /// Rows of one part that one forward pass takes.
 #[derive(Debug)]
 pub(super) struct Batch {
-    /// Where each row belongs in its part.
+    /// The place of each row in its part.
     pub(super) places: Vec<usize>,
     /// Token ids, in the order of `places`.
     pub(super) rows: Vec<Vec<u32>>,
@@ -12,7 +12,7 @@ pub(super) struct Batch {
 /// Cuts a part into batches, longest rows first, each of at most `limit` tokens counted as if padded to its
 /// longest row. A row longer than the limit is a batch of its own.
 ///
-/// Longest first: what is left at the end, when cores run out of work, are the quick ones.
+/// The longest batches come first: those left at the end, when cores run out of work, are the quick ones.
 pub(super) fn plan(mut tokens: Vec<Vec<u32>>, limit: usize) -> Vec<Batch> {
     let mut order: Vec<usize> = (0..tokens.len()).collect();
     order.sort_by_key(|place| std::cmp::Reverse(tokens[*place].len())); // stable: ties stay in corpus order

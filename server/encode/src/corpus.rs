@@ -1,7 +1,6 @@
-//! A corpus to vectors on disk: what `dpr encode` does.
+//! Encoding of a corpus into vectors on disk, as `dpr encode` does.
 
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use dpr_core::TextEncoder;
@@ -9,15 +8,14 @@ use dpr_core::TextEncoder;
 use super::error::EncodingError;
 use super::pipeline::{Encoded, PipelineOptions, encode_rows};
 use super::rows::PassageRows;
-use super::shard::Shard;
 use dpr_data::{Passage, corpus_sha256};
-use dpr_files::progress::Progress;
-use dpr_index::vectors::{VectorsSpec, VectorsWriter};
+use dpr_files::Job;
+use dpr_index::vectors::{Shard, VectorsSpec, VectorsWriter};
 
-/// Passages in a part: what is written at once, and what an interruption can lose.
+/// Number of passages in a part, which is written at once; an interruption loses the open parts.
 pub const PART_SIZE: usize = VectorsSpec::PART_SIZE;
 
-/// How a corpus is encoded.
+/// Options of encoding a corpus.
 #[derive(Clone, Copy, Debug)]
 pub struct EncodeOptions {
     /// The share to encode.
@@ -28,32 +26,31 @@ pub struct EncodeOptions {
     pub force: bool,
 }
 
-/// What [`encode_corpus`] did.
+/// The result of [`encode_corpus`].
 #[derive(Clone, Copy, Debug)]
 pub struct EncodeSummary {
     /// Passages in the shard.
     pub passages: usize,
     /// Passages that an earlier run had encoded.
     pub kept: usize,
-    /// What this run encoded.
+    /// Counts of the rows that this run encoded.
     pub encoded: Encoded,
     /// Time this run took, from the first token to the last part; without loading and without joining the parts.
     pub encoding: Duration,
 }
 
-/// Encodes one shard of `corpus` into the vectors directory `out`, or what is missing of it. `model_fingerprint`
-/// is that of the model `encoder` belongs to.
+/// Encodes one shard of `corpus` into the vectors directory `out`, or the parts of the shard that are missing there.
+/// `model_fingerprint` is the fingerprint of the model that `encoder` belongs to.
 ///
 /// # Errors
-/// [`EncodingError`]; with [`EncodingError::Stopped`], when `cancel` turned true, finished parts are kept.
+/// [`EncodingError`]; with [`EncodingError::Stopped`], when `job` was stopped, finished parts are kept.
 pub fn encode_corpus(
     encoder: &TextEncoder,
     model_fingerprint: &str,
     corpus: &[Passage],
     out: &Path,
     options: &EncodeOptions,
-    cancel: &AtomicBool,
-    progress: &dyn Progress,
+    job: Job<'_>,
 ) -> Result<EncodeSummary, EncodingError> {
     if corpus.is_empty() {
         return Err(EncodingError::Empty);
@@ -63,7 +60,7 @@ pub fn encode_corpus(
         model_fingerprint: model_fingerprint.to_owned(),
         dim: encoder.dim(),
         corpus_sha256: corpus_sha256(corpus),
-        shard: (options.shard.index(), options.shard.count()),
+        shard: options.shard,
         part_size: PART_SIZE,
     };
     if options.force {
@@ -75,11 +72,11 @@ pub fn encode_corpus(
     let kept = passages.len() - left;
     let rows = PassageRows { encoder, passages };
     let started = Instant::now();
-    progress.start("encoding", "passages", left as u64);
-    let outcome = encode_rows(&rows, &missing, options.pipeline, cancel, progress, &|part, vectors| {
+    job.progress.start("encoding", "passages", left as u64);
+    let outcome = encode_rows(&rows, &missing, options.pipeline, job, &|part, vectors| {
         writer.write_part(part, vectors)
     });
-    progress.finish();
+    job.progress.finish();
     let encoding = started.elapsed();
     let encoded = outcome.map_err(|error| match error {
         EncodingError::Stopped { done, .. } => {

@@ -1,11 +1,11 @@
-//! What can go wrong between texts and vectors.
+//! Errors of encoding texts into vectors.
 
 use dpr_core::{EmbeddingError, EncodeError};
 
 use super::ShardError;
 use dpr_index::vectors::VectorsError;
 
-/// Why texts were not encoded.
+/// The reason why texts were not encoded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EncodingError {
@@ -35,7 +35,7 @@ pub enum EncodingError {
         /// Why.
         source: EncodeError,
     },
-    /// The encoder gave numbers that cannot rank.
+    /// The encoder made numbers by which nothing can be ranked.
     #[error(
         "{row} has no usable vector: {source}; its weights are damaged or the device failed: import the model again, or try --device cpu"
     )]
@@ -46,7 +46,7 @@ pub enum EncodingError {
         source: EmbeddingError,
     },
     /// The vectors could not be written, or belong to something else.
-    #[error(transparent)]
+    #[error("{0}")]
     Vectors(#[from] VectorsError),
     /// Told to stop.
     #[error(

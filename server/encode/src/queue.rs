@@ -1,4 +1,4 @@
-//! What there is to do, and who does it next.
+//! Work queue of the encoding pipeline, with back-pressure: only a few parts are open at once.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -10,9 +10,9 @@ use super::error::EncodingError;
 /// Rows tokenised in one go: small enough that all workers share even the first part.
 const CHUNK: usize = 64;
 
-/// A part under way.
+/// A part that is being encoded.
 pub(super) struct Part {
-    /// Its rows in the corpus.
+    /// The rows of the part in the corpus.
     pub(super) range: Range<usize>,
     inner: Mutex<PartState>,
 }
@@ -25,7 +25,7 @@ struct PartState {
     unfinished: usize,
 }
 
-/// One thing to do.
+/// A unit of work.
 pub(super) enum Work {
     /// Tokenise these rows of the corpus.
     Tokenise(Arc<Part>, Range<usize>),
@@ -33,10 +33,10 @@ pub(super) enum Work {
     Forward(Arc<Part>, Batch),
 }
 
-/// The work of one run; shared by its workers.
+/// The work queue of one run, shared by its workers.
 pub(super) struct Queue<'a> {
     batch_tokens: usize,
-    /// Fewer waiting batches than this, and the next part is tokenised first.
+    /// With fewer waiting batches than this the next part is tokenised first.
     low_water: usize,
     /// Parts in memory at once.
     max_open: usize,
@@ -73,8 +73,8 @@ impl<'a> Queue<'a> {
         }
     }
 
-    /// The next thing to do, waited for when all there is depends on what others are doing; `None` when
-    /// everything is done or stopped. Only workers with `may_forward` are given batches.
+    /// Returns the next unit of work, or `None` when everything is done or the run is stopped. Waits while all that
+    /// is left depends on the work of others. Only workers with `may_forward` are given batches.
     pub(super) fn take(&self, may_forward: bool) -> Option<Work> {
         let mut state = lock(&self.state);
         loop {
@@ -97,7 +97,7 @@ impl<'a> Queue<'a> {
         }
     }
 
-    /// Takes the tokens of `rows`; the part's last chunk makes its batches.
+    /// Stores the tokens of `rows`; after the part's last chunk its batches are made.
     pub(super) fn tokenised(&self, part: &Arc<Part>, rows: &Range<usize>, tokens: Vec<Vec<u32>>) {
         let mut inner = lock(&part.inner);
         for (row, ids) in rows.clone().zip(tokens) {
@@ -114,8 +114,8 @@ impl<'a> Queue<'a> {
         self.changed.notify_all();
     }
 
-    /// Takes a batch's `vectors`, row-major `[batch, dim]`; the part's last batch gives back the part's vectors
-    /// `[part, dim]` in corpus order, to be handed on and then [`Queue::closed`].
+    /// Stores a batch's `vectors`, row-major `[batch, dim]`. After the part's last batch it returns the part's
+    /// vectors `[part, dim]` in corpus order; the caller hands them on and then calls [`Queue::closed`].
     pub(super) fn computed(
         &self,
         part: &Part,
@@ -132,13 +132,13 @@ impl<'a> Queue<'a> {
         (inner.unfinished == 0).then(|| std::mem::take(&mut inner.vectors))
     }
 
-    /// A part is done and room for another.
+    /// Closes a part, which makes room for another.
     pub(super) fn closed(&self) {
         lock(&self.state).open -= 1;
         self.changed.notify_all();
     }
 
-    /// Ends the run: workers get no more work. The first error given is kept.
+    /// Ends the run: workers get no more work. The first error is kept.
     pub(super) fn stop(&self, error: Option<EncodingError>) {
         let mut state = lock(&self.state);
         state.stopped = true;
@@ -149,7 +149,7 @@ impl<'a> Queue<'a> {
         self.changed.notify_all();
     }
 
-    /// Whether the run was ended early, and by what error.
+    /// Returns whether the run was ended early, and the error that ended it.
     pub(super) fn into_outcome(self) -> (bool, Option<EncodingError>) {
         let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
         (state.stopped, state.error)
@@ -177,7 +177,8 @@ impl State<'_> {
     }
 }
 
-/// A worker that panics stops the run (see the pipeline), so what it left half-done is never used.
+/// Locks a mutex, poisoned or not: a worker that panics stops the run (see the pipeline), so its half-done work is
+/// never used.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,38 +1,29 @@
-//! What the pipeline encodes: passages, or questions.
+//! Rows that the pipeline encodes: passages or questions.
 
-use std::ops::Range;
-use std::sync::atomic::AtomicBool;
-use std::sync::{Mutex, PoisonError};
-
-use dpr_core::{Embedding, EncodeError, TextEncoder};
-
-use super::PART_SIZE;
-use super::error::EncodingError;
-use super::pipeline::{PipelineOptions, encode_rows};
+use dpr_core::{EncodeError, TextEncoder};
 use dpr_data::Passage;
-use dpr_files::progress::Progress;
 
-/// Texts with the encoder that turns them into vectors; used from many threads at once.
+/// Texts with the encoder that turns them into vectors, used from many threads at once.
 pub trait Rows: Sync {
-    /// Numbers in a vector.
+    /// Returns the number of numbers in a vector.
     fn dim(&self) -> usize;
 
-    /// Tokens a text is truncated to.
+    /// Returns the number of tokens that a text is truncated to.
     fn max_tokens(&self) -> usize;
 
-    /// What errors call a row, as `passage "12-3"`.
+    /// Returns the name of a row for errors, as `passage "12-3"`.
     fn name(&self, row: usize) -> String;
 
-    /// The token ids of a row.
+    /// Returns the token ids of a row.
     ///
     /// # Errors
-    /// What the tokenizer says.
+    /// [`EncodeError`] of the tokenizer.
     fn tokens(&self, row: usize) -> Result<Vec<u32>, EncodeError>;
 
-    /// One batch of token ids to vectors `[batch, dim]`, row-major.
+    /// Encodes one batch of token ids and returns its vectors `[batch, dim]`, row-major.
     ///
     /// # Errors
-    /// What the encoder says.
+    /// [`EncodeError`] of the encoder.
     fn forward(&self, batch: &[Vec<u32>]) -> Result<Vec<f32>, EncodeError>;
 }
 
@@ -99,61 +90,4 @@ impl Rows for QuestionRows<'_> {
     fn forward(&self, batch: &[Vec<u32>]) -> Result<Vec<f32>, EncodeError> {
         self.encoder.forward(batch)
     }
-}
-
-/// The vectors of `questions`, in their order.
-///
-/// # Errors
-/// [`EncodingError`] names the question that has no vector.
-pub fn encode_questions(
-    encoder: &TextEncoder,
-    questions: &[&str],
-    options: PipelineOptions,
-    progress: &dyn Progress,
-) -> Result<Vec<Embedding>, EncodingError> {
-    progress.start("encoding", "questions", questions.len() as u64);
-    let vectors = encode_all(&QuestionRows { encoder, questions }, questions.len(), options, progress);
-    progress.finish();
-    vectors
-}
-
-/// The vectors of `passages`, in their order, for those that are held in memory; [`encode_corpus`](super::encode_corpus)
-/// is for a corpus.
-///
-/// # Errors
-/// [`EncodingError`] names the passage that has no vector.
-pub fn encode_passages(
-    encoder: &TextEncoder,
-    passages: &[Passage],
-    options: PipelineOptions,
-    progress: &dyn Progress,
-) -> Result<Vec<Embedding>, EncodingError> {
-    encode_all(&PassageRows { encoder, passages }, passages.len(), options, progress)
-}
-
-fn encode_all(
-    rows: &dyn Rows,
-    count: usize,
-    options: PipelineOptions,
-    progress: &dyn Progress,
-) -> Result<Vec<Embedding>, EncodingError> {
-    let kept = Mutex::new(Vec::with_capacity(count));
-    let keep = |part: &Range<usize>, values: &[f32]| {
-        let rows = part.clone().zip(values.chunks_exact(rows.dim()).map(<[f32]>::to_vec));
-        kept.lock().unwrap_or_else(PoisonError::into_inner).extend(rows);
-        Ok(())
-    };
-    let never = AtomicBool::new(false);
-    encode_rows(rows, &parts_of(count), options, &never, progress, &keep)?;
-    let mut kept = kept.into_inner().unwrap_or_else(PoisonError::into_inner);
-    kept.sort_unstable_by_key(|(row, _)| *row);
-    let checked = |(row, values): (usize, Vec<f32>)| {
-        Embedding::new(values, rows.dim())
-            .map_err(|source| EncodingError::Vector { row: rows.name(row), source })
-    };
-    kept.into_iter().map(checked).collect()
-}
-
-fn parts_of(rows: usize) -> Vec<Range<usize>> {
-    (0..rows).step_by(PART_SIZE).map(|from| from..(from + PART_SIZE).min(rows)).collect()
 }

@@ -1,4 +1,4 @@
-//! Passages for an index that is being searched, encoded where they come without vectors.
+//! Updates of an index that is being searched: passages that come without vectors are encoded.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,15 +7,15 @@ use dpr_core::{Embedding, TextEncoder};
 use dpr_data::Passage;
 use dpr_files::progress::Silent;
 use dpr_index::search::{WriteError, Writer};
-use dpr_index::{IndexError, NewPassage, Put};
+use dpr_index::{NewPassage, Put};
 
 use crate::{EncodingError, PipelineOptions, encode_passages};
 
-/// Why passages were not added or deleted.
+/// The reason why passages were not added or deleted.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UpdateError {
-    /// A passage without a vector, and nothing to encode it with.
+    /// A passage without a vector, where there is no encoder.
     #[error(
         "the passage `{id}` has no vector, and the model directory of this server holds no passage encoder"
     )]
@@ -31,7 +31,7 @@ pub enum UpdateError {
     Encoding(#[from] EncodingError),
 }
 
-/// Adds and deletes passages; shared by as many threads as there are.
+/// Writer that adds and deletes passages, shared by any number of threads.
 pub struct PassageUpdater {
     writer: Arc<dyn Writer>,
     encoder: Option<TextEncoder>,
@@ -47,15 +47,17 @@ impl fmt::Debug for PassageUpdater {
 }
 
 impl PassageUpdater {
-    /// Changes what is in `writer`; `encoder` is the passage encoder of the model it was built by.
+    /// Returns an updater of the index of `writer`; `encoder` is the passage encoder of the model that the index was
+    /// built with.
     pub fn new(writer: Arc<dyn Writer>, encoder: Option<TextEncoder>) -> Self {
         Self { writer, encoder, encoding: Mutex::default() }
     }
 
-    /// Adds passages, or puts them in the place of those that have their ids; those without a vector are encoded.
+    /// Adds passages, each in the place of a passage with the same id if there is one. Passages without a vector are
+    /// encoded.
     ///
     /// # Errors
-    /// [`UpdateError`]; then nothing has changed.
+    /// [`UpdateError`]; the index is then unchanged.
     pub fn put(&self, passages: Vec<(Passage, Option<Embedding>)>) -> Result<Put, UpdateError> {
         let (mut known, mut unknown) = (Vec::new(), Vec::new());
         for (position, (passage, vector)) in passages.into_iter().enumerate() {
@@ -63,7 +65,9 @@ impl PassageUpdater {
                 Some(vector) => known.push((position, NewPassage { passage, vector })),
                 // Encoding would take its time to say so.
                 None if passage.text.trim().is_empty() => {
-                    return Err(WriteError::from(IndexError::Blank { position, what: "text" }).into());
+                    return Err(
+                        WriteError::from(dpr_index::UpdateError::Blank { position, what: "text" }).into()
+                    );
                 }
                 None => unknown.push((position, passage)),
             }
@@ -84,10 +88,10 @@ impl PassageUpdater {
         Ok(self.writer.put(known.into_iter().map(|(_, new)| new).collect())?)
     }
 
-    /// Deletes the passages with these ids; how many.
+    /// Deletes the passages with these ids and returns their number.
     ///
     /// # Errors
-    /// [`UpdateError`]; then nothing has changed.
+    /// [`UpdateError`]; the index is then unchanged.
     pub fn delete(&self, ids: Vec<String>) -> Result<usize, UpdateError> {
         Ok(self.writer.delete(ids)?)
     }

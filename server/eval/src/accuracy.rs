@@ -10,14 +10,14 @@ use super::ranking::{CUT, mean_reciprocal_rank, top_k};
 pub struct Accuracy {
     /// Questions measured.
     pub questions: usize,
-    /// One for each `k` asked for, ascending.
+    /// The accuracy at each requested `k`, ascending.
     pub top_k: Vec<TopK>,
     /// Mean reciprocal rank of the first right passage, 0 beyond rank 10.
     pub mrr_at_10: f64,
 }
 
 impl Accuracy {
-    /// Of the ranks that [`Judge::first_right`](super::Judge::first_right) gives.
+    /// Returns the accuracy of the ranks that [`Judge::first_right`](super::Judge::first_right) returns.
     pub fn of(first_right: &[Option<usize>], ks: &[usize]) -> Self {
         Self {
             questions: first_right.len(),

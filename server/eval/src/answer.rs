@@ -1,4 +1,4 @@
-//! Whether a passage holds an answer: the rules of the paper's evaluation.
+//! Answer matching: whether a passage holds an answer, by the rules of the paper's evaluation.
 
 use memchr::memmem::Finder;
 
@@ -6,7 +6,7 @@ use super::pattern::Pattern;
 use super::tokens::{TokenizedPassage, nfd, token_run};
 use dpr_data::Answers;
 
-/// Why a question cannot be measured by its answers.
+/// The reason why a question cannot be measured by its answers.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AnswerError {
@@ -33,7 +33,7 @@ pub enum AnswerError {
     },
 }
 
-/// A pattern that never matches, since it is not a regular expression.
+/// A pattern that never matches, because it is not a regular expression.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the answer pattern {pattern:?} is not a valid regular expression and never matches: {reason}")]
 pub struct InvalidPattern {
@@ -51,9 +51,9 @@ pub struct InvalidPattern {
 /// case ignored, `^` and `$` at every line, and Unicode classes.
 ///
 /// # Where Python differs
-/// Characters of different Unicode versions aside, texts match as in Python. Patterns do but for: `I` does not
-/// match a dotless `ı`; `\w` and `\d` count a few rare signs otherwise; look-behind of variable length, fuzzy
-/// matching and `\h \m \M \G \K \N \R \X` are reported as invalid.
+/// Characters of different Unicode versions aside, texts match as in Python. Patterns match as in Python except that
+/// `I` does not match a dotless `ı`; `\w` and `\d` count a few rare signs otherwise; look-behind of variable length,
+/// fuzzy matching and `\h \m \M \G \K \N \R \X` are reported as invalid.
 #[derive(Debug)]
 pub struct AnswerMatcher {
     answers: Matchers,
@@ -62,7 +62,7 @@ pub struct AnswerMatcher {
 
 #[derive(Debug)]
 enum Matchers {
-    /// Each looks for an answer's token run.
+    /// Searchers, each for the token run of one answer.
     Texts(Vec<Finder<'static>>),
     Patterns(Vec<Pattern>),
 }
@@ -72,7 +72,7 @@ impl AnswerMatcher {
     ///
     /// # Errors
     /// [`AnswerError`] when there are no answers, or one is empty after normalisation. A pattern that does not
-    /// compile is no error: it never matches, and [`Self::invalid_patterns`] reports it.
+    /// compile is not an error: it never matches, and [`Self::invalid_patterns`] reports it.
     pub fn new(question: &str, answers: &Answers) -> Result<Self, AnswerError> {
         if answers.is_empty() {
             return Err(AnswerError::None { question: question.to_owned() });
@@ -114,18 +114,18 @@ impl AnswerMatcher {
         }
     }
 
-    /// Patterns that never match because they are not regular expressions.
+    /// Returns the patterns that never match because they are not regular expressions.
     pub fn invalid_patterns(&self) -> &[InvalidPattern] {
         &self.invalid
     }
 
-    /// Whether a text, without its title, holds an answer. For passages that several questions share,
+    /// Returns whether a text, without its title, holds an answer. For passages that several questions share,
     /// [`Self::matches_passage`] does the work of cutting once.
     pub fn matches(&self, text: &str) -> bool {
         self.matches_passage(&TokenizedPassage::new(text))
     }
 
-    /// Whether the passage holds an answer.
+    /// Returns whether the passage holds an answer.
     pub fn matches_passage(&self, passage: &TokenizedPassage<'_>) -> bool {
         match &self.answers {
             Matchers::Texts(finders) => {

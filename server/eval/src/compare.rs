@@ -1,30 +1,31 @@
-//! Whether one system is better than another, or only luckier: the paired bootstrap.
+//! Paired bootstrap: whether one system is better than another, or only luckier.
 
+use dpr_core::random::{SplitMix, mix};
 use rayon::prelude::*;
 use serde::Serialize;
 
-/// One system's figures: one a question, in the order that all compared systems share.
+/// The scores of one system: one a question, in the order that all compared systems share.
 #[derive(Clone, Debug, PartialEq)]
 pub struct System {
-    /// What to call it.
+    /// The name of the system.
     pub name: String,
-    /// 1 or 0 for a hit or none within k; or any figure of which the mean is reported, as F1.
+    /// 1 for a hit within k and 0 without one; or any figure of which the mean is reported, as F1.
     pub scores: Vec<f64>,
 }
 
 impl System {
-    /// Hits as scores: a system's top-k accuracy, question by question.
+    /// Returns a system whose scores are hits: its top-k accuracy, question by question.
     pub fn from_hits(name: impl Into<String>, hits: impl IntoIterator<Item = bool>) -> Self {
         Self { name: name.into(), scores: hits.into_iter().map(|hit| f64::from(u8::from(hit))).collect() }
     }
 
-    /// The mean score; 0 without questions.
+    /// Returns the mean score; 0 without questions.
     pub fn mean(&self) -> f64 {
         self.scores.iter().sum::<f64>() / self.scores.len().max(1) as f64
     }
 }
 
-/// How to resample.
+/// Settings of the bootstrap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bootstrap {
     /// Resamples drawn.
@@ -40,7 +41,7 @@ impl Default for Bootstrap {
     }
 }
 
-/// Why systems cannot be compared.
+/// The reason why systems cannot be compared.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CompareError {
@@ -68,7 +69,7 @@ pub enum CompareError {
         /// The system.
         name: String,
     },
-    /// A score that is no finite number.
+    /// A score that is not a finite number.
     #[error("{name:?}: the score of question {question} is {score}, not a number to take a mean of")]
     Score {
         /// The system.
@@ -83,7 +84,7 @@ pub enum CompareError {
     NoResamples,
 }
 
-/// A system against the first one.
+/// The comparison of a system with the first one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
     /// The system.
@@ -94,10 +95,10 @@ pub struct Comparison {
     pub difference: f64,
     /// Lower end of the 95% interval of the difference.
     pub low: f64,
-    /// Upper end of it.
+    /// Upper end of that interval.
     pub high: f64,
-    /// Two-sided: how often resampling alone gives the other sign, or none, twice counted. Never 0: with 10,000
-    /// resamples at least 0.0002.
+    /// Two-sided p-value: the share of resamples in which the difference has the other sign or is 0, counted twice.
+    /// Never 0: with 10,000 resamples at least 0.0002.
     pub p: f64,
     /// Questions on which the system scores higher.
     pub wins: usize,
@@ -165,9 +166,9 @@ fn check(systems: &[System], bootstrap: Bootstrap) -> Result<(), CompareError> {
     Ok(())
 }
 
-/// The mean of each list of differences over one resample of the questions.
+/// Returns the mean of each list of differences over one resample of the questions.
 fn resample(pairs: &[Vec<f64>], questions: usize, seed: u64, number: u64) -> Vec<f64> {
-    let mut random = SplitMix(mix(seed) ^ mix(!number));
+    let mut random = SplitMix::new(mix(seed) ^ mix(!number));
     let mut sums = vec![0.0; pairs.len()];
     for _ in 0..questions {
         let question = random.below(questions);
@@ -178,7 +179,7 @@ fn resample(pairs: &[Vec<f64>], questions: usize, seed: u64, number: u64) -> Vec
     sums.iter().map(|sum| sum / questions as f64).collect()
 }
 
-/// The value below which a share of the sorted values lies, between neighbours by their distance.
+/// Returns the value below which a share of the sorted values lies, between neighbours by their distance.
 fn quantile(sorted: &[f64], share: f64) -> f64 {
     let place = share * (sorted.len() - 1) as f64;
     let (below, above) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
@@ -192,32 +193,11 @@ fn two_sided(sorted: &[f64]) -> f64 {
     (2.0 * (other_sign + 1) as f64 / (sorted.len() + 1) as f64).min(1.0)
 }
 
-/// Steele et al. 2014. Written out here so that a seed means the same resamples in every version.
-struct SplitMix(u64);
-
-impl SplitMix {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mix(self.0)
-    }
-
-    /// A whole number below `limit`, even but for limit / 2^64.
-    fn below(&mut self, limit: usize) -> usize {
-        ((u128::from(self.next()) * limit as u128) >> 64) as usize
-    }
-}
-
-fn mix(mut bits: u64) -> u64 {
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ (bits >> 31)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A system that hits question `i` when `hits(i)`.
+    /// Returns a system that hits question `i` when `hits(i)`.
     fn system(name: &str, questions: usize, hits: impl Fn(usize) -> bool) -> System {
         System::from_hits(name, (0..questions).map(hits))
     }

@@ -1,8 +1,8 @@
-//! Why retrieval cannot be measured.
+//! Errors of measuring retrieval.
 
 use super::{AnswerError, RankingError};
 
-/// Why retrieval cannot be measured.
+/// Errors of measuring retrieval.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EvalError {

@@ -1,4 +1,4 @@
-//! Which passages are right for a question.
+//! Relevance judge: the passages that are right for a question.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,6 +12,23 @@ use dpr_data::{Gold, Passage, Qrels, Question};
 use dpr_index::ranking::ScoredRow;
 
 /// Judges rankings of a corpus for the questions it was made for.
+///
+/// ```
+/// use dpr_data::{Answers, Gold, Passage, Question};
+/// use dpr_eval::Judge;
+/// use dpr_index::ScoredRow;
+///
+/// let passages = ["a", "b"].map(|id| Passage { id: id.into(), title: String::new(), text: format!("Text {id}.") });
+/// let gold = Gold { id: "b".into(), text: "Text b.".into(), answer: None };
+/// let question = Question { id: "1".into(), text: "Which?".into(), answers: Answers::default(), gold: Some(gold) };
+/// let questions = [question];
+/// let judge = Judge::gold(&questions, &passages)?;
+/// assert!(judge.is_right(0, 1) && !judge.is_right(0, 0));
+/// // The rank, from 1, of the first passage that is right.
+/// let ranking = vec![ScoredRow { row: 0, score: 9.0 }, ScoredRow { row: 1, score: 7.5 }];
+/// assert_eq!(judge.first_right(&[ranking])?, [Some(2)]);
+/// # Ok::<(), dpr_eval::EvalError>(())
+/// ```
 #[derive(Debug)]
 pub struct Judge<'a> {
     passages: &'a [Passage],
@@ -19,7 +36,7 @@ pub struct Judge<'a> {
     gold_not_in_index: usize,
 }
 
-/// What makes a passage right for one question.
+/// The rule that makes a passage right for one question.
 #[derive(Debug)]
 enum Rule<'a> {
     /// `None` when the corpus does not have it.
@@ -29,7 +46,7 @@ enum Rule<'a> {
 }
 
 impl<'a> Judge<'a> {
-    /// The passage that the question was asked about is right, and no other.
+    /// Returns a judge by gold passages: the passage that the question was asked about is right, and no other.
     ///
     /// # Errors
     /// [`EvalError`]: no questions, one without a gold passage, or gold passages none of which is in the corpus.
@@ -49,7 +66,8 @@ impl<'a> Judge<'a> {
         Ok(Self { passages, rules, gold_not_in_index: absent })
     }
 
-    /// A passage is right if its text holds an answer: the paper's measure (§5.1).
+    /// Returns a judge by answers: a passage is right if its text holds an answer, which is the paper's measure
+    /// (§5.1).
     ///
     /// # Errors
     /// [`EvalError`]: no questions, or one without an answer that can be looked for.
@@ -66,7 +84,7 @@ impl<'a> Judge<'a> {
         Ok(Self { passages, rules, gold_not_in_index: 0 })
     }
 
-    /// A passage is right if `qrels` grade it above 0.
+    /// Returns a judge by qrels: a passage is right if `qrels` grade it above 0.
     ///
     /// # Errors
     /// [`EvalError`]: no questions, none that the qrels judge, or a judged passage that is not in the corpus.
@@ -91,12 +109,13 @@ impl<'a> Judge<'a> {
         Ok(Self { passages, rules, gold_not_in_index: 0 })
     }
 
-    /// Questions whose gold passage is not in the corpus; each counts as not found.
+    /// Returns the number of questions whose gold passage is not in the corpus; each counts as not found.
     pub fn gold_not_in_index(&self) -> usize {
         self.gold_not_in_index
     }
 
-    /// Answer patterns that are no regular expressions and so never match, with their question's number, from 0.
+    /// Returns the answer patterns that are not regular expressions and so never match, with the number of their
+    /// question, from 0.
     pub fn invalid_patterns(&self) -> impl Iterator<Item = (usize, &InvalidPattern)> {
         self.rules.iter().enumerate().flat_map(|(question, rule)| {
             let patterns = match rule {
@@ -107,7 +126,7 @@ impl<'a> Judge<'a> {
         })
     }
 
-    /// Whether the passage of `row` is right for question number `question`, both from 0.
+    /// Returns whether the passage of `row` is right for question number `question`, both from 0.
     ///
     /// # Panics
     /// When there is no such question or row.
@@ -120,9 +139,9 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Whether the passages of each question's ranking are right, best first: the first `depth` of them and, where
-    /// none of those is, the others up to the first that is. [`first_hit`] of a ranking's marks is its first right
-    /// passage, whatever `depth`.
+    /// Returns whether the passages of each question's ranking are right, best first: the first `depth` of them and,
+    /// where none of these is right, the others up to the first that is. [`first_hit`] of a ranking's marks is its
+    /// first right passage, whatever `depth`.
     ///
     /// # Errors
     /// [`EvalError::Lists`] when there is not one ranking for each question.
@@ -145,7 +164,7 @@ impl<'a> Judge<'a> {
         Ok(rankings.par_iter().enumerate().map(of_one).collect())
     }
 
-    /// The rank, from 1, of the first right passage in each question's ranking, best first.
+    /// Returns the rank, from 1, of the first right passage in each question's ranking, best first.
     ///
     /// # Errors
     /// [`EvalError::Lists`] when there is not one ranking for each question.
@@ -153,7 +172,7 @@ impl<'a> Judge<'a> {
         Ok(self.marks(rankings, 0)?.into_iter().map(first_hit).collect())
     }
 
-    /// The rankings by ids, as [`measure_qrels`](super::measure_qrels) takes them.
+    /// Returns the rankings by ids, as [`measure_qrels`](super::measure_qrels) takes them.
     pub fn by_ids(
         &self,
         questions: &[Question],
@@ -166,12 +185,12 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// Formats that have no place for line ends put a space there.
+/// Returns whether two texts have the same words. Formats that have no place for line ends put a space there.
 fn same_words(text: &str, other: &str) -> bool {
     text.split_whitespace().eq(other.split_whitespace())
 }
 
-/// Each question's gold passage; cheap, so worth asking before an hour of encoding.
+/// Returns each question's gold passage. This is cheap, so it is worth calling before an hour of encoding.
 ///
 /// # Errors
 /// [`EvalError`] when there are no questions, or one has no gold passage.

@@ -7,20 +7,20 @@ use regex::RegexBuilder;
 
 use super::tokens::nfd;
 
-/// What a compiled pattern may weigh; a pattern beyond it is refused, not compiled for minutes.
+/// Size limit of a compiled pattern, in bytes; a pattern beyond it is refused, not compiled for minutes.
 const SIZE_LIMIT: usize = 64 << 20;
 
 /// A pattern that is searched case-insensitively, `^` and `$` at every line, with Unicode classes.
 #[derive(Debug)]
 pub(super) enum Pattern {
-    /// Searches in time linear in the text.
+    /// A pattern that is searched in time linear in the text.
     Linear(regex::Regex),
-    /// Has what needs backtracking: look-around, back-references, possessive repeats.
+    /// A pattern that needs backtracking: look-around, back-references, possessive repeats.
     Backtracking(fancy_regex::Regex),
 }
 
 impl Pattern {
-    /// Compiles the decomposed (NFD) pattern; the error says what is wrong with it.
+    /// Compiles the decomposed (NFD) pattern; the error says what is wrong with the pattern.
     pub(super) fn new(python: &str) -> Result<Self, String> {
         let translated = Translator::new(&nfd(python)).run()?;
         let pattern = format!("(?im){}", translated.rust);
@@ -36,7 +36,7 @@ impl Pattern {
             .map_err(|error| error.to_string().split_whitespace().collect::<Vec<_>>().join(" "))
     }
 
-    /// Searches decomposed (NFD) text. A search that backtracks without end is given up as no match.
+    /// Searches decomposed (NFD) text. A search that backtracks without end counts as no match.
     pub(super) fn is_match(&self, text: &str) -> bool {
         match self {
             Self::Linear(regex) => regex.is_match(text),
@@ -51,7 +51,7 @@ struct Translated {
     possessive: bool,
 }
 
-/// What came before, which decides what `+` and `?` mean.
+/// The preceding element of a pattern, which decides what `+` and `?` mean.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Before {
     Item,
@@ -61,8 +61,8 @@ enum Before {
 }
 
 /// Rewrites what Python takes and Rust does not, or takes otherwise: `\` before any sign (`\°`, `\–`), `{` that
-/// repeats nothing, `{,n}`, `\Z`, `\0`, and within classes `[`, `&&`, `~~` and a `-` beside `\w`. Refuses what
-/// Python refuses and Rust takes: a repeat of a repeat (`a**`), and letters that are no escape (`\y`).
+/// repeats nothing, `{,n}`, `\Z`, `\0`, and within classes `[`, `&&`, `~~` and a `-` beside `\w`. Refuses what Python
+/// refuses and Rust takes: a repeat of a repeat (`a**`), and letters that are not an escape (`\y`).
 struct Translator<'a> {
     rest: Peekable<Chars<'a>>,
     out: Translated,
@@ -94,7 +94,7 @@ impl<'a> Translator<'a> {
             '[' => self.class(),
             _ => {
                 self.out.rust.push(first);
-                // The `?` of `(?:` is no repeat.
+                // The `?` of `(?:` is not a repeat.
                 if first == '(' && self.rest.next_if_eq(&'?').is_some() {
                     self.out.rust.push('?');
                 }
@@ -144,7 +144,7 @@ impl<'a> Translator<'a> {
         Some(bounds)
     }
 
-    /// Translates what follows a backslash; says whether it is a class of its own, as `\w`.
+    /// Translates the characters after a backslash and returns whether they are a class of their own, as `\w`.
     fn escape(&mut self, in_class: bool) -> Result<bool, String> {
         let escaped = self.rest.next().ok_or("a backslash ends the pattern")?;
         match escaped {

@@ -1,4 +1,4 @@
-//! Measures of ranked lists: top-k accuracy, and what trec_eval calls recip_rank, ndcg_cut and recall.
+//! Ranking measures: top-k accuracy, and what trec_eval calls recip_rank, ndcg_cut and recall.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -17,7 +17,7 @@ pub(super) const CUT: usize = 10;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RankingError {
-    /// No judged question, so nothing to measure.
+    /// There is no judged question, so there is nothing to measure.
     #[error("the qrels judge no question")]
     NoQuestions,
     /// A judged passage that is not in the corpus.
@@ -39,7 +39,7 @@ pub enum RankingError {
         /// The passage's id.
         passage: String,
     },
-    /// A score that has no place in an order.
+    /// A score that is not a number and has no place in an order.
     #[error("the ranking of question {question:?} has no number for the score of passage {passage:?}")]
     Score {
         /// The question's id.
@@ -57,7 +57,7 @@ pub enum RankingError {
         rankings: usize,
         /// Questions in the qrels.
         questions: usize,
-        /// The first of them, in the order of ids.
+        /// The first such passage, in the order of ids.
         first: String,
     },
 }
@@ -93,7 +93,7 @@ pub struct QrelsReport {
     pub mrr_at_10: f64,
     /// Mean nDCG over the first 10: gain is the relevance, discount log2(rank + 1).
     pub ndcg_at_10: f64,
-    /// One for each `k` asked for, ascending.
+    /// The measure at each requested `k`, ascending.
     pub recall: Vec<RecallAt>,
 }
 
@@ -104,16 +104,17 @@ pub struct QuestionScores {
     pub reciprocal_rank_at_10: f64,
     /// nDCG over the first 10.
     pub ndcg_at_10: f64,
-    /// For each `k` asked for, in that order; 0 where nothing is relevant.
+    /// The measure at each requested `k`, in that order; 0 where nothing is relevant.
     pub recall: Vec<f64>,
 }
 
-/// The rank, from 1, of the first hit in a ranked list.
+/// Returns the rank, from 1, of the first hit in a ranked list.
 pub fn first_hit(hits: impl IntoIterator<Item = bool>) -> Option<usize> {
     hits.into_iter().position(|hit| hit).map(|index| index + 1)
 }
 
-/// Top-k accuracy (paper §5) at each of `ks`, ascending, from each question's first hit. 0 without questions.
+/// Returns the top-k accuracy (paper §5) at each of `ks`, ascending, from each question's first hit. 0 without
+/// questions.
 pub fn top_k(first_hits: &[Option<usize>], ks: &[usize]) -> Vec<TopK> {
     let within = |k: usize| first_hits.iter().flatten().filter(|rank| **rank <= k).count();
     ascending(ks)
@@ -122,7 +123,7 @@ pub fn top_k(first_hits: &[Option<usize>], ks: &[usize]) -> Vec<TopK> {
         .collect()
 }
 
-/// Mean reciprocal rank of the first hits, 0 for those beyond rank `cut`. 0 without questions.
+/// Returns the mean reciprocal rank of the first hits, 0 for those beyond rank `cut`. 0 without questions.
 pub fn mean_reciprocal_rank(first_hits: &[Option<usize>], cut: usize) -> f64 {
     mean(first_hits.iter().map(|rank| reciprocal(*rank, cut)).sum(), first_hits.len())
 }
@@ -144,11 +145,11 @@ pub fn check_qrels(qrels: &Qrels, corpus: &HashSet<&str>) -> Result<(), RankingE
     }
 }
 
-/// The ids of a run's scored passages in trec_eval's order: by score, then by id, both descending. trec_eval
+/// Returns the ids of a run's scored passages in trec_eval's order: by score, then by id, both descending. trec_eval
 /// looks at neither the order nor the ranks of a run file.
 ///
 /// # Errors
-/// [`RankingError`] when a score is no number.
+/// [`RankingError`] when a score is not a number.
 pub fn trec_order(question: &str, scored: &[(String, f32)]) -> Result<Vec<String>, RankingError> {
     if let Some((passage, _)) = scored.iter().find(|(_, score)| score.is_nan()) {
         return Err(RankingError::Score { question: question.to_owned(), passage: passage.clone() });
@@ -242,7 +243,7 @@ fn reciprocal(rank: Option<usize>, cut: usize) -> f64 {
     rank.filter(|rank| *rank <= cut).map_or(0.0, |rank| 1.0 / rank as f64)
 }
 
-/// Discounted cumulative gain of the first ten.
+/// Returns the discounted cumulative gain of the first ten.
 fn discounted(gains: &[u32]) -> f64 {
     gains
         .iter()

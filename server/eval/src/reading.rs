@@ -1,4 +1,4 @@
-//! Exact match and F1 of predicted answers: the rules of SQuAD v1.1 and of KorQuAD.
+//! Reading measures: exact match and F1 of predicted answers, by the rules of SQuAD v1.1 and of KorQuAD.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -10,13 +10,13 @@ use serde::Serialize;
 
 use dpr_data::{Answers, DataError, Question, read_text};
 
-/// What Python's `re` takes for words, as far as it matters once punctuation is gone.
+/// The characters that Python's `re` takes for words, as far as it matters once punctuation is gone.
 static WORD: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"[\p{L}\p{N}]+").ok());
 
 /// Signs that KorQuAD's script turns into spaces before it drops punctuation.
 const KORQUAD_SIGNS: [char; 12] = ['\'', '"', '《', '》', '<', '>', '〈', '〉', '(', ')', '‘', '’'];
 
-/// Why predictions cannot be measured.
+/// The reason why predictions cannot be measured.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadingError {
@@ -28,10 +28,10 @@ pub enum ReadingError {
     Predictions {
         /// The file.
         path: PathBuf,
-        /// What the parser says, with line and column.
+        /// The parser's message, with line and column.
         reason: String,
     },
-    /// No question, so nothing to measure.
+    /// There is no question, so there is nothing to measure.
     #[error("there are no questions to measure with")]
     NoQuestions,
     /// A question that does not say what its answer is.
@@ -61,7 +61,7 @@ pub enum ReadingError {
     },
 }
 
-/// Whose rules decide when two answers are the same.
+/// The rules that decide when two answers are the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ReadingRules {
@@ -76,7 +76,7 @@ pub enum ReadingRules {
 /// One prediction against its question's answers, the best of which counts for each figure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ReadingScore {
-    /// Whether it equals an answer after normalisation.
+    /// `true` if it equals an answer after normalisation.
     pub exact: bool,
     /// Harmonic mean of precision and recall, from 0 to 1.
     pub f1: f64,
@@ -166,7 +166,7 @@ impl ReadingRules {
         best
     }
 
-    /// A text as these rules compare it.
+    /// Returns a text as these rules compare it.
     fn normalise(self, text: &str) -> String {
         let text = match self {
             Self::Squad => text.to_lowercase(),
@@ -190,7 +190,8 @@ fn without_articles(text: &str) -> String {
     word.replace_all(text, replace).into_owned()
 }
 
-/// What Python's `str.split` splits at: Unicode's white space and the four information separators.
+/// Returns whether Python's `str.split` splits at a character: Unicode's white space and the four information
+/// separators.
 fn is_space(c: char) -> bool {
     c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c)
 }

@@ -1,23 +1,23 @@
-//! An approximate index against an exact one.
+//! Recall of an approximate index against an exact one.
 
 use serde::Serialize;
 
 use dpr_index::ScoredRow;
 
-/// How many of the true nearest passages an index finds.
+/// The share of the true nearest passages that an index finds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Recall {
     /// Passages looked at.
     pub k: usize,
     /// Mean share of the exact first `k` among the first `k` found, from 0 to 1.
     pub mean: f64,
-    /// Share of the queries with all of them.
+    /// Share of the queries for which all of them were found.
     pub perfect: f64,
     /// The worst query's share.
     pub worst: f64,
 }
 
-/// Recall@k of `found` against `exact`, a list of rows for each query in both, best first.
+/// Returns recall@k of `found` against `exact`, a list of rows for each query in both, best first.
 ///
 /// A row found in the place of one with an equal score counts: which of two equals comes first says nothing
 /// about the index. An empty input has recall 1.

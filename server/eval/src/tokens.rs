@@ -1,4 +1,4 @@
-//! A text as the answer rules see it: normalised, cut into tokens, lower-cased.
+//! Tokens of the answer rules: a text normalised, cut into tokens and lower-cased.
 
 use std::borrow::Cow;
 use std::sync::{LazyLock, OnceLock};
@@ -10,7 +10,7 @@ use unicode_normalization::UnicodeNormalization as _;
 static TOKEN: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"[\p{L}\p{N}\p{M}]+|[^\p{Z}\p{C}]").ok());
 
-/// Stands before, between and after tokens. It is a control character, which no token holds, so that a run of
+/// The separator before, between and after tokens. It is a control character, which no token holds, so that a run of
 /// whole tokens is a plain part of the string.
 pub(super) const EDGE: char = '\0';
 
@@ -28,33 +28,33 @@ pub struct TokenizedPassage<'a> {
 }
 
 impl<'a> TokenizedPassage<'a> {
-    /// Keeps the text; the work is done when it is first needed.
+    /// Keeps the text, which is normalised and cut when its tokens are first needed.
     pub fn new(text: &'a str) -> Self {
         Self { text, run: OnceLock::new() }
     }
 
-    /// The text as given.
+    /// Returns the text as given.
     pub fn text(&self) -> &'a str {
         self.text
     }
 
-    /// The tokens, lower-cased, in order.
+    /// Returns the tokens, lower-cased, in order.
     pub fn tokens(&self) -> impl Iterator<Item = &str> {
         self.run().split(EDGE).filter(|token| !token.is_empty())
     }
 
-    /// All tokens as one string, an [`EDGE`] on both sides of each.
+    /// Returns all tokens as one string, an [`EDGE`] on both sides of each.
     pub(super) fn run(&self) -> &str {
         self.run.get_or_init(|| token_run(self.text).into_boxed_str())
     }
 }
 
-/// The canonical decomposition (NFD).
+/// Returns the canonical decomposition (NFD).
 pub(super) fn nfd(text: &str) -> Cow<'_, str> {
     if text.is_ascii() { Cow::Borrowed(text) } else { Cow::Owned(text.nfd().collect()) }
 }
 
-/// As [`TokenizedPassage::run`]; empty when the text has no tokens.
+/// The tokens as [`TokenizedPassage::run`] returns them; empty when the text has no tokens.
 pub(super) fn token_run(text: &str) -> String {
     let mut run = String::with_capacity(text.len() + text.len() / 4 + 2);
     if text.is_ascii() {
@@ -71,7 +71,7 @@ pub(super) fn token_run(text: &str) -> String {
     run
 }
 
-/// Most English text; several times faster than the pattern, which it equals on ASCII.
+/// Cuts ASCII text, which most English text is; several times faster than the pattern and the same on ASCII.
 fn push_ascii(text: &str, run: &mut String) {
     let mut in_word = false;
     for byte in text.bytes() {
@@ -86,7 +86,7 @@ fn push_ascii(text: &str, run: &mut String) {
     }
 }
 
-/// Python's `str.lower()`: the full mapping, with the final form of sigma at a word's end.
+/// Returns Python's `str.lower()` of a text: the full mapping, with the final form of sigma at a word's end.
 fn push_lower(token: &str, run: &mut String) {
     if token.is_ascii() {
         run.extend(token.bytes().map(|byte| char::from(byte.to_ascii_lowercase())));

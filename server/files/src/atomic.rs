@@ -10,7 +10,7 @@ use std::time::Duration;
 use fs_err as fs;
 use tempfile::{NamedTempFile, TempDir};
 
-/// What names of unfinished files and directories begin with; readers skip them, writers may remove them.
+/// The prefix of the names of unfinished files and directories; readers skip them, writers may remove them.
 pub const STAGING_PREFIX: &str = ".unfinished-";
 
 /// Age at which an unfinished file that nobody has locked is taken as left behind.
@@ -19,7 +19,7 @@ const ABANDONED_AFTER: Duration = Duration::from_secs(10);
 /// A directory under construction beside its target; dropping it unpublished removes it.
 ///
 /// ```no_run
-/// # use dpr_server::atomic::StagedDir;
+/// # use dpr_files::atomic::StagedDir;
 /// let staged = StagedDir::beside("data/model".as_ref())?;
 /// fs_err::write(staged.path().join("model.json"), "{}")?;
 /// staged.publish()?;
@@ -47,7 +47,7 @@ impl StagedDir {
         Ok(Self { temp, target: target.to_path_buf() })
     }
 
-    /// Where to write meanwhile.
+    /// Returns the directory to write in.
     pub fn path(&self) -> &Path {
         self.temp.path()
     }

@@ -17,8 +17,8 @@ pub struct Background {
 }
 
 impl Background {
-    /// Starts a thread called `name` that runs `task` every `pause`, the first time after one pause. `task` gets the flag
-    /// that is set when it should end.
+    /// Starts a thread called `name` that runs `task` every `pause`, the first time after one pause. `task` gets the
+    /// flag that is set when it should end.
     ///
     /// # Errors
     /// An I/O error when the system starts no thread.

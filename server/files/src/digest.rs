@@ -1,4 +1,4 @@
-//! SHA-256 of files that are too large to hold in memory.
+//! SHA-256 and CRC-32 of files that are too large to hold in memory.
 
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};
@@ -9,10 +9,12 @@ use fs_err as fs;
 use rayon::prelude::*;
 use sha2::{Digest as _, Sha256};
 
+use crate::atomic;
+
 /// Bytes that a thread takes at a time.
 const CRC_PART: usize = 4 << 20;
 
-/// Bytes of it that are looked at together.
+/// The size of a piece passed to `look`: it fits a core's cache.
 const PIECE: usize = 32 << 10;
 
 /// Finishes a digest as 64 hex characters.
@@ -63,8 +65,23 @@ impl Write for Writer<'_> {
     }
 }
 
-/// The CRC-32 of bytes, on all threads: as fast as memory is read, where SHA-256 takes seconds a gigabyte. `look` is shown
-/// every piece, in any order, while it is in a core's cache; pieces begin at multiples of 32 KiB.
+/// Writes a file whole, as [`atomic::write_file`] does, and returns its size and digest.
+///
+/// # Errors
+/// As [`atomic::write_file`].
+pub fn write_file(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<FileEntry> {
+    let mut entry = FileEntry { bytes: 0, sha256: String::new() };
+    atomic::write_file(path, |out| {
+        let mut out = Writer::new(out);
+        fill(&mut out)?;
+        entry = out.finish();
+        Ok(())
+    })?;
+    Ok(entry)
+}
+
+/// The CRC-32 of bytes, on all threads: as fast as memory is read, where SHA-256 takes seconds a gigabyte. `look` is
+/// shown every piece, in any order, while it is in a core's cache; pieces begin at multiples of 32 KiB.
 pub fn crc32(bytes: &[u8], look: impl Fn(&[u8]) + Sync) -> u32 {
     let of_part = |part: &[u8]| {
         let mut hasher = crc32fast::Hasher::new();

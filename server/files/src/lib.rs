@@ -15,11 +15,15 @@
 pub mod atomic;
 mod background;
 pub mod digest;
+mod error;
+mod job;
 mod lock;
 mod mapped;
 pub mod progress;
 pub mod relative;
 
 pub use background::Background;
+pub use error::Error;
+pub use job::Job;
 pub use lock::DirLock;
 pub use mapped::Mapped;

@@ -41,7 +41,7 @@ impl DirLock {
         Ok(lock)
     }
 
-    /// Who said that it holds the lock of `dir`; `another process` when nobody did.
+    /// Returns the note of the process that holds the lock of `dir`; `another process` when there is none.
     pub fn holder(dir: &Path) -> String {
         match read_note(&dir.join(Self::NAME)).unwrap_or_default().trim() {
             "" => "another process".to_owned(),

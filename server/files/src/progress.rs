@@ -1,6 +1,6 @@
-//! What long work reports while it runs.
+//! The progress that long work reports.
 
-/// What long work tells whoever waits for it. Many threads may call one of these at once.
+/// A receiver of progress. Many threads may call it at once.
 pub trait Progress: Send + Sync {
     /// A stage of `total` steps begins; it takes the place of the stage before. `stage` says what is being
     /// done ("encoding"), `unit` what a step is ("passages").
@@ -9,7 +9,7 @@ pub trait Progress: Send + Sync {
     /// `steps` more are done.
     fn advance(&self, steps: u64);
 
-    /// What there is to say beside the count, as the loss of the last step; it stays until the next.
+    /// Shows a note beside the count, as the loss of the last step; it stays until the next note.
     fn detail(&self, _text: &str) {}
 
     /// The stage is over, be it whole or not.

@@ -1,14 +1,14 @@
-//! Exact search: every row is scored.
+//! Exact search: every row is scored by its vector, or chosen by its quantized vector and then scored.
 
 use std::sync::Arc;
 
 use dpr_core::Embedding;
-use dpr_core::kernel::products::Questions;
+use dpr_core::kernel::search::batch::QueryBatch;
 use rayon::prelude::*;
 
-use super::codes::{AnyCodes, Code, Codes};
-use super::{IndexError, IndexKind, Matrix, RowSet, ScoredRow, VectorIndex};
-use crate::ranking::Top;
+use super::quantized::{AnyQuantized, Code, Quantized};
+use super::{IndexKind, Matrix, QueryError, RowSet, ScoredRow, VectorIndex};
+use crate::ranking::TopK;
 
 /// Numbers above which one query is worth several threads: about 4 ms of one.
 const PARALLEL_FROM: usize = 16 << 20;
@@ -19,7 +19,7 @@ const GROUP: usize = 64;
 /// Numbers in the block of rows that one thread takes: it fits a core's cache.
 const BLOCK: usize = 128 << 10;
 
-/// Rows that all questions of a batch are asked of at a time.
+/// Rows that are scored for all questions of a batch at a time.
 const BATCH_ROWS: usize = 64;
 
 /// Questions of a batch that a thread takes at a time: with the rows they fit a core's cache.
@@ -28,7 +28,7 @@ const BATCH_QUESTIONS: usize = 192;
 /// Rows kept beyond `k` where what chooses them is rounded otherwise than scores are.
 const SPARE: usize = 16;
 
-/// Rows chosen by their codes to be scored again for a search for `k`.
+/// Returns the number of rows that are chosen by their quantized vectors and scored again, for a search for `k`.
 pub(super) fn rescored(k: usize) -> usize {
     2 * k + SPARE
 }
@@ -37,22 +37,23 @@ pub(super) fn rescored(k: usize) -> usize {
 #[derive(Debug)]
 pub struct ExactIndex {
     matrix: Arc<Matrix>,
-    /// By which rows are chosen to be compared, if not all are.
-    codes: Option<AnyCodes>,
+    /// The quantized vectors by which rows are chosen, if not all are scored.
+    codes: Option<AnyQuantized>,
 }
 
 impl ExactIndex {
-    /// An index of these vectors.
+    /// Makes an index of these vectors.
     pub fn new(matrix: Arc<Matrix>) -> Self {
         Self { matrix, codes: None }
     }
 
-    /// An index that reads the vectors in fewer bits first, if there are codes, and the vectors themselves of the best alone.
-    pub(super) fn with_codes(matrix: Arc<Matrix>, codes: Option<AnyCodes>) -> Self {
+    /// An index that reads the vectors in fewer bits first, if there are codes, and the vectors themselves of the best
+    /// alone.
+    pub(super) fn with_codes(matrix: Arc<Matrix>, codes: Option<AnyQuantized>) -> Self {
         Self { matrix, codes }
     }
 
-    /// One vector, `[dim]`.
+    /// Returns one vector, `[dim]`.
     pub fn row(&self, row: usize) -> &[f32] {
         self.matrix.row(row)
     }
@@ -62,9 +63,9 @@ impl ExactIndex {
     }
 
     /// The best `k` rows of all, by what `scores` says of the rows from one on.
-    fn scan<S: Default + Send>(&self, k: usize, scores: impl Fn(&mut S, usize, &mut [f32]) + Sync) -> Top {
+    fn scan<S: Default + Send>(&self, k: usize, scores: impl Fn(&mut S, usize, &mut [f32]) + Sync) -> TopK {
         let (count, rows) = (self.len(), self.block_rows());
-        let scan = |top: &mut Top, state: &mut S, start: usize, end: usize| {
+        let scan = |top: &mut TopK, state: &mut S, start: usize, end: usize| {
             let mut group = [0f32; GROUP];
             for start in (start..end).step_by(GROUP) {
                 let group = &mut group[..GROUP.min(end - start)];
@@ -73,40 +74,40 @@ impl ExactIndex {
             }
         };
         if count * self.dim() < PARALLEL_FROM {
-            let mut top = Top::new(k);
+            let mut top = TopK::new(k);
             scan(&mut top, &mut S::default(), 0, count);
             return top;
         }
         let blocks = (0..count.div_ceil(rows)).into_par_iter();
         let tops = blocks.fold(
-            || (Top::new(k), S::default()),
+            || (TopK::new(k), S::default()),
             |(mut top, mut state), block| {
                 scan(&mut top, &mut state, block * rows, (block * rows + rows).min(count));
                 (top, state)
             },
         );
-        tops.map(|(top, _)| top).reduce(|| Top::new(k), Top::merge)
+        tops.map(|(top, _)| top).reduce(|| TopK::new(k), TopK::merge)
     }
 
-    /// The best `k` rows by their codes, scored again by their vectors.
-    fn search_codes<C: Code>(&self, codes: &Codes<C>, query: &[f32], k: usize) -> Vec<ScoredRow> {
-        let question = C::ask(query);
-        let top = self.scan(rescored(k), |asked: &mut Option<C::Asked>, start, scores| {
-            codes.scores(asked.get_or_insert_with(|| question.clone()), start, scores);
+    /// Finds the best `k` rows by their quantized vectors, scored again by their vectors.
+    fn search_codes<C: Code>(&self, codes: &Quantized<C>, query: &[f32], k: usize) -> Vec<ScoredRow> {
+        let question = C::query(query);
+        let top = self.scan(rescored(k), |state: &mut Option<C::Query>, start, scores| {
+            codes.scores(state.get_or_insert_with(|| question.clone()), start, scores);
         });
         let rows: Vec<u32> = top.into_sorted().iter().map(|found| found.row).collect();
         self.matrix.rank(query, &rows, k)
     }
 
-    /// The best `k` rows for each of some questions, by one matrix product.
-    fn search_group(&self, queries: &[Embedding], k: usize) -> Result<Vec<Vec<ScoredRow>>, IndexError> {
+    /// Finds the best `k` rows for each of some questions, by one matrix product.
+    fn search_group(&self, queries: &[Embedding], k: usize) -> Result<Vec<Vec<ScoredRow>>, QueryError> {
         let (count, dim) = (self.len(), self.dim());
-        let asked = Questions::new(queries.iter().map(Embedding::as_slice), dim);
+        let questions = QueryBatch::new(queries.iter().map(Embedding::as_slice), dim);
         let mut tops = Self::spare_tops(queries.len(), k);
         let mut scores = vec![0.0; queries.len() * BATCH_ROWS];
         for start in (0..count).step_by(BATCH_ROWS) {
             let rows = BATCH_ROWS.min(count - start);
-            asked.products(&self.matrix.as_slice()[start * dim..][..rows * dim], &mut scores);
+            questions.products(&self.matrix.as_slice()[start * dim..][..rows * dim], &mut scores);
             for (top, scores) in tops.iter_mut().zip(scores.chunks_exact(rows)) {
                 top.offer_all(start, scores);
             }
@@ -114,20 +115,20 @@ impl ExactIndex {
         self.settle(queries, tops, k, |query| self.matrix.rounding(query))
     }
 
-    /// Room for the best rows of some questions by a matrix product, and for what it may take for better.
-    pub(super) fn spare_tops(questions: usize, k: usize) -> Vec<Top> {
-        (0..questions).map(|_| Top::new(k + SPARE)).collect()
+    /// Makes a heap for each question, with room for rows that a matrix product may rank too high.
+    pub(super) fn spare_tops(questions: usize, k: usize) -> Vec<TopK> {
+        (0..questions).map(|_| TopK::new(k + SPARE)).collect()
     }
 
-    /// The best `k` rows for each question, out of what a product kept in `tops`: scored by their vectors. `rounding` is the
-    /// most that the product may be off; a question whose rows that leaves open is searched singly.
+    /// The best `k` rows for each question, out of what a product kept in `tops`: scored by their vectors. `rounding`
+    /// is the most that the product may be off; a question whose rows that leaves open is searched singly.
     pub(super) fn settle(
         &self,
         queries: &[Embedding],
-        tops: Vec<Top>,
+        tops: Vec<TopK>,
         k: usize,
         rounding: impl Fn(&[f32]) -> f32 + Sync,
-    ) -> Result<Vec<Vec<ScoredRow>>, IndexError> {
+    ) -> Result<Vec<Vec<ScoredRow>>, QueryError> {
         let found = queries.iter().zip(tops).map(|(query, top)| {
             let (floor, values) = (top.floor(), query.as_slice());
             let rows: Vec<u32> = top.into_sorted().iter().map(|found| found.row).collect();
@@ -153,12 +154,12 @@ impl VectorIndex for ExactIndex {
         IndexKind::Exact
     }
 
-    fn search(&self, query: &Embedding, k: usize) -> Result<Vec<ScoredRow>, IndexError> {
+    fn search(&self, query: &Embedding, k: usize) -> Result<Vec<ScoredRow>, QueryError> {
         let k = self.matrix.check(query, k)?;
         let query = query.as_slice();
         Ok(match &self.codes {
-            Some(AnyCodes::Int8(codes)) => self.search_codes(codes, query, k),
-            Some(AnyCodes::F16(codes)) => self.search_codes(codes, query, k),
+            Some(AnyQuantized::Int8(codes)) => self.search_codes(codes, query, k),
+            Some(AnyQuantized::F16(codes)) => self.search_codes(codes, query, k),
             None => {
                 let scores =
                     |(): &mut (), start, scores: &mut [f32]| self.matrix.scores(query, start, scores);
@@ -171,16 +172,16 @@ impl VectorIndex for ExactIndex {
         &self,
         query: &Embedding,
         k: usize,
-        wanted: &RowSet,
-    ) -> Result<Vec<ScoredRow>, IndexError> {
-        let k = self.matrix.check(query, k)?.min(wanted.len());
-        let rows: Vec<u32> = wanted.iter().map(|row| row as u32).collect();
+        allowed: &RowSet,
+    ) -> Result<Vec<ScoredRow>, QueryError> {
+        let k = self.matrix.check(query, k)?.min(allowed.len());
+        let rows: Vec<u32> = allowed.iter().map(|row| row as u32).collect();
         Ok(self.matrix.rank(query.as_slice(), &rows, k))
     }
 
-    /// Reads each row once for a whole group of questions: a matrix product chooses, and what it cannot tell apart for its
-    /// rounding is searched singly.
-    fn search_batch(&self, queries: &[Embedding], k: usize) -> Result<Vec<Vec<ScoredRow>>, IndexError> {
+    /// Reads each row once for a whole group of questions: a matrix product chooses, and what it cannot tell apart for
+    /// its rounding is searched singly.
+    fn search_batch(&self, queries: &[Embedding], k: usize) -> Result<Vec<Vec<ScoredRow>>, QueryError> {
         for query in queries {
             self.matrix.check(query, k)?;
         }

@@ -6,8 +6,8 @@ use burn::tensor::{Device, Tensor, TensorData};
 use dpr_core::Embedding;
 use rayon::prelude::*;
 
-use super::{ExactIndex, IndexError, IndexKind, Matrix, RowSet, ScoredRow, VectorIndex};
-use crate::ranking::Top;
+use super::{ExactIndex, IndexKind, Matrix, QueryError, RowSet, ScoredRow, VectorIndex};
+use crate::ranking::TopK;
 
 /// Bytes of vectors in one tensor: what every adapter can bind.
 const BLOCK_BYTES: usize = 64 << 20;
@@ -42,7 +42,7 @@ impl GpuIndex {
         Self { exact: ExactIndex::new(Arc::clone(&matrix)), matrix, device: device.clone(), blocks }
     }
 
-    fn search_group(&self, queries: &[Embedding], k: usize) -> Result<Vec<Vec<ScoredRow>>, IndexError> {
+    fn search_group(&self, queries: &[Embedding], k: usize) -> Result<Vec<Vec<ScoredRow>>, QueryError> {
         let dim = self.dim();
         let asked: Vec<f32> = queries.iter().flat_map(|query| query.as_slice().iter().copied()).collect();
         let asked = Tensor::<2>::from_data(TensorData::new(asked, [queries.len(), dim]), &self.device);
@@ -50,11 +50,11 @@ impl GpuIndex {
         for block in &self.blocks {
             let rows = block.dims()[1];
             let scores = asked.clone().matmul(block.clone()).into_data().try_into_vec::<f32>();
-            let scores = scores.map_err(|error| IndexError::Gpu { what: format!("{error:?}") })?;
+            let scores = scores.map_err(|error| QueryError::Gpu { reason: format!("{error:?}") })?;
             let lists = scores.par_chunks_exact(rows);
             tops.par_iter_mut()
                 .zip(lists)
-                .for_each(|(top, scores): (&mut Top, _)| top.offer_all(start, scores));
+                .for_each(|(top, scores): (&mut TopK, _)| top.offer_all(start, scores));
             start += rows;
         }
         let rounding = |query: &[f32]| (ROUNDING * self.matrix.greatest_product(query)) as f32;
@@ -75,7 +75,7 @@ impl VectorIndex for GpuIndex {
         IndexKind::Exact
     }
 
-    fn search(&self, query: &Embedding, k: usize) -> Result<Vec<ScoredRow>, IndexError> {
+    fn search(&self, query: &Embedding, k: usize) -> Result<Vec<ScoredRow>, QueryError> {
         Ok(self.search_batch(std::slice::from_ref(query), k)?.pop().unwrap_or_default())
     }
 
@@ -83,12 +83,12 @@ impl VectorIndex for GpuIndex {
         &self,
         query: &Embedding,
         k: usize,
-        wanted: &RowSet,
-    ) -> Result<Vec<ScoredRow>, IndexError> {
-        self.exact.search_among(query, k, wanted)
+        allowed: &RowSet,
+    ) -> Result<Vec<ScoredRow>, QueryError> {
+        self.exact.search_among(query, k, allowed)
     }
 
-    fn search_batch(&self, queries: &[Embedding], k: usize) -> Result<Vec<Vec<ScoredRow>>, IndexError> {
+    fn search_batch(&self, queries: &[Embedding], k: usize) -> Result<Vec<Vec<ScoredRow>>, QueryError> {
         for query in queries {
             self.matrix.check(query, k)?;
         }

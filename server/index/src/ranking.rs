@@ -1,4 +1,4 @@
-//! Rows by score: what every search returns, and the best of those seen so far.
+//! Scored rows and the top-k heap that every search fills.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -12,7 +12,7 @@ pub struct ScoredRow {
     pub score: f32,
 }
 
-/// A candidate; the greater one ranks first: higher score, then lower row.
+/// A scored row within a search, ordered: the greater one has the higher score, or the lower row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Candidate {
     pub(crate) score: f32,
@@ -33,19 +33,19 @@ impl PartialOrd for Candidate {
     }
 }
 
-/// Keeps the best `k` candidates of those offered.
+/// The best `k` of the candidates that were offered (top-k).
 #[derive(Debug)]
-pub(crate) struct Top {
+pub(crate) struct TopK {
     k: usize,
     heap: BinaryHeap<std::cmp::Reverse<Candidate>>,
 }
 
-impl Top {
+impl TopK {
     pub(crate) fn new(k: usize) -> Self {
         Self { k, heap: BinaryHeap::with_capacity(k + 1) }
     }
 
-    /// Whether the candidate is among the best `k` so far.
+    /// Offers a candidate and returns `true` if it is among the best `k` so far.
     pub(crate) fn offer(&mut self, candidate: Candidate) -> bool {
         if self.heap.len() < self.k {
             self.heap.push(std::cmp::Reverse(candidate));
@@ -79,13 +79,13 @@ impl Top {
         self
     }
 
-    /// Those kept, best first.
+    /// Returns the candidates that were kept, best first.
     pub(crate) fn into_sorted(self) -> Vec<Candidate> {
         // Of `Reverse`, so the best come first.
         self.heap.into_sorted_vec().into_iter().map(|candidate| candidate.0).collect()
     }
 
-    /// Offers scores of the rows from `start` on, which are greater than all offered before.
+    /// Offers the scores of the rows from `start` on; rows that were offered before are lower.
     pub(crate) fn offer_all(&mut self, start: usize, scores: &[f32]) {
         let mut floor = self.floor();
         for (row, score) in (start..).zip(scores) {
@@ -98,7 +98,7 @@ impl Top {
         }
     }
 
-    /// The score that the next must beat.
+    /// Returns the score that the next candidate must exceed.
     pub(crate) fn floor(&self) -> f32 {
         match self.worst() {
             Some(worst) if self.is_full() => worst.score,
@@ -107,7 +107,7 @@ impl Top {
         }
     }
 
-    /// The first `k` of those kept, best first.
+    /// Returns the best `k` candidates as rows, best first.
     pub(crate) fn into_rows(self, k: usize) -> Vec<ScoredRow> {
         let sorted = self.into_sorted().into_iter();
         sorted.take(k).map(|c| ScoredRow { row: c.row as usize, score: c.score }).collect()
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn equal_scores_rank_by_row_in_any_order_of_offers() {
         for order in [[0, 1, 2, 3, 4], [4, 3, 2, 1, 0], [2, 4, 0, 3, 1]] {
-            let mut top = Top::new(3);
+            let mut top = TopK::new(3);
             for row in order {
                 top.offer(Candidate { score: if row == 3 { 2.0 } else { 1.0 }, row });
             }

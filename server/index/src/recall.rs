@@ -1,36 +1,36 @@
-//! How much of exact search another index finds.
+//! Recall against exact search.
 
 use dpr_core::Embedding;
 
-use super::{ExactIndex, IndexError, LoadedIndex, Matrix, ScoredRow, VectorIndex as _};
+use super::{ExactIndex, LoadedIndex, Matrix, QueryError, ScoredRow, VectorIndex as _};
 
-/// Recall@k of `index` against exact search over the same vectors, in `[0, 1]`, asking with up to `questions` of its own
-/// vectors spread evenly.
+/// Recall@k of `index` against exact search over the same vectors, in `[0, 1]`, asking with up to `questions` of its
+/// own vectors spread evenly.
 ///
 /// A row that scores as high as the last of the exact ones counts as found: equal scores have no true order.
 ///
 /// # Errors
 /// Those of [`VectorIndex::search`](super::VectorIndex::search).
-pub fn recall_against_exact(index: &LoadedIndex, k: usize, questions: usize) -> Result<f64, IndexError> {
-    let asked = sample(index.matrix(), questions);
-    let truth = Truth::of(&index.exact(), &asked, k)?;
-    Ok(truth.recall(&index.index.search_batch(&asked, k)?))
+pub fn recall_against_exact(index: &LoadedIndex, k: usize, questions: usize) -> Result<f64, QueryError> {
+    let queries = sample(index.matrix(), questions);
+    let truth = Truth::of(&index.exact(), &queries, k)?;
+    Ok(truth.recall(&index.index.search_batch(&queries, k)?))
 }
 
 /// Up to `count` rows, spread evenly, as questions.
 pub(super) fn sample(matrix: &Matrix, count: usize) -> Vec<Embedding> {
     let step = matrix.count().div_ceil(count.max(1)).max(1);
     let rows = (0..matrix.count()).step_by(step);
-    // A row of zeros is no query.
+    // A row of zeros cannot be a query.
     rows.filter_map(|row| Embedding::new(matrix.row(row).to_vec(), matrix.dim()).ok()).collect()
 }
 
-/// What exact search finds for some questions.
+/// The results of exact search for some queries: the truth that recall is measured by.
 pub(super) struct Truth(Vec<Vec<ScoredRow>>);
 
 impl Truth {
-    pub(super) fn of(exact: &ExactIndex, asked: &[Embedding], k: usize) -> Result<Self, IndexError> {
-        exact.search_batch(asked, k).map(Self)
+    pub(super) fn of(exact: &ExactIndex, queries: &[Embedding], k: usize) -> Result<Self, QueryError> {
+        exact.search_batch(queries, k).map(Self)
     }
 
     /// The share of it that is in `found`, a list for each question.

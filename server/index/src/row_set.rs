@@ -1,6 +1,6 @@
-//! A set of rows, to search among.
+//! Sets of rows as bitmaps: the rows that a filter allows, and the rows that were not deleted.
 
-/// Some of the rows of an index.
+/// A bitmap over the rows of an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowSet {
     words: Vec<u64>,
@@ -9,12 +9,12 @@ pub struct RowSet {
 }
 
 impl RowSet {
-    /// None of `rows` rows.
+    /// Returns the empty set over an index of `rows` rows.
     pub fn none(rows: usize) -> Self {
         Self { words: vec![0; rows.div_ceil(64)], count: 0, rows }
     }
 
-    /// All of `rows` rows.
+    /// Returns the set of all `rows` rows of an index.
     pub fn all(rows: usize) -> Self {
         let mut set = Self { words: vec![u64::MAX; rows.div_ceil(64)], count: rows, rows };
         if let (Some(last), 1..) = (set.words.last_mut(), rows % 64) {
@@ -23,7 +23,7 @@ impl RowSet {
         set
     }
 
-    /// Makes the index `more` rows longer; the new ones are in the set.
+    /// Grows the index by `more` rows, which are in the set.
     pub fn extend(&mut self, more: usize) {
         let from = self.rows;
         self.rows += more;
@@ -33,12 +33,12 @@ impl RowSet {
         }
     }
 
-    /// Rows that the index has, in the set or not.
+    /// Returns the number of rows of the index, in the set or not.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Adds a row; whether it was not there. Rows that the index does not have are not added.
+    /// Adds a row and returns `true` if it was not in the set. Rows beyond the index are not added.
     pub fn insert(&mut self, row: usize) -> bool {
         let is_new = row < self.rows && !self.contains(row);
         if is_new {
@@ -48,7 +48,7 @@ impl RowSet {
         is_new
     }
 
-    /// Takes a row out; whether it was there.
+    /// Removes a row and returns `true` if it was in the set.
     pub fn remove(&mut self, row: usize) -> bool {
         let is_there = self.contains(row);
         if is_there {
@@ -58,7 +58,7 @@ impl RowSet {
         is_there
     }
 
-    /// Whether a row is in the set.
+    /// Returns `true` if a row is in the set.
     pub fn contains(&self, row: usize) -> bool {
         self.words.get(row / 64).is_some_and(|word| word >> (row % 64) & 1 == 1)
     }
@@ -68,7 +68,7 @@ impl RowSet {
         self.count
     }
 
-    /// Whether no row is in the set.
+    /// Returns `true` if no row is in the set.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }

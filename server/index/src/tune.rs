@@ -1,22 +1,22 @@
-//! The smallest effort that finds enough.
+//! Tuning of a graph: the smallest `ef_search` that reaches a recall.
 
 use std::path::Path;
 
 use dpr_core::Embedding;
 use serde::Serialize;
 
-use super::copy::publish_with;
 use super::recall::{Truth, sample};
-use super::{IndexError, IndexKind, LoadedIndex};
+use super::{BuildError, IndexKind, LoadedIndex, QueryError, TuneError};
+use crate::directory::copy::publish_with;
 
-/// What tuning found.
+/// The result of tuning.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Tuned {
-    /// Candidates that a search keeps from now on.
+    /// The `ef_search` that the index has from now on.
     pub ef_search: usize,
-    /// Recall with that many.
+    /// Recall with that `ef_search`.
     pub recall: f64,
-    /// All that was tried, with its recall, in this order.
+    /// Each `ef_search` that was tried with its recall, in the order of trying.
     pub tried: Vec<(usize, f64)>,
 }
 
@@ -24,22 +24,22 @@ pub struct Tuned {
 /// `questions` of its own vectors, and publishes the index with it as a new version.
 ///
 /// # Errors
-/// [`IndexError`] when there is no graph, another writer is at it, or [`IndexError::Recall`] when no effort short of looking
-/// at every passage is enough. What was in use then stays.
-pub fn tune(dir: &Path, recall: f64, k: usize, questions: usize) -> Result<Tuned, IndexError> {
-    let mut index = LoadedIndex::open_base(dir)?;
+/// [`TuneError`] when there is no graph, another writer is at it, or [`TuneError::Recall`] when no `ef_search` short of
+/// scoring every passage is enough. The version in use then stays.
+pub fn tune(dir: &Path, recall: f64, k: usize, questions: usize) -> Result<Tuned, TuneError> {
+    let mut index = LoadedIndex::open_base(dir).map_err(BuildError::from)?;
     let version = index.version().to_owned();
     if index.manifest.kind != IndexKind::Hnsw {
-        return Err(IndexError::NoGraph { path: dir.to_path_buf() });
+        return Err(TuneError::NoGraph { path: dir.to_path_buf() });
     }
-    let asked: Vec<Embedding> = sample(index.matrix(), questions);
-    let truth = Truth::of(&index.exact(), &asked, k)?;
+    let queries: Vec<Embedding> = sample(index.matrix(), questions);
+    let truth = Truth::of(&index.exact(), &queries, k)?;
     // A search for k keeps at least 1.5 k, and one that keeps half of all passages looks at every one.
     let (least, most) = (k + k / 2, (index.matrix().count() / 2).saturating_sub(1));
     let mut tried: Vec<(usize, f64)> = Vec::new();
-    let mut measure = |ef: usize, tried: &mut Vec<(usize, f64)>| -> Result<bool, IndexError> {
+    let mut measure = |ef: usize, tried: &mut Vec<(usize, f64)>| -> Result<bool, QueryError> {
         index.index.set_ef_search(ef);
-        let found = truth.recall(&index.index.search_batch(&asked, k)?);
+        let found = truth.recall(&index.index.search_batch(&queries, k)?);
         tried.push((ef, found));
         Ok(found >= recall)
     };
@@ -47,7 +47,7 @@ pub fn tune(dir: &Path, recall: f64, k: usize, questions: usize) -> Result<Tuned
     while !measure(enough, &mut tried)? {
         if enough >= most {
             let best = tried.iter().map(|(_, recall)| *recall).fold(0.0, f64::max);
-            return Err(IndexError::Recall { k, wanted: recall, best });
+            return Err(TuneError::Recall { k, allowed: recall, best });
         }
         enough = (enough * 2).min(most);
     }

@@ -67,7 +67,7 @@ impl Backend for MilvusIndex {
         let Filter { ids, titles } = filter.unwrap_or(&all);
         let found = Self::search(self, vectors, k, ids, titles)?;
         if filter.is_some() && found.iter().all(Vec::is_empty) {
-            return Err(SearchError::NothingWanted);
+            return Err(SearchError::NothingAllowed);
         }
         Ok(found.into_iter().map(|found| found.into_iter().map(Hit::from).collect()).collect())
     }

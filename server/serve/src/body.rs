@@ -1,72 +1,19 @@
 //! Reads the body of a request: media type, then size, each refused with its own error. What is in it is read by the
 //! handler, on a thread of its own.
 
-use std::ops::Deref;
 use std::pin::Pin;
-use std::sync::Arc;
 
 use axum::body::{Body, HttpBody};
 use axum::extract::Request;
 use axum::http::{HeaderMap, header};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::body_room::{BodyRoom, HeldBody};
 use super::error::ApiError;
 use super::state::AppState;
 
 /// How much of a body over the limit is read and thrown away. A client that is still sending would otherwise
 /// see a broken connection in place of the answer.
 const DRAINED: usize = 8 << 20;
-
-/// Room for the bodies of all requests: many that are each within their limit would fill the memory together.
-#[derive(Debug)]
-pub(super) struct BodyRoom {
-    free: Arc<Semaphore>,
-    bytes: usize,
-}
-
-impl BodyRoom {
-    pub(super) fn new(bytes: usize) -> Self {
-        let bytes = bytes.min(Semaphore::MAX_PERMITS);
-        Self { free: Arc::new(Semaphore::new(bytes)), bytes }
-    }
-
-    /// Takes room, without waiting: who waits would hold what it has.
-    fn take(&self, bytes: usize) -> Result<OwnedSemaphorePermit, ApiError> {
-        let room =
-            u32::try_from(bytes).ok().and_then(|n| Arc::clone(&self.free).try_acquire_many_owned(n).ok());
-        room.ok_or(ApiError::BodiesFull { limit: self.bytes })
-    }
-}
-
-/// A body in its part of the room, which it gives back when it is dropped.
-#[derive(Debug)]
-pub(super) struct HeldBody {
-    bytes: Vec<u8>,
-    room: OwnedSemaphorePermit,
-}
-
-impl HeldBody {
-    fn new(room: &BodyRoom) -> Result<Self, ApiError> {
-        Ok(Self { bytes: Vec::new(), room: room.take(0)? })
-    }
-
-    fn push(&mut self, data: &[u8], limit: usize, room: &BodyRoom) -> Result<(), ApiError> {
-        if self.bytes.len() + data.len() > limit {
-            return Err(ApiError::BodyTooLarge { limit });
-        }
-        self.room.merge(room.take(data.len())?);
-        self.bytes.extend_from_slice(data);
-        Ok(())
-    }
-}
-
-impl Deref for HeldBody {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        &self.bytes
-    }
-}
 
 /// The bytes of a body that says it is JSON.
 ///

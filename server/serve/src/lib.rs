@@ -4,6 +4,53 @@
 //! sent, call a [`Backend`](dpr_index::search::Backend) on a bounded set of threads ([`gate`]) and turn errors into statuses
 //! ([`ApiError`]); nothing below this module knows HTTP. Question text has no way in unless the operator opens
 //! one ([`Serving::text`]), the index cannot be changed unless they do ([`Serving::updates`]), and bodies, vectors and query strings are never logged.
+//!
+//! ```
+//! use axum::body::{Body, to_bytes};
+//! use axum::http::{Request, StatusCode};
+//! use dpr_data::Passage;
+//! use dpr_encode::model::{ImportOptions, ModelDir, import};
+//! use dpr_files::progress::Silent;
+//! use dpr_index::vectors::VectorSet;
+//! use dpr_index::{IndexOptions, IndexReader, build_index};
+//! use dpr_serve::{AppState, Options, ServedModel, app};
+//! use serde_json::{Value, json};
+//! use tower::ServiceExt as _;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let temporary = tempfile::tempdir()?;
+//! # let dir = temporary.path();
+//! # let encoder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/dpr-tiny/question");
+//! // The model tells pages how to encode a question, and its fingerprint which vectors are its own.
+//! import(&encoder, None, &dir.join("model"), &ImportOptions::default())?;
+//! let model = ServedModel::open(&ModelDir::open(&dir.join("model"))?)?;
+//! let fingerprint = model.fingerprint().to_owned();
+//!
+//! // Three passages, each with a vector of 32 numbers that points along an axis of its own.
+//! let passage = |n: usize| Passage { id: format!("p{n}"), title: String::new(), text: format!("Passage {n}.") };
+//! let passages: Vec<Passage> = (0..3).map(passage).collect();
+//! let rows: Vec<f32> = (0..3 * 32).map(|i| if i % 32 == i / 32 { 1.0 } else { 0.0 }).collect();
+//! let vectors = VectorSet::new(&fingerprint, 32, passages, rows);
+//! build_index(&vectors, &dir.join("index"), &IndexOptions::default(), &Silent)?;
+//! let reader = IndexReader::open(&dir.join("index"))?;
+//!
+//! // Until an index is published, searches are told that the server is not ready.
+//! let state = AppState::new(Options::default());
+//! let app = app(state.clone());
+//! state.publish(reader.live().clone(), model);
+//!
+//! let mut vector = vec![0.0; 32];
+//! vector[2] = 1.5;
+//! let body = json!({ "vector": vector, "k": 1, "model": fingerprint }).to_string();
+//! let request = Request::post("/v1/search").header("content-type", "application/json").body(Body::from(body))?;
+//! let response = app.oneshot(request).await?;
+//! assert_eq!(response.status(), StatusCode::OK);
+//! let answer: Value = serde_json::from_slice(&to_bytes(response.into_body(), 1 << 20).await?)?;
+//! assert_eq!((&answer["hits"][0]["id"], &answer["hits"][0]["score"]), (&json!("p2"), &json!(1.5)));
+//! # Ok(())
+//! # }
+//! ```
 
 use axum::Router;
 use axum::http::{HeaderValue, Response, header};
@@ -14,9 +61,13 @@ use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{Predicate, SizeAbove};
 
+mod answer;
 mod assets;
 mod body;
+mod body_room;
+mod counters;
 mod error;
+mod failure;
 mod file;
 pub mod gate;
 mod headers;
@@ -32,8 +83,8 @@ mod patient;
 mod range;
 mod recall;
 mod request;
-mod respond;
 mod search;
+mod served_model;
 pub mod server;
 mod service;
 mod state;
@@ -43,17 +94,17 @@ mod text;
 mod updates;
 mod vector;
 
+pub use answer::{HitList, SearchHit, SearchResponse};
 pub use error::{ApiError, ErrorBody, ErrorCode, ErrorDetail};
 pub use file::ServedFile;
 pub use health::HealthBody;
 pub use index::IndexBody;
 pub use limits::Limits;
-pub use model::{EncoderBody, EncoderFiles, FileBody, ModelBody, ServedModel};
 pub use openapi::document as openapi_document;
 pub use origins::{OriginError, Origins};
 pub use passages::{DeleteRequest, DeleteResponse, NewPassageBody, PutRequest, PutResponse};
 pub use request::{FilterBody, SearchRequest};
-pub use search::{HitList, SearchHit, SearchResponse};
+pub use served_model::{EncoderBody, EncoderFiles, FileBody, ModelBody, ServedModel};
 pub use service::TextSearch;
 pub use state::{AppState, Options, Serving};
 pub use text::TextSearchRequest;

@@ -8,15 +8,15 @@ use dpr_core::Embedding;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use utoipa::ToSchema;
 
-use super::body::{HeldBody, json_body};
+use super::body::json_body;
+use super::body_room::HeldBody;
 use super::error::{ApiError, ErrorBody};
 use super::state::{AppState, Ready};
 use super::updates::Updates;
 use super::vector::{VectorInput, WireVector};
 use dpr_data::Passage;
-use dpr_encode::{EncodingError, PassageUpdater, UpdateError};
+use dpr_encode::PassageUpdater;
 use dpr_index::Put;
-use dpr_index::search::WriteError;
 
 /// A passage to add.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -92,7 +92,7 @@ pub(super) async fn put(
     let put = move |body: &[u8]| {
         let passages = parse::<PutRequest>(body)?.passages(&ready)?;
         let count = passages.len();
-        Ok((service.put(passages).map_err(|error| refusal(&error))?, count))
+        Ok((service.put(passages)?, count))
     };
     let (Put { added, replaced }, count) = run(&state, body, put).await?;
     state.metrics().updated(count);
@@ -136,7 +136,7 @@ pub(super) async fn delete(
     let (service, body) = admit(&state, &ready, request).await?;
     let delete = move |body: &[u8]| {
         let DeleteRequest { ids } = parse(body)?;
-        service.delete(ids).map_err(|error| refusal(&error))
+        Ok(service.delete(ids)?)
     };
     let deleted = run(&state, body, delete).await?;
     state.metrics().updated(deleted);
@@ -177,28 +177,4 @@ async fn run<T: Send + 'static>(
     let place = state.update_gate().enter().inspect_err(|_| state.metrics().rejected())?;
     let (done, _) = state.update_gate().run(place, move || update(&body)).await?;
     done
-}
-
-fn refusal(error: &UpdateError) -> ApiError {
-    let text = error.to_string();
-    match error {
-        UpdateError::Write(WriteError::UnknownIds(_)) => ApiError::UnknownPassage(text),
-        UpdateError::Write(WriteError::InvalidVector(_)) => ApiError::InvalidVector(text),
-        UpdateError::NoEncoder { .. }
-        | UpdateError::Encoding(EncodingError::Text { .. })
-        | UpdateError::Write(WriteError::InvalidPassage(_)) => ApiError::InvalidPassage(text),
-        UpdateError::Write(WriteError::Unavailable(_)) => {
-            tracing::error!("an update failed: {error}");
-            ApiError::NotReady("without an answer from the backend that keeps the passages")
-        }
-        // Paths and causes, for the operator; nothing of the passages.
-        UpdateError::Write(error) => {
-            tracing::error!("an update failed: {error}");
-            ApiError::Internal("the update could not be written")
-        }
-        _ => {
-            tracing::error!("passages of an update could not be encoded");
-            ApiError::Internal("the passages could not be encoded")
-        }
-    }
 }

@@ -14,7 +14,7 @@ use prometheus_client::metrics::counter::Counter;
 use super::gate::SearchGate;
 use dpr_data::Passage;
 use dpr_index::search::{Backend, Description, Filter, Hit, SearchError, Searcher};
-use dpr_index::{IndexError, IndexKind, Snapshot, VectorIndex as _};
+use dpr_index::{IndexKind, QueryError, Snapshot, VectorIndex as _};
 
 /// Passages of an answer that are compared, at most: what the DPR paper's top-20 needs.
 const DEPTH: usize = 20;
@@ -136,7 +136,7 @@ impl Backend for Sampled {
 
 impl Sample {
     /// How many passages exact search finds, and how many of them were found; those that score as the last of them are as good.
-    fn repeat(&self) -> Result<(u64, u64), IndexError> {
+    fn repeat(&self) -> Result<(u64, u64), QueryError> {
         let best = self.snapshot.search_exactly(&self.vector, self.k)?;
         let last = best.last().map_or(f32::INFINITY, |row| row.score);
         let found = self.scores.iter().filter(|score| **score >= last).count().min(best.len());
@@ -170,12 +170,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let passage =
             |row: usize| Passage { id: row.to_string(), title: String::new(), text: "Text.".into() };
-        let set = VectorSet {
-            model_fingerprint: "ab".repeat(32),
-            dim: DIM,
-            passages: (0..3000).map(passage).collect(),
-            rows: (0..3000).flat_map(vector).collect(),
-        };
+        let rows: Vec<f32> = (0..3000).flat_map(vector).collect();
+        let set = VectorSet::new("ab".repeat(32), DIM, (0..3000).map(passage).collect(), rows);
         let hnsw = HnswParams { m: 2, ef_construction: 4, ef_search: 4 };
         let options = IndexOptions { kind, hnsw, ..IndexOptions::default() };
         build_index(&set, dir.path(), &options, &Silent).unwrap();

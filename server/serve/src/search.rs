@@ -3,62 +3,12 @@
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use serde::Serialize;
-use utoipa::ToSchema;
 
+use super::answer::{Answered, HitList, SearchHit, SearchResponse, respond, timed};
 use super::body::json_body;
 use super::error::{ApiError, ErrorBody};
 use super::request::SearchRequest;
-use super::respond::{Answered, respond, timed};
 use super::state::AppState;
-use dpr_index::IndexError;
-use dpr_index::search::{Hit, SearchError};
-
-/// A passage found.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct SearchHit {
-    /// The passage's id in the corpus.
-    pub id: String,
-    /// Inner product of the question's and the passage's vector; greater is better.
-    pub score: f32,
-    /// The passage's title.
-    pub title: String,
-    /// The passage's text.
-    pub text: String,
-}
-
-impl From<Hit> for SearchHit {
-    fn from(hit: Hit) -> Self {
-        Self { id: hit.id, score: hit.score, title: hit.title, text: hit.text }
-    }
-}
-
-/// The passages for one vector.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct HitList {
-    /// Best first; fewer than `k` when the index holds fewer.
-    pub hits: Vec<SearchHit>,
-}
-
-/// The answer to `vector`, or to `vectors`.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(untagged)]
-pub enum SearchResponse {
-    /// To `vector`.
-    Single {
-        /// Best first; fewer than `k` when the index holds fewer.
-        hits: Vec<SearchHit>,
-        /// Milliseconds the search took on the server.
-        took_ms: f64,
-    },
-    /// To `vectors`.
-    Batch {
-        /// One for each vector, in their order.
-        results: Vec<HitList>,
-        /// Milliseconds the searches took on the server, together.
-        took_ms: f64,
-    },
-}
 
 /// Finds the passages nearest to question vectors. There is no field for a question's text.
 #[utoipa::path(post, path = "/v1/search", tag = "search", request_body = SearchRequest, responses(
@@ -78,7 +28,7 @@ pub(super) async fn search(State(state): State<AppState>, request: Request) -> R
     let search = move |body: &[u8]| {
         let asked = SearchRequest::read(body, ready.dim, &ready.fingerprint, &limits)?;
         let search = || ready.serving.search.search(&asked.vectors, asked.k, asked.filter.as_ref());
-        let (found, took, took_ms) = timed(search, at_fault)?;
+        let (found, took, took_ms) = timed(search)?;
         let mut lists = found.into_iter().map(|hits| hits.into_iter().map(SearchHit::from).collect());
         let answer = match asked.batch {
             true => SearchResponse::Batch { results: lists.map(|hits| HitList { hits }).collect(), took_ms },
@@ -87,19 +37,6 @@ pub(super) async fn search(State(state): State<AppState>, request: Request) -> R
         Ok(Answered { answer, took })
     };
     respond(&state, body, search).await
-}
-
-/// A filter may allow no passage of the index as it is now. Numbers near the top of f32 are finite, as is checked before; their products need not be.
-fn at_fault(error: &SearchError) -> Option<ApiError> {
-    match error {
-        SearchError::Index(IndexError::Overflow { .. }) => Some(ApiError::InvalidVector(error.to_string())),
-        SearchError::NothingWanted => Some(ApiError::InvalidFilter(error.to_string())),
-        SearchError::Unavailable(_) => {
-            tracing::error!("a search failed: {error}");
-            Some(ApiError::NotReady("without an answer from the backend that keeps the passages"))
-        }
-        _ => None,
-    }
 }
 
 /// Ends a search request whose time is up, be it in its body, in the queue or in the search.

@@ -173,7 +173,7 @@ async fn converse(
         }
     };
     if let Err(error) = ended {
-        tracing::debug!(target: "dpr_server::http", "a connection broke: {error}");
+        tracing::debug!(target: "dpr_serve", "a connection broke: {error}");
     }
 }
 

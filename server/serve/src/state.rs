@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use super::body::BodyRoom;
+use super::body_room::BodyRoom;
+use super::counters::Metrics;
 use super::error::ApiError;
 use super::gate::SearchGate;
 use super::limits::Limits;
-use super::metrics::Metrics;
-use super::model::ServedModel;
 use super::origins::Origins;
 use super::recall::Sampled;
+use super::served_model::ServedModel;
 use super::service::TextSearch;
 use super::updates::Updates;
 use dpr_core::model::short;

@@ -10,12 +10,11 @@ use axum::response::Response;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
+use super::answer::{Answered, SearchHit, SearchResponse, respond, timed};
 use super::body::json_body;
 use super::error::{ApiError, ErrorBody};
-use super::respond::{Answered, respond, timed};
-use super::search::{SearchHit, SearchResponse};
 use super::state::AppState;
-use dpr_index::search::{Fusion, Method, SearchError};
+use dpr_index::search::{Fusion, Method};
 
 /// Characters of a question: more than any encoder reads.
 const MAX_CHARACTERS: usize = 4096;
@@ -70,7 +69,7 @@ pub(super) async fn search_text(
             return Err(ApiError::InvalidK { got: k.to_string(), max: limits.max_k });
         }
         let search = || service.search_text(&asked.question, asked.method, fusion, k);
-        let (found, took, took_ms) = timed(search, at_fault)?;
+        let (found, took, took_ms) = timed(search)?;
         let hits = found.into_iter().map(SearchHit::from).collect();
         Ok(Answered { answer: SearchResponse::Single { hits, took_ms }, took })
     };
@@ -94,10 +93,4 @@ impl TextSearchRequest {
             Some(lambda) => Err(ApiError::InvalidQuestion(format!("`lambda` is {lambda}, not 0 or more"))),
         }
     }
-}
-
-/// What this index cannot be asked. A question is never repeated.
-fn at_fault(error: &SearchError) -> Option<ApiError> {
-    matches!(error, SearchError::NoSparse | SearchError::NoVectors | SearchError::Encode(_))
-        .then(|| ApiError::InvalidQuestion(error.to_string()))
 }

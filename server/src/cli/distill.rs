@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use clap::ArgAction;
 
-use super::run_flags::{RunFlags, warn, write_down_threads};
+use super::train_args::{TrainArgs, warn, write_down_threads};
 use super::{CliError, stop_on_interrupt};
 use crate::cli::progress;
+use dpr_files::Job;
 use dpr_train::{DistillConfig, DistillPrepared, TrainDevice, distill, keep_freed_memory};
 
 /// Arguments of `dpr distill`.
@@ -43,7 +44,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR", action = ArgAction::Append)]
     vectors: Vec<PathBuf>,
     #[command(flatten)]
-    run: RunFlags,
+    run: TrainArgs,
 }
 
 impl Args {
@@ -86,6 +87,7 @@ pub fn run(args: Args) -> Result<(), CliError> {
     let (stop, progress) = (stop_on_interrupt(), progress::on_stderr());
     let prepared = DistillPrepared::new(&config, args.run.device, &device, progress.as_ref())?;
     warn(&prepared.notes);
-    let report = distill(&config, out, args.run.resume, prepared, &device, &stop, progress.as_ref())?;
+    let job = Job { stop: &stop, progress: progress.as_ref() };
+    let report = distill(&config, out, args.run.resume, prepared, &device, job)?;
     args.run.tell(&report, &device.name)
 }

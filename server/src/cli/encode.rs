@@ -11,6 +11,7 @@ use crate::cli::progress;
 use dpr_data::read_passages;
 use dpr_encode::model::ModelDir;
 use dpr_encode::{EncodeOptions, PipelineOptions, Shard, encode_corpus};
+use dpr_files::Job;
 
 /// Arguments of `dpr encode`.
 #[derive(Debug, clap::Args)]
@@ -95,9 +96,9 @@ pub fn run(args: Args) -> Result<(), CliError> {
     let options = EncodeOptions { shard: args.shard, pipeline, force: args.force };
     let cancel = stop_on_interrupt();
     let progress = progress::on_stderr();
+    let job = Job { stop: &cancel, progress: progress.as_ref() };
     let fingerprint = model.manifest().space();
-    let done =
-        encode_corpus(&encoder, fingerprint, &corpus, &args.out, &options, &cancel, progress.as_ref())?;
+    let done = encode_corpus(&encoder, fingerprint, &corpus, &args.out, &options, job)?;
 
     let seconds = done.encoding.as_secs_f64();
     let summary = Summary {

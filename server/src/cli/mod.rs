@@ -25,13 +25,12 @@ pub mod encode;
 #[cfg(feature = "eval")]
 pub mod eval;
 pub mod export_web;
+pub mod hints;
 pub mod import;
 pub mod index;
 mod model_of_index;
 mod output;
 mod progress;
-#[cfg(feature = "train")]
-mod run_flags;
 pub mod search;
 pub mod serve;
 #[cfg_attr(
@@ -41,6 +40,8 @@ pub mod serve;
 mod source;
 #[cfg(feature = "train")]
 pub mod train;
+#[cfg(feature = "train")]
+mod train_args;
 
 pub use crate::error::CliError;
 
@@ -149,11 +150,12 @@ fn start_logging() {
         .try_init();
 }
 
-/// An error and its sources in one line: `cannot read x: permission denied`.
+/// Returns an error, its sources and what helps in one line: `cannot read x: permission denied`.
 ///
 /// A source whose text the line already holds is left out, since many errors print their source themselves.
-fn one_line(error: &(dyn Error + 'static)) -> String {
+pub fn one_line(error: &(dyn Error + 'static)) -> String {
     let mut line = flat(&error.to_string());
+    let hint = hints::hint(error);
     let mut source = error.source();
     while let Some(error) = source {
         let text = flat(&error.to_string());
@@ -162,6 +164,10 @@ fn one_line(error: &(dyn Error + 'static)) -> String {
             line.push_str(&text);
         }
         source = error.source();
+    }
+    if let Some(hint) = hint {
+        line.push_str(": ");
+        line.push_str(&hint);
     }
     line
 }

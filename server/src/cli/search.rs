@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::source::{FusionArgs, Source, SourceArgs};
 use super::{CliError, output};
 use dpr_data::{Answers, Passage, Question, normalise_question, read_questions};
-use dpr_index::IndexError;
+use dpr_index::QueryError;
 use dpr_index::ranking::ScoredRow;
 use dpr_index::search::{Fusion, Hit, Method};
 
@@ -80,7 +80,7 @@ struct LineHit {
 /// When the question is empty, `k` is 0, or the index was built by another model.
 pub fn run(args: Args) -> Result<(), CliError> {
     if args.k == 0 {
-        return Err(IndexError::K.into());
+        return Err(QueryError::K.into());
     }
     let fusion = args.fusion.fusion()?;
     let questions = match (&args.question, &args.questions) {

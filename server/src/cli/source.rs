@@ -14,7 +14,9 @@ use dpr_index::search::{Fusion, HYBRID_DEPTH, Method, Ranker, SearchError, Searc
 #[cfg(feature = "train")]
 use dpr_index::sparse::SparseIndex;
 use dpr_index::sparse::{Scoring, WordIndex};
-use dpr_index::{IndexError, IndexReader, LoadedIndex, LoadedSparse, ScoredRow, Snapshot, VectorIndex};
+use dpr_index::{
+    FileError, IndexReader, LoadedIndex, LoadedSparse, OpenError, ScoredRow, Snapshot, VectorIndex,
+};
 
 use super::by_id::ById;
 #[cfg(feature = "milvus")]
@@ -142,9 +144,9 @@ impl Source {
         let open = |index: &Path| IndexReader::open(index).map(|reader| reader.snapshot());
         let words = |dir: &Path| match LoadedSparse::open(dir) {
             Ok(words) => Ok(Opened::Words(words)),
-            Err(IndexError::HasUpdates { .. }) => match open(dir)? {
+            Err(OpenError::HasUpdates { .. }) => match open(dir)? {
                 snapshot if snapshot.base().sparse().is_some() => Ok(Opened::LiveWords(snapshot)),
-                _ => Err(IndexError::NoSparse { path: dir.to_path_buf() }.into()),
+                _ => Err(OpenError::NoSparse { path: dir.to_path_buf() }.into()),
             },
             Err(error) => Err(error.into()),
         };
@@ -172,7 +174,7 @@ impl Source {
         searcher.check_model(model.manifest().space())?;
         let encoder = model.question_encoder(args.device)?;
         if methods.iter().any(|method| method.needs_words()) && searcher.index().sparse().is_none() {
-            return Err(IndexError::NoSparse { path: dir }.into());
+            return Err(OpenError::NoSparse { path: dir }.into());
         }
         Ok(Self { opened: Opened::Vectors(searcher), encoder: Some(encoder), passages: Vec::new(), args })
     }
@@ -349,7 +351,7 @@ fn search_on_gpu(index: &mut LoadedIndex, choice: DeviceChoice) -> Result<(), Cl
 }
 
 /// The passages of all rows.
-fn all(snapshot: &Snapshot) -> Result<Vec<Passage>, IndexError> {
+fn all(snapshot: &Snapshot) -> Result<Vec<Passage>, FileError> {
     let mut passages = snapshot.base().passages().read_all()?;
     let added = (passages.len()..snapshot.rows()).map(|row| snapshot.passage(row));
     passages.extend(added.collect::<Result<Vec<_>, _>>()?);

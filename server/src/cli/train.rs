@@ -6,9 +6,10 @@ use std::time::Duration;
 use clap::ArgAction;
 use dpr_core::Similarity;
 
-use super::run_flags::{RunFlags, set, warn, write_down_threads};
+use super::train_args::{TrainArgs, set, warn, write_down_threads};
 use super::{CliError, output, stop_on_interrupt};
 use crate::cli::progress;
+use dpr_files::Job;
 use dpr_train::{DataFile, Prepared, TrainConfig, TrainDevice, dry_run, keep_freed_memory, train};
 
 /// Arguments of `dpr train`.
@@ -48,7 +49,7 @@ pub struct Args {
     #[arg(long, value_name = "N")]
     negatives: Option<usize>,
     #[command(flatten)]
-    run: RunFlags,
+    run: TrainArgs,
 }
 
 fn similarity(text: &str) -> Result<Similarity, String> {
@@ -101,7 +102,8 @@ pub fn run(args: Args) -> Result<(), CliError> {
     let prepared = Prepared::new(&config, &device)?;
     warn(&prepared.notes);
     let (stop, progress) = (stop_on_interrupt(), progress::on_stderr());
-    let report = train(&config, out, args.run.resume, prepared, &device, &stop, progress.as_ref())?;
+    let job = Job { stop: &stop, progress: progress.as_ref() };
+    let report = train(&config, out, args.run.resume, prepared, &device, job)?;
     args.run.tell(&report, &device.name)
 }
 

@@ -16,7 +16,7 @@ use dpr_data::Passage;
 use dpr_files::progress::Silent;
 use dpr_index::vectors::VectorSet;
 use dpr_index::{
-    HnswParams, IndexDir, IndexError, IndexKind, IndexOptions, IndexReader, IndexWriter, NewPassage,
+    CompactError, HnswParams, IndexDir, IndexKind, IndexOptions, IndexReader, IndexWriter, NewPassage,
     VectorIndex as _, build_index, copy_index, verify,
 };
 
@@ -42,7 +42,7 @@ fn passage(id: &str, revision: u64) -> Passage {
 }
 
 fn vectors(contents: &Contents) -> VectorSet {
-    let rows = contents.iter().flat_map(|(id, revision)| vector(id, *revision)).collect();
+    let rows: Vec<f32> = contents.iter().flat_map(|(id, revision)| vector(id, *revision)).collect();
     let passages = contents.iter().map(|(id, revision)| passage(id, *revision)).collect();
     VectorSet { passages, ..set(rows, DIM) }
 }
@@ -98,7 +98,7 @@ fn the_writer_that_is_killed() {
         for round in 0.. {
             std::thread::sleep(Duration::from_micros(pauses.below(8000) as u64));
             match compacting.compact(1, &Arc::default(), &Silent) {
-                Ok(_) | Err(IndexError::NothingLeft { .. }) => {}
+                Ok(_) | Err(CompactError::NothingLeft { .. }) => {}
                 Err(error) => panic!("{error}"),
             }
             if round % 3 == 0 {

@@ -9,8 +9,8 @@ use corpus::{embedding, random_rows, set, squad_rows};
 use dpr_files::progress::Silent;
 use dpr_index::vectors::VectorSet;
 use dpr_index::{
-    HnswParams, IndexDir, IndexError, IndexKind, IndexOptions, LoadedIndex, build_index,
-    recall_against_exact, verify,
+    BuildError, FileError, HnswParams, IndexDir, IndexKind, IndexOptions, LoadedIndex, MatrixError,
+    OpenError, QueryError, build_index, recall_against_exact, verify,
 };
 
 fn build(set: &VectorSet, out: &Path, kind: IndexKind) -> LoadedIndex {
@@ -113,14 +113,14 @@ fn every_k_gives_that_many_rows_in_order() {
             assert_eq!(rows.len(), k.min(900), "{kind} {k}");
             assert!(rows.windows(2).all(|w| w[0].score >= w[1].score));
         }
-        assert!(matches!(index.index.search(&query, 0), Err(IndexError::K)));
+        assert!(matches!(index.index.search(&query, 0), Err(QueryError::K)));
         let short = embedding(&[1.0; 15]);
         assert!(matches!(
             index.index.search(&short, 1),
-            Err(IndexError::Dimension { got: 15, expected: 16 })
+            Err(QueryError::Dimension { got: 15, expected: 16 })
         ));
         let huge = embedding(&[f32::MAX; 16]);
-        assert!(matches!(index.index.search(&huge, 1), Err(IndexError::Overflow { .. })));
+        assert!(matches!(index.index.search(&huge, 1), Err(QueryError::Overflow { .. })));
         let queries: Vec<_> = random_rows(9, 16).chunks(16).map(embedding).collect();
         let batch = index.index.search_batch(&queries, 7).unwrap();
         for (query, rows) in queries.iter().zip(batch) {
@@ -183,11 +183,13 @@ fn any_changed_byte_in_any_file_is_refused() {
                 let expected = match path.ends_with("current") {
                     true => matches!(
                         error,
-                        IndexError::Corrupt { .. }
-                            | IndexError::Checksum { .. }
-                            | IndexError::MissingFile { .. }
+                        OpenError::File(
+                            FileError::Corrupt { .. }
+                                | FileError::Checksum { .. }
+                                | FileError::Missing { .. }
+                        )
                     ),
-                    false => matches!(error, IndexError::Checksum { .. }),
+                    false => matches!(error, OpenError::File(FileError::Checksum { .. })),
                 };
                 assert!(expected, "{} at {at}: {error}", path.display());
             }
@@ -208,15 +210,18 @@ fn missing_and_cut_files_are_named() {
         if name != "manifest.json" {
             fs_err::write(&path, &whole[..whole.len() - 1]).unwrap();
             let error = LoadedIndex::open(out).unwrap_err();
-            assert!(matches!(&error, IndexError::Size { path: p, .. } if *p == path), "{error}");
+            assert!(
+                matches!(&error, OpenError::File(FileError::Size { path: p, .. }) if *p == path),
+                "{error}"
+            );
         }
         fs_err::remove_file(&path).unwrap();
         let error = LoadedIndex::open(out).unwrap_err();
-        assert!(matches!(&error, IndexError::MissingFile { path: p } if *p == path), "{error}");
-        assert!(error.to_string().contains("dpr index"), "{error}");
+        assert!(matches!(&error, OpenError::File(FileError::Missing { path: p }) if *p == path), "{error}");
+        assert!(dpr::cli::one_line(&error).contains("dpr index"), "{error}");
         fs_err::write(&path, whole).unwrap();
     }
-    assert!(matches!(LoadedIndex::open(&out.join("none")), Err(IndexError::NotAnIndex { .. })));
+    assert!(matches!(LoadedIndex::open(&out.join("none")), Err(OpenError::NotAnIndex { .. })));
 }
 
 #[test]
@@ -226,16 +231,18 @@ fn manifests_that_contradict_their_files_are_refused() {
     build(&set(random_rows(40, 4), 4), out, IndexKind::Hnsw);
     let manifest = file(out, "manifest.json");
     let whole = fs_err::read_to_string(&manifest).unwrap();
-    type Expected = fn(&IndexError) -> bool;
+    type Expected = fn(&OpenError) -> bool;
     let cases: [(&str, &str, Expected); 6] = [
         ("\"format_version\": 3", "\"format_version\": 4", |e| {
-            matches!(e, IndexError::NewerFormat { found: 4, .. })
+            matches!(e, OpenError::File(FileError::NewerFormat { found: 4, .. }))
         }),
-        ("\"dim\": 4", "\"dim\": 5", |e| matches!(e, IndexError::Count { expected: 40, got: 32, .. })),
-        ("\"dim\": 4", "\"dim\": 0", |e| matches!(e, IndexError::Count { .. })),
-        ("\"count\": 40", "\"count\": 41", |e| matches!(e, IndexError::Corrupt { .. })),
-        ("inner_product", "manhattan", |e| matches!(e, IndexError::Corrupt { .. })),
-        ("\"kind\": \"hnsw\"", "\"kind\": \"ivf\"", |e| matches!(e, IndexError::Corrupt { .. })),
+        ("\"dim\": 4", "\"dim\": 5", |e| matches!(e, OpenError::Count { expected: 40, got: 32, .. })),
+        ("\"dim\": 4", "\"dim\": 0", |e| matches!(e, OpenError::Count { .. })),
+        ("\"count\": 40", "\"count\": 41", |e| matches!(e, OpenError::File(FileError::Corrupt { .. }))),
+        ("inner_product", "manhattan", |e| matches!(e, OpenError::File(FileError::Corrupt { .. }))),
+        ("\"kind\": \"hnsw\"", "\"kind\": \"ivf\"", |e| {
+            matches!(e, OpenError::File(FileError::Corrupt { .. }))
+        }),
     ];
     for (from, to, expected) in cases {
         assert!(whole.contains(from), "{from} in {whole}");
@@ -251,7 +258,9 @@ fn numbers_that_are_not_finite_are_refused_when_building_and_when_opening() {
     let root = tempfile::tempdir().unwrap();
     let mut bad = set(random_rows(40, 4), 4);
     build(&bad, root.path(), IndexKind::Exact);
-    bad.rows[6 * 4 + 2] = f32::NAN;
+    let mut rows = bad.rows.to_vec();
+    rows[6 * 4 + 2] = f32::NAN;
+    bad.rows = rows.into();
     let error = build_index(&bad, &root.path().join("new"), &options(IndexKind::Hnsw), &Silent).unwrap_err();
     assert!(error.to_string().contains("row 6 (passage `p6`) is not finite at 2"), "{error}");
 
@@ -259,7 +268,10 @@ fn numbers_that_are_not_finite_are_refused_when_building_and_when_opening() {
     for knows_crc32 in [true, false] {
         forge(root.path(), "vectors.f32", &bytes, knows_crc32);
         let error = LoadedIndex::open(root.path()).unwrap_err();
-        assert!(matches!(error, IndexError::NotFinite { row: 6, position: 2, .. }), "{error}");
+        assert!(
+            matches!(error, OpenError::Matrix(MatrixError::NotFinite { row: 6, position: 2, .. })),
+            "{error}"
+        );
     }
 }
 
@@ -281,7 +293,7 @@ fn what_another_program_wrote_wrongly_is_an_error_where_it_is_read() {
     assert_eq!((line, index.passage(8).unwrap().id.as_str()), (Some(7), "p8"));
     let error = index.passage(7).unwrap_err().to_string();
     assert!(error.contains("passages.jsonl") && error.contains("line 8"), "{error}");
-    assert!(matches!(index.passage(40), Err(IndexError::Corrupt { .. })));
+    assert!(matches!(index.passage(40), Err(FileError::Corrupt { .. })));
     assert!(verify(out).unwrap().problems[0].to_string().contains("line 8"));
 
     // Rows and lines that are not there are refused at once.
@@ -290,7 +302,7 @@ fn what_another_program_wrote_wrongly_is_an_error_where_it_is_read() {
         let mut wrong = table.clone();
         wrong[at] = byte;
         forge(out, "passages.idx", &wrong, true);
-        assert!(matches!(LoadedIndex::open(out), Err(IndexError::Corrupt { .. })), "{at}");
+        assert!(matches!(LoadedIndex::open(out), Err(OpenError::File(FileError::Corrupt { .. }))), "{at}");
     }
     // What only costs answers is found by `verify`.
     for (name, bytes) in [("passages.idx", table), ("codes.i8", codes)] {
@@ -314,11 +326,11 @@ fn what_cannot_be_indexed_is_refused_and_the_old_index_stays() {
     let mut twice = good.clone();
     twice.passages[31].id = "p7".into();
     let mut none = good.clone();
-    (none.passages, none.rows) = (Vec::new(), Vec::new());
+    (none.passages, none.rows) = (Vec::new(), Vec::new().into());
     let mut short = good.clone();
-    short.rows.pop();
+    short.rows = short.rows[..159].to_vec().into();
     let mut long = good.clone();
-    long.rows[0] = 1e30;
+    long.rows = [&[1e30], &long.rows[1..]].concat().into();
     for (bad, expected) in [
         (&twice, "`p7` is at row 7 and again at row 31"),
         (&none, "no vectors to index"),
@@ -337,11 +349,11 @@ fn what_cannot_be_indexed_is_refused_and_the_old_index_stays() {
     ] {
         let options = IndexOptions { hnsw, ..options(IndexKind::Hnsw) };
         let error = build_index(&good, out, &options, &Silent).unwrap_err();
-        assert!(matches!(error, IndexError::Parameter { .. }), "{error}");
+        assert!(matches!(error, BuildError::Parameter { .. }), "{error}");
     }
     let stopped = options(IndexKind::Hnsw);
     stopped.stop.store(true, Ordering::Relaxed);
-    assert!(matches!(build_index(&good, out, &stopped, &Silent), Err(IndexError::Interrupted)));
+    assert!(matches!(build_index(&good, out, &stopped, &Silent), Err(BuildError::Interrupted)));
 
     assert_eq!(LoadedIndex::open(out).unwrap().version(), before);
     let mut names: Vec<_> = fs_err::read_dir(out).unwrap().map(|e| e.unwrap().file_name()).collect();
@@ -368,14 +380,14 @@ fn two_builds_and_files_of_others_are_refused() {
     let good = set(random_rows(10, 4), 4);
     fs_err::write(root.path().join("notes.txt"), "mine").unwrap();
     let error = build_index(&good, root.path(), &options(IndexKind::Exact), &Silent).unwrap_err();
-    assert!(matches!(error, IndexError::Foreign { .. }), "{error}");
+    assert!(matches!(error, BuildError::File(FileError::Foreign { .. })), "{error}");
 
     let out = root.path().join("out");
     fs_err::create_dir(&out).unwrap();
     let lock = fs_err::File::create(out.join(".lock")).unwrap();
     lock.file().try_lock().unwrap();
     let error = build_index(&good, &out, &options(IndexKind::Exact), &Silent).unwrap_err();
-    assert!(matches!(error, IndexError::Busy { .. }), "{error}");
+    assert!(matches!(error, BuildError::File(FileError::Busy { .. })), "{error}");
 
     let below_a_file = root.path().join("notes.txt/index");
     let error = build_index(&good, &below_a_file, &options(IndexKind::Exact), &Silent).unwrap_err();

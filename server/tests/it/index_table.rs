@@ -9,7 +9,7 @@ use dpr_core::device::Device;
 use dpr_core::{DeviceChoice, Embedding};
 use dpr_files::progress::Silent;
 use dpr_index::{
-    GraphBuilder, HnswParams, IndexError, IndexKind, IndexOptions, LoadedIndex, RowSet, ScoredRow, Storage,
+    BuildError, GraphBuilder, HnswParams, IndexKind, IndexOptions, LoadedIndex, RowSet, ScoredRow, Storage,
     VectorIndex, build_index,
 };
 
@@ -231,7 +231,7 @@ fn a_build_that_is_stopped_leaves_nothing() {
     for options in engines().into_iter().map(|engine| engine.options) {
         options.stop.store(true, std::sync::atomic::Ordering::Relaxed);
         let error = build_index(&set(random_rows(50, 8), 8), dir.path(), &options, &Silent).unwrap_err();
-        assert!(matches!(error, IndexError::Interrupted), "{error}");
+        assert!(matches!(error, BuildError::Interrupted), "{error}");
         assert!(LoadedIndex::open(dir.path()).is_err());
     }
 }

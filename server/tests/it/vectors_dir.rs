@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use dpr_data::{Passage, corpus_sha256};
-use dpr_index::vectors::{VectorSet, VectorsError, VectorsSpec, VectorsWriter};
+use dpr_index::FileError;
+use dpr_index::vectors::{Shard, VectorSet, VectorsError, VectorsSpec, VectorsWriter};
 
 const DIM: usize = 5;
 
@@ -18,7 +19,7 @@ fn spec(corpus: &[Passage]) -> VectorsSpec {
         model_fingerprint: "ab".repeat(32),
         dim: DIM,
         corpus_sha256: corpus_sha256(corpus),
-        shard: (0, 1),
+        shard: Shard::WHOLE,
         part_size: 4,
     }
 }
@@ -92,7 +93,7 @@ fn a_torn_part_is_encoded_again() {
     assert_eq!(writer.missing_parts(), [0..4, 4..8, 8..12]);
     drop(writer);
     encode(root.path(), spec(&corpus), &corpus, 0);
-    assert_eq!(VectorSet::read(&[root.path().to_path_buf()]).unwrap().rows, rows(0..12));
+    assert_eq!(VectorSet::read(&[root.path().to_path_buf()]).unwrap().rows[..], rows(0..12));
 }
 
 #[test]
@@ -114,7 +115,7 @@ fn another_encoding_in_the_same_place_is_refused_by_the_field_that_differs() {
         ("model fingerprint", VectorsSpec { model_fingerprint: "cd".repeat(32), ..first.clone() }),
         ("dimension", VectorsSpec { dim: 6, ..first.clone() }),
         ("corpus digest", VectorsSpec { corpus_sha256: "0".repeat(64), ..first.clone() }),
-        ("shard", VectorsSpec { shard: (1, 2), ..first.clone() }),
+        ("shard", VectorsSpec { shard: shard(1, 2), ..first.clone() }),
         ("part size", VectorsSpec { part_size: 8, ..first.clone() }),
     ];
     let unfinished = root.path().join("unfinished");
@@ -123,7 +124,7 @@ fn another_encoding_in_the_same_place_is_refused_by_the_field_that_differs() {
     encode(&finished, first.clone(), &corpus, 0);
     for dir in [&unfinished, &finished] {
         for (field, other) in &others {
-            let message = VectorsWriter::open(dir, other.clone(), &corpus).unwrap_err().to_string();
+            let message = dpr::cli::one_line(&VectorsWriter::open(dir, other.clone(), &corpus).unwrap_err());
             assert!(message.contains(field) && message.contains("--force"), "{message}");
         }
         VectorsWriter::clear(dir).unwrap();
@@ -137,7 +138,7 @@ fn files_of_others_are_neither_joined_nor_cleared() {
     fs_err::write(root.path().join("thesis.tex"), "years of work").unwrap();
     let corpus = corpus(2);
     let open = VectorsWriter::open(root.path(), spec(&corpus), &corpus);
-    assert!(matches!(open, Err(VectorsError::Foreign { name, .. }) if name == "thesis.tex"));
+    assert!(matches!(open, Err(VectorsError::File(FileError::Foreign { name, .. })) if name == "thesis.tex"));
     assert!(VectorsWriter::clear(root.path()).is_err());
     assert!(root.path().join("thesis.tex").exists());
 }
@@ -148,7 +149,7 @@ fn two_writers_do_not_share_a_directory() {
     let corpus = corpus(2);
     let _first = VectorsWriter::open(root.path(), spec(&corpus), &corpus).unwrap();
     let second = VectorsWriter::open(root.path(), spec(&corpus), &corpus);
-    assert!(matches!(second, Err(VectorsError::Busy { .. })));
+    assert!(matches!(second, Err(VectorsError::File(FileError::Busy { .. }))));
 }
 
 #[test]
@@ -189,15 +190,19 @@ fn an_unwritable_directory_keeps_finished_parts_and_says_so() {
     assert_eq!(writer.missing_parts(), vec![4..8]);
 }
 
+fn shard(index: u32, of: u32) -> Shard {
+    Shard::new(index, of).unwrap()
+}
+
 /// A corpus of 11 passages encoded as `of` shards.
 fn shards(root: &Path, of: u32) -> (Vec<Passage>, Vec<PathBuf>) {
     let corpus = corpus(11);
     let encode_shard = |index| {
         let dir = root.join(format!("shard-{index}"));
-        let range = VectorsSpec::shard_range(corpus.len(), (index, of));
+        let range = shard(index, of).range(corpus.len()).unwrap();
         encode(
             &dir,
-            VectorsSpec { shard: (index, of), ..spec(&corpus) },
+            VectorsSpec { shard: shard(index, of), ..spec(&corpus) },
             &corpus[range.clone()],
             range.start,
         );
@@ -214,7 +219,7 @@ fn shards_join_in_the_order_of_the_corpus() {
     dirs.reverse();
     let set = VectorSet::read(&dirs).unwrap();
     assert_eq!(set.passages, corpus);
-    assert_eq!(set.rows, rows(0..11));
+    assert_eq!(set.rows[..], rows(0..11));
 }
 
 #[test]
@@ -225,7 +230,7 @@ fn shards_that_do_not_fit_together_are_refused() {
     assert!(message(&dirs[..2]).contains("shard 2 of 3 is missing"));
     assert!(message(&[dirs.clone(), vec![dirs[1].clone()]].concat()).contains("shard 1 of 3 is given twice"));
     let other = root.path().join("other");
-    let model = VectorsSpec { model_fingerprint: "cd".repeat(32), shard: (2, 3), ..spec(&corpus) };
+    let model = VectorsSpec { model_fingerprint: "cd".repeat(32), shard: shard(2, 3), ..spec(&corpus) };
     encode(&other, model, &corpus[8..], 8);
     assert!(message(&[dirs[0].clone(), dirs[1].clone(), other]).contains("model fingerprint differs"));
     assert!(message(&[root.path().to_path_buf()]).contains("no finished vectors"));
@@ -245,15 +250,21 @@ fn any_changed_byte_of_a_finished_directory_is_found() {
             let mut bytes = whole.clone();
             bytes[at] ^= 0x20;
             fs_err::write(&path, bytes).unwrap();
-            assert!(matches!(VectorSet::read(&dirs), Err(VectorsError::Corrupt { .. })), "{name} {at}");
+            assert!(
+                matches!(VectorSet::read(&dirs), Err(VectorsError::File(FileError::Corrupt { .. }))),
+                "{name} {at}"
+            );
         }
         fs_err::write(&path, &whole[1..]).unwrap();
-        assert!(matches!(VectorSet::read(&dirs), Err(VectorsError::Corrupt { .. })));
+        assert!(matches!(VectorSet::read(&dirs), Err(VectorsError::File(FileError::Corrupt { .. }))));
         fs_err::write(&path, whole).unwrap();
     }
     let path = root.path().join("manifest.json");
     let newer =
         fs_err::read_to_string(&path).unwrap().replace("\"format_version\": 1", "\"format_version\": 2");
     fs_err::write(&path, newer).unwrap();
-    assert!(matches!(VectorSet::read(&dirs), Err(VectorsError::NewerFormat { found: 2, .. })));
+    assert!(matches!(
+        VectorSet::read(&dirs),
+        Err(VectorsError::File(FileError::NewerFormat { found: 2, .. }))
+    ));
 }

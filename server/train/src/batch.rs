@@ -1,24 +1,25 @@
-//! One batch as the encoders take it.
+//! Batches of questions and passages as the encoders take them.
 
 use std::collections::HashMap;
 
 use super::error::TrainError;
 use super::objective::Targets;
 
-/// Questions and passages as token ids, and which of them belong together.
+/// A batch: questions and passages as token ids, with the passages that answer each question.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
     /// Token ids of each question.
     pub questions: Vec<Vec<u32>>,
     /// Token ids of each passage: the positives, then the hard negatives.
     pub passages: Vec<Vec<u32>>,
-    /// Which passage answers which question.
+    /// The passages that answer each question.
     pub targets: Targets,
 }
 
 impl Batch {
-    /// The pairs of a question and a column that must not count as a negative: `columns` are keys of the passages,
-    /// `accepted[i]` those that answer question `i`, its positive at column `positive[i]` among them.
+    /// Returns the pairs of a question and a column that must not count as a negative: `columns` are keys of the
+    /// passages, `accepted[i]` are the keys that answer question `i`, its positive at column `positive[i]` among
+    /// them.
     pub fn false_negatives(
         columns: &[u64],
         accepted: &[Vec<u64>],

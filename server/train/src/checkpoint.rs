@@ -1,4 +1,4 @@
-//! Checkpoints: weights, moments and how far the run has come, each directory whole or absent.
+//! Checkpoints: weights, moments and the position of the run, each directory whole or absent.
 //!
 //! Random numbers need no state of their own: every draw is made from the seed, the epoch and the step.
 
@@ -32,7 +32,7 @@ pub struct Position {
     pub best: Option<Best>,
 }
 
-/// The best measurement on the dev files, and when it was.
+/// The best measurement on the dev files, with its step.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Best {
     /// After this step.
@@ -50,7 +50,7 @@ struct State {
     files: BTreeMap<String, FileEntry>,
 }
 
-/// Checkpoints in a directory, the oldest first.
+/// Returns the checkpoints in a directory, the oldest first.
 ///
 /// # Errors
 /// An I/O error that names the path.
@@ -72,7 +72,7 @@ pub(super) fn list(dir: &Path) -> Result<Vec<PathBuf>, TrainError> {
 /// Writes a checkpoint into `dir` and removes the oldest beyond `keep`.
 ///
 /// # Errors
-/// [`TrainError::WriteCheckpoint`]; those that were there are then as they were.
+/// [`TrainError::WriteCheckpoint`]; older checkpoints are then unchanged.
 pub(super) fn save(
     dir: &Path,
     model: &DualEncoder,
@@ -115,8 +115,8 @@ pub(super) fn save(
 /// Reads a checkpoint into the encoders and optimisers that it was made from.
 ///
 /// # Errors
-/// [`TrainError::Checkpoint`] when a file is missing, cut short or changed, [`TrainError::OtherOrigin`] when the run was
-/// begun with other data or another model.
+/// [`TrainError::Checkpoint`] when a file is missing, cut short or changed, [`TrainError::OtherOrigin`] when the run
+/// was begun with other data or another model.
 pub(super) fn load(
     path: &Path,
     model: &mut DualEncoder,

@@ -1,8 +1,8 @@
-//! Which texts of a batch are encoded together, and by which thread.
+//! Chunks of a batch: the texts that are encoded together, shared out over the threads.
 
 use std::cmp::Reverse;
 
-use super::step::StepOptions;
+use super::options::StepOptions;
 
 /// Texts that one pass takes.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! What a run is told: a TOML file, every default of which is the paper's.
+//! Configuration of a training run: a TOML file whose defaults are the paper's settings.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use super::encoders::{Sharing, Weights};
 use super::error::TrainError;
 use super::objective::Objective;
 use super::optimiser::OptimiserOptions;
-use super::step::StepOptions;
+use super::options::StepOptions;
 
 /// A run's settings. Paths are taken from the working directory.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -17,11 +17,11 @@ use super::step::StepOptions;
 pub struct TrainConfig {
     /// What training starts from.
     pub model: ModelOptions,
-    /// What it trains on, and what it is measured on.
+    /// Training files and dev files.
     pub data: DataOptions,
     /// Similarity and loss.
     pub objective: Objective,
-    /// Learning rate and what goes with it.
+    /// Learning rate, schedule and other constants of the optimiser.
     pub optimiser: OptimiserOptions,
     /// How long, how large, how often.
     pub run: RunOptions,
@@ -55,7 +55,7 @@ pub struct ModelOptions {
 pub struct DataFile {
     /// DPR training json, plain or `.gz`.
     pub path: PathBuf,
-    /// How often each of its questions is seen in an epoch; 0.5 sees every other one.
+    /// The number of times that each question of the file is seen in an epoch; 0.5 sees every other question.
     #[serde(default = "one")]
     pub weight: f64,
 }
@@ -64,7 +64,7 @@ fn one() -> f64 {
     1.0
 }
 
-/// Where the passages that do not answer a question come from (paper §5.2).
+/// The source of a question's negatives, the passages that do not answer it (paper §5.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Negatives {
@@ -77,7 +77,7 @@ pub enum Negatives {
     Gold,
 }
 
-/// What a run trains on, and what it is measured on.
+/// The data of a run: training files and dev files.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DataOptions {
@@ -89,15 +89,15 @@ pub struct DataOptions {
     pub negatives: Negatives,
     /// Negatives a question brings into the batch, beside its positive.
     pub negatives_per_question: usize,
-    /// Draw the negatives anew in each epoch, as the released code does; else the first ones, the hardest.
+    /// Draw the negatives anew in each epoch, as the released code does; otherwise take the first, the hardest ones.
     pub shuffle_negatives: bool,
-    /// Draw the positive anew in each epoch; else the first one, the best.
+    /// Draw the positive anew in each epoch; otherwise take the first, the best one.
     pub shuffle_positives: bool,
     /// Batches whose questions are sorted by length among themselves, so that a batch has little padding; 1 for none.
     pub bucket: usize,
     /// Questions of the dev files that are used, at most.
     pub dev_questions: usize,
-    /// Hard negatives of each dev question that the average rank is taken among.
+    /// Hard negatives of each dev question among which the average rank is taken.
     pub dev_hard_negatives: usize,
     /// Random negatives of each dev question likewise.
     pub dev_random_negatives: usize,
@@ -160,7 +160,7 @@ impl Default for RunOptions {
     }
 }
 
-/// The settings of a run, in a file and back.
+/// Settings of a run, which are read from a file and written to one.
 pub trait Settings: Serialize + DeserializeOwned + PartialEq {
     /// Reads a TOML file.
     ///
@@ -172,10 +172,10 @@ pub trait Settings: Serialize + DeserializeOwned + PartialEq {
             .map_err(|e| TrainError::Config { path: path.into(), reason: e.to_string().trim().to_owned() })
     }
 
-    /// The settings as TOML, defaults written out.
+    /// Returns the settings as TOML, defaults written out.
     ///
     /// # Errors
-    /// [`TrainError::Config`] when a path is no text.
+    /// [`TrainError::Config`] when a path is not valid UTF-8.
     fn to_toml(&self) -> Result<String, TrainError> {
         toml::to_string(self)
             .map_err(|e| TrainError::Config { path: "the settings".into(), reason: e.to_string() })
@@ -185,7 +185,7 @@ pub trait Settings: Serialize + DeserializeOwned + PartialEq {
 impl Settings for TrainConfig {}
 
 impl TrainConfig {
-    /// Refuses what cannot be trained with.
+    /// Refuses settings that cannot be trained with.
     ///
     /// # Errors
     /// [`TrainError::Setting`] names the setting, its value and what it should be.

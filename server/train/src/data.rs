@@ -32,7 +32,7 @@ impl PassagePool {
         self.passages.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether the pool is empty.
     pub fn is_empty(&self) -> bool {
         self.passages.is_empty()
     }
@@ -57,9 +57,9 @@ impl PassagePool {
 pub struct Item {
     /// The question.
     pub question: String,
-    /// What answers it, the best first; one at least.
+    /// The positives, which answer the question, the best first; there is at least one.
     pub positives: Vec<u32>,
-    /// What looks like an answer and is none.
+    /// The hard negatives, which look like an answer but are not one.
     pub hard: Vec<u32>,
     /// Random passages.
     pub random: Vec<u32>,
@@ -70,7 +70,7 @@ pub struct Item {
 pub struct ItemSet {
     /// Where they come from.
     pub path: PathBuf,
-    /// How often each is seen in an epoch.
+    /// The number of times that each item is seen in an epoch.
     pub weight: f64,
     /// The items.
     pub items: Vec<Item>,
@@ -90,7 +90,8 @@ pub struct TrainingData {
 }
 
 impl TrainingData {
-    /// Reads the files. `negatives` items of the kind are needed a question; `dev_questions` are kept at most.
+    /// Reads the files. Each question needs negatives of the kind `negatives`; at most `dev_questions` dev questions
+    /// are kept.
     ///
     /// # Errors
     /// [`TrainError::Item`] for a question without a positive, or without a negative where one is needed;
@@ -126,12 +127,12 @@ impl TrainingData {
         Ok(data)
     }
 
-    /// All training items, file after file: the numbers that batches name them by.
+    /// Returns all training items, file after file: the numbers that batches name them by.
     pub fn items(&self) -> impl Iterator<Item = &Item> {
         self.train.iter().flat_map(|set| &set.items)
     }
 
-    /// A digest of everything that batches are drawn from (64 hex characters).
+    /// Returns a digest of everything that batches are drawn from (64 hex characters).
     pub fn sha256(&self) -> String {
         let mut hash = Sha256::new();
         for (title, text) in &self.pool.passages {
@@ -151,7 +152,7 @@ impl TrainingData {
         digest::hex(hash)
     }
 
-    /// The training item with this number.
+    /// Returns the training item with this number.
     pub fn item(&self, number: usize) -> Option<&Item> {
         let mut rest = number;
         for set in &self.train {
@@ -164,7 +165,7 @@ impl TrainingData {
     }
 }
 
-/// A question without what two askers write differently.
+/// Returns a question without the differences between two writers of the same question.
 pub(super) fn plain(question: &str) -> String {
     let letters = question.chars().filter(|c| c.is_alphanumeric() || c.is_whitespace());
     let text: String = letters.flat_map(char::to_lowercase).collect();

@@ -1,4 +1,4 @@
-//! The encoders being trained: their weights on the host, their modules on the device.
+//! Encoders in training: weights on the host, modules on the device.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use dpr_core::{DeviceChoice, DeviceError, EncoderConfig, LoadError, TensorMap, T
 use serde::{Deserialize, Serialize};
 
 use super::error::TrainError;
-use super::step::Precision;
+use super::options::Precision;
 use dpr_encode::model::{ModelDir, PASSAGE_DIR, QUESTION_DIR};
 
 /// The device that training runs on.
@@ -20,17 +20,18 @@ pub struct TrainDevice {
     pub plain: BurnDevice,
     /// Tensors on the tape.
     pub taped: BurnDevice,
-    /// What to call it.
+    /// The name of the device, for people and reports.
     pub name: String,
-    /// Whether it is a GPU, real or software: one thread then drives it.
+    /// `true` if it is a GPU, real or software: one thread then drives it.
     pub gpu: bool,
 }
 
 impl TrainDevice {
-    /// Opens a device. The CPU kernels have no gradients: `cpu` and an `auto` without a GPU are Burn's CPU backend.
+    /// Opens a device. The CPU kernels compute no gradients, so `cpu`, and `auto` without a GPU, open Burn's CPU
+    /// backend.
     ///
     /// # Errors
-    /// [`DeviceError`] when the device asked for cannot be had.
+    /// [`DeviceError`] when the requested device is not available.
     pub fn open(choice: DeviceChoice) -> Result<Self, DeviceError> {
         let device = match Device::open(choice)? {
             Device::Kernel => Device::flex()?,
@@ -62,11 +63,11 @@ impl TrainDevice {
     }
 }
 
-/// What the weights are at the start.
+/// The weights at the start of training.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Weights {
-    /// Those of the model that training starts from.
+    /// The weights of the model that training starts from.
     #[default]
     Given,
     /// Random: normal with deviation 0.02, biases 0, LayerNorms 1, as BERT was before its pre-training.
@@ -79,11 +80,11 @@ pub struct TrainedEncoder {
     pub config: EncoderConfig,
     /// Text to token ids.
     pub tokenizer: TextTokenizer,
-    /// What its parameters are called.
+    /// Names and shapes of the parameters.
     pub parameters: Vec<ParameterInfo>,
-    /// Their values, as the module holds them.
+    /// The values of the parameters, as the module holds them.
     pub weights: Vec<Vec<f32>>,
-    /// Which of them are trained.
+    /// For each parameter, whether it is trained.
     pub trained: Vec<bool>,
     net: Encoder,
     config_json: Vec<u8>,
@@ -112,24 +113,24 @@ impl TrainedEncoder {
         Ok(Self { config, tokenizer, parameters, weights, trained, net, config_json, tokenizer_json })
     }
 
-    /// Numbers in a vector.
+    /// Returns the number of numbers in a vector.
     pub fn dim(&self) -> usize {
         self.config.dim()
     }
 
-    /// The module with the current weights, off the tape.
+    /// Returns the module with the current weights, off the tape.
     pub fn net(&self) -> &Encoder {
         &self.net
     }
 
-    /// Leaves the embeddings as they are.
+    /// Excludes the embeddings from training.
     pub fn freeze_embeddings(&mut self) {
         for (trained, parameter) in self.trained.iter_mut().zip(&self.parameters) {
             *trained &= !parameter.is_embedding();
         }
     }
 
-    /// Forgets what was learned; see [`Weights::Random`].
+    /// Replaces the weights by random ones; see [`Weights::Random`].
     pub fn randomise(&mut self, seed: u64, device: &TrainDevice) {
         for (number, (weights, parameter)) in self.weights.iter_mut().zip(&self.parameters).enumerate() {
             let mut random = SplitMix::keyed(&[seed, number as u64]);
@@ -150,7 +151,7 @@ impl TrainedEncoder {
         self.net = self.net.with_parameters(self.weights.iter().map(tensor).collect());
     }
 
-    /// The vectors `[rows, dim]`, row-major, of token ids as one batch, without dropout.
+    /// Encodes token ids as one batch, without dropout, and returns the vectors `[rows, dim]`, row-major.
     ///
     /// # Errors
     /// [`TrainError::Device`] when the device fails.
@@ -159,13 +160,14 @@ impl TrainedEncoder {
         numbers(self.net.forward(&batch, &self.config, &device.plain))
     }
 
-    /// Rows padded to one length; a GPU's kernels like few distinct ones.
+    /// Returns the rows padded to one length; kernels of a GPU are tuned and tiled by length, so few distinct lengths
+    /// are used.
     pub(super) fn batch(&self, rows: &[Vec<u32>], device: &TrainDevice) -> TokenBatch {
         let multiple_of = if device.gpu { 16 } else { 1 };
         TokenBatch::new(rows, self.config.pad_token_id, multiple_of, self.config.position_limit())
     }
 
-    /// The three files of a Hugging Face directory, weights under canonical names.
+    /// Writes the three files of a Hugging Face directory, with the weights under canonical names.
     ///
     /// # Errors
     /// An I/O error that names the file.
@@ -182,7 +184,7 @@ impl TrainedEncoder {
     }
 }
 
-/// The numbers of a tensor, row-major.
+/// Returns the numbers of a tensor, row-major.
 ///
 /// # Errors
 /// [`TrainError::Device`] when the device fails.
@@ -202,11 +204,11 @@ pub struct DualEncoder {
     pub max_passage_tokens: usize,
 }
 
-/// How many encoders there are.
+/// The number of encoders: one for both sides, or two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sharing {
-    /// As in the model that training starts from.
+    /// The same number as in the model that training starts from.
     #[default]
     Keep,
     /// Two, as in the paper; a shared one is copied and the copies trained apart.
@@ -261,17 +263,17 @@ impl DualEncoder {
         Ok(dual)
     }
 
-    /// The question encoder.
+    /// Returns the question encoder.
     pub fn question(&self) -> &TrainedEncoder {
         &self.encoders[0]
     }
 
-    /// The passage encoder.
+    /// Returns the passage encoder.
     pub fn passage(&self) -> &TrainedEncoder {
         &self.encoders[self.encoders.len() - 1]
     }
 
-    /// Whether one encoder serves both.
+    /// Returns whether one encoder serves both.
     pub fn is_shared(&self) -> bool {
         self.encoders.len() == 1
     }
@@ -295,7 +297,8 @@ impl DualEncoder {
     }
 }
 
-/// A shared encoder's tokenizer cuts at the larger of the two limits; the last token is the end mark, and stays.
+/// Returns the ids cut to `limit`. The tokenizer of a shared encoder cuts at the larger of the two limits; the last
+/// token is the end mark, and stays.
 fn cut(mut ids: Vec<u32>, limit: usize) -> Vec<u32> {
     if ids.len() > limit
         && let Some(end) = ids.last().copied()

@@ -1,4 +1,4 @@
-//! Why training does not start, or does not go on.
+//! Errors of training.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,10 +8,10 @@ use dpr_core::{DeviceError, LoadError, TokenizerError};
 use dpr_data::DataError;
 use dpr_encode::EncodingError;
 use dpr_encode::model::ModelError;
-use dpr_index::IndexError;
 use dpr_index::vectors::VectorsError;
+use dpr_index::{MatrixError, QueryError};
 
-/// Why training does not start, or does not go on.
+/// Errors of training.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrainError {
@@ -27,13 +27,13 @@ pub enum TrainError {
         /// What it says.
         what: String,
     },
-    /// The loss of a batch is no number; see [`TrainError::Diverged`] for what a run makes of it.
+    /// The loss of a batch is not a number; a run reports it as [`TrainError::Diverged`].
     #[error("the loss is {loss}: its weights or its data are damaged, or the learning rate is too high")]
     NotFinite {
         /// The loss.
         loss: f64,
     },
-    /// The loss or its gradient stopped being a number.
+    /// The loss or its gradient became NaN or infinite.
     #[error(
         "{what} at step {step}, on the questions {questions}: lower the learning rate or look at these questions; {kept}"
     )]
@@ -101,7 +101,7 @@ pub enum TrainError {
     Config {
         /// The file.
         path: PathBuf,
-        /// What is wrong in it, with the line.
+        /// The error in the file, with the line.
         reason: String,
     },
     /// An item that cannot be trained on.
@@ -162,7 +162,7 @@ pub enum TrainError {
         /// What is wrong with it.
         reason: String,
     },
-    /// The data or the starting model is not what it was when the run began.
+    /// The data or the starting model has changed since the run began.
     #[error(
         "checkpoint {} was made with other training data or another starting model: put back what was there, or give another --out", path.display()
     )]
@@ -198,11 +198,14 @@ pub enum TrainError {
     #[error(transparent)]
     Encoding(#[from] EncodingError),
     /// See [`VectorsError`].
-    #[error(transparent)]
+    #[error("{0}")]
     Vectors(#[from] VectorsError),
-    /// See [`IndexError`].
-    #[error(transparent)]
-    Index(#[from] IndexError),
+    /// See [`MatrixError`].
+    #[error("{0}")]
+    Matrix(#[from] MatrixError),
+    /// See [`QueryError`].
+    #[error("{0}")]
+    Query(#[from] QueryError),
     /// See [`DeviceError`].
     #[error(transparent)]
     OpenDevice(#[from] DeviceError),

@@ -1,5 +1,5 @@
-//! How good the encoders are on questions they are not trained on: by average rank, which selects the model in the
-//! paper's code, and by the training loss.
+//! Evaluation of the encoders on dev questions, which they are not trained on: by average rank, which selects the
+//! model in the paper's code, and by the training loss.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -16,10 +16,11 @@ use super::data::{Item, TrainingData};
 use super::encoders::{DualEncoder, TrainDevice, TrainedEncoder, numbers};
 use super::error::TrainError;
 use super::objective::{Objective, Targets};
-use super::step::{StepOptions, on_threads, threads};
+use super::options::StepOptions;
+use super::step::{on_threads, threads};
 use dpr_files::progress::Progress;
 
-/// What was measured on the dev questions.
+/// Scores measured on the dev questions.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DevScores {
     /// Questions measured.
@@ -38,11 +39,11 @@ pub struct DevScores {
 
 /// Measures `model` on the dev questions of `data`.
 ///
-/// A passage counts once, however many questions bring it, and another positive of a question does not count against
+/// A passage counts once, however many questions name it, and another positive of a question does not count against
 /// it; a tie counts against the positive.
 ///
 /// # Errors
-/// [`TrainError::Device`] when the device fails, [`TrainError::NotFinite`] when a vector is no number.
+/// [`TrainError::Device`] when the device fails, [`TrainError::NotFinite`] when a vector is not finite.
 pub fn evaluate(
     model: &DualEncoder,
     data: &TrainingData,
@@ -132,10 +133,11 @@ fn score(similarity: Similarity, question: &[f32], passage: &[f32]) -> f32 {
     }
 }
 
-/// Token ids of some rows to their vectors, row-major.
+/// Function that encodes token ids of some rows into vectors, row-major.
 type Forward<'a> = dyn Fn(&[Vec<u32>]) -> Result<Vec<f32>, TrainError> + Sync + 'a;
 
-/// What `forward` makes of all rows, `dim` numbers each and in their order, long ones first on all threads.
+/// Encodes all rows by `forward`, on all threads and long rows first, and returns the vectors, `dim` numbers each, in
+/// the order of the rows.
 pub(super) fn encode(
     rows: &[Vec<u32>],
     dim: usize,
@@ -173,7 +175,7 @@ pub(super) fn encode(
     Ok(vectors.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// The mean loss over batches as training makes them, from vectors that are there already.
+/// Returns the mean loss over batches as training makes them, from vectors that are there already.
 fn loss(
     items: &[Item],
     pool: &Pool,

@@ -1,4 +1,4 @@
-//! Trained encoders as a model directory.
+//! Export of trained encoders as a model directory.
 
 use std::path::Path;
 
@@ -8,11 +8,11 @@ use super::encoders::DualEncoder;
 use super::error::TrainError;
 use dpr_encode::model::{ImportOptions, import};
 
-/// Writes `model` as the model directory `out`, in place of one that is there. Trained by cosine, its vectors are
-/// scaled to length 1, so that their inner product is what was trained.
+/// Writes `model` as the model directory `out`, in place of one that is there. The vectors of a model trained by
+/// cosine are scaled to length 1, so that their inner product is the score that was trained.
 ///
 /// # Errors
-/// [`TrainError::Model`] or an I/O error; what was at `out` is then as it was.
+/// [`TrainError::Model`] or an I/O error; `out` is then unchanged.
 pub fn export(model: &DualEncoder, out: &Path, name: &str, similarity: Similarity) -> Result<(), TrainError> {
     let max_passage_tokens = model.max_passage_tokens;
     export_as(Exported { model, out, name, similarity, max_passage_tokens, passages: None, space: None })

@@ -1,29 +1,62 @@
 //! Training of the dual encoder (paper §3.2): the encoders learn to give a question and the passages that answer it
 //! vectors with a large inner product.
 //!
-//! [`TrainConfig`] says what to do, with the paper's settings as defaults. [`Prepared`] reads the data and the model,
-//! [`train()`] runs in a run directory and goes on where it was stopped, [`dry_run`] tries the largest batch. [`distill()`]
-//! teaches a small question encoder what a large one knows. Below them,
-//! [`step`] gives the loss and the gradients of one [`Batch`] in bounded memory, [`Objective`] is the loss, [`AdamW`]
-//! takes the step, [`evaluate`] measures on dev questions. [`mine`] makes training data: positives and hard negatives out of
-//! what an index finds.
+//! [`TrainConfig`] holds the settings, with those of the paper as defaults. [`Prepared`] reads the data and the
+//! model, [`train()`] trains in a run directory and continues a run that was stopped, [`dry_run`] tries the largest
+//! batch. [`distill()`] trains a small question encoder to imitate a large one. Below them, [`step`] gives the loss
+//! and the gradients of one [`Batch`] in bounded memory, [`Objective`] is the loss, [`AdamW`] takes the step,
+//! [`evaluate`] measures on dev questions. [`mine`] makes training data: positives and hard negatives from the
+//! passages that an index finds.
+//!
+//! ```
+//! use burn::tensor::{Device, Tensor};
+//! use dpr_train::{Targets, TrainConfig};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let config: TrainConfig = toml::from_str(
+//!     r#"
+//!     [model]
+//!     start = "model/"
+//!     [[data.train]]
+//!     path = "train.json.gz"
+//!     [run]
+//!     batch_size = 32
+//!     "#,
+//! )?;
+//! config.check()?;
+//! // What the file does not say is the paper's.
+//! assert_eq!((config.run.batch_size, config.run.epochs), (32, 40));
+//!
+//! // The loss of a batch of two questions [2, dim] and their two passages [2, dim], from the scores [2, 2].
+//! let device = Device::flex();
+//! let questions = Tensor::<2>::from_data([[1.0f32, 0.0], [0.0, 1.0]], &device);
+//! let passages = Tensor::<2>::from_data([[1.0f32, 0.0], [0.0, 1.0]], &device);
+//! let scores = config.objective.scores(questions, passages);
+//! let targets = Targets { positive: vec![0, 1], masked: Vec::new() };
+//! let loss: f32 = config.objective.loss(scores, &targets, &device).into_scalar();
+//! // Each question scores 1 with its own passage and 0 with the other: -log(e / (e + 1)).
+//! assert!((loss - 0.313_261_7).abs() < 1e-6);
+//! # Ok(())
+//! # }
+//! ```
 
+mod allocator;
 mod batch;
 mod checkpoint;
 mod chunks;
 mod config;
 mod data;
 mod distill;
-mod dual;
 mod encoders;
 mod error;
 mod evaluate;
 mod export;
-mod memory;
 pub mod mine;
 mod objective;
 mod optimiser;
+mod options;
 mod prepare;
+mod retrieval_task;
 mod run_dir;
 mod sampler;
 mod scores;
@@ -32,24 +65,23 @@ mod task;
 mod tensor_file;
 mod trainer;
 
+pub use allocator::keep_freed_memory;
 pub use batch::Batch;
 pub use checkpoint::{Best, Position};
 pub use config::{DataFile, DataOptions, ModelOptions, Negatives, RunOptions, Settings, TrainConfig};
 pub use data::{Item, ItemSet, PassagePool, TrainingData};
-pub use distill::{
-    DistillConfig, DistillData, DistillModel, DistillObjective, DistillPrepared, StudentScores, distill,
-};
-pub use dual::train;
+pub use distill::{DistillConfig, DistillData, DistillModel, DistillObjective, DistillPrepared, distill};
 pub use encoders::{DualEncoder, Sharing, TrainDevice, TrainedEncoder, Weights};
 pub use error::TrainError;
 pub use evaluate::{DevScores, evaluate};
 pub use export::export;
-pub use memory::keep_freed_memory;
 pub use objective::{LossKind, Objective, Targets};
 pub use optimiser::{AdamW, Gradient, OptimiserOptions, norm};
+pub use options::{Precision, StepOptions};
 pub use prepare::{DryRun, Prepared, dry_run, peak_memory};
+pub use retrieval_task::train;
 pub use run_dir::{DevMetric, Metric, RunDir, StepMetric};
 pub use sampler::Sampler;
-pub use scores::Scores;
-pub use step::{Precision, StepNoise, StepOptions, StepOutcome, step};
+pub use scores::{Scores, StudentScores};
+pub use step::{StepNoise, StepOutcome, step};
 pub use trainer::TrainReport;

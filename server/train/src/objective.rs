@@ -1,19 +1,19 @@
-//! The objective (paper §3.2): every passage of a batch serves every question, so that `B` questions with `h` hard
-//! negatives each are scored against `B (1 + h)` passages.
+//! Training objective (paper §3.2): every passage of a batch serves every question, so that `B` questions with `h`
+//! hard negatives each are scored against `B (1 + h)` passages.
 
 use burn::tensor::activation::{log_softmax, relu};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use dpr_core::Similarity;
 use serde::{Deserialize, Serialize};
 
-/// What a masked score gets added: far below any score, and finite, since WGSL may assume that there are no
-/// infinities.
+/// The number that is added to a masked score: far below any score, and finite, since WGSL may assume that there are
+/// no infinities.
 const MASKED: f32 = -1.0e9;
 
-/// Below this a squared distance or length counts as this: the root's slope has no bound at 0.
+/// Lower bound of squared distances and lengths: the gradient of the root has no bound at 0.
 const LEAST: f32 = 1e-12;
 
-/// How scores become a loss.
+/// The loss over scores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LossKind {
@@ -28,9 +28,9 @@ pub enum LossKind {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Objective {
-    /// How scores become a loss.
+    /// The loss over scores.
     pub loss: LossKind,
-    /// How two vectors make a score.
+    /// The similarity of two vectors, which is the score.
     pub similarity: Similarity,
     /// Scores are divided by this. 1 in the paper; vectors of length 1 need less, as 0.05, because their scores
     /// lie between -1 and 1.
@@ -45,17 +45,18 @@ impl Default for Objective {
     }
 }
 
-/// Which passage answers which question of a batch.
+/// The passage that answers each question of a batch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Targets {
     /// The column of each question's positive.
     pub positive: Vec<usize>,
-    /// Pairs `(question, column)` that do not count: the column answers the question too, and would be pushed away.
+    /// Pairs `(question, column)` that do not count: the column answers the question too, and would wrongly be
+    /// trained as a negative.
     pub masked: Vec<(usize, usize)>,
 }
 
 impl Objective {
-    /// Scores `[B, P]` of questions `[B, dim]` and passages `[P, dim]`, divided by the temperature.
+    /// Returns the scores `[B, P]` of questions `[B, dim]` and passages `[P, dim]`, divided by the temperature.
     pub fn scores(&self, questions: Tensor<2>, passages: Tensor<2>) -> Tensor<2> {
         let scores = match self.similarity {
             Similarity::Dot => questions.matmul(passages.transpose()),
@@ -70,8 +71,8 @@ impl Objective {
         scores / self.temperature
     }
 
-    /// The loss `[1]` of scores `[B, P]`: the mean over the questions (NLL), or over all pairs of a question and a
-    /// negative that counts (triplet).
+    /// Returns the loss `[1]` of scores `[B, P]`: the mean over the questions (NLL), or over all pairs of a question
+    /// and a negative that counts (triplet).
     pub fn loss(&self, scores: Tensor<2>, targets: &Targets, device: &Device) -> Tensor<1> {
         let [questions, passages] = scores.dims();
         let positive: Vec<i32> = targets.positive.iter().map(|column| *column as i32).collect();
@@ -101,7 +102,8 @@ impl Objective {
         }
     }
 
-    /// Questions whose positive scores above every passage that counts; `scores` is `[B, P]`, row-major.
+    /// Returns the number of questions whose positive scores above every passage that counts; `scores` is `[B, P]`,
+    /// row-major.
     pub fn correct(scores: &[f32], targets: &Targets) -> usize {
         let columns = scores.len() / targets.positive.len().max(1);
         let is_best = |(question, positive): (usize, &usize)| {
@@ -142,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_vectors_have_a_score_and_a_finite_slope() {
+    fn equal_vectors_have_a_score_and_a_finite_gradient() {
         let device = Device::flex().autodiff();
         for similarity in [Similarity::Dot, Similarity::L2, Similarity::Cosine] {
             let objective = Objective { similarity, ..Objective::default() };
@@ -153,8 +155,8 @@ mod tests {
                 let gradients = objective
                     .loss(scores, &Targets { positive: vec![0], masked: vec![] }, &device)
                     .backward();
-                let slope = questions.grad(&gradients).unwrap().into_data().try_into_vec::<f32>().unwrap();
-                assert!(slope.iter().all(|v| v.is_finite()), "{similarity:?} {row:?} {slope:?}");
+                let gradient = questions.grad(&gradients).unwrap().into_data().try_into_vec::<f32>().unwrap();
+                assert!(gradient.iter().all(|v| v.is_finite()), "{similarity:?} {row:?} {gradient:?}");
             }
         }
     }

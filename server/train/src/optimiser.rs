@@ -1,5 +1,5 @@
-//! AdamW (Loshchilov and Hutter 2017) with a linear schedule, on the host: the moments need no room on a GPU, and
-//! what is saved is what was computed.
+//! AdamW (Loshchilov and Hutter 2017) with a linear schedule, on the host: the moments need no room on a GPU, and a
+//! checkpoint holds exactly what was computed.
 
 use dpr_core::encoder::ParameterInfo;
 use rayon::prelude::*;
@@ -24,7 +24,7 @@ pub struct OptimiserOptions {
     pub weight_decay: f64,
     /// Steps in which the learning rate rises from 0.
     pub warm_up: usize,
-    /// Length that the gradient of all encoders together is cut to; 0 for no limit.
+    /// Largest norm of the gradient of all encoders together, to which a longer gradient is clipped; 0 for no limit.
     pub clip: f64,
 }
 
@@ -43,8 +43,8 @@ impl Default for OptimiserOptions {
 }
 
 impl OptimiserOptions {
-    /// The learning rate of step `step`, counted from 0, of `steps`: linear from 0 up to the end of the warm-up, then
-    /// linear down to 0 at the end.
+    /// Returns the learning rate of step `step`, counted from 0, of `steps`: linear from 0 up to the end of the
+    /// warm-up, then linear down to 0 at the end.
     pub fn rate(&self, step: usize, steps: usize) -> f64 {
         let share = if step < self.warm_up {
             step as f64 / self.warm_up as f64
@@ -58,7 +58,7 @@ impl OptimiserOptions {
 /// A gradient of one encoder: a list a parameter, empty where nothing is trained.
 pub type Gradient = Vec<Vec<f32>>;
 
-/// The length of a gradient that lies in several encoders.
+/// Returns the norm of a gradient over several encoders.
 pub fn norm(gradients: &[Gradient]) -> f64 {
     let squared = |values: &[f32]| values.iter().map(|v| f64::from(*v) * f64::from(*v)).sum::<f64>();
     let parameters: Vec<&Vec<f32>> = gradients.iter().flatten().collect();
@@ -84,7 +84,8 @@ impl AdamW {
         Self { first: zeros(), second: zeros() }
     }
 
-    /// One step: `taken` steps were taken before; `scale` is what clipping multiplies the gradient by.
+    /// Takes a step. `taken` steps were taken before; `scale` is the factor by which clipping multiplies the
+    /// gradient.
     pub fn step(
         &mut self,
         weights: &mut [Vec<f32>],

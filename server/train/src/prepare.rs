@@ -1,4 +1,4 @@
-//! What happens before the first step: everything is read and checked, and `--dry-run` tries the largest batch.
+//! Preparation of a run: everything is read and checked before the first step, and a dry run tries the largest batch.
 
 use std::time::Instant;
 
@@ -22,18 +22,18 @@ pub struct Prepared {
     pub model: DualEncoder,
     /// A name for people, from the model that training starts from.
     pub name: String,
-    /// A digest of the data and of the model that training starts from: a run only goes on with the same.
+    /// A digest of the data and of the model that training starts from: a run continues only with the same digest.
     pub origin: String,
     /// Steps in an epoch.
     pub steps_per_epoch: usize,
     /// Steps in all.
     pub steps: usize,
-    /// What is not wrong, but worth knowing.
+    /// Notes about the data: not errors, but worth knowing.
     pub notes: Vec<String>,
 }
 
 impl Prepared {
-    /// Reads what `config` names. The data comes first: what is wrong in it shows before a model is loaded.
+    /// Reads what `config` names. The data is read first, so that its errors show before a model is loaded.
     ///
     /// # Errors
     /// [`TrainError`] names the setting, the file and item, or the model that cannot be used.
@@ -129,14 +129,14 @@ pub struct DryRun {
     pub seconds: f64,
     /// The process's largest memory so far, in bytes; `None` where the system does not say.
     pub peak_memory: Option<u64>,
-    /// See [`Prepared::notes`].
+    /// Notes about the data: not errors, but worth knowing.
     pub notes: Vec<String>,
 }
 
 /// Reads everything and computes the batch of longest passages once, changing nothing.
 ///
 /// # Errors
-/// What a run would fail with before its first step.
+/// [`TrainError`] as a run would return it before its first step.
 pub fn dry_run(config: &TrainConfig, device: &TrainDevice) -> Result<DryRun, TrainError> {
     let Prepared { data, model, steps_per_epoch, steps, notes, .. } = Prepared::new(config, device)?;
     let sampler = Sampler::new(&data, &config.data, &config.run, config.negatives_per_question())?;
@@ -162,7 +162,7 @@ pub fn dry_run(config: &TrainConfig, device: &TrainDevice) -> Result<DryRun, Tra
     })
 }
 
-/// The process's largest resident memory, where Linux tells it.
+/// Returns the process's largest resident memory in bytes, on Linux.
 pub fn peak_memory() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

@@ -1,4 +1,4 @@
-//! A run's directory: `config.toml`, `metrics.jsonl`, the curves, `checkpoints/` and the best model.
+//! Run directory: `config.toml`, `metrics.jsonl`, the curves, `checkpoints/` and the best model.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ pub struct StepMetric {
     pub loss: f64,
     /// Share of the questions whose positive scored best in the batch.
     pub accuracy: f64,
-    /// Length of the gradient before clipping.
+    /// Norm of the gradient before clipping.
     pub gradient: f64,
     /// Learning rate.
     pub learning_rate: f64,
@@ -44,7 +44,7 @@ pub struct StepMetric {
     pub questions_per_second: f64,
 }
 
-/// What was measured, and after which step.
+/// Scores on the dev questions, with their step.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DevMetric {
     /// Steps taken before.
@@ -72,7 +72,7 @@ pub struct RunDir {
 }
 
 impl RunDir {
-    /// Refuses a directory that holds a run: to be asked before data and model are read.
+    /// Refuses a directory that holds a run. Call it before data and model are read.
     ///
     /// # Errors
     /// [`TrainError::Exists`], or [`TrainError::InUse`] while it goes on.
@@ -99,7 +99,7 @@ impl RunDir {
         Ok(dir)
     }
 
-    /// Takes up a run that was begun with the same settings.
+    /// Continues a run that was begun with the same settings.
     ///
     /// # Errors
     /// [`TrainError::NothingToResume`], [`TrainError::OtherConfig`], [`TrainError::InUse`], or an I/O error.
@@ -122,7 +122,7 @@ impl RunDir {
         }
     }
 
-    /// The settings a run in `path` was begun with.
+    /// Reads the settings that the run in `path` was begun with.
     ///
     /// # Errors
     /// [`TrainError::NothingToResume`] when there is none, [`TrainError::Config`] when they are damaged.
@@ -133,17 +133,17 @@ impl RunDir {
         }
     }
 
-    /// Where checkpoints are.
+    /// Returns the directory of the checkpoints.
     pub fn checkpoints(&self) -> PathBuf {
         self.path.join("checkpoints")
     }
 
-    /// Where the best model is exported to.
+    /// Returns the directory of the best model.
     pub fn best(&self) -> PathBuf {
         self.path.join("best")
     }
 
-    /// Forgets what was recorded after `step`: the run goes on from there.
+    /// Removes the records after `step`, from which the run continues.
     ///
     /// # Errors
     /// An I/O error that names the path. A last line that was cut short is dropped.
@@ -174,7 +174,7 @@ impl RunDir {
         Ok(())
     }
 
-    /// What was recorded, in order.
+    /// Returns the recorded metrics, in order.
     pub fn metrics(&self) -> &[Metric] {
         &self.metrics
     }
@@ -228,14 +228,14 @@ impl RunDir {
     }
 }
 
-/// The first setting that differs, as `seed = 1, not seed = 2`.
+/// Returns the first setting that differs, as `seed = 1, not seed = 2`.
 fn difference(begun: &str, now: &str) -> String {
     let pairs = begun.lines().zip(now.lines());
     let first = pairs.into_iter().find(|(begun, now)| begun != now);
     first.map_or("another number of them".to_owned(), |(begun, now)| format!("{begun}, not {now}"))
 }
 
-/// At most 60 points, each the mean of as many steps.
+/// Returns at most 60 points, each the mean of the same number of steps.
 fn smooth(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let mean = |group: &[(f64, f64)]| {
         let sum = group.iter().fold((0.0, 0.0), |sum, point| (sum.0 + point.0, sum.1 + point.1));

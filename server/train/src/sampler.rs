@@ -1,5 +1,5 @@
-//! Which questions make a batch, and with which passages. Everything is drawn from the seed, the epoch and the item's
-//! number, so that a run that goes on draws what it would have drawn.
+//! Sampler of batches: the questions of each batch and their passages. Everything is drawn from the seed, the epoch
+//! and the item's number, so that a resumed run draws the same as one that was never stopped.
 
 use dpr_core::random::SplitMix;
 
@@ -10,7 +10,7 @@ use super::encoders::DualEncoder;
 use super::error::TrainError;
 use super::objective::Targets;
 
-/// What the draws are for: each purpose has numbers of its own.
+/// Keys of the random draws: each purpose has random numbers of its own.
 const ORDER: u64 = 1;
 const BATCHES: u64 = 2;
 const PASSAGES: u64 = 3;
@@ -26,7 +26,7 @@ pub struct Sampler<'a> {
 }
 
 impl<'a> Sampler<'a> {
-    /// Batches of `run.batch_size` questions; `negatives` passages beside each positive.
+    /// Returns a sampler of batches of `run.batch_size` questions, with `negatives` passages beside each positive.
     ///
     /// # Errors
     /// [`TrainError::TooFewQuestions`] when the data does not fill one batch.
@@ -45,17 +45,17 @@ impl<'a> Sampler<'a> {
         }
     }
 
-    /// Questions seen in an epoch, those of a last batch that is not full included.
+    /// Returns the number of questions in an epoch, including those of a last batch that is not full.
     pub fn questions(&self) -> usize {
         self.data.train.iter().map(|set| seen(set.items.len(), set.weight)).sum()
     }
 
-    /// Full batches in an epoch; what is left over has its turn in another one.
+    /// Returns the number of full batches in an epoch; questions that are left over have their turn in another epoch.
     pub fn batches(&self) -> usize {
         self.questions() / self.batch_size
     }
 
-    /// The batches of an epoch, as numbers of items.
+    /// Returns the batches of an epoch, as numbers of items.
     pub fn epoch(&self, epoch: usize) -> Vec<Vec<usize>> {
         let mut order = Vec::with_capacity(self.questions());
         let mut first = 0;
@@ -76,7 +76,7 @@ impl<'a> Sampler<'a> {
         batches(order, self.batch_size, self.options.bucket, |item| self.length(item), &mut random)
     }
 
-    /// The batch of longest texts, for trying out what memory training needs.
+    /// Returns the batch of longest texts, for trying out what memory training needs.
     pub fn longest(&self) -> Vec<usize> {
         let mut items: Vec<usize> = (0..self.data.items().count()).collect();
         items.sort_by_key(|item| std::cmp::Reverse(self.length(*item)));
@@ -126,19 +126,20 @@ impl<'a> Sampler<'a> {
         negatives
     }
 
-    /// Characters of the item's positive: near enough to tokens to sort by.
+    /// Returns the number of characters of the item's positive: near enough to its tokens to sort by.
     fn length(&self, item: usize) -> usize {
         let first = self.data.item(item).and_then(|item| item.positives.first());
         first.map_or(0, |passage| self.data.pool.get(*passage).1.len())
     }
 }
 
-/// Times that `items` items with this weight are seen in an epoch.
+/// Returns the number of times that `items` items with this weight are seen in an epoch.
 fn seen(items: usize, weight: f64) -> usize {
     if items == 0 { 0 } else { (items as f64 * weight).round().max(1.0) as usize }
 }
 
-/// Full batches of items in this order, those of `bucket` neighbouring batches sorted by length, the batches shuffled.
+/// Returns full batches of items in this order, with the items of `bucket` neighbouring batches sorted by length and
+/// the batches shuffled.
 pub(super) fn batches(
     mut order: Vec<usize>,
     batch_size: usize,

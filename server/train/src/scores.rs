@@ -1,22 +1,35 @@
-//! What is measured on dev questions, by what is trained.
+//! Scores on dev questions, of retrieval and of distillation.
 
 use serde::{Deserialize, Serialize};
 
-use super::distill::StudentScores;
 use super::evaluate::DevScores;
 
-/// What was measured on the dev questions.
+/// The agreement of a student with its teacher on the dev questions.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StudentScores {
+    /// Questions measured.
+    pub questions: usize,
+    /// Mean cosine of the student's vector and the teacher's.
+    pub cosine: f64,
+    /// Share of the teacher's best 20 passages that are among the student's best 20; `None` without passages.
+    pub shared: Option<f64>,
+    /// Mean loss in batches made as in training.
+    pub loss: f64,
+}
+
+/// Scores measured on the dev questions.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Scores {
-    /// Of a question encoder and a passage encoder.
+    /// Scores of a question encoder and a passage encoder.
     Retrieval(DevScores),
-    /// Of a student beside its teacher.
+    /// Scores of a student against its teacher.
     Student(StudentScores),
 }
 
 impl Scores {
-    /// Whether these are the better ones: by average rank, as in the paper's code, or by cosine to the teacher.
+    /// Returns whether these scores are better than `other`: by average rank, as in the paper's code, or by cosine to
+    /// the teacher.
     pub(super) fn is_better_than(&self, other: &Self) -> bool {
         self.distance() < other.distance()
     }
@@ -28,7 +41,7 @@ impl Scores {
         }
     }
 
-    /// The loss on the dev questions.
+    /// Returns the loss on the dev questions.
     pub fn loss(&self) -> f64 {
         match self {
             Self::Retrieval(scores) => scores.loss,
@@ -36,7 +49,7 @@ impl Scores {
         }
     }
 
-    /// What the curves show: names and shares from 0 to 1.
+    /// Returns the shares that the curves show: names and numbers from 0 to 1.
     pub(super) fn shares(&self) -> Vec<(&'static str, f64)> {
         match self {
             Self::Retrieval(scores) => vec![("top-1", scores.top1), ("top-5", scores.top5)],

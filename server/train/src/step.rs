@@ -1,11 +1,11 @@
-//! One batch to a loss and the gradients of all encoders, in memory that the chunk size sets.
+//! Training step: the loss of one batch and the gradients of all encoders, in memory that the chunk size bounds.
 //!
-//! GradCache (Gao et al. 2021): every passage of the batch takes part in every question's loss, but an encoder need not
-//! hold the tape of the whole batch for that. Texts are encoded in chunks; the loss is computed from the vectors alone, with
-//! its slope at every vector; then each chunk is carried through its encoder again, on a tape, and the slope at its vectors
-//! is carried back. The sum over the chunks is the gradient of the whole batch. Dropout draws from a seed of the chunk's
-//! own, so that the second pass is the first. Chunks whose tapes fit into [`StepOptions::tape_tokens`] keep them and are
-//! not encoded twice.
+//! The method is GradCache (Gao et al. 2021): every passage of the batch takes part in every question's loss, but an
+//! encoder need not hold the tape of the whole batch for that. Texts are encoded in chunks; the loss is computed from
+//! the vectors alone, with its gradient at every vector; then each chunk is carried through its encoder again, on a
+//! tape, and the gradient at its vectors is carried back. The sum over the chunks is the gradient of the whole batch.
+//! Dropout draws from a seed of the chunk, so that the second pass repeats the first. Chunks whose tapes fit into
+//! [`StepOptions::tape_tokens`] keep them and are not encoded twice.
 //!
 //! On the CPU the chunks are shared out over threads; each encoder copy has a tape of its own.
 
@@ -14,7 +14,6 @@ use std::thread;
 use burn::tensor::{FloatDType, Gradients, Tensor, TensorData};
 use dpr_core::encoder::{Dropout, Encoder};
 use dpr_core::random::SplitMix;
-use serde::{Deserialize, Serialize};
 
 use super::batch::Batch;
 use super::chunks::{Chunk, share_out};
@@ -22,57 +21,27 @@ use super::encoders::{DualEncoder, TrainDevice, TrainedEncoder, numbers};
 use super::error::TrainError;
 use super::objective::{Objective, Targets};
 use super::optimiser::Gradient;
+use super::options::{Precision, StepOptions};
 
-/// How a batch is computed; what it computes is the same but for rounding and what dropout draws.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct StepOptions {
-    /// Most texts in a chunk.
-    pub chunk_rows: usize,
-    /// Most tokens in a chunk, padding included; a longer text is a chunk of its own.
-    pub chunk_tokens: usize,
-    /// Tokens whose tapes are kept from the first pass; those beyond are encoded twice.
-    pub tape_tokens: usize,
-    /// Threads on the CPU; 0 for one a processor.
-    pub threads: usize,
-    /// What the layers' matrix products are computed in.
-    pub precision: Precision,
-}
+/// Loss scaling: in half precision the gradients at the vectors are multiplied so that the greatest is this, and the
+/// gradients of the parameters are divided again. Without it small gradients would vanish, and far larger ones would
+/// overflow (Micikevicius et al. 2018).
+const GREATEST_GRADIENT: f32 = 16.0;
 
-/// Number format of the layers' matrix products; weights, moments, sums and all that lies between are f32.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Precision {
-    /// Single precision.
-    #[default]
-    F32,
-    /// Half precision, where a GPU has it.
-    F16,
-}
-
-/// In half precision the slopes at the vectors are multiplied so that the greatest is this, and the gradients divided
-/// again: what is small beside it would vanish, and far larger ones would not fit (loss scaling, Micikevicius et al. 2018).
-const GREATEST_SLOPE: f32 = 16.0;
-
-/// How often half precision starts again with slopes a hundredth the size, when a gradient did not fit.
+/// The number of times that half precision starts again with gradients a hundredth the size, when a gradient
+/// overflowed.
 const SMALLER: usize = 2;
 
-impl Default for StepOptions {
-    fn default() -> Self {
-        Self { chunk_rows: 64, chunk_tokens: 2048, tape_tokens: 8192, threads: 0, precision: Precision::F32 }
-    }
-}
-
-/// What dropout leaves out in one step.
+/// Dropout of one step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StepNoise {
-    /// Share of the numbers; 0 for none.
+    /// Share of the numbers that is left out; 0 for none.
     pub dropout: f32,
-    /// Another one for each step.
+    /// Seed of the step; each step has another one.
     pub seed: u64,
 }
 
-/// What one batch gave.
+/// Loss and gradients of one batch.
 #[derive(Clone, Debug)]
 pub struct StepOutcome {
     /// The loss.
@@ -83,14 +52,14 @@ pub struct StepOutcome {
     pub gradients: Vec<Gradient>,
 }
 
-/// The vectors and their slopes, row-major `[rows, dim]`, of questions and of passages.
+/// The vectors or their gradients, row-major `[rows, dim]`, of questions and of passages.
 pub(super) type BySide = [Vec<f32>; 2];
 
 /// Computes the loss of `batch` and its gradients, multiplied by `scale`.
 ///
 /// # Errors
 /// [`TrainError::Batch`] for a batch that does not fit together, [`TrainError::Device`] when the device fails, and
-/// [`TrainError::NotFinite`] for a loss that is no number.
+/// [`TrainError::NotFinite`] for a loss that is not a number.
 pub fn step(
     model: &DualEncoder,
     batch: &Batch,
@@ -105,20 +74,22 @@ pub fn step(
     step_by(model, [&batch.questions, &batch.passages], &loss, options, noise, scale, device)
 }
 
-/// What the vectors of a batch are worth.
+/// A loss over the vectors of a batch.
 pub(super) trait Loss: Sync {
-    /// The loss of `vectors`, each `dim` long, the questions that are right, and the loss's slope at every vector.
-    fn slopes(&self, vectors: BySide, dim: usize, device: &TrainDevice) -> Result<Worth, TrainError>;
+    /// Returns the loss of `vectors`, each `dim` long, the number of questions that are right, and the gradient of
+    /// the loss at every vector.
+    fn gradients(&self, vectors: BySide, dim: usize, device: &TrainDevice)
+    -> Result<LossOutcome, TrainError>;
 }
 
-/// See [`Loss::slopes`].
-pub(super) struct Worth {
+/// The result of [`Loss::gradients`].
+pub(super) struct LossOutcome {
     pub(super) loss: f64,
     pub(super) correct: usize,
-    pub(super) slopes: BySide,
+    pub(super) gradients: BySide,
 }
 
-/// As [`step`], of questions and passages as token ids and by any loss.
+/// Computes a step as [`step`] does, of questions and passages as token ids and by any loss.
 pub(super) fn step_by(
     model: &DualEncoder,
     texts: [&[Vec<u32>]; 2],
@@ -134,7 +105,7 @@ pub(super) fn step_by(
     let pass = &pass;
     let mut factor = 1.0;
     let mut left = SMALLER;
-    let (worth, mut gradients) = loop {
+    let (outcome, mut gradients) = loop {
         let workers = on_threads(shares.iter().map(|chunks| || Worker::new(pass, chunks)))?;
         let dim = model.question().dim();
         let mut vectors: BySide = texts.map(|texts| vec![0f32; texts.len() * dim]);
@@ -145,22 +116,22 @@ pub(super) fn step_by(
                 }
             }
         }
-        let mut worth = loss.slopes(vectors, dim, device)?;
-        if !worth.loss.is_finite() {
-            return Err(TrainError::NotFinite { loss: worth.loss });
+        let mut outcome = loss.gradients(vectors, dim, device)?;
+        if !outcome.loss.is_finite() {
+            return Err(TrainError::NotFinite { loss: outcome.loss });
         }
-        let slopes = || worth.slopes.iter().flatten();
+        let vector_gradients = || outcome.gradients.iter().flatten();
         let raised = match options.precision {
             Precision::F32 => 1.0,
             Precision::F16 => {
-                let greatest = slopes().fold(0f32, |most, slope| most.max(slope.abs()));
-                if greatest > 0.0 { factor * GREATEST_SLOPE / greatest } else { 1.0 }
+                let greatest = vector_gradients().fold(0f32, |most, value| most.max(value.abs()));
+                if greatest > 0.0 { factor * GREATEST_GRADIENT / greatest } else { 1.0 }
             }
         };
-        worth.slopes.iter_mut().flatten().for_each(|slope| *slope *= raised);
+        outcome.gradients.iter_mut().flatten().for_each(|value| *value *= raised);
 
-        let slopes = &worth.slopes;
-        let parts = on_threads(workers.into_iter().map(|worker| || worker.backward(slopes, dim)))?;
+        let vector_gradients = &outcome.gradients;
+        let parts = on_threads(workers.into_iter().map(|worker| || worker.backward(vector_gradients, dim)))?;
         let mut gradients: Vec<Gradient> =
             model.encoders.iter().map(|encoder| vec![Vec::new(); encoder.parameters.len()]).collect();
         for part in parts {
@@ -175,7 +146,7 @@ pub(super) fn step_by(
         }
         let by = scale / raised;
         gradients.iter_mut().flatten().flatten().for_each(|value| *value *= by);
-        break (worth, gradients);
+        break (outcome, gradients);
     };
     // A parameter that the batch did not reach has a gradient of zeros, one that is frozen has none.
     for (gradient, encoder) in gradients.iter_mut().zip(&model.encoders) {
@@ -187,7 +158,7 @@ pub(super) fn step_by(
             }
         }
     }
-    Ok(StepOutcome { loss: worth.loss, correct: worth.correct, gradients })
+    Ok(StepOutcome { loss: outcome.loss, correct: outcome.correct, gradients })
 }
 
 fn add(sum: &mut Vec<f32>, part: Vec<f32>) {
@@ -198,7 +169,7 @@ fn add(sum: &mut Vec<f32>, part: Vec<f32>) {
     }
 }
 
-/// Threads that encode: one drives a GPU.
+/// Returns the number of threads that encode; a GPU is driven by one.
 pub(super) fn threads(options: &StepOptions, device: &TrainDevice) -> usize {
     match (device.gpu, options.threads) {
         (true, _) => 1,
@@ -207,7 +178,8 @@ pub(super) fn threads(options: &StepOptions, device: &TrainDevice) -> usize {
     }
 }
 
-/// Runs the tasks, each on a thread; their results in order. A panic of the tensor library becomes an error.
+/// Runs the tasks, each on a thread, and returns their results in order. A panic of the tensor library becomes an
+/// error.
 pub(super) fn on_threads<T: Send>(
     tasks: impl Iterator<Item = impl FnOnce() -> Result<T, TrainError> + Send>,
 ) -> Result<Vec<T>, TrainError> {
@@ -224,50 +196,50 @@ pub(super) fn on_threads<T: Send>(
     })
 }
 
-/// The paper's loss of questions and passages.
+/// The paper's loss over the vectors of questions and passages.
 struct Pairs<'a> {
     objective: &'a Objective,
     targets: &'a Targets,
 }
 
 impl Loss for Pairs<'_> {
-    fn slopes(
+    fn gradients(
         &self,
         [questions, passages]: BySide,
         dim: usize,
         device: &TrainDevice,
-    ) -> Result<Worth, TrainError> {
+    ) -> Result<LossOutcome, TrainError> {
         let (questions, passages) = (leaf(questions, dim, device), leaf(passages, dim, device));
         let scores = self.objective.scores(questions.clone(), passages.clone());
         let loss = self.objective.loss(scores.clone(), self.targets, &device.taped);
         let correct = Objective::correct(&numbers(scores.inner())?, self.targets);
         let (loss, mut gradients) = backward(loss)?;
-        let slopes = [slope(&questions, &mut gradients)?, slope(&passages, &mut gradients)?];
-        Ok(Worth { loss, correct, slopes })
+        let gradients = [gradient_at(&questions, &mut gradients)?, gradient_at(&passages, &mut gradients)?];
+        Ok(LossOutcome { loss, correct, gradients })
     }
 }
 
-/// Vectors on a tape of their own, `[rows, dim]`.
+/// Returns the vectors on a tape of their own, `[rows, dim]`.
 pub(super) fn leaf(values: Vec<f32>, dim: usize, device: &TrainDevice) -> Tensor<2> {
     let shape = [values.len() / dim, dim];
     Tensor::from_data(TensorData::new(values, shape), &device.taped).require_grad()
 }
 
-/// The number that `loss` is, and its gradients.
+/// Runs the backward pass of `loss` and returns its value and the gradients.
 pub(super) fn backward(loss: Tensor<1>) -> Result<(f64, Gradients), TrainError> {
     let value = numbers(loss.clone().inner())?.first().copied().unwrap_or(f32::NAN);
     Ok((f64::from(value), loss.backward()))
 }
 
-/// The slope at a [`leaf`]; zeros where the loss does not depend on it.
-pub(super) fn slope(leaf: &Tensor<2>, gradients: &mut Gradients) -> Result<Vec<f32>, TrainError> {
+/// Returns the gradient at a [`leaf`]; zeros where the loss does not depend on it.
+pub(super) fn gradient_at(leaf: &Tensor<2>, gradients: &mut Gradients) -> Result<Vec<f32>, TrainError> {
     match leaf.grad_remove(gradients) {
-        Some(slope) => numbers(slope),
+        Some(gradient) => numbers(gradient),
         None => Ok(vec![0.0; leaf.dims().iter().product()]),
     }
 }
 
-/// What all threads of a step share.
+/// Context of a step that all its threads share.
 struct Pass<'a> {
     model: &'a DualEncoder,
     texts: [&'a [Vec<u32>]; 2],
@@ -342,8 +314,9 @@ impl<'a> Worker<'a> {
         Ok(worker)
     }
 
-    /// The sum of its chunks' gradients, a list a parameter of each encoder, empty where nothing is.
-    fn backward(mut self, slopes: &BySide, dim: usize) -> Result<Vec<Gradient>, TrainError> {
+    /// Returns the sum of the gradients of the worker's chunks: for each encoder one list a parameter, empty where
+    /// there is no gradient.
+    fn backward(mut self, vector_gradients: &BySide, dim: usize) -> Result<Vec<Gradient>, TrainError> {
         let count = |encoder: &TrainedEncoder| encoder.parameters.len();
         let mut sums: Vec<Vec<Option<Tensor<1>>>> =
             self.pass.model.encoders.iter().map(|encoder| vec![None; count(encoder)]).collect();
@@ -354,14 +327,14 @@ impl<'a> Worker<'a> {
                 Some(tape) => tape,
                 None => self.pass.forward(chunk),
             };
-            let slope: Vec<f32> = chunk
+            let gradient: Vec<f32> = chunk
                 .rows
                 .iter()
-                .flat_map(|row| slopes[chunk.side][row * dim..(row + 1) * dim].iter().copied())
+                .flat_map(|row| vector_gradients[chunk.side][row * dim..(row + 1) * dim].iter().copied())
                 .collect();
-            let slope = TensorData::new(slope, [chunk.rows.len(), dim]);
-            let slope = Tensor::<2>::from_data(slope, &self.pass.device.taped);
-            let mut gradients = (vectors * slope).sum().backward();
+            let gradient = TensorData::new(gradient, [chunk.rows.len(), dim]);
+            let gradient = Tensor::<2>::from_data(gradient, &self.pass.device.taped);
+            let mut gradients = (vectors * gradient).sum().backward();
             let found = leaves.take_gradients(&mut gradients);
             for (sum, found) in sums[chunk.side.min(last)].iter_mut().zip(found) {
                 *sum = match (sum.take(), found) {

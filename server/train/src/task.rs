@@ -1,4 +1,4 @@
-//! What a run trains for.
+//! Training task: the interface of retrieval training and distillation to the trainer.
 
 use std::path::Path;
 
@@ -8,13 +8,13 @@ use super::scores::Scores;
 use super::step::{StepNoise, StepOutcome};
 use dpr_files::progress::Progress;
 
-/// Where a run's batches come from, what they give, and how the encoders are measured and exported. The run itself, with
-/// its steps, checkpoints and curves, is the [trainer](super::trainer)'s.
+/// A task makes a run's batches, computes their loss and gradients, and measures and exports the encoders. The
+/// [trainer](super::trainer) runs the steps, checkpoints and curves.
 pub(super) trait Task {
-    /// The batches of an epoch, as numbers of items.
+    /// Returns the batches of an epoch, as numbers of items.
     fn epoch(&self, epoch: usize) -> Vec<Vec<usize>>;
 
-    /// Loss and gradients of one batch, times `scale`.
+    /// Returns loss and gradients of one batch, the gradients multiplied by `scale`.
     fn step(
         &self,
         items: &[usize],
@@ -25,13 +25,13 @@ pub(super) trait Task {
         device: &TrainDevice,
     ) -> Result<StepOutcome, TrainError>;
 
-    /// The question of an item.
+    /// Returns the question of an item.
     fn question(&self, item: usize) -> Option<&str>;
 
-    /// Whether there are questions to measure with.
+    /// Returns whether there are questions to measure with.
     fn has_dev(&self) -> bool;
 
-    /// Measures the encoders on the dev questions.
+    /// Measures the encoders on the dev questions and returns the scores.
     fn measure(
         &self,
         model: &DualEncoder,

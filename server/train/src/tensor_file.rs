@@ -1,4 +1,4 @@
-//! Named lists of numbers in a safetensors file, to the bit.
+//! Safetensors files of named lists of numbers, kept to the bit.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,7 +23,7 @@ pub(super) fn write(path: &Path, tensors: &[(String, Vec<usize>, Vec<f32>)]) -> 
     fs_err::write(path, safetensors::serialize(views, Some(metadata)).map_err(io::Error::other)?)
 }
 
-/// Reads what [`write`] wrote; the error says what is wrong with the bytes.
+/// Reads the tensors that [`write`] wrote; the error says what is wrong with the bytes.
 pub(super) fn parse(bytes: &[u8]) -> Result<BTreeMap<String, Vec<f32>>, String> {
     let file = SafeTensors::deserialize(bytes).map_err(|e| e.to_string())?;
     file.iter()

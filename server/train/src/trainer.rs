@@ -1,7 +1,6 @@
-//! A run from its first step, or from where it was stopped, to its last.
+//! Trainer: takes a run from its first step, or from its last checkpoint, to its last step.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use dpr_core::random::SplitMix;
@@ -16,7 +15,7 @@ use super::run_dir::{DevMetric, Metric, RunDir, StepMetric};
 use super::scores::Scores;
 use super::step::{StepNoise, StepOutcome};
 use super::task::Task;
-use dpr_files::progress::Progress;
+use dpr_files::Job;
 
 /// Questions of a batch that an error names.
 const NAMED: usize = 3;
@@ -26,7 +25,7 @@ const NAMED: usize = 3;
 pub struct TrainReport {
     /// Steps taken in all, by earlier processes too.
     pub steps: usize,
-    /// Of these by this process; what follows counts these only.
+    /// Steps taken by this process; the following figures count these only.
     pub steps_now: usize,
     /// Questions seen.
     pub questions: usize,
@@ -48,7 +47,7 @@ pub struct TrainReport {
 pub(super) struct Setup<'a> {
     /// The run's directory.
     pub(super) run: RunDir,
-    /// Whether to go on from its last checkpoint.
+    /// `true` to continue from the last checkpoint.
     pub(super) resume: bool,
     /// What to train for.
     pub(super) task: &'a dyn Task,
@@ -56,7 +55,7 @@ pub(super) struct Setup<'a> {
     pub(super) model: DualEncoder,
     /// How long, how large, how often.
     pub(super) options: RunOptions,
-    /// Learning rate and what goes with it.
+    /// Learning rate, schedule and other constants of the optimiser.
     pub(super) optimiser: OptimiserOptions,
     /// A digest of the data and of the models that training starts from.
     pub(super) origin: String,
@@ -67,31 +66,25 @@ pub(super) struct Setup<'a> {
 /// Takes the steps.
 ///
 /// # Errors
-/// [`TrainError`]; [`TrainError::Interrupted`] once `stop` is set and a checkpoint is written. Whatever happens, the
-/// last checkpoint stays.
-pub(super) fn run(
-    setup: Setup<'_>,
-    device: &TrainDevice,
-    stop: &AtomicBool,
-    progress: &dyn Progress,
-) -> Result<TrainReport, TrainError> {
+/// [`TrainError`]; [`TrainError::Interrupted`] once `job` is stopped and a checkpoint is written. The last checkpoint is
+/// kept in any case.
+pub(super) fn run(setup: Setup<'_>, device: &TrainDevice, job: Job<'_>) -> Result<TrainReport, TrainError> {
     let Setup { run, resume, task, model, options, optimiser, origin, steps } = setup;
     let optimisers = model.encoders.iter().map(|encoder| AdamW::new(&encoder.parameters)).collect();
     let position = Position::default();
-    let context = Context { options, optimiser, task, device, progress, stop, origin, steps };
+    let context = Context { options, optimiser, task, device, job, origin, steps };
     let mut trainer = Trainer { context, run, model, optimisers, position, report: Report::default() };
     trainer.go_on(resume)?;
     trainer.work()
 }
 
-/// What does not change during a run.
+/// Context that does not change during a run.
 struct Context<'a> {
     options: RunOptions,
     optimiser: OptimiserOptions,
     task: &'a dyn Task,
     device: &'a TrainDevice,
-    progress: &'a dyn Progress,
-    stop: &'a AtomicBool,
+    job: Job<'a>,
     origin: String,
     steps: usize,
 }
@@ -134,7 +127,7 @@ impl Trainer<'_> {
             let batches = task.epoch(self.position.epoch);
             self.epoch(&batches)?;
         }
-        self.context.progress.finish();
+        self.context.job.progress.finish();
         if !task.has_dev() || !self.run.best().exists() {
             task.export(&self.model, &self.run.best())?;
         }
@@ -154,14 +147,14 @@ impl Trainer<'_> {
         })
     }
 
-    /// What is left of the current epoch, and its end.
+    /// Trains the rest of the current epoch and ends it.
     fn epoch(&mut self, batches: &[Vec<usize>]) -> Result<(), TrainError> {
         let run = self.context.options;
         while self.position.step < self.context.steps {
             let Some(now) = batches.get(self.position.batch..self.position.batch + run.accumulate) else {
                 break;
             };
-            if self.context.stop.load(Ordering::Relaxed) {
+            if self.context.job.is_stopped() {
                 self.checkpoint()?;
                 let (step, steps) = (self.position.step, self.context.steps);
                 return Err(TrainError::Interrupted { step, steps });
@@ -241,8 +234,8 @@ impl Trainer<'_> {
             learning_rate: rate,
             questions_per_second: questions as f64 / seconds,
         }))?;
-        self.context.progress.detail(&format!("step {}, loss {loss:.3}", self.position.step));
-        self.context.progress.advance(questions as u64);
+        self.context.job.progress.detail(&format!("step {}, loss {loss:.3}", self.position.step));
+        self.context.job.progress.advance(questions as u64);
         Ok(())
     }
 
@@ -262,10 +255,10 @@ impl Trainer<'_> {
         TrainError::Diverged { what, step: self.position.step + 1, questions, kept }
     }
 
-    /// Measures the dev questions and records what came out.
+    /// Measures on the dev questions and records the scores.
     fn measure(&mut self) -> Result<Scores, TrainError> {
-        let Context { task, device, progress, .. } = self.context;
-        let scores = task.measure(&self.model, device, progress)?;
+        let Context { task, device, job, .. } = self.context;
+        let scores = task.measure(&self.model, device, job.progress)?;
         self.run.record(Metric::Dev(DevMetric { step: self.position.step, scores }))?;
         Ok(scores)
     }
@@ -275,7 +268,7 @@ impl Trainer<'_> {
         if !self.context.task.has_dev() {
             return Ok(());
         }
-        self.context.progress.finish();
+        self.context.job.progress.finish();
         let scores = self.measure()?;
         if self.position.best.is_none_or(|best| scores.is_better_than(&best.scores)) {
             self.position.best = Some(Best { step: self.position.step, scores });
@@ -296,7 +289,7 @@ impl Trainer<'_> {
         let run = self.context.options;
         let left = (self.context.steps - self.position.step) * run.batch_size * run.accumulate;
         if left > 0 {
-            self.context.progress.start("training", "questions", left as u64);
+            self.context.job.progress.start("training", "questions", left as u64);
         }
     }
 }

@@ -3,34 +3,8 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use super::clock::{Clock, minutes};
 use super::report::{Entry, tail};
-
-/// Tells the time since the task began.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Clock(Instant);
-
-impl Clock {
-    /// A clock that begins now.
-    pub(crate) fn now() -> Self {
-        Self(Instant::now())
-    }
-
-    /// When it began.
-    pub(crate) fn start(self) -> Instant {
-        self.0
-    }
-
-    /// Prints a line with the time in front.
-    pub(crate) fn line(self, text: &str) {
-        println!("[{:>5}] {text}", minutes(self.0.elapsed()));
-    }
-}
-
-/// `3:12`.
-pub(crate) fn minutes(time: Duration) -> String {
-    let seconds = time.as_secs();
-    format!("{}:{:02}", seconds / 60, seconds % 60)
-}
 
 /// Never tells more often than this, and again after that.
 const SELDOM: Duration = Duration::from_secs(5);

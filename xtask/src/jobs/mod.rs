@@ -4,11 +4,12 @@
 //! coming. The first job that fails ends the others.
 
 mod board;
+mod clock;
 mod context;
 mod report;
 mod run;
 
-pub(crate) use board::Clock;
+pub(crate) use clock::Clock;
 pub(crate) use context::{Stop, current, say};
 pub(crate) use run::run;
 

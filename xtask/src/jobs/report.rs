@@ -5,7 +5,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use std::time::Duration;
 
-use super::board::minutes;
+use super::clock::minutes;
 
 /// When a job ran, for how long, and the processor time of its commands.
 pub(crate) struct Entry {

@@ -7,7 +7,8 @@ use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use super::board::{Board, Clock};
+use super::board::Board;
+use super::clock::Clock;
 use super::context::{Context, Stop};
 use super::report::{Entry, Report, tail};
 use super::{Busy, Done, Job};
@@ -56,43 +57,34 @@ fn schedule(
     let (sender, ended) = mpsc::channel::<Ended>();
     let mut running: Vec<Started> = Vec::new();
     let mut undone: BTreeSet<&str> = waiting.iter().map(|job| job.name).collect();
-    let mut failure: Option<Failure> = None;
     let mut board = Board::new(clock);
+    let mut failure = None;
     loop {
         while failure.is_none() && !stop.is_pulled() {
             let Some(next) = next(&waiting, &running, &undone, limit) else { break };
-            let job = waiting.remove(next);
-            running.push(start(job, folder, stop, &sender)?);
+            match start(waiting.remove(next), folder, stop, &sender) {
+                Ok(started) => running.push(started),
+                Err(error) => {
+                    failure = Some(error);
+                    stop.pull();
+                }
+            }
         }
         if running.is_empty() {
             break;
         }
-        let told: Vec<_> = running
-            .iter()
-            .filter(|job| job.since.elapsed() >= SETTLED)
-            .map(|job| (job.name, job.since, job.context.path()))
-            .collect();
-        board.tell(&told, &waiting.iter().map(|job| job.name).collect::<Vec<_>>());
-        let (name, outcome) = match ended.recv_timeout(Duration::from_millis(500)) {
-            Ok(ended) => ended,
-            Err(_) => continue,
-        };
+        tell(&mut board, &running, &waiting);
+        let Ok((name, outcome)) = ended.recv_timeout(Duration::from_millis(500)) else { continue };
         let Some(position) = running.iter().position(|job| job.name == name) else { continue };
         let job = running.remove(position);
         undone.remove(name);
-        let entry = Entry {
-            name,
-            start: job.since.duration_since(clock.start()),
-            wall: job.since.elapsed(),
-            processor: job.context.processor(),
-        };
         match outcome {
             Ok(done) => {
-                board.done(&entry, &done.note);
-                report.add(entry, done.closing);
+                board.done(&job.entry(clock), &done.note);
+                report.add(job.entry(clock), done.closing);
             }
             Err(error) if failure.is_none() && !stop.is_pulled() => {
-                board.failed(&entry, &tail(job.context.path(), SHOWN));
+                board.failed(&job.entry(clock), &tail(job.context.path(), SHOWN));
                 failure = Some(error.during(name).fix(format!("read {}", job.context.path().display())));
                 stop.pull();
             }
@@ -104,9 +96,28 @@ fn schedule(
         Some(failure) => Err(failure),
         None if stop.is_pulled() => Err(Failure::new("ended by a signal")),
         None if waiting.is_empty() => Ok(()),
-        None => {
-            let names = waiting.iter().map(|job| job.name).collect::<Vec<_>>().join(", ");
-            Err(Failure::new(format!("these jobs wait for each other: {names}")))
+        None => Err(Failure::new(format!("these jobs wait for each other: {}", names(&waiting).join(", ")))),
+    }
+}
+
+fn names(waiting: &[Job]) -> Vec<&'static str> {
+    waiting.iter().map(|job| job.name).collect()
+}
+
+fn tell(board: &mut Board, running: &[Started], waiting: &[Job]) {
+    let settled = running.iter().filter(|job| job.since.elapsed() >= SETTLED);
+    let told: Vec<_> = settled.map(|job| (job.name, job.since, job.context.path())).collect();
+    board.tell(&told, &names(waiting));
+}
+
+impl Started {
+    /// What the job took until now.
+    fn entry(&self, clock: Clock) -> Entry {
+        Entry {
+            name: self.name,
+            start: self.since.duration_since(clock.start()),
+            wall: self.since.elapsed(),
+            processor: self.context.processor(),
         }
     }
 }
@@ -137,96 +148,5 @@ fn start(job: Job, folder: &str, stop: &Arc<Stop>, sender: &mpsc::Sender<Ended>)
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Mutex;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use super::*;
-    use crate::process;
-
-    fn run_all(jobs: Vec<Job>, limit: usize) -> (Report, Outcome) {
-        static RUNS: AtomicUsize = AtomicUsize::new(0);
-        let run_number = RUNS.fetch_add(1, Ordering::Relaxed);
-        let folder = std::env::temp_dir().join(format!("dpr-jobs-{}-{run_number}", std::process::id()));
-        let result = run(jobs, limit, &folder.to_string_lossy(), Clock::now(), &Stop::new());
-        fs::remove_dir_all(folder).unwrap();
-        result
-    }
-
-    #[test]
-    fn a_job_starts_after_what_it_needs() {
-        let order = Arc::new(Mutex::new(Vec::new()));
-        let job = |name: &'static str, needs: &[&'static str], wait| {
-            let order = order.clone();
-            Job::new(name, needs, move || {
-                std::thread::sleep(Duration::from_millis(wait));
-                order.lock().unwrap().push(name);
-                Ok(())
-            })
-        };
-        let jobs = vec![
-            job("page", &["module", "packages"], 0),
-            job("module", &[], 60),
-            job("packages", &["node", "not in the list"], 0),
-            job("node", &[], 20),
-        ];
-        let (report, outcome) = run_all(jobs, 4);
-        assert_eq!(outcome, Ok(()));
-        assert_eq!(*order.lock().unwrap(), ["node", "packages", "module", "page"]);
-        assert_eq!(report.names().count(), 4);
-    }
-
-    #[test]
-    fn a_failing_job_is_named_and_ends_the_others() {
-        let start = Instant::now();
-        let jobs = vec![
-            Job::new("slow", &[], || process::run(&mut process::command("sleep", &["60"]))),
-            Job::new("broken", &[], || {
-                process::run(&mut process::command("sh", &["-c", "echo disk full; exit 3"]))
-            }),
-            Job::new("later", &["slow"], || Err::<(), _>(Failure::new("was started"))),
-        ];
-        let (report, outcome) = run_all(jobs, 2);
-        let failure = outcome.unwrap_err().to_string();
-        assert!(failure.starts_with("broken: ") && failure.contains("exit status: 3"), "{failure}");
-        assert!(failure.contains("broken.log"), "{failure}");
-        assert!(start.elapsed() < Duration::from_secs(20));
-        assert_eq!(report.names().count(), 0);
-    }
-
-    #[test]
-    fn no_more_jobs_than_the_limit_keep_processors_busy() {
-        let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let work = || {
-            let (now, most) = (now.clone(), most.clone());
-            move || {
-                most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-                std::thread::sleep(Duration::from_millis(30));
-                now.fetch_sub(1, Ordering::SeqCst);
-                Ok(())
-            }
-        };
-        let jobs = ["a", "b", "c", "d", "e"].map(|name| Job::new(name, &[], work())).into();
-        assert_eq!(run_all(jobs, 2).1, Ok(()));
-        assert_eq!(most.swap(0, Ordering::SeqCst), 2);
-        let jobs = ["a", "b", "c", "d", "e"].map(|name| Job::new(name, &[], work()).waiting()).into();
-        assert_eq!(run_all(jobs, 1).1, Ok(()));
-        assert!(most.load(Ordering::SeqCst) > 2, "downloads wait for no processor");
-    }
-
-    #[test]
-    fn jobs_that_wait_for_each_other_are_named() {
-        let jobs = vec![Job::new("hen", &["egg"], || Ok(())), Job::new("egg", &["hen"], || Ok(()))];
-        assert!(run_all(jobs, 2).1.unwrap_err().to_string().contains("hen, egg"));
-    }
-
-    #[test]
-    fn what_a_command_used_is_counted() {
-        let busy = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
-        let jobs =
-            vec![Job::new("count", &[], move || process::run(&mut process::command("sh", &["-c", busy])))];
-        let (report, outcome) = run_all(jobs, 1);
-        assert_eq!(outcome, Ok(()));
-        assert!(report.processor() > Duration::from_millis(5), "{:?}", report.processor());
-    }
-}
+#[path = "run_tests.rs"]
+mod tests;

@@ -8,8 +8,10 @@ pub(crate) use page::{Arrival, publish, publish_beside, tell};
 
 use crate::failure::Outcome;
 use crate::jobs::{Job, run_task};
-use crate::{process, setup};
+use crate::process::Packages;
+use crate::setup;
 
+pub(crate) const TOOL: &str = "wasm-bindgen";
 pub(crate) const CPU: &str = "CPU module";
 pub(crate) const WEBGPU: &str = "WebGPU module";
 const CPU_BOUND: &str = "JavaScript of the CPU module";
@@ -20,13 +22,17 @@ pub(crate) const PAGE: &str = "search page";
 
 /// Builds modules, package and page; skips what is up to date.
 pub(crate) fn build() -> Outcome {
-    const TOOL: &str = "wasm-bindgen";
     let mut jobs = setup::only(&[setup::NODE, setup::WASM_TARGET, setup::WASM_OPT, setup::PAGE_PACKAGES]);
-    jobs.push(Job::new(TOOL, &[], process::build_bindgen));
+    jobs.push(tool(Packages::Bindgen));
     jobs.extend([cpu_module(), webgpu_module(), scripts()]);
-    jobs.extend(bound(TOOL));
+    jobs.extend(bound());
     jobs.extend(whole_page(publish));
     run_task("npm", jobs)
+}
+
+/// Builds wasm-bindgen, as one of these packages.
+pub(crate) fn tool(packages: Packages) -> Job {
+    Job::new(TOOL, &[], move || packages.build(&["--bin", "xtask-bindgen"]))
 }
 
 /// Compiles the CPU module.
@@ -39,11 +45,11 @@ pub(crate) fn webgpu_module() -> Job {
     Job::new(WEBGPU, &[setup::WASM_TARGET, CPU], || module::compile(&MODULES[1]))
 }
 
-/// Puts the JavaScript around the modules and optimises them; `tool` is the job that builds wasm-bindgen.
-pub(crate) fn bound(tool: &'static str) -> [Job; 2] {
+/// Puts the JavaScript around the modules and optimises them.
+pub(crate) fn bound() -> [Job; 2] {
     [
-        Job::new(CPU_BOUND, &[CPU, tool, setup::WASM_OPT], || module::bind(&MODULES[0])),
-        Job::new(WEBGPU_BOUND, &[WEBGPU, tool, setup::WASM_OPT], || module::bind(&MODULES[1])),
+        Job::new(CPU_BOUND, &[CPU, TOOL, setup::WASM_OPT], || module::bind(&MODULES[0])),
+        Job::new(WEBGPU_BOUND, &[WEBGPU, TOOL, setup::WASM_OPT], || module::bind(&MODULES[1])),
     ]
 }
 

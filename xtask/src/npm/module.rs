@@ -7,7 +7,7 @@ use crate::failure::{Failure, Outcome};
 use crate::jobs::Done;
 use crate::paths::{absolute, built};
 use crate::process::{self, cargo, command};
-use crate::setup::tools::wasm_opt;
+use crate::setup::tools;
 use crate::setup::wasm_target::WasmTarget;
 use crate::stamp::Stamp;
 
@@ -117,7 +117,7 @@ fn make(module: &Module) -> Outcome {
     let (bound_text, small_text) = (bound.to_string_lossy(), small.to_string_lossy());
     let mut arguments = vec![module.optimise, "-o", &small_text, &bound_text];
     arguments.extend(WASM_FEATURES);
-    process::run(&mut command(wasm_opt(), &arguments))?;
+    process::run(&mut command(tools::WASM_OPT.path(), &arguments))?;
     let failed = |e: std::io::Error| Failure::new(format!("cannot write {}: {e}", module.folder()));
     fs::rename(&small, &bound).map_err(failed)?;
     let folder = module.folder();

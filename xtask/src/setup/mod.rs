@@ -5,6 +5,7 @@
 //! is touched except through the system's package manager, and that only as root.
 
 mod apt;
+mod components;
 mod models;
 mod node;
 pub(crate) mod python;
@@ -14,10 +15,12 @@ pub(crate) mod wasm_target;
 use crate::failure::{Failure, Outcome};
 use crate::jobs::{self, Done, Job, say};
 
+pub(crate) const COMPONENTS: &str = "rustfmt and clippy";
 pub(crate) const NODE: &str = "Node.js and npm";
 pub(crate) const PYTHON: &str = "Python and pip";
 pub(crate) const WASM_TARGET: &str = "Rust for wasm32";
 pub(crate) const WASM_OPT: &str = "wasm-opt";
+pub(crate) const BIOME: &str = "Biome";
 pub(crate) const PAGE_PACKAGES: &str = "npm packages";
 pub(crate) const STARTER_MODEL: &str = "starter model";
 pub(crate) const TEST_PACKAGES: &str = "npm test packages";
@@ -53,7 +56,15 @@ struct Step {
     install: fn() -> Outcome,
 }
 
-const STEPS: [Step; 13] = [
+const STEPS: [Step; 15] = [
+    Step {
+        name: COMPONENTS,
+        needs: &[],
+        scope: Scope::Test,
+        why: "the format check and the linters are tests",
+        find: components::find,
+        install: components::install,
+    },
     Step {
         name: NODE,
         needs: &[],
@@ -99,8 +110,16 @@ const STEPS: [Step; 13] = [
         needs: &[NODE],
         scope: Scope::Demo,
         why: "it makes the browser modules smaller and faster",
-        find: tools::find_wasm_opt,
-        install: tools::install_wasm_opt,
+        find: || tools::WASM_OPT.find(),
+        install: || tools::WASM_OPT.install(),
+    },
+    Step {
+        name: BIOME,
+        needs: &[NODE],
+        scope: Scope::Test,
+        why: "it reads the TypeScript for mistakes",
+        find: || tools::BIOME.find(),
+        install: || tools::BIOME.install(),
     },
     Step {
         name: VULKAN,
@@ -130,7 +149,7 @@ const STEPS: [Step; 13] = [
         name: TEST_PACKAGES,
         needs: &[NODE],
         scope: Scope::Test,
-        why: "Playwright drives the browser tests, and Biome reads the TypeScript",
+        why: "Playwright drives the browser tests",
         find: || node::find_packages(&node::TESTS),
         install: || node::install_packages(&node::TESTS),
     },

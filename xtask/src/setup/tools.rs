@@ -1,4 +1,4 @@
-//! Programs: wasm-opt, Chromium and a Vulkan driver.
+//! Programs: wasm-opt, Biome, Chromium and a Vulkan driver.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,31 +9,54 @@ use crate::jobs::say;
 use crate::paths::{self, TOOLS};
 use crate::process::{self, command};
 
-/// The npm package that holds wasm-opt.
-const BINARYEN: &str = "132.0.0";
-
-/// The wasm-opt to call: a program or a script for node.
-pub(crate) fn wasm_opt() -> PathBuf {
-    paths::absolute(Path::new(TOOLS).join("npm/node_modules/binaryen/bin/wasm-opt"))
+/// A program that an npm package holds, installed for the tasks alone. A lock file does not name such a package: it would
+/// have to list its builds for every platform, which not every registry has.
+pub(crate) struct NpmTool {
+    package: &'static str,
+    version: &'static str,
+    /// The folder of `target/tools` that it is installed in.
+    folder: &'static str,
+    /// The program within `node_modules`.
+    program: &'static str,
 }
 
-pub(super) fn find_wasm_opt() -> Option<String> {
-    let manifest = Path::new(TOOLS).join("npm/node_modules/binaryen/package.json");
-    let manifest: serde_json::Value = serde_json::from_str(&fs::read_to_string(manifest).ok()?).ok()?;
-    (manifest["version"] == BINARYEN && wasm_opt().is_file()).then(|| format!("binaryen {BINARYEN}"))
-}
+/// The package that holds wasm-opt.
+pub(crate) const WASM_OPT: NpmTool =
+    NpmTool { package: "binaryen", version: "132.0.0", folder: "npm", program: "binaryen/bin/wasm-opt" };
 
-pub(super) fn install_wasm_opt() -> Outcome {
-    say(&format!("npm install binaryen@{BINARYEN}"));
-    let prefix = Path::new(TOOLS).join("npm");
-    fs::create_dir_all(&prefix)
-        .map_err(|e| Failure::new(format!("cannot create {}: {e}", prefix.display())))?;
-    let prefix = prefix.to_string_lossy();
-    let package = format!("binaryen@{BINARYEN}");
-    let arguments = ["install", "--prefix", &prefix, "--no-save", "--no-audit", "--no-fund", &package];
-    process::output(&mut command("npm", &arguments)).map(drop).map_err(|failure| {
-        failure.fix("check that npm reaches its registry (`npm ping`), then run this again")
-    })
+/// The linter of TypeScript.
+pub(crate) const BIOME: NpmTool = NpmTool {
+    package: "@biomejs/biome",
+    version: "2.6.8",
+    folder: "biome",
+    program: "@biomejs/biome/bin/biome",
+};
+
+impl NpmTool {
+    /// Returns the program to call, or a script for node.
+    pub(crate) fn path(&self) -> PathBuf {
+        paths::absolute(Path::new(TOOLS).join(self.folder).join("node_modules").join(self.program))
+    }
+
+    pub(super) fn find(&self) -> Option<String> {
+        let Self { package, version, folder, .. } = self;
+        let manifest = Path::new(TOOLS).join(folder).join("node_modules").join(package).join("package.json");
+        let manifest: serde_json::Value = serde_json::from_str(&fs::read_to_string(manifest).ok()?).ok()?;
+        (manifest["version"] == *version && self.path().is_file()).then(|| format!("{package} {version}"))
+    }
+
+    pub(super) fn install(&self) -> Outcome {
+        let package = format!("{}@{}", self.package, self.version);
+        say(&format!("npm install {package}"));
+        let prefix = Path::new(TOOLS).join(self.folder);
+        fs::create_dir_all(&prefix)
+            .map_err(|e| Failure::new(format!("cannot create {}: {e}", prefix.display())))?;
+        let prefix = prefix.to_string_lossy();
+        let arguments = ["install", "--prefix", &prefix, "--no-save", "--no-audit", "--no-fund", &package];
+        process::output(&mut command("npm", &arguments)).map(drop).map_err(|failure| {
+            failure.fix("check that npm reaches its registry (`npm ping`), then run this again")
+        })
+    }
 }
 
 /// The browser of the tests: `CHROMIUM` names one, else the first of the usual names on PATH.

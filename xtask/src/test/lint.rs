@@ -6,13 +6,12 @@ use crate::process::{self, cargo, command, output};
 use crate::setup;
 
 pub(super) const CLIPPY: &str = "clippy";
-/// The program that reads TypeScript, and what is read.
-const BIOME: [&str; 5] =
-    ["tests/browser/node_modules/.bin/biome", "lint", "--error-on-warnings", "--max-diagnostics=100", "."];
+/// The arguments of the linter of TypeScript.
+const BIOME: [&str; 4] = ["lint", "--error-on-warnings", "--max-diagnostics=100", "."];
 
 /// Runs them all.
 pub(crate) fn run() -> Outcome {
-    let mut jobs = setup::only(&[setup::NODE, setup::TEST_PACKAGES]);
+    let mut jobs = setup::only(&[setup::COMPONENTS, setup::NODE, setup::TEST_PACKAGES]);
     jobs.push(format());
     jobs.extend(jobs_after(&[]));
     run_task("lint", jobs)
@@ -20,7 +19,7 @@ pub(crate) fn run() -> Outcome {
 
 /// The format check.
 pub(super) fn format() -> Job {
-    Job::new("format check", &[], || {
+    Job::new("format check", &[setup::COMPONENTS], || {
         output(&mut cargo(&["fmt", "--all", "--check"]))
             .map(drop)
             .map_err(|failure| failure.fix("run `cargo fmt --all`"))
@@ -30,10 +29,10 @@ pub(super) fn format() -> Job {
 /// The linters. Cargo lets one build at a time into a folder, so Rust's come after each other and after `builds`.
 pub(super) fn jobs_after(builds: &[&'static str]) -> [Job; 3] {
     [
-        Job::new("TypeScript linter", &[setup::TEST_PACKAGES], || {
-            process::run(&mut command(BIOME[0], &BIOME[1..]))
+        Job::new("TypeScript linter", &[setup::BIOME], || {
+            process::run(&mut command(setup::tools::BIOME.path(), &BIOME))
         }),
-        Job::new(CLIPPY, builds, || {
+        Job::new(CLIPPY, &[&[setup::COMPONENTS], builds].concat(), || {
             process::run(&mut cargo(&of_native("clippy", &["--all-targets", "--", "-D", "warnings"])))
         }),
         Job::new("rustdoc", &[CLIPPY], || {

@@ -6,7 +6,8 @@ mod runners;
 
 use crate::failure::{Failure, Outcome};
 use crate::jobs::{self, Clock, Job, Stop, processors};
-use crate::{demo_data, npm, process, setup};
+use crate::process::Packages;
+use crate::{demo_data, npm, setup};
 
 const LOGS: &str = "target/test-logs";
 /// The job that builds the native crates.
@@ -59,9 +60,12 @@ fn plan(parts: &[&str]) -> Vec<Job> {
     if any(&["fmt"]) {
         jobs.push(lint::format());
     }
-    if has_data || has_page {
-        let more: &[&str] = if any(&["rust"]) { &["--tests"] } else { &[] };
-        jobs.push(Job::new(NATIVE, &[], move || process::build_native(more)));
+    if has_page {
+        jobs.push(npm::tool(Packages::All));
+    }
+    if has_data {
+        let targets: &[&str] = if any(&["rust"]) { &["--bins", "--tests"] } else { &["--bins"] };
+        jobs.push(Job::new(NATIVE, &[npm::TOOL], move || Packages::All.build(targets)));
     }
     if has_page {
         jobs.extend([npm::cpu_module(), npm::webgpu_module()]);
@@ -77,7 +81,7 @@ fn plan(parts: &[&str]) -> Vec<Job> {
         jobs.push(npm::scripts());
     }
     if has_page {
-        jobs.extend(npm::bound(NATIVE));
+        jobs.extend(npm::bound());
         jobs.extend(npm::whole_page(npm::publish));
     }
     if any(&["browser"]) {
@@ -91,7 +95,7 @@ fn plan(parts: &[&str]) -> Vec<Job> {
         jobs.push(Job::new("Python tests", &[demo_data::INDEX, setup::PYTHON_TESTS], python::python));
     }
     if any(&["lint"]) {
-        jobs.extend(lint::jobs_after(&[NATIVE]));
+        jobs.extend(lint::jobs_after(&[npm::TOOL, NATIVE]));
     }
     jobs
 }

@@ -3,14 +3,14 @@
 use crate::failure::Outcome;
 use crate::jobs::Done;
 use crate::paths::dpr;
-use crate::process::{NATIVE, cargo, command, run_lines};
+use crate::process::{Packages, cargo, command, run_lines};
 use crate::setup;
 use crate::setup::tools::chromium;
 
 /// Runs the tests of all native crates.
 pub(super) fn rust() -> Outcome<Done> {
     let mut cargo = cargo(&["test"]);
-    cargo.args(NATIVE);
+    cargo.args(Packages::All.arguments());
     if let Some(python) = setup::python::milvus_python() {
         cargo.env("DPR_MILVUS_PYTHON", python);
     }

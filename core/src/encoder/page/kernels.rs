@@ -1,6 +1,6 @@
-//! The kernels: no shared memory and no barriers, many multiply-adds for each load. Fine for the short inputs
-//! of a page on a GPU, and the only shape that runs well on a software adapter, where a load is four scalar
-//! loads with a bounds check each and a barrier is a thread switch.
+//! GPU kernels of the page, without shared memory and barriers, with many multiply-adds for each load. They are fine
+//! for the short inputs of a page on a GPU, and the only shape that runs well on a software adapter, where a load is
+//! four scalar loads with a bounds check each and a barrier is a thread switch.
 // Kernels are launched unchecked: each guards its own indices, and WebGPU checks every access once more.
 #![allow(unsafe_code)]
 
@@ -159,21 +159,21 @@ fn attend_kernel(
     let at = row * hidden + head * width;
     let first = batch * tokens * hidden + head * width;
     let bias_at = batch * bias_batch + head * bias_head + (row % tokens) * bias_row;
-    let mut asked = Sequence::<Four>::new();
+    let mut scaled = Sequence::<Four>::new();
     let mut sums = Sequence::<RuntimeCell<Four>>::new();
     #[unroll]
     for i in 0..width {
-        asked.push(query[at + i] * Four::new(scale));
+        scaled.push(query[at + i] * Four::new(scale));
         sums.push(RuntimeCell::<Four>::new(Four::new(0.0f32)));
     }
     let mut highest = f32::new(-3.0e38);
     let mut total = f32::new(0.0);
     for token in 0..tokens {
         let from = first + token * hidden;
-        let mut products = asked[0] * key[from];
+        let mut products = scaled[0] * key[from];
         #[unroll]
         for i in 1..width {
-            products = fma(asked[i], key[from + i], products);
+            products = fma(scaled[i], key[from + i], products);
         }
         let mut score = products.extract(0usize)
             + products.extract(1usize)
@@ -247,7 +247,7 @@ pub(super) fn attend(
     output
 }
 
-/// Enough workgroups for so many invocations.
+/// Returns the number of workgroups for so many invocations.
 fn workgroups(invocations: usize) -> CubeCount {
     CubeCount::Static((invocations as u32).div_ceil(UNITS), 1, 1)
 }

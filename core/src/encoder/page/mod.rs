@@ -1,7 +1,7 @@
-//! The operations of [`super::ops`] as kernels of our own, for the browser. Burn picks its fast kernels by
-//! timing them, which a page cannot do, and those it takes untimed are several times slower.
+//! Page kernels: the operations of [`super::ops`] as kernels of our own, for the browser. Burn picks its fast kernels
+//! by timing them, which a page cannot do, and those it takes untimed are several times slower.
 //!
-//! Forward only: a build with this feature does not train.
+//! The kernels are forward only: a build with this feature does not train.
 
 mod kernels;
 
@@ -67,17 +67,17 @@ impl PageOps for CubeBackend {
     }
 }
 
-/// `[batch, tokens, input]` to `[batch, tokens, output]`.
+/// Returns `[batch, tokens, output]` of `[batch, tokens, input]`.
 pub(super) fn linear(layer: &Linear, input: Tensor<3>) -> Tensor<3> {
     own_linear(layer, &input, false).unwrap_or_else(|| ops::linear(layer, input))
 }
 
-/// [`linear`], then the exact GELU.
+/// Returns the exact GELU of [`linear`].
 pub(super) fn linear_gelu(layer: &Linear, input: Tensor<3>) -> Tensor<3> {
     own_linear(layer, &input, true).unwrap_or_else(|| ops::linear_gelu(layer, input))
 }
 
-/// As [`ops::attend`].
+/// Returns the attention as [`ops::attend`] does.
 pub(super) fn attend(
     query: Tensor<3>,
     key: Tensor<3>,
@@ -104,7 +104,8 @@ pub(super) fn attend(
     ))
 }
 
-/// `None` where the kernel cannot do it: no bias, no f32, or widths that do not fill its vectors.
+/// Returns the layer's output by the kernel, or `None` where the kernel cannot compute it: no bias, no f32, or widths
+/// that do not fill the kernel's vectors.
 fn own_linear(layer: &Linear, input: &Tensor<3>, gelu: bool) -> Option<Tensor<3>> {
     let (weight, bias) = (layer.weight.val(), layer.bias.as_ref()?.val());
     let whole = weight.dims().iter().all(|length| length % LANES == 0);

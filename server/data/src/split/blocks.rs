@@ -1,10 +1,11 @@
-//! A document's text in blocks, and the ids of blocks.
+//! Blocks of a document's text, and their ids.
 
 use std::ops::Range;
 
 use super::{SplitError, Words};
 
-/// How documents become blocks. The default is the paper's: 100 words, no overlap, every rest its own block.
+/// Options of splitting documents into blocks. The default is the paper's: 100 words, no overlap, every rest its own
+/// block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SplitOptions {
     words: usize,
@@ -43,22 +44,22 @@ impl SplitOptions {
 /// One block of a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// Its number in the document, from 0.
+    /// The block's number in the document, from 0.
     pub number: usize,
     /// How many words it has.
     pub words: usize,
-    /// Its words, with one space where the document has white space between them.
+    /// The block's words, with one space where the document has white space between them.
     pub text: String,
 }
 
 /// The blocks of one document, in order (paper §4.1). A text without words has none.
 ///
 /// ```
-/// # use dpr_server::data::split::{Blocks, SplitOptions};
+/// # use dpr_data::split::{Blocks, SplitOptions};
 /// let options = SplitOptions::new(3, 1, 1)?;
 /// let texts: Vec<_> = Blocks::of("a b c d e", &options).map(|block| block.text).collect();
 /// assert_eq!(texts, ["a b c", "c d e"]);
-/// # Ok::<(), dpr_server::data::split::SplitError>(())
+/// # Ok::<(), dpr_data::split::SplitError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Blocks<'a> {
@@ -71,7 +72,7 @@ pub struct Blocks<'a> {
 }
 
 impl<'a> Blocks<'a> {
-    /// The blocks of `text`.
+    /// Returns the blocks of `text`.
     pub fn of(text: &'a str, options: &SplitOptions) -> Self {
         Self { text, words: Words::of(text).collect(), options: *options, number: 0, start: 0 }
     }
@@ -120,15 +121,15 @@ impl Iterator for Blocks<'_> {
     }
 }
 
-/// The id of a document's block: `{document}#{number}`, so that a document with one block has `{document}#0`.
+/// Returns the id of a document's block: `{document}#{number}`, so that a document with one block has `{document}#0`.
 pub fn block_id(document: &str, number: usize) -> String {
     format!("{document}#{number}")
 }
 
-/// The document and the number that [`block_id`] made `id` of; `None` when it is not such an id.
+/// Returns the document and the number that [`block_id`] made `id` of; `None` when it is not such an id.
 ///
 /// ```
-/// # use dpr_server::data::split::document_of;
+/// # use dpr_data::split::document_of;
 /// assert_eq!(document_of("guide/c#.md#12"), Some(("guide/c#.md", 12)));
 /// assert_eq!(document_of("wiki:1"), None);
 /// ```

@@ -1,10 +1,10 @@
-//! What can be wrong with splitting documents.
+//! Errors of splitting documents.
 
 use std::path::PathBuf;
 
 use crate::DataError;
 
-/// Why documents were not split. The output is then as it was before.
+/// The reason why documents were not split. The output is then unchanged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SplitError {
@@ -32,7 +32,7 @@ pub enum SplitError {
     /// A document, or its file, that cannot be read.
     #[error(transparent)]
     Data(#[from] DataError),
-    /// A file that is none of the kinds that can be split.
+    /// A file of a kind that cannot be split.
     #[error(
         "{}: unknown kind of file: name it .tsv (first line `id<TAB>text<TAB>title`), .jsonl (BEIR), .txt, .md \
          or .html, each also with .gz, or give a directory of such documents",

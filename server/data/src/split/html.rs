@@ -1,12 +1,12 @@
-//! HTML pages: what a reader sees, less the navigation.
+//! HTML pages as text: what a reader sees, without the navigation.
 
 use ego_tree::iter::Edge;
 use scraper::{Html, Node};
 
-use super::Text;
+use super::text::Text;
 
-/// Elements whose content is passed over: what is no text or not this page's, pictures and players, controls, and
-/// the readings above Chinese characters, which would stand inside the word.
+/// Elements whose content is passed over: content that is not text or not of this page, pictures and players,
+/// controls, and the readings above Chinese characters, which would stand inside the word.
 const SKIPPED: [&str; 20] = [
     "title", "script", "style", "noscript", "template", "nav", "svg", "math", "canvas", "iframe", "object",
     "audio", "video", "map", "button", "select", "textarea", "datalist", "rt", "rp",
@@ -30,7 +30,7 @@ const WITHOUT_END: [&str; 28] = [
     "th", "tr", "wbr",
 ];
 
-/// Whether more elements stand open at once than are taken: no page that a person wrote.
+/// Returns whether more elements are open at once than [`MAX_DEPTH`], as in no page that a person wrote.
 pub(super) fn is_too_deep(html: &str) -> bool {
     let (mut depth, mut program) = (0usize, None);
     for piece in html.split('<').skip(1) {
@@ -41,7 +41,7 @@ pub(super) fn is_too_deep(html: &str) -> bool {
             .take(16)
             .map(|c| c.to_ascii_lowercase())
             .collect();
-        // What stands in a program is no element: `i<n` is a comparison.
+        // The text of a program holds no elements: `i<n` is a comparison.
         if program.as_ref().is_some_and(|open| !is_end || *open != name) {
             continue;
         }
@@ -57,8 +57,8 @@ pub(super) fn is_too_deep(html: &str) -> bool {
     false
 }
 
-/// Title: `<title>`, else the first `<h1>`. Text: that of the page without scripts, styles, navigation, forms'
-/// controls, pictures and elements marked `hidden`.
+/// Reads a page. The title is `<title>`, else the first `<h1>`; the text is that of the page without scripts, styles,
+/// navigation, forms' controls, pictures and elements marked `hidden`.
 pub(super) fn read(html: &str) -> Text {
     let tree = Html::parse_document(html).tree;
     let mut text = String::new();
@@ -104,7 +104,7 @@ pub(super) fn read(html: &str) -> Text {
     Text { title: title.filter(has_words).or(heading.filter(has_words)), text }
 }
 
-/// The text of a piece of HTML, as it stands in a Markdown file.
+/// Returns the text of a piece of HTML, as it stands in a Markdown file.
 pub(super) fn text_of(fragment: &str) -> String {
     read(fragment).text
 }

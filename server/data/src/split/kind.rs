@@ -1,4 +1,4 @@
-//! What a file holds, by its name.
+//! Kinds of input files, by their names.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// By the ending of the name, `.gz` aside.
+    /// Returns the kind by the ending of the name, without `.gz`.
     pub(super) fn by_name(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_string_lossy();
         match split_name(&name).1.to_ascii_lowercase().as_str() {
@@ -31,13 +31,13 @@ impl Kind {
         }
     }
 
-    /// Whether the file is one document.
+    /// Returns whether the file is one document.
     pub(super) fn is_document(self) -> bool {
         matches!(self, Self::Plain | Self::Markdown | Self::Html)
     }
 }
 
-/// A file's name without its ending, and the ending without its dot; `.gz` belongs to neither.
+/// Returns a file's name without its ending, and the ending without its dot; `.gz` belongs to neither.
 pub(super) fn split_name(name: &str) -> (&str, &str) {
     let name = match name.len().checked_sub(3).and_then(|at| name.split_at_checked(at)) {
         Some((name, gz)) if gz.eq_ignore_ascii_case(".gz") => name,

@@ -1,11 +1,13 @@
-//! Markdown: the words without the marks.
+//! Markdown files as text: the words without the marks.
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
-use super::{Text, html};
+use super::html;
+use super::text::Text;
 
-/// Title: `title` of the front matter, else the first heading, which then does not stand at the head of the text
-/// as well. Text: everything else, code and tables included, pictures and link targets left out.
+/// Reads a Markdown file. The title is `title` of the front matter, else the first heading, which then is not at the
+/// head of the text as well; the text is everything else, code and tables included, pictures and link targets left
+/// out.
 pub(super) fn read(markdown: &str) -> Text {
     let (title, body) = front_matter(markdown);
     let options = Options::ENABLE_TABLES
@@ -26,7 +28,7 @@ struct Reader {
     text: String,
     /// Pictures around the current event; what they hold is their description.
     pictures: usize,
-    /// Where in `text` the open heading begins.
+    /// The offset in `text` at which the open heading begins.
     heading_at: usize,
     /// The lines of the open block of HTML.
     html: String,
@@ -79,7 +81,7 @@ fn is_inline(tag: &TagEnd) -> bool {
     matches!(tag, TagEnd::Emphasis | TagEnd::Strong | TagEnd::Strikethrough | TagEnd::Link | TagEnd::Image)
 }
 
-/// The title in a block of YAML (`---`) or TOML (`+++`) at the head of the file, and what follows the block.
+/// Returns the title in a block of YAML (`---`) or TOML (`+++`) at the head of the file, and what follows the block.
 /// Markdown itself has no such block: to the parser it would be a rule and a heading.
 fn front_matter(markdown: &str) -> (Option<String>, &str) {
     let none = (None, markdown);
@@ -105,7 +107,7 @@ fn front_matter(markdown: &str) -> (Option<String>, &str) {
     none
 }
 
-/// A value on one line; the signs of longer ones (`|`, `>`) are no title.
+/// Returns a value on one line; the signs of longer values (`|`, `>`) are not a title.
 fn unquote(value: &str) -> Option<String> {
     let inside = |quote| value.strip_prefix(quote).and_then(|v| v.strip_suffix(quote));
     let value = inside('"').or(inside('\'')).unwrap_or(value);

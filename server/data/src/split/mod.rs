@@ -1,8 +1,8 @@
-//! Documents in blocks of 100 words: the passages that are retrieved (paper §4.1).
+//! Splitting of documents into blocks of 100 words: the passages that are retrieved (paper §4.1).
 //!
-//! [`split`] reads documents and writes a corpus of their blocks, each with its document's title and an id that
-//! leads back to it ([`block_id`], [`document_of`]). [`Blocks`] does the same for one text in memory; what a word
-//! is says [`Words`].
+//! [`split`] reads documents and writes a corpus of their blocks, each with its document's title and an id that leads
+//! back to it ([`block_id`], [`document_of`]). [`Blocks`] does the same for one text in memory; [`Words`] defines
+//! what a word is.
 //!
 //! | input | documents | id | title |
 //! |---|---|---|---|
@@ -14,9 +14,9 @@
 //! | a directory | one in every file of the last three kinds | path below the directory, with `/` | as above |
 //!
 //! Each file may be gzip-compressed. A file name is a title without its ending. In a directory hidden files are
-//! passed over; files of other kinds and symbolic links are counted by their endings. TSV and BEIR files are read
-//! as streams, with [`read_passages`](super::read_passages)' rules: one document at a time and 16 bytes for every id are in
-//! memory.
+//! passed over; files of other kinds and symbolic links are counted by their endings. TSV and BEIR files are read as
+//! streams, with [`read_passages`](super::read_passages)' rules: one document at a time and 16 bytes for every id are
+//! in memory.
 
 mod blocks;
 mod error;
@@ -37,16 +37,15 @@ pub use blocks::{Block, Blocks, SplitOptions, block_id, document_of};
 pub use error::SplitError;
 use kind::Kind;
 use source::Documents;
-use text::Text;
 pub use words::Words;
 
 use crate::{CorpusLayout, Passage, PassageWriter, check_not_input, write_corpus};
 use dpr_files::progress::Progress;
 
-/// What progress is told in: bytes would be unreadable.
+/// The unit of progress reports: bytes would be unreadable.
 const MEGABYTE: u64 = 1_000_000;
 
-/// What [`split`] did.
+/// The result of [`split`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SplitReport {
     /// Documents that have blocks.
@@ -69,8 +68,8 @@ pub struct SplitReport {
 /// be found.
 ///
 /// # Errors
-/// [`SplitError`], which names the file and the place: input of an unknown kind, without documents or that cannot
-/// be read, an id that occurs twice, an output that is the input or cannot be written. `out` is then as it was.
+/// [`SplitError`], which names the file and the place: input of an unknown kind, without documents or that cannot be
+/// read, an id that occurs twice, an output that is the input or cannot be written. `out` is then unchanged.
 pub fn split(
     input: &Path,
     out: &Path,

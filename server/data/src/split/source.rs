@@ -1,4 +1,4 @@
-//! The documents of a file or of a directory, one after another.
+//! Documents of a file or of a directory, one after another.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,7 +13,7 @@ use super::kind::{Kind, split_name};
 use super::text::Text;
 use super::{SplitError, html, markdown, text};
 use crate::input::{Format, Input};
-use crate::{DataError, Passage, Passages, passage};
+use crate::{DataError, Passage, Passages, read_passages};
 
 /// Reads documents, whole as passages will be, in the order of the file, or of the names in the directory.
 pub(super) struct Documents {
@@ -21,7 +21,7 @@ pub(super) struct Documents {
     /// Bytes in all files, and how many have been read.
     pub(super) bytes: u64,
     pub(super) read: Arc<AtomicU64>,
-    /// Files of a directory that are no documents, by their endings.
+    /// Files of a directory that are not documents, by their endings.
     pub(super) skipped: BTreeMap<String, u64>,
     source: Source,
 }
@@ -63,11 +63,11 @@ impl Documents {
                 return Err(SplitError::UnknownInput { path: input.to_path_buf() });
             }
         };
-        documents.source = Source::Lines(passage::stream(file)?, header);
+        documents.source = Source::Lines(read_passages::stream(file)?, header);
         Ok(documents)
     }
 
-    /// The next document, or `None` at the end. A file without any text gives a document without title or text.
+    /// Returns the next document, or `None` at the end. A file without any text gives a document without title or text.
     pub(super) fn next(&mut self) -> Result<Option<Passage>, SplitError> {
         match &mut self.source {
             Source::Lines(documents, line) => {
@@ -105,7 +105,7 @@ impl Documents {
         }
     }
 
-    /// Why there is nothing to write after `files` files without text.
+    /// Returns the error that says why there is nothing to write after `files` files without text.
     pub(super) fn without_words(&self, files: u64) -> SplitError {
         let path = self.input.clone();
         match self.source {
@@ -134,14 +134,15 @@ impl Documents {
     }
 }
 
-/// Everything below `root` but hidden files and directories, in the order of the names.
+/// Returns everything below `root` but hidden files and directories, in the order of the names.
 fn walk(root: &Path) -> Box<dyn Iterator<Item = walkdir::Result<DirEntry>>> {
     let is_shown =
         |entry: &DirEntry| entry.depth() == 0 || !entry.file_name().as_encoded_bytes().starts_with(b".");
     Box::new(WalkDir::new(root).sort_by_file_name().into_iter().filter_entry(is_shown))
 }
 
-/// A corpus of many documents is no part of a directory: a BEIR directory holds questions in the same format.
+/// Returns the kind of an entry if it is a document. A corpus of many documents is not part of a directory: a BEIR
+/// directory holds questions in the same format.
 fn document_kind(entry: &DirEntry) -> Option<Kind> {
     let kind = entry.file_type().is_file().then(|| Kind::by_name(entry.path())).flatten();
     kind.filter(|kind| kind.is_document())
@@ -165,7 +166,7 @@ fn walk_error(error: walkdir::Error, root: &Path) -> DataError {
     DataError::Io { path, source: error.into_io_error().unwrap_or_else(|| kind.into()) }
 }
 
-/// One file as one document, its id the `name` with `/` between directories.
+/// Reads one file as one document, whose id is the `name` with `/` between directories.
 fn read_file(path: &Path, name: &Path, kind: Kind, read: &Arc<AtomicU64>) -> Result<Passage, SplitError> {
     let id = id_of(name).ok_or_else(|| SplitError::FileName { path: path.to_path_buf() })?;
     let content = Input::open_counted(path, read)?.read_text()?;

@@ -1,11 +1,11 @@
-//! Plain text, and what every kind of file comes down to.
+//! Plain text files, and the title and text that every kind of file is read as.
 
 use super::Words;
 
 /// A first line with more words than this is a paragraph.
 const MAX_TITLE_WORDS: usize = 20;
 
-/// What one file says.
+/// Title and text of one file.
 #[derive(Debug)]
 pub(super) struct Text {
     /// The title that the content names, not yet trimmed.
@@ -13,7 +13,8 @@ pub(super) struct Text {
     pub(super) text: String,
 }
 
-/// Title: the first line, when an empty line follows it and it has at most 20 words. Text: the rest.
+/// Reads a plain text file. The title is the first line, when an empty line follows it and it has at most 20 words;
+/// the text is the rest.
 pub(super) fn read(text: String) -> Text {
     let body = text.trim_start();
     let (first, rest) = body.split_once('\n').unwrap_or((body, ""));

@@ -1,4 +1,4 @@
-//! What a word is.
+//! Words of a text, with or without spaces between them.
 
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ pub struct Words<'a> {
 }
 
 impl<'a> Words<'a> {
-    /// The words of `text`.
+    /// Returns the words of `text`.
     pub fn of(text: &'a str) -> Self {
         Self { text, at: 0, is_unspaced: is_unspaced_text(text) }
     }
@@ -41,7 +41,7 @@ fn is_unspaced_text(text: &str) -> bool {
     unspaced > 0 && unspaced > 2 * text.split_whitespace().count()
 }
 
-/// Bytes of the word that an unspaced text begins with; `None` for all of it.
+/// Returns the length in bytes of the word that an unspaced text begins with; `None` for the whole text.
 fn first_word(text: &str) -> Option<usize> {
     // The word so far: whether it has a letter or digit, and whether that is one of the characters that are words.
     let (mut has_letter, mut is_character) = (false, false);
@@ -60,7 +60,7 @@ fn first_word(text: &str) -> Option<usize> {
     None
 }
 
-/// Whether `c` is a character of Chinese or Japanese that is a word by itself: Han, Hiragana or Katakana.
+/// Returns whether `c` is a character of Chinese or Japanese that is a word by itself: Han, Hiragana or Katakana.
 ///
 /// Marks that change the character before them (voicing marks) and punctuation among the Kana are not.
 fn is_unspaced(c: char) -> bool {

@@ -1,10 +1,10 @@
-//! Opens a model directory, checks it, and loads its encoders.
+//! Model directories: opening and checking them, and loading their encoders.
 
 use std::path::{Path, PathBuf};
 
 use dpr_core::device::Device;
 use dpr_core::model::{MODEL_FORMAT, sha256_hex};
-use dpr_core::{DeviceChoice, EncoderFiles, ModelManifest, TextEncoder};
+use dpr_core::{DeviceChoice, EncoderBytes, ModelManifest, TextEncoder};
 
 use super::{MANIFEST, ModelError, PASSAGE_DIR, QUESTION_DIR, WebManifest, web};
 use dpr_files::relative;
@@ -60,12 +60,12 @@ impl ModelDir {
         Ok(Self { path: path.into(), manifest })
     }
 
-    /// What `model.json` says.
+    /// Returns the manifest, `model.json`.
     pub fn manifest(&self) -> &ModelManifest {
         &self.manifest
     }
 
-    /// Where the directory is.
+    /// Returns the path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -73,7 +73,7 @@ impl ModelDir {
     /// Loads the question encoder on a device.
     ///
     /// # Errors
-    /// [`ModelError`] when a file does not fit the others, or the device cannot be had.
+    /// [`ModelError`] when a file does not fit the others, or the device is not available.
     pub fn question_encoder(&self, device: DeviceChoice) -> Result<TextEncoder, ModelError> {
         self.encoder(QUESTION_DIR, self.manifest.max_question_tokens, device)
     }
@@ -81,13 +81,13 @@ impl ModelDir {
     /// Loads the passage encoder, which is the question encoder when the model shares one.
     ///
     /// # Errors
-    /// As [`ModelDir::question_encoder`].
+    /// [`ModelError`] as from [`ModelDir::question_encoder`].
     pub fn passage_encoder(&self, device: DeviceChoice) -> Result<TextEncoder, ModelError> {
         let dir = if self.manifest.shared { QUESTION_DIR } else { PASSAGE_DIR };
         self.encoder(dir, self.manifest.max_passage_tokens, device)
     }
 
-    /// What `dpr export-web` wrote; `None` when it has not run.
+    /// Returns the manifest that `dpr export-web` wrote; `None` when it has not run.
     ///
     /// # Errors
     /// [`ModelError`] when `web/` is damaged or was exported from other weights.
@@ -101,7 +101,7 @@ impl ModelDir {
         let config = fs_err::read(dir.join("config.json"))?;
         let tokenizer = fs_err::read(dir.join("tokenizer.json"))?;
         let weights = fs_err::read(dir.join("model.safetensors"))?;
-        let files = EncoderFiles {
+        let files = EncoderBytes {
             config: &config,
             tokenizer: &tokenizer,
             weights: &[("model.safetensors", weights.as_slice())],

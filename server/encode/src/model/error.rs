@@ -1,10 +1,10 @@
-//! What can be wrong with a model directory.
+//! Errors of model directories: reading, importing, exporting.
 
 use std::path::PathBuf;
 
 use dpr_core::{DeviceError, LoadError};
 
-/// Why a model cannot be read, imported or exported.
+/// The reason why a model cannot be read, imported or exported.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
@@ -94,7 +94,7 @@ pub enum ModelError {
         /// What it is.
         what: String,
     },
-    /// Texts are lowercased by sentence-transformers, and here by nobody.
+    /// Texts are lowercased by sentence-transformers, but not by the tokenizer.
     #[error(
         "{0}: sentence_bert_config.json has do_lower_case, and tokenizer.json keeps upper case: load and save the model with sentence-transformers 6, which puts it into tokenizer.json"
     )]
@@ -107,7 +107,7 @@ pub enum ModelError {
         /// What is wrong.
         source: LoadError,
     },
-    /// The device asked for cannot be had.
+    /// The requested device is not available.
     #[error(transparent)]
     Device(#[from] DeviceError),
     /// The two encoders make vectors that cannot be compared.
@@ -120,7 +120,7 @@ pub enum ModelError {
         /// Size of the passage encoder's vectors.
         passage: usize,
     },
-    /// `--project` was asked for where a projection is there already.
+    /// `--project` for a model that has a projection already.
     #[error("{dir} already has a projection to {has} numbers: leave --project out")]
     Projected {
         /// The encoder's directory.
@@ -149,7 +149,7 @@ pub enum ModelError {
 }
 
 impl ModelError {
-    /// Names the encoder's directory in what its files are wrong with.
+    /// Returns a function that adds the encoder's directory to an error about its files.
     pub(super) fn in_dir<E: Into<LoadError>>(dir: &std::path::Path) -> impl FnOnce(E) -> Self {
         move |source| Self::Encoder { dir: dir.to_owned(), source: source.into() }
     }

@@ -1,4 +1,4 @@
-//! `dpr export-web`: the question encoder's weights in the number formats that a browser downloads.
+//! Export of the question encoder's weights in the number formats that a browser downloads, as `dpr export-web` does.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ impl Tensor {
         Self { name, dtype: Dtype::F16, shape, bytes }
     }
 
-    /// The matrix in 8 bits and its row scales, `[rows]`.
+    /// Returns the matrix in 8 bits and its row scales, `[rows]`.
     fn q8(name: String, shape: Vec<usize>, values: &[f32]) -> [Self; 2] {
         let (quantized, scales) = quantize_rows(values, shape[1]);
         let scales = Self::f32(format!("{name}{SCALE_SUFFIX}"), vec![shape[0]], &scales);
@@ -98,7 +98,8 @@ pub fn export_web(model: &ModelDir) -> Result<ExportReport, ModelError> {
     Ok(ExportReport { manifest })
 }
 
-/// Words and linear layers: nearly all of the bytes. Positions, token types and the relative bias stay in f16.
+/// Returns whether a tensor is stored in 8 bits: words and linear layers, which are nearly all of the bytes.
+/// Positions, token types and the relative bias stay in f16.
 fn is_quantized(name: &str) -> bool {
     let small = ["position_embeddings", "token_type_embeddings", "relative_attention_bias"];
     !small.iter().any(|part| name.contains(part))

@@ -1,4 +1,4 @@
-//! Reads a Hugging Face directory: config.json, tokenizer.json, model.safetensors or its shards, and what
+//! Hugging Face directories: config.json, tokenizer.json, model.safetensors or its shards, and what
 //! sentence-transformers adds to them.
 
 use std::collections::BTreeSet;
@@ -8,11 +8,12 @@ use dpr_core::{TensorMap, WeightsError};
 use serde_json::Value;
 
 use super::ModelError;
+use super::json::optional_json;
 use super::sentence::SentenceModules;
 
 /// The files of one encoder as published.
 pub struct HuggingFaceDir {
-    /// Where they lie.
+    /// The directory that holds them.
     pub path: PathBuf,
     /// config.json.
     pub config: Value,
@@ -20,7 +21,7 @@ pub struct HuggingFaceDir {
     pub tokenizer: Vec<u8>,
     /// The weights under canonical names.
     pub tensors: TensorMap,
-    /// What sentence-transformers says of pooling, length and limit.
+    /// The settings of sentence-transformers for pooling, length and limit.
     pub modules: SentenceModules,
 }
 
@@ -89,17 +90,6 @@ fn require(dir: &Path, file: &'static str, fix: &'static str) -> Result<Vec<u8>,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound && dir.is_dir() => {
             Err(ModelError::MissingFile { dir: dir.into(), file, fix })
         }
-        Err(e) => Err(e.into()),
-    }
-}
-
-/// The file's JSON, `None` where there is no such file.
-pub(super) fn optional_json(path: &Path) -> Result<Option<Value>, ModelError> {
-    match fs_err::read(path) {
-        Ok(bytes) => serde_json::from_slice(&bytes)
-            .map(Some)
-            .map_err(|e| ModelError::Json { path: path.into(), reason: e.to_string() }),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(e) => Err(e.into()),
     }
 }

@@ -1,4 +1,4 @@
-//! `dpr import`: Hugging Face directories in, a model directory out.
+//! Import of Hugging Face directories into a model directory, as `dpr import` does.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,13 +22,13 @@ const DEFAULT_TOKENS: usize = 256;
 /// How to import.
 #[derive(Clone, Debug, Default)]
 pub struct ImportOptions {
-    /// A name for people; else the question directory's.
+    /// A name for people; by default that of the question directory.
     pub name: Option<String>,
     /// Adds a projection to this many numbers that keeps inner products.
     pub project: Option<usize>,
-    /// Pooling; else what the directory says, else CLS.
+    /// Pooling; by default the directory's setting, else CLS.
     pub pooling: Option<Pooling>,
-    /// Scale vectors to length 1; else what the directory says.
+    /// Scale vectors to length 1; by default the directory's setting.
     pub normalize: Option<bool>,
     /// How vectors are compared.
     pub similarity: Similarity,

@@ -6,6 +6,7 @@ mod error;
 mod export;
 mod huggingface;
 mod import;
+mod json;
 mod sentence;
 mod web;
 

@@ -1,9 +1,9 @@
-//! What sentence-transformers adds to a Hugging Face directory: which modules make the vector, how its tokens are
-//! pooled and how many of them it reads.
+//! Settings that sentence-transformers adds to a Hugging Face directory: the modules that make the vector, the
+//! pooling of the tokens and the number of tokens that are read.
 //!
-//! Three forms are read: of sentence-transformers before 5.4 (`pooling_mode_mean_tokens: true`, `max_seq_length`), of
-//! those since (`pooling_mode: "mean"`, the tokenizer's `model_max_length`), and a directory whose `modules.json` was
-//! not copied but whose `1_Pooling` was.
+//! Three forms are read: that of sentence-transformers before 5.4 (`pooling_mode_mean_tokens: true`,
+//! `max_seq_length`), that of later versions (`pooling_mode: "mean"`, the tokenizer's `model_max_length`), and a
+//! directory whose `modules.json` was not copied but whose `1_Pooling` was.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -11,22 +11,22 @@ use dpr_core::Pooling;
 use serde_json::Value;
 
 use super::ModelError;
-use super::huggingface::optional_json;
+use super::json::optional_json;
 
 const MODULES: &str = "modules.json";
 
-/// What the modules of a directory say.
+/// The settings that the modules of a directory give.
 #[derive(Debug, Default)]
 pub struct SentenceModules {
-    /// Where config.json, the tokenizer and the weights lie, relative to the directory.
+    /// The folder of config.json, the tokenizer and the weights, relative to the directory.
     pub transformer: PathBuf,
-    /// How tokens become one vector; `None` when no file says it.
+    /// The pooling of tokens into one vector; `None` when no file names it.
     pub pooling: Option<PoolingModes>,
-    /// Whether the last module scales the vector to length 1.
+    /// `true` if the last module scales the vector to length 1.
     pub normalize: bool,
     /// Tokens a text is truncated to; more than the model has positions means all of them.
     pub max_tokens: Option<usize>,
-    /// Whether texts are lowercased before the tokenizer has them.
+    /// `true` if texts are lowercased before the tokenizer has them.
     pub lowercase: bool,
 }
 
@@ -38,10 +38,10 @@ pub struct PoolingModes {
 }
 
 impl SentenceModules {
-    /// Reads what sentence-transformers wrote at `root`; all defaults when it wrote nothing.
+    /// Reads the files that sentence-transformers wrote at `root`; without such files all settings are defaults.
     ///
     /// # Errors
-    /// [`ModelError`] names the file, and the module that is not computed here.
+    /// [`ModelError`] names the file, and the module that is not implemented.
     pub fn read(root: &Path) -> Result<Self, ModelError> {
         check_kind(&root.join("config_sentence_transformers.json"))?;
         let path = root.join(MODULES);
@@ -61,7 +61,7 @@ impl SentenceModules {
 }
 
 impl PoolingModes {
-    /// The mode, where there is one and it is computed here.
+    /// Returns the mode, if there is exactly one and it is implemented.
     ///
     /// # Errors
     /// [`ModelError::Pooling`] names the file and its modes.
@@ -73,7 +73,8 @@ impl PoolingModes {
         }
     }
 
-    /// The modes in `1_Pooling/config.json`, in either form. Without any, it is the mean, as for its makers.
+    /// Returns the modes in `1_Pooling/config.json`, in either form. Without a mode it is the mean, as in
+    /// sentence-transformers.
     fn from_config(path: PathBuf, config: &Value) -> Self {
         let mut modes: Vec<String> = match config.get("pooling_mode") {
             Some(Value::Array(modes)) => modes.iter().map(mode_name).collect(),
@@ -91,7 +92,7 @@ fn mode_name(mode: &Value) -> String {
     mode.as_str().map_or_else(|| mode.to_string(), str::to_lowercase)
 }
 
-/// The modes of the old form, one boolean each: `pooling_mode_cls_token`, `pooling_mode_mean_tokens`, ….
+/// Returns the modes of the old form, one boolean each: `pooling_mode_cls_token`, `pooling_mode_mean_tokens`, ….
 fn old_modes(config: &Value) -> Vec<String> {
     let fields = config.as_object().into_iter().flatten();
     fields
@@ -152,13 +153,14 @@ fn from_list(root: &Path, path: &Path, listed: &Value) -> Result<SentenceModules
     Ok(modules)
 }
 
-/// The name of a module of sentence-transformers, whose package has moved more than once; empty for others' modules.
+/// Returns the name of a module of sentence-transformers, whose package has moved more than once; empty for others'
+/// modules.
 fn kind(class: &str) -> &str {
     let ours = class.strip_prefix("sentence_transformers.");
     ours.and_then(|path| path.rsplit('.').next()).unwrap_or_default()
 }
 
-/// Whether a Normalize module scales the text's vector; newer ones may scale each token's.
+/// Returns whether a Normalize module scales the text's vector; newer ones may scale each token's.
 fn of_the_vector(config: &Path) -> Result<bool, ModelError> {
     let config = optional_json(config)?.unwrap_or_default();
     let names = [&config["module_input_name"], &config["module_output_name"]];
@@ -170,7 +172,7 @@ fn unsupported(path: &Path, class: &str, folder: &str) -> ModelError {
     ModelError::Module { path: path.into(), name: name.into(), class: class.into(), folder: folder.into() }
 }
 
-/// What the folders' names say where `modules.json` was not copied.
+/// Returns the modules that the folders' names give where `modules.json` was not copied.
 fn from_folders(root: &Path) -> Result<SentenceModules, ModelError> {
     let dense = root.join("2_Dense");
     if dense.exists() {
@@ -181,8 +183,8 @@ fn from_folders(root: &Path) -> Result<SentenceModules, ModelError> {
     Ok(SentenceModules { pooling, ..SentenceModules::default() })
 }
 
-/// `model_max_length` of `tokenizer_config.json`. Where no limit was set it is absent or a number like 1e30, and
-/// sentence-transformers reads as many tokens as there are positions.
+/// Returns `model_max_length` of `tokenizer_config.json`. Where no limit was set, the field is absent or a number
+/// like 1e30, and sentence-transformers reads as many tokens as there are positions.
 fn tokenizer_limit(dir: &Path) -> Result<usize, ModelError> {
     let config = optional_json(&dir.join("tokenizer_config.json"))?.unwrap_or_default();
     Ok(config["model_max_length"].as_u64().map_or(usize::MAX, clamped))

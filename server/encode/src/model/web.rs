@@ -1,4 +1,4 @@
-//! `web/web.json`: the browser's copies of the question encoder.
+//! Manifest of the browser's copies of the question encoder, `web/web.json`.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,9 +1,10 @@
 //! Building the graph on all threads: the same rows give the same graph, byte for byte, whatever their number.
 //!
-//! Rows are inserted in an order drawn at random, in batches of at most a fiftieth of what the graph holds. All rows of a
-//! batch look for their neighbours in the graph as it was before, each on any thread; then the links back are put in, each
-//! row's by one thread and in one order. A row misses only neighbours of its own batch (Dobson et al. 2023, ParlayANN).
-//! Which links are kept is decided as in Malkov and Yashunin 2016, algorithm 4, without what pruning left out.
+//! Rows are inserted in an order drawn at random, in batches of at most a fiftieth of what the graph holds. All rows
+//! of a batch look for their neighbours in the graph as it was before, each on any thread; then the links back are put
+//! in, each row's by one thread and in one order. A row misses only neighbours of its own batch (Dobson et al. 2023,
+//! ParlayANN). Which links are kept is decided as in Malkov and Yashunin 2016, algorithm 4, without what pruning left
+//! out.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,12 +12,11 @@ use dpr_core::random::SplitMix;
 use rayon::prelude::*;
 
 use super::repair::connect;
-use super::walk::{Seen, descend, walk};
+use super::search::{VisitedSet, descend, search_layer};
 use super::{Graph, HnswParams};
-use crate::codes::{Asked, Codes};
-use crate::matrix::squared_norm;
+use crate::quantized::{Int8Query, Quantized};
 use crate::ranking::Candidate;
-use crate::{IndexError, Matrix};
+use crate::{BuildError, Matrix};
 use dpr_files::progress::Progress;
 
 /// Layers a graph has at most.
@@ -25,18 +25,18 @@ const MAX_LAYERS: usize = 16;
 /// A batch is this part of what the graph holds.
 const BATCH_SHARE: usize = 50;
 
-/// What the draws are for: each purpose has numbers of its own.
+/// The purposes of random draws: each has numbers of its own.
 const ORDER: u64 = 1;
 const LAYERS: u64 = 2;
 
 /// Builds the graph of all rows.
 pub(crate) fn build(
     matrix: &Matrix,
-    codes: &Codes,
+    codes: &Quantized,
     params: HnswParams,
     stop: &AtomicBool,
     progress: &dyn Progress,
-) -> Result<Graph, IndexError> {
+) -> Result<Graph, BuildError> {
     params.check()?;
     let mut builder = Builder::new(matrix, codes, params);
     let order = builder.order();
@@ -51,7 +51,7 @@ pub(crate) fn build(
             .collect();
         if stop.load(Ordering::Relaxed) {
             progress.finish();
-            return Err(IndexError::Interrupted);
+            return Err(BuildError::Interrupted);
         }
         builder.link(batch, found);
         done += batch.len();
@@ -64,20 +64,20 @@ pub(crate) fn build(
 /// The neighbours of a row on each layer, the lowest first.
 type Found = Vec<Vec<Candidate>>;
 
-/// What one thread works with.
+/// The buffers of one thread.
 struct Scratch {
-    seen: Seen,
-    asked: Asked,
+    visited: VisitedSet,
+    query: Int8Query,
 }
 
 impl Scratch {
     fn new(rows: usize) -> Self {
-        Self { seen: Seen::new(rows), asked: Asked::default() }
+        Self { visited: VisitedSet::new(rows), query: Int8Query::default() }
     }
 }
 
 struct Builder<'a> {
-    codes: &'a Codes,
+    codes: &'a Quantized,
     params: HnswParams,
     /// sqrt(phi - |p|^2) of each row: with it as one more number all rows are of one length, so that the greatest inner
     /// product is the smallest distance (Bachrach et al. 2014).
@@ -94,13 +94,10 @@ struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    fn new(matrix: &Matrix, codes: &'a Codes, params: HnswParams) -> Self {
+    fn new(matrix: &Matrix, codes: &'a Quantized, params: HnswParams) -> Self {
         let count = codes.count();
-        let extra = (0..count).into_par_iter().map(|row| {
-            let norm = squared_norm(matrix.row(row));
-            (matrix.phi() - norm).max(0.0).sqrt() as f32
-        });
-        let extra = extra.collect();
+        let extra = |norm: f64| (matrix.max_squared_norm() - norm).max(0.0).sqrt() as f32;
+        let extra = matrix.squared_norms().into_iter().map(extra).collect();
         let per_layer = 1.0 / (params.m as f64).ln();
         let layers = |row: usize| {
             // Above 0, up to 1.
@@ -130,7 +127,7 @@ impl<'a> Builder<'a> {
         order
     }
 
-    /// Links a row may have.
+    /// Returns the number of links that a row may have.
     fn room(&self, layer: usize) -> usize {
         if layer == 0 { 2 * self.params.m } else { self.params.m }
     }
@@ -156,9 +153,9 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// How near the rows are to `row`, which `asked` is.
-    fn near(&self, row: u32, asked: &mut Asked, rows: &[u32], scores: &mut Vec<f32>) {
-        self.codes.scores_at(asked, rows, scores);
+    /// Computes how near `rows` are to `row`, of which `query` is made.
+    fn near(&self, row: u32, query: &mut Int8Query, rows: &[u32], scores: &mut Vec<f32>) {
+        self.codes.scores_at(query, rows, scores);
         let extra = self.extra[row as usize];
         for (score, other) in scores.iter_mut().zip(rows) {
             *score += extra * self.extra[*other as usize];
@@ -169,13 +166,13 @@ impl<'a> Builder<'a> {
         self.codes.product(a, b) + self.extra[a as usize] * self.extra[b as usize]
     }
 
-    /// Looks for a row's neighbours in the graph as it is.
-    fn find(&self, row: u32, stop: &AtomicBool, Scratch { seen, asked }: &mut Scratch) -> Found {
+    /// Finds the neighbours of a row in the graph as it is.
+    fn find(&self, row: u32, stop: &AtomicBool, Scratch { visited, query }: &mut Scratch) -> Found {
         if stop.load(Ordering::Relaxed) {
             return Vec::new();
         }
-        self.codes.ask_as(row, asked);
-        let mut near = |rows: &[u32], scores: &mut Vec<f32>| self.near(row, asked, rows, scores);
+        self.codes.query_of_row(row, query);
+        let mut near = |rows: &[u32], scores: &mut Vec<f32>| self.near(row, query, rows, scores);
         let mut here = Candidate { score: self.nearness(row, self.entry), row: self.entry };
         let (top, above) = (self.above[self.entry as usize].into(), self.above[row as usize].into());
         for layer in (above + 1..=top).rev() {
@@ -185,14 +182,16 @@ impl<'a> Builder<'a> {
         let mut found = vec![Vec::new(); above + 1];
         for layer in (0..=above).rev() {
             let links = |row| self.links(layer, row);
-            let kept = walk(&starts, self.params.ef_construction, None, seen, links, &mut near).into_sorted();
+            let kept = search_layer(&starts, self.params.ef_construction, None, visited, links, &mut near)
+                .into_sorted();
             found[layer] = self.choose(&kept, self.params.m);
             starts = kept;
         }
         found
     }
 
-    /// Of candidates, best first, those that are nearer to the row than to any that is chosen before.
+    /// Chooses neighbours among candidates, best first: each that is nearer to the row than to any neighbour chosen
+    /// before it (the heuristic of the paper, algorithm 4).
     fn choose(&self, candidates: &[Candidate], most: usize) -> Vec<Candidate> {
         let mut chosen: Vec<Candidate> = Vec::with_capacity(most);
         for candidate in candidates {
@@ -207,7 +206,7 @@ impl<'a> Builder<'a> {
         chosen
     }
 
-    /// Puts in the links of a batch, and those back.
+    /// Adds the links of a batch of rows, and the links back to them.
     fn link(&mut self, batch: &[u32], found: Vec<Found>) {
         let mut back: Vec<(usize, u32, Candidate)> = Vec::new();
         for (row, found) in batch.iter().zip(found) {
@@ -234,16 +233,16 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// A row's links with those of `more`; the best of them when there is no room for all.
+    /// Returns a row's links with `more`, and only the best of them when there is no room for all.
     fn with_links(&self, layer: usize, row: u32, more: &[(usize, u32, Candidate)]) -> Vec<u32> {
         let (links, room) = (self.links(layer, row), self.room(layer));
         let new = more.iter().map(|(_, _, candidate)| *candidate);
         if links.len() + more.len() <= room {
             return links.iter().copied().chain(new.map(|candidate| candidate.row)).collect();
         }
-        let (mut asked, mut scores) = (Asked::default(), Vec::new());
-        self.codes.ask_as(row, &mut asked);
-        self.near(row, &mut asked, links, &mut scores);
+        let (mut query, mut scores) = (Int8Query::default(), Vec::new());
+        self.codes.query_of_row(row, &mut query);
+        self.near(row, &mut query, links, &mut scores);
         let old = links.iter().zip(&scores).map(|(row, score)| Candidate { score: *score, row: *row });
         let mut candidates: Vec<Candidate> = old.chain(new).collect();
         candidates.sort_unstable_by(|a, b| b.cmp(a));

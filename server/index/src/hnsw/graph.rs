@@ -17,7 +17,7 @@ const MAGIC: &[u8; 8] = b"DPRHNSW1";
 /// The deepest graph `hnsw_rs` builds.
 const MAX_LAYERS: usize = 16;
 
-/// Who is linked to whom, on each layer.
+/// The links of every row on each layer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Graph {
     entry: u32,
@@ -43,7 +43,7 @@ impl Graph {
         Self { entry, layers }
     }
 
-    /// Where a search begins.
+    /// Returns the row at which a search begins.
     pub(super) fn entry(&self) -> u32 {
         self.entry
     }

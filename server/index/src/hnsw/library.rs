@@ -4,13 +4,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use dpr_core::kernel::scan::squared_distance;
+use dpr_core::kernel::search::f32::squared_distance;
 use hnsw_rs::prelude::{Distance, Hnsw};
 
 use super::repair::connect;
 use super::{Graph, HnswParams};
-use crate::matrix::squared_norm;
-use crate::{IndexError, Matrix};
+use crate::{BuildError, Matrix};
 use dpr_files::progress::Progress;
 
 /// Layers `hnsw_rs` can have.
@@ -29,12 +28,9 @@ struct Augmented {
 
 impl Augmented {
     fn new(matrix: Arc<Matrix>) -> Self {
-        let phi = matrix.phi();
-        let extra = (0..matrix.count()).map(|row| {
-            let norm = squared_norm(matrix.row(row));
-            (phi - norm).max(0.0).sqrt() as f32
-        });
-        Self { extra: extra.collect(), matrix }
+        let phi = matrix.max_squared_norm();
+        let extra = |norm: f64| (phi - norm).max(0.0).sqrt() as f32;
+        Self { extra: matrix.squared_norms().into_iter().map(extra).collect(), matrix }
     }
 }
 
@@ -55,7 +51,7 @@ pub(crate) fn build(
     params: HnswParams,
     stop: &AtomicBool,
     progress: &dyn Progress,
-) -> Result<Graph, IndexError> {
+) -> Result<Graph, BuildError> {
     params.check()?;
     let count = matrix.count();
     progress.start("linking", "passages", count as u64);
@@ -79,17 +75,17 @@ pub(crate) fn build(
     progress.finish();
     match built {
         Ok(Some(Ok(graph))) => Ok(graph),
-        Ok(Some(Err(reason))) => Err(IndexError::Graph { reason }),
-        Ok(None) => Err(IndexError::Interrupted),
+        Ok(Some(Err(reason))) => Err(BuildError::Graph { reason }),
+        Ok(None) => Err(BuildError::Interrupted),
         Err(panic) => {
             let reason = panic.downcast_ref::<String>().cloned();
             let reason = reason.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
-            Err(IndexError::Graph { reason: reason.unwrap_or_else(|| "it panicked".to_owned()) })
+            Err(BuildError::Graph { reason: reason.unwrap_or_else(|| "it panicked".to_owned()) })
         }
     }
 }
 
-/// Takes the links out of the library.
+/// Copies the links out of the library.
 fn links(hnsw: &Hnsw<'_, u32, Augmented>, count: usize) -> Result<Graph, String> {
     let points = hnsw.get_point_indexation();
     let mut lowest = vec![Vec::new(); count];

@@ -1,32 +1,35 @@
-//! Approximate search through a hierarchical navigable small-world graph (Malkov and Yashunin 2016).
+//! Approximate search through a hierarchical navigable small-world graph (HNSW, Malkov and Yashunin 2016).
 //!
-//! The graph is built here ([`build`]), or by `hnsw_rs` ([`build_with_library`]), and kept in a [`Graph`] that is walked by
-//! the vectors in eight bits; the best of what the walk finds are scored again by the vectors themselves, so that a row
-//! has the very score that exact search gives it. `hnsw_rs` is not what searches, for these reasons: it reloads its own dump
-//! only as a value that borrows from its reader, so that an index could not be swapped while serving; it ends the process
-//! or panics on damaged files; and the dump stores every vector a second time. Nor is it what builds by default: it is
-//! alike on every run on one thread only. Either graph is repaired where pruning left a passage unreachable.
+//! The [`Graph`] is built here ([`build`]) or by `hnsw_rs` ([`build_with_library`]), and searched by the vectors
+//! quantized to eight bits; the best rows are scored again by the vectors themselves, so that a row has the very score
+//! that exact search gives it. Either graph is repaired where pruning left a passage unreachable.
 //!
-//! Limit: where vectors differ in length several times over, the phi form puts the long ones, which answer most
-//! questions, far from all others, and recall falls well below 0.99 (0.67 at a ratio of 13 between random vectors).
-//! Sentence encoders give lengths that are equal or differ by some percent. `dpr index` measures and warns.
+//! `hnsw_rs` does not search, for three reasons. It reloads its dump only as a value that borrows from its reader, so
+//! that an index could not be swapped while serving; it ends the process or panics on damaged files; and the dump
+//! stores every vector a second time. It does not build by default either: only on one thread does it give the same
+//! graph every time.
+//!
+//! Limit: where vectors differ in length several times over, the added number of Bachrach et al. 2014 puts the long
+//! ones, which answer most questions, far from all others, and recall falls well below 0.99 (0.67 at a ratio of 13
+//! between random vectors). Sentence encoders give lengths that are equal or differ by some percent. `dpr index`
+//! measures and warns.
 
 mod build;
 mod graph;
 mod library;
 mod repair;
-mod walk;
+mod search;
 
 use std::sync::Arc;
 
 use dpr_core::Embedding;
 use serde::{Deserialize, Serialize};
 
-use super::codes::{Code as _, Codes};
 use super::exact::rescored;
-use super::{ExactIndex, IndexError, IndexKind, Matrix, RowSet, ScoredRow, VectorIndex};
+use super::quantized::{Code as _, Quantized};
+use super::{BuildError, ExactIndex, IndexKind, Matrix, QueryError, RowSet, ScoredRow, VectorIndex};
 use crate::ranking::Candidate;
-use walk::{Seen, descend, walk};
+use search::{VisitedSet, descend, search_layer};
 
 pub(super) use build::build;
 pub(super) use graph::Graph;
@@ -53,7 +56,7 @@ impl Default for HnswParams {
 
 impl HnswParams {
     /// Refuses what `hnsw_rs` would panic on or end the process for.
-    pub fn check(self) -> Result<(), IndexError> {
+    pub fn check(self) -> Result<(), BuildError> {
         let limits = [
             // The library keeps `m` in a byte, and draws layers by 1 / ln m.
             ("m", self.m, 2, 255),
@@ -62,36 +65,38 @@ impl HnswParams {
         ];
         for (name, value, min, max) in limits {
             if !(min..=max).contains(&value) {
-                return Err(IndexError::Parameter { name, value, min, max });
+                return Err(BuildError::Parameter { name, value, min, max });
             }
         }
         Ok(())
     }
 }
 
-/// Rows that a walk scores for each candidate it keeps, about.
+/// Rows that a search scores for each candidate it keeps, about.
 const LINKS_PASSED: usize = 10;
 
-/// An index that walks a graph towards the question.
+/// An index that searches a graph by beam search.
 #[derive(Debug)]
 pub struct HnswIndex {
     matrix: Arc<Matrix>,
-    codes: Arc<Codes>,
+    codes: Arc<Quantized>,
     graph: Graph,
     ef_search: usize,
     exact: ExactIndex,
 }
 
 impl HnswIndex {
-    pub(super) fn new(matrix: Arc<Matrix>, codes: Arc<Codes>, graph: Graph, ef_search: usize) -> Self {
+    pub(super) fn new(matrix: Arc<Matrix>, codes: Arc<Quantized>, graph: Graph, ef_search: usize) -> Self {
         let exact = ExactIndex::new(Arc::clone(&matrix));
         Self { matrix, codes, graph, ef_search, exact }
     }
 
-    /// Walks to `ef` rows by their codes and ranks the best of them by their vectors; `None` when fewer than `k` are found.
-    fn find(&self, query: &[f32], k: usize, ef: usize, wanted: Option<&RowSet>) -> Option<Vec<ScoredRow>> {
-        let mut asked = i8::ask(query);
-        let mut score = |rows: &[u32], scores: &mut Vec<f32>| self.codes.scores_at(&mut asked, rows, scores);
+    /// Finds `ef` rows by their quantized vectors and ranks the best of them by their vectors; `None` when fewer than
+    /// `k` are found.
+    fn find(&self, query: &[f32], k: usize, ef: usize, allowed: Option<&RowSet>) -> Option<Vec<ScoredRow>> {
+        let mut quantized = i8::query(query);
+        let mut score =
+            |rows: &[u32], scores: &mut Vec<f32>| self.codes.scores_at(&mut quantized, rows, scores);
         let (entry, mut scores) = (self.graph.entry(), Vec::new());
         score(&[entry], &mut scores);
         let entry = Candidate { score: scores[0], row: entry };
@@ -99,8 +104,8 @@ impl HnswIndex {
         let near =
             layers.fold(entry, |here, layer| descend(here, |row| self.graph.links(layer, row), &mut score));
         // From the graph's entry every row can be reached, which is not sure of where the descent ended.
-        let (starts, mut seen) = ([near, entry], Seen::new(self.len()));
-        let top = walk(&starts, ef, wanted, &mut seen, |row| self.graph.links(0, row), score);
+        let (starts, mut visited) = ([near, entry], VisitedSet::new(self.len()));
+        let top = search_layer(&starts, ef, allowed, &mut visited, |row| self.graph.links(0, row), score);
         if top.len() < k {
             return None;
         }
@@ -108,8 +113,8 @@ impl HnswIndex {
         Some(self.matrix.rank(query, &rows, k))
     }
 
-    /// Candidates that a search for `k` keeps.
-    fn effort(&self, k: usize) -> usize {
+    /// Returns the candidates that a search for `k` keeps.
+    fn ef(&self, k: usize) -> usize {
         self.ef_search.max(k + k / 2)
     }
 }
@@ -131,10 +136,10 @@ impl VectorIndex for HnswIndex {
         self.ef_search = ef;
     }
 
-    fn search(&self, query: &Embedding, k: usize) -> Result<Vec<ScoredRow>, IndexError> {
+    fn search(&self, query: &Embedding, k: usize) -> Result<Vec<ScoredRow>, QueryError> {
         let k = self.matrix.check(query, k)?;
-        let ef = self.effort(k);
-        // Walking to so many rows costs more than looking at all of them.
+        let ef = self.ef(k);
+        // A beam of so many rows costs more than scoring all of them.
         if ef >= self.len() / 2 {
             return self.exact.search(query, k);
         }
@@ -148,21 +153,21 @@ impl VectorIndex for HnswIndex {
         &self,
         query: &Embedding,
         k: usize,
-        wanted: &RowSet,
-    ) -> Result<Vec<ScoredRow>, IndexError> {
-        let k = self.matrix.check(query, k)?.min(wanted.len());
+        allowed: &RowSet,
+    ) -> Result<Vec<ScoredRow>, QueryError> {
+        let k = self.matrix.check(query, k)?.min(allowed.len());
         if k == 0 {
             return Ok(Vec::new());
         }
-        let ef = self.effort(k);
-        // Of the rows the walk passes, as many are wanted as of all; exact search looks at those that are, alone.
-        let passed = ef.saturating_mul(LINKS_PASSED).saturating_mul(self.len()) / wanted.len().max(1);
-        if passed >= wanted.len() {
-            return self.exact.search_among(query, k, wanted);
+        let ef = self.ef(k);
+        // A search of the graph meets allowed rows in proportion; exact search scores only these.
+        let passed = ef.saturating_mul(LINKS_PASSED).saturating_mul(self.len()) / allowed.len().max(1);
+        if passed >= allowed.len() {
+            return self.exact.search_among(query, k, allowed);
         }
-        match self.find(query.as_slice(), k, ef, Some(wanted)) {
+        match self.find(query.as_slice(), k, ef, Some(allowed)) {
             Some(found) => Ok(found),
-            None => self.exact.search_among(query, k, wanted),
+            None => self.exact.search_among(query, k, allowed),
         }
     }
 }

@@ -11,7 +11,7 @@ use super::wal::header::Header;
 use super::wal::reader::write_new;
 use super::wal::record::{self, NoFrame};
 use super::wal::writer::WalWriter;
-use crate::{IndexError, LoadedIndex};
+use crate::{CompactError, FileError, LoadedIndex};
 
 /// A new version with a log of its own, which nobody looks at before the version is in use.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl Next {
         path: &Path,
         before: &Path,
         position: (u64, u64),
-    ) -> Result<Self, IndexError> {
+    ) -> Result<Self, CompactError> {
         let header = Header { base: base.version().to_owned(), dim: base.manifest.dim };
         write_new(path, &header, &mut std::io::empty(), 0, 0)?;
         let mut state = State::new(Arc::new(base));
@@ -40,29 +40,29 @@ impl Next {
         Ok(Self { state, log, before: before.to_path_buf(), at: position.0, seen: position.1 })
     }
 
-    /// Takes over what was committed to the log before up to `position`; how many bytes that were.
-    pub(super) fn catch_up(&mut self, (end, changes): (u64, u64)) -> Result<u64, IndexError> {
+    /// Copies what was committed to the log before, up to `position`, and returns the number of bytes.
+    pub(super) fn catch_up(&mut self, (end, changes): (u64, u64)) -> Result<u64, CompactError> {
         let bytes = end - self.at;
         if bytes == 0 {
             return Ok(0);
         }
         let path = &self.before;
-        let mut file = fs::File::open(path).map_err(IndexError::read(path))?;
-        file.seek(SeekFrom::Start(self.at)).map_err(IndexError::read(path))?;
+        let mut file = fs::File::open(path).map_err(FileError::read(path))?;
+        file.seek(SeekFrom::Start(self.at)).map_err(FileError::read(path))?;
         let mut frames = Vec::new();
-        file.take(bytes).read_to_end(&mut frames).map_err(IndexError::read(path))?;
+        file.take(bytes).read_to_end(&mut frames).map_err(FileError::read(path))?;
         let (mut rest, dim) = (frames.as_slice(), self.state.base().manifest.dim);
         while !rest.is_empty() {
             let left = rest.len() as u64;
             let (changes, _) = record::decode(&mut rest, left, dim).map_err(|error| match error {
-                NoFrame::Read(error) => IndexError::read(path)(error),
-                NoFrame::Damaged(reason) => IndexError::corrupt(path, reason),
+                NoFrame::Read(error) => FileError::read(path)(error),
+                NoFrame::Damaged(reason) => FileError::corrupt(path, reason),
             })?;
-            self.state.apply(changes).map_err(|reason| IndexError::corrupt(path, reason))?;
+            self.state.apply(changes).map_err(|reason| FileError::corrupt(path, reason))?;
         }
         if frames.len() as u64 != bytes {
             let (expected, got) = (end, self.at + frames.len() as u64);
-            return Err(IndexError::Size { path: path.clone(), expected, got });
+            return Err(FileError::Size { path: path.clone(), expected, got }.into());
         }
         self.log.append(&frames, changes - self.seen)?;
         (self.at, self.seen) = (end, changes);

@@ -1,4 +1,4 @@
-//! A new version out of what is live.
+//! Compaction: a new version of the passages that are alive, with an empty write-ahead log.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, PoisonError};
@@ -8,16 +8,18 @@ use super::IndexWriter;
 use super::catch_up::Next;
 use super::snapshot::Snapshot;
 use super::writer::Inner;
-use crate::build::{Draft, write_version};
+use crate::directory::build::{Draft, Writing};
+use crate::directory::pointer::Publisher;
 use crate::sparse::SparseOptions;
-use crate::store::Publisher;
+use crate::vectors::rows;
 use crate::{
-    GraphBuilder, IndexDir, IndexError, IndexManifest, IndexOptions, LoadedIndex, Matrix, VectorIndex as _,
+    BuildError, CompactError, GraphBuilder, IndexDir, IndexManifest, IndexOptions, LoadedIndex, OpenError,
+    VectorIndex as _,
 };
 use dpr_files::Background;
 use dpr_files::progress::{Progress, Silent};
 
-/// When changes are many enough to build a new version.
+/// The number of changes at which a new version is built.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CompactionPolicy {
     /// Rows added and removed, as a share of the passages built in.
@@ -33,15 +35,16 @@ impl Default for CompactionPolicy {
     }
 }
 
-/// Times that the log is caught up with before updates are asked to wait, and bytes that are worth no other time.
+/// Rounds of catching up with the log before updates have to wait for the last one.
 const ROUNDS: usize = 8;
+/// Bytes of the log that are few enough for the last round.
 const LITTLE: u64 = 1 << 20;
 
-/// Changes below which a new version is not worth its files.
+/// Changes below which no new version is built.
 const LEAST: usize = 100;
 
 impl CompactionPolicy {
-    /// Whether a snapshot has changed that much.
+    /// Returns `true` if a snapshot has changed that much.
     pub fn is_due(&self, snapshot: &Snapshot) -> bool {
         let share = (self.share * snapshot.kept().rows() as f64) as usize;
         snapshot.burden() > share.max(LEAST).min(self.rows) && !snapshot.is_empty()
@@ -58,8 +61,8 @@ fn background_threads() -> usize {
 }
 
 impl IndexWriter {
-    /// Compacts whenever `policy` says so, on a thread of its own that ends when the returned value is dropped. A failure is
-    /// logged and tried again after a minute; the updates stay in the log.
+    /// Compacts whenever `policy` says so, on a thread of its own that ends when the returned value is dropped. A
+    /// failure is logged and tried again after a minute; the updates stay in the log.
     ///
     /// # Errors
     /// An I/O error when the system starts no threads.
@@ -80,7 +83,7 @@ impl IndexWriter {
                     failed = None;
                     writer.live().log_version();
                 }
-                Err(IndexError::Interrupted) => {}
+                Err(CompactError::Build(BuildError::Interrupted)) => {}
                 Err(error) => {
                     tracing::error!("the updates stay in the log, no new version was built: {error}");
                     failed = Some(Instant::now());
@@ -90,18 +93,19 @@ impl IndexWriter {
     }
 
     /// Builds a new version of what is live, of the same kind, with the same parameters and analyzer, and puts it in
-    /// use; none when nothing changed. Searches and updates go on meanwhile: what arrives is in the new version's log.
+    /// use; none when nothing changed. Searches and updates go on meanwhile: changes that arrive are in the new
+    /// version's log.
     ///
     /// `threads` index words, where the index has some; 0 means one for each processor. `stop` gives up.
     ///
     /// # Errors
-    /// [`IndexError`]: no passage is left, a full disk, or [`IndexError::Interrupted`]. The version in use stays.
+    /// [`CompactError`]: no passage is left, a full disk, or `stop` was set. The version in use stays.
     pub fn compact(
         &self,
         threads: usize,
         stop: &Arc<AtomicBool>,
         progress: &dyn Progress,
-    ) -> Result<Option<IndexManifest>, IndexError> {
+    ) -> Result<Option<IndexManifest>, CompactError> {
         let _alone = self.compacting.lock().unwrap_or_else(PoisonError::into_inner);
         let (snapshot, position) = {
             let inner = self.inner()?;
@@ -111,16 +115,18 @@ impl IndexWriter {
             return Ok(None);
         }
         if snapshot.is_empty() {
-            return Err(IndexError::NothingLeft { path: self.dir.clone() });
+            return Err(CompactError::NothingLeft { path: self.dir.clone() });
         }
         let draft = self.draft(&snapshot, threads, stop, progress)?;
         drop(snapshot);
         let Draft { publisher, staged, manifest, json } = draft;
         publisher.place(staged)?;
         let sha256 = dpr_core::model::sha256_hex(&json);
-        // Read back before anybody is asked to wait, and before it is relied on.
+        // Read back before updates have to wait, and before it is relied on.
         let opened = LoadedIndex::open_version(&self.dir, publisher.next(), &sha256);
-        let put_in_use = opened.and_then(|base| self.put_in_use(base, &publisher, &json, position));
+        let put_in_use = opened
+            .map_err(CompactError::from)
+            .and_then(|base| self.put_in_use(base, &publisher, &json, position));
         put_in_use.inspect_err(|_| self.withdraw(&publisher))?;
         publisher.tidy();
         Ok(Some(manifest))
@@ -133,7 +139,7 @@ impl IndexWriter {
         publisher: &Publisher,
         manifest: &[u8],
         position: (u64, u64),
-    ) -> Result<(), IndexError> {
+    ) -> Result<(), CompactError> {
         let dir = IndexDir::new(&self.dir);
         let before = self.inner()?.log.path().to_path_buf();
         let mut next = Next::new(base, &dir.log_path(publisher.next()), &before, position)?;
@@ -175,16 +181,8 @@ impl IndexWriter {
         threads: usize,
         stop: &Arc<AtomicBool>,
         progress: &dyn Progress,
-    ) -> Result<Draft, IndexError> {
+    ) -> Result<Draft, BuildError> {
         let manifest = &snapshot.base().manifest;
-        let mut passages = Vec::with_capacity(snapshot.len());
-        let mut rows = Vec::with_capacity(snapshot.len() * manifest.dim);
-        for live in snapshot.passages() {
-            let (passage, vector) = live?;
-            passages.push(passage);
-            rows.extend_from_slice(vector);
-        }
-        let matrix = Matrix::new(rows, passages.len(), manifest.dim, |row| passages[row].id.as_str())?;
         let options = IndexOptions {
             kind: manifest.kind,
             builder: GraphBuilder::default(),
@@ -194,7 +192,19 @@ impl IndexWriter {
             stop: Arc::clone(stop),
         };
         let publisher = IndexDir::new(&self.dir).publisher_with(Arc::clone(&self.lock))?;
-        let model = &manifest.model_fingerprint;
-        write_version(publisher, &self.dir, model, &Arc::new(matrix), &passages, &options, progress)
+        let mut draft = Writing::new(publisher, &self.dir, &options)?;
+        let passages = snapshot
+            .passages()
+            .map(|live| live.map(|live| live.0))
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(OpenError::from)?;
+        // From one file to the other: vectors that are not looked at need not be in memory.
+        let matrix = draft.stream_vectors(
+            manifest.dim,
+            passages.len(),
+            &mut |out| snapshot.vectors().try_for_each(|vector| rows::write(vector, out)),
+            |row| passages[row].id.as_str(),
+        )?;
+        draft.complete(&manifest.model_fingerprint, &Arc::new(matrix), &passages, &options, progress)
     }
 }

@@ -1,37 +1,37 @@
-//! Passages added since the index was built, in memory.
+//! The delta (memtable): passages added since the index was built, in memory.
 
 use std::sync::Arc;
 
 use dpr_core::Embedding;
 
 use super::NewPassage;
-use crate::ranking::{Candidate, Top};
+use crate::ranking::{Candidate, TopK};
 use crate::sparse::{AddedWords, SparseIndex};
-use crate::{IndexError, Matrix, RowSet};
+use crate::{Matrix, MatrixError, OpenError, QueryError, RowSet};
 use dpr_data::Passage;
 
-/// Rows from which a chunk is not joined with another any more.
+/// Rows from which a chunk is no longer joined with another.
 const SEALED: usize = 4096;
 
 /// Rows that are scored before their scores are looked at.
 const GROUP: usize = 64;
 
-/// Passages that came together, or were joined later.
+/// Passages that were added together, or joined later.
 #[derive(Debug)]
 struct Chunk {
     matrix: Matrix,
     passages: Vec<Arc<Passage>>,
-    /// Where the index holds words.
+    /// The postings, where the index has an inverted index.
     words: Option<AddedWords>,
 }
 
-/// All of them, in the order they came. A clone shares them: it is what a search looks at while more are added.
+/// The added passages in the order of adding. A clone shares them: a search looks at it while more are added.
 #[derive(Clone, Debug)]
 pub(super) struct Delta {
     chunks: Vec<Arc<Chunk>>,
     /// The first row of each chunk.
     starts: Vec<usize>,
-    /// Rows, from 0, that were neither replaced nor deleted.
+    /// Rows, from 0, without a tombstone: neither replaced nor deleted.
     alive: Arc<RowSet>,
 }
 
@@ -42,18 +42,18 @@ impl Default for Delta {
 }
 
 impl Delta {
-    /// Rows, alive or not.
+    /// Returns the number of rows, alive or not.
     pub(super) fn rows(&self) -> usize {
         self.alive.rows()
     }
 
-    /// Rows that are alive.
+    /// Returns the rows that are alive.
     pub(super) fn alive(&self) -> &RowSet {
         &self.alive
     }
 
-    /// Appends passages with vectors of `dim` numbers, and takes out the rows of `dead`, new ones or old. `index` is the
-    /// inverted index of the passages built in.
+    /// Appends passages with vectors of `dim` numbers, and takes out the rows of `dead`, new ones or old. `index` is
+    /// the inverted index of the passages built in.
     ///
     /// # Errors
     /// Those of [`Matrix::new`], or the inverted index cannot be read.
@@ -63,7 +63,7 @@ impl Delta {
         dead: &[usize],
         dim: usize,
         index: Option<&SparseIndex>,
-    ) -> Result<(), IndexError> {
+    ) -> Result<(), OpenError> {
         if new.is_empty() && dead.is_empty() {
             return Ok(());
         }
@@ -80,33 +80,33 @@ impl Delta {
         for row in dead {
             alive.remove(*row);
         }
-        self.join(dim)
+        Ok(self.join(dim)?)
     }
 
-    /// The passage of a row.
+    /// Returns the passage of a row.
     pub(super) fn passage(&self, row: usize) -> &Passage {
         let (chunk, row) = self.place(row);
         &chunk.passages[row]
     }
 
-    /// The vector of a row.
+    /// Returns the vector of a row.
     pub(super) fn vector(&self, row: usize) -> &[f32] {
         let (chunk, row) = self.place(row);
         chunk.matrix.row(row)
     }
 
     /// Refuses a query that cannot be searched.
-    pub(super) fn check(&self, query: &Embedding) -> Result<(), IndexError> {
+    pub(super) fn check(&self, query: &Embedding) -> Result<(), QueryError> {
         self.chunks.iter().try_for_each(|chunk| chunk.matrix.check(query, 1).map(drop))
     }
 
-    /// Offers every row that is alive and `wanted`, numbered from `first` on.
+    /// Scores every row that is alive and `allowed`, and offers it to `top`; rows are numbered from `first` on.
     pub(super) fn scan(
         &self,
         query: &Embedding,
         first: usize,
-        wanted: impl Fn(usize) -> bool,
-        top: &mut Top,
+        allowed: impl Fn(usize) -> bool,
+        top: &mut TopK,
     ) {
         let mut scores = [0f32; GROUP];
         for (chunk, start) in self.chunks.iter().zip(&self.starts) {
@@ -114,7 +114,7 @@ impl Delta {
                 let scores = &mut scores[..GROUP.min(chunk.passages.len() - from)];
                 chunk.matrix.scores(query.as_slice(), from, scores);
                 for (row, score) in (start + from..).zip(scores) {
-                    if self.alive.contains(row) && wanted(row) {
+                    if self.alive.contains(row) && allowed(row) {
                         // Updates keep all rows together below u32::MAX.
                         top.offer(Candidate { score: *score, row: (first + row) as u32 });
                     }
@@ -123,7 +123,7 @@ impl Delta {
         }
     }
 
-    /// The words of all rows, alive or not, each chunk with the number of its first row.
+    /// Returns the postings of all rows, alive or not: those of each chunk, with the number of its first row.
     pub(super) fn words(&self) -> Vec<(usize, &AddedWords)> {
         let chunks = self.starts.iter().zip(&self.chunks);
         chunks.filter_map(|(start, chunk)| Some((*start, chunk.words.as_ref()?))).collect()
@@ -134,9 +134,9 @@ impl Delta {
         (&self.chunks[chunk], row - self.starts[chunk])
     }
 
-    /// Joins the last chunks while they are of like size, so that a row is copied a few times only, however few come
-    /// at a time, and there are few chunks.
-    fn join(&mut self, dim: usize) -> Result<(), IndexError> {
+    /// Joins the last chunks while they are of similar size, so that there are few chunks, and a row is copied only a
+    /// few times, however few are added at a time.
+    fn join(&mut self, dim: usize) -> Result<(), MatrixError> {
         while let [.., before, last] = self.chunks.as_slice() {
             let (large, small) = (before.passages.len(), last.passages.len());
             if large >= SEALED || large > 2 * small {
@@ -160,7 +160,7 @@ impl Chunk {
         passages: Vec<Arc<Passage>>,
         words: Option<AddedWords>,
         dim: usize,
-    ) -> Result<Self, IndexError> {
+    ) -> Result<Self, MatrixError> {
         let matrix = Matrix::new(rows, passages.len(), dim, |row| passages[row].id.as_str())?;
         Ok(Self { matrix, passages, words })
     }
@@ -195,7 +195,7 @@ mod tests {
         let mut delta = Delta::default();
         delta.change((0..100).map(new).collect(), &[99], 2, None).unwrap();
         delta.change(vec![new(100)], &[100, 98], 2, None).unwrap();
-        let mut top = Top::new(2);
+        let mut top = TopK::new(2);
         delta.scan(&Embedding::new(vec![0.0, 1.0], 2).unwrap(), 500, |row| row != 97, &mut top);
         let rows: Vec<_> = top.into_rows(2).into_iter().map(|hit| hit.row).collect();
         assert_eq!(rows, [596, 595]);

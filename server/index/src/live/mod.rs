@@ -1,9 +1,9 @@
 //! An index that changes while it is searched.
 //!
-//! What was built stays as it is. Passages that are added, replaced or deleted since go to a write-ahead log beside it
-//! ([`wal`]) and, in memory, to a small [`delta`] (a memtable) that is searched exactly; what they replace is hidden by
-//! tombstones. When the changes are many, compaction ([`IndexWriter::compact`]) builds a new version of what is live and
-//! puts it in use.
+//! The version that was built stays as it is. Passages that are added, replaced or deleted since go to a write-ahead
+//! log beside it ([`wal`]) and, in memory, to a small [`delta`] (a memtable) that is searched exactly; what they
+//! replace is hidden by tombstones. When the changes are many, compaction ([`IndexWriter::compact`]) builds a new
+//! version of what is live and puts it in use.
 //!
 //! A search takes the [`Snapshot`] of the moment from a [`LiveIndex`] and never waits for a writer. One process, which
 //! holds the directory's lock, writes through an [`IndexWriter`]; others follow with an [`IndexReader`].
@@ -35,12 +35,12 @@ pub(super) use wal::WalReader;
 pub struct LiveIndex(RwLock<Arc<Snapshot>>);
 
 impl LiveIndex {
-    /// An index that starts from a snapshot.
+    /// Starts from a snapshot.
     pub fn new(snapshot: Arc<Snapshot>) -> Self {
         Self(RwLock::new(snapshot))
     }
 
-    /// The index as it is now, with every change that was acknowledged.
+    /// Returns the index as it is now, with every change that was acknowledged.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         // The lock is held for as long as a pointer takes to copy, never while something is written or read.
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))

@@ -1,4 +1,4 @@
-//! Reading an index that another process changes.
+//! The reader of an index that another process changes.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,14 +8,14 @@ use dpr_files::Background;
 
 use super::state::State;
 use super::{LiveIndex, Snapshot, WalReader};
-use crate::store::Pointer;
-use crate::version::{Version, newest};
-use crate::{IndexDir, IndexError, LoadedIndex};
+use crate::directory::pointer::Pointer;
+use crate::directory::version::{Version, newest};
+use crate::{IndexDir, LoadedIndex, OpenError};
 
 /// An index directory opened for searching, which takes in what another process writes there.
 ///
-/// [`open`](Self::open) reads it once, [`watch`](Self::watch) keeps it up to date from then on; without it the caller asks
-/// with [`refresh`](Self::refresh). Searches take a [`Snapshot`] and never wait for either.
+/// [`open`](Self::open) reads it once, [`watch`](Self::watch) keeps it up to date from then on; without it the caller
+/// asks with [`refresh`](Self::refresh). Searches take a [`Snapshot`] and never wait for either.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -33,7 +33,7 @@ pub struct IndexReader {
     _watching: Option<Background>,
 }
 
-/// What following a directory needs to remember.
+/// The state of following a directory.
 #[derive(Debug)]
 struct Following {
     dir: PathBuf,
@@ -49,7 +49,7 @@ struct Opened {
     pointer: Pointer,
     state: State,
     log: Option<WalReader>,
-    /// Whether reading the log failed in the middle, so that the state is of no use.
+    /// `true` once reading the log failed in the middle, so that the state is unusable.
     is_broken: bool,
 }
 
@@ -58,7 +58,7 @@ impl IndexReader {
     ///
     /// # Errors
     /// As [`LoadedIndex::open`](crate::LoadedIndex::open), or the log is damaged.
-    pub fn open(dir: &Path) -> Result<Self, IndexError> {
+    pub fn open(dir: &Path) -> Result<Self, OpenError> {
         let opened = newest(dir, Opened::read)?;
         let live = Arc::new(LiveIndex::new(opened.state.snapshot()));
         let following = Following { dir: dir.to_path_buf(), live: Arc::clone(&live), opened, refused: None };
@@ -105,19 +105,19 @@ impl IndexReader {
         self.live.snapshot()
     }
 
-    /// Looks for updates and for a new version, puts them in use, and returns whether there were any. Cheap when there are
-    /// none: two small reads.
+    /// Looks for updates and for a new version, puts them in use, and returns whether there were any. Cheap when there
+    /// are none: two small reads.
     ///
     /// # Errors
-    /// As [`IndexReader::open`], and once for each version of another model, [`IndexError::OtherModel`]. What was in use
+    /// As [`IndexReader::open`], and once for each version of another model, [`OpenError::OtherModel`]. What was in use
     /// stays.
-    pub fn refresh(&self) -> Result<bool, IndexError> {
+    pub fn refresh(&self) -> Result<bool, OpenError> {
         self.following.lock().unwrap_or_else(PoisonError::into_inner).refresh()
     }
 }
 
 impl Following {
-    fn refresh(&mut self) -> Result<bool, IndexError> {
+    fn refresh(&mut self) -> Result<bool, OpenError> {
         let pointer = IndexDir::new(&self.dir).pointer()?;
         if self.refused.as_ref() == Some(&pointer) {
             return Ok(false);
@@ -139,7 +139,7 @@ impl Following {
             Opened::read(version)
         });
         let opened = opened.inspect_err(|error| {
-            if matches!(error, IndexError::OtherModel { .. }) {
+            if matches!(error, OpenError::OtherModel { .. }) {
                 self.refused = Some(pointer.clone());
             }
         })?;
@@ -150,7 +150,7 @@ impl Following {
 }
 
 impl Opened {
-    fn read(version: Version<'_>) -> Result<Self, IndexError> {
+    fn read(version: Version<'_>) -> Result<Self, OpenError> {
         let mut log = version.open_log()?;
         let pointer = version.pointer();
         let mut state = State::new(Arc::new(LoadedIndex::read(version)?));
@@ -160,8 +160,8 @@ impl Opened {
         Ok(Self { pointer, state, log, is_broken: false })
     }
 
-    /// Takes up the log where the version in memory got its first, so that it need not be read again.
-    fn begin_log(&mut self, dir: &Path, now: &Pointer) -> Result<(), IndexError> {
+    /// Begins to follow the first log of the version in memory, so that the version need not be read again.
+    fn begin_log(&mut self, dir: &Path, now: &Pointer) -> Result<(), OpenError> {
         let before = Pointer { has_log: true, ..self.pointer.clone() };
         if self.log.is_none() && *now == before {
             let path = IndexDir::new(dir).log_path(now.version);
@@ -173,13 +173,13 @@ impl Opened {
 }
 
 impl Version<'_> {
-    /// Refuses a version that questions of the model being served cannot be asked of.
-    fn check_model(&self, dir: &Path, served: &LoadedIndex) -> Result<(), IndexError> {
+    /// Refuses a version of another model than the one being served.
+    fn check_model(&self, dir: &Path, served: &LoadedIndex) -> Result<(), OpenError> {
         let (found, served) = (&self.manifest, &served.manifest);
         if found.model_fingerprint == served.model_fingerprint && found.dim == served.dim {
             return Ok(());
         }
-        Err(IndexError::OtherModel {
+        Err(OpenError::OtherModel {
             path: dir.to_path_buf(),
             found: found.model_fingerprint.clone(),
             found_dim: found.dim,

@@ -1,21 +1,21 @@
-//! The index at one moment.
+//! Snapshots: an index with its updates as it was at one moment.
 
 use std::sync::Arc;
 
 use dpr_core::Embedding;
 
 use super::delta::Delta;
-use crate::ranking::{Candidate, Top};
-use crate::{IndexError, IndexKind, LoadedIndex, RowSet, ScoredRow, VectorIndex};
+use crate::ranking::{Candidate, TopK};
+use crate::{FileError, IndexKind, LoadedIndex, QueryError, RowSet, ScoredRow, VectorIndex};
 use dpr_data::Passage;
 
-/// Share of an exact base up to which more rows are asked for, in place of those that are gone.
-const ASKED_MORE: usize = 8;
+/// The share of an exact base (one of so many) up to which more rows are found in place of those that were deleted.
+const MORE_UP_TO: usize = 8;
 
 /// An index with its updates, as it was at one moment: searches of it are not touched by what comes later.
 ///
-/// Its rows are those of the index as it was built, and after them the passages that were added, in the order they came.
-/// Rows of passages that were replaced or deleted keep their numbers and are never found.
+/// Its rows are those of the index as it was built, and after them the passages that were added, in the order they
+/// came. Rows of passages that were replaced or deleted keep their numbers and are never found.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     base: Arc<LoadedIndex>,
@@ -25,7 +25,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// An index without updates.
+    /// Returns the snapshot of an index without updates.
     pub fn of(index: LoadedIndex) -> Self {
         let kept = Arc::new(RowSet::all(index.passages().len()));
         Self::new(Arc::new(index), kept, Delta::default(), 0)
@@ -35,32 +35,32 @@ impl Snapshot {
         Self { base, kept, delta, changes }
     }
 
-    /// The index as it was built: its manifest, and its words.
+    /// Returns the index as it was built: its manifest and its inverted index.
     pub fn base(&self) -> &LoadedIndex {
         &self.base
     }
 
-    /// Rows of the base that were neither replaced nor deleted.
+    /// Returns the rows of the base that were neither replaced nor deleted.
     pub fn kept(&self) -> &RowSet {
         &self.kept
     }
 
-    /// Passages that were added or replaced since the index was built, and are still there.
+    /// Returns the number of passages that were added or replaced since the index was built, and are still there.
     pub fn added(&self) -> usize {
         self.delta.alive().len()
     }
 
-    /// Passages of the index as it was built that were replaced or deleted since.
+    /// Returns the number of passages of the index as it was built that were replaced or deleted since.
     pub fn removed(&self) -> usize {
         self.kept.rows() - self.kept.len()
     }
 
-    /// Passages added, replaced or deleted since the index was built.
+    /// Returns the number of passages added, replaced or deleted since the index was built, one by one.
     pub fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// Rows, those that are gone too.
+    /// Returns the number of rows, those of deleted passages included.
     pub fn rows(&self) -> usize {
         self.kept.rows() + self.delta.rows()
     }
@@ -69,12 +69,12 @@ impl Snapshot {
         &self.delta
     }
 
-    /// Rows that a search has to pass over or to score beside the index as it was built.
+    /// Returns the number of rows that a search skips or scores beside the index as it was built.
     pub(super) fn burden(&self) -> usize {
         self.delta.rows() + self.removed()
     }
 
-    /// Whether a row's passage was neither replaced nor deleted.
+    /// Returns `true` if a row's passage was neither replaced nor deleted.
     pub fn contains(&self, row: usize) -> bool {
         match row.checked_sub(self.kept.rows()) {
             None => self.kept.contains(row),
@@ -82,47 +82,53 @@ impl Snapshot {
         }
     }
 
-    /// The passage of a row.
+    /// Returns the passage of a row.
     ///
     /// # Errors
     /// As [`StoredPassages::get`](crate::StoredPassages::get).
     ///
     /// # Panics
     /// When `row` is not below [`rows`](Self::rows); rows that a search returned are.
-    pub fn passage(&self, row: usize) -> Result<Passage, IndexError> {
+    pub fn passage(&self, row: usize) -> Result<Passage, FileError> {
         match row.checked_sub(self.kept.rows()) {
             None => self.base.passage(row),
             Some(row) => Ok(self.delta.passage(row).clone()),
         }
     }
 
-    /// All passages that are there, with their vectors, in the order of the rows.
-    pub fn passages(&self) -> impl Iterator<Item = Result<(Passage, &[f32]), IndexError>> {
-        let of_base = |row| Ok((self.base.passage(row)?, self.base.matrix().row(row)));
-        let added = self.delta.alive().iter();
-        let of_delta = |row| Ok((self.delta.passage(row).clone(), self.delta.vector(row)));
-        self.kept.iter().map(of_base).chain(added.map(of_delta))
+    /// Returns all passages that are alive, with their vectors, in the order of the rows.
+    pub fn passages(&self) -> impl Iterator<Item = Result<(Passage, &[f32]), FileError>> {
+        let of_base = |row| self.base.passage(row);
+        let of_delta = |row| Ok(self.delta.passage(row).clone());
+        let passages = self.kept.iter().map(of_base).chain(self.delta.alive().iter().map(of_delta));
+        passages.zip(self.vectors()).map(|(passage, vector)| Ok((passage?, vector)))
     }
 
-    /// As [`VectorIndex::search`], but every passage is compared, whatever the kind of the index.
+    /// Returns the vectors of all passages that are alive, in the order of the rows.
+    pub(super) fn vectors(&self) -> impl Iterator<Item = &[f32]> {
+        let of_base = self.kept.iter().map(|row| self.base.matrix().row(row));
+        of_base.chain(self.delta.alive().iter().map(|row| self.delta.vector(row)))
+    }
+
+    /// Searches as [`VectorIndex::search`] does, but scores every passage, whatever the kind of the index.
     ///
     /// # Errors
     /// Those of [`VectorIndex::search`].
-    pub fn search_exactly(&self, query: &Embedding, k: usize) -> Result<Vec<ScoredRow>, IndexError> {
+    pub fn search_exactly(&self, query: &Embedding, k: usize) -> Result<Vec<ScoredRow>, QueryError> {
         self.search_both(&self.base.exact(), query, k, None)
     }
 
-    /// The best `k` rows of the base, by `index`, that are kept, and `wanted`.
+    /// Returns the best `k` rows of the base by `index`, of those that are kept and `allowed`.
     fn search_base(
         &self,
         index: &dyn VectorIndex,
         query: &Embedding,
         k: usize,
-        wanted: Option<&RowSet>,
-    ) -> Result<Vec<ScoredRow>, IndexError> {
-        if let Some(wanted) = wanted {
+        allowed: Option<&RowSet>,
+    ) -> Result<Vec<ScoredRow>, QueryError> {
+        if let Some(allowed) = allowed {
             let mut both = RowSet::none(self.kept.rows());
-            for row in self.kept.iter().filter(|row| wanted.contains(*row)) {
+            for row in self.kept.iter().filter(|row| allowed.contains(*row)) {
                 both.insert(row);
             }
             return index.search_among(query, k, &both);
@@ -131,15 +137,15 @@ impl Snapshot {
             return index.search(query, k);
         }
         // Exact search reads all rows in one sweep; picking out those that are kept is slower than a few more results.
-        let mut asked = k.saturating_mul(2);
-        while index.kind() == IndexKind::Exact && asked < index.len() / ASKED_MORE {
-            let mut found = index.search(query, asked)?;
+        let mut depth = k.saturating_mul(2);
+        while index.kind() == IndexKind::Exact && depth < index.len() / MORE_UP_TO {
+            let mut found = index.search(query, depth)?;
             found.retain(|hit| self.kept.contains(hit.row));
             if found.len() >= k {
                 found.truncate(k);
                 return Ok(found);
             }
-            asked *= 4;
+            depth *= 4;
         }
         index.search_among(query, k, &self.kept)
     }
@@ -149,24 +155,24 @@ impl Snapshot {
         index: &dyn VectorIndex,
         query: &Embedding,
         k: usize,
-        wanted: Option<&RowSet>,
-    ) -> Result<Vec<ScoredRow>, IndexError> {
+        allowed: Option<&RowSet>,
+    ) -> Result<Vec<ScoredRow>, QueryError> {
         self.base.matrix().check(query, k)?;
         self.delta.check(query)?;
         let found = match self.kept.is_empty() {
             true => Vec::new(),
-            false => self.search_base(index, query, k, wanted)?,
+            false => self.search_base(index, query, k, allowed)?,
         };
         if self.delta.alive().is_empty() {
             return Ok(found);
         }
-        let mut top = Top::new(k.min(self.len()));
+        let mut top = TopK::new(k.min(self.len()));
         for ScoredRow { row, score } in found {
             top.offer(Candidate { score, row: row as u32 });
         }
         let first = self.kept.rows();
-        let is_wanted = |row: usize| wanted.is_none_or(|wanted| wanted.contains(first + row));
-        self.delta.scan(query, first, is_wanted, &mut top);
+        let is_allowed = |row: usize| allowed.is_none_or(|allowed| allowed.contains(first + row));
+        self.delta.scan(query, first, is_allowed, &mut top);
         Ok(top.into_rows(k))
     }
 }
@@ -185,7 +191,7 @@ impl VectorIndex for Snapshot {
         self.base.index.kind()
     }
 
-    fn search(&self, query: &Embedding, k: usize) -> Result<Vec<ScoredRow>, IndexError> {
+    fn search(&self, query: &Embedding, k: usize) -> Result<Vec<ScoredRow>, QueryError> {
         self.search_both(self.base.index.as_ref(), query, k, None)
     }
 
@@ -193,13 +199,13 @@ impl VectorIndex for Snapshot {
         &self,
         query: &Embedding,
         k: usize,
-        wanted: &RowSet,
-    ) -> Result<Vec<ScoredRow>, IndexError> {
-        self.search_both(self.base.index.as_ref(), query, k, Some(wanted))
+        allowed: &RowSet,
+    ) -> Result<Vec<ScoredRow>, QueryError> {
+        self.search_both(self.base.index.as_ref(), query, k, Some(allowed))
     }
 
     /// Many at once are quicker on the index as it was built, where that is all there is.
-    fn search_batch(&self, queries: &[Embedding], k: usize) -> Result<Vec<Vec<ScoredRow>>, IndexError> {
+    fn search_batch(&self, queries: &[Embedding], k: usize) -> Result<Vec<Vec<ScoredRow>>, QueryError> {
         use rayon::prelude::*;
         if self.burden() == 0 {
             return self.base.index.search_batch(queries, k);

@@ -1,5 +1,8 @@
-//! What is live: the index as built, what is left of it, and what came since. Writers and followers change it;
-//! searches look at snapshots.
+//! The mutable state of a live index: the version as it was built, the tombstones of passages that were replaced or
+//! deleted, and the delta (memtable) of passages that were added.
+//!
+//! One writer or one reader owns a [`State`] and applies the changes of the write-ahead log to it; searches look at the
+//! [`Snapshot`]s it gives.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,52 +10,52 @@ use std::sync::Arc;
 use super::delta::Delta;
 use super::wal::record::Change;
 use super::{NewPassage, Snapshot};
-use crate::{IndexError, LoadedIndex, RowSet};
+use crate::{FileError, LoadedIndex, RowSet};
 
-/// The state after some number of changes.
+/// The state of an index after some number of changes.
 #[derive(Debug)]
 pub(super) struct State {
     base: Arc<LoadedIndex>,
-    /// Rows of the base that were neither replaced nor deleted.
+    /// Rows of the base without a tombstone: neither replaced nor deleted.
     kept: Arc<RowSet>,
     delta: Delta,
-    /// Row in the delta of each passage that is alive there.
+    /// The row in the delta of each passage that is alive there.
     added: HashMap<String, usize>,
     changes: u64,
 }
 
-/// Where a passage is.
+/// The row of a passage that is alive.
 enum Place {
     Base(usize),
     Delta(usize),
 }
 
 impl State {
-    /// An index as it was built.
+    /// Starts from an index as it was built.
     pub(super) fn new(base: Arc<LoadedIndex>) -> Self {
         let kept = Arc::new(RowSet::all(base.passages().len()));
         Self { base, kept, delta: Delta::default(), added: HashMap::new(), changes: 0 }
     }
 
-    /// The index as it was built.
+    /// Returns the index as it was built.
     pub(super) fn base(&self) -> &Arc<LoadedIndex> {
         &self.base
     }
 
-    /// Rows, live or not.
+    /// Returns the number of rows, alive or not.
     pub(super) fn rows(&self) -> usize {
         self.kept.rows() + self.delta.rows()
     }
 
-    /// Whether a passage is live.
+    /// Returns `true` if a passage with this id is alive.
     ///
     /// # Errors
     /// As [`StoredPassages::row_of`](crate::StoredPassages::row_of).
-    pub(super) fn contains(&self, id: &str) -> Result<bool, IndexError> {
+    pub(super) fn contains(&self, id: &str) -> Result<bool, FileError> {
         Ok(self.find(id)?.is_some())
     }
 
-    /// What searches look at.
+    /// Returns the state as searches look at it.
     pub(super) fn snapshot(&self) -> Arc<Snapshot> {
         let (base, kept) = (Arc::clone(&self.base), Arc::clone(&self.kept));
         Arc::new(Snapshot::new(base, kept, self.delta.clone(), self.changes))
@@ -61,7 +64,7 @@ impl State {
     /// Applies changes in their order.
     ///
     /// # Errors
-    /// What is wrong with them, when they were not made for this state; it is of no use then.
+    /// A sentence that says what is wrong, when the changes were not made for this state; the state is then unusable.
     pub(super) fn apply(&mut self, changes: Vec<Change>) -> Result<(), String> {
         let (mut new, mut dead): (Vec<NewPassage>, Vec<usize>) = (Vec::new(), Vec::new());
         for change in changes {
@@ -89,7 +92,7 @@ impl State {
         self.delta.change(new, &dead, dim, words).map_err(|error| error.to_string())
     }
 
-    fn find(&self, id: &str) -> Result<Option<Place>, IndexError> {
+    fn find(&self, id: &str) -> Result<Option<Place>, FileError> {
         if let Some(row) = self.added.get(id) {
             return Ok(Some(Place::Delta(*row)));
         }

@@ -1,12 +1,14 @@
-//! Searching a live index by words.
+//! Search of a live index by words: the inverted index as it was built, without tombstones, and the delta's own
+//! postings.
 
 use rayon::prelude::*;
 
 use super::Snapshot;
-use crate::ranking::{Candidate, ScoredRow, Top};
+use crate::ranking::{Candidate, ScoredRow, TopK};
 use crate::sparse::{Scoring, SparseError, SparseIndex, WordIndex};
 
-/// Rows as [`VectorIndex`](crate::VectorIndex) numbers them. Nothing is found where the index holds no words.
+/// Searches by words and numbers rows as [`VectorIndex`](crate::VectorIndex) does. Finds nothing where the index has no
+/// inverted index.
 impl WordIndex for Snapshot {
     fn search_batch(
         &self,
@@ -20,7 +22,7 @@ impl WordIndex for Snapshot {
         if self.added() > 0 && !added.is_empty() {
             let (first, alive) = (self.kept().rows(), self.delta().alive());
             questions.par_iter().zip(&mut found).try_for_each(|(question, rows)| {
-                let mut top = Top::new(k);
+                let mut top = TopK::new(k);
                 for ScoredRow { row, score } in rows.drain(..) {
                     top.offer(Candidate { score, row: row as u32 });
                 }
@@ -39,7 +41,7 @@ impl WordIndex for Snapshot {
 }
 
 impl Snapshot {
-    /// The best `k` of the passages built in that are still there.
+    /// Returns the best `k` passages of the version that are still alive.
     fn search_kept(
         &self,
         words: &SparseIndex,
@@ -51,11 +53,11 @@ impl Snapshot {
         if gone == 0 {
             return words.search_batch(questions, k, scoring);
         }
-        // Twice as many, and where those are not enough, as many more as are gone.
-        let asked = k.saturating_mul(2);
-        let mut found = words.search_batch(questions, asked, scoring)?;
+        // Twice as many, and where these are not enough, as many more as have a tombstone.
+        let depth = k.saturating_mul(2);
+        let mut found = words.search_batch(questions, depth, scoring)?;
         for (question, rows) in questions.iter().zip(&mut found) {
-            let may_be_more = rows.len() == asked;
+            let may_be_more = rows.len() == depth;
             rows.retain(|hit| kept.contains(hit.row));
             if rows.len() < k && may_be_more {
                 *rows = words.search(question, k + gone, scoring)?;

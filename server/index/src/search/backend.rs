@@ -1,7 +1,7 @@
 //! An index that answers in passages, wherever it is: a directory of this machine, or a service that keeps vectors.
 //!
-//! [`LiveIndex`] is the backend of an index directory, [`IndexWriter`] the one that changes it. Another kind of index is one
-//! type that implements [`Backend`], and [`Writer`] where it can be changed, in a crate of its own.
+//! [`LiveIndex`] is the backend of an index directory, [`IndexWriter`] the one that changes it. Another kind of index
+//! is one type that implements [`Backend`], and [`Writer`] where it can be changed, in a crate of its own.
 
 use std::error::Error;
 use std::fmt;
@@ -12,15 +12,16 @@ use dpr_data::Passage;
 use serde::Serialize;
 
 use super::{Filter, Hit, SearchError, Searcher};
-use crate::{IndexError, IndexWriter, LiveIndex, NewPassage, Put, Snapshot, VectorIndex as _};
+use crate::{IndexWriter, LiveIndex, NewPassage, Put, Snapshot, UpdateError, VectorIndex as _};
 
 /// An index that answers in passages. One instance serves all requests, from many threads at once.
 pub trait Backend: fmt::Debug + Send + Sync {
     /// Returns what is searched; its `model` and `dim` are what question vectors are checked by.
     fn describe(&self) -> Description;
 
-    /// Returns for each vector (`[dim]`) its `k` passages of greatest inner product among those that `filter` allows, best
-    /// first; fewer when there are fewer. All vectors are searched in one state of the index. Runs on the calling thread.
+    /// Returns for each vector (`[dim]`) its `k` passages of greatest inner product among those that `filter` allows,
+    /// best first; fewer when there are fewer. All vectors are searched in one state of the index. Runs on the calling
+    /// thread.
     ///
     /// # Errors
     /// [`SearchError`]: `k` = 0, a vector of another length, a filter that allows no passage, or a backend that fails.
@@ -37,7 +38,7 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// [`SearchError`] when they cannot be read.
     fn passages(&self, ids: &[String]) -> Result<Vec<Passage>, SearchError>;
 
-    /// Looks for what others have changed, where the backend does not do that by itself.
+    /// Takes in what other processes changed, where the backend does not do that by itself.
     ///
     /// # Errors
     /// [`SearchError`] when it does not answer.
@@ -96,7 +97,7 @@ pub struct Description {
 /// The error of a backend, of whatever type it has there.
 pub type Cause = Box<dyn Error + Send + Sync>;
 
-/// Why passages were not written, by whose fault it is.
+/// The error of writing passages, by the part that is at fault.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
@@ -117,15 +118,15 @@ pub enum WriteError {
     Failed(Cause),
 }
 
-impl From<IndexError> for WriteError {
-    fn from(error: IndexError) -> Self {
+impl From<UpdateError> for WriteError {
+    fn from(error: UpdateError) -> Self {
         let of = match &error {
-            IndexError::UnknownIds { .. } => Self::UnknownIds,
-            IndexError::Vector { .. } | IndexError::Overflow { .. } => Self::InvalidVector,
-            IndexError::Blank { .. }
-            | IndexError::DuplicateId { .. }
-            | IndexError::NoChanges
-            | IndexError::TooLarge => Self::InvalidPassage,
+            UpdateError::UnknownIds { .. } => Self::UnknownIds,
+            UpdateError::Vector { .. } | UpdateError::Overflow { .. } => Self::InvalidVector,
+            UpdateError::Blank { .. }
+            | UpdateError::DuplicateId { .. }
+            | UpdateError::NoChanges
+            | UpdateError::TooLarge => Self::InvalidPassage,
             _ => Self::Failed,
         };
         of(error.into())

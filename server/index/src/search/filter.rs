@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::{IndexError, RowSet, Snapshot};
+use crate::{FileError, RowSet, Snapshot};
 use dpr_data::Passage;
 
 /// Passages by what is known of them: those with one of these ids and one of these titles, where any are given.
@@ -15,7 +15,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Whether a passage may be found.
+    /// Returns `true` if a passage may be found.
     pub fn allows(&self, passage: &Passage) -> bool {
         (self.ids.is_empty() || self.ids.contains(&passage.id))
             && (self.titles.is_empty() || self.titles.contains(&passage.title))
@@ -25,7 +25,7 @@ impl Filter {
     ///
     /// # Errors
     /// As [`Snapshot::passage`].
-    pub fn rows(&self, index: &Snapshot) -> Result<RowSet, IndexError> {
+    pub fn rows(&self, index: &Snapshot) -> Result<RowSet, FileError> {
         let (built, first_added) = (index.base().passages(), index.kept().rows());
         let mut candidates: Vec<usize> = match (self.ids.is_empty(), self.titles.is_empty()) {
             (true, true) => (0..first_added).collect(),

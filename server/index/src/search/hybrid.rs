@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use crate::ranking::{Candidate, ScoredRow, Top};
+use crate::ranking::{Candidate, ScoredRow, TopK};
 
 /// Passages of each list that are combined unless said otherwise (paper §5: the union of both top-2000).
 pub const HYBRID_DEPTH: usize = 2000;
 
-/// How two rankings become one.
+/// The rule by which two rankings become one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Fusion {
     /// `BM25 + lambda * sim` (paper §5, lambda 1.1), lambda at least 0. A passage that one list lacks gets that list's
@@ -58,7 +58,7 @@ pub fn fuse(
                 score - scores.missing;
         }
     }
-    let mut top = Top::new(k.min(sums.len()));
+    let mut top = TopK::new(k.min(sums.len()));
     for (row, score) in sums {
         // Rows of an index are below u32::MAX.
         if let Ok(row) = u32::try_from(row) {

@@ -29,12 +29,12 @@ impl Method {
         }
     }
 
-    /// Whether the question's vector is needed.
+    /// Returns `true` if the question's vector is needed.
     pub fn needs_vectors(self) -> bool {
         matches!(self, Self::Dense | Self::Hybrid)
     }
 
-    /// Whether the question's text and an inverted index are needed.
+    /// Returns `true` if the question's text and an inverted index are needed.
     pub fn needs_words(self) -> bool {
         self != Self::Dense
     }

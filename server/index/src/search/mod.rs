@@ -1,5 +1,5 @@
-//! Questions to passages: through a [`Backend`], wherever its passages are; by vector in one index ([`Searcher`]); and by
-//! words or both where the text is at hand ([`Ranker`], [`TextSearcher`]).
+//! Questions to passages: through a [`Backend`], wherever its passages are; by vector in one index ([`Searcher`]); and
+//! by words or both where the text is at hand ([`Ranker`], [`TextSearcher`]).
 
 mod backend;
 mod filter;

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::{Cause, Filter};
 use crate::ranking::ScoredRow;
 use crate::sparse::SparseError;
-use crate::{IndexError, LoadedIndex, Snapshot, VectorIndex as _};
+use crate::{FileError, LoadedIndex, QueryError, Snapshot, VectorIndex as _};
 
 /// A passage found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -25,14 +25,12 @@ pub struct Hit {
     pub text: String,
 }
 
-/// Why a search has no answer.
+/// The error of a search in passages.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SearchError {
     /// The question was, or would be, encoded by another model than the passages.
-    #[error(
-        "the index was built by model {index}, the question's model is {question}: use the model the index was built by, or encode and index the passages with this one (dpr encode, dpr index)"
-    )]
+    #[error("the index was built by model {index}, the question's model is {question}")]
     WrongModel {
         /// Fingerprint of the model the index was built by.
         index: String,
@@ -40,21 +38,20 @@ pub enum SearchError {
         question: String,
     },
     /// Words to search by are not indexed.
-    #[error(
-        "the index holds no words: build it with `dpr index --vectors ... --sparse english` (or `bigram`), or search by vectors alone"
-    )]
+    #[error("the index has no inverted index, so that it cannot be searched by words")]
     NoSparse,
     /// Vectors to search by are not indexed.
-    #[error(
-        "the index holds no vectors: build it with `dpr encode` and `dpr index --vectors ...`, or search by words alone"
-    )]
+    #[error("the index has no vectors")]
     NoVectors,
     /// A filter that no passage passes.
     #[error("the index holds no passage with these ids and titles")]
-    NothingWanted,
-    /// See [`IndexError`].
-    #[error(transparent)]
-    Index(#[from] IndexError),
+    NothingAllowed,
+    /// See [`QueryError`].
+    #[error("{0}")]
+    Query(#[from] QueryError),
+    /// Passages that were found cannot be read.
+    #[error("{0}")]
+    File(#[from] FileError),
     /// The backend does not answer now, and may later.
     #[error(transparent)]
     Unavailable(Cause),
@@ -62,7 +59,7 @@ pub enum SearchError {
     #[error(transparent)]
     Backend(Cause),
     /// See [`SparseError`].
-    #[error(transparent)]
+    #[error("{0}")]
     Sparse(#[from] SparseError),
     /// See [`EncodeError`].
     #[error(transparent)]
@@ -90,16 +87,16 @@ impl Searcher {
     /// holds fewer.
     ///
     /// # Errors
-    /// [`SearchError::Index`] for `k` = 0, or a vector of another size.
+    /// [`SearchError::Query`] for `k` = 0, or a vector of another size.
     pub fn search(&self, vector: &Embedding, k: usize) -> Result<Vec<Hit>, SearchError> {
         self.snapshot.search(vector, k)?.into_iter().map(|scored| self.hit(scored)).collect()
     }
 
-    /// As [`search`](Self::search) for each vector, in their order, among the passages that `filter` allows. Without a filter
-    /// an exact index is read once for the whole batch.
+    /// As [`search`](Self::search) for each vector, in their order, among the passages that `filter` allows. Without a
+    /// filter an exact index is read once for the whole batch.
     ///
     /// # Errors
-    /// Those of [`search`](Self::search), and [`SearchError::NothingWanted`] for a filter that allows no passage.
+    /// Those of [`search`](Self::search), and [`SearchError::NothingAllowed`] for a filter that allows no passage.
     pub fn search_batch(
         &self,
         vectors: &[Embedding],
@@ -107,7 +104,7 @@ impl Searcher {
         filter: Option<&Filter>,
     ) -> Result<Vec<Vec<Hit>>, SearchError> {
         let rows = match (filter.map(|filter| filter.rows(&self.snapshot)).transpose()?, vectors) {
-            (Some(allowed), _) if allowed.is_empty() => return Err(SearchError::NothingWanted),
+            (Some(allowed), _) if allowed.is_empty() => return Err(SearchError::NothingAllowed),
             (Some(allowed), vectors) => {
                 let search = |vector| self.snapshot.search_among(vector, k, &allowed);
                 vectors.iter().map(search).collect::<Result<Vec<_>, _>>()?

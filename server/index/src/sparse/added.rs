@@ -1,7 +1,7 @@
 //! Words of passages that came after an index was built.
 //!
-//! They are few, and in memory. A term is worth what the index says of it, so that their scores compare with those of the
-//! passages built in; one that the index does not know is worth what its share among the added ones says.
+//! They are few, and in memory. A term is worth what the index says of it, so that their scores compare with those of
+//! the passages built in; one that the index does not know is worth what its share among the added ones says.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -24,7 +24,7 @@ pub struct AddedWords {
 }
 
 impl AddedWords {
-    /// The words of passages that are added to `index`.
+    /// Makes the postings of passages that are added to `index`.
     ///
     /// # Errors
     /// [`SparseError::Search`] when the index cannot be read.
@@ -47,7 +47,7 @@ impl AddedWords {
             }
             let mut square = 0.0;
             for (text, times) in times {
-                let frequency = index.frequency(&index.term(&text)).map_err(SparseError::Search)?.max(1);
+                let frequency = index.frequency(&index.term(&text)).map_err(SparseError::search)?.max(1);
                 square += (f64::from(times) * Scoring::TfIdf.idf(index.len(), frequency)).powi(2);
                 words.postings.entry(text).or_default().push((row, times));
             }
@@ -57,7 +57,7 @@ impl AddedWords {
         Ok(words)
     }
 
-    /// The words of these passages and, after them, those of `more`.
+    /// Returns the postings of these passages and, after them, those of `more`.
     #[must_use]
     pub fn join(&self, more: &Self) -> Self {
         let (mut words, first) = (self.clone(), self.lengths.len() as u32);
@@ -91,7 +91,7 @@ impl SparseIndex {
         scoring.check()?;
         let others = |text: &str| added.iter().map(|(_, words)| words.frequency(text)).sum();
         let mut analysis = Analysis::new(self.analyzer());
-        let terms = self.weigh(&mut analysis, question, scoring, &others).map_err(SparseError::Search)?;
+        let terms = self.weigh(&mut analysis, question, scoring, &others).map_err(SparseError::search)?;
         for (first, words) in added {
             let mut scores: HashMap<u32, f32> = HashMap::new();
             for (term, weight) in &terms {

@@ -3,16 +3,14 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
-use std::str::FromStr;
 
 use frostem::{Algorithm, Stemmer};
 use serde::{Deserialize, Serialize};
 use unicode_normalization::{IsNormalized, UnicodeNormalization as _, is_nfkc_quick};
 
-use super::SparseError;
-
-/// How text becomes terms. An index keeps the name of its own, and questions are analysed the same way.
+/// The way text becomes terms. An index keeps the name of its analyzer, and questions are analysed the same way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "snake_case")]
 pub enum Analyzer {
     /// Words in lower case without possessive `'s` and without Lucene's 33 stop words, stemmed by Porter's
@@ -33,18 +31,6 @@ impl fmt::Display for Analyzer {
     }
 }
 
-impl FromStr for Analyzer {
-    type Err = SparseError;
-
-    fn from_str(text: &str) -> Result<Self, SparseError> {
-        match text {
-            "english" => Ok(Self::English),
-            "bigram" => Ok(Self::Bigram),
-            other => Err(SparseError::Analyzer { got: other.to_owned() }),
-        }
-    }
-}
-
 impl Analyzer {
     /// The terms of a text, in order.
     pub fn terms(self, text: &str) -> Vec<String> {
@@ -61,7 +47,7 @@ const STOP_WORDS: [&str; 33] = [
     "was", "will", "with",
 ];
 
-/// Longer words, in bytes, are no words: hashes, base64, one character repeated.
+/// The length in bytes above which a word is dropped: a hash, base64, one character repeated.
 const LONGEST: usize = 255;
 
 /// Distinct words whose terms are remembered. Natural text repeats few words often, and stemming is most of the work.

@@ -1,6 +1,9 @@
 //! Writing an inverted index.
 
+use std::io;
 use std::path::Path;
+
+use dpr_files::Error as FileError;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fs_err as fs;
@@ -30,7 +33,7 @@ const STEP: usize = 1024;
 /// synced and nothing published: that is the caller's, who knows what else belongs to it.
 ///
 /// # Errors
-/// [`SparseError::Empty`], [`SparseError::Write`], or [`SparseError::Interrupted`] once `stop` is set.
+/// [`SparseError::Empty`], [`SparseError::File`], or [`SparseError::Interrupted`] once `stop` is set.
 pub fn build_sparse(
     dir: &Path,
     passages: &[Passage],
@@ -41,7 +44,7 @@ pub fn build_sparse(
     if passages.is_empty() {
         return Err(SparseError::Empty);
     }
-    let failed = |error: TantivyError| SparseError::Write { path: dir.to_path_buf(), source: to_io(error) };
+    let failed = |error: TantivyError| SparseError::File(FileError::write(named(to_io(error), dir)));
     let (schema, text, row) = schema(options.analyzer);
     let index = Index::create_in_dir(dir, schema).map_err(failed)?;
     register(&index, options.analyzer);
@@ -74,7 +77,15 @@ pub fn build_sparse(
     let rows = rows(&segments).map_err(failed)?;
     let documents = Documents::count(&segments, &rows, text).map_err(failed)?;
     let written = documents.write(dir).and_then(|()| remove_locks(dir));
-    written.map_err(|source| SparseError::Write { path: dir.to_path_buf(), source })
+    written.map_err(|error| FileError::write(error).into())
+}
+
+/// Adds the path to an error of tantivy, as `fs_err` does.
+fn named(error: io::Error, dir: &Path) -> io::Error {
+    io::Error::new(
+        error.kind(),
+        format!("failed to write the inverted index in `{}`: {error}", dir.display()),
+    )
 }
 
 /// The schema names the analyzer, so that an index cannot be read with another.

@@ -1,4 +1,4 @@
-//! What scoring needs to know of each passage beside its postings: its length, and the norm of its TF-IDF vector.
+//! The length of each passage and the norm of its TF-IDF vector: what scoring needs beside the postings.
 
 use std::io;
 use std::path::Path;
@@ -12,6 +12,7 @@ use tantivy::{DocSet as _, TERMINATED};
 
 use super::SparseError;
 use super::scoring::tfidf_idf;
+use dpr_files::Error as FileError;
 use dpr_files::atomic;
 
 /// The file's name beside tantivy's own: for each row, its length (u32) and the norm of its TF-IDF vector (f32),
@@ -80,11 +81,11 @@ impl Documents {
 
     pub(super) fn read(dir: &Path, count: usize) -> Result<Self, SparseError> {
         let path = dir.join(FILE);
-        let bytes = fs::read(&path).map_err(|source| SparseError::Read { path, source })?;
+        let bytes = fs::read(&path).map_err(FileError::read(&path))?;
         let (rows, rest) = bytes.as_chunks::<ROW>();
         if rows.len() != count || !rest.is_empty() {
             let reason = format!("{FILE} has {} bytes, {count} passages need {}", bytes.len(), count * ROW);
-            return Err(SparseError::Corrupt { path: dir.to_path_buf(), reason });
+            return Err(FileError::corrupt(dir, reason).into());
         }
         let mut documents = Self::default();
         for &[a, b, c, d, e, f, g, h] in rows {

@@ -1,23 +1,20 @@
-//! What can go wrong with a sparse index.
+//! The errors of inverted indexes.
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
+
+use dpr_files::Error as FileError;
 
 use super::Analyzer;
 
-/// Why a sparse index was not built, opened or searched.
-#[derive(Debug, thiserror::Error)]
+/// The error of building, opening or searching an inverted index.
+#[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SparseError {
-    /// No analyzer of that name.
-    #[error("unknown analyzer `{got}`: use `english`, or `bigram` for Chinese, Japanese and Korean")]
-    Analyzer {
-        /// The name given.
-        got: String,
-    },
     /// This program was compiled without inverted indexes.
     #[error(
-        "this dpr was built without the feature `sparse`: it neither builds nor searches words; use a build that has it"
+        "this program was built without the feature `sparse`, so that it neither builds nor searches inverted indexes: use a build that has it"
     )]
     NotBuiltIn,
     /// There is nothing to index.
@@ -36,47 +33,32 @@ pub enum SparseError {
         /// Length normalisation.
         b: f32,
     },
-    /// Files cannot be written: a full disk, missing permissions.
-    #[error("cannot write the sparse index to {}: {source}", path.display())]
-    Write {
-        /// The directory.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// Files cannot be read.
-    #[error("cannot read {}: {source}", path.display())]
-    Read {
-        /// The file or directory.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// What was read is not a sparse index of that corpus.
-    #[error("the sparse index in {} is damaged: {reason}: build it again with `dpr index`", path.display())]
-    Corrupt {
-        /// The directory.
-        path: PathBuf,
-        /// What is wrong.
-        reason: String,
-    },
+    /// Files cannot be written or read, or are not an inverted index of that corpus.
+    #[error("{0}")]
+    File(#[from] FileError),
     /// Terms of one kind cannot be found with those of another.
     #[error(
-        "the sparse index in {} was built with the analyzer `{built}`, not `{asked}`: build it again with `dpr index --sparse {asked}`",
+        "the inverted index in {} was built with the analyzer `{built}`, not `{expected}`",
         path.display()
     )]
     OtherAnalyzer {
         /// The directory.
         path: PathBuf,
-        /// What its files name.
+        /// The analyzer that the files name.
         built: String,
-        /// What was expected, as by the manifest.
-        asked: Analyzer,
+        /// The analyzer that the manifest names.
+        expected: Analyzer,
     },
     /// Told to stop.
     #[error("stopped before the index was whole: what was there before stays")]
     Interrupted,
     /// Tantivy failed while an open index was searched.
-    #[error("the sparse index cannot be searched: {0}")]
-    Search(io::Error),
+    #[error("the inverted index cannot be searched: {0}")]
+    Search(#[source] Arc<io::Error>),
+}
+
+impl SparseError {
+    pub(super) fn search(source: io::Error) -> Self {
+        Self::Search(Arc::new(source))
+    }
 }

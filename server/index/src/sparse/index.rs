@@ -9,11 +9,13 @@ use tantivy::postings::BlockSegmentPostings;
 use tantivy::schema::{Field, FieldType, IndexRecordOption};
 use tantivy::{Index, TantivyError, Term};
 
+use dpr_files::Error as FileError;
+
 use super::analyzer::Analysis;
 use super::build::{TEXT, rows, segments};
 use super::documents::Documents;
 use super::{Analyzer, Scoring, SparseError, WordIndex};
-use crate::ranking::{Candidate, ScoredRow, Top};
+use crate::ranking::{Candidate, ScoredRow, TopK};
 
 /// Documents whose scores are summed at a time: they stay in a core's cache.
 const WINDOW: usize = 1 << 14;
@@ -60,16 +62,16 @@ impl SparseIndex {
     /// Opens what [`build_sparse`](super::build_sparse) wrote of `count` passages with this analyzer.
     ///
     /// # Errors
-    /// [`SparseError::Read`], [`SparseError::Corrupt`] or [`SparseError::OtherAnalyzer`]; bytes are checked by the index
+    /// [`SparseError::File`] or [`SparseError::OtherAnalyzer`]; bytes are checked by the index
     /// directory around it.
     pub fn open(dir: &Path, analyzer: Analyzer, count: usize) -> Result<Self, SparseError> {
-        let corrupt = |reason: String| SparseError::Corrupt { path: dir.to_path_buf(), reason };
+        let corrupt = |reason: String| SparseError::File(FileError::corrupt(dir, reason));
         let failed = |error: TantivyError| corrupt(error.to_string());
         let index = Index::open_in_dir(dir).map_err(failed)?;
         let field = index.schema().get_field(TEXT).map_err(failed)?;
         let built = tokenizer(&index, field);
         if built != analyzer.to_string() {
-            return Err(SparseError::OtherAnalyzer { path: dir.to_path_buf(), built, asked: analyzer });
+            return Err(SparseError::OtherAnalyzer { path: dir.to_path_buf(), built, expected: analyzer });
         }
         let readers = segments(&index).map_err(failed)?;
         let rows = rows(&readers).map_err(failed)?;
@@ -107,7 +109,7 @@ impl SparseIndex {
         })
     }
 
-    /// How its text was turned into terms.
+    /// Returns the analyzer of its text.
     pub fn analyzer(&self) -> Analyzer {
         self.analyzer
     }
@@ -117,7 +119,7 @@ impl SparseIndex {
         self.count
     }
 
-    /// Whether there are none.
+    /// Returns `true` if there are no passages.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -160,12 +162,12 @@ impl SparseIndex {
             return Err(SparseError::K);
         }
         scoring.check()?;
-        let terms = self.weigh(analysis, question, scoring, &|_| 0).map_err(SparseError::Search)?;
-        let mut top = Top::new(k.min(self.count));
+        let terms = self.weigh(analysis, question, scoring, &|_| 0).map_err(SparseError::search)?;
+        let mut top = TopK::new(k.min(self.count));
         let mut scores = vec![0f32; WINDOW];
         for segment in &self.segments {
             let cursors = terms.iter().filter_map(|(term, weight)| segment.cursor(term, *weight).transpose());
-            let cursors = cursors.collect::<std::io::Result<Vec<_>>>().map_err(SparseError::Search)?;
+            let cursors = cursors.collect::<std::io::Result<Vec<_>>>().map_err(SparseError::search)?;
             match scoring {
                 Scoring::Bm25 { k1, b } => {
                     let (fixed, by_length) = self.held_back(k1, b);
@@ -188,8 +190,8 @@ impl SparseIndex {
         (k1 * (1.0 - b), (f64::from(k1 * b) / self.mean_length) as f32)
     }
 
-    /// The question's terms with their weights; a term that is asked twice counts twice. `others` says how many passages
-    /// outside of the index hold a term, which counts where none in it does.
+    /// The question's terms with their weights; a term that occurs twice counts twice. `others` says how many
+    /// passages outside of the index hold a term, which counts where none in it does.
     pub(super) fn weigh(
         &self,
         analysis: &mut Analysis,
@@ -253,7 +255,7 @@ impl Segment {
         mut cursors: Vec<Cursor>,
         worth: impl Fn(usize, f32) -> f32,
         scores: &mut [f32],
-        top: &mut Top,
+        top: &mut TopK,
     ) {
         let mut start = 0;
         while !cursors.is_empty() {
@@ -268,7 +270,7 @@ impl Segment {
         }
     }
 
-    fn offer(&self, start: usize, scores: &[f32], top: &mut Top) {
+    fn offer(&self, start: usize, scores: &[f32], top: &mut TopK) {
         let mut least = least(top);
         for (glance, at) in scores.chunks_exact(GLANCE).zip((start..).step_by(GLANCE)) {
             if glance.iter().fold(0.0, |best: f32, score| best.max(*score)) < least {
@@ -285,7 +287,7 @@ impl Segment {
 }
 
 /// The least score that could still be among the best.
-fn least(top: &Top) -> f32 {
+fn least(top: &TopK) -> f32 {
     match top.worst() {
         Some(worst) if top.is_full() => worst.score,
         _ => f32::MIN_POSITIVE,

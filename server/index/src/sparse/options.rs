@@ -1,12 +1,12 @@
-//! What sparse indexes are built and searched with.
+//! The options of inverted indexes, and the trait of what can be searched by words.
 
 use super::{Analyzer, Scoring, SparseError};
 use crate::ranking::ScoredRow;
 
-/// What sparse index to build.
+/// The options of building an inverted index.
 #[derive(Clone, Copy, Debug)]
 pub struct SparseOptions {
-    /// How text becomes terms.
+    /// The analyzer by which text becomes terms.
     pub analyzer: Analyzer,
     /// Threads that analyse and collect postings, 64 at most; 0 means one for each processor.
     pub threads: usize,

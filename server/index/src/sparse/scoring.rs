@@ -1,17 +1,17 @@
-//! What a term in a passage is worth.
+//! The weights of terms: BM25 and TF-IDF.
 
 use super::SparseError;
 
-/// How passages are ranked.
+/// The formula by which passages are ranked.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Scoring {
     /// `sum over terms of idf * tf / (tf + k1 * (1 - b + b * length / mean length))` with
     /// `idf = ln(1 + (N - df + 0.5) / (df + 0.5))`, as Lucene since version 8. The length of a passage is the
     /// number of its terms, title included.
     Bm25 {
-        /// How soon repeating a term stops to count; 0 ignores repetition.
+        /// Saturation of the term frequency: how soon repeating a term stops to count; 0 ignores repetition.
         k1: f32,
-        /// How much longer passages are held back, from 0 (not) to 1.
+        /// Length normalisation: how much longer passages are held back, from 0 (not at all) to 1.
         b: f32,
     },
     /// Cosine of the vectors of `tf * idf` with `idf = ln((1 + N) / (1 + df)) + 1`, scikit-learn's default.

@@ -1,32 +1,30 @@
-//! What can go wrong with a vectors directory.
+//! The errors of vectors directories.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
 
-/// Why vectors were not written or read.
-#[derive(Debug, thiserror::Error)]
+use dpr_core::EmbeddingError;
+use dpr_files::Error as FileError;
+
+/// The error of writing or reading a vectors directory.
+#[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VectorsError {
-    /// A file cannot be written: a full disk, an unwritable directory.
-    #[error("cannot write {}: {source}; finished parts are kept: make room and run the same command again", path.display())]
-    Write {
-        /// The file or directory.
+    /// A file cannot be written or read, or is damaged; the directory is busy, or holds files of others.
+    #[error("{0}")]
+    File(#[from] FileError),
+    /// A part cannot be written: a full disk, mostly.
+    #[error("cannot write {}: {source}; finished parts are kept", path.display())]
+    NotWritten {
+        /// The part.
         path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// A file cannot be read.
-    #[error("cannot read {}: {source}", path.display())]
-    Read {
-        /// The file or directory.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
+        /// The cause.
+        source: Arc<io::Error>,
     },
     /// The directory holds parts of another encoding.
     #[error(
-        "{} holds vectors of another encoding: its {field} is {found}, this one's is {expected}; \
-         give another --out, or --force to discard them",
+        "{} holds vectors of another encoding: its {field} is {found}, this one's is {expected}",
         path.display()
     )]
     OtherSpec {
@@ -39,25 +37,8 @@ pub enum VectorsError {
         /// Asked for.
         expected: String,
     },
-    /// The directory holds files that no encoding wrote.
-    #[error("{} holds `{name}`, which is not part of a vectors directory: give another --out", path.display())]
-    Foreign {
-        /// The directory.
-        path: PathBuf,
-        /// The first such name.
-        name: String,
-    },
-    /// Another process writes there.
-    #[error("{} is being written by another process: wait for it or give another --out", path.display())]
-    Busy {
-        /// The directory.
-        path: PathBuf,
-    },
     /// No finished encoding there.
-    #[error(
-        "{} holds no finished vectors: run `dpr encode --out {}` (it continues where it stopped)",
-        path.display(), path.display()
-    )]
+    #[error("{} holds no finished vectors", path.display())]
     Unfinished {
         /// The directory.
         path: PathBuf,
@@ -71,24 +52,6 @@ pub enum VectorsError {
         missing: usize,
         /// Parts in all.
         total: usize,
-    },
-    /// A file is not what its manifest says.
-    #[error("{} is damaged ({reason}): encode again with --force", path.display())]
-    Corrupt {
-        /// The file.
-        path: PathBuf,
-        /// What differs.
-        reason: String,
-    },
-    /// Written by a newer version of this program.
-    #[error("{} has format version {found}, this program reads up to {supported}: update dpr", path.display())]
-    NewerFormat {
-        /// The manifest.
-        path: PathBuf,
-        /// Its version.
-        found: u32,
-        /// The newest this program knows.
-        supported: u32,
     },
     /// Rows of another number or length than the range asks for.
     #[error("{got} numbers for passages {start}..{end} of {dim} dimensions, expected {expected}")]
@@ -113,12 +76,12 @@ pub enum VectorsError {
         end: usize,
     },
     /// A NaN, an infinity, or a row of zeros.
-    #[error("the vector of passage `{id}` {what}: the encoder that made it failed")]
+    #[error("the passage `{id}`: {source}")]
     BadRow {
         /// The passage's id.
         id: String,
-        /// As `is not finite at 3`.
-        what: String,
+        /// What is wrong.
+        source: EmbeddingError,
     },
     /// A spec that cannot be.
     #[error("{field} is {value}, but must be {rule}")]
@@ -158,18 +121,4 @@ pub enum VectorsError {
     /// No directory was given.
     #[error("no vectors directory given")]
     None,
-}
-
-impl VectorsError {
-    pub(super) fn write(path: &Path) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::Write { path: path.to_path_buf(), source }
-    }
-
-    pub(super) fn read(path: &Path) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::Read { path: path.to_path_buf(), source }
-    }
-
-    pub(super) fn corrupt(path: &Path, reason: impl Into<String>) -> Self {
-        Self::Corrupt { path: path.to_path_buf(), reason: reason.into() }
-    }
 }

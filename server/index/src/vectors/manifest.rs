@@ -1,17 +1,16 @@
-//! What a vectors directory says of itself.
+//! The spec and the manifest of a vectors directory.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 use dpr_core::model::FileEntry;
 use serde::{Deserialize, Serialize};
 
-use super::VectorsError;
+use super::{Shard, VectorsError};
 
 /// The version of the directory that this program writes, and the newest it reads.
 pub(super) const FORMAT_VERSION: u32 = 1;
 
-/// What is encoded, by which model, in what pieces. Parts of one spec fit together, of two they do not.
+/// The spec of an encoding: the model, the corpus and the pieces. Parts fit together only if their specs are the same.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VectorsSpec {
     /// The model's fingerprint, 64 hex characters.
@@ -20,9 +19,9 @@ pub struct VectorsSpec {
     pub dim: usize,
     /// [`corpus_sha256`](dpr_data::corpus_sha256) of the whole corpus, not only of this shard.
     pub corpus_sha256: String,
-    /// `(i, n)`: shard `i`, from 0, of `n`. The whole corpus is `(0, 1)`.
-    pub shard: (u32, u32),
-    /// Passages in a part; what a crash can lose.
+    /// The share of the corpus that is encoded; `[index, count]` in the file.
+    pub shard: Shard,
+    /// Passages in a part: what a crash can lose.
     pub part_size: usize,
 }
 
@@ -30,20 +29,9 @@ impl VectorsSpec {
     /// A good number of passages in a part: seconds of work on one machine.
     pub const PART_SIZE: usize = 512;
 
-    /// The passages of shard `(i, n)` in a corpus of `total`: contiguous, and the shards differ by one at most.
-    pub fn shard_range(total: usize, shard: (u32, u32)) -> Range<usize> {
-        let (index, of) = (shard.0 as usize, shard.1.max(1) as usize);
-        let start = |i: usize| i * (total / of) + i.min(total % of);
-        start(index)..start(index + 1)
-    }
-
     /// Refuses a spec that cannot be encoded.
     pub(super) fn check(&self) -> Result<(), VectorsError> {
         let refuse = |field, value: String, rule| Err(VectorsError::Spec { field, value, rule });
-        let (index, of) = self.shard;
-        if index >= of {
-            return refuse("the shard", format!("{index}/{of}"), "i/n with i from 0 to n - 1");
-        }
         if self.dim == 0 {
             return refuse("the dimension", "0".into(), "at least 1");
         }
@@ -55,13 +43,12 @@ impl VectorsSpec {
 
     /// The first field in which `self` and `other` differ, with both values.
     pub(super) fn difference(&self, other: &Self) -> Option<(&'static str, String, String)> {
-        let shard = |spec: &Self| format!("{}/{}", spec.shard.0, spec.shard.1);
         let fields = |spec: &Self| {
             [
                 ("model fingerprint", spec.model_fingerprint.clone()),
                 ("dimension", spec.dim.to_string()),
                 ("corpus digest", spec.corpus_sha256.clone()),
-                ("shard", shard(spec)),
+                ("shard", spec.shard.to_string()),
                 ("part size", spec.part_size.to_string()),
             ]
         };
@@ -75,29 +62,11 @@ impl VectorsSpec {
 pub struct VectorsManifest {
     /// 1.
     pub format_version: u32,
-    /// What was encoded.
+    /// The spec of what was encoded.
     #[serde(flatten)]
     pub spec: VectorsSpec,
     /// Passages, and rows.
     pub count: usize,
     /// `vectors.f32` and `passages.jsonl`.
     pub files: BTreeMap<String, FileEntry>,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn shards_cover_the_corpus_once() {
-        for (total, of) in [(10, 3), (2, 4), (0, 2), (2067, 8), (5, 1)] {
-            let mut next = 0;
-            for index in 0..of {
-                let range = VectorsSpec::shard_range(total, (index, of));
-                assert_eq!(range.start, next, "{total} {of}");
-                next = range.end;
-            }
-            assert_eq!(next, total);
-        }
-    }
 }

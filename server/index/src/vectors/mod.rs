@@ -1,4 +1,4 @@
-//! Vectors on disk between `dpr encode` and `dpr index`.
+//! Vectors directories: what encoding writes and building an index reads.
 //!
 //! Encoding takes hours on a large corpus, so [`VectorsWriter`] keeps finished parts and a second start does the
 //! rest; the result is byte for byte what one run would have written. [`VectorSet`] reads one or more finished
@@ -15,12 +15,18 @@
 
 mod error;
 mod manifest;
+mod matrix;
+pub(crate) mod rows;
 mod set;
+mod shard;
 mod writer;
 
 pub use error::VectorsError;
 pub use manifest::{VectorsManifest, VectorsSpec};
+pub use matrix::Matrix;
+pub use rows::Rows;
 pub use set::VectorSet;
+pub use shard::{Shard, ShardError};
 pub use writer::VectorsWriter;
 
-pub(crate) mod rows;
+pub(crate) use matrix::squared_norm;

@@ -1,19 +1,130 @@
-//! Rows of f32 as little-endian bytes, `[count, dim]`.
+//! Rows of f32, `[count, dim]`: in memory or in a mapped file, and as little-endian bytes.
 
 use std::io::{self, Read, Write};
+use std::ops::{Deref, Range};
 use std::path::Path;
+use std::sync::Arc;
 
 use dpr_core::model::FileEntry;
 use fs_err as fs;
 use sha2::{Digest as _, Sha256};
 
-use dpr_files::digest;
+use dpr_files::{Mapped, digest};
 
 /// Bytes handled at a time.
 const CHUNK: usize = 1 << 20;
 
+/// Numbers of a block: 64 MiB, enough for every thread and little beside what else is in memory.
+const BLOCK: usize = 16 << 20;
+
+/// Rows of vectors one after the other, which never change. A clone shares them.
+#[derive(Clone, Debug)]
+pub struct Rows(Arc<Source>);
+
+/// The memory of rows.
+#[derive(Debug)]
+enum Source {
+    Owned(Vec<f32>),
+    /// A file of whole numbers, and its checksums where they are known.
+    Mapped(Mapped, Option<Checksums>),
+}
+
+/// Size, SHA-256 and CRC-32 of a file.
+type Checksums = (FileEntry, u32);
+
+impl Rows {
+    /// Takes a mapped file of little-endian numbers. Rows that are not read need not be in memory.
+    pub(crate) fn of_file(file: Mapped) -> Self {
+        let source = match file.numbers() {
+            Some(_) => Source::Mapped(file, None),
+            None => Source::Owned(numbers(file.bytes()).collect()),
+        };
+        Self(Arc::new(source))
+    }
+
+    /// Maps a finished file of rows, and returns its size and digest too.
+    pub(super) fn open(path: &Path) -> io::Result<(Self, FileEntry)> {
+        let file = Mapped::open(path)?;
+        let mut sink = io::sink();
+        let mut writer = digest::Writer::new(&mut sink);
+        let size = file.bytes().len();
+        for start in (0..size).step_by(BLOCK * size_of::<f32>()) {
+            let end = size.min(start + BLOCK * size_of::<f32>());
+            writer.write_all(&file.bytes()[start..end])?;
+            file.release(start..end);
+        }
+        let checksums = writer.finish_with_crc32();
+        let entry = checksums.0.clone();
+        let source = match file.numbers() {
+            Some(_) => Source::Mapped(file, Some(checksums)),
+            None => Source::Owned(numbers(file.bytes()).collect()),
+        };
+        Ok((Self(Arc::new(source)), entry))
+    }
+
+    /// Shows `take` one block of whole rows of `dim` numbers after the other, with the number of its first row. Pages
+    /// of a mapped file are given back after each block, so that reading all rows does not need memory for all of
+    /// them.
+    pub(crate) fn for_each_block(&self, dim: usize, take: impl FnMut(usize, &[f32])) {
+        self.for_each(dim, (BLOCK / dim.max(1)).max(1), take);
+    }
+
+    fn for_each(&self, dim: usize, block: usize, mut take: impl FnMut(usize, &[f32])) {
+        for (at, rows) in self.chunks(block * dim.max(1)).enumerate() {
+            take(at * block, rows);
+            let start = at * block * dim;
+            self.release(start..start + rows.len());
+        }
+    }
+
+    fn release(&self, numbers: Range<usize>) {
+        if let Source::Mapped(file, _) = self.0.as_ref() {
+            file.release(numbers.start * size_of::<f32>()..numbers.end * size_of::<f32>());
+        }
+    }
+
+    /// Makes `target` another name of the file that holds these very rows, and returns its checksums; `None` where
+    /// there is no such file, or the file system cannot.
+    pub(crate) fn link(&self, target: &Path) -> Option<(FileEntry, u32)> {
+        match self.0.as_ref() {
+            Source::Mapped(file, Some(checksums)) if file.link(target) => Some(checksums.clone()),
+            _ => None,
+        }
+    }
+}
+
+impl Deref for Rows {
+    type Target = [f32];
+
+    fn deref(&self) -> &[f32] {
+        match self.0.as_ref() {
+            Source::Owned(rows) => rows,
+            Source::Mapped(file, _) => file.numbers().unwrap_or_default(),
+        }
+    }
+}
+
+impl FromIterator<f32> for Rows {
+    fn from_iter<I: IntoIterator<Item = f32>>(numbers: I) -> Self {
+        numbers.into_iter().collect::<Vec<_>>().into()
+    }
+}
+
+impl From<Vec<f32>> for Rows {
+    fn from(rows: Vec<f32>) -> Self {
+        Self(Arc::new(Source::Owned(rows)))
+    }
+}
+
+fn numbers(bytes: &[u8]) -> impl Iterator<Item = f32> {
+    bytes.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes))
+}
+
 /// Writes rows.
 pub(crate) fn write(rows: &[f32], out: &mut dyn Write) -> io::Result<()> {
+    if cfg!(target_endian = "little") {
+        return out.write_all(bytemuck::cast_slice(rows));
+    }
     let mut bytes = Vec::with_capacity(CHUNK);
     for chunk in rows.chunks(CHUNK / 4) {
         bytes.clear();
@@ -24,7 +135,7 @@ pub(crate) fn write(rows: &[f32], out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// Reads a whole file of rows onto the end of `rows`, and returns its size and digest.
-pub(crate) fn read(path: &Path, rows: &mut Vec<f32>) -> io::Result<FileEntry> {
+pub(super) fn read(path: &Path, rows: &mut Vec<f32>) -> io::Result<FileEntry> {
     let mut file = fs::File::open(path)?;
     let size = file.metadata()?.len();
     rows.reserve(usize::try_from(size / 4).unwrap_or(0));
@@ -34,7 +145,7 @@ pub(crate) fn read(path: &Path, rows: &mut Vec<f32>) -> io::Result<FileEntry> {
     loop {
         let filled = fill(&mut file, &mut buffer)?;
         hash.update(&buffer[..filled]);
-        rows.extend(buffer[..filled].as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)));
+        rows.extend(numbers(&buffer[..filled]));
         total += filled as u64;
         if filled < buffer.len() {
             return Ok(FileEntry { bytes: total, sha256: digest::hex(hash) });
@@ -53,4 +164,48 @@ fn fill(file: &mut fs::File, buffer: &mut [u8]) -> io::Result<usize> {
         }
     }
     Ok(filled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_all_rows_in_their_order_mapped_or_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("rows");
+        let dim = 1000;
+        let values: Vec<f32> = (0..7 * dim).map(|at| at as f32).collect();
+        atomic_write(&path, &values);
+        let (mapped, entry) = Rows::open(&path).unwrap();
+        assert_eq!((entry.bytes, mapped.len()), (values.len() as u64 * 4, values.len()));
+        for rows in [mapped, Rows::from(values.clone())] {
+            let (mut starts, mut seen) = (Vec::new(), Vec::new());
+            rows.for_each(dim, 3, |start, block| {
+                starts.push(start);
+                seen.extend_from_slice(block);
+            });
+            assert_eq!(starts, [0, 3, 6]);
+            assert!(seen == values && rows[..] == values[..]);
+        }
+    }
+
+    #[test]
+    fn a_link_is_the_file_that_was_mapped_or_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let [path, first, second] = ["rows", "first", "second"].map(|name| dir.path().join(name));
+        atomic_write(&path, &[1.0, 2.0]);
+        let (rows, entry) = Rows::open(&path).unwrap();
+        let linked = rows.link(&first).map(|(linked, _)| linked);
+        assert!(linked.is_none_or(|linked| linked == entry && fs::read(&first).unwrap() == fs::read(&path).unwrap()));
+        // Another file has taken its name: what is linked must not be that one.
+        atomic_write(&path, &[3.0, 4.0]);
+        assert!(rows.link(&second).is_none() && !second.exists());
+        assert_eq!(rows[..], [1.0, 2.0]);
+        assert!(Rows::from(vec![1.0]).link(&second).is_none());
+    }
+
+    fn atomic_write(path: &Path, values: &[f32]) {
+        dpr_files::atomic::write_file(path, |out| write(values, out)).unwrap();
+    }
 }

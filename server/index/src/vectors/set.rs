@@ -1,19 +1,30 @@
-//! Reads finished vectors directories, one or all shards of a corpus.
+//! Passages with their vectors: in memory, or read from finished vectors directories, the shards of a corpus.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
+use dpr_core::model::FileEntry;
 use fs_err as fs;
 
 use super::manifest::FORMAT_VERSION;
-use super::{VectorsError, VectorsManifest, VectorsSpec, rows};
+use super::{Rows, VectorsError, VectorsManifest, VectorsSpec, rows};
 use dpr_data::{Passage, parse_passages};
+use dpr_files::Error as FileError;
 
 pub(super) const MANIFEST: &str = "manifest.json";
 pub(super) const PASSAGES: &str = "passages.jsonl";
 pub(super) const VECTORS: &str = "vectors.f32";
 
-/// The vectors of a corpus, in memory.
+/// Passages and their vectors. A clone shares the vectors.
+///
+/// ```
+/// use dpr_data::Passage;
+/// use dpr_index::vectors::VectorSet;
+/// let passage = |id: &str| Passage { id: id.into(), title: String::new(), text: "Some text.".into() };
+/// let passages = vec![passage("a"), passage("b")];
+/// let set = VectorSet::new("fingerprint of the model", 2, passages, vec![1.0, 0.0, 0.0, 1.0]);
+/// assert_eq!(set.rows[..set.dim], [1.0, 0.0]);
+/// ```
 #[derive(Clone, Debug)]
 pub struct VectorSet {
     /// Fingerprint of the model that encoded them.
@@ -23,11 +34,23 @@ pub struct VectorSet {
     /// The passages, `[count]`.
     pub passages: Vec<Passage>,
     /// Their vectors in the same order, `[count, dim]`.
-    pub rows: Vec<f32>,
+    pub rows: Rows,
 }
 
 impl VectorSet {
-    /// Reads the directories of all shards of one encoding, given in any order, and joins them in the corpus's.
+    /// Takes passages and their vectors, one after the other in the order of the passages. They are checked by whoever
+    /// uses them, as [`build_index`](crate::build_index) does.
+    pub fn new(
+        model_fingerprint: impl Into<String>,
+        dim: usize,
+        passages: Vec<Passage>,
+        rows: impl Into<Rows>,
+    ) -> Self {
+        Self { model_fingerprint: model_fingerprint.into(), dim, passages, rows: rows.into() }
+    }
+
+    /// Reads the directories of all shards of one encoding, given in any order, and joins them in the corpus's. The
+    /// vectors of a single directory are mapped, those of several are in memory.
     ///
     /// # Errors
     /// [`VectorsError`] when a directory is unfinished or damaged (every file's digest is checked), a shard is
@@ -56,40 +79,60 @@ impl VectorSet {
         check_shards(&shards, all)?;
 
         let Some((_, VectorsManifest { spec, .. })) = shards.first() else { return Err(VectorsError::None) };
-        let mut set = Self {
-            model_fingerprint: spec.model_fingerprint.clone(),
-            dim: spec.dim,
-            passages: Vec::new(),
-            rows: Vec::new(),
+        let rows = match shards.as_slice() {
+            [(dir, manifest)] => map_rows(dir, manifest)?,
+            _ => join_rows(&shards)?,
         };
+        let mut passages = Vec::new();
         for (dir, manifest) in &shards {
-            set.append(dir, manifest)?;
+            passages.extend(read_passages(dir, manifest)?);
         }
-        Ok(set)
+        Ok(Self::new(spec.model_fingerprint.clone(), spec.dim, passages, rows))
     }
+}
 
-    fn append(&mut self, dir: &Path, manifest: &VectorsManifest) -> Result<(), VectorsError> {
-        let path = dir.join(VECTORS);
-        let before = self.rows.len();
-        let entry = rows::read(&path, &mut self.rows).map_err(VectorsError::read(&path))?;
-        if manifest.files.get(VECTORS) != Some(&entry) {
-            return Err(VectorsError::corrupt(&path, "its size or sha256 is not the manifest's"));
-        }
-        let (expected, got) = (manifest.count.saturating_mul(self.dim), self.rows.len() - before);
-        if expected != got || entry.bytes != got as u64 * 4 {
-            return Err(VectorsError::corrupt(&path, format!("{got} numbers, not {expected}")));
-        }
+fn map_rows(dir: &Path, manifest: &VectorsManifest) -> Result<Rows, VectorsError> {
+    let path = dir.join(VECTORS);
+    let (rows, entry) = Rows::open(&path).map_err(FileError::read(&path))?;
+    check_rows(&path, manifest, &entry, rows.len())?;
+    Ok(rows)
+}
 
-        let path = dir.join(PASSAGES);
-        let bytes = fs::read(&path).map_err(VectorsError::read(&path))?;
-        let sha256 = dpr_core::model::sha256_hex(&bytes);
-        if manifest.files.get(PASSAGES).is_none_or(|entry| entry.sha256 != sha256) {
-            return Err(VectorsError::corrupt(&path, "its sha256 is not the manifest's"));
-        }
-        let passages = parse_passages(&bytes, manifest.count).map_err(|e| VectorsError::corrupt(&path, e))?;
-        self.passages.extend(passages);
-        Ok(())
+fn join_rows(shards: &[(&PathBuf, VectorsManifest)]) -> Result<Rows, VectorsError> {
+    let mut joined = Vec::new();
+    for (dir, manifest) in shards {
+        let (path, before) = (dir.join(VECTORS), joined.len());
+        let entry = rows::read(&path, &mut joined).map_err(FileError::read(&path))?;
+        check_rows(&path, manifest, &entry, joined.len() - before)?;
     }
+    Ok(joined.into())
+}
+
+/// Refuses rows that are not those of the manifest.
+fn check_rows(
+    path: &Path,
+    manifest: &VectorsManifest,
+    entry: &FileEntry,
+    got: usize,
+) -> Result<(), VectorsError> {
+    if manifest.files.get(VECTORS) != Some(entry) {
+        return Err(FileError::corrupt(path, "its size or sha256 is not the manifest's").into());
+    }
+    let expected = manifest.count.saturating_mul(manifest.spec.dim);
+    if expected != got || entry.bytes != got as u64 * 4 {
+        return Err(FileError::corrupt(path, format!("{got} numbers, not {expected}")).into());
+    }
+    Ok(())
+}
+
+fn read_passages(dir: &Path, manifest: &VectorsManifest) -> Result<Vec<Passage>, VectorsError> {
+    let path = dir.join(PASSAGES);
+    let bytes = fs::read(&path).map_err(FileError::read(&path))?;
+    let sha256 = dpr_core::model::sha256_hex(&bytes);
+    if manifest.files.get(PASSAGES).is_none_or(|entry| entry.sha256 != sha256) {
+        return Err(FileError::corrupt(&path, "its sha256 is not the manifest's").into());
+    }
+    Ok(parse_passages(&bytes, manifest.count).map_err(|e| FileError::corrupt(&path, e))?)
 }
 
 /// Each shard of one encoding once, or at most once where they need not be `all`.
@@ -97,19 +140,26 @@ fn check_shards(shards: &[(&PathBuf, VectorsManifest)], all: bool) -> Result<(),
     let Some((first_dir, first)) = shards.first() else { return Err(VectorsError::None) };
     for (dir, manifest) in shards {
         // Shards may be encoded in parts of different sizes; of the shard only the number of shards must agree.
-        let same = VectorsSpec {
-            shard: (first.spec.shard.0, manifest.spec.shard.1),
-            part_size: first.spec.part_size,
-            ..manifest.spec.clone()
-        };
+        let same =
+            VectorsSpec { shard: first.spec.shard, part_size: first.spec.part_size, ..manifest.spec.clone() };
         if let Some((field, first_value, second_value)) = first.spec.difference(&same) {
             let (first, second) = ((*first_dir).clone(), (*dir).clone());
             return Err(VectorsError::Mixed { first, second, field, first_value, second_value });
         }
+        let [ours, theirs] = [first, manifest].map(|manifest| manifest.spec.shard.count());
+        if ours != theirs {
+            return Err(VectorsError::Mixed {
+                first: (*first_dir).clone(),
+                second: (*dir).clone(),
+                field: "number of shards",
+                first_value: ours.to_string(),
+                second_value: theirs.to_string(),
+            });
+        }
     }
-    let of = first.spec.shard.1;
+    let of = first.spec.shard.count();
     for index in 0..of {
-        let what = match shards.iter().filter(|(_, manifest)| manifest.spec.shard.0 == index).count() {
+        let what = match shards.iter().filter(|(_, manifest)| manifest.spec.shard.index() == index).count() {
             1 => continue,
             0 if all => "missing",
             0 => continue,
@@ -130,15 +180,15 @@ pub(super) fn read_manifest(dir: &Path) -> Result<Option<VectorsManifest>, Vecto
     let bytes = match fs::read(&path) {
         Ok(bytes) => bytes,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(source) => return Err(VectorsError::Read { path, source }),
+        Err(error) => return Err(FileError::read(&path)(error).into()),
     };
     let parsed = serde_json::from_slice(&bytes);
-    let Version { format_version } = parsed.map_err(|e| VectorsError::corrupt(&path, e.to_string()))?;
+    let Version { format_version } = parsed.map_err(|e| FileError::corrupt(&path, e.to_string()))?;
     if format_version > FORMAT_VERSION {
-        return Err(VectorsError::NewerFormat { path, found: format_version, supported: FORMAT_VERSION });
+        return Err(FileError::NewerFormat { path, found: format_version, supported: FORMAT_VERSION }.into());
     }
     let manifest: VectorsManifest =
-        serde_json::from_slice(&bytes).map_err(|e| VectorsError::corrupt(&path, e.to_string()))?;
-    manifest.spec.check().map_err(|e| VectorsError::corrupt(&path, e.to_string()))?;
+        serde_json::from_slice(&bytes).map_err(|e| FileError::corrupt(&path, e.to_string()))?;
+    manifest.spec.check().map_err(|e| FileError::corrupt(&path, e.to_string()))?;
     Ok(Some(manifest))
 }

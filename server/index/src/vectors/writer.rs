@@ -1,11 +1,12 @@
-//! Writes a vectors directory part by part, so that an interrupted run can go on.
+//! The writer of a vectors directory, part by part, so that an interrupted run can go on.
 
 use std::collections::BTreeSet;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use dpr_core::Embedding;
 use dpr_core::model::FileEntry;
 use fs_err as fs;
 
@@ -14,6 +15,7 @@ use super::set::{MANIFEST, PASSAGES, VECTORS, read_manifest};
 use super::{VectorsError, VectorsManifest, VectorsSpec, rows};
 use dpr_data::Passage;
 use dpr_files::DirLock;
+use dpr_files::Error as FileError;
 use dpr_files::atomic;
 use dpr_files::digest;
 
@@ -39,14 +41,14 @@ impl VectorsWriter {
     /// What an earlier run finished is kept when its spec is the same. A torn part is encoded again.
     ///
     /// # Errors
-    /// [`VectorsError::OtherSpec`] when `dir` holds another encoding, [`VectorsError::Foreign`] when it holds
-    /// something else, [`VectorsError::Busy`] when another process writes there, or an I/O error.
+    /// [`VectorsError::OtherSpec`] when `dir` holds another encoding, [`FileError::Foreign`] when it holds
+    /// something else, [`FileError::Busy`] when another process writes there, or an I/O error.
     pub fn open(dir: &Path, spec: VectorsSpec, passages: &[Passage]) -> Result<Self, VectorsError> {
         spec.check()?;
-        fs::create_dir_all(dir).map_err(VectorsError::write(dir))?;
+        fs::create_dir_all(dir).map_err(FileError::write)?;
         let lock = lock(dir)?;
         refuse_foreign(dir)?;
-        atomic::remove_unfinished(dir).map_err(VectorsError::write(dir))?;
+        atomic::remove_unfinished(dir).map_err(FileError::write)?;
 
         let finished = match read_manifest(dir)? {
             Some(manifest) => {
@@ -77,9 +79,9 @@ impl VectorsWriter {
     /// Discards what an encoding wrote in `dir`, whichever it was (`--force`). A missing `dir` is fine.
     ///
     /// # Errors
-    /// [`VectorsError::Foreign`] when `dir` holds anything else; nothing is removed then.
+    /// [`FileError::Foreign`] when `dir` holds anything else; nothing is removed then.
     pub fn clear(dir: &Path) -> Result<(), VectorsError> {
-        if !dir.try_exists().map_err(VectorsError::read(dir))? {
+        if !dir.try_exists().map_err(FileError::read(dir))? {
             return Ok(());
         }
         let _lock = lock(dir)?;
@@ -89,7 +91,7 @@ impl VectorsWriter {
             remove_file(&dir.join(name))?;
         }
         remove_dir(&dir.join(PARTS))?;
-        atomic::remove_unfinished(dir).map_err(VectorsError::write(dir))
+        Ok(atomic::remove_unfinished(dir).map_err(FileError::write)?)
     }
 
     /// Ranges of passages, positions in this shard, that have no vectors yet, in order.
@@ -101,7 +103,7 @@ impl VectorsWriter {
         (0..self.parts()).filter(|part| !done.contains(part)).map(|part| self.range(part)).collect()
     }
 
-    /// Writes the rows `[range.len(), dim]` of one of [`missing_parts`](Self::missing_parts); whole or not at all.
+    /// Writes the rows `[range.len(), dim]` of one of [`missing_parts`](Self::missing_parts), whole or not at all.
     ///
     /// # Errors
     /// [`VectorsError`] for another range, another number of rows, a row that is not finite or all zero, or when
@@ -118,26 +120,12 @@ impl VectorsWriter {
             return Err(VectorsError::Shape { start, end, dim, expected, got: rows.len() });
         }
         for (row, id) in rows.chunks_exact(dim).zip(&self.ids[range.clone()]) {
-            let what = match row.iter().position(|value| !value.is_finite()) {
-                Some(position) => format!("is not finite at {position}"),
-                None if row.iter().all(|value| *value == 0.0) => "is all zero".to_owned(),
-                None => continue,
-            };
-            return Err(VectorsError::BadRow { id: id.clone(), what });
+            Embedding::check(row, dim).map_err(|source| VectorsError::BadRow { id: id.clone(), source })?;
         }
 
         let path = self.part_path(part);
-        let mut entry = None;
-        let written = atomic::write_file(&path, |out| {
-            let mut out = digest::Writer::new(out);
-            rows::write(rows, &mut out)?;
-            entry = Some(out.finish());
-            Ok(())
-        });
-        written.map_err(VectorsError::write(&path))?;
-        let sha256 = entry.map(|entry| entry.sha256).unwrap_or_default();
-        let digest = path.with_extension("sha256");
-        atomic::write_file(&digest, |out| writeln!(out, "{sha256}")).map_err(VectorsError::write(&digest))?;
+        write_whole(&path, rows)
+            .map_err(|source| VectorsError::NotWritten { path, source: Arc::new(source) })?;
         self.done().insert(part);
         Ok(())
     }
@@ -145,8 +133,8 @@ impl VectorsWriter {
     /// Joins the parts into `vectors.f32` and writes the manifest, then removes the parts.
     ///
     /// # Errors
-    /// [`VectorsError::MissingParts`] when some are not written, [`VectorsError::Corrupt`] when one was changed
-    /// behind our back (it is encoded again on the next start), or [`VectorsError::Write`]; parts are kept.
+    /// [`VectorsError::MissingParts`] when some are not written, [`FileError::Corrupt`] when one was changed
+    /// behind our back (it is encoded again on the next start), or [`FileError::Write`]; parts are kept.
     pub fn finish(self) -> Result<(), VectorsError> {
         if self.finished {
             return Ok(());
@@ -169,9 +157,7 @@ impl VectorsWriter {
     fn join(&self) -> Result<FileEntry, VectorsError> {
         let path = self.dir.join(VECTORS);
         let mut torn = None;
-        let mut whole = None;
-        let written = atomic::write_file(&path, |out| {
-            let mut out = digest::Writer::new(out);
+        let written = digest::write_file(&path, |out| {
             for part in 0..self.parts() {
                 let mut values = Vec::new();
                 let source = self.part_path(part);
@@ -180,20 +166,13 @@ impl VectorsWriter {
                     torn = Some(source);
                     return Err(io::ErrorKind::InvalidData.into());
                 }
-                rows::write(&values, &mut out)?;
+                rows::write(&values, out)?;
             }
-            whole = Some(out.finish());
             Ok(())
         });
-        match (written, torn, whole) {
-            (Ok(()), None, Some(entry)) => Ok(entry),
-            (_, Some(part), _) => {
-                remove_file(&part.with_extension("sha256"))?;
-                Err(VectorsError::corrupt(&part, "it changed after it was written; the next run redoes it"))
-            }
-            (Err(source), ..) => Err(VectorsError::Write { path, source }),
-            (Ok(()), None, None) => Err(VectorsError::corrupt(&path, "nothing was written")),
-        }
+        let Some(part) = torn else { return Ok(written.map_err(FileError::write)?) };
+        remove_file(&part.with_extension("sha256"))?;
+        Err(FileError::corrupt(&part, "it changed after it was written; the next run redoes it").into())
     }
 
     /// Compares the directory's spec, writes what a fresh one needs, and looks for whole parts.
@@ -202,27 +181,27 @@ impl VectorsWriter {
         match fs::read(&spec_path) {
             Ok(bytes) => {
                 let found: VectorsSpec = serde_json::from_slice(&bytes)
-                    .map_err(|e| VectorsError::corrupt(&spec_path, e.to_string()))?;
+                    .map_err(|e| FileError::corrupt(&spec_path, e.to_string()))?;
                 same_spec(&self.dir, &found, &self.spec)?;
             }
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                // Parts without a spec belong to nobody knows what.
+                // Parts without a spec are of unknown origin.
                 remove_dir(&self.dir.join(PARTS))?;
                 write_json(&spec_path, &self.spec)?;
             }
-            Err(source) => return Err(VectorsError::Read { path: spec_path, source }),
+            Err(error) => return Err(FileError::read(&spec_path)(error).into()),
         }
         self.passages = write_passages(&self.dir.join(PASSAGES), passages)?;
 
         let parts = self.dir.join(PARTS);
-        fs::create_dir_all(&parts).map_err(VectorsError::write(&parts))?;
-        atomic::remove_unfinished(&parts).map_err(VectorsError::write(&parts))?;
+        fs::create_dir_all(&parts).map_err(FileError::write)?;
+        atomic::remove_unfinished(&parts).map_err(FileError::write)?;
         let whole = (0..self.parts()).filter(|part| self.is_whole(*part)).collect();
         self.done = Mutex::new(whole);
         Ok(())
     }
 
-    /// Whether a part is on disk with the size and the digest it was written with.
+    /// Returns `true` if a part is on disk with the size and the digest it was written with.
     fn is_whole(&self, part: usize) -> bool {
         let path = self.part_path(part);
         let Ok(recorded) = fs::read_to_string(path.with_extension("sha256")) else { return false };
@@ -254,9 +233,9 @@ impl VectorsWriter {
 }
 
 fn lock(dir: &Path) -> Result<DirLock, VectorsError> {
-    match DirLock::acquire(dir).map_err(VectorsError::write(dir))? {
+    match DirLock::acquire(dir).map_err(FileError::write)? {
         Some(lock) => Ok(lock),
-        None => Err(VectorsError::Busy { path: dir.to_path_buf() }),
+        None => Err(FileError::Busy { path: dir.to_path_buf(), holder: DirLock::holder(dir) }.into()),
     }
 }
 
@@ -272,51 +251,50 @@ fn same_spec(dir: &Path, found: &VectorsSpec, expected: &VectorsSpec) -> Result<
 fn check_sizes(dir: &Path, manifest: &VectorsManifest) -> Result<(), VectorsError> {
     for (name, entry) in &manifest.files {
         let path = dir.join(name);
-        let found = fs::metadata(&path).map_err(VectorsError::read(&path))?.len();
+        let found = fs::metadata(&path).map_err(FileError::read(&path))?.len();
         if found != entry.bytes {
-            return Err(VectorsError::corrupt(&path, format!("{found} bytes, not {}", entry.bytes)));
+            return Err(FileError::corrupt(&path, format!("{found} bytes, not {}", entry.bytes)).into());
         }
     }
     Ok(())
 }
 
 fn refuse_foreign(dir: &Path) -> Result<(), VectorsError> {
-    for entry in fs::read_dir(dir).map_err(VectorsError::read(dir))? {
-        let name = entry.map_err(VectorsError::read(dir))?.file_name().to_string_lossy().into_owned();
+    for entry in fs::read_dir(dir).map_err(FileError::read(dir))? {
+        let name = entry.map_err(FileError::read(dir))?.file_name().to_string_lossy().into_owned();
         let ours = [SPEC, PARTS, VECTORS, PASSAGES, MANIFEST, DirLock::NAME].contains(&name.as_str());
         if !ours && !name.starts_with(atomic::STAGING_PREFIX) {
-            return Err(VectorsError::Foreign { path: dir.to_path_buf(), name });
+            return Err(FileError::Foreign { path: dir.to_path_buf(), name }.into());
         }
     }
     Ok(())
 }
 
+/// Writes a part, and after it the digest that says it is whole.
+fn write_whole(path: &Path, rows: &[f32]) -> io::Result<()> {
+    let FileEntry { sha256, .. } = digest::write_file(path, |out| rows::write(rows, out))?;
+    atomic::write_file(&path.with_extension("sha256"), |out| writeln!(out, "{sha256}"))
+}
+
 fn write_passages(path: &Path, passages: &[Passage]) -> Result<FileEntry, VectorsError> {
-    let mut entry = None;
-    let written = atomic::write_file(path, |out| {
-        let mut out = digest::Writer::new(out);
-        dpr_data::write_passages(passages, &mut out)?;
-        entry = Some(out.finish());
-        Ok(())
-    });
-    written.map_err(VectorsError::write(path))?;
-    entry.ok_or_else(|| VectorsError::corrupt(path, "nothing was written"))
+    let written = digest::write_file(path, |out| dpr_data::write_passages(passages, out).map(drop));
+    Ok(written.map_err(FileError::write)?)
 }
 
 fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), VectorsError> {
-    atomic::write_file(path, |out| {
+    let written = atomic::write_file(path, |out| {
         serde_json::to_writer_pretty(&mut *out, value)?;
         writeln!(out)
-    })
-    .map_err(VectorsError::write(path))
+    });
+    Ok(written.map_err(FileError::write)?)
 }
 
 fn remove_file(path: &Path) -> Result<(), VectorsError> {
-    absent_is_fine(fs::remove_file(path)).map_err(VectorsError::write(path))
+    Ok(absent_is_fine(fs::remove_file(path)).map_err(FileError::write)?)
 }
 
 fn remove_dir(path: &Path) -> Result<(), VectorsError> {
-    absent_is_fine(fs::remove_dir_all(path)).map_err(VectorsError::write(path))
+    Ok(absent_is_fine(fs::remove_dir_all(path)).map_err(FileError::write)?)
 }
 
 fn absent_is_fine(result: io::Result<()>) -> io::Result<()> {

@@ -15,9 +15,9 @@ pub(super) fn live_over(kind: IndexKind) -> (Arc<LiveIndex>, tempfile::TempDir) 
         text: "Text.".into(),
     };
     let angle = |at: usize| at as f32 / 3000.0;
-    let rows = (0..3000).flat_map(|at| [angle(at).cos(), angle(at).sin(), 0.0, 0.0]).collect();
+    let rows: Vec<f32> = (0..3000).flat_map(|at| [angle(at).cos(), angle(at).sin(), 0.0, 0.0]).collect();
     let passages = (0..3000).map(passage).collect();
-    let set = VectorSet { model_fingerprint: fingerprint(), dim: DIM, passages, rows };
+    let set = VectorSet::new(fingerprint(), DIM, passages, rows);
     let index = dir.path().join("index");
     build_index(&set, &index, &IndexOptions { kind, ..IndexOptions::default() }, &Silent).unwrap();
     (Arc::new(LiveIndex::new(Arc::new(Snapshot::of(LoadedIndex::open(&index).unwrap())))), dir)

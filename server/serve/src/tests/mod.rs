@@ -15,7 +15,7 @@ use tower::ServiceExt;
 
 use super::{AppState, EncoderFiles, Options, ServedFile, ServedModel, app};
 use dpr_data::Passage;
-use dpr_index::IndexError;
+use dpr_index::QueryError;
 use dpr_index::search::{Backend, Description, Filter, Hit, SearchError};
 
 mod files;
@@ -62,7 +62,7 @@ impl Backend for FakeSearch {
         (self.before)();
         assert!(vectors[0].as_slice()[0] != PANICS, "a panic on purpose");
         if vectors[0].as_slice()[0] > 1e38 {
-            return Err(IndexError::Overflow { what: "the query", norm: 1e38 }.into());
+            return Err(QueryError::Overflow { norm: 1e38 }.into());
         }
         let hit = |vector: &Embedding, i: usize| Hit {
             id: format!("p{i}"),

@@ -40,7 +40,7 @@ fn number(random: &mut dpr_core::random::SplitMix) -> f32 {
 fn build(dir: &Path, rows: Vec<f32>, dim: usize, kind: IndexKind) {
     let passage = |i| Passage { id: format!("p{i}"), title: "Title".into(), text: format!("p{i} as built") };
     let passages = (0..rows.len() / dim).map(passage).collect();
-    let set = VectorSet { model_fingerprint: fingerprint(), dim, passages, rows };
+    let set = VectorSet::new(fingerprint(), dim, passages, rows);
     let options = IndexOptions { kind, hnsw: HnswParams::default(), ..IndexOptions::default() };
     build_index(&set, dir, &options, &Silent).unwrap();
 }
@@ -398,7 +398,7 @@ async fn eight_clients_see_no_failure_and_nothing_that_was_deleted_while_a_tenth
         let reply = search(&app, &body).await.json();
         let mut truth: Vec<f32> = snapshot
             .passages()
-            .map(|live| dpr_core::kernel::scan::inner_product(question, live.unwrap().1))
+            .map(|live| dpr_core::kernel::search::f32::inner_product(question, live.unwrap().1))
             .collect();
         truth.sort_unstable_by(|a, b| b.total_cmp(a));
         let hits = reply["hits"].as_array().unwrap();

@@ -8,6 +8,7 @@ use super::super::source::{Source, SourceArgs};
 use super::super::{CliError, output, stop_on_interrupt};
 use crate::cli::progress;
 use dpr_data::{check_not_input, read_questions};
+use dpr_files::Job;
 use dpr_index::search::{Method, SearchError};
 use dpr_train::mine::{HardNegatives, MineOptions, MineReport, Pool, Positives, mine};
 
@@ -127,7 +128,9 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
         words: source.words().ok_or(SearchError::NoSparse)?,
         vectors: ranker.vectors.map(|index| (index, vectors.as_slice())),
     };
-    let report = mine(&questions, pool, &args.out, &options, &stop, progress::on_stderr().as_ref())?;
+    let progress = progress::on_stderr();
+    let job = Job { stop: &stop, progress: progress.as_ref() };
+    let report = mine(&questions, pool, &args.out, &options, job)?;
     if args.json {
         return output::json(&report);
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::super::{CliError, output};
-use super::written;
+use super::result_files;
 use dpr_data::{RetrieverResult, read_results};
 use dpr_eval::{Bootstrap, Comparison, Curve, System, TopK, accuracy_svg, compare, first_hit, top_k};
 
@@ -100,7 +100,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
             .iter()
             .map(|result| Curve::from_first_hits(result.name.as_str(), &result.first_hits, depth))
             .collect();
-        written::whole(path, accuracy_svg("Retrieval accuracy", &curves)?.as_bytes())?;
+        result_files::write_whole(path, accuracy_svg("Retrieval accuracy", &curves)?.as_bytes())?;
     }
     let report = Report {
         questions: results.first().map_or(0, |result| result.questions.len()),

@@ -3,10 +3,10 @@
 mod answers;
 mod compare;
 mod questions;
+mod result_files;
 mod retrieval;
 mod run;
 mod tune;
-mod written;
 
 use clap::Subcommand;
 

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::super::source::{FusionArgs, Source, SourceArgs};
 use super::super::{CliError, output};
 use super::questions::{By, QuestionArgs, Questions};
-use super::written::{self, Ranked};
+use super::result_files::{self, Ranked};
 use dpr_eval::{
     Accuracy, Curve, DEFAULT_KS, QrelsReport, Recall, accuracy_svg, first_hit, measure_qrels, recall,
 };
@@ -188,8 +188,8 @@ fn finish(dir: &Path, report: &Report<'_>, curves: &[Curve]) -> Result<(), CliEr
         By::Answer => "Questions with an answer among the first k passages",
         By::Qrels => "Questions with a relevant passage among the first k",
     };
-    written::whole(&dir.join("accuracy.svg"), accuracy_svg(title, curves)?.as_bytes())?;
-    written::whole(&dir.join("metrics.json"), &serde_json::to_vec_pretty(report)?)
+    result_files::write_whole(&dir.join("accuracy.svg"), accuracy_svg(title, curves)?.as_bytes())?;
+    result_files::write_whole(&dir.join("metrics.json"), &serde_json::to_vec_pretty(report)?)
 }
 
 fn rate(questions: usize, seconds: f64) -> f64 {

@@ -242,7 +242,7 @@ pub fn run(args: Args) -> Result<(), CliError> {
 
 fn check(index: &Path, json: bool) -> Result<(), CliError> {
     let Verified { manifest, changes, problems } = verify(index)?;
-    let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    let problems: Vec<String> = problems.iter().map(|problem| crate::cli::one_line(problem)).collect();
     let (files, bytes) = (manifest.files.len(), manifest.files.values().map(|file| file.bytes).sum::<u64>());
     if json {
         let report = serde_json::json!({
@@ -318,7 +318,7 @@ fn build(args: BuildArgs) -> Result<(), CliError> {
     if args.json {
         return output::json(&Report { manifest: &manifest, bytes, seconds, recall });
     }
-    let IndexManifest { count, dim, kind, phi, sparse, .. } = &manifest;
+    let IndexManifest { count, dim, kind, max_squared_norm: phi, sparse, .. } = &manifest;
     let words = sparse.map_or_else(String::new, |sparse| format!(", {} words", sparse.analyzer));
     let vectors = if *dim == 0 { String::new() } else { format!(", {dim} dimensions, {kind}, phi {phi:.4}") };
     output::line(format_args!("{count} passages{vectors}{words}, {bytes} bytes, {seconds:.1} s"))?;

@@ -113,12 +113,8 @@ mod tests {
 
     fn write_index(dir: &Path, model_fingerprint: &str) {
         let passage = |id: &str| Passage { id: id.into(), title: format!("title {id}"), text: "text".into() };
-        let vectors = VectorSet {
-            model_fingerprint: model_fingerprint.to_owned(),
-            dim: 3,
-            passages: vec![passage("a"), passage("b")],
-            rows: vec![1.0, 0.0, 0.0, 0.0, 1.0, 0.0],
-        };
+        let passages = vec![passage("a"), passage("b")];
+        let vectors = VectorSet::new(model_fingerprint, 3, passages, vec![1.0, 0.0, 0.0, 0.0, 1.0, 0.0]);
         build_index(&vectors, dir, &IndexOptions::default(), &Silent).unwrap();
     }
 

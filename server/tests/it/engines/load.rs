@@ -17,7 +17,7 @@ fn part(set: &VectorSet, from: usize, to: usize) -> VectorSet {
         model_fingerprint: set.model_fingerprint.clone(),
         dim: DIM,
         passages: set.passages[from..to].to_vec(),
-        rows: set.rows[from * DIM..to * DIM].to_vec(),
+        rows: set.rows[from * DIM..to * DIM].to_vec().into(),
     }
 }
 

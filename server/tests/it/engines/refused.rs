@@ -95,9 +95,9 @@ fn rows_that_cannot_be_kept_are_refused_before_anything_is_asked_of_a_cluster() 
         change(&mut vectors);
         load(&address, &vectors, &LoadOptions::default(), &Silent).unwrap_err().to_string()
     };
-    let nan = refused(|vectors| vectors.rows[9] = f32::NAN);
+    let nan = refused(|vectors| vectors.rows = changed(&vectors.rows, 9..10, f32::NAN));
     assert!(nan.contains("p1"), "{nan}");
-    let zero = refused(|vectors| vectors.rows[16..].fill(0.0));
+    let zero = refused(|vectors| vectors.rows = changed(&vectors.rows, 16..24, 0.0));
     assert!(zero.contains("p2") && zero.contains("zero"), "{zero}");
     let twice = refused(|vectors| vectors.passages[2].id = "p0".into());
     assert!(twice.contains("p0") && twice.contains("twice"), "{twice}");
@@ -105,7 +105,14 @@ fn rows_that_cannot_be_kept_are_refused_before_anything_is_asked_of_a_cluster() 
     assert!(long.contains("p1") && long.contains("90000") && long.contains("65535"), "{long}");
     let none = refused(|vectors| {
         vectors.passages.clear();
-        vectors.rows.clear();
+        vectors.rows = Vec::new().into();
     });
     assert!(none.contains("no passages"), "{none}");
+}
+
+/// The rows, but for some numbers of them.
+fn changed(rows: &[f32], numbers: std::ops::Range<usize>, value: f32) -> dpr_index::vectors::Rows {
+    let mut rows = rows.to_vec();
+    rows[numbers].fill(value);
+    rows.into()
 }

@@ -83,7 +83,7 @@ fn while_a_tenth_is_replaced_eight_clients_find_what_is_there_and_nothing_that_i
 
 /// The best `k` scores by comparing every vector, greatest first.
 fn best(snapshot: &Snapshot, question: &Embedding, k: usize) -> Vec<f32> {
-    let score = |vector: &[f32]| dpr_core::kernel::scan::inner_product(question.as_slice(), vector);
+    let score = |vector: &[f32]| dpr_core::kernel::search::f32::inner_product(question.as_slice(), vector);
     let mut scores: Vec<f32> = snapshot.passages().map(|live| score(live.unwrap().1)).collect();
     scores.sort_unstable_by(|a, b| b.total_cmp(a));
     scores.truncate(k);

@@ -53,19 +53,19 @@ fn each_of_500_damages_to_the_log_is_found_and_an_unfinished_write_is_none() {
         let mut bytes = whole.clone();
         bytes[mark] ^= 1;
         fs_err::write(&log, bytes).unwrap();
-        assert!(matches!(IndexReader::open(&dir), Err(IndexError::CommitMark { .. })));
+        assert!(matches!(IndexReader::open(&dir), Err(OpenError::CommitMark { .. })));
         drop(IndexWriter::open(&dir, "a test").unwrap());
         assert_eq!(live(&IndexReader::open(&dir).unwrap().live().snapshot()), expected);
         fs_err::write(&log, &whole).unwrap();
     }
     fs_err::remove_file(&log).unwrap();
-    assert!(matches!(IndexReader::open(&dir), Err(IndexError::MissingFile { .. })));
-    assert!(matches!(LoadedIndex::open(&dir), Err(IndexError::MissingFile { .. })));
-    assert!(matches!(IndexWriter::open(&dir, "a test"), Err(IndexError::MissingFile { .. })));
+    assert!(matches!(IndexReader::open(&dir), Err(OpenError::File(FileError::Missing { .. }))));
+    assert!(matches!(LoadedIndex::open(&dir), Err(OpenError::File(FileError::Missing { .. }))));
+    assert!(matches!(IndexWriter::open(&dir, "a test"), Err(OpenError::File(FileError::Missing { .. }))));
 
     let other = root.path().join("other");
     build(&other, 41, IndexKind::Exact);
     drop(IndexWriter::open(&other, "a test").unwrap());
     fs_err::copy(other.join("updates-1.log"), &log).unwrap();
-    assert!(matches!(IndexReader::open(&dir), Err(IndexError::OtherLog { .. })));
+    assert!(matches!(IndexReader::open(&dir), Err(OpenError::OtherLog { .. })));
 }

@@ -22,9 +22,9 @@ use dpr_index::search::{Filter, Searcher};
 use dpr_index::sparse::{Analyzer, Scoring, SparseOptions, WordIndex};
 use dpr_index::vectors::VectorSet;
 use dpr_index::{
-    CompactionPolicy, HnswParams, IndexDir, IndexError, IndexKind, IndexOptions, IndexReader, IndexWriter,
-    LoadedIndex, LoadedSparse, NewPassage, Put, Snapshot, VectorIndex as _, build_index, copy_index, tune,
-    verify,
+    BuildError, CompactError, CompactionPolicy, FileError, HnswParams, IndexDir, IndexKind, IndexOptions,
+    IndexReader, IndexWriter, LoadedIndex, LoadedSparse, NewPassage, OpenError, Put, QueryError, Snapshot,
+    VectorIndex as _, build_index, copy_index, tune, verify,
 };
 
 const DIM: usize = 16;

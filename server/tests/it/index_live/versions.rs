@@ -46,7 +46,7 @@ fn a_follower_takes_new_versions_and_refuses_another_model_once() {
     other.model_fingerprint = "cd".repeat(32);
     build_index(&other, root.path(), &IndexOptions::default(), &Silent).unwrap();
     let error = follower.refresh().unwrap_err();
-    assert!(matches!(error, IndexError::OtherModel { .. }), "{error}");
+    assert!(matches!(error, OpenError::OtherModel { .. }), "{error}");
     assert!(!follower.refresh().unwrap(), "it is told of once");
     assert_eq!(follower.live().snapshot().len(), 40, "what was in use stays");
     build(root.path(), 50, IndexKind::Exact);
@@ -64,7 +64,7 @@ fn an_index_can_be_emptied_and_filled_but_not_compacted_in_between() {
     let question = embedding(&[0.5; DIM]);
     assert!(updater.live().snapshot().search(&question, 3).unwrap().is_empty());
     let error = updater.compact(1, &Arc::default(), &Silent).unwrap_err();
-    assert!(matches!(error, IndexError::NothingLeft { .. }), "{error}");
+    assert!(matches!(error, CompactError::NothingLeft { .. }), "{error}");
     updater.put(vec![new("p3", &[0.5; DIM])]).unwrap();
     assert_eq!(updater.live().snapshot().search(&question, 3).unwrap().len(), 1);
     compact(&updater);
@@ -78,7 +78,7 @@ fn a_compaction_that_is_stopped_leaves_the_index_and_its_updates() {
     let updater = IndexWriter::open(root.path(), "a test").unwrap();
     updater.delete(vec!["p3".into()]).unwrap();
     let stop = Arc::new(AtomicBool::new(true));
-    assert!(matches!(updater.compact(1, &stop, &Silent), Err(IndexError::Interrupted)));
+    assert!(matches!(updater.compact(1, &stop, &Silent), Err(CompactError::Build(BuildError::Interrupted))));
     updater.delete(vec!["p4".into()]).unwrap();
     assert_eq!(live(&IndexReader::open(root.path()).unwrap().live().snapshot()).len(), 298);
     let mut names: Vec<_> = fs_err::read_dir(root.path()).unwrap().map(|e| e.unwrap().file_name()).collect();

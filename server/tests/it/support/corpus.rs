@@ -4,7 +4,7 @@ use std::path::Path;
 
 use dpr_core::Embedding;
 use dpr_data::{Passage, corpus_sha256, read_passages};
-use dpr_index::vectors::{VectorSet, VectorsSpec, VectorsWriter};
+use dpr_index::vectors::{Shard, VectorSet, VectorsSpec, VectorsWriter};
 
 /// The demo's corpus.
 pub(crate) const SQUAD: &str =
@@ -57,7 +57,7 @@ pub(crate) fn squad_rows(dim: usize) -> Vec<f32> {
 pub(crate) fn set(rows: Vec<f32>, dim: usize) -> VectorSet {
     let passage = |i| Passage { id: format!("p{i}"), title: "Title".into(), text: format!("Text {i}.") };
     let passages = (0..rows.len() / dim).map(passage).collect();
-    VectorSet { model_fingerprint: "ab".repeat(32), dim, passages, rows }
+    VectorSet::new("ab".repeat(32), dim, passages, rows)
 }
 
 pub(crate) fn embedding(values: &[f32]) -> Embedding {
@@ -86,7 +86,7 @@ pub(crate) fn write_vectors(dir: &Path, set: &VectorSet) {
         model_fingerprint: set.model_fingerprint.clone(),
         dim: set.dim,
         corpus_sha256: corpus_sha256(&set.passages),
-        shard: (0, 1),
+        shard: Shard::WHOLE,
         part_size: VectorsSpec::PART_SIZE,
     };
     let writer = VectorsWriter::open(dir, spec, &set.passages).unwrap();

@@ -1,4 +1,4 @@
-//! What a distillation is told.
+//! Configuration of a distillation.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::super::config::{RunOptions, Settings, check_numbers};
 use super::super::error::TrainError;
 use super::super::optimiser::OptimiserOptions;
-use super::super::step::StepOptions;
+use super::super::options::StepOptions;
 
 /// A distillation's settings. Paths are taken from the working directory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -17,9 +17,9 @@ pub struct DistillConfig {
     pub model: DistillModel,
     /// Questions, and passages if any.
     pub data: DistillData,
-    /// What the student is to match.
+    /// The objective: what the student is to match of its teacher.
     pub objective: DistillObjective,
-    /// Learning rate and what goes with it.
+    /// Learning rate, schedule and other constants of the optimiser.
     pub optimiser: OptimiserOptions,
     /// How long, how large, how often.
     pub run: RunOptions,
@@ -51,8 +51,8 @@ impl Default for DistillConfig {
 pub struct DistillModel {
     /// The model directory whose question encoder is imitated and whose passage encoder is kept.
     pub teacher: PathBuf,
-    /// The model directory whose question encoder the student starts as. Its vectors are as long as the teacher's; `dpr
-    /// import --project` gives it a last layer that makes them so.
+    /// The model directory whose question encoder the student starts as. Its vectors must have as many numbers as the
+    /// teacher's; `dpr import --project` gives it a last layer that ensures this.
     pub start: PathBuf,
     /// Set the student's last layer (`encode_proj`) by least squares before the first step.
     pub fit_projection: bool,
@@ -72,11 +72,11 @@ impl Default for DistillModel {
     }
 }
 
-/// What a distillation learns from.
+/// The data of a distillation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DistillData {
-    /// Files of questions, as `dpr search` and `dpr eval` take them; answers are not looked at.
+    /// Files of questions, as `dpr search` and `dpr eval` take them; answers are ignored.
     pub questions: Vec<PathBuf>,
     /// Files of questions that measure each epoch; without them some of the questions are held out.
     pub dev: Vec<PathBuf>,
@@ -103,7 +103,7 @@ impl Default for DistillData {
     }
 }
 
-/// What the student is to match.
+/// The objective: what the student is to match of its teacher.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DistillObjective {
@@ -111,8 +111,8 @@ pub struct DistillObjective {
     pub distance: f64,
     /// Weight of the divergence from the teacher's distribution over passages.
     pub passages: f64,
-    /// What inner products are divided by in these distributions; 1 for models like the paper's, whose vectors are
-    /// long.
+    /// The temperature that inner products are divided by in these distributions; 1 for models like the paper's,
+    /// whose vectors are long.
     pub temperature: f64,
 }
 
@@ -125,7 +125,7 @@ impl Default for DistillObjective {
 impl Settings for DistillConfig {}
 
 impl DistillConfig {
-    /// Refuses what cannot be trained with.
+    /// Refuses settings that cannot be trained with.
     ///
     /// # Errors
     /// [`TrainError::Setting`] names the setting, its value and what it should be.

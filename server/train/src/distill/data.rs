@@ -1,11 +1,11 @@
-//! What a distillation reads: the questions with the teacher's vectors, and the passages that they find.
+//! Data of a distillation: questions with the teacher's vectors, and the passages that these find.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
+use dpr_core::DeviceChoice;
 use dpr_core::model::sha256_hex;
 use dpr_core::random::SplitMix;
-use dpr_core::{DeviceChoice, Embedding, TextEncoder};
 use sha2::{Digest as _, Sha256};
 
 use super::super::data::plain;
@@ -13,28 +13,17 @@ use super::super::encoders::{DualEncoder, Sharing, TrainDevice};
 use super::super::error::TrainError;
 use super::config::DistillConfig;
 use super::project;
+use super::taught::{SHARED, Taught, taught};
 use dpr_data::{DataError, FileFormat, normalise_question, read_questions, read_training};
 use dpr_encode::model::ModelDir;
-use dpr_encode::{PipelineOptions, encode_questions};
 use dpr_files::digest;
 use dpr_files::progress::Progress;
 use dpr_index::vectors::VectorSet;
 use dpr_index::{ExactIndex, Matrix, VectorIndex as _};
 
-/// Passages by which student and teacher are compared on the dev questions.
-pub(super) const SHARED: usize = 20;
-
-/// What the draws are for: each purpose has numbers of its own.
+/// Keys of the random draws: each purpose has random numbers of its own.
 const HELD_OUT: u64 = 11;
 const PASSAGES: u64 = 12;
-
-/// Questions with the teacher's vectors.
-pub(super) struct Taught {
-    pub(super) questions: Vec<String>,
-    pub(super) vectors: Vec<Embedding>,
-    /// The rows of the teacher's best passages; nothing without passages.
-    pub(super) best: Vec<Vec<u32>>,
-}
 
 /// Teacher, student and questions, read and checked.
 pub struct DistillPrepared {
@@ -47,13 +36,13 @@ pub struct DistillPrepared {
     pub(super) origin: String,
     /// Steps in all.
     pub steps: usize,
-    /// What is not wrong, but worth knowing.
+    /// Notes about the data: not errors, but worth knowing.
     pub notes: Vec<String>,
 }
 
 impl DistillPrepared {
-    /// Reads what `config` names and has the teacher encode the questions. The questions come first: what is wrong in
-    /// them shows before a model is loaded.
+    /// Reads what `config` names and has the teacher encode the questions. The questions are read first, so that
+    /// their errors show before a model is loaded.
     ///
     /// # Errors
     /// [`TrainError`] names the setting, the file or the model that cannot be used.
@@ -106,7 +95,8 @@ impl DistillPrepared {
     }
 }
 
-/// Training questions, dev questions, and how many of these are training questions too. Each question counts once.
+/// Returns the training questions, the dev questions, and the number of dev questions that are training questions
+/// too. Each question counts once.
 fn questions(config: &DistillConfig) -> Result<(Vec<String>, Vec<String>, usize), TrainError> {
     let read = |paths: &[PathBuf]| -> Result<Vec<String>, TrainError> {
         let mut seen = HashSet::new();
@@ -131,7 +121,7 @@ fn questions(config: &DistillConfig) -> Result<(Vec<String>, Vec<String>, usize)
     Ok((train, dev, overlap))
 }
 
-/// The questions of a file of questions, or of training data.
+/// Returns the questions of a file of questions, or of training data.
 fn texts(path: &Path) -> Result<Vec<String>, DataError> {
     match FileFormat::detect(path)? {
         FileFormat::DprTraining => {
@@ -141,7 +131,7 @@ fn texts(path: &Path) -> Result<Vec<String>, DataError> {
     }
 }
 
-/// The passages that distributions are taken over.
+/// Returns the passages that distributions are taken over.
 fn space(config: &DistillConfig, teacher: &ModelDir) -> Result<Option<ExactIndex>, TrainError> {
     let data = &config.data;
     let Some(first) = data.vectors.first() else { return Ok(None) };
@@ -157,38 +147,12 @@ fn space(config: &DistillConfig, teacher: &ModelDir) -> Result<Option<ExactIndex
         rows.sort_unstable();
     }
     let vectors = rows.iter().flat_map(|row| &set.rows[row * set.dim..(row + 1) * set.dim]).copied();
-    let matrix = Matrix::new(vectors.collect(), rows.len(), set.dim, |row| &set.passages[rows[row]].id)?;
+    let matrix =
+        Matrix::new(vectors.collect::<Vec<_>>(), rows.len(), set.dim, |row| &set.passages[rows[row]].id)?;
     Ok(Some(ExactIndex::new(matrix.into())))
 }
 
-fn taught(
-    questions: Vec<String>,
-    encoder: &TextEncoder,
-    space: Option<&ExactIndex>,
-    best: usize,
-    progress: &dyn Progress,
-) -> Result<Taught, TrainError> {
-    let options = PipelineOptions::for_device(encoder.device_name(), None, None);
-    let texts: Vec<&str> = questions.iter().map(String::as_str).collect();
-    let vectors = encode_questions(encoder, &texts, options, progress)?;
-    let best = match space {
-        Some(space) => best_rows(space, &vectors, best)?,
-        None => vec![Vec::new(); vectors.len()],
-    };
-    Ok(Taught { questions, vectors, best })
-}
-
-/// The rows of the best passages of each question.
-pub(super) fn best_rows(
-    space: &ExactIndex,
-    questions: &[Embedding],
-    count: usize,
-) -> Result<Vec<Vec<u32>>, TrainError> {
-    let found = space.search_batch(questions, count)?;
-    Ok(found.into_iter().map(|rows| rows.into_iter().map(|scored| scored.row as u32).collect()).collect())
-}
-
-/// A digest of all that a run's steps depend on besides its settings.
+/// Returns a digest of all that a run's steps depend on besides its settings.
 fn origin(train: &Taught, space: &Option<ExactIndex>, teacher: &ModelDir, start: &ModelDir) -> String {
     let mut hash = Sha256::new();
     for model in [teacher, start] {

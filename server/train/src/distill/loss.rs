@@ -1,4 +1,4 @@
-//! How far a student is from its teacher.
+//! Distillation loss: the distance of a student from its teacher.
 
 use burn::tensor::activation::log_softmax;
 use burn::tensor::{Tensor, TensorData};
@@ -6,9 +6,9 @@ use dpr_core::Embedding;
 
 use super::super::encoders::TrainDevice;
 use super::super::error::TrainError;
-use super::super::step::{BySide, Loss, Worth, backward, leaf, slope};
+use super::super::step::{BySide, Loss, LossOutcome, backward, gradient_at, leaf};
 use super::config::DistillObjective;
-use super::data::Taught;
+use super::taught::Taught;
 use dpr_index::ExactIndex;
 
 /// The loss of one batch of questions.
@@ -21,7 +21,7 @@ pub(super) struct StudentLoss {
 }
 
 impl StudentLoss {
-    /// Of the questions `items` of `taught`, with `best` passages each.
+    /// Prepares the loss of the questions `items` of `taught`, with `best` passages each.
     pub(super) fn new(
         objective: DistillObjective,
         taught: &Taught,
@@ -40,12 +40,12 @@ impl StudentLoss {
 }
 
 impl Loss for StudentLoss {
-    fn slopes(
+    fn gradients(
         &self,
         [questions, passages]: BySide,
         dim: usize,
         device: &TrainDevice,
-    ) -> Result<Worth, TrainError> {
+    ) -> Result<LossOutcome, TrainError> {
         let constant = |values: &[f32]| {
             let data = TensorData::new(values.to_vec(), [values.len() / dim, dim]);
             Tensor::<2>::from_data(data, &device.taped)
@@ -66,11 +66,12 @@ impl Loss for StudentLoss {
             loss = loss + divergence * self.objective.passages;
         }
         let (loss, mut gradients) = backward(loss)?;
-        Ok(Worth { loss, correct, slopes: [slope(&student, &mut gradients)?, passages] })
+        Ok(LossOutcome { loss, correct, gradients: [gradient_at(&student, &mut gradients)?, passages] })
     }
 }
 
-/// Questions whose student vector has a greater inner product with their own teacher vector than with any other's.
+/// Returns the number of questions whose student vector has a greater inner product with its own teacher vector than
+/// with that of any other question.
 fn nearest(student: &[f32], teacher: &[f32], dim: usize) -> usize {
     let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
     let is_nearest = |(row, vector): (usize, &[f32])| {
@@ -81,7 +82,7 @@ fn nearest(student: &[f32], teacher: &[f32], dim: usize) -> usize {
     student.chunks_exact(dim).enumerate().filter(|pair| is_nearest(*pair)).count()
 }
 
-/// The cosine of two vectors.
+/// Returns the cosine of two vectors.
 pub(super) fn cosine(student: &[f32], teacher: &Embedding) -> f64 {
     let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>();
     let teacher = teacher.as_slice();
@@ -102,25 +103,25 @@ mod tests {
         }
     }
 
-    fn loss(student: [f32; 4], passages: &[f32]) -> Worth {
+    fn loss(student: [f32; 4], passages: &[f32]) -> LossOutcome {
         let objective = DistillObjective { distance: 1.0, passages: 0.5, temperature: 0.5 };
         let teacher = vec![1.0, 0.0, 0.0, 2.0];
         let loss = StudentLoss { objective, teacher, passages: passages.to_vec() };
-        loss.slopes([student.to_vec(), Vec::new()], 2, &device()).unwrap()
+        loss.gradients([student.to_vec(), Vec::new()], 2, &device()).unwrap()
     }
 
     #[test]
     fn a_student_that_is_its_teacher_has_nothing_to_learn() {
-        let worth = loss([1.0, 0.0, 0.0, 2.0], &[1.0, 1.0, 0.0, -1.0, 0.5, 0.0]);
-        assert!(worth.loss.abs() < 1e-6, "{}", worth.loss);
-        assert_eq!(worth.correct, 2);
-        assert!(worth.slopes[0].iter().all(|slope| slope.abs() < 1e-6), "{:?}", worth.slopes[0]);
+        let outcome = loss([1.0, 0.0, 0.0, 2.0], &[1.0, 1.0, 0.0, -1.0, 0.5, 0.0]);
+        assert!(outcome.loss.abs() < 1e-6, "{}", outcome.loss);
+        assert_eq!(outcome.correct, 2);
+        assert!(outcome.gradients[0].iter().all(|value| value.abs() < 1e-6), "{:?}", outcome.gradients[0]);
     }
 
     #[test]
-    fn the_slope_is_the_change_of_the_loss() {
+    fn the_gradient_is_the_change_of_the_loss() {
         let (at, passages) = ([0.5, 0.25, -0.25, 1.5], [1.0, 1.0, 0.0, -1.0, 0.5, 0.0]);
-        let worth = loss(at, &passages);
+        let outcome = loss(at, &passages);
         for place in 0..4 {
             let moved = |by: f32| {
                 let mut at = at;
@@ -128,8 +129,8 @@ mod tests {
                 loss(at, &passages).loss
             };
             let change = (moved(1e-2) - moved(-1e-2)) / 2e-2;
-            let slope = f64::from(worth.slopes[0][place]);
-            assert!((change - slope).abs() < 1e-3, "{place}: {change} {slope}");
+            let gradient = f64::from(outcome.gradients[0][place]);
+            assert!((change - gradient).abs() < 1e-3, "{place}: {change} {gradient}");
         }
         // Apart (0.5, -0.25) and (0.25, 0.5) from teachers of squared lengths 1 and 4.
         let distance = loss(at, &[]).loss;

@@ -1,4 +1,4 @@
-//! A student's last layer by least squares.
+//! Least-squares fit of a student's last layer.
 
 use dpr_core::encoder::Encoder;
 use nalgebra::DMatrix;
@@ -7,17 +7,17 @@ use super::super::encoders::{TrainDevice, TrainedEncoder, numbers};
 use super::super::error::TrainError;
 use super::super::evaluate::encode;
 use super::config::DistillConfig;
-use super::data::Taught;
+use super::taught::Taught;
 use dpr_files::progress::Progress;
 
-/// Questions that the layer is fitted to, at most: some times the numbers in a state.
+/// Questions that the layer is fitted to, at most: several times the numbers in a state.
 const QUESTIONS: usize = 10_000;
 
-/// What is added to the diagonal, as a share of its mean: states that say the same twice do no harm.
+/// Ridge that is added to the diagonal, as a share of its mean, so that linearly dependent states do no harm.
 const RIDGE: f64 = 1e-3;
 
-/// Sets `encode_proj` of `student`, if it has one, so that it leads from the pooled states to the teacher's vectors with
-/// the least squared error. Training then starts where a last layer alone can get.
+/// Sets `encode_proj` of `student`, if it has one, so that it maps the pooled states to the teacher's vectors with
+/// the least squared error. Training then starts from the best that a last layer alone can reach.
 ///
 /// # Errors
 /// [`TrainError`] when the device fails, or when the questions do not determine a layer.

@@ -1,12 +1,10 @@
-//! Distillation as a run: its batches, its measure, its model directory.
+//! Distillation task: the batches, the measure and the model directory of a distillation run.
 
 use std::collections::HashSet;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 
 use dpr_core::Embedding;
 use dpr_core::random::SplitMix;
-use serde::{Deserialize, Serialize};
 
 use super::super::encoders::{DualEncoder, TrainDevice};
 use super::super::error::TrainError;
@@ -14,54 +12,42 @@ use super::super::evaluate::encode;
 use super::super::export::{Exported, export_as};
 use super::super::run_dir::RunDir;
 use super::super::sampler::batches;
-use super::super::scores::Scores;
+use super::super::scores::{Scores, StudentScores};
 use super::super::step::{Loss as _, StepNoise, StepOutcome, step_by};
 use super::super::task::Task;
 use super::super::trainer::{self, Setup, TrainReport};
 use super::config::DistillConfig;
-use super::data::{DistillPrepared, SHARED, Taught, best_rows};
+use super::data::DistillPrepared;
 use super::loss::{StudentLoss, cosine};
+use super::taught::{SHARED, Taught, best_rows};
 use dpr_encode::model::{ModelDir, PASSAGE_DIR, QUESTION_DIR};
+use dpr_files::Job;
 use dpr_files::progress::Progress;
 use dpr_index::ExactIndex;
 
 /// Questions are sorted by length within as many batches, so that a batch has little padding.
 const BUCKET: usize = 16;
 
-/// How near a student comes to its teacher on the dev questions.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct StudentScores {
-    /// Questions measured.
-    pub questions: usize,
-    /// Mean cosine of the student's vector and the teacher's.
-    pub cosine: f64,
-    /// Share of the teacher's best 20 passages that are among the student's best 20; `None` without passages.
-    pub shared: Option<f64>,
-    /// Mean loss in batches made as in training.
-    pub loss: f64,
-}
-
-/// Trains a student as `config` says in the run directory `out`, which holds no run yet, or with `resume` goes on from
-/// its last checkpoint. What comes out is a model directory with the student as question encoder and the teacher's
+/// Trains a student as `config` says in the run directory `out`, which holds no run yet, or with `resume` goes on
+/// from its last checkpoint. The result is a model directory with the student as question encoder and the teacher's
 /// passage encoder: it searches the teacher's indexes.
 ///
 /// # Errors
-/// As [`train`](super::super::train).
+/// [`TrainError`] as from [`train`](super::super::train).
 pub fn distill(
     config: &DistillConfig,
     out: &Path,
     resume: bool,
     prepared: DistillPrepared,
     device: &TrainDevice,
-    stop: &AtomicBool,
-    progress: &dyn Progress,
+    job: Job<'_>,
 ) -> Result<TrainReport, TrainError> {
     let run = if resume { RunDir::resume(out, config)? } else { RunDir::begin(out, config)? };
     let DistillPrepared { train, dev, space, model, teacher, name, origin, steps, .. } = prepared;
     let task = DistillTask { config, train, dev, space, teacher, name };
     let (options, optimiser) = (config.run, config.optimiser);
     let setup = Setup { run, resume, task: &task, model, options, optimiser, origin, steps };
-    trainer::run(setup, device, stop, progress)
+    trainer::run(setup, device, job)
 }
 
 struct DistillTask<'a> {
@@ -132,8 +118,8 @@ impl Task for DistillTask<'_> {
         let items: Vec<usize> = (0..count).collect();
         for batch in items.chunks(self.config.run.batch_size) {
             let own = batch.iter().flat_map(|item| &vectors[item * dim..(item + 1) * dim]).copied().collect();
-            let worth = self.loss(dev, batch).slopes([own, Vec::new()], dim, device)?;
-            loss += worth.loss * batch.len() as f64 / count as f64;
+            let outcome = self.loss(dev, batch).gradients([own, Vec::new()], dim, device)?;
+            loss += outcome.loss * batch.len() as f64 / count as f64;
         }
         if !cosine.is_finite() || !loss.is_finite() {
             return Err(TrainError::NotFinite { loss });
@@ -159,7 +145,7 @@ impl Task for DistillTask<'_> {
 }
 
 impl DistillTask<'_> {
-    /// The share of the teacher's best passages that are among the student's.
+    /// Returns the share of the teacher's best passages that are among the student's.
     fn shared(&self, space: &ExactIndex, vectors: &[f32], dim: usize) -> Result<f64, TrainError> {
         let questions = vectors.chunks_exact(dim).map(|vector| Embedding::new(vector.to_vec(), dim));
         let questions = questions

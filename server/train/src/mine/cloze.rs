@@ -1,4 +1,4 @@
-//! The inverse cloze task (Lee et al. 2019, ORQA): training data without questions. A sentence of a block stands for a
+//! Inverse cloze task (Lee et al. 2019, ORQA): training data without questions. A sentence of a block stands for a
 //! question, the rest of the block for the passage that answers it.
 
 use std::path::Path;
@@ -17,7 +17,7 @@ pub struct ClozeOptions {
     pub keep: f64,
     /// Words of a sentence that may be a question, at least.
     pub min_words: usize,
-    /// Items, at most: spread over the corpus by chance.
+    /// Items, at most, drawn at random from the whole corpus.
     pub limit: Option<usize>,
     /// Decides the sentences.
     pub seed: u64,
@@ -72,7 +72,7 @@ pub fn cloze(corpus: &Path, out: &Path, options: &ClozeOptions) -> Result<ClozeR
     Ok(ClozeReport { blocks, items, too_short })
 }
 
-/// `limit` of `count` numbers, by chance, ascending.
+/// Returns `limit` of the numbers below `count`, drawn at random, ascending.
 fn spread(count: usize, limit: usize, seed: u64) -> Vec<usize> {
     let mut numbers: Vec<usize> = (0..count).collect();
     SplitMix::keyed(&[seed]).shuffle(&mut numbers);
@@ -104,8 +104,8 @@ fn item(passage: &Passage, number: usize, options: &ClozeOptions) -> Option<Trai
     Some(TrainingItem { question, positive_ctxs: vec![positive], ..TrainingItem::default() })
 }
 
-/// The sentences of a text. One ends at a full stop, question or exclamation mark (with what closes a quotation) before
-/// white space, unless what follows goes on in lower case or a short abbreviation came before.
+/// Returns the sentences of a text. One ends at a full stop, question or exclamation mark (with what closes a
+/// quotation) before white space, unless what follows goes on in lower case or a short abbreviation came before.
 fn sentences(text: &str) -> Vec<&str> {
     let mut sentences = Vec::new();
     let mut start = 0;

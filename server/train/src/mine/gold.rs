@@ -1,4 +1,4 @@
-//! Gold paragraphs in a pool of other blocks (paper §4.2).
+//! Mapping of gold paragraphs to the blocks of a pool (paper §4.2).
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -7,7 +7,7 @@ use dpr_data::{Gold, Passage};
 use dpr_eval::AnswerMatcher;
 use dpr_index::sparse::{Scoring, SparseError, SparseIndex};
 
-/// Blocks compared with a gold paragraph: those that share most terms with what stands around the answer.
+/// Blocks compared with a gold paragraph: the blocks that share most terms with the text around the answer.
 const CANDIDATES: usize = 20;
 
 /// Words on either side of the answer that blocks are searched with.
@@ -32,8 +32,8 @@ impl<'a> GoldMap<'a> {
         Self { pool, rows }
     }
 
-    /// The row of the paragraph: the same paragraph when the pool has it, else the block that took over the longest
-    /// piece of it with the answer inside.
+    /// Returns the row of the paragraph: the same paragraph when the pool has it, else the block that took over the
+    /// longest piece of it with the answer inside.
     pub(super) fn find(
         &self,
         gold: &Gold,
@@ -108,14 +108,14 @@ impl<'a> Words<'a> {
         self.places.push(place);
     }
 
-    /// The words that touch a range of bytes.
+    /// Returns the words that touch a range of bytes.
     fn within(&self, bytes: &Range<usize>) -> Range<usize> {
         let from = self.places.partition_point(|place| place.end <= bytes.start);
         let to = self.places.partition_point(|place| place.start < bytes.end);
         from..to.max(from)
     }
 
-    /// The text from the first to the last of these words, as far as there are so many.
+    /// Returns the text from the first to the last of these words, cut at the end of the text.
     fn text(&self, words: Range<usize>) -> &'a str {
         match self.places.get(words.start..words.end.min(self.places.len())) {
             Some([first, .., last]) => &self.text[first.start..last.end],
@@ -129,7 +129,7 @@ fn is_ideograph(c: char) -> bool {
     matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{20000}'..='\u{323af}')
 }
 
-/// Where in `text` its longest run of words stands that `other` has in a row too.
+/// Returns the range of the longest run of words in `text` that `other` has in a row too.
 fn longest_run(text: &[u32], other: &[u32]) -> Range<usize> {
     // ending[j]: length of the common run that ends at the word at hand and at other[j - 1].
     let mut ending = vec![0usize; other.len() + 1];

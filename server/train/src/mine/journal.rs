@@ -1,4 +1,4 @@
-//! What a run has done so far, beside its output, so that a killed one goes on where it was.
+//! Journal of a mining run, beside its output, so that a killed run continues where it was.
 //!
 //! The first line names the work; each line after it is the outcome of one question, in order: an item or `null`.
 
@@ -15,7 +15,8 @@ use dpr_data::TrainingItem;
 /// What the first line begins with.
 const MARK: &str = "dpr data mine ";
 
-/// An append-only file of outcomes, locked while it is open: the operating system lets go of it with the process.
+/// An append-only file of outcomes, locked while it is open: the operating system releases the lock when the process
+/// ends.
 pub(super) struct Journal {
     path: PathBuf,
     file: fs::File,
@@ -23,7 +24,8 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// Opens the journal of `out`. One of other work (another `name`) is begun anew; a torn last line is cut off.
+    /// Opens the journal of `out`. A journal of other work (another `name`) is begun anew; a torn last line is cut
+    /// off.
     pub(super) fn open(out: &Path, name: &str) -> Result<Self, MineError> {
         let mut beside = OsString::from(out);
         beside.push(".unfinished");
@@ -49,7 +51,7 @@ impl Journal {
         Ok(Self { path, file, done })
     }
 
-    /// Questions whose outcome is in it.
+    /// Returns the number of questions whose outcome is in the journal.
     pub(super) fn done(&self) -> usize {
         self.done
     }
@@ -81,14 +83,14 @@ impl Journal {
         Ok(())
     }
 
-    /// Removes it: the output is whole, or there is nothing in it worth keeping.
+    /// Removes the journal: the output is whole, or nothing in the journal is worth keeping.
     pub(super) fn remove(self) -> io::Result<()> {
         fs::remove_file(self.path)
     }
 }
 
-/// Bytes of whole lines that belong to the work whose first line is `name`, and outcomes in them; `None` when the
-/// file is no journal.
+/// Returns the length in bytes of the whole lines of the work whose first line is `name`, and the number of outcomes
+/// in them; `None` when the file is not a journal.
 fn intact(mut file: impl BufRead, name: &str) -> io::Result<Option<(u64, usize)>> {
     let mut line = String::new();
     file.read_line(&mut line)?;
@@ -102,7 +104,7 @@ fn intact(mut file: impl BufRead, name: &str) -> io::Result<Option<(u64, usize)>
     let (mut whole, mut done) = (line.len() as u64, 0);
     loop {
         line.clear();
-        // Bytes that are no text are a torn line too.
+        // Bytes that are not UTF-8 are a torn line too.
         let is_read = file.read_line(&mut line).is_ok();
         let is_whole =
             is_read && line.ends_with('\n') && serde_json::from_str::<Option<TrainingItem>>(&line).is_ok();

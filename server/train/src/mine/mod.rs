@@ -1,4 +1,4 @@
-//! Training data out of questions and a corpus (paper §4.2): positives by distant supervision or from gold
+//! Mining of training data from questions and a corpus (paper §4.2): positives by distant supervision or from gold
 //! paragraphs, and hard negatives that share words with the question but do not hold the answer.
 
 mod cloze;
@@ -15,7 +15,7 @@ use dpr_core::Embedding;
 use dpr_data::{DataError, Passage};
 use dpr_eval::AnswerError;
 use dpr_index::sparse::{Scoring, SparseError, SparseIndex};
-use dpr_index::{IndexError, VectorIndex};
+use dpr_index::{QueryError, VectorIndex};
 
 pub use cloze::{ClozeOptions, ClozeReport, cloze};
 pub use run::{MineReport, mine};
@@ -31,7 +31,7 @@ pub enum Positives {
     Gold,
 }
 
-/// Where hard negatives come from: passages that rank high and do not hold the answer.
+/// The source of hard negatives: passages that rank high and do not hold the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HardNegatives {
     /// BM25, as in the paper.
@@ -40,16 +40,18 @@ pub enum HardNegatives {
     Dense,
 }
 
-/// What is mined from: a corpus and its indexes.
+/// The source of mined passages: a corpus and its indexes.
 #[derive(Clone, Copy, Debug)]
 pub struct Pool<'a> {
     /// The corpus; row `i` of both indexes is passage `i`.
     pub passages: &'a [Passage],
-    /// Which indexes these are: their [`version`](dpr_index::LoadedSparse::version). Work on another is other work.
+    /// Identity of the indexes: their [`version`](dpr_index::LoadedSparse::version). Mining another version is other
+    /// work.
     pub version: &'a str,
     /// By words.
     pub words: &'a SparseIndex,
-    /// By vectors, with those of the questions (`[dim]` each, in their order); for [`HardNegatives::Dense`].
+    /// The dense index with the vectors of the questions (`[dim]` each, in their order), for
+    /// [`HardNegatives::Dense`].
     pub vectors: Option<(&'a dyn VectorIndex, &'a [Embedding])>,
 }
 
@@ -120,13 +122,13 @@ pub enum MineError {
         /// The output.
         path: PathBuf,
     },
-    /// A file that stands where the journal goes.
+    /// A file that is at the path of the journal.
     #[error("{} is in the way: what is mined is kept there until it is whole. Move it, or write to another file", path.display())]
     NoJournal {
         /// The file.
         path: PathBuf,
     },
-    /// Told to stop; the next run goes on from there.
+    /// The run was stopped; the next run continues there.
     #[error("stopped after {done} of {questions} questions: the same command goes on from there")]
     Interrupted {
         /// Questions done.
@@ -138,11 +140,11 @@ pub enum MineError {
     #[error(transparent)]
     Answer(#[from] AnswerError),
     /// See [`SparseError`].
-    #[error(transparent)]
+    #[error("{0}")]
     Sparse(#[from] SparseError),
-    /// See [`IndexError`].
-    #[error(transparent)]
-    Index(#[from] IndexError),
+    /// See [`QueryError`].
+    #[error("{0}")]
+    Query(#[from] QueryError),
     /// See [`DataError`].
     #[error(transparent)]
     Data(#[from] DataError),

@@ -1,32 +1,14 @@
-//! Random negatives, the same under the same seed whatever the threads.
+//! Random negatives, the same under one seed on any number of threads.
 
-/// A small generator (SplitMix64, Steele et al. 2014), so that a question's draws depend on nothing but its number.
-pub(super) struct Draws(u64);
+use dpr_core::random::{SplitMix, mix};
 
-/// The generator's step.
+/// Offset of the seed: the step of [`SplitMix`], so that a seed of 0 is not mixed to 0.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-impl Draws {
-    pub(super) fn new(seed: u64, question: usize) -> Self {
-        // Mixed twice: states a few steps apart would give neighbours the same draws, shifted.
-        Self(mix(mix(seed.wrapping_add(STEP)) ^ mix(!(question as u64))))
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(STEP);
-        mix(self.0)
-    }
-
-    /// A number below `limit`, which is not 0.
-    pub(super) fn below(&mut self, limit: usize) -> usize {
-        ((u128::from(self.next()) * limit as u128) >> 64) as usize
-    }
-}
-
-fn mix(mut value: u64) -> u64 {
-    value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ (value >> 31)
+/// Returns the random numbers of one question, so that its draws depend on nothing but the seed and its number.
+pub(super) fn draws(seed: u64, question: usize) -> SplitMix {
+    // Mixed twice: states a few steps apart would give neighbours the same draws, shifted.
+    SplitMix::new(mix(mix(seed.wrapping_add(STEP)) ^ mix(!(question as u64))))
 }
 
 #[cfg(test)]
@@ -36,7 +18,7 @@ mod tests {
     use super::*;
 
     fn draw(seed: u64, question: usize, count: usize, limit: usize) -> Vec<usize> {
-        let mut draws = Draws::new(seed, question);
+        let mut draws = draws(seed, question);
         (0..count).map(|_| draws.below(limit)).collect()
     }
 

@@ -1,9 +1,8 @@
-//! Mining, question by question, on every processor.
+//! Mining run: question by question, on every processor.
 
 use std::collections::HashSet;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
 use serde::Serialize;
@@ -12,19 +11,19 @@ use unicode_normalization::UnicodeNormalization as _;
 
 use super::gold::GoldMap;
 use super::journal::Journal;
-use super::negatives::Draws;
+use super::negatives::draws;
 use super::{HardNegatives, MineError, MineOptions, Pool, Positives};
 use dpr_data::{Answers, Passage, Question, TrainingContext, TrainingItem, write_training};
 use dpr_eval::{AnswerError, AnswerMatcher};
+use dpr_files::Job;
 use dpr_files::digest;
-use dpr_files::progress::Progress;
 use dpr_index::ranking::ScoredRow;
 use dpr_index::sparse::Analyzer;
 
 /// Questions between two entries of the journal.
 const STEP: usize = 256;
 
-/// Draws for each random negative that is wanted, at most: nearly every passage of a tiny corpus may hold the answer.
+/// Draws for each random negative, at most: nearly every passage of a tiny corpus may hold the answer.
 const TRIES: usize = 50;
 
 /// What was mined.
@@ -40,7 +39,7 @@ pub struct MineReport {
     pub without_hard_negative: usize,
     /// Items with fewer random negatives than were asked for: most of the corpus holds their answers.
     pub short_of_random_negatives: usize,
-    /// Answer patterns that are no regular expressions and never match.
+    /// Answer patterns that are not regular expressions and never match.
     pub invalid_patterns: usize,
 }
 
@@ -50,15 +49,14 @@ pub struct MineReport {
 /// gzip-compressed when its name ends in `.gz`.
 ///
 /// # Errors
-/// [`MineError`]; [`MineError::Interrupted`] once `stop` is set. What is wrong with the questions, the options or
-/// the place of `out` is said before the first question is mined.
+/// [`MineError`]; [`MineError::Interrupted`] once `job` is stopped. Errors of the questions, the options or the place of
+/// `out` are returned before the first question is mined.
 pub fn mine(
     questions: &[Question],
     pool: Pool<'_>,
     out: &Path,
     options: &MineOptions,
-    stop: &AtomicBool,
-    progress: &dyn Progress,
+    job: Job<'_>,
 ) -> Result<MineReport, MineError> {
     let failed = |source| MineError::Write { path: out.to_path_buf(), source };
     if out.is_dir() {
@@ -70,9 +68,9 @@ pub fn mine(
     pool.words.search("", 1, options.scoring)?;
     let miner = Miner::new(questions, pool, options)?;
     let mut journal = Journal::open(out, &name(questions, pool, options))?;
-    progress.start("mining", "questions", (questions.len() - journal.done().min(questions.len())) as u64);
+    job.progress.start("mining", "questions", (questions.len() - journal.done().min(questions.len())) as u64);
     while journal.done() < questions.len() {
-        if stop.load(Ordering::Relaxed) {
+        if job.is_stopped() {
             let done = journal.done();
             if done == 0 {
                 journal.remove().map_err(failed)?;
@@ -84,9 +82,9 @@ pub fn mine(
         let outcomes = step.par_iter().enumerate().map(|(at, question)| miner.item(from + at, question));
         let outcomes = outcomes.collect::<Result<Vec<_>, MineError>>()?;
         journal.append(&outcomes).map_err(failed)?;
-        progress.advance(outcomes.len() as u64);
+        job.progress.advance(outcomes.len() as u64);
     }
-    progress.finish();
+    job.progress.finish();
 
     let mut report = MineReport {
         questions: questions.len(),
@@ -116,7 +114,7 @@ pub fn mine(
     Ok(report)
 }
 
-/// A name for this work: the same questions, indexes and options, mined by the same version, have the same one.
+/// Returns a name for this work: the same questions, indexes and options, mined by the same version, have the same one.
 fn name(questions: &[Question], pool: Pool<'_>, options: &MineOptions) -> String {
     let mut hash = Sha256::new();
     hash.update(format!("{} {} {options:?}", env!("CARGO_PKG_VERSION"), pool.version));
@@ -153,7 +151,7 @@ impl<'a> Miner<'a> {
         self.answers.iter().map(|answers| answers.matcher.invalid_patterns().len()).sum()
     }
 
-    /// The item of a question, or `None` when it has no positive.
+    /// Returns the item of a question, or `None` when it has no positive.
     fn item(&self, number: usize, question: &Question) -> Result<Option<TrainingItem>, MineError> {
         let (options, passages) = (self.options, self.pool.passages);
         let answers = &self.answers[number];
@@ -195,7 +193,7 @@ impl<'a> Miner<'a> {
     fn random(&self, number: usize, positive: usize, answers: &Held) -> Vec<TrainingContext> {
         let passages = self.pool.passages;
         let wanted = self.options.random_negatives.min(passages.len());
-        let mut draws = Draws::new(self.options.seed, number);
+        let mut draws = draws(self.options.seed, number);
         let mut rows = Vec::with_capacity(wanted);
         let mut drawn = HashSet::from([positive]);
         for _ in 0..wanted.saturating_mul(TRIES) {

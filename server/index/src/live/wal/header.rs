@@ -6,12 +6,12 @@
 //! 1024  u64 sequence  u64 end  u64 changes      the commit of an odd sequence
 //! 1536  frames
 //! ```
-//! Numbers are little-endian; the last 4 bytes of a sector are the CRC-32 of those before. The two commits are written in
-//! turns, so that a write that was torn leaves the other.
+//! Numbers are little-endian; the last 4 bytes of a sector are the CRC-32 of those before. The two commits are written
+//! in turns, so that a write that was torn leaves the other.
 
 use std::path::Path;
 
-use crate::IndexError;
+use crate::{FileError, OpenError};
 
 /// Bytes of a sector.
 const SECTOR: usize = 512;
@@ -19,7 +19,7 @@ const SECTOR: usize = 512;
 /// Bytes of a sector without its checksum.
 const CONTENT: usize = SECTOR - 4;
 
-/// Where frames begin.
+/// The position of the first frame.
 pub(crate) const FRAMES: u64 = 3 * SECTOR as u64;
 
 const MAGIC: &[u8; 8] = b"DPRLOG\r\n";
@@ -30,7 +30,7 @@ const FORMAT: u32 = 1;
 /// One sector.
 pub(crate) type Sector = [u8; SECTOR];
 
-/// Whose updates a log holds.
+/// The version whose updates a log holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     /// Sha256 of the version's manifest, 64 hexadecimal digits.
@@ -39,7 +39,7 @@ pub(crate) struct Header {
     pub(crate) dim: usize,
 }
 
-/// What of a log counts.
+/// A commit mark: how much of a log counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Commit {
     /// Commits before it.
@@ -59,26 +59,26 @@ impl Header {
     }
 
     /// Refuses a log that begins otherwise.
-    pub(crate) fn check(&self, path: &Path, sector: &Sector) -> Result<(), IndexError> {
+    pub(crate) fn check(&self, path: &Path, sector: &Sector) -> Result<(), OpenError> {
         let Some(content) = sector.strip_prefix(MAGIC) else {
-            return Err(IndexError::corrupt(path, "it does not begin as a log of updates"));
+            return Err(FileError::corrupt(path, "it does not begin as a log of updates").into());
         };
         if unsealed(sector).is_none() {
-            return Err(IndexError::corrupt(path, "the checksum of its beginning differs"));
+            return Err(FileError::corrupt(path, "the checksum of its beginning differs").into());
         }
         let found = u32::from_le_bytes([content[0], content[1], content[2], content[3]]);
         if found > FORMAT {
-            return Err(IndexError::NewerFormat { path: path.to_path_buf(), found, supported: FORMAT });
+            return Err(FileError::NewerFormat { path: path.to_path_buf(), found, supported: FORMAT }.into());
         }
-        if *sector == self.sector() { Ok(()) } else { Err(IndexError::OtherLog { path: path.to_path_buf() }) }
+        if *sector == self.sector() { Ok(()) } else { Err(OpenError::OtherLog { path: path.to_path_buf() }) }
     }
 }
 
 impl Commit {
-    /// Of a log without frames.
+    /// The mark of a log without frames.
     pub(crate) const NONE: Self = Self { sequence: 0, end: FRAMES, changes: 0 };
 
-    /// Where it is written.
+    /// Returns the position at which it is written.
     pub(crate) fn place(self) -> u64 {
         SECTOR as u64 * (1 + self.sequence % 2)
     }
@@ -96,7 +96,8 @@ impl Commit {
         (commit.sequence % 2 == parity && commit.end >= FRAMES).then_some(commit)
     }
 
-    /// The newer of the two commits, and whether both are whole and follow one another; none when neither is whole.
+    /// Returns the newer of the two commits, and whether both are whole and follow one another; `None` when neither is
+    /// whole.
     pub(crate) fn newest(even: &Sector, odd: &Sector) -> Option<(Self, bool)> {
         match (Self::parse(even, 0), Self::parse(odd, 1)) {
             (Some(a), Some(b)) => {
@@ -150,15 +151,21 @@ mod tests {
         let path = Path::new("updates-1.log");
         header.check(path, &header.sector()).unwrap();
         let other = Header { base: "cd".repeat(32), dim: 8 };
-        assert!(matches!(other.check(path, &header.sector()), Err(IndexError::OtherLog { .. })));
+        assert!(matches!(other.check(path, &header.sector()), Err(OpenError::OtherLog { .. })));
         let mut newer = header.sector();
         newer[8] = 2;
         let newer = sealed(&newer[..CONTENT]);
-        assert!(matches!(header.check(path, &newer), Err(IndexError::NewerFormat { found: 2, .. })));
+        assert!(matches!(
+            header.check(path, &newer),
+            Err(OpenError::File(FileError::NewerFormat { found: 2, .. }))
+        ));
         for at in 0..SECTOR {
             let mut damaged = header.sector();
             damaged[at] ^= 4;
-            assert!(matches!(header.check(path, &damaged), Err(IndexError::Corrupt { .. })), "{at}");
+            assert!(
+                matches!(header.check(path, &damaged), Err(OpenError::File(FileError::Corrupt { .. }))),
+                "{at}"
+            );
         }
     }
 }

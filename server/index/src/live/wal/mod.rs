@@ -1,7 +1,8 @@
 //! The write-ahead log of a live index: what is acknowledged is in it, on the disk.
 //!
-//! [`header`] is the file's beginning with the two alternating commit marks, [`record`] the frames that hold the changes
-//! of one request each, [`writer`] appends and commits, [`reader`] reads what is committed, once or as it grows.
+//! [`header`] is the file's beginning with the two alternating commit marks, [`record`] the frames that hold the
+//! changes of one request each, [`writer`] appends and commits, [`reader`] reads what is committed, once or as it
+//! grows.
 
 pub(crate) mod header;
 pub(crate) mod reader;

@@ -1,4 +1,4 @@
-//! Reading a log of updates, once or as it grows.
+//! The reader of the write-ahead log: once, or as it grows.
 
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -8,14 +8,14 @@ use fs_err as fs;
 
 use super::header::{Commit, FRAMES, Header, Sector};
 use super::record::{self, Change, NoFrame};
-use crate::IndexError;
+use crate::{FileError, OpenError};
 use dpr_files::atomic;
 
-/// Looks at the commits, when one is found torn: its writer may be in the middle of it.
+/// Attempts to read the commit marks when one is torn: its writer may be in the middle of it.
 const LOOKS: usize = 20;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 
-/// Takes the changes of a frame; the error says what is wrong with them.
+/// A function that applies the changes of a frame; the error says what is wrong with them.
 pub(crate) type Apply<'a> = &'a mut dyn FnMut(Vec<Change>) -> Result<(), String>;
 
 /// A log, read up to some frame. Only what is committed is ever read.
@@ -25,7 +25,7 @@ pub(crate) struct WalReader {
     file: fs::File,
     header: Header,
     commit: Commit,
-    /// Where the next frame begins, and the changes before it.
+    /// The position of the next frame, and the number of changes before it.
     at: u64,
     seen: u64,
 }
@@ -34,10 +34,10 @@ impl WalReader {
     /// Opens the log at `path` of the version with this manifest, whose vectors are of `dim` numbers.
     ///
     /// # Errors
-    /// [`IndexError`]: there is none, it is of another version or a newer format, its beginning is damaged, or it is
+    /// [`OpenError`]: there is none, it is of another version or a newer format, its beginning is damaged, or it is
     /// shorter than what was committed.
-    pub(crate) fn open(path: &Path, base: &str, dim: usize) -> Result<Self, IndexError> {
-        let mut file = fs::File::open(path).map_err(IndexError::read(path))?;
+    pub(crate) fn open(path: &Path, base: &str, dim: usize) -> Result<Self, OpenError> {
+        let mut file = fs::File::open(path).map_err(FileError::read(path))?;
         let header = Header { base: base.to_owned(), dim };
         check_header(&mut file, path, &header)?;
         let mut log =
@@ -46,7 +46,7 @@ impl WalReader {
         Ok(log)
     }
 
-    /// Changes that are committed.
+    /// Returns the number of changes that are committed.
     pub(crate) fn changes(&self) -> u64 {
         self.commit.changes
     }
@@ -55,37 +55,37 @@ impl WalReader {
     ///
     /// # Errors
     /// As for [`WalReader::read`].
-    pub(crate) fn check(&mut self) -> Result<(), IndexError> {
+    pub(crate) fn check(&mut self) -> Result<(), OpenError> {
         self.read(&mut |_| Ok(())).map(drop)
     }
 
-    /// Reads what was committed since the last time, frame by frame; whether there was anything.
+    /// Reads what was committed since the last time, frame by frame, and returns `true` if there was anything.
     ///
     /// # Errors
-    /// [`IndexError`]: a frame or a commit is damaged, or `apply` refuses a change. The log is of no use then.
-    pub(crate) fn read(&mut self, apply: Apply<'_>) -> Result<bool, IndexError> {
+    /// [`OpenError`]: a frame or a commit is damaged, or `apply` refuses a change. The log is of no use then.
+    pub(crate) fn read(&mut self, apply: Apply<'_>) -> Result<bool, OpenError> {
         self.look()?;
         if self.commit.end == self.at {
             return Ok(false);
         }
         let (path, dim) = (&self.path, self.header.dim);
-        self.file.seek(SeekFrom::Start(self.at)).map_err(IndexError::read(path))?;
+        self.file.seek(SeekFrom::Start(self.at)).map_err(FileError::read(path))?;
         let mut input = BufReader::with_capacity(1 << 20, &mut self.file);
         while self.at < self.commit.end {
             let (changes, bytes) =
                 record::decode(&mut input, self.commit.end - self.at, dim).map_err(|error| match error {
-                    NoFrame::Read(error) => IndexError::read(path)(error),
+                    NoFrame::Read(error) => FileError::read(path)(error),
                     NoFrame::Damaged(reason) => {
-                        IndexError::corrupt(path, format!("byte {}: {reason}", self.at))
+                        FileError::corrupt(path, format!("byte {}: {reason}", self.at))
                     }
                 })?;
             self.at += bytes;
             self.seen += changes.len() as u64;
-            apply(changes).map_err(|reason| IndexError::corrupt(path, reason))?;
+            apply(changes).map_err(|reason| FileError::corrupt(path, reason))?;
         }
         if self.seen != self.commit.changes {
             let (seen, said) = (self.seen, self.commit.changes);
-            return Err(IndexError::corrupt(path, format!("it holds {seen} changes, not {said}")));
+            return Err(FileError::corrupt(path, format!("it holds {seen} changes, not {said}")).into());
         }
         Ok(true)
     }
@@ -93,44 +93,44 @@ impl WalReader {
     /// Writes what was read of it as the log `target` of the version with the manifest `base`.
     ///
     /// # Errors
-    /// [`IndexError`]: it cannot be read, or `target` cannot be written.
-    pub(crate) fn copy(&self, target: &Path, base: &str) -> Result<(), IndexError> {
-        let mut input = fs::File::open(&self.path).map_err(IndexError::read(&self.path))?;
-        input.seek(SeekFrom::Start(FRAMES)).map_err(IndexError::read(&self.path))?;
+    /// [`OpenError`]: it cannot be read, or `target` cannot be written.
+    pub(crate) fn copy(&self, target: &Path, base: &str) -> Result<(), FileError> {
+        let mut input = fs::File::open(&self.path).map_err(FileError::read(&self.path))?;
+        input.seek(SeekFrom::Start(FRAMES)).map_err(FileError::read(&self.path))?;
         let header = Header { base: base.to_owned(), dim: self.header.dim };
         write_new(target, &header, &mut input.take(self.at - FRAMES), self.at - FRAMES, self.seen)
     }
 
-    /// Looks how much is committed.
-    fn look(&mut self) -> Result<(), IndexError> {
+    /// Reads how much is committed.
+    fn look(&mut self) -> Result<(), OpenError> {
         for _ in 0..LOOKS {
-            let commit = read_commits(&mut self.file).map_err(IndexError::read(&self.path))?;
+            let commit = read_commits(&mut self.file).map_err(FileError::read(&self.path))?;
             if let Some((commit, true)) = commit {
                 self.commit = commit;
-                let got = self.file.metadata().map_err(IndexError::read(&self.path))?.len();
+                let got = self.file.metadata().map_err(FileError::read(&self.path))?.len();
                 if got < commit.end || commit.end < self.at {
                     let expected = commit.end.max(self.at);
-                    return Err(IndexError::Size { path: self.path.clone(), expected, got });
+                    return Err(FileError::Size { path: self.path.clone(), expected, got }.into());
                 }
                 return Ok(());
             }
             std::thread::sleep(BETWEEN_LOOKS);
         }
-        Err(IndexError::CommitMark { path: self.path.clone() })
+        Err(OpenError::CommitMark { path: self.path.clone() })
     }
 }
 
 /// Refuses a file that does not begin with this header, or is too short to.
-pub(crate) fn check_header(file: &mut fs::File, path: &Path, header: &Header) -> Result<(), IndexError> {
-    let got = file.metadata().map_err(IndexError::read(path))?.len();
+pub(crate) fn check_header(file: &mut fs::File, path: &Path, header: &Header) -> Result<(), OpenError> {
+    let got = file.metadata().map_err(FileError::read(path))?.len();
     if got < FRAMES {
-        return Err(IndexError::Size { path: path.to_path_buf(), expected: FRAMES, got });
+        return Err(FileError::Size { path: path.to_path_buf(), expected: FRAMES, got }.into());
     }
-    let sector = read_sector(file, 0).map_err(IndexError::read(path))?;
+    let sector = read_sector(file, 0).map_err(FileError::read(path))?;
     header.check(path, &sector)
 }
 
-/// The newer commit, and whether both are whole; none when neither is.
+/// Returns the newer commit, and whether both are whole; `None` when neither is.
 pub(crate) fn read_commits(file: &mut fs::File) -> io::Result<Option<(Commit, bool)>> {
     let places = [0, 1].map(|sequence| Commit { sequence, ..Commit::NONE }.place());
     Ok(Commit::newest(&read_sector(file, places[0])?, &read_sector(file, places[1])?))
@@ -150,7 +150,7 @@ pub(crate) fn write_new(
     frames: &mut dyn Read,
     bytes: u64,
     changes: u64,
-) -> Result<(), IndexError> {
+) -> Result<(), FileError> {
     let write = |out: &mut dyn Write| {
         out.write_all(&header.sector())?;
         for sequence in 0..2 {
@@ -161,5 +161,5 @@ pub(crate) fn write_new(
             copied => Err(io::Error::other(format!("{copied} bytes of updates were read, not {bytes}"))),
         }
     };
-    atomic::write_file(path, write).map_err(IndexError::write(path))
+    atomic::write_file(path, write).map_err(FileError::write)
 }

@@ -1,4 +1,4 @@
-//! What an update changes, and the frames that it is written in.
+//! The records of the write-ahead log: the changes of an update, in the frames they are written in.
 //!
 //! A frame holds all changes of one request, so that a request is in the log whole or not at all:
 //! ```text
@@ -49,7 +49,7 @@ const TAIL: usize = 4;
 /// Most bytes of a payload.
 const MAX_PAYLOAD: usize = 1 << 30;
 
-/// Why there is no frame where one was looked for.
+/// The error of reading a frame.
 #[derive(Debug)]
 pub(crate) enum NoFrame {
     Read(io::Error),

@@ -1,14 +1,15 @@
-//! Writing to a log: what is acknowledged is on the disk.
+//! The writer of the write-ahead log: what it acknowledges is on the disk.
 
 use std::io::{BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use fs_err as fs;
 
 use super::header::{Commit, FRAMES, Header};
 use super::reader::{Apply, check_header, read_commits};
 use super::record;
-use crate::IndexError;
+use crate::{FileError, OpenError, UpdateError};
 
 /// The writing end of a log; there is one, whose owner holds the directory's lock.
 #[derive(Debug)]
@@ -17,29 +18,30 @@ pub(crate) struct WalWriter {
     file: fs::File,
     header: Header,
     commit: Commit,
-    /// Why nothing more is written, once it is not known what of the log is on the disk.
+    /// The failure after which it is not known what is on the disk, so that nothing more is written.
     broken: Option<String>,
 }
 
 impl WalWriter {
     /// Opens the log at `path` and hands the changes of every frame in it to `apply`.
     ///
-    /// What a killed writer left behind the last commit was never acknowledged, nor seen by anybody, and is cut off. Where
-    /// a commit mark is damaged it may have been: then frames are kept up to the first that is not whole, and the mark
-    /// is written anew.
+    /// What a killed writer left behind the last commit was never acknowledged, nor seen by anybody, and is cut off.
+    /// Where a commit mark is damaged it may have been: then frames are kept up to the first that is not whole, and
+    /// the mark is written anew.
     ///
     /// # Errors
-    /// As for [`WalReader::open`](super::WalReader::open) and [`WalReader::read`](super::WalReader::read), or it cannot be written.
-    pub(crate) fn open(path: &Path, header: Header, apply: Apply<'_>) -> Result<Self, IndexError> {
+    /// As for [`WalReader::open`](super::WalReader::open) and [`WalReader::read`](super::WalReader::read), or it
+    /// cannot be written.
+    pub(crate) fn open(path: &Path, header: Header, apply: Apply<'_>) -> Result<Self, OpenError> {
         let file = fs::OpenOptions::new().read(true).write(true).open(path);
-        let mut file = file.map_err(IndexError::read(path))?;
+        let mut file = file.map_err(FileError::read(path))?;
         check_header(&mut file, path, &header)?;
-        let Some((commit, both)) = read_commits(&mut file).map_err(IndexError::read(path))? else {
-            return Err(IndexError::corrupt(path, "neither of its commit marks is whole"));
+        let Some((commit, both)) = read_commits(&mut file).map_err(FileError::read(path))? else {
+            return Err(FileError::corrupt(path, "neither of its commit marks is whole").into());
         };
-        let size = file.metadata().map_err(IndexError::read(path))?.len();
+        let size = file.metadata().map_err(FileError::read(path))?.len();
         if size < commit.end {
-            return Err(IndexError::Size { path: path.to_path_buf(), expected: commit.end, got: size });
+            return Err(FileError::Size { path: path.to_path_buf(), expected: commit.end, got: size }.into());
         }
         let mut log = Self { path: path.to_path_buf(), file, header, commit, broken: None };
         let (end, changes) = log.frames(if both { commit.end } else { size }, apply)?;
@@ -47,15 +49,15 @@ impl WalWriter {
             tracing::warn!("one of the two commit marks of {} is written anew", path.display());
         }
         if size > end {
-            log.file.set_len(end).map_err(IndexError::write(path))?;
+            log.file.set_len(end).map_err(FileError::write)?;
         }
         if !both || end != commit.end {
-            log.commit_to(end, changes).map_err(IndexError::write(path))?;
+            log.commit_to(end, changes).map_err(FileError::write)?;
         }
         Ok(log)
     }
 
-    /// Where its frames end, and the changes in them.
+    /// Returns the end of the frames, and the number of changes in them.
     pub(crate) fn position(&self) -> (u64, u64) {
         (self.commit.end, self.commit.changes)
     }
@@ -63,17 +65,21 @@ impl WalWriter {
     /// Appends frames with `changes` changes; when it returns they are on the disk and count.
     ///
     /// # Errors
-    /// [`IndexError::Write`], after which the log is as before, or [`IndexError::LogBroken`], after which it takes no more.
-    pub(crate) fn append(&mut self, frames: &[u8], changes: u64) -> Result<(), IndexError> {
+    /// [`UpdateError::Write`], after which the log is as before, or [`UpdateError::LogBroken`], after which it takes
+    /// no more.
+    pub(crate) fn append(&mut self, frames: &[u8], changes: u64) -> Result<(), UpdateError> {
         if let Some(reason) = &self.broken {
-            return Err(IndexError::LogBroken { path: self.path.clone(), reason: reason.clone() });
+            return Err(UpdateError::LogBroken { path: self.path.clone(), reason: reason.clone() });
         }
         let Commit { end, changes: before, .. } = self.commit;
         let written = self.file.seek(SeekFrom::Start(end)).and_then(|_| self.file.write_all(frames));
         if let Err(error) = written {
-            // A full disk, mostly: what was written of it does not count, and is cut off.
+            // A full disk, mostly: the bytes that were written do not count, and are cut off.
             return match self.file.set_len(end) {
-                Ok(()) => Err(IndexError::write(&self.path)(error)),
+                Ok(()) => Err(UpdateError::Write {
+                    path: self.path.parent().unwrap_or(&self.path).to_path_buf(),
+                    source: Arc::new(error),
+                }),
                 Err(_) => Err(self.give_up(&error)),
             };
         }
@@ -83,16 +89,16 @@ impl WalWriter {
         committed.map_err(|error| self.give_up(&error))
     }
 
-    /// Where it is.
+    /// Returns the path of the log.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Takes no more: nobody knows what is on the disk.
-    pub(crate) fn give_up(&mut self, error: &dyn std::fmt::Display) -> IndexError {
+    /// Refuses every later change: it is not known what is on the disk.
+    pub(crate) fn give_up(&mut self, error: &dyn std::fmt::Display) -> UpdateError {
         let reason = error.to_string();
         self.broken = Some(reason.clone());
-        IndexError::LogBroken { path: self.path.clone(), reason }
+        UpdateError::LogBroken { path: self.path.clone(), reason }
     }
 
     fn commit_to(&mut self, end: u64, changes: u64) -> std::io::Result<()> {
@@ -104,32 +110,32 @@ impl WalWriter {
         Ok(())
     }
 
-    /// Reads the frames before `end`; where the last whole one ends, and the changes up to there.
-    fn frames(&mut self, end: u64, apply: Apply<'_>) -> Result<(u64, u64), IndexError> {
+    /// Reads the frames before `end`, and returns the end of the last whole one and the number of changes up to there.
+    fn frames(&mut self, end: u64, apply: Apply<'_>) -> Result<(u64, u64), FileError> {
         let path = &self.path;
-        self.file.seek(SeekFrom::Start(FRAMES)).map_err(IndexError::read(path))?;
+        self.file.seek(SeekFrom::Start(FRAMES)).map_err(FileError::read(path))?;
         let mut input = BufReader::with_capacity(1 << 20, &mut self.file);
         let (mut at, mut seen) = (FRAMES, 0);
         while at < end {
             match record::decode(&mut input, end - at, self.header.dim) {
                 Ok((changes, bytes)) => {
                     if at < self.commit.end && at + bytes > self.commit.end {
-                        return Err(IndexError::corrupt(path, "what is committed ends within a frame"));
+                        return Err(FileError::corrupt(path, "what is committed ends within a frame"));
                     }
                     at += bytes;
                     seen += changes.len() as u64;
-                    apply(changes).map_err(|reason| IndexError::corrupt(path, reason))?;
+                    apply(changes).map_err(|reason| FileError::corrupt(path, reason))?;
                 }
-                Err(record::NoFrame::Read(error)) => return Err(IndexError::read(path)(error)),
+                Err(record::NoFrame::Read(error)) => return Err(FileError::read(path)(error)),
                 // Not acknowledged, not whole.
                 Err(record::NoFrame::Damaged(_)) if at >= self.commit.end => break,
                 Err(record::NoFrame::Damaged(reason)) => {
-                    return Err(IndexError::corrupt(path, format!("byte {at}: {reason}")));
+                    return Err(FileError::corrupt(path, format!("byte {at}: {reason}")));
                 }
             }
             if at == self.commit.end && seen != self.commit.changes {
                 let said = self.commit.changes;
-                return Err(IndexError::corrupt(path, format!("it holds {seen} changes, not {said}")));
+                return Err(FileError::corrupt(path, format!("it holds {seen} changes, not {said}")));
             }
         }
         Ok((at, seen))

@@ -1,0 +1,184 @@
+//! Multi-head self-attention of one text at a time, in single precision.
+
+use super::super::gemm_f32::{blocks, product};
+use super::super::isa::{MAX_MR, Task};
+use super::super::math::softmax_numerators;
+use super::super::vector::Simd;
+
+/// Queries whose scores are held at once, so that the scores of a long text stay in the cache.
+const QUERIES: usize = 64;
+
+/// Distance from which on all positions share the last bucket.
+const MAX_DISTANCE: f64 = 128.0;
+
+/// MPNet's bias by relative position (Song et al. 2020; the buckets are T5's, Raffel et al. 2020 §2.1).
+#[derive(Debug)]
+pub(super) struct RelativeBias {
+    /// `[heads][2 * limit - 1]`, by key position minus query position plus `limit - 1`.
+    table: Vec<f32>,
+    limit: usize,
+}
+
+impl RelativeBias {
+    /// Spreads the bias of each bucket, `[buckets, heads]`, over the relative positions below `limit`.
+    pub(super) fn new(weight: &[f32], heads: usize, limit: usize) -> Self {
+        let buckets = weight.len() / heads;
+        let last = limit as i64 - 1;
+        let table = (0..heads)
+            .flat_map(|head| {
+                (-last..=last).map(move |relative| weight[bucket(relative, buckets) * heads + head])
+            })
+            .collect();
+        Self { table, limit }
+    }
+
+    /// Returns the bias of `query` with the keys `0..tokens`, under one head.
+    #[inline(always)]
+    fn row(&self, head: usize, query: usize, tokens: usize) -> &[f32] {
+        &self.table[head * (2 * self.limit - 1) + self.limit - 1 - query..][..tokens]
+    }
+}
+
+/// Returns the bucket of a relative position (key minus query): half the buckets for each direction; within one, half
+/// for single distances and the rest on a logarithmic scale.
+fn bucket(relative: i64, buckets: usize) -> usize {
+    let half = buckets / 2;
+    let direction = if relative > 0 { half } else { 0 };
+    let distance = relative.unsigned_abs() as usize;
+    let exact = half / 2;
+    if distance < exact {
+        return direction + distance;
+    }
+    let scale = (distance as f64 / exact as f64).ln() / (MAX_DISTANCE / exact as f64).ln();
+    direction + (exact + (scale * (half - exact) as f64) as usize).min(half.saturating_sub(1))
+}
+
+/// Buffers of [`Attention`]; reused from one text to the next.
+#[derive(Debug, Default)]
+pub(super) struct AttentionScratch {
+    /// The keys of one head in panels of tokens, `[ceil(tokens / NA)][width][NA]`.
+    keys: Vec<f32>,
+    /// The values of one head in panels of columns, `[ceil(width / NA)][tokens][NA]`.
+    values: Vec<f32>,
+    /// `[QUERIES, tokens]`, with `tokens` rounded up to a whole panel.
+    scores: Vec<f32>,
+}
+
+/// Attention of one text: every head's `softmax(Q K^T + bias) V`, `[tokens, hidden]`.
+///
+/// The queries come scaled by `1 / sqrt(width)` (Vaswani et al. 2017 §3.2.1).
+pub(super) struct Attention<'a> {
+    /// Queries, keys and values side by side, `[tokens, 3 * hidden]`.
+    pub(super) qkv: &'a [f32],
+    /// Tokens of the text.
+    pub(super) tokens: usize,
+    /// Heads.
+    pub(super) heads: usize,
+    /// Width of a head.
+    pub(super) width: usize,
+    /// Added to the scores.
+    pub(super) relative: Option<&'a RelativeBias>,
+    /// Buffers.
+    pub(super) scratch: &'a mut AttentionScratch,
+    /// `[tokens, hidden]`.
+    pub(super) out: &'a mut [f32],
+}
+
+impl Task for Attention<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd, const NR: usize, const NA: usize, const MR: usize>(self) {
+        let Self { qkv, tokens, heads, width, relative, scratch, out } = self;
+        let hidden = heads * width;
+        let AttentionScratch { keys, values, scores } = scratch;
+        let stride = tokens.next_multiple_of(NA);
+        keys.resize(stride * width, 0.0);
+        values.resize(width.next_multiple_of(NA) * tokens, 0.0);
+        scores.resize(QUERIES.min(tokens) * stride, 0.0);
+        let mut sums = [[0f32; NA]; MAX_MR];
+        let mut factors = [0f32; QUERIES];
+        for head in 0..heads {
+            let column = head * width;
+            pack_keys::<NA>(&qkv[hidden + column..], 3 * hidden, tokens, width, keys);
+            pack_values::<NA>(&qkv[2 * hidden + column..], 3 * hidden, tokens, width, values);
+            for start in (0..tokens).step_by(QUERIES) {
+                let queries = QUERIES.min(tokens - start);
+                for (index, panel) in keys.as_chunks::<NA>().0.chunks_exact(width).enumerate() {
+                    for (first, rows) in blocks::<MR>(queries) {
+                        let from = &qkv[(start + first) * 3 * hidden + column..];
+                        product::<S, NA, MR>(from, 3 * hidden, rows, panel, &mut sums);
+                        for (i, sums) in sums[..rows].iter().enumerate() {
+                            scores[(first + i) * stride + index * NA..][..NA].copy_from_slice(sums);
+                        }
+                    }
+                }
+                for (query, row) in scores.chunks_exact_mut(stride).take(queries).enumerate() {
+                    let row = &mut row[..tokens];
+                    if let Some(relative) = relative {
+                        let bias = relative.row(head, start + query, tokens);
+                        row.iter_mut().zip(bias).for_each(|(score, bias)| *score += bias);
+                    }
+                    factors[query] = softmax_numerators::<S>(row);
+                }
+                for (index, panel) in values.as_chunks::<NA>().0.chunks_exact(tokens).enumerate() {
+                    let used = NA.min(width - index * NA);
+                    for (first, rows) in blocks::<MR>(queries) {
+                        product::<S, NA, MR>(&scores[first * stride..], stride, rows, panel, &mut sums);
+                        for (i, sums) in sums[..rows].iter().enumerate() {
+                            let factor = factors[first + i];
+                            let to = (start + first + i) * hidden + column + index * NA;
+                            for (to, sum) in out[to..][..used].iter_mut().zip(sums) {
+                                *to = sum * factor;
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Transposes one head's keys into panels of `NA` tokens, zero beyond the last token.
+#[inline(always)]
+fn pack_keys<const NA: usize>(from: &[f32], stride: usize, tokens: usize, width: usize, to: &mut [f32]) {
+    for (panel, to) in to.as_chunks_mut::<NA>().0.chunks_exact_mut(width).enumerate() {
+        for j in 0..NA {
+            let token = panel * NA + j;
+            if token < tokens {
+                for (to, value) in to.iter_mut().zip(&from[token * stride..][..width]) {
+                    to[j] = *value;
+                }
+            } else {
+                to.iter_mut().for_each(|to| to[j] = 0.0);
+            }
+        }
+    }
+}
+
+/// Copies one head's values into panels of `NA` columns, zero beyond the last column.
+#[inline(always)]
+fn pack_values<const NA: usize>(from: &[f32], stride: usize, tokens: usize, width: usize, to: &mut [f32]) {
+    for (panel, to) in to.as_chunks_mut::<NA>().0.chunks_exact_mut(tokens).enumerate() {
+        let used = NA.min(width - panel * NA);
+        for (token, to) in to.iter_mut().enumerate() {
+            to[..used].copy_from_slice(&from[token * stride + panel * NA..][..used]);
+            to[used..].fill(0.0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bucket;
+
+    #[test]
+    fn buckets_are_those_of_transformers() {
+        // MPNetEncoder.relative_position_bucket(torch.tensor(…), num_buckets=32)
+        let cases =
+            [(0, 0), (-1, 1), (1, 17), (-7, 7), (8, 24), (-15, 9), (16, 26), (-64, 14), (90, 30), (500, 31)];
+        for (relative, expected) in cases {
+            assert_eq!(bucket(relative, 32), expected, "relative position {relative}");
+        }
+        assert_eq!(bucket(5, 1), 0, "a damaged config does not panic");
+    }
+}

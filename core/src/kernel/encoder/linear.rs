@@ -1,0 +1,174 @@
+//! Linear layers `x W^T + b`, in single precision or 8 bits, with the following operation (the epilogue) done while
+//! the sums are in registers.
+#![allow(
+    clippy::needless_range_loop,
+    reason = "loops over fixed arrays by index are what stays in registers"
+)]
+
+use super::super::gemm_f32::{self, Panels, blocks};
+use super::super::isa::{Isa, MAX_MR, vectorised};
+use super::super::math::gelu;
+use super::super::vector::Simd;
+use super::gemm_q8::{self, OUTPUTS, QuantizedInput, QuantizedPanels};
+use crate::weights::Matrix;
+
+/// The operation on a layer's outputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Epilogue {
+    /// The outputs replace the old values.
+    Store,
+    /// The GELU of the outputs replaces the old values.
+    Gelu,
+    /// The outputs are added to the old values: a residual connection.
+    Add,
+}
+
+/// A linear layer of `n` outputs.
+#[derive(Debug)]
+pub(super) struct Linear {
+    weights: Weights,
+    /// `[n]`, with zeros to a whole number of panels.
+    bias: Vec<f32>,
+}
+
+#[derive(Debug)]
+enum Weights {
+    F32(Panels),
+    Q8(QuantizedPanels),
+}
+
+/// One of the layers that [`Linear::new`] puts side by side.
+pub(super) struct Part {
+    /// `[outputs, k]`.
+    pub(super) weight: Matrix,
+    /// `[outputs]`.
+    pub(super) bias: Vec<f32>,
+    /// The factor that the outputs are multiplied by.
+    pub(super) factor: f32,
+}
+
+impl Linear {
+    /// Puts layers with the same `k` inputs side by side; in 8 bits when all are.
+    pub(super) fn new(isa: Isa, parts: Vec<Part>, k: usize) -> Self {
+        let quantized = parts.iter().all(|part| matches!(part.weight, Matrix::Q8 { .. }));
+        let width = if quantized { OUTPUTS } else { isa.panel_width() };
+        let mut bias: Vec<f32> =
+            parts.iter().flat_map(|part| part.bias.iter().map(|bias| bias * part.factor)).collect();
+        let n = bias.len();
+        bias.resize(n.next_multiple_of(width), 0.0);
+        let weights =
+            if quantized { Weights::Q8(quantized_panels(&parts, k)) } else { panels(parts, n, k, width) };
+        Self { weights, bias }
+    }
+
+    /// Returns the number of outputs of the layer.
+    pub(super) fn n(&self) -> usize {
+        match &self.weights {
+            Weights::F32(panels) => panels.n(),
+            Weights::Q8(panels) => panels.n(),
+        }
+    }
+
+    /// Applies the layer to `x`, row-major `[m, k]`, and leaves `[m, n]` in `out` by way of `epilogue`.
+    pub(super) fn apply(
+        &self,
+        isa: Isa,
+        x: &[f32],
+        m: usize,
+        epilogue: Epilogue,
+        scratch: &mut QuantizedInput,
+        out: &mut [f32],
+    ) {
+        let k = x.len() / m.max(1);
+        let to = Output { bias: &self.bias, n: self.n(), epilogue, out };
+        match &self.weights {
+            Weights::F32(panels) => {
+                vectorised!(isa, |x: &[f32], m: usize, k: usize, panels: &Panels, to: Output<'_>| {
+                    let (mut to, mut sums) = (to, [[0f32; NR]; MAX_MR]);
+                    for (index, panel) in panels.iter::<NR>().enumerate() {
+                        for (first, rows) in blocks::<MR>(m) {
+                            gemm_f32::product::<S, NR, MR>(&x[first * k..], k, rows, panel, &mut sums);
+                            to.put::<S, NR>(first, index, &mut sums[..rows]);
+                        }
+                    }
+                });
+            }
+            Weights::Q8(panels) => {
+                debug_assert_eq!(k, panels.k(), "inputs of the layer");
+                vectorised!(isa, |x: &[f32],
+                                  m: usize,
+                                  panels: &QuantizedPanels,
+                                  scratch: &mut QuantizedInput,
+                                  to: Output<'_>| {
+                    scratch.quantize(x, panels.k());
+                    let (mut to, mut sums) = (to, [[0f32; OUTPUTS]; MAX_MR]);
+                    for (index, panel) in panels.iter().enumerate() {
+                        for (first, rows) in blocks::<MR>(m) {
+                            gemm_q8::product::<MR>(scratch, first, rows, panel, &mut sums);
+                            to.put::<S, OUTPUTS>(first, index, &mut sums[..rows]);
+                        }
+                    }
+                });
+            }
+        }
+    }
+}
+
+fn quantized_panels(parts: &[Part], k: usize) -> QuantizedPanels {
+    let parts: Vec<(&[i8], &[f32], f32)> = parts
+        .iter()
+        .filter_map(|part| match &part.weight {
+            Matrix::Q8 { values, scales } => Some((values.as_slice(), scales.as_slice(), part.factor)),
+            Matrix::F32(_) => None,
+        })
+        .collect();
+    QuantizedPanels::new(&parts, k)
+}
+
+fn panels(parts: Vec<Part>, n: usize, k: usize, width: usize) -> Weights {
+    let mut panels = Panels::new(n, k, width);
+    let mut first = 0;
+    for part in parts {
+        let mut values = part.weight.into_f32();
+        if part.factor != 1.0 {
+            values.iter_mut().for_each(|value| *value *= part.factor);
+        }
+        panels.set_rows(first, &values);
+        first += part.bias.len();
+    }
+    Weights::F32(panels)
+}
+
+/// The place of the products: `[m, n]` row-major.
+struct Output<'a> {
+    bias: &'a [f32],
+    n: usize,
+    epilogue: Epilogue,
+    out: &'a mut [f32],
+}
+
+impl Output<'_> {
+    /// Finishes the outputs of panel `panel` for the rows from `first` on.
+    #[inline(always)]
+    fn put<S: Simd, const NR: usize>(&mut self, first: usize, panel: usize, sums: &mut [[f32; NR]]) {
+        let column = panel * NR;
+        let width = NR.min(self.n - column);
+        let Some(bias) = self.bias[column..].first_chunk::<NR>() else { return };
+        for (i, sums) in sums.iter_mut().enumerate() {
+            for j in 0..NR {
+                sums[j] += bias[j];
+            }
+            let to = &mut self.out[(first + i) * self.n + column..][..width];
+            match self.epilogue {
+                Epilogue::Store => to.copy_from_slice(&sums[..width]),
+                Epilogue::Gelu => {
+                    for j in 0..NR {
+                        sums[j] = gelu::<S>(sums[j]);
+                    }
+                    to.copy_from_slice(&sums[..width]);
+                }
+                Epilogue::Add => to.iter_mut().zip(sums).for_each(|(to, sum)| *to += *sum),
+            }
+        }
+    }
+}

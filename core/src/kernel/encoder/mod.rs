@@ -1,0 +1,214 @@
+//! BERT and MPNet encoders on the CPU without a tensor library: small enough for a browser module, and made
+//! for one thread a batch.
+//!
+//! A batch is not padded. The rows' tokens lie one after the other in one matrix `[tokens, hidden]`, which
+//! the linear layers take as a whole; attention takes each row by itself. Every sum runs in an order that
+//! does not depend on the batch, so **a row in a batch equals the row alone**, to the bit.
+//!
+//! `linear` layers hold their weights packed for the instruction set found at load, in single precision (`gemm_f32`)
+//! or 8 bits (`gemm_q8`), as they come.
+//!
+//! The same encoders on Burn, `crate::encoder`, are the reference.
+
+mod attention;
+mod gemm_q8;
+mod linear;
+mod load;
+#[cfg(test)]
+mod tests;
+
+use super::isa::{Isa, vectorised};
+use super::math;
+use crate::config::{EncoderConfig, Pooling};
+use crate::weights::Matrix;
+use attention::{Attention, AttentionScratch, RelativeBias};
+use gemm_q8::QuantizedInput;
+use linear::{Epilogue, Linear};
+
+/// Tokens of the rows that go through the layers together: enough to use each weight many times once it is in
+/// the cache, few enough for their states to stay there too.
+const GROUP_TOKENS: usize = 192;
+
+/// A BERT or MPNet encoder: token ids in, one vector a row out. Threads may share one.
+#[derive(Debug)]
+pub struct KernelEncoder {
+    config: EncoderConfig,
+    isa: Isa,
+    /// `[vocab_size, hidden]`.
+    words: Matrix,
+    /// `[position_limit, hidden]`, the token type included.
+    positions: Vec<f32>,
+    embedding_norm: Norm,
+    layers: Vec<Layer>,
+    relative: Option<RelativeBias>,
+    /// `encode_proj`.
+    projection: Option<Linear>,
+}
+
+/// One transformer layer: attention and feed-forward, each with a residual and a LayerNorm after it.
+#[derive(Debug)]
+struct Layer {
+    /// Queries (scaled for the softmax), keys and values side by side: `hidden` to `3 * hidden`.
+    qkv: Linear,
+    attention_output: Linear,
+    attention_norm: Norm,
+    intermediate: Linear,
+    output: Linear,
+    output_norm: Norm,
+}
+
+/// Weights of a LayerNorm, `[hidden]` each.
+#[derive(Debug)]
+struct Norm {
+    weight: Vec<f32>,
+    bias: Vec<f32>,
+}
+
+/// Buffers of one forward; reused from group to group.
+#[derive(Default)]
+struct Scratch {
+    /// `[tokens, hidden]`: the states.
+    states: Vec<f32>,
+    /// `[tokens, 3 * hidden]`, and later `[tokens, intermediate]`.
+    wide: Vec<f32>,
+    /// `[tokens, hidden]`: the output of attention.
+    context: Vec<f32>,
+    /// `[rows, hidden]`.
+    pooled: Vec<f32>,
+    quantized: QuantizedInput,
+    attention: AttentionScratch,
+}
+
+impl KernelEncoder {
+    /// Encodes rows of token ids and returns their vectors, row-major `[rows, dim]`, pooled, projected and normalised
+    /// as the config says.
+    ///
+    /// Rows have from 1 to [`EncoderConfig::position_limit`] ids, all below the vocabulary's size: the caller
+    /// checks. Rows of like length next to each other go through the layers best.
+    pub fn forward(&self, rows: &[Vec<u32>]) -> Vec<f32> {
+        debug_assert!(rows.iter().all(|row| (1..=self.config.position_limit()).contains(&row.len())));
+        debug_assert!(rows.iter().flatten().all(|id| (*id as usize) < self.config.vocab_size));
+        let mut vectors = Vec::with_capacity(rows.len() * self.config.dim());
+        let mut scratch = Scratch::default();
+        let mut rest = rows;
+        while !rest.is_empty() {
+            let mut tokens = 0;
+            let fit = rest.iter().take_while(|row| {
+                tokens += row.len();
+                tokens <= GROUP_TOKENS
+            });
+            let (group, after) = rest.split_at(fit.count().max(1));
+            self.forward_group(group, &mut scratch, &mut vectors);
+            rest = after;
+        }
+        vectors
+    }
+
+    fn forward_group(&self, rows: &[Vec<u32>], scratch: &mut Scratch, vectors: &mut Vec<f32>) {
+        let hidden = self.config.hidden_size;
+        let isa = self.isa;
+        self.embed(rows, &mut scratch.states);
+        self.norm(&self.embedding_norm, &mut scratch.states);
+        let tokens = scratch.states.len() / hidden;
+        scratch.context.resize(tokens * hidden, 0.0);
+        scratch.wide.resize(tokens * self.config.intermediate_size.max(3 * hidden), 0.0);
+        let Scratch { states, wide, context, pooled, quantized, attention } = scratch;
+        for layer in &self.layers {
+            layer.qkv.apply(isa, states, tokens, Epilogue::Store, quantized, wide);
+            self.attend(rows, wide, attention, context);
+            layer.attention_output.apply(isa, context, tokens, Epilogue::Add, quantized, states);
+            self.norm(&layer.attention_norm, states);
+            let wide = &mut wide[..tokens * self.config.intermediate_size];
+            layer.intermediate.apply(isa, states, tokens, Epilogue::Gelu, quantized, wide);
+            layer.output.apply(isa, wide, tokens, Epilogue::Add, quantized, states);
+            self.norm(&layer.output_norm, states);
+        }
+        self.pool(rows, states, pooled);
+        let first = vectors.len();
+        vectors.resize(first + rows.len() * self.config.dim(), 0.0);
+        let vectors = &mut vectors[first..];
+        match &self.projection {
+            Some(layer) => layer.apply(isa, pooled, rows.len(), Epilogue::Store, quantized, vectors),
+            None => vectors.copy_from_slice(pooled),
+        }
+        if self.config.normalize {
+            vectors.chunks_exact_mut(self.config.dim()).for_each(unit_length);
+        }
+    }
+
+    /// Replaces `states` by the sum of each token's embeddings, `[tokens, hidden]`.
+    fn embed(&self, rows: &[Vec<u32>], states: &mut Vec<f32>) {
+        let hidden = self.config.hidden_size;
+        states.clear();
+        for (id, position) in rows.iter().flat_map(|row| row.iter().zip(self.positions.chunks_exact(hidden)))
+        {
+            let id = *id as usize;
+            match &self.words {
+                Matrix::F32(words) => {
+                    let word = &words[id * hidden..][..hidden];
+                    states.extend(word.iter().zip(position).map(|(word, position)| word + position));
+                }
+                Matrix::Q8 { values, scales } => {
+                    let (word, scale) = (&values[id * hidden..][..hidden], scales[id]);
+                    states.extend(word.iter().zip(position).map(|(word, p)| f32::from(*word) * scale + p));
+                }
+            }
+        }
+    }
+
+    fn norm(&self, norm: &Norm, states: &mut [f32]) {
+        let eps = self.config.layer_norm_eps as f32;
+        vectorised!(self.isa, |norm: &Norm, eps: f32, states: &mut [f32]| {
+            for row in states.chunks_exact_mut(norm.weight.len()) {
+                math::layer_norm::<S>(row, &norm.weight, &norm.bias, eps);
+            }
+        });
+    }
+
+    /// Computes each row's attention, from queries, keys and values `[tokens, 3 * hidden]` into `context`
+    /// `[tokens, hidden]`.
+    fn attend(&self, rows: &[Vec<u32>], qkv: &[f32], scratch: &mut AttentionScratch, context: &mut [f32]) {
+        let hidden = self.config.hidden_size;
+        let mut start = 0;
+        for tokens in rows.iter().map(Vec::len) {
+            let end = start + tokens;
+            self.isa.run(Attention {
+                qkv: &qkv[start * 3 * hidden..end * 3 * hidden],
+                tokens,
+                heads: self.config.num_attention_heads,
+                width: self.config.head_dim(),
+                relative: self.relative.as_ref(),
+                scratch,
+                out: &mut context[start * hidden..end * hidden],
+            });
+            start = end;
+        }
+    }
+
+    /// Pools the last states of each row's tokens into one vector, `[rows, hidden]`.
+    fn pool(&self, rows: &[Vec<u32>], states: &[f32], pooled: &mut Vec<f32>) {
+        let hidden = self.config.hidden_size;
+        pooled.clear();
+        let mut rest = states;
+        for row in rows {
+            let (tokens, after) = rest.split_at(row.len() * hidden);
+            rest = after;
+            let start = pooled.len();
+            pooled.extend_from_slice(&tokens[..hidden]);
+            if self.config.pooling == Pooling::Mean {
+                let sum = &mut pooled[start..];
+                for token in tokens.chunks_exact(hidden).skip(1) {
+                    sum.iter_mut().zip(token).for_each(|(sum, x)| *sum += x);
+                }
+                let count = row.len() as f32;
+                sum.iter_mut().for_each(|sum| *sum /= count);
+            }
+        }
+    }
+}
+
+/// Scales a vector to length 1; one of zeros stays so.
+fn unit_length(vector: &mut [f32]) {
+    let length = vector.iter().map(|x| x * x).sum::<f32>().sqrt().max(1e-12);
+    vector.iter_mut().for_each(|x| *x /= length);
+}

@@ -1,0 +1,13 @@
+//! Search kernels: inner products of queries with the vectors of an index, one file for each number format.
+//!
+//! | module | rows | use |
+//! |---|---|---|
+//! | [`mod@f32`] | single precision | exact scores, the same on every instruction set to the bit |
+//! | [`mod@i8`] | quantized to 8 bits and a scale | choosing rows to score |
+//! | [`mod@f16`] | half precision and a scale | choosing rows to score |
+//! | [`batch`] | single precision, for many queries at once | choosing rows to score |
+
+pub mod batch;
+pub mod f16;
+pub mod f32;
+pub mod i8;

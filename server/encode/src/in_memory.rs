@@ -1,0 +1,73 @@
+//! Vectors of texts that are held in memory: the questions of an evaluation, the passages of an update.
+
+use std::ops::Range;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, PoisonError};
+
+use dpr_core::{Embedding, TextEncoder};
+
+use super::PART_SIZE;
+use super::error::EncodingError;
+use super::pipeline::{PipelineOptions, encode_rows};
+use super::rows::{PassageRows, QuestionRows, Rows};
+use dpr_data::Passage;
+use dpr_files::Job;
+use dpr_files::progress::Progress;
+
+/// Returns the vectors of `questions`, in their order.
+///
+/// # Errors
+/// [`EncodingError`] names the question that has no vector.
+pub fn encode_questions(
+    encoder: &TextEncoder,
+    questions: &[&str],
+    options: PipelineOptions,
+    progress: &dyn Progress,
+) -> Result<Vec<Embedding>, EncodingError> {
+    progress.start("encoding", "questions", questions.len() as u64);
+    let vectors = encode_all(&QuestionRows { encoder, questions }, questions.len(), options, progress);
+    progress.finish();
+    vectors
+}
+
+/// Returns the vectors of `passages`, in their order, for passages that are held in memory;
+/// [`encode_corpus`](super::encode_corpus) is for a corpus.
+///
+/// # Errors
+/// [`EncodingError`] names the passage that has no vector.
+pub fn encode_passages(
+    encoder: &TextEncoder,
+    passages: &[Passage],
+    options: PipelineOptions,
+    progress: &dyn Progress,
+) -> Result<Vec<Embedding>, EncodingError> {
+    encode_all(&PassageRows { encoder, passages }, passages.len(), options, progress)
+}
+
+fn encode_all(
+    rows: &dyn Rows,
+    count: usize,
+    options: PipelineOptions,
+    progress: &dyn Progress,
+) -> Result<Vec<Embedding>, EncodingError> {
+    let kept = Mutex::new(Vec::with_capacity(count));
+    let keep = |part: &Range<usize>, values: &[f32]| {
+        let rows = part.clone().zip(values.chunks_exact(rows.dim()).map(<[f32]>::to_vec));
+        kept.lock().unwrap_or_else(PoisonError::into_inner).extend(rows);
+        Ok(())
+    };
+    let never = AtomicBool::new(false);
+    let job = Job { stop: &never, progress };
+    encode_rows(rows, &parts_of(count), options, job, &keep)?;
+    let mut kept = kept.into_inner().unwrap_or_else(PoisonError::into_inner);
+    kept.sort_unstable_by_key(|(row, _)| *row);
+    let checked = |(row, values): (usize, Vec<f32>)| {
+        Embedding::new(values, rows.dim())
+            .map_err(|source| EncodingError::Vector { row: rows.name(row), source })
+    };
+    kept.into_iter().map(checked).collect()
+}
+
+fn parts_of(rows: usize) -> Vec<Range<usize>> {
+    (0..rows).step_by(PART_SIZE).map(|from| from..(from + PART_SIZE).min(rows)).collect()
+}

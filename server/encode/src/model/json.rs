@@ -1,0 +1,18 @@
+//! Optional JSON files of a published model.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::ModelError;
+
+/// Returns the JSON of a file, or `None` where there is no such file.
+pub(super) fn optional_json(path: &Path) -> Result<Option<Value>, ModelError> {
+    match fs_err::read(path) {
+        Ok(bytes) => serde_json::from_slice(&bytes)
+            .map(Some)
+            .map_err(|e| ModelError::Json { path: path.into(), reason: e.to_string() }),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(e.into()),
+    }
+}

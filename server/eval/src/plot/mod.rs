@@ -1,0 +1,9 @@
+//! Plots as SVG documents: the accuracy curves of the paper's Figure 1 and lines over any two quantities.
+
+mod accuracy;
+mod chart;
+mod lines;
+
+pub use accuracy::{Curve, accuracy_svg};
+pub use chart::PlotError;
+pub use lines::{Series, series_svg};

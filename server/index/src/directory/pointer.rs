@@ -1,0 +1,281 @@
+//! The layout of an index directory: versions side by side, and a pointer to the one in use.
+//!
+//! ```text
+//! DIR/current          `v-3 <sha256 of its manifest.json>`; replaced by one rename, which publishes a version
+//! DIR/v-3/             manifest.json, passages.jsonl, passages.idx, vectors.f32; codes.i8 or codes.f16 where rows are
+//!                      chosen by fewer bits, graph.hnsw for HNSW, sparse/ for BM25
+//! DIR/updates-3.log    what changed since v-3 was built; `current` then ends in ` updates`
+//! DIR/v-2/             the version before, kept for a reader that looked up `current` just before it changed
+//! ```
+//! The pointer vouches for the manifest and the manifest for every other file of the version, so that no byte can
+//! change unseen; that there is a log the pointer says, and the log's own checksums vouch for what is in it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use dpr_core::model::sha256_hex;
+use fs_err as fs;
+
+use crate::{FileError, OpenError};
+use dpr_files::DirLock;
+use dpr_files::atomic::{self, StagedDir};
+
+const CURRENT: &str = "current";
+const VERSION_PREFIX: &str = "v-";
+const LOG_PREFIX: &str = "updates-";
+const LOG_SUFFIX: &str = ".log";
+/// The end of the pointer when the version has a log.
+const HAS_LOG: &str = " updates";
+
+pub(crate) const MANIFEST: &str = "manifest.json";
+pub(crate) const VECTORS: &str = "vectors.f32";
+pub(crate) const PASSAGES: &str = "passages.jsonl";
+/// The table of the passages' positions in [`PASSAGES`].
+pub(crate) const PASSAGES_TABLE: &str = "passages.idx";
+/// The quantized vectors.
+pub(crate) const CODES_INT8: &str = "codes.i8";
+pub(crate) const CODES_F16: &str = "codes.f16";
+pub(crate) const GRAPH: &str = "graph.hnsw";
+/// The folder of the inverted index.
+pub(crate) const SPARSE: &str = "sparse";
+
+/// An index directory, on which one writer at a time publishes versions.
+#[derive(Debug)]
+pub struct IndexDir {
+    path: PathBuf,
+}
+
+/// The content of `current`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Pointer {
+    pub(crate) version: u64,
+    pub(crate) manifest_sha256: String,
+    /// `true` if a write-ahead log belongs to the version.
+    pub(crate) has_log: bool,
+}
+
+/// The right to publish: holds the directory's lock.
+#[derive(Debug)]
+pub(crate) struct Publisher {
+    path: PathBuf,
+    next: u64,
+    /// The version in use when the right was given.
+    before: Option<u64>,
+    _lock: Arc<DirLock>,
+}
+
+/// Writes the log of a version to the path it is given, before the version is put in use.
+pub(crate) type WriteLog<'a> = &'a dyn Fn(&Path) -> Result<(), FileError>;
+
+impl IndexDir {
+    /// Names the directory at `path`, which may not exist yet.
+    pub fn new(path: &Path) -> Self {
+        Self { path: path.to_path_buf() }
+    }
+
+    /// Returns the version in use, from 1; a server may poll it to see when another is published.
+    ///
+    /// # Errors
+    /// [`OpenError::NotAnIndex`] when there is none, [`FileError::Corrupt`] when the pointer is damaged.
+    pub fn current_version(&self) -> Result<u64, OpenError> {
+        Ok(self.pointer()?.version)
+    }
+
+    pub(crate) fn pointer(&self) -> Result<Pointer, OpenError> {
+        let path = self.path.join(CURRENT);
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                return Err(OpenError::NotAnIndex { path: self.path.clone() });
+            }
+            Err(error) => return Err(FileError::read(&path)(error).into()),
+        };
+        Pointer::parse(&bytes)
+            .ok_or_else(|| FileError::corrupt(&path, "it is not a version and a sha256").into())
+    }
+
+    pub(crate) fn version_path(&self, version: u64) -> PathBuf {
+        self.path.join(format!("{VERSION_PREFIX}{version}"))
+    }
+
+    /// Returns the path of a version's write-ahead log.
+    pub(crate) fn log_path(&self, version: u64) -> PathBuf {
+        self.path.join(format!("{LOG_PREFIX}{version}{LOG_SUFFIX}"))
+    }
+
+    /// Locks the directory, which exists, for writing; `holder` is what others are told.
+    pub(crate) fn lock(&self, holder: &str) -> Result<Arc<DirLock>, FileError> {
+        let path = &self.path;
+        match DirLock::acquire_as(path, holder).map_err(FileError::write)? {
+            Some(lock) => Ok(Arc::new(lock)),
+            None => Err(FileError::Busy { path: path.clone(), holder: DirLock::holder(path) }),
+        }
+    }
+
+    /// Locks the directory for writing, and makes it when it is missing.
+    pub(crate) fn publisher(&self) -> Result<Publisher, FileError> {
+        fs::create_dir_all(&self.path).map_err(FileError::write)?;
+        let lock = self.lock("another build")?;
+        let publisher = self.publisher_with(lock)?;
+        atomic::remove_unfinished(&self.path).map_err(FileError::write)?;
+        Ok(publisher)
+    }
+
+    /// Returns the right to publish the next version, to whoever holds the lock already.
+    pub(crate) fn publisher_with(&self, lock: Arc<DirLock>) -> Result<Publisher, FileError> {
+        let next = self.versions()?.into_iter().max().unwrap_or(0) + 1;
+        let before = self.pointer().ok().map(|pointer| pointer.version);
+        Ok(Publisher { path: self.path.clone(), next, before, _lock: lock })
+    }
+
+    /// Switches the pointer, for whoever holds the lock.
+    pub(crate) fn point(&self, pointer: &Pointer) -> Result<(), FileError> {
+        atomic::write_file(&self.path.join(CURRENT), |out| out.write_all(pointer.text().as_bytes()))
+            .map_err(FileError::write)
+    }
+
+    /// Lists the versions on disk; anything that is not ours is refused before something is written or removed beside
+    /// it.
+    fn versions(&self) -> Result<Vec<u64>, FileError> {
+        let mut versions = Vec::new();
+        for entry in fs::read_dir(&self.path).map_err(FileError::read(&self.path))? {
+            let name = entry.map_err(FileError::read(&self.path))?.file_name().to_string_lossy().into_owned();
+            match parse_version(&name) {
+                Some(version) => versions.push(version),
+                None if name == CURRENT || name == DirLock::NAME || parse_log(&name).is_some() => {}
+                None if name.starts_with(atomic::STAGING_PREFIX) => {}
+                None => return Err(FileError::Foreign { path: self.path.clone(), name }),
+            }
+        }
+        Ok(versions)
+    }
+}
+
+impl Publisher {
+    /// Makes a directory for the files of the next version; no reader sees it before [`Publisher::publish`].
+    pub(crate) fn stage(&self) -> Result<StagedDir, FileError> {
+        StagedDir::beside(&self.path.join(format!("{VERSION_PREFIX}{}", self.next))).map_err(FileError::write)
+    }
+
+    /// Makes the staged version the one in use, with a log if there is one to write, and removes all but it and the
+    /// one that was in use.
+    pub(crate) fn publish(
+        self,
+        staged: StagedDir,
+        manifest: &[u8],
+        write_log: Option<WriteLog<'_>>,
+    ) -> Result<Pointer, FileError> {
+        self.place(staged)?;
+        let pointer = self.switch(manifest, write_log)?;
+        self.tidy();
+        Ok(pointer)
+    }
+
+    /// Puts the staged version beside the one in use. Nobody looks at it before [`Publisher::switch`].
+    pub(crate) fn place(&self, staged: StagedDir) -> Result<(), FileError> {
+        staged.publish().map_err(FileError::write)
+    }
+
+    /// Makes the version that was placed the one in use. When that fails, its files are removed.
+    pub(crate) fn switch(
+        &self,
+        manifest: &[u8],
+        write_log: Option<WriteLog<'_>>,
+    ) -> Result<Pointer, FileError> {
+        let dir = IndexDir::new(&self.path);
+        let pointer = Pointer {
+            version: self.next,
+            manifest_sha256: sha256_hex(manifest),
+            has_log: write_log.is_some(),
+        };
+        let log = dir.log_path(self.next);
+        let logged = write_log.map_or(Ok(()), |write| write(&log));
+        match logged.and_then(|()| dir.point(&pointer)) {
+            Ok(()) => Ok(pointer),
+            // The rename may have been done before something else failed.
+            Err(error) if dir.pointer().is_ok_and(|now| now == pointer) => Err(error),
+            Err(error) => {
+                self.withdraw();
+                Err(error)
+            }
+        }
+    }
+
+    /// Removes what was placed; when that fails, the next build does.
+    pub(crate) fn withdraw(&self) {
+        let dir = IndexDir::new(&self.path);
+        let _ = fs::remove_file(dir.log_path(self.next));
+        let _ = fs::remove_dir_all(dir.version_path(self.next));
+    }
+
+    /// Returns the number of the version to be published.
+    pub(crate) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Removes all versions and logs but those in use and the ones before. The version is published: failing to tidy
+    /// up must not make it look otherwise.
+    pub(crate) fn tidy(&self) {
+        let dir = IndexDir::new(&self.path);
+        let Ok(Pointer { version: current, .. }) = dir.pointer() else { return };
+        let versions = dir.versions().unwrap_or_default();
+        let before = self.before.filter(|before| *before != current);
+        let kept = |version: u64| version == current || Some(version) == before;
+        for version in versions.into_iter().filter(|version| !kept(*version)) {
+            let path = dir.version_path(version);
+            if let Err(error) = fs::remove_dir_all(&path) {
+                tracing::warn!("an old version of the index stays at {}: {error}", path.display());
+            }
+        }
+        for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {
+            if parse_log(&entry.file_name().to_string_lossy()).is_some_and(|version| !kept(version)) {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+    }
+}
+
+impl Pointer {
+    fn text(&self) -> String {
+        let log = if self.has_log { HAS_LOG } else { "" };
+        format!("{VERSION_PREFIX}{} {}{log}\n", self.version, self.manifest_sha256)
+    }
+
+    /// Only the very text that [`Pointer::text`] makes.
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let text = std::str::from_utf8(bytes).ok()?;
+        let line = text.strip_suffix('\n')?;
+        let (line, has_log) = line.strip_suffix(HAS_LOG).map_or((line, false), |line| (line, true));
+        let (version, sha256) = line.split_once(' ')?;
+        let pointer = Self { version: parse_version(version)?, manifest_sha256: sha256.to_owned(), has_log };
+        let is_hex = sha256.len() == 64 && sha256.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+        (is_hex && pointer.text() == text).then_some(pointer)
+    }
+}
+
+fn parse_version(name: &str) -> Option<u64> {
+    name.strip_prefix(VERSION_PREFIX)?.parse().ok()
+}
+
+fn parse_log(name: &str) -> Option<u64> {
+    name.strip_prefix(LOG_PREFIX)?.strip_suffix(LOG_SUFFIX)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pointer_is_read_only_as_it_was_written() {
+        for has_log in [false, true] {
+            let pointer = Pointer { version: 12, manifest_sha256: "ab".repeat(32), has_log };
+            let text = pointer.text();
+            assert_eq!(Pointer::parse(text.as_bytes()), Some(pointer));
+            let bad = [text.trim(), &text.replace("v-12", "v-012"), &text.replace("ab", "AB")];
+            for bad in bad.into_iter().chain(["", "v-1\n", "v-x 00\n", &text.replace('\n', " update\n")]) {
+                assert_eq!(Pointer::parse(bad.as_bytes()), None, "{bad:?}");
+            }
+        }
+    }
+}

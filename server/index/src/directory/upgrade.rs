@@ -1,0 +1,62 @@
+//! Upgrades of an index to the newest format.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use super::build::write_new;
+use super::copy::publish_with;
+use super::pointer::PASSAGES_TABLE;
+use super::version::newest;
+use crate::quantized::AnyQuantized;
+use crate::{BuildError, FileError, INDEX_FORMAT, IndexKind, LoadedIndex, LoadedSparse, verify};
+use dpr_files::digest;
+
+/// Publishes the version in use in the newest format, if it is not in it, and returns the format it was in. Every file
+/// is checked first; what was in use stays until the new version is whole, and beside it then.
+///
+/// # Errors
+/// [`BuildError`]: no index, a damaged file, another writer, a full disk.
+pub fn upgrade(dir: &Path) -> Result<u32, BuildError> {
+    let checked = verify(dir)?;
+    if let Some(problem) = checked.problems.into_iter().next() {
+        return Err(problem.into());
+    }
+    let before = checked.manifest.format_version;
+    if before == INDEX_FORMAT {
+        return Ok(before);
+    }
+    // What older formats have no files for.
+    let (version, table, codes) = match checked.manifest.kind {
+        IndexKind::Sparse => {
+            let index = LoadedSparse::open(dir)?;
+            (index.version().to_owned(), index.passages.table()?, None)
+        }
+        IndexKind::Exact | IndexKind::Hnsw => {
+            let index = newest(dir, LoadedIndex::read)?;
+            (index.version().to_owned(), index.passages().table()?, index.codes().cloned())
+        }
+    };
+    publish_with(dir, &version, |manifest, staged| {
+        manifest.format_version = INDEX_FORMAT;
+        manifest.storage = manifest.read_by();
+        let name = AnyQuantized::file_name(manifest.storage);
+        for name in manifest.files.keys() {
+            if !manifest.crc32.contains_key(name) {
+                let file = digest::of_file_with_crc32(&staged.join(name));
+                manifest.crc32.insert(name.clone(), file.map_err(FileError::write)?.1);
+            }
+        }
+        let mut add = |name: &str, fill: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>| {
+            let (file, crc32) = write_new(&staged.join(name), fill).map_err(FileError::write)?;
+            manifest.files.insert(name.to_owned(), file);
+            manifest.crc32.insert(name.to_owned(), crc32);
+            Ok(())
+        };
+        add(PASSAGES_TABLE, &mut |out| out.write_all(&table))?;
+        match (&codes, name) {
+            (Some(codes), Some(name)) => add(name, &mut |out| codes.write(out)),
+            _ => Ok(()),
+        }
+    })?;
+    Ok(before)
+}

@@ -1,0 +1,265 @@
+//! Quantized vectors: a second copy of an index's vectors in eight bits or half precision (f16), by which rows are
+//! chosen to be scored.
+
+use std::fmt::Debug;
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use bytemuck::Pod;
+use dpr_core::kernel::search::f16::{f16_products, scale_query, to_f16};
+use dpr_core::kernel::search::i8::{
+    quantize_query, quantize_row, quantized_product, quantized_products, quantized_products_at,
+};
+use rayon::prelude::*;
+
+use super::{Matrix, Storage};
+use crate::directory::pointer::{CODES_F16, CODES_INT8};
+use crate::vectors::rows;
+use dpr_files::Mapped;
+
+/// The number type of quantized vectors: `i8`, or the bits of an f16 in a `u16`.
+pub(super) trait Code: Pod + Default + Send + Sync + Debug {
+    /// A query in the form that rows are scored by: a question, or a row whose neighbours are looked for.
+    type Query: Clone + Default + Send + Sync;
+
+    /// Quantizes `row` into `codes`, which is as long, and returns the scale.
+    fn encode(row: &[f32], codes: &mut [Self]) -> f32;
+
+    /// Prepares a question. Its norm is left out of the scores, which only compare rows, so that no score underflows.
+    fn query(question: &[f32]) -> Self::Query;
+
+    /// Computes the products with `rows` (`[scores, dim]`), without the scales of the rows.
+    fn products(query: &mut Self::Query, rows: &[Self], scores: &mut [f32]);
+
+    /// Returns the number in the byte order of files.
+    fn to_le(self) -> Self;
+}
+
+/// Quantized vectors `[count, dim]`, `i8` or f16, with a scale each.
+///
+/// `codes.i8` and `codes.f16` hold the scales as little-endian f32, then the numbers. Formats before the third have no
+/// such file: vectors are then quantized when an index is opened.
+#[derive(Debug)]
+pub(super) struct Quantized<C = i8> {
+    values: Values<C>,
+    scales: Vec<f32>,
+    dim: usize,
+}
+
+/// The memory of the numbers.
+#[derive(Debug)]
+enum Values<C> {
+    Owned(Vec<C>),
+    /// A file, and the position of the first number in it: a multiple of four bytes.
+    Mapped(Mapped, usize),
+}
+
+impl<C: Pod> Values<C> {
+    fn as_slice(&self) -> &[C] {
+        match self {
+            Self::Owned(values) => values,
+            Self::Mapped(file, start) => bytemuck::cast_slice(&file.bytes()[*start..]),
+        }
+    }
+}
+
+impl<C: Code> Quantized<C> {
+    /// Quantizes the vectors of `matrix`.
+    pub(super) fn of(matrix: &Matrix) -> Self {
+        let (dim, count) = (matrix.dim(), matrix.count());
+        let (mut values, mut scales) = (vec![C::default(); count * dim], vec![0.0; count]);
+        matrix.rows().for_each_block(dim, |start, block| {
+            let codes = values[start * dim..].par_chunks_mut(dim).zip(block.par_chunks(dim));
+            let rows = codes.zip(&mut scales[start..]).with_min_len(64);
+            rows.for_each(|((codes, row), scale)| *scale = C::encode(row, codes));
+        });
+        Self { values: Values::Owned(values), scales, dim }
+    }
+
+    /// Takes a file of `count` quantized vectors of `dim` numbers. The error says what is wrong with it.
+    fn of_file(file: Mapped, count: usize, dim: usize) -> Result<Self, String> {
+        let (start, got) = (count * size_of::<f32>(), file.bytes().len());
+        let size = count.checked_mul(dim).and_then(|numbers| numbers.checked_mul(size_of::<C>()));
+        if size.and_then(|size| size.checked_add(start)) != Some(got) {
+            return Err(format!("{got} bytes are not those of {count} vectors of {dim} numbers"));
+        }
+        let scales = file.bytes()[..start].as_chunks().0.iter();
+        let scales: Vec<f32> = scales.map(|scale| f32::from_le_bytes(*scale)).collect();
+        if let Some(row) = scales.iter().position(|scale| !scale.is_finite()) {
+            return Err(format!("the scale of row {row} is not finite"));
+        }
+        let mut values = Values::Mapped(file, start);
+        if cfg!(target_endian = "big") && size_of::<C>() > 1 {
+            values = Values::Owned(values.as_slice().iter().map(|code: &C| code.to_le()).collect());
+        }
+        Ok(Self { values, scales, dim })
+    }
+
+    /// Writes the file.
+    fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        rows::write(&self.scales, out)?;
+        let values = self.values.as_slice();
+        if cfg!(target_endian = "little") || size_of::<C>() == 1 {
+            return out.write_all(bytemuck::cast_slice(values));
+        }
+        values.iter().try_for_each(|code| out.write_all(bytemuck::bytes_of(&code.to_le())))
+    }
+
+    /// Returns `true` if quantizing `matrix` gives the very same numbers.
+    fn are_of(&self, matrix: &Matrix) -> bool {
+        let made = Self::of(matrix);
+        let [ours, made_now] =
+            [self, &made].map(|codes| bytemuck::cast_slice::<_, u8>(codes.values.as_slice()));
+        made.scales == self.scales && ours == made_now
+    }
+
+    fn rows(&self, start: usize, count: usize) -> &[C] {
+        &self.values.as_slice()[start * self.dim..][..count * self.dim]
+    }
+
+    /// Fills `scores` with the scores of the rows from `start` on.
+    pub(super) fn scores(&self, query: &mut C::Query, start: usize, scores: &mut [f32]) {
+        C::products(query, self.rows(start, scores.len()), scores);
+        scores.iter_mut().zip(&self.scales[start..]).for_each(|(score, scale)| *score *= scale);
+    }
+}
+
+/// A query of vectors quantized to eight bits.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Int8Query {
+    values: Vec<i16>,
+    scale: f32,
+    sums: Vec<i32>,
+}
+
+impl Code for i8 {
+    type Query = Int8Query;
+
+    fn encode(row: &[f32], codes: &mut [Self]) -> f32 {
+        quantize_row(row, codes)
+    }
+
+    fn query(question: &[f32]) -> Int8Query {
+        let mut query = Int8Query { scale: 1.0, ..Int8Query::default() };
+        quantize_query(question, &mut query.values);
+        query
+    }
+
+    fn products(query: &mut Int8Query, rows: &[Self], scores: &mut [f32]) {
+        query.sums.resize(scores.len(), 0);
+        quantized_products(&query.values, rows, &mut query.sums);
+        scores.iter_mut().zip(&query.sums).for_each(|(score, sum)| *score = *sum as f32 * query.scale);
+    }
+
+    fn to_le(self) -> Self {
+        self
+    }
+}
+
+/// The bits of an `f16`.
+impl Code for u16 {
+    type Query = Vec<f32>;
+
+    fn encode(row: &[f32], codes: &mut [Self]) -> f32 {
+        to_f16(row, codes)
+    }
+
+    fn query(question: &[f32]) -> Vec<f32> {
+        let mut scaled = Vec::new();
+        scale_query(question, &mut scaled);
+        scaled
+    }
+
+    fn products(query: &mut Vec<f32>, rows: &[Self], scores: &mut [f32]) {
+        f16_products(query, rows, scores);
+    }
+
+    fn to_le(self) -> Self {
+        self.to_le()
+    }
+}
+
+/// Quantized vectors of either type, as [`Storage`] names them.
+#[derive(Clone, Debug)]
+pub(super) enum AnyQuantized {
+    Int8(Arc<Quantized>),
+    F16(Arc<Quantized<u16>>),
+}
+
+impl AnyQuantized {
+    /// Quantizes the vectors of `matrix`; `None` where `storage` is of the vectors themselves.
+    pub(super) fn of(matrix: &Matrix, storage: Storage) -> Option<Self> {
+        match storage {
+            Storage::F32 => None,
+            Storage::Int8 => Some(Self::Int8(Arc::new(Quantized::of(matrix)))),
+            Storage::F16 => Some(Self::F16(Arc::new(Quantized::of(matrix)))),
+        }
+    }
+
+    /// Takes the file of quantized vectors that [`AnyQuantized::file_name`] names.
+    pub(super) fn of_file(file: Mapped, matrix: &Matrix, storage: Storage) -> Result<Option<Self>, String> {
+        let (count, dim) = (matrix.count(), matrix.dim());
+        Ok(match storage {
+            Storage::F32 => None,
+            Storage::Int8 => Some(Self::Int8(Arc::new(Quantized::of_file(file, count, dim)?))),
+            Storage::F16 => Some(Self::F16(Arc::new(Quantized::of_file(file, count, dim)?))),
+        })
+    }
+
+    /// Returns the name of the file of quantized vectors, if `storage` has one.
+    pub(super) fn file_name(storage: Storage) -> Option<&'static str> {
+        match storage {
+            Storage::F32 => None,
+            Storage::Int8 => Some(CODES_INT8),
+            Storage::F16 => Some(CODES_F16),
+        }
+    }
+
+    /// Writes the file.
+    pub(super) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        match self {
+            Self::Int8(codes) => codes.write(out),
+            Self::F16(codes) => codes.write(out),
+        }
+    }
+
+    /// Returns `true` if quantizing `matrix` gives the very same numbers.
+    pub(super) fn are_of(&self, matrix: &Matrix) -> bool {
+        match self {
+            Self::Int8(codes) => codes.are_of(matrix),
+            Self::F16(codes) => codes.are_of(matrix),
+        }
+    }
+}
+
+/// The products that a graph is built and searched by.
+impl Quantized {
+    pub(super) fn count(&self) -> usize {
+        self.scales.len()
+    }
+
+    fn row(&self, row: u32) -> &[i8] {
+        self.rows(row as usize, 1)
+    }
+
+    /// Makes `query` of a row.
+    pub(super) fn query_of_row(&self, row: u32, query: &mut Int8Query) {
+        query.values.clear();
+        query.values.extend(self.row(row).iter().map(|code| i16::from(*code)));
+        query.scale = self.scales[row as usize];
+    }
+
+    /// Replaces `scores` by the scores of these rows.
+    pub(super) fn scores_at(&self, query: &mut Int8Query, rows: &[u32], scores: &mut Vec<f32>) {
+        quantized_products_at(&query.values, self.values.as_slice(), rows, &mut query.sums);
+        scores.clear();
+        let scaled = rows.iter().zip(&query.sums);
+        scores.extend(scaled.map(|(row, sum)| *sum as f32 * (query.scale * self.scales[*row as usize])));
+    }
+
+    /// Returns the inner product of two rows.
+    pub(super) fn product(&self, a: u32, b: u32) -> f32 {
+        let scale = self.scales[a as usize] * self.scales[b as usize];
+        quantized_product(self.row(a), self.row(b)) as f32 * scale
+    }
+}

@@ -1,0 +1,61 @@
+//! Result files of a measured ranking: DPR's retriever result and a TREC run.
+
+use std::path::Path;
+
+use super::super::CliError;
+use dpr_data::{
+    DataError, Passage, Question, RankedQuery, RetrievedContext, RetrieverResult, RunHit, write_results,
+    write_run,
+};
+use dpr_index::ranking::ScoredRow;
+
+/// Questions, their rankings and what is right.
+pub(super) struct Ranked<'a> {
+    pub(super) questions: &'a [Question],
+    pub(super) rows: &'a [Vec<ScoredRow>],
+    pub(super) passages: &'a [Passage],
+    /// Whether the passages are right, at least for those written.
+    pub(super) marks: &'a [Vec<bool>],
+}
+
+impl Ranked<'_> {
+    /// Writes `NAME.json.gz`, DPR's retriever result, in which `has_answer` is the passage's mark, and
+    /// `NAME.run.gz`, a TREC run; each with the first `depth` passages.
+    pub(super) fn write(&self, dir: &Path, name: &str, depth: usize) -> Result<(), CliError> {
+        write_results(&dir.join(format!("{name}.json.gz")), |out| {
+            for ((question, rows), marks) in self.questions.iter().zip(self.rows).zip(self.marks) {
+                let context = |(hit, has_answer): (&ScoredRow, &bool)| {
+                    let Passage { id, title, text } = self.passages[hit.row].clone();
+                    RetrievedContext { id, title, text, score: hit.score, has_answer: *has_answer }
+                };
+                out.write(&RetrieverResult {
+                    question: question.text.clone(),
+                    answers: question.answers.as_slice().to_vec(),
+                    ctxs: rows.iter().zip(marks).take(depth).map(context).collect(),
+                })?;
+            }
+            Ok::<(), DataError>(())
+        })?;
+        let run: Vec<RankedQuery> = self
+            .questions
+            .iter()
+            .zip(self.rows)
+            .map(|(question, rows)| self.ranked(question, rows, depth))
+            .collect();
+        Ok(write_run(&dir.join(format!("{name}.run.gz")), &format!("dpr-{name}"), &run)?)
+    }
+
+    fn ranked(&self, question: &Question, rows: &[ScoredRow], depth: usize) -> RankedQuery {
+        let hit = |(at, hit): (usize, &ScoredRow)| RunHit {
+            passage: self.passages[hit.row].id.clone(),
+            rank: at + 1,
+            score: hit.score,
+        };
+        RankedQuery { id: question.id.clone(), hits: rows.iter().take(depth).enumerate().map(hit).collect() }
+    }
+}
+
+/// Writes `bytes` whole or not at all.
+pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
+    Ok(dpr_files::atomic::write_file(path, |out| out.write_all(bytes))?)
+}

@@ -1,0 +1,153 @@
+//! What `dpr train` and `dpr distill` share: flags over the settings of a run, and what they say at its end.
+
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use dpr_core::DeviceChoice;
+
+use super::{CliError, output};
+use dpr_train::{
+    OptimiserOptions, RunDir, RunOptions, Scores, Settings, StepOptions, TrainDevice, TrainReport,
+};
+
+/// Flags over the settings of a run.
+#[derive(Debug, clap::Args)]
+pub(super) struct TrainArgs {
+    /// Run directory to write, or to continue
+    #[arg(long, value_name = "DIR")]
+    pub(super) out: Option<PathBuf>,
+    /// Go on with the run in --out, with its settings
+    #[arg(long, conflicts_with = "config", requires = "out")]
+    pub(super) resume: bool,
+    /// Questions in a batch
+    #[arg(long, value_name = "N")]
+    batch_size: Option<usize>,
+    /// Times every question is seen
+    #[arg(long, value_name = "N")]
+    epochs: Option<usize>,
+    /// Stop after this many steps
+    #[arg(long, value_name = "N")]
+    max_steps: Option<usize>,
+    /// Learning rate at the end of the warm-up
+    #[arg(long, value_name = "RATE")]
+    learning_rate: Option<f64>,
+    /// Steps in which the learning rate rises
+    #[arg(long, value_name = "N")]
+    warm_up: Option<usize>,
+    /// Decides the order of the questions and all that is drawn
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Steps between two checkpoints
+    #[arg(long, value_name = "N")]
+    checkpoint_every: Option<usize>,
+    /// Threads on the CPU
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Where to compute: auto (a real GPU, else the CPU), wgpu, or cpu
+    #[arg(long, env = "DPR_DEVICE", value_name = "DEVICE", default_value = "auto")]
+    pub(super) device: DeviceChoice,
+    /// Print a summary as JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+impl TrainArgs {
+    /// The settings in `file`, or those of the run that goes on, or the defaults.
+    pub(super) fn settings<C: Settings + Default>(&self, file: Option<&Path>) -> Result<C, CliError> {
+        Ok(match (file, &self.out) {
+            (Some(path), _) => C::read(path)?,
+            (None, Some(out)) if self.resume => RunDir::config(out)?,
+            _ => C::default(),
+        })
+    }
+
+    /// Sets what flags were given for.
+    pub(super) fn apply(
+        &self,
+        run: &mut RunOptions,
+        optimiser: &mut OptimiserOptions,
+        compute: &mut StepOptions,
+    ) {
+        set(&mut run.batch_size, self.batch_size);
+        set(&mut run.epochs, self.epochs);
+        set(&mut run.max_steps, self.max_steps);
+        set(&mut run.seed, self.seed);
+        set(&mut run.checkpoint_every, self.checkpoint_every);
+        set(&mut optimiser.learning_rate, self.learning_rate);
+        set(&mut optimiser.warm_up, self.warm_up);
+        set(&mut compute.threads, self.threads);
+    }
+
+    /// The run directory, which for a new run holds none.
+    pub(super) fn out(&self) -> Result<&Path, CliError> {
+        let Some(out) = &self.out else {
+            return Err("--out is missing: name the run directory to write".into());
+        };
+        if !self.resume {
+            RunDir::refuse_existing(out)?;
+        }
+        Ok(out)
+    }
+
+    /// Says what a run did.
+    pub(super) fn tell(&self, report: &TrainReport, device: &str) -> Result<(), CliError> {
+        if self.json {
+            return output::json(report);
+        }
+        let out = self.out.as_deref().unwrap_or(Path::new("")).display();
+        output::line(format_args!(
+            "{out}: {} steps, {} of them now, {:.1} questions/s on {device}",
+            report.steps, report.steps_now, report.questions_per_second,
+        ))?;
+        if let Some(scores) = &report.at_start {
+            output::line(format_args!("at the start: {}", scores_line(scores)))?;
+        }
+        if let Some(best) = &report.best {
+            output::line(format_args!("best, after step {}: {}", best.step, scores_line(&best.scores)))?;
+        }
+        output::line(format_args!("model directory: {}", report.model.display()))
+    }
+}
+
+/// Sets what a flag was given for.
+pub(super) fn set<T: Copy>(setting: &mut T, flag: Option<T>) {
+    *setting = flag.unwrap_or(*setting);
+}
+
+/// Writes down how many threads the CPU gives, so that a resumed run adds up in the same order on a machine with another
+/// number.
+pub(super) fn write_down_threads(compute: &mut StepOptions, device: &TrainDevice) {
+    if compute.threads == 0 && !device.gpu {
+        compute.threads = thread::available_parallelism().map_or(1, usize::from);
+    }
+}
+
+pub(super) fn warn(notes: &[String]) {
+    notes.iter().for_each(|note| tracing::warn!("{note}"));
+}
+
+fn scores_line(scores: &Scores) -> String {
+    match scores {
+        Scores::Retrieval(scores) => format!(
+            "average rank {:.2} of {}, top-1 {:.1}%, top-5 {:.1}%, loss {:.3}, on {} questions",
+            scores.average_rank,
+            scores.passages,
+            scores.top1 * 100.0,
+            scores.top5 * 100.0,
+            scores.loss,
+            scores.questions
+        ),
+        Scores::Student(scores) => {
+            let shared = scores
+                .shared
+                .map(|shared| format!(", {:.1}% of the teacher's best 20 passages", shared * 100.0));
+            format!(
+                "cosine to the teacher {:.4}{}, loss {:.3}, on {} questions",
+                scores.cosine,
+                shared.unwrap_or_default(),
+                scores.loss,
+                scores.questions
+            )
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! Settings of a step: the size of the chunks, the threads and the number format.
+
+use serde::{Deserialize, Serialize};
+
+/// Options of computing a batch. The result does not depend on them but for rounding and the draws of dropout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct StepOptions {
+    /// Most texts in a chunk.
+    pub chunk_rows: usize,
+    /// Most tokens in a chunk, padding included; a longer text is a chunk of its own.
+    pub chunk_tokens: usize,
+    /// Tokens whose tapes are kept from the first pass; those beyond are encoded twice.
+    pub tape_tokens: usize,
+    /// Threads on the CPU; 0 for one a processor.
+    pub threads: usize,
+    /// Number format of the layers' matrix products.
+    pub precision: Precision,
+}
+
+impl Default for StepOptions {
+    fn default() -> Self {
+        Self { chunk_rows: 64, chunk_tokens: 2048, tape_tokens: 8192, threads: 0, precision: Precision::F32 }
+    }
+}
+
+/// Number format of the layers' matrix products; weights, moments, sums and the states between the products are f32.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Precision {
+    /// Single precision.
+    #[default]
+    F32,
+    /// Half precision, where a GPU has it.
+    F16,
+}
