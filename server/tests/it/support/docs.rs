@@ -2,6 +2,7 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -114,8 +115,12 @@ impl Drop for Walk {
     }
 }
 
-/// Towns with a bridge each: an article, a builder, a question.
-const TOWNS: usize = 48;
+/// Towns with a bridge each: an article, a builder, a question to train on (as many as a batch of `configs/distill.toml` takes,
+/// and those that it holds out), to tune on, or to test with.
+const TOWNS: usize = 96;
+const TRAIN: Range<usize> = 0..80;
+const DEV: Range<usize> = 80..88;
+const TEST: Range<usize> = 88..TOWNS;
 
 fn question(town: usize) -> String {
     format!("who built the bridge of town{town}?")
@@ -136,7 +141,13 @@ impl Walk {
         import.args(["import", "--project", "768", "--out", "projected", "--question"]);
         succeed(import.arg(fixtures().join("mpnet-tiny")));
         walk.copy(&walk.path("projected/question_encoder"), "all-mpnet-base-v2");
-        walk.copy(&root().join("configs"), "configs");
+        for entry in fs::read_dir(root().join("configs")).unwrap() {
+            let entry = entry.unwrap();
+            // The fixture has places for 128 tokens.
+            let text = fs::read_to_string(entry.path()).unwrap();
+            let text = text.replace("max_passage_tokens = 192", "max_passage_tokens = 96");
+            walk.write(&format!("configs/{}", entry.file_name().to_string_lossy()), &text);
+        }
         walk.write("web-demo/dist/index.html", "<!doctype html><title>search</title>");
         walk.write_articles();
         walk.write_questions();
@@ -238,7 +249,14 @@ impl Walk {
     fn write_articles(&self) {
         for town in 0..TOWNS {
             let filler = |from: usize, count: usize| -> String {
-                (from..from + count).map(|word| format!("w{} ", (town * 131 + word * 17) % 997)).collect()
+                let word = |at: usize| match at % 40 {
+                    // In every block, so that BM25 finds more than a hundred for each question.
+                    0 => "bridge ".to_owned(),
+                    // Sentences, for the inverse cloze task.
+                    n if n % 13 == 12 => "end. A ".to_owned(),
+                    _ => format!("w{} ", (town * 131 + at * 17) % 997),
+                };
+                (from..from + count).map(word).collect()
             };
             let text = format!(
                 "{} The bridge of town{town} was built by Mason{town} . {}",
@@ -255,13 +273,13 @@ impl Walk {
     }
 
     fn write_questions(&self) {
-        let tsv = |towns: std::ops::Range<usize>| -> String {
+        let tsv = |towns: Range<usize>| -> String {
             towns.map(|town| format!("{}\t['Mason{town}']\n", question(town))).collect()
         };
-        self.write("train.tsv", &tsv(0..32));
-        self.write("dev.tsv", &tsv(32..40));
-        self.write("test.tsv", &tsv(40..TOWNS));
-        let paragraphs = (40..TOWNS).map(|town| {
+        self.write("train.tsv", &tsv(TRAIN));
+        self.write("dev.tsv", &tsv(DEV));
+        self.write("test.tsv", &tsv(TEST));
+        let paragraphs = TEST.map(|town| {
             let context = format!("Mason{town} built it.");
             let answers = [json!({"text": format!("Mason{town}"), "answer_start": 0})];
             json!({"context": context, "qas": [{"id": format!("q{town}"), "question": question(town), "answers": answers}]})
@@ -272,7 +290,7 @@ impl Walk {
             &json!({"version": "1.1", "data": [{"title": "Towns", "paragraphs": paragraphs}]}).to_string(),
         );
         let predictions: serde_json::Map<String, Value> =
-            (40..TOWNS).map(|town| (format!("q{town}"), format!("Mason{town}").into())).collect();
+            TEST.map(|town| (format!("q{town}"), format!("Mason{town}").into())).collect();
         self.write("predictions.json", &Value::Object(predictions).to_string());
     }
 
