@@ -1,4 +1,4 @@
-//! `POST /v1/search`: vectors in, passages out.
+//! The request handler of `POST /v1/search`: vectors in, passages out.
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
