@@ -12,12 +12,14 @@ use docs::{Shown, Walk, examples, pages, root};
 const GUIDES: [&str; 7] = ["passages", "evaluation", "training", "live", "machines", "page", "operations"];
 
 /// Lines that something else runs, and what.
-const ELSEWHERE: [(&str, &str); 10] = [
+const ELSEWHERE: [(&str, &str); 12] = [
     ("cargo xtask ", "`cargo xtask docs --check` holds tasks and flags against the usage"),
     ("cargo install --path server --locked", "the same build as `cargo xtask demo`"),
     ("cargo test --release -p dpr-core", "a part of `cargo xtask test`"),
     ("npm install dpr-web", "the search page installs the package's tarball"),
     ("npm ci", "`cargo xtask setup`"),
+    ("esbuild worker.js --bundle", "`wasm/npm/test/bundlers.test.mjs`"),
+    ("cp node_modules/dpr-web/wasm/", "`wasm/npm/test/bundlers.test.mjs`"),
     ("npm run use-package", "`cargo xtask npm`"),
     ("npm run build", "`cargo xtask npm`"),
     ("npm test", "`cargo xtask test`"),

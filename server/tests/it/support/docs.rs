@@ -63,7 +63,9 @@ pub(crate) fn examples(page: &str, text: &str) -> Vec<Shown> {
                     joined.pop();
                     continue;
                 }
-                let (words, length) = split(&joined);
+                let (mut words, length) = split(&joined);
+                // What the shell does with the output is not the program's.
+                words.truncate(words.iter().position(|word| word == ">").unwrap_or(words.len()));
                 let text = joined[..length].trim().to_owned();
                 joined.clear();
                 let is_assignment = |word: &String| {
