@@ -113,7 +113,7 @@ enum Opened {
     /// The vectors of an index directory, and its words where it has some.
     Vectors(Searcher),
     /// The words of an index directory, as it was built.
-    Words(LoadedSparse),
+    Words(Box<LoadedSparse>),
     /// The words of an index directory with its updates.
     LiveWords(Arc<Snapshot>),
     /// A backend that keeps its rows elsewhere.
@@ -126,7 +126,7 @@ impl Source {
     /// with updates is refused: what is measured is what was built.
     pub(super) fn open(args: SourceArgs, methods: &[Method]) -> Result<Self, CliError> {
         let choice = args.device;
-        let as_built = |dir: &Path| Ok(Opened::Words(LoadedSparse::open(dir)?));
+        let as_built = |dir: &Path| Ok(Opened::Words(Box::new(LoadedSparse::open(dir)?)));
         let mut source = Self::open_with(args, methods, as_built, |index| {
             let mut index = LoadedIndex::open(index)?;
             let bytes = size_of_val(index.matrix().as_slice());
@@ -143,7 +143,7 @@ impl Source {
     pub(super) fn open_live(args: SourceArgs, methods: &[Method]) -> Result<Self, CliError> {
         let open = |index: &Path| IndexReader::open(index).map(|reader| reader.snapshot());
         let words = |dir: &Path| match LoadedSparse::open(dir) {
-            Ok(words) => Ok(Opened::Words(words)),
+            Ok(words) => Ok(Opened::Words(Box::new(words))),
             Err(OpenError::HasUpdates { .. }) => match open(dir)? {
                 snapshot if snapshot.base().sparse().is_some() => Ok(Opened::LiveWords(snapshot)),
                 _ => Err(OpenError::NoSparse { path: dir.to_path_buf() }.into()),
