@@ -215,7 +215,9 @@ pub enum UpdateError {
     #[error("the passage at {position} has a blank {what}: give it one")]
     Blank { position: usize, what: &'static str },
     /// Two passages of the update have one id.
-    #[error("the passage id `{id}` is at {first} and again at {second}: ids must differ, remove one of them")]
+    #[error(
+        "the passage id `{id}` is at row {first} and again at row {second}: ids must differ, remove one of them"
+    )]
     DuplicateId { id: String, first: usize, second: usize },
     /// A passage to add has a vector that cannot be found.
     #[error("the passage `{id}`: {source}")]

@@ -118,7 +118,7 @@ fn words_need_no_model_and_vectors_do() {
     assert!(last > 0 && ids(&hybrid)[..last] == ids(&alone)[..last], "without weight vectors change nothing");
     for weight in ["inf", "-1"] {
         let error = fail(search("index", &with_model).args(["hybrid", "--lambda", weight]));
-        assert!(error.contains("is no weight"), "{error}");
+        assert!(error.contains("is not a weight"), "{error}");
     }
     succeed(&mut bench.dpr(&["index", "--vectors", "vectors", "--out", "dense", "--kind", "exact"]));
     for method in ["bm25", "hybrid"] {
