@@ -55,7 +55,7 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     let writer = Arc::new(IndexWriter::open(&dir, "the live_index example")?);
     let refused = IndexWriter::open(&dir, "somebody else").map(drop).unwrap_err();
     assert!(matches!(refused, OpenError::File(FileError::Busy { .. })));
-    println!("a second writer is refused: {refused}");
+    println!("refused: {refused}");
 
     // A reader takes no lock. It may be of another process, on the same disk.
     let reader = IndexReader::open(&dir)?;
@@ -96,7 +96,7 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     // unknown.
     let unknown = writer.delete(vec!["p1".to_owned(), "nobody".to_owned()]).unwrap_err();
     assert!(matches!(unknown, UpdateError::UnknownIds { .. }));
-    println!("nothing was deleted: {unknown}");
+    println!("refused: {unknown}");
     writer.delete((0..500).map(|n| format!("p{n}")).collect())?;
 
     // # Watching

@@ -31,7 +31,7 @@ use dpr_index::sparse::{Analyzer, SparseOptions};
 use dpr_index::vectors::VectorSet;
 use dpr_index::{IndexOptions, IndexReader, build_index};
 
-const QUESTION: &str = "Which NFL team represented the AFC at Super Bowl 50?";
+const QUESTION: &str = "Who was the first European to travel the Amazon River?";
 
 pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
@@ -68,9 +68,10 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     // # Their vectors
     //
     // Encoding is the slow step: hours for millions of passages. It therefore goes to disk in parts. If the process is
-    // killed, the same call encodes what is missing; `Shard` lets several machines take a share each.
+    // killed, the same call encodes what is missing; `Shard` lets several machines take a share each, and
+    // `DeviceChoice::Auto` takes a GPU where there is one.
     let model = ModelDir::open(&dir.join("model"))?;
-    let encoder = model.passage_encoder(DeviceChoice::Auto)?;
+    let encoder = model.passage_encoder(DeviceChoice::Cpu)?;
     let options = EncodeOptions {
         shard: Shard::WHOLE,
         pipeline: PipelineOptions::for_device(encoder.device_name(), None, None),
@@ -118,9 +119,9 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
         assert_eq!(hits.len(), 3);
     }
 
-    // The paragraph that answers the question shares many words with it, so that BM25 finds it whatever the model.
-    let hits = searcher.search(QUESTION, Method::Bm25, Fusion::PAPER, 1)?;
-    assert!(hits[0].text.contains("American Football Conference"), "{}", hits[0].text);
+    // The paragraph that answers shares words with the question, so that BM25 finds it whatever the model.
+    let hits = searcher.search(QUESTION, Method::Bm25, Fusion::PAPER, 3)?;
+    assert!(hits.iter().any(|hit| hit.text.contains("Francisco de Orellana")));
 
     // # Without the encoder
     //

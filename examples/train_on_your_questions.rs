@@ -4,7 +4,7 @@
 //! the answer's own passage is to score above the passages of all other questions, and above the hard negatives, which
 //! look like an answer and are none (paper §3.2).
 //!
-//! This example takes 400 questions of SQuAD, writes the training file, trains a tiny encoder with random weights for 60
+//! This example takes 400 questions of SQuAD, writes the training file, trains a tiny encoder with random weights for 200
 //! steps, and compares how often the right passage comes first before and after. It takes seconds on two cores; a real
 //! run differs in its model, its files and its settings, which `configs/` holds.
 //!
@@ -106,7 +106,7 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
         },
         // The tiny encoder takes large steps; BERT needs 1e-5 or 2e-5.
         optimiser: OptimiserOptions { learning_rate: 3e-3, warm_up: 10, ..OptimiserOptions::default() },
-        run: RunOptions { batch_size: 32, epochs: 6, dropout: 0.0, ..RunOptions::default() },
+        run: RunOptions { batch_size: 16, epochs: 10, dropout: 0.0, ..RunOptions::default() },
         ..TrainConfig::default()
     };
 
