@@ -11,13 +11,13 @@
 //!
 //! ```
 //! use dpr_core::device::Device;
-//! use dpr_core::{Embedding, EncoderFiles, TextEncoder};
+//! use dpr_core::{Embedding, EncoderBytes, TextEncoder};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/mpnet-tiny");
 //! # let read = |name: &str| std::fs::read(format!("{dir}/{name}"));
 //! # let (config, tokenizer, weights) = (read("config.json")?, read("tokenizer.json")?, read("model.safetensors")?);
-//! let files = EncoderFiles {
+//! let files = EncoderBytes {
 //!     config: &config,
 //!     tokenizer: &tokenizer,
 //!     weights: &[("model.safetensors", &weights)],

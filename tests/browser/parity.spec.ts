@@ -13,7 +13,7 @@ const CASES = [
 
 for (const { device, dtype, least } of CASES) {
   test(`vectors on ${device} with ${dtype} weights are those of transformers`, async ({ blank }) => {
-    test.setTimeout(900_000); // software WebGPU takes a second or two a text
+    test.setTimeout(1_800_000); // software WebGPU takes a second or two a text
     const encoded = await blank.evaluate(
       async ([device, dtype, texts]) => {
         const encoder = await window.dpr.QuestionEncoder.load('/v1/model', { device, dtype });
