@@ -161,10 +161,10 @@ fn bad_rows_are_refused_by_passage() {
     let message = |rows: &[f32]| writer.write_part(&(0..4), rows).unwrap_err().to_string();
     let mut nan = good.clone();
     nan[2 * DIM + 3] = f32::NAN;
-    assert!(message(&nan).contains("passage `p2` is not finite at 3"));
+    assert!(message(&nan).contains("passage `p2`: the vector's number at 3 is not finite"));
     let mut zero = good.clone();
     zero[DIM..2 * DIM].fill(0.0);
-    assert!(message(&zero).contains("passage `p1` is all zero"));
+    assert!(message(&zero).contains("passage `p1`: the vector is all zero"));
     assert!(message(&good[1..]).contains("19 numbers"));
     assert!(matches!(writer.write_part(&(1..3), &good[..10]), Err(VectorsError::NotAPart { .. })));
     assert!(matches!(writer.finish(), Err(VectorsError::MissingParts { missing: 1, total: 1, .. })));
