@@ -16,7 +16,7 @@ export function possible(settings: Settings): Settings {
 export function announceWebGpu(): void {
   if (!isEarly) return;
   byId('device').querySelector<HTMLInputElement>('input[value=webgpu]')!.disabled = true;
-  say('The WebGPU module is still being built. Until it is here, questions are encoded on the CPU.');
+  say('The WebGPU module is still being built. Until then, questions are encoded on the CPU.');
   const timer = setInterval(async () => {
     const state = await webGpuState();
     if (state === 'building') return;
