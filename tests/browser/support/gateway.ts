@@ -84,7 +84,8 @@ export class Gateway {
       if (this.#interceptor?.(recorded, response, count)) return;
       if (recorded.path.split('?')[0] === BLANK) {
         response.setHeader('content-type', 'text/html');
-        response.end('<!doctype html><title>blank</title>');
+        // Its own icon, so that the browser asks for none by itself.
+        response.end('<!doctype html><title>blank</title><link rel="icon" href="data:,">');
       } else if (recorded.path.startsWith(PACKAGE)) {
         sendPackageFile(recorded.path.slice(PACKAGE.length), response);
       } else {
