@@ -62,14 +62,14 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
 
     // # Adding
     //
-    // `put` returns when the change is on the disk. If the machine loses power a moment later, the passage is there when
-    // it starts again. Threads that put at the same time share one wait for the disk.
+    // `put` returns when the change is on the disk. If the machine loses power a moment later, the passage is there
+    // when it starts again. Threads that put at the same time share one wait for the disk.
     let vector = embedding(&mut random)?;
     let new = NewPassage { passage: passage("new", "Added a moment ago."), vector: vector.clone() };
     assert_eq!(writer.put(vec![new])?, Put { added: 1, replaced: 0 });
 
-    // The process that writes finds the passage at once. The reader finds it after it has looked at the directory, which
-    // costs two small reads when nothing has changed.
+    // The process that writes finds the passage at once. The reader finds it after it has looked at the directory,
+    // which costs two small reads when nothing has changed.
     let best = |reader: &IndexReader| -> Result<String, Box<dyn Error>> {
         let hits = reader.live().search(std::slice::from_ref(&vector), 1, None)?;
         Ok(format!("{}: {}", hits[0][0].id, hits[0][0].text))
@@ -121,10 +121,10 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
 
     // # Compacting
     //
-    // Passages added since the index was built are compared one by one, and deleted ones are passed over. Both cost time
-    // once they are many. Compaction builds a new version of the passages as they are now, while searches and updates go
-    // on, and puts it in use by one rename. A service leaves that to `compact_in_background`, which builds whenever the
-    // policy says so and ends when the value that it returns is dropped.
+    // Passages added since the index was built are compared one by one, and deleted ones are passed over. Both cost
+    // time once they are many. Compaction builds a new version of the passages as they are now, while searches and
+    // updates go on, and puts it in use by one rename. A service leaves that to `compact_in_background`, which builds
+    // whenever the policy says so and ends when the value that it returns is dropped.
     let policy = CompactionPolicy::default();
     assert!(policy.is_due(&writer.live().snapshot()), "500 of 2,000 is more than a tenth");
     let built = writer.compact(0, &Arc::default(), &Silent)?;
@@ -142,7 +142,7 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn passage(id: &str, text: &str) -> Passage {
-    Passage { id: id.to_owned(), title: String::new(), text: text.to_owned() }
+    Passage::new(id, "", text)
 }
 
 fn random_vector(random: &mut SplitMix) -> Vec<f32> {

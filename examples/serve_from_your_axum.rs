@@ -59,18 +59,18 @@ pub(crate) async fn main() -> Result<(), Box<dyn Error>> {
 
     // # The search routes
     //
-    // `AppState` is what all handlers share; a clone is another handle to it. The routes answer from the start: until an
-    // index is published, `/readyz` and searches say 503. A large index can thus be read while the server is up.
+    // `AppState` is what all handlers share; a clone is another handle to it. The routes answer from the start: until
+    // an index is published, `/readyz` and searches say 503. A large index can thus be read while the server is up.
     let limits = Limits { max_k: 100, timeout: Duration::from_secs(2), ..Limits::default() };
     let state = AppState::new(Options { limits, ..Options::default() });
     let application = application(state.clone());
-    assert_eq!(ask(&application, get_request("/readyz")?).await?.0, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(ask(&application, get_request("/find/readyz")?).await?.0, StatusCode::SERVICE_UNAVAILABLE);
 
     // The reader watches its directory. Another process may change the index with an `IndexWriter`, or put a new
     // version in its place, and the application serves it from then on.
     let reader = IndexReader::open(&dir.join("index"))?.watch(Duration::from_secs(1))?;
     state.publish(reader.live().clone(), ServedModel::open(&model)?);
-    assert_eq!(ask(&application, get_request("/readyz")?).await?.0, StatusCode::OK);
+    assert_eq!(ask(&application, get_request("/find/readyz")?).await?.0, StatusCode::OK);
 
     // # Asking
     //
@@ -83,7 +83,7 @@ pub(crate) async fn main() -> Result<(), Box<dyn Error>> {
         "k": 2,
     });
     let request = |key: &str| {
-        Request::post("/v1/search")
+        Request::post("/find/v1/search")
             .header(header::CONTENT_TYPE, "application/json")
             .header("x-api-key", key)
             .body(Body::from(search.to_string()))
@@ -97,6 +97,11 @@ pub(crate) async fn main() -> Result<(), Box<dyn Error>> {
         println!("{:8.3}  {}: {}", hit["score"].as_f64().unwrap_or(f64::NAN), hit["title"], hit["text"]);
     }
     assert_eq!(hits.len(), 2);
+    // A page that connects to `https://your.site/find` is told where the model's files are, under the same path.
+    let (_, described) = ask(&application, get_request("/find/v1/model")?).await?;
+    let tokenizer = described["encoder"]["tokenizer"]["url"].as_str().ok_or("a model without a tokenizer")?;
+    assert!(tokenizer.starts_with("/find/v1/model/files/"), "{tokenizer}");
+    assert_eq!(ask(&application, get_request(tokenizer)?).await?.0, StatusCode::OK);
     // The application's own pages answer beside it.
     assert_eq!(ask(&application, get_request("/about")?).await?.0, StatusCode::OK);
 
@@ -114,12 +119,12 @@ pub(crate) async fn main() -> Result<(), Box<dyn Error>> {
 
 /// The application: a page of its own, the routes of `dpr-serve`, and a middleware around both.
 ///
-/// The search routes begin with `/v1/`, beside `/healthz`, `/readyz`, `/metrics` and `/openapi.json`. They are merged
-/// rather than nested under a prefix, since the description of the model names its files by paths from the root.
+/// The search routes begin with `/v1/`, beside `/healthz`, `/readyz`, `/metrics` and `/openapi.json`. They may be
+/// merged, or nested under a prefix as here: the description of the model then names its files under that prefix.
 fn application(state: AppState) -> Router {
     Router::new()
         .route("/about", get(|| async { "An application with a search of its own." }))
-        .merge(dpr_serve::app(state))
+        .nest("/find", dpr_serve::app(state))
         .layer(from_fn(with_key))
 }
 
@@ -128,7 +133,7 @@ const API_KEY: &str = "only for this example";
 /// Lets in searches that carry the key, and every other request.
 async fn with_key(request: Request, next: Next) -> Response {
     let key = request.headers().get("x-api-key").and_then(|value| value.to_str().ok());
-    if request.uri().path().starts_with("/v1/search") && key != Some(API_KEY) {
+    if request.uri().path().starts_with("/find/v1/search") && key != Some(API_KEY) {
         return StatusCode::UNAUTHORIZED.into_response();
     }
     next.run(request).await
@@ -136,11 +141,7 @@ async fn with_key(request: Request, next: Next) -> Response {
 
 /// The passages and their vectors, `[3, dim]`.
 fn encoded(model: &ModelDir, encoder: &TextEncoder) -> Result<VectorSet, Box<dyn Error>> {
-    let passage = |(title, text): (&str, &str)| Passage {
-        id: title.to_lowercase(),
-        title: title.to_owned(),
-        text: text.to_owned(),
-    };
+    let passage = |(title, text): (&str, &str)| Passage::new(title.to_lowercase(), title, text);
     let passages: Vec<Passage> = PASSAGES.map(passage).into();
     let options = PipelineOptions::for_device(encoder.device_name(), None, None);
     let vectors = encode_passages(encoder, &passages, options, &Silent)?;

@@ -1,5 +1,7 @@
 //! Tokenizer of questions and passages, on both ends by the same `tokenizers` crate.
 
+use serde::Deserialize;
+use serde_json::Value;
 use tokenizers::Tokenizer;
 
 use crate::config::{EncoderConfig, Family};
@@ -46,6 +48,39 @@ pub enum TokenizerError {
     Text(String),
 }
 
+/// The parts of a file whose reading can panic in the library.
+#[derive(Deserialize)]
+struct Parts {
+    /// Read by an `expect`: only JSON that can be read whole may get there.
+    #[serde(default, rename = "decoder")]
+    _decoder: Value,
+    #[serde(default)]
+    normalizer: Value,
+}
+
+/// Refuses what the library would panic on.
+fn check(bytes: &[u8]) -> Result<(), TokenizerError> {
+    let Parts { normalizer, .. } =
+        serde_json::from_slice(bytes).map_err(|e| TokenizerError::Format(e.to_string()))?;
+    if has_precompiled(&normalizer) {
+        let reason = "a precompiled normalizer (SentencePiece's) is not one of BERT or MPNet";
+        return Err(TokenizerError::Format(reason.to_owned()));
+    }
+    Ok(())
+}
+
+/// Returns whether a normalizer, or one within it, has the type `Precompiled`.
+fn has_precompiled(value: &Value) -> bool {
+    match value {
+        Value::Object(fields) => {
+            fields.get("type").is_some_and(|kind| kind == "Precompiled")
+                || fields.values().any(has_precompiled)
+        }
+        Value::Array(items) => items.iter().any(has_precompiled),
+        _ => false,
+    }
+}
+
 impl TextTokenizer {
     /// Reads a `tokenizer.json` and checks that it fits `config`. Padding and truncation set in the file are
     /// dropped: batches are padded, and texts truncated to `config.max_tokens`, by the encoder.
@@ -53,6 +88,7 @@ impl TextTokenizer {
     /// # Errors
     /// [`TokenizerError`] when the file is damaged or belongs to another model.
     pub fn from_json(bytes: &[u8], config: &EncoderConfig) -> Result<Self, TokenizerError> {
+        check(bytes)?;
         let mut inner = Tokenizer::from_bytes(bytes).map_err(|e| TokenizerError::Format(e.to_string()))?;
         inner.with_truncation(None).map_err(|e| TokenizerError::Format(e.to_string()))?;
         inner.with_padding(None);

@@ -1,27 +1,37 @@
 //! Where an index is, and the one place that opens it: another kind of index is one more variant here.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use clap::builder::{TypedValueParser, ValueParserFactory};
+use clap::error::ErrorKind;
 use dpr_files::Background;
+#[cfg(any(feature = "milvus", feature = "postgres"))]
+use dpr_index::search::watch;
 use dpr_index::search::{Backend, Writer};
 use dpr_index::{CompactionPolicy, IndexReader, IndexWriter, LiveIndex};
 #[cfg(feature = "milvus")]
 use dpr_milvus::{MilvusAddress, MilvusIndex};
+#[cfg(feature = "postgres")]
+use dpr_postgres::{PostgresAddress, PostgresIndex};
 
+#[cfg(any(feature = "milvus", feature = "postgres"))]
+use crate::cli::hints::hint;
 use crate::error::CliError;
 
 /// Time between two looks at a directory that another process may change.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Time between two counts of a collection's passages.
-#[cfg(feature = "milvus")]
+/// Time between two counts of a collection's or a table's passages.
+#[cfg(any(feature = "milvus", feature = "postgres"))]
 const COUNT_EVERY: Duration = Duration::from_secs(10);
 
-/// The address of an index, as `--index` takes it: a directory, or `milvus://host:port/collection`.
+/// The address of an index, as `--index` takes it: a directory, `milvus://host:port/collection`, or
+/// `postgres://user@host/database?table=name`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Location {
     /// An index directory.
@@ -29,6 +39,9 @@ pub(crate) enum Location {
     /// A collection of a Milvus cluster.
     #[cfg(feature = "milvus")]
     Milvus(MilvusAddress),
+    /// A table of PostgreSQL.
+    #[cfg(feature = "postgres")]
+    Postgres(Box<PostgresAddress>),
 }
 
 /// An index in use, and what keeps it up to date: dropping it ends that.
@@ -51,13 +64,18 @@ enum KeptBy {
 }
 
 impl Location {
-    #[cfg_attr(not(feature = "milvus"), allow(dead_code, reason = "directories are opened by rows"))]
+    #[cfg_attr(
+        not(any(feature = "milvus", feature = "postgres")),
+        allow(dead_code, reason = "directories are opened by rows")
+    )]
     /// Opens the index for one command: with every update that was acknowledged, and not followed from then on.
     pub(crate) fn open(&self) -> Result<Arc<dyn Backend>, CliError> {
         Ok(match self {
             Self::Dir(dir) => Arc::<LiveIndex>::clone(IndexReader::open(dir)?.live()),
             #[cfg(feature = "milvus")]
             Self::Milvus(address) => Arc::new(open_milvus(address)?),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(address) => Arc::new(PostgresIndex::open(address)?),
         })
     }
 
@@ -67,13 +85,17 @@ impl Location {
             Self::Dir(dir) => Opened::of_writer(Arc::new(IndexWriter::open(dir, holder)?), KeptBy::Nobody),
             #[cfg(feature = "milvus")]
             Self::Milvus(address) => {
-                Opened::of_collection(Arc::new(open_milvus(address)?), true, KeptBy::Nobody)
+                Opened::of_service(Arc::new(open_milvus(address)?), true, KeptBy::Nobody)
+            }
+            #[cfg(feature = "postgres")]
+            Self::Postgres(address) => {
+                Opened::of_service(Arc::new(PostgresIndex::open(address)?), true, KeptBy::Nobody)
             }
         })
     }
 
-    /// Opens the index for a server, and keeps it up to date: without `compaction` what others write is taken in, with it
-    /// this process writes, and builds new versions when they are due.
+    /// Opens the index for a server, and keeps it up to date: without `compaction` what others write is taken in,
+    /// with it this process writes, and builds new versions when they are due.
     pub(crate) fn serve(&self, compaction: Option<CompactionPolicy>) -> Result<Opened, CliError> {
         match (self, compaction) {
             (Self::Dir(dir), None) => {
@@ -89,21 +111,32 @@ impl Location {
             #[cfg(feature = "milvus")]
             (Self::Milvus(address), compaction) => {
                 let index = Arc::new(open_milvus(address)?);
-                let counting = index.watch(COUNT_EVERY)?;
-                Ok(Opened::of_collection(index, compaction.is_some(), KeptBy::Thread(counting)))
+                let counting = watch(&index, address.to_string(), COUNT_EVERY)?;
+                Ok(Opened::of_service(index, compaction.is_some(), KeptBy::Thread(counting)))
+            }
+            #[cfg(feature = "postgres")]
+            (Self::Postgres(address), compaction) => {
+                let index = Arc::new(PostgresIndex::open(address)?);
+                let counting = watch(&index, address.to_string(), COUNT_EVERY)?;
+                Ok(Opened::of_service(index, compaction.is_some(), KeptBy::Thread(counting)))
             }
         }
     }
 
     /// Returns the directory, for what is done with directories alone; `what` names that in the error.
     pub(crate) fn dir(&self, what: &str) -> Result<&Path, CliError> {
-        #[cfg(not(feature = "milvus"))]
+        #[cfg(not(any(feature = "milvus", feature = "postgres")))]
         let _ = what;
         match self {
             Self::Dir(path) => Ok(path),
             #[cfg(feature = "milvus")]
             Self::Milvus(address) => Err(format!(
                 "{what} is for index directories; Milvus does this for {address} itself, or with its own tools"
+            )
+            .into()),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(address) => Err(format!(
+                "{what} is for index directories; PostgreSQL does this for {address} itself, or with its own tools"
             )
             .into()),
         }
@@ -116,9 +149,9 @@ impl Opened {
         Self { backend, writer: Some(writer), _kept_by: kept_by }
     }
 
-    #[cfg(feature = "milvus")]
-    fn of_collection(index: Arc<MilvusIndex>, to_change: bool, kept_by: KeptBy) -> Self {
-        let backend = Arc::<MilvusIndex>::clone(&index);
+    #[cfg(any(feature = "milvus", feature = "postgres"))]
+    fn of_service<I: Backend + Writer + 'static>(index: Arc<I>, to_change: bool, kept_by: KeptBy) -> Self {
+        let backend = Arc::<I>::clone(&index);
         Self { backend, writer: to_change.then_some(index as Arc<dyn Writer>), _kept_by: kept_by }
     }
 
@@ -135,15 +168,42 @@ pub(crate) enum LocationError {
     #[cfg(feature = "milvus")]
     #[error(transparent)]
     Milvus(#[from] dpr_milvus::MilvusError),
+    /// An address of a table that cannot be read.
+    #[cfg(feature = "postgres")]
+    #[error(transparent)]
+    Postgres(#[from] dpr_postgres::PostgresError),
     /// A scheme that this program does not know.
     #[error("{0} is not an index directory, and this dpr opens none by that scheme: {KNOWN}")]
     Scheme(String),
 }
 
-#[cfg(feature = "milvus")]
-const KNOWN: &str = "give a directory, or milvus://HOST:PORT/COLLECTION";
-#[cfg(not(feature = "milvus"))]
-const KNOWN: &str = "give a directory (for milvus:// build it with the feature `milvus`)";
+const KNOWN: &str = match (cfg!(feature = "milvus"), cfg!(feature = "postgres")) {
+    (true, true) => {
+        "give a directory, milvus://HOST:PORT/COLLECTION, or postgres://USER@HOST/DATABASE?table=NAME"
+    }
+    (true, false) => {
+        "give a directory, or milvus://HOST:PORT/COLLECTION (for postgres:// build it with that feature)"
+    }
+    (false, true) => {
+        "give a directory, or postgres://USER@HOST/DATABASE?table=NAME (for milvus:// build it with that feature)"
+    }
+    (false, false) => {
+        "give a directory (for milvus:// and postgres:// build it with the features of these names)"
+    }
+};
+
+impl LocationError {
+    /// Returns what helps.
+    fn hint(&self) -> Option<String> {
+        match self {
+            #[cfg(feature = "milvus")]
+            Self::Milvus(error) => hint(error),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(error) => hint(error),
+            Self::Scheme(_) => None,
+        }
+    }
+}
 
 impl FromStr for Location {
     type Err = LocationError;
@@ -153,9 +213,52 @@ impl FromStr for Location {
         if MilvusAddress::is_meant(text) {
             return Ok(Self::Milvus(text.parse()?));
         }
-        match text.contains("://") {
-            true => Err(LocationError::Scheme(text.to_owned())),
-            false => Ok(Self::Dir(text.into())),
+        #[cfg(feature = "postgres")]
+        if PostgresAddress::is_meant(text) {
+            return Ok(Self::Postgres(Box::new(text.parse()?)));
+        }
+        match text.split_once("://") {
+            // What comes after the scheme may hold a password.
+            Some((scheme, _)) => Err(LocationError::Scheme(format!("{scheme}://..."))),
+            None => Ok(Self::Dir(text.into())),
+        }
+    }
+}
+
+impl ValueParserFactory for Location {
+    type Parser = LocationParser;
+
+    fn value_parser() -> LocationParser {
+        LocationParser
+    }
+}
+
+/// Reads a location from the command line. Its error does not repeat the text, which may hold a password.
+#[derive(Clone, Debug)]
+pub(crate) struct LocationParser;
+
+impl TypedValueParser for LocationParser {
+    type Value = Location;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        argument: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<Location, clap::Error> {
+        let refused = |why: &dyn fmt::Display| {
+            let argument = argument.map_or_else(String::new, |argument| format!(" for '{argument}'"));
+            clap::Error::raw(ErrorKind::ValueValidation, format!("invalid value{argument}: {why}\n"))
+                .with_cmd(command)
+        };
+        // A directory's name may be any bytes.
+        let Some(text) = value.to_str() else { return Ok(Location::Dir(value.into())) };
+        match text {
+            "" => Err(refused(&"it is empty")),
+            text => text.parse().map_err(|error: LocationError| match error.hint() {
+                None => refused(&error),
+                Some(hint) => refused(&format_args!("{error}: {hint}")),
+            }),
         }
     }
 }
@@ -166,6 +269,8 @@ impl fmt::Display for Location {
             Self::Dir(path) => path.display().fmt(f),
             #[cfg(feature = "milvus")]
             Self::Milvus(address) => address.fmt(f),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(address) => address.fmt(f),
         }
     }
 }
@@ -175,8 +280,8 @@ fn open_milvus(address: &MilvusAddress) -> Result<MilvusIndex, CliError> {
     Ok(MilvusIndex::open(address, milvus_token()?.as_deref())?)
 }
 
-/// Returns what lets this program into a cluster: `user:password` or an API key. It has no flag: a command line is seen by
-/// every process of the machine.
+/// Returns what lets this program into a cluster: `user:password` or an API key. It has no flag: a command line is
+/// seen by every process of the machine.
 #[cfg(feature = "milvus")]
 pub(crate) fn milvus_token() -> Result<Option<String>, CliError> {
     match std::env::var("DPR_MILVUS_TOKEN") {
@@ -193,7 +298,8 @@ mod tests {
     #[test]
     fn a_directory_is_a_location_and_an_unknown_scheme_is_not() {
         assert_eq!("a/b".parse::<Location>().unwrap(), Location::Dir("a/b".into()));
-        let error = "pgvector://host/table".parse::<Location>().unwrap_err().to_string();
-        assert!(error.contains("pgvector://host/table") && error.contains("give a directory"), "{error}");
+        let error = "pgvector://u:secret@host/table".parse::<Location>().unwrap_err().to_string();
+        assert!(error.contains("pgvector://") && error.contains("give a directory"), "{error}");
+        assert!(!error.contains("secret"), "{error}");
     }
 }

@@ -1,11 +1,13 @@
 //! `cargo xtask bench`: speed beside the engines people use today, same weights, same texts, same machine, one run.
 
+mod homes;
 mod hybrid;
 mod index;
 mod load;
 mod million;
 mod milvus;
 mod report;
+mod service;
 mod sparse;
 mod train;
 
@@ -21,6 +23,7 @@ use crate::process::{self, command, output};
 use crate::stamp::Stamp;
 use crate::{demo_data, npm, setup};
 use report::{Native, median};
+pub(crate) use report::{memory_of, verdict};
 
 const FOLDER: &str = "target/bench";
 const ROUNDS: usize = 3;
@@ -30,8 +33,9 @@ const QUESTION_ENCODER_LIMIT: u64 = 24_000_000;
 const PEERS: [&str; 3] = ["sentence-transformers", "onnxruntime", "onnxruntime-int8"];
 
 /// All parts, in the order they run.
-const PARTS: [&str; 10] =
-    ["native", "train", "browser", "sizes", "sparse", "hybrid", "index", "million", "load", "milvus"];
+const PARTS: [&str; 11] = [
+    "native", "train", "browser", "sizes", "sparse", "hybrid", "index", "million", "load", "milvus", "homes",
+];
 
 /// Runs the parts that `--skip` leaves, or only those that `--only` names; `--quick` measures each engine once
 /// instead of in three turns, and hybrid ranking among fewer passages.
@@ -74,7 +78,8 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
             "index" => index::run(is_quick)?,
             "million" => million::run(is_quick)?,
             "load" => load::run(is_quick)?,
-            _ => milvus::run(is_quick)?,
+            "milvus" => milvus::run(is_quick)?,
+            _ => homes::run(is_quick)?,
         }
     }
     Ok(())

@@ -3,19 +3,26 @@
 //! Every task calls the set-up it needs, so that each command alone is enough on a fresh clone. Work whose
 //! inputs have not changed is skipped (see [`stamp`]).
 
+mod audit;
 mod bench;
+mod chaos;
 mod demo;
 mod demo_data;
 mod docs;
 mod failure;
+mod fuzz;
+mod image;
 mod jobs;
 mod npm;
 mod paths;
 mod process;
 mod quality;
+mod server;
 mod setup;
+mod soak;
 mod stamp;
 mod test;
+mod third_party;
 mod wikipedia;
 
 use std::process::ExitCode;
@@ -25,21 +32,32 @@ use failure::{Failure, Outcome};
 const USAGE: &str = "\
 usage: cargo xtask TASK
 
-  setup    find or install everything the other tasks need (--milvus: then run a Milvus server, to try things out)
+  setup    find or install everything the other tasks need (--milvus, --postgres: then run that server, to try things
+           out)
   demo     build, serve the search page, build its WebGPU module meanwhile (--listen
            ADDRESS:PORT, default 127.0.0.1:7878)
   test     format check, linters, Rust, npm, browser and Python tests (--only STEP, --skip STEP, repeatable;
            steps: fmt, lint, rust, npm, node, browser, python)
   bench    speed beside the engines people use, the modules' sizes, hybrid ranking (--quick: one turn, not three;
            --only PART, --skip PART, repeatable; parts: native, train, browser, sizes, sparse, hybrid, index,
-           million, load, milvus)
+           million, load, milvus, homes)
+  chaos    hostile clients, hostile files and a failing disk against a running server, with figures
+           (--only PART, repeatable; parts: bomb, filters, pages, hidden, silent, slow, snapshot, damage, disk, updates)
   docs     build the book, rustdoc and the npm package's reference into target/docs, and refuse dead links
            (--check: look at the sources alone)
   quality  what training makes of the encoders, in tables; hours of work, kept under target/quality and gone on with
            (--only PART, repeatable; parts: training, distant, ict, distill)
   npm      build the browser modules, the npm package and the search page
   data     build the demo's model, vectors and index
-  lint     format check, clippy, rustdoc and the TypeScript linter";
+  lint     format check, clippy, rustdoc and the TypeScript linter
+  audit    known holes, licences and sources of all packages, Rust's and npm's (builds cargo-deny first)
+  licenses write the notices of other people's licences anew: after every change of Cargo.lock
+  fuzz     inputs that break a parser, searched for by coverage (--only TARGET, repeatable; --seconds N a target, 600;
+           --keep: put the best ones among the seeds that the tests replay)
+  soak     clients that search, change and misuse a server for ten minutes, every answer checked (--clients N, 256;
+           --seconds N, 600)
+  image    build the serving-only image and start a server in it, in a folder where there is no podman or docker
+  sbom     bills of materials of the binary and of the npm package, CycloneDX, into target/sbom";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -63,14 +81,24 @@ fn dispatch(arguments: &[String]) -> Outcome {
         "setup" if rest == ["--milvus"] => {
             setup::run(setup::Scope::Test).and_then(|()| setup::python::serve_milvus())
         }
+        "setup" if rest == ["--postgres"] => {
+            setup::run(setup::Scope::Test).and_then(|()| setup::python::serve_postgres())
+        }
         "setup" => no_arguments(rest).and_then(|()| setup::run(setup::Scope::All)),
         "demo" => demo::run(rest),
         "test" => test::run(rest),
         "bench" => bench::run(rest),
+        "chaos" => chaos::run(rest),
         "docs" => docs::run(rest),
         "quality" => quality::run(rest),
         "npm" => no_arguments(rest).and_then(|()| npm::build()),
         "data" => no_arguments(rest).and_then(|()| demo_data::build()),
+        "audit" => no_arguments(rest).and_then(|()| audit::run()),
+        "licenses" => no_arguments(rest).and_then(|()| third_party::write_notices()),
+        "sbom" => no_arguments(rest).and_then(|()| third_party::write_sboms()),
+        "image" => no_arguments(rest).and_then(|()| image::run()),
+        "fuzz" => fuzz::run(rest),
+        "soak" => soak::run(rest),
         "lint" => no_arguments(rest).and_then(|()| test::lint::run()),
         "help" | "--help" | "-h" => {
             println!("{USAGE}");

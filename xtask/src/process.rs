@@ -179,6 +179,23 @@ pub(crate) fn succeeds_within(command: &mut Command, limit: Duration) -> bool {
     false
 }
 
+/// Whether the program ends by itself within this time; one that does not is stopped.
+pub(crate) fn ends_within(command: &mut Command, limit: Duration) -> Outcome<bool> {
+    let line = describe(command);
+    let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = quiet.spawn().map_err(|error| cannot_start(&line, &error))?;
+    let start = Instant::now();
+    while start.elapsed() < limit {
+        if let Ok(Some(_)) = child.try_wait() {
+            return Ok(true);
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+    Ok(false)
+}
+
 /// The first executable file of this name on PATH.
 pub(crate) fn find_on_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;

@@ -4,10 +4,10 @@
 //! million_bench FOLDER COUNT
 //! ```
 //!
-//! FOLDER holds rows.f32 and queries.f32 of 768 numbers a vector, as `index_bench` writes them. Vectors up to COUNT are made
-//! of two rows each, as a passage is that speaks of two things: the one, 0.7 of another, and noise of a fifth of their length,
-//! all brought to the length of the one. Prints one JSON object: seconds, milliseconds of single searches on one thread,
-//! recall@20, bytes.
+//! FOLDER holds rows.f32 and queries.f32 of 768 numbers a vector, as `index_bench` writes them. Vectors up to COUNT
+//! are made of two rows each, as a passage is that speaks of two things: the one, 0.7 of another, and noise of a
+//! fifth of their length, all brought to the length of the one. Prints one JSON object: seconds, milliseconds of
+//! single searches on one thread, recall@20, bytes.
 
 use std::error::Error;
 use std::path::Path;
@@ -119,11 +119,7 @@ fn write_vectors(rows: &[f32], count: usize, dir: &Path) -> Result<(), Box<dyn E
             to.iter_mut().for_each(|value| *value *= factor);
         }
     };
-    let passage = |at: usize| Passage {
-        id: at.to_string(),
-        title: "A title".into(),
-        text: format!("Text {at}. ").repeat(40),
-    };
+    let passage = |at: usize| Passage::new(at.to_string(), "A title", format!("Text {at}. ").repeat(40));
     let passages: Vec<Passage> = (0..count).map(passage).collect();
     let spec = VectorsSpec {
         model_fingerprint: "0".repeat(64),

@@ -18,6 +18,7 @@ use dpr_data::read_questions;
 use dpr_encode::model::ModelDir;
 use dpr_encode::{PipelineOptions, encode_questions};
 use dpr_files::progress::Silent;
+use dpr_index::search::Filter;
 use dpr_index::vectors::VectorSet;
 use dpr_index::{ExactIndex, Matrix, VectorIndex as _};
 use dpr_milvus::{LoadOptions, MilvusAddress, MilvusIndex, load};
@@ -48,14 +49,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     let exact = ExactIndex::new(Arc::new(Matrix::new(rows, passages.len(), dim, id_of)?));
     let best = exact.search_batch(&questions, K)?;
 
-    let (all, mut graph) = (HashSet::new(), Vec::new());
+    let (all, mut graph) = (Filter::default(), Vec::new());
     for ef in EFFORTS {
         let index = MilvusIndex::open(&format!("{address}?ef={ef}").parse()?, None)?;
-        index.search(&questions[..20], K, &all, &all)?;
+        index.search(&questions[..20], K, &all)?;
         let (mut hits, mut times) = (0, Vec::with_capacity(questions.len()));
         for (question, best) in questions.iter().zip(&best) {
             let started = Instant::now();
-            let found = index.search(std::slice::from_ref(question), K, &all, &all)?;
+            let found = index.search(std::slice::from_ref(question), K, &all)?;
             times.push(started.elapsed().as_secs_f64() * 1e3);
             let best: HashSet<&str> = best.iter().map(|hit| id_of(hit.row)).collect();
             hits += found[0].iter().filter(|found| best.contains(found.passage.id.as_str())).count();

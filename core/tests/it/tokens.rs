@@ -27,3 +27,27 @@ fn two_thousand_lines_tokenise_as_in_python() {
         assert_eq!(tokenizer.question(line).unwrap(), expected, "{line:?}");
     }
 }
+
+#[test]
+fn files_that_the_library_would_panic_on_are_errors() {
+    let fixture = golden::root().join("tests/fixtures/dpr-tiny/question");
+    let config = EncoderConfig::from_json(&std::fs::read(fixture.join("config.json")).unwrap()).unwrap();
+    let whole = std::fs::read_to_string(fixture.join("tokenizer.json")).unwrap();
+    assert!(TextTokenizer::from_json(whole.as_bytes(), &config).is_ok());
+    let refused = |text: &str| {
+        let error = TextTokenizer::from_json(text.as_bytes(), &config).map(drop).unwrap_err().to_string();
+        assert!(error.contains("tokenizer.json cannot be read"), "{error}");
+    };
+    // Cut short anywhere in the decoder.
+    let start = whole.find("\"decoder\"").unwrap();
+    (start..start + 60).for_each(|end| refused(&whole[..end]));
+    refused(&whole.replacen("\"decoder\"", &format!("\"decoder\": {}", "[".repeat(200)), 1));
+    let mut value: Value = serde_json::from_str(&whole).unwrap();
+    for normalizer in [
+        serde_json::json!({"type": "Precompiled", "precompiled_charsmap": 7}),
+        serde_json::json!({"type": "Sequence", "normalizers": [{"type": "Precompiled"}]}),
+    ] {
+        value["normalizer"] = normalizer;
+        refused(&value.to_string());
+    }
+}

@@ -7,13 +7,9 @@ use std::path::Path;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::input::Input;
+use super::input::{Input, MAX_LINE_BYTES};
 use super::output::{Output, write_whole};
 use super::{DataError, fields};
-
-/// Largest size of an item, which no real item comes near; in a larger one a quote or a bracket is missing, and the
-/// rest of the file would be read.
-const MAX_ITEM_BYTES: usize = 64 << 20;
 
 /// The items of a JSON array, in the order of the file. After an error there are no more.
 pub struct ArrayItems<T> {
@@ -176,11 +172,11 @@ impl<T: DeserializeOwned> ArrayItems<T> {
             if end.is_some() {
                 return Ok(());
             }
-            if self.item.len() > MAX_ITEM_BYTES {
+            if self.item.len() > MAX_LINE_BYTES {
                 let reason = format!(
                     "item {} does not end within {} MiB: is a quote or a bracket missing?",
                     self.count,
-                    MAX_ITEM_BYTES >> 20
+                    MAX_LINE_BYTES >> 20
                 );
                 return Err(self.error(line, column, reason));
             }

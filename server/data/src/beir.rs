@@ -1,22 +1,27 @@
-//! BEIR and Tevatron files with one JSON object a line: BEIR's `corpus.jsonl` (`_id`, `title`, `text`) and
+//! BEIR and Tevatron files with one JSON object a line: BEIR's `corpus.jsonl` (`_id`, `title`, `text`, `metadata`) and
 //! `queries.jsonl` (`_id`, `text`), and the same under Tevatron's names (`docid` and `document_text`, `query_id` and
-//! `query` or `query_text`).
+//! `query` or `query_text`). A corpus may also be a `passages.jsonl` of `dpr`, whose ids are called `id`.
 
 use serde::Deserialize;
 
-use super::fields::{Id, null_is_empty};
+use super::fields::{Id, flat_metadata, null_is_empty};
 use super::input::Input;
 use super::lines::{Ids, Lines, line};
-use super::{Answers, DataError, Passage, Question, question};
+use super::{Answers, DataError, Metadata, Passage, Question, question};
 
 #[derive(Deserialize)]
 struct Document {
     #[serde(rename = "_id", alias = "docid")]
-    id: Id,
+    id: Option<Id>,
+    /// The id of a `passages.jsonl`; other files may use the name for something else.
+    #[serde(rename = "id")]
+    own_id: Option<serde_json::Value>,
     #[serde(default, deserialize_with = "null_is_empty")]
     title: String,
     #[serde(alias = "document_text")]
     text: String,
+    #[serde(default, deserialize_with = "flat_metadata")]
+    metadata: Metadata,
 }
 
 #[derive(Deserialize)]
@@ -45,10 +50,12 @@ impl Reader {
     /// a text.
     pub(super) fn next(&mut self) -> Result<Option<Passage>, DataError> {
         let Some((number, document)) = self.lines.next_object()? else { return Ok(None) };
-        let Document { id, title, text } = document;
+        let Document { id, own_id, title, text, metadata } = document;
+        let own_id = || own_id.and_then(|id| serde_json::from_value(id).ok());
+        let id = id.or_else(own_id).unwrap_or(Id(String::new()));
         let is_empty = text.trim().is_empty() && title.trim().is_empty();
         let id = check(&self.lines, &mut self.ids, number, id, is_empty)?;
-        Ok(Some(Passage { id, title, text }))
+        Ok(Some(Passage::new(id, title, text).with_metadata(metadata)))
     }
 }
 

@@ -54,7 +54,7 @@ pub enum ConvertError {
         choices: Vec<FileFormat>,
     },
     /// Something the new format has no place for.
-    #[error("{}: {to} has no place for {what} (first at {item}): choose another format, or allow the loss (`--lossy`)", path.display())]
+    #[error("{}: {to} has no place for {what} (first at {item}): choose another format, or allow the loss", path.display())]
     Lost {
         /// The file.
         path: PathBuf,
@@ -66,7 +66,7 @@ pub enum ConvertError {
         item: String,
     },
     /// Ids of Tevatron version 2 without the corpus they are of.
-    #[error("{} names passages by their ids: give their corpus (`--passages`)", path.display())]
+    #[error("{} names passages by their ids: give their corpus", path.display())]
     NoPassages {
         /// The file.
         path: PathBuf,
@@ -219,6 +219,9 @@ impl Job<'_> {
 
     fn fit_passage(&self, mut passage: Passage, layout: CorpusLayout) -> Result<Passage, ConvertError> {
         let item = || format!("passage `{}`", passage.id);
+        if layout != CorpusLayout::Beir {
+            self.lose(!passage.metadata.is_empty(), "metadata", item)?;
+        }
         match layout {
             CorpusLayout::Tsv => {
                 let has_line_end = has_line_end(&passage.text) || has_line_end(&passage.title);

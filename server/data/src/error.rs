@@ -63,7 +63,7 @@ pub enum DataError {
         found: String,
     },
     /// A pipe, whose beginning can be read once only.
-    #[error("{}: the format of a pipe cannot be told: name it (`--from`)", path.display())]
+    #[error("{}: the format of a pipe cannot be told: name it", path.display())]
     Pipe {
         /// The pipe.
         path: PathBuf,
@@ -89,6 +89,28 @@ pub enum DataError {
         path: PathBuf,
         /// Line, from 1.
         line: usize,
+    },
+    /// A line that does not end within the limit.
+    #[error(
+        "{}: line {line} does not end within {} MiB: a line end is missing, or the text belongs into more than one passage",
+        path.display(),
+        limit >> 20
+    )]
+    LongLine {
+        /// The file.
+        path: PathBuf,
+        /// Line, from 1.
+        line: usize,
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// A document larger than one that is read as a whole may be.
+    #[error("{}: its text is longer than {} MiB: cut it into smaller files", path.display(), limit >> 20)]
+    LongFile {
+        /// The file.
+        path: PathBuf,
+        /// The limit in bytes, of the text as it is without compression.
+        limit: u64,
     },
     /// The first line of a TSV file does not name its columns.
     #[error(

@@ -2,8 +2,10 @@
 
 use std::fmt;
 
-use serde::de::{Error, Unexpected, Visitor};
+use serde::de::{DeserializeSeed as _, Error, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
+
+use super::{Metadata, ValueSeed};
 
 /// An id, which some collections write as a number.
 pub(super) struct Id(pub(super) String);
@@ -88,6 +90,22 @@ where
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
+/// For `deserialize_with`: the metadata of a document, as corpora of others have it. What metadata cannot hold, `null`,
+/// arrays and objects, is left out; names and values beyond the limits are refused. A missing field needs `default`
+/// beside it.
+pub(super) fn flat_metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Metadata, D::Error> {
+    let fields = Option::<serde_json::Map<String, serde_json::Value>>::deserialize(deserializer)?;
+    let mut metadata = Metadata::default();
+    for (name, value) in fields.unwrap_or_default() {
+        if !(value.is_null() || value.is_array() || value.is_object()) {
+            let place = format!("the metadata field `{name}`");
+            let value = ValueSeed::new(&place).deserialize(value).map_err(D::Error::custom)?;
+            metadata.insert(name, value).map_err(D::Error::custom)?;
+        }
+    }
+    Ok(metadata)
+}
+
 /// Returns serde_json's message without the place, which is relative to the text it was given.
 pub(super) fn reason(error: &serde_json::Error) -> String {
     let text = error.to_string();
@@ -97,6 +115,25 @@ pub(super) fn reason(error: &serde_json::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_foreign_metadata_what_is_flat_is_kept() {
+        let read = |json: &str| flat_metadata(&mut serde_json::Deserializer::from_str(json));
+        let json = r#"{"url":"u","year":2020,"ok":true,"authors":["a"],"of":{"a":1},"doi":null}"#;
+        let expected = serde_json::from_str(r#"{"url":"u","year":2020,"ok":true}"#).unwrap();
+        assert_eq!(read(json).unwrap(), expected);
+        for empty in ["null", "{}", r#"{"a":[]}"#] {
+            assert_eq!(read(empty).unwrap(), Metadata::default());
+        }
+        for (bad, says) in [
+            ("7", "a map"),
+            (r#"{"":1}"#, "0 bytes"),
+            (r#"{"n":9007199254740993}"#, "the metadata field `n` is a whole number beyond 2^53"),
+        ] {
+            let error = read(bad).unwrap_err().to_string();
+            assert!(error.contains(says), "{error}");
+        }
+    }
 
     #[test]
     fn ids_may_be_numbers_and_scores_strings() {

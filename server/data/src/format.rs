@@ -189,7 +189,9 @@ fn object(first: &str, start: &str) -> Option<FileFormat> {
     match has(first, "_id") {
         true if has(first, "title") => Some(FileFormat::BeirCorpus),
         true => Some(FileFormat::BeirQueries),
-        false => (has(start, "data") || has(start, "paragraphs")).then_some(FileFormat::Squad),
+        false if has(start, "data") || has(start, "paragraphs") => Some(FileFormat::Squad),
+        // A `passages.jsonl` of `dpr`, which is read alike.
+        false => ["id", "title", "text"].iter().all(|key| has(first, key)).then_some(FileFormat::BeirCorpus),
     }
 }
 

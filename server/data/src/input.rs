@@ -10,6 +10,14 @@ use fs_err as fs;
 
 use super::DataError;
 
+/// Largest size of a line, or of an item of an array, which no real one comes near; in a larger one a line end, a
+/// quote or a bracket is missing, and the rest of the file would be read.
+pub(super) const MAX_LINE_BYTES: usize = 64 << 20;
+/// Largest size of a document that becomes passages, decompressed.
+pub(super) const MAX_DOCUMENT_BYTES: u64 = 64 << 20;
+/// Largest size of a JSON document that is parsed as a whole, decompressed: a corpus in SQuAD's format.
+pub(super) const MAX_JSON_BYTES: u64 = 1 << 30;
+
 /// The basic format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
@@ -88,11 +96,14 @@ impl Input {
         }
     }
 
-    /// Reads the rest of the file as text.
-    pub(super) fn read_text(&mut self) -> Result<String, DataError> {
+    /// Reads the rest of the file as text of at most `limit` bytes; of a longer one no more than that is decompressed.
+    pub(super) fn read_text(&mut self, limit: u64) -> Result<String, DataError> {
         let mut bytes = Vec::new();
-        if let Err(e) = self.reader.read_to_end(&mut bytes) {
+        if let Err(e) = self.reader.by_ref().take(limit + 1).read_to_end(&mut bytes) {
             return Err(self.io_error(e));
+        }
+        if bytes.len() as u64 > limit {
+            return Err(DataError::LongFile { path: self.path.clone(), limit });
         }
         String::from_utf8(bytes).map_err(|e| {
             let valid = &e.as_bytes()[..e.utf8_error().valid_up_to()];
@@ -121,9 +132,9 @@ impl<R: Read> Read for Counted<R> {
 /// Reads a whole file as text, plain or gzip-compressed, and returns it without a byte order mark.
 ///
 /// # Errors
-/// [`DataError`] when it cannot be read, is cut short or is not UTF-8.
+/// [`DataError`] when it cannot be read, is cut short, is not UTF-8 or has more than 1 GiB of text.
 pub fn read_text(path: &Path) -> Result<String, DataError> {
-    Input::open(path)?.read_text()
+    Input::open(path)?.read_text(MAX_JSON_BYTES)
 }
 
 fn by_name(path: &Path) -> Option<Format> {
@@ -169,5 +180,16 @@ mod tests {
         assert_eq!(by_content(b"[{\"qId\": \"1\"}]"), Format::Json);
         assert_eq!(by_content(b"[\n  {\"qId\": \"1\"}]"), Format::Json);
         assert_eq!(by_content(b"who won?\n"), Format::Plain);
+    }
+
+    #[test]
+    fn a_text_has_at_most_as_many_bytes_as_it_may() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.txt");
+        fs::write(&path, "12345678").unwrap();
+        let read = |limit| Input::open(&path).unwrap().read_text(limit);
+        assert_eq!(read(8).unwrap(), "12345678");
+        let error = read(7).unwrap_err();
+        assert!(matches!(error, DataError::LongFile { limit: 7, .. }), "{error}");
     }
 }

@@ -28,9 +28,9 @@
 //! // A document is retrieved in blocks: of 100 words in the paper, of 5 here, without overlap.
 //! let options = SplitOptions::new(5, 0, 1)?;
 //! let mut passages = Vec::new();
-//! for Passage { id, title, text } in documents {
+//! for Passage { id, title, text, .. } in documents {
 //!     for block in Blocks::of(&text, &options) {
-//!         passages.push(Passage { id: block_id(&id, block.number), title: title.clone(), text: block.text });
+//!         passages.push(Passage::new(block_id(&id, block.number), title.clone(), block.text));
 //!     }
 //! }
 //! assert_eq!((passages[1].id.as_str(), passages[1].text.as_str()), ("7#1", "day and hunt at night."));
@@ -47,6 +47,7 @@ mod format;
 mod input;
 mod lines;
 mod literal;
+mod metadata;
 mod output;
 mod passage;
 mod qa;
@@ -70,6 +71,7 @@ pub use format::{FileFormat, UnknownFormatName};
 pub use input::read_text;
 pub use lines::JsonLines;
 pub use literal::{LiteralError, format_list, parse_list};
+pub use metadata::{Metadata, MetadataError, Number, Value, ValueSeed};
 pub use output::check_not_input;
 pub use passage::{Passage, corpus_sha256, parse_passages, write_passages};
 pub use qrels::{Qrels, QrelsLayout, read_qrels, write_qrels};

@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::io::BufRead as _;
+use std::io::{BufRead as _, Read as _};
 use std::marker::PhantomData;
 use std::path::Path;
 
 use serde::de::DeserializeOwned;
 
-use super::input::Input;
+use super::input::{Input, MAX_LINE_BYTES};
 use super::{DataError, fields};
 
 /// Reader of lines, which hands them out without their line ends.
@@ -31,12 +31,18 @@ impl Lines {
     /// Returns the next line and its number from 1, or `None` at the end.
     pub(super) fn next(&mut self) -> Result<Option<(usize, &str)>, DataError> {
         self.buffer.clear();
-        let read = self.input.reader.read_until(b'\n', &mut self.buffer);
+        // Its line end is one more.
+        let mut reader = self.input.reader.by_ref().take(MAX_LINE_BYTES as u64 + 1);
+        let read = reader.read_until(b'\n', &mut self.buffer);
         if read.map_err(|e| self.input.io_error(e))? == 0 {
             return Ok(None);
         }
         self.number += 1;
         let line = self.buffer.strip_suffix(b"\n").unwrap_or(&self.buffer);
+        if line.len() > MAX_LINE_BYTES {
+            let path = self.input.path.clone();
+            return Err(DataError::LongLine { path, line: self.number, limit: MAX_LINE_BYTES });
+        }
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         match std::str::from_utf8(line) {
             Ok(text) => Ok(Some((self.number, text))),

@@ -8,6 +8,8 @@ use sha2::{Digest, Sha256};
 
 use dpr_files::digest;
 
+use super::Metadata;
+
 /// A piece of text that is retrieved as one: in the DPR paper a block of 100 words and its article's title.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -18,10 +20,26 @@ pub struct Passage {
     pub title: String,
     /// The text, of any length: the tokenizer cuts it at the model's limit.
     pub text: String,
+    /// What searches are filtered by; not written where there is none.
+    #[serde(default, skip_serializing_if = "Metadata::is_empty")]
+    pub metadata: Metadata,
 }
 
-/// Returns a digest of ids, titles and texts in order (64 hex characters): the same corpus read from another format
-/// has the same one.
+impl Passage {
+    /// Makes a passage without metadata.
+    pub fn new(id: impl Into<String>, title: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { id: id.into(), title: title.into(), text: text.into(), metadata: Metadata::default() }
+    }
+
+    /// Returns the passage with this metadata in the place of its own.
+    #[must_use]
+    pub fn with_metadata(self, metadata: Metadata) -> Self {
+        Self { metadata, ..self }
+    }
+}
+
+/// Returns a digest of ids, titles, texts and metadata in order (64 hex characters): the same corpus read from another
+/// format has the same one. Passages without metadata have the digest of ids, titles and texts alone.
 pub fn corpus_sha256(passages: &[Passage]) -> String {
     let mut hash = Sha256::new();
     for passage in passages {
@@ -30,6 +48,7 @@ pub fn corpus_sha256(passages: &[Passage]) -> String {
             hash.update((field.len() as u64).to_le_bytes());
             hash.update(field.as_bytes());
         }
+        passage.metadata.digest(&mut hash);
     }
     digest::hex(hash)
 }
@@ -63,4 +82,38 @@ pub fn parse_passages(bytes: &[u8], count: usize) -> Result<Vec<Passage>, String
         return Err(format!("{} passages, but {count} vectors", passages.len()));
     }
     Ok(passages)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passages_without_metadata_are_written_and_digested_as_ever() {
+        let plain = Passage::new("1", "T", "Text.");
+        let mut line = Vec::new();
+        write_passages(std::slice::from_ref(&plain), &mut line).unwrap();
+        assert_eq!(line, b"{\"id\":\"1\",\"title\":\"T\",\"text\":\"Text.\"}\n");
+        let fields = ["1", "T", "Text."].map(|field| {
+            let length = (field.len() as u64).to_le_bytes();
+            [&length, field.as_bytes()].concat()
+        });
+        let mut hash = Sha256::new();
+        hash.update(fields.concat());
+        assert_eq!(corpus_sha256(&[plain]), digest::hex(hash));
+    }
+
+    #[test]
+    fn metadata_is_written_read_and_part_of_the_digest() {
+        let plain = Passage::new("1", "T", "Text.");
+        let of = |fields| plain.clone().with_metadata(Metadata::new([("a", fields)]).unwrap());
+        let passages = [plain.clone(), of(crate::Value::from(1)), of(true.into()), of("1".into())];
+        let mut lines = Vec::new();
+        write_passages(&passages, &mut lines).unwrap();
+        assert_eq!(parse_passages(&lines, 4).unwrap(), passages);
+        let mut digests = passages.map(|passage| corpus_sha256(&[passage])).to_vec();
+        digests.sort();
+        digests.dedup();
+        assert_eq!(digests.len(), 4);
+    }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::input::Input;
+use super::input::{Input, MAX_JSON_BYTES};
 use super::lines::Ids;
 use super::{Answers, DataError, Gold, Passage, Question, fields, question};
 
@@ -63,7 +63,7 @@ pub(super) fn read_passages(mut input: Input) -> Result<Vec<Passage>, DataError>
                 let place = format!("article {a}, paragraph {p}");
                 return Err(DataError::EmptyField { path: input.path, place, field: "context" });
             }
-            passages.push(Passage { id: id(a, p), title: title.clone(), text: paragraph.context });
+            passages.push(Passage::new(id(a, p), title.clone(), paragraph.context));
         }
     }
     Ok(passages)
@@ -100,7 +100,7 @@ fn id(article: usize, paragraph: usize) -> String {
 }
 
 fn read(input: &mut Input) -> Result<Vec<Article>, DataError> {
-    let text = input.read_text()?;
+    let text = input.read_text(MAX_JSON_BYTES)?;
     let document: Document = serde_json::from_str(&text).map_err(|e| DataError::Json {
         path: input.path.clone(),
         line: e.line(),

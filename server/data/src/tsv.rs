@@ -59,11 +59,7 @@ impl Reader {
         }
         let id = columns[id_at].trim();
         self.ids.insert(id, number, self.lines.path(), line)?;
-        Ok(Some(Passage {
-            id: id.to_owned(),
-            title: columns[title_at].trim().to_owned(),
-            text: columns[text_at].trim().to_owned(),
-        }))
+        Ok(Some(Passage::new(id, columns[title_at].trim().to_owned(), columns[text_at].trim().to_owned())))
     }
 }
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::literal::format_list;
 use super::output::{Output, write_whole};
-use super::{DataError, Passage, Question, tsv};
+use super::{DataError, Metadata, Passage, Question, tsv};
 
 const NO_ID: &str = "its id is empty, and TSV needs one";
 const NO_TEXT: &str = "its text is empty, and TSV needs one: fill it in, or write jsonl";
@@ -16,7 +16,7 @@ const NO_TEXT: &str = "its text is empty, and TSV needs one: fill it in, or writ
 pub enum CorpusLayout {
     /// `psgs_w100.tsv`: header `id text title`, quoted as Python's csv writer does.
     Tsv,
-    /// BEIR `corpus.jsonl`: `_id`, `title`, `text`.
+    /// BEIR `corpus.jsonl`: `_id`, `title`, `text`, and `metadata` where there is any. The only layout that holds it.
     Beir,
     /// Tevatron version 1: `docid`, `title`, `text`.
     TevatronV1,
@@ -52,6 +52,8 @@ struct Document<'a> {
     id: &'a str,
     title: &'a str,
     text: &'a str,
+    #[serde(skip_serializing_if = "Metadata::is_empty")]
+    metadata: &'a Metadata,
 }
 
 #[derive(Serialize)]
@@ -71,7 +73,7 @@ impl PassageWriter<'_> {
     /// # Errors
     /// [`DataError::Unwritable`] for a line end or an empty text in a TSV file, and [`DataError::Write`].
     pub fn write(&mut self, passage: &Passage) -> Result<(), DataError> {
-        let Passage { id, title, text } = passage;
+        let Passage { id, title, text, metadata } = passage;
         self.count += 1;
         match self.layout {
             CorpusLayout::Tsv => {
@@ -84,7 +86,7 @@ impl PassageWriter<'_> {
                 }
                 self.out.bytes(tsv::row(&[id, text, title]).as_bytes())
             }
-            CorpusLayout::Beir => self.out.json_line(&Document { id, title, text }),
+            CorpusLayout::Beir => self.out.json_line(&Document { id, title, text, metadata }),
             CorpusLayout::TevatronV1 => self.out.json_line(&TevatronDocument {
                 docid: id,
                 title: Some(title),

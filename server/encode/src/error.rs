@@ -37,7 +37,7 @@ pub enum EncodingError {
     },
     /// The encoder made numbers by which nothing can be ranked.
     #[error(
-        "{row} has no usable vector: {source}; its weights are damaged or the device failed: import the model again, or try --device cpu"
+        "{row} has no usable vector: {source}; its weights are damaged or the device failed: import the model again, or encode on another device"
     )]
     Vector {
         /// The text.

@@ -25,7 +25,9 @@ pub fn encode_questions(
     progress: &dyn Progress,
 ) -> Result<Vec<Embedding>, EncodingError> {
     progress.start("encoding", "questions", questions.len() as u64);
-    let vectors = encode_all(&QuestionRows { encoder, questions }, questions.len(), options, progress);
+    let never = AtomicBool::new(false);
+    let job = Job { stop: &never, progress };
+    let vectors = encode_all(&QuestionRows { encoder, questions }, questions.len(), options, job);
     progress.finish();
     vectors
 }
@@ -41,14 +43,28 @@ pub fn encode_passages(
     options: PipelineOptions,
     progress: &dyn Progress,
 ) -> Result<Vec<Embedding>, EncodingError> {
-    encode_all(&PassageRows { encoder, passages }, passages.len(), options, progress)
+    let never = AtomicBool::new(false);
+    encode_passages_until(encoder, passages, options, Job { stop: &never, progress })
+}
+
+/// Returns the vectors of `passages` as [`encode_passages`] does, unless `job` is stopped.
+///
+/// # Errors
+/// The errors of [`encode_passages`], and [`EncodingError::Stopped`].
+pub fn encode_passages_until(
+    encoder: &TextEncoder,
+    passages: &[Passage],
+    options: PipelineOptions,
+    job: Job<'_>,
+) -> Result<Vec<Embedding>, EncodingError> {
+    encode_all(&PassageRows { encoder, passages }, passages.len(), options, job)
 }
 
 fn encode_all(
     rows: &dyn Rows,
     count: usize,
     options: PipelineOptions,
-    progress: &dyn Progress,
+    job: Job<'_>,
 ) -> Result<Vec<Embedding>, EncodingError> {
     let kept = Mutex::new(Vec::with_capacity(count));
     let keep = |part: &Range<usize>, values: &[f32]| {
@@ -56,8 +72,6 @@ fn encode_all(
         kept.lock().unwrap_or_else(PoisonError::into_inner).extend(rows);
         Ok(())
     };
-    let never = AtomicBool::new(false);
-    let job = Job { stop: &never, progress };
     encode_rows(rows, &parts_of(count), options, job, &keep)?;
     let mut kept = kept.into_inner().unwrap_or_else(PoisonError::into_inner);
     kept.sort_unstable_by_key(|(row, _)| *row);

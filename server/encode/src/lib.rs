@@ -27,7 +27,7 @@
 //! let (questions, passages) =
 //!     (model.question_encoder(DeviceChoice::Cpu)?, model.passage_encoder(DeviceChoice::Cpu)?);
 //! let options = PipelineOptions::for_device(passages.device_name(), None, None);
-//! let text = |id: &str, text: &str| Passage { id: id.into(), title: String::new(), text: text.into() };
+//! let text = |id: &str, text: &str| Passage::new(id, "", text);
 //! let corpus = [text("1", "Cats sleep most of the day."), text("2", "Dogs bark at strangers.")];
 //! let vectors = encode_passages(&passages, &corpus, options, &Silent)?;
 //! let asked = encode_questions(&questions, &["What sleeps most of the day?"], options, &Silent)?;
@@ -53,9 +53,9 @@ mod update;
 
 pub use corpus::{EncodeOptions, EncodeSummary, PART_SIZE, encode_corpus};
 pub use error::EncodingError;
-pub use in_memory::{encode_passages, encode_questions};
+pub use in_memory::{encode_passages, encode_passages_until, encode_questions};
 pub use pipeline::{Encoded, PipelineOptions, WritePart, encode_rows};
 pub use rows::{PassageRows, QuestionRows, Rows};
-pub use update::{PassageUpdater, UpdateError};
+pub use update::{EncodePassages, PassageUpdater, UpdateError};
 
 pub use dpr_index::vectors::{Shard, ShardError};

@@ -25,7 +25,7 @@ pub enum EvalError {
     },
     /// The questions are about another corpus.
     #[error(
-        "none of the {questions} questions' gold passages is in the index (the first is {first:?}): was the index built from the passages these questions are about? Over other passages, as blocks of them, judge by answers (`--by answer`)"
+        "none of the {questions} questions' gold passages is in the index (the first is {first:?}): was the index built from the passages these questions are about? Over other passages, as blocks of them, judge by answers"
     )]
     OtherCorpus {
         /// Questions given.

@@ -18,7 +18,7 @@ use dpr_index::ranking::ScoredRow;
 /// use dpr_eval::Judge;
 /// use dpr_index::ScoredRow;
 ///
-/// let passages = ["a", "b"].map(|id| Passage { id: id.into(), title: String::new(), text: format!("Text {id}.") });
+/// let passages = ["a", "b"].map(|id| Passage::new(id, "", format!("Text {id}.")));
 /// let gold = Gold { id: "b".into(), text: "Text b.".into(), answer: None };
 /// let question = Question { id: "1".into(), text: "Which?".into(), answers: Answers::default(), gold: Some(gold) };
 /// let questions = [question];
@@ -210,9 +210,7 @@ mod tests {
     use dpr_data::Answers;
 
     fn passages() -> Vec<Passage> {
-        ["a", "b", "c", "d"]
-            .map(|id| Passage { id: id.into(), title: String::new(), text: format!("It is {id} here.") })
-            .into()
+        ["a", "b", "c", "d"].map(|id| Passage::new(id, "", format!("It is {id} here."))).into()
     }
 
     fn question(id: &str, gold: Option<&str>, answer: &str) -> Question {

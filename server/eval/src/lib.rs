@@ -16,7 +16,7 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let passages = ["Rome is old.", "Paris lies on the Seine.", "The Seine flows through Paris."]
-//!     .map(|text| Passage { id: text.into(), title: String::new(), text: text.into() });
+//!     .map(|text| Passage::new(text, "", text));
 //! let questions = [("1", "Where is the Louvre?", "paris"), ("2", "What is old?", "Athens")].map(
 //!     |(id, text, answer)| Question {
 //!         id: id.into(),

@@ -2,18 +2,40 @@
 
 use std::fmt;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
 /// A thread that repeats a task until this is dropped or [stopped](Background::stop).
 ///
-/// Neither waits for the task: one that is running sees its `stop` flag set and ends when it looks at it.
+/// Neither waits for the task: one that is running sees its `stop` flag set and ends when it looks at it. A task that
+/// panics is counted and repeated after the next pause.
 pub struct Background {
     stop: Arc<AtomicBool>,
+    state: Arc<BackgroundState>,
     // Dropped to wake the thread from its pause.
     wake: Option<SyncSender<()>>,
+}
+
+/// The state of a [`Background`] thread, for whoever watches it.
+#[derive(Debug, Default)]
+pub struct BackgroundState {
+    ended_by_itself: AtomicBool,
+    panics: AtomicU64,
+}
+
+impl BackgroundState {
+    /// Returns `true` unless the thread ended without being told to.
+    pub fn is_alive(&self) -> bool {
+        !self.ended_by_itself.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of times that the task panicked.
+    pub fn panics(&self) -> u64 {
+        self.panics.load(Ordering::Relaxed)
+    }
 }
 
 impl Background {
@@ -28,20 +50,43 @@ impl Background {
         mut task: impl FnMut(&Arc<AtomicBool>) + Send + 'static,
     ) -> io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
+        let state = Arc::<BackgroundState>::default();
         let (wake, woken) = sync_channel::<()>(0);
-        let stopped = Arc::clone(&stop);
+        let end = End { stop: Arc::clone(&stop), state: Arc::clone(&state) };
         std::thread::Builder::new().name(name.to_owned()).spawn(move || {
             while woken.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
-                task(&stopped);
+                // The task's own locks are poisoned by a panic, which is how it learns that its state may be torn.
+                if catch_unwind(AssertUnwindSafe(|| task(&end.stop))).is_err() {
+                    end.state.panics.fetch_add(1, Ordering::Relaxed);
+                }
             }
         })?;
-        Ok(Self { stop, wake: Some(wake) })
+        Ok(Self { stop, state, wake: Some(wake) })
     }
 
     /// Tells the thread to end. Returns at once; the task may run until it looks at its flag.
     pub fn stop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         self.wake = None;
+    }
+
+    /// Returns the state of the thread, which may be kept for longer than this.
+    pub fn state(&self) -> &Arc<BackgroundState> {
+        &self.state
+    }
+}
+
+/// Dropped at the end of the thread, however it ends.
+struct End {
+    stop: Arc<AtomicBool>,
+    state: Arc<BackgroundState>,
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        if !self.stop.load(Ordering::Relaxed) {
+            self.state.ended_by_itself.store(true, Ordering::Relaxed);
+        }
     }
 }
 
@@ -53,7 +98,10 @@ impl Drop for Background {
 
 impl fmt::Debug for Background {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Background").field("stop", &self.stop).finish_non_exhaustive()
+        f.debug_struct("Background")
+            .field("stop", &self.stop)
+            .field("state", &self.state)
+            .finish_non_exhaustive()
     }
 }
 
@@ -71,10 +119,28 @@ mod tests {
         let background = Background::every("test", Duration::from_millis(1), task).unwrap();
         assert!(!heard.recv().unwrap());
         heard.recv().unwrap();
+        let state = Arc::clone(background.state());
         drop(background);
         // The task is dropped with its thread, and with it the sending end.
         while heard.recv_timeout(Duration::from_secs(10)).is_ok() {}
         assert!(heard.recv().is_err());
+        assert!(state.is_alive(), "it ended because it was told to");
+    }
+
+    #[test]
+    fn a_task_that_panics_is_counted_and_repeated() {
+        let (told, heard) = channel();
+        let mut round = 0;
+        let background = Background::every("test", Duration::from_millis(1), move |_| {
+            round += 1;
+            if round <= 2 {
+                panic!("a panic on purpose");
+            }
+            let _ = told.send(round);
+        })
+        .unwrap();
+        assert_eq!(heard.recv_timeout(Duration::from_secs(10)), Ok(3));
+        assert_eq!((background.state().panics(), background.state().is_alive()), (2, true));
     }
 
     #[test]

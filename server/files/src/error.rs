@@ -23,6 +23,13 @@ pub enum Error {
     /// Another process writes in a directory; `holder` is how it introduced itself.
     #[error("{} is being written by {holder}", path.display())]
     Busy { path: PathBuf, holder: String },
+    /// The file that a process holds as the lock of a directory was removed or replaced.
+    #[error(
+        "{} was removed while it was held as a lock, so that another process may write there: nothing more is written \
+         by this one",
+        path.display()
+    )]
+    LockLost { path: PathBuf },
     /// A directory holds a file of this name, which does not belong there.
     #[error("{} holds `{name}`, which does not belong there", path.display())]
     Foreign { path: PathBuf, name: String },

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use dpr_core::EmbeddingError;
 use dpr_files::Error as FileError;
 
+use crate::cancel::Stopped;
+use crate::limits::TooLong;
 use crate::sparse::SparseError;
 
 /// The error of checking a matrix of vectors.
@@ -107,6 +109,9 @@ pub enum BuildError {
     /// See [`SparseError`].
     #[error("{0}")]
     Sparse(#[from] SparseError),
+    /// See [`TooLong`].
+    #[error("{0}")]
+    TooLong(#[from] TooLong),
     /// Two passages have one id.
     #[error(
         "the passage id `{id}` is at row {first} and again at row {second}: ids must differ, remove one of them"
@@ -200,6 +205,15 @@ pub enum UpdateError {
     /// The update does not fit a frame of the log.
     #[error("the update is larger than 1 GiB: send its passages in several")]
     TooLarge,
+    /// The delta is full.
+    #[error(
+        "the index holds {rows} passages ({bytes} bytes) that were added since it was built, and takes {max_rows} passages \
+         or {max_bytes} bytes until a new version is built of them: send these again later"
+    )]
+    Full { rows: usize, bytes: u64, max_rows: usize, max_bytes: u64 },
+    /// See [`TooLong`].
+    #[error("{0}")]
+    TooLong(#[from] TooLong),
     /// The index would have more rows than can be counted.
     #[error(
         "the index would have {rows} rows, must be {max} at most: build it anew without what was deleted"
@@ -245,6 +259,9 @@ pub enum QueryError {
     /// The query is so long that inner products overflow f32.
     #[error("the query is so long (norm {norm:e}) that inner products overflow: normalise the vectors")]
     Overflow { norm: f64 },
+    /// See [`Stopped`].
+    #[error("{0}")]
+    Stopped(#[from] Stopped),
     /// The GPU did not compute the scores.
     #[error("the GPU's scores cannot be read ({reason})")]
     Gpu { reason: String },

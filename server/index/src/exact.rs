@@ -9,6 +9,7 @@ use rayon::prelude::*;
 use super::quantized::{AnyQuantized, Code, Quantized};
 use super::{IndexKind, Matrix, QueryError, RowSet, ScoredRow, VectorIndex};
 use crate::ranking::TopK;
+use crate::{CancelToken, Stopped};
 
 /// Numbers above which one query is worth several threads: about 4 ms of one.
 const PARALLEL_FROM: usize = 16 << 20;
@@ -16,7 +17,7 @@ const PARALLEL_FROM: usize = 16 << 20;
 /// Rows that are scored before their scores are looked at.
 const GROUP: usize = 64;
 
-/// Numbers in the block of rows that one thread takes: it fits a core's cache.
+/// Numbers in the block of rows that one thread takes, about: it fits a core's cache.
 const BLOCK: usize = 128 << 10;
 
 /// Rows that are scored for all questions of a batch at a time.
@@ -24,6 +25,9 @@ const BATCH_ROWS: usize = 64;
 
 /// Questions of a batch that a thread takes at a time: with the rows they fit a core's cache.
 const BATCH_QUESTIONS: usize = 192;
+
+/// The work of a batch's matrix product, as a share (one of so many) of searching for each question alone.
+const BATCH_SHARE: u64 = 8;
 
 /// Rows kept beyond `k` where what chooses them is rounded otherwise than scores are.
 const SPARE: usize = 16;
@@ -59,60 +63,76 @@ impl ExactIndex {
     }
 
     fn block_rows(&self) -> usize {
-        (BLOCK / self.matrix.dim()).max(1)
+        (BLOCK / self.matrix.dim()).max(1).next_multiple_of(GROUP)
     }
 
-    /// The best `k` rows of all, by what `scores` says of the rows from one on.
-    fn scan<S: Default + Send>(&self, k: usize, scores: impl Fn(&mut S, usize, &mut [f32]) + Sync) -> TopK {
+    /// Returns the best `k` rows of all, by what `scores` says of the rows from one on. Once `cancel` says to stop, no
+    /// further block is scored.
+    fn scan<S: Default + Send>(
+        &self,
+        k: usize,
+        cancel: &CancelToken,
+        scores: impl Fn(&mut S, usize, &mut [f32]) + Sync,
+    ) -> Result<TopK, Stopped> {
         let (count, rows) = (self.len(), self.block_rows());
-        let scan = |top: &mut TopK, state: &mut S, start: usize, end: usize| {
-            let mut group = [0f32; GROUP];
-            for start in (start..end).step_by(GROUP) {
+        let scan = |(mut top, mut state): (TopK, S), block: usize| {
+            if cancel.is_stopped() {
+                return (top, state);
+            }
+            let (mut group, end) = ([0f32; GROUP], (block * rows + rows).min(count));
+            for start in (block * rows..end).step_by(GROUP) {
                 let group = &mut group[..GROUP.min(end - start)];
-                scores(state, start, group);
+                scores(&mut state, start, group);
                 top.offer_all(start, group);
             }
+            (top, state)
         };
-        if count * self.dim() < PARALLEL_FROM {
-            let mut top = TopK::new(k);
-            scan(&mut top, &mut S::default(), 0, count);
-            return top;
-        }
-        let blocks = (0..count.div_ceil(rows)).into_par_iter();
-        let tops = blocks.fold(
-            || (TopK::new(k), S::default()),
-            |(mut top, mut state), block| {
-                scan(&mut top, &mut state, block * rows, (block * rows + rows).min(count));
-                (top, state)
-            },
-        );
-        tops.map(|(top, _)| top).reduce(|| TopK::new(k), TopK::merge)
+        let (blocks, empty) = (0..count.div_ceil(rows), || (TopK::new(k), S::default()));
+        let top = if count * self.dim() < PARALLEL_FROM {
+            blocks.fold(empty(), scan).0
+        } else {
+            let tops = blocks.into_par_iter().fold(empty, scan);
+            tops.map(|(top, _)| top).reduce(|| TopK::new(k), TopK::merge)
+        };
+        cancel.check().map(|()| top)
     }
 
     /// Finds the best `k` rows by their quantized vectors, scored again by their vectors.
-    fn search_codes<C: Code>(&self, codes: &Quantized<C>, query: &[f32], k: usize) -> Vec<ScoredRow> {
+    fn search_codes<C: Code>(
+        &self,
+        codes: &Quantized<C>,
+        query: &[f32],
+        k: usize,
+        cancel: &CancelToken,
+    ) -> Result<Vec<ScoredRow>, Stopped> {
         let question = C::query(query);
-        let top = self.scan(rescored(k), |state: &mut Option<C::Query>, start, scores| {
+        let top = self.scan(rescored(k), cancel, |state: &mut Option<C::Query>, start, scores| {
             codes.scores(state.get_or_insert_with(|| question.clone()), start, scores);
-        });
+        })?;
         let rows: Vec<u32> = top.into_sorted().iter().map(|found| found.row).collect();
-        self.matrix.rank(query, &rows, k)
+        self.matrix.rank(query, &rows, k, cancel)
     }
 
     /// Finds the best `k` rows for each of some questions, by one matrix product.
-    fn search_group(&self, queries: &[Embedding], k: usize) -> Result<Vec<Vec<ScoredRow>>, QueryError> {
+    fn search_group(
+        &self,
+        queries: &[Embedding],
+        k: usize,
+        cancel: &CancelToken,
+    ) -> Result<Vec<Vec<ScoredRow>>, QueryError> {
         let (count, dim) = (self.len(), self.dim());
         let questions = QueryBatch::new(queries.iter().map(Embedding::as_slice), dim);
         let mut tops = Self::spare_tops(queries.len(), k);
         let mut scores = vec![0.0; queries.len() * BATCH_ROWS];
         for start in (0..count).step_by(BATCH_ROWS) {
+            cancel.check()?;
             let rows = BATCH_ROWS.min(count - start);
             questions.products(&self.matrix.as_slice()[start * dim..][..rows * dim], &mut scores);
             for (top, scores) in tops.iter_mut().zip(scores.chunks_exact(rows)) {
                 top.offer_all(start, scores);
             }
         }
-        self.settle(queries, tops, k, |query| self.matrix.rounding(query))
+        self.settle(queries, tops, k, |query| self.matrix.rounding(query), cancel)
     }
 
     /// Makes a heap for each question, with room for rows that a matrix product may rank too high.
@@ -128,14 +148,15 @@ impl ExactIndex {
         tops: Vec<TopK>,
         k: usize,
         rounding: impl Fn(&[f32]) -> f32 + Sync,
+        cancel: &CancelToken,
     ) -> Result<Vec<Vec<ScoredRow>>, QueryError> {
         let found = queries.iter().zip(tops).map(|(query, top)| {
             let (floor, values) = (top.floor(), query.as_slice());
             let rows: Vec<u32> = top.into_sorted().iter().map(|found| found.row).collect();
-            let found = self.matrix.rank(values, &rows, k);
+            let found = self.matrix.rank(values, &rows, k, cancel)?;
             // A row that was not kept scores no more than this.
             let is_sure = found.last().is_some_and(|last| last.score > floor + rounding(values));
-            if is_sure { Ok(found) } else { self.search(query, k) }
+            if is_sure { Ok(found) } else { self.search_until(query, k, None, cancel) }
         });
         found.collect()
     }
@@ -154,43 +175,84 @@ impl VectorIndex for ExactIndex {
         IndexKind::Exact
     }
 
-    fn search(&self, query: &Embedding, k: usize) -> Result<Vec<ScoredRow>, QueryError> {
-        let k = self.matrix.check(query, k)?;
-        let query = query.as_slice();
+    fn search_until(
+        &self,
+        query: &Embedding,
+        k: usize,
+        allowed: Option<&RowSet>,
+        cancel: &CancelToken,
+    ) -> Result<Vec<ScoredRow>, QueryError> {
+        let (k, query) = (self.matrix.check(query, k)?, query.as_slice());
+        cancel.check()?;
+        if let Some(allowed) = allowed {
+            let rows: Vec<u32> = allowed.iter().map(|row| row as u32).collect();
+            return Ok(self.matrix.rank(query, &rows, k.min(rows.len()), cancel)?);
+        }
         Ok(match &self.codes {
-            Some(AnyQuantized::Int8(codes)) => self.search_codes(codes, query, k),
-            Some(AnyQuantized::F16(codes)) => self.search_codes(codes, query, k),
+            Some(AnyQuantized::Int8(codes)) => self.search_codes(codes, query, k, cancel)?,
+            Some(AnyQuantized::F16(codes)) => self.search_codes(codes, query, k, cancel)?,
             None => {
                 let scores =
                     |(): &mut (), start, scores: &mut [f32]| self.matrix.scores(query, start, scores);
-                self.scan(k, scores).into_rows(k)
+                self.scan(k, cancel, scores)?.into_rows(k)
             }
         })
     }
 
-    fn search_among(
-        &self,
-        query: &Embedding,
-        k: usize,
-        allowed: &RowSet,
-    ) -> Result<Vec<ScoredRow>, QueryError> {
-        let k = self.matrix.check(query, k)?.min(allowed.len());
-        let rows: Vec<u32> = allowed.iter().map(|row| row as u32).collect();
-        Ok(self.matrix.rank(query.as_slice(), &rows, k))
+    fn cost(&self, queries: usize, _k: usize, filtered: bool) -> u64 {
+        let all = queries as u64 * self.len() as u64 * self.dim() as u64;
+        match &self.codes {
+            _ if filtered => all,
+            Some(AnyQuantized::Int8(_)) => all / 4,
+            Some(AnyQuantized::F16(_)) => all / 2,
+            None if queries > 1 => all / BATCH_SHARE,
+            None => all,
+        }
     }
 
     /// Reads each row once for a whole group of questions: a matrix product chooses, and what it cannot tell apart for
     /// its rounding is searched singly.
-    fn search_batch(&self, queries: &[Embedding], k: usize) -> Result<Vec<Vec<ScoredRow>>, QueryError> {
+    fn search_batch_until(
+        &self,
+        queries: &[Embedding],
+        k: usize,
+        cancel: &CancelToken,
+    ) -> Result<Vec<Vec<ScoredRow>>, QueryError> {
         for query in queries {
             self.matrix.check(query, k)?;
         }
         if self.codes.is_some() {
-            return queries.par_iter().map(|query| self.search(query, k)).collect();
+            return queries.par_iter().map(|query| self.search_until(query, k, None, cancel)).collect();
         }
         let k = k.min(self.len());
         let group = queries.len().div_ceil(rayon::current_num_threads()).clamp(1, BATCH_QUESTIONS);
-        let groups = queries.par_chunks(group).map(|group| self.search_group(group, k));
+        let groups = queries.par_chunks(group).map(|group| self.search_group(group, k, cancel));
         Ok(groups.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn a_scan_that_is_cancelled_scores_no_further_block_on_one_thread_or_on_all() {
+        let dim = 1024;
+        // 128 rows in a block; from 16,384 rows on all threads scan.
+        for count in [12_000, 20_000] {
+            let matrix = Matrix::new(vec![1.0; count * dim], count, dim, |row| row.to_string()).unwrap();
+            let (index, cancel, scored) =
+                (ExactIndex::new(Arc::new(matrix)), CancelToken::new(), AtomicUsize::new(0));
+            let scores = |(): &mut (), _, scores: &mut [f32]| {
+                if scored.fetch_add(scores.len(), Ordering::SeqCst) > 1000 {
+                    cancel.cancel();
+                }
+            };
+            assert_eq!(index.scan(5, &cancel, scores).map(drop), Err(Stopped::Cancelled));
+            let most = 1000 + 2 * 128 * rayon::current_num_threads();
+            assert!((1000..=most).contains(&scored.into_inner()), "{count} rows");
+        }
     }
 }

@@ -7,6 +7,7 @@ use dpr_core::Embedding;
 use rayon::prelude::*;
 
 use super::{ExactIndex, IndexKind, Matrix, QueryError, RowSet, ScoredRow, VectorIndex};
+use crate::CancelToken;
 use crate::ranking::TopK;
 
 /// Bytes of vectors in one tensor: what every adapter can bind.
@@ -42,12 +43,18 @@ impl GpuIndex {
         Self { exact: ExactIndex::new(Arc::clone(&matrix)), matrix, device: device.clone(), blocks }
     }
 
-    fn search_group(&self, queries: &[Embedding], k: usize) -> Result<Vec<Vec<ScoredRow>>, QueryError> {
+    fn search_group(
+        &self,
+        queries: &[Embedding],
+        k: usize,
+        cancel: &CancelToken,
+    ) -> Result<Vec<Vec<ScoredRow>>, QueryError> {
         let dim = self.dim();
         let asked: Vec<f32> = queries.iter().flat_map(|query| query.as_slice().iter().copied()).collect();
         let asked = Tensor::<2>::from_data(TensorData::new(asked, [queries.len(), dim]), &self.device);
         let (mut tops, mut start) = (ExactIndex::spare_tops(queries.len(), k), 0);
         for block in &self.blocks {
+            cancel.check()?;
             let rows = block.dims()[1];
             let scores = asked.clone().matmul(block.clone()).into_data().try_into_vec::<f32>();
             let scores = scores.map_err(|error| QueryError::Gpu { reason: format!("{error:?}") })?;
@@ -58,7 +65,7 @@ impl GpuIndex {
             start += rows;
         }
         let rounding = |query: &[f32]| (ROUNDING * self.matrix.greatest_product(query)) as f32;
-        self.exact.settle(queries, tops, k, rounding)
+        self.exact.settle(queries, tops, k, rounding, cancel)
     }
 }
 
@@ -75,25 +82,31 @@ impl VectorIndex for GpuIndex {
         IndexKind::Exact
     }
 
-    fn search(&self, query: &Embedding, k: usize) -> Result<Vec<ScoredRow>, QueryError> {
-        Ok(self.search_batch(std::slice::from_ref(query), k)?.pop().unwrap_or_default())
-    }
-
-    fn search_among(
+    fn search_until(
         &self,
         query: &Embedding,
         k: usize,
-        allowed: &RowSet,
+        allowed: Option<&RowSet>,
+        cancel: &CancelToken,
     ) -> Result<Vec<ScoredRow>, QueryError> {
-        self.exact.search_among(query, k, allowed)
+        if allowed.is_some() {
+            return self.exact.search_until(query, k, allowed, cancel);
+        }
+        let mut found = self.search_batch_until(std::slice::from_ref(query), k, cancel)?;
+        Ok(found.pop().unwrap_or_default())
     }
 
-    fn search_batch(&self, queries: &[Embedding], k: usize) -> Result<Vec<Vec<ScoredRow>>, QueryError> {
+    fn search_batch_until(
+        &self,
+        queries: &[Embedding],
+        k: usize,
+        cancel: &CancelToken,
+    ) -> Result<Vec<Vec<ScoredRow>>, QueryError> {
         for query in queries {
             self.matrix.check(query, k)?;
         }
         let k = k.min(self.len());
-        let groups = queries.chunks(QUESTIONS).map(|group| self.search_group(group, k));
+        let groups = queries.chunks(QUESTIONS).map(|group| self.search_group(group, k, cancel));
         Ok(groups.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
     }
 }

@@ -28,7 +28,7 @@
 //! let dim = 32;
 //! let mut random = SplitMix::new(1);
 //! let mut vector = || (0..dim).map(|_| random.normal() as f32).collect::<Vec<f32>>();
-//! let passage = |n: usize| Passage { id: format!("p{n}"), title: String::new(), text: format!("Passage {n}.") };
+//! let passage = |n: usize| Passage::new(format!("p{n}"), "", format!("Passage {n}."));
 //!
 //! // Build an index of 500 passages and their vectors, [500, 32].
 //! let passages: Vec<Passage> = (0..500).map(passage).collect();
@@ -59,12 +59,16 @@
 //! # }
 //! ```
 
+mod cancel;
+#[cfg(test)]
+mod cancelled;
 mod directory;
 mod error;
 mod exact;
 #[cfg(feature = "gpu")]
 mod gpu;
 mod hnsw;
+pub mod limits;
 mod live;
 mod quantized;
 pub mod ranking;
@@ -80,19 +84,22 @@ use std::fmt;
 use dpr_core::Embedding;
 use serde::{Deserialize, Serialize};
 
+pub use cancel::{CancelToken, Stopped};
 pub use directory::build::{IndexOptions, build_index, build_sparse_index};
 pub use directory::copy::copy_index;
 pub use directory::loaded::{LoadedIndex, LoadedSparse};
 pub use directory::manifest::{INDEX_FORMAT, IndexManifest, SparseManifest};
 pub use directory::passages::StoredPassages;
 pub use directory::pointer::IndexDir;
-pub use directory::upgrade::upgrade;
+pub use directory::upgrade::{Upgraded, upgrade};
 pub use directory::verify::{Verified, verify};
 pub use dpr_files::Error as FileError;
 pub use error::{BuildError, CompactError, MatrixError, OpenError, QueryError, TuneError, UpdateError};
 pub use exact::ExactIndex;
 pub use hnsw::{HnswIndex, HnswParams};
-pub use live::{CompactionPolicy, IndexReader, IndexWriter, LiveIndex, NewPassage, Put, Snapshot};
+pub use live::{
+    CompactionPolicy, DeltaLimit, Health, IndexReader, IndexWriter, LiveIndex, NewPassage, Put, Snapshot,
+};
 pub use ranking::ScoredRow;
 pub use recall::recall_against_exact;
 pub use row_set::RowSet;
@@ -159,7 +166,7 @@ impl fmt::Display for IndexKind {
 /// # use dpr_data::Passage;
 /// # let dir = tempfile::tempdir()?;
 /// # let dir = dir.path();
-/// # let passage = |id: &str| Passage { id: id.to_owned(), title: String::new(), text: "text".to_owned() };
+/// # let passage = |id: &str| Passage::new(id, "", "text");
 /// # let (passages, rows) = (["a", "b", "c"].map(passage).into(), vec![1.0, 0.0, 0.0, 1.0, 0.5, 0.5]);
 /// # let vectors = dpr_index::vectors::VectorSet::new("model", 2, passages, rows);
 /// # dpr_index::build_index(&vectors, dir, &Default::default(), &dpr_files::progress::Silent)?;
@@ -199,19 +206,42 @@ pub trait VectorIndex: fmt::Debug + Send + Sync {
     /// # Errors
     /// [`QueryError::Dimension`] for a query of another length, [`QueryError::K`] for `k = 0`, and
     /// [`QueryError::Overflow`] for a query so long that its scores would not be finite.
-    fn search(&self, query: &Embedding, k: usize) -> Result<Vec<ScoredRow>, QueryError>;
+    fn search(&self, query: &Embedding, k: usize) -> Result<Vec<ScoredRow>, QueryError> {
+        self.search_until(query, k, None, &CancelToken::never())
+    }
 
     /// Searches among the rows of `allowed` alone, as [`search`](Self::search) does among all. Returns fewer than `k`
     /// rows only when `allowed` has fewer.
     ///
     /// # Errors
-    /// Those of [`search`](Self::search).
+    /// The errors of [`search`](Self::search).
     fn search_among(
         &self,
         query: &Embedding,
         k: usize,
         allowed: &RowSet,
+    ) -> Result<Vec<ScoredRow>, QueryError> {
+        self.search_until(query, k, Some(allowed), &CancelToken::never())
+    }
+
+    /// Searches as [`search`](Self::search) does, among the rows of `allowed` alone where it is given, until `cancel`
+    /// says to stop.
+    ///
+    /// # Errors
+    /// The errors of [`search`](Self::search), and [`QueryError::Stopped`].
+    fn search_until(
+        &self,
+        query: &Embedding,
+        k: usize,
+        allowed: Option<&RowSet>,
+        cancel: &CancelToken,
     ) -> Result<Vec<ScoredRow>, QueryError>;
+
+    /// Returns an estimate of what a search for `queries` vectors at once costs: the f32 numbers that it reads, or as
+    /// many as take the same time to read. `filtered` says that it is among some rows alone.
+    fn cost(&self, queries: usize, _k: usize, _filtered: bool) -> u64 {
+        queries as u64 * self.len() as u64 * self.dim() as u64
+    }
 
     /// Sets `ef_search`, the candidates that a search of a graph keeps; indexes without a graph ignore it.
     fn set_ef_search(&mut self, _ef: usize) {}
@@ -219,9 +249,22 @@ pub trait VectorIndex: fmt::Debug + Send + Sync {
     /// Searches for each query as [`search`](Self::search) does, and returns the results in the order of the queries.
     ///
     /// # Errors
-    /// Those of [`search`](Self::search), for the first query that has one.
+    /// The errors of [`search`](Self::search), for the first query that has one.
     fn search_batch(&self, queries: &[Embedding], k: usize) -> Result<Vec<Vec<ScoredRow>>, QueryError> {
+        self.search_batch_until(queries, k, &CancelToken::never())
+    }
+
+    /// Searches as [`search_batch`](Self::search_batch) does, until `cancel` says to stop.
+    ///
+    /// # Errors
+    /// The errors of [`search_batch`](Self::search_batch), and [`QueryError::Stopped`].
+    fn search_batch_until(
+        &self,
+        queries: &[Embedding],
+        k: usize,
+        cancel: &CancelToken,
+    ) -> Result<Vec<Vec<ScoredRow>>, QueryError> {
         use rayon::prelude::*;
-        queries.par_iter().map(|query| self.search(query, k)).collect()
+        queries.par_iter().map(|query| self.search_until(query, k, None, cancel)).collect()
     }
 }

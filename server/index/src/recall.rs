@@ -10,7 +10,7 @@ use super::{ExactIndex, LoadedIndex, Matrix, QueryError, ScoredRow, VectorIndex 
 /// A row that scores as high as the last of the exact ones counts as found: equal scores have no true order.
 ///
 /// # Errors
-/// Those of [`VectorIndex::search`](super::VectorIndex::search).
+/// The errors of [`VectorIndex::search`](super::VectorIndex::search).
 pub fn recall_against_exact(index: &LoadedIndex, k: usize, questions: usize) -> Result<f64, QueryError> {
     let queries = sample(index.matrix(), questions);
     let truth = Truth::of(&index.exact(), &queries, k)?;

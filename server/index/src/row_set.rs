@@ -1,5 +1,9 @@
 //! Sets of rows as bitmaps: the rows that a filter allows, and the rows that were not deleted.
 
+use std::ops::Range;
+
+use roaring::RoaringBitmap;
+
 /// A bitmap over the rows of an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowSet {
@@ -48,6 +52,41 @@ impl RowSet {
         is_new
     }
 
+    /// Adds all rows of a range; those beyond the index are not added.
+    pub(crate) fn insert_range(&mut self, rows: Range<usize>) {
+        let (mut row, end) = (rows.start, rows.end.min(self.rows));
+        while row < end {
+            let (bit, bits) = (row % 64, (64 - row % 64).min(end - row));
+            let mask = u64::MAX >> (64 - bits) << bit;
+            let word = &mut self.words[row / 64];
+            self.count += (mask & !*word).count_ones() as usize;
+            *word |= mask;
+            row += bits;
+        }
+    }
+
+    /// Adds the rows of a bitmap; those beyond the index are not added.
+    pub(crate) fn insert_bitmap(&mut self, rows: &RoaringBitmap) {
+        let mut rows = rows.iter();
+        while let Some(range) = rows.next_range() {
+            let (first, last) = range.into_inner();
+            self.insert_range(first as usize..last as usize + 1);
+        }
+    }
+
+    /// Returns the rows that are in both sets, over the index of this one.
+    pub(crate) fn intersection(&self, other: &Self) -> Self {
+        let others = other.words.iter().copied().chain(std::iter::repeat(0));
+        let words: Vec<u64> = self.words.iter().zip(others).map(|(word, other)| word & other).collect();
+        let count = words.iter().map(|word| word.count_ones() as usize).sum();
+        Self { words, count, rows: self.rows }
+    }
+
+    /// Returns the bitmap as little-endian bytes, the lowest row in the lowest bit of the first.
+    pub(crate) fn to_le_bytes(&self) -> Vec<u8> {
+        self.words.iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
+
     /// Removes a row and returns `true` if it was in the set.
     pub fn remove(&mut self, row: usize) -> bool {
         let is_there = self.contains(row);
@@ -75,9 +114,11 @@ impl RowSet {
 
     /// The rows, ascending.
     pub fn iter(&self) -> impl Iterator<Item = usize> {
-        let words = self.words.iter().enumerate().filter(|(_, word)| **word != 0);
-        words.flat_map(|(at, word)| {
-            (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| at * 64 + bit)
+        self.words.iter().enumerate().flat_map(|(at, word)| {
+            let rows_left = |word: u64| Some(word).filter(|word| *word != 0);
+            // Each step clears the lowest bit.
+            let words = std::iter::successors(rows_left(*word), move |word| rows_left(word & (word - 1)));
+            words.map(move |word| at * 64 + word.trailing_zeros() as usize)
         })
     }
 }
@@ -93,6 +134,40 @@ mod tests {
             set.extend(more);
             assert_eq!(set, RowSet::all(rows + more));
         }
+    }
+
+    #[test]
+    fn ranges_are_inserted_as_their_rows_are() {
+        for (start, end) in
+            [(0, 0), (0, 1), (3, 64), (0, 64), (63, 65), (64, 128), (5, 200), (190, 300), (250, 300)]
+        {
+            let (mut by_row, mut by_range) = (RowSet::none(200), RowSet::none(200));
+            for set in [&mut by_row, &mut by_range] {
+                set.insert(64);
+                set.insert(199);
+            }
+            for row in start..end {
+                by_row.insert(row);
+            }
+            by_range.insert_range(start..end);
+            assert_eq!(by_range, by_row, "{start}..{end}");
+            assert_eq!(by_range.iter().count(), by_range.len());
+        }
+    }
+
+    #[test]
+    fn an_intersection_is_over_the_index_of_the_first_set() {
+        let (mut few, mut many) = (RowSet::all(70), RowSet::none(200));
+        for row in [0, 1, 63, 64, 69, 70, 199] {
+            many.insert(row);
+        }
+        few.remove(1);
+        let both = few.intersection(&many);
+        assert_eq!((both.rows(), both.len()), (70, 4));
+        assert_eq!(both.iter().collect::<Vec<_>>(), [0, 63, 64, 69]);
+        assert_eq!(many.intersection(&few).iter().collect::<Vec<_>>(), [0, 63, 64, 69]);
+        assert_eq!(many.intersection(&few).rows(), 200);
+        assert_eq!(both.to_le_bytes()[..9], [1, 0, 0, 0, 0, 0, 0, 0x80, 0x21]);
     }
 
     #[test]

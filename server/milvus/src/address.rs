@@ -1,6 +1,7 @@
-//! `milvus://host:port/collection`.
+//! Address of a collection: `milvus://host:port/collection`.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::str::FromStr;
 
 use super::MilvusError;
@@ -8,16 +9,15 @@ use super::MilvusError;
 const PLAIN: &str = "milvus://";
 const TLS: &str = "milvus+tls://";
 
-/// Milvus's own.
+/// Milvus's own port.
 const DEFAULT_PORT: u16 = 19530;
 
-/// Bytes of a collection's name.
+/// Most bytes of a collection's name.
 const MAX_NAME: usize = 255;
 
-/// Where a collection is: `milvus://host[:port]/[database/]collection[?ef=N]`, or `milvus+tls://` for TLS.
+/// The address of a collection: `milvus://host[:port]/[database/]collection[?ef=N]`, or `milvus+tls://` for TLS.
 ///
-/// What lets a client in is not part of it, since command lines are seen by every process of a machine: that is the
-/// variable `DPR_MILVUS_TOKEN`, `user:password` or an API key.
+/// Credentials are not part of it, since command lines are seen by every process of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MilvusAddress {
     tls: bool,
@@ -29,27 +29,34 @@ pub struct MilvusAddress {
 }
 
 impl MilvusAddress {
-    /// Whether a text is meant as one.
+    /// Returns `true` if a text is meant as an address of a collection.
     pub fn is_meant(text: &str) -> bool {
         text.starts_with(PLAIN) || text.starts_with(TLS)
     }
 
-    /// The collection.
+    /// The name of the collection.
     pub fn collection(&self) -> &str {
         &self.collection
     }
 
-    /// The database, when it is not the default one.
+    /// The name of the database, where it is not the default one.
     pub fn database(&self) -> Option<&str> {
         self.database.as_deref()
     }
 
-    /// Candidates that a search keeps, when the address says so.
+    /// Candidates that a search keeps (`ef_search`), where the address says so.
     pub fn ef(&self) -> Option<u32> {
         self.ef
     }
 
-    /// What the client connects to.
+    /// Returns `true` if a token would cross a network unencrypted.
+    pub(super) fn is_clear(&self) -> bool {
+        let host = self.host.trim_start_matches('[').trim_end_matches(']');
+        let is_loopback = host.parse().is_ok_and(|address: IpAddr| address.is_loopback());
+        !self.tls && !is_loopback && host != "localhost"
+    }
+
+    /// Returns the URL that the client connects to.
     pub(super) fn uri(&self) -> String {
         let scheme = if self.tls { "https" } else { "http" };
         format!("{scheme}://{}:{}", self.host, self.port)
@@ -71,13 +78,13 @@ impl FromStr for MilvusAddress {
         let authority = parts.next().unwrap_or_default();
         if authority.contains('@') {
             return Err(refuse(
-                "it holds a password, which others would see: put user:password into DPR_MILVUS_TOKEN",
+                "it holds a password, which every process of this machine would see: give credentials apart from it",
             ));
         }
         let (host, port) = match authority.rsplit_once(':') {
             // An IPv6 address has colons of its own, and brackets.
             Some((host, port)) if !port.ends_with(']') => {
-                (host, port.parse().map_err(|_| refuse("its port is no number up to 65535"))?)
+                (host, port.parse().map_err(|_| refuse("its port is not a number up to 65535"))?)
             }
             _ => (authority, DEFAULT_PORT),
         };
@@ -111,7 +118,7 @@ impl FromStr for MilvusAddress {
     }
 }
 
-/// An address as errors show it: without what stands before `@`.
+/// Returns an address as errors show it: without the credentials before `@`.
 fn shown(text: &str) -> String {
     match (text.split_once("://"), text.rsplit_once('@')) {
         (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://...@{rest}"),
@@ -153,7 +160,21 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused_with_the_reason() {
+    fn only_what_leaves_the_machine_unencrypted_is_clear() {
+        let is_clear = |text: &str| text.parse::<MilvusAddress>().unwrap().is_clear();
+        assert!(is_clear("milvus://db.example.org/a") && is_clear("milvus://10.0.0.1/a"));
+        for text in [
+            "milvus+tls://db.example.org/a",
+            "milvus://localhost/a",
+            "milvus://[::1]/a",
+            "milvus://127.0.0.2/a",
+        ] {
+            assert!(!is_clear(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_an_address_is_refused_with_the_reason() {
         for (text, part) in [
             ("http://localhost/a", "milvus://"),
             ("milvus://localhost", "collection"),
@@ -171,6 +192,6 @@ mod tests {
             assert!(error.contains(part) && error.contains(text), "{text}: {error}");
         }
         let error = "milvus://root:secret@localhost/a".parse::<MilvusAddress>().unwrap_err().to_string();
-        assert!(error.contains("DPR_MILVUS_TOKEN") && !error.contains("secret"), "{error}");
+        assert!(error.contains("password") && !error.contains("secret"), "{error}");
     }
 }

@@ -9,8 +9,8 @@ use crate::index::Found;
 use crate::{MilvusError, MilvusIndex};
 
 impl From<Found> for Hit {
-    fn from(Found { passage: Passage { id, title, text }, score }: Found) -> Self {
-        Self { id, score, title, text }
+    fn from(Found { passage, score }: Found) -> Self {
+        Self::new(passage, score)
     }
 }
 
@@ -18,6 +18,7 @@ impl From<MilvusError> for SearchError {
     fn from(error: MilvusError) -> Self {
         match error {
             MilvusError::Slow { .. } => Self::Unavailable(error.into()),
+            MilvusError::NoMetadata { .. } => Self::NoMetadata,
             error => Self::Backend(error.into()),
         }
     }
@@ -29,6 +30,7 @@ impl From<MilvusError> for WriteError {
             MilvusError::Unknown { .. } => Self::UnknownIds,
             MilvusError::Vector { .. } | MilvusError::Dimension { .. } => Self::InvalidVector,
             MilvusError::Blank { .. }
+            | MilvusError::NoMetadata { .. }
             | MilvusError::DuplicateId { .. }
             | MilvusError::TooLong { .. }
             | MilvusError::Empty => Self::InvalidPassage,
@@ -64,9 +66,9 @@ impl Backend for MilvusIndex {
         filter: Option<&Filter>,
     ) -> Result<Vec<Vec<Hit>>, SearchError> {
         let all = Filter::default();
-        let Filter { ids, titles } = filter.unwrap_or(&all);
-        let found = Self::search(self, vectors, k, ids, titles)?;
-        if filter.is_some() && found.iter().all(Vec::is_empty) {
+        let filter = filter.unwrap_or(&all);
+        let found = Self::search(self, vectors, k, filter)?;
+        if !filter.is_empty() && found.iter().all(Vec::is_empty) {
             return Err(SearchError::NothingAllowed);
         }
         Ok(found.into_iter().map(|found| found.into_iter().map(Hit::from).collect()).collect())

@@ -1,4 +1,4 @@
-//! Passages on their way into a collection: checked, digested, in columns.
+//! Batches of passages: checked, with their digests, as columns.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -10,23 +10,25 @@ use sha2::{Digest, Sha256};
 
 use super::MilvusError;
 use super::client::Client;
-use super::collection::{DIGEST, ID, MAX_ID, MAX_TEXT, TEXT, TITLE, VECTOR};
-use dpr_data::Passage;
+use super::collection::{DIGEST, Described, ID, MAX_ID, MAX_TEXT, METADATA, TEXT, TITLE, VECTOR};
+use super::expression::one_of;
+use super::metadata;
+use dpr_data::{Metadata, Passage};
 
 /// A passage and its vector, `[dim]`.
 pub(super) type Row<'a> = (&'a Passage, &'a [f32]);
 
-/// Bytes of vectors and texts in a batch; a call may have 64 MB.
+/// Most bytes of vectors and texts in a batch; a call of gRPC may have 64 MB.
 const MAX_BYTES: usize = 4 << 20;
 
-/// Rows in a batch.
+/// Most rows in a batch.
 const MAX_ROWS: usize = 1000;
 
 /// Refuses rows that cannot be stored or compared.
 pub(super) fn check(rows: &[Row<'_>], dim: usize) -> Result<(), MilvusError> {
     let mut ids = HashSet::with_capacity(rows.len());
     for (position, (passage, vector)) in rows.iter().enumerate() {
-        let Passage { id, title, text } = passage;
+        let Passage { id, title, text, .. } = passage;
         for (field, value) in [("id", id), ("text", text)] {
             if value.trim().is_empty() {
                 return Err(MilvusError::Blank { position, field });
@@ -47,10 +49,16 @@ pub(super) fn check(rows: &[Row<'_>], dim: usize) -> Result<(), MilvusError> {
     Ok(())
 }
 
+/// Returns `true` if a passage has metadata.
+pub(super) fn have_metadata(rows: &[Row<'_>]) -> bool {
+    rows.iter().any(|(passage, _)| !passage.metadata.is_empty())
+}
+
 /// Cuts rows into batches.
 pub(super) fn batches<'a, 'b>(rows: &'b [Row<'a>]) -> Vec<&'b [Row<'a>]> {
     let size = |(passage, vector): &Row<'_>| {
-        passage.id.len() + passage.title.len() + passage.text.len() + size_of_val(*vector)
+        let texts = passage.id.len() + passage.title.len() + passage.text.len();
+        texts + passage.metadata.bytes() + size_of_val(*vector)
     };
     let (mut batches, mut start, mut bytes) = (Vec::new(), 0, 0);
     for (at, row) in rows.iter().enumerate() {
@@ -65,29 +73,42 @@ pub(super) fn batches<'a, 'b>(rows: &'b [Row<'a>]) -> Vec<&'b [Row<'a>]> {
     batches
 }
 
-/// A digest of all that is stored of a row.
-pub(super) fn digest((Passage { id, title, text }, vector): Row<'_>) -> i64 {
+/// Returns a digest of all fields of a row that are stored. Without metadata it is that of collections of the first
+/// format.
+pub(super) fn digest((Passage { id, title, text, metadata }, vector): Row<'_>) -> i64 {
     let mut hash = Sha256::new();
     for field in [id, title, text] {
         hash.update((field.len() as u64).to_le_bytes());
         hash.update(field.as_bytes());
     }
     vector.iter().for_each(|number| hash.update(number.to_le_bytes()));
+    if !metadata.is_empty() {
+        hash.update(metadata::stored(metadata).to_string().as_bytes());
+    }
     let digest: [u8; 32] = hash.finalize().into();
     i64::from_le_bytes(std::array::from_fn(|at| digest[at]))
 }
 
-/// Writes a batch: a row takes the place of the one that has its id, so that writing it twice is writing it once.
-pub(super) async fn upsert(client: &Client, rows: &[Row<'_>], patience: Duration) -> Result<(), MilvusError> {
+/// Writes a batch. A row replaces the one that has its id, so that writing is idempotent.
+pub(super) async fn upsert(
+    client: &Client,
+    described: &Described,
+    rows: &[Row<'_>],
+    patience: Duration,
+) -> Result<(), MilvusError> {
     let name = client.address.collection();
     let texts = |of: fn(&Passage) -> &String| rows.iter().map(|(passage, _)| of(passage).clone()).collect();
-    let columns = vec![
+    let mut columns = vec![
         FieldData::varchar(ID, texts(|passage| &passage.id)),
         FieldData::int64(DIGEST, rows.iter().map(|row| digest(*row)).collect()),
         FieldData::varchar(TITLE, texts(|passage| &passage.title)),
         FieldData::varchar(TEXT, texts(|passage| &passage.text)),
         FieldData::float_vector(VECTOR, rows.iter().map(|(_, vector)| vector.to_vec()).collect()),
     ];
+    if described.has_metadata() {
+        let metadata = rows.iter().map(|(passage, _)| metadata::stored(&passage.metadata));
+        columns.push(FieldData::json(METADATA, metadata.collect()));
+    }
     let columns = &columns;
     let answer = client
         .call("writing passages", patience, |sdk| async move {
@@ -103,7 +124,7 @@ pub(super) async fn upsert(client: &Client, rows: &[Row<'_>], patience: Duration
     }
 }
 
-/// The digests of those of `ids` that are there: as of now, where `exactly`.
+/// Returns the digests of those of `ids` that are there; with strong consistency where `exactly`.
 pub(super) async fn digests(
     client: &Client,
     ids: &[String],
@@ -117,36 +138,48 @@ pub(super) async fn digests(
             Ok(ids.iter().cloned().zip(digests.iter().copied()).collect())
         }
         (None, None) => Ok(HashMap::new()),
-        other => Err(client.nonsense(format!("ids and digests are {other:?}"))),
+        _ => Err(client.nonsense("ids and digests are not of their types")),
     }
 }
 
-/// Those of `ids` that are there, as passages.
+/// Returns the passages with those of `ids` that are there.
 pub(super) async fn passages(
     client: &Client,
+    described: &Described,
     ids: &[String],
     patience: Duration,
 ) -> Result<Vec<Passage>, MilvusError> {
-    let found = look_up(client, ids, &[ID, TITLE, TEXT], ConsistencyLevel::Bounded, patience).await?;
+    let fields: Vec<&str> = [ID].into_iter().chain(described.passage_fields()).collect();
+    let found = look_up(client, ids, &fields, ConsistencyLevel::Bounded, patience).await?;
     let texts = |name| match found.get_output_field(name) {
         Some(FieldData::VarChar { values, .. }) => Ok(values.as_slice()),
         None => Ok(&[][..]),
-        other => Err(client.nonsense(format!("the {name}s of passages are {other:?}"))),
+        Some(_) => Err(client.nonsense(format!("the {name}s of passages are not texts"))),
     };
-    let fields = texts(ID)?.iter().zip(texts(TITLE)?).zip(texts(TEXT)?);
-    let passage = |((id, title), text): ((&String, &String), &String)| Passage {
-        id: id.clone(),
-        title: title.clone(),
-        text: text.clone(),
-    };
-    Ok(fields.map(passage).collect())
+    let ids = texts(ID)?;
+    joined(client, ids, texts(TITLE)?, texts(TEXT)?, found.get_output_field(METADATA))
 }
 
-/// A condition in Milvus's language: that a field is one of some values. The client's own conditions need a server that
-/// fills in templates, from 2.5 on.
-pub(super) fn one_of(field: &str, values: &[impl serde::Serialize]) -> String {
-    // JSON's escapes are what Milvus reads.
-    format!("{field} in {}", serde_json::json!(values))
+/// Makes passages of columns. Without the last one they have no metadata.
+pub(super) fn joined(
+    client: &Client,
+    ids: &[String],
+    titles: &[String],
+    texts: &[String],
+    metadata: Option<&FieldData>,
+) -> Result<Vec<Passage>, MilvusError> {
+    let metadata = match metadata {
+        Some(FieldData::Json { values, .. }) => values.as_slice(),
+        None => &[],
+        Some(_) => return Err(client.nonsense("the metadata of passages is not JSON".to_owned())),
+    };
+    let mut passages = Vec::with_capacity(ids.len());
+    for (row, ((id, title), text)) in ids.iter().zip(titles).zip(texts).enumerate() {
+        let read = metadata.get(row).map_or_else(|| Some(Metadata::default()), metadata::read);
+        let read = read.ok_or_else(|| client.nonsense(format!("the metadata of `{id}` is not flat")))?;
+        passages.push(Passage::new(id, title, text).with_metadata(read));
+    }
+    Ok(passages)
 }
 
 async fn look_up(

@@ -1,4 +1,4 @@
-//! Calls to a cluster, from threads that wait for them; one policy for what is tried again.
+//! Calls to a cluster, for threads that wait for them, and the policy of retries.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::{MilvusAddress, MilvusError};
 
-/// How long a cluster gets to take a connection.
+/// Timeout of a connection.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// How long one call gets.
+/// Timeout of one call.
 const CALL: Duration = Duration::from_secs(60);
 
-/// How long a search gets, tries and all: what a request to this program's own server gets.
+/// Timeout of a search with its retries: that of a request to `dpr serve`.
 pub(super) const SEARCH: Duration = Duration::from_secs(10);
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -49,13 +49,16 @@ impl Drop for Client {
 impl Client {
     /// Connects; `token` is `user:password` or an API key.
     pub(super) fn connect(address: &MilvusAddress, token: Option<&str>) -> Result<Arc<Self>, MilvusError> {
+        if token.is_some() && address.is_clear() {
+            tracing::warn!("{address}: the credentials cross the network unencrypted: use milvus+tls://");
+        }
         let runtime =
             Builder::new_multi_thread().worker_threads(2).thread_name("milvus").enable_all().build()?;
         let mut config = ConnectConfig::new()
             .uri(address.uri())
             .connect_timeout(CONNECT)
             .rpc_timeout(CALL)
-            // What is tried again, and for how long, is decided here.
+            // `call` decides which calls are tried again.
             .retry(RetryConfig::new().max_attempts(1))
             .telemetry(TelemetryConfig::new().enabled(false));
         if let Some(database) = address.database() {
@@ -72,7 +75,7 @@ impl Client {
         Ok(Arc::new(Self { address: address.clone(), sdk, runtime: Some(runtime) }))
     }
 
-    /// Waits for what only a thread outside of a runtime may wait for.
+    /// Waits for a future, on a thread outside of any runtime.
     pub(super) fn wait<T>(&self, future: impl Future<Output = T>) -> T {
         match &self.runtime {
             Some(runtime) => runtime.block_on(future),
@@ -80,7 +83,7 @@ impl Client {
         }
     }
 
-    /// One call, tried again for `patience` while the cluster is away, busy or asks to go slower.
+    /// Makes a call, and makes it again for `patience` while the cluster is away, busy or limits the rate.
     pub(super) async fn call<T, F>(
         &self,
         what: &'static str,
@@ -97,7 +100,7 @@ impl Client {
             let reason = match tokio::time::timeout(left.min(CALL), ask(self.sdk.clone())).await {
                 Ok(Ok(answer)) => return Ok(answer),
                 Ok(Err(error)) if is_final(&error) => return Err(refused(&self.address, what, &error)),
-                Ok(Err(error)) => said(&error),
+                Ok(Err(error)) => said(what, &error),
                 Err(_) => "no answer".to_owned(),
             };
             if started.elapsed() + pause >= patience {
@@ -110,40 +113,50 @@ impl Client {
         }
     }
 
-    /// An answer that makes no sense.
+    /// Returns the error of an answer that cannot be understood; `what` must not quote a passage.
     pub(super) fn nonsense(&self, what: impl Into<String>) -> MilvusError {
         MilvusError::Answer { address: self.address.to_string(), what: what.into() }
     }
 }
 
 fn refused(address: &MilvusAddress, what: &'static str, error: &Error) -> MilvusError {
-    // 100: there is no such collection; 4 is what older servers say.
+    // 100: collection not found; 4 in older servers.
     if let Error::Server(server) = error
         && (server.code() == 100 || (server.code() == 0 && server.legacy_code() == 4))
     {
         return MilvusError::NoCollection { address: address.to_string() };
     }
-    MilvusError::Refused { address: address.to_string(), what, reason: said(error) }
+    MilvusError::Refused { address: address.to_string(), what, reason: said(what, error) }
 }
 
-/// Why a call failed, without what the client adds.
-fn said(error: &Error) -> String {
+/// Calls with a filter or with passages. The messages of their errors may quote them.
+const WITH_VALUES: [&str; 4] = ["searching", "looking passages up", "deleting passages", "writing passages"];
+
+/// Returns why a call failed: the message, or its codes alone where it may quote a passage or a filter.
+fn said(what: &str, error: &Error) -> String {
+    let is_quiet = WITH_VALUES.contains(&what);
     match error {
+        Error::Grpc(status) if is_quiet => status.code().to_string(),
         Error::Grpc(status) => format!("{}: {}", status.code(), status.message()),
+        Error::Server(server) if is_quiet => {
+            let limited = if server.reason().contains("rate limit") { "rate limit exceeded, " } else { "" };
+            format!("{limited}code {}, {}", server.code(), server.legacy_code())
+        }
         Error::Server(server) => format!("{} (code {})", server.reason(), server.code()),
-        Error::RetryExhausted { source, .. } => said(source),
+        Error::RetryExhausted { source, .. } => said(what, source),
+        _ if is_quiet => "the client failed".to_owned(),
         other => other.to_string(),
     }
 }
 
-/// Whether asking again is of no use.
+/// Returns `true` if another try cannot succeed.
 fn is_final(error: &Error) -> bool {
     use tonic_code::{INVALID_ARGUMENT, PERMISSION_DENIED, UNAUTHENTICATED, UNIMPLEMENTED};
     match error {
         Error::Grpc(status) => [INVALID_ARGUMENT, PERMISSION_DENIED, UNIMPLEMENTED, UNAUTHENTICATED]
             .contains(&(status.code() as i32)),
-        // Milvus's codes: 100 no such collection, 102 too many, 800 no such database, 1100 what is asked for is
-        // wrong, 1400 not allowed.
+        // Milvus's codes: 100 collection not found, 102 too many collections, 800 database not found, 1100 invalid
+        // parameter, 1400 privileges.
         Error::Server(server) => {
             matches!(server.code(), 100 | 102 | 800..=899 | 1100..=1199 | 1400..=1499)
                 || (server.code() == 0 && matches!(server.legacy_code(), 3 | 4 | 5 | 7 | 9 | 10))
@@ -154,10 +167,25 @@ fn is_final(error: &Error) -> bool {
     }
 }
 
-/// gRPC's status codes (<https://grpc.io/docs/guides/status-codes/>), by number: the client does not export its own.
+/// gRPC's status codes (<https://grpc.io/docs/guides/status-codes/>), by number: the client does not export them.
 mod tonic_code {
     pub(super) const INVALID_ARGUMENT: i32 = 3;
     pub(super) const PERMISSION_DENIED: i32 = 7;
     pub(super) const UNIMPLEMENTED: i32 = 12;
     pub(super) const UNAUTHENTICATED: i32 = 16;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_calls_with_values_are_told_without_their_messages() {
+        let error = Error::MalformedResponse("title in [\"secret\"]".into());
+        let retried = Error::RetryExhausted { attempts: 2, source: Box::new(error.clone()) };
+        for what in WITH_VALUES {
+            assert!(!said(what, &error).contains("secret") && !said(what, &retried).contains("secret"));
+        }
+        assert!(said("describing the collection", &error).contains("secret"));
+    }
 }

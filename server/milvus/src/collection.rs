@@ -1,4 +1,4 @@
-//! The collection: its fields, its graph, and what it says of itself.
+//! The collection: its schema, its index, and its description.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -22,40 +22,64 @@ pub(super) const DIGEST: &str = "digest";
 pub(super) const TITLE: &str = "title";
 pub(super) const TEXT: &str = "text";
 pub(super) const VECTOR: &str = "vector";
+/// JSON; since format 2.
+pub(super) const METADATA: &str = "metadata";
 const COUNT: &str = "count(*)";
 
-/// Bytes of an id.
+/// Most bytes of an id.
 pub(super) const MAX_ID: usize = 512;
-/// Bytes of a title or a text: the most that Milvus takes.
+/// Most bytes of a title or a text: those of a `VarChar` of Milvus.
 pub(super) const MAX_TEXT: usize = 65_535;
 
-/// The format of the collection that this program writes, and the newest it reads.
-const FORMAT: u32 = 1;
+/// The format of the collections that this program makes, and the newest it reads. 2: passages have metadata.
+const FORMAT: u32 = 2;
 
-/// Time between two looks at work that Milvus does by itself.
+/// The first format with a field for metadata.
+const METADATA_SINCE: u32 = 2;
+
+/// Time between two polls of Milvus's background work.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// What a collection says of itself: its description, as JSON.
+/// The description of a collection, as JSON.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Described {
-    /// 1.
+    /// 2, or 1 for a collection whose passages have no metadata.
     #[serde(rename = "dpr_format")]
     format: u32,
-    /// Fingerprint of the model whose vectors it holds.
+    /// Fingerprint of the model of the vectors.
     pub model_fingerprint: String,
     /// Numbers in a vector.
     pub dim: usize,
     /// The graphs' parameters.
     pub hnsw: HnswParams,
-    /// The program that made it.
+    /// The program that made the collection.
     pub created_by: String,
 }
 
 impl Described {
-    /// Of a collection to be made.
+    /// Makes the description of a new collection.
     pub(super) fn new(model_fingerprint: &str, dim: usize, hnsw: HnswParams) -> Self {
         let created_by = concat!("dpr ", env!("CARGO_PKG_VERSION")).to_owned();
         Self { format: FORMAT, model_fingerprint: model_fingerprint.to_owned(), dim, hnsw, created_by }
+    }
+
+    /// Returns `true` if passages of the collection have metadata; one of an older format has no field for it.
+    pub fn has_metadata(&self) -> bool {
+        self.format >= METADATA_SINCE
+    }
+
+    /// Refuses a passage or a filter with metadata where the collection has no field for it.
+    pub(super) fn check_metadata(&self, address: &MilvusAddress, is_used: bool) -> Result<(), MilvusError> {
+        if self.has_metadata() || !is_used {
+            return Ok(());
+        }
+        Err(MilvusError::NoMetadata { address: address.to_string() })
+    }
+
+    /// Returns the fields that hold a passage, besides its id.
+    pub(super) fn passage_fields(&self) -> Vec<&'static str> {
+        let metadata = self.has_metadata().then_some(METADATA);
+        [TITLE, TEXT].into_iter().chain(metadata).collect()
     }
 
     fn parse(address: &MilvusAddress, text: &str) -> Result<Self, MilvusError> {
@@ -64,8 +88,8 @@ impl Described {
             dpr_format: u32,
         }
         let foreign = |why: String| MilvusError::Foreign { address: address.to_string(), why };
-        let Format { dpr_format: found } = serde_json::from_str(text)
-            .map_err(|_| foreign("its description is not what `dpr index` writes".into()))?;
+        let Format { dpr_format: found } =
+            serde_json::from_str(text).map_err(|_| foreign("its description is not of dpr".into()))?;
         if found > FORMAT {
             let address = address.to_string();
             return Err(MilvusError::NewerFormat { address, found, supported: FORMAT });
@@ -73,7 +97,7 @@ impl Described {
         serde_json::from_str(text).map_err(|error| foreign(format!("its description: {error}")))
     }
 
-    /// Refuses vectors that the collection does not hold the like of.
+    /// Refuses vectors of another model or length.
     pub(super) fn check(&self, address: &MilvusAddress, model: &str, dim: usize) -> Result<(), MilvusError> {
         if self.model_fingerprint != model {
             return Err(MilvusError::WrongModel {
@@ -94,7 +118,7 @@ impl Described {
     }
 }
 
-/// What the collection says of itself, if it is one of ours.
+/// Returns the description of the collection, if `dpr` made it.
 pub(super) async fn describe(client: &Client, patience: Duration) -> Result<Described, MilvusError> {
     let address = &client.address;
     let name = address.collection();
@@ -113,8 +137,9 @@ pub(super) async fn describe(client: &Client, patience: Duration) -> Result<Desc
         .await?;
     let collection = answer.description();
     let described = Described::parse(address, collection.get_description())?;
-    let missing = [ID, DIGEST, TITLE, TEXT, VECTOR]
+    let missing = [ID, DIGEST, VECTOR]
         .into_iter()
+        .chain(described.passage_fields())
         .find(|field| !collection.get_field_names().iter().any(|name| name == field));
     match missing {
         None => Ok(described),
@@ -125,7 +150,7 @@ pub(super) async fn describe(client: &Client, patience: Duration) -> Result<Desc
     }
 }
 
-/// Makes the collection with `shards` channels, which as many machines can write to at once.
+/// Makes the collection with `shards` channels, to which as many machines can write at once.
 pub(super) async fn create(
     client: &Client,
     described: &Described,
@@ -141,7 +166,8 @@ pub(super) async fn create(
         .add_field(field(DIGEST, DataType::Int64))
         .add_field(field(TITLE, DataType::VarChar).max_length(MAX_TEXT as u32))
         .add_field(field(TEXT, DataType::VarChar).max_length(MAX_TEXT as u32))
-        .add_field(field(VECTOR, DataType::FloatVector).dimension(dim));
+        .add_field(field(VECTOR, DataType::FloatVector).dimension(dim))
+        .add_field(field(METADATA, DataType::Json));
     let (name, text, schema) = (client.address.collection(), &text, &schema);
     client
         .call("making the collection", patience, |sdk| async move {
@@ -157,7 +183,7 @@ pub(super) async fn create(
         .await
 }
 
-/// Says what graphs its segments get; saying it again does nothing.
+/// Declares the HNSW index of the vectors; declaring it again does nothing.
 pub(super) async fn declare_graph(
     client: &Client,
     described: &Described,
@@ -184,7 +210,7 @@ pub(super) async fn declare_graph(
         .map(drop)
 }
 
-/// Has the collection brought into memory where it is not, and waits until it can be searched.
+/// Loads the collection into memory, unless it is, and waits until it can be searched.
 pub(super) async fn ready(client: &Client, patience: Duration) -> Result<(), MilvusError> {
     let (name, started) = (client.address.collection(), Instant::now());
     client
@@ -207,7 +233,7 @@ pub(super) async fn ready(client: &Client, patience: Duration) -> Result<(), Mil
     }
 }
 
-/// Has what was written put into segments on disk.
+/// Flushes what was written to segments on disk.
 pub(super) async fn flush(client: &Client, patience: Duration) -> Result<(), MilvusError> {
     let name = client.address.collection();
     let flushed = client.call("flushing the collection", patience, |sdk| async move {
@@ -216,7 +242,7 @@ pub(super) async fn flush(client: &Client, patience: Duration) -> Result<(), Mil
     flushed.await.map(drop)
 }
 
-/// Waits until the graphs of all segments are built; `told` gets the rows that have one, and all rows.
+/// Waits until the graphs of all segments are built; `told` gets the number of rows in graphs, and of all rows.
 pub(super) async fn indexed(
     client: &Client,
     patience: Duration,
@@ -266,7 +292,7 @@ async fn wait(
     Ok(())
 }
 
-/// Passages in the collection: all that were acknowledged before, where `exactly`.
+/// Counts the passages; with strong consistency where `exactly`.
 pub(super) async fn count(client: &Client, exactly: bool, patience: Duration) -> Result<usize, MilvusError> {
     let name = client.address.collection();
     let level = if exactly { ConsistencyLevel::Strong } else { ConsistencyLevel::Bounded };
@@ -282,6 +308,6 @@ pub(super) async fn count(client: &Client, exactly: bool, patience: Duration) ->
             .first()
             .and_then(|count| usize::try_from(*count).ok())
             .ok_or_else(|| client.nonsense("no count")),
-        other => Err(client.nonsense(format!("the count is {other:?}"))),
+        _ => Err(client.nonsense("the count is not a number")),
     }
 }

@@ -1,37 +1,36 @@
-//! What can go wrong with a Milvus cluster.
+//! Errors of a collection in a Milvus cluster.
 
 use dpr_core::EmbeddingError;
 
 use super::MAX_K;
 
-/// Why a collection was not filled, searched or changed.
+/// The reason why a collection was not filled, searched or changed. None of its texts holds credentials, the text of a
+/// passage, or a filter.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MilvusError {
-    /// An address that is none.
-    #[error("{got} is no address of a collection: {why} (milvus://host:port/collection)")]
+    /// Text that is not an address.
+    #[error("{got} is not the address of a collection: {why} (milvus://host:port/collection)")]
     Address {
         /// The text, without a password.
         got: String,
         /// What is wrong with it.
         why: &'static str,
     },
-    /// Nobody answers.
+    /// No server answers.
     #[error(
         "no Milvus answers at {address} within {seconds} s: start it, or see whether the address is right"
     )]
     Down {
-        /// Where.
+        /// The collection.
         address: String,
         /// How long it was waited for.
         seconds: u64,
     },
-    /// It answered before, and does not now, or too slowly, or asks for patience.
-    #[error(
-        "{address} has not done it for {seconds} s ({what}): {reason}; what was written before stays, and the same command goes on from there"
-    )]
+    /// The cluster answered before, and now does not, is too slow, or limits the rate.
+    #[error("{address} has not done it for {seconds} s ({what}): {reason}; what was written before stays")]
     Slow {
-        /// Where.
+        /// The collection.
         address: String,
         /// What was asked for.
         what: &'static str,
@@ -40,26 +39,26 @@ pub enum MilvusError {
         /// The last failure.
         reason: String,
     },
-    /// It says no.
+    /// The cluster refuses.
     #[error("{address} refuses ({what}): {reason}")]
     Refused {
-        /// Where.
+        /// The collection.
         address: String,
         /// What was asked for.
         what: &'static str,
-        /// Its words.
+        /// Its message, or its codes where the message may quote a passage or a filter.
         reason: String,
     },
-    /// It has no such collection.
-    #[error("{address}: there is no such collection; fill it with `dpr index --vectors ... --out {address}`")]
+    /// The collection does not exist.
+    #[error("{address}: there is no such collection")]
     NoCollection {
-        /// Where.
+        /// The collection.
         address: String,
     },
-    /// The collection was made by something else.
-    #[error("{address} was not made by `dpr index` ({why}): give another collection")]
+    /// The collection was made by another program.
+    #[error("{address} was not made by dpr ({why}): give another collection")]
     Foreign {
-        /// Where.
+        /// The collection.
         address: String,
         /// What is missing or different.
         why: String,
@@ -67,7 +66,7 @@ pub enum MilvusError {
     /// The collection was made by a newer `dpr`.
     #[error("{address} is in format {found}, this program knows up to {supported}: use a newer dpr")]
     NewerFormat {
-        /// Where.
+        /// The collection.
         address: String,
         /// Its format.
         found: u32,
@@ -79,17 +78,17 @@ pub enum MilvusError {
         "{address} holds vectors of model {collection}, these are of model {given}: use that model, or give another collection"
     )]
     WrongModel {
-        /// Where.
+        /// The collection.
         address: String,
-        /// Fingerprint of the collection's.
+        /// Fingerprint of the collection's model.
         collection: String,
-        /// Fingerprint of the vectors'.
+        /// Fingerprint of the vectors' model.
         given: String,
     },
     /// A vector of another length.
     #[error("{address} holds vectors of {expected} numbers, this one has {got}")]
     Dimension {
-        /// Where.
+        /// The collection.
         address: String,
         /// Numbers in its vectors.
         expected: usize,
@@ -104,7 +103,7 @@ pub enum MilvusError {
         /// What is wrong.
         source: EmbeddingError,
     },
-    /// An id that is there twice in what is written.
+    /// An id that is given twice.
     #[error("the id `{id}` is there twice: ids must differ")]
     DuplicateId {
         /// The id.
@@ -122,13 +121,21 @@ pub enum MilvusError {
         /// The most there can be.
         max: usize,
     },
-    /// Nothing where something must be.
+    /// A blank field.
     #[error("passage {position}: its {field} is blank")]
     Blank {
         /// Which of those given, from 0.
         position: usize,
         /// `id` or `text`.
         field: &'static str,
+    },
+    /// Metadata, where the collection has no field for it.
+    #[error(
+        "{address} was made without metadata, by an older dpr: load the vectors again into another collection to have it"
+    )]
+    NoMetadata {
+        /// Where.
+        address: String,
     },
     /// Nothing to write.
     #[error("there are no passages to write")]
@@ -149,28 +156,28 @@ pub enum MilvusError {
         /// What was asked for.
         k: usize,
     },
-    /// What was written is not what is there.
-    #[error("{address} holds {got} of the {expected} passages that were written: run the same command again")]
+    /// Fewer passages than were written.
+    #[error("{address} holds {got} of the {expected} passages that were written")]
     Lost {
-        /// Where.
+        /// The collection.
         address: String,
         /// What should be there.
         expected: usize,
         /// What is.
         got: usize,
     },
-    /// An answer that makes no sense.
+    /// An answer that cannot be understood.
     #[error("{address} answers what this program does not understand: {what}")]
     Answer {
-        /// Where.
+        /// The collection.
         address: String,
         /// What.
         what: String,
     },
-    /// Told to stop.
-    #[error("interrupted: what was written stays, and the same command goes on from there")]
+    /// The load was told to stop.
+    #[error("interrupted: what was written stays")]
     Interrupted,
-    /// The threads that talk to it could not be started.
+    /// The threads of the client could not be started.
     #[error("cannot start the client: {0}")]
     Runtime(#[from] std::io::Error),
 }

@@ -12,20 +12,20 @@ use milvus::v2::{FieldData, SingleResult};
 
 use super::batch::{self, Row};
 use super::client::{Client, SEARCH};
-use super::collection::{self, Described, ID, TEXT, TITLE, VECTOR};
-use super::{MAX_K, MilvusAddress, MilvusError};
+use super::collection::{self, Described, ID, METADATA, TEXT, TITLE, VECTOR};
+use super::{MAX_K, MilvusAddress, MilvusError, expression};
 use dpr_data::Passage;
-use dpr_files::Background;
+use dpr_index::search::Filter;
 use dpr_index::{NewPassage, Put};
 
-/// How long changes, and the opening, are tried.
+/// Timeout of changes, and of opening a collection, with their retries.
 const CHANGE: Duration = Duration::from_secs(30);
 
-/// How long after a change a search waits until the cluster has taken it in everywhere. Without that it may miss what is
-/// younger than five seconds (Milvus's `Bounded` consistency), and is quicker.
+/// How long after a change by this program searches use strong consistency. Others use Milvus's bounded staleness,
+/// which is quicker and may miss changes of the last five seconds.
 const SETTLED: Duration = Duration::from_secs(10);
 
-/// Most candidates that Milvus lets a search keep.
+/// Largest `ef` of Milvus.
 const MAX_EF: usize = 32_768;
 
 /// A passage found, and the inner product of its vector and the question's.
@@ -33,7 +33,7 @@ const MAX_EF: usize = 32_768;
 pub struct Found {
     /// The passage.
     pub passage: Passage,
-    /// The inner product, as Milvus sums it.
+    /// The inner product, as computed by Milvus.
     pub score: f32,
 }
 
@@ -46,14 +46,14 @@ pub struct MilvusIndex {
     described: Described,
     ef: usize,
     version: String,
-    /// As it was when it was last looked at.
+    /// Passages when they were last counted.
     count: AtomicUsize,
-    /// When this program changed it last: its searches must see that.
+    /// Time of the last change by this program.
     changed: Mutex<Option<Instant>>,
 }
 
 impl MilvusIndex {
-    /// Connects to a collection that [`load`](super::load) made, and has it brought into memory where it is not.
+    /// Connects to a collection that [`load`](super::load) made, and loads it into memory unless it is.
     /// `token` is `user:password` or an API key.
     ///
     /// # Errors
@@ -72,22 +72,22 @@ impl MilvusIndex {
         Ok(Self { client, described, ef, version, count: count.into(), changed: Mutex::default() })
     }
 
-    /// What the collection says of itself.
+    /// The description of the collection.
     pub fn described(&self) -> &Described {
         &self.described
     }
 
-    /// Where it is.
+    /// The address of the collection.
     pub fn address(&self) -> &MilvusAddress {
         &self.client.address
     }
 
-    /// Another value for every collection that differs in place, model or parameters.
+    /// A text that differs for every collection that differs in address, model or parameters.
     pub fn version(&self) -> &str {
         &self.version
     }
 
-    /// Passages in it, when it was last looked at; asks nobody.
+    /// Number of passages when they were last counted; makes no call.
     pub fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }
@@ -110,30 +110,6 @@ impl MilvusIndex {
         Ok(count)
     }
 
-    /// Counts the passages every so often on a thread of its own, and logs once when the cluster goes away and once when it
-    /// is back. The thread ends when the returned value is dropped, or the index.
-    ///
-    /// # Errors
-    /// An I/O error when the system starts no thread.
-    pub fn watch(self: &Arc<Self>, every: Duration) -> std::io::Result<Background> {
-        let (index, mut is_away) = (Arc::downgrade(self), false);
-        Background::every("milvus", every, move |_| {
-            let Some(index) = index.upgrade() else { return };
-            match index.refresh() {
-                Ok(count) if is_away => {
-                    tracing::info!("{} answers again: {count} passages", index.address());
-                    is_away = false;
-                }
-                Ok(_) => {}
-                Err(error) if !is_away => {
-                    tracing::warn!("searches fail: {error}");
-                    is_away = true;
-                }
-                Err(_) => {}
-            }
-        })
-    }
-
     fn has_just_changed(&self) -> bool {
         let changed = *self.changed.lock().unwrap_or_else(PoisonError::into_inner);
         changed.is_some_and(|at| at.elapsed() < SETTLED)
@@ -144,20 +120,20 @@ impl MilvusIndex {
     }
 
     /// The `k` passages of greatest inner product with each vector (`[dim]`), best first, equal scores by id; all when
-    /// there are fewer. Of those with one of `ids` and one of `titles`, where there are any.
+    /// there are fewer. Of those that `filter` allows.
     ///
     /// What other programs wrote is found within seconds; what this one wrote, at once.
     ///
     /// # Errors
-    /// [`MilvusError`]: a vector of another length, `k` of 0 or more than [`MAX_K`] where there are as many passages, or
-    /// a cluster that does not answer.
+    /// [`MilvusError`]: a vector of another length, `k` of 0 or more than [`MAX_K`] where there are as many passages,
+    /// or a cluster that does not answer.
     pub fn search(
         &self,
         vectors: &[Embedding],
         k: usize,
-        ids: &HashSet<String>,
-        titles: &HashSet<String>,
+        filter: &Filter,
     ) -> Result<Vec<Vec<Found>>, MilvusError> {
+        self.described.check_metadata(self.address(), filter.condition.is_some())?;
         if k == 0 || (k > MAX_K && self.count() > MAX_K) {
             return Err(MilvusError::K { k });
         }
@@ -169,8 +145,8 @@ impl MilvusIndex {
             return Ok(Vec::new());
         }
         let all: Vec<Vec<f32>> = vectors.iter().map(|vector| vector.as_slice().to_vec()).collect();
-        let (all, filter, name) = (&all, &expression(ids, titles), self.address().collection());
-        let ef = self.ef.max(k).min(MAX_EF);
+        let (all, filter, name) = (&all, &expression::of_filter(filter), self.address().collection());
+        let (ef, fields) = (self.ef.max(k).min(MAX_EF), &self.described.passage_fields());
         let level =
             if self.has_just_changed() { ConsistencyLevel::Strong } else { ConsistencyLevel::Bounded };
         let answer = self.client.wait(self.client.call("searching", SEARCH, |sdk| async move {
@@ -180,7 +156,7 @@ impl MilvusIndex {
                 .vectors(SearchVectors::Float(all.clone()))
                 .metric_type(MetricType::Ip)
                 .extra_params(HashMap::from([("ef".to_owned(), ef.to_string())]))
-                .output_fields([TITLE, TEXT])
+                .output_fields(fields.iter().copied())
                 .consistency_level(level)
                 .limit(k as i64);
             if !filter.is_empty() {
@@ -206,19 +182,16 @@ impl MilvusIndex {
         }
         let texts = |name| match result.get_output_field(name) {
             Some(FieldData::VarChar { values, .. }) if values.len() == scores.len() => Ok(values),
-            other => Err(self.client.nonsense(format!("the {name}s of passages are {other:?}"))),
+            _ => Err(self.client.nonsense(format!("the {name}s of passages are not a text each"))),
         };
         let ids = match result.get_ids() {
             Ids::VarChar(ids) if ids.len() == scores.len() => ids,
-            other => return Err(self.client.nonsense(format!("the {ID}s of passages are {other:?}"))),
+            _ => return Err(self.client.nonsense(format!("the {ID}s of passages are not a text each"))),
         };
-        let fields = ids.iter().zip(texts(TITLE)?).zip(texts(TEXT)?).zip(scores);
-        let mut found: Vec<Found> = fields
-            .map(|(((id, title), text), score)| Found {
-                passage: Passage { id: id.clone(), title: title.clone(), text: text.clone() },
-                score: *score,
-            })
-            .collect();
+        let metadata = result.get_output_field(METADATA);
+        let passages = batch::joined(&self.client, ids, texts(TITLE)?, texts(TEXT)?, metadata)?;
+        let found = passages.into_iter().zip(scores);
+        let mut found: Vec<Found> = found.map(|(passage, score)| Found { passage, score: *score }).collect();
         found.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.passage.id.cmp(&b.passage.id)));
         Ok(found)
     }
@@ -231,7 +204,7 @@ impl MilvusIndex {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
-        self.client.wait(batch::passages(&self.client, ids, CHANGE))
+        self.client.wait(batch::passages(&self.client, &self.described, ids, CHANGE))
     }
 
     /// Adds passages, or puts them in the place of those that have their ids. When it returns, the cluster has them
@@ -249,13 +222,14 @@ impl MilvusIndex {
             self.described.check_dim(self.address(), vector.len())?;
         }
         batch::check(&rows, self.described.dim)?;
+        self.described.check_metadata(self.address(), batch::have_metadata(&rows))?;
         let client = &self.client;
         let replaced = client.wait(async {
             let mut replaced = 0;
             for rows in batch::batches(&rows) {
                 let ids: Vec<String> = rows.iter().map(|(passage, _)| passage.id.clone()).collect();
                 replaced += batch::digests(client, &ids, true, CHANGE).await?.len();
-                batch::upsert(client, rows, CHANGE).await?;
+                batch::upsert(client, &self.described, rows, CHANGE).await?;
                 self.note_change();
             }
             Ok::<_, MilvusError>(replaced)
@@ -265,7 +239,7 @@ impl MilvusIndex {
         Ok(Put { added, replaced })
     }
 
-    /// Deletes passages by their ids, likewise; how many.
+    /// Deletes passages by their ids and returns their number.
     ///
     /// # Errors
     /// [`MilvusError`]; [`MilvusError::Unknown`] when some are not there, and then none is deleted.
@@ -278,7 +252,7 @@ impl MilvusIndex {
             return Err(MilvusError::Empty);
         }
         let (client, name) = (&self.client, self.address().collection());
-        let condition = &batch::one_of(ID, ids);
+        let condition = &expression::one_of(ID, ids);
         client.wait(async {
             let there = batch::digests(client, ids, true, CHANGE).await?;
             if let Some(id) = ids.iter().find(|id| !there.contains_key(*id)) {
@@ -296,29 +270,5 @@ impl MilvusIndex {
         let before = self.count.load(Ordering::Relaxed);
         self.count.store(before.saturating_sub(ids.len()), Ordering::Relaxed);
         Ok(ids.len())
-    }
-}
-
-/// Which passages may be found, in Milvus's language; empty for all.
-fn expression(ids: &HashSet<String>, titles: &HashSet<String>) -> String {
-    let condition = |(field, values): (&str, &HashSet<String>)| {
-        let mut values: Vec<&String> = values.iter().collect();
-        values.sort_unstable();
-        (!values.is_empty()).then(|| batch::one_of(field, &values))
-    };
-    [(ID, ids), (TITLE, titles)].into_iter().filter_map(condition).collect::<Vec<_>>().join(" && ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_filter_is_quoted() {
-        let set = |values: &[&str]| values.iter().map(|value| (*value).to_owned()).collect();
-        assert_eq!(expression(&set(&[]), &set(&[])), "");
-        assert_eq!(expression(&set(&["b", "a"]), &set(&[])), r#"id in ["a","b"]"#);
-        let mean = "\"] || id != \"";
-        assert_eq!(expression(&set(&["1"]), &set(&[mean])), r#"id in ["1"] && title in ["\"] || id != \""]"#);
     }
 }

@@ -1,11 +1,10 @@
-//! Fills a collection, and goes on where it stopped.
+//! Filling a collection, from where an earlier load stopped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
-use serde::Serialize;
 
 use super::batch::{self, Row};
 use super::client::Client;
@@ -13,6 +12,7 @@ use super::collection::{self, Described};
 use super::{MilvusAddress, MilvusError};
 use dpr_files::progress::Progress;
 use dpr_index::HnswParams;
+use dpr_index::search::LoadReport;
 use dpr_index::vectors::VectorSet;
 
 /// How a collection is filled.
@@ -22,11 +22,11 @@ pub struct LoadOptions {
     pub hnsw: HnswParams,
     /// Channels of a new collection, each of which takes writes by itself.
     pub channels: u16,
-    /// Batches on their way at once: the next one waits until one of these is acknowledged.
+    /// Batches in flight at once, not yet acknowledged.
     pub in_flight: usize,
-    /// How long a batch is tried when the cluster is away, or asks to go slower.
+    /// How long a batch is tried while the cluster is away, or limits the rate.
     pub patience: Duration,
-    /// What lets the client in: `user:password` or an API key.
+    /// Credentials: `user:password` or an API key.
     pub token: Option<String>,
     /// Set from another thread or a signal handler to give up; what was acknowledged stays.
     pub stop: Arc<AtomicBool>,
@@ -45,19 +45,8 @@ impl Default for LoadOptions {
     }
 }
 
-/// What a load did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Report {
-    /// Passages written.
-    pub written: usize,
-    /// Passages that were there as they are.
-    pub unchanged: usize,
-    /// Passages in the collection afterwards; more than those two when others are loaded into it.
-    pub count: usize,
-}
-
-/// Writes `vectors` and their passages into a collection, which is made when it is missing, and waits until their graphs
-/// are built and every one of them is found.
+/// Writes `vectors` and their passages into a collection, which is made when it is missing, and waits until their
+/// graphs are built and every one of them is found.
 ///
 /// A passage that is there already, with the same text and the same vector, is not written again: a load that was
 /// killed, or whose cluster was, goes on when it is run again. Loads of different shards may run at once.
@@ -70,7 +59,7 @@ pub fn load(
     vectors: &VectorSet,
     options: &LoadOptions,
     progress: &dyn Progress,
-) -> Result<Report, MilvusError> {
+) -> Result<LoadReport, MilvusError> {
     if vectors.passages.is_empty() {
         return Err(MilvusError::Empty);
     }
@@ -87,7 +76,7 @@ async fn fill(
     rows: &[Row<'_>],
     options: &LoadOptions,
     progress: &dyn Progress,
-) -> Result<Report, MilvusError> {
+) -> Result<LoadReport, MilvusError> {
     let (address, patience) = (&client.address, options.patience);
     let described = match collection::describe(client, patience).await {
         Err(MilvusError::NoCollection { .. }) => {
@@ -102,7 +91,8 @@ async fn fill(
         described => described?,
     };
     described.check(address, model, dim)?;
-    // Also of a collection that is there: whoever made it may have been stopped before this.
+    described.check_metadata(address, batch::have_metadata(rows))?;
+    // A load that made the collection may have been stopped before this.
     collection::declare_graph(client, &described, patience).await?;
     collection::ready(client, patience).await?;
     let resumed = collection::count(client, true, patience).await? > 0;
@@ -114,7 +104,7 @@ async fn fill(
         }
         let missing = if resumed { missing(client, batch, patience).await? } else { batch.to_vec() };
         if !missing.is_empty() {
-            batch::upsert(client, &missing, patience).await?;
+            batch::upsert(client, &described, &missing, patience).await?;
         }
         progress.advance(batch.len() as u64);
         Ok(missing.len())
@@ -141,10 +131,10 @@ async fn fill(
         let address = address.to_string();
         return Err(MilvusError::Lost { address, expected: rows.len(), got: count });
     }
-    Ok(Report { written, unchanged: rows.len() - written, count })
+    Ok(LoadReport { written, unchanged: rows.len() - written, count })
 }
 
-/// Those of a batch that are not there as they are.
+/// Returns the rows of a batch whose digests differ from those in the collection.
 async fn missing<'a>(
     client: &Client,
     batch: &[Row<'a>],

@@ -1,13 +1,22 @@
 //! The way of every search from a body to its answer: the gate, the search, JSON, the times it took.
 
+use std::io::{self, Write};
+use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use tracing::Span;
 
 use super::body_room::HeldBody;
 use super::error::ApiError;
+use super::gate::{Prepared, Run};
+use super::metadata::WireValue;
 use super::state::AppState;
+use dpr_data::Metadata;
+use dpr_index::CancelToken;
 use dpr_index::search::{Hit, SearchError};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -23,11 +32,16 @@ pub struct SearchHit {
     pub title: String,
     /// The passage's text.
     pub text: String,
+    /// The passage's metadata, where it has any.
+    #[serde(skip_serializing_if = "Metadata::is_empty")]
+    #[schema(value_type = std::collections::BTreeMap<String, WireValue>, required = false)]
+    pub metadata: Metadata,
 }
 
 impl From<Hit> for SearchHit {
     fn from(hit: Hit) -> Self {
-        Self { id: hit.id, score: hit.score, title: hit.title, text: hit.text }
+        let Hit { id, score, title, text, metadata } = hit;
+        Self { id, score, title, text, metadata }
     }
 }
 
@@ -62,36 +76,111 @@ pub enum SearchResponse {
 pub(super) struct Answered {
     pub(super) answer: SearchResponse,
     pub(super) took: Duration,
+    /// Passages asked for, for each vector.
+    pub(super) k: usize,
 }
 
-/// Runs `search` on the bytes of a body, on a thread of the gate's. All work that grows with the body or the answer is done
-/// there, and by no more requests at once than the gate lets in: reading JSON, searching, printing JSON.
+/// A search's answer as it is sent.
+struct Written {
+    bytes: Vec<u8>,
+    is_gzip: bool,
+}
+
+/// A search that was read from a body and checked.
+pub(super) struct Asked {
+    /// Vectors that are searched for.
+    pub(super) vectors: usize,
+    /// Passages that are searched.
+    pub(super) rows: usize,
+    /// See [`Prepared::cost`].
+    pub(super) cost: u64,
+    /// Searches, until the token says to stop.
+    pub(super) search: Run<Result<Answered, ApiError>>,
+}
+
+/// Reads a search from the bytes of a body with `read` and runs it, on a thread of the gate's. All work that grows
+/// with the body or the answer is done there, and by no more requests at once than the gate lets in: reading JSON,
+/// searching, printing JSON, compressing it for a client that takes gzip. The search stops when the returned future
+/// is dropped.
 ///
 /// The header `server-timing` has the time in the queue and the time of the search.
 pub(super) async fn respond(
     state: &AppState,
     body: HeldBody,
-    search: impl FnOnce(&[u8]) -> Result<Answered, ApiError> + Send + 'static,
+    takes_gzip: bool,
+    read: impl FnOnce(&[u8]) -> Result<Asked, ApiError> + Send + 'static,
 ) -> Result<Response, ApiError> {
     let place = state.gate().enter().inspect_err(|_| state.metrics().rejected())?;
-    let work = move || {
-        let Answered { answer, took } = search(&body)?;
+    let (span, limit) = (Span::current(), state.limits().max_answer);
+    let prepare = move || {
+        let asked = span.in_scope(|| read(&body));
         drop(body);
-        let answer = serde_json::to_vec(&answer)
-            .map_err(|_| ApiError::Internal("the answer could not be written as JSON"))?;
-        Ok::<_, ApiError>((answer, took))
+        let Asked { vectors, rows, cost, search } = asked?;
+        let run = move |cancel: &CancelToken| {
+            let _in_request = span.enter();
+            let Answered { answer, took, k } = search(cancel)?;
+            Ok::<_, ApiError>((written(&answer, k, limit, takes_gzip)?, took))
+        };
+        Ok(Prepared { vectors, rows, cost, run: Box::new(run) })
     };
-    let (outcome, waited) = state.gate().run(place, work).await?;
-    let (answer, took) = outcome?;
+    let (outcome, waited) = state.gate().search(place, prepare).await?;
+    let (Written { bytes, is_gzip }, took) = outcome?;
     state.metrics().searched(waited, took);
     let timing =
         format!("queue;dur={:.3}, search;dur={:.3}", waited.as_secs_f64() * 1e3, took.as_secs_f64() * 1e3);
     let mut headers = HeaderMap::new();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
+    if is_gzip {
+        headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    }
     if let Ok(timing) = HeaderValue::from_str(&timing) {
         headers.insert(HeaderName::from_static("server-timing"), timing);
     }
-    Ok((headers, answer).into_response())
+    Ok((headers, bytes).into_response())
+}
+
+/// Sizes of answers that are compressed: smaller ones gain nothing, larger ones would hold their thread for long.
+const COMPRESSED: RangeInclusive<usize> = 1024..=8 << 20;
+
+/// Prints an answer, up to `limit` bytes.
+fn written(answer: &SearchResponse, k: usize, limit: usize, takes_gzip: bool) -> Result<Written, ApiError> {
+    let mut json = Bounded { bytes: Vec::new(), limit, is_full: false };
+    if serde_json::to_writer(&mut json, answer).is_err() {
+        return Err(match json.is_full {
+            true => ApiError::AnswerTooLarge { k, limit },
+            false => ApiError::Internal("the answer could not be written as JSON"),
+        });
+    }
+    if !takes_gzip || !COMPRESSED.contains(&json.bytes.len()) {
+        return Ok(Written { bytes: json.bytes, is_gzip: false });
+    }
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    let compressed = encoder.write_all(&json.bytes).and_then(|()| encoder.finish());
+    let bytes = compressed.map_err(|_| ApiError::Internal("the answer could not be compressed"))?;
+    Ok(Written { bytes, is_gzip: true })
+}
+
+/// Bytes up to a limit.
+struct Bounded {
+    bytes: Vec<u8>,
+    limit: usize,
+    is_full: bool,
+}
+
+impl Write for Bounded {
+    fn write(&mut self, part: &[u8]) -> io::Result<usize> {
+        if part.len() > self.limit - self.bytes.len() {
+            self.is_full = true;
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.bytes.extend_from_slice(part);
+        Ok(part.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Searches, and returns what was found with the time that took, also in milliseconds for the answer.

@@ -9,6 +9,7 @@ use axum::http::{HeaderMap, header};
 
 use super::body_room::{BodyRoom, HeldBody};
 use super::error::ApiError;
+use super::refusals::Refused;
 use super::state::AppState;
 
 /// How much of a body over the limit is read and thrown away. A client that is still sending would otherwise
@@ -35,7 +36,7 @@ pub(super) async fn json_body(state: &AppState, request: Request) -> Result<Held
     let media_type = check_media_type(request.headers());
     let body = read(request.into_body(), limit, state.bodies()).await.inspect_err(|error| {
         if matches!(error, ApiError::BodiesFull { .. }) {
-            state.metrics().rejected();
+            state.metrics().refusals().refused(Refused::Bodies);
         }
     })?;
     if body.is_empty() {

@@ -50,6 +50,18 @@ impl HeldBody {
     }
 }
 
+/// The part of the room that a body had, kept while what was read from it is in memory.
+#[derive(Debug)]
+pub(super) struct BodyShare {
+    _room: OwnedSemaphorePermit,
+}
+
+impl From<HeldBody> for BodyShare {
+    fn from(body: HeldBody) -> Self {
+        Self { _room: body.room }
+    }
+}
+
 impl Deref for HeldBody {
     type Target = [u8];
 

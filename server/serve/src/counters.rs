@@ -11,6 +11,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
 use super::recall::RecallCounts;
+use super::refusals::{HealthGauges, Refusals, Refused};
 use dpr_index::search::Description;
 
 #[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -34,6 +35,8 @@ pub(super) struct Metrics {
     added: Gauge,
     removed: Gauge,
     recall: RecallCounts,
+    refusals: Refusals,
+    health: HealthGauges,
 }
 
 impl Metrics {
@@ -79,7 +82,10 @@ impl Metrics {
             "Those of them that the graph had found; over the wanted ones: recall",
             recall.found.clone(),
         );
+        let (refusals, health) = (Refusals::new(&mut registry), HealthGauges::new(&mut registry));
         Self {
+            refusals,
+            health,
             registry,
             requests,
             in_flight,
@@ -121,8 +127,10 @@ impl Metrics {
         self.search_seconds.observe(took.as_secs_f64());
     }
 
+    /// Counts a search that found the queue full.
     pub(super) fn rejected(&self) {
         self.rejected.inc();
+        self.refusals.refused(Refused::Queue);
     }
 
     /// Counts a request that was answered.
@@ -130,10 +138,22 @@ impl Metrics {
         self.requests.get_or_create(labels).inc();
     }
 
-    /// Counts a request until the returned value is dropped: also when the client leaves before its answer.
+    /// Counts a request until the returned value is dropped: also when the client leaves before its answer, which is
+    /// counted as well.
     pub(super) fn in_flight(&self) -> InFlight {
         self.in_flight.inc();
-        InFlight(self.in_flight.clone())
+        let (in_flight, cancelled) = (self.in_flight.clone(), self.refusals.cancelled.clone());
+        InFlight { in_flight, cancelled, is_answered: false }
+    }
+
+    /// What was not done.
+    pub(super) fn refusals(&self) -> &Refusals {
+        &self.refusals
+    }
+
+    /// What the index says of itself.
+    pub(super) fn health(&self) -> &HealthGauges {
+        &self.health
     }
 
     /// Returns all counters in the OpenMetrics text format.
@@ -145,10 +165,23 @@ impl Metrics {
 }
 
 /// A request that is being answered.
-pub(super) struct InFlight(Gauge);
+pub(super) struct InFlight {
+    in_flight: Gauge,
+    cancelled: Counter,
+    is_answered: bool,
+}
+
+impl InFlight {
+    pub(super) fn answered(mut self) {
+        self.is_answered = true;
+    }
+}
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        self.0.dec();
+        self.in_flight.dec();
+        if !self.is_answered {
+            self.cancelled.inc();
+        }
     }
 }

@@ -8,6 +8,8 @@ use dpr_core::model::short;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::access::Scope;
+
 /// A refused or failed request.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ApiError {
@@ -53,6 +55,21 @@ pub enum ApiError {
         /// The server's limit.
         max: usize,
     },
+    /// A search that all search threads together could not end in time.
+    #[error(
+        "a search for {vectors} vectors among {rows} passages takes this server {seconds} s or more on all its threads, and \
+         has {allowed_ms} ms"
+    )]
+    TooCostly {
+        /// Vectors that are searched for.
+        vectors: usize,
+        /// Passages that are searched.
+        rows: usize,
+        /// Seconds that it takes at least.
+        seconds: u64,
+        /// The server's limit, in milliseconds.
+        allowed_ms: u128,
+    },
     /// A vector made by another model than the index's.
     #[error("the vector was made by model {}, this index by model {}", short(.got), short(.expected))]
     WrongModel {
@@ -81,6 +98,9 @@ pub enum ApiError {
         /// Searches waiting.
         waiting: usize,
     },
+    /// An index that takes no more passages before a new version of it is built.
+    #[error("{0}")]
+    IndexFull(String),
     /// The index is still being read, or the server is about to stop.
     #[error("the server is {0}")]
     NotReady(&'static str),
@@ -104,12 +124,55 @@ pub enum ApiError {
     /// A change to an index that this server only searches.
     #[error("this server does not let its index be changed")]
     UpdatesDisabled,
-    /// A change through a name or from a page that is not this machine's, on a server without a token; the text says which.
+    /// A change through a name or from a page that is not this machine's, on a server without a token; the text says
+    /// which.
     #[error("this server has no token, so it takes updates from programs of its own machine only: {0}")]
     ForeignUpdate(String),
-    /// A change without the operator's token.
-    #[error("the header `authorization` does not hold the token of this server")]
-    Unauthorized,
+    /// A request without a key, or with one that the server does not know, where one is needed.
+    #[error("{}", unauthorized(.has_sent))]
+    Unauthorized {
+        /// Whether a key was sent.
+        has_sent: bool,
+    },
+    /// A key that opens other routes.
+    #[error("the key that was sent does not have the scope `{0}`")]
+    MissingScope(Scope),
+    /// A request for another host.
+    #[error("this server does not answer to the host `{0}`")]
+    UnknownHost(String),
+    /// More requests from one client than it may send.
+    #[error("this client has sent more requests than it may; it may send the next one in {seconds} s")]
+    RateLimited {
+        /// Whole seconds until then.
+        seconds: u64,
+    },
+    /// All connections are in use; this one answers health checks alone.
+    #[error("the server is busy: all of its connections are in use")]
+    ConnectionsFull,
+    /// More passages or ids in one update than it may hold.
+    #[error("the update has {got} {what}; one update holds at most {max}")]
+    UpdateTooLarge {
+        /// `passages` or `ids`.
+        what: &'static str,
+        /// As many as the body had.
+        got: usize,
+        /// The server's limit.
+        max: usize,
+    },
+    /// An answer of more bytes than the server sends at once.
+    #[error("the passages for k = {k} come to more than the {limit} bytes that one answer holds")]
+    AnswerTooLarge {
+        /// Passages asked for, for each vector.
+        k: usize,
+        /// The server's limit, in bytes.
+        limit: usize,
+    },
+    /// A server without a model for pages.
+    #[error("this server hands out no question encoder: its vectors are made elsewhere")]
+    NoModel,
+    /// A server that answers, but should not be asked; the text says why.
+    #[error("the server is not in order: {0}")]
+    Unhealthy(String),
     /// A body that is not JSON, or not of the documented shape of an update.
     #[error("the body is not an update: {0}")]
     InvalidUpdate(String),
@@ -134,12 +197,16 @@ pub enum ErrorCode {
     InvalidJson,
     /// 403: a question was sent as text.
     TextSearchDisabled,
-    /// 401: an update without the server's token.
+    /// 401: no key was sent where one is needed, or none that the server knows.
     Unauthorized,
+    /// 403: the key that was sent opens other routes.
+    MissingScope,
     /// 403: the server's index cannot be changed.
     UpdatesDisabled,
     /// 404: a passage to delete is not there.
     UnknownPassage,
+    /// 404: the server hands out no question encoder.
+    NoModel,
     /// 404: nothing is at this path.
     NotFound,
     /// 405: the path does not take this method.
@@ -148,8 +215,12 @@ pub enum ErrorCode {
     WrongModel,
     /// 413: the body is over the limit.
     BodyTooLarge,
+    /// 413: an update of more passages or ids than the server takes at once.
+    UpdateTooLarge,
     /// 415: the body is not declared as JSON.
     UnsupportedMediaType,
+    /// 421: the request is for another host.
+    UnknownHost,
     /// 422: wrong length, a number that is not finite, or all zero.
     InvalidVector,
     /// 422: a question (where text is let in) that is blank or too long, or a method that the index was not built for.
@@ -160,14 +231,20 @@ pub enum ErrorCode {
     InvalidFilter,
     /// 422: a passage to add that is blank, given twice, or without a vector where the server cannot encode.
     InvalidPassage,
-    /// 429: all threads are busy and the queue is full.
+    /// 422: the passages asked for come to more bytes than one answer holds.
+    AnswerTooLarge,
+    /// 429: all threads are busy and the queue is full, or all connections are in use.
     Overloaded,
+    /// 429: this client sends more requests than it may.
+    RateLimited,
     /// 500: the server failed.
     Internal,
     /// 503: the index is still being read.
     NotReady,
     /// 503: the request took too long.
     Timeout,
+    /// 503: searches are answered, but something is broken; the message says what.
+    Unhealthy,
 }
 
 impl ErrorCode {
@@ -176,20 +253,22 @@ impl ErrorCode {
         match self {
             Self::EmptyBody | Self::InvalidJson => StatusCode::BAD_REQUEST,
             Self::Unauthorized => StatusCode::UNAUTHORIZED,
-            Self::TextSearchDisabled | Self::UpdatesDisabled => StatusCode::FORBIDDEN,
-            Self::NotFound | Self::UnknownPassage => StatusCode::NOT_FOUND,
+            Self::TextSearchDisabled | Self::UpdatesDisabled | Self::MissingScope => StatusCode::FORBIDDEN,
+            Self::NotFound | Self::UnknownPassage | Self::NoModel => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Self::WrongModel => StatusCode::CONFLICT,
-            Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::BodyTooLarge | Self::UpdateTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::UnknownHost => StatusCode::MISDIRECTED_REQUEST,
             Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::InvalidVector
             | Self::InvalidQuestion
             | Self::InvalidK
             | Self::InvalidFilter
-            | Self::InvalidPassage => StatusCode::UNPROCESSABLE_ENTITY,
-            Self::Overloaded => StatusCode::TOO_MANY_REQUESTS,
+            | Self::InvalidPassage
+            | Self::AnswerTooLarge => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::Overloaded | Self::RateLimited => StatusCode::TOO_MANY_REQUESTS,
             Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
-            Self::NotReady | Self::Timeout => StatusCode::SERVICE_UNAVAILABLE,
+            Self::NotReady | Self::Timeout | Self::Unhealthy => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
 }
@@ -203,20 +282,30 @@ impl ApiError {
                 ErrorCode::InvalidJson
             }
             Self::UnsupportedMediaType(_) => ErrorCode::UnsupportedMediaType,
-            Self::InvalidVector(_) => ErrorCode::InvalidVector,
+            Self::InvalidVector(_) | Self::TooCostly { .. } => ErrorCode::InvalidVector,
             Self::InvalidQuestion(_) => ErrorCode::InvalidQuestion,
             Self::InvalidK { .. } | Self::TooManyHits { .. } => ErrorCode::InvalidK,
             Self::InvalidFilter(_) => ErrorCode::InvalidFilter,
             Self::WrongModel { .. } => ErrorCode::WrongModel,
             Self::BodyTooLarge { .. } => ErrorCode::BodyTooLarge,
-            Self::Overloaded { .. } | Self::BodiesFull { .. } => ErrorCode::Overloaded,
+            Self::Overloaded { .. }
+            | Self::BodiesFull { .. }
+            | Self::ConnectionsFull
+            | Self::IndexFull(_) => ErrorCode::Overloaded,
+            Self::RateLimited { .. } => ErrorCode::RateLimited,
+            Self::UpdateTooLarge { .. } => ErrorCode::UpdateTooLarge,
+            Self::AnswerTooLarge { .. } => ErrorCode::AnswerTooLarge,
+            Self::UnknownHost(_) => ErrorCode::UnknownHost,
+            Self::NoModel => ErrorCode::NoModel,
+            Self::Unhealthy(_) => ErrorCode::Unhealthy,
             Self::NotReady(_) => ErrorCode::NotReady,
             Self::Timeout(_) => ErrorCode::Timeout,
             Self::NotFound(_) => ErrorCode::NotFound,
             Self::MethodNotAllowed { .. } => ErrorCode::MethodNotAllowed,
             Self::TextSearchDisabled => ErrorCode::TextSearchDisabled,
             Self::UpdatesDisabled | Self::ForeignUpdate(_) => ErrorCode::UpdatesDisabled,
-            Self::Unauthorized => ErrorCode::Unauthorized,
+            Self::Unauthorized { .. } => ErrorCode::Unauthorized,
+            Self::MissingScope(_) => ErrorCode::MissingScope,
             Self::InvalidPassage(_) => ErrorCode::InvalidPassage,
             Self::UnknownPassage(_) => ErrorCode::UnknownPassage,
             Self::Internal(_) => ErrorCode::Internal,
@@ -246,14 +335,23 @@ impl ApiError {
             }
             Self::InvalidK { max, .. } => format!("send a whole number from 1 to {max}"),
             Self::InvalidFilter(_) => {
-                r#"send {"titles": ["..."], "ids": ["..."]} with ids and titles as GET and searches show them, or leave it out"#.into()
+                r#"send {"titles": ["..."], "ids": ["..."], "metadata": {"field": "...", "eq": ...}} with names and values as searches show them, or leave it out"#.into()
+            }
+            Self::TooCostly { .. } => {
+                "send fewer vectors at once; if one is too many, the operator has to give searches more time or threads, \
+                 or an index with a graph"
+                    .into()
             }
             Self::TooManyHits { .. } => "send fewer vectors, or a smaller `k`".into(),
             Self::WrongModel { .. } => {
                 "read GET /v1/model, load that question encoder and encode the question again".into()
             }
             Self::BodyTooLarge { .. } => "send fewer vectors in a body, or vectors as base64".into(),
-            Self::Overloaded { .. } | Self::BodiesFull { .. } => "wait for the seconds in `retry-after` and try again".into(),
+            Self::Overloaded { .. }
+            | Self::BodiesFull { .. }
+            | Self::ConnectionsFull
+            | Self::IndexFull(_)
+            | Self::RateLimited { .. } => "wait for the seconds in `retry-after` and try again".into(),
             Self::NotReady(_) => "try again when GET /readyz answers 200".into(),
             Self::Timeout(_) => "try again later, or with a smaller `k` or batch".into(),
             Self::NotFound(_) => "GET /openapi.json lists the paths".into(),
@@ -268,7 +366,19 @@ impl ApiError {
             Self::ForeignUpdate(_) => {
                 "send it to localhost and from no page, or start the server with DPR_UPDATE_TOKEN and send that".into()
             }
-            Self::Unauthorized => "send the header `authorization: Bearer TOKEN`, as the operator set it".into(),
+            Self::Unauthorized { .. } => {
+                "send the header `authorization: Bearer KEY` or `x-api-key: KEY`, with a key that the operator gave out".into()
+            }
+            Self::MissingScope(scope) => {
+                format!("send a key of the scope `{scope}`, or ask the operator to add it to this one")
+            }
+            Self::UnknownHost(_) => {
+                "call the server by a name that it knows, or start it with --allow-host and this one".into()
+            }
+            Self::UpdateTooLarge { .. } => "send several updates; nothing was changed".into(),
+            Self::AnswerTooLarge { .. } => "send a smaller `k`, or fewer vectors".into(),
+            Self::NoModel => "make vectors with the model that GET /v1/index names".into(),
+            Self::Unhealthy(_) => "send requests to another server; this one's log tells the cause".into(),
             Self::InvalidUpdate(_) => {
                 r#"POST {"model": "fingerprint", "passages": [{"id", "title", "text", "vector"}]}, or DELETE {"ids": []}"#
                     .into()
@@ -302,17 +412,54 @@ pub struct ErrorDetail {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let body = ErrorBody {
-            error: ErrorDetail { code: self.code(), message: self.to_string(), fix: self.fix() },
-        };
-        let mut response = (self.code().status(), Json(body)).into_response();
-        if matches!(self.code(), ErrorCode::Overloaded | ErrorCode::NotReady | ErrorCode::Timeout) {
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        let code = self.code();
+        let body = ErrorBody { error: ErrorDetail { code, message: self.to_string(), fix: self.fix() } };
+        let mut response = (code.status(), Json(body)).into_response();
+        let headers = response.headers_mut();
+        if let Some(seconds) = self.retry_after() {
+            headers.insert(header::RETRY_AFTER, seconds.into());
         }
-        if self == Self::Unauthorized {
-            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        if let Some(challenge) = self.challenge() {
+            headers.insert(header::WWW_AUTHENTICATE, challenge);
         }
         response
+    }
+}
+
+impl ApiError {
+    /// Returns the whole seconds after which the same request may succeed.
+    fn retry_after(&self) -> Option<u64> {
+        match (self, self.code()) {
+            (Self::RateLimited { seconds }, _) => Some(*seconds),
+            // Building a new version takes minutes, a search less than a second.
+            (Self::IndexFull(_), _) => Some(60),
+            (_, ErrorCode::Overloaded | ErrorCode::NotReady | ErrorCode::Timeout | ErrorCode::Unhealthy) => {
+                Some(1)
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns what is said of the key that is needed (RFC 6750).
+    fn challenge(&self) -> Option<HeaderValue> {
+        match self {
+            Self::Unauthorized { has_sent: false } => Some(HeaderValue::from_static("Bearer")),
+            Self::Unauthorized { has_sent: true } => {
+                Some(HeaderValue::from_static("Bearer error=\"invalid_token\""))
+            }
+            Self::MissingScope(scope) => {
+                HeaderValue::from_str(&format!("Bearer error=\"insufficient_scope\", scope=\"{scope}\"")).ok()
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What is said of a missing key.
+fn unauthorized(has_sent: &bool) -> &'static str {
+    match has_sent {
+        true => "the key that was sent is none of this server's",
+        false => "this server wants a key for this request, and none was sent",
     }
 }
 

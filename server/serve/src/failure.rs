@@ -1,5 +1,5 @@
-//! What a client is told of a failed search or update: its own mistakes in full, the server's by a stable sentence. Causes go
-//! to the log, and nothing of questions or passages does.
+//! What a client is told of a failed search or update: its own mistakes in full, the server's by a stable sentence.
+//! Causes go to the log, and nothing of questions or passages does.
 
 use dpr_encode::{EncodingError, UpdateError};
 use dpr_index::QueryError;
@@ -16,10 +16,12 @@ impl From<SearchError> for ApiError {
             // Numbers near the top of f32 are finite, as is checked before; their products need not be.
             SearchError::Query(QueryError::Overflow { .. }) => Self::InvalidVector(error.to_string()),
             // A filter may allow no passage of the index as it is now.
-            SearchError::NothingAllowed => Self::InvalidFilter(error.to_string()),
+            SearchError::NothingAllowed | SearchError::NoMetadata => Self::InvalidFilter(error.to_string()),
             SearchError::NoSparse | SearchError::NoVectors | SearchError::Encode(_) => {
                 Self::InvalidQuestion(error.to_string())
             }
+            // Nobody waits for the answer of a search that was cancelled.
+            SearchError::Stopped(_) => Self::NotReady("told to stop this search before its end"),
             SearchError::Unavailable(_) => {
                 tracing::error!("a search failed: {error}");
                 Self::NotReady(AWAY)
@@ -41,6 +43,9 @@ impl From<UpdateError> for ApiError {
             UpdateError::NoEncoder { .. }
             | UpdateError::Encoding(EncodingError::Text { .. })
             | UpdateError::Write(WriteError::InvalidPassage(_)) => Self::InvalidPassage(text),
+            UpdateError::Write(WriteError::Full(_)) => Self::IndexFull(text),
+            // Nobody is there to read this.
+            UpdateError::Encoding(EncodingError::Stopped { .. }) => Self::Internal("the client has gone"),
             UpdateError::Write(WriteError::Unavailable(_)) => {
                 tracing::error!("an update failed: {error}");
                 Self::NotReady(AWAY)

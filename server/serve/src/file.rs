@@ -137,7 +137,8 @@ fn lists(header: &str, tags: &[&str]) -> bool {
         .any(|listed| listed == "*" || tags.contains(&listed.strip_prefix("W/").unwrap_or(listed)))
 }
 
-fn accepts_gzip(request: &HeaderMap) -> bool {
+/// Whether the client takes answers compressed by gzip.
+pub(super) fn accepts_gzip(request: &HeaderMap) -> bool {
     request.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok()).any(|value| {
         value.split(',').any(|coding| {
             let mut parts = coding.split(';').map(str::trim);

@@ -1,8 +1,9 @@
 //! Back-pressure: so many searches run, so many wait, the next is refused at once.
 //!
-//! Searches are computation and run on threads of their own, never on the ones that serve sockets. A search
-//! whose client has gone or whose time has run out cannot be stopped in the middle; it keeps its place until
-//! it ends, so that the server never computes more at once than it was told to.
+//! Searches are computation and run on threads of their own, never on the ones that serve sockets. A search is
+//! weighed by the work that it is before it runs: one that a single thread could not end in time takes the place of
+//! several, and one that all threads could not end in time is refused. A search whose client has gone or whose time
+//! has run out stops at the next block of rows, and its threads are free.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,6 +11,11 @@ use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::error::ApiError;
+use dpr_index::CancelToken;
+
+/// The f32 numbers that one thread reads in a second, at most: 16 GB. A search that is refused for its cost could not
+/// have ended in time on a slower machine either.
+const NUMBERS_A_SECOND: f64 = 4e9;
 
 /// The way to the search threads.
 #[derive(Debug, Clone)]
@@ -20,12 +26,45 @@ pub struct SearchGate {
     threads: Arc<Semaphore>,
     concurrency: usize,
     queue: usize,
+    /// The time that a search may take, if it is limited.
+    timeout: Option<Duration>,
 }
 
 /// A place inside the gate; dropping it gives it back.
 #[derive(Debug)]
 pub struct Place {
     _held: OwnedSemaphorePermit,
+}
+
+/// A search that is ready to run.
+pub(super) struct Prepared<T> {
+    /// Vectors that are searched for.
+    pub(super) vectors: usize,
+    /// Passages that are searched.
+    pub(super) rows: usize,
+    /// The work of the search, as [`Backend::cost`](dpr_index::search::Backend::cost) estimates it.
+    pub(super) cost: u64,
+    /// Runs it, until the token says to stop.
+    pub(super) run: Run<T>,
+}
+
+/// Work that goes on until the token says to stop.
+pub(super) type Run<T> = Box<dyn FnOnce(&CancelToken) -> T + Send>;
+
+/// What the first visit to a thread came to.
+enum First<T> {
+    Done(T),
+    /// The search is to run on so many threads' permits.
+    Heavy(Prepared<T>, u32),
+}
+
+/// Cancels a search when the future that waits for it is dropped: its client has gone, or its time has run out.
+struct CancelOnDrop(CancelToken);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
 }
 
 impl SearchGate {
@@ -38,7 +77,14 @@ impl SearchGate {
             threads: Arc::new(Semaphore::new(concurrency)),
             concurrency,
             queue,
+            timeout: None,
         }
+    }
+
+    /// Weighs searches by what one thread does in this time.
+    #[must_use]
+    pub fn with_timeout(self, timeout: Duration) -> Self {
+        Self { timeout: Some(timeout), ..self }
     }
 
     /// Whether searches wait for a thread.
@@ -57,7 +103,7 @@ impl SearchGate {
             .map_err(|_| ApiError::Overloaded { running: self.concurrency, waiting: self.queue })
     }
 
-    /// Waits for a thread, runs `work` on it and returns its result and the time it waited.
+    /// Waits for a thread, runs `work` on it to its end, and returns its result and the time it waited.
     ///
     /// # Errors
     /// [`ApiError::Internal`] when `work` panics.
@@ -66,18 +112,81 @@ impl SearchGate {
         place: Place,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<(T, Duration), ApiError> {
+        let (result, waited, _place) = self.on_threads(1, place, work).await?;
+        Ok((result, waited))
+    }
+
+    /// Waits for a thread, prepares a search on it, weighs it and runs it, there or with the permits of as many
+    /// threads as it weighs. Returns its result and the time it waited. When the returned future is dropped, the
+    /// search is cancelled.
+    ///
+    /// # Errors
+    /// Those of `prepare`, [`ApiError::TooCostly`] for a search that cannot end in time, and [`ApiError::Internal`]
+    /// when the search panics.
+    pub(super) async fn search<T: Send + 'static>(
+        &self,
+        place: Place,
+        prepare: impl FnOnce() -> Result<Prepared<T>, ApiError> + Send + 'static,
+    ) -> Result<(T, Duration), ApiError> {
+        let cancel = CancelOnDrop(CancelToken::new());
+        let (gate, token) = (self.clone(), cancel.0.clone());
+        let first = move || -> Result<First<T>, ApiError> {
+            let prepared = prepare()?;
+            Ok(match gate.weigh(&prepared)? {
+                ..=1 => First::Done((prepared.run)(&token)),
+                threads => First::Heavy(prepared, threads),
+            })
+        };
+        let (first, waited, place) = self.on_threads(1, place, first).await?;
+        match first? {
+            First::Done(result) => Ok((result, waited)),
+            First::Heavy(Prepared { run, .. }, threads) => {
+                let token = cancel.0.clone();
+                let (result, more, _place) = self.on_threads(threads, place, move || run(&token)).await?;
+                Ok((result, waited + more))
+            }
+        }
+    }
+
+    /// Returns the number of threads that end a search of this cost in time, at least 1.
+    fn weigh<T>(&self, search: &Prepared<T>) -> Result<u32, ApiError> {
+        let (Some(timeout), Prepared { vectors, rows, cost, .. }) = (self.timeout, search) else {
+            return Ok(1);
+        };
+        let threads = *cost as f64 / (NUMBERS_A_SECOND * timeout.as_secs_f64());
+        if threads > self.concurrency as f64 {
+            let seconds = (*cost as f64 / NUMBERS_A_SECOND / self.concurrency as f64).ceil() as u64;
+            return Err(ApiError::TooCostly {
+                vectors: *vectors,
+                rows: *rows,
+                seconds,
+                allowed_ms: timeout.as_millis(),
+            });
+        }
+        // Permits are counted in u32, and there are no more than `concurrency`.
+        Ok((threads.ceil() as u32).max(1))
+    }
+
+    /// Waits for the permits of so many threads and runs `work` on one. The place and the permits are held until it
+    /// ends, also when nobody waits for it.
+    async fn on_threads<T: Send + 'static>(
+        &self,
+        threads: u32,
+        place: Place,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<(T, Duration, Place), ApiError> {
         let start = Instant::now();
-        let thread = Arc::clone(&self.threads)
-            .acquire_owned()
+        let permits = Arc::clone(&self.threads)
+            .acquire_many_owned(threads)
             .await
             .map_err(|_| ApiError::NotReady("about to stop"))?;
         let waited = start.elapsed();
         let span = tokio::task::spawn_blocking(move || {
-            let _held = (place, thread);
-            work()
+            let _held = permits;
+            (work(), place)
         });
         match span.await {
-            Ok(result) => Ok((result, waited)),
+            Ok((result, place)) => Ok((result, waited, place)),
             Err(error) => {
                 tracing::error!("a search thread failed: {error}");
                 Err(ApiError::Internal("the search failed"))
@@ -88,6 +197,8 @@ impl SearchGate {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc::{Receiver, channel};
+
     use super::*;
 
     #[tokio::test]
@@ -110,20 +221,75 @@ mod tests {
         assert_eq!(gate.run(place, || 7).await.unwrap().0, 7);
     }
 
-    #[tokio::test]
-    async fn an_abandoned_search_keeps_its_place_until_it_ends() {
-        let gate = SearchGate::new(1, 0);
-        let (finish, finished) = std::sync::mpsc::channel::<()>();
-        let place = gate.enter().unwrap();
-        let running = gate.run(place, move || finished.recv());
-        assert!(tokio::time::timeout(Duration::from_millis(50), running).await.is_err());
-        gate.enter().unwrap_err();
-        finish.send(()).unwrap();
-        let freed = tokio::time::timeout(Duration::from_secs(5), async {
+    /// Waits until a place is free.
+    async fn until_free(gate: &SearchGate) {
+        let freed = tokio::time::timeout(Duration::from_secs(10), async {
             while gate.enter().is_err() {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         });
         freed.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn abandoned_work_that_looks_at_no_token_keeps_its_place_until_it_ends() {
+        let gate = SearchGate::new(1, 0);
+        let (finish, finished) = channel::<()>();
+        let place = gate.enter().unwrap();
+        let running = gate.run(place, move || finished.recv());
+        assert!(tokio::time::timeout(Duration::from_millis(50), running).await.is_err());
+        gate.enter().unwrap_err();
+        finish.send(()).unwrap();
+        until_free(&gate).await;
+    }
+
+    /// A search that goes on until it is cancelled, and says when it has begun.
+    fn endless(
+        cost: u64,
+    ) -> (impl FnOnce() -> Result<Prepared<()>, ApiError> + Send + 'static, Receiver<()>) {
+        let (begun, has_begun) = channel();
+        let run = move |cancel: &CancelToken| {
+            begun.send(()).unwrap();
+            while !cancel.is_stopped() {
+                std::thread::yield_now();
+            }
+        };
+        (move || Ok(Prepared { vectors: 1, rows: 5, cost, run: Box::new(run) }), has_begun)
+    }
+
+    #[tokio::test]
+    async fn an_abandoned_search_stops_and_frees_its_threads() {
+        let second = NUMBERS_A_SECOND as u64;
+        for (cost, threads) in [(0, 1), (second * 3 / 2, 2)] {
+            let gate = SearchGate::new(2, 0).with_timeout(Duration::from_secs(1));
+            let (search, has_begun) = endless(cost);
+            let place = gate.enter().unwrap();
+            let searching = tokio::spawn({
+                let gate = gate.clone();
+                async move { gate.search(place, search).await }
+            });
+            tokio::task::spawn_blocking(move || has_begun.recv().unwrap()).await.unwrap();
+            assert_eq!(gate.threads.available_permits(), 2 - threads);
+            // As when its client goes, or its time runs out.
+            searching.abort();
+            let freed = tokio::time::timeout(Duration::from_secs(10), gate.threads.acquire_many(2)).await;
+            drop(freed.unwrap().unwrap());
+            until_free(&gate).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_search_takes_the_threads_that_it_weighs_and_one_that_cannot_end_is_refused() {
+        let of = |cost| Prepared::<()> { vectors: 64, rows: 1000, cost, run: Box::new(|_| panic!("it ran")) };
+        let gate = SearchGate::new(4, 0).with_timeout(Duration::from_secs(2));
+        let second = NUMBERS_A_SECOND as u64;
+        for (cost, threads) in [(0, 1), (second, 1), (2 * second, 1), (2 * second + 1, 2), (8 * second, 4)] {
+            assert_eq!(gate.weigh(&of(cost)), Ok(threads), "{cost}");
+        }
+        let refused = ApiError::TooCostly { vectors: 64, rows: 1000, seconds: 3, allowed_ms: 2000 };
+        assert_eq!(gate.weigh(&of(9 * second)), Err(refused.clone()));
+        assert_eq!(SearchGate::new(1, 0).weigh(&of(u64::MAX)), Ok(1), "without a limit of time");
+        let place = gate.enter().unwrap();
+        assert_eq!(gate.search(place, move || Ok(of(9 * second))).await, Err(refused));
     }
 }

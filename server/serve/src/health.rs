@@ -7,6 +7,7 @@ use utoipa::ToSchema;
 
 use super::error::{ApiError, ErrorBody};
 use super::state::AppState;
+use dpr_index::Health;
 
 /// A server that is alive, or ready.
 #[derive(Debug, Serialize, ToSchema)]
@@ -22,12 +23,39 @@ pub(super) async fn healthz() -> Json<HealthBody> {
     Json(HealthBody { status: "ok" })
 }
 
-/// Searches are answered: the model and the index have been read and checked.
+/// Searches are answered from an index that is in order: the model and the index have been read and checked, updates
+/// can be stored where they are taken, and the index is brought up to date.
 #[utoipa::path(get, path = "/readyz", tag = "operation", responses(
     (status = 200, description = "Ready", body = HealthBody),
-    (status = 503, description = "Still reading the index", body = ErrorBody),
+    (status = 503, description = "`not_ready`: still reading the index; `unhealthy`: something is broken, and the message \
+     says what", body = ErrorBody),
 ))]
 pub(super) async fn readyz(State(state): State<AppState>) -> Result<Json<HealthBody>, ApiError> {
-    state.ready()?;
-    Ok(Json(HealthBody { status: "ok" }))
+    let health = state.ready()?.serving.search.health();
+    let broken = reasons(&state, &health);
+    if broken.is_empty() {
+        return Ok(Json(HealthBody { status: "ok" }));
+    }
+    Err(ApiError::Unhealthy(broken.join("; ")))
+}
+
+/// Returns what is broken. Causes with their paths are in the log, not here: this route is open to everybody.
+fn reasons(state: &AppState, health: &Health) -> Vec<String> {
+    let mut reasons = Vec::new();
+    if health.log_broken.is_some() {
+        reasons.push("the write-ahead log failed, so updates are refused until a restart".to_owned());
+    }
+    if let (Some(stale), Some(most)) = (health.stale_for, state.options().max_stale)
+        && stale > most
+    {
+        reasons.push(format!(
+            "the index could not be brought up to date for {} s, at most {} are allowed",
+            stale.as_secs(),
+            most.as_secs()
+        ));
+    }
+    if !health.background_alive {
+        reasons.push("the thread that keeps the index up to date has ended".to_owned());
+    }
+    reasons
 }

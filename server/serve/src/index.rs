@@ -16,7 +16,7 @@ pub struct IndexBody {
     pub count: usize,
     /// Numbers in a vector.
     pub dim: usize,
-    /// `exact`, `hnsw` or `milvus`.
+    /// `exact`, `hnsw`, `postgres` or `milvus`.
     pub kind: String,
     /// Fingerprint of the model that made the vectors; a search must name the same.
     pub model: String,
@@ -43,8 +43,10 @@ impl From<Description> for IndexBody {
 }
 
 /// The index in use.
-#[utoipa::path(get, path = "/v1/index", tag = "search", responses(
+#[utoipa::path(get, path = "/v1/index", tag = "search", security((), ("bearer" = []), ("api_key" = [])), responses(
     (status = 200, description = "The index", body = IndexBody),
+    (status = 401, description = "`unauthorized`: without a key, where one is needed", body = ErrorBody),
+    (status = 403, description = "`missing_scope`: needs `search`", body = ErrorBody),
     (status = 503, description = "Still being read", body = ErrorBody),
 ))]
 pub(super) async fn index(State(state): State<AppState>) -> Result<Json<IndexBody>, ApiError> {

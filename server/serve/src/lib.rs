@@ -1,9 +1,10 @@
 //! The HTTP interface: searches by vector, hands out the question encoder, serves the search page.
 //!
-//! [`app`] is a plain [`axum::Router`]; [`server::run`] puts it on a socket. Handlers check what a client
-//! sent, call a [`Backend`](dpr_index::search::Backend) on a bounded set of threads ([`gate`]) and turn errors into statuses
-//! ([`ApiError`]); nothing below this module knows HTTP. Question text has no way in unless the operator opens
-//! one ([`Serving::text`]), the index cannot be changed unless they do ([`Serving::updates`]), and bodies, vectors and query strings are never logged.
+//! [`app`] is a plain [`axum::Router`]; [`server::run`] puts it on a socket. Handlers check what a client sent, call
+//! a [`Backend`](dpr_index::search::Backend) on a bounded set of threads ([`gate`]) and turn errors into statuses
+//! ([`ApiError`]); nothing below this module knows HTTP. Question text has no way in unless the operator opens one
+//! ([`Serving::text`]), the index cannot be changed unless they do ([`Serving::updates`]), and bodies, vectors and
+//! query strings are never logged.
 //!
 //! ```
 //! use axum::body::{Body, to_bytes};
@@ -28,7 +29,7 @@
 //! let fingerprint = model.fingerprint().to_owned();
 //!
 //! // Three passages, each with a vector of 32 numbers that points along an axis of its own.
-//! let passage = |n: usize| Passage { id: format!("p{n}"), title: String::new(), text: format!("Passage {n}.") };
+//! let passage = |n: usize| Passage::new(format!("p{n}"), "", format!("Passage {n}."));
 //! let passages: Vec<Passage> = (0..3).map(passage).collect();
 //! let rows: Vec<f32> = (0..3 * 32).map(|i| if i % 32 == i / 32 { 1.0 } else { 0.0 }).collect();
 //! let vectors = VectorSet::new(&fingerprint, 32, passages, rows);
@@ -53,36 +54,52 @@
 //! ```
 
 use axum::Router;
+use axum::body::HttpBody;
+use axum::extract::State;
 use axum::http::{HeaderValue, Response, header};
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::IntoResponse;
-use axum::routing::{get, post};
+use axum::routing::{MethodRouter, get, post};
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{Predicate, SizeAbove};
 
+use self::refusals::Refused;
+
+mod access;
+mod activity;
 mod answer;
 mod assets;
+mod audit;
 mod body;
 mod body_room;
+mod connection;
 mod counters;
 mod error;
 mod failure;
 mod file;
+mod forwarded;
 pub mod gate;
 mod headers;
 mod health;
+mod hosts;
 mod index;
 mod limits;
+mod metadata;
 mod metrics;
 mod model;
 mod openapi;
 mod origins;
 mod passages;
 mod patient;
+mod places;
 mod range;
+mod rate;
 mod recall;
+mod refusals;
+mod reload;
 mod request;
+mod request_id;
 mod search;
 mod served_model;
 pub mod server;
@@ -91,35 +108,71 @@ mod state;
 #[cfg(test)]
 mod tests;
 mod text;
+mod tls;
 mod updates;
 mod vector;
+mod watched;
 
+pub use access::{
+    Access, AccessError, KeySources, KeysError, NewKey, RandomError, Scope, ScopeError,
+    is_name as is_key_name,
+};
 pub use answer::{HitList, SearchHit, SearchResponse};
 pub use error::{ApiError, ErrorBody, ErrorCode, ErrorDetail};
 pub use file::ServedFile;
 pub use health::HealthBody;
+pub use hosts::{HostError, Hosts};
 pub use index::IndexBody;
 pub use limits::Limits;
 pub use openapi::document as openapi_document;
 pub use origins::{OriginError, Origins};
 pub use passages::{DeleteRequest, DeleteResponse, NewPassageBody, PutRequest, PutResponse};
+pub use rate::Rate;
 pub use request::{FilterBody, SearchRequest};
 pub use served_model::{EncoderBody, EncoderFiles, FileBody, ModelBody, ServedModel};
 pub use service::TextSearch;
 pub use state::{AppState, Options, Serving};
 pub use text::TextSearchRequest;
+pub use tls::{Tls, TlsError};
 pub use updates::Updates;
 
-/// All routes. Pages of other origins, where they are let in, may search but not change the index: what it is changed by is
-/// not behind the layer that answers their preflights.
+/// All routes. Pages of other origins, where they are let in, may search but not change the index: what it is changed
+/// by is not behind the layer that answers their preflights.
 pub fn app(state: AppState) -> Router {
-    let passages = Router::new().route("/v1/passages", post(passages::put).delete(passages::delete));
-    let pages = with_common_layers(for_pages(&state), &state);
+    let mut pages = guarded(for_pages(&state), &state);
+    if !state.options().metrics_apart {
+        pages = pages
+            .merge(guarded(counters_route(&state), &state))
+            .merge(with_common_layers(health_routes(), &state));
+    }
     let pages = match state.origins().layer() {
         Some(cors) => pages.layer(cors),
         None => pages,
     };
-    pages.merge(with_common_layers(passages, &state)).with_state(state)
+    let passages = post(passages::put).delete(passages::delete);
+    let passages = Router::new().route("/v1/passages", open_to(Scope::Write, passages, &state));
+    let passages = passages.method_not_allowed_fallback(error::method_not_allowed);
+    pages.merge(guarded(passages, &state)).layer(from_fn(request_id::assign)).with_state(state)
+}
+
+/// `/metrics`, `/healthz` and `/readyz` alone, for a socket that only the operator reaches
+/// ([`Options::metrics_apart`]).
+pub fn metrics_app(state: AppState) -> Router {
+    let counters = counters_route(&state).layer(from_fn_with_state(state.clone(), access::admit));
+    let routes = with_common_layers(health_routes().merge(counters), &state);
+    routes.layer(from_fn(request_id::assign)).with_state(state)
+}
+
+/// `/healthz` and `/readyz` alone, for connections above the limit ([`server::Connections::health`]).
+pub fn health_app(state: AppState) -> Router {
+    let routes = health_routes().fallback(busy);
+    with_common_layers(routes, &state).layer(from_fn(request_id::assign)).with_state(state)
+}
+
+/// Answers what comes over a connection above the limit.
+async fn busy(State(state): State<AppState>) -> ApiError {
+    state.metrics().refusals().refused(Refused::Connections);
+    ApiError::ConnectionsFull
 }
 
 /// The routes that pages use.
@@ -127,33 +180,55 @@ fn for_pages(state: &AppState) -> Router<AppState> {
     let search = post(search::search).layer(from_fn_with_state(state.clone(), search::deadline));
     let text = post(text::search_text).layer(from_fn_with_state(state.clone(), search::deadline));
     Router::new()
-        .route("/v1/search", search)
-        .route("/v1/search/text", text)
-        .route("/v1/model", get(model::model))
-        .route("/v1/model/files/{sha256}/{name}", get(model::file))
-        .route("/v1/index", get(index::index))
-        .route("/healthz", get(health::healthz))
-        .route("/readyz", get(health::readyz))
-        .route("/metrics", get(metrics::metrics))
-        .route("/openapi.json", get(openapi::openapi_json))
+        .route("/v1/search", open_to(Scope::Search, search, state))
+        .route("/v1/search/text", open_to(Scope::Search, text, state))
+        .route("/v1/model", open_to(Scope::Search, get(model::model), state))
+        .route("/v1/model/files/{sha256}/{name}", open_to(Scope::Search, get(model::file), state))
+        .route("/v1/index", open_to(Scope::Search, get(index::index), state))
+        .route("/openapi.json", open_to(Scope::Admin, get(openapi::openapi_json), state))
         .fallback(assets::page)
+        .method_not_allowed_fallback(error::method_not_allowed)
+}
+
+fn health_routes() -> Router<AppState> {
+    let routes = Router::new().route("/healthz", get(health::healthz)).route("/readyz", get(health::readyz));
+    routes.method_not_allowed_fallback(error::method_not_allowed)
+}
+
+fn counters_route(state: &AppState) -> Router<AppState> {
+    let routes = Router::new().route("/metrics", open_to(Scope::Admin, get(metrics::metrics), state));
+    routes.method_not_allowed_fallback(error::method_not_allowed)
+}
+
+/// A route for requests whose key has this scope, where keys are needed.
+fn open_to(scope: Scope, route: MethodRouter<AppState>, state: &AppState) -> MethodRouter<AppState> {
+    route.route_layer(from_fn_with_state((state.clone(), scope), access::require))
+}
+
+/// Routes that answer to this server's hosts, and to clients that do not send too often.
+fn guarded(routes: Router<AppState>, state: &AppState) -> Router<AppState> {
+    let routes = routes
+        .layer(from_fn_with_state(state.clone(), access::admit))
+        .layer(from_fn_with_state(state.clone(), hosts::check));
+    with_common_layers(routes, state)
 }
 
 fn with_common_layers(routes: Router<AppState>, state: &AppState) -> Router<AppState> {
     routes
-        .method_not_allowed_fallback(error::method_not_allowed)
         .layer(CatchPanicLayer::custom(panicked))
         .layer(from_fn_with_state(state.clone(), metrics::track))
         .layer(from_fn_with_state(state.clone(), headers::common))
         .layer(CompressionLayer::new().gzip(true).compress_when(Text.and(SizeAbove::new(1024))))
 }
 
-/// Responses worth compressing: text and WebAssembly, but no part of a file and no weights.
+/// Responses that are compressed as they are sent: text and WebAssembly, but no part of a file, no weights, and
+/// nothing that would take a thread of the sockets for long. Answers of searches are compressed by the threads that
+/// search.
 #[derive(Debug, Clone, Copy)]
 struct Text;
 
 impl Predicate for Text {
-    fn should_compress<B>(&self, response: &Response<B>) -> bool {
+    fn should_compress<B: HttpBody>(&self, response: &Response<B>) -> bool {
         let media_type = response.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
         let media_type = media_type.unwrap_or_default();
         let compressible: [&[u8]; 6] = [
@@ -167,9 +242,15 @@ impl Predicate for Text {
         // A strong tag stands for exact bytes; files that carry one bring their own compressed form.
         let exact =
             response.headers().get(header::ETAG).is_some_and(|tag| !tag.as_bytes().starts_with(b"W/"));
-        !exact && compressible.iter().any(|prefix| media_type.starts_with(prefix))
+        let declared = || response.headers().get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok();
+        let bytes = response.body().size_hint().exact().or_else(declared);
+        let is_small = bytes.is_some_and(|bytes| bytes <= LARGEST_COMPRESSED);
+        is_small && !exact && compressible.iter().any(|prefix| media_type.starts_with(prefix))
     }
 }
+
+/// Bytes of the largest response that is compressed as it is sent.
+const LARGEST_COMPRESSED: u64 = 256 << 10;
 
 fn panicked(_: Box<dyn std::any::Any + Send>) -> axum::response::Response {
     tracing::error!("a request handler panicked");

@@ -13,6 +13,14 @@ pub struct Limits {
     pub max_batch: usize,
     /// Bytes of a request body.
     pub max_body: usize,
+    /// Bytes of bodies that all requests may hold together, read or waiting.
+    pub max_bodies: usize,
+    /// Bytes of a search's answer, uncompressed.
+    pub max_answer: usize,
+    /// Passages that one update may add.
+    pub max_passages: usize,
+    /// Ids that one update may delete.
+    pub max_ids: usize,
     /// Searches that run at once; each takes a thread.
     pub concurrency: usize,
     /// Searches that wait for a thread; the next one is told 429 at once.
@@ -27,9 +35,9 @@ impl Limits {
         self.max_k.saturating_mul(10)
     }
 
-    /// Bytes of bodies that all requests may hold together, read or waiting: 64 at their limit.
-    pub fn max_bodies(&self) -> usize {
-        self.max_body.saturating_mul(64)
+    /// Returns the default of `max_bodies`: 64 bodies of `max_body` bytes.
+    pub fn bodies(max_body: usize) -> usize {
+        max_body.saturating_mul(64)
     }
 }
 
@@ -42,6 +50,10 @@ impl Default for Limits {
             max_batch: 64,
             // 64 vectors of 768 numbers as JavaScript prints them come to 1.1 MB.
             max_body: 2 << 20,
+            max_bodies: Self::bodies(2 << 20),
+            max_answer: 64 << 20,
+            max_passages: 1000,
+            max_ids: 10_000,
             concurrency: threads,
             queue: 16 * threads,
             timeout: Duration::from_secs(10),

@@ -1,7 +1,7 @@
 //! `GET /v1/model` and its files.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::{OriginalUri, Path, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use utoipa::ToSchema;
@@ -16,25 +16,38 @@ use super::state::AppState;
 #[allow(dead_code, reason = "describes a response to OpenAPI")]
 struct FileContent(Vec<u8>);
 
+/// The path of the description, where its routes are mounted.
+const PATH: &str = "/v1/model";
+
 /// The question encoder of the index's model.
-#[utoipa::path(get, path = "/v1/model", tag = "model", responses(
+#[utoipa::path(get, path = "/v1/model", tag = "model", security((), ("bearer" = []), ("api_key" = [])), responses(
     (status = 200, description = "The model and where its files are", body = ModelBody),
     (status = 304, description = "Unchanged since the `if-none-match` sent"),
+    (status = 401, description = "`unauthorized`: without a key, where one is needed", body = ErrorBody),
+    (status = 403, description = "`missing_scope`: needs `search`", body = ErrorBody),
+    (status = 404, description = "`no_model`: vectors for this server are made elsewhere", body = ErrorBody),
     (status = 503, description = "Still being read", body = ErrorBody),
 ))]
-pub(super) async fn model(State(state): State<AppState>, request: HeaderMap) -> Result<Response, ApiError> {
+pub(super) async fn model(
+    State(state): State<AppState>,
+    OriginalUri(address): OriginalUri,
+    request: HeaderMap,
+) -> Result<Response, ApiError> {
     let ready = state.ready()?;
-    let model = &ready.serving.model;
+    let model = ready.serving.model.as_ref().ok_or(ApiError::NoModel)?;
     let headers =
         [(header::ETAG, model.tag().clone()), (header::CACHE_CONTROL, HeaderValue::from_static("no-cache"))];
     if request.get(header::IF_NONE_MATCH) == Some(model.tag()) {
         return Ok((StatusCode::NOT_MODIFIED, headers).into_response());
     }
-    Ok((headers, Json(model.body())).into_response())
+    // An application that nests these routes has them under a path of its own.
+    let mounted_at = address.path().strip_suffix(PATH).unwrap_or_default();
+    Ok((headers, Json(model.body(mounted_at))).into_response())
 }
 
 /// One file of the question encoder, by its content.
 #[utoipa::path(get, path = "/v1/model/files/{sha256}/{name}", tag = "model",
+    security((), ("bearer" = []), ("api_key" = [])),
     params(
         ("sha256" = String, Path, description = "As GET /v1/model tells it"),
         ("name" = String, Path, description = "As GET /v1/model tells it"),
@@ -44,7 +57,9 @@ pub(super) async fn model(State(state): State<AppState>, request: HeaderMap) -> 
         (status = 206, description = "The range asked for", body = FileContent,
          content_type = "application/octet-stream"),
         (status = 304, description = "Unchanged, as always"),
-        (status = 404, description = "Not a file of the model in use", body = ErrorBody),
+        (status = 401, description = "`unauthorized`: without a key, where one is needed", body = ErrorBody),
+        (status = 403, description = "`missing_scope`: needs `search`", body = ErrorBody),
+        (status = 404, description = "`not_found`, `no_model`: not a file of the model in use", body = ErrorBody),
         (status = 416, description = "A range beyond the end"),
         (status = 503, description = "Still being read", body = ErrorBody),
     ))]
@@ -53,7 +68,9 @@ pub(super) async fn file(
     Path((sha256, name)): Path<(String, String)>,
     request: HeaderMap,
 ) -> Result<Response, ApiError> {
-    match state.ready()?.serving.model.file(&sha256, &name) {
+    let ready = state.ready()?;
+    let model = ready.serving.model.as_ref().ok_or(ApiError::NoModel)?;
+    match model.file(&sha256, &name) {
         Some(file) => file.respond(&request).await,
         None => {
             Err(ApiError::NotFound(format!("/v1/model/files/{sha256}/{name}").chars().take(160).collect()))

@@ -1,9 +1,10 @@
 //! `GET /openapi.json`: the interface described, from the types that implement it.
 
 use axum::Json;
-use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::{Modify, OpenApi};
 
+use super::error::ErrorBody;
 use super::{health, index, metrics, model, passages, search, text};
 
 #[derive(OpenApi)]
@@ -27,7 +28,7 @@ use super::{health, index, metrics, model, passages, search, text};
         metrics::metrics,
         openapi_json,
     ),
-    modifiers(&Token),
+    modifiers(&KeyHeaders),
     tags(
         (name = "search", description = "Search, and what is searched"),
         (name = "passages", description = "Changes to the index, where the operator lets them in"),
@@ -37,16 +38,22 @@ use super::{health, index, metrics, model, passages, search, text};
 )]
 struct Document;
 
-/// The token that changes to the index carry, where the operator set one.
-struct Token;
+/// The two headers in which a key may be sent.
+struct KeyHeaders;
 
-impl Modify for Token {
+impl Modify for KeyHeaders {
     fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
-        let scheme = HttpBuilder::new().scheme(HttpAuthScheme::Bearer);
-        let scheme = scheme.description(Some("The token of DPR_UPDATE_TOKEN, where the operator set one"));
-        if let Some(components) = &mut document.components {
-            components.add_security_scheme("token", SecurityScheme::Http(scheme.build()));
-        }
+        let Some(components) = &mut document.components else { return };
+        let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some(
+            "A key of the scope that the route needs, where the operator set keys: `search` for searches, the model and the \
+             index, `write` for changes, `admin` for counters and this document",
+        ));
+        components.add_security_scheme("bearer", SecurityScheme::Http(bearer.build()));
+        let header = ApiKeyValue::with_description(
+            "x-api-key",
+            "The same key, for clients that cannot send the other header",
+        );
+        components.add_security_scheme("api_key", SecurityScheme::ApiKey(ApiKey::Header(header)));
     }
 }
 
@@ -59,7 +66,11 @@ pub fn document() -> String {
 
 /// This document.
 #[utoipa::path(get, path = "/openapi.json", tag = "operation",
-    responses((status = 200, description = "The interface in OpenAPI 3.1", body = Object)))]
+    security((), ("bearer" = []), ("api_key" = [])), responses(
+    (status = 200, description = "The interface in OpenAPI 3.1", body = Object),
+    (status = 401, description = "`unauthorized`: without a key, where there are keys", body = ErrorBody),
+    (status = 403, description = "`missing_scope`: needs `admin`", body = ErrorBody),
+))]
 pub(super) async fn openapi_json() -> Json<utoipa::openapi::OpenApi> {
     Json(Document::openapi())
 }

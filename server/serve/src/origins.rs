@@ -5,6 +5,9 @@ use std::time::Duration;
 use axum::http::{HeaderName, HeaderValue, Method, header};
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
+use super::access::API_KEY;
+use super::request_id::REQUEST_ID;
+
 /// The origins besides the server's own.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Origins {
@@ -61,14 +64,24 @@ impl Origins {
             CorsLayer::new()
                 .allow_origin(origin)
                 .allow_methods([Method::GET, Method::HEAD, Method::POST])
-                .allow_headers([header::CONTENT_TYPE, header::RANGE, header::IF_NONE_MATCH, header::IF_RANGE])
+                .allow_headers([
+                    header::CONTENT_TYPE,
+                    header::RANGE,
+                    header::IF_NONE_MATCH,
+                    header::IF_RANGE,
+                    header::AUTHORIZATION,
+                    API_KEY,
+                    REQUEST_ID,
+                ])
                 .expose_headers([
                     header::ETAG,
                     header::CONTENT_RANGE,
                     header::CONTENT_LENGTH,
                     header::ACCEPT_RANGES,
                     header::RETRY_AFTER,
+                    header::WWW_AUTHENTICATE,
                     HeaderName::from_static("server-timing"),
+                    REQUEST_ID,
                 ])
                 .max_age(Duration::from_secs(24 * 60 * 60)),
         )

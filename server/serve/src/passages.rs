@@ -1,22 +1,28 @@
 //! `POST` and `DELETE /v1/passages`: the index changed while it is searched. Refused unless the operator lets it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::Json;
 use axum::extract::{Request, State};
 use dpr_core::Embedding;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use tracing::Span;
 use utoipa::ToSchema;
 
+use super::access::Scope;
+use super::audit::{Author, Change};
 use super::body::json_body;
-use super::body_room::HeldBody;
+use super::body_room::{BodyShare, HeldBody};
 use super::error::{ApiError, ErrorBody};
+use super::metadata::WireValue;
+use super::refusals::Refused;
 use super::state::{AppState, Ready};
 use super::updates::Updates;
 use super::vector::{VectorInput, WireVector};
-use dpr_data::Passage;
+use dpr_data::{Metadata, Passage};
 use dpr_encode::PassageUpdater;
-use dpr_index::Put;
+use dpr_index::{NewPassage, Put};
 
 /// A passage to add.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -29,6 +35,10 @@ pub struct NewPassageBody {
     title: String,
     /// Its text.
     text: String,
+    /// What searches are filtered by: at most 64 fields, with names of at most 64 bytes, of 64 KiB together.
+    #[serde(default)]
+    #[schema(value_type = std::collections::BTreeMap<String, WireValue>, required = false)]
+    metadata: Metadata,
     /// Its vector, by the passage encoder of the index's model. Without one the server encodes it.
     #[schema(value_type = WireVector, required = false)]
     vector: Option<VectorInput>,
@@ -71,16 +81,18 @@ pub struct DeleteResponse {
 /// Adds passages, or puts them in the place of those that have their ids. Only where the server was started with
 /// `--allow-updates`.
 #[utoipa::path(post, path = "/v1/passages", tag = "passages", request_body = PutRequest,
-    security((), ("token" = [])), responses(
+    security((), ("bearer" = []), ("api_key" = [])), responses(
     (status = 200, description = "Done, all of it", body = PutResponse),
     (status = 400, description = "`empty_body`, `invalid_json`", body = ErrorBody),
-    (status = 401, description = "`unauthorized`: without the operator's token", body = ErrorBody),
-    (status = 403, description = "`updates_disabled`: the server does not take updates", body = ErrorBody),
+    (status = 401, description = "`unauthorized`: without a key, where there are keys", body = ErrorBody),
+    (status = 403, description = "`updates_disabled`: the server does not take updates; `missing_scope`: needs `write`",
+     body = ErrorBody),
     (status = 409, description = "`wrong_model`", body = ErrorBody),
-    (status = 413, description = "`body_too_large`", body = ErrorBody),
+    (status = 413, description = "`body_too_large`, `update_too_large`", body = ErrorBody),
     (status = 415, description = "`unsupported_media_type`", body = ErrorBody),
+    (status = 421, description = "`unknown_host`", body = ErrorBody),
     (status = 422, description = "`invalid_vector`, `invalid_passage`; nothing was changed", body = ErrorBody),
-    (status = 429, description = "`overloaded`; see the header retry-after", body = ErrorBody),
+    (status = 429, description = "`overloaded`, `rate_limited`; see the header retry-after", body = ErrorBody),
     (status = 503, description = "`not_ready`, `timeout`", body = ErrorBody),
 ))]
 pub(super) async fn put(
@@ -88,27 +100,66 @@ pub(super) async fn put(
     request: Request,
 ) -> Result<Json<PutResponse>, ApiError> {
     let ready = state.ready()?;
+    let author = Author::of(&request);
     let (service, body) = admit(&state, &ready, request).await?;
-    let put = move |body: &[u8]| {
-        let passages = parse::<PutRequest>(body)?.passages(&ready)?;
-        let count = passages.len();
-        Ok((service.put(passages)?, count))
+    let (max, asked) = (state.limits().max_passages, Arc::clone(&ready));
+    let read = move |body: HeldBody| {
+        let passages = parse::<PutRequest>(&body)?.passages(&asked, max)?;
+        // The room that the body had is that of its passages now.
+        Ok((passages, BodyShare::from(body)))
     };
-    let (Put { added, replaced }, count) = run(&state, body, put).await?;
-    state.metrics().updated(count);
-    Ok(Json(PutResponse { added, replaced }))
+    let (passages, share) = run(&state, Stage::Update, move || read(body)).await?;
+    let passages = with_vectors(&state, &service, passages).await?;
+    let written = state.clone();
+    let put = move || {
+        let (_share, count) = (share, passages.len());
+        let Put { added, replaced } = service.put(passages)?;
+        // Here, since a change that has begun is done even if its client has gone.
+        written.metrics().updated(count);
+        author.log(&ready, Change::Put { added, replaced });
+        Ok(PutResponse { added, replaced })
+    };
+    run(&state, Stage::Update, put).await.map(Json)
+}
+
+/// Returns these passages with a vector each. Those without one are encoded in a queue of their own, so that other
+/// updates pass them by, and given up when the client is gone: the future of its request is dropped then.
+async fn with_vectors(
+    state: &AppState,
+    service: &Arc<PassageUpdater>,
+    passages: Vec<(Passage, Option<Embedding>)>,
+) -> Result<Vec<NewPassage>, ApiError> {
+    let (service, stop) = (Arc::clone(service), Arc::new(AtomicBool::new(false)));
+    if passages.iter().all(|(_, vector)| vector.is_some()) {
+        return Ok(service.encode(passages, &stop)?);
+    }
+    let _is_wanted = StopOnDrop(Arc::clone(&stop));
+    run(state, Stage::Encoding, move || Ok(service.encode(passages, &stop)?)).await
+}
+
+/// Sets a flag when it is dropped.
+struct StopOnDrop(Arc<AtomicBool>);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 impl PutRequest {
-    /// The passages, with their vectors checked.
-    fn passages(self, ready: &Ready) -> Result<Vec<(Passage, Option<Embedding>)>, ApiError> {
+    /// Returns the passages, at most `max`, with their vectors checked.
+    fn passages(self, ready: &Ready, max: usize) -> Result<Vec<(Passage, Option<Embedding>)>, ApiError> {
+        let got = self.passages.len();
+        if got > max {
+            return Err(ApiError::UpdateTooLarge { what: "passages", got, max });
+        }
         if !self.model.eq_ignore_ascii_case(&ready.fingerprint) {
             return Err(ApiError::WrongModel { got: self.model, expected: ready.fingerprint.clone() });
         }
         let passages = self.passages.into_iter().enumerate().map(|(at, new)| {
             let name = format!("passages[{at}].vector");
             let vector = new.vector.map(|vector| vector.embedding(&name, ready.dim)).transpose()?;
-            Ok((Passage { id: new.id, title: new.title, text: new.text }, vector))
+            Ok((Passage::new(new.id, new.title, new.text).with_metadata(new.metadata), vector))
         });
         passages.collect()
     }
@@ -116,16 +167,18 @@ impl PutRequest {
 
 /// Deletes passages. Only where the server was started with `--allow-updates`.
 #[utoipa::path(delete, path = "/v1/passages", tag = "passages", request_body = DeleteRequest,
-    security((), ("token" = [])), responses(
+    security((), ("bearer" = []), ("api_key" = [])), responses(
     (status = 200, description = "Done, all of it", body = DeleteResponse),
     (status = 400, description = "`empty_body`, `invalid_json`", body = ErrorBody),
-    (status = 401, description = "`unauthorized`: without the operator's token", body = ErrorBody),
-    (status = 403, description = "`updates_disabled`: the server does not take updates", body = ErrorBody),
+    (status = 401, description = "`unauthorized`: without a key, where there are keys", body = ErrorBody),
+    (status = 403, description = "`updates_disabled`: the server does not take updates; `missing_scope`: needs `write`",
+     body = ErrorBody),
     (status = 404, description = "`unknown_passage`: some are not there; nothing was deleted", body = ErrorBody),
-    (status = 413, description = "`body_too_large`", body = ErrorBody),
+    (status = 413, description = "`body_too_large`, `update_too_large`", body = ErrorBody),
     (status = 415, description = "`unsupported_media_type`", body = ErrorBody),
+    (status = 421, description = "`unknown_host`", body = ErrorBody),
     (status = 422, description = "`invalid_passage`: no ids, or one twice", body = ErrorBody),
-    (status = 429, description = "`overloaded`; see the header retry-after", body = ErrorBody),
+    (status = 429, description = "`overloaded`, `rate_limited`; see the header retry-after", body = ErrorBody),
     (status = 503, description = "`not_ready`, `timeout`", body = ErrorBody),
 ))]
 pub(super) async fn delete(
@@ -133,14 +186,20 @@ pub(super) async fn delete(
     request: Request,
 ) -> Result<Json<DeleteResponse>, ApiError> {
     let ready = state.ready()?;
+    let author = Author::of(&request);
     let (service, body) = admit(&state, &ready, request).await?;
-    let delete = move |body: &[u8]| {
-        let DeleteRequest { ids } = parse(body)?;
-        Ok(service.delete(ids)?)
+    let (max, written) = (state.limits().max_ids, state.clone());
+    let delete = move || {
+        let DeleteRequest { ids } = parse(&body)?;
+        if ids.len() > max {
+            return Err(ApiError::UpdateTooLarge { what: "ids", got: ids.len(), max });
+        }
+        let deleted = service.delete(ids)?;
+        written.metrics().updated(deleted);
+        author.log(&ready, Change::Deleted { deleted });
+        Ok(DeleteResponse { deleted })
     };
-    let deleted = run(&state, body, delete).await?;
-    state.metrics().updated(deleted);
-    Ok(Json(DeleteResponse { deleted }))
+    run(&state, Stage::Update, delete).await.map(Json)
 }
 
 /// Admits a request and takes in its body; what is not let in is not looked at.
@@ -149,7 +208,8 @@ async fn admit(
     ready: &Ready,
     request: Request,
 ) -> Result<(Arc<PassageUpdater>, HeldBody), ApiError> {
-    let service = Updates::admit(ready.serving.updates.as_ref(), request.headers())?;
+    let is_keyed = state.access().needs_key(Scope::Write);
+    let service = Updates::admit(ready.serving.updates.as_ref(), is_keyed, request.headers())?;
     // Only the body has a deadline: a change that has begun is done, and whoever asked for it is told.
     let timeout = state.limits().timeout;
     let body = tokio::time::timeout(timeout, json_body(state, request)).await;
@@ -168,13 +228,27 @@ fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
     })
 }
 
-/// Runs an update on the bytes of a body, on one of the threads for updates, where the body is read too.
+/// The threads on which a part of an update runs.
+#[derive(Debug, Clone, Copy)]
+enum Stage {
+    /// Those that read bodies and write changes.
+    Update,
+    /// The one that encodes passages.
+    Encoding,
+}
+
+/// Runs a part of an update on a thread of its stage.
 async fn run<T: Send + 'static>(
     state: &AppState,
-    body: HeldBody,
-    update: impl FnOnce(&[u8]) -> Result<T, ApiError> + Send + 'static,
+    stage: Stage,
+    work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
 ) -> Result<T, ApiError> {
-    let place = state.update_gate().enter().inspect_err(|_| state.metrics().rejected())?;
-    let (done, _) = state.update_gate().run(place, move || update(&body)).await?;
+    let (gate, limit) = match stage {
+        Stage::Update => (state.update_gate(), Refused::Updates),
+        Stage::Encoding => (state.encode_gate(), Refused::Encoding),
+    };
+    let place = gate.enter().inspect_err(|_| state.metrics().refusals().refused(limit))?;
+    let span = Span::current();
+    let (done, _) = gate.run(place, move || span.in_scope(work)).await?;
     done
 }

@@ -8,16 +8,26 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// A socket that breaks when its peer takes nothing for so long, while there is something to write.
+/// A socket that breaks when its peer takes too little, for so long, while there is something to write.
 ///
-/// The system's buffers are large and ask for more only when a good part of them is free, so a peer that reads a byte now and
-/// then is one that takes nothing.
+/// The system's buffers are large and ask for more only when a good part of them is free, so that a peer that reads a
+/// byte now and then mostly takes nothing. One that takes more, but less than [`LEAST`] bytes a second, is no better.
 #[derive(Debug)]
 pub(super) struct Patient<S> {
     socket: S,
     patience: Duration,
-    /// Runs while a write waits.
-    waiting: Option<Pin<Box<Sleep>>>,
+    /// Runs from the first write that waits until everything is written, or its time is over.
+    waiting: Option<Waiting>,
+}
+
+/// Bytes that a peer has to take in a second, over the time that the socket is patient.
+const LEAST: f64 = 1024.0;
+
+#[derive(Debug)]
+struct Waiting {
+    over: Pin<Box<Sleep>>,
+    /// Bytes written since.
+    written: u64,
 }
 
 impl<S: Unpin> Patient<S> {
@@ -29,21 +39,54 @@ impl<S: Unpin> Patient<S> {
         Pin::new(&mut self.socket)
     }
 
-    /// Returns what a write came to, or an error when this and those before it have waited too long.
-    fn wait<T>(&mut self, context: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
-        if written.is_ready() {
-            self.waiting = None;
-            return written;
+    /// Returns what a write came to.
+    fn wrote(
+        &mut self,
+        context: &mut Context<'_>,
+        written: Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        if written.is_pending() {
+            return self.wait(context);
         }
+        if let (Poll::Ready(Ok(bytes)), Some(waiting)) = (&written, &mut self.waiting) {
+            waiting.written += *bytes as u64;
+        }
+        written
+    }
+
+    /// Returns what a flush or a shutdown came to: everything is written then.
+    fn finished(
+        &mut self,
+        context: &mut Context<'_>,
+        finished: Poll<io::Result<()>>,
+    ) -> Poll<io::Result<()>> {
+        if finished.is_pending() {
+            return self.wait(context);
+        }
+        self.waiting = None;
+        finished
+    }
+
+    /// Waits for the peer, or returns an error when it has taken too little for too long.
+    fn wait<T>(&mut self, context: &mut Context<'_>) -> Poll<io::Result<T>> {
         let patience = self.patience;
-        let waiting = self.waiting.get_or_insert_with(|| Box::pin(sleep(patience)));
-        match waiting.as_mut().poll(context) {
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(()) => Poll::Ready(Err(io::Error::new(
-                io::ErrorKind::TimedOut,
-                format!("the client has not read anything for {} ms", patience.as_millis()),
-            ))),
+        let new = || Waiting { over: Box::pin(sleep(patience)), written: 0 };
+        let waiting = self.waiting.get_or_insert_with(new);
+        if waiting.over.as_mut().poll(context).is_pending() {
+            return Poll::Pending;
         }
+        let written = waiting.written;
+        if written as f64 >= LEAST * patience.as_secs_f64() {
+            // Another while; the new time has to be polled, so that it wakes this task.
+            *waiting = new();
+            if waiting.over.as_mut().poll(context).is_pending() {
+                return Poll::Pending;
+            }
+        }
+        Poll::Ready(Err(io::Error::new(
+            io::ErrorKind::TimedOut,
+            format!("the client has read {written} bytes in {} ms", patience.as_millis()),
+        )))
     }
 }
 
@@ -64,7 +107,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let written = self.socket().poll_write(context, bytes);
-        self.wait(context, written)
+        self.wrote(context, written)
     }
 
     fn poll_write_vectored(
@@ -73,7 +116,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = self.socket().poll_write_vectored(context, pieces);
-        self.wait(context, written)
+        self.wrote(context, written)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -82,11 +125,41 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = self.socket().poll_flush(context);
-        self.wait(context, flushed)
+        self.finished(context, flushed)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let closed = self.socket().poll_shutdown(context);
-        self.wait(context, closed)
+        self.finished(context, closed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
+
+    /// Writes `bytes` to a peer that reads `part` of them each 20 ms, through a buffer of as much.
+    async fn write_to(part: usize, bytes: usize) -> io::Result<()> {
+        let (socket, mut peer) = duplex(part);
+        let reading = tokio::spawn(async move {
+            let mut part = vec![0; part];
+            while let Ok(1..) = peer.read(&mut part).await {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        });
+        let written = Patient::new(socket, Duration::from_millis(300)).write_all(&vec![7; bytes]).await;
+        reading.abort();
+        written
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_reads_a_byte_now_and_then_is_given_up() {
+        assert_eq!(write_to(1, 1 << 20).await.unwrap_err().kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_reads_steadily_gets_all() {
+        write_to(4096, 100 * 4096).await.unwrap();
     }
 }

@@ -1,7 +1,8 @@
 //! A sample of the searches that a graph answers, each repeated exactly, so that operators see how much is found.
 //!
-//! Answers never wait for it: one thread of its own repeats searches, it is handed one at a time and only where it is idle,
-//! seldom, and never while searches wait. A question's vector is held until its search has been repeated, and nowhere else.
+//! Answers never wait for it: one thread of its own repeats searches, it is handed one at a time and only where it is
+//! idle, seldom, and never while searches wait. A question's vector is held until its search has been repeated, and
+//! nowhere else.
 
 use std::fmt;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -14,7 +15,7 @@ use prometheus_client::metrics::counter::Counter;
 use super::gate::SearchGate;
 use dpr_data::Passage;
 use dpr_index::search::{Backend, Description, Filter, Hit, SearchError, Searcher};
-use dpr_index::{IndexKind, QueryError, Snapshot, VectorIndex as _};
+use dpr_index::{CancelToken, Health, IndexKind, QueryError, Snapshot, VectorIndex as _};
 
 /// Passages of an answer that are compared, at most: what the DPR paper's top-20 needs.
 const DEPTH: usize = 20;
@@ -109,12 +110,29 @@ impl Backend for Sampled {
         k: usize,
         filter: Option<&Filter>,
     ) -> Result<Vec<Vec<Hit>>, SearchError> {
-        let Some(snapshot) = self.backend.snapshot() else { return self.backend.search(vectors, k, filter) };
-        let found = Searcher::of(Arc::clone(&snapshot)).search_batch(vectors, k, filter)?;
+        self.search_until(vectors, k, filter, &CancelToken::never())
+    }
+
+    fn search_until(
+        &self,
+        vectors: &[Embedding],
+        k: usize,
+        filter: Option<&Filter>,
+        cancel: &CancelToken,
+    ) -> Result<Vec<Vec<Hit>>, SearchError> {
+        let Some(snapshot) = self.backend.snapshot() else {
+            return self.backend.search_until(vectors, k, filter, cancel);
+        };
+        let searcher = Searcher::of(Arc::clone(&snapshot));
+        let found = searcher.search_batch_until(vectors, k, filter, cancel)?;
         if let ([vector], [hits], None) = (vectors, found.as_slice(), filter) {
             self.offer(&snapshot, vector, k, hits);
         }
         Ok(found)
+    }
+
+    fn cost(&self, vectors: usize, k: usize, filter: Option<&Filter>) -> u64 {
+        self.backend.cost(vectors, k, filter)
     }
 
     fn describe(&self) -> Description {
@@ -132,10 +150,15 @@ impl Backend for Sampled {
     fn snapshot(&self) -> Option<Arc<Snapshot>> {
         self.backend.snapshot()
     }
+
+    fn health(&self) -> Health {
+        self.backend.health()
+    }
 }
 
 impl Sample {
-    /// How many passages exact search finds, and how many of them were found; those that score as the last of them are as good.
+    /// How many passages exact search finds, and how many of them were found; those that score as the last of them
+    /// are as good.
     fn repeat(&self) -> Result<(u64, u64), QueryError> {
         let best = self.snapshot.search_exactly(&self.vector, self.k)?;
         let last = best.last().map_or(f32::INFINITY, |row| row.score);
@@ -168,8 +191,7 @@ mod tests {
     /// 3,000 random vectors, in a graph of which a search sees little, or without one.
     fn live(kind: IndexKind) -> Arc<LiveIndex> {
         let dir = tempfile::tempdir().unwrap();
-        let passage =
-            |row: usize| Passage { id: row.to_string(), title: String::new(), text: "Text.".into() };
+        let passage = |row: usize| Passage::new(row.to_string(), "", "Text.");
         let rows: Vec<f32> = (0..3000).flat_map(vector).collect();
         let set = VectorSet::new("ab".repeat(32), DIM, (0..3000).map(passage).collect(), rows);
         let hnsw = HnswParams { m: 2, ef_construction: 4, ef_search: 4 };

@@ -13,6 +13,7 @@ use utoipa::ToSchema;
 
 use super::error::ApiError;
 use super::limits::Limits;
+use super::metadata::WireCondition;
 use super::vector::{Batch, BatchSeed, VectorInput, VectorSeed, WireVector};
 use dpr_index::search::Filter;
 
@@ -31,8 +32,8 @@ pub struct SearchRequest<'a> {
     /// Passages to return for each vector, best first.
     #[schema(value_type = usize, required = false, minimum = 1, default = 10)]
     k: Option<&'a RawValue>,
-    /// Finds only passages with one of these titles and one of these ids, where any are given. Whoever sends one tells
-    /// what the question is about.
+    /// Finds only passages with one of these titles and one of these ids, where any are given, and with metadata for
+    /// which the condition holds. Whoever sends one tells what the question is about.
     #[schema(value_type = FilterBody, required = false)]
     filter: Option<&'a RawValue>,
     /// Fingerprint of the model that made the vectors, 64 hexadecimal digits, as GET /v1/model tells it.
@@ -47,13 +48,17 @@ pub struct SearchRequest<'a> {
 /// Which passages may be found.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct FilterBody {
+pub struct FilterBody<'a> {
     /// Titles, at most 1000; none leaves all.
     #[schema(value_type = Vec<String>)]
     titles: Names,
     /// Ids, at most 1000; none leaves all.
     #[schema(value_type = Vec<String>)]
     ids: Names,
+    /// A condition on the metadata; none leaves all.
+    #[schema(value_type = WireCondition, required = false)]
+    #[serde(borrow)]
+    metadata: Option<&'a RawValue>,
 }
 
 /// Most titles, and most ids, of a filter.
@@ -98,9 +103,9 @@ impl<'de> Visitor<'de> for NamesVisitor {
     }
 }
 
-impl FilterBody {
-    fn parse(json: &RawValue) -> Result<Filter, ApiError> {
-        let Self { titles, ids } = serde_json::from_str(json.get())
+impl<'a> FilterBody<'a> {
+    fn parse(json: &'a RawValue) -> Result<Filter, ApiError> {
+        let Self { titles, ids, metadata } = serde_json::from_str(json.get())
             .map_err(|error| ApiError::InvalidFilter(format!("`filter` is no filter: {error}")))?;
         for (name, Names { count, .. }) in [("titles", &titles), ("ids", &ids)] {
             if *count > MAX_FILTER {
@@ -109,7 +114,11 @@ impl FilterBody {
                 return Err(ApiError::InvalidFilter(text));
             }
         }
-        Ok(Filter { titles: titles.kept.into_iter().collect(), ids: ids.kept.into_iter().collect() })
+        let condition = metadata.map(|json| serde_json::from_str(json.get())).transpose();
+        let condition =
+            condition.map_err(|error| ApiError::InvalidFilter(format!("`filter.metadata`: {error}")))?;
+        let (titles, ids) = (titles.kept.into_iter().collect(), ids.kept.into_iter().collect());
+        Ok(Filter { titles, ids, condition })
     }
 }
 
@@ -131,8 +140,8 @@ pub(super) const TEXT_FIELDS: [&str; 8] =
     ["text", "texts", "question", "questions", "query", "queries", "q", "input"];
 
 impl<'a> SearchRequest<'a> {
-    /// Reads a JSON body and checks everything in it against the index (`dim`, `fingerprint`) and the limits. Whatever the
-    /// body holds, reading it takes no more memory than a good one and the body itself.
+    /// Reads a JSON body and checks everything in it against the index (`dim`, `fingerprint`) and the limits.
+    /// Whatever the body holds, reading it takes no more memory than a good one and the body itself.
     ///
     /// # Errors
     /// [`ApiError`] for the first thing that is wrong.
@@ -338,6 +347,16 @@ mod tests {
                 "unknown field `title`",
             ),
             (r#"{"vector":[1,2,3],"model":MODEL,"filter":{"ids":[7]}}"#, InvalidFilter, "integer"),
+            (
+                r#"{"vector":[1,2,3],"model":MODEL,"filter":{"metadata":{"field":"a","like":"b%"}}}"#,
+                InvalidFilter,
+                "`filter.metadata`: the condition: there is no operator `like`",
+            ),
+            (
+                r#"{"vector":[1,2,3],"model":MODEL,"filter":{"metadata":{"and":[{"field":"a","gt":true}]}}}"#,
+                InvalidFilter,
+                "and[0]: `gt` takes a number or a string",
+            ),
             (r#"{"vector":[1,2],"model":MODEL}"#, InvalidVector, "2"),
             (r#"{"vector":[1,2,3,4,5],"model":MODEL}"#, InvalidVector, "has 5 numbers, expected 3"),
             (r#"{"vector":[1,2,3,4,"5"],"model":MODEL}"#, InvalidVector, "text at position 4"),
@@ -390,7 +409,7 @@ mod tests {
             other => panic!("{other:?}"),
         }
         let body = format!(r#"{{"titles":[{}]}}"#, many("\"\""));
-        let filter: FilterBody = serde_json::from_str(&body).unwrap();
+        let filter: FilterBody<'_> = serde_json::from_str(&body).unwrap();
         assert_eq!((filter.titles.count, filter.titles.kept.len()), (100_000, 1000));
     }
 }

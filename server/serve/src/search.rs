@@ -4,42 +4,58 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use super::answer::{Answered, HitList, SearchHit, SearchResponse, respond, timed};
+use super::answer::{Answered, Asked, HitList, SearchHit, SearchResponse, respond, timed};
 use super::body::json_body;
 use super::error::{ApiError, ErrorBody};
+use super::file::accepts_gzip;
 use super::request::SearchRequest;
 use super::state::AppState;
+use dpr_index::{CancelToken, VectorIndex as _};
 
 /// Finds the passages nearest to question vectors. There is no field for a question's text.
-#[utoipa::path(post, path = "/v1/search", tag = "search", request_body = SearchRequest, responses(
+#[utoipa::path(post, path = "/v1/search", tag = "search", request_body = SearchRequest,
+    security((), ("bearer" = []), ("api_key" = [])), responses(
     (status = 200, description = "Passages, best first", body = SearchResponse),
     (status = 400, description = "`empty_body`, `invalid_json`", body = ErrorBody),
-    (status = 403, description = "`text_search_disabled`: a question sent as text", body = ErrorBody),
+    (status = 401, description = "`unauthorized`: without a key, where one is needed", body = ErrorBody),
+    (status = 403, description = "`text_search_disabled`: a question sent as text; `missing_scope`: needs `search`",
+     body = ErrorBody),
     (status = 409, description = "`wrong_model`", body = ErrorBody),
     (status = 413, description = "`body_too_large`", body = ErrorBody),
     (status = 415, description = "`unsupported_media_type`", body = ErrorBody),
-    (status = 422, description = "`invalid_vector`, `invalid_k`, `invalid_filter`", body = ErrorBody),
-    (status = 429, description = "`overloaded`; see the header retry-after", body = ErrorBody),
+    (status = 421, description = "`unknown_host`", body = ErrorBody),
+    (status = 422, description = "`invalid_vector`, `invalid_k`, `invalid_filter`, `answer_too_large`", body = ErrorBody),
+    (status = 429, description = "`overloaded`, `rate_limited`; see the header retry-after", body = ErrorBody),
     (status = 503, description = "`not_ready`, `timeout`", body = ErrorBody),
 ))]
 pub(super) async fn search(State(state): State<AppState>, request: Request) -> Result<Response, ApiError> {
+    let takes_gzip = accepts_gzip(request.headers());
     let body = json_body(&state, request).await?;
     let (ready, limits) = (state.ready()?, state.limits().clone());
-    let search = move |body: &[u8]| {
+    let read = move |body: &[u8]| -> Result<Asked, ApiError> {
         let asked = SearchRequest::read(body, ready.dim, &ready.fingerprint, &limits)?;
-        let search = || ready.serving.search.search(&asked.vectors, asked.k, asked.filter.as_ref());
-        let (found, took, took_ms) = timed(search)?;
-        let mut lists = found.into_iter().map(|hits| hits.into_iter().map(SearchHit::from).collect());
-        let answer = match asked.batch {
-            true => SearchResponse::Batch { results: lists.map(|hits| HitList { hits }).collect(), took_ms },
-            false => SearchResponse::Single { hits: lists.next().unwrap_or_default(), took_ms },
+        let (vectors, backend) = (asked.vectors.len(), &ready.serving.search);
+        let cost = backend.cost(vectors, asked.k, asked.filter.as_ref());
+        let rows = backend.snapshot().map_or(0, |index| index.len());
+        let search = move |cancel: &CancelToken| -> Result<Answered, ApiError> {
+            let backend = &ready.serving.search;
+            let search = || backend.search_until(&asked.vectors, asked.k, asked.filter.as_ref(), cancel);
+            let (found, took, took_ms) = timed(search)?;
+            let mut lists = found.into_iter().map(|hits| hits.into_iter().map(SearchHit::from).collect());
+            let answer = match asked.batch {
+                true => {
+                    SearchResponse::Batch { results: lists.map(|hits| HitList { hits }).collect(), took_ms }
+                }
+                false => SearchResponse::Single { hits: lists.next().unwrap_or_default(), took_ms },
+            };
+            Ok(Answered { answer, took, k: asked.k })
         };
-        Ok(Answered { answer, took })
+        Ok(Asked { vectors, rows, cost, search: Box::new(search) })
     };
-    respond(&state, body, search).await
+    respond(&state, body, takes_gzip, read).await
 }
 
-/// Ends a search request whose time is up, be it in its body, in the queue or in the search.
+/// Ends a search request whose time is up, be it in its body, in the queue or in the search, which then stops.
 pub(super) async fn deadline(State(state): State<AppState>, request: Request, next: Next) -> Response {
     let timeout = state.limits().timeout;
     match tokio::time::timeout(timeout, next.run(request)).await {

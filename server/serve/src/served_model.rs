@@ -156,8 +156,14 @@ impl ServedModel {
         &self.body.fingerprint
     }
 
-    pub(super) fn body(&self) -> &ModelBody {
-        &self.body
+    /// Returns the description, for routes that are mounted at this path: nothing, or as `/search`.
+    pub(super) fn body(&self, mounted_at: &str) -> ModelBody {
+        let mut body = self.body.clone();
+        let encoder = [&mut body.encoder.config, &mut body.encoder.tokenizer];
+        for file in encoder.into_iter().chain(body.weights.values_mut()) {
+            file.url.insert_str(0, mounted_at);
+        }
+        body
     }
 
     /// Returns the entity tag of the description.

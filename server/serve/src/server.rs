@@ -2,20 +2,19 @@
 
 use std::future::Future;
 use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use hyper::server::conn::http1::Builder;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
-use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::patient::Patient;
+use super::connection::Connection;
+use super::places::{Place, Places};
+use super::tls::Tls;
 
 /// Why the server cannot listen.
 #[derive(Debug, thiserror::Error)]
@@ -59,9 +58,6 @@ pub async fn bind(listen: &str) -> Result<TcpListener, ListenError> {
     })
 }
 
-/// Time between two questions to a client that has sent nothing for a while whether it is still there.
-const KEEPALIVE: Duration = Duration::from_secs(15);
-
 /// How the server ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
@@ -74,37 +70,51 @@ pub enum Ended {
 /// How connections are kept.
 #[derive(Debug, Clone)]
 pub struct Connections {
-    /// Connections open at once; the next one waits until one closes.
+    /// Connections open at once, and beside them requests that HTTP/2 connections send beside each other.
     pub max: usize,
     /// Time for a request's head, and time that an idle connection is kept, also one that has sent nothing yet.
     pub idle: Duration,
-    /// Time that a client may take nothing of its answer.
+    /// Time that a client may take too little of its answer.
     pub patience: Duration,
+    /// Time for the handshake of TLS.
+    pub handshake: Duration,
     /// Time that requests in flight get when the server ends.
     pub grace: Duration,
+    /// Certificate and key: with them connections speak TLS, and HTTP/2 with clients that want it.
+    pub tls: Option<Arc<Tls>>,
+    /// What a few connections above `max` are answered by, one request each: [`health_app`](crate::health_app).
+    /// Without it they wait.
+    pub health: Option<Router>,
 }
 
 impl Default for Connections {
     fn default() -> Self {
-        let minute = Duration::from_secs(60);
-        Self { max: 1024, idle: minute, patience: minute, grace: Duration::from_secs(10) }
+        let (seconds, minute) = (Duration::from_secs(10), Duration::from_secs(60));
+        Self {
+            max: 1024,
+            idle: minute,
+            patience: minute,
+            handshake: seconds,
+            grace: seconds,
+            tls: None,
+            health: None,
+        }
     }
 }
 
 /// Serves `app` until `shutdown` ends; then takes no new connections, closes idle ones and lets the requests
-/// in flight finish.
+/// in flight finish. Requests have their sender's address in [`ConnectInfo`](axum::extract::ConnectInfo).
 ///
-/// `axum::serve` would do but for two things: it lets a client hold a connection open for ever, by not sending its request
-/// or not reading its answer, and it takes any number of them. Connections speak HTTP/1 alone: over HTTP/2 each
-/// would bring hundreds of requests at once, and telling the two apart waits for a first byte without a limit.
+/// `axum::serve` would do but for two things: it lets a client hold a connection open for ever, by not sending its
+/// request or not reading its answer, and it takes any number of them. Without TLS connections speak HTTP/1 alone:
+/// telling the two apart by their first bytes would wait for those without a limit.
 pub async fn run(
     listener: TcpListener,
     app: Router,
     shutdown: impl Future<Output = ()>,
     connections: Connections,
 ) -> Ended {
-    let Connections { max, idle, patience, grace } = connections;
-    let places = Arc::new(Semaphore::new(max.clamp(1, Semaphore::MAX_PERMITS)));
+    let places = Places::new(connections.max, connections.health.is_some());
     let (stop, stopping) = watch::channel(());
     let mut open = JoinSet::new();
     let mut shutdown = pin!(shutdown);
@@ -114,7 +124,7 @@ pub async fn run(
             Some(_) = open.join_next() => continue,
             accepted = accept(&listener, &places) => accepted,
         };
-        let (socket, place) = match accepted {
+        let (socket, peer, place) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
                 // Out of file descriptors, or a client that left at once: neither is a reason to end, and the
@@ -124,57 +134,54 @@ pub async fn run(
                 continue;
             }
         };
-        let (app, stopping) = (app.clone(), stopping.clone());
+        let connection = connections.of(peer, &app, place.is_reserve, &places, &stopping);
         open.spawn(async move {
-            converse(socket, app, (idle, patience), stopping).await;
+            connection.converse(socket).await;
             drop(place);
         });
     }
     drop(listener);
     let _ = stop.send(());
     let finished = async { while open.join_next().await.is_some() {} };
-    match tokio::time::timeout(grace, finished).await {
+    match tokio::time::timeout(connections.grace, finished).await {
         Ok(()) => Ended::Finished,
         Err(_) => Ended::CutOff,
     }
 }
 
-async fn accept(
-    listener: &TcpListener,
-    places: &Arc<Semaphore>,
-) -> io::Result<(TcpStream, Option<OwnedSemaphorePermit>)> {
-    // The semaphore is never closed, so that there always is a permit.
-    let place = Arc::clone(places).acquire_owned().await.ok();
-    let (socket, _) = listener.accept().await?;
-    Ok((socket, place))
+/// Time that a connection of the reserve has for each of its steps.
+const RESERVE_TIME: Duration = Duration::from_secs(5);
+
+impl Connections {
+    fn of(
+        &self,
+        peer: SocketAddr,
+        app: &Router,
+        is_reserve: bool,
+        places: &Places,
+        stopping: &watch::Receiver<()>,
+    ) -> Connection {
+        let reserve = self.health.as_ref().filter(|_| is_reserve);
+        let time = |time: Duration| if is_reserve { time.min(RESERVE_TIME) } else { time };
+        Connection {
+            peer,
+            app: reserve.unwrap_or(app).clone(),
+            tls: self.tls.clone(),
+            idle: time(self.idle),
+            patience: time(self.patience),
+            handshake: time(self.handshake),
+            is_single: is_reserve,
+            places: places.clone(),
+            stopping: stopping.clone(),
+        }
+    }
 }
 
-/// Answers the requests of one connection until it closes or the server stops.
-async fn converse(
-    socket: TcpStream,
-    app: Router,
-    (idle, patience): (Duration, Duration),
-    mut stopping: watch::Receiver<()>,
-) {
-    // Small answers should not wait for more data to share a packet with.
-    let _ = socket.set_nodelay(true);
-    // A client that vanished is asked after, so that a handler need not find out by writing.
-    let keepalive = TcpKeepalive::new().with_time(idle.max(KEEPALIVE)).with_interval(KEEPALIVE);
-    let _ = SockRef::from(&socket).set_tcp_keepalive(&keepalive);
-    let mut builder = Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(idle);
-    let socket = TokioIo::new(Patient::new(socket, patience));
-    let mut connection = pin!(builder.serve_connection(socket, TowerToHyperService::new(app)));
-    let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
-        _ = stopping.changed() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
-        }
-    };
-    if let Err(error) = ended {
-        tracing::debug!(target: "dpr_serve", "a connection broke: {error}");
-    }
+async fn accept(listener: &TcpListener, places: &Places) -> io::Result<(TcpStream, SocketAddr, Place)> {
+    let place = places.take().await;
+    let (socket, peer) = listener.accept().await?;
+    // Another may have ended while this one was waited for.
+    Ok((socket, peer, places.or_better(place)))
 }
 
 /// Ends at the first SIGINT (Ctrl-C) or SIGTERM.

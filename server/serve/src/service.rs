@@ -1,20 +1,27 @@
 //! What the HTTP layer asks of text search: a small trait, so that the routes are tested without an encoder.
 
+use dpr_index::CancelToken;
 use dpr_index::search::{Fusion, Hit, Method, SearchError, TextSearcher};
 
 /// Finds passages for questions sent as text, where the operator lets them in.
 pub trait TextSearch: Send + Sync + 'static {
-    /// The `k` best passages, best first. Runs on the calling thread.
+    /// Returns the `k` best passages, best first. Runs on the calling thread, until `cancel` says to stop.
     ///
     /// # Errors
-    /// [`SearchError`]: a blank question, a method that the index was not built for.
+    /// [`SearchError`]: a blank question, a method that the index was not built for, [`SearchError::Stopped`].
     fn search_text(
         &self,
         question: &str,
         method: Method,
         fusion: Fusion,
         k: usize,
+        cancel: &CancelToken,
     ) -> Result<Vec<Hit>, SearchError>;
+
+    /// Returns an estimate of the work of a search, as [`Backend::cost`](dpr_index::search::Backend::cost) does.
+    fn cost(&self, _method: Method, _k: usize) -> u64 {
+        0
+    }
 }
 
 impl TextSearch for TextSearcher {
@@ -24,7 +31,12 @@ impl TextSearch for TextSearcher {
         method: Method,
         fusion: Fusion,
         k: usize,
+        cancel: &CancelToken,
     ) -> Result<Vec<Hit>, SearchError> {
-        self.search(question, method, fusion, k)
+        self.search_until(question, method, fusion, k, cancel)
+    }
+
+    fn cost(&self, method: Method, k: usize) -> u64 {
+        Self::cost(self, method, k)
     }
 }

@@ -4,12 +4,15 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use super::access::Access;
 use super::body_room::BodyRoom;
 use super::counters::Metrics;
 use super::error::ApiError;
 use super::gate::SearchGate;
+use super::hosts::Hosts;
 use super::limits::Limits;
 use super::origins::Origins;
+use super::rate::{Rate, Rates};
 use super::recall::Sampled;
 use super::served_model::ServedModel;
 use super::service::TextSearch;
@@ -26,6 +29,19 @@ pub struct Options {
     pub web: Option<PathBuf>,
     /// Whose pages may call this server.
     pub origins: Origins,
+    /// Under which names it may be called.
+    pub hosts: Hosts,
+    /// Who may do what.
+    pub access: Access,
+    /// How often each key may send, and each address without one; keys may have rates of their own.
+    pub rate: Option<Rate>,
+    /// Proxies in front of this server whose entries in `x-forwarded-for` are believed.
+    pub trusted_proxies: usize,
+    /// How long the index may not have been brought up to date before `/readyz` says so; without it, for ever.
+    pub max_stale: Option<Duration>,
+    /// Whether [`metrics_app`](crate::metrics_app) has `/metrics`, `/healthz` and `/readyz`, in the place of
+    /// [`app`](crate::app).
+    pub metrics_apart: bool,
 }
 
 /// The shared state; a clone is another handle to it.
@@ -38,6 +54,8 @@ struct Inner {
     options: Options,
     gate: SearchGate,
     update_gate: SearchGate,
+    encode_gate: SearchGate,
+    rates: Rates,
     bodies: BodyRoom,
     metrics: Metrics,
     ready: RwLock<Option<Arc<Ready>>>,
@@ -49,12 +67,15 @@ const UPDATES: usize = 16;
 /// Updates that wait for one of these.
 const UPDATES_WAITING: usize = 64;
 
+/// Updates whose passages wait to be encoded, after the one whose passages are.
+const ENCODINGS_WAITING: usize = 32;
+
 /// What a server answers from.
 pub struct Serving {
     /// Finds passages for vectors.
     pub search: Arc<dyn Backend>,
-    /// The question encoder that pages load.
-    pub model: ServedModel,
+    /// The question encoder that pages load; without one their vectors are made elsewhere.
+    pub model: Option<ServedModel>,
     /// Takes questions as text at `POST /v1/search/text`: for services whose users agreed to that.
     pub text: Option<Arc<dyn TextSearch>>,
     /// Takes passages at `/v1/passages`.
@@ -72,13 +93,18 @@ pub(super) struct Ready {
 impl AppState {
     /// A state that is not ready yet.
     pub fn new(options: Options) -> Self {
-        let gate = SearchGate::new(options.limits.concurrency, options.limits.queue);
+        let Limits { concurrency, queue, timeout, .. } = options.limits;
+        let gate = SearchGate::new(concurrency, queue).with_timeout(timeout);
         let update_gate = SearchGate::new(UPDATES, UPDATES_WAITING);
-        let bodies = BodyRoom::new(options.limits.max_bodies());
+        let bodies = BodyRoom::new(options.limits.max_bodies);
+        let rates = Rates::new(options.rate);
         Self(Arc::new(Inner {
             options,
             gate,
             update_gate,
+            // One at a time: searches keep the other processors.
+            encode_gate: SearchGate::new(1, ENCODINGS_WAITING),
+            rates,
             bodies,
             metrics: Metrics::new(),
             ready: RwLock::new(None),
@@ -87,8 +113,8 @@ impl AppState {
 
     /// Makes the server ready. A second call puts another index in the place of the first, if it is of the same model:
     /// requests that have begun are answered from the one they began with. Whether it is taken.
-    pub fn publish(&self, search: Arc<dyn Backend>, model: ServedModel) -> bool {
-        self.publish_all(Serving { search, model, text: None, updates: None })
+    pub fn publish(&self, search: Arc<dyn Backend>, model: impl Into<Option<ServedModel>>) -> bool {
+        self.publish_all(Serving { search, model: model.into(), text: None, updates: None })
     }
 
     /// As [`AppState::publish`], with more than searches by vector.
@@ -109,8 +135,8 @@ impl AppState {
         true
     }
 
-    /// Returns `backend`, with a search every so often repeated exactly where it was answered by a graph, for the counters
-    /// `dpr_recall_sample_found_total` and `dpr_recall_sample_wanted_total`.
+    /// Returns `backend`, with a search every so often repeated exactly where it was answered by a graph, for the
+    /// counters `dpr_recall_sample_found_total` and `dpr_recall_sample_wanted_total`.
     ///
     /// # Errors
     /// When no thread can be started for that.
@@ -139,6 +165,32 @@ impl AppState {
     /// The way to the threads that write updates.
     pub(super) fn update_gate(&self) -> &SearchGate {
         &self.0.update_gate
+    }
+
+    /// The way to the thread that encodes passages of updates.
+    pub(super) fn encode_gate(&self) -> &SearchGate {
+        &self.0.encode_gate
+    }
+
+    pub(super) fn rates(&self) -> &Rates {
+        &self.0.rates
+    }
+
+    pub(super) fn options(&self) -> &Options {
+        &self.0.options
+    }
+
+    /// Returns who may do what.
+    pub fn access(&self) -> &Access {
+        &self.0.options.access
+    }
+
+    pub(super) fn hosts(&self) -> &Hosts {
+        &self.0.options.hosts
+    }
+
+    pub(super) fn trusted_proxies(&self) -> usize {
+        self.0.options.trusted_proxies
     }
 
     pub(super) fn bodies(&self) -> &BodyRoom {

@@ -10,14 +10,19 @@ use axum::response::Response;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::answer::{Answered, SearchHit, SearchResponse, respond, timed};
+use super::answer::{Answered, Asked, SearchHit, SearchResponse, respond, timed};
 use super::body::json_body;
 use super::error::{ApiError, ErrorBody};
+use super::file::accepts_gzip;
 use super::state::AppState;
 use dpr_index::search::{Fusion, Method};
+use dpr_index::{CancelToken, VectorIndex as _};
 
 /// Characters of a question: more than any encoder reads.
 const MAX_CHARACTERS: usize = 4096;
+
+/// Greatest weight of the inner product. Far greater ones would make scores infinite, which JSON cannot say.
+const MAX_LAMBDA: f32 = 1e6;
 
 /// A search by text.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -28,8 +33,9 @@ pub struct TextSearchRequest {
     /// How to rank; `hybrid` unless said.
     #[serde(default = "hybrid")]
     method: Method,
-    /// Weight of the inner product beside BM25 in hybrid ranking; 1.1 unless said, as in the paper.
-    #[schema(default = 1.1)]
+    /// Weight of the inner product beside BM25 in hybrid ranking, from 0 to a million; 1.1 unless said, as in the
+    /// paper.
+    #[schema(default = 1.1, minimum = 0, maximum = 1_000_000)]
     lambda: Option<f32>,
     /// Passages to return, best first.
     #[schema(minimum = 1, default = 10)]
@@ -42,14 +48,18 @@ fn hybrid() -> Method {
 
 /// Finds passages for a question's text, by words, by vector, or both. Only where the server was started with
 /// `--allow-text`.
-#[utoipa::path(post, path = "/v1/search/text", tag = "search", request_body = TextSearchRequest, responses(
+#[utoipa::path(post, path = "/v1/search/text", tag = "search", request_body = TextSearchRequest,
+    security((), ("bearer" = []), ("api_key" = [])), responses(
     (status = 200, description = "Passages, best first; scores in the method's units", body = SearchResponse),
     (status = 400, description = "`empty_body`, `invalid_json`", body = ErrorBody),
-    (status = 403, description = "`text_search_disabled`: the server does not take text", body = ErrorBody),
+    (status = 401, description = "`unauthorized`: without a key, where one is needed", body = ErrorBody),
+    (status = 403, description = "`text_search_disabled`: the server does not take text; `missing_scope`: needs `search`",
+     body = ErrorBody),
     (status = 413, description = "`body_too_large`", body = ErrorBody),
     (status = 415, description = "`unsupported_media_type`", body = ErrorBody),
-    (status = 422, description = "`invalid_question`, `invalid_k`", body = ErrorBody),
-    (status = 429, description = "`overloaded`; see the header retry-after", body = ErrorBody),
+    (status = 421, description = "`unknown_host`", body = ErrorBody),
+    (status = 422, description = "`invalid_question`, `invalid_k`, `answer_too_large`", body = ErrorBody),
+    (status = 429, description = "`overloaded`, `rate_limited`; see the header retry-after", body = ErrorBody),
     (status = 503, description = "`not_ready`, `timeout`", body = ErrorBody),
 ))]
 pub(super) async fn search_text(
@@ -59,8 +69,9 @@ pub(super) async fn search_text(
     let ready = state.ready()?;
     // Before the body is read: what must not be sent here is not looked at.
     let service = ready.serving.text.as_ref().map(Arc::clone).ok_or(ApiError::TextSearchDisabled)?;
+    let takes_gzip = accepts_gzip(request.headers());
     let (body, limits) = (json_body(&state, request).await?, state.limits().clone());
-    let search = move |body: &[u8]| {
+    let read = move |body: &[u8]| -> Result<Asked, ApiError> {
         let asked: TextSearchRequest =
             serde_json::from_slice(body).map_err(|error| ApiError::InvalidJson(error.to_string()))?;
         let fusion = asked.fusion()?;
@@ -68,12 +79,17 @@ pub(super) async fn search_text(
         if !(1..=limits.max_k).contains(&k) {
             return Err(ApiError::InvalidK { got: k.to_string(), max: limits.max_k });
         }
-        let search = || service.search_text(&asked.question, asked.method, fusion, k);
-        let (found, took, took_ms) = timed(search)?;
-        let hits = found.into_iter().map(SearchHit::from).collect();
-        Ok(Answered { answer: SearchResponse::Single { hits, took_ms }, took })
+        let cost = service.cost(asked.method, k);
+        let rows = ready.serving.search.snapshot().map_or(0, |index| index.len());
+        let search = move |cancel: &CancelToken| -> Result<Answered, ApiError> {
+            let search = || service.search_text(&asked.question, asked.method, fusion, k, cancel);
+            let (found, took, took_ms) = timed(search)?;
+            let hits = found.into_iter().map(SearchHit::from).collect();
+            Ok(Answered { answer: SearchResponse::Single { hits, took_ms }, took, k })
+        };
+        Ok(Asked { vectors: 1, rows, cost, search: Box::new(search) })
     };
-    respond(&state, body, search).await
+    respond(&state, body, takes_gzip, read).await
 }
 
 impl TextSearchRequest {
@@ -89,8 +105,10 @@ impl TextSearchRequest {
         }
         match self.lambda {
             None => Ok(Fusion::PAPER),
-            Some(lambda) if lambda.is_finite() && lambda >= 0.0 => Ok(Fusion::Linear { lambda }),
-            Some(lambda) => Err(ApiError::InvalidQuestion(format!("`lambda` is {lambda}, not 0 or more"))),
+            Some(lambda) if (0.0..=MAX_LAMBDA).contains(&lambda) => Ok(Fusion::Linear { lambda }),
+            Some(lambda) => {
+                Err(ApiError::InvalidQuestion(format!("`lambda` is {lambda}, outside 0 to {MAX_LAMBDA}")))
+            }
         }
     }
 }

@@ -1,46 +1,36 @@
-//! Who may change the index: whoever has the operator's token or, where there is none, programs of this machine.
+//! Who may change the index: whoever has a key for it or, where there are no keys, programs of this machine.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, header};
-use dpr_core::model::sha256_hex;
 
 use super::error::ApiError;
 use dpr_encode::PassageUpdater;
 
-/// The writing side of a server, and who may use it.
-#[derive(Clone)]
-pub struct Updates {
-    service: Arc<PassageUpdater>,
-    /// Sha256 of the token that every update must carry, if one must.
-    token: Option<String>,
-}
+/// The writing side of a server.
+#[derive(Clone, Debug)]
+pub struct Updates(Arc<PassageUpdater>);
 
 impl Updates {
-    /// Lets in updates that carry `token` as their bearer token, or without one those that a page of another site cannot
-    /// have sent. The second is for a server that only its own machine reaches.
-    pub fn new(service: Arc<PassageUpdater>, token: Option<&str>) -> Self {
-        Self { service, token: token.map(|token| sha256_hex(token.as_bytes())) }
+    /// Lets in updates that carry a key of the scope `write`, where the server has keys. Without any it lets in those
+    /// that a page of another site cannot have sent, which is for a server that only its own machine reaches.
+    pub fn new(service: Arc<PassageUpdater>) -> Self {
+        Self(service)
     }
 
-    /// The service, for a request with these headers.
+    /// Returns the service, for a request with these headers whose key, if `is_keyed`, was checked.
     pub(super) fn admit(
         updates: Option<&Self>,
+        is_keyed: bool,
         headers: &HeaderMap,
     ) -> Result<Arc<PassageUpdater>, ApiError> {
-        let updates = updates.ok_or(ApiError::UpdatesDisabled)?;
-        let Some(expected) = &updates.token else {
+        let Self(service) = updates.ok_or(ApiError::UpdatesDisabled)?;
+        if !is_keyed {
             refuse_foreign(headers)?;
-            return Ok(Arc::clone(&updates.service));
-        };
-        let sent = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let (scheme, token) = sent.and_then(|value| value.split_once(' ')).unwrap_or_default();
-        if !scheme.eq_ignore_ascii_case("bearer") || !same(expected, &sha256_hex(token.trim().as_bytes())) {
-            return Err(ApiError::Unauthorized);
         }
-        Ok(Arc::clone(&updates.service))
+        Ok(Arc::clone(service))
     }
 }
 
@@ -79,9 +69,4 @@ fn is_of_this_machine(host: &str) -> bool {
     let host = authority.host().trim_start_matches('[').trim_end_matches(']');
     let is_loopback = |address: IpAddr| address.to_canonical().is_loopback();
     host.eq_ignore_ascii_case("localhost") || host.parse().is_ok_and(is_loopback)
-}
-
-/// Whether two digests are equal, in a time that does not tell where they differ.
-fn same(a: &str, b: &str) -> bool {
-    a.len() == b.len() && a.bytes().zip(b.bytes()).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
 }

@@ -1,5 +1,5 @@
-//! A backend that knows passages by their ids, ranked as an index directory is: by rows of a list that grows as passages
-//! are found.
+//! A backend that knows passages by their ids, ranked as an index directory is: by rows of a list that grows as
+//! passages are found.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use dpr_core::Embedding;
 use dpr_data::Passage;
 use dpr_index::ScoredRow;
-use dpr_index::search::{Backend, Hit, SearchError};
+use dpr_index::search::{Backend, Filter, SearchError};
 
 /// Most passages that one answer of the backend should hold: some tens of megabytes.
 const ANSWER: usize = 16_384;
@@ -36,18 +36,19 @@ impl ById {
         &self.passages
     }
 
-    /// Returns the best `k` passages for each vector.
+    /// Returns the best `k` passages for each vector among those that `filter` allows.
     pub(super) fn rank(
         &mut self,
         vectors: &[Embedding],
         k: usize,
+        filter: Option<&Filter>,
     ) -> Result<Vec<Vec<ScoredRow>>, SearchError> {
         let mut ranked = Vec::with_capacity(vectors.len());
         for block in vectors.chunks((ANSWER / k.clamp(1, ANSWER)).max(1)) {
-            for hits in self.backend.search(block, k, None)? {
-                let rows = hits.into_iter().map(|Hit { id, score, title, text }| ScoredRow {
-                    row: self.keep(Passage { id, title, text }),
-                    score,
+            for hits in self.backend.search(block, k, filter)? {
+                let rows = hits.into_iter().map(|hit| {
+                    let score = hit.score;
+                    ScoredRow { row: self.keep(hit.into_passage()), score }
                 });
                 ranked.push(rows.collect());
             }

@@ -5,17 +5,16 @@
 //! `error: what: why`, and exit status 1; a wrong command line exits with 2.
 
 use std::error::Error;
-use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use self::logging::LogFormat;
 use clap::{CommandFactory as _, Parser, Subcommand};
-use tracing_subscriber::EnvFilter;
 
 #[cfg_attr(
-    not(all(feature = "eval", feature = "milvus")),
-    allow(dead_code, reason = "evaluation and collections use the rest")
+    not(all(feature = "eval", any(feature = "milvus", feature = "postgres"))),
+    allow(dead_code, reason = "evaluation, collections and tables use the rest")
 )]
 mod by_id;
 pub mod data;
@@ -28,14 +27,16 @@ pub mod export_web;
 pub mod hints;
 pub mod import;
 pub mod index;
+pub mod keys;
+mod logging;
 mod model_of_index;
 mod output;
 mod progress;
 pub mod search;
 pub mod serve;
 #[cfg_attr(
-    not(all(feature = "eval", feature = "milvus")),
-    allow(dead_code, reason = "evaluation and collections use the rest")
+    not(all(feature = "eval", any(feature = "milvus", feature = "postgres"))),
+    allow(dead_code, reason = "evaluation, collections and tables use the rest")
 )]
 mod source;
 #[cfg(feature = "train")]
@@ -47,11 +48,34 @@ pub use crate::error::CliError;
 
 /// Dense passage retrieval: passages are encoded and indexed here, questions in the browser.
 #[derive(Debug, Parser)]
-#[command(name = "dpr", version, about, after_help = WORKFLOW, propagate_version = true)]
+#[command(
+    name = "dpr",
+    version,
+    about,
+    after_help = WORKFLOW,
+    propagate_version = true,
+    arg_required_else_help = true
+)]
 struct Cli {
+    /// Print the licences of the software in this program
+    #[arg(long)]
+    licenses: bool,
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
+    /// Form of the log lines on standard error
+    #[arg(
+        long,
+        global = true,
+        env = "DPR_LOG_FORMAT",
+        value_name = "FORMAT",
+        value_enum,
+        default_value = "text"
+    )]
+    log_format: LogFormat,
 }
+
+/// Notices of the licences of everything that the binary is linked of.
+const THIRD_PARTY: &str = include_str!("../../THIRD_PARTY.txt");
 
 const WORKFLOW: &str = "\
 From nothing to a search page:
@@ -61,7 +85,7 @@ From nothing to a search page:
   dpr index --vectors vectors/ --out index/
   dpr serve --model model/ --index index/ --web web-demo/dist/
 
-Logging: DPR_LOG=debug (or a filter such as dpr_serve=debug).";
+Logging: DPR_LOG=debug (or a filter such as dpr_serve=debug), --log-format json.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -77,6 +101,8 @@ enum Command {
     Search(search::Args),
     /// Serve an index, the model's files and the search page over HTTP
     Serve(serve::Args),
+    /// Make API keys for `dpr serve`
+    Keys(keys::Args),
     /// Prepare corpora and training data
     Data(data::Args),
     /// Train question and passage encoders
@@ -105,21 +131,13 @@ pub fn main() -> ExitCode {
             return ExitCode::from(u8::try_from(usage.exit_code()).unwrap_or(2));
         }
     };
-    start_logging();
+    logging::start(cli.log_format);
+    #[cfg(unix)]
+    crate::sigbus::install();
     let outcome = match cli.command {
-        Command::Import(args) => import::run(args),
-        Command::ExportWeb(args) => export_web::run(args),
-        Command::Encode(args) => encode::run(args),
-        Command::Index(args) => index::run(args),
-        Command::Search(args) => search::run(args),
-        Command::Serve(args) => serve::run(args),
-        Command::Data(args) => data::run(args),
-        #[cfg(feature = "train")]
-        Command::Train(args) => train::run(args),
-        #[cfg(feature = "train")]
-        Command::Distill(args) => distill::run(args),
-        #[cfg(feature = "eval")]
-        Command::Eval(args) => eval::run(args),
+        Some(command) => run(command),
+        None if cli.licenses => output::print(THIRD_PARTY),
+        None => Err("there is no command to run: `dpr --help` names them".into()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -130,6 +148,25 @@ pub fn main() -> ExitCode {
     }
 }
 
+fn run(command: Command) -> Result<(), CliError> {
+    match command {
+        Command::Import(args) => import::run(args),
+        Command::ExportWeb(args) => export_web::run(args),
+        Command::Encode(args) => encode::run(args),
+        Command::Index(args) => index::run(args),
+        Command::Search(args) => search::run(args),
+        Command::Serve(args) => serve::run(args),
+        Command::Keys(args) => keys::run(args),
+        Command::Data(args) => data::run(args),
+        #[cfg(feature = "train")]
+        Command::Train(args) => train::run(args),
+        #[cfg(feature = "train")]
+        Command::Distill(args) => distill::run(args),
+        #[cfg(feature = "eval")]
+        Command::Eval(args) => eval::run(args),
+    }
+}
+
 /// A flag that Ctrl-C (or SIGTERM) sets, so that long work ends cleanly.
 pub(crate) fn stop_on_interrupt() -> Arc<AtomicBool> {
     let stop = Arc::new(AtomicBool::new(false));
@@ -137,17 +174,6 @@ pub(crate) fn stop_on_interrupt() -> Arc<AtomicBool> {
     // Only one handler can be set in a process; without ours a stop still leaves whole files.
     let _ = ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed));
     stop
-}
-
-fn start_logging() {
-    let filter = EnvFilter::try_from_env("DPR_LOG").unwrap_or_else(|_| EnvFilter::new("warn,dpr=info"));
-    // A second start (tests run several subcommands in one process) keeps the first.
-    let _ = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_target(false)
-        .try_init();
 }
 
 /// Returns an error, its sources and what helps in one line: `cannot read x: permission denied`.

@@ -7,10 +7,10 @@ use serde::Serialize;
 
 use super::source::{FusionArgs, Source, SourceArgs};
 use super::{CliError, output};
-use dpr_data::{Answers, Passage, Question, normalise_question, read_questions};
+use dpr_data::{Answers, Question, normalise_question, read_questions};
 use dpr_index::QueryError;
 use dpr_index::ranking::ScoredRow;
-use dpr_index::search::{Fusion, Hit, Method};
+use dpr_index::search::{Condition, Filter, Fusion, Hit, Method};
 
 /// Characters of a passage that the table shows.
 const SHOWN: usize = 160;
@@ -25,6 +25,7 @@ Examples:
   dpr search --model model/ --index index/ \"who won super bowl 50\"
   dpr search --model model/ --index index/ --k 100 --questions questions.txt > hits.jsonl
   dpr search --index bm25/ --method bm25 \"who won super bowl 50\"
+  dpr search --model model/ --index index/ --filter '{\"field\": \"year\", \"gte\": 2000}' \"who won super bowl 50\"
   dpr search --model model/ --index index/ --method hybrid --lambda 20 \"who won super bowl 50\"")]
 pub struct Args {
     #[command(flatten)]
@@ -37,6 +38,8 @@ pub struct Args {
     /// Passages to return; all that match when there are fewer
     #[arg(long, value_name = "N", default_value = "10")]
     k: usize,
+    #[command(flatten)]
+    filter: FilterArgs,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -46,6 +49,42 @@ pub struct Args {
     /// The question
     #[arg(required_unless_present = "questions")]
     question: Option<String>,
+}
+
+/// Which passages may be found.
+#[derive(Debug, clap::Args)]
+struct FilterArgs {
+    /// Find only passages whose metadata meets a condition: {"field": "lang", "eq": "en"}; also in, gt, gte, lt, lte,
+    /// and not, and, or of conditions. Dense only, as --title and --id
+    #[arg(long, value_name = "JSON", value_parser = condition)]
+    filter: Option<Condition>,
+    /// Find only passages with this title, or one of several
+    #[arg(long = "title", value_name = "TITLE")]
+    titles: Vec<String>,
+    /// Find only the passage with this id, or one of several
+    #[arg(long = "id", value_name = "ID")]
+    ids: Vec<String>,
+}
+
+impl FilterArgs {
+    /// Returns the filter for a method, which only vectors are searched by.
+    fn filter(self, method: Method) -> Result<Filter, CliError> {
+        let Self { filter: condition, titles, ids } = self;
+        let filter =
+            Filter { ids: ids.into_iter().collect(), titles: titles.into_iter().collect(), condition };
+        if filter.is_empty() || method == Method::Dense {
+            return Ok(filter);
+        }
+        let method = method.name();
+        Err(format!(
+            "{method} ranks all passages: leave out --filter, --title and --id, or use --method dense"
+        )
+        .into())
+    }
+}
+
+fn condition(json: &str) -> Result<Condition, String> {
+    serde_json::from_str(json).map_err(|error| error.to_string())
 }
 
 /// What `--json` prints.
@@ -82,7 +121,7 @@ pub fn run(args: Args) -> Result<(), CliError> {
     if args.k == 0 {
         return Err(QueryError::K.into());
     }
-    let fusion = args.fusion.fusion()?;
+    let (fusion, filter) = (args.fusion.fusion()?, args.filter.filter(args.method)?);
     let questions = match (&args.question, &args.questions) {
         (_, Some(file)) => read_questions(file)?,
         (Some(question), None) if question.trim().is_empty() => return Err(EncodeError::Empty.into()),
@@ -91,14 +130,13 @@ pub fn run(args: Args) -> Result<(), CliError> {
     };
     let mut source = Source::open_live(args.source, &[args.method])?;
     let (vectors, _) = source.encode(&questions)?;
+    let ranking = Ranking { method: args.method, fusion, filter, k: args.k };
     if args.question.is_none() {
-        return search_file(&mut source, args.method, fusion, &questions, &vectors, args.k);
+        return search_file(&mut source, &ranking, &questions, &vectors);
     }
-    let rows = source.rank(args.method, &questions, &vectors, args.k, fusion)?.pop().unwrap_or_default();
-    let hit = |hit: &ScoredRow| -> Result<Hit, CliError> {
-        let Passage { id, title, text } = source.passage(hit.row)?;
-        Ok(Hit { id, score: hit.score, title, text })
-    };
+    let rows = ranking.rank(&mut source, &questions, &vectors)?.pop().unwrap_or_default();
+    let hit =
+        |hit: &ScoredRow| -> Result<Hit, CliError> { Ok(Hit::new(source.passage(hit.row)?, hit.score)) };
     let hits = rows.iter().map(hit).collect::<Result<Vec<Hit>, _>>()?;
     if args.json {
         let (question, method) = (questions[0].text.as_str(), args.method);
@@ -120,20 +158,40 @@ fn typed(text: &str) -> Question {
     Question { id: "1".into(), text: normalise_question(text), answers: Answers::default(), gold: None }
 }
 
-fn search_file(
-    source: &mut Source,
+/// How questions are ranked.
+struct Ranking {
     method: Method,
     fusion: Fusion,
+    filter: Filter,
+    k: usize,
+}
+
+impl Ranking {
+    fn rank(
+        &self,
+        source: &mut Source,
+        questions: &[Question],
+        vectors: &[Embedding],
+    ) -> Result<Vec<Vec<ScoredRow>>, CliError> {
+        if self.filter.is_empty() {
+            return source.rank(self.method, questions, vectors, self.k, self.fusion);
+        }
+        source.rank_among(vectors, self.k, &self.filter)
+    }
+}
+
+fn search_file(
+    source: &mut Source,
+    ranking: &Ranking,
     questions: &[Question],
     vectors: &[Embedding],
-    k: usize,
 ) -> Result<(), CliError> {
     // In blocks: output begins early, and hits with their texts are not all in memory at once.
     for (block, questions) in questions.chunks(BLOCK).enumerate() {
         let from = (block * BLOCK).min(vectors.len());
         let vectors = &vectors[from..vectors.len().min(from + BLOCK)];
         let mut lines = String::new();
-        let ranked = source.rank(method, questions, vectors, k, fusion)?;
+        let ranked = ranking.rank(source, questions, vectors)?;
         for (question, rows) in questions.iter().zip(ranked) {
             let hits =
                 rows.iter().map(|hit| Ok(LineHit { id: source.passage(hit.row)?.id, score: hit.score }));
@@ -159,11 +217,11 @@ fn row(rank: usize, hit: &Hit) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use dpr_data::Passage;
 
     #[test]
     fn a_row_of_the_table_is_cut_at_a_character() {
-        let hit =
-            Hit { id: "3-1".into(), score: 0.5, title: "한국".into(), text: "가나다 ".repeat(100) };
+        let hit = Hit::new(Passage::new("3-1", "한국", "가나다 ".repeat(100)), 0.5);
         let row = row(1, &hit);
         assert!(row.starts_with("   1     0.5000  한국  [3-1]\n      가나다 가나다"), "{row}");
         assert_eq!(row.lines().nth(1).unwrap().trim_start().chars().count(), SHOWN + 1);

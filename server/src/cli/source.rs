@@ -10,7 +10,7 @@ use dpr_core::{DeviceChoice, Embedding, TextEncoder};
 use dpr_data::{Passage, Question};
 use dpr_encode::model::ModelDir;
 use dpr_encode::{PipelineOptions, encode_questions};
-use dpr_index::search::{Fusion, HYBRID_DEPTH, Method, Ranker, SearchError, Searcher};
+use dpr_index::search::{Filter, Fusion, HYBRID_DEPTH, Method, Ranker, SearchError, Searcher};
 #[cfg(feature = "train")]
 use dpr_index::sparse::SparseIndex;
 use dpr_index::sparse::{Scoring, WordIndex};
@@ -19,12 +19,13 @@ use dpr_index::{
 };
 
 use super::by_id::ById;
-#[cfg(feature = "milvus")]
+#[cfg(any(feature = "milvus", feature = "postgres"))]
 use super::model_of_index::check_model;
 use super::{CliError, progress};
 use crate::location::Location;
 
-/// Bytes of vectors that a GPU which nobody asked for by name is given: more may not fit its memory, which no driver tells.
+/// Bytes of vectors that a GPU which nobody asked for by name is given: more may not fit its memory, which no driver
+/// tells.
 const UNASKED_GPU_BYTES: usize = 2 << 30;
 
 /// How hybrid ranking combines.
@@ -63,8 +64,9 @@ pub(super) struct SourceArgs {
     /// Model directory, as `dpr import` wrote it; where vectors are compared
     #[arg(long, env = "DPR_MODEL", value_name = "DIR")]
     pub(super) model: Option<PathBuf>,
-    /// Index directory, as `dpr index` wrote it, or milvus://HOST:PORT/COLLECTION
-    #[arg(long, env = "DPR_INDEX", value_name = "DIR")]
+    /// Index directory, as `dpr index` wrote it, milvus://HOST:PORT/COLLECTION, or
+    /// postgres://USER@HOST/DATABASE?table=NAME
+    #[arg(long, env = "DPR_INDEX", hide_env_values = true, value_name = "DIR")]
     pub(super) index: Location,
     /// BM25: how soon repeating a word stops to count
     #[arg(long, value_name = "K1", default_value_t = 0.9)]
@@ -117,13 +119,13 @@ enum Opened {
     /// The words of an index directory with its updates.
     LiveWords(Arc<Snapshot>),
     /// A backend that keeps its rows elsewhere.
-    #[cfg_attr(not(feature = "milvus"), allow(dead_code))]
+    #[cfg_attr(not(any(feature = "milvus", feature = "postgres")), allow(dead_code))]
     Elsewhere(ById),
 }
 
 impl Source {
-    /// Opens what `methods` need, with all passages: the vectors and the model only where one compares vectors. An index
-    /// with updates is refused: what is measured is what was built.
+    /// Opens what `methods` need, with all passages: the vectors and the model only where one compares vectors. An
+    /// index with updates is refused: what is measured is what was built.
     pub(super) fn open(args: SourceArgs, methods: &[Method]) -> Result<Self, CliError> {
         let choice = args.device;
         let as_built = |dir: &Path| Ok(Opened::Words(Box::new(LoadedSparse::open(dir)?)));
@@ -164,6 +166,8 @@ impl Source {
             Location::Dir(dir) => dir.clone(),
             #[cfg(feature = "milvus")]
             Location::Milvus(_) => return Self::open_elsewhere(args, methods),
+            #[cfg(feature = "postgres")]
+            Location::Postgres(_) => return Self::open_elsewhere(args, methods),
         };
         if !methods.iter().any(|method| method.needs_vectors()) {
             return Ok(Self { opened: words(&dir)?, encoder: None, passages: Vec::new(), args });
@@ -180,7 +184,7 @@ impl Source {
     }
 
     /// Opens a backend that keeps vectors and passages, and no words.
-    #[cfg(feature = "milvus")]
+    #[cfg(any(feature = "milvus", feature = "postgres"))]
     fn open_elsewhere(args: SourceArgs, methods: &[Method]) -> Result<Self, CliError> {
         if let Some(method) = methods.iter().find(|method| method.needs_words()) {
             return Err(format!(
@@ -306,9 +310,29 @@ impl Source {
     ) -> Result<Vec<Vec<ScoredRow>>, CliError> {
         if let Opened::Elsewhere(by_id) = &mut self.opened {
             // Opening refused all methods but this.
-            return Ok(by_id.rank(vectors, depth)?);
+            return Ok(by_id.rank(vectors, depth, None)?);
         }
         Ok(self.ranker().rank(method, &texts(questions), vectors, depth, fusion)?)
+    }
+
+    /// Returns the best `depth` rows for each vector among those that `filter` allows.
+    pub(super) fn rank_among(
+        &mut self,
+        vectors: &[Embedding],
+        depth: usize,
+        filter: &Filter,
+    ) -> Result<Vec<Vec<ScoredRow>>, CliError> {
+        let searcher = match &mut self.opened {
+            Opened::Vectors(searcher) => searcher,
+            Opened::Elsewhere(by_id) => return Ok(by_id.rank(vectors, depth, Some(filter))?),
+            Opened::Words(_) | Opened::LiveWords(_) => return Err(SearchError::NoVectors.into()),
+        };
+        let (snapshot, allowed) = (searcher.snapshot(), filter.rows(searcher.snapshot())?);
+        if allowed.is_empty() {
+            return Err(SearchError::NothingAllowed.into());
+        }
+        let search = |vector| snapshot.search_among(vector, depth, &allowed);
+        Ok(vectors.iter().map(search).collect::<Result<_, _>>()?)
     }
 
     /// Returns a ranker of all that is open.

@@ -33,6 +33,11 @@ fn one_corpus_in_three_formats_is_the_same_corpus() {
         "\n",
         r#"{"_id": "0-1", "title": "A b", "text": "Second."}"#
     );
+    let own = concat!(
+        r#"{"id":"0-0","title":"A b","text":"Says \"hi\" to all."}"#,
+        "\n",
+        r#"{"id":"0-1","title":"A b","text":"Second.","metadata":{"none":null}}"#
+    );
     let squad = r#"{"version": "1.1", "data": [{"title": "A_b", "paragraphs": [
         {"context": "Says \"hi\" to all.", "qas": []}, {"context": "Second.", "qas": []}]}]}"#;
     let paths = [
@@ -41,6 +46,7 @@ fn one_corpus_in_three_formats_is_the_same_corpus() {
         files.write("gzip-by-content", gzip(jsonl.as_bytes())),
         files.write("with-bom.tsv", format!("\u{feff}{tsv}")),
         files.write("corpus.jsonl", jsonl),
+        files.write("passages.jsonl", own),
         files.write("squad.json", squad),
         files
             .write("two-members.tsv.gz", [gzip(&tsv.as_bytes()[..20]), gzip(&tsv.as_bytes()[20..])].concat()),
@@ -157,4 +163,30 @@ fn questions_of_each_kind() {
         let message = read_questions(&files.write(name, bytes)).unwrap_err().to_string();
         assert!(message.contains(expected), "{name}: {message}");
     }
+}
+
+#[test]
+fn a_line_has_at_most_64_mib_however_small_its_file_is() {
+    let files = Files::new();
+    let limit = 64 << 20;
+    let line = |id: &str, text: usize| {
+        let (start, end) = (format!("{id}\t").into_bytes(), b"\ttitle\n");
+        let filler = text - start.len() - end.len() + 1;
+        [start, vec![b'a'; filler], end.to_vec()].concat()
+    };
+    let header = b"id\ttext\ttitle\n".to_vec();
+    let whole = files.write("whole.tsv.gz", gzip(&[header.clone(), line("1", limit)].concat()));
+    assert_eq!(read_passages(&whole).unwrap().len(), 1);
+    let long = gzip(&[header, line("1", 100), line("2", limit + 1)].concat());
+    assert!(long.len() < 1 << 20, "{}", long.len());
+    let error = read_passages(&files.write("long.tsv.gz", &long)).unwrap_err();
+    assert!(matches!(error, DataError::LongLine { line: 3, .. }), "{error}");
+    let error = error.to_string();
+    assert!(error.contains("long.tsv.gz") && error.contains("line 3") && error.contains("64 MiB"), "{error}");
+    // Any format of lines, and one that has no lines at all.
+    let zeros = gzip(&vec![0; limit + 2]);
+    let error = read_passages(&files.write("zeros.jsonl", &zeros)).unwrap_err();
+    assert!(matches!(error, DataError::LongLine { line: 1, .. }), "{error}");
+    let error = read_questions(&files.write("zeros.txt", &zeros)).unwrap_err();
+    assert!(matches!(error, DataError::LongLine { line: 1, .. }), "{error}");
 }

@@ -354,3 +354,13 @@ fn the_wikipedia_introductions_give_311_864_blocks() {
     let report = split(&input, &out, &SplitOptions::default(), &Silent).unwrap();
     assert_eq!((report.documents, report.blocks), (178_775, 311_864));
 }
+
+#[test]
+fn a_document_has_at_most_64_mib_however_small_its_file_is() {
+    let files = Files::new();
+    let text = "word ".repeat((64 << 20) / 5 + 1);
+    let error = files.refused(&files.write("documents/a.md.gz", gzip(text.as_bytes())));
+    assert!(matches!(error, SplitError::Data(DataError::LongFile { .. })), "{error}");
+    let error = error.to_string();
+    assert!(error.contains("a.md.gz") && error.contains("64 MiB"), "{error}");
+}

@@ -1,5 +1,5 @@
-//! Every command of the documentation: `dpr` lines are parsed as the program parses them, and those of the guides are run, in the
-//! order of the book, on small files with the names that the guides use.
+//! Every command of the documentation: `dpr` lines are parsed as the program parses them, and those of the guides are
+//! run, in the order of the book, on small files with the names that the guides use.
 
 use crate::support::docs;
 
@@ -9,7 +9,8 @@ use std::path::Path;
 use docs::{Shown, Walk, examples, pages, root};
 
 /// The guides in the order of `docs/SUMMARY.md`.
-const GUIDES: [&str; 7] = ["passages", "evaluation", "training", "live", "machines", "page", "operations"];
+const GUIDES: [&str; 9] =
+    ["passages", "evaluation", "training", "live", "postgres", "machines", "page", "operations", "access"];
 
 /// Lines that something else runs, and what.
 const ELSEWHERE: [(&str, &str); 12] = [

@@ -22,8 +22,17 @@ use dpr_index::{
 
 const DIM: usize = 8;
 
-/// Kills of a process that writes all the time, and of `dpr` commands.
+/// Returns a share of all kills, of 200 unless `DPR_KILLS` says more: 120 are of a process that writes all the time,
+/// 80 of `dpr` commands.
+fn kills(of_200: usize) -> usize {
+    let all = std::env::var("DPR_KILLS").map_or(200, |kills| kills.parse().expect("DPR_KILLS is a number"));
+    all * of_200 / 200
+}
+
+/// Kills of a process that writes all the time.
 const WRITERS: usize = 120;
+
+/// Kills of `dpr` commands.
 const COMMANDS: usize = 80;
 
 /// What is in an index: passages by their ids, each in one of its revisions.
@@ -38,7 +47,7 @@ fn vector(id: &str, revision: u64) -> Vec<f32> {
 }
 
 fn passage(id: &str, revision: u64) -> Passage {
-    Passage { id: id.into(), title: String::new(), text: format!("{id} r{revision}") }
+    Passage::new(id, "", format!("{id} r{revision}"))
 }
 
 fn vectors(contents: &Contents) -> VectorSet {
@@ -154,7 +163,8 @@ fn killed_writers_lose_nothing_that_they_acknowledged() {
     build(&dir, &expected);
     let mut random = SplitMix::new(41);
     let (mut acknowledged, mut kept, mut lost) = (0, 0, 0);
-    for round in 0..WRITERS {
+    let writers = kills(WRITERS);
+    for round in 0..writers {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "index_crash::the_writer_that_is_killed", "--ignored", "--nocapture"])
             .env("DPR_CRASH_DIR", root.path())
@@ -203,7 +213,7 @@ fn killed_writers_lose_nothing_that_they_acknowledged() {
     }
     let version = IndexDir::new(&dir).current_version().unwrap();
     println!(
-        "{WRITERS} kills, {acknowledged} acknowledged changes all there, {version} versions; of the changes under way \
+        "{writers} kills, {acknowledged} acknowledged changes all there, {version} versions; of the changes under way \
          {kept} are there and {lost} are not"
     );
     assert!(acknowledged > 100 && version > 20, "{acknowledged} changes, {version} versions");
@@ -222,9 +232,9 @@ fn killed_commands_leave_the_index_as_it_was_or_as_it_should_be() {
     }
     let mut expected: Contents = (0..300).map(|i| (format!("p{i}"), 0)).collect();
     build(&dir, &expected);
-    let (mut kills, mut rounds, mut changed) = (0, 0, 0);
-    while kills < COMMANDS {
-        assert!(rounds < 10 * COMMANDS, "{kills} kills in {rounds} rounds: the commands end too soon");
+    let (commands, mut kills, mut rounds, mut changed) = (kills(COMMANDS), 0, 0, 0);
+    while kills < commands {
+        assert!(rounds < 10 * commands, "{kills} kills in {rounds} rounds: the commands end too soon");
         let (number, mut after) = (random.below(sets.len()), expected.clone());
         let (vectors, backup) = (format!("v{number}"), format!("backup-{rounds}"));
         let mut gone = Vec::new();

@@ -1,6 +1,7 @@
 //! Index directories: what is built is found, what is damaged is refused, what was there stays.
 
 use crate::support::corpus;
+use crate::support::files::overwrite;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -32,8 +33,8 @@ fn file(out: &Path, name: &str) -> PathBuf {
     out.join(format!("v-{}", IndexDir::new(out).current_version().unwrap())).join(name)
 }
 
-/// Replaces a file, and its checksums in the manifest, as if another program had written it; without the CRC-32 as programs
-/// before did, which did not know of it.
+/// Replaces a file, and its checksums in the manifest, as if another program had written it; without the CRC-32 as
+/// programs before did, which did not know of it.
 fn forge(out: &Path, name: &str, bytes: &[u8], knows_crc32: bool) {
     let manifest = file(out, "manifest.json");
     let mut said: serde_json::Value = serde_json::from_slice(&fs_err::read(&manifest).unwrap()).unwrap();
@@ -43,8 +44,8 @@ fn forge(out: &Path, name: &str, bytes: &[u8], knows_crc32: bool) {
     if !knows_crc32 {
         assert!(said.as_object_mut().unwrap().remove("crc32").is_some());
     }
-    fs_err::write(file(out, name), bytes).unwrap();
-    fs_err::write(&manifest, said.to_string()).unwrap();
+    overwrite(file(out, name), bytes).unwrap();
+    overwrite(&manifest, said.to_string()).unwrap();
     vouch(out);
 }
 
@@ -178,7 +179,7 @@ fn any_changed_byte_in_any_file_is_refused() {
             for flip in [0x01, 0x20, 0x80] {
                 let mut bytes = whole.clone();
                 bytes[at] ^= flip;
-                fs_err::write(&path, bytes).unwrap();
+                overwrite(&path, bytes).unwrap();
                 let error = LoadedIndex::open(out).unwrap_err();
                 let expected = match path.ends_with("current") {
                     true => matches!(
@@ -194,7 +195,7 @@ fn any_changed_byte_in_any_file_is_refused() {
                 assert!(expected, "{} at {at}: {error}", path.display());
             }
         }
-        fs_err::write(&path, whole).unwrap();
+        overwrite(&path, whole).unwrap();
     }
     LoadedIndex::open(out).unwrap();
 }
@@ -208,7 +209,7 @@ fn missing_and_cut_files_are_named() {
         let path = file(out, name);
         let whole = fs_err::read(&path).unwrap();
         if name != "manifest.json" {
-            fs_err::write(&path, &whole[..whole.len() - 1]).unwrap();
+            overwrite(&path, &whole[..whole.len() - 1]).unwrap();
             let error = LoadedIndex::open(out).unwrap_err();
             assert!(
                 matches!(&error, OpenError::File(FileError::Size { path: p, .. }) if *p == path),
@@ -219,7 +220,7 @@ fn missing_and_cut_files_are_named() {
         let error = LoadedIndex::open(out).unwrap_err();
         assert!(matches!(&error, OpenError::File(FileError::Missing { path: p }) if *p == path), "{error}");
         assert!(dpr::cli::one_line(&error).contains("dpr index"), "{error}");
-        fs_err::write(&path, whole).unwrap();
+        overwrite(&path, whole).unwrap();
     }
     assert!(matches!(LoadedIndex::open(&out.join("none")), Err(OpenError::NotAnIndex { .. })));
 }
@@ -233,8 +234,8 @@ fn manifests_that_contradict_their_files_are_refused() {
     let whole = fs_err::read_to_string(&manifest).unwrap();
     type Expected = fn(&OpenError) -> bool;
     let cases: [(&str, &str, Expected); 6] = [
-        ("\"format_version\": 3", "\"format_version\": 4", |e| {
-            matches!(e, OpenError::File(FileError::NewerFormat { found: 4, .. }))
+        ("\"format_version\": 3", "\"format_version\": 5", |e| {
+            matches!(e, OpenError::File(FileError::NewerFormat { found: 5, .. }))
         }),
         ("\"dim\": 4", "\"dim\": 5", |e| matches!(e, OpenError::Count { expected: 40, got: 32, .. })),
         ("\"dim\": 4", "\"dim\": 0", |e| matches!(e, OpenError::Count { .. })),
@@ -246,7 +247,7 @@ fn manifests_that_contradict_their_files_are_refused() {
     ];
     for (from, to, expected) in cases {
         assert!(whole.contains(from), "{from} in {whole}");
-        fs_err::write(&manifest, whole.replace(from, to)).unwrap();
+        overwrite(&manifest, whole.replace(from, to)).unwrap();
         vouch(out);
         let error = LoadedIndex::open(out).unwrap_err();
         assert!(expected(&error), "{to}: {error}");

@@ -1,6 +1,7 @@
 //! Keeping an index: what is damaged is found before it is served, snapshots bring it back, a kill leaves it whole.
 
 use crate::support::corpus;
+use crate::support::files::overwrite;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -55,7 +56,7 @@ fn each_of_500_damages_is_found_before_it_is_served() {
     let ids = (0..10).map(|i| format!("p{}", i * 3)).collect();
     updater.delete(ids).unwrap();
     let vector = embedding(&[0.25; 8]);
-    let passage = Passage { id: "new".into(), title: String::new(), text: "A new one.".into() };
+    let passage = Passage::new("new", "", "A new one.");
     updater.put(vec![NewPassage { passage, vector }]).unwrap();
     drop(updater);
     let files = files(&dir);
@@ -85,11 +86,11 @@ fn each_of_500_damages_is_found_before_it_is_served() {
                 "made longer"
             }
         };
-        fs_err::write(file, &bytes).unwrap();
+        overwrite(file, &bytes).unwrap();
         assert!(IndexReader::open(&dir).is_err(), "{number}: {} {what} is served", file.display());
         let found = verify(&dir).map(|verified| verified.problems);
         assert!(found.is_err() || !found.unwrap().is_empty(), "{number}: {} {what}", file.display());
-        fs_err::write(file, whole).unwrap();
+        overwrite(file, whole).unwrap();
     }
     for file in &files {
         let aside = root.path().join("aside");
@@ -113,7 +114,7 @@ fn verify_names_every_file_that_is_wrong_and_snapshots_bring_them_back() {
     assert_eq!(status, Some(0), "{errors}");
 
     let version = dir.join("v-1");
-    fs_err::write(version.join("vectors.f32"), b"short").unwrap();
+    overwrite(version.join("vectors.f32"), b"short").unwrap();
     fs_err::remove_file(version.join("graph.hnsw")).unwrap();
     fs_err::write(version.join("stray"), b"").unwrap();
     let (status, said, errors) = dpr(&["index", "verify", "--index", "index"], root.path());
@@ -146,7 +147,7 @@ fn a_snapshot_that_cannot_be_used_leaves_what_is_there() {
     let damaged = backup.join("v-1/passages.jsonl");
     let mut bytes = fs_err::read(&damaged).unwrap();
     bytes[10] ^= 1;
-    fs_err::write(&damaged, bytes).unwrap();
+    overwrite(&damaged, bytes).unwrap();
     let (status, _, errors) =
         dpr(&["index", "restore", "--snapshot", "backup", "--out", "index"], root.path());
     assert_eq!(status, Some(1));
@@ -209,7 +210,7 @@ fn list(dir: &Path, name: &str, content: &[u8]) {
     let mut manifest: serde_json::Value = serde_json::from_slice(&fs_err::read(&path).unwrap()).unwrap();
     let sha256 = dpr_core::model::sha256_hex(content);
     manifest["files"][name] = serde_json::json!({ "bytes": content.len(), "sha256": sha256 });
-    fs_err::write(&path, manifest.to_string()).unwrap();
+    overwrite(&path, manifest.to_string()).unwrap();
     let sha256 = dpr_core::model::sha256_hex(manifest.to_string().as_bytes());
     fs_err::write(dir.join("current"), format!("v-1 {sha256}\n")).unwrap();
 }
@@ -372,10 +373,10 @@ fn an_index_of_the_first_format_is_served_and_upgraded() {
     ask(&dir, 3);
     assert!(verify(&dir).unwrap().problems.is_empty());
     let (status, said, _) = dpr(&["index", "upgrade", "--index", "index"], root.path());
-    assert_eq!((status, said.trim()), (Some(0), "index is in format 3, the newest"));
+    assert_eq!((status, said.trim()), (Some(0), "index is in format 3, the newest for what it holds"));
     assert_eq!(IndexDir::new(&dir).current_version().unwrap(), 2, "nothing to do, nothing done");
     // A damaged one is not.
-    fs_err::write(dir.join("v-2/graph.hnsw"), b"no graph").unwrap();
+    overwrite(dir.join("v-2/graph.hnsw"), b"no graph").unwrap();
     let (status, _, errors) = dpr(&["index", "upgrade", "--index", "index"], root.path());
     assert_eq!(status, Some(1));
     assert!(errors.contains("graph.hnsw"), "{errors}");

@@ -1,15 +1,17 @@
-//! The tests of `dpr` as a whole: command line, indexes, training, evaluation, engines. One binary, since each one would link
-//! everything.
+//! The tests of `dpr` as a whole: command line, indexes, training, evaluation, engines. One binary, since each one
+//! would link everything.
 
 mod data_files;
 mod data_formats;
 mod data_split;
+mod deploy;
 mod distill;
 #[cfg(unix)]
 mod docs_commands;
 mod encode;
 mod engines;
 mod eval_reference;
+mod filtered_recall;
 #[cfg(unix)]
 mod index_cli;
 #[cfg(unix)]
@@ -21,7 +23,11 @@ mod index_live;
 mod index_table;
 mod model;
 mod retrieval_cli;
+#[cfg(unix)]
+mod rolling_restart;
 mod search;
+#[cfg(unix)]
+mod serve_keys;
 #[cfg(unix)]
 mod serve_live;
 mod sparse;

@@ -193,10 +193,10 @@ fn options_that_do_not_fit_are_refused() {
         None,
         ImportOptions { max_question_tokens: Some(100_000), ..ImportOptions::default() },
     );
-    assert!(tokens.contains("--max-question-tokens is 100000"), "{tokens}");
+    assert!(tokens.contains("the limit of a question is 100000"), "{tokens}");
     fs_err::create_dir(&at).unwrap();
     let exists = refused("dpr-tiny/question", None, ImportOptions::default());
-    assert!(exists.contains("--force"), "{exists}");
+    assert!(exists.contains("exists, and is replaced only"), "{exists}");
 }
 
 #[test]
@@ -216,6 +216,15 @@ fn a_flipped_byte_in_any_file_is_found() {
         assert!(error.contains(&file.display().to_string()) && error.contains("sha256"), "{error}");
         fs_err::write(&file, &good).unwrap();
     }
+    let web = path.join("web/web.json");
+    let good = fs_err::read_to_string(&web).unwrap();
+    let mut manifest: serde_json::Value = serde_json::from_str(&good).unwrap();
+    let bytes = &mut manifest["weights"]["q8"]["bytes"];
+    *bytes = (bytes.as_u64().unwrap() + 1).into();
+    fs_err::write(&web, manifest.to_string()).unwrap();
+    let error = ModelDir::open(&path).and_then(|model| model.web_exports()).unwrap_err().to_string();
+    assert!(error.contains("question_encoder.q8.safetensors") && error.contains("size"), "{error}");
+    fs_err::write(&web, &good).unwrap();
     let newer = fs_err::read_to_string(path.join("model.json"))
         .unwrap()
         .replace("\"format_version\": 1", "\"format_version\": 9");
@@ -391,7 +400,7 @@ fn modules_that_are_not_computed_are_refused_by_name() {
     assert_says(&refused(dir.path()), &["module Normalize"]);
     let dir = copy("sentence-transformers/mean-6");
     edit_json(&dir.path().join("modules.json"), |modules| modules.as_array_mut().unwrap().truncate(1));
-    assert_says(&refused(dir.path()), &["pooling is \"\"", "--pooling"]);
+    assert_says(&refused(dir.path()), &["pooling is \"\"", "name one of them"]);
 }
 
 #[test]

@@ -172,7 +172,9 @@ fn a_server_that_others_reach_takes_updates_with_a_token_only() {
     let server = Server::start(serve(&bench, &["--allow-updates", "--allow-origin", "*"]));
     let deletion = value!({"ids": ["p0"]});
     let evil = "host: evil.example\r\norigin: http://evil.example";
-    assert_eq!(server.send_as(evil, "DELETE", "/v1/passages", &deletion).0, 403);
+    assert_eq!(server.send_as(evil, "DELETE", "/v1/passages", &deletion).0, 421);
+    let page = "host: localhost\r\norigin: http://evil.example";
+    assert_eq!(server.send_as(page, "DELETE", "/v1/passages", &deletion).0, 403);
     assert_eq!(server.send("DELETE", "/v1/passages", &deletion, "").0, 200);
 }
 
@@ -321,4 +323,61 @@ fn clients_of_a_server_that_follows_see_no_failure_while_commands_change_the_ind
         reply
     };
     assert!(metrics.contains("dpr_index_version 3") && !metrics.contains(r#"status="500""#), "{metrics}");
+}
+
+#[test]
+fn a_mapped_file_that_is_cut_off_ends_the_server_with_its_name_and_not_with_wrong_answers() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let bench = Bench::new();
+    bench.corpus(300);
+    bench.index();
+    let mut server = Server::start(serve(&bench, &[]));
+    let (vector, _) = passage(&bench, "p7");
+    let asked = value!({"vector": vector, "k": 5, "model": server.index()["model"].clone()}).to_string();
+    let (status, _) = server.send_text("host: localhost", "POST", "/v1/search", &asked);
+    assert_eq!(status, 200);
+
+    let vectors = bench.path("index/v-1/vectors.f32");
+    fs_err::set_permissions(&vectors, std::fs::Permissions::from_mode(0o644)).unwrap();
+    fs_err::OpenOptions::new().write(true).open(&vectors).unwrap().set_len(0).unwrap();
+    let mut socket = TcpStream::connect(&server.address).unwrap();
+    let head = format!(
+        "POST /v1/search HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\n\
+         content-length: {}\r\n\r\n{asked}",
+        asked.len()
+    );
+    socket.write_all(head.as_bytes()).unwrap();
+    let mut reply = String::new();
+    // The connection is closed or reset.
+    let _ = socket.read_to_string(&mut reply);
+    assert!(reply.is_empty(), "{reply}");
+    let ended = server.child.wait().unwrap();
+    let mut errors = String::new();
+    server.child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+    assert_eq!(ended.code(), Some(74), "{ended}: {errors}");
+    assert!(errors.contains("v-1/vectors.f32") && errors.contains("dpr index verify"), "{errors}");
+}
+
+#[test]
+fn without_automatic_compaction_updates_are_refused_once_the_delta_is_full() {
+    let bench = Bench::new();
+    bench.corpus(60);
+    bench.index();
+    let options = ["--allow-updates", "--compact", "off", "--max-delta-rows", "3"];
+    let server = Server::start(serve(&bench, &options));
+    let model = server.index()["model"].clone();
+    let put = |ids: &[&str]| {
+        let passages: Vec<Value> =
+            ids.iter().map(|id| value!({"id": id, "title": "", "text": "w1 w2"})).collect();
+        server.send("POST", "/v1/passages", &value!({"model": model, "passages": passages}), "")
+    };
+    assert_eq!(put(&["a", "b", "c"]).0, 200);
+    let (status, body) = put(&["d"]);
+    assert_eq!((status, body["error"]["code"].as_str()), (429, Some("overloaded")), "{body}");
+    assert_eq!(server.send("DELETE", "/v1/passages", &value!({"ids": ["a"]}), "").0, 200);
+    drop(server);
+    succeed(&mut bench.dpr(&["index", "compact", "--index", "index"]));
+    let server = Server::start(serve(&bench, &options));
+    let index = server.index();
+    assert_eq!((&index["count"], &index["number"]), (&value!(62), &value!(2)));
 }

@@ -16,7 +16,7 @@ use dpr_index::{
     BuildError, FileError, IndexDir, IndexOptions, LoadedIndex, LoadedSparse, MatrixError, OpenError,
     ScoredRow, build_index, build_sparse_index,
 };
-use files::gunzip;
+use files::{gunzip, overwrite};
 use serde::Deserialize;
 
 const ENGLISH: SparseOptions = SparseOptions { analyzer: Analyzer::English, threads: 1 };
@@ -40,11 +40,7 @@ fn golden() -> Golden {
 }
 
 fn passages(texts: &[&str]) -> Vec<Passage> {
-    let passage = |(i, text): (usize, &&str)| Passage {
-        id: format!("p{i}"),
-        title: String::new(),
-        text: (*text).into(),
-    };
+    let passage = |(i, text): (usize, &&str)| Passage::new(format!("p{i}"), "", *text);
     texts.iter().enumerate().map(passage).collect()
 }
 
@@ -85,10 +81,9 @@ fn scores_are_those_of_bm25s_and_scikit_learn() {
 fn every_hit_is_found_whatever_the_threads_and_segments() {
     // Enough passages for several windows of scores, and for every thread to write a segment.
     let corpus: Vec<Passage> = (0..40_000)
-        .map(|i| Passage {
-            id: i.to_string(),
-            title: format!("number {}", i % 7),
-            text: format!("{} common {}", ["odd", "even"][usize::from(i % 2 == 0)], i % 1000),
+        .map(|i| {
+            let text = format!("{} common {}", ["odd", "even"][usize::from(i % 2 == 0)], i % 1000);
+            Passage::new(i.to_string(), format!("number {}", i % 7), text)
         })
         .collect();
     let root = tempfile::tempdir().unwrap();
@@ -196,7 +191,7 @@ fn any_changed_or_missing_file_is_refused() {
         for at in (0..whole.len()).step_by((whole.len() / 13).max(1)) {
             let mut bytes = whole.clone();
             bytes[at] ^= 0x10;
-            fs_err::write(&path, bytes).unwrap();
+            overwrite(&path, bytes).unwrap();
             let error = LoadedSparse::open(root.path()).unwrap_err();
             assert!(
                 matches!(error, OpenError::File(FileError::Checksum { .. })),
@@ -206,7 +201,7 @@ fn any_changed_or_missing_file_is_refused() {
         }
         fs_err::remove_file(&path).unwrap();
         assert!(LoadedSparse::open(root.path()).is_err(), "{}", path.display());
-        fs_err::write(&path, whole).unwrap();
+        overwrite(&path, whole).unwrap();
     }
     LoadedSparse::open(root.path()).unwrap();
 }

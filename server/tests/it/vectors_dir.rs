@@ -1,5 +1,7 @@
 //! Encoding that stops and goes on, and directories that are not what they should be.
 
+use crate::support::files::overwrite;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -10,7 +12,7 @@ use dpr_index::vectors::{Shard, VectorSet, VectorsError, VectorsSpec, VectorsWri
 const DIM: usize = 5;
 
 fn corpus(count: usize) -> Vec<Passage> {
-    let passage = |i| Passage { id: format!("p{i}"), title: "T".into(), text: format!("text {i}") };
+    let passage = |i| Passage::new(format!("p{i}"), "T", format!("text {i}"));
     (0..count).map(passage).collect()
 }
 
@@ -249,20 +251,20 @@ fn any_changed_byte_of_a_finished_directory_is_found() {
         for at in 0..whole.len() {
             let mut bytes = whole.clone();
             bytes[at] ^= 0x20;
-            fs_err::write(&path, bytes).unwrap();
+            overwrite(&path, bytes).unwrap();
             assert!(
                 matches!(VectorSet::read(&dirs), Err(VectorsError::File(FileError::Corrupt { .. }))),
                 "{name} {at}"
             );
         }
-        fs_err::write(&path, &whole[1..]).unwrap();
+        overwrite(&path, &whole[1..]).unwrap();
         assert!(matches!(VectorSet::read(&dirs), Err(VectorsError::File(FileError::Corrupt { .. }))));
-        fs_err::write(&path, whole).unwrap();
+        overwrite(&path, whole).unwrap();
     }
     let path = root.path().join("manifest.json");
     let newer =
         fs_err::read_to_string(&path).unwrap().replace("\"format_version\": 1", "\"format_version\": 2");
-    fs_err::write(&path, newer).unwrap();
+    overwrite(&path, newer).unwrap();
     assert!(matches!(
         VectorSet::read(&dirs),
         Err(VectorsError::File(FileError::NewerFormat { found: 2, .. }))

@@ -195,14 +195,10 @@ impl TrainConfig {
         };
         let (data, run) = (&self.data, &self.run);
         if self.model.start.as_os_str().is_empty() {
-            return bad(
-                "model.start",
-                "not given".into(),
-                "name a model directory; make one with `dpr import`",
-            );
+            return bad("model.start", "not given".into(), "name a model directory");
         }
         if data.train.is_empty() {
-            return bad("data.train", "empty".into(), "name a training file; make one with `dpr data mine`");
+            return bad("data.train", "empty".into(), "name a training file");
         }
         if let Some(file) = data.train.iter().find(|file| !(file.weight > 0.0 && file.weight <= 1e3)) {
             return bad("data.train.weight", file.weight.to_string(), "it must be above 0, at most 1000");
@@ -317,6 +313,6 @@ mod tests {
             let message = check(more).unwrap_err();
             assert!(message.contains(expected), "{message:?} does not say {expected:?}");
         }
-        assert!(TrainConfig::default().check().unwrap_err().to_string().contains("dpr import"));
+        assert!(TrainConfig::default().check().unwrap_err().to_string().contains("model.start is not given"));
     }
 }

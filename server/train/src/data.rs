@@ -106,12 +106,11 @@ impl TrainingData {
         let mut data = Self::default();
         for file in train {
             let items = items(&file.path, &mut data.pool, usize::MAX, |item| match kind {
-                Negatives::Hard if negatives > 0 && item.hard.is_empty() && item.random.is_empty() => Some((
-                    "neither hard nor random negatives",
-                    "mine some with `dpr data mine`, or say negatives = \"gold\"",
-                )),
+                Negatives::Hard if negatives > 0 && item.hard.is_empty() && item.random.is_empty() => {
+                    Some(("neither hard nor random negatives", "mine some, or say negatives = \"gold\""))
+                }
                 Negatives::Random if negatives > 0 && item.random.is_empty() => {
-                    Some(("no random negatives", "mine some with `dpr data mine --random-negatives`"))
+                    Some(("no random negatives", "mine some"))
                 }
                 _ => None,
             })?;

@@ -65,7 +65,7 @@ pub enum TrainError {
     },
     /// A student whose vectors are not as long as its teacher's.
     #[error(
-        "{} makes vectors of {got} numbers, the teacher of {expected}: import the student with --project {expected}", student.display()
+        "{} makes vectors of {got} numbers, the teacher of {expected}: import the student with a projection to {expected}", student.display()
     )]
     StudentDim {
         /// The student's model directory.
@@ -77,8 +77,8 @@ pub enum TrainError {
     },
     /// Vectors of passages that the teacher did not make.
     #[error(
-        "{} holds vectors of another model than the teacher {}: encode the passages with `dpr encode --model {}`",
-        vectors.display(), teacher.display(), teacher.display()
+        "{} holds vectors of another model than the teacher {}: encode the passages with the teacher",
+        vectors.display(), teacher.display()
     )]
     OtherSpace {
         /// The vectors directory.
@@ -129,25 +129,25 @@ pub enum TrainError {
         questions: usize,
     },
     /// The run directory holds a run.
-    #[error("{} holds a run: continue it with --resume, or give another --out", dir.display())]
+    #[error("{} holds a run: resume it, or write to another directory", dir.display())]
     Exists {
         /// The run directory.
         dir: PathBuf,
     },
     /// The run directory holds no run.
-    #[error("{} holds no run to resume: leave --resume out to begin one", dir.display())]
+    #[error("{} holds no run to resume", dir.display())]
     NothingToResume {
         /// The run directory.
         dir: PathBuf,
     },
     /// Another process trains in the directory.
-    #[error("{} is in use by another run: wait for it, or give another --out", dir.display())]
+    #[error("{} is in use by another run: wait for it, or write to another directory", dir.display())]
     InUse {
         /// The run directory.
         dir: PathBuf,
     },
     /// A run is resumed with other settings than it began with.
-    #[error("{} was begun with other settings ({difference}): resume without them, or give another --out", dir.display())]
+    #[error("{} was begun with other settings ({difference}): resume without them, or write to another directory", dir.display())]
     OtherConfig {
         /// The run directory.
         dir: PathBuf,
@@ -164,7 +164,7 @@ pub enum TrainError {
     },
     /// The data or the starting model has changed since the run began.
     #[error(
-        "checkpoint {} was made with other training data or another starting model: put back what was there, or give another --out", path.display()
+        "checkpoint {} was made with other training data or another starting model: put back what was there, or begin a run in another directory", path.display()
     )]
     OtherOrigin {
         /// The checkpoint.
@@ -172,7 +172,7 @@ pub enum TrainError {
     },
     /// A checkpoint cannot be written.
     #[error(
-        "cannot write checkpoint {}: {source}; the one before is as it was: make room and use --resume", path.display()
+        "cannot write checkpoint {}: {source}; the one before is as it was: make room and resume", path.display()
     )]
     WriteCheckpoint {
         /// The checkpoint.
@@ -181,7 +181,7 @@ pub enum TrainError {
         source: io::Error,
     },
     /// Told to stop.
-    #[error("stopped after step {step} of {steps}: --resume goes on from there")]
+    #[error("stopped after step {step} of {steps}; the run can be resumed from there")]
     Interrupted {
         /// Steps taken.
         step: usize,

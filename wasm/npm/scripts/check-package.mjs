@@ -5,7 +5,7 @@ import { readFileSync, statSync } from 'node:fs';
 const { exports } = JSON.parse(readFileSync('package.json', 'utf8'));
 const entries = Object.values(exports).flatMap((entry) => (typeof entry === 'string' ? entry : Object.values(entry)));
 const modules = ['cpu', 'webgpu'].flatMap((device) => [`./wasm/${device}/dpr_wasm.js`, `./wasm/${device}/dpr_wasm_bg.wasm`]);
-const needed = new Set([...entries.filter((entry) => !entry.includes('*')), ...modules]);
+const needed = new Set([...entries.filter((entry) => !entry.includes('*')), ...modules, './THIRD_PARTY.txt']);
 const missing = [...needed].filter((file) => !(statSync(file, { throwIfNoEntry: false })?.size > 0));
 
 if (missing.length > 0) {

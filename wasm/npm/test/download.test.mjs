@@ -82,3 +82,18 @@ test('an aborted signal ends it with the signal\'s reason', async () => {
     reason,
   );
 });
+
+test('a file for which there is no memory is a DownloadError, before it is asked for', async (t) => {
+  const original = globalThis.Uint8Array;
+  t.after(() => (globalThis.Uint8Array = original));
+  globalThis.Uint8Array = class extends original {
+    constructor(length) {
+      if (length === file.bytes) throw new RangeError('Array buffer allocation failed');
+      super(length);
+    }
+  };
+  await assert.rejects(
+    run(() => assert.fail('no request expected')),
+    (error) => error.name === 'DownloadError' && /no memory for its 1000 bytes/.test(error.message) && error.calls.length === 0,
+  );
+});

@@ -1,19 +1,13 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { clearModelCache, openFileCache } from '../dist/weights/file-cache.js';
-import { someBytes } from './helpers.mjs';
+import { cachesInMemory, someBytes } from './helpers.mjs';
 
 const SHA = 'a'.repeat(64);
 
 function withCaches(caches, body) {
   globalThis.caches = caches;
   return body().finally(() => delete globalThis.caches);
-}
-
-function cachesInMemory(put = (map, key, response) => map.set(key, response)) {
-  const map = new Map();
-  const cache = { match: async (key) => map.get(key)?.clone(), put: async (key, value) => put(map, key, value), delete: async (key) => map.delete(key) };
-  return { map, open: async () => cache, delete: async () => map.clear() };
 }
 
 test('what is written is read back, and removed', () => {

@@ -43,3 +43,15 @@ export function memoryCache(entries = {}) {
     remove: async (sha256) => void kept.delete(sha256),
   };
 }
+
+/** The Cache API in memory; `put` may fail in the test's own way. */
+export function cachesInMemory(put = (map, key, response) => map.set(key, response)) {
+  const map = new Map();
+  const cache = {
+    match: async (key) => map.get(key)?.clone(),
+    put: async (key, value) => put(map, key, value),
+    delete: async (key) => map.delete(key),
+    keys: async () => [...map.keys()].map((url) => ({ url })),
+  };
+  return { map, open: async () => cache, delete: async () => map.clear() };
+}

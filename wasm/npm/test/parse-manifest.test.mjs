@@ -32,6 +32,11 @@ const bad = [
   ['dim 0', manifest({ dim: 0 }), /dim/],
   ['no weights', manifest({ weights: {} }), /no weights/],
   ['a file without a sum', manifest({ weights: { q8: { url: 'w', bytes: 3 } } }), /weights\.q8/],
+  ['a file of a billion billion bytes', manifest({ weights: { q8: { ...file('w'), bytes: 1e18 } } }), /weights\.q8\.bytes.* 1000000000000000000, expected a whole number from 1 to 2147483648/],
+  ['a file of less than nothing', manifest({ weights: { q8: { ...file('w'), bytes: -1 } } }), /weights\.q8\.bytes/],
+  ['a file of half a byte', manifest({ weights: { f16: { ...file('w'), bytes: 0.5 } } }), /weights\.f16\.bytes/],
+  ['a tokenizer as large as weights', manifest({ encoder: { config: file('c'), tokenizer: { ...file('t'), bytes: 2 ** 27 } } }), /encoder\.tokenizer\.bytes/],
+  ['an address that is none', manifest({ weights: { q8: file('https://[') } }), /weights\.q8\.url/],
 ];
 for (const [name, value, message] of bad) {
   test(`${name} is a ManifestError`, () => {

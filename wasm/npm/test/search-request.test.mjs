@@ -22,6 +22,14 @@ test('a filter travels when there is one, and bytes are counted as they travel',
   assert.equal(request.bytes, Buffer.byteLength(request.body));
 });
 
+test('a condition on the metadata travels as it is', () => {
+  const metadata = {
+    and: [{ field: 'lang', in: ['en', 'de'] }, { field: 'year', gte: 2000, lt: 2010 }, { not: { field: 'draft', eq: true } }],
+  };
+  const request = buildSearchRequest('https://server.test/v1/search', Float32Array.of(1), 7, 'f'.repeat(64), {}, { metadata });
+  assert.deepEqual(JSON.parse(request.body).filter, { metadata });
+});
+
 test('the server\'s own error keeps its code and its fix', async () => {
   const body = { error: { code: 'wrong_model', message: 'the vector is of another model', fix: 'Reload.' } };
   const error = await readServerError(Response.json(body, { status: 409 }));

@@ -1,16 +1,14 @@
 //! `dpr serve` under load: wrk on the same machine, one search a request.
 
-use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Stdio};
-
 use serde_json::Value;
 
 use super::index::{Vectors, vectors};
-use super::report::{memory_of, verdict};
+use super::report::verdict;
 use super::{json, number};
-use crate::failure::{Failure, Outcome};
-use crate::paths::{DEMO_MODEL, built, dpr};
+use crate::failure::Outcome;
+use crate::paths::{DEMO_MODEL, built};
 use crate::process::{self, command, output};
+use crate::server::Server;
 use crate::setup::tools;
 
 /// Connections open at once, in the order they are tried.
@@ -26,7 +24,7 @@ pub(super) fn run(is_quick: bool) -> Outcome {
     process::build_benches(&["load_bench"])?;
     let program = built("load_bench");
     output(&mut command(program, &[&vectors, DEMO_MODEL, &questions, &folder]))?;
-    let server = Server::start(&format!("{folder}/index"))?;
+    let server = Server::start(&["--model", DEMO_MODEL, "--index", &format!("{folder}/index")], &[])?;
     let bodies = format!("{folder}/bodies.jsonl");
     let load = |connections: &str, seconds: &str| -> Outcome<Value> {
         let threads = if connections == "1" { "1" } else { "2" };
@@ -62,7 +60,7 @@ pub(super) fn run(is_quick: bool) -> Outcome {
         asked += number(&said, "requests")?;
         failed += number(&said, "failed")?;
     }
-    let (after, other) = (server.memory(), server.other_statuses()?);
+    let (after, other) = (server.memory(), other_statuses(&server)?);
     let grown = after - before;
     println!(
         "memory after {asked:.0} requests more: {:.1} MB, {:.1} MB before: {:+.1}, at most {:.0}  {}",
@@ -79,50 +77,13 @@ pub(super) fn run(is_quick: bool) -> Outcome {
     Ok(())
 }
 
-/// A server that ends with this value.
-struct Server {
-    child: Child,
-    url: String,
-}
-
-impl Server {
-    fn start(index: &str) -> Outcome<Self> {
-        let arguments =
-            ["serve", "--model", DEMO_MODEL, "--index", index, "--listen", "127.0.0.1:0", "--json"];
-        let failed = |what: String| Failure::new(format!("dpr serve: {what}"));
-        let mut child = command(dpr(), &arguments)
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(|error| failed(error.to_string()))?;
-        let mut line = String::new();
-        if let Some(out) = child.stdout.take() {
-            BufReader::new(out).read_line(&mut line).map_err(|error| failed(error.to_string()))?;
-        }
-        let mut server = Self { child, url: String::new() };
-        server.url = json(&line, "dpr serve")?["listening"].as_str().unwrap_or_default().to_owned();
-        Ok(server)
-    }
-
-    /// Bytes in memory that are its own: those of mapped files come and go as the system likes.
-    fn memory(&self) -> f64 {
-        memory_of(&self.child.id().to_string(), "RssAnon")
-    }
-
-    /// Searches answered by neither 200 nor 429, by the server's own count.
-    fn other_statuses(&self) -> Outcome<u64> {
-        let said = output(&mut command("curl", &["-s", &format!("{}/metrics", self.url)]))?;
-        let searches = said.lines().filter(|line| {
-            line.starts_with("dpr_http_requests_total{") && line.contains("route=\"/v1/search\"")
-        });
-        let other = searches
-            .filter(|line| !["status=\"200\"", "status=\"429\""].iter().any(|status| line.contains(status)));
-        Ok(other.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum())
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// Searches answered by neither 200 nor 429, by the server's own count.
+fn other_statuses(server: &Server) -> Outcome<u64> {
+    let said = server.ask("GET", "/metrics", &[], &[])?.text;
+    let searches = said
+        .lines()
+        .filter(|line| line.starts_with("dpr_http_requests_total{") && line.contains("route=\"/v1/search\""));
+    let other = searches
+        .filter(|line| !["status=\"200\"", "status=\"429\""].iter().any(|status| line.contains(status)));
+    Ok(other.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum())
 }

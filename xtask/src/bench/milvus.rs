@@ -2,14 +2,12 @@
 //! cluster are computed.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
-use std::process::{Child, Stdio};
 
 use super::index::{Vectors, vectors};
-use super::report::memory_of;
+use super::service::Service;
 use super::{json, number};
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 use crate::paths::{DEMO_MODEL, built};
 use crate::process::{self, command, output};
 use crate::setup::python::milvus_python;
@@ -23,7 +21,7 @@ pub(super) fn run(is_quick: bool) -> Outcome {
     };
     let Some(Vectors { vectors, questions, blocks, .. }) = vectors(is_quick)? else { return Ok(()) };
     process::build_benches(&["milvus_bench"])?;
-    let server = Server::start(&python)?;
+    let server = Service::start(&python, &["tests/python/milvus_server.py", "--fresh", "--data", DATA])?;
     let before = server.memory();
     let program = built("milvus_bench");
     let address = format!("milvus://127.0.0.1:{}/bench", server.port);
@@ -49,47 +47,8 @@ pub(super) fn run(is_quick: bool) -> Outcome {
     Ok(())
 }
 
-/// The server, which ends with its input.
-struct Server {
-    child: Child,
-    port: String,
-    pid: String,
-}
-
-impl Server {
-    fn start(python: &Path) -> Outcome<Self> {
-        let failed = |what: String| Failure::new(format!("the Milvus server: {what}"));
-        let mut child = command(python, &["tests/python/milvus_server.py", "--fresh", "--data", DATA])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(|error| failed(error.to_string()))?;
-        let mut line = String::new();
-        if let Some(out) = child.stdout.take() {
-            BufReader::new(out).read_line(&mut line).map_err(|error| failed(error.to_string()))?;
-        }
-        match line.split_whitespace().collect::<Vec<_>>().as_slice() {
-            ["ready", port, pid] => Ok(Self { port: (*port).to_owned(), pid: (*pid).to_owned(), child }),
-            _ => Err(failed(format!("it did not start, see {DATA}/logs"))),
-        }
-    }
-
-    /// Bytes in memory.
-    fn memory(&self) -> f64 {
-        memory_of(&self.pid, "VmRSS")
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        if let Some(mut input) = self.child.stdin.take() {
-            let _ = input.write_all(b"stop\n");
-        }
-        let _ = self.child.wait();
-    }
-}
-
-fn bytes_in(folder: &Path) -> u64 {
+/// Bytes of the files in a folder.
+pub(super) fn bytes_in(folder: &Path) -> u64 {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries
         .map(|entry| match entry.metadata() {

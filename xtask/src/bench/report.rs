@@ -50,7 +50,7 @@ pub(super) fn median(values: &[f64]) -> Option<f64> {
 }
 
 /// The word beside a target.
-pub(super) fn verdict(met: bool) -> &'static str {
+pub(crate) fn verdict(met: bool) -> &'static str {
     if met { "met" } else { "MISSED" }
 }
 
@@ -90,7 +90,7 @@ pub(super) fn print_native(ours: &Native, peers: &[Native; 3]) {
 }
 
 /// Bytes of a process in memory, by the name of a line of `/proc/PID/status`; not a number where there is none.
-pub(super) fn memory_of(pid: &str, line: &str) -> f64 {
+pub(crate) fn memory_of(pid: &str, line: &str) -> f64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let found = status.lines().find(|text| text.starts_with(line));
     let kilobytes = found.and_then(|text| text.split_whitespace().nth(1)?.parse::<f64>().ok());

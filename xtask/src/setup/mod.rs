@@ -5,6 +5,7 @@
 //! is touched except through the system's package manager, and that only as root.
 
 mod apt;
+pub(crate) mod cargo_tools;
 mod components;
 mod models;
 mod node;
@@ -29,6 +30,7 @@ pub(crate) const VULKAN: &str = "Vulkan driver";
 pub(crate) const MPNET: &str = "MPNet model";
 pub(crate) const PYTHON_TESTS: &str = "Python test packages";
 pub(crate) const MILVUS: &str = "Milvus server";
+pub(crate) const POSTGRES: &str = "PostgreSQL server";
 
 /// What the machine is set up for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,7 +58,7 @@ struct Step {
     install: fn() -> Outcome,
 }
 
-const STEPS: [Step; 15] = [
+const STEPS: [Step; 16] = [
     Step {
         name: COMPONENTS,
         needs: &[],
@@ -144,6 +146,14 @@ const STEPS: [Step; 15] = [
         why: "the engine for more than one machine is tested against it",
         find: python::find_milvus,
         install: python::install_milvus,
+    },
+    Step {
+        name: POSTGRES,
+        needs: &[PYTHON],
+        scope: Scope::Test,
+        why: "tables with pgvector are tested against it",
+        find: python::find_postgres,
+        install: python::install_postgres,
     },
     Step {
         name: TEST_PACKAGES,

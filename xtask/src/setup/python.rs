@@ -10,36 +10,17 @@ use crate::jobs::say;
 use crate::paths::{VENV, venv_python};
 use crate::process::{self, command};
 
-/// Loads models that dpr wrote. The whole of torch is several GB; there is no smaller one on the package index.
-const TEST_PACKAGES: [(&str, &str); 5] = [
-    ("numpy", "2.4.6"),
-    ("safetensors", "0.8.0"),
-    ("tokenizers", "0.23.3"),
-    ("torch", "2.15.0"),
-    ("transformers", "5.23.0"),
-];
-
-/// The server as its makers packed it for Python.
-const MILVUS: [(&str, &str); 1] = [("milvus", "2.3.5")];
+/// Requirement files: `NAME.in` is what is needed, `NAME.txt` all of it with its hashes.
+const REQUIREMENTS: &str = "tests/python/requirements";
 
 /// The port that Milvus's clients look for.
 const MILVUS_PORT: u16 = 19530;
 
+/// The port that PostgreSQL's clients look for.
+const POSTGRES_PORT: u16 = 5432;
+
 /// Whether there is such a package for this processor.
 const HAS_MILVUS: bool = cfg!(any(target_arch = "x86_64", target_os = "macos"));
-
-/// What the speed is held against.
-const BENCH_PACKAGES: [(&str, &str); 9] = [
-    ("bm25s", "0.3.16"),
-    ("faiss-cpu", "1.15.1"),
-    ("hnswlib", "0.8.0"),
-    ("numba", "0.68.1"),
-    ("onnx", "1.23.2"),
-    ("onnxruntime", "1.31.1"),
-    ("pystemmer", "3.1.0"),
-    ("sentence-transformers", "6.2.0"),
-    ("usearch", "2.26.6"),
-];
 
 pub(super) fn find_python() -> Option<String> {
     let version = process::output(&mut command("python3", &["--version"])).ok()?;
@@ -53,22 +34,22 @@ pub(super) fn install_python() -> Outcome {
 }
 
 pub(super) fn find_test_packages() -> Option<String> {
-    find_packages(&TEST_PACKAGES)
+    find_packages("tests")
 }
 
 pub(super) fn install_test_packages() -> Outcome {
-    install_packages(&TEST_PACKAGES)
+    install_packages("tests")
 }
 
 pub(super) fn find_milvus() -> Option<String> {
     match HAS_MILVUS {
-        true => find_packages(&MILVUS),
+        true => find_packages("milvus"),
         false => Some("none for this processor: tests against it are skipped".to_owned()),
     }
 }
 
 pub(super) fn install_milvus() -> Outcome {
-    install_packages(&MILVUS)
+    install_packages("milvus")
 }
 
 /// The Python that has the server's package, where there is one.
@@ -92,27 +73,59 @@ pub(crate) fn serve_milvus() -> Outcome {
     ))
 }
 
+pub(super) fn find_postgres() -> Option<String> {
+    find_packages("postgres")
+}
+
+pub(super) fn install_postgres() -> Outcome {
+    install_packages("postgres")
+}
+
+/// Runs the server until it is interrupted.
+pub(crate) fn serve_postgres() -> Outcome {
+    println!(
+        "\nPostgreSQL answers at postgres://dpr:dpr@127.0.0.1:{POSTGRES_PORT}/postgres?table=NAME once it says `ready`; \
+         Ctrl-C ends it"
+    );
+    let port = POSTGRES_PORT.to_string();
+    process::run(&mut command(
+        venv_python(),
+        &["tests/python/postgres_server.py", "--stay", "--data", "target/postgres/own", "--port", &port],
+    ))
+}
+
 pub(super) fn find_bench_packages() -> Option<String> {
-    find_packages(&BENCH_PACKAGES)
+    find_packages("bench")
 }
 
 pub(super) fn install_bench_packages() -> Outcome {
-    install_packages(&BENCH_PACKAGES)
+    install_packages("bench")
 }
 
 /// Looks for the packages' folders: starting Python and importing them would take seconds.
-fn find_packages(packages: &[(&str, &str)]) -> Option<String> {
+fn find_packages(set: &str) -> Option<String> {
+    let packages = fs::read_to_string(requirements(set, "in")).ok()?;
     let library =
         fs::read_dir(Path::new(VENV).join("lib")).ok()?.flatten().next()?.path().join("site-packages");
-    let there = packages.iter().all(|(name, version)| {
+    let there = |(name, version): (&str, &str)| {
         library.join(format!("{}-{version}.dist-info/RECORD", name.replace('-', "_"))).is_file()
-    });
-    there.then(|| {
+    };
+    let packages: Vec<_> = pinned(&packages).collect();
+    packages.iter().all(|package| there(*package)).then(|| {
         packages.iter().map(|(name, version)| format!("{name} {version}")).collect::<Vec<_>>().join(", ")
     })
 }
 
-fn install_packages(packages: &[(&str, &str)]) -> Outcome {
+fn requirements(set: &str, kind: &str) -> String {
+    format!("{REQUIREMENTS}/{set}.{kind}")
+}
+
+/// Names and versions in a requirement file.
+fn pinned(file: &str) -> impl Iterator<Item = (&str, &str)> {
+    file.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.trim().split_once("=="))
+}
+
+fn install_packages(set: &str) -> Outcome {
     // pip does not expect another pip in its environment.
     static ENVIRONMENT: Mutex<()> = Mutex::new(());
     let _alone = ENVIRONMENT.lock().unwrap_or_else(PoisonError::into_inner);
@@ -121,24 +134,23 @@ fn install_packages(packages: &[(&str, &str)]) -> Outcome {
         process::output(&mut command("python3", &["-m", "venv", "--clear", VENV]))
             .map_err(|failure| failure.fix("install Python's venv module (Debian: python3-venv)"))?;
     }
-    let pinned: Vec<String> = packages.iter().map(|(name, version)| format!("{name}=={version}")).collect();
-    say(&format!("pip install {}", pinned.join(" ")));
-    let mut arguments = vec!["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
-    arguments.extend(pinned.iter().map(String::as_str));
-    process::output(&mut command(venv_python(), &arguments)).map(drop).map_err(|failure| {
+    let file = requirements(set, "txt");
+    say(&format!("pip install --require-hashes -r {file}"));
+    let arguments = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes"];
+    process::output(command(venv_python(), &arguments).args(["-r", &file])).map(drop).map_err(|failure| {
         failure
             .fix("check that pip reaches its index and that some 8 GB of disk are free, then run this again")
     })
 }
 
-/// Downloads wheels without their dependencies into `folder` and returns nothing: the caller looks for the files.
-pub(super) fn download(packages: &[String], folder: &Path) -> Outcome {
-    say(&format!("pip download {}", packages.join(" ")));
+/// Downloads the wheels of a set into `folder` and returns nothing: the caller looks for the files.
+pub(super) fn download(set: &str, folder: &Path) -> Outcome {
+    let file = requirements(set, "txt");
+    say(&format!("pip download --require-hashes -r {file}"));
     let to = folder.to_string_lossy();
-    let mut arguments =
-        vec!["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--dest", &to];
-    arguments.extend(packages.iter().map(String::as_str));
-    process::output(&mut command("python3", &arguments))
+    let arguments = ["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--require-hashes"];
+    let mut pip = command("python3", &arguments);
+    process::output(pip.args(["--no-deps", "--only-binary", ":all:", "--dest", &to, "-r", &file]))
         .map(drop)
         .map_err(|failure| failure.fix("check that pip reaches its index, then run this again"))
 }
@@ -149,4 +161,33 @@ pub(super) fn unzip(archive: &Path, folder: &Path) -> Outcome {
     process::output(&mut command("python3", &["-m", "zipfile", "-e", &archive, &folder]))
         .map(drop)
         .map_err(|failure: Failure| failure.fix("free some disk space and run this again"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::paths::root;
+
+    #[test]
+    fn every_set_pins_what_it_names_and_every_build_by_its_hash() {
+        for set in ["bench", "milvus", "minilm", "mpnet", "postgres", "tests"] {
+            let read = |kind| fs::read_to_string(root().join(requirements(set, kind))).unwrap();
+            let (named, all) = (read("in"), read("txt"));
+            let names: Vec<_> = pinned(&named).collect();
+            assert!(!names.is_empty(), "{set}");
+            for (name, version) in names {
+                assert!(
+                    all.contains(&format!("\n{name}=={version} \\\n"))
+                        || all.starts_with(&format!("{name}=={version} \\\n")),
+                    "{set}: {name}"
+                );
+            }
+            let entries: Vec<_> =
+                all.split("\n").filter(|line| line.contains("==") && !line.starts_with(' ')).collect();
+            for entry in &entries {
+                assert!(entry.ends_with(" \\"), "{set}: {entry} has no hash");
+            }
+            assert!(all.matches("--hash=sha256:").count() >= entries.len(), "{set}");
+        }
+    }
 }

@@ -74,7 +74,7 @@ fn plan(parts: &[&str]) -> Vec<Job> {
         jobs.extend(demo_data::jobs(NATIVE));
     }
     if any(&["rust"]) {
-        let needs = [NATIVE, demo_data::INDEX, setup::MPNET, setup::MILVUS, setup::VULKAN];
+        let needs = [NATIVE, demo_data::INDEX, setup::MPNET, setup::MILVUS, setup::POSTGRES, setup::VULKAN];
         jobs.push(Job::new("Rust tests", &needs, runners::rust));
     }
     if has_page || any(&["node"]) {
@@ -95,7 +95,8 @@ fn plan(parts: &[&str]) -> Vec<Job> {
         jobs.push(Job::new("Python tests", &[demo_data::INDEX, setup::PYTHON_TESTS], python::python));
     }
     if any(&["lint"]) {
-        jobs.extend(lint::jobs_after(&[npm::TOOL, NATIVE]));
+        // After the data, so that the tests, which take longest, start first: cargo holds a lock while it checks.
+        jobs.extend(lint::jobs_after(&[npm::TOOL, NATIVE, demo_data::INDEX]));
     }
     jobs
 }

@@ -2,7 +2,7 @@
 
 use crate::failure::Outcome;
 use crate::jobs::Done;
-use crate::paths::dpr;
+use crate::paths::{dpr, venv_python};
 use crate::process::{Packages, cargo, command, run_lines};
 use crate::setup;
 use crate::setup::tools::chromium;
@@ -14,6 +14,7 @@ pub(super) fn rust() -> Outcome<Done> {
     if let Some(python) = setup::python::milvus_python() {
         cargo.env("DPR_MILVUS_PYTHON", python);
     }
+    cargo.env("DPR_POSTGRES_PYTHON", venv_python());
     let lines = run_lines(&mut cargo)?;
     let mut closing: Vec<_> = results(&lines).map(str::to_owned).collect();
     let total = total(&lines);

@@ -131,7 +131,7 @@ impl Work<'_> {
         self.report.words += blocks.document_words() as u64;
         for block in blocks {
             let id = block_id(&document.id, block.number);
-            out.write(&Passage { id, title: title.clone(), text: block.text })?;
+            out.write(&Passage::new(id, title.clone(), block.text).with_metadata(document.metadata.clone()))?;
             self.report.blocks += 1;
         }
         Ok(())

@@ -12,7 +12,7 @@ use walkdir::{DirEntry, WalkDir};
 use super::kind::{Kind, split_name};
 use super::text::Text;
 use super::{SplitError, html, markdown, text};
-use crate::input::{Format, Input};
+use crate::input::{Format, Input, MAX_DOCUMENT_BYTES};
 use crate::{DataError, Passage, Passages, read_passages};
 
 /// Reads documents, whole as passages will be, in the order of the file, or of the names in the directory.
@@ -169,7 +169,7 @@ fn walk_error(error: walkdir::Error, root: &Path) -> DataError {
 /// Reads one file as one document, whose id is the `name` with `/` between directories.
 fn read_file(path: &Path, name: &Path, kind: Kind, read: &Arc<AtomicU64>) -> Result<Passage, SplitError> {
     let id = id_of(name).ok_or_else(|| SplitError::FileName { path: path.to_path_buf() })?;
-    let content = Input::open_counted(path, read)?.read_text()?;
+    let content = Input::open_counted(path, read)?.read_text(MAX_DOCUMENT_BYTES)?;
     let Text { title, text } = match kind {
         Kind::Markdown => markdown::read(&content),
         Kind::Html if html::is_too_deep(&content) => {
@@ -183,7 +183,7 @@ fn read_file(path: &Path, name: &Path, kind: Kind, read: &Arc<AtomicU64>) -> Res
         "" => String::new(),
         _ => split_name(id.rsplit('/').next().unwrap_or_default()).0.to_owned(),
     });
-    Ok(Passage { id, title, text })
+    Ok(Passage::new(id, title, text))
 }
 
 fn id_of(name: &Path) -> Option<String> {

@@ -12,7 +12,7 @@ pub enum ModelError {
     #[error(transparent)]
     Io(#[from] std::io::Error),
     /// The directory has no `model.json`.
-    #[error("{0} is not a model directory: it has no model.json; make one with `dpr import`")]
+    #[error("{0} is not a model directory: it has no model.json")]
     NotAModel(PathBuf),
     /// `model.json` is damaged.
     #[error("{path}: {reason}; import the model again")]
@@ -78,7 +78,7 @@ pub enum ModelError {
     },
     /// A way of pooling that is not computed here.
     #[error(
-        "{path}: pooling is {modes:?}, supported are \"cls\" and \"mean\", one of them: import a model that is pooled so, or name one with --pooling (the vectors are then not the model's)"
+        "{path}: pooling is {modes:?}, supported are \"cls\" and \"mean\", one of them: import a model that is pooled so, or name one of them for it (the vectors are then not the model's)"
     )]
     Pooling {
         /// The file that says it.
@@ -112,7 +112,7 @@ pub enum ModelError {
     Device(#[from] DeviceError),
     /// The two encoders make vectors that cannot be compared.
     #[error(
-        "the question encoder makes vectors of {question} numbers and the passage encoder of {passage}: they must be equal; is --project needed for both?"
+        "the question encoder makes vectors of {question} numbers and the passage encoder of {passage}: they must be equal; does one of them lack its projection?"
     )]
     Dimensions {
         /// Size of the question encoder's vectors.
@@ -120,8 +120,8 @@ pub enum ModelError {
         /// Size of the passage encoder's vectors.
         passage: usize,
     },
-    /// `--project` for a model that has a projection already.
-    #[error("{dir} already has a projection to {has} numbers: leave --project out")]
+    /// A second projection for a model that has one.
+    #[error("{dir} already has a projection to {has} numbers: it takes no other")]
     Projected {
         /// The encoder's directory.
         dir: PathBuf,
@@ -131,7 +131,7 @@ pub enum ModelError {
     /// A limit of tokens that the encoder cannot have.
     #[error("{what} is {got}; {dir} takes from 4 to {limit} tokens")]
     Tokens {
-        /// The option.
+        /// Which texts the limit is for.
         what: &'static str,
         /// Its value.
         got: usize,
@@ -141,10 +141,10 @@ pub enum ModelError {
         limit: usize,
     },
     /// The output exists.
-    #[error("{0} exists: give another --out, or --force to replace it")]
+    #[error("{0} exists, and is replaced only if that is asked for")]
     Exists(PathBuf),
     /// `web/` was made from other weights.
-    #[error("{0} was exported from another model: run `dpr export-web` again")]
+    #[error("{0} was exported from another model: export it again")]
     StaleExport(PathBuf),
 }
 

@@ -56,9 +56,9 @@ pub fn import(
     if out.exists() && !options.force {
         return Err(ModelError::Exists(out.into()));
     }
-    let questions = Prepared::new(question, options, options.max_question_tokens, "--max-question-tokens")?;
+    let questions = Prepared::new(question, options, options.max_question_tokens, "the limit of a question")?;
     let passages = passage
-        .map(|dir| Prepared::new(dir, options, options.max_passage_tokens, "--max-passage-tokens"))
+        .map(|dir| Prepared::new(dir, options, options.max_passage_tokens, "the limit of a passage"))
         .transpose()?;
     let other = passages.as_ref().unwrap_or(&questions);
     if questions.config.dim() != other.config.dim() {
@@ -66,7 +66,7 @@ pub fn import(
         return Err(ModelError::Dimensions { question, passage });
     }
     let max_passage_tokens = match (passage, options.max_passage_tokens) {
-        (None, Some(limit)) => questions.limit(limit, "--max-passage-tokens")?,
+        (None, Some(limit)) => questions.limit(limit, "the limit of a passage")?,
         _ => other.config.max_tokens,
     };
     let staging = StagedDir::beside(out)?;

@@ -9,15 +9,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use dpr_core::model::FileEntry;
 use fs_err as fs;
 
+use super::columns::ColumnsWriter;
+use super::manifest::FORMAT_WITHOUT_METADATA;
 use super::passages::write_table;
-use super::pointer::{GRAPH, MANIFEST, PASSAGES, PASSAGES_TABLE, Publisher, SPARSE, VECTORS};
+use super::pointer::{GRAPH, MANIFEST, METADATA, PASSAGES, PASSAGES_TABLE, Publisher, SPARSE, VECTORS};
 use super::version::newest;
 use crate::quantized::AnyQuantized;
 use crate::sparse::{SparseError, SparseOptions, build_sparse};
 use crate::vectors::{Rows, VectorSet, rows};
 use crate::{
     BuildError, FileError, GraphBuilder, HnswParams, INDEX_FORMAT, IndexDir, IndexKind, IndexManifest,
-    Matrix, MatrixError, SparseManifest, Storage, hnsw,
+    Matrix, MatrixError, SparseManifest, Storage, hnsw, limits,
 };
 use dpr_data::{Passage, write_passages};
 use dpr_files::atomic::StagedDir;
@@ -60,8 +62,9 @@ impl Default for IndexOptions {
 /// version is kept beside the new one until the build after.
 ///
 /// # Errors
-/// [`BuildError`]: no vectors, duplicate passage ids, numbers that are not finite, parameters out of range, an
-/// unwritable or foreign `out`, a full disk, another build in `out`, or [`BuildError::Interrupted`].
+/// [`BuildError`]: no vectors, duplicate passage ids, passages longer than [`limits`] allow, numbers that are not
+/// finite, parameters out of range, an unwritable or foreign `out`, a full disk, another build in `out`, or
+/// [`BuildError::Interrupted`].
 pub fn build_index(
     vectors: &VectorSet,
     out: &Path,
@@ -227,10 +230,7 @@ impl<'a> Writing<'a> {
         let hnsw = (options.kind == IndexKind::Hnsw).then_some(options.hnsw);
         self.write_passages(passages)?;
         let storage = if hnsw.is_some() { Storage::Int8 } else { options.storage };
-        let codes = AnyQuantized::of(matrix, storage);
-        if let (Some(codes), Some(name)) = (&codes, AnyQuantized::file_name(storage)) {
-            self.write(name, &mut |out| codes.write(out))?;
-        }
+        let codes = self.write_codes(matrix, storage)?;
         if let (Some(params), Some(AnyQuantized::Int8(codes))) = (hnsw, &codes) {
             let graph = match options.builder {
                 GraphBuilder::Parallel => hnsw::build(matrix, codes, params, &options.stop, progress)?,
@@ -257,13 +257,29 @@ impl<'a> Writing<'a> {
         })
     }
 
+    /// Quantizes the vectors into a file, if `storage` has one, and maps it: no copy of it stays in memory of this
+    /// process while a graph is built.
+    fn write_codes(&mut self, matrix: &Matrix, storage: Storage) -> Result<Option<AnyQuantized>, BuildError> {
+        let codes = AnyQuantized::of(matrix, storage);
+        let (Some(codes), Some(name)) = (codes, AnyQuantized::file_name(storage)) else { return Ok(None) };
+        self.write(name, &mut |out| codes.write(out))?;
+        drop(codes);
+        let path = self.staged.path().join(name);
+        let file = Mapped::open(&path).map_err(FileError::read(&path))?;
+        let mapped = AnyQuantized::of_file(file, matrix, storage);
+        Ok(mapped.map_err(|reason| FileError::corrupt(&path, reason))?)
+    }
+
     fn write_passages(&mut self, passages: &[Passage]) -> Result<(), BuildError> {
         let mut starts = Vec::new();
         self.write(PASSAGES, &mut |out| {
             starts = write_passages(passages, out)?;
             Ok(())
         })?;
-        self.write(PASSAGES_TABLE, &mut |out| write_table(&starts, passages, out))
+        self.write(PASSAGES_TABLE, &mut |out| write_table(&starts, passages, out))?;
+        let mut columns = ColumnsWriter::default();
+        passages.iter().for_each(|passage| columns.add(&passage.metadata));
+        if columns.is_empty() { Ok(()) } else { self.write(METADATA, &mut |out| columns.write(out)) }
     }
 
     fn write_sparse(
@@ -294,7 +310,9 @@ impl<'a> Writing<'a> {
     }
 
     fn finish(self, manifest: IndexManifest) -> Result<Draft, BuildError> {
-        let manifest = IndexManifest { files: self.files, crc32: self.crc32, ..manifest };
+        let has_metadata = self.files.contains_key(METADATA);
+        let format_version = if has_metadata { INDEX_FORMAT } else { FORMAT_WITHOUT_METADATA };
+        let manifest = IndexManifest { format_version, files: self.files, crc32: self.crc32, ..manifest };
         let json = serde_json::to_vec_pretty(&manifest)
             .map_err(io::Error::other)
             .map_err(BuildError::write(self.out))?;
@@ -310,6 +328,7 @@ fn check(passages: &[Passage]) -> Result<(), BuildError> {
     if passages.is_empty() {
         return Err(MatrixError::Empty.into());
     }
+    passages.iter().try_for_each(limits::check)?;
     if u32::try_from(passages.len()).is_err() {
         let (value, max) = (passages.len(), u32::MAX as usize);
         return Err(BuildError::Parameter { name: "the number of passages", value, min: 1, max });
@@ -349,7 +368,7 @@ mod tests {
 
     /// Writes 20 vectors of four numbers, `first` and those after it.
     fn encode(dir: &Path, first: f32) -> VectorSet {
-        let passage = |at| Passage { id: format!("p{at}"), title: String::new(), text: "Text.".into() };
+        let passage = |at| Passage::new(format!("p{at}"), "", "Text.");
         let passages: Vec<Passage> = (0..20).map(passage).collect();
         let spec = VectorsSpec {
             model_fingerprint: "ab".repeat(32),

@@ -8,18 +8,22 @@ use serde::{Deserialize, Serialize};
 use crate::sparse::Analyzer;
 use crate::{HnswParams, IndexKind, Storage};
 
-/// The format of index directories that this program writes, and the newest it reads; it reads all before.
+/// The newest format of index directories that this program reads; it reads all before. It writes the oldest that holds
+/// what the index has: 4 where a passage has metadata, and 3 where none has.
 ///
-/// 1: as the first release. 2: the manifest has `crc32` and `storage`, and a version may have a log of updates. 3: a version
-/// has `passages.idx` and, where rows are chosen by fewer bits, `codes.i8` or `codes.f16`, and `crc32` is of every
-/// file.
-pub const INDEX_FORMAT: u32 = 3;
+/// 1: as the first release. 2: the manifest has `crc32` and `storage`, and a version may have a log of updates. 3: a
+/// version has `passages.idx` and, where rows are chosen by fewer bits, `codes.i8` or `codes.f16`, and `crc32` is of
+/// every file. 4: passages have metadata, and a version has `metadata.columns`.
+pub const INDEX_FORMAT: u32 = 4;
+
+/// The format of an index in which no passage has metadata.
+pub(crate) const FORMAT_WITHOUT_METADATA: u32 = 3;
 
 /// `manifest.json` of one version of an index. It holds no time and no path: the same vectors and options give
 /// the same bytes, as long as no words are indexed (whose files are named at random).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct IndexManifest {
-    /// [`INDEX_FORMAT`].
+    /// At most [`INDEX_FORMAT`].
     pub format_version: u32,
     /// Fingerprint of the model that encoded the passages; questions must come from the same. Empty without vectors.
     pub model_fingerprint: String,

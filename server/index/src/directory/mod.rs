@@ -5,6 +5,7 @@
 //! [`manifest`] lists before it is used ([`version`]) and maps it ([`loaded`], [`passages`]).
 
 pub(crate) mod build;
+pub(crate) mod columns;
 pub(crate) mod copy;
 pub(crate) mod loaded;
 pub(crate) mod manifest;

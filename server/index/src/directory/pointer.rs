@@ -3,8 +3,10 @@
 //! ```text
 //! DIR/current          `v-3 <sha256 of its manifest.json>`; replaced by one rename, which publishes a version
 //! DIR/v-3/             manifest.json, passages.jsonl, passages.idx, vectors.f32; codes.i8 or codes.f16 where rows are
-//!                      chosen by fewer bits, graph.hnsw for HNSW, sparse/ for BM25
+//!                      chosen by fewer bits, graph.hnsw for HNSW, metadata.columns where passages have metadata,
+//!                      sparse/ for BM25
 //! DIR/updates-3.log    what changed since v-3 was built; `current` then ends in ` updates`
+//! DIR/compacting       there while a compaction runs, and after one that was killed
 //! DIR/v-2/             the version before, kept for a reader that looked up `current` just before it changed
 //! ```
 //! The pointer vouches for the manifest and the manifest for every other file of the version, so that no byte can
@@ -25,6 +27,8 @@ const CURRENT: &str = "current";
 const VERSION_PREFIX: &str = "v-";
 const LOG_PREFIX: &str = "updates-";
 const LOG_SUFFIX: &str = ".log";
+/// The marker of a compaction that has begun and not ended.
+pub(crate) const COMPACTING: &str = "compacting";
 /// The end of the pointer when the version has a log.
 const HAS_LOG: &str = " updates";
 
@@ -33,6 +37,8 @@ pub(crate) const VECTORS: &str = "vectors.f32";
 pub(crate) const PASSAGES: &str = "passages.jsonl";
 /// The table of the passages' positions in [`PASSAGES`].
 pub(crate) const PASSAGES_TABLE: &str = "passages.idx";
+/// The metadata of the passages.
+pub(crate) const METADATA: &str = "metadata.columns";
 /// The quantized vectors.
 pub(crate) const CODES_INT8: &str = "codes.i8";
 pub(crate) const CODES_F16: &str = "codes.f16";
@@ -62,7 +68,7 @@ pub(crate) struct Publisher {
     next: u64,
     /// The version in use when the right was given.
     before: Option<u64>,
-    _lock: Arc<DirLock>,
+    lock: Arc<DirLock>,
 }
 
 /// Writes the log of a version to the path it is given, before the version is put in use.
@@ -115,8 +121,11 @@ impl IndexDir {
 
     /// Locks the directory for writing, and makes it when it is missing.
     pub(crate) fn publisher(&self) -> Result<Publisher, FileError> {
-        fs::create_dir_all(&self.path).map_err(FileError::write)?;
+        atomic::create_dir_all(&self.path).map_err(FileError::write)?;
         let lock = self.lock("another build")?;
+        if matches!(self.pointer(), Err(OpenError::NotAnIndex { .. })) {
+            self.refuse_foreign()?;
+        }
         let publisher = self.publisher_with(lock)?;
         atomic::remove_unfinished(&self.path).map_err(FileError::write)?;
         Ok(publisher)
@@ -126,7 +135,7 @@ impl IndexDir {
     pub(crate) fn publisher_with(&self, lock: Arc<DirLock>) -> Result<Publisher, FileError> {
         let next = self.versions()?.into_iter().max().unwrap_or(0) + 1;
         let before = self.pointer().ok().map(|pointer| pointer.version);
-        Ok(Publisher { path: self.path.clone(), next, before, _lock: lock })
+        Ok(Publisher { path: self.path.clone(), next, before, lock })
     }
 
     /// Switches the pointer, for whoever holds the lock.
@@ -135,20 +144,33 @@ impl IndexDir {
             .map_err(FileError::write)
     }
 
-    /// Lists the versions on disk; anything that is not ours is refused before something is written or removed beside
-    /// it.
+    /// Lists the versions on disk. What else lies in an index directory is not looked at: a file system's own
+    /// folders, what a network file system keeps of removed files, what an editor left.
     fn versions(&self) -> Result<Vec<u64>, FileError> {
-        let mut versions = Vec::new();
-        for entry in fs::read_dir(&self.path).map_err(FileError::read(&self.path))? {
-            let name = entry.map_err(FileError::read(&self.path))?.file_name().to_string_lossy().into_owned();
-            match parse_version(&name) {
-                Some(version) => versions.push(version),
-                None if name == CURRENT || name == DirLock::NAME || parse_log(&name).is_some() => {}
-                None if name.starts_with(atomic::STAGING_PREFIX) => {}
-                None => return Err(FileError::Foreign { path: self.path.clone(), name }),
-            }
+        Ok(self.names()?.iter().filter_map(|name| parse_version(name)).collect())
+    }
+
+    /// Refuses a directory that holds anything of others: for the first build, which may have been given the wrong
+    /// path.
+    fn refuse_foreign(&self) -> Result<(), FileError> {
+        let is_ours = |name: &str| {
+            matches!(name, CURRENT | COMPACTING | DirLock::NAME)
+                || name.starts_with(atomic::STAGING_PREFIX)
+                || parse_version(name).is_some()
+                || parse_log(name).is_some()
+        };
+        match self.names()?.into_iter().find(|name| !is_ours(name)) {
+            Some(name) => Err(FileError::Foreign { path: self.path.clone(), name }),
+            None => Ok(()),
         }
-        Ok(versions)
+    }
+
+    fn names(&self) -> Result<Vec<String>, FileError> {
+        let name = |entry: io::Result<fs::DirEntry>| -> io::Result<String> {
+            Ok(entry?.file_name().to_string_lossy().into_owned())
+        };
+        let names = fs::read_dir(&self.path).and_then(|entries| entries.map(name).collect());
+        names.map_err(FileError::read(&self.path))
     }
 }
 
@@ -172,12 +194,15 @@ impl Publisher {
         Ok(pointer)
     }
 
-    /// Puts the staged version beside the one in use. Nobody looks at it before [`Publisher::switch`].
+    /// Puts the staged version beside the one in use, with files that nobody may write to. Nobody looks at it before
+    /// [`Publisher::switch`].
     pub(crate) fn place(&self, staged: StagedDir) -> Result<(), FileError> {
-        staged.publish().map_err(FileError::write)
+        self.lock.check()?;
+        staged.make_files_read_only().and_then(|()| staged.publish()).map_err(FileError::write)
     }
 
-    /// Makes the version that was placed the one in use. When that fails, its files are removed.
+    /// Makes the version that was placed the one in use. When that fails, its files are removed, unless it may be in
+    /// use all the same: the pointer may have been renamed before the failure.
     pub(crate) fn switch(
         &self,
         manifest: &[u8],
@@ -190,11 +215,9 @@ impl Publisher {
             has_log: write_log.is_some(),
         };
         let log = dir.log_path(self.next);
-        let logged = write_log.map_or(Ok(()), |write| write(&log));
+        let logged = self.lock.check().and_then(|()| write_log.map_or(Ok(()), |write| write(&log)));
         match logged.and_then(|()| dir.point(&pointer)) {
             Ok(()) => Ok(pointer),
-            // The rename may have been done before something else failed.
-            Err(error) if dir.pointer().is_ok_and(|now| now == pointer) => Err(error),
             Err(error) => {
                 self.withdraw();
                 Err(error)
@@ -202,8 +225,20 @@ impl Publisher {
         }
     }
 
-    /// Removes what was placed; when that fails, the next build does.
+    /// Returns `true` if the pointer was read and does not name what was placed. A pointer that cannot be read may.
+    pub(crate) fn is_not_in_use(&self) -> bool {
+        match IndexDir::new(&self.path).pointer() {
+            Ok(now) => now.version != self.next,
+            Err(OpenError::NotAnIndex { .. }) => true,
+            Err(_) => false,
+        }
+    }
+
+    /// Removes what was placed, if it is known not to be in use; when that fails, the next build does.
     pub(crate) fn withdraw(&self) {
+        if !self.is_not_in_use() {
+            return;
+        }
         let dir = IndexDir::new(&self.path);
         let _ = fs::remove_file(dir.log_path(self.next));
         let _ = fs::remove_dir_all(dir.version_path(self.next));
@@ -263,19 +298,4 @@ fn parse_log(name: &str) -> Option<u64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_pointer_is_read_only_as_it_was_written() {
-        for has_log in [false, true] {
-            let pointer = Pointer { version: 12, manifest_sha256: "ab".repeat(32), has_log };
-            let text = pointer.text();
-            assert_eq!(Pointer::parse(text.as_bytes()), Some(pointer));
-            let bad = [text.trim(), &text.replace("v-12", "v-012"), &text.replace("ab", "AB")];
-            for bad in bad.into_iter().chain(["", "v-1\n", "v-x 00\n", &text.replace('\n', " update\n")]) {
-                assert_eq!(Pointer::parse(bad.as_bytes()), None, "{bad:?}");
-            }
-        }
-    }
-}
+mod tests;

@@ -5,25 +5,37 @@ use std::path::Path;
 
 use super::build::write_new;
 use super::copy::publish_with;
+use super::manifest::FORMAT_WITHOUT_METADATA;
 use super::pointer::PASSAGES_TABLE;
 use super::version::newest;
 use crate::quantized::AnyQuantized;
-use crate::{BuildError, FileError, INDEX_FORMAT, IndexKind, LoadedIndex, LoadedSparse, verify};
+use crate::{BuildError, FileError, IndexKind, LoadedIndex, LoadedSparse, verify};
 use dpr_files::digest;
 
-/// Publishes the version in use in the newest format, if it is not in it, and returns the format it was in. Every file
-/// is checked first; what was in use stays until the new version is whole, and beside it then.
+/// What an upgrade did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Upgraded {
+    /// The format that the index was in.
+    pub before: u32,
+    /// The format that it is in now: the same where that was new enough.
+    pub now: u32,
+}
+
+/// Publishes the version in use in the format in which it would be built now, if it is in an older one. Every file is
+/// checked first; what was in use stays until the new version is whole, and beside it then.
 ///
 /// # Errors
 /// [`BuildError`]: no index, a damaged file, another writer, a full disk.
-pub fn upgrade(dir: &Path) -> Result<u32, BuildError> {
+pub fn upgrade(dir: &Path) -> Result<Upgraded, BuildError> {
     let checked = verify(dir)?;
     if let Some(problem) = checked.problems.into_iter().next() {
         return Err(problem.into());
     }
     let before = checked.manifest.format_version;
-    if before == INDEX_FORMAT {
-        return Ok(before);
+    // Passages of older formats have no metadata.
+    let now = FORMAT_WITHOUT_METADATA;
+    if before >= now {
+        return Ok(Upgraded { before, now: before });
     }
     // What older formats have no files for.
     let (version, table, codes) = match checked.manifest.kind {
@@ -37,7 +49,7 @@ pub fn upgrade(dir: &Path) -> Result<u32, BuildError> {
         }
     };
     publish_with(dir, &version, |manifest, staged| {
-        manifest.format_version = INDEX_FORMAT;
+        manifest.format_version = now;
         manifest.storage = manifest.read_by();
         let name = AnyQuantized::file_name(manifest.storage);
         for name in manifest.files.keys() {
@@ -58,5 +70,5 @@ pub fn upgrade(dir: &Path) -> Result<u32, BuildError> {
             _ => Ok(()),
         }
     })?;
-    Ok(before)
+    Ok(Upgraded { before, now })
 }

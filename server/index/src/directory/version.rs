@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use dpr_core::model::{FileEntry, sha256_hex};
 use fs_err as fs;
 
-use super::pointer::{GRAPH, MANIFEST, PASSAGES, PASSAGES_TABLE, Pointer, SPARSE, VECTORS};
+use super::columns::Columns;
+use super::pointer::{GRAPH, MANIFEST, METADATA, PASSAGES, PASSAGES_TABLE, Pointer, SPARSE, VECTORS};
 use crate::hnsw::Graph;
 use crate::live::WalReader;
 use crate::quantized::AnyQuantized;
@@ -54,20 +55,22 @@ impl Version<'_> {
     pub(crate) fn passages(&self) -> Result<StoredPassages, FileError> {
         let (path, table) = (self.dir.join(PASSAGES), self.dir.join(PASSAGES_TABLE));
         let file = map_checked(&self.manifest, self.dir, PASSAGES)?;
-        let stored = self.map_since_format_3(PASSAGES_TABLE)?.map(|file| (table.as_path(), file));
-        StoredPassages::open(&path, file, stored, self.manifest.count)
+        let stored = self.map_since_format(3, PASSAGES_TABLE)?.map(|file| (table.as_path(), file));
+        let columns = self.map_since_format(4, METADATA)?;
+        let columns = columns.map(|file| Columns::open(&self.dir.join(METADATA), file, self.manifest.count));
+        StoredPassages::open(&path, file, stored, self.manifest.count, columns.transpose()?)
     }
 
-    /// Maps a file that older formats do not have.
-    fn map_since_format_3(&self, name: &str) -> Result<Option<Mapped>, FileError> {
-        let is_there = self.manifest.format_version >= 3;
+    /// Maps a file that formats before `format` do not have.
+    fn map_since_format(&self, format: u32, name: &str) -> Result<Option<Mapped>, FileError> {
+        let is_there = self.manifest.format_version >= format;
         is_there.then(|| map_checked(&self.manifest, self.dir, name)).transpose()
     }
 
     pub(crate) fn matrix(&self, passages: &StoredPassages) -> Result<Matrix, OpenError> {
         let (path, IndexManifest { count, dim, max_squared_norm, .. }) =
             (self.dir.join(VECTORS), self.manifest.clone());
-        // VisitedSet while the checksum is made, which reads them all.
+        // Looked at while the checksum is made, which reads them all.
         let is_finite = AtomicBool::new(true);
         let look = |piece: &[u8]| {
             if !are_finite(piece) {
@@ -93,7 +96,7 @@ impl Version<'_> {
     pub(crate) fn codes(&self, matrix: &Matrix) -> Result<Option<AnyQuantized>, FileError> {
         let storage = self.manifest.read_by();
         let Some(name) = AnyQuantized::file_name(storage) else { return Ok(None) };
-        match self.map_since_format_3(name)? {
+        match self.map_since_format(3, name)? {
             None => Ok(AnyQuantized::of(matrix, storage)),
             Some(file) => AnyQuantized::of_file(file, matrix, storage)
                 .map_err(|e| FileError::corrupt(&self.dir.join(name), e)),

@@ -16,7 +16,7 @@ use super::search::{VisitedSet, descend, search_layer};
 use super::{Graph, HnswParams};
 use crate::quantized::{Int8Query, Quantized};
 use crate::ranking::Candidate;
-use crate::{BuildError, Matrix};
+use crate::{BuildError, CancelToken, Matrix};
 use dpr_files::progress::Progress;
 
 /// Layers a graph has at most.
@@ -180,10 +180,12 @@ impl<'a> Builder<'a> {
         }
         let mut starts = vec![here];
         let mut found = vec![Vec::new(); above + 1];
+        let never = CancelToken::never();
         for layer in (0..=above).rev() {
             let links = |row| self.links(layer, row);
-            let kept = search_layer(&starts, self.params.ef_construction, None, visited, links, &mut near)
-                .into_sorted();
+            let kept =
+                search_layer(&starts, self.params.ef_construction, None, visited, &never, links, &mut near)
+                    .into_sorted();
             found[layer] = self.choose(&kept, self.params.m);
             starts = kept;
         }

@@ -27,7 +27,10 @@ use serde::{Deserialize, Serialize};
 
 use super::exact::rescored;
 use super::quantized::{Code as _, Quantized};
-use super::{BuildError, ExactIndex, IndexKind, Matrix, QueryError, RowSet, ScoredRow, VectorIndex};
+use super::{
+    BuildError, CancelToken, ExactIndex, IndexKind, Matrix, QueryError, RowSet, ScoredRow, Stopped,
+    VectorIndex,
+};
 use crate::ranking::Candidate;
 use search::{VisitedSet, descend, search_layer};
 
@@ -93,7 +96,14 @@ impl HnswIndex {
 
     /// Finds `ef` rows by their quantized vectors and ranks the best of them by their vectors; `None` when fewer than
     /// `k` are found.
-    fn find(&self, query: &[f32], k: usize, ef: usize, allowed: Option<&RowSet>) -> Option<Vec<ScoredRow>> {
+    fn find(
+        &self,
+        query: &[f32],
+        k: usize,
+        ef: usize,
+        allowed: Option<&RowSet>,
+        cancel: &CancelToken,
+    ) -> Result<Option<Vec<ScoredRow>>, Stopped> {
         let mut quantized = i8::query(query);
         let mut score =
             |rows: &[u32], scores: &mut Vec<f32>| self.codes.scores_at(&mut quantized, rows, scores);
@@ -105,12 +115,14 @@ impl HnswIndex {
             layers.fold(entry, |here, layer| descend(here, |row| self.graph.links(layer, row), &mut score));
         // From the graph's entry every row can be reached, which is not sure of where the descent ended.
         let (starts, mut visited) = ([near, entry], VisitedSet::new(self.len()));
-        let top = search_layer(&starts, ef, allowed, &mut visited, |row| self.graph.links(0, row), score);
+        let links = |row| self.graph.links(0, row);
+        let top = search_layer(&starts, ef, allowed, &mut visited, cancel, links, score);
+        cancel.check()?;
         if top.len() < k {
-            return None;
+            return Ok(None);
         }
         let rows: Vec<u32> = top.into_sorted().iter().take(rescored(k)).map(|found| found.row).collect();
-        Some(self.matrix.rank(query, &rows, k))
+        self.matrix.rank(query, &rows, k, cancel).map(Some)
     }
 
     /// Returns the candidates that a search for `k` keeps.
@@ -136,38 +148,36 @@ impl VectorIndex for HnswIndex {
         self.ef_search = ef;
     }
 
-    fn search(&self, query: &Embedding, k: usize) -> Result<Vec<ScoredRow>, QueryError> {
-        let k = self.matrix.check(query, k)?;
-        let ef = self.ef(k);
-        // A beam of so many rows costs more than scoring all of them.
-        if ef >= self.len() / 2 {
-            return self.exact.search(query, k);
-        }
-        match self.find(query.as_slice(), k, ef, None) {
-            Some(found) => Ok(found),
-            None => self.exact.search(query, k),
-        }
-    }
-
-    fn search_among(
+    fn search_until(
         &self,
         query: &Embedding,
         k: usize,
-        allowed: &RowSet,
+        allowed: Option<&RowSet>,
+        cancel: &CancelToken,
     ) -> Result<Vec<ScoredRow>, QueryError> {
-        let k = self.matrix.check(query, k)?.min(allowed.len());
+        let k = self.matrix.check(query, k)?.min(allowed.map_or(usize::MAX, RowSet::len));
         if k == 0 {
             return Ok(Vec::new());
         }
         let ef = self.ef(k);
-        // A search of the graph meets allowed rows in proportion; exact search scores only these.
-        let passed = ef.saturating_mul(LINKS_PASSED).saturating_mul(self.len()) / allowed.len().max(1);
-        if passed >= allowed.len() {
-            return self.exact.search_among(query, k, allowed);
+        let is_exact_quicker = match allowed {
+            // A beam of so many rows costs more than scoring all of them.
+            None => ef >= self.len() / 2,
+            // A search of the graph meets allowed rows in proportion; exact search scores only these.
+            Some(allowed) => {
+                ef.saturating_mul(LINKS_PASSED).saturating_mul(self.len()) / allowed.len() >= allowed.len()
+            }
+        };
+        if !is_exact_quicker && let Some(found) = self.find(query.as_slice(), k, ef, allowed, cancel)? {
+            return Ok(found);
         }
-        match self.find(query.as_slice(), k, ef, Some(allowed)) {
-            Some(found) => Ok(found),
-            None => self.exact.search_among(query, k, allowed),
-        }
+        self.exact.search_until(query, k, allowed, cancel)
+    }
+
+    fn cost(&self, queries: usize, k: usize, filtered: bool) -> u64 {
+        let (rows, passed) = (self.len() as u64, (self.ef(k) * LINKS_PASSED) as u64);
+        // Among few rows these are scored exactly: as many as the graph would pass to meet them, at most.
+        let exactly = if filtered { (passed * rows).isqrt() } else { 0 };
+        queries as u64 * self.dim() as u64 * (passed / 4 + exactly).min(rows)
     }
 }

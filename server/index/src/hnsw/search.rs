@@ -2,8 +2,8 @@
 
 use std::collections::BinaryHeap;
 
-use crate::RowSet;
 use crate::ranking::{Candidate, TopK};
+use crate::{CancelToken, RowSet};
 
 /// The rows that a search has visited. Clearing it costs what was visited, so that one set serves many searches.
 #[derive(Debug)]
@@ -53,13 +53,18 @@ pub(super) fn descend<'a>(
     }
 }
 
-/// Searches a layer with a beam of `ef` candidates from `starts` on, and returns the best `ef` rows found (algorithm 2
-/// of the paper). Only `allowed` rows are returned, if these are given; the search passes through the others too.
+/// Rows whose links are followed between two looks at whether to stop.
+const LOOK_ROWS: usize = 64;
+
+/// Searches a layer with a beam of `ef` candidates from `starts` on, and returns the best `ef` rows found (algorithm
+/// 2 of the paper). Only `allowed` rows are returned, if these are given; the search passes through the others too.
+/// It ends early once `cancel` says to stop.
 pub(super) fn search_layer<'a>(
     starts: &[Candidate],
     ef: usize,
     allowed: Option<&RowSet>,
     visited: &mut VisitedSet,
+    cancel: &CancelToken,
     links: impl Fn(u32) -> &'a [u32],
     mut score: impl FnMut(&[u32], &mut Vec<f32>),
 ) -> TopK {
@@ -76,7 +81,12 @@ pub(super) fn search_layer<'a>(
             }
         }
     }
+    let mut followed = 0_usize;
     while let Some(here) = open.pop() {
+        if followed.is_multiple_of(LOOK_ROWS) && cancel.is_stopped() {
+            break;
+        }
+        followed += 1;
         if top.is_full() && top.worst().is_some_and(|worst| here < worst) {
             break;
         }

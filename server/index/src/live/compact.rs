@@ -1,13 +1,15 @@
 //! Compaction: a new version of the passages that are alive, with an empty write-ahead log.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-use super::IndexWriter;
 use super::catch_up::Next;
+use super::commit::Inner;
+use super::marker::{self, Marker};
 use super::snapshot::Snapshot;
-use super::writer::Inner;
+use super::{CompactionPolicy, IndexWriter};
 use crate::directory::build::{Draft, Writing};
 use crate::directory::pointer::Publisher;
 use crate::sparse::SparseOptions;
@@ -19,41 +21,13 @@ use crate::{
 use dpr_files::Background;
 use dpr_files::progress::{Progress, Silent};
 
-/// The number of changes at which a new version is built.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct CompactionPolicy {
-    /// Rows added and removed, as a share of the passages built in.
-    pub share: f64,
-    /// Rows added and removed, whatever the share.
-    pub rows: usize,
-}
-
-impl Default for CompactionPolicy {
-    /// A tenth, or 20,000 rows: that many take 2 ms to score beside the graph, at 768 dimensions.
-    fn default() -> Self {
-        Self { share: 0.1, rows: 20_000 }
-    }
-}
-
 /// Rounds of catching up with the log before updates have to wait for the last one.
 const ROUNDS: usize = 8;
 /// Bytes of the log that are few enough for the last round.
 const LITTLE: u64 = 1 << 20;
 
-/// Changes below which no new version is built.
-const LEAST: usize = 100;
-
-impl CompactionPolicy {
-    /// Returns `true` if a snapshot has changed that much.
-    pub fn is_due(&self, snapshot: &Snapshot) -> bool {
-        let share = (self.share * snapshot.kept().rows() as f64) as usize;
-        snapshot.burden() > share.max(LEAST).min(self.rows) && !snapshot.is_empty()
-    }
-}
-
-/// Time between two looks at whether compaction is due, and after one that failed.
+/// Time between two looks at whether compaction is due.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-const AGAIN_AFTER: Duration = Duration::from_secs(60);
 
 /// Returns the threads that build a new version while searches go on: a quarter of the processors.
 fn background_threads() -> usize {
@@ -61,35 +35,58 @@ fn background_threads() -> usize {
 }
 
 impl IndexWriter {
-    /// Compacts whenever `policy` says so, on a thread of its own that ends when the returned value is dropped. A
-    /// failure is logged and tried again after a minute; the updates stay in the log.
+    /// Compacts whenever `policy` says so, on a thread of its own that ends when the returned value is dropped, and
+    /// refuses passages while the delta is as large as it may be. After a failure, or where a process was killed in
+    /// the middle of a compaction, the next one waits for a minute, and twice as long after each further one, up to a
+    /// day; the updates stay in the log.
     ///
     /// # Errors
     /// An I/O error when the system starts no threads.
     pub fn compact_in_background(self: &Arc<Self>, policy: CompactionPolicy) -> std::io::Result<Background> {
-        let (writer, mut failed) = (Arc::downgrade(self), None::<Instant>);
+        if let Ok(mut inner) = self.inner() {
+            inner.limit = policy.max_delta;
+        }
+        let (writer, mut failed) = (Arc::downgrade(self), None::<(u32, Instant)>);
         // A pool of its own: work of searches must not wait behind that of a build.
         let pool = rayon::ThreadPoolBuilder::new().num_threads(background_threads()).build();
         let pool = pool.map_err(std::io::Error::other)?;
-        Background::every("compaction", LOOK_EVERY, move |stop| {
+        let (live, mut told) = (Arc::clone(self.live()), false);
+        let compaction = Background::every("compaction", LOOK_EVERY, move |stop| {
             let Some(writer) = writer.upgrade() else { return };
-            let waits = failed.is_some_and(|at| at.elapsed() < AGAIN_AFTER);
+            let waits = failed.is_some_and(|(times, at)| at.elapsed() < marker::pause(times));
             if waits || !policy.is_due(&writer.live().snapshot()) {
                 return;
             }
+            if let Some(wait) = marker::wait(&writer.dir, SystemTime::now()) {
+                if !std::mem::replace(&mut told, true) {
+                    let seconds = wait.as_secs();
+                    tracing::warn!(
+                        "compaction waits for {seconds} s: a process was killed in the middle of one"
+                    );
+                }
+                return;
+            }
             tracing::info!("building a new version of the index out of its updates");
-            match pool.install(|| writer.compact(background_threads(), stop, &Silent)) {
-                Ok(_) => {
+            let compact = || pool.install(|| writer.compact(background_threads(), stop, &Silent));
+            match catch_unwind(AssertUnwindSafe(compact)) {
+                Ok(Ok(_)) => {
                     failed = None;
                     writer.live().log_version();
                 }
-                Err(CompactError::Build(BuildError::Interrupted)) => {}
-                Err(error) => {
+                Ok(Err(CompactError::Build(BuildError::Interrupted))) => {}
+                outcome => {
+                    let error = match outcome {
+                        Ok(Err(error)) => error.to_string(),
+                        _ => "it panicked".to_owned(),
+                    };
                     tracing::error!("the updates stay in the log, no new version was built: {error}");
-                    failed = Some(Instant::now());
+                    failed = Some((failed.map_or(1, |(times, _)| times + 1), Instant::now()));
+                    writer.live().health.compaction_failed();
                 }
             }
-        })
+        })?;
+        live.health.set_background(compaction.state());
+        Ok(compaction)
     }
 
     /// Builds a new version of what is live, of the same kind, with the same parameters and analyzer, and puts it in
@@ -117,6 +114,8 @@ impl IndexWriter {
         if snapshot.is_empty() {
             return Err(CompactError::NothingLeft { path: self.dir.clone() });
         }
+        self.lock.check()?;
+        let _marker = Marker::begin(&self.dir, SystemTime::now())?;
         let draft = self.draft(&snapshot, threads, stop, progress)?;
         drop(snapshot);
         let Draft { publisher, staged, manifest, json } = draft;
@@ -127,7 +126,7 @@ impl IndexWriter {
         let put_in_use = opened
             .map_err(CompactError::from)
             .and_then(|base| self.put_in_use(base, &publisher, &json, position));
-        put_in_use.inspect_err(|_| self.withdraw(&publisher))?;
+        put_in_use.inspect_err(|_| publisher.withdraw())?;
         publisher.tidy();
         Ok(Some(manifest))
     }
@@ -153,26 +152,22 @@ impl IndexWriter {
         let mut inner = self.inner()?;
         next.catch_up(inner.log.position())?;
         publisher.switch(manifest, Some(&|_| Ok(()))).inspect_err(|error| {
-            // If the pointer was switched all the same, what is acknowledged from now on would be lost with the old log.
-            if dir.pointer().is_ok_and(|now| now.version == publisher.next()) {
+            // If the pointer was switched all the same, what is acknowledged from now on would be lost with the old
+            // log.
+            if !publisher.is_not_in_use() {
                 inner.log.give_up(error);
+                inner.record_health(&self.live);
             }
         })?;
         let Next { state, log, .. } = next;
         self.live.set(state.snapshot());
-        let old = std::mem::replace(&mut *inner, Inner { state, log });
+        let limit = inner.limit;
+        let old = std::mem::replace(&mut *inner, Inner { state, log, limit });
+        inner.record_health(&self.live);
         drop(inner);
         // The old version's memory may take a while to give back: nobody waits for that.
         drop(old);
         Ok(())
-    }
-
-    /// Removes a version that was not put in use.
-    fn withdraw(&self, publisher: &Publisher) {
-        let now = IndexDir::new(&self.dir).pointer();
-        if now.is_ok_and(|now| now.version != publisher.next()) {
-            publisher.withdraw();
-        }
     }
 
     fn draft(
@@ -206,5 +201,48 @@ impl IndexWriter {
             |row| passages[row].id.as_str(),
         )?;
         draft.complete(&manifest.model_fingerprint, &Arc::new(matrix), &passages, &options, progress)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+    use std::sync::atomic::Ordering;
+
+    use super::super::testing::{build_kind, new};
+    use super::*;
+    use crate::IndexKind;
+    use crate::directory::pointer::COMPACTING;
+
+    /// Looks for a file whenever progress is reported.
+    struct Look {
+        path: PathBuf,
+        seen: AtomicBool,
+    }
+
+    impl Progress for Look {
+        fn start(&self, _: &'static str, _: &'static str, _: u64) {
+            self.seen.store(self.path.exists(), Ordering::SeqCst);
+        }
+
+        fn advance(&self, _: u64) {}
+        fn finish(&self) {}
+    }
+
+    #[test]
+    fn the_marker_is_there_while_a_compaction_runs_and_not_after_it_ended_or_failed() {
+        let root = tempfile::tempdir().unwrap();
+        build_kind(root.path(), 300, IndexKind::Hnsw);
+        let writer = IndexWriter::open(root.path(), "a test").unwrap();
+        writer.put(vec![new("a", 1)]).unwrap();
+        let look = Look { path: root.path().join(COMPACTING), seen: AtomicBool::new(false) };
+        writer.compact(1, &Arc::default(), &look).unwrap().unwrap();
+        assert!(look.seen.load(Ordering::SeqCst) && !look.path.exists());
+
+        writer.put(vec![new("b", 1)]).unwrap();
+        let stopped = writer.compact(1, &Arc::new(AtomicBool::new(true)), &Silent).unwrap_err();
+        assert!(matches!(stopped, CompactError::Build(BuildError::Interrupted)), "{stopped}");
+        assert!(!look.path.exists());
+        assert_eq!(writer.live().health().log_broken, None);
     }
 }

@@ -7,7 +7,7 @@ use dpr_core::Embedding;
 use super::NewPassage;
 use crate::ranking::{Candidate, TopK};
 use crate::sparse::{AddedWords, SparseIndex};
-use crate::{Matrix, MatrixError, OpenError, QueryError, RowSet};
+use crate::{CancelToken, Matrix, MatrixError, OpenError, QueryError, RowSet, Stopped};
 use dpr_data::Passage;
 
 /// Rows from which a chunk is no longer joined with another.
@@ -15,6 +15,9 @@ const SEALED: usize = 4096;
 
 /// Rows that are scored before their scores are looked at.
 const GROUP: usize = 64;
+
+/// Rows that are scored between two looks at whether to stop.
+const LOOK_ROWS: usize = 16 * GROUP;
 
 /// Passages that were added together, or joined later.
 #[derive(Debug)]
@@ -31,13 +34,15 @@ pub(super) struct Delta {
     chunks: Vec<Arc<Chunk>>,
     /// The first row of each chunk.
     starts: Vec<usize>,
+    /// Bytes of the vectors and texts of all rows.
+    bytes: u64,
     /// Rows, from 0, without a tombstone: neither replaced nor deleted.
     alive: Arc<RowSet>,
 }
 
 impl Default for Delta {
     fn default() -> Self {
-        Self { chunks: Vec::new(), starts: Vec::new(), alive: Arc::new(RowSet::none(0)) }
+        Self { chunks: Vec::new(), starts: Vec::new(), bytes: 0, alive: Arc::new(RowSet::none(0)) }
     }
 }
 
@@ -45,6 +50,11 @@ impl Delta {
     /// Returns the number of rows, alive or not.
     pub(super) fn rows(&self) -> usize {
         self.alive.rows()
+    }
+
+    /// Returns the bytes of the vectors and texts of all rows, alive or not.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// Returns the rows that are alive.
@@ -56,7 +66,7 @@ impl Delta {
     /// the inverted index of the passages built in.
     ///
     /// # Errors
-    /// Those of [`Matrix::new`], or the inverted index cannot be read.
+    /// The errors of [`Matrix::new`], or the inverted index cannot be read.
     pub(super) fn change(
         &mut self,
         new: Vec<NewPassage>,
@@ -71,6 +81,7 @@ impl Delta {
         if !new.is_empty() {
             let start = alive.rows();
             alive.extend(new.len());
+            self.bytes += new.iter().map(NewPassage::bytes).sum::<u64>();
             let rows = new.iter().flat_map(|new| new.vector.as_slice()).copied().collect();
             let passages: Vec<_> = new.into_iter().map(|new| Arc::new(new.passage)).collect();
             let words = index.map(|index| AddedWords::of(index, passages.iter().map(Arc::as_ref)));
@@ -107,10 +118,14 @@ impl Delta {
         first: usize,
         allowed: impl Fn(usize) -> bool,
         top: &mut TopK,
-    ) {
+        cancel: &CancelToken,
+    ) -> Result<(), Stopped> {
         let mut scores = [0f32; GROUP];
         for (chunk, start) in self.chunks.iter().zip(&self.starts) {
             for from in (0..chunk.passages.len()).step_by(GROUP) {
+                if from.is_multiple_of(LOOK_ROWS) {
+                    cancel.check()?;
+                }
                 let scores = &mut scores[..GROUP.min(chunk.passages.len() - from)];
                 chunk.matrix.scores(query.as_slice(), from, scores);
                 for (row, score) in (start + from..).zip(scores) {
@@ -121,6 +136,7 @@ impl Delta {
                 }
             }
         }
+        Ok(())
     }
 
     /// Returns the postings of all rows, alive or not: those of each chunk, with the number of its first row.
@@ -171,7 +187,7 @@ mod tests {
     use super::*;
 
     fn new(number: usize) -> NewPassage {
-        let passage = Passage { id: format!("n{number}"), title: String::new(), text: "Text.".into() };
+        let passage = Passage::new(format!("n{number}"), "", "Text.");
         NewPassage { passage, vector: Embedding::new(vec![1.0, number as f32], 2).unwrap() }
     }
 
@@ -196,7 +212,8 @@ mod tests {
         delta.change((0..100).map(new).collect(), &[99], 2, None).unwrap();
         delta.change(vec![new(100)], &[100, 98], 2, None).unwrap();
         let mut top = TopK::new(2);
-        delta.scan(&Embedding::new(vec![0.0, 1.0], 2).unwrap(), 500, |row| row != 97, &mut top);
+        let query = Embedding::new(vec![0.0, 1.0], 2).unwrap();
+        delta.scan(&query, 500, |row| row != 97, &mut top, &CancelToken::never()).unwrap();
         let rows: Vec<_> = top.into_rows(2).into_iter().map(|hit| hit.row).collect();
         assert_eq!(rows, [596, 595]);
     }

@@ -9,11 +9,18 @@
 //! holds the directory's lock, writes through an [`IndexWriter`]; others follow with an [`IndexReader`].
 
 mod catch_up;
+mod commit;
 mod compact;
 mod delta;
+mod follow;
+mod health;
+mod marker;
+mod policy;
 mod reader;
 mod snapshot;
 mod state;
+#[cfg(test)]
+mod testing;
 pub(crate) mod wal;
 mod words;
 mod writer;
@@ -22,7 +29,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::VectorIndex as _;
 
-pub use compact::CompactionPolicy;
+pub use health::Health;
+pub use policy::{CompactionPolicy, DeltaLimit};
 pub use reader::IndexReader;
 pub use snapshot::Snapshot;
 pub use wal::record::NewPassage;
@@ -30,20 +38,28 @@ pub use writer::{IndexWriter, Put};
 
 pub(super) use wal::WalReader;
 
-/// The place where the newest snapshot is found.
+/// The place where the newest snapshot is found, and the health of the index.
 #[derive(Debug)]
-pub struct LiveIndex(RwLock<Arc<Snapshot>>);
+pub struct LiveIndex {
+    newest: RwLock<Arc<Snapshot>>,
+    health: health::HealthRecord,
+}
 
 impl LiveIndex {
     /// Starts from a snapshot.
     pub fn new(snapshot: Arc<Snapshot>) -> Self {
-        Self(RwLock::new(snapshot))
+        Self { newest: RwLock::new(snapshot), health: health::HealthRecord::default() }
     }
 
     /// Returns the index as it is now, with every change that was acknowledged.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         // The lock is held for as long as a pointer takes to copy, never while something is written or read.
-        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.newest.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Returns the health of the index, as its reader or its writer knows it.
+    pub fn health(&self) -> Health {
+        self.health.now()
     }
 
     /// Logs which version is in use.
@@ -55,7 +71,7 @@ impl LiveIndex {
 
     fn set(&self, snapshot: Arc<Snapshot>) {
         let before =
-            std::mem::replace(&mut *self.0.write().unwrap_or_else(PoisonError::into_inner), snapshot);
+            std::mem::replace(&mut *self.newest.write().unwrap_or_else(PoisonError::into_inner), snapshot);
         // The last owner of a version frees gigabytes: not while searches wait.
         drop(before);
     }

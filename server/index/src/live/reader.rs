@@ -1,16 +1,14 @@
 //! The reader of an index that another process changes.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use dpr_files::Background;
 
-use super::state::State;
-use super::{LiveIndex, Snapshot, WalReader};
-use crate::directory::pointer::Pointer;
-use crate::directory::version::{Version, newest};
-use crate::{IndexDir, LoadedIndex, OpenError};
+use super::follow::Following;
+use super::{LiveIndex, Snapshot};
+use crate::OpenError;
 
 /// An index directory opened for searching, which takes in what another process writes there.
 ///
@@ -29,28 +27,8 @@ use crate::{IndexDir, LoadedIndex, OpenError};
 #[derive(Debug)]
 pub struct IndexReader {
     live: Arc<LiveIndex>,
-    following: Arc<Mutex<Following>>,
+    pub(super) following: Arc<Mutex<Following>>,
     _watching: Option<Background>,
-}
-
-/// The state of following a directory.
-#[derive(Debug)]
-struct Following {
-    dir: PathBuf,
-    live: Arc<LiveIndex>,
-    opened: Opened,
-    /// A version that does not belong to the model served, so that it is told of once.
-    refused: Option<Pointer>,
-}
-
-/// A version in memory, and how far its log is read.
-#[derive(Debug)]
-struct Opened {
-    pointer: Pointer,
-    state: State,
-    log: Option<WalReader>,
-    /// `true` once reading the log failed in the middle, so that the state is unusable.
-    is_broken: bool,
 }
 
 impl IndexReader {
@@ -59,9 +37,8 @@ impl IndexReader {
     /// # Errors
     /// As [`LoadedIndex::open`](crate::LoadedIndex::open), or the log is damaged.
     pub fn open(dir: &Path) -> Result<Self, OpenError> {
-        let opened = newest(dir, Opened::read)?;
-        let live = Arc::new(LiveIndex::new(opened.state.snapshot()));
-        let following = Following { dir: dir.to_path_buf(), live: Arc::clone(&live), opened, refused: None };
+        let following = Following::open(dir)?;
+        let live = Arc::clone(following.live());
         Ok(Self { live, following: Arc::new(Mutex::new(following)), _watching: None })
     }
 
@@ -74,10 +51,10 @@ impl IndexReader {
         let (following, mut told) = (Arc::clone(&self.following), None);
         let watching = Background::every("index", every, move |_| {
             let mut following = following.lock().unwrap_or_else(PoisonError::into_inner);
-            match following.refresh() {
+            match following.refresh(Instant::now()) {
                 Ok(changed) => {
                     if changed {
-                        following.live.log_version();
+                        following.live().log_version();
                     }
                     told = None;
                 }
@@ -91,6 +68,7 @@ impl IndexReader {
                 }
             }
         })?;
+        self.live.health.set_background(watching.state());
         self._watching = Some(watching);
         Ok(self)
     }
@@ -105,86 +83,14 @@ impl IndexReader {
         self.live.snapshot()
     }
 
-    /// Looks for updates and for a new version, puts them in use, and returns whether there were any. Cheap when there
-    /// are none: two small reads.
+    /// Looks for updates and for a new version, puts them in use, and returns whether there were any. Cheap when
+    /// there are none: two small reads. A version or a log that could not be read is read again after a pause that
+    /// doubles from two seconds to five minutes, or at once when the directory names another version.
     ///
     /// # Errors
     /// As [`IndexReader::open`], and once for each version of another model, [`OpenError::OtherModel`]. What was in use
-    /// stays.
+    /// stays. Within a pause, the error before it.
     pub fn refresh(&self) -> Result<bool, OpenError> {
-        self.following.lock().unwrap_or_else(PoisonError::into_inner).refresh()
-    }
-}
-
-impl Following {
-    fn refresh(&mut self) -> Result<bool, OpenError> {
-        let pointer = IndexDir::new(&self.dir).pointer()?;
-        if self.refused.as_ref() == Some(&pointer) {
-            return Ok(false);
-        }
-        self.opened.begin_log(&self.dir, &pointer)?;
-        if pointer == self.opened.pointer && !self.opened.is_broken {
-            let Opened { log: Some(log), state, is_broken, .. } = &mut self.opened else { return Ok(false) };
-            let read = log.read(&mut |changes| state.apply(changes));
-            *is_broken = read.is_err();
-            if read? {
-                self.live.set(state.snapshot());
-                return Ok(true);
-            }
-            return Ok(false);
-        }
-        let served = self.opened.state.base();
-        let opened = newest(&self.dir, |version| {
-            version.check_model(&self.dir, served)?;
-            Opened::read(version)
-        });
-        let opened = opened.inspect_err(|error| {
-            if matches!(error, OpenError::OtherModel { .. }) {
-                self.refused = Some(pointer.clone());
-            }
-        })?;
-        self.live.set(opened.state.snapshot());
-        self.opened = opened;
-        Ok(true)
-    }
-}
-
-impl Opened {
-    fn read(version: Version<'_>) -> Result<Self, OpenError> {
-        let mut log = version.open_log()?;
-        let pointer = version.pointer();
-        let mut state = State::new(Arc::new(LoadedIndex::read(version)?));
-        if let Some(log) = &mut log {
-            log.read(&mut |changes| state.apply(changes))?;
-        }
-        Ok(Self { pointer, state, log, is_broken: false })
-    }
-
-    /// Begins to follow the first log of the version in memory, so that the version need not be read again.
-    fn begin_log(&mut self, dir: &Path, now: &Pointer) -> Result<(), OpenError> {
-        let before = Pointer { has_log: true, ..self.pointer.clone() };
-        if self.log.is_none() && *now == before {
-            let path = IndexDir::new(dir).log_path(now.version);
-            self.log = Some(WalReader::open(&path, &now.manifest_sha256, self.state.base().manifest.dim)?);
-            self.pointer = before;
-        }
-        Ok(())
-    }
-}
-
-impl Version<'_> {
-    /// Refuses a version of another model than the one being served.
-    fn check_model(&self, dir: &Path, served: &LoadedIndex) -> Result<(), OpenError> {
-        let (found, served) = (&self.manifest, &served.manifest);
-        if found.model_fingerprint == served.model_fingerprint && found.dim == served.dim {
-            return Ok(());
-        }
-        Err(OpenError::OtherModel {
-            path: dir.to_path_buf(),
-            found: found.model_fingerprint.clone(),
-            found_dim: found.dim,
-            served: served.model_fingerprint.clone(),
-            served_dim: served.dim,
-        })
+        self.following.lock().unwrap_or_else(PoisonError::into_inner).refresh(Instant::now())
     }
 }

@@ -6,7 +6,7 @@ use dpr_core::Embedding;
 
 use super::delta::Delta;
 use crate::ranking::{Candidate, TopK};
-use crate::{FileError, IndexKind, LoadedIndex, QueryError, RowSet, ScoredRow, VectorIndex};
+use crate::{CancelToken, FileError, IndexKind, LoadedIndex, QueryError, RowSet, ScoredRow, VectorIndex};
 use dpr_data::Passage;
 
 /// The share of an exact base (one of so many) up to which more rows are found in place of those that were deleted.
@@ -37,6 +37,10 @@ impl Snapshot {
 
     /// Returns the index as it was built: its manifest and its inverted index.
     pub fn base(&self) -> &LoadedIndex {
+        &self.base
+    }
+
+    pub(super) fn base_arc(&self) -> &Arc<LoadedIndex> {
         &self.base
     }
 
@@ -96,6 +100,12 @@ impl Snapshot {
         }
     }
 
+    /// Returns the passages that were added and are alive, with their rows.
+    pub(crate) fn added_passages(&self) -> impl Iterator<Item = (usize, &Passage)> {
+        let first = self.kept.rows();
+        self.delta.alive().iter().map(move |row| (first + row, self.delta.passage(row)))
+    }
+
     /// Returns all passages that are alive, with their vectors, in the order of the rows.
     pub fn passages(&self) -> impl Iterator<Item = Result<(Passage, &[f32]), FileError>> {
         let of_base = |row| self.base.passage(row);
@@ -113,9 +123,9 @@ impl Snapshot {
     /// Searches as [`VectorIndex::search`] does, but scores every passage, whatever the kind of the index.
     ///
     /// # Errors
-    /// Those of [`VectorIndex::search`].
+    /// The errors of [`VectorIndex::search`].
     pub fn search_exactly(&self, query: &Embedding, k: usize) -> Result<Vec<ScoredRow>, QueryError> {
-        self.search_both(&self.base.exact(), query, k, None)
+        self.search_both(&self.base.exact(), query, k, None, &CancelToken::never())
     }
 
     /// Returns the best `k` rows of the base by `index`, of those that are kept and `allowed`.
@@ -125,21 +135,19 @@ impl Snapshot {
         query: &Embedding,
         k: usize,
         allowed: Option<&RowSet>,
+        cancel: &CancelToken,
     ) -> Result<Vec<ScoredRow>, QueryError> {
         if let Some(allowed) = allowed {
-            let mut both = RowSet::none(self.kept.rows());
-            for row in self.kept.iter().filter(|row| allowed.contains(*row)) {
-                both.insert(row);
-            }
-            return index.search_among(query, k, &both);
+            let both = self.kept.intersection(allowed);
+            return index.search_until(query, k, Some(&both), cancel);
         }
         if self.removed() == 0 {
-            return index.search(query, k);
+            return index.search_until(query, k, None, cancel);
         }
         // Exact search reads all rows in one sweep; picking out those that are kept is slower than a few more results.
         let mut depth = k.saturating_mul(2);
         while index.kind() == IndexKind::Exact && depth < index.len() / MORE_UP_TO {
-            let mut found = index.search(query, depth)?;
+            let mut found = index.search_until(query, depth, None, cancel)?;
             found.retain(|hit| self.kept.contains(hit.row));
             if found.len() >= k {
                 found.truncate(k);
@@ -147,7 +155,7 @@ impl Snapshot {
             }
             depth *= 4;
         }
-        index.search_among(query, k, &self.kept)
+        index.search_until(query, k, Some(&self.kept), cancel)
     }
 
     fn search_both(
@@ -156,12 +164,13 @@ impl Snapshot {
         query: &Embedding,
         k: usize,
         allowed: Option<&RowSet>,
+        cancel: &CancelToken,
     ) -> Result<Vec<ScoredRow>, QueryError> {
         self.base.matrix().check(query, k)?;
         self.delta.check(query)?;
         let found = match self.kept.is_empty() {
             true => Vec::new(),
-            false => self.search_base(index, query, k, allowed)?,
+            false => self.search_base(index, query, k, allowed, cancel)?,
         };
         if self.delta.alive().is_empty() {
             return Ok(found);
@@ -172,7 +181,7 @@ impl Snapshot {
         }
         let first = self.kept.rows();
         let is_allowed = |row: usize| allowed.is_none_or(|allowed| allowed.contains(first + row));
-        self.delta.scan(query, first, is_allowed, &mut top);
+        self.delta.scan(query, first, is_allowed, &mut top, cancel)?;
         Ok(top.into_rows(k))
     }
 }
@@ -191,25 +200,32 @@ impl VectorIndex for Snapshot {
         self.base.index.kind()
     }
 
-    fn search(&self, query: &Embedding, k: usize) -> Result<Vec<ScoredRow>, QueryError> {
-        self.search_both(self.base.index.as_ref(), query, k, None)
-    }
-
-    fn search_among(
+    fn search_until(
         &self,
         query: &Embedding,
         k: usize,
-        allowed: &RowSet,
+        allowed: Option<&RowSet>,
+        cancel: &CancelToken,
     ) -> Result<Vec<ScoredRow>, QueryError> {
-        self.search_both(self.base.index.as_ref(), query, k, Some(allowed))
+        self.search_both(self.base.index.as_ref(), query, k, allowed, cancel)
+    }
+
+    fn cost(&self, queries: usize, k: usize, filtered: bool) -> u64 {
+        let added = queries as u64 * self.delta.rows() as u64 * self.dim() as u64;
+        self.base.index.cost(queries, k, filtered) + added
     }
 
     /// Many at once are quicker on the index as it was built, where that is all there is.
-    fn search_batch(&self, queries: &[Embedding], k: usize) -> Result<Vec<Vec<ScoredRow>>, QueryError> {
+    fn search_batch_until(
+        &self,
+        queries: &[Embedding],
+        k: usize,
+        cancel: &CancelToken,
+    ) -> Result<Vec<Vec<ScoredRow>>, QueryError> {
         use rayon::prelude::*;
         if self.burden() == 0 {
-            return self.base.index.search_batch(queries, k);
+            return self.base.index.search_batch_until(queries, k, cancel);
         }
-        queries.par_iter().map(|query| self.search(query, k)).collect()
+        queries.par_iter().map(|query| self.search_until(query, k, None, cancel)).collect()
     }
 }

@@ -24,10 +24,51 @@ pub(super) struct State {
     changes: u64,
 }
 
+/// A change whose id was looked up in the version as it was built. That reads passages, so that it is done before the
+/// state is locked.
+#[derive(Debug)]
+pub(super) struct Resolved {
+    pub(super) change: Change,
+    /// The row of the passage with this id in the base, with or without a tombstone.
+    row: Option<usize>,
+}
+
 /// The row of a passage that is alive.
 enum Place {
     Base(usize),
     Delta(usize),
+}
+
+impl Resolved {
+    /// Looks the id of a change up.
+    ///
+    /// # Errors
+    /// As [`StoredPassages::row_of`](crate::StoredPassages::row_of).
+    pub(super) fn of(change: Change, base: &LoadedIndex) -> Result<Self, FileError> {
+        let mut resolved = Self { change, row: None };
+        resolved.look_up(base)?;
+        Ok(resolved)
+    }
+
+    /// Looks the id up in another version.
+    ///
+    /// # Errors
+    /// As [`StoredPassages::row_of`](crate::StoredPassages::row_of).
+    pub(super) fn look_up(&mut self, base: &LoadedIndex) -> Result<(), FileError> {
+        self.row = base.passages().row_of(self.id())?;
+        Ok(())
+    }
+
+    /// Returns the row that was found.
+    #[cfg(test)]
+    pub(super) fn row(&self) -> Option<usize> {
+        self.row
+    }
+
+    /// Returns the id of the passage that is changed.
+    pub(super) fn id(&self) -> &str {
+        self.change.id()
+    }
 }
 
 impl State {
@@ -42,17 +83,19 @@ impl State {
         &self.base
     }
 
+    /// Returns the passages that were added.
+    pub(super) fn delta(&self) -> &Delta {
+        &self.delta
+    }
+
     /// Returns the number of rows, alive or not.
     pub(super) fn rows(&self) -> usize {
         self.kept.rows() + self.delta.rows()
     }
 
-    /// Returns `true` if a passage with this id is alive.
-    ///
-    /// # Errors
-    /// As [`StoredPassages::row_of`](crate::StoredPassages::row_of).
-    pub(super) fn contains(&self, id: &str) -> Result<bool, FileError> {
-        Ok(self.find(id)?.is_some())
+    /// Returns `true` if a passage with the id of `change`, which was looked up in this base, is alive.
+    pub(super) fn contains(&self, change: &Resolved) -> bool {
+        self.find(change).is_some()
     }
 
     /// Returns the state as searches look at it.
@@ -66,23 +109,33 @@ impl State {
     /// # Errors
     /// A sentence that says what is wrong, when the changes were not made for this state; the state is then unusable.
     pub(super) fn apply(&mut self, changes: Vec<Change>) -> Result<(), String> {
+        let resolved = changes.into_iter().map(|change| Resolved::of(change, &self.base));
+        let resolved = resolved.collect::<Result<_, _>>().map_err(|error| error.to_string())?;
+        self.apply_resolved(resolved)
+    }
+
+    /// Applies changes whose ids were looked up in this base, as [`apply`](Self::apply) does.
+    ///
+    /// # Errors
+    /// As [`apply`](Self::apply).
+    pub(super) fn apply_resolved(&mut self, changes: Vec<Resolved>) -> Result<(), String> {
         let (mut new, mut dead): (Vec<NewPassage>, Vec<usize>) = (Vec::new(), Vec::new());
-        for change in changes {
-            let known = self.find(change.id()).map_err(|error| error.to_string())?;
+        for resolved in changes {
+            let known = self.find(&resolved);
             match known {
                 Some(Place::Base(row)) => {
                     Arc::make_mut(&mut self.kept).remove(row);
                 }
                 Some(Place::Delta(row)) => {
                     dead.push(row);
-                    self.added.remove(change.id());
+                    self.added.remove(resolved.id());
                 }
-                None if matches!(change, Change::Delete(_)) => {
-                    return Err(format!("it deletes `{}`, which is not there", change.id()));
+                None if matches!(resolved.change, Change::Delete(_)) => {
+                    return Err(format!("it deletes `{}`, which is not there", resolved.id()));
                 }
                 None => {}
             }
-            if let Change::Put(passage) = change {
+            if let Change::Put(passage) = resolved.change {
                 self.added.insert(passage.passage.id.clone(), self.delta.rows() + new.len());
                 new.push(passage);
             }
@@ -92,11 +145,10 @@ impl State {
         self.delta.change(new, &dead, dim, words).map_err(|error| error.to_string())
     }
 
-    fn find(&self, id: &str) -> Result<Option<Place>, FileError> {
-        if let Some(row) = self.added.get(id) {
-            return Ok(Some(Place::Delta(*row)));
+    fn find(&self, change: &Resolved) -> Option<Place> {
+        if let Some(row) = self.added.get(change.id()) {
+            return Some(Place::Delta(*row));
         }
-        let row = self.base.passages().row_of(id)?;
-        Ok(row.filter(|row| self.kept.contains(*row)).map(Place::Base))
+        change.row.filter(|row| self.kept.contains(*row)).map(Place::Base)
     }
 }

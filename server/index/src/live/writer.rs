@@ -4,15 +4,16 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::state::State;
+use super::commit::{self, Inner, Waiting};
+use super::state::{Resolved, State};
 use super::wal::header::Header;
 use super::wal::reader::write_new;
-use super::wal::record::{self, Change};
+use super::wal::record::Change;
 use super::wal::writer::WalWriter;
-use super::{LiveIndex, NewPassage};
+use super::{DeltaLimit, LiveIndex, NewPassage};
 use crate::directory::pointer::Pointer;
 use crate::vectors::squared_norm;
-use crate::{FileError, IndexDir, LoadedIndex, OpenError, UpdateError};
+use crate::{FileError, IndexDir, LoadedIndex, OpenError, UpdateError, limits};
 use dpr_files::DirLock;
 use dpr_files::atomic;
 
@@ -30,13 +31,6 @@ pub struct IndexWriter {
     pub(super) compacting: Mutex<()>,
 }
 
-/// The state and the log, which one thread at a time changes.
-#[derive(Debug)]
-pub(super) struct Inner {
-    pub(super) state: State,
-    pub(super) log: WalWriter,
-}
-
 /// The result of putting passages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Put {
@@ -44,13 +38,6 @@ pub struct Put {
     pub added: usize,
     /// Passages that took the place of others.
     pub replaced: usize,
-}
-
-/// The changes of one request.
-#[derive(Debug)]
-struct Waiting {
-    changes: Vec<Change>,
-    outcome: Arc<Mutex<Option<Result<Put, UpdateError>>>>,
 }
 
 impl IndexWriter {
@@ -71,15 +58,18 @@ impl IndexWriter {
         if !pointer.has_log {
             // The pointer does not know of it before it is there.
             write_new(&path, &header, &mut std::io::empty(), 0, 0)?;
+            lock.check()?;
             index.point(&Pointer { has_log: true, ..pointer })?;
         }
         let log = WalWriter::open(&path, header, &mut |changes| state.apply(changes))?;
+        let live = Arc::new(LiveIndex::new(state.snapshot()));
+        live.health.set_log_bytes(log.position().0);
         Ok(Self {
             dir: dir.to_path_buf(),
-            live: Arc::new(LiveIndex::new(state.snapshot())),
+            live,
             lock,
             queue: Mutex::default(),
-            inner: Mutex::new(Inner { state, log }),
+            inner: Mutex::new(Inner { state, log, limit: DeltaLimit::NONE }),
             compacting: Mutex::default(),
         })
     }
@@ -100,11 +90,11 @@ impl IndexWriter {
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let dir = tempfile::tempdir()?;
     /// # let dir = dir.path();
-    /// # let passages = vec![Passage { id: "a".to_owned(), title: String::new(), text: "old".to_owned() }];
+    /// # let passages = vec![Passage::new("a", "", "old")];
     /// # let vectors = dpr_index::vectors::VectorSet::new("model", 2, passages, vec![1.0, 0.0]);
     /// # dpr_index::build_index(&vectors, dir, &Default::default(), &dpr_files::progress::Silent)?;
     /// let new = |id: &str, text: &str, values: [f32; 2]| -> Result<NewPassage, dpr_core::EmbeddingError> {
-    ///     let passage = Passage { id: id.to_owned(), title: String::new(), text: text.to_owned() };
+    ///     let passage = Passage::new(id, "", text);
     ///     Ok(NewPassage { passage, vector: Embedding::new(values.into(), 2)? })
     /// };
     /// // The index in `dir` holds the passage `a`: it is replaced, and `b` is added.
@@ -120,8 +110,9 @@ impl IndexWriter {
     /// ```
     ///
     /// # Errors
-    /// [`UpdateError`]: no passages, an id or a text that is blank, an id that is given twice, a vector of another
-    /// length or too long, or a log that cannot be written.
+    /// [`UpdateError`]: no passages, an id or a text that is blank, a part that is longer than [`limits`] allow, an
+    /// id that is given twice, a vector of another length or too long, a delta that is full, or a log that cannot be
+    /// written.
     pub fn put(&self, passages: Vec<NewPassage>) -> Result<Put, UpdateError> {
         let dim = self.live.snapshot().base().manifest.dim;
         for (position, NewPassage { passage, vector }) in passages.iter().enumerate() {
@@ -130,6 +121,7 @@ impl IndexWriter {
                     return Err(UpdateError::Blank { position, what });
                 }
             }
+            limits::check(passage)?;
             if vector.dim() != dim {
                 let source = dpr_core::EmbeddingError::Dimension { got: vector.dim(), expected: dim };
                 return Err(UpdateError::Vector { id: passage.id.clone(), source });
@@ -154,9 +146,10 @@ impl IndexWriter {
     }
 
     pub(super) fn inner(&self) -> Result<MutexGuard<'_, Inner>, UpdateError> {
-        self.inner.lock().map_err(|_| UpdateError::LogBroken {
-            path: self.dir.clone(),
-            reason: "an update failed in the middle".to_owned(),
+        self.inner.lock().map_err(|_| {
+            let reason = "an update failed in the middle".to_owned();
+            self.live.health.set_log_broken(Some(reason.clone()));
+            UpdateError::LogBroken { path: self.dir.clone(), reason }
         })
     }
 
@@ -173,8 +166,14 @@ impl IndexWriter {
             }
         }
         drop(rows);
+        // Before anything is locked: looking ids up reads passages.
+        let snapshot = self.live.snapshot();
+        let base = Arc::clone(snapshot.base_arc());
+        let changes = changes.into_iter().map(|change| Resolved::of(change, &base));
+        let changes = changes.collect::<Result<_, _>>()?;
+        drop(snapshot);
         let outcome = Arc::default();
-        let waiting = Waiting { changes, outcome: Arc::clone(&outcome) };
+        let waiting = Waiting { changes, base, outcome: Arc::clone(&outcome) };
         self.queue.lock().unwrap_or_else(PoisonError::into_inner).push(waiting);
         let mut inner = self.inner()?;
         let mine = || outcome.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -182,84 +181,88 @@ impl IndexWriter {
             return done;
         }
         let group = std::mem::take(&mut *self.queue.lock().unwrap_or_else(PoisonError::into_inner));
-        inner.commit(group, &self.live);
+        // Without the lock a second writer may be at work, which appends to the same log.
+        match self.lock.check() {
+            Ok(()) => inner.commit(group, &self.live),
+            Err(error) => commit::refuse(group, &error),
+        }
         drop(inner);
         mine().unwrap_or(Err(UpdateError::NoChanges))
     }
 }
 
-impl Inner {
-    /// Writes the changes of a group, syncs once, and answers each request.
-    fn commit(&mut self, group: Vec<Waiting>, live: &LiveIndex) {
-        let (mut frames, mut accepted, mut count) = (Vec::new(), Vec::new(), 0);
-        // Ids that requests of the group before this one put or deleted.
-        let mut before: HashMap<String, bool> = HashMap::new();
-        for Waiting { changes, outcome } in group {
-            match self.prepare(&changes, &before, &mut frames) {
-                Err(error) => answer(&outcome, Err(error)),
-                Ok(put) => {
-                    let is_there = |change: &Change| matches!(change, Change::Put(_));
-                    before.extend(changes.iter().map(|change| (change.id().to_owned(), is_there(change))));
-                    count += changes.len() as u64;
-                    accepted.push((changes, outcome, put));
-                }
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::testing::{build, new};
+    use super::*;
+    use crate::VectorIndex as _;
+    use dpr_files::progress::Silent;
+
+    #[test]
+    fn ids_are_looked_up_before_the_state_is_locked() {
+        let root = tempfile::tempdir().unwrap();
+        build(root.path(), 20);
+        let writer = IndexWriter::open(root.path(), "a test").unwrap();
+        std::thread::scope(|scope| {
+            let locked = writer.inner().unwrap();
+            let deleting = scope.spawn(|| writer.delete(vec!["p3".to_owned(), "p4".to_owned()]));
+            // What waits for the lock holds rows, not ids alone.
+            while writer.queue.lock().unwrap().is_empty() {
+                std::thread::yield_now();
             }
-        }
-        if accepted.is_empty() {
-            return;
-        }
-        if let Err(error) = self.log.append(&frames, count) {
-            for (_, outcome, _) in &accepted {
-                answer(outcome, Err(error.clone()));
-            }
-            return;
-        }
-        let mut failed = None;
-        let mut answers = Vec::with_capacity(accepted.len());
-        for (changes, outcome, put) in accepted {
-            // It was checked, so that this does not fail; if it did, memory and disk would differ.
-            if let Err(reason) = self.state.apply(changes) {
-                failed = Some(self.log.give_up(&reason));
-            }
-            answers.push((outcome, put));
-        }
-        live.set(self.state.snapshot());
-        for (outcome, put) in answers {
-            answer(&outcome, failed.as_ref().map_or(Ok(put), |error| Err(error.clone())));
-        }
+            let waiting: Vec<_> =
+                writer.queue.lock().unwrap()[0].changes.iter().map(|change| change.row()).collect();
+            assert_eq!(waiting, [Some(3), Some(4)]);
+            drop(locked);
+            assert_eq!(deleting.join().unwrap().unwrap(), 2);
+        });
+        assert_eq!(writer.live().snapshot().len(), 18);
     }
 
-    /// Checks the changes of a request against what is there, and appends their frame.
-    fn prepare(
-        &self,
-        changes: &[Change],
-        before: &HashMap<String, bool>,
-        frames: &mut Vec<u8>,
-    ) -> Result<Put, UpdateError> {
-        let is_there = |id: &str| before.get(id).map_or_else(|| self.state.contains(id), |known| Ok(*known));
-        let (mut unknown, mut added, mut replaced) = (Vec::new(), 0, 0);
-        for change in changes {
-            match (change, is_there(change.id())?) {
-                (Change::Delete(id), false) => unknown.push(id.clone()),
-                (Change::Delete(_), true) => {}
-                (Change::Put(_), false) => added += 1,
-                (Change::Put(_), true) => replaced += 1,
-            }
-        }
-        if !unknown.is_empty() {
-            return Err(UpdateError::UnknownIds { ids: unknown });
-        }
-        let max = u32::MAX as usize - before.len();
-        if changes.len() >= max.saturating_sub(self.state.rows()) {
-            return Err(UpdateError::TooMany { rows: self.state.rows() + changes.len(), max });
-        }
-        if !record::encode(changes, frames) {
-            return Err(UpdateError::TooLarge);
-        }
-        Ok(Put { added, replaced })
+    #[test]
+    fn ids_that_were_looked_up_in_the_version_before_are_looked_up_again() {
+        let root = tempfile::tempdir().unwrap();
+        build(root.path(), 20);
+        let writer = IndexWriter::open(root.path(), "a test").unwrap();
+        let before = Arc::clone(writer.live().snapshot().base_arc());
+        // In the new version every passage after `p0` is one row further up.
+        writer.delete(vec!["p0".to_owned()]).unwrap();
+        writer.compact(1, &Arc::default(), &Silent).unwrap().unwrap();
+        let change = Resolved::of(Change::Delete("p7".to_owned()), &before).unwrap();
+        assert_eq!(change.row(), Some(7));
+        let outcome = Arc::default();
+        let waiting = Waiting { changes: vec![change], base: before, outcome: Arc::clone(&outcome) };
+        writer.inner().unwrap().commit(vec![waiting], &writer.live);
+        assert!(matches!(*outcome.lock().unwrap(), Some(Ok(_))));
+        let snapshot = writer.live().snapshot();
+        let left: Vec<String> = snapshot.passages().map(|live| live.unwrap().0.id).collect();
+        assert_eq!(left.len(), 18);
+        assert!(!left.contains(&"p7".to_owned()), "{left:?}");
     }
-}
 
-fn answer(outcome: &Mutex<Option<Result<Put, UpdateError>>>, with: Result<Put, UpdateError>) {
-    *outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(with);
+    #[cfg(unix)]
+    #[test]
+    fn without_its_lock_a_writer_writes_nothing_more() {
+        let root = tempfile::tempdir().unwrap();
+        build(root.path(), 20);
+        let first = IndexWriter::open(root.path(), "the first").unwrap();
+        first.put(vec![new("a", 1)]).unwrap();
+        let second = IndexWriter::open(root.path(), "the second").unwrap_err();
+        assert!(
+            matches!(&second, OpenError::File(FileError::Busy { holder, .. }) if holder.contains("the first"))
+        );
+        // As a cleaning script does; a second writer then gets in.
+        fs_err::remove_file(root.path().join(DirLock::NAME)).unwrap();
+        let second = IndexWriter::open(root.path(), "the second").unwrap();
+        let log = fs_err::read(root.path().join("updates-1.log")).unwrap();
+        let refused = first.put(vec![new("b", 2)]).unwrap_err();
+        assert!(matches!(refused, UpdateError::File(FileError::LockLost { .. })), "{refused}");
+        let refused = first.compact(1, &Arc::default(), &Silent).unwrap_err().to_string();
+        assert!(refused.contains(".lock"), "{refused}");
+        assert_eq!(fs_err::read(root.path().join("updates-1.log")).unwrap(), log);
+        second.put(vec![new("c", 3)]).unwrap();
+        assert_eq!(second.live().snapshot().len(), 22);
+    }
 }

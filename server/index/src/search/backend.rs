@@ -12,7 +12,9 @@ use dpr_data::Passage;
 use serde::Serialize;
 
 use super::{Filter, Hit, SearchError, Searcher};
-use crate::{IndexWriter, LiveIndex, NewPassage, Put, Snapshot, UpdateError, VectorIndex as _};
+use crate::{
+    CancelToken, Health, IndexWriter, LiveIndex, NewPassage, Put, Snapshot, UpdateError, VectorIndex as _,
+};
 
 /// An index that answers in passages. One instance serves all requests, from many threads at once.
 pub trait Backend: fmt::Debug + Send + Sync {
@@ -32,6 +34,29 @@ pub trait Backend: fmt::Debug + Send + Sync {
         filter: Option<&Filter>,
     ) -> Result<Vec<Vec<Hit>>, SearchError>;
 
+    /// Searches as [`search`](Self::search) does, until `cancel` says to stop: for requests whose client may go and
+    /// whose time may run out. A backend that searches in this process looks at the token as it goes; unless it is
+    /// told how, it looks once, before the search.
+    ///
+    /// # Errors
+    /// The errors of [`search`](Self::search), and [`SearchError::Stopped`].
+    fn search_until(
+        &self,
+        vectors: &[Embedding],
+        k: usize,
+        filter: Option<&Filter>,
+        cancel: &CancelToken,
+    ) -> Result<Vec<Vec<Hit>>, SearchError> {
+        cancel.check()?;
+        self.search(vectors, k, filter)
+    }
+
+    /// Returns an estimate of the work that a search for so many vectors is to this process: the f32 numbers that it
+    /// reads, or as many as take the same time to read. 0 for a backend that searches elsewhere.
+    fn cost(&self, _vectors: usize, _k: usize, _filter: Option<&Filter>) -> u64 {
+        0
+    }
+
     /// Returns the passages that have these ids, in no order; ids that are unknown are left out.
     ///
     /// # Errors
@@ -50,6 +75,12 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// exactly. `None` for a backend that keeps its rows elsewhere.
     fn snapshot(&self) -> Option<Arc<Snapshot>> {
         None
+    }
+
+    /// Returns what an operator must know of the index and no search shows. A backend that keeps its rows elsewhere has
+    /// its own ways to tell.
+    fn health(&self) -> Health {
+        Health::default()
     }
 }
 
@@ -110,6 +141,9 @@ pub enum WriteError {
     /// A passage or an id that the index cannot hold: blank, twice, too long, or none at all.
     #[error(transparent)]
     InvalidPassage(Cause),
+    /// The backend takes no more passages for now.
+    #[error(transparent)]
+    Full(Cause),
     /// The backend does not answer now.
     #[error(transparent)]
     Unavailable(Cause),
@@ -125,8 +159,10 @@ impl From<UpdateError> for WriteError {
             UpdateError::Vector { .. } | UpdateError::Overflow { .. } => Self::InvalidVector,
             UpdateError::Blank { .. }
             | UpdateError::DuplicateId { .. }
+            | UpdateError::TooLong(_)
             | UpdateError::NoChanges
             | UpdateError::TooLarge => Self::InvalidPassage,
+            UpdateError::Full { .. } => Self::Full,
             _ => Self::Failed,
         };
         of(error.into())
@@ -157,21 +193,39 @@ impl Backend for LiveIndex {
         k: usize,
         filter: Option<&Filter>,
     ) -> Result<Vec<Vec<Hit>>, SearchError> {
-        Searcher::of(Self::snapshot(self)).search_batch(vectors, k, filter)
+        self.search_until(vectors, k, filter, &CancelToken::never())
+    }
+
+    fn search_until(
+        &self,
+        vectors: &[Embedding],
+        k: usize,
+        filter: Option<&Filter>,
+        cancel: &CancelToken,
+    ) -> Result<Vec<Vec<Hit>>, SearchError> {
+        Searcher::of(Self::snapshot(self)).search_batch_until(vectors, k, filter, cancel)
+    }
+
+    fn cost(&self, vectors: usize, k: usize, filter: Option<&Filter>) -> u64 {
+        Self::snapshot(self).cost(vectors, k, filter.is_some())
     }
 
     fn passages(&self, ids: &[String]) -> Result<Vec<Passage>, SearchError> {
         let snapshot = Self::snapshot(self);
-        let filter = Filter { ids: ids.iter().cloned().collect(), ..Filter::default() };
-        if filter.ids.is_empty() {
+        if ids.is_empty() {
             return Ok(Vec::new());
         }
+        let filter = Filter { ids: ids.iter().cloned().collect(), ..Filter::default() };
         let rows = filter.rows(&snapshot)?;
         rows.iter().map(|row| Ok(snapshot.passage(row)?)).collect()
     }
 
     fn snapshot(&self) -> Option<Arc<Snapshot>> {
         Some(Self::snapshot(self))
+    }
+
+    fn health(&self) -> Health {
+        Self::health(self)
     }
 }
 

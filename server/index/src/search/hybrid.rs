@@ -1,4 +1,4 @@
-//! One ranking out of a sparse and a dense one.
+//! Fusion of a sparse and a dense ranking.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use crate::ranking::{Candidate, ScoredRow, TopK};
 /// Passages of each list that are combined unless said otherwise (paper §5: the union of both top-2000).
 pub const HYBRID_DEPTH: usize = 2000;
 
-/// The rule by which two rankings become one.
+/// The rule of fusion.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Fusion {
     /// `BM25 + lambda * sim` (paper §5, lambda 1.1), lambda at least 0. A passage that one list lacks gets that list's
@@ -19,20 +19,20 @@ pub enum Fusion {
     },
     /// Sum of `1 / (constant + rank)`, which needs no scores (Cormack et al. 2009, constant 60).
     ReciprocalRank {
-        /// How little the first ranks stand out.
+        /// Added to every rank; the greater it is, the less the first ranks count.
         constant: f32,
     },
 }
 
 impl Fusion {
-    /// The paper's.
+    /// Linear fusion with the paper's weight (§5).
     pub const PAPER: Self = Self::Linear { lambda: 1.1 };
-    /// With the constant of Cormack et al.
+    /// Reciprocal rank fusion with the constant of Cormack et al.
     pub const RECIPROCAL: Self = Self::ReciprocalRank { constant: 60.0 };
 }
 
-/// The best `k` rows of the union of two rankings, best first, equal scores by row. `depth` is how many rows each list
-/// was asked for.
+/// Returns the best `k` rows of the union of two rankings, best first, equal scores by row. `depth` is how many rows
+/// each list was asked for.
 pub fn fuse(
     sparse: &[ScoredRow],
     dense: &[ScoredRow],
@@ -53,7 +53,7 @@ pub fn fuse(
     let mut sums: HashMap<usize, f32> = HashMap::with_capacity(sparse.len() + dense.len());
     for (list, scores) in [(sparse, &from_sparse), (dense, &from_dense)] {
         for (hit, score) in list.iter().zip(&scores.ranked) {
-            // What it gets when the list lacks it is taken off for those that it does not lack.
+            // Every row starts with both lists' scores of missing rows; where a list has it, that is replaced.
             *sums.entry(hit.row).or_insert(from_sparse.missing + from_dense.missing) +=
                 score - scores.missing;
         }
@@ -68,7 +68,7 @@ pub fn fuse(
     top.into_rows(k)
 }
 
-/// What each row of a list contributes, and what a row contributes that is not in it.
+/// The scores that a list gives to its rows, and the score of a row that is not in it.
 struct Scores {
     ranked: Vec<f32>,
     missing: f32,

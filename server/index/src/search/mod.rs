@@ -2,17 +2,21 @@
 //! by words or both where the text is at hand ([`Ranker`], [`TextSearcher`]).
 
 mod backend;
+mod condition;
 mod filter;
 mod hybrid;
 mod method;
 mod ranker;
 mod searcher;
+mod service;
 mod text;
 
 pub use backend::{Backend, Cause, Description, WriteError, Writer};
+pub use condition::Condition;
 pub use filter::Filter;
 pub use hybrid::{Fusion, HYBRID_DEPTH, fuse};
 pub use method::Method;
 pub use ranker::{RankedPair, Ranker};
 pub use searcher::{Hit, SearchError, Searcher};
+pub use service::{LoadReport, watch};
 pub use text::TextSearcher;

@@ -4,9 +4,9 @@ use dpr_core::Embedding;
 use rayon::prelude::*;
 
 use super::{Fusion, Method, SearchError, fuse};
-use crate::VectorIndex;
 use crate::ranking::ScoredRow;
 use crate::sparse::{Scoring, WordIndex};
+use crate::{CancelToken, VectorIndex};
 
 /// Questions that hybrid ranking takes at a time: two rankings of thousands of rows for each would fill the memory.
 const BLOCK: usize = 512;
@@ -41,14 +41,30 @@ impl Ranker<'_> {
         k: usize,
         fusion: Fusion,
     ) -> Result<Vec<Vec<ScoredRow>>, SearchError> {
+        self.rank_until(method, questions, vectors, k, fusion, &CancelToken::never())
+    }
+
+    /// Ranks as [`Ranker::rank`] does, until `cancel` says to stop.
+    ///
+    /// # Errors
+    /// As [`Ranker::rank`], and [`SearchError::Stopped`].
+    pub fn rank_until(
+        &self,
+        method: Method,
+        questions: &[&str],
+        vectors: &[Embedding],
+        k: usize,
+        fusion: Fusion,
+        cancel: &CancelToken,
+    ) -> Result<Vec<Vec<ScoredRow>>, SearchError> {
         match method {
-            Method::Bm25 => self.by_words(questions, k, self.bm25),
-            Method::Tfidf => self.by_words(questions, k, Scoring::TfIdf),
-            Method::Dense => self.by_vectors(vectors, k),
+            Method::Bm25 => self.by_words(questions, k, self.bm25, cancel),
+            Method::Tfidf => self.by_words(questions, k, Scoring::TfIdf, cancel),
+            Method::Dense => self.by_vectors(vectors, k, cancel),
             Method::Hybrid => {
                 let mut rows = Vec::with_capacity(questions.len());
                 for (questions, vectors) in questions.chunks(BLOCK).zip(vectors.chunks(BLOCK)) {
-                    let (sparse, dense) = self.both(questions, vectors)?;
+                    let (sparse, dense) = self.both_until(questions, vectors, cancel)?;
                     let pairs = sparse.par_iter().zip(&dense);
                     rows.par_extend(pairs.map(|(sparse, dense)| fuse(sparse, dense, fusion, self.depth, k)));
                 }
@@ -62,8 +78,17 @@ impl Ranker<'_> {
     /// # Errors
     /// As [`Ranker::rank`].
     pub fn both(&self, questions: &[&str], vectors: &[Embedding]) -> Result<RankedPair, SearchError> {
-        let sparse = self.by_words(questions, self.depth, self.bm25)?;
-        Ok((sparse, self.by_vectors(vectors, self.depth)?))
+        self.both_until(questions, vectors, &CancelToken::never())
+    }
+
+    fn both_until(
+        &self,
+        questions: &[&str],
+        vectors: &[Embedding],
+        cancel: &CancelToken,
+    ) -> Result<RankedPair, SearchError> {
+        let sparse = self.by_words(questions, self.depth, self.bm25, cancel)?;
+        Ok((sparse, self.by_vectors(vectors, self.depth, cancel)?))
     }
 
     fn by_words(
@@ -71,12 +96,18 @@ impl Ranker<'_> {
         questions: &[&str],
         k: usize,
         scoring: Scoring,
+        cancel: &CancelToken,
     ) -> Result<Vec<Vec<ScoredRow>>, SearchError> {
         let words = self.words.ok_or(SearchError::NoSparse)?;
-        Ok(words.search_batch(questions, k, scoring)?)
+        Ok(words.search_batch_until(questions, k, scoring, cancel)?)
     }
 
-    fn by_vectors(&self, vectors: &[Embedding], k: usize) -> Result<Vec<Vec<ScoredRow>>, SearchError> {
-        Ok(self.vectors.ok_or(SearchError::NoVectors)?.search_batch(vectors, k)?)
+    fn by_vectors(
+        &self,
+        vectors: &[Embedding],
+        k: usize,
+        cancel: &CancelToken,
+    ) -> Result<Vec<Vec<ScoredRow>>, SearchError> {
+        Ok(self.vectors.ok_or(SearchError::NoVectors)?.search_batch_until(vectors, k, cancel)?)
     }
 }

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use dpr_core::{Embedding, EncodeError};
-use dpr_data::Passage;
+use dpr_data::{Metadata, Passage};
 use serde::Serialize;
 
 use super::{Cause, Filter};
 use crate::ranking::ScoredRow;
 use crate::sparse::SparseError;
-use crate::{FileError, LoadedIndex, QueryError, Snapshot, VectorIndex as _};
+use crate::{CancelToken, FileError, LoadedIndex, QueryError, Snapshot, Stopped, VectorIndex as _};
 
 /// A passage found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -23,6 +23,22 @@ pub struct Hit {
     pub title: String,
     /// The passage's text.
     pub text: String,
+    /// The passage's metadata; not written where there is none.
+    #[serde(skip_serializing_if = "Metadata::is_empty")]
+    pub metadata: Metadata,
+}
+
+impl Hit {
+    /// Makes a hit of the passage found and its score.
+    pub fn new(passage: Passage, score: f32) -> Self {
+        let Passage { id, title, text, metadata } = passage;
+        Self { id, score, title, text, metadata }
+    }
+
+    /// Returns the passage.
+    pub fn into_passage(self) -> Passage {
+        Passage::new(self.id, self.title, self.text).with_metadata(self.metadata)
+    }
 }
 
 /// The error of a search in passages.
@@ -44,11 +60,17 @@ pub enum SearchError {
     #[error("the index has no vectors")]
     NoVectors,
     /// A filter that no passage passes.
-    #[error("the index holds no passage with these ids and titles")]
+    #[error("the index holds no passage with these ids, titles and metadata")]
     NothingAllowed,
+    /// A filter by metadata where the backend keeps none.
+    #[error("the passages are kept without metadata, so that they cannot be filtered by it: load them again")]
+    NoMetadata,
     /// See [`QueryError`].
     #[error("{0}")]
-    Query(#[from] QueryError),
+    Query(#[source] QueryError),
+    /// See [`Stopped`].
+    #[error("{0}")]
+    Stopped(#[from] Stopped),
     /// Passages that were found cannot be read.
     #[error("{0}")]
     File(#[from] FileError),
@@ -60,10 +82,28 @@ pub enum SearchError {
     Backend(Cause),
     /// See [`SparseError`].
     #[error("{0}")]
-    Sparse(#[from] SparseError),
+    Sparse(#[source] SparseError),
     /// See [`EncodeError`].
     #[error(transparent)]
     Encode(#[from] EncodeError),
+}
+
+impl From<QueryError> for SearchError {
+    fn from(error: QueryError) -> Self {
+        match error {
+            QueryError::Stopped(stopped) => Self::Stopped(stopped),
+            error => Self::Query(error),
+        }
+    }
+}
+
+impl From<SparseError> for SearchError {
+    fn from(error: SparseError) -> Self {
+        match error {
+            SparseError::Stopped(stopped) => Self::Stopped(stopped),
+            error => Self::Sparse(error),
+        }
+    }
 }
 
 /// Searches one index as it was at one moment; shared by as many threads as there are.
@@ -92,33 +132,48 @@ impl Searcher {
         self.snapshot.search(vector, k)?.into_iter().map(|scored| self.hit(scored)).collect()
     }
 
-    /// As [`search`](Self::search) for each vector, in their order, among the passages that `filter` allows. Without a
-    /// filter an exact index is read once for the whole batch.
+    /// As [`search`](Self::search) for each vector, in their order, among the passages that `filter` allows. A filter
+    /// is evaluated once for the whole batch; without one, or with an empty one, an exact index is read once for it.
     ///
     /// # Errors
-    /// Those of [`search`](Self::search), and [`SearchError::NothingAllowed`] for a filter that allows no passage.
+    /// The errors of [`search`](Self::search), and [`SearchError::NothingAllowed`] for a filter that allows no passage.
     pub fn search_batch(
         &self,
         vectors: &[Embedding],
         k: usize,
         filter: Option<&Filter>,
     ) -> Result<Vec<Vec<Hit>>, SearchError> {
+        self.search_batch_until(vectors, k, filter, &CancelToken::never())
+    }
+
+    /// Searches as [`search_batch`](Self::search_batch) does, until `cancel` says to stop.
+    ///
+    /// # Errors
+    /// The errors of [`search_batch`](Self::search_batch), and [`SearchError::Stopped`].
+    pub fn search_batch_until(
+        &self,
+        vectors: &[Embedding],
+        k: usize,
+        filter: Option<&Filter>,
+        cancel: &CancelToken,
+    ) -> Result<Vec<Vec<Hit>>, SearchError> {
+        cancel.check()?;
+        let filter = filter.filter(|filter| !filter.is_empty());
         let rows = match (filter.map(|filter| filter.rows(&self.snapshot)).transpose()?, vectors) {
             (Some(allowed), _) if allowed.is_empty() => return Err(SearchError::NothingAllowed),
             (Some(allowed), vectors) => {
-                let search = |vector| self.snapshot.search_among(vector, k, &allowed);
+                let search = |vector| self.snapshot.search_until(vector, k, Some(&allowed), cancel);
                 vectors.iter().map(search).collect::<Result<Vec<_>, _>>()?
             }
-            (None, [vector]) => vec![self.snapshot.search(vector, k)?],
-            (None, vectors) => self.snapshot.search_batch(vectors, k)?,
+            (None, [vector]) => vec![self.snapshot.search_until(vector, k, None, cancel)?],
+            (None, vectors) => self.snapshot.search_batch_until(vectors, k, cancel)?,
         };
         rows.into_iter().map(|rows| rows.into_iter().map(|scored| self.hit(scored)).collect()).collect()
     }
 
     /// The passage of a row that a search of this index returned.
     pub fn hit(&self, ScoredRow { row, score }: ScoredRow) -> Result<Hit, SearchError> {
-        let Passage { id, title, text } = self.snapshot.passage(row)?;
-        Ok(Hit { id, score, title, text })
+        Ok(Hit::new(self.snapshot.passage(row)?, score))
     }
 
     /// Refuses a question encoder whose vectors the index cannot be searched with.

@@ -1,4 +1,4 @@
-//! Questions as text, for callers on this side: operators, and services that were let in.
+//! Search by the question's text, where the server may see it: by operators, and by services that were let in.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,6 +6,7 @@ use std::sync::Arc;
 use dpr_core::TextEncoder;
 
 use super::{Backend, Fusion, HYBRID_DEPTH, Hit, Method, Ranker, SearchError, Searcher};
+use crate::CancelToken;
 use crate::sparse::Scoring;
 use dpr_data::normalise_question;
 
@@ -35,6 +36,12 @@ impl TextSearcher {
         self.backend.snapshot().is_some_and(|snapshot| snapshot.base().sparse().is_some())
     }
 
+    /// Returns an estimate of the work of a search, as [`Backend::cost`] does.
+    pub fn cost(&self, method: Method, k: usize) -> u64 {
+        let depth = if method == Method::Hybrid { HYBRID_DEPTH } else { k };
+        if method.needs_vectors() { self.backend.cost(1, depth, None) } else { 0 }
+    }
+
     /// The best `k` passages for `question`, best first.
     ///
     /// # Errors
@@ -46,6 +53,22 @@ impl TextSearcher {
         fusion: Fusion,
         k: usize,
     ) -> Result<Vec<Hit>, SearchError> {
+        self.search_until(question, method, fusion, k, &CancelToken::never())
+    }
+
+    /// Searches as [`search`](Self::search) does, until `cancel` says to stop.
+    ///
+    /// # Errors
+    /// The errors of [`search`](Self::search), and [`SearchError::Stopped`].
+    pub fn search_until(
+        &self,
+        question: &str,
+        method: Method,
+        fusion: Fusion,
+        k: usize,
+        cancel: &CancelToken,
+    ) -> Result<Vec<Hit>, SearchError> {
+        cancel.check()?;
         let question = &normalise_question(question);
         let snapshot = self.backend.snapshot();
         let has_words = snapshot.as_ref().is_some_and(|snapshot| snapshot.base().sparse().is_some());
@@ -55,7 +78,7 @@ impl TextSearcher {
         let vectors =
             if method.needs_vectors() { vec![self.encoder.encode_question(question)?] } else { Vec::new() };
         let Some(snapshot) = snapshot else {
-            return Ok(self.backend.search(&vectors, k, None)?.pop().unwrap_or_default());
+            return Ok(self.backend.search_until(&vectors, k, None, cancel)?.pop().unwrap_or_default());
         };
         let ranker = Ranker {
             words: has_words.then_some(snapshot.as_ref()),
@@ -63,7 +86,7 @@ impl TextSearcher {
             bm25: Scoring::PAPER,
             depth: HYBRID_DEPTH,
         };
-        let rows = ranker.rank(method, &[question], &vectors, k, fusion)?;
+        let rows = ranker.rank_until(method, &[question], &vectors, k, fusion, cancel)?;
         let searcher = Searcher::of(Arc::clone(&snapshot));
         rows.into_iter().flatten().map(|hit| searcher.hit(hit)).collect()
     }

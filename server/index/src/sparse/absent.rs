@@ -7,6 +7,7 @@ use dpr_data::Passage;
 use dpr_files::progress::Progress;
 
 use super::{Analyzer, Scoring, SparseError, SparseOptions, WordIndex};
+use crate::CancelToken;
 use crate::ranking::ScoredRow;
 
 /// An inverted index; no value of it exists in this build.
@@ -65,7 +66,13 @@ impl SparseIndex {
 }
 
 impl WordIndex for SparseIndex {
-    fn search_batch(&self, _: &[&str], _: usize, _: Scoring) -> Result<Vec<Vec<ScoredRow>>, SparseError> {
+    fn search_batch_until(
+        &self,
+        _: &[&str],
+        _: usize,
+        _: Scoring,
+        _: &CancelToken,
+    ) -> Result<Vec<Vec<ScoredRow>>, SparseError> {
         match *self {}
     }
 }

@@ -1,7 +1,7 @@
-//! Words of passages that came after an index was built.
+//! Posting lists of passages that were added after an index was built, in memory.
 //!
-//! They are few, and in memory. A term is worth what the index says of it, so that their scores compare with those of
-//! the passages built in; one that the index does not know is worth what its share among the added ones says.
+//! A term's idf is that of the index, so that their scores compare with those of the passages built in; a term that
+//! the index lacks gets its idf from the added passages.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -12,12 +12,12 @@ use super::analyzer::Analysis;
 use super::{Scoring, SparseError, SparseIndex};
 use dpr_data::Passage;
 
-/// The postings of some passages, which are rows from 0.
+/// The posting lists of added passages, whose rows count from 0.
 #[derive(Clone, Debug, Default)]
 pub struct AddedWords {
-    /// For each term the rows that hold it, ascending, and how often.
+    /// Posting list of each term: rows, ascending, and term frequencies.
     postings: HashMap<String, Vec<(u32, u32)>>,
-    /// Terms of each passage, repeated ones too.
+    /// Length of each passage: its terms, repeated ones too.
     lengths: Vec<f32>,
     /// 1 / norm of each passage's TF-IDF vector.
     inverse_norms: Vec<f32>,
@@ -35,21 +35,21 @@ impl AddedWords {
         let (mut words, mut analysis) = (Self::default(), Analysis::new(index.analyzer()));
         for (passage, row) in passages.zip(0..) {
             // In the order of the terms, as norms are summed when an index is built.
-            let (mut times, mut length): (BTreeMap<String, u32>, u32) = (BTreeMap::new(), 0);
+            let (mut frequencies, mut length): (BTreeMap<String, u32>, u32) = (BTreeMap::new(), 0);
             for text in [&passage.title, &passage.text] {
                 analysis.each(text, |term| {
                     length += 1;
-                    match times.get_mut(term) {
-                        Some(times) => *times += 1,
-                        None => drop(times.insert(term.to_owned(), 1)),
+                    match frequencies.get_mut(term) {
+                        Some(frequency) => *frequency += 1,
+                        None => drop(frequencies.insert(term.to_owned(), 1)),
                     }
                 });
             }
             let mut square = 0.0;
-            for (text, times) in times {
+            for (text, tf) in frequencies {
                 let frequency = index.frequency(&index.term(&text)).map_err(SparseError::search)?.max(1);
-                square += (f64::from(times) * Scoring::TfIdf.idf(index.len(), frequency)).powi(2);
-                words.postings.entry(text).or_default().push((row, times));
+                square += (f64::from(tf) * Scoring::TfIdf.idf(index.len(), frequency)).powi(2);
+                words.postings.entry(text).or_default().push((row, tf));
             }
             words.lengths.push(length as f32);
             words.inverse_norms.push(1.0 / (square.sqrt() as f32).max(f32::MIN_POSITIVE));
@@ -63,7 +63,7 @@ impl AddedWords {
         let (mut words, first) = (self.clone(), self.lengths.len() as u32);
         for (text, rows) in &more.postings {
             let all = words.postings.entry(text.clone()).or_default();
-            all.extend(rows.iter().map(|(row, times)| (first + row, *times)));
+            all.extend(rows.iter().map(|(row, tf)| (first + row, *tf)));
         }
         words.lengths.extend(&more.lengths);
         words.inverse_norms.extend(&more.inverse_norms);
@@ -77,10 +77,10 @@ impl AddedWords {
 
 impl SparseIndex {
     /// Scores added passages that share a term with the question, as [`search`](Self::search) scores those built in;
-    /// `added` are some of them each, with the number of their first row.
+    /// each of `added` has the row of its first passage.
     ///
     /// # Errors
-    /// Those of [`search`](Self::search).
+    /// The errors of [`search`](Self::search).
     pub fn search_added(
         &self,
         question: &str,
@@ -96,16 +96,16 @@ impl SparseIndex {
             let mut scores: HashMap<u32, f32> = HashMap::new();
             for (term, weight) in &terms {
                 let rows = term.value().as_str().and_then(|text| words.postings.get(text));
-                for (row, times) in rows.into_iter().flatten() {
-                    let (at, times) = (*row as usize, *times as f32);
-                    let worth = match scoring {
+                for (row, tf) in rows.into_iter().flatten() {
+                    let (at, tf) = (*row as usize, *tf as f32);
+                    let tf_score = match scoring {
                         Scoring::Bm25 { k1, b } => {
-                            let (fixed, by_length) = self.held_back(k1, b);
-                            times / (times + fixed + by_length * words.lengths[at])
+                            let (fixed, by_length) = self.length_normalization(k1, b);
+                            tf / (tf + fixed + by_length * words.lengths[at])
                         }
-                        Scoring::TfIdf => times * words.inverse_norms[at],
+                        Scoring::TfIdf => tf * words.inverse_norms[at],
                     };
-                    *scores.entry(*row).or_default() += weight * worth;
+                    *scores.entry(*row).or_default() += weight * tf_score;
                 }
             }
             for (row, score) in scores {
@@ -115,7 +115,7 @@ impl SparseIndex {
         Ok(())
     }
 
-    /// Passages built in that hold a term.
+    /// Returns the document frequency of a term among the passages built in.
     pub(super) fn frequency(&self, term: &Term) -> io::Result<usize> {
         let mut frequency = 0;
         for segment in &self.segments {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use dpr_files::Error as FileError;
 
 use super::Analyzer;
+use crate::cancel::Stopped;
 
 /// The error of building, opening or searching an inverted index.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -52,6 +53,9 @@ pub enum SparseError {
     /// Told to stop.
     #[error("stopped before the index was whole: what was there before stays")]
     Interrupted,
+    /// A search was stopped before its end.
+    #[error("{0}")]
+    Stopped(#[from] Stopped),
     /// Tantivy failed while an open index was searched.
     #[error("the inverted index cannot be searched: {0}")]
     Search(#[source] Arc<io::Error>),

@@ -16,20 +16,27 @@ use super::build::{TEXT, rows, segments};
 use super::documents::Documents;
 use super::{Analyzer, Scoring, SparseError, WordIndex};
 use crate::ranking::{Candidate, ScoredRow, TopK};
+use crate::{CancelToken, Stopped};
 
-/// Documents whose scores are summed at a time: they stay in a core's cache.
+/// Documents in a window of accumulators, whose scores are summed term at a time: they fit a core's cache.
 const WINDOW: usize = 1 << 14;
-/// Scores looked at together for one that is good enough.
-const GLANCE: usize = 16;
+/// Accumulators in a block, which is skipped if its greatest score cannot enter the top-k heap.
+const BLOCK: usize = 16;
 
 impl WordIndex for SparseIndex {
-    fn search_batch(
+    fn search_batch_until(
         &self,
         questions: &[&str],
         k: usize,
         scoring: Scoring,
+        cancel: &CancelToken,
     ) -> Result<Vec<Vec<ScoredRow>>, SparseError> {
-        Self::search_batch(self, questions, k, scoring)
+        use rayon::prelude::*;
+        let analysis = || Analysis::new(self.analyzer);
+        questions
+            .par_iter()
+            .map_init(analysis, |analysis, question| self.search_with(analysis, question, k, scoring, cancel))
+            .collect()
     }
 }
 
@@ -42,7 +49,7 @@ pub struct SparseIndex {
     mean_length: f64,
 }
 
-/// One part of the index; all lists are by the segment's own document numbers.
+/// A segment of the inverted index; all lists are by its own document numbers.
 pub(super) struct Segment {
     pub(super) inverted: Arc<InvertedIndexReader>,
     rows: Vec<u32>,
@@ -51,7 +58,7 @@ pub(super) struct Segment {
     inverse_norms: Vec<f32>,
 }
 
-/// A term's postings in one segment, read front to back.
+/// A cursor over a term's posting list in one segment.
 struct Cursor {
     postings: BlockSegmentPostings,
     position: usize,
@@ -114,7 +121,7 @@ impl SparseIndex {
         self.analyzer
     }
 
-    /// Passages in it.
+    /// Returns the number of passages.
     pub fn len(&self) -> usize {
         self.count
     }
@@ -124,31 +131,27 @@ impl SparseIndex {
         self.count == 0
     }
 
-    /// The best `k` passages for a question, best first, equal scores by row. Passages that share no term with it
-    /// are not found, so that there may be fewer.
+    /// Returns the best `k` passages for a question, best first, equal scores by row. Passages that share no term
+    /// with it are not found, so that there may be fewer.
     ///
     /// # Errors
     /// [`SparseError::K`] for `k = 0`, [`SparseError::Parameters`], [`SparseError::Search`].
     pub fn search(&self, question: &str, k: usize, scoring: Scoring) -> Result<Vec<ScoredRow>, SparseError> {
-        self.search_with(&mut Analysis::new(self.analyzer), question, k, scoring)
+        let never = CancelToken::never();
+        self.search_with(&mut Analysis::new(self.analyzer), question, k, scoring, &never)
     }
 
     /// [`search`](Self::search) for each question, in their order, on every processor.
     ///
     /// # Errors
-    /// Those of [`search`](Self::search).
+    /// The errors of [`search`](Self::search).
     pub fn search_batch(
         &self,
         questions: &[&str],
         k: usize,
         scoring: Scoring,
     ) -> Result<Vec<Vec<ScoredRow>>, SparseError> {
-        use rayon::prelude::*;
-        let analysis = || Analysis::new(self.analyzer);
-        questions
-            .par_iter()
-            .map_init(analysis, |analysis, question| self.search_with(analysis, question, k, scoring))
-            .collect()
+        WordIndex::search_batch(self, questions, k, scoring)
     }
 
     fn search_with(
@@ -157,6 +160,7 @@ impl SparseIndex {
         question: &str,
         k: usize,
         scoring: Scoring,
+        cancel: &CancelToken,
     ) -> Result<Vec<ScoredRow>, SparseError> {
         if k == 0 {
             return Err(SparseError::K);
@@ -170,28 +174,30 @@ impl SparseIndex {
             let cursors = cursors.collect::<std::io::Result<Vec<_>>>().map_err(SparseError::search)?;
             match scoring {
                 Scoring::Bm25 { k1, b } => {
-                    let (fixed, by_length) = self.held_back(k1, b);
+                    let (fixed, by_length) = self.length_normalization(k1, b);
                     let lengths = segment.lengths.as_slice();
-                    let worth =
-                        |document: usize, times: f32| times / (times + fixed + by_length * lengths[document]);
-                    segment.rank(cursors, worth, &mut scores, &mut top);
+                    let saturated =
+                        |document: usize, tf: f32| tf / (tf + fixed + by_length * lengths[document]);
+                    segment.rank(cursors, saturated, &mut scores, &mut top, cancel)?;
                 }
                 Scoring::TfIdf => {
                     let norms = segment.inverse_norms.as_slice();
-                    segment.rank(cursors, |document, times| times * norms[document], &mut scores, &mut top);
+                    let normalized = |document: usize, tf: f32| tf * norms[document];
+                    segment.rank(cursors, normalized, &mut scores, &mut top, cancel)?;
                 }
             }
         }
         Ok(top.into_rows(k))
     }
 
-    /// What BM25 adds to a term's count below the line: a constant, and another for each term of the passage.
-    pub(super) fn held_back(&self, k1: f32, b: f32) -> (f32, f32) {
+    /// Returns BM25's length normalization, the terms that its denominator adds to the term frequency: a constant,
+    /// `k1 * (1 - b)`, and the factor of the passage's length, `k1 * b / mean length`.
+    pub(super) fn length_normalization(&self, k1: f32, b: f32) -> (f32, f32) {
         (k1 * (1.0 - b), (f64::from(k1 * b) / self.mean_length) as f32)
     }
 
-    /// The question's terms with their weights; a term that occurs twice counts twice. `others` says how many
-    /// passages outside of the index hold a term, which counts where none in it does.
+    /// Returns the question's terms with their weights: idf times the term's frequency in the question. `others`
+    /// gives the document frequency of a term among passages outside of the index, used where it is 0 in the index.
     pub(super) fn weigh(
         &self,
         analysis: &mut Analysis,
@@ -199,13 +205,13 @@ impl SparseIndex {
         scoring: Scoring,
         others: &dyn Fn(&str) -> usize,
     ) -> std::io::Result<Vec<(Term, f32)>> {
-        let mut times: HashMap<String, f64> = HashMap::new();
+        let mut frequencies: HashMap<String, f64> = HashMap::new();
         let mut order = Vec::new();
-        analysis.each(question, |term| match times.get_mut(term) {
-            Some(times) => *times += 1.0,
+        analysis.each(question, |term| match frequencies.get_mut(term) {
+            Some(frequency) => *frequency += 1.0,
             None => {
                 order.push(term.to_owned());
-                times.insert(term.to_owned(), 1.0);
+                frequencies.insert(term.to_owned(), 1.0);
             }
         });
         let mut terms = Vec::with_capacity(order.len());
@@ -217,12 +223,12 @@ impl SparseIndex {
             if frequency == 0 {
                 continue;
             }
-            let (idf, asked) = (scoring.idf(self.count, frequency.min(self.count)), times[&text]);
+            let (idf, tf) = (scoring.idf(self.count, frequency.min(self.count)), frequencies[&text]);
             if known > 0 {
-                square += (asked * idf).powi(2);
+                square += (tf * idf).powi(2);
             }
-            // The passage's own factor of TF-IDF has the idf too.
-            let weight = if scoring == Scoring::TfIdf { asked * idf * idf } else { asked * idf };
+            // In TF-IDF the passage's vector has the factor idf too.
+            let weight = if scoring == Scoring::TfIdf { tf * idf * idf } else { tf * idf };
             terms.push((term, weight));
         }
         let scale = if scoring == Scoring::TfIdf && square > 0.0 { 1.0 / square.sqrt() } else { 1.0 };
@@ -248,35 +254,38 @@ impl Segment {
         Ok(postings.map(|postings| Cursor { postings, position: 0, weight }))
     }
 
-    /// Sums `weight * worth(document, times)` over the cursors and offers every sum above 0 to `top`. `scores` are
-    /// [`WINDOW`] zeros, and are again when it is done.
+    /// Scores the segment term at a time, a window of documents after the other: sums `weight * tf_score(document, tf)`
+    /// over the cursors and offers every sum above 0 to `top`. `scores` are [`WINDOW`] zeros before and after.
     fn rank(
         &self,
         mut cursors: Vec<Cursor>,
-        worth: impl Fn(usize, f32) -> f32,
+        tf_score: impl Fn(usize, f32) -> f32,
         scores: &mut [f32],
         top: &mut TopK,
-    ) {
+        cancel: &CancelToken,
+    ) -> Result<(), Stopped> {
         let mut start = 0;
         while !cursors.is_empty() {
+            cancel.check()?;
             let end = start + WINDOW;
             let mut touched = false;
-            cursors.retain_mut(|cursor| cursor.add_below(start, end, &worth, scores, &mut touched));
+            cursors.retain_mut(|cursor| cursor.accumulate(start, end, &tf_score, scores, &mut touched));
             if touched {
                 self.offer(start, scores, top);
                 scores.fill(0.0);
             }
             start = end;
         }
+        Ok(())
     }
 
     fn offer(&self, start: usize, scores: &[f32], top: &mut TopK) {
         let mut least = least(top);
-        for (glance, at) in scores.chunks_exact(GLANCE).zip((start..).step_by(GLANCE)) {
-            if glance.iter().fold(0.0, |best: f32, score| best.max(*score)) < least {
+        for (block, at) in scores.chunks_exact(BLOCK).zip((start..).step_by(BLOCK)) {
+            if block.iter().fold(0.0, |best: f32, score| best.max(*score)) < least {
                 continue;
             }
-            for (score, document) in glance.iter().zip(at..) {
+            for (score, document) in block.iter().zip(at..) {
                 if *score >= least {
                     top.offer(Candidate { score: *score, row: self.rows[document] });
                     least = self::least(top);
@@ -286,7 +295,7 @@ impl Segment {
     }
 }
 
-/// The least score that could still be among the best.
+/// Returns the threshold: the least score that could still enter the heap.
 fn least(top: &TopK) -> f32 {
     match top.worst() {
         Some(worst) if top.is_full() => worst.score,
@@ -295,26 +304,26 @@ fn least(top: &TopK) -> f32 {
 }
 
 impl Cursor {
-    /// Adds what the documents before `end` are worth to their scores, which begin at `start`, and notes whether
-    /// there were any; false when there are none after it.
+    /// Adds the term's scores of the documents from `start` to `end` to their accumulators and sets `touched` if there
+    /// were any; returns `false` when the posting list has ended.
     #[inline]
-    fn add_below(
+    fn accumulate(
         &mut self,
         start: usize,
         end: usize,
-        worth: &impl Fn(usize, f32) -> f32,
+        tf_score: &impl Fn(usize, f32) -> f32,
         scores: &mut [f32],
         touched: &mut bool,
     ) -> bool {
         loop {
-            let (documents, times) = (self.postings.docs(), self.postings.freqs());
-            let rest = documents.iter().zip(times).skip(self.position);
-            for (document, times) in rest {
+            let (documents, frequencies) = (self.postings.docs(), self.postings.freqs());
+            let rest = documents.iter().zip(frequencies).skip(self.position);
+            for (document, tf) in rest {
                 let document = *document as usize;
                 if document >= end {
                     return true;
                 }
-                scores[document - start] += self.weight * worth(document, *times as f32);
+                scores[document - start] += self.weight * tf_score(document, *tf as f32);
                 self.position += 1;
                 *touched = true;
             }
@@ -327,7 +336,7 @@ impl Cursor {
     }
 }
 
-/// The analyzer that the schema names.
+/// Returns the analyzer that the schema names.
 fn tokenizer(index: &Index, field: Field) -> String {
     let FieldType::Str(options) = index.schema().get_field_entry(field).field_type().clone() else {
         return "none".to_owned();

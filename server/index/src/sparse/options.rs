@@ -1,6 +1,7 @@
 //! The options of inverted indexes, and the trait of what can be searched by words.
 
 use super::{Analyzer, Scoring, SparseError};
+use crate::CancelToken;
 use crate::ranking::ScoredRow;
 
 /// The options of building an inverted index.
@@ -18,11 +19,25 @@ pub trait WordIndex: std::fmt::Debug + Send + Sync {
     /// a question are not found.
     ///
     /// # Errors
-    /// Those of [`SparseIndex`](super::SparseIndex).
+    /// The errors of [`SparseIndex`](super::SparseIndex).
     fn search_batch(
         &self,
         questions: &[&str],
         k: usize,
         scoring: Scoring,
+    ) -> Result<Vec<Vec<ScoredRow>>, SparseError> {
+        self.search_batch_until(questions, k, scoring, &CancelToken::never())
+    }
+
+    /// Searches as [`search_batch`](Self::search_batch) does, until `cancel` says to stop.
+    ///
+    /// # Errors
+    /// The errors of [`search_batch`](Self::search_batch), and [`SparseError::Stopped`].
+    fn search_batch_until(
+        &self,
+        questions: &[&str],
+        k: usize,
+        scoring: Scoring,
+        cancel: &CancelToken,
     ) -> Result<Vec<Vec<ScoredRow>>, SparseError>;
 }

@@ -11,7 +11,7 @@ pub enum Scoring {
     Bm25 {
         /// Saturation of the term frequency: how soon repeating a term stops to count; 0 ignores repetition.
         k1: f32,
-        /// Length normalisation: how much longer passages are held back, from 0 (not at all) to 1.
+        /// Length normalization: how much a passage's length lowers its score, from 0 (not at all) to 1.
         b: f32,
     },
     /// Cosine of the vectors of `tf * idf` with `idf = ln((1 + N) / (1 + df)) + 1`, scikit-learn's default.

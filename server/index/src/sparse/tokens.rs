@@ -1,4 +1,4 @@
-//! An [`Analysis`] as tantivy wants it.
+//! An [`Analysis`] as a tokenizer of tantivy.
 
 use tantivy::tokenizer::{TextAnalyzer, Token, TokenStream, Tokenizer};
 

@@ -6,13 +6,16 @@ use rayon::prelude::*;
 
 use super::Rows;
 use crate::ranking::{Candidate, TopK};
-use crate::{MatrixError, QueryError, ScoredRow};
+use crate::{CancelToken, MatrixError, QueryError, ScoredRow, Stopped};
 
 /// Rows below which a piece of work is not split over threads.
 const MIN_ROWS: usize = 256;
 
 /// Rows that are scored at a time.
 const GROUP: usize = 64;
+
+/// Rows that are scored between two looks at whether to stop.
+const LOOK_ROWS: usize = 16 * GROUP;
 
 /// Vectors `[count, dim]`, all finite, and short enough that no inner product of two of them overflows.
 #[derive(Debug)]
@@ -112,15 +115,24 @@ impl Matrix {
     }
 
     /// Returns the best `k` of these rows by their exact scores.
-    pub(crate) fn rank(&self, query: &[f32], rows: &[u32], k: usize) -> Vec<ScoredRow> {
+    pub(crate) fn rank(
+        &self,
+        query: &[f32],
+        rows: &[u32],
+        k: usize,
+        cancel: &CancelToken,
+    ) -> Result<Vec<ScoredRow>, Stopped> {
         let (mut top, mut scores) = (TopK::new(k), Vec::new());
-        for rows in rows.chunks(GROUP) {
-            self.scores_at(query, rows, &mut scores);
-            for (row, score) in rows.iter().zip(&scores) {
-                top.offer(Candidate { score: *score, row: *row });
+        for rows in rows.chunks(LOOK_ROWS) {
+            cancel.check()?;
+            for rows in rows.chunks(GROUP) {
+                self.scores_at(query, rows, &mut scores);
+                for (row, score) in rows.iter().zip(&scores) {
+                    top.offer(Candidate { score: *score, row: *row });
+                }
             }
         }
-        top.into_rows(k)
+        Ok(top.into_rows(k))
     }
 
     /// Returns twice the most that the sum of a row's and `query`'s products changes with the order of adding.

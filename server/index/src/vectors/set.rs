@@ -20,7 +20,7 @@ pub(super) const VECTORS: &str = "vectors.f32";
 /// ```
 /// use dpr_data::Passage;
 /// use dpr_index::vectors::VectorSet;
-/// let passage = |id: &str| Passage { id: id.into(), title: String::new(), text: "Some text.".into() };
+/// let passage = |id: &str| Passage::new(id, "", "Some text.");
 /// let passages = vec![passage("a"), passage("b")];
 /// let set = VectorSet::new("fingerprint of the model", 2, passages, vec![1.0, 0.0, 0.0, 1.0]);
 /// assert_eq!(set.rows[..set.dim], [1.0, 0.0]);

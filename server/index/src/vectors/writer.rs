@@ -45,7 +45,7 @@ impl VectorsWriter {
     /// something else, [`FileError::Busy`] when another process writes there, or an I/O error.
     pub fn open(dir: &Path, spec: VectorsSpec, passages: &[Passage]) -> Result<Self, VectorsError> {
         spec.check()?;
-        fs::create_dir_all(dir).map_err(FileError::write)?;
+        atomic::create_dir_all(dir).map_err(FileError::write)?;
         let lock = lock(dir)?;
         refuse_foreign(dir)?;
         atomic::remove_unfinished(dir).map_err(FileError::write)?;
@@ -170,7 +170,11 @@ impl VectorsWriter {
             }
             Ok(())
         });
-        let Some(part) = torn else { return Ok(written.map_err(FileError::write)?) };
+        let Some(part) = torn else {
+            // Indexes link to it and map it.
+            let written = written.and_then(|entry| atomic::make_read_only(&path).map(|()| entry));
+            return Ok(written.map_err(FileError::write)?);
+        };
         remove_file(&part.with_extension("sha256"))?;
         Err(FileError::corrupt(&part, "it changed after it was written; the next run redoes it").into())
     }

@@ -18,8 +18,12 @@ use dpr_data::Passage;
 use dpr_index::QueryError;
 use dpr_index::search::{Backend, Description, Filter, Hit, SearchError};
 
+mod cancelled;
+mod encoding;
 mod files;
 mod filter;
+mod health;
+mod keys;
 mod overload;
 mod page;
 mod recall;
@@ -27,6 +31,7 @@ mod routes;
 mod searching;
 mod socket;
 mod text;
+mod tls;
 mod updates;
 
 const DIM: usize = 4;
@@ -64,11 +69,10 @@ impl Backend for FakeSearch {
         if vectors[0].as_slice()[0] > 1e38 {
             return Err(QueryError::Overflow { norm: 1e38 }.into());
         }
-        let hit = |vector: &Embedding, i: usize| Hit {
-            id: format!("p{i}"),
-            score: vector.as_slice()[0] / (i + 1) as f32,
-            title: format!("Title {i}"),
-            text: "A passage of some length, so that an answer is worth compressing. ".repeat(4),
+        let hit = |vector: &Embedding, i: usize| {
+            let text = "A passage of some length, so that an answer is worth compressing. ".repeat(4);
+            let passage = Passage::new(format!("p{i}"), format!("Title {i}"), text);
+            Hit::new(passage, vector.as_slice()[0] / (i + 1) as f32)
         };
         Ok(vectors.iter().map(|vector| (0..k.min(PASSAGES)).map(|i| hit(vector, i)).collect()).collect())
     }

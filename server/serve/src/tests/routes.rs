@@ -1,7 +1,9 @@
 //! The small routes, and what holds for all of them.
 
+use std::io::Read as _;
+
 use super::*;
-use crate::Origins;
+use crate::{Limits, Origins, metrics_app};
 
 #[tokio::test]
 async fn the_index_is_described() {
@@ -60,9 +62,95 @@ async fn answers_are_compressed_for_those_who_ask() {
     let packed = send(&app, request).await;
     assert_eq!(packed.header("content-encoding"), "gzip");
     assert!(packed.body.starts_with(&[0x1f, 0x8b]));
+    assert_eq!(packed.header("vary"), "accept-encoding");
+    let mut unpacked = Vec::new();
+    flate2::read::GzDecoder::new(&packed.body[..]).read_to_end(&mut unpacked).unwrap();
     let plain = search(&app, &many).await;
-    assert_eq!(plain.header("content-encoding"), "");
+    assert_eq!((plain.header("content-encoding"), plain.header("vary")), ("", "accept-encoding"));
+    let hits = |json: &[u8]| serde_json::from_slice::<Value>(json).unwrap()["hits"].clone();
+    assert_eq!(hits(&unpacked), hits(&plain.body));
     assert!(plain.body.len() > packed.body.len());
+    let small = send(&app, {
+        let mut request = post(good().to_string().replace("\"k\":3", "\"k\":1"));
+        request.headers_mut().insert("accept-encoding", "gzip".parse().unwrap());
+        request
+    });
+    assert_eq!(small.await.header("content-encoding"), "", "a small one gains nothing");
+}
+
+#[tokio::test]
+async fn an_answer_of_too_many_bytes_is_refused_with_the_way_out() {
+    let whole = {
+        let (app, _dir) = ready(Options::default());
+        search(&app, &good()).await.body.len()
+    };
+    // The time it took is a number of some digits.
+    for (limit, status) in [(whole + 16, 200), (whole - 16, 422), (0, 422)] {
+        let limits = Limits { max_answer: limit, ..Limits::default() };
+        let (app, _dir) = ready(Options { limits, ..Options::default() });
+        let reply = search(&app, &good()).await;
+        assert_eq!(reply.status.as_u16(), status, "{}", reply.text());
+        if status == 422 {
+            assert_eq!(reply.error().1, "answer_too_large");
+            assert!(reply.message().contains("k = 3") && reply.message().contains(&limit.to_string()));
+            assert!(reply.json()["error"]["fix"].as_str().unwrap().contains("smaller `k`"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_of_vectors_made_elsewhere_has_no_model() {
+    let state = AppState::new(Options::default());
+    assert!(state.publish(Arc::new(FakeSearch { before: Box::new(|| {}) }), None));
+    let app = app(state);
+    for path in ["/v1/model", "/v1/model/files/abc/config.json"] {
+        assert_eq!(get(&app, path).await.error(), (404, "no_model".into()), "{path}");
+    }
+    assert_eq!(search(&app, &good()).await.status, StatusCode::OK);
+    assert_eq!(get(&app, "/v1/index").await.json()["model"], json!(fingerprint()));
+}
+
+#[tokio::test]
+async fn files_of_the_model_are_found_where_the_routes_are_mounted() {
+    let (app, _dir) = ready(Options::default());
+    let nested = Router::new().nest("/a/search", app);
+    let body = get(&nested, "/a/search/v1/model").await.json();
+    for file in [&body["encoder"]["config"], &body["encoder"]["tokenizer"], &body["weights"]["q8"]] {
+        let url = file["url"].as_str().unwrap();
+        assert!(url.starts_with("/a/search/v1/model/files/"), "{url}");
+        assert_eq!(get(&nested, url).await.body.len() as u64, file["bytes"].as_u64().unwrap());
+    }
+}
+
+#[tokio::test]
+async fn each_answer_has_the_id_of_its_request() {
+    let (app, _dir) = ready(Options::default());
+    for path in ["/v1/index", "/healthz", "/nothing"] {
+        assert_eq!(
+            get_with(&app, path, &[("x-request-id", "mine-1")]).await.header("x-request-id"),
+            "mine-1"
+        );
+        let made = get(&app, path).await.header("x-request-id").to_owned();
+        assert!(made.len() == 21 && made != get(&app, path).await.header("x-request-id"), "{made}");
+    }
+}
+
+#[tokio::test]
+async fn metrics_and_health_checks_may_be_apart() {
+    let directory = tempfile::tempdir().unwrap();
+    let state = AppState::new(Options { metrics_apart: true, ..Options::default() });
+    state.publish(Arc::new(FakeSearch { before: Box::new(|| {}) }), model(directory.path(), true));
+    let (public, apart) = (app(state.clone()), metrics_app(state));
+    for path in ["/metrics", "/healthz", "/readyz"] {
+        assert_eq!(get(&public, path).await.error(), (404, "not_found".into()), "{path}");
+        assert_eq!(get(&apart, path).await.status, StatusCode::OK, "{path}");
+    }
+    for path in ["/v1/index", "/v1/model", "/openapi.json", "/"] {
+        assert_eq!(get(&apart, path).await.status, StatusCode::NOT_FOUND, "{path}");
+    }
+    assert_eq!(get(&public, "/v1/index").await.status, StatusCode::OK);
+    let text = get(&apart, "/metrics").await.text();
+    assert!(text.contains(r#"route="/v1/index",status="200"} 1"#), "{text}");
 }
 
 #[tokio::test]
@@ -84,7 +172,10 @@ async fn other_origins_are_allowed_only_when_told() {
     let (listed, _dir) = ready(Options { origins, ..Options::default() });
     let reply = send(&listed, preflight("https://other.example")).await;
     assert_eq!(reply.header("access-control-allow-origin"), "https://other.example");
-    assert_eq!(reply.header("access-control-allow-headers"), "content-type,range,if-none-match,if-range");
+    assert_eq!(
+        reply.header("access-control-allow-headers"),
+        "content-type,range,if-none-match,if-range,authorization,x-api-key,x-request-id"
+    );
     let reply = send(&listed, preflight("https://third.example")).await;
     assert_eq!(reply.header("access-control-allow-origin"), "");
 

@@ -8,10 +8,10 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
 use super::*;
-use crate::Limits;
 use crate::server::{self, Connections, Ended};
+use crate::{Limits, health_app};
 
-async fn start(
+pub(super) async fn start(
     app: Router,
     connections: Connections,
 ) -> (SocketAddr, oneshot::Sender<()>, tokio::task::JoinHandle<Ended>) {
@@ -118,9 +118,9 @@ async fn answer_beside<T>(
 }
 
 /// Times so short that a test sees them pass.
-fn impatient() -> Connections {
+pub(super) fn impatient() -> Connections {
     let short = Duration::from_millis(300);
-    Connections { idle: short, patience: short, ..Connections::default() }
+    Connections { idle: short, patience: short, handshake: short, ..Connections::default() }
 }
 
 #[tokio::test]
@@ -152,8 +152,38 @@ async fn http_2_is_not_spoken() {
     assert!(reply.is_empty() || reply.starts_with(b"HTTP/1.1 400"), "{reply:?}");
 }
 
+#[tokio::test]
+async fn above_the_limit_health_checks_are_answered_and_others_told_to_come_back() {
+    let state = AppState::new(Options::default());
+    let dir = tempfile::tempdir().unwrap();
+    state.publish(Arc::new(FakeSearch { before: Box::new(|| {}) }), model(dir.path(), true));
+    let health = Some(health_app(state.clone()));
+    let connections = Connections { max: 2, health, ..Connections::default() };
+    let (address, _stop, _running) = start(app(state), connections).await;
+    let silent = [TcpStream::connect(address).await.unwrap(), TcpStream::connect(address).await.unwrap()];
+    for path in ["/healthz", "/readyz", "/v1/index"] {
+        let mut socket = TcpStream::connect(address).await.unwrap();
+        // Without `connection: close`: it closes all the same.
+        socket.write_all(format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n").as_bytes()).await.unwrap();
+        let mut reply = String::new();
+        socket.read_to_string(&mut reply).await.unwrap();
+        if path == "/v1/index" {
+            assert!(reply.starts_with("HTTP/1.1 429") && reply.contains("\"overloaded\""), "{reply}");
+        } else {
+            assert!(reply.starts_with("HTTP/1.1 200"), "{reply}");
+        }
+    }
+    drop(silent);
+    let search = async {
+        while !exchange(address, good().to_string().into_bytes()).await.starts_with("HTTP/1.1 200") {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), search).await.unwrap();
+}
+
 /// A server of a page with a file of more than the buffers of both ends hold.
-fn with_large_file() -> (Router, [tempfile::TempDir; 2]) {
+pub(super) fn with_large_file() -> (Router, [tempfile::TempDir; 2]) {
     let web = tempfile::tempdir().unwrap();
     fs_err::write(web.path().join("large.bin"), vec![7; LARGE]).unwrap();
     let (app, dir) = ready(Options { web: Some(web.path().to_owned()), ..Options::default() });

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::{Serving, TextSearch};
+use dpr_index::CancelToken;
 use dpr_index::search::{Fusion, Method};
 
 /// One passage whose text says what was asked for; knows no words when `has_words` is false.
@@ -16,12 +17,13 @@ impl TextSearch for FakeText {
         method: Method,
         fusion: Fusion,
         k: usize,
+        _: &CancelToken,
     ) -> Result<Vec<Hit>, SearchError> {
         if method.needs_words() && !self.has_words {
             return Err(SearchError::NoSparse);
         }
         let title = format!("{} {fusion:?} {k}", method.name());
-        Ok(vec![Hit { id: "p0".into(), score: 1.5, title, text: question.to_owned() }])
+        Ok(vec![Hit::new(Passage::new("p0", title, question), 1.5)])
     }
 }
 
@@ -30,7 +32,7 @@ fn with_text(has_words: bool) -> (Router, tempfile::TempDir) {
     let state = AppState::new(Options::default());
     let search = Arc::new(FakeSearch { before: Box::new(|| {}) });
     let text = Some(Arc::new(FakeText { has_words }) as Arc<dyn TextSearch>);
-    state.publish_all(Serving { search, model: model(directory.path(), true), text, updates: None });
+    state.publish_all(Serving { search, model: Some(model(directory.path(), true)), text, updates: None });
     (app(state), directory)
 }
 
@@ -74,6 +76,8 @@ async fn a_question_that_cannot_be_searched_for_is_refused() {
         (json!({"question": "  "}), 422, "invalid_question"),
         (json!({"question": "a".repeat(4097)}), 422, "invalid_question"),
         (json!({"question": "who", "method": "hybrid"}), 422, "invalid_question"),
+        (json!({"question": "who", "method": "dense", "lambda": 3e38}), 422, "invalid_question"),
+        (json!({"question": "who", "method": "dense", "lambda": -1}), 422, "invalid_question"),
         (json!({"question": "who", "method": "dense", "k": 0}), 422, "invalid_k"),
         (json!({"question": "who", "method": "splade"}), 400, "invalid_json"),
         (json!({"question": "who", "method": "dense", "vector": [1]}), 400, "invalid_json"),

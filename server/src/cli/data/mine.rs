@@ -150,7 +150,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     for (count, what) in [
         (without_hard_negative, "have no hard negative"),
         (short_of_random_negatives, "have fewer random negatives than asked for"),
-        (invalid_patterns, "answer patterns are no regular expressions and never match"),
+        (invalid_patterns, "answers are not valid regular expressions, so that no passage matches them"),
     ] {
         if count > 0 {
             output::line(format_args!("{count} {what}"))?;

@@ -25,7 +25,7 @@ impl Ranked<'_> {
         write_results(&dir.join(format!("{name}.json.gz")), |out| {
             for ((question, rows), marks) in self.questions.iter().zip(self.rows).zip(self.marks) {
                 let context = |(hit, has_answer): (&ScoredRow, &bool)| {
-                    let Passage { id, title, text } = self.passages[hit.row].clone();
+                    let Passage { id, title, text, .. } = self.passages[hit.row].clone();
                     RetrievedContext { id, title, text, score: hit.score, has_answer: *has_answer }
                 };
                 out.write(&RetrieverResult {

@@ -2,6 +2,10 @@
 
 #[cfg(feature = "milvus")]
 mod cluster;
+#[cfg(feature = "postgres")]
+mod database;
+#[cfg(any(feature = "milvus", feature = "postgres"))]
+mod fill;
 mod update;
 
 use std::path::{Path, PathBuf};
@@ -17,8 +21,8 @@ use dpr_data::read_passages;
 use dpr_index::sparse::{Analyzer, SparseOptions};
 use dpr_index::vectors::VectorSet;
 use dpr_index::{
-    GraphBuilder, HnswParams, INDEX_FORMAT, IndexDir, IndexKind, IndexManifest, IndexOptions, LoadedIndex,
-    LoadedSparse, Storage, Verified, build_index, build_sparse_index, copy_index, recall_against_exact, tune,
+    GraphBuilder, HnswParams, IndexDir, IndexKind, IndexManifest, IndexOptions, LoadedIndex, LoadedSparse,
+    Storage, Upgraded, Verified, build_index, build_sparse_index, copy_index, recall_against_exact, tune,
     upgrade, verify,
 };
 
@@ -52,6 +56,7 @@ Examples:
   dpr index delete --index index/ 17-3 17-4
   dpr index compact --index index/
   dpr index --vectors shard-0/ --out milvus://db.example.org:19530/wikipedia   (one shard from each machine)
+  dpr index --vectors vectors/ --out 'postgres://web@db.example.org/shop?table=articles'
 
 A running server takes what is built, added, replaced or deleted within a second or two. The version
 before is kept in the same directory until the next build."
@@ -75,7 +80,7 @@ enum Task {
     /// Check every file of an index: sizes, checksums, and that all of it can be read
     Verify {
         /// The index directory
-        #[arg(long, env = "DPR_INDEX", value_name = "DIR")]
+        #[arg(long, env = "DPR_INDEX", hide_env_values = true, value_name = "DIR")]
         index: Location,
         /// Print the manifest and the problems as JSON
         #[arg(long)]
@@ -84,7 +89,7 @@ enum Task {
     /// Find the smallest --ef-search that finds enough, and put it in use
     Tune {
         /// The index directory
-        #[arg(long, env = "DPR_INDEX", value_name = "DIR")]
+        #[arg(long, env = "DPR_INDEX", hide_env_values = true, value_name = "DIR")]
         index: Location,
         /// The share of exact search's passages to find, 0 to 1
         #[arg(long, value_name = "SHARE", default_value_t = RECALL_WANTED, value_parser = share)]
@@ -102,13 +107,13 @@ enum Task {
     /// Bring an index of an older format to the newest; what was in use stays until that is whole
     Upgrade {
         /// The index directory
-        #[arg(long, env = "DPR_INDEX", value_name = "DIR")]
+        #[arg(long, env = "DPR_INDEX", hide_env_values = true, value_name = "DIR")]
         index: Location,
     },
     /// Copy the version in use into a directory of its own, which is an index directory too
     Snapshot {
         /// The index directory
-        #[arg(long, env = "DPR_INDEX", value_name = "DIR")]
+        #[arg(long, env = "DPR_INDEX", hide_env_values = true, value_name = "DIR")]
         index: Location,
         /// The snapshot to write
         #[arg(long, value_name = "DIR")]
@@ -147,23 +152,25 @@ struct BuildArgs {
     /// Threads that index words; 0 means one for each processor
     #[arg(long, default_value_t = 0, value_name = "N")]
     threads: usize,
-    /// The index directory; an index that is there stays in use until the new one is whole. Or a collection of a Milvus
-    /// cluster, milvus://HOST:PORT/COLLECTION, which is made or added to
+    /// The index directory; an index that is there stays in use until the new one is whole. Or a collection of a
+    /// Milvus cluster, milvus://HOST:PORT/COLLECTION, or a table of PostgreSQL,
+    /// postgres://USER@HOST/DATABASE?table=NAME, which is made or added to
     #[arg(long, visible_alias = "index", value_name = "DIR")]
     out: Location,
     /// Milvus: channels of a new collection; about one for every machine that writes at once
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     channels: u16,
-    /// Milvus: batches of up to 4 MiB on their way at once
+    /// Milvus, PostgreSQL: batches of up to 4 MiB on their way at once
     #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     in_flight: u16,
-    /// Milvus: seconds that a cluster may be away, or ask to wait, before the load is given up
+    /// Milvus, PostgreSQL: seconds that a server may be away, or ask to wait, before the load is given up
     #[arg(long, default_value_t = 300, value_name = "SECONDS")]
     patience: u32,
     /// `exact` compares every passage; `hnsw` walks a graph, faster from some 10,000 passages on
     #[arg(long, default_value = "exact")]
     kind: IndexKind,
-    /// Exact search: `f32` reads the vectors; `f16` half of that, `int8` a quarter, and the vectors of the best rows alone
+    /// Exact search: `f32` reads the vectors; `f16` half of that, `int8` a quarter, and the vectors of the best rows
+    /// alone
     #[arg(long, default_value = "f32", value_name = "STORAGE")]
     storage: Storage,
     /// HNSW: `parallel` links passages on all threads, `hnsw-rs` by the library of that name on one
@@ -197,8 +204,8 @@ struct Report<'a> {
 /// Runs `dpr index` or one of its subcommands.
 ///
 /// # Errors
-/// Vectors that cannot be read, whatever [`build_index`], [`copy_index`] or [`verify`] fails with, or an index that does not
-/// hold what it should.
+/// Vectors that cannot be read, whatever [`build_index`], [`copy_index`] or [`verify`] fails with, or an index that
+/// does not hold what it should.
 pub fn run(args: Args) -> Result<(), CliError> {
     match (args.task, args.build) {
         (Some(Task::Add(args)), _) => update::add(args),
@@ -219,10 +226,11 @@ pub fn run(args: Args) -> Result<(), CliError> {
         }
         (Some(Task::Upgrade { index }), _) => {
             let index = index.dir("`dpr index upgrade`")?;
-            let (before, index) = (upgrade(index)?, index.display());
-            match before {
-                INDEX_FORMAT => output::line(format_args!("{index} is in format {INDEX_FORMAT}, the newest")),
-                _ => output::line(format_args!("{index}: format {before}, now {INDEX_FORMAT}")),
+            let (Upgraded { before, now }, index) = (upgrade(index)?, index.display());
+            if before == now {
+                output::line(format_args!("{index} is in format {now}, the newest for what it holds"))
+            } else {
+                output::line(format_args!("{index}: format {before}, now {now}"))
             }
         }
         (Some(Task::Snapshot { index, out }), _) => {
@@ -280,7 +288,9 @@ fn copy(from: &Path, to: &Path) -> Result<(), CliError> {
 fn build(args: BuildArgs) -> Result<(), CliError> {
     let out = match &args.out {
         #[cfg(feature = "milvus")]
-        Location::Milvus(address) => return cluster::fill(address, &args),
+        Location::Milvus(address) => return cluster::run(address, &args),
+        #[cfg(feature = "postgres")]
+        Location::Postgres(address) => return database::run(address, &args),
         Location::Dir(dir) => dir.as_path(),
     };
     let sparse = args.sparse.map(|analyzer| SparseOptions { analyzer, threads: args.threads });

@@ -23,8 +23,8 @@ const BATCH: usize = 1000;
 #[command(after_help = "\
 Passages are written in batches of 1,000, each whole or not at all.")]
 pub(super) struct AddArgs {
-    /// The index directory, or milvus://HOST:PORT/COLLECTION
-    #[arg(long, env = "DPR_INDEX", value_name = "DIR")]
+    /// The index directory, milvus://HOST:PORT/COLLECTION, or postgres://USER@HOST/DATABASE?table=NAME
+    #[arg(long, env = "DPR_INDEX", hide_env_values = true, value_name = "DIR")]
     index: Location,
     /// Directories that `dpr encode` wrote
     #[arg(long, required_unless_present = "passages", num_args = 1.., value_name = "DIR")]
@@ -46,8 +46,8 @@ pub(super) struct AddArgs {
 /// Options of `dpr index delete`.
 #[derive(Debug, clap::Args)]
 pub(super) struct DeleteArgs {
-    /// The index directory, or milvus://HOST:PORT/COLLECTION
-    #[arg(long, env = "DPR_INDEX", value_name = "DIR")]
+    /// The index directory, milvus://HOST:PORT/COLLECTION, or postgres://USER@HOST/DATABASE?table=NAME
+    #[arg(long, env = "DPR_INDEX", hide_env_values = true, value_name = "DIR")]
     index: Location,
     /// Ids of the passages
     #[arg(required_unless_present = "file", value_name = "ID")]
@@ -64,7 +64,7 @@ pub(super) struct DeleteArgs {
 #[derive(Debug, clap::Args)]
 pub(super) struct CompactArgs {
     /// The index directory
-    #[arg(long, env = "DPR_INDEX", value_name = "DIR")]
+    #[arg(long, env = "DPR_INDEX", hide_env_values = true, value_name = "DIR")]
     index: Location,
     /// Threads that index words; 0 means one for each processor
     #[arg(long, default_value_t = 0, value_name = "N")]

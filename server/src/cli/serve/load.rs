@@ -24,26 +24,33 @@ pub(super) struct Wanted {
 /// What a server serves.
 pub(super) struct Loaded {
     pub(super) index: Opened,
-    pub(super) model: ServedModel,
+    /// For pages.
+    pub(super) model: Option<ServedModel>,
     /// For questions sent as text.
     pub(super) question: Option<TextEncoder>,
     /// For passages sent without vectors.
     pub(super) passage: Option<TextEncoder>,
 }
 
-/// Reads and checks both directories, and loads the encoders that are wanted. Blocks for as long as their files take
-/// to read.
-pub(super) fn load(model_path: &Path, location: &Location, wanted: Wanted) -> Result<Loaded, CliError> {
-    let model = ModelDir::open(model_path)?;
-    let opened = location.serve(wanted.updates)?;
-    let index = opened.backend.describe();
-    check_model(location, &index, model_path, &model)?;
+/// Reads and checks the index and its model, if one is given, and loads the encoders that are wanted. Blocks for as
+/// long as their files take to read.
+pub(super) fn load(
+    model_path: Option<&Path>,
+    location: &Location,
+    wanted: Wanted,
+) -> Result<Loaded, CliError> {
+    let model = model_path.map(|path| ModelDir::open(path).map(|model| (path, model))).transpose()?;
+    let index = location.serve(wanted.updates)?;
+    let Some((path, model)) = model else {
+        return Ok(Loaded { index, model: None, question: None, passage: None });
+    };
+    check_model(location, &index.backend.describe(), path, &model)?;
     let served = ServedModel::open(&model)?;
     if !served.has_weights() {
         tracing::warn!(
             "{model} has no weights for browsers, so pages cannot encode questions: \
              run `dpr export-web --model {model}` and start again",
-            model = model_path.display()
+            model = path.display()
         );
     }
     let question = wanted.text.then(|| model.question_encoder(wanted.device)).transpose()?;
@@ -55,7 +62,7 @@ pub(super) fn load(model_path: &Path, location: &Location, wanted: Wanted) -> Re
             None
         }
     };
-    Ok(Loaded { index: opened, model: served, question, passage })
+    Ok(Loaded { index, model: Some(served), question, passage })
 }
 
 #[cfg(test)]
@@ -112,7 +119,7 @@ mod tests {
     }
 
     fn write_index(dir: &Path, model_fingerprint: &str) {
-        let passage = |id: &str| Passage { id: id.into(), title: format!("title {id}"), text: "text".into() };
+        let passage = |id: &str| Passage::new(id, format!("title {id}"), "text");
         let passages = vec![passage("a"), passage("b")];
         let vectors = VectorSet::new(model_fingerprint, 3, passages, vec![1.0, 0.0, 0.0, 0.0, 1.0, 0.0]);
         build_index(&vectors, dir, &IndexOptions::default(), &Silent).unwrap();
@@ -125,15 +132,24 @@ mod tests {
         let fingerprint = write_model(&model, "weights");
         write_index(&index, &fingerprint);
         let Loaded { index: opened, model: served, question, passage } =
-            load(&model, &Location::Dir(index.clone()), PLAIN).unwrap();
+            load(Some(&model), &Location::Dir(index.clone()), PLAIN).unwrap();
         assert!(question.is_none() && passage.is_none() && opened.writer.is_none());
-        assert!(!served.has_weights());
+        assert!(!served.unwrap().has_weights());
         let described = opened.backend.describe();
         assert_eq!((described.count, described.dim, described.model), (2, 3, fingerprint));
         assert!(!described.version.is_empty());
         let query = Embedding::new(vec![0.1, 0.5, 0.0], 3).unwrap();
         let hits = opened.backend.search(&[query], 5, None).unwrap();
         assert_eq!(hits[0].iter().map(|hit| hit.id.as_str()).collect::<Vec<_>>(), ["b", "a"]);
+    }
+
+    #[test]
+    fn an_index_loads_without_a_model() {
+        let dir = tempfile::tempdir().unwrap();
+        write_index(dir.path(), &sha256_hex(b"a model that is elsewhere"));
+        let loaded = load(None, &Location::Dir(dir.path().to_owned()), PLAIN).unwrap();
+        assert!(loaded.model.is_none() && loaded.question.is_none() && loaded.passage.is_none());
+        assert_eq!(loaded.index.backend.describe().count, 2);
     }
 
     #[test]
@@ -144,11 +160,11 @@ mod tests {
         let own = write_student(&student, "small", Some(&fingerprint));
         assert_ne!(own, fingerprint);
         write_index(&index, &fingerprint);
-        let Loaded { model, .. } = load(&student, &Location::Dir(index.clone()), PLAIN).unwrap();
-        assert_eq!(model.fingerprint(), fingerprint, "what a page sends with its vector");
+        let Loaded { model, .. } = load(Some(&student), &Location::Dir(index.clone()), PLAIN).unwrap();
+        assert_eq!(model.unwrap().fingerprint(), fingerprint, "what a page sends with its vector");
         let stranger = dir.path().join("stranger");
         write_student(&stranger, "small", Some(&own));
-        assert!(load(&stranger, &Location::Dir(index.clone()), PLAIN).is_err());
+        assert!(load(Some(&stranger), &Location::Dir(index.clone()), PLAIN).is_err());
     }
 
     #[test]
@@ -190,7 +206,8 @@ mod tests {
         let given = write_model(&model, "weights");
         let built_by = sha256_hex(b"another model");
         write_index(&index, &built_by);
-        let error = load(&model, &Location::Dir(index.clone()), PLAIN).map(drop).unwrap_err().to_string();
+        let error =
+            load(Some(&model), &Location::Dir(index.clone()), PLAIN).map(drop).unwrap_err().to_string();
         for part in [&given[..12], &built_by[..12], "model", "index", "dpr encode"] {
             assert!(error.contains(part), "no `{part}` in: {error}");
         }

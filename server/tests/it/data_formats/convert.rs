@@ -52,6 +52,20 @@ fn passages_keep_their_meaning_in_every_layout() {
     );
     assert_eq!(read_passages(&tevatron).unwrap(), [passage("7", "", "T text")]);
 
+    let metadata = dpr_data::Metadata::new([("lang", "en")]).unwrap();
+    let described = passage("9", "T", "Text.").with_metadata(metadata);
+    let corpus = files.path("described.jsonl");
+    write_corpus(&corpus, CorpusLayout::Beir, |out| out.write(&described)).unwrap();
+    let line = "{\"_id\":\"9\",\"title\":\"T\",\"text\":\"Text.\",\"metadata\":{\"lang\":\"en\"}}\n";
+    assert_eq!(fs_err::read_to_string(&corpus).unwrap(), line);
+    assert_eq!(read_passages(&corpus).unwrap(), [described]);
+    for to in [FileFormat::PsgsTsv, FileFormat::TevatronCorpus, FileFormat::TevatronCorpusV1] {
+        let out = files.path("without");
+        let refused = convert(&corpus, FileFormat::BeirCorpus, &out, to, &ConvertOptions::default());
+        assert!(matches!(refused, Err(ConvertError::Lost { what: "metadata", .. })), "{to}");
+        assert_eq!(convert(&corpus, FileFormat::BeirCorpus, &out, to, &lossy()).unwrap().items, 1);
+    }
+
     for (bad, expected) in
         [(passage("8", "T", "two\nlines"), "line end"), (passage("8", "T", " "), "text is empty")]
     {
@@ -197,7 +211,7 @@ fn conversions_that_mean_nothing_are_refused() {
         ),
         (&tsv, F::PsgsTsv, F::Squad, lossy(), "it can become beir-corpus"),
         (&tsv, F::TrecRun, F::DprResult, lossy(), "it can become nothing else"),
-        (&ids, F::TevatronV2, F::DprTraining, lossy(), "give their corpus (`--passages`)"),
+        (&ids, F::TevatronV2, F::DprTraining, lossy(), "names passages by their ids: give their corpus"),
         (&ids, F::TevatronV2, F::DprTraining, with_corpus, "item 1 names the passage `5`, which"),
         (
             &no_id,

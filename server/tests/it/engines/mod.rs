@@ -1,9 +1,13 @@
-//! One table of cases for every engine that passages are kept in: an index directory of each kind, and a Milvus cluster.
-//! What holds for one must hold for all.
+//! One table of cases for every engine that passages are kept in: an index directory of each kind, a table of
+//! PostgreSQL, and a Milvus cluster. What holds for one must hold for all.
 
 mod cli;
 use crate::support::corpus;
 mod load;
+mod postgres;
+#[path = "../../../postgres/tests/it/server.rs"]
+#[allow(dead_code, reason = "the tests of dpr-postgres use the rest")]
+mod postgres_server;
 mod refused;
 mod server;
 
@@ -12,7 +16,7 @@ use std::sync::Arc;
 
 use corpus::{embedding, squad_rows};
 use dpr_core::Embedding;
-use dpr_data::Passage;
+use dpr_data::{Metadata, Passage};
 use dpr_files::progress::Silent;
 use dpr_index::search::{Backend, Filter, Hit, SearchError, Writer};
 use dpr_index::vectors::VectorSet;
@@ -20,6 +24,7 @@ use dpr_index::{
     GraphBuilder, IndexKind, IndexOptions, IndexWriter, LiveIndex, NewPassage, Put, Storage, build_index,
 };
 use dpr_milvus::{LoadOptions, MilvusIndex, load};
+use dpr_postgres::PostgresIndex;
 use server::Server;
 
 const DIM: usize = 96;
@@ -41,7 +46,7 @@ impl Engine {
     }
 }
 
-/// Every engine with `set` in it, one after another; `collection` is what the cluster keeps it in.
+/// Every engine with `set` in it, one after another; `collection` is what the cluster and the database keep it in.
 fn each(set: &VectorSet, collection: &str, check: impl Fn(&Engine)) {
     let exact = |storage| IndexOptions { storage, ..IndexOptions::default() };
     let graph = |builder| IndexOptions { kind: IndexKind::Hnsw, builder, ..IndexOptions::default() };
@@ -58,6 +63,7 @@ fn each(set: &VectorSet, collection: &str, check: impl Fn(&Engine)) {
         let search: Arc<dyn Backend> = Arc::<LiveIndex>::clone(updater.live());
         check(&Engine { name, search, store: updater, recall, _dir: Some(dir) });
     }
+    each_postgres(set, collection, &check);
     let Some(server) = Server::get() else { return };
     let address = server.address(collection);
     let count = set.passages.len();
@@ -68,11 +74,28 @@ fn each(set: &VectorSet, collection: &str, check: impl Fn(&Engine)) {
     check(&Engine { name: "milvus", search, store: index, recall: 0.99, _dir: None });
 }
 
-/// SQuAD's passages as `p0`, `p1`, ..., of 48 titles.
+/// A table of PostgreSQL with `set` in it.
+fn each_postgres(set: &VectorSet, table: &str, check: &impl Fn(&Engine)) {
+    let Some(server) = postgres_server::Server::get() else { return };
+    let (address, count) = (server.address(table), set.passages.len());
+    let report = dpr_postgres::load(&address, set, &dpr_postgres::LoadOptions::default(), &Silent).unwrap();
+    assert_eq!((report.written, report.unchanged, report.count), (count, 0, count));
+    let index = Arc::new(PostgresIndex::open(&address).unwrap());
+    let search: Arc<dyn Backend> = Arc::<PostgresIndex>::clone(&index);
+    check(&Engine { name: "postgres", search, store: index, recall: 0.99, _dir: None });
+}
+
+/// SQuAD's passages as `p0`, `p1`, ..., of 48 titles, each tenth without metadata.
 fn passages() -> VectorSet {
     let mut set = corpus::set(squad_rows(DIM), DIM);
     for (at, passage) in set.passages.iter_mut().enumerate() {
         passage.title = format!("Title {}", at % 48);
+        if at % 10 != 9 {
+            let mut metadata = Metadata::new([("year", 1990 + (at % 30) as i32)]).unwrap();
+            metadata.insert("is \"odd\"".to_owned(), (at % 2 == 1).into()).unwrap();
+            metadata.insert("lang".to_owned(), ["de", "en", "fr"][at % 3].into()).unwrap();
+            passage.metadata = metadata;
+        }
     }
     set
 }
@@ -109,11 +132,11 @@ fn share(found: &[String], best: &[(String, f64)]) -> f64 {
 }
 
 fn ids(ids: &[&str]) -> Filter {
-    Filter { ids: ids.iter().map(|id| (*id).to_owned()).collect(), titles: HashSet::new() }
+    Filter { ids: ids.iter().map(|id| (*id).to_owned()).collect(), ..Filter::default() }
 }
 
 fn new(id: &str, title: &str, text: &str, vector: &[f32]) -> NewPassage {
-    let passage = Passage { id: id.into(), title: title.into(), text: text.into() };
+    let passage = Passage::new(id, title, text);
     NewPassage { passage, vector: embedding(vector) }
 }
 
@@ -131,11 +154,12 @@ fn every_engine_finds_the_best_passages_with_their_scores_and_texts() {
         for (question, hits) in questions.iter().zip(&batch) {
             assert!(hits.is_sorted_by(|a, b| a.score >= b.score), "{name}");
             let exact = plain(&set, question, 2067, |_| true);
-            for Hit { id, score, title, text } in hits {
+            for Hit { id, score, title, text, metadata } in hits {
                 let (_, expected) = exact.iter().find(|(known, _)| known == id).unwrap();
                 assert!((f64::from(*score) - expected).abs() < 1e-5, "{name}: {id} {score} {expected}");
                 let at: usize = id[1..].parse().unwrap();
                 assert_eq!((title, text), (&format!("Title {}", at % 48), &format!("Text {at}.")), "{name}");
+                assert_eq!(*metadata, set.passages[at].metadata, "{name}");
             }
             let found: Vec<String> = hits.iter().map(|hit| hit.id.clone()).collect();
             recall += share(&found, &exact[..20]) / 100.0;
@@ -154,7 +178,7 @@ fn a_filter_leaves_as_many_as_are_asked_for_where_there_are_so_many() {
     let questions = questions(&set);
     each(&set, "filtered", |engine| {
         let name = engine.name;
-        let titles = Filter { titles: HashSet::from(["Title 7".to_owned()]), ids: HashSet::new() };
+        let titles = Filter { titles: HashSet::from(["Title 7".to_owned()]), ..Filter::default() };
         let mut recall = 0.0;
         for question in &questions {
             let found = engine.ids(question, 20, Some(&titles));
@@ -169,6 +193,42 @@ fn a_filter_leaves_as_many_as_are_asked_for_where_there_are_so_many() {
         assert_eq!(engine.ids(&questions[0], 20, Some(&both)), ["p5"], "{name}");
         let nothing = engine.search.search(&questions[..1], 20, Some(&ids(&["not there"])));
         assert!(matches!(nothing, Err(SearchError::NothingAllowed)), "{name}: {nothing:?}");
+    });
+}
+
+#[test]
+fn a_condition_leaves_the_passages_for_whose_metadata_it_holds() {
+    let set = passages();
+    let questions = questions(&set);
+    each(&set, "conditions", |engine| {
+        for condition in [
+            r#"{"field":"lang","eq":"en"}"#,
+            r#"{"field":"lang","eq":"none"}"#,
+            r#"{"field":"is \"odd\"","eq":true}"#,
+            r#"{"field":"year","in":[1990,1995,"1996"]}"#,
+            r#"{"field":"year","gte":1995,"lt":1998.5}"#,
+            r#"{"field":"lang","gt":"de"}"#,
+            r#"{"not":{"field":"year","gt":1991}}"#,
+            r#"{"and":[{"field":"lang","in":["de","fr"]},{"not":{"field":"is \"odd\"","eq":true}}]}"#,
+            r#"{"or":[{"field":"year","eq":2000},{"not":{"or":[{"field":"lang","eq":"de"},{"field":"lang","gt":"de"}]}}]}"#,
+        ] {
+            let name = format!("{}: {condition}", engine.name);
+            let filter =
+                Filter { condition: Some(serde_json::from_str(condition).unwrap()), ..Filter::default() };
+            let allowed = set.passages.iter().filter(|passage| filter.allows(passage)).count();
+            if allowed == 0 {
+                let nothing = engine.search.search(&questions[..1], 20, Some(&filter));
+                assert!(matches!(nothing, Err(SearchError::NothingAllowed)), "{name}: {nothing:?}");
+                continue;
+            }
+            let mut recall = 0.0;
+            for question in &questions[..20] {
+                let found = engine.ids(question, 20, Some(&filter));
+                assert_eq!(found.len(), allowed.min(20), "{name}");
+                recall += share(&found, &plain(&set, question, 20, |passage| filter.allows(passage))) / 20.0;
+            }
+            assert!(recall >= engine.recall, "{name}: recall@20 {recall}");
+        }
     });
 }
 
@@ -208,7 +268,7 @@ fn what_is_added_replaced_or_deleted_is_so_for_the_next_search() {
         let hits = engine.search.search(std::slice::from_ref(&question), 2, None).unwrap().remove(0);
         assert_eq!((hits[0].id.as_str(), hits[0].title.as_str()), ("new \"1\"", strange), "{name}");
         assert_eq!((hits[1].id.as_str(), hits[1].text.as_str()), ("p7", "Other words."), "{name}");
-        let titled = Filter { titles: HashSet::from([strange.to_owned()]), ids: HashSet::new() };
+        let titled = Filter { titles: HashSet::from([strange.to_owned()]), ..Filter::default() };
         assert_eq!(engine.ids(&question, 5, Some(&titled)), ["new \"1\""], "{name}");
         assert_eq!(engine.ids(&question, 1000, None).len(), 301, "{name}");
 

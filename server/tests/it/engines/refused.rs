@@ -39,17 +39,17 @@ fn a_cluster_that_goes_away_makes_searches_fail_until_it_is_back() {
     let vectors = set(crate::support::corpus::random_rows(50, 8), 8);
     load(&address, &vectors, &LoadOptions::default(), &Silent).unwrap();
     let index = MilvusIndex::open(&address, None).unwrap();
-    let none = std::collections::HashSet::new();
+    let none = dpr_index::search::Filter::default();
     let question = [super::embedding(&vectors.rows[..8])];
-    assert_eq!(index.search(&question, 3, &none, &none).unwrap()[0].len(), 3);
+    assert_eq!(index.search(&question, 3, &none).unwrap()[0].len(), 3);
     server.kill();
-    let error = index.search(&question, 3, &none, &none).unwrap_err();
+    let error = index.search(&question, 3, &none).unwrap_err();
     assert!(matches!(error, MilvusError::Slow { .. }), "{error}");
     server.start_again();
     // It brings the collection back into memory by itself, which takes it a while.
     let started = Instant::now();
     let found = loop {
-        match index.search(&question, 3, &none, &none) {
+        match index.search(&question, 3, &none) {
             Ok(found) => break found,
             Err(error) => assert!(started.elapsed() < Duration::from_secs(120), "{error}"),
         }

@@ -54,10 +54,7 @@ fn while_a_tenth_is_replaced_eight_clients_find_what_is_there_and_nothing_that_i
                 let number = batch * 10 + i;
                 let id = if i < 5 { format!("p{}", number * 10) } else { format!("q{number}") };
                 let text = format!("{id} fresh");
-                NewPassage {
-                    passage: Passage { id, title: String::new(), text },
-                    vector: embedding(&rows[i * dim..][..dim]),
-                }
+                NewPassage { passage: Passage::new(id, "", text), vector: embedding(&rows[i * dim..][..dim]) }
             };
             let ids: Vec<String> = (0..10).map(|i| format!("p{}", (batch * 10 + i) * 10)).collect();
             updater.put((0..10).map(passage).collect()).unwrap();

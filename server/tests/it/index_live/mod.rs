@@ -35,7 +35,7 @@ fn build(dir: &Path, count: usize, kind: IndexKind) {
 }
 
 fn new(id: &str, vector: &[f32]) -> NewPassage {
-    let passage = Passage { id: id.into(), title: String::new(), text: format!("New {id}.") };
+    let passage = Passage::new(id, "", format!("New {id}."));
     NewPassage { passage, vector: embedding(vector) }
 }
 

@@ -16,7 +16,7 @@ fn what_cannot_be_changed_is_refused_and_nothing_of_it_is_done() {
         ));
     }
     let blank = |id: &str, text: &str| {
-        let passage = Passage { id: id.into(), title: String::new(), text: text.into() };
+        let passage = Passage::new(id, "", text);
         NewPassage { passage, vector: embedding(&good) }
     };
     let puts = [

@@ -55,7 +55,7 @@ pub(crate) fn squad_rows(dim: usize) -> Vec<f32> {
 
 /// Passages `p0`, `p1`, ... with these vectors.
 pub(crate) fn set(rows: Vec<f32>, dim: usize) -> VectorSet {
-    let passage = |i| Passage { id: format!("p{i}"), title: "Title".into(), text: format!("Text {i}.") };
+    let passage = |i| Passage::new(format!("p{i}"), "Title", format!("Text {i}."));
     let passages = (0..rows.len() / dim).map(passage).collect();
     VectorSet::new("ab".repeat(32), dim, passages, rows)
 }

@@ -117,8 +117,8 @@ impl Drop for Walk {
     }
 }
 
-/// Towns with a bridge each: an article, a builder, a question to train on (as many as a batch of `configs/distill.toml` takes,
-/// and those that it holds out), to tune on, or to test with.
+/// Towns with a bridge each: an article, a builder, a question to train on (as many as a batch of
+/// `configs/distill.toml` takes, and those that it holds out), to tune on, or to test with.
 const TOWNS: usize = 96;
 const TRAIN: Range<usize> = 0..80;
 const DEV: Range<usize> = 80..88;
@@ -239,7 +239,7 @@ impl Walk {
         let mut socket = TcpStream::connect(address).unwrap();
         let length = body.len();
         let head = format!(
-            "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{headers}content-length: {length}\r\n\r\n"
+            "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{headers}content-length: {length}\r\n\r\n"
         );
         socket.write_all((head + body).as_bytes()).unwrap();
         let mut reply = String::new();
@@ -300,7 +300,7 @@ impl Walk {
     fn dpr(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_dpr"));
         command.current_dir(self.dir.path()).env("DPR_DEVICE", "cpu");
-        for name in ["DPR_MODEL", "DPR_INDEX", "DPR_LOG", "DPR_UPDATE_TOKEN"] {
+        for name in ["DPR_MODEL", "DPR_INDEX", "DPR_LOG", "DPR_UPDATE_TOKEN", "DPR_KEYS", "DPR_KEYS_FILE"] {
             command.env_remove(name);
         }
         command

@@ -38,6 +38,15 @@ impl Files {
     }
 }
 
+/// Puts other bytes in the place of a file, which may be read-only.
+pub(crate) fn overwrite(path: impl AsRef<Path>, bytes: impl AsRef<[u8]>) -> std::io::Result<()> {
+    let path = path.as_ref();
+    if path.exists() {
+        fs_err::remove_file(path)?;
+    }
+    fs_err::write(path, bytes)
+}
+
 pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut out = GzEncoder::new(Vec::new(), Compression::fast());
     out.write_all(bytes).unwrap();
@@ -52,5 +61,5 @@ pub(crate) fn gunzip(path: &Path) -> String {
 }
 
 pub(crate) fn passage(id: &str, title: &str, text: &str) -> Passage {
-    Passage { id: id.into(), title: title.into(), text: text.into() }
+    Passage::new(id, title, text)
 }

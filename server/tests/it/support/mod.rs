@@ -6,5 +6,6 @@ pub(crate) mod docs;
 pub(crate) mod files;
 pub(crate) mod golden;
 pub(crate) mod run;
+pub(crate) mod server;
 pub(crate) mod shared;
 pub(crate) mod squad;

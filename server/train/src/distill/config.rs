@@ -135,7 +135,7 @@ impl DistillConfig {
         };
         for (setting, path) in [("model.teacher", &self.model.teacher), ("model.start", &self.model.start)] {
             if path.as_os_str().is_empty() {
-                return bad(setting, "not given", "name a model directory; make one with `dpr import`");
+                return bad(setting, "not given", "name a model directory");
             }
         }
         if self.data.questions.is_empty() {

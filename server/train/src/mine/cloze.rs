@@ -44,7 +44,7 @@ pub struct ClozeReport {
 /// batch serve as these.
 ///
 /// # Errors
-/// [`MineError::NothingKept`] when no block has two sentences, [`MineError::Data`] for a file that cannot be read or
+/// [`MineError::NoSentences`] when no block has two sentences, [`MineError::Data`] for a file that cannot be read or
 /// written.
 pub fn cloze(corpus: &Path, out: &Path, options: &ClozeOptions) -> Result<ClozeReport, MineError> {
     let chosen = match options.limit {
@@ -65,7 +65,7 @@ pub fn cloze(corpus: &Path, out: &Path, options: &ClozeOptions) -> Result<ClozeR
             }
         }
         match writer.count() {
-            0 => Err(MineError::NothingKept { questions: blocks }),
+            0 => Err(MineError::NoSentences { blocks, min_words: options.min_words }),
             _ => Ok(()),
         }
     })?;
@@ -156,12 +156,8 @@ mod tests {
 
     #[test]
     fn nine_of_ten_passages_lack_their_sentence() {
-        let passage = |number: usize| Passage {
-            id: number.to_string(),
-            title: "T".into(),
-            text: "The first sentence has seven words here. The second one has as many words. Short one."
-                .into(),
-        };
+        let text = "The first sentence has seven words here. The second one has as many words. Short one.";
+        let passage = |number: usize| Passage::new(number.to_string(), "T", text);
         let options = ClozeOptions::default();
         let items: Vec<_> =
             (0..2000).map(|number| item(&passage(number), number, &options).unwrap()).collect();

@@ -103,6 +103,16 @@ pub enum MineError {
         /// Questions given.
         questions: usize,
     },
+    /// No passage has a sentence that it could be asked by.
+    #[error(
+        "none of {blocks} passages has two sentences, one of them of {min_words} words or more: there is nothing to train on; give passages of several sentences"
+    )]
+    NoSentences {
+        /// Passages given.
+        blocks: usize,
+        /// Words that a sentence must have.
+        min_words: usize,
+    },
     /// A question that names no passage, where one is needed.
     #[error(
         "question {id:?} does not name the paragraph it is about: give SQuAD json, or mine by distant supervision"
@@ -112,9 +122,7 @@ pub enum MineError {
         id: String,
     },
     /// Dense hard negatives without a dense index.
-    #[error(
-        "hard negatives from a dense index need one, and a model: build it with `dpr index --vectors ... --sparse ...`"
-    )]
+    #[error("hard negatives from a dense index need one, built of vectors and of words, and a model")]
     NoVectors,
     /// Another process is at it.
     #[error("{} is being mined by another process: wait for it, or write to another file", path.display())]

@@ -5,13 +5,18 @@ import { ServerError } from '../errors/server-error.js';
 import type { Device, Dtype } from '../types/device.js';
 import type { ModelManifest } from '../types/manifest.js';
 import type { ConnectOptions, SearchOptions } from '../types/options.js';
-import type { Hit, SearchResult, SentRequest } from '../types/search-result.js';
+import type { SearchResult, SentRequest } from '../types/search-result.js';
 import { fetchManifest } from '../weights/model-files.js';
 import { pageAddress } from '../wire/page-address.js';
+import { parseAnswer, type Answer } from '../wire/parse-answer.js';
 import { buildSearchRequest } from '../wire/search-request.js';
 import { readServerError } from '../wire/server-error.js';
+import { Silence } from '../wire/silence.js';
+import { transport, type Transport } from '../wire/transport.js';
 
 const DEFAULT_K = 10;
+/** Milliseconds; a server gives a search up earlier. */
+const DEFAULT_TIMEOUT = 30_000;
 
 /**
  * Searches a `dpr serve`: the question is encoded here, its vector is sent.
@@ -26,14 +31,14 @@ export class SearchClient {
   readonly #encoder: QuestionEncoder;
   readonly #searchUrl: string;
   readonly #headers: Record<string, string>;
-  readonly #credentials: RequestCredentials;
+  readonly #transport: Transport;
   readonly #lifetime = new AbortController();
 
-  private constructor(encoder: QuestionEncoder, searchUrl: string, options: ConnectOptions) {
+  private constructor(encoder: QuestionEncoder, searchUrl: string, options: ConnectOptions, requests: Transport) {
     this.#encoder = encoder;
     this.#searchUrl = searchUrl;
     this.#headers = { ...options.headers };
-    this.#credentials = options.credentials ?? 'omit';
+    this.#transport = requests;
   }
 
   /**
@@ -46,13 +51,15 @@ export class SearchClient {
     const server = new URL(url, pageAddress());
     // So that `https://host/dpr` and `https://host/dpr/` mean the same.
     if (!server.pathname.endsWith('/')) server.pathname += '/';
-    const manifest = await fetchManifest(new URL('v1/model', server).href, {
-      headers: options.headers ?? {},
+    const requests = transport(options, server, 'omit');
+    const address = new URL('v1/model', server).href;
+    const manifest = await fetchManifest(address, requests, options.signal);
+    const encoder = await QuestionEncoder.load(manifest, {
+      ...options,
       credentials: options.credentials ?? 'omit',
-      signal: options.signal ?? null,
+      baseUrl: address,
     });
-    const encoder = await QuestionEncoder.load(manifest, options);
-    return new SearchClient(encoder, new URL('v1/search', server).href, options);
+    return new SearchClient(encoder, new URL('v1/search', server).href, options, requests);
   }
 
   /** Where questions are encoded now. Changes from `webgpu` to `cpu` if the GPU is lost. */
@@ -91,7 +98,7 @@ export class SearchClient {
       this.#headers,
       options.filter,
     );
-    const { hits, tookMs } = await this.#send(request, signal);
+    const { hits, tookMs } = await this.#send(request, options.timeout ?? DEFAULT_TIMEOUT, signal);
     return {
       hits,
       timings: { encodeMs: encoded - start, searchMs: performance.now() - encoded, tookMs },
@@ -109,42 +116,58 @@ export class SearchClient {
     this.#encoder.dispose();
   }
 
-  async #send(request: SentRequest, signal: AbortSignal): Promise<{ hits: Hit[]; tookMs: number }> {
+  async #send(request: SentRequest, timeout: number, signal: AbortSignal): Promise<Answer> {
+    const tooLate = new AbortController();
+    const silence = new Silence();
+    silence.wait(timeout, () => tooLate.abort());
     let response: Response;
+    let answer: unknown;
     try {
-      response = await fetch(request.url, {
+      response = await this.#transport.send(request.url, {
         method: request.method,
         headers: request.headers,
         body: request.body,
-        credentials: this.#credentials,
-        // A page may keep the question in its own address; it must not travel as the referrer.
-        referrerPolicy: 'no-referrer',
         cache: 'no-store',
-        signal,
+        signal: AbortSignal.any([signal, tooLate.signal]),
       });
+      if (!response.ok) throw await readServerError(response);
+      answer = await response.json();
     } catch (error) {
       signal.throwIfAborted();
-      throw new ServerError(
-        'unreachable',
-        0,
-        'the search server does not answer',
-        'Check the connection and that the server is running, then search again.',
-        { cause: error },
-      );
+      throw tooLate.signal.aborted ? silent(timeout, error) : failed(error);
+    } finally {
+      silence.stop();
     }
-    if (!response.ok) throw await readServerError(response);
-    try {
-      const answer = (await response.json()) as { hits: Hit[]; took_ms: number };
-      return { hits: answer.hits, tookMs: answer.took_ms };
-    } catch (error) {
-      signal.throwIfAborted();
-      throw new ServerError(
-        'unexpected_answer',
-        response.status,
-        'the answer of the search server is not JSON',
-        'Check that the address is that of a `dpr serve`.',
-        { cause: error },
-      );
-    }
+    return parseAnswer(answer, response.status);
   }
+}
+
+function failed(error: unknown): ServerError {
+  if (error instanceof ServerError) return error;
+  if (error instanceof SyntaxError) {
+    return new ServerError(
+      'unexpected_answer',
+      200,
+      'the answer of the search server is not JSON',
+      'Check that the address is that of a `dpr serve`.',
+      { cause: error },
+    );
+  }
+  return new ServerError(
+    'unreachable',
+    0,
+    'the search server does not answer',
+    'Check the connection and that the server is running, then search again.',
+    { cause: error },
+  );
+}
+
+function silent(timeout: number, cause: unknown): ServerError {
+  return new ServerError(
+    'timeout',
+    0,
+    `the search server did not answer within ${timeout / 1000} s`,
+    'Search again; if it happens again, tell who runs the server.',
+    { cause },
+  );
 }

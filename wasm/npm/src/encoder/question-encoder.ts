@@ -5,8 +5,11 @@ import type { Device, Dtype } from '../types/device.js';
 import type { ModelManifest } from '../types/manifest.js';
 import type { EncodeOptions, LoadOptions } from '../types/options.js';
 import { fetchManifest } from '../weights/model-files.js';
+import { evictOldModels, noteModel } from '../weights/old-models.js';
+import { requireExpected } from '../weights/require-expected.js';
 import { parseManifest } from '../wire/parse-manifest.js';
 import { pageAddress } from '../wire/page-address.js';
+import { transport } from '../wire/transport.js';
 import { workerSource } from '../worker/worker-source.js';
 import { untilAborted } from './until-aborted.js';
 import { restartOnCpu, startEncoder, type Started, type StartSettings } from './start-encoder.js';
@@ -22,7 +25,7 @@ import { SessionEnded, type WorkerSession } from './worker-session.js';
  * encoder.dispose();
  */
 export class QuestionEncoder {
-  /** The model's manifest, with absolute file addresses. */
+  /** The model's manifest, with absolute file addresses, and those weights that `expect` allows. */
   readonly model: ModelManifest;
   readonly #settings: StartSettings;
   /** Ends a restart that is under way when the encoder is disposed. */
@@ -43,24 +46,30 @@ export class QuestionEncoder {
    * warms it up.
    *
    * @param source - address of a manifest (`GET /v1/model` of a server, or a file of that form), or the manifest itself
-   * @throws {@link ManifestError}, {@link DownloadError}, {@link IntegrityError},
+   * @throws {@link ManifestError}, {@link ModelMismatchError}, {@link DownloadError}, {@link IntegrityError},
    * {@link InsecureContextError}, {@link EncoderError}, or the signal's reason
    */
   static async load(source: string | URL | ModelManifest, options: LoadOptions = {}): Promise<QuestionEncoder> {
     const { signal } = options;
     const base = options.baseUrl === undefined ? pageAddress() : new URL(options.baseUrl, pageAddress());
-    const manifest =
-      typeof source === 'string' || source instanceof URL
-        ? await fetchManifest(new URL(source, base).href, { signal: signal ?? null })
-        : parseManifest(source, base);
+    const address = typeof source === 'string' || source instanceof URL ? new URL(source, base).href : undefined;
+    const requests = transport(options, address ?? base, 'same-origin');
+    const offered =
+      address === undefined ? parseManifest(source, base) : await fetchManifest(address, requests, signal);
+    const manifest = requireExpected(offered, options.expect);
     const settings: StartSettings = {
       device: options.device ?? 'auto',
       dtype: options.dtype ?? 'auto',
       onProgress: options.onProgress ?? (() => undefined),
       workers: workerSource(options),
+      requests,
       signal,
     };
-    return new QuestionEncoder(manifest, settings, await startEncoder(manifest, settings));
+    const noted = noteModel(address ?? String(base ?? ''), offered);
+    const started = await startEncoder(manifest, settings);
+    // Nobody waits for it, and it never fails.
+    if (!options.keepOldModels) void noted.then(() => evictOldModels());
+    return new QuestionEncoder(manifest, settings, started);
   }
 
   /** Where questions are encoded now. Changes from `webgpu` to `cpu` if the GPU is lost. */

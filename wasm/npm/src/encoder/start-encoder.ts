@@ -6,6 +6,7 @@ import type { Device, DeviceChoice, Dtype, DtypeChoice } from '../types/device.j
 import type { ModelManifest } from '../types/manifest.js';
 import type { ProgressListener } from '../types/progress.js';
 import { chooseDtype, fetchModelFiles, type ModelFiles } from '../weights/model-files.js';
+import type { Transport } from '../wire/transport.js';
 import type { WorkerSource } from '../worker/worker-source.js';
 import { openSession } from './open-session.js';
 import { WorkerFailure, type WorkerSession } from './worker-session.js';
@@ -19,6 +20,7 @@ export interface StartSettings {
   dtype: DtypeChoice;
   onProgress: ProgressListener;
   workers: WorkerSource;
+  requests: Transport;
   signal: AbortSignal | undefined;
 }
 
@@ -38,7 +40,8 @@ export async function startEncoder(manifest: ModelManifest, settings: StartSetti
   const dtype = chooseDtype(settings.dtype, plan === 'measure' || settings.device === 'auto' ? 'auto' : plan, manifest);
   // Nobody needs the files of an encoder that did not start.
   const stop = new AbortController();
-  const files = fetchModelFiles(manifest, dtype, onProgress, signal ? AbortSignal.any([signal, stop.signal]) : stop.signal);
+  const until = signal ? AbortSignal.any([signal, stop.signal]) : stop.signal;
+  const files = fetchModelFiles(manifest, dtype, onProgress, settings.requests, until);
   const open = (device: Device, keepFiles: boolean, limit = signal) =>
     openSession({ device, files, keepFiles, dim: manifest.dim, workers: settings.workers, signal: limit });
 
@@ -61,7 +64,7 @@ export async function startEncoder(manifest: ModelManifest, settings: StartSetti
 
 /** Starts the CPU encoder after the GPU was lost, from the files that are already kept. */
 export async function restartOnCpu(manifest: ModelManifest, dtype: Dtype, settings: StartSettings): Promise<Started> {
-  const files: Promise<ModelFiles> = fetchModelFiles(manifest, dtype, settings.onProgress, settings.signal);
+  const files: Promise<ModelFiles> = fetchModelFiles(manifest, dtype, settings.onProgress, settings.requests, settings.signal);
   const session = await openCpu(
     (device, keepFiles) =>
       openSession({

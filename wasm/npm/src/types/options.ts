@@ -1,4 +1,6 @@
 import type { Device, DeviceChoice, DtypeChoice } from './device.js';
+import type { ExpectedModel } from './expected-model.js';
+import type { Condition } from './metadata.js';
 import type { ProgressListener } from './progress.js';
 
 /** Options of {@link QuestionEncoder.load}. */
@@ -50,22 +52,41 @@ export interface LoadOptions {
    * @example { baseUrl: 'https://example.org/models/minilm/' }
    */
   baseUrl?: string | URL;
-}
-
-/** Options of {@link SearchClient.connect}. */
-export interface ConnectOptions extends LoadOptions {
   /**
-   * Extra headers for requests to the server, e.g. an API key. The package itself sets
-   * `content-type: application/json` on searches and nothing else.
+   * What the page knows about the model beforehand. Another model is a {@link ModelMismatchError} before any of its
+   * files is downloaded; without this option the page runs whatever encoder the server names.
+   * @example { expect: { fingerprint: '53aa…', sha256: { q8: '9d31…', config: '02f4…', tokenizer: 'be50…' } } }
+   */
+  expect?: ExpectedModel;
+  /**
+   * Extra headers for requests to the server, e.g. an API key: for the manifest, the model files and searches, on the
+   * manifest's origin alone. The package itself sets `content-type: application/json` on searches, `range` on
+   * downloads that broke, and nothing else.
    * @example { headers: { 'x-api-key': key } }
    */
   headers?: Record<string, string>;
   /**
-   * Whether cookies travel with searches. Default `omit`.
+   * Whether cookies travel with those requests. Default `omit` for {@link SearchClient.connect}, `same-origin` for
+   * {@link QuestionEncoder.load}.
    * @example { credentials: 'same-origin' }
    */
   credentials?: RequestCredentials;
+  /**
+   * What makes those requests instead of the browser's `fetch`: for keys that are renewed, or for tests. The worker
+   * fetches its WebAssembly module itself.
+   * @example { fetch: (url, init) => myAuth.fetch(url, init) }
+   */
+  fetch?: typeof fetch;
+  /**
+   * Keeps the files of models that this address served before. By default they are removed from the browser's cache once
+   * the current model has started, and so are files of addresses that were not visited for 90 days.
+   * @example { keepOldModels: true }
+   */
+  keepOldModels?: boolean;
 }
+
+/** Options of {@link SearchClient.connect}; `baseUrl` is not used there. */
+export type ConnectOptions = LoadOptions;
 
 /** Options of {@link QuestionEncoder.encode}. */
 export interface EncodeOptions {
@@ -84,9 +105,16 @@ export interface SearchOptions extends EncodeOptions {
    */
   k?: number;
   /**
-   * Finds only passages with one of these titles and one of these ids, where any are given. It travels
-   * as it is: a filter tells the server what the question is about.
+   * Longest wait for the server's answer, in milliseconds; a {@link ServerError} with the code `timeout` then. Default
+   * 30 000.
+   * @example { timeout: 5_000 }
+   */
+  timeout?: number;
+  /**
+   * Finds only passages with one of these titles and one of these ids, where any are given, and with metadata for which
+   * the condition holds. It travels as it is: a filter tells the server what the question is about.
    * @example { filter: { titles: ['Super Bowl 50'] } }
+   * @example { filter: { metadata: { field: 'year', gte: 2000, lt: 2010 } } }
    */
   filter?: PassageFilter;
 }
@@ -97,4 +125,6 @@ export interface PassageFilter {
   titles?: string[];
   /** At most 1000; none leaves all. */
   ids?: string[];
+  /** None leaves all. */
+  metadata?: Condition;
 }

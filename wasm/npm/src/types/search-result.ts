@@ -1,3 +1,5 @@
+import type { Metadata } from './metadata.js';
+
 /** One passage found. */
 export interface Hit {
   /** The passage's id in the corpus. */
@@ -6,6 +8,8 @@ export interface Hit {
   score: number;
   title: string;
   text: string;
+  /** Where the passage has any. */
+  metadata?: Metadata;
 }
 
 /** Where the time went, in milliseconds. */

@@ -3,6 +3,7 @@ import { IntegrityError } from '../errors/integrity-error.js';
 import type { ModelFile } from '../types/manifest.js';
 import type { ProgressListener } from '../types/progress.js';
 import { Silence } from '../wire/silence.js';
+import { PLAIN, type Transport } from '../wire/transport.js';
 
 /** A connection that broke is taken up again once, where it broke. */
 const TRIES = 2;
@@ -14,7 +15,7 @@ const PROGRESS_INTERVAL = 50;
 /**
  * Downloads a file of a known length into one buffer.
  *
- * @throws {@link DownloadError} when the second try fails too
+ * @throws {@link DownloadError} when the second try fails too, or there is no memory for the file
  * @throws {@link IntegrityError} when more bytes arrive than the manifest says
  */
 export async function download(
@@ -22,8 +23,9 @@ export async function download(
   file: ModelFile,
   onProgress: ProgressListener,
   signal: AbortSignal | undefined,
+  requests: Transport = PLAIN,
 ): Promise<Uint8Array<ArrayBuffer>> {
-  const buffer = new Uint8Array(file.bytes);
+  const buffer = allocate(file);
   let loaded = 0;
   let lastEvent = 0;
   let failure: DownloadError | undefined;
@@ -35,7 +37,7 @@ export async function download(
     const listen = () => silence.wait(LONGEST_STALL, () => stalled.abort());
     listen();
     try {
-      const response = await request(file.url, loaded, signal ? AbortSignal.any([signal, stalled.signal]) : stalled.signal);
+      const response = await request(requests, file.url, loaded, signal ? AbortSignal.any([signal, stalled.signal]) : stalled.signal);
       // A server that ignores Range answers 200 with the whole file.
       if (response.status !== 206) loaded = 0;
       onProgress({ status: 'download', file: name, total: file.bytes, resumedAt: loaded });
@@ -70,13 +72,18 @@ export async function download(
   throw failure;
 }
 
-async function request(url: string, from: number, signal: AbortSignal): Promise<Response> {
-  const response = await fetch(url, {
+function allocate(file: ModelFile): Uint8Array<ArrayBuffer> {
+  try {
+    return new Uint8Array(file.bytes);
+  } catch (error) {
+    throw new DownloadError(file.url, 0, `this browser has no memory for its ${file.bytes} bytes`, { cause: error });
+  }
+}
+
+async function request(requests: Transport, url: string, from: number, signal: AbortSignal): Promise<Response> {
+  const response = await requests.send(url, {
     // Kept in the Cache API after its check; the HTTP cache would only store it a second time, unchecked.
     cache: 'no-store',
-    credentials: 'same-origin',
-    // The page's address may hold the question.
-    referrerPolicy: 'no-referrer',
     headers: from > 0 ? { range: `bytes=${from}-` } : {},
     signal,
   });

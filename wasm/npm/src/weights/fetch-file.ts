@@ -1,6 +1,7 @@
 import { IntegrityError } from '../errors/integrity-error.js';
 import type { ModelFile } from '../types/manifest.js';
 import type { ProgressListener } from '../types/progress.js';
+import { PLAIN, type Transport } from '../wire/transport.js';
 import { download } from './download.js';
 import type { FileCache } from './file-cache.js';
 import { sha256Hex } from './sha256.js';
@@ -17,6 +18,7 @@ export async function fetchFile(
   cache: FileCache,
   onProgress: ProgressListener,
   signal?: AbortSignal,
+  requests: Transport = PLAIN,
 ): Promise<Uint8Array<ArrayBuffer>> {
   const name = fileName(file.url);
   const total = file.bytes;
@@ -33,7 +35,7 @@ export async function fetchFile(
     await cache.remove(file.sha256);
   }
 
-  const bytes = await download(name, file, onProgress, signal);
+  const bytes = await download(name, file, onProgress, signal, requests);
   const got = await sha256Hex(bytes);
   if (got !== file.sha256) throw new IntegrityError(name, file.sha256, got);
   await cache.write(file.sha256, bytes);
@@ -44,5 +46,10 @@ export async function fetchFile(
 
 /** Last part of an address, for people: `question_encoder.q8.safetensors`. */
 function fileName(url: string): string {
-  return decodeURIComponent(new URL(url).pathname.split('/').pop() ?? url);
+  const name = new URL(url).pathname.split('/').pop() ?? url;
+  try {
+    return decodeURIComponent(name);
+  } catch {
+    return name; // percent signs that stand for nothing
+  }
 }

@@ -1,4 +1,5 @@
-const CACHE_NAME = 'dpr-web-v1';
+/** Name of the package's cache in the Cache API. */
+export const CACHE_NAME = 'dpr-web-v1';
 
 /** Keeps model files between visits, by their SHA-256. */
 export interface FileCache {
@@ -31,14 +32,19 @@ export async function clearModelCache(): Promise<void> {
   await globalThis.caches?.delete(CACHE_NAME);
 }
 
+/**
+ * The entry of a file. It is named by its content, not by its server: two servers with the same file share one entry. The
+ * address is never fetched; it only has to be an http(s) one.
+ */
+export function fileKey(sha256: string): string {
+  return `https://dpr-web.invalid/sha256/${sha256}`;
+}
+
 function cacheApi(cache: Cache): FileCache {
-  // Addressed by content, not by server: two servers with the same file share one entry. The address is
-  // never fetched; it only has to be an http(s) one.
-  const key = (sha256: string) => `https://dpr-web.invalid/sha256/${sha256}`;
   return {
     async read(sha256) {
       try {
-        const response = await cache.match(key(sha256));
+        const response = await cache.match(fileKey(sha256));
         return response && new Uint8Array(await response.arrayBuffer());
       } catch {
         return undefined;
@@ -47,13 +53,13 @@ function cacheApi(cache: Cache): FileCache {
     async write(sha256, bytes) {
       try {
         const headers = { 'content-type': 'application/octet-stream', 'content-length': String(bytes.length) };
-        await cache.put(key(sha256), new Response(bytes, { headers }));
+        await cache.put(fileKey(sha256), new Response(bytes, { headers }));
       } catch {
         // QuotaExceededError and the like: the encoder works all the same.
       }
     },
     async remove(sha256) {
-      await cache.delete(key(sha256)).catch(() => false);
+      await cache.delete(fileKey(sha256)).catch(() => false);
     },
   };
 }

@@ -5,6 +5,7 @@ import type { ModelManifest } from '../types/manifest.js';
 import type { ProgressListener } from '../types/progress.js';
 import { parseManifest } from '../wire/parse-manifest.js';
 import { Silence } from '../wire/silence.js';
+import type { Transport } from '../wire/transport.js';
 import { fetchFile } from './fetch-file.js';
 import { openFileCache } from './file-cache.js';
 import { requireSecureContext } from './sha256.js';
@@ -20,19 +21,18 @@ export interface ModelFiles {
 }
 
 /** Downloads and checks a manifest. */
-export async function fetchManifest(url: string, init: RequestInit): Promise<ModelManifest> {
+export async function fetchManifest(url: string, requests: Transport, given: AbortSignal | undefined): Promise<ModelManifest> {
   const tooLate = new AbortController();
   const silence = new Silence();
   silence.wait(MANIFEST_LIMIT, () => tooLate.abort());
-  const signal = init.signal ? AbortSignal.any([init.signal, tooLate.signal]) : tooLate.signal;
+  const signal = given ? AbortSignal.any([given, tooLate.signal]) : tooLate.signal;
   let response: Response;
   let value: unknown;
   try {
-    // The page's address may hold the question.
-    response = await fetch(url, { ...init, signal, referrerPolicy: 'no-referrer' });
+    response = await requests.send(url, { signal });
     value = response.ok ? await response.json() : undefined;
   } catch (error) {
-    init.signal?.throwIfAborted();
+    given?.throwIfAborted();
     if (error instanceof SyntaxError) throw new ManifestError(`${url} did not answer with JSON`);
     const reason = tooLate.signal.aborted ? `no answer came within ${MANIFEST_LIMIT / 1000} s` : 'no answer came';
     throw new DownloadError(url, 0, reason, { cause: error });
@@ -65,6 +65,7 @@ export async function fetchModelFiles(
   manifest: ModelManifest,
   dtype: Dtype,
   onProgress: ProgressListener,
+  requests: Transport,
   signal?: AbortSignal,
 ): Promise<ModelFiles> {
   requireSecureContext();
@@ -77,7 +78,7 @@ export async function fetchModelFiles(
   const both = signal ? AbortSignal.any([signal, stop.signal]) : stop.signal;
   try {
     const [config, tokenizer, bytes] = await Promise.all(
-      [manifest.encoder.config, manifest.encoder.tokenizer, weights].map((file) => fetchFile(file, cache, onProgress, both)),
+      [manifest.encoder.config, manifest.encoder.tokenizer, weights].map((file) => fetchFile(file, cache, onProgress, both, requests)),
     );
     return { config: config!, tokenizer: tokenizer!, weights: bytes! };
   } catch (error) {

@@ -3,6 +3,10 @@ import type { ModelFile, ModelManifest } from '../types/manifest.js';
 
 const FORMAT_VERSION = 1;
 const SHA256 = /^[0-9a-f]{64}$/;
+/** Most bytes of weights: a module's memory ends at 4 GiB, and a file is in it twice while it is read. */
+const MOST_WEIGHTS = 2 ** 31;
+/** Most bytes of a configuration or a tokenizer; the largest tokenizers have some 20 million. */
+const MOST_TEXT = 2 ** 26;
 
 /** Checks everything this package relies on, and makes file addresses absolute against `base`. */
 export function parseManifest(value: unknown, base: string | URL | undefined): ModelManifest {
@@ -25,7 +29,7 @@ export function parseManifest(value: unknown, base: string | URL | undefined): M
   const weights: ModelManifest['weights'] = {};
   for (const [name, entry] of Object.entries(record(manifest['weights'], '`weights` of the model manifest'))) {
     // A format this release does not know is no error: a newer server may offer more.
-    if (name === 'f32' || name === 'f16' || name === 'q8') weights[name] = file(entry, `weights.${name}`, base);
+    if (name === 'f32' || name === 'f16' || name === 'q8') weights[name] = file(entry, `weights.${name}`, MOST_WEIGHTS, base);
   }
   if (Object.keys(weights).length === 0) {
     throw new ManifestError(
@@ -36,8 +40,8 @@ export function parseManifest(value: unknown, base: string | URL | undefined): M
   return {
     ...(manifest as unknown as ModelManifest),
     encoder: {
-      config: file(encoder['config'], 'encoder.config', base),
-      tokenizer: file(encoder['tokenizer'], 'encoder.tokenizer', base),
+      config: file(encoder['config'], 'encoder.config', MOST_TEXT, base),
+      tokenizer: file(encoder['tokenizer'], 'encoder.tokenizer', MOST_TEXT, base),
     },
     weights,
   };
@@ -50,10 +54,16 @@ function record(value: unknown, what: string): Record<string, unknown> {
   return value as Record<string, unknown>;
 }
 
-function file(value: unknown, what: string, base: string | URL | undefined): ModelFile {
+function file(value: unknown, what: string, most: number, base: string | URL | undefined): ModelFile {
   const { url, bytes, sha256 } = record(value, `\`${what}\` of the model manifest`);
   if (typeof url !== 'string' || typeof bytes !== 'number' || typeof sha256 !== 'string' || !SHA256.test(sha256)) {
     throw new ManifestError(`\`${what}\` of the model manifest needs url, bytes and sha256`);
+  }
+  if (!Number.isInteger(bytes) || bytes < 1 || bytes > most) {
+    throw new ManifestError(`\`${what}.bytes\` of the model manifest is ${bytes}, expected a whole number from 1 to ${most}`);
+  }
+  if (!URL.canParse(url, base)) {
+    throw new ManifestError(`\`${what}.url\` of the model manifest is not an address: ${url}`);
   }
   return { url: new URL(url, base).href, bytes, sha256 };
 }

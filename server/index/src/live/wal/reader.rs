@@ -46,6 +46,11 @@ impl WalReader {
         Ok(log)
     }
 
+    /// Returns the bytes of the log that are committed.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.commit.end
+    }
+
     /// Returns the number of changes that are committed.
     pub(crate) fn changes(&self) -> u64 {
         self.commit.changes

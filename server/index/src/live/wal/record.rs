@@ -3,15 +3,17 @@
 //! A frame holds all changes of one request, so that a request is in the log whole or not at all:
 //! ```text
 //! u32 bytes of the payload  u32 changes  u32 CRC-32 of these 8 bytes
-//! payload: for each change u8 kind (1 put, 2 delete), id and, to put, title, text (u32 bytes and UTF-8 each), dim f32
+//! payload: for each change u8 kind (1 put, 2 delete, 3 put with metadata) and id; to put, title and text; with
+//!   metadata, that as a JSON object (each of these u32 bytes and UTF-8); to put, dim f32
 //! u32 CRC-32 of the payload
 //! ```
+//! A passage without metadata is a change of kind 1, as in logs of programs that know no metadata.
 
 use std::io::{self, Read};
 
 use dpr_core::Embedding;
 
-use dpr_data::Passage;
+use dpr_data::{Metadata, Passage};
 
 /// A passage to add, or to put in the place of the one that has its id.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,6 +22,14 @@ pub struct NewPassage {
     pub passage: Passage,
     /// Its vector, `[dim]`, by the index's model.
     pub vector: Embedding,
+}
+
+impl NewPassage {
+    /// Returns the bytes of its vector, its texts and its metadata.
+    pub(crate) fn bytes(&self) -> u64 {
+        let Passage { id, title, text, metadata } = &self.passage;
+        (size_of_val(self.vector.as_slice()) + id.len() + title.len() + text.len() + metadata.bytes()) as u64
+    }
 }
 
 /// One change.
@@ -41,6 +51,7 @@ impl Change {
 
 const PUT: u8 = 1;
 const DELETE: u8 = 2;
+const PUT_WITH_METADATA: u8 = 3;
 
 /// Bytes before the payload, and after.
 const HEAD: usize = 12;
@@ -58,15 +69,27 @@ pub(crate) enum NoFrame {
 }
 
 /// Appends the frame of some changes to `out`; false, and nothing, when they are too many for one.
-pub(crate) fn encode(changes: &[Change], out: &mut Vec<u8>) -> bool {
-    let start = out.len();
+pub(crate) fn encode<'a>(changes: impl IntoIterator<Item = &'a Change>, out: &mut Vec<u8>) -> bool {
+    let (start, mut count) = (out.len(), 0_usize);
     out.extend_from_slice(&[0; HEAD]);
     for change in changes {
-        let texts: &[&str] = match change {
-            Change::Put(NewPassage { passage, .. }) => &[&passage.id, &passage.title, &passage.text],
-            Change::Delete(id) => &[id],
+        count += 1;
+        let metadata = match change {
+            Change::Put(NewPassage { passage, .. }) if !passage.metadata.is_empty() => {
+                json(&passage.metadata)
+            }
+            _ => String::new(),
         };
-        out.push(if texts.len() == 3 { PUT } else { DELETE });
+        let (kind, texts): (u8, &[&str]) = match change {
+            Change::Delete(id) => (DELETE, &[id]),
+            Change::Put(NewPassage { passage: Passage { id, title, text, .. }, .. }) => {
+                match metadata.as_str() {
+                    "" => (PUT, &[id, title, text]),
+                    metadata => (PUT_WITH_METADATA, &[id, title, text, metadata]),
+                }
+            }
+        };
+        out.push(kind);
         for text in texts {
             out.extend_from_slice(&u32::try_from(text.len()).unwrap_or(u32::MAX).to_le_bytes());
             out.extend_from_slice(text.as_bytes());
@@ -76,8 +99,7 @@ pub(crate) fn encode(changes: &[Change], out: &mut Vec<u8>) -> bool {
         }
     }
     let length = out.len() - start - HEAD;
-    let (Ok(bytes), Ok(count), true) =
-        (u32::try_from(length), u32::try_from(changes.len()), length <= MAX_PAYLOAD)
+    let (Ok(bytes), Ok(count), true) = (u32::try_from(length), u32::try_from(count), length <= MAX_PAYLOAD)
     else {
         out.truncate(start);
         return false;
@@ -124,8 +146,11 @@ fn change(input: &mut &[u8], dim: usize) -> Option<Change> {
     let id = text(input)?;
     match *kind {
         DELETE => Some(Change::Delete(id)),
-        PUT => {
-            let passage = Passage { id, title: text(input)?, text: text(input)? };
+        PUT | PUT_WITH_METADATA => {
+            let mut passage = Passage::new(id, text(input)?, text(input)?);
+            if *kind == PUT_WITH_METADATA {
+                passage.metadata = serde_json::from_str(&text(input)?).ok()?;
+            }
             let values = input.split_off(..dim.checked_mul(4)?)?;
             let values = values.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
             let vector = Embedding::new(values, dim).ok()?;
@@ -133,6 +158,11 @@ fn change(input: &mut &[u8], dim: usize) -> Option<Change> {
         }
         _ => None,
     }
+}
+
+/// Returns metadata as JSON. Strings, numbers and booleans can always be written.
+fn json(metadata: &Metadata) -> String {
+    serde_json::to_string(metadata).unwrap_or_default()
 }
 
 fn text(input: &mut &[u8]) -> Option<String> {
@@ -145,9 +175,15 @@ mod tests {
     use super::*;
 
     fn changes() -> Vec<Change> {
-        let passage = Passage { id: "ü1".into(), title: String::new(), text: "Text.".into() };
+        let passage = Passage::new("ü1", "", "Text.");
         let vector = Embedding::new(vec![0.5, -1.0, 3.0e-8], 3).unwrap();
-        vec![Change::Put(NewPassage { passage, vector }), Change::Delete("p2".into())]
+        let metadata = Metadata::new([("lang", "日本"), ("source", "")]).unwrap();
+        let described = passage.clone().with_metadata(metadata);
+        vec![
+            Change::Put(NewPassage { passage, vector: vector.clone() }),
+            Change::Delete("p2".into()),
+            Change::Put(NewPassage { passage: described, vector }),
+        ]
     }
 
     fn read(mut bytes: &[u8], dim: usize) -> Result<(Vec<Change>, u64), NoFrame> {
@@ -162,6 +198,18 @@ mod tests {
         let frame = &bytes[6..];
         assert_eq!(read(frame, 3).unwrap(), (changes(), frame.len() as u64));
         assert!(read(frame, 4).is_err(), "vectors of another length");
+    }
+
+    #[test]
+    fn a_passage_without_metadata_is_a_record_without_it() {
+        let mut frame = Vec::new();
+        assert!(encode(&changes()[..1], &mut frame));
+        let mut expected = vec![PUT, 3, 0, 0, 0];
+        expected.extend("ü1".bytes());
+        expected.extend([0, 0, 0, 0, 5, 0, 0, 0]);
+        expected.extend(b"Text.");
+        expected.extend([0.5_f32, -1.0, 3.0e-8].map(f32::to_le_bytes).as_flattened());
+        assert_eq!(frame[HEAD..frame.len() - TAIL], expected);
     }
 
     #[test]

@@ -57,6 +57,11 @@ impl WalWriter {
         Ok(log)
     }
 
+    /// Returns the failure after which nothing more is written, if there was one.
+    pub(crate) fn broken(&self) -> Option<&str> {
+        self.broken.as_deref()
+    }
+
     /// Returns the end of the frames, and the number of changes in them.
     pub(crate) fn position(&self) -> (u64, u64) {
         (self.commit.end, self.commit.changes)

@@ -1,0 +1,303 @@
+//! Files and directories that appear whole or not at all.
+//!
+//! A crash, a full disk or Ctrl-C in the middle of writing must leave what was there before. Both forms
+//! here write beside the target, on the same file system, sync what they wrote, and publish by one rename.
+//!
+//! The directory of the target is opened before anything is renamed in it: a process that runs out of file descriptors
+//! meanwhile can still sync the rename, and one that has none left fails before it.
+
+mod replace;
+mod staged;
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use fs_err as fs;
+use tempfile::NamedTempFile;
+
+pub use staged::StagedDir;
+
+/// The prefix of the names of unfinished files and directories; readers skip them, writers may remove them.
+pub const STAGING_PREFIX: &str = ".unfinished-";
+
+/// Age at which an unfinished file that nobody has locked is taken as left behind.
+const ABANDONED_AFTER: Duration = Duration::from_secs(10);
+
+/// Writes a file whole: `write` fills a temporary one, which is synced and renamed to `path`. What killed writers left
+/// beside it is removed.
+///
+/// # Errors
+/// What `write` returns, or an I/O error that names the path; `path` is then as it was, unless the rename was done and
+/// could not be synced.
+pub fn write_file(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    // Said before hours of work, not by the last rename.
+    if path.is_dir() {
+        return Err(named(io::ErrorKind::IsADirectory.into(), "failed to write", path));
+    }
+    let parent = parent_of(path);
+    let dir = OpenDir::open(&parent)?;
+    remove_abandoned(&parent);
+    let mut temp = tempfile::Builder::new()
+        .prefix(STAGING_PREFIX)
+        .permissions_like_a_new_file()
+        .tempfile_in(&parent)
+        .map_err(|e| named(e, "failed to make a file in", &parent))?;
+    // Tells other writers that this one lives; where files cannot be locked, theirs stay as ours does.
+    let _ = temp.as_file().try_lock();
+    fill(&mut temp, write).map_err(|e| named(e, "failed to write", path))?;
+    temp.persist(path).map_err(|e| named(e.error, "failed to rename to", path))?;
+    dir.sync()
+}
+
+fn fill(temp: &mut NamedTempFile, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    let mut out = io::BufWriter::with_capacity(1 << 20, temp.as_file_mut());
+    write(&mut out)?;
+    out.flush()?;
+    drop(out);
+    temp.as_file().sync_all()
+}
+
+/// Removes files that killed writers left in `dir`: those that no process holds a lock on, and that are not so new
+/// that their writer may not have locked them yet. Best effort: it is not what the caller came for.
+fn remove_abandoned(dir: &Path) {
+    let Ok(entries) = fs::read_dir(dir) else { return };
+    for entry in entries.flatten().filter(|e| e.file_name().to_string_lossy().starts_with(STAGING_PREFIX)) {
+        let is_old_file = entry.metadata().is_ok_and(|file| {
+            file.is_file()
+                && file.modified().is_ok_and(|at| at.elapsed().is_ok_and(|age| age > ABANDONED_AFTER))
+        });
+        if is_old_file
+            && let Ok(file) = fs::File::open(entry.path())
+            && file.file().try_lock().is_ok()
+        {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// Removes what an interrupted [`StagedDir`] or [`write_file`] left in `dir`, and puts a directory back that an
+/// interrupted [`StagedDir::replace`] had set aside. Only for a writer that has locked `dir`: another writer's
+/// unfinished files look the same.
+///
+/// # Errors
+/// An I/O error that names the path.
+pub fn remove_unfinished(dir: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with(replace::ASIDE_PREFIX) {
+            replace::recover(&entry.path(), dir)?;
+        } else if name.starts_with(STAGING_PREFIX) {
+            if entry.file_type()?.is_dir() {
+                fs::remove_dir_all(entry.path())?;
+            } else {
+                fs::remove_file(entry.path())?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Makes `dir` and its parents where they are missing, and makes their names durable.
+///
+/// # Errors
+/// An I/O error that names the path.
+pub fn create_dir_all(dir: &Path) -> io::Result<()> {
+    let missing = |dir: &&Path| !dir.as_os_str().is_empty() && !dir.exists();
+    let made: Vec<&Path> = dir.ancestors().take_while(missing).collect();
+    fs::create_dir_all(dir)?;
+    for dir in made.into_iter().rev() {
+        match sync_dir(&parent_of(dir)) {
+            // A directory may be written to by someone who may not list it.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+            synced => synced?,
+        }
+    }
+    Ok(())
+}
+
+/// Makes the names in `dir` durable.
+///
+/// # Errors
+/// An I/O error that names the path.
+pub fn sync_dir(dir: &Path) -> io::Result<()> {
+    OpenDir::open(dir)?.sync()
+}
+
+/// Takes the right to write to a file from everybody, its owner too: for files that are mapped and never written to
+/// again. Does nothing where the file belongs to somebody else, or where a file that may not be written to cannot be
+/// removed either.
+///
+/// # Errors
+/// An I/O error that names the path.
+pub fn make_read_only(path: &Path) -> io::Result<()> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = fs::metadata(path)?.permissions().mode();
+        match fs::set_permissions(path, std::fs::Permissions::from_mode(mode & !0o222)) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+            done => done?,
+        }
+    }
+    #[cfg(not(unix))]
+    let _ = path;
+    Ok(())
+}
+
+/// An open directory. Syncing it takes no further descriptor.
+#[derive(Debug)]
+struct OpenDir {
+    #[cfg(unix)]
+    file: fs::File,
+}
+
+impl OpenDir {
+    #[cfg(unix)]
+    fn open(dir: &Path) -> io::Result<Self> {
+        Ok(Self { file: fs::File::open(dir)? })
+    }
+
+    /// Makes the names in it durable.
+    #[cfg(unix)]
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync_all()
+    }
+
+    // Windows cannot open a directory as a file; its renames are journalled.
+    #[cfg(not(unix))]
+    fn open(_: &Path) -> io::Result<Self> {
+        Ok(Self {})
+    }
+
+    #[cfg(not(unix))]
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Returns the directory that holds `path`: "" means the current one.
+fn parent_of(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
+        _ => PathBuf::from("."),
+    }
+}
+
+/// Adds the path to an I/O error and keeps its kind, as `fs_err` does.
+fn named(error: io::Error, what: &str, path: &Path) -> io::Error {
+    io::Error::new(error.kind(), format!("{what} `{}`: {error}", path.display()))
+}
+
+/// `tempfile` makes its files readable by the owner only; what is published must be readable as any other file.
+trait LikeNew {
+    fn permissions_like_a_new_dir(&mut self) -> &mut Self;
+    fn permissions_like_a_new_file(&mut self) -> &mut Self;
+}
+
+impl LikeNew for tempfile::Builder<'_, '_> {
+    #[cfg(unix)]
+    fn permissions_like_a_new_dir(&mut self) -> &mut Self {
+        use std::os::unix::fs::PermissionsExt as _;
+        self.permissions(std::fs::Permissions::from_mode(0o777)) // the umask applies
+    }
+
+    #[cfg(unix)]
+    fn permissions_like_a_new_file(&mut self) -> &mut Self {
+        use std::os::unix::fs::PermissionsExt as _;
+        self.permissions(std::fs::Permissions::from_mode(0o666))
+    }
+
+    #[cfg(not(unix))]
+    fn permissions_like_a_new_dir(&mut self) -> &mut Self {
+        self
+    }
+
+    #[cfg(not(unix))]
+    fn permissions_like_a_new_file(&mut self) -> &mut Self {
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub(super) fn names(dir: &Path) -> Vec<String> {
+        let mut names: Vec<_> =
+            fs::read_dir(dir).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_failed_write_keeps_the_old_file() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("f");
+        write_file(&path, |out| out.write_all(b"old")).unwrap();
+        let failed = write_file(&path, |out| {
+            out.write_all(b"new")?;
+            Err(io::Error::from(io::ErrorKind::StorageFull))
+        });
+        let error = failed.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        assert!(error.to_string().contains(path.to_str().unwrap()));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+        assert_eq!(names(root.path()), ["f"]);
+    }
+
+    #[test]
+    fn what_a_killed_writer_left_is_removed_by_the_next_and_a_living_one_is_not() {
+        let root = tempfile::tempdir().unwrap();
+        let long_ago = std::time::SystemTime::now() - Duration::from_secs(3600);
+        let make = |name: &str| {
+            let file = fs::File::create(root.path().join(name)).unwrap();
+            file.file().set_modified(long_ago).unwrap();
+            file
+        };
+        let living = make(".unfinished-living");
+        living.file().try_lock().unwrap();
+        drop(make(".unfinished-dead"));
+        fs::File::create(root.path().join(".unfinished-new")).unwrap();
+        write_file(&root.path().join("f"), |out| out.write_all(b"x")).unwrap();
+        assert_eq!(names(root.path()), [".unfinished-living", ".unfinished-new", "f"]);
+    }
+
+    #[test]
+    fn unfinished_leftovers_are_removed_and_nothing_else() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join(".unfinished-x")).unwrap();
+        fs::write(root.path().join(".unfinished-y"), "").unwrap();
+        fs::write(root.path().join("keep"), "").unwrap();
+        remove_unfinished(root.path()).unwrap();
+        assert_eq!(names(root.path()), ["keep"]);
+    }
+
+    #[test]
+    fn missing_parents_are_made_and_a_file_in_their_place_is_an_error() {
+        let root = tempfile::tempdir().unwrap();
+        let deep = root.path().join("a/b/c");
+        create_dir_all(&deep).unwrap();
+        create_dir_all(&deep).unwrap();
+        assert!(deep.is_dir());
+        fs::write(root.path().join("f"), "").unwrap();
+        assert!(create_dir_all(&root.path().join("f/g")).unwrap_err().to_string().contains("f/g"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn nobody_may_write_to_a_file_that_was_made_read_only() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("f");
+        write_file(&path, |out| out.write_all(b"x")).unwrap();
+        make_read_only(&path).unwrap();
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!((mode & 0o222, mode & 0o400), (0, 0o400));
+        // It is replaced as any other file is.
+        write_file(&path, |out| out.write_all(b"y")).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "y");
+    }
+}

@@ -1,0 +1,167 @@
+//! Directories under construction.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use fs_err as fs;
+use tempfile::TempDir;
+
+use super::{
+    LikeNew as _, OpenDir, STAGING_PREFIX, create_dir_all, make_read_only, named, parent_of, replace,
+};
+
+/// A directory under construction beside its target; dropping it unpublished removes it.
+///
+/// ```no_run
+/// # use dpr_files::atomic::StagedDir;
+/// let staged = StagedDir::beside("data/model".as_ref())?;
+/// fs_err::write(staged.path().join("model.json"), "{}")?;
+/// staged.publish()?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct StagedDir {
+    temp: TempDir,
+    target: PathBuf,
+}
+
+impl StagedDir {
+    /// Starts a directory that will become `target`; missing parents of `target` are made. Where `target` is missing
+    /// because a [`replace`](Self::replace) of it was interrupted, it is put back first.
+    ///
+    /// # Errors
+    /// An I/O error that names the path, as when the parent cannot be written to.
+    pub fn beside(target: &Path) -> io::Result<Self> {
+        let parent = parent_of(target);
+        create_dir_all(&parent)?;
+        replace::recover_target(target, &parent)?;
+        let temp = tempfile::Builder::new()
+            .prefix(STAGING_PREFIX)
+            .permissions_like_a_new_dir()
+            .tempdir_in(&parent)
+            .map_err(|e| named(e, "failed to make a directory in", &parent))?;
+        Ok(Self { temp, target: target.to_path_buf() })
+    }
+
+    /// Returns the directory to write in.
+    pub fn path(&self) -> &Path {
+        self.temp.path()
+    }
+
+    /// Makes every file in it read-only, as [`make_read_only`] does.
+    ///
+    /// # Errors
+    /// An I/O error that names the path.
+    pub fn make_files_read_only(&self) -> io::Result<()> {
+        for_each_file(self.temp.path(), &|file| make_read_only(file))
+    }
+
+    /// Syncs everything and renames to the target, which must not exist or be an empty directory.
+    ///
+    /// # Errors
+    /// An I/O error that names the path; the target is then as it was, and the staged files are removed.
+    pub fn publish(self) -> io::Result<()> {
+        let parent = OpenDir::open(&parent_of(&self.target))?;
+        sync_tree(self.temp.path())?;
+        fs::rename(self.temp.path(), &self.target)?;
+        let _ = self.temp.keep(); // it has been renamed: nothing is left to remove
+        parent.sync()
+    }
+
+    /// As [`StagedDir::publish`], but takes the place of a target that exists, in one step where the system can
+    /// exchange two names.
+    ///
+    /// Where it cannot (some network file systems), there are two renames. Between them the target is missing for an
+    /// instant; the old directory is put back when the second one fails, and by [`StagedDir::beside`] and
+    /// [`remove_unfinished`](super::remove_unfinished) after a kill. A reader that cannot live with that instant
+    /// needs a pointer file, as the index has.
+    ///
+    /// # Errors
+    /// As [`StagedDir::publish`].
+    pub fn replace(self) -> io::Result<()> {
+        if !fs::exists(&self.target)? {
+            return self.publish();
+        }
+        let dir = parent_of(&self.target);
+        let parent = OpenDir::open(&dir)?;
+        sync_tree(self.temp.path())?;
+        if replace::exchange(self.temp.path(), &self.target) {
+            // What was at the target goes with the temporary directory, once its successor is there for good.
+            return parent.sync().inspect_err(|_| drop(self.temp.keep()));
+        }
+        let aside = replace::by_two_renames(self.temp.path(), &self.target, &dir)?;
+        let _ = self.temp.keep();
+        parent.sync()?;
+        // When it stays, the next writer removes it.
+        let _ = fs::remove_dir_all(aside);
+        Ok(())
+    }
+}
+
+fn sync_tree(dir: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            sync_tree(&entry.path())?;
+        } else {
+            fs::File::open(entry.path())?.sync_all()?;
+        }
+    }
+    super::sync_dir(dir)
+}
+
+fn for_each_file(dir: &Path, act: &dyn Fn(&Path) -> io::Result<()>) -> io::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        match entry.file_type()?.is_dir() {
+            true => for_each_file(&entry.path(), act)?,
+            false => act(&entry.path())?,
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::names;
+    use super::*;
+
+    #[test]
+    fn a_dropped_directory_leaves_nothing() {
+        let root = tempfile::tempdir().unwrap();
+        let staged = StagedDir::beside(&root.path().join("deep/target")).unwrap();
+        fs::write(staged.path().join("a"), "1").unwrap();
+        drop(staged);
+        assert!(names(&root.path().join("deep")).is_empty());
+    }
+
+    #[test]
+    fn publish_moves_all_and_refuses_a_full_target() {
+        let root = tempfile::tempdir().unwrap();
+        let target = root.path().join("t");
+        let staged = StagedDir::beside(&target).unwrap();
+        fs::create_dir(staged.path().join("sub")).unwrap();
+        fs::write(staged.path().join("sub/a"), "1").unwrap();
+        staged.publish().unwrap();
+        assert_eq!(fs::read_to_string(target.join("sub/a")).unwrap(), "1");
+
+        let second = StagedDir::beside(&target).unwrap();
+        fs::write(second.path().join("b"), "2").unwrap();
+        assert!(second.publish().is_err());
+        assert_eq!(names(root.path()), ["t"]);
+        assert_eq!(names(&target), ["sub"]);
+    }
+
+    #[test]
+    fn replace_swaps_the_whole_directory() {
+        let root = tempfile::tempdir().unwrap();
+        let target = root.path().join("t");
+        for name in ["a", "b"] {
+            let staged = StagedDir::beside(&target).unwrap();
+            fs::write(staged.path().join(name), name).unwrap();
+            staged.replace().unwrap();
+        }
+        assert_eq!(names(&target), ["b"]);
+        assert_eq!(names(root.path()), ["t"]);
+    }
+}

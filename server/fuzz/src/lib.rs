@@ -1,0 +1,61 @@
+//! Fuzz targets: every parser of `dpr` that reads a file or a request, as a function of bytes.
+//!
+//! A target returns whatever the bytes are; a panic, an overflow, a hang or memory without bound is a bug. Each goes
+//! through the public function that reads the file or the body, with checksums put right, so that the parser behind
+//! them is reached.
+//!
+//! `cargo xtask fuzz` searches for inputs, guided by the code that they reach; `tests/seeds.rs` runs the kept ones.
+
+mod data;
+mod directories;
+mod http;
+mod index;
+mod model;
+
+/// A parser, as a function of bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// Its name, and that of the folder of its seeds.
+    pub name: &'static str,
+    /// Parses the bytes.
+    pub run: fn(&[u8]),
+    /// Returns inputs that are right, to begin with, by names.
+    pub valid: fn() -> Vec<(String, Vec<u8>)>,
+}
+
+/// All targets.
+pub const TARGETS: [Target; 23] = [
+    Target { name: "pointer", run: index::pointer, valid: index::valid_pointer },
+    Target { name: "manifest", run: index::manifest, valid: index::valid_manifest },
+    Target { name: "graph", run: index::graph, valid: index::valid_graph },
+    Target { name: "codes", run: index::codes, valid: index::valid_codes },
+    Target { name: "vectors", run: index::vectors, valid: index::valid_vectors },
+    Target { name: "passages", run: index::passages, valid: index::valid_passages },
+    Target { name: "places", run: index::places, valid: index::valid_places },
+    Target { name: "wal", run: index::wal, valid: index::valid_wal },
+    Target { name: "wal-frame", run: index::wal_frame, valid: index::valid_wal_frame },
+    Target { name: "vectors-manifest", run: directories::vectors, valid: directories::valid_vectors },
+    Target { name: "model-manifest", run: directories::model, valid: directories::valid_model },
+    Target { name: "web-manifest", run: directories::web, valid: directories::valid_web },
+    Target { name: "safetensors", run: model::safetensors, valid: model::valid_safetensors },
+    Target { name: "tokenizer", run: model::tokenizer, valid: model::valid_tokenizer },
+    Target { name: "config", run: model::config, valid: model::valid_config },
+    Target { name: "tsv", run: data::tsv, valid: data::valid_tsv },
+    Target { name: "json-lines", run: data::json_lines, valid: data::valid_json_lines },
+    Target { name: "json-array", run: data::json_array, valid: data::valid_json_array },
+    Target { name: "gzip", run: data::gzip, valid: data::valid_gzip },
+    Target { name: "documents", run: data::documents, valid: data::valid_documents },
+    Target { name: "search", run: http::search, valid: http::valid_search },
+    Target { name: "filter", run: http::filter, valid: http::valid_filter },
+    Target { name: "updates", run: http::updates, valid: http::valid_updates },
+];
+
+/// Returns the target of this name.
+pub fn target(name: &str) -> Option<Target> {
+    TARGETS.into_iter().find(|target| target.name == name)
+}
+
+/// Returns an input by its name, and its bytes.
+fn named(name: &str, bytes: impl AsRef<[u8]>) -> (String, Vec<u8>) {
+    (name.to_owned(), bytes.as_ref().to_vec())
+}

@@ -1,0 +1,86 @@
+//! Files of a model directory.
+
+use std::path::Path;
+use std::sync::OnceLock;
+
+use dpr_core::{EncoderBytes, EncoderConfig, TensorMap, TextEncoder, TextTokenizer};
+
+use crate::named;
+
+/// The small encoder of the tests.
+fn fixture(name: &str) -> Vec<u8> {
+    let path =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/dpr-tiny/question").join(name);
+    fs_err::read(path).expect("a file of the tests' fixtures")
+}
+
+/// Its files, as far as they are not the input.
+fn files() -> &'static [Vec<u8>; 3] {
+    static FILES: OnceLock<[Vec<u8>; 3]> = OnceLock::new();
+    FILES.get_or_init(|| ["config.json", "tokenizer.json", "model.safetensors"].map(fixture))
+}
+
+pub(crate) fn safetensors(bytes: &[u8]) {
+    let Ok(mut tensors) = TensorMap::from_safetensors([("model.safetensors", bytes)]) else { return };
+    let named: Vec<_> = tensors.names().map(|(name, shape)| (name.to_owned(), shape.to_vec())).collect();
+    for (name, shape) in named {
+        let _ = tensors.take_matrix(&name, &shape);
+        let _ = tensors.take_f32(&name, &shape);
+    }
+    let _ = tensors.all_taken();
+}
+
+/// Two tensors; the fixture's 200 KB would be slow to change.
+pub(crate) fn valid_safetensors() -> Vec<(String, Vec<u8>)> {
+    let header = r#"{"a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]},"b":{"dtype":"F16","shape":[3],"data_offsets":[16,22]}}"#;
+    let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+    bytes.extend_from_slice(header.as_bytes());
+    bytes.extend((0..4).flat_map(|value| (value as f32).to_le_bytes()));
+    bytes.extend([0x00, 0x3c, 0x00, 0x40, 0x00, 0xbc]);
+    let quantized = r#"{"w":{"dtype":"I8","shape":[2,2],"data_offsets":[0,4]},"w.scale":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}}"#;
+    let mut q8 = (quantized.len() as u64).to_le_bytes().to_vec();
+    q8.extend_from_slice(quantized.as_bytes());
+    q8.extend([1, 2, 3, 255]);
+    q8.extend([0.5_f32, 2.0].iter().flat_map(|value| value.to_le_bytes()));
+    vec![named("floats", bytes), named("quantized", q8)]
+}
+
+pub(crate) fn tokenizer(bytes: &[u8]) {
+    let Ok(config) = EncoderConfig::from_json(&files()[0]) else { return };
+    let Ok(tokenizer) = TextTokenizer::from_json(bytes, &config) else { return };
+    for text in ["who won super bowl 50", "Überraschung: 漢字 und ¿qué?", ""] {
+        let _ = tokenizer.question(text);
+        let _ = tokenizer.passage("a title", text);
+    }
+}
+
+pub(crate) fn valid_tokenizer() -> Vec<(String, Vec<u8>)> {
+    let small = r###"{"version":"1.0","truncation":null,"padding":null,"added_tokens":[
+        {"id":0,"content":"[PAD]","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true},
+        {"id":1,"content":"[UNK]","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true},
+        {"id":2,"content":"[CLS]","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true},
+        {"id":3,"content":"[SEP]","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true}],
+        "normalizer":{"type":"BertNormalizer","clean_text":true,"handle_chinese_chars":true,"strip_accents":null,"lowercase":true},
+        "pre_tokenizer":{"type":"BertPreTokenizer"},
+        "post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"[CLS]","type_id":0}},{"Sequence":{"id":"A","type_id":0}},{"SpecialToken":{"id":"[SEP]","type_id":0}}],
+        "pair":[{"SpecialToken":{"id":"[CLS]","type_id":0}},{"Sequence":{"id":"A","type_id":0}},{"SpecialToken":{"id":"[SEP]","type_id":0}},{"Sequence":{"id":"B","type_id":1}},{"SpecialToken":{"id":"[SEP]","type_id":1}}],
+        "special_tokens":{"[CLS]":{"id":"[CLS]","ids":[2],"tokens":["[CLS]"]},"[SEP]":{"id":"[SEP]","ids":[3],"tokens":["[SEP]"]}}},
+        "decoder":{"type":"WordPiece","prefix":"##","cleanup":true},
+        "model":{"type":"WordPiece","unk_token":"[UNK]","continuing_subword_prefix":"##","max_input_chars_per_word":100,
+        "vocab":{"[PAD]":0,"[UNK]":1,"[CLS]":2,"[SEP]":3,"who":4,"won":5,"super":6,"bowl":7,"a":8,"##s":9}}}"###;
+    vec![named("small", small)]
+}
+
+/// A configuration, with the weights and the tokenizer of the small encoder.
+pub(crate) fn config(bytes: &[u8]) {
+    let [_, tokenizer, weights] = files();
+    let files = EncoderBytes { config: bytes, tokenizer, weights: &[("model.safetensors", weights)] };
+    let Ok(device) = dpr_core::device::Device::open(dpr_core::DeviceChoice::Cpu) else { return };
+    if let Ok(encoder) = TextEncoder::load(&files, None, &device) {
+        let _ = encoder.encode_question("who won super bowl 50");
+    }
+}
+
+pub(crate) fn valid_config() -> Vec<(String, Vec<u8>)> {
+    vec![named("tiny", fixture("config.json"))]
+}

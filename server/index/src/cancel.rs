@@ -1,0 +1,146 @@
+//! Cancellation: searches that nobody waits for any more stop.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+/// A cancellation token: a search that is given one looks at it for every block of rows, and stops once it is cancelled
+/// or its deadline has passed. A clone is another handle to the same token.
+///
+/// ```
+/// use dpr_index::{CancelToken, Stopped};
+///
+/// let cancel = CancelToken::new();
+/// assert_eq!(cancel.check(), Ok(()));
+/// cancel.clone().cancel();
+/// assert_eq!(cancel.check(), Err(Stopped::Cancelled));
+/// assert_eq!(CancelToken::never().check(), Ok(()));
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct CancelToken(Option<Arc<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    is_cancelled: AtomicBool,
+    deadline: Option<Instant>,
+    #[cfg(test)]
+    looks: looks::Looks,
+}
+
+/// The reason why a search stopped before its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Stopped {
+    /// Its token was cancelled.
+    #[error("the search was cancelled")]
+    Cancelled,
+    /// The deadline of its token has passed.
+    #[error("the search did not end before its deadline: ask for less at once, or give it more time")]
+    DeadlinePassed,
+}
+
+impl CancelToken {
+    /// Returns a token that is never cancelled and has no deadline. Looking at it costs nothing.
+    pub fn never() -> Self {
+        Self(None)
+    }
+
+    /// Returns a token without a deadline.
+    pub fn new() -> Self {
+        Self(Some(Arc::default()))
+    }
+
+    /// Returns a token with a deadline.
+    pub fn with_deadline(deadline: Instant) -> Self {
+        Self(Some(Arc::new(State { deadline: Some(deadline), ..State::default() })))
+    }
+
+    /// Stops the searches that were given this token. One from [`never`](Self::never) does nothing.
+    pub fn cancel(&self) {
+        if let Some(state) = &self.0 {
+            state.is_cancelled.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Refuses to go on once the token is cancelled or its deadline has passed.
+    ///
+    /// # Errors
+    /// [`Stopped`]; from then on every time.
+    pub fn check(&self) -> Result<(), Stopped> {
+        let Some(state) = &self.0 else { return Ok(()) };
+        #[cfg(test)]
+        state.looks.count(&state.is_cancelled);
+        if state.is_cancelled.load(Ordering::Relaxed) {
+            return Err(Stopped::Cancelled);
+        }
+        match state.deadline {
+            Some(deadline) if Instant::now() >= deadline => Err(Stopped::DeadlinePassed),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns `true` once [`check`](Self::check) refuses.
+    pub fn is_stopped(&self) -> bool {
+        self.check().is_err()
+    }
+}
+
+/// The number of times that a token was looked at, so that tests cancel a search at a place, not at a time.
+#[cfg(test)]
+mod looks {
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+    use super::{CancelToken, State};
+
+    #[derive(Debug)]
+    pub(super) struct Looks {
+        seen: AtomicUsize,
+        cancel_at: usize,
+    }
+
+    impl Default for Looks {
+        fn default() -> Self {
+            Self { seen: AtomicUsize::new(0), cancel_at: usize::MAX }
+        }
+    }
+
+    impl Looks {
+        pub(super) fn count(&self, is_cancelled: &AtomicBool) {
+            if self.seen.fetch_add(1, Ordering::Relaxed) + 1 >= self.cancel_at {
+                is_cancelled.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    impl CancelToken {
+        /// Returns a token that is cancelled when it is looked at for the `look`-th time.
+        pub(crate) fn at_look(look: usize) -> Self {
+            let looks = Looks { cancel_at: look, ..Looks::default() };
+            Self(Some(State { looks, ..State::default() }.into()))
+        }
+
+        /// Returns the number of times that it was looked at.
+        pub(crate) fn looks(&self) -> usize {
+            self.0.as_ref().map_or(0, |state| state.looks.seen.load(Ordering::Relaxed))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_token_stops_when_it_is_cancelled_or_its_deadline_has_passed_and_not_before() {
+        let now = Instant::now();
+        let later = CancelToken::with_deadline(now + Duration::from_secs(3600));
+        assert_eq!(later.check(), Ok(()));
+        later.clone().cancel();
+        assert_eq!((later.check(), later.is_stopped()), (Err(Stopped::Cancelled), true));
+        assert_eq!(CancelToken::with_deadline(now).check(), Err(Stopped::DeadlinePassed));
+        let never = CancelToken::never();
+        never.cancel();
+        assert_eq!(never.check(), Ok(()));
+    }
+}

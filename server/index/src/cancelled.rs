@@ -1,0 +1,128 @@
+//! Tests that every way to search stops at each of its looks at the token.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use dpr_core::Embedding;
+use dpr_core::random::SplitMix;
+use dpr_data::Passage;
+use dpr_files::progress::Silent;
+
+use crate::search::{Backend as _, Filter, SearchError, Searcher};
+use crate::sparse::SparseOptions;
+use crate::vectors::VectorSet;
+use crate::{
+    CancelToken, HnswParams, IndexKind, IndexOptions, IndexReader, IndexWriter, NewPassage, RowSet, Snapshot,
+    Stopped, Storage, VectorIndex as _, build_index,
+};
+
+const DIM: usize = 256;
+const ROWS: usize = 2000;
+
+fn vector(random: &mut SplitMix) -> Vec<f32> {
+    (0..DIM).map(|_| random.normal() as f32).collect()
+}
+
+fn passage(row: usize) -> Passage {
+    Passage::new(format!("p{row}"), "", format!("Number {} of many.", row % 7))
+}
+
+/// Builds an index of random vectors in `dir`, and opens it.
+fn snapshot(dir: &Path, kind: IndexKind, storage: Storage, sparse: Option<SparseOptions>) -> Arc<Snapshot> {
+    let mut random = SplitMix::new(5);
+    let rows: Vec<f32> = (0..ROWS).flat_map(|_| vector(&mut random)).collect();
+    let set = VectorSet::new("ab".repeat(32), DIM, (0..ROWS).map(passage).collect(), rows);
+    let hnsw = HnswParams { m: 4, ef_construction: 8, ef_search: 400 };
+    build_index(&set, dir, &IndexOptions { kind, storage, hnsw, sparse, ..IndexOptions::default() }, &Silent)
+        .unwrap();
+    IndexReader::open(dir).unwrap().snapshot()
+}
+
+fn queries(count: usize) -> Vec<Embedding> {
+    let mut random = SplitMix::new(6);
+    (0..count).map(|_| Embedding::new(vector(&mut random), DIM).unwrap()).collect()
+}
+
+/// Runs a search to its end, which looks at the token `least` times or more, and then once for each of these looks, at
+/// which it is cancelled.
+fn stops<T>(least: usize, search: impl Fn(&CancelToken) -> Result<T, SearchError>) {
+    let whole = CancelToken::new();
+    assert!(search(&whole).is_ok());
+    assert!(whole.looks() >= least, "it looks {} times", whole.looks());
+    for look in 1..=whole.looks() {
+        let cancel = CancelToken::at_look(look);
+        let stopped = search(&cancel).map(drop);
+        assert!(matches!(stopped, Err(SearchError::Stopped(Stopped::Cancelled))), "{look}: {stopped:?}");
+    }
+}
+
+#[test]
+fn searches_by_vectors_stop_whatever_the_index() {
+    let queries = queries(3);
+    let kinds = [
+        (IndexKind::Exact, Storage::F32),
+        (IndexKind::Exact, Storage::Int8),
+        (IndexKind::Exact, Storage::F16),
+        (IndexKind::Hnsw, Storage::F32),
+    ];
+    for (kind, storage) in kinds {
+        let dir = tempfile::tempdir().unwrap();
+        let searcher = Searcher::of(snapshot(dir.path(), kind, storage, None));
+        stops(4, |cancel| searcher.search_batch_until(&queries[..1], 10, None, cancel));
+        stops(4, |cancel| searcher.search_batch_until(&queries, 10, None, cancel));
+        let mut allowed = RowSet::all(ROWS);
+        allowed.remove(7);
+        stops(3, |cancel| Ok(searcher.snapshot().search_until(&queries[0], 10, Some(&allowed), cancel)?));
+        let filter = Filter { ids: ["p3".to_owned()].into(), ..Filter::default() };
+        stops(2, |cancel| searcher.search_batch_until(&queries, 10, Some(&filter), cancel));
+    }
+}
+
+#[test]
+fn searches_of_added_passages_stop() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(snapshot(dir.path(), IndexKind::Exact, Storage::F32, None));
+    let writer = IndexWriter::open(dir.path(), "a test").unwrap();
+    let vectors = queries(3000);
+    let new = |(row, vector): (usize, &Embedding)| {
+        let passage = Passage { id: format!("n{row}"), ..passage(row) };
+        NewPassage { passage, vector: vector.clone() }
+    };
+    writer.put(vectors.iter().enumerate().map(new).collect()).unwrap();
+    stops(6, |cancel| writer.live().search_until(&vectors[..1], 10, None, cancel));
+}
+
+#[cfg(feature = "sparse")]
+#[test]
+fn searches_by_words_and_by_both_stop() {
+    use crate::search::{Fusion, Method, Ranker};
+    use crate::sparse::{Analyzer, Scoring};
+    let dir = tempfile::tempdir().unwrap();
+    let sparse = Some(SparseOptions { analyzer: Analyzer::English, threads: 1 });
+    let snapshot = snapshot(dir.path(), IndexKind::Exact, Storage::F32, sparse);
+    let (queries, index) = (queries(1), snapshot.as_ref());
+    let ranker = Ranker { words: Some(index), vectors: Some(index), bm25: Scoring::PAPER, depth: 20 };
+    for (method, least) in [(Method::Bm25, 1), (Method::Tfidf, 1), (Method::Hybrid, 5)] {
+        stops(least, |cancel| {
+            ranker.rank_until(method, &["number of many"], &queries, 5, Fusion::PAPER, cancel)
+        });
+    }
+}
+
+#[test]
+fn the_cost_of_a_search_grows_with_what_it_reads() {
+    let cost = |kind, storage, vectors, filter: Option<&Filter>| {
+        let dir = tempfile::tempdir().unwrap();
+        let live = crate::LiveIndex::new(snapshot(dir.path(), kind, storage, None));
+        live.cost(vectors, 10, filter)
+    };
+    let all = (ROWS * DIM) as u64;
+    let filter = Filter::default();
+    assert_eq!(cost(IndexKind::Exact, Storage::F32, 1, None), all);
+    assert_eq!(cost(IndexKind::Exact, Storage::Int8, 3, None), 3 * all / 4);
+    assert_eq!(cost(IndexKind::Exact, Storage::F32, 3, Some(&filter)), 3 * all);
+    let batch = cost(IndexKind::Exact, Storage::F32, 64, None);
+    assert!(batch > all && batch < 64 * all, "a matrix product reads rows once for many: {batch}");
+    let graph = cost(IndexKind::Hnsw, Storage::F32, 1, None);
+    assert!(graph > 0 && graph < all, "{graph}");
+}

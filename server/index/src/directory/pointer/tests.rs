@@ -1,0 +1,102 @@
+//! Tests of publishing: what is refused, what is left alone, what is withdrawn.
+
+use super::*;
+use crate::vectors::VectorSet;
+use crate::{BuildError, IndexOptions, build_index};
+use dpr_data::Passage;
+use dpr_files::progress::Silent;
+
+fn build(dir: &Path) -> Result<(), BuildError> {
+    let passage = Passage::new("a", "", "Text.");
+    let set = VectorSet::new("ab".repeat(32), 2, vec![passage], vec![1.0, 0.5]);
+    build_index(&set, dir, &IndexOptions::default(), &Silent).map(drop)
+}
+
+#[test]
+fn foreign_names_are_refused_by_the_first_build_and_left_alone_by_those_after_it() {
+    let root = tempfile::tempdir().unwrap();
+    let foreign = root.path().join("notes.txt");
+    fs::write(&foreign, "mine").unwrap();
+    let error = build(root.path()).unwrap_err();
+    assert!(
+        matches!(&error, BuildError::File(FileError::Foreign { name, .. }) if name == "notes.txt"),
+        "{error}"
+    );
+    fs::remove_file(&foreign).unwrap();
+    build(root.path()).unwrap();
+    for name in ["lost+found", ".nfs000000000000001d00000001", ".DS_Store", "v-x", "updates-.log"] {
+        fs::write(root.path().join(name), "theirs").unwrap();
+    }
+    for version in 2..5 {
+        build(root.path()).unwrap();
+        assert_eq!(IndexDir::new(root.path()).current_version().unwrap(), version);
+    }
+    for name in ["lost+found", ".nfs000000000000001d00000001", ".DS_Store", "v-x", "updates-.log"] {
+        assert_eq!(fs::read_to_string(root.path().join(name)).unwrap(), "theirs");
+    }
+    assert!(!IndexDir::new(root.path()).version_path(2).exists(), "old versions are removed");
+}
+
+#[cfg(unix)]
+#[test]
+fn nobody_may_write_to_a_file_of_a_published_version() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let root = tempfile::tempdir().unwrap();
+    build(root.path()).unwrap();
+    let mut files = 0;
+    for entry in fs::read_dir(root.path().join("v-1")).unwrap() {
+        let path = entry.unwrap().path();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o222, 0, "{}", path.display());
+        files += 1;
+    }
+    assert!(files >= 4, "{files} files");
+}
+
+#[test]
+fn without_the_lock_nothing_is_published() {
+    let root = tempfile::tempdir().unwrap();
+    build(root.path()).unwrap();
+    let publisher = IndexDir::new(root.path()).publisher().unwrap();
+    let staged = publisher.stage().unwrap();
+    fs::write(staged.path().join(MANIFEST), "{}").unwrap();
+    publisher.place(staged).unwrap();
+    if cfg!(unix) {
+        fs::remove_file(root.path().join(DirLock::NAME)).unwrap();
+        let error = publisher.switch(b"{}", None).unwrap_err();
+        assert!(matches!(error, FileError::LockLost { .. }), "{error}");
+        assert!(!IndexDir::new(root.path()).version_path(2).exists(), "it is withdrawn");
+    }
+    assert_eq!(IndexDir::new(root.path()).current_version().unwrap(), 1);
+}
+
+#[test]
+fn what_was_placed_stays_where_the_pointer_cannot_be_read() {
+    let root = tempfile::tempdir().unwrap();
+    build(root.path()).unwrap();
+    let dir = IndexDir::new(root.path());
+    let publisher = dir.publisher().unwrap();
+    let staged = publisher.stage().unwrap();
+    fs::write(staged.path().join(MANIFEST), "{}").unwrap();
+    publisher.place(staged).unwrap();
+    // As where no descriptor is left to read it: it may name the new version by now.
+    let pointer = fs::read(root.path().join(CURRENT)).unwrap();
+    fs::write(root.path().join(CURRENT), "no pointer").unwrap();
+    publisher.withdraw();
+    assert!(dir.version_path(2).exists());
+    fs::write(root.path().join(CURRENT), pointer).unwrap();
+    publisher.withdraw();
+    assert!(!dir.version_path(2).exists());
+}
+
+#[test]
+fn a_pointer_is_read_only_as_it_was_written() {
+    for has_log in [false, true] {
+        let pointer = Pointer { version: 12, manifest_sha256: "ab".repeat(32), has_log };
+        let text = pointer.text();
+        assert_eq!(Pointer::parse(text.as_bytes()), Some(pointer));
+        let bad = [text.trim(), &text.replace("v-12", "v-012"), &text.replace("ab", "AB")];
+        for bad in bad.into_iter().chain(["", "v-1\n", "v-x 00\n", &text.replace('\n', " update\n")]) {
+            assert_eq!(Pointer::parse(bad.as_bytes()), None, "{bad:?}");
+        }
+    }
+}

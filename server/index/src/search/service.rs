@@ -1,0 +1,49 @@
+//! What backends have in common that keep passages in a service.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dpr_files::Background;
+use serde::Serialize;
+
+use super::Backend;
+
+/// The result of loading passages into a service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct LoadReport {
+    /// Passages written.
+    pub written: usize,
+    /// Passages that were there as they are.
+    pub unchanged: usize,
+    /// Passages in the service afterwards; more than those two when it holds others.
+    pub count: usize,
+}
+
+/// Calls [`Backend::refresh`] every so often on a thread of its own, and logs once when the service at `address` stops
+/// answering and once when it answers again. The thread ends when the returned value is dropped, or the backend.
+///
+/// # Errors
+/// An I/O error when the system starts no thread.
+pub fn watch<B: Backend + 'static>(
+    backend: &Arc<B>,
+    address: String,
+    every: Duration,
+) -> io::Result<Background> {
+    let (kind, backend, mut is_away) = (backend.describe().kind, Arc::downgrade(backend), false);
+    Background::every(&kind, every, move |_| {
+        let Some(backend) = backend.upgrade() else { return };
+        match backend.refresh() {
+            Ok(()) if is_away => {
+                tracing::info!("{address} answers again: {} passages", backend.describe().count);
+                is_away = false;
+            }
+            Ok(()) => {}
+            Err(error) if !is_away => {
+                tracing::warn!("searches fail: {error}");
+                is_away = true;
+            }
+            Err(_) => {}
+        }
+    })
+}

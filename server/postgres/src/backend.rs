@@ -1,0 +1,81 @@
+//! A table as a backend of searches and updates.
+
+use dpr_core::Embedding;
+use dpr_data::Passage;
+use dpr_index::search::{Backend, Description, Filter, Hit, SearchError, WriteError, Writer};
+use dpr_index::{IndexManifest, NewPassage, Put};
+
+use crate::{PostgresError, PostgresIndex};
+
+impl From<PostgresError> for SearchError {
+    fn from(error: PostgresError) -> Self {
+        match error {
+            PostgresError::Unavailable { .. } => Self::Unavailable(error.into()),
+            error => Self::Backend(error.into()),
+        }
+    }
+}
+
+impl From<PostgresError> for WriteError {
+    fn from(error: PostgresError) -> Self {
+        let of = match &error {
+            PostgresError::Unknown { .. } => Self::UnknownIds,
+            PostgresError::Vector { .. }
+            | PostgresError::Dimension { .. }
+            | PostgresError::Overflow { .. } => Self::InvalidVector,
+            PostgresError::Blank { .. }
+            | PostgresError::DuplicateId { .. }
+            | PostgresError::Field { .. }
+            | PostgresError::Empty => Self::InvalidPassage,
+            PostgresError::Unavailable { .. } => Self::Unavailable,
+            _ => Self::Failed,
+        };
+        of(error.into())
+    }
+}
+
+impl Backend for PostgresIndex {
+    fn describe(&self) -> Description {
+        let described = self.described();
+        Description {
+            count: self.count(),
+            dim: described.dim,
+            kind: "postgres".to_owned(),
+            model: described.model_fingerprint.clone(),
+            metric: IndexManifest::INNER_PRODUCT.to_owned(),
+            version: self.version(),
+            // PostgreSQL changes a table in place.
+            number: 1,
+            added: 0,
+            removed: 0,
+            changes: 0,
+        }
+    }
+
+    fn search(
+        &self,
+        vectors: &[Embedding],
+        k: usize,
+        filter: Option<&Filter>,
+    ) -> Result<Vec<Vec<Hit>>, SearchError> {
+        Self::search(self, vectors, k, filter)?.ok_or(SearchError::NothingAllowed)
+    }
+
+    fn passages(&self, ids: &[String]) -> Result<Vec<Passage>, SearchError> {
+        Ok(Self::passages(self, ids)?)
+    }
+
+    fn refresh(&self) -> Result<(), SearchError> {
+        Ok(Self::refresh(self).map(drop)?)
+    }
+}
+
+impl Writer for PostgresIndex {
+    fn put(&self, passages: Vec<NewPassage>) -> Result<Put, WriteError> {
+        Ok(Self::put(self, &passages)?)
+    }
+
+    fn delete(&self, ids: Vec<String>) -> Result<usize, WriteError> {
+        Ok(Self::delete(self, &ids)?)
+    }
+}

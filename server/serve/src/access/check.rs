@@ -1,0 +1,104 @@
+//! The two checks of every request: whether its sender may send another one, and whether its key opens the route.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use axum::extract::{ConnectInfo, Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+
+use super::{Access, Key, Scope};
+use crate::error::ApiError;
+use crate::forwarded::client_address;
+use crate::refusals::Refused;
+use crate::state::AppState;
+
+/// The sender of a request: its address where that is known, and the key it sent.
+#[derive(Debug, Clone)]
+pub(crate) struct Caller {
+    pub(crate) address: Option<IpAddr>,
+    pub(crate) key: Option<Arc<Key>>,
+    /// Whether it sent a key, known or not.
+    has_sent: bool,
+}
+
+impl Caller {
+    /// Returns the name for log lines: that of the key, or `-`.
+    pub(crate) fn name(&self) -> &str {
+        self.key.as_ref().map_or("-", |key| key.name())
+    }
+}
+
+/// Finds out who sent a request, and refuses senders of too many.
+pub(crate) async fn admit(State(state): State<AppState>, mut request: Request, next: Next) -> Response {
+    let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip());
+    let address = client_address(peer, request.headers(), state.trusted_proxies());
+    let sent = sent_key(request.headers());
+    let key = sent.and_then(|sent| state.access().find(sent));
+    let caller = Caller { address, key, has_sent: sent.is_some() };
+    if let Err(error) = state.rates().take(&caller) {
+        let limit = if caller.key.is_some() { Refused::KeyRate } else { Refused::AddressRate };
+        state.metrics().refusals().refused(limit);
+        return error.into_response();
+    }
+    request.extensions_mut().insert(caller);
+    next.run(request).await
+}
+
+/// Lets a request pass whose key has the scope of its route, where one is needed.
+pub(crate) async fn require(
+    State((state, scope)): State<(AppState, Scope)>,
+    request: Request,
+    next: Next,
+) -> Response {
+    match state.access().check(request.extensions().get(), scope) {
+        Ok(()) => next.run(request).await,
+        Err(error) => error.into_response(),
+    }
+}
+
+impl Access {
+    fn check(&self, caller: Option<&Caller>, scope: Scope) -> Result<(), ApiError> {
+        if !self.needs_key(scope) {
+            return Ok(());
+        }
+        match caller.and_then(|caller| caller.key.as_ref()) {
+            Some(key) if key.has(scope) => Ok(()),
+            Some(_) => Err(ApiError::MissingScope(scope)),
+            None => Err(ApiError::Unauthorized { has_sent: caller.is_some_and(|caller| caller.has_sent) }),
+        }
+    }
+}
+
+/// The header beside `authorization` in which a key may come.
+pub(crate) const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+
+/// Returns the key of a request: its bearer token, or else its `x-api-key`.
+fn sent_key(headers: &HeaderMap) -> Option<&str> {
+    let text = |name: &HeaderName| headers.get(name).map(HeaderValue::to_str)?.ok();
+    let bearer = text(&header::AUTHORIZATION).and_then(|value| {
+        let (scheme, token) = value.split_once(' ')?;
+        scheme.eq_ignore_ascii_case("bearer").then_some(token)
+    });
+    bearer.or_else(|| text(&API_KEY)).map(str::trim)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_read_from_either_header() {
+        let sent = |headers: &[(HeaderName, &'static str)]| {
+            let headers = headers.iter().map(|(name, value)| (name.clone(), HeaderValue::from_static(value)));
+            sent_key(&headers.collect()).map(str::to_owned)
+        };
+        let (bearer, key) = (header::AUTHORIZATION, API_KEY);
+        assert_eq!(sent(&[(bearer.clone(), "bearer  a ")]).as_deref(), Some("a"));
+        assert_eq!(sent(&[(key.clone(), "b")]).as_deref(), Some("b"));
+        assert_eq!(sent(&[(bearer.clone(), "Basic a"), (key.clone(), "b")]).as_deref(), Some("b"));
+        assert_eq!(sent(&[(bearer.clone(), "Bearer a"), (key, "b")]).as_deref(), Some("a"));
+        assert_eq!(sent(&[(bearer, "a")]), None);
+    }
+}

@@ -1,0 +1,220 @@
+//! Advice on errors: what to type, which only the command line knows.
+//!
+//! Libraries say what was given, what is allowed and what is wrong; this table adds the command or the flag that helps.
+
+mod model;
+#[cfg(feature = "train")]
+mod training;
+
+use std::error::Error;
+
+use dpr_index::search::SearchError;
+use dpr_index::sparse::SparseError;
+use dpr_index::vectors::VectorsError;
+use dpr_index::{BuildError, FileError, MatrixError, OpenError, QueryError, TuneError};
+#[cfg(feature = "milvus")]
+use dpr_milvus::MilvusError;
+#[cfg(feature = "postgres")]
+use dpr_postgres::PostgresError;
+
+/// Returns what helps against an error or the first of its causes for which something does.
+pub fn hint(error: &(dyn Error + 'static)) -> Option<String> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(advice) = of(error) {
+            return Some(advice);
+        }
+        next = within(error).or_else(|| error.source());
+    }
+    None
+}
+
+/// Returns the error that a transparent error stands for: its own `source` passes that one over.
+fn within<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
+    #[cfg(feature = "train")]
+    if let Some(error) = training::within(error) {
+        return Some(error);
+    }
+    model::within(error)
+}
+
+fn of(error: &(dyn Error + 'static)) -> Option<String> {
+    if let Some(error) = error.downcast_ref::<VectorsError>() {
+        return of_vectors(error);
+    }
+    if let Some(OpenError::HasUpdates { path, .. }) = error.downcast_ref() {
+        return Some(format!("put them in with `dpr index compact --index {}`", path.display()));
+    }
+    if let Some(OpenError::NotAnIndex { path }) = error.downcast_ref() {
+        return Some(format!(
+            "build one with `dpr index --vectors VECTORS --out {}`, or of words alone with `dpr index --passages FILE \
+             --sparse english`",
+            path.display()
+        ));
+    }
+    if let Some(SparseError::OtherAnalyzer { expected, .. }) = error.downcast_ref() {
+        return Some(format!("build it again with `dpr index --sparse {expected}`"));
+    }
+    #[cfg(feature = "eval")]
+    if let Some(dpr_eval::EvalError::OtherCorpus { .. }) = error.downcast_ref() {
+        return Some("--by answer".to_owned());
+    }
+    #[cfg(feature = "train")]
+    if let Some(advice) = training::of(error) {
+        return Some(advice);
+    }
+    #[cfg(feature = "milvus")]
+    if let Some(error) = error.downcast_ref() {
+        return of_milvus(error);
+    }
+    #[cfg(feature = "postgres")]
+    if let Some(error) = error.downcast_ref() {
+        return of_postgres(error);
+    }
+    let advice = model::of(error)
+        .or_else(|| error.downcast_ref().and_then(of_open))
+        .or_else(|| error.downcast_ref().and_then(of_build))
+        .or_else(|| error.downcast_ref().and_then(of_tune))
+        .or_else(|| error.downcast_ref().and_then(of_search))
+        .or_else(|| error.downcast_ref().and_then(of_query))
+        .or_else(|| error.downcast_ref().and_then(of_matrix))
+        .or_else(|| error.downcast_ref().and_then(of_file));
+    advice.map(str::to_owned)
+}
+
+fn of_vectors(error: &VectorsError) -> Option<String> {
+    Some(match error {
+        VectorsError::OtherSpec { .. } => "give another --out, or --force to discard them".to_owned(),
+        VectorsError::Unfinished { path } => {
+            format!("run `dpr encode --out {}` (it continues where it stopped)", path.display())
+        }
+        VectorsError::NotWritten { .. } => "make room and run the same command again".to_owned(),
+        VectorsError::File(FileError::Corrupt { .. }) => "encode again with --force".to_owned(),
+        VectorsError::File(FileError::Foreign { .. }) => "give another --out".to_owned(),
+        VectorsError::File(FileError::Busy { .. }) => "wait for it or give another --out".to_owned(),
+        VectorsError::File(error) => return of_file(error).map(str::to_owned),
+        _ => return None,
+    })
+}
+
+fn of_open(error: &OpenError) -> Option<&'static str> {
+    Some(match error {
+        OpenError::NoVectors { .. } => {
+            "build one with `dpr index --vectors`, or search by words (bm25, tfidf)"
+        }
+        OpenError::NoSparse { .. } => "build it with `dpr index --sparse english` (or `bigram`)",
+        OpenError::FileName { .. } => "build the index with `dpr index`, or restore a snapshot of your own",
+        OpenError::Count { .. } => "rebuild the index with `dpr index`",
+        OpenError::CommitMark { .. } => "`dpr index compact` repairs it",
+        _ => return None,
+    })
+}
+
+fn of_build(error: &BuildError) -> Option<&'static str> {
+    Some(match error {
+        BuildError::Write { .. } => "make room or give another --out",
+        BuildError::Graph { .. } => "build with --kind exact and report this",
+        _ => return None,
+    })
+}
+
+fn of_tune(error: &TuneError) -> Option<&'static str> {
+    Some(match error {
+        TuneError::NoGraph { .. } => "build it with `dpr index --kind hnsw`",
+        TuneError::Recall { .. } => "build the graph anew with a greater --ef-construction or --m",
+        _ => return None,
+    })
+}
+
+fn of_search(error: &SearchError) -> Option<&'static str> {
+    Some(match error {
+        SearchError::WrongModel { .. } => {
+            "use the model the index was built by, or encode and index the passages with this one (dpr encode, dpr index)"
+        }
+        SearchError::NoSparse => {
+            "build it with `dpr index --vectors ... --sparse english` (or `bigram`), or search by vectors alone"
+        }
+        SearchError::NoVectors => {
+            "build it with `dpr encode` and `dpr index --vectors ...`, or search by words alone"
+        }
+        _ => return None,
+    })
+}
+
+fn of_query(error: &QueryError) -> Option<&'static str> {
+    matches!(error, QueryError::Gpu { .. }).then_some("search with --device cpu")
+}
+
+fn of_matrix(error: &MatrixError) -> Option<&'static str> {
+    Some(match error {
+        MatrixError::Empty => "give a corpus with at least one passage to `dpr encode`",
+        MatrixError::NotFinite { .. } => "encode the passages again",
+        _ => return None,
+    })
+}
+
+fn of_file(error: &FileError) -> Option<&'static str> {
+    Some(match error {
+        FileError::Missing { .. }
+        | FileError::Size { .. }
+        | FileError::Checksum { .. }
+        | FileError::Corrupt { .. } => "copy the index again or rebuild it with `dpr index`",
+        FileError::NewerFormat { .. } => "update dpr",
+        FileError::Foreign { .. } => "give another --out",
+        FileError::Busy { .. } => {
+            "wait for it, give another --out, or, where it is a server, send updates to its /v1/passages"
+        }
+        _ => return None,
+    })
+}
+
+#[cfg(feature = "milvus")]
+fn of_milvus(error: &MilvusError) -> Option<String> {
+    Some(match error {
+        MilvusError::Address { why, .. } if why.contains("password") => {
+            "put user:password into DPR_MILVUS_TOKEN".to_owned()
+        }
+        MilvusError::NoCollection { address } => {
+            format!("fill it with `dpr index --vectors ... --out {address}`")
+        }
+        MilvusError::Foreign { .. } => "give another collection, which `dpr index --out` makes".to_owned(),
+        MilvusError::Slow { .. } | MilvusError::Lost { .. } | MilvusError::Interrupted => {
+            "where it was a load, the same command goes on from there".to_owned()
+        }
+        _ => return None,
+    })
+}
+
+#[cfg(feature = "postgres")]
+fn of_postgres(error: &PostgresError) -> Option<String> {
+    Some(match error {
+        PostgresError::NoTable { address } => {
+            format!("fill it with `dpr index --vectors ... --out '{address}'`")
+        }
+        PostgresError::NoModel { .. } => {
+            "`dpr index --vectors ... --out ADDRESS` writes vectors and the comment, where there is none"
+                .to_owned()
+        }
+        PostgresError::Unavailable { .. } | PostgresError::Lost { .. } | PostgresError::Interrupted => {
+            "where it was a load, the same command goes on from there".to_owned()
+        }
+        PostgresError::Parameter { name, .. } => format!("give another --{}", name.replace('_', "-")),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_outermost_error_that_knows_more_gives_the_advice() {
+        let corrupt = || FileError::corrupt("x".as_ref(), "it is short");
+        let of = |error: &(dyn Error + 'static)| hint(error).unwrap_or_default();
+        assert!(of(&OpenError::from(corrupt())).contains("rebuild it"));
+        assert!(of(&BuildError::from(OpenError::from(corrupt()))).contains("rebuild it"));
+        assert!(of(&VectorsError::from(corrupt())).contains("--force"));
+        assert!(of(&SearchError::from(QueryError::Gpu { reason: String::new() })).contains("--device"));
+        assert_eq!(hint(&QueryError::K), None);
+    }
+}

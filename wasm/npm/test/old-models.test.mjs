@@ -1,0 +1,67 @@
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { QuestionEncoder } from '../dist/index.js';
+import { fileKey, openFileCache } from '../dist/weights/file-cache.js';
+import { evictOldModels, noteModel } from '../dist/weights/old-models.js';
+import { FakeWorker, tinyModel } from './fake-worker.mjs';
+import { cachesInMemory, someBytes } from './helpers.mjs';
+
+const DAY = 24 * 3600 * 1000;
+const sum = (letter) => letter.repeat(64);
+const manifest = (...letters) => {
+  const [config, tokenizer, ...weights] = letters.map((letter) => ({ sha256: sum(letter) }));
+  return { encoder: { config, tokenizer }, weights: { q8: weights[0], f16: weights[1] ?? weights[0] } };
+};
+
+/** A cache with a file for each letter; the letters that are left. */
+async function withFiles(t, letters) {
+  const { map, ...caches } = cachesInMemory();
+  globalThis.caches = caches;
+  t.after(() => delete globalThis.caches);
+  const cache = await openFileCache();
+  for (const letter of letters) await cache.write(sum(letter), someBytes(10));
+  return () => [...letters].filter((letter) => map.has(fileKey(sum(letter)))).join('');
+}
+
+test('files of an address\'s earlier model go, those of its present one stay in all formats', async (t) => {
+  const left = await withFiles(t, 'abcdexyz');
+  await noteModel('https://server.test/v1/model', manifest('a', 'b', 'c', 'd'));
+  await noteModel('https://server.test/v1/model', manifest('a', 'x', 'y', 'z'));
+  await evictOldModels();
+  assert.equal(left(), 'axyz');
+});
+
+test('files of other addresses stay until nobody has used them for 90 days', async (t) => {
+  const left = await withFiles(t, 'abcdef');
+  await noteModel('https://one.test/v1/model', manifest('a', 'b', 'c'), 0);
+  await noteModel('https://two.test/v1/model', manifest('d', 'b', 'e'), 60 * DAY);
+  await evictOldModels(90 * DAY);
+  assert.equal(left(), 'abcde');
+  await evictOldModels(91 * DAY);
+  assert.equal(left(), 'bde');
+});
+
+test('without a note nothing is removed', async (t) => {
+  const left = await withFiles(t, 'abc');
+  await evictOldModels();
+  assert.equal(left(), 'abc');
+});
+
+test('a missing Cache API is no error', async () => {
+  await noteModel('https://server.test/v1/model', manifest('a', 'b', 'c'));
+  await evictOldModels();
+});
+
+for (const keepOldModels of [false, true]) {
+  test(`loading ${keepOldModels ? 'keeps' : 'removes'} old models with keepOldModels: ${keepOldModels}`, async (t) => {
+    const left = await withFiles(t, 'a');
+    const { manifest, restore } = tinyModel();
+    t.after(restore);
+    const options = { device: 'cpu', baseUrl: 'https://server.test/', createWorker: () => new FakeWorker({}), keepOldModels };
+    (await QuestionEncoder.load(manifest, options)).dispose();
+    for (let turn = 0; turn < 100 && left() !== ''; turn++) await new Promise((resolve) => setTimeout(resolve, 5));
+    assert.equal(left(), keepOldModels ? 'a' : '');
+    // What was just loaded is there.
+    assert.ok(await (await openFileCache()).read(manifest.weights.q8.sha256));
+  });
+}

@@ -1,0 +1,88 @@
+//! Clients that hold connections.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use super::{Report, demo};
+use crate::failure::{Failure, Outcome};
+use crate::server::Server;
+
+/// Connections that the server is told to keep at most.
+const CONNECTIONS: usize = 8;
+/// Time after which a client that does nothing must have lost its connection.
+const LIMIT: Duration = Duration::from_secs(61);
+
+/// Connections on which nothing is sent, or half of a head.
+pub(super) fn silent(report: &mut Report) -> Outcome {
+    let server = demo(&["--max-connections", "8"])?;
+    for (name, sent) in [
+        ("8 sockets that send nothing", ""),
+        ("8 sockets that send half of a head", "POST /v1/search HTTP/1.1\r\nhost: x"),
+        ("8 sockets that begin HTTP/2", "PRI * HT"),
+    ] {
+        let held = hold(&server, sent)?;
+        report_release(report, &server, name);
+        drop(held);
+    }
+    let answer = server.ask("PRI", "*", &[], &[])?;
+    let version = answer.text.split(' ').next().unwrap_or_default().to_owned();
+    report.line("HTTP/2 without TLS", &version, "HTTP/1.1", version.starts_with("HTTP/1."));
+    Ok(())
+}
+
+/// Connections whose client reads a byte now and then.
+pub(super) fn slow(report: &mut Report) -> Outcome {
+    let server = demo(&["--max-connections", "8"])?;
+    let model = server.json("/v1/model")?;
+    let weights = &model["weights"];
+    let path = ["q8", "f16", "f32"].iter().find_map(|name| weights[name]["url"].as_str());
+    let path = path.ok_or_else(|| Failure::new("the demo's model has no weights for pages"))?;
+    let path = if path.starts_with('/') { path.to_owned() } else { format!("/v1/{path}") };
+    let mut held = hold(&server, &format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n"))?;
+    for socket in &held {
+        socket.set_read_timeout(Some(Duration::from_millis(10))).map_err(|e| Failure::new(e.to_string()))?;
+    }
+    let begin = Instant::now();
+    while begin.elapsed() < LIMIT && server.health() != 200 {
+        for socket in &mut held {
+            let _ = socket.read(&mut [0]);
+        }
+        sleep(Duration::from_secs(5));
+    }
+    report_release(report, &server, "8 readers of a byte in 5 seconds");
+    let took = begin.elapsed().as_secs_f64();
+    println!("a connection was free after {took:.0} s");
+    Ok(())
+}
+
+fn hold(server: &Server, sent: &str) -> Outcome<Vec<TcpStream>> {
+    let mut held = Vec::new();
+    for _ in 0..CONNECTIONS {
+        let mut socket = server.connect()?;
+        socket.write_all(sent.as_bytes()).map_err(|error| Failure::new(error.to_string()))?;
+        held.push(socket);
+    }
+    sleep(Duration::from_millis(200));
+    Ok(held)
+}
+
+/// Waits until a search route answers again.
+fn report_release(report: &mut Report, server: &Server, name: &str) {
+    let begin = Instant::now();
+    let healthy = server.health();
+    let mut status = 0;
+    while begin.elapsed() < LIMIT && status != 200 {
+        status = server.ask("GET", "/v1/index", &[], &[]).map_or(0, |answer| answer.status);
+        sleep(Duration::from_millis(250));
+    }
+    let took = begin.elapsed();
+    report.line(&format!("{name}: health meanwhile"), &healthy.to_string(), "200", healthy == 200);
+    report.line(
+        &format!("{name}: a connection is free after"),
+        &format!("{:.1} s", took.as_secs_f64()),
+        "at most 61 s",
+        status == 200,
+    );
+}
