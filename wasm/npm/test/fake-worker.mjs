@@ -50,7 +50,7 @@ export class FakeWorker {
   }
 }
 
-/** A manifest whose files a fake `fetch` serves. */
+/** A manifest whose files a fake `fetch` serves until `restore` is called: after the test, since a fallback fetches again. */
 export function tinyModel() {
   const files = new Map();
   const file = (name, length) => {
@@ -70,6 +70,5 @@ export function tinyModel() {
     weights: { f16: file('w.f16', 60), q8: file('w.q8', 30) },
   };
   const { restore } = fakeFetch((url) => new Response(files.get(url)));
-  // Fallback after loading fetches the files again; the fake stays until then.
-  return { manifest, restore: () => setTimeout(restore, 200).unref() };
+  return { manifest, restore };
 }

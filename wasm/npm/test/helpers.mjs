@@ -10,16 +10,28 @@ export function someBytes(length) {
   return Uint8Array.from({ length }, (_, position) => (position * 31 + 7) & 0xff);
 }
 
-/** Replaces `fetch` by `handler(url, init)` until the returned function is called. Records the calls. */
+const realFetch = globalThis.fetch;
+const fakes = [];
+
+/**
+ * Replaces `fetch` by `handler(url, init)` until `restore` is called. Records the calls. Of several, the latest one
+ * answers; each is taken away alone, in any order.
+ */
 export function fakeFetch(handler) {
-  const original = globalThis.fetch;
   const calls = [];
-  globalThis.fetch = async (url, init = {}) => {
+  const fake = async (url, init = {}) => {
     calls.push({ url: String(url), headers: new Headers(init.headers), init });
     init.signal?.throwIfAborted();
     return handler(String(url), init, calls.length);
   };
-  return { calls, restore: () => (globalThis.fetch = original) };
+  fakes.push(fake);
+  globalThis.fetch = fake;
+  const restore = () => {
+    const at = fakes.indexOf(fake);
+    if (at >= 0) fakes.splice(at, 1);
+    globalThis.fetch = fakes.at(-1) ?? realFetch;
+  };
+  return { calls, restore };
 }
 
 /** A body that delivers `bytes` and then breaks, as a lost connection does. */

@@ -1,12 +1,16 @@
 import assert from 'node:assert/strict';
-import test from 'node:test';
+import test, { afterEach } from 'node:test';
 import { QuestionEncoder } from '../dist/index.js';
 import { FakeWorker, tinyModel } from './fake-worker.mjs';
+
+const models = [];
+afterEach(() => models.splice(0).forEach((model) => model.restore()));
 
 const load = (script, options = {}) => {
   const workers = [];
   const events = [];
   const model = tinyModel();
+  models.push(model);
   const promise = QuestionEncoder.load(model.manifest, {
     device: 'cpu',
     baseUrl: 'https://server.test/',
@@ -17,7 +21,7 @@ const load = (script, options = {}) => {
     },
     onProgress: (event) => events.push(event),
     ...options,
-  }).finally(model.restore);
+  });
   return { promise, workers, events };
 };
 
