@@ -61,6 +61,7 @@ pub enum SparseError {
     Search(#[source] Arc<io::Error>),
 }
 
+#[cfg(feature = "sparse")]
 impl SparseError {
     pub(super) fn search(source: io::Error) -> Self {
         Self::Search(Arc::new(source))

@@ -1,37 +1,18 @@
 //! Filling a table: in pieces, again, across a crash.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use dpr_data::Metadata;
-use dpr_files::progress::{Progress, Silent};
+use dpr_files::progress::Silent;
 use dpr_index::HnswParams;
 use dpr_index::vectors::VectorSet;
 use dpr_postgres::{LoadOptions, PostgresError, PostgresIndex, load};
 
 use super::server::Server;
 use super::{filled, part, set};
-
-/// Counts what was written, and does something once so much was.
-struct After<F> {
-    count: AtomicU64,
-    at: u64,
-    then: F,
-}
-
-impl<F: Fn() + Send + Sync> Progress for After<F> {
-    fn start(&self, _: &'static str, _: &'static str, _: u64) {}
-
-    fn advance(&self, done: u64) {
-        let before = self.count.fetch_add(done, Ordering::SeqCst);
-        if before < self.at && before + done >= self.at {
-            (self.then)();
-        }
-    }
-
-    fn finish(&self) {}
-}
+use crate::support::after::After;
 
 #[test]
 fn a_load_that_stopped_goes_on_and_writes_only_what_is_missing_or_changed() {
@@ -40,7 +21,7 @@ fn a_load_that_stopped_goes_on_and_writes_only_what_is_missing_or_changed() {
     let mut set = set(2500, 8);
     let stop = Arc::new(AtomicBool::new(false));
     let options = LoadOptions { in_flight: 1, stop: Arc::clone(&stop), ..LoadOptions::default() };
-    let progress = After { count: AtomicU64::new(0), at: 1000, then: || stop.store(true, Ordering::SeqCst) };
+    let progress = After::new(1000, || stop.store(true, Ordering::SeqCst));
     let stopped = load(&address, &set, &options, &progress);
     assert!(matches!(stopped, Err(PostgresError::Interrupted)), "{stopped:?}");
     assert_eq!(server.texts("SELECT count(*) FROM resumed"), ["1000"]);
@@ -141,7 +122,7 @@ fn a_server_killed_in_the_middle_of_a_load_and_started_again_loses_nothing() {
         let loading = scope.spawn(|| {
             let options =
                 LoadOptions { in_flight: 1, patience: Duration::from_secs(120), ..LoadOptions::default() };
-            let progress = After { count: AtomicU64::new(0), at: 1000, then: move || tell.send(()).unwrap() };
+            let progress = After::new(1000, move || tell.send(()).unwrap());
             load(&address, &set, &options, &progress)
         });
         told.recv().unwrap();

@@ -7,6 +7,7 @@ mod load;
 mod own_table;
 mod searching;
 mod server;
+mod support;
 mod tls;
 
 use dpr_core::Embedding;

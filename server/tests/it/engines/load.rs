@@ -1,15 +1,16 @@
 //! Filling a cluster: in pieces, by several machines, across a crash.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use dpr_files::progress::{Progress, Silent};
+use dpr_files::progress::Silent;
 use dpr_index::vectors::VectorSet;
 use dpr_milvus::{LoadOptions, MilvusError, MilvusIndex, load};
 
 use super::server::Server;
 use super::{DIM, passages, plain, questions, share};
+use crate::support::after::After;
 
 /// The rows of a set from `from` to `to`.
 fn part(set: &VectorSet, from: usize, to: usize) -> VectorSet {
@@ -21,27 +22,6 @@ fn part(set: &VectorSet, from: usize, to: usize) -> VectorSet {
     }
 }
 
-/// Counts what was acknowledged, and does something once so much was.
-#[derive(Debug)]
-struct After<F> {
-    count: AtomicU64,
-    at: u64,
-    then: F,
-}
-
-impl<F: Fn() + Send + Sync> Progress for After<F> {
-    fn start(&self, _: &'static str, _: &'static str, _: u64) {}
-
-    fn advance(&self, done: u64) {
-        let before = self.count.fetch_add(done, Ordering::SeqCst);
-        if before < self.at && before + done >= self.at {
-            (self.then)();
-        }
-    }
-
-    fn finish(&self) {}
-}
-
 #[test]
 fn a_load_that_stopped_goes_on_and_writes_only_what_is_missing_or_changed() {
     let Some(server) = Server::get() else { return };
@@ -49,7 +29,7 @@ fn a_load_that_stopped_goes_on_and_writes_only_what_is_missing_or_changed() {
     let mut set = passages();
     let stop = Arc::new(AtomicBool::new(false));
     let options = LoadOptions { in_flight: 1, stop: Arc::clone(&stop), ..LoadOptions::default() };
-    let progress = After { count: AtomicU64::new(0), at: 1000, then: || stop.store(true, Ordering::SeqCst) };
+    let progress = After::new(1000, || stop.store(true, Ordering::SeqCst));
     let stopped = load(&address, &set, &options, &progress);
     assert!(matches!(stopped, Err(MilvusError::Interrupted)), "{stopped:?}");
 
@@ -162,7 +142,7 @@ fn a_cluster_killed_in_the_middle_of_a_load_and_started_again_loses_nothing() {
         let loading = scope.spawn(|| {
             let options =
                 LoadOptions { in_flight: 1, patience: Duration::from_secs(180), ..LoadOptions::default() };
-            let progress = After { count: AtomicU64::new(0), at: 1000, then: move || tell.send(()).unwrap() };
+            let progress = After::new(1000, move || tell.send(()).unwrap());
             load(&address, &set, &options, &progress)
         });
         told.recv().unwrap();

@@ -10,6 +10,7 @@ mod postgres;
 mod postgres_server;
 mod refused;
 mod server;
+mod service;
 
 use std::collections::HashSet;
 use std::sync::Arc;
