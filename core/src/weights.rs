@@ -108,8 +108,8 @@ pub enum WeightsError {
         /// Canonical names of the first few.
         names: Vec<String>,
     },
-    /// Two shards hold the same tensor.
-    #[error("tensor {name:?} is in two shards: keep one")]
+    /// Two shards, or one file under two names, hold the same tensor.
+    #[error("tensor {name:?} is there twice, in two shards or under two names: keep one")]
     Duplicate {
         /// Canonical name.
         name: String,
@@ -169,7 +169,7 @@ impl TensorMap {
     pub fn from_safetensors<'a>(
         files: impl IntoIterator<Item = (&'a str, &'a [u8])>,
     ) -> Result<Self, WeightsError> {
-        let mut tensors = BTreeMap::new();
+        let mut map = Self::default();
         for (file, bytes) in files {
             let parsed = SafeTensors::deserialize(bytes).map_err(|e| WeightsError::Format {
                 file: file.into(),
@@ -177,15 +177,30 @@ impl TensorMap {
                 reason: e.to_string(),
             })?;
             for (name, view) in parsed.iter() {
-                let Some(name) = canonical(name) else { continue };
-                let stored =
-                    Stored { shape: view.shape().to_vec(), dtype: view.dtype(), bytes: view.data().to_vec() };
-                if tensors.insert(name.clone(), stored).is_some() {
-                    return Err(WeightsError::Duplicate { name });
-                }
+                map.insert(name, view.dtype(), view.shape(), || Ok::<_, WeightsError>(view.data().to_vec()))?;
             }
         }
-        Ok(Self { tensors })
+        Ok(map)
+    }
+
+    /// Adds a tensor of another format under its canonical name. `bytes` returns its numbers, row-major and
+    /// little-endian; it is not called for a tensor that no encoder uses, which is left out.
+    ///
+    /// # Errors
+    /// [`WeightsError::Duplicate`] for a tensor that is here already, and what `bytes` fails with.
+    pub fn insert<E: From<WeightsError>>(
+        &mut self,
+        name: &str,
+        dtype: Dtype,
+        shape: &[usize],
+        bytes: impl FnOnce() -> Result<Vec<u8>, E>,
+    ) -> Result<(), E> {
+        let Some(name) = canonical(name) else { return Ok(()) };
+        if self.tensors.contains_key(&name) {
+            return Err(WeightsError::Duplicate { name }.into());
+        }
+        self.tensors.insert(name, Stored { shape: shape.to_vec(), dtype, bytes: bytes()? });
+        Ok(())
     }
 
     /// Returns the canonical names and shapes of the tensors that have not been taken yet, in order.

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use dpr_core::{DeviceError, LoadError};
 
+use super::TorchError;
+
 /// The reason why a model cannot be read, imported or exported.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -53,6 +55,14 @@ pub enum ModelError {
         file: &'static str,
         /// What to do.
         fix: &'static str,
+    },
+    /// A file of `torch.save` cannot be read.
+    #[error("{path}: {source}")]
+    Torch {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: TorchError,
     },
     /// A JSON file of a Hugging Face directory is damaged.
     #[error("{path}: {reason}; fetch the model again")]

@@ -8,7 +8,9 @@ mod huggingface;
 mod import;
 mod json;
 mod sentence;
+mod torch;
 mod web;
+mod weights;
 
 pub use dir::ModelDir;
 pub use error::ModelError;
@@ -16,6 +18,7 @@ pub use export::{ExportReport, export_web};
 pub use huggingface::HuggingFaceDir;
 pub use import::{ImportOptions, import};
 pub use sentence::{PoolingModes, SentenceModules};
+pub use torch::TorchError;
 pub use web::{WEB_DIR, WEB_MANIFEST, WebManifest};
 
 /// Folder of the question encoder in a model directory.

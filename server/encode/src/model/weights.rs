@@ -1,0 +1,58 @@
+//! The weights of a Hugging Face directory: `model.safetensors`, else `pytorch_model.bin`, each whole or in shards.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use dpr_core::TensorMap;
+use serde_json::Value;
+
+use super::json::optional_json;
+use super::{ModelError, torch};
+
+const SAFETENSORS: &str = "model.safetensors";
+const TORCH: &str = "pytorch_model.bin";
+
+/// Reads the weights of a directory under canonical names.
+///
+/// # Errors
+/// [`ModelError`] names the file that is missing or damaged.
+pub(super) fn read(dir: &Path) -> Result<TensorMap, ModelError> {
+    if let Some(files) = files(dir, SAFETENSORS)? {
+        let files = files
+            .into_iter()
+            .map(|name| Ok((fs_err::read(dir.join(&name))?, name)))
+            .collect::<Result<Vec<_>, ModelError>>()?;
+        let views = files.iter().map(|(bytes, name)| (name.as_str(), bytes.as_slice()));
+        return TensorMap::from_safetensors(views).map_err(ModelError::in_dir(dir));
+    }
+    let Some(files) = files(dir, TORCH)? else {
+        return Err(ModelError::MissingFile {
+            dir: dir.into(),
+            file: "model.safetensors and no pytorch_model.bin",
+            fix: "fetch the weights into it, or convert them (model.save_pretrained(…) writes safetensors)",
+        });
+    };
+    let mut tensors = TensorMap::default();
+    for name in files {
+        let path = dir.join(name);
+        torch::read_into(&path, &mut tensors).map_err(|source| ModelError::Torch { path, source })?;
+    }
+    Ok(tensors)
+}
+
+/// Returns the names of the file of this name or of its shards; `None` where there is neither.
+fn files(dir: &Path, name: &str) -> Result<Option<Vec<String>>, ModelError> {
+    if dir.join(name).exists() {
+        return Ok(Some(vec![name.to_owned()]));
+    }
+    let index_name = format!("{name}.index.json");
+    let Some(index) = optional_json(&dir.join(&index_name))? else { return Ok(None) };
+    let damaged = |reason: &str| ModelError::Json { path: dir.join(&index_name), reason: reason.to_owned() };
+    let map = index.get("weight_map").and_then(Value::as_object).ok_or_else(|| damaged("no weight_map"))?;
+    let shards: BTreeSet<&str> = map.values().filter_map(Value::as_str).collect();
+    // A shard is a plain name beside the index; anything else could read outside the directory.
+    match shards.iter().all(|shard| Path::new(shard).file_name() == Some(shard.as_ref())) {
+        true => Ok(Some(shards.into_iter().map(str::to_owned).collect())),
+        false => Err(damaged("a shard's name holds a path")),
+    }
+}
