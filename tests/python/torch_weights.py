@@ -2,7 +2,8 @@
 
     python tests/python/torch_weights.py
 
-Weights and texts are made up from a fixed seed. Needs torch, transformers, tokenizers and safetensors. No file of
+Weights and texts are made up from a fixed seed (the older format names storages by address, so those files differ from
+run to run in their keys). Needs torch, transformers, tokenizers and safetensors. No file of
 `refused/` is loaded here or anywhere: those that would run something would only print a line.
 
 What is written:
@@ -19,7 +20,6 @@ What is written:
   refused/                     programs, modules, and layouts that weights do not have
 """
 
-import base64
 import json
 import os
 import pathlib
@@ -84,6 +84,10 @@ def views(state):
     return out
 
 
+# A module without source: the older format would write the path of its file.
+Net = type("Net", (torch.nn.Module,), {"__module__": "__main__"})
+
+
 class Calls:
     """Pickles as a call."""
 
@@ -98,20 +102,28 @@ def refused(state):
     save("refused/system.bin", {"a": Calls(os.system, "echo this file ran a program")})
     save("refused/system-legacy.bin", Calls(os.system, "echo this file ran a program"), _use_new_zipfile_serialization=False)
     save("refused/eval.bin", {"a": Calls(eval, "print('this file ran a program')")}, pickle_protocol=4)
-    save("refused/module.bin", torch.nn.Linear(2, 2))
-    save("refused/module-legacy.bin", torch.nn.Linear(2, 2), _use_new_zipfile_serialization=False)
+    save("refused/module.bin", Net())
+    save("refused/module-legacy.bin", Net(), _use_new_zipfile_serialization=False)
     save("refused/sparse.bin", {"a": torch.eye(2).to_sparse()})
     save("refused/nested.bin", {"state_dict": {"a": torch.ones(2)}})
     save("refused/list.bin", [torch.ones(2)])
     # By pickle itself, which puts storages into the pickle as programs that load them.
     (FIXTURES / "refused/pickle.bin").write_bytes(pickle.dumps({"a": torch.ones(2)}, protocol=2))
-    torch.jit.script(torch.nn.Linear(2, 2)).save(str(FIXTURES / "refused/script.bin"))
-    save("refused/stored.bin", {"a": torch.ones(4)})
-    with zipfile.ZipFile(FIXTURES / "refused/stored.bin") as stored:
-        with zipfile.ZipFile(FIXTURES / "refused/compressed.bin", "w", zipfile.ZIP_DEFLATED) as compressed:
-            for entry in stored.infolist():
-                compressed.writestr(zipfile.ZipInfo(entry.filename), stored.read(entry), zipfile.ZIP_DEFLATED)
-    (FIXTURES / "refused/stored.bin").unlink()
+    torch.jit.script(torch.nn.Linear(2, 2)).save(str(FIXTURES / "refused/made.bin"))
+    # Without the paths of the sources.
+    rewritten("made.bin", "script.bin", lambda entry: not entry.filename.endswith(".debug_pkl"))
+    save("refused/made.bin", {"a": torch.ones(4)})
+    rewritten("made.bin", "compressed.bin", lambda entry: True, zipfile.ZIP_DEFLATED)
+    (FIXTURES / "refused/made.bin").unlink()
+
+
+def rewritten(source, target, keep, compression=None):
+    """The archive with some of its entries, and with another compression if one is given."""
+    folder = FIXTURES / "refused"
+    with zipfile.ZipFile(folder / source) as old, zipfile.ZipFile(folder / target, "w") as new:
+        for entry in filter(keep, old.infolist()):
+            how = entry.compress_type if compression is None else compression
+            new.writestr(zipfile.ZipInfo(entry.filename), old.read(entry), how)
 
 
 def main():
@@ -141,7 +153,7 @@ def main():
                 parameter.copy_(torch.randn_like(parameter) * 0.3)
             rows = [torch.tensor([inner.encode(text).ids]) for text in TEXTS]
             found = [model(row, token_type_ids=torch.zeros_like(row)).pooler_output[0] for row in rows]
-        vectors[name] = [base64.b64encode(row.numpy().astype("<f4").tobytes()).decode() for row in found]
+        vectors[name] = [row.tolist() for row in found]
         state = model.state_dict()
         save_file({key: tensor.clone() for key, tensor in state.items()}, FIXTURES / f"{name}.safetensors")
         state = published(state, prefix)
@@ -151,7 +163,7 @@ def main():
             others(state)
             refused(state)
     golden = {"torch": torch.__version__, "texts": TEXTS, **vectors}
-    (FIXTURES / "golden.json").write_text(json.dumps(golden, indent=1) + "\n")
+    (FIXTURES / "golden.json").write_text(json.dumps(golden) + "\n")
 
 
 def others(state):

@@ -24,7 +24,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 23] = [
+pub const TARGETS: [Target; 24] = [
     Target { name: "pointer", run: index::pointer, valid: index::valid_pointer },
     Target { name: "manifest", run: index::manifest, valid: index::valid_manifest },
     Target { name: "graph", run: index::graph, valid: index::valid_graph },
@@ -38,6 +38,7 @@ pub const TARGETS: [Target; 23] = [
     Target { name: "model-manifest", run: directories::model, valid: directories::valid_model },
     Target { name: "web-manifest", run: directories::web, valid: directories::valid_web },
     Target { name: "safetensors", run: model::safetensors, valid: model::valid_safetensors },
+    Target { name: "torch", run: model::torch, valid: model::valid_torch },
     Target { name: "tokenizer", run: model::tokenizer, valid: model::valid_tokenizer },
     Target { name: "config", run: model::config, valid: model::valid_config },
     Target { name: "tsv", run: data::tsv, valid: data::valid_tsv },

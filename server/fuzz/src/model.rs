@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use dpr_core::{EncoderBytes, EncoderConfig, TensorMap, TextEncoder, TextTokenizer};
+use dpr_encode::model::HuggingFaceDir;
 
 use crate::named;
 
@@ -21,7 +22,12 @@ fn files() -> &'static [Vec<u8>; 3] {
 }
 
 pub(crate) fn safetensors(bytes: &[u8]) {
-    let Ok(mut tensors) = TensorMap::from_safetensors([("model.safetensors", bytes)]) else { return };
+    if let Ok(tensors) = TensorMap::from_safetensors([("model.safetensors", bytes)]) {
+        take_all(tensors);
+    }
+}
+
+fn take_all(mut tensors: TensorMap) {
     let named: Vec<_> = tensors.names().map(|(name, shape)| (name.to_owned(), shape.to_vec())).collect();
     for (name, shape) in named {
         let _ = tensors.take_matrix(&name, &shape);
@@ -43,6 +49,49 @@ pub(crate) fn valid_safetensors() -> Vec<(String, Vec<u8>)> {
     q8.extend([1, 2, 3, 255]);
     q8.extend([0.5_f32, 2.0].iter().flat_map(|value| value.to_le_bytes()));
     vec![named("floats", bytes), named("quantized", q8)]
+}
+
+/// `pytorch_model.bin`, in a directory with the small encoder's other files.
+pub(crate) fn torch(bytes: &[u8]) {
+    static DIRECTORY: OnceLock<tempfile::TempDir> = OnceLock::new();
+    let directory = DIRECTORY.get_or_init(|| {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        for name in ["config.json", "tokenizer.json"] {
+            fs_err::write(directory.path().join(name), fixture(name)).expect("a small file");
+        }
+        directory
+    });
+    fs_err::write(directory.path().join("pytorch_model.bin"), bytes).expect("a small file");
+    let Ok(read) = HuggingFaceDir::read(directory.path()) else { return };
+    take_all(read.tensors);
+}
+
+/// Small ones by hand: the fixtures' 12 kB would be slow to change.
+pub(crate) fn valid_torch() -> Vec<(String, Vec<u8>)> {
+    let begin = b"\x80\x02ccollections\nOrderedDict\nq\x00)Rq\x01X\x01\0\0\0aq\x02ctorch._utils\n_rebuild_tensor_v2\n(\
+        (X\x07\0\0\0storagectorch\nFloatStorage\nX\x01\0\0\00X\x03\0\0\0cpuK\x02";
+    // Behind the storage's length the older format has the view of it, which is None.
+    let tensor = |view: &[u8]| [&begin[..], view, b"tQK\0K\x02\x85K\x01\x85\x89}tRs."].concat();
+    let numbers: Vec<u8> = [1.0_f32, 2.0].iter().flat_map(|number| number.to_le_bytes()).collect();
+    let legacy = [
+        &b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.\x80\x02M\xe9\x03."[..],
+        b"\x80\x02}X\x0d\0\0\0little_endian\x88s.",
+        &tensor(b"N"),
+        b"\x80\x02]X\x01\0\0\00a.\x02\0\0\0\0\0\0\0",
+        &numbers,
+    ];
+    let (mut zip, mut directory) = (Vec::new(), Vec::new());
+    for (name, bytes) in [("a/data.pkl", &tensor(b"")[..]), ("a/byteorder", &b"little"[..]), ("a/data/0", &numbers[..])] {
+        // Without checksums, so that changed bytes reach what is behind them.
+        let size = (bytes.len() as u32).to_le_bytes();
+        let head = [&[0; 14][..], &size, &size, &(name.len() as u32).to_le_bytes()].concat();
+        let place = (zip.len() as u32).to_le_bytes();
+        zip.extend([&b"PK\x03\x04"[..], &head, name.as_bytes(), bytes].concat());
+        directory.extend([&b"PK\x01\x02\0\0"[..], &head, &[0; 10], &place, name.as_bytes()].concat());
+    }
+    let (place, length) = ((zip.len() as u32).to_le_bytes(), (directory.len() as u32).to_le_bytes());
+    zip.extend([&directory, &b"PK\x05\x06\0\0\0\0\x03\0\x03\0"[..], &length, &place, &[0; 2]].concat());
+    vec![named("legacy", legacy.concat()), named("zip", zip)]
 }
 
 pub(crate) fn tokenizer(bytes: &[u8]) {

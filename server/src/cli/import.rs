@@ -17,7 +17,8 @@ Example, the paper's encoders:
 Example, a sentence-transformers model as one shared encoder, with 768-d vectors of the same inner products:
   dpr import --question all-MiniLM-L6-v2/ --out model/ --project 768")]
 pub struct Args {
-    /// Hugging Face directory of the question encoder (config.json, model.safetensors, tokenizer.json)
+    /// Hugging Face directory of the question encoder (config.json, tokenizer.json, and model.safetensors or
+    /// pytorch_model.bin, whole or in shards)
     #[arg(long, value_name = "DIR")]
     question: PathBuf,
     /// The same of the passage encoder; without it one encoder serves both

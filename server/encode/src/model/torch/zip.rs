@@ -30,9 +30,12 @@ const SIZES_BEHIND: u64 = 1 << 3;
 /// One entry by the central directory.
 struct Entry {
     header: u64,
+    /// Its bytes in the file.
     bytes: u64,
     crc: u32,
     flags: u64,
+    /// How it is compressed; zero is not at all.
+    method: u64,
 }
 
 /// The entries of an archive by name.
@@ -106,6 +109,12 @@ impl Archive {
         let Some(entry) = self.entries.get(name) else { return Ok(None) };
         let wrong = |reason| TorchError::entry(name, reason);
         let outside = || wrong("it lies outside of the file");
+        if entry.flags & ENCRYPTED != 0 {
+            return Err(wrong("it is encrypted"));
+        }
+        if entry.method != 0 {
+            return Err(wrong("it is compressed, which torch.save never does"));
+        }
         let header = source.read(entry.header, LOCAL_BYTES)?.ok_or_else(outside)?;
         if number::<4>(&header, 0) != Some(LOCAL) {
             return Err(wrong("it has no header"));
@@ -207,17 +216,12 @@ fn central(bytes: &[u8]) -> Option<Result<(String, Entry, usize), TorchError>> {
         return wrong("it has no zip64 field for its size");
     }
     let [bytes, packed, header] = sizes;
-    if flags & ENCRYPTED != 0 {
-        return wrong("it is encrypted");
-    }
-    if number::<2>(record, 10)? != 0 {
-        return wrong("it is compressed, which torch.save never does");
-    }
-    if packed != bytes {
+    let method = number::<2>(record, 10)?;
+    if method == 0 && packed != bytes {
         return wrong("it is stored, and has two sizes");
     }
     let crc = number::<4>(record, 16)? as u32;
-    Some(Ok((name.to_owned(), Entry { header, bytes, crc, flags }, length)))
+    Some(Ok((name.to_owned(), Entry { header, bytes: packed, crc, flags, method }, length)))
 }
 
 /// Replaces sizes that do not fit into 32 bits by those of the zip64 field, which holds them in this order.
