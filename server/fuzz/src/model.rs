@@ -81,7 +81,9 @@ pub(crate) fn valid_torch() -> Vec<(String, Vec<u8>)> {
         &numbers,
     ];
     let (mut zip, mut directory) = (Vec::new(), Vec::new());
-    for (name, bytes) in [("a/data.pkl", &tensor(b"")[..]), ("a/byteorder", &b"little"[..]), ("a/data/0", &numbers[..])] {
+    for (name, bytes) in
+        [("a/data.pkl", &tensor(b"")[..]), ("a/byteorder", &b"little"[..]), ("a/data/0", &numbers[..])]
+    {
         // Without checksums, so that changed bytes reach what is behind them.
         let size = (bytes.len() as u32).to_le_bytes();
         let head = [&[0; 14][..], &size, &size, &(name.len() as u32).to_le_bytes()].concat();
@@ -90,7 +92,7 @@ pub(crate) fn valid_torch() -> Vec<(String, Vec<u8>)> {
         directory.extend([&b"PK\x01\x02\0\0"[..], &head, &[0; 10], &place, name.as_bytes()].concat());
     }
     let (place, length) = ((zip.len() as u32).to_le_bytes(), (directory.len() as u32).to_le_bytes());
-    zip.extend([&directory, &b"PK\x05\x06\0\0\0\0\x03\0\x03\0"[..], &length, &place, &[0; 2]].concat());
+    zip.extend([&directory[..], &b"PK\x05\x06\0\0\0\0\x03\0\x03\0"[..], &length, &place, &[0; 2]].concat());
     vec![named("legacy", legacy.concat()), named("zip", zip)]
 }
 

@@ -3,6 +3,9 @@
 use crate::made::{Made, global, int, legacy, numbers, program, state, text};
 use crate::{bytes, read, refused};
 
+/// Files that are changed at random.
+const ROUNDS: usize = 3000;
+
 #[test]
 fn programs_are_refused_by_name() {
     let cases = [
@@ -178,6 +181,49 @@ fn cut_and_changed_files_end_in_errors() {
         let file = bytes(name);
         for at in (0..file.len()).step_by(37) {
             assert!(read(&file[..at]).is_err(), "{name} cut at {at}");
+        }
+    }
+}
+
+/// Files with several bytes changed, left out or repeated, by a fixed seed: no panic, and no more memory than they have.
+#[test]
+fn files_changed_at_random_end_in_tensors_or_errors() {
+    let small = legacy(&state(&[Made::whole()]), &[("0", 6, numbers())]);
+    let files = [
+        small,
+        crate::made::zip(&crate::made::entries()),
+        bytes("question-protocol-4.bin"),
+        bytes("ctx-legacy.bin"),
+    ];
+    let mut seed = 0x20200410u64;
+    // SplitMix64.
+    let mut random = move |below: usize| {
+        seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (seed ^ seed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed ^ mixed >> 31) % below.max(1) as u64) as usize
+    };
+    for round in 0..ROUNDS {
+        let mut file = files[round % files.len()].clone();
+        for _ in 0..=random(4) {
+            let at = random(file.len());
+            let end = (at + random(24)).min(file.len());
+            match random(4) {
+                0 => file[at] ^= 1 << random(8),
+                1 => file[at] = [0, 1, 0x7f, 0x80, 0xff, b'(', b'R', b't'][random(8)],
+                2 => drop(file.drain(at..end)),
+                _ => file.extend_from_within(at..end),
+            }
+            if file.is_empty() {
+                break;
+            }
+        }
+        let Ok(mut map) = read(&file) else { continue };
+        let tensors: Vec<_> = map.names().map(|(name, shape)| (name.to_owned(), shape.to_vec())).collect();
+        for (name, shape) in tensors {
+            if let Ok(numbers) = map.take_f32(&name, &shape) {
+                assert!(numbers.len() <= 2 * file.len(), "{name} has {shape:?}");
+            }
         }
     }
 }
