@@ -4,8 +4,15 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::form::{FormError, Prompts, TextForm, TitleJoin};
+pub use crate::head::Pooling;
+use crate::head::{HeadStep, dense_layers};
+
 /// The largest size any one dimension of a config may have; a larger one is a damaged or hostile file.
 const MAX_SIZE: u64 = 1 << 20;
+
+/// The most steps that a head may have.
+const MOST_STEPS: usize = 32;
 
 /// Classes of models that do not make a vector of a text, by the end of their names, and what they make.
 const OTHER_CLASSES: [(&str, &str); 7] = [
@@ -26,16 +33,6 @@ pub enum Family {
     Bert,
     /// MPNet (Song et al. 2020): relative attention bias, positions offset by the pad id, no token types.
     Mpnet,
-}
-
-/// Pooling of the last hidden state `[batch, tokens, hidden]` into one vector a row, `[batch, hidden]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Pooling {
-    /// The first token's state, as in DPR (paper §3.1).
-    Cls,
-    /// The mean over the tokens that are not padding, as in sentence-transformers.
-    Mean,
 }
 
 /// One encoder: its sizes and how its vector is made.
@@ -67,14 +64,35 @@ pub struct EncoderConfig {
     pub projection_dim: usize,
     /// Pooling of the tokens' states into one vector.
     pub pooling: Pooling,
-    /// `true` if the vector is scaled to length 1.
+    /// The steps between pooling and the vector, in order.
+    pub head: Vec<HeadStep>,
+    /// The first numbers that are kept of what the head makes, of a model trained for it; `None` keeps all.
+    pub truncate: Option<usize>,
+    /// `true` if the vector is scaled to length 1, last of all.
     pub normalize: bool,
+    /// The weight of the coordinate that lets inner products rank as the Euclidean distance does; see
+    /// [`EncoderConfig::coordinate`]. `None` for vectors that are compared by their inner product.
+    pub l2: Option<f32>,
+    /// Prompts and the way a title is joined to its text.
+    pub form: TextForm,
     /// Tokens a question or passage is truncated to; at most [`EncoderConfig::position_limit`].
     pub max_tokens: usize,
 }
 
-/// Settings that `dpr` adds to a `config.json`, under the key `dpr`; other readers ignore it.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+/// The side of a text in a search.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Side {
+    /// A question, or another text that searches.
+    #[default]
+    Question,
+    /// A passage, which is searched for.
+    Passage,
+}
+
+/// Settings that `dpr` adds to a `config.json`, under the key `dpr`; other readers ignore it. What is absent is not
+/// done, as before there was a name for it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct DprSection {
     /// Pooling of the tokens' states into one vector.
     pub pooling: Pooling,
@@ -82,6 +100,21 @@ pub struct DprSection {
     pub normalize: bool,
     /// Tokens a text is truncated to.
     pub max_tokens: usize,
+    /// See [`EncoderConfig::head`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub head: Vec<HeadStep>,
+    /// See [`EncoderConfig::truncate`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub truncate: Option<usize>,
+    /// See [`EncoderConfig::l2`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub l2: Option<f32>,
+    /// Texts before questions and passages.
+    #[serde(default, skip_serializing_if = "Prompts::is_empty")]
+    pub prompts: Prompts,
+    /// The way a title is joined to its text.
+    #[serde(default, skip_serializing_if = "TitleJoin::is_separator")]
+    pub title_join: TitleJoin,
 }
 
 /// The reason why a `config.json` cannot be used.
@@ -119,6 +152,14 @@ pub enum ConfigError {
         /// What it should be.
         expected: &'static str,
     },
+    /// The section `dpr` is not what this version writes.
+    #[error(
+        "config.json: the section \"dpr\" cannot be read ({0}): import the model again, or use a newer dpr"
+    )]
+    Section(String),
+    /// A prompt or a title join cannot be used.
+    #[error("config.json: {0}")]
+    Form(#[from] FormError),
     /// A field's value is outside what an encoder can have.
     #[error("config.json: {field} is {got}, {expected}")]
     Value {
@@ -171,27 +212,85 @@ impl EncoderConfig {
             },
             projection_dim: index(&root, "projection_dim", 0)? as usize,
             pooling: Pooling::Cls,
+            head: Vec::new(),
+            truncate: None,
             normalize: false,
+            l2: None,
+            form: TextForm::default(),
             max_tokens: 0,
         };
         config.max_tokens = config.position_limit();
         if let Some(section) = root.get("dpr") {
-            let section: DprSection =
-                serde_json::from_value(section.clone()).map_err(|_| ConfigError::Field {
-                    field: "dpr",
-                    expected: "an object with pooling (\"cls\" or \"mean\"), normalize and max_tokens",
-                })?;
+            let section =
+                DprSection::deserialize(section).map_err(|e| ConfigError::Section(e.to_string()))?;
             config.pooling = section.pooling;
+            config.head = section.head;
+            config.truncate = section.truncate;
             config.normalize = section.normalize;
+            config.l2 = section.l2;
+            config.form = TextForm { prompts: section.prompts, join: section.title_join };
             config.max_tokens = section.max_tokens;
         }
         config.check()?;
         Ok(config)
     }
 
-    /// Returns the size of the vectors that this encoder makes.
+    /// Returns the `dpr` section that says of this encoder what the rest of a `config.json` does not.
+    pub fn section(&self) -> DprSection {
+        DprSection {
+            pooling: self.pooling,
+            normalize: self.normalize,
+            max_tokens: self.max_tokens,
+            head: self.head.clone(),
+            truncate: self.truncate,
+            l2: self.l2,
+            prompts: self.form.prompts.clone(),
+            title_join: self.form.join.clone(),
+        }
+    }
+
+    /// Returns the size of what the steps of the head make of a pooled state.
+    pub fn head_width(&self) -> usize {
+        let dense = dense_layers(&self.head, self.hidden_size).last();
+        dense.map_or(self.hidden_size, |(_, layer)| layer.output)
+    }
+
+    /// Returns the size of what is kept of the head's output, which is the input of `encode_proj`.
+    pub fn kept_width(&self) -> usize {
+        self.truncate.unwrap_or_else(|| self.head_width())
+    }
+
+    /// Returns the size of the vectors that the network makes; see [`EncoderConfig::vector_dim`].
     pub fn dim(&self) -> usize {
-        if self.projection_dim > 0 { self.projection_dim } else { self.hidden_size }
+        if self.projection_dim > 0 { self.projection_dim } else { self.kept_width() }
+    }
+
+    /// Returns the size of the vectors that are indexed and searched: one more than [`EncoderConfig::dim`] where they
+    /// are compared by the Euclidean distance.
+    pub fn vector_dim(&self) -> usize {
+        self.dim() + usize::from(self.l2.is_some())
+    }
+
+    /// Returns the coordinate that is appended to `vector`, `[dim]`, so that inner products of the results order
+    /// passages as the Euclidean distance does: for a passage `-|p|²/(2c)` and for a question `c`, `c` being
+    /// [`EncoderConfig::l2`], since `q·p - |p|²/2 = (|q|² - |q - p|²)/2`. `None` where inner products are what is
+    /// compared.
+    pub fn coordinate(&self, side: Side, vector: &[f32]) -> Option<f32> {
+        let weight = self.l2?;
+        Some(match side {
+            Side::Question => weight,
+            Side::Passage => {
+                let squared: f64 = vector.iter().map(|x| f64::from(*x) * f64::from(*x)).sum();
+                (-squared / (2.0 * f64::from(weight))) as f32
+            }
+        })
+    }
+
+    /// Returns whether this encoder needs nothing that the first format of model directories did not have.
+    pub fn is_first_format(&self) -> bool {
+        let Self { pooling, head, truncate, l2, form, .. } = self;
+        let plain = head.is_empty() && truncate.is_none() && l2.is_none() && *form == TextForm::default();
+        plain && matches!(pooling, Pooling::Cls | Pooling::Mean)
     }
 
     /// Returns the width of one attention head.
@@ -238,6 +337,8 @@ impl EncoderConfig {
                 format!("it must be from 4 to the {} positions of the model", self.position_limit()),
             );
         }
+        self.check_head()?;
+        self.form.check()?;
         if !(self.layer_norm_eps > 0.0 && self.layer_norm_eps < 1.0) {
             return value(
                 "layer_norm_eps",
@@ -246,6 +347,37 @@ impl EncoderConfig {
             );
         }
         Ok(())
+    }
+}
+
+impl EncoderConfig {
+    fn check_head(&self) -> Result<(), ConfigError> {
+        let value = |field, got: String, expected: String| Err(ConfigError::Value { field, got, expected });
+        if self.head.len() > MOST_STEPS {
+            return value(
+                "dpr.head",
+                format!("{} steps", self.head.len()),
+                format!("at most {MOST_STEPS} are allowed"),
+            );
+        }
+        for (_, layer) in dense_layers(&self.head, self.hidden_size) {
+            if layer.output == 0 || layer.output as u64 > MAX_SIZE {
+                let expected = format!("it must be from 1 to {MAX_SIZE}");
+                return value("dpr.head: output of a dense layer", layer.output.to_string(), expected);
+            }
+        }
+        if let Some(kept) = self.truncate
+            && !(1..=self.head_width()).contains(&kept)
+        {
+            let expected = format!("it must be from 1 to the {} numbers of the model", self.head_width());
+            return value("dpr.truncate", kept.to_string(), expected);
+        }
+        match self.l2 {
+            Some(weight) if !(weight.is_finite() && weight > 0.0) => {
+                value("dpr.l2", weight.to_string(), "it must be above 0".into())
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -337,6 +469,35 @@ mod tests {
         )
     }
 
+    fn dpr(extra: &str) -> String {
+        json(&format!(r#","dpr":{{"pooling":"cls","normalize":false,"max_tokens":64,{extra}}}"#))
+    }
+
+    #[test]
+    fn a_head_decides_the_size_of_the_vectors_and_a_section_reads_back() {
+        let step = |output| format!(r#"{{"dense":{{"output":{output},"bias":false,"activation":"gelu"}}}}"#);
+        let head = format!(r#""head":[{},"normalize",{}]"#, step(20), step(12));
+        let text = dpr(&format!(
+            r#"{head},"truncate":10,"l2":2.0,"prompts":{{"query":"q: "}},"title_join":"space""#
+        ));
+        let config = EncoderConfig::from_json(text.as_bytes()).unwrap();
+        assert_eq!((config.head_width(), config.dim(), config.vector_dim()), (12, 10, 11));
+        assert_eq!(config.coordinate(Side::Question, &[3.0, 4.0]), Some(2.0));
+        assert_eq!(config.coordinate(Side::Passage, &[3.0, 4.0]), Some(-6.25));
+        let widths: Vec<_> =
+            dense_layers(&config.head, 32).map(|(input, layer)| (input, layer.output)).collect();
+        assert_eq!(widths, [(32, 20), (20, 12)]);
+        let mut again: Value = serde_json::from_str(&text).unwrap();
+        again["dpr"] = serde_json::to_value(config.section()).unwrap();
+        assert_eq!(EncoderConfig::from_json(again.to_string().as_bytes()).unwrap(), config);
+        assert!(!config.is_first_format());
+
+        let plain = EncoderConfig::from_json(json("").as_bytes()).unwrap();
+        let section = serde_json::to_value(plain.section()).unwrap();
+        assert_eq!(section, serde_json::json!({ "pooling": "cls", "normalize": false, "max_tokens": 64 }));
+        assert!(plain.is_first_format() && plain.coordinate(Side::Passage, &[1.0]).is_none());
+    }
+
     #[test]
     fn the_paper_s_pooling_is_the_default() {
         let config = EncoderConfig::from_json(json("").as_bytes()).unwrap();
@@ -377,7 +538,19 @@ mod tests {
             (json(r#","architectures":["DPRReader"]"#), "a reader"),
             (json(r#","architectures":["BertForTokenClassification"]"#), "a tagger"),
             (json(r#","pad_token_id":100"#), "vocab_size is 100"),
-            (json(r#","dpr":{"pooling":"max"}"#), "pooling"),
+            (json(r#","dpr":{"pooling":"attention"}"#), "last_token"),
+            (json(r#","dpr":{"pooling":"max"}"#), "normalize"),
+            (dpr(r#""later":1"#), "unknown field `later`"),
+            (dpr(r#""head":["whiten"]"#), "whiten"),
+            (dpr(r#""head":[{"dense":{"output":0,"bias":true,"activation":"tanh"}}]"#), "from 1 to"),
+            (dpr(r#""head":[{"dense":{"output":4,"bias":true,"activation":"swish"}}]"#), "swish"),
+            (
+                dpr(r#""head":[{"dense":{"output":4,"bias":true,"activation":"tanh"}}],"truncate":5"#),
+                "the 4 numbers",
+            ),
+            (dpr(r#""truncate":0"#), "dpr.truncate is 0"),
+            (dpr(r#""l2":-1.0"#), "dpr.l2 is -1"),
+            (dpr(r#""title_join":"{title}""#), "{text} once"),
             (json(r#","dpr":{"pooling":"cls","normalize":false,"max_tokens":65}"#), "64 positions"),
             ("[]".into(), "JSON object"),
             ("{".into(), "JSON object"),

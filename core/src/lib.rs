@@ -52,6 +52,8 @@ pub mod device;
 pub mod embedding;
 #[cfg(feature = "burn")]
 pub mod encoder;
+pub mod form;
+pub mod head;
 pub mod kernel;
 pub mod model;
 pub mod names;
@@ -61,9 +63,10 @@ pub mod text;
 pub mod tokenizer;
 pub mod weights;
 
-pub use config::{ConfigError, EncoderConfig, Family, Pooling};
+pub use config::{ConfigError, EncoderConfig, Family, Pooling, Side};
 pub use device::{DeviceChoice, DeviceError};
 pub use embedding::{Embedding, EmbeddingError};
+pub use form::{FormError, Prompts, TextForm, TitleJoin};
 pub use model::{ModelManifest, Similarity};
 pub use text::{EncodeError, EncoderBytes, LoadError, TextEncoder};
 pub use tokenizer::{TextTokenizer, TokenizerError};

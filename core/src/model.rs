@@ -6,9 +6,11 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::config::{Family, Pooling};
+use crate::form::{Prompts, TitleJoin};
 
-/// The format of `model.json` that this version writes, and the newest it reads.
-pub const MODEL_FORMAT: u32 = 1;
+/// The newest format of `model.json` that this version reads. It writes 1 for what the first format had names for, and
+/// 2 for models with another head, prompts, a title join, or vectors that are compared by the Euclidean distance.
+pub const MODEL_FORMAT: u32 = 2;
 
 /// How two vectors are compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,7 +21,7 @@ pub enum Similarity {
     Dot,
     /// Inner product of the vectors scaled to length 1.
     Cosine,
-    /// Negative Euclidean distance.
+    /// Negative Euclidean distance; see [`EncoderConfig::coordinate`](crate::EncoderConfig::coordinate).
     L2,
 }
 
@@ -49,7 +51,7 @@ pub struct ModelManifest {
     pub normalize: bool,
     /// How vectors are compared.
     pub similarity: Similarity,
-    /// Size of the vectors.
+    /// Size of the vectors; of a model that is compared by the Euclidean distance, the coordinate for it included.
     pub dim: usize,
     /// Tokens a question is truncated to.
     pub max_question_tokens: usize,
@@ -61,6 +63,12 @@ pub struct ModelManifest {
     /// the teacher of a distilled question encoder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub space: Option<String>,
+    /// Texts that the encoders put before questions and passages.
+    #[serde(default, skip_serializing_if = "Prompts::is_empty")]
+    pub prompts: Prompts,
+    /// The way a title is joined to its text.
+    #[serde(default, skip_serializing_if = "TitleJoin::is_separator")]
+    pub title_join: TitleJoin,
     /// Every other file of the directory by its relative path.
     pub files: BTreeMap<String, FileEntry>,
 }
@@ -73,7 +81,8 @@ impl ModelManifest {
     }
 
     /// Returns the fingerprint: SHA-256 over all that decides what the vectors are, which is the files' checksums by
-    /// path, the limits, the pooling, the normalisation and the similarity. The name does not count.
+    /// path, the limits, the pooling, the normalisation, the similarity, and prompts and title join where there are
+    /// any. The name does not count.
     pub fn compute_fingerprint(&self) -> String {
         let mut hash = Sha256::new();
         let head = format!(
@@ -90,6 +99,12 @@ impl ModelManifest {
         hash.update(head);
         if let Some(space) = &self.space {
             hash.update(format!("space {space}\n"));
+        }
+        if !self.prompts.is_empty() {
+            hash.update(format!("prompts {:?} {:?}\n", self.prompts.query, self.prompts.passage));
+        }
+        if !self.title_join.is_separator() {
+            hash.update(format!("title join {:?}\n", String::from(self.title_join.clone())));
         }
         for (path, entry) in &self.files {
             hash.update(format!("{path} {}\n", entry.sha256));

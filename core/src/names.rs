@@ -1,6 +1,7 @@
 //! Tensor names and shapes of an encoder, from its config alone.
 
-use crate::config::{EncoderConfig, Family};
+use crate::config::{EncoderConfig, Family, Pooling};
+use crate::head;
 
 /// Canonical names of one layer's modules, without `.weight` and `.bias`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,15 +81,30 @@ pub fn tensors(config: &EncoderConfig) -> Vec<(String, Vec<usize>)> {
         let (buckets, heads) = (config.relative_attention_num_buckets, config.num_attention_heads);
         list.matrix("encoder.relative_attention_bias", buckets, heads);
     }
-    if config.projection_dim > 0 {
-        list.linear("encode_proj", config.projection_dim, hidden);
-    }
+    list.head(config);
     list.0
 }
 
 struct List(Vec<(String, Vec<usize>)>);
 
 impl List {
+    fn head(&mut self, config: &EncoderConfig) {
+        let hidden = config.hidden_size;
+        if config.pooling == Pooling::Pooler {
+            self.linear(head::POOLER, hidden, hidden);
+        }
+        for (index, (input, layer)) in head::dense_layers(&config.head, hidden).enumerate() {
+            let name = head::dense_name(index);
+            self.matrix(&name, layer.output, input);
+            if layer.bias {
+                self.0.push((format!("{name}.bias"), vec![layer.output]));
+            }
+        }
+        if config.projection_dim > 0 {
+            self.linear("encode_proj", config.projection_dim, config.kept_width());
+        }
+    }
+
     fn matrix(&mut self, name: &str, rows: usize, columns: usize) {
         self.0.push((format!("{name}.weight"), vec![rows, columns]));
     }

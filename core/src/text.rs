@@ -1,6 +1,6 @@
 //! Text encoder: a tokenizer and an engine that belong together, text in and vectors out.
 
-use crate::config::{ConfigError, EncoderConfig};
+use crate::config::{ConfigError, EncoderConfig, Side};
 use crate::device::{Device, DeviceError};
 use crate::embedding::{Embedding, EmbeddingError};
 use crate::kernel::KernelEncoder;
@@ -90,6 +90,7 @@ pub struct TextEncoder {
     tokenizer: TextTokenizer,
     engine: Engine,
     device_name: String,
+    side: Side,
 }
 
 impl TextEncoder {
@@ -131,7 +132,14 @@ impl TextEncoder {
                 multiple_of: if *gpu { 16 } else { 1 },
             },
         };
-        Ok(Self { config, tokenizer, engine, device_name: device.name().to_owned() })
+        Ok(Self { config, tokenizer, engine, device_name: device.name().to_owned(), side: Side::Question })
+    }
+
+    /// Returns the encoder with vectors for `side`, which is [`Side::Question`] otherwise. The two differ only for a
+    /// model that compares by the Euclidean distance; see [`EncoderConfig::coordinate`].
+    #[must_use]
+    pub fn on_side(self, side: Side) -> Self {
+        Self { side, ..self }
     }
 
     /// Returns the encoder's sizes.
@@ -141,7 +149,7 @@ impl TextEncoder {
 
     /// Returns the number of numbers in a vector.
     pub fn dim(&self) -> usize {
-        self.config.dim()
+        self.config.vector_dim()
     }
 
     /// Returns the number of tokens that a text is truncated to.
@@ -190,8 +198,8 @@ impl TextEncoder {
         if rows.is_empty() {
             return Ok(Vec::new());
         }
-        match &self.engine {
-            Engine::Kernel(kernel) => Ok(kernel.forward(rows)),
+        let vectors = match &self.engine {
+            Engine::Kernel(kernel) => kernel.forward(rows),
             #[cfg(feature = "burn")]
             Engine::Burn { net, device, multiple_of } => {
                 let limit = self.config.position_limit();
@@ -200,9 +208,21 @@ impl TextEncoder {
                 let vectors = net.forward(&batch, &self.config, device);
                 let data =
                     vectors.into_data_async().await.map_err(|e| EncodeError::Device(format!("{e:?}")))?;
-                data.convert::<f32>().try_into_vec::<f32>().map_err(|e| EncodeError::Device(format!("{e:?}")))
+                data.convert::<f32>()
+                    .try_into_vec::<f32>()
+                    .map_err(|e| EncodeError::Device(format!("{e:?}")))?
             }
+        };
+        Ok(self.with_coordinates(vectors))
+    }
+
+    /// Returns the network's vectors as they are indexed and searched.
+    fn with_coordinates(&self, vectors: Vec<f32>) -> Vec<f32> {
+        if self.config.l2.is_none() {
+            return vectors;
         }
+        let rows = vectors.chunks_exact(self.config.dim());
+        rows.flat_map(|row| row.iter().copied().chain(self.config.coordinate(self.side, row))).collect()
     }
 
     /// Returns the vector of a question.

@@ -5,6 +5,7 @@ use serde_json::Value;
 use tokenizers::Tokenizer;
 
 use crate::config::{EncoderConfig, Family};
+use crate::form::{PassageForm, TextForm};
 
 /// A tokenizer that fits one encoder: ids below its vocabulary, length at most its limit.
 pub struct TextTokenizer {
@@ -14,6 +15,7 @@ pub struct TextTokenizer {
     /// Separators between title and text: one for BERT, two for MPNet.
     separators: usize,
     max_tokens: usize,
+    form: TextForm,
 }
 
 /// The reason why a `tokenizer.json` cannot be used, or a text cannot be tokenised.
@@ -104,29 +106,40 @@ impl TextTokenizer {
             inner.token_to_id(token).ok_or(TokenizerError::SpecialToken { token, family: config.family })
         };
         let (start, end) = (id(start)?, id(end)?);
-        Ok(Self { inner, start, end, separators, max_tokens: config.max_tokens })
+        Ok(Self { inner, start, end, separators, max_tokens: config.max_tokens, form: config.form.clone() })
     }
 
-    /// Returns the ids of a question, `[CLS] text [SEP]`, truncated to the limit.
+    /// Returns the ids of a question after the model's prompt, `[CLS] prompt text [SEP]`, truncated to the limit.
     ///
     /// # Errors
     /// [`TokenizerError::Text`] when the library fails.
     pub fn question(&self, text: &str) -> Result<Vec<u32>, TokenizerError> {
+        self.single(&self.form.question(text))
+    }
+
+    /// Returns the ids of a passage, truncated to the limit at the end of the text: `[CLS] title [SEP] text [SEP]`
+    /// (paper §4.1), without a title `[CLS] text [SEP]`, or as the model's prompt and title join say. Every token is
+    /// of type 0, as in the released bi-encoders.
+    ///
+    /// # Errors
+    /// [`TokenizerError::Text`] when the library fails.
+    pub fn passage(&self, title: &str, text: &str) -> Result<Vec<u32>, TokenizerError> {
+        match self.form.passage(title, text) {
+            PassageForm::One(text) => self.single(&text),
+            PassageForm::Two(title, text) => self.pair(&title, text),
+        }
+    }
+
+    /// Returns the ids of one text.
+    fn single(&self, text: &str) -> Result<Vec<u32>, TokenizerError> {
         let mut ids = vec![self.start];
         self.push(&mut ids, text, self.max_tokens - 1)?;
         ids.push(self.end);
         Ok(ids)
     }
 
-    /// Returns the ids of a passage, `[CLS] title [SEP] text [SEP]` (paper §4.1), truncated to the limit at the end
-    /// of the text; without a title, `[CLS] text [SEP]`. Every token is of type 0, as in the released bi-encoders.
-    ///
-    /// # Errors
-    /// [`TokenizerError::Text`] when the library fails.
-    pub fn passage(&self, title: &str, text: &str) -> Result<Vec<u32>, TokenizerError> {
-        if title.trim().is_empty() {
-            return self.question(text);
-        }
+    /// Returns the ids of a title and a text with separators between.
+    fn pair(&self, title: &str, text: &str) -> Result<Vec<u32>, TokenizerError> {
         let mut ids = vec![self.start];
         // A title is never cut for its text's sake, but a title alone may not fill the whole input.
         self.push(&mut ids, title, self.max_tokens - 1 - self.separators)?;

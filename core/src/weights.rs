@@ -28,9 +28,7 @@ const PREFIXES: [&str; 8] = [
 ];
 
 /// Beginnings of the names of tensors that a checkpoint may hold and that do not change the states of the tokens.
-const IGNORED: [&str; 5] = [
-    // The layer over [CLS] that classifiers read.
-    "pooler.",
+const IGNORED: [&str; 4] = [
     // The numbers 0, 1, 2, …, which older transformers wrote out.
     "embeddings.position_ids",
     // The heads of pre-training: BERT's masked words and next sentence, MPNet's masked words.
@@ -38,6 +36,10 @@ const IGNORED: [&str; 5] = [
     "cls.seq_relationship.",
     "lm_head.",
 ];
+
+/// Beginning of the names of tensors that may be left: the layer over [CLS] that classifiers read, and models whose
+/// pooling is [`Pooling::Pooler`](crate::Pooling::Pooler).
+const SPARE: &str = "pooler.";
 
 /// Unused tensors that an error names.
 const NAMED: usize = 4;
@@ -158,6 +160,8 @@ struct Stored {
 #[derive(Clone, Debug, Default)]
 pub struct TensorMap {
     tensors: BTreeMap<String, Stored>,
+    /// Tensors that may be left.
+    spare: BTreeMap<String, Stored>,
 }
 
 impl TensorMap {
@@ -196,14 +200,35 @@ impl TensorMap {
         bytes: impl FnOnce() -> Result<Vec<u8>, E>,
     ) -> Result<(), E> {
         let Some(name) = canonical(name) else { return Ok(()) };
-        if self.tensors.contains_key(&name) {
+        let kind = if name.starts_with(SPARE) { &mut self.spare } else { &mut self.tensors };
+        if kind.contains_key(&name) {
             return Err(WeightsError::Duplicate { name }.into());
         }
-        self.tensors.insert(name, Stored { shape: shape.to_vec(), dtype, bytes: bytes()? });
+        kind.insert(name, Stored { shape: shape.to_vec(), dtype, bytes: bytes()? });
         Ok(())
     }
 
-    /// Returns the canonical names and shapes of the tensors that have not been taken yet, in order.
+    /// Moves the tensors of `other` here, under the names that `rename` gives.
+    ///
+    /// # Errors
+    /// [`WeightsError::Unused`] for a tensor without a new name, [`WeightsError::Duplicate`] for a name that is taken.
+    pub fn adopt(
+        &mut self,
+        other: Self,
+        rename: impl Fn(&str) -> Option<String>,
+    ) -> Result<(), WeightsError> {
+        for (name, stored) in other.tensors {
+            let Some(name) = rename(&name) else {
+                return Err(WeightsError::Unused { count: 1, names: vec![name] });
+            };
+            if self.tensors.insert(name.clone(), stored).is_some() {
+                return Err(WeightsError::Duplicate { name });
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the canonical names and shapes of the tensors that have not been taken yet and must be, in order.
     pub fn names(&self) -> impl Iterator<Item = (&str, &[usize])> {
         self.tensors.iter().map(|(name, stored)| (name.as_str(), stored.shape.as_slice()))
     }
@@ -222,12 +247,12 @@ impl TensorMap {
 
     /// Returns whether a tensor of this canonical name is (still) here.
     pub fn contains(&self, name: &str) -> bool {
-        self.tensors.contains_key(name)
+        self.tensors.contains_key(name) || self.spare.contains_key(name)
     }
 
     /// Returns the shape of a tensor.
     pub fn shape(&self, name: &str) -> Option<&[usize]> {
-        self.tensors.get(name).map(|stored| stored.shape.as_slice())
+        self.tensors.get(name).or_else(|| self.spare.get(name)).map(|stored| stored.shape.as_slice())
     }
 
     /// Takes a tensor out and returns its plain numbers, in whichever format they are stored.
@@ -243,7 +268,7 @@ impl TensorMap {
     /// # Errors
     /// As [`TensorMap::take_f32`].
     pub fn take_matrix(&mut self, name: &str, shape: &[usize]) -> Result<Matrix, WeightsError> {
-        let Some(stored) = self.tensors.remove(name) else {
+        let Some(stored) = self.tensors.remove(name).or_else(|| self.spare.remove(name)) else {
             return Err(WeightsError::Missing { name: name.into(), expected: shape.to_vec() });
         };
         if stored.shape != shape {
@@ -327,6 +352,9 @@ mod tests {
         let names: Vec<_> = map.names().map(|(name, _)| name.to_owned()).collect();
         assert_eq!(names, ["embeddings.LayerNorm.weight", "encode_proj.bias"]);
         assert_eq!(map.take_f32("embeddings.LayerNorm.weight", &[2]).unwrap(), [1.0, 2.0]);
+        map.take_f32("encode_proj.bias", &[1]).unwrap();
+        map.all_taken().unwrap();
+        assert_eq!(map.take_f32("pooler.dense.bias", &[1]).unwrap(), [1.0], "there for those who read it");
     }
 
     #[test]

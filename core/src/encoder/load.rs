@@ -5,7 +5,8 @@ use burn::nn::{Embedding, Linear};
 use burn::tensor::{Device, Tensor, TensorData};
 
 use super::{Attention, Embeddings, Encoder, Layer, Norm, RelativeBias};
-use crate::config::{EncoderConfig, Family};
+use crate::config::{EncoderConfig, Family, Pooling};
+use crate::head;
 use crate::names::LayerNames;
 use crate::weights::{TensorMap, WeightsError};
 
@@ -31,7 +32,13 @@ impl Loader<'_> {
     }
 
     /// Returns a layer stored as `[output, input]`, which Burn keeps as `[input, output]`.
-    fn linear(&mut self, name: &str, input: usize, output: usize) -> Result<Linear, WeightsError> {
+    fn maybe_biased(
+        &mut self,
+        name: &str,
+        input: usize,
+        output: usize,
+        bias: bool,
+    ) -> Result<Linear, WeightsError> {
         let values = self.tensors.take_f32(&format!("{name}.weight"), &[output, input])?;
         let mut transposed = vec![0f32; values.len()];
         for (row, values) in values.chunks_exact(input).enumerate() {
@@ -40,8 +47,15 @@ impl Loader<'_> {
             }
         }
         let weight = Tensor::from_data(TensorData::new(transposed, [input, output]), self.device);
-        let bias = self.vector(&format!("{name}.bias"), output)?;
-        Ok(Linear { weight: Param::from_tensor(weight), bias: Some(bias) })
+        let bias = match bias {
+            true => Some(self.vector(&format!("{name}.bias"), output)?),
+            false => None,
+        };
+        Ok(Linear { weight: Param::from_tensor(weight), bias })
+    }
+
+    fn linear(&mut self, name: &str, input: usize, output: usize) -> Result<Linear, WeightsError> {
+        self.maybe_biased(name, input, output, true)
     }
 
     fn norm(&mut self, name: &str, width: usize) -> Result<Norm, WeightsError> {
@@ -88,11 +102,19 @@ fn encoder(config: &EncoderConfig, tensors: TensorMap, device: &Device) -> Resul
             )?,
         }),
     };
+    let pooler = match config.pooling {
+        Pooling::Pooler => Some(from.linear(head::POOLER, hidden, hidden)?),
+        _ => None,
+    };
+    let dense = head::dense_layers(&config.head, hidden).enumerate().map(|(index, (input, layer))| {
+        from.maybe_biased(&head::dense_name(index), input, layer.output, layer.bias)
+    });
+    let dense = dense.collect::<Result<_, _>>()?;
     let projection = match config.projection_dim {
         0 => None,
-        dim => Some(from.linear("encode_proj", hidden, dim)?),
+        dim => Some(from.linear("encode_proj", config.kept_width(), dim)?),
     };
-    Ok(Encoder { embeddings, layers, relative, projection })
+    Ok(Encoder { embeddings, layers, relative, pooler, dense, projection })
 }
 
 fn layer(from: &mut Loader<'_>, config: &EncoderConfig, index: usize) -> Result<Layer, WeightsError> {

@@ -5,6 +5,7 @@ mod dropout;
 mod embeddings;
 #[cfg(feature = "autodiff")]
 mod fused;
+mod head;
 mod layer;
 mod load;
 mod norm;
@@ -42,7 +43,11 @@ pub struct Encoder {
     pub layers: Vec<Layer>,
     /// MPNet's bias by relative position, shared by all layers.
     pub relative: Option<RelativeBias>,
-    /// `encode_proj`, `[hidden, projection_dim]`.
+    /// BERT's dense layer over the first token, where pooling is by it.
+    pub pooler: Option<Linear>,
+    /// The dense layers of the head, in order.
+    pub dense: Vec<Linear>,
+    /// `encode_proj`, `[kept_width, projection_dim]`.
     pub projection: Option<Linear>,
 }
 
@@ -120,14 +125,6 @@ impl Encoder {
         dropout: &mut Dropout,
     ) -> Tensor<2> {
         let hidden = self.hidden(batch, config, device, dropout);
-        let mask = batch.padded.then(|| {
-            Tensor::<2>::from_data(TensorData::new(batch.mask.clone(), [batch.rows, batch.tokens]), device)
-        });
-        let pooled = pool::pool(hidden, mask, config.pooling);
-        let projected = match &self.projection {
-            Some(projection) => projection.forward(pooled),
-            None => pooled,
-        };
-        if config.normalize { pool::unit_length(projected) } else { projected }
+        self.head(pool::pool(hidden, batch, config.pooling, device), config)
     }
 }

@@ -36,13 +36,13 @@ pub struct EncoderBody {
 /// The question encoder of the index's model.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct ModelBody {
-    /// Version of this document.
+    /// Version of this document: 1, or 2 where the encoder has parts that the first releases did not know.
     pub format_version: u32,
     /// A name for people.
     pub name: String,
     /// Identity of the vectors; a search sends it as `model`. A distilled question encoder has its teacher's.
     pub fingerprint: String,
-    /// Numbers in a vector.
+    /// Numbers in a vector; with `l2`, the coordinate that lets inner products rank by distance included.
     pub dim: usize,
     /// `dot`, `cosine` or `l2`.
     #[schema(value_type = String, example = "dot")]
@@ -52,6 +52,11 @@ pub struct ModelBody {
     pub family: Family,
     /// Tokens a question is truncated to.
     pub max_question_tokens: usize,
+    /// Text that the encoder puts before every question, before it is cut into tokens. Absent when there is none. The
+    /// packages and modules of this project do it by themselves: it stands in the configuration too.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schema(required = false, example = "query: ")]
+    pub question_prompt: String,
     /// Configuration and tokenizer.
     pub encoder: EncoderBody,
     /// The weights by their number format, `f32`, `f16`, `q8`: those that `dpr export-web` has made.
@@ -139,6 +144,7 @@ impl ServedModel {
             similarity: manifest.similarity,
             family: manifest.family,
             max_question_tokens: manifest.max_question_tokens,
+            question_prompt: manifest.prompts.query.clone(),
             encoder: EncoderBody { config: files.config.describe(), tokenizer: files.tokenizer.describe() },
             weights: files.weights.iter().map(|(dtype, file)| (dtype.clone(), file.describe())).collect(),
         };

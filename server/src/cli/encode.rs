@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use dpr_core::DeviceChoice;
+use dpr_core::{DeviceChoice, Similarity};
 use serde::Serialize;
 
 use super::{CliError, output, stop_on_interrupt};
@@ -87,6 +87,14 @@ pub fn run(args: Args) -> Result<(), CliError> {
     let started = Instant::now();
     let model = ModelDir::open(&args.model)?;
     let encoder = model.passage_encoder(args.device)?;
+    let (manifest, config) = (model.manifest(), encoder.config());
+    if manifest.similarity == Similarity::L2 && config.l2.is_none() && !config.normalize {
+        tracing::warn!(
+            "{model} was trained to compare by l2, and imported by a version that ranked by inner product all the \
+             same: import it again (dpr import --similarity l2 --question {model}/question_encoder …)",
+            model = args.model.display()
+        );
+    }
     let load_seconds = started.elapsed().as_secs_f64();
     let pipeline = PipelineOptions::for_device(
         encoder.device_name(),

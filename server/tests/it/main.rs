@@ -32,6 +32,7 @@ mod serve_keys;
 mod serve_live;
 mod sparse;
 mod support;
+mod train_head;
 mod train_run;
 mod train_sampling;
 mod train_step;

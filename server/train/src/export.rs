@@ -9,7 +9,8 @@ use super::error::TrainError;
 use dpr_encode::model::{ImportOptions, import};
 
 /// Writes `model` as the model directory `out`, in place of one that is there. The vectors of a model trained by
-/// cosine are scaled to length 1, so that their inner product is the score that was trained.
+/// cosine are scaled to length 1, and those of one trained by the Euclidean distance get a coordinate for it, so that
+/// their inner products rank as the score that was trained.
 ///
 /// # Errors
 /// [`TrainError::Model`] or an I/O error; `out` is then unchanged.
@@ -44,7 +45,7 @@ pub(super) fn export_as(exported: Exported<'_>) -> Result<(), TrainError> {
     let options = ImportOptions {
         name: Some(name.to_owned()),
         normalize: (similarity == Similarity::Cosine).then_some(true),
-        similarity,
+        similarity: Some(similarity),
         max_question_tokens: Some(model.max_question_tokens),
         max_passage_tokens: Some(max_passage_tokens),
         space: space.map(str::to_owned),

@@ -2,7 +2,6 @@
 
 use std::time::Instant;
 
-use dpr_core::Similarity;
 use dpr_core::model::sha256_hex;
 use serde::Serialize;
 
@@ -87,11 +86,6 @@ impl Prepared {
                 "the warm-up takes {} steps and the run {}: the learning rate never reaches {}",
                 config.optimiser.warm_up, self.steps, config.optimiser.learning_rate
             ));
-        }
-        if config.objective.similarity == Similarity::L2 {
-            notes.push(
-                "indexes search by inner product, which does not rank as the L2 distance does".to_owned(),
-            );
         }
         let unit_length = self.model.encoders.iter().any(|encoder| encoder.config.normalize);
         if unit_length && config.objective.temperature > 0.5 {

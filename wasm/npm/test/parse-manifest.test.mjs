@@ -25,9 +25,15 @@ test('file addresses are resolved against the manifest\'s own', () => {
   assert.deepEqual(Object.keys(parsed.weights), ['f16', 'q8']);
 });
 
+test('a model of the second format has its prompt', () => {
+  const parsed = parseManifest(manifest({ format_version: 2, question_prompt: 'query: ' }), 'https://server.test/');
+  assert.equal(parsed.question_prompt, 'query: ');
+});
+
 const bad = [
   ['not an object', [], /not a JSON object/],
-  ['another format', manifest({ format_version: 2 }), /format_version 2/],
+  ['another format', manifest({ format_version: 3 }), /format_version 3, .* reads 1 and 2/],
+  ['a prompt that is no text', manifest({ question_prompt: 3 }), /question_prompt/],
   ['no fingerprint', manifest({ fingerprint: 'abc' }), /fingerprint/],
   ['dim 0', manifest({ dim: 0 }), /dim/],
   ['no weights', manifest({ weights: {} }), /no weights/],

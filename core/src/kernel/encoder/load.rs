@@ -2,9 +2,11 @@
 
 use super::super::isa::Isa;
 use super::attention::RelativeBias;
+use super::head::{Dense, Head};
 use super::linear::{Linear, Part};
 use super::{KernelEncoder, Layer, Norm};
-use crate::config::{EncoderConfig, Family};
+use crate::config::{EncoderConfig, Family, Pooling};
+use crate::head;
 use crate::names::LayerNames;
 use crate::weights::{Matrix, TensorMap, WeightsError};
 
@@ -24,6 +26,30 @@ impl Loader {
     fn linear(&mut self, name: &str, n: usize, k: usize) -> Result<Linear, WeightsError> {
         let part = self.part(name, n, k, 1.0)?;
         Ok(Linear::new(self.isa, vec![part], k))
+    }
+
+    fn head(&mut self, config: &EncoderConfig) -> Result<Head, WeightsError> {
+        let hidden = config.hidden_size;
+        let pooler = match config.pooling {
+            Pooling::Pooler => Some(self.linear(head::POOLER, hidden, hidden)?),
+            _ => None,
+        };
+        let mut dense = Vec::new();
+        for (index, (k, layer)) in head::dense_layers(&config.head, hidden).enumerate() {
+            let (name, n) = (head::dense_name(index), layer.output);
+            let weight = self.tensors.take_matrix(&format!("{name}.weight"), &[n, k])?;
+            let bias = match layer.bias {
+                true => self.tensors.take_f32(&format!("{name}.bias"), &[n])?,
+                false => vec![0.0; n],
+            };
+            let linear = Linear::new(self.isa, vec![Part { weight, bias, factor: 1.0 }], k);
+            dense.push(Dense { linear, activation: layer.activation });
+        }
+        let projection = match config.projection_dim {
+            0 => None,
+            dim => Some(self.linear("encode_proj", dim, config.kept_width())?),
+        };
+        Ok(Head::new(config, pooler, dense, projection))
     }
 
     fn norm(&mut self, name: &str, width: usize) -> Result<Norm, WeightsError> {
@@ -104,10 +130,7 @@ pub(super) fn encoder(
             Some(RelativeBias::new(&weight, heads, config.position_limit()))
         }
     };
-    let projection = match config.projection_dim {
-        0 => None,
-        dim => Some(from.linear("encode_proj", dim, hidden)?),
-    };
+    let head = from.head(config)?;
     let config = config.clone();
-    Ok(KernelEncoder { config, isa, words, positions, embedding_norm, layers, relative, projection })
+    Ok(KernelEncoder { config, isa, words, positions, embedding_norm, layers, relative, head })
 }

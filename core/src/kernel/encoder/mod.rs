@@ -12,6 +12,7 @@
 
 mod attention;
 mod gemm_q8;
+mod head;
 mod linear;
 mod load;
 #[cfg(test)]
@@ -19,10 +20,11 @@ mod tests;
 
 use super::isa::{Isa, vectorised};
 use super::math;
-use crate::config::{EncoderConfig, Pooling};
+use crate::config::EncoderConfig;
 use crate::weights::Matrix;
 use attention::{Attention, AttentionScratch, RelativeBias};
 use gemm_q8::QuantizedInput;
+use head::Head;
 use linear::{Epilogue, Linear};
 
 /// Tokens of the rows that go through the layers together: enough to use each weight many times once it is in
@@ -41,8 +43,7 @@ pub struct KernelEncoder {
     embedding_norm: Norm,
     layers: Vec<Layer>,
     relative: Option<RelativeBias>,
-    /// `encode_proj`.
-    projection: Option<Linear>,
+    head: Head,
 }
 
 /// One transformer layer: attention and feed-forward, each with a residual and a LayerNorm after it.
@@ -73,8 +74,6 @@ struct Scratch {
     wide: Vec<f32>,
     /// `[tokens, hidden]`: the output of attention.
     context: Vec<f32>,
-    /// `[rows, hidden]`.
-    pooled: Vec<f32>,
     quantized: QuantizedInput,
     attention: AttentionScratch,
 }
@@ -112,7 +111,7 @@ impl KernelEncoder {
         let tokens = scratch.states.len() / hidden;
         scratch.context.resize(tokens * hidden, 0.0);
         scratch.wide.resize(tokens * self.config.intermediate_size.max(3 * hidden), 0.0);
-        let Scratch { states, wide, context, pooled, quantized, attention } = scratch;
+        let Scratch { states, wide, context, quantized, attention } = scratch;
         for layer in &self.layers {
             layer.qkv.apply(isa, states, tokens, Epilogue::Store, quantized, wide);
             self.attend(rows, wide, attention, context);
@@ -123,17 +122,7 @@ impl KernelEncoder {
             layer.output.apply(isa, wide, tokens, Epilogue::Add, quantized, states);
             self.norm(&layer.output_norm, states);
         }
-        self.pool(rows, states, pooled);
-        let first = vectors.len();
-        vectors.resize(first + rows.len() * self.config.dim(), 0.0);
-        let vectors = &mut vectors[first..];
-        match &self.projection {
-            Some(layer) => layer.apply(isa, pooled, rows.len(), Epilogue::Store, quantized, vectors),
-            None => vectors.copy_from_slice(pooled),
-        }
-        if self.config.normalize {
-            vectors.chunks_exact_mut(self.config.dim()).for_each(unit_length);
-        }
+        self.head.apply(isa, rows, states, quantized, vectors);
     }
 
     /// Replaces `states` by the sum of each token's embeddings, `[tokens, hidden]`.
@@ -184,31 +173,4 @@ impl KernelEncoder {
             start = end;
         }
     }
-
-    /// Pools the last states of each row's tokens into one vector, `[rows, hidden]`.
-    fn pool(&self, rows: &[Vec<u32>], states: &[f32], pooled: &mut Vec<f32>) {
-        let hidden = self.config.hidden_size;
-        pooled.clear();
-        let mut rest = states;
-        for row in rows {
-            let (tokens, after) = rest.split_at(row.len() * hidden);
-            rest = after;
-            let start = pooled.len();
-            pooled.extend_from_slice(&tokens[..hidden]);
-            if self.config.pooling == Pooling::Mean {
-                let sum = &mut pooled[start..];
-                for token in tokens.chunks_exact(hidden).skip(1) {
-                    sum.iter_mut().zip(token).for_each(|(sum, x)| *sum += x);
-                }
-                let count = row.len() as f32;
-                sum.iter_mut().for_each(|sum| *sum /= count);
-            }
-        }
-    }
-}
-
-/// Scales a vector to length 1; one of zeros stays so.
-fn unit_length(vector: &mut [f32]) {
-    let length = vector.iter().map(|x| x * x).sum::<f32>().sqrt().max(1e-12);
-    vector.iter_mut().for_each(|x| *x /= length);
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use dpr_core::device::Device;
 use dpr_core::model::{MODEL_FORMAT, sha256_hex};
-use dpr_core::{DeviceChoice, EncoderBytes, ModelManifest, TextEncoder};
+use dpr_core::{DeviceChoice, EncoderBytes, ModelManifest, Side, TextEncoder};
 
 use super::{MANIFEST, ModelError, PASSAGE_DIR, QUESTION_DIR, WebManifest, web};
 use dpr_files::relative;
@@ -75,7 +75,7 @@ impl ModelDir {
     /// # Errors
     /// [`ModelError`] when a file does not fit the others, or the device is not available.
     pub fn question_encoder(&self, device: DeviceChoice) -> Result<TextEncoder, ModelError> {
-        self.encoder(QUESTION_DIR, self.manifest.max_question_tokens, device)
+        self.encoder(QUESTION_DIR, Side::Question, self.manifest.max_question_tokens, device)
     }
 
     /// Loads the passage encoder, which is the question encoder when the model shares one.
@@ -84,7 +84,7 @@ impl ModelDir {
     /// [`ModelError`] as from [`ModelDir::question_encoder`].
     pub fn passage_encoder(&self, device: DeviceChoice) -> Result<TextEncoder, ModelError> {
         let dir = if self.manifest.shared { QUESTION_DIR } else { PASSAGE_DIR };
-        self.encoder(dir, self.manifest.max_passage_tokens, device)
+        self.encoder(dir, Side::Passage, self.manifest.max_passage_tokens, device)
     }
 
     /// Returns the manifest that `dpr export-web` wrote; `None` when it has not run.
@@ -95,7 +95,13 @@ impl ModelDir {
         web::read(&self.path, &self.manifest)
     }
 
-    fn encoder(&self, dir: &str, max_tokens: usize, choice: DeviceChoice) -> Result<TextEncoder, ModelError> {
+    fn encoder(
+        &self,
+        dir: &str,
+        side: Side,
+        max_tokens: usize,
+        choice: DeviceChoice,
+    ) -> Result<TextEncoder, ModelError> {
         let dir = self.path.join(dir);
         let device = Device::open(choice)?;
         let config = fs_err::read(dir.join("config.json"))?;
@@ -106,6 +112,7 @@ impl ModelDir {
             tokenizer: &tokenizer,
             weights: &[("model.safetensors", weights.as_slice())],
         };
-        TextEncoder::load(&files, Some(max_tokens), &device).map_err(ModelError::in_dir(&dir))
+        let encoder = TextEncoder::load(&files, Some(max_tokens), &device);
+        Ok(encoder.map_err(ModelError::in_dir(&dir))?.on_side(side))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use dpr_core::{DeviceError, LoadError};
+use dpr_core::{DeviceError, LoadError, Similarity};
 
 use super::TorchError;
 
@@ -74,7 +74,7 @@ pub enum ModelError {
     },
     /// A module of sentence-transformers that is not computed here, or not at its place.
     #[error(
-        "{path}: the module {name} ({class} in {folder:?}) is not supported here, and without it the vectors would not be the model's; supported are a Transformer, then Pooling, then Normalize: import a model of these"
+        "{path}: the module {name} ({class} in {folder:?}) is not supported here, and without it the vectors would not be the model's; supported are a Transformer, then Pooling, then Dense and Normalize in any order: import a model of these"
     )]
     Module {
         /// `modules.json`, or the module's folder where that is missing.
@@ -88,13 +88,85 @@ pub enum ModelError {
     },
     /// A way of pooling that is not computed here.
     #[error(
-        "{path}: pooling is {modes:?}, supported are \"cls\" and \"mean\", one of them: import a model that is pooled so, or name one of them for it (the vectors are then not the model's)"
+        "{path}: pooling is {modes:?}, supported are \"cls\", \"mean\", \"max\", \"lasttoken\", \"weightedmean\" and \"mean_sqrt_len_tokens\", one of them: import a model that is pooled so, or name one of them for it (the vectors are then not the model's)"
     )]
     Pooling {
         /// The file that says it.
         path: PathBuf,
         /// The modes it names, joined; empty for none.
         modes: String,
+    },
+    /// A setting of a Dense module that is not computed here.
+    #[error("{path}: {what}, and without it the vectors would not be the model's: import a model without it")]
+    Dense {
+        /// The module's config.json.
+        path: PathBuf,
+        /// The setting.
+        what: String,
+    },
+    /// Pooling that leaves out the tokens of the prompt.
+    #[error(
+        "{0}: include_prompt is false, and the model has a prompt: leaving the prompt's tokens out of the pooling is not supported here; import the model without prompts (empty ones), if its vectors may be others"
+    )]
+    PromptLeftOut(PathBuf),
+    /// A similarity that no index ranks by.
+    #[error(
+        "{path}: similarity_fn_name is {name:?}, supported are \"cosine\", \"dot\" and \"euclidean\": name one of them for the model (the ranking is then not the one it was trained for)"
+    )]
+    SimilarityName {
+        /// The file that says it.
+        path: PathBuf,
+        /// The value.
+        name: String,
+    },
+    /// Cosine without length 1.
+    #[error(
+        "the similarity is cosine, which scales vectors to length 1, and scaling was turned off: leave one of them out"
+    )]
+    CosineUnscaled,
+    /// Narrower vectors of a model that was not trained for them.
+    #[error(
+        "{dir} does not say that it was trained for vectors of fewer numbers (truncate_dim of config_sentence_transformers.json): the first {dim} of its {full} numbers would rank badly; if it was trained so (Matryoshka), say that"
+    )]
+    NotMatryoshka {
+        /// The encoder's directory.
+        dir: PathBuf,
+        /// The numbers asked for.
+        dim: usize,
+        /// The numbers it makes.
+        full: usize,
+    },
+    /// More numbers than the model makes, or fewer than one.
+    #[error("{dir} makes vectors of {full} numbers, and {dim} were asked for: ask for 1 to {full}")]
+    Truncate {
+        /// The encoder's directory.
+        dir: PathBuf,
+        /// The numbers asked for.
+        dim: usize,
+        /// The numbers it makes.
+        full: usize,
+    },
+    /// A prompt that leaves no room for a text.
+    #[error(
+        "the prompt of {what} takes {tokens} tokens with the special ones, and {what} are truncated to {limit}: shorten it, or raise the limit"
+    )]
+    PromptFills {
+        /// `questions` or `passages`.
+        what: &'static str,
+        /// The prompt's tokens.
+        tokens: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// The two encoders are compared in different ways.
+    #[error(
+        "the question encoder says {question:?} and the passage encoder {passage:?} of how vectors are compared: name one similarity for both"
+    )]
+    Similarities {
+        /// Of the question encoder.
+        question: Similarity,
+        /// Of the passage encoder.
+        passage: Similarity,
     },
     /// A model of sentence-transformers that does not make one vector of a text.
     #[error("{path}: the model is {what}; give the directory of a SentenceTransformer")]
@@ -131,7 +203,7 @@ pub enum ModelError {
         passage: usize,
     },
     /// A second projection for a model that has one.
-    #[error("{dir} already has a projection to {has} numbers: it takes no other")]
+    #[error("{dir} already has a projection to {has} numbers: it takes no other, and is not cut to fewer")]
     Projected {
         /// The encoder's directory.
         dir: PathBuf,

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use dpr_core::TensorMap;
+use dpr_core::{Similarity, TensorMap};
 use serde_json::Value;
 
 use super::sentence::SentenceModules;
@@ -23,12 +23,12 @@ pub struct HuggingFaceDir {
 }
 
 impl HuggingFaceDir {
-    /// Reads the directory.
+    /// Reads the directory; `similarity` is what the user says of it.
     ///
     /// # Errors
     /// [`ModelError`] names the file that is missing or damaged.
-    pub fn read(root: &Path) -> Result<Self, ModelError> {
-        let modules = SentenceModules::read(root)?;
+    pub fn read(root: &Path, similarity: Option<Similarity>) -> Result<Self, ModelError> {
+        let modules = SentenceModules::read(root, similarity)?;
         // Not joined where nothing is to be joined: that would end in a slash.
         let inner = match modules.transformer.as_os_str().is_empty() {
             true => root.to_owned(),
@@ -44,9 +44,19 @@ impl HuggingFaceDir {
             "tokenizer.json",
             "save the fast tokenizer into it (AutoTokenizer.from_pretrained(…).save_pretrained(…))",
         )?;
-        let tensors = weights::read(path)?;
+        let mut tensors = weights::read(path)?;
+        for (index, dense) in modules.dense.iter().enumerate() {
+            dense.load(index, &mut tensors)?;
+        }
         Ok(Self { path: path.to_owned(), config, tokenizer, tensors, modules })
     }
+}
+
+/// Returns the JSON of a file that must be there; `fix` says what to do where it is not.
+pub(super) fn require_json(dir: &Path, file: &'static str, fix: &'static str) -> Result<Value, ModelError> {
+    let bytes = require(dir, file, fix)?;
+    serde_json::from_slice(&bytes)
+        .map_err(|e| ModelError::Json { path: dir.join(file), reason: e.to_string() })
 }
 
 fn require(dir: &Path, file: &'static str, fix: &'static str) -> Result<Vec<u8>, ModelError> {

@@ -1,13 +1,16 @@
 //! Model directories: `model.json`, `question_encoder/`, `passage_encoder/` (absent when shared) and, once
 //! exported, `web/`.
 
+mod dense;
 mod dir;
 mod error;
 mod export;
 mod huggingface;
 mod import;
 mod json;
+mod prepared;
 mod sentence;
+mod settings;
 mod torch;
 mod web;
 mod weights;
@@ -18,6 +21,7 @@ pub use export::{ExportReport, export_web};
 pub use huggingface::HuggingFaceDir;
 pub use import::{ImportOptions, import};
 pub use sentence::{PoolingModes, SentenceModules};
+pub use settings::SentenceSettings;
 pub use torch::TorchError;
 pub use web::{WEB_DIR, WEB_MANIFEST, WebManifest};
 

@@ -7,11 +7,14 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use dpr_core::Pooling;
+use dpr_core::head::HeadStep;
+use dpr_core::{Pooling, Similarity};
 use serde_json::Value;
 
 use super::ModelError;
+use super::dense::DenseModule;
 use super::json::optional_json;
+use super::settings::SentenceSettings;
 
 const MODULES: &str = "modules.json";
 
@@ -22,8 +25,14 @@ pub struct SentenceModules {
     pub transformer: PathBuf,
     /// The pooling of tokens into one vector; `None` when no file names it.
     pub pooling: Option<PoolingModes>,
+    /// The steps between pooling and the vector, but for a scaling at the end.
+    pub head: Vec<HeadStep>,
+    /// The Dense modules among them, in order.
+    pub(super) dense: Vec<DenseModule>,
     /// `true` if the last module scales the vector to length 1.
     pub normalize: bool,
+    /// Prompts, similarity and size.
+    pub settings: SentenceSettings,
     /// Tokens a text is truncated to; more than the model has positions means all of them.
     pub max_tokens: Option<usize>,
     /// `true` if texts are lowercased before the tokenizer has them.
@@ -35,20 +44,24 @@ pub struct SentenceModules {
 pub struct PoolingModes {
     path: PathBuf,
     modes: Vec<String>,
+    /// `false` if the tokens of the prompt are left out.
+    include_prompt: bool,
 }
 
 impl SentenceModules {
     /// Reads the files that sentence-transformers wrote at `root`; without such files all settings are defaults.
+    /// `similarity` is what the user says of it.
     ///
     /// # Errors
     /// [`ModelError`] names the file, and the module that is not implemented.
-    pub fn read(root: &Path) -> Result<Self, ModelError> {
-        check_kind(&root.join("config_sentence_transformers.json"))?;
+    pub fn read(root: &Path, similarity: Option<Similarity>) -> Result<Self, ModelError> {
+        let settings = SentenceSettings::read(&root.join("config_sentence_transformers.json"), similarity)?;
         let path = root.join(MODULES);
         let mut modules = match optional_json(&path)? {
             Some(listed) => from_list(root, &path, &listed)?,
             None => from_folders(root)?,
         };
+        modules.settings = settings;
         let transformer = root.join(&modules.transformer);
         let config = optional_json(&transformer.join("sentence_bert_config.json"))?.unwrap_or_default();
         modules.lowercase = config["do_lower_case"] == true;
@@ -66,10 +79,22 @@ impl PoolingModes {
     /// # Errors
     /// [`ModelError::Pooling`] names the file and its modes.
     pub fn supported(&self) -> Result<Pooling, ModelError> {
-        match self.modes.as_slice() {
-            [mode] if mode == "cls" => Ok(Pooling::Cls),
-            [mode] if mode == "mean" => Ok(Pooling::Mean),
-            modes => Err(ModelError::Pooling { path: self.path.clone(), modes: modes.join(" and ") }),
+        let pooling = match self.modes.as_slice() {
+            [mode] => Pooling::from_sentence_transformers(mode),
+            _ => None,
+        };
+        pooling
+            .ok_or_else(|| ModelError::Pooling { path: self.path.clone(), modes: self.modes.join(" and ") })
+    }
+
+    /// Refuses pooling without the tokens of the prompt, where there is a prompt.
+    ///
+    /// # Errors
+    /// [`ModelError::PromptLeftOut`] names the file.
+    pub fn check_prompt(&self, prompted: bool) -> Result<(), ModelError> {
+        match prompted && !self.include_prompt {
+            true => Err(ModelError::PromptLeftOut(self.path.clone())),
+            false => Ok(()),
         }
     }
 
@@ -84,7 +109,7 @@ impl PoolingModes {
         if modes.is_empty() {
             modes.push("mean".into());
         }
-        Self { path, modes }
+        Self { path, modes, include_prompt: config["include_prompt"] != false }
     }
 }
 
@@ -105,24 +130,7 @@ fn old_modes(config: &Value) -> Vec<String> {
         .collect()
 }
 
-/// Refuses the other kinds of models that sentence-transformers saves, which newer versions name.
-fn check_kind(path: &Path) -> Result<(), ModelError> {
-    let config = optional_json(path)?.unwrap_or_default();
-    let what = match config["model_type"].as_str() {
-        None | Some("SentenceTransformer") => return Ok(()),
-        Some("CrossEncoder") => "a CrossEncoder, which gives a score for a pair of texts and no vectors",
-        Some("SparseEncoder") => "a SparseEncoder, which gives a weight for each word of the vocabulary",
-        Some("MultiVectorEncoder") => "a MultiVectorEncoder, which gives a vector for each token",
-        Some(other) => return Err(not_an_encoder(path, format!("of the kind {other:?}"))),
-    };
-    Err(not_an_encoder(path, what.into()))
-}
-
-fn not_an_encoder(path: &Path, what: String) -> ModelError {
-    ModelError::NotAnEncoder { path: path.into(), what }
-}
-
-/// Reads `modules.json`: a Transformer, then Pooling, then perhaps Normalize, under old or new names.
+/// Reads `modules.json`: a Transformer, then Pooling, then Dense and Normalize in any order, under old or new names.
 fn from_list(root: &Path, path: &Path, listed: &Value) -> Result<SentenceModules, ModelError> {
     let bad = |reason: &str| ModelError::Json { path: path.into(), reason: reason.into() };
     let mut modules = SentenceModules::default();
@@ -144,12 +152,27 @@ fn from_list(root: &Path, path: &Path, listed: &Value) -> Result<SentenceModules
                 })?;
                 modules.pooling = Some(PoolingModes::from_config(config, &values));
             }
-            (2.., "Normalize") if of_the_vector(&config)? => modules.normalize = true,
+            (2.., "Normalize") if of_the_vector(&config)? => modules.head.push(HeadStep::Normalize),
+            (2.., "Dense") => {
+                let dense = DenseModule::read(root.join(folder))?;
+                modules.head.push(HeadStep::Dense(dense.layer));
+                modules.dense.push(dense);
+            }
+            // It leaves out numbers while a model is trained, and none afterwards.
+            (2.., "Dropout") => {}
             _ => return Err(unsupported(path, class, folder)),
         }
     }
+    while modules.head.last() == Some(&HeadStep::Normalize) {
+        modules.head.pop();
+        modules.normalize = true;
+    }
     // Without pooling there is a vector a token; `--pooling` may still say how to make one of them.
-    modules.pooling.get_or_insert_with(|| PoolingModes { path: path.into(), modes: Vec::new() });
+    modules.pooling.get_or_insert_with(|| PoolingModes {
+        path: path.into(),
+        modes: Vec::new(),
+        include_prompt: true,
+    });
     Ok(modules)
 }
 
@@ -174,9 +197,12 @@ fn unsupported(path: &Path, class: &str, folder: &str) -> ModelError {
 
 /// Returns the modules that the folders' names give where `modules.json` was not copied.
 fn from_folders(root: &Path) -> Result<SentenceModules, ModelError> {
-    let dense = root.join("2_Dense");
-    if dense.exists() {
-        return Err(unsupported(&dense, "Dense", "2_Dense"));
+    if root.join("2_Dense").exists() {
+        return Err(ModelError::MissingFile {
+            dir: root.into(),
+            file: MODULES,
+            fix: "it says where the module Dense of 2_Dense stands: fetch the model again, with all of its files",
+        });
     }
     let config = root.join("1_Pooling/config.json");
     let pooling = optional_json(&config)?.map(|values| PoolingModes::from_config(config, &values));

@@ -34,7 +34,7 @@ fn directory(weights: &[(&str, &[u8])]) -> tempfile::TempDir {
 /// Reads these bytes as `pytorch_model.bin`.
 fn read(bytes: &[u8]) -> Result<TensorMap, String> {
     let dir = directory(&[("pytorch_model.bin", bytes)]);
-    HuggingFaceDir::read(dir.path()).map(|read| read.tensors).map_err(|error| error.to_string())
+    HuggingFaceDir::read(dir.path(), None).map(|read| read.tensors).map_err(|error| error.to_string())
 }
 
 /// The error of these bytes, which says all of this, and the file.

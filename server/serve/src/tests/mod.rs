@@ -9,7 +9,7 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Request, StatusCode};
 use dpr_core::model::sha256_hex;
-use dpr_core::{Embedding, Family, ModelManifest, Pooling, Similarity};
+use dpr_core::{Embedding, Family, ModelManifest, Pooling, Prompts, Similarity, TitleJoin};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
@@ -117,6 +117,8 @@ fn model(directory: &Path, with_weights: bool) -> ServedModel {
         max_passage_tokens: 256,
         shared: true,
         space: None,
+        prompts: Prompts::default(),
+        title_join: TitleJoin::default(),
         files: BTreeMap::new(),
     };
     let mut weights = BTreeMap::new();

@@ -70,7 +70,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use dpr_core::model::{FileEntry, MODEL_FORMAT, sha256_hex};
-    use dpr_core::{Embedding, Family, ModelManifest, Pooling, Similarity};
+    use dpr_core::{Embedding, Family, ModelManifest, Pooling, Prompts, Similarity, TitleJoin};
 
     use super::*;
     use dpr_data::Passage;
@@ -111,6 +111,8 @@ mod tests {
             max_passage_tokens: 256,
             shared: true,
             space: teacher.map(str::to_owned),
+            prompts: Prompts::default(),
+            title_join: TitleJoin::default(),
             files,
         };
         manifest.fingerprint = manifest.compute_fingerprint();

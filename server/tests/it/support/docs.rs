@@ -133,6 +133,7 @@ impl Walk {
         let walk = Self { dir: tempfile::tempdir().unwrap(), server: None };
         for (name, fixture) in [
             ("all-MiniLM-L6-v2", "dpr-tiny/question"),
+            ("e5-small-v2", "dpr-tiny/question"),
             ("dpr-question_encoder-single-nq-base", "dpr-tiny/question"),
             ("dpr-ctx_encoder-single-nq-base", "dpr-tiny/ctx"),
         ] {

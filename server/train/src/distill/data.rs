@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use dpr_core::DeviceChoice;
 use dpr_core::model::sha256_hex;
 use dpr_core::random::SplitMix;
+use dpr_core::{DeviceChoice, Similarity};
 use sha2::{Digest as _, Sha256};
 
 use super::super::data::plain;
@@ -66,6 +66,14 @@ impl DistillPrepared {
 
         let teacher = ModelDir::open(&config.model.teacher)?;
         let start = ModelDir::open(&config.model.start)?;
+        if teacher.manifest().similarity == Similarity::L2 && !teacher.manifest().normalize {
+            return Err(TrainError::Setting {
+                setting: "model.teacher",
+                got: format!("{}, which compares by l2", config.model.teacher.display()),
+                expected: "a student learns inner products: give a teacher that compares by dot or cosine"
+                    .into(),
+            });
+        }
         let (expected, got) = (teacher.manifest().dim, start.manifest().dim);
         if expected != got {
             return Err(TrainError::StudentDim { student: config.model.start.clone(), got, expected });

@@ -32,7 +32,7 @@ pub(super) fn fit(
     let (Some(weight), Some(bias)) = (place("encode_proj.weight"), place("encode_proj.bias")) else {
         return Ok(());
     };
-    let (hidden, dim) = (student.config.hidden_size, student.dim());
+    let (hidden, dim) = (student.config.kept_width(), student.dim());
     let count = taught.questions.len().min(QUESTIONS);
     let tokens = taught.questions[..count].iter().map(|question| student.tokenizer.question(question));
     let tokens = tokens.collect::<Result<Vec<_>, _>>()?;

@@ -17,7 +17,7 @@ export interface ModelManifest {
   name: string;
   /** 64 hex digits over everything that changes a vector; sent with each search. */
   fingerprint: string;
-  /** Numbers in a vector. */
+  /** Numbers in a vector; with `l2`, the coordinate that lets inner products rank by distance included. */
   dim: number;
   /** How vectors are compared: `dot`, `cosine` or `l2`. */
   similarity: string;
@@ -25,6 +25,11 @@ export interface ModelManifest {
   family: string;
   /** Questions are cut to this many tokens. */
   max_question_tokens: number;
+  /**
+   * The text that the encoder puts before every question, e.g. `query: `. Do not add it yourself: it stands in the
+   * encoder's configuration, and the encoder does.
+   */
+  question_prompt?: string;
   encoder: { config: ModelFile; tokenizer: ModelFile };
   /** One or more formats of the same weights. */
   weights: Partial<Record<Dtype, ModelFile>>;

@@ -1,7 +1,8 @@
 import { ManifestError } from '../errors/manifest-error.js';
 import type { ModelFile, ModelManifest } from '../types/manifest.js';
 
-const FORMAT_VERSION = 1;
+/** The second format is the first with encoders that the first releases did not know. */
+const FORMAT_VERSIONS: readonly unknown[] = [1, 2];
 const SHA256 = /^[0-9a-f]{64}$/;
 /** Most bytes of weights: a module's memory ends at 4 GiB, and a file is in it twice while it is read. */
 const MOST_WEIGHTS = 2 ** 31;
@@ -11,9 +12,9 @@ const MOST_TEXT = 2 ** 26;
 /** Checks everything this package relies on, and makes file addresses absolute against `base`. */
 export function parseManifest(value: unknown, base: string | URL | undefined): ModelManifest {
   const manifest = record(value, 'the manifest');
-  if (manifest['format_version'] !== FORMAT_VERSION) {
+  if (!FORMAT_VERSIONS.includes(manifest['format_version'])) {
     throw new ManifestError(
-      `the model manifest has format_version ${String(manifest['format_version'])}, this release of dpr-web reads ${FORMAT_VERSION}`,
+      `the model manifest has format_version ${String(manifest['format_version'])}, this release of dpr-web reads ${FORMAT_VERSIONS.join(' and ')}`,
       'Use the release of dpr-web that belongs to the server.',
     );
   }
@@ -24,6 +25,10 @@ export function parseManifest(value: unknown, base: string | URL | undefined): M
   const dim = manifest['dim'];
   if (typeof dim !== 'number' || !Number.isInteger(dim) || dim < 1) {
     throw new ManifestError(`\`dim\` of the model manifest is ${String(dim)}, expected a positive integer`);
+  }
+  const prompt = manifest['question_prompt'];
+  if (prompt !== undefined && typeof prompt !== 'string') {
+    throw new ManifestError('`question_prompt` of the model manifest is not a string');
   }
   const encoder = record(manifest['encoder'], '`encoder` of the model manifest');
   const weights: ModelManifest['weights'] = {};

@@ -1,0 +1,324 @@
+//! One encoder of a Hugging Face directory: read, checked and brought into the form in which it is written.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use dpr_core::device::Device;
+use dpr_core::model::{FileEntry, sha256_hex};
+use dpr_core::{
+    EncoderBytes, EncoderConfig, Family, Prompts, Similarity, TextEncoder, TextTokenizer, TitleJoin, names,
+    project,
+};
+use safetensors::tensor::{Dtype, TensorView};
+use serde_json::{Value, json};
+
+use super::huggingface::HuggingFaceDir;
+use super::{ImportOptions, ModelError};
+
+/// Seed of `--project`: fixed, so that one model projected twice has one fingerprint.
+const PROJECTION_SEED: u64 = 12345;
+
+/// Tokens a text is truncated to when the model does not say (paper §4.1's passages fit).
+const DEFAULT_TOKENS: usize = 256;
+
+/// Texts by which the usual length of a vector is measured.
+const USUAL: [&str; 6] = [
+    "Cats sleep most of the day.",
+    "The capital of France is Paris.",
+    "Water boils at 100 degrees Celsius at sea level.",
+    "She wrote three novels before she turned thirty.",
+    "The committee will meet on Monday to discuss the budget for the next year.",
+    "1, 2, 3, 4 and 5 are numbers.",
+];
+
+/// The texts that an encoder is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Texts {
+    Questions,
+    Passages,
+    Both,
+}
+
+/// One encoder read, checked and brought into the form it is written in.
+pub(super) struct Prepared {
+    source: HuggingFaceDir,
+    pub(super) config: EncoderConfig,
+    pub(super) similarity: Similarity,
+    tensors: Vec<(String, Vec<usize>, Vec<f32>)>,
+}
+
+impl Prepared {
+    pub(super) fn new(
+        dir: &Path,
+        options: &ImportOptions,
+        texts: Texts,
+        max_tokens: Option<usize>,
+        option: &'static str,
+    ) -> Result<Self, ModelError> {
+        let mut source = HuggingFaceDir::read(dir, options.similarity)?;
+        let json = source.config.to_string();
+        let mut config = EncoderConfig::from_json(json.as_bytes()).map_err(ModelError::in_dir(dir))?;
+        // A model of ours keeps what it says unless an option says otherwise.
+        let ours = source.config.get("dpr").is_some();
+        config.pooling = match (options.pooling, &source.modules.pooling) {
+            (Some(pooling), _) => pooling,
+            (None, Some(modes)) => modes.supported()?,
+            (None, None) => config.pooling,
+        };
+        if !source.modules.head.is_empty() {
+            config.head.clone_from(&source.modules.head);
+        }
+        let similarity = compare(&mut config, &source, options)?;
+        truncate(&mut config, &source, options, dir)?;
+        form(&mut config, &source, options, texts);
+        if let Some(modes) = &source.modules.pooling {
+            modes.check_prompt(!config.form.prompts.is_empty())?;
+        }
+        config.form.check().map_err(|e| ModelError::in_dir::<dpr_core::ConfigError>(dir)(e.into()))?;
+        if !ours {
+            let limit = source.modules.max_tokens.unwrap_or(DEFAULT_TOKENS);
+            config.max_tokens = limit.min(config.position_limit());
+        }
+        let added = match (options.project, config.projection_dim) {
+            (Some(_), has) if has > 0 => return Err(ModelError::Projected { dir: dir.into(), has }),
+            (Some(dim), _) if dim > 0 && dim != config.kept_width() => Some(dim),
+            _ => None,
+        };
+        let mut tensors = Vec::new();
+        for (name, shape) in names::tensors(&config) {
+            let values = source.tensors.take_f32(&name, &shape).map_err(ModelError::in_dir(dir))?;
+            tensors.push((name, shape, values));
+        }
+        source.tensors.all_taken().map_err(ModelError::in_dir(dir))?;
+        if let Some(dim) = added {
+            let width = config.kept_width();
+            let matrix = project::orthonormal(dim, width, PROJECTION_SEED);
+            tensors.push(("encode_proj.weight".into(), vec![dim, width], matrix));
+            tensors.push(("encode_proj.bias".into(), vec![dim], vec![0.0; dim]));
+            config.projection_dim = dim;
+        }
+        let mut prepared = Self { source, config, similarity, tensors };
+        let declared = (prepared.config.max_tokens, "max_seq_length");
+        let (limit, what) = max_tokens.map_or(declared, |limit| (limit, option));
+        prepared.config.max_tokens = prepared.limit(limit, what)?;
+        prepared.check_case()?;
+        let limit = prepared.config.max_tokens;
+        prepared.check_prompts(if texts == Texts::Passages { usize::MAX } else { limit }, usize::MAX)?;
+        Ok(prepared)
+    }
+
+    /// Refuses a tokenizer that keeps upper case where sentence-transformers lowercases before it.
+    fn check_case(&self) -> Result<(), ModelError> {
+        if !self.source.modules.lowercase {
+            return Ok(());
+        }
+        let tokenizer: Value = serde_json::from_slice(&self.source.tokenizer).unwrap_or_default();
+        let normalizer = &tokenizer["normalizer"];
+        let parts =
+            normalizer["normalizers"].as_array().map_or(std::slice::from_ref(normalizer), Vec::as_slice);
+        if parts.iter().any(|part| part["type"] == "Lowercase" || part["lowercase"] == true) {
+            return Ok(());
+        }
+        Err(ModelError::Lowercase(self.source.path.clone()))
+    }
+
+    /// Refuses limits of tokens that the prompts alone use up, and a tokenizer that does not fit.
+    pub(super) fn check_prompts(&self, questions: usize, passages: usize) -> Result<(), ModelError> {
+        let dir = &self.source.path;
+        let all = EncoderConfig { max_tokens: self.config.position_limit(), ..self.config.clone() };
+        let tokenizer =
+            TextTokenizer::from_json(&self.source.tokenizer, &all).map_err(ModelError::in_dir(dir))?;
+        let asked = tokenizer.question("").map_err(ModelError::in_dir(dir))?.len();
+        let found = tokenizer.passage("", "").map_err(ModelError::in_dir(dir))?.len();
+        for (what, tokens, limit) in [("questions", asked, questions), ("passages", found, passages)] {
+            if tokens >= limit {
+                return Err(ModelError::PromptFills { what, tokens, limit });
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn limit(&self, limit: usize, what: &'static str) -> Result<usize, ModelError> {
+        let most = self.config.position_limit();
+        if (4..=most).contains(&limit) {
+            return Ok(limit);
+        }
+        Err(ModelError::Tokens { what, got: limit, dir: self.source.path.clone(), limit: most })
+    }
+
+    /// Returns the weight of the coordinate of [`EncoderConfig::coordinate`]: a power of two with which the coordinate
+    /// of a usual vector is about as large as the largest of its other numbers, so that 8-bit copies, which have one
+    /// scale a vector, lose nothing by it. A weight that the directory has and that is near enough is kept.
+    pub(super) fn l2_weight(&self) -> Result<f32, ModelError> {
+        let dir = &self.source.path;
+        let plain = EncoderConfig { l2: None, ..self.config.clone() };
+        let config = serde_json::to_vec(&self.json(&plain)).map_err(std::io::Error::other)?;
+        let weights = self.safetensors(&str::to_owned)?;
+        let files = EncoderBytes {
+            config: &config,
+            tokenizer: &self.source.tokenizer,
+            weights: &[("model.safetensors", weights.as_slice())],
+        };
+        let encoder = TextEncoder::load(&files, None, &Device::Kernel).map_err(ModelError::in_dir(dir))?;
+        let unusable = |reason: String| ModelError::Json { path: dir.join("model.safetensors"), reason };
+        let rows = USUAL.iter().map(|text| encoder.passage_tokens("", text));
+        let rows = rows.collect::<Result<Vec<_>, _>>().map_err(|e| unusable(e.to_string()))?;
+        let vectors = encoder.forward(&rows).map_err(|e| unusable(e.to_string()))?;
+        let lengths =
+            vectors.chunks_exact(encoder.dim()).map(|row| row.iter().map(|x| x * x).sum::<f32>().sqrt());
+        let length = lengths.sum::<f32>() / USUAL.len() as f32;
+        let wanted = length * (encoder.dim() as f32).sqrt() / 12.0;
+        if !(wanted.is_finite() && wanted > 0.0) {
+            return Err(unusable("its vectors are zero or not finite".into()));
+        }
+        Ok(match self.config.l2 {
+            Some(has) if (0.5..=2.0).contains(&(has / wanted)) => has,
+            _ => wanted.log2().round().clamp(-60.0, 60.0).exp2(),
+        })
+    }
+
+    /// Returns the config.json of `config`.
+    fn json(&self, config: &EncoderConfig) -> Value {
+        let mut json = self.source.config.clone();
+        json["projection_dim"] = json!(config.projection_dim);
+        json["dpr"] = json!(config.section());
+        json
+    }
+
+    /// Returns the tensors as the bytes of a safetensors file, under the names that `name` gives.
+    fn safetensors(&self, name: &dyn Fn(&str) -> String) -> Result<Vec<u8>, ModelError> {
+        let bytes: Vec<(String, &[usize], Vec<u8>)> = self
+            .tensors
+            .iter()
+            .map(|(tensor, shape, values)| {
+                (name(tensor), shape.as_slice(), values.iter().flat_map(|v| v.to_le_bytes()).collect())
+            })
+            .collect();
+        let views = bytes
+            .iter()
+            .map(|(name, shape, bytes)| {
+                Ok((name.as_str(), TensorView::new(Dtype::F32, shape.to_vec(), bytes)?))
+            })
+            .collect::<Result<Vec<_>, safetensors::SafeTensorError>>()
+            .map_err(std::io::Error::other)?;
+        let metadata = [("format".to_owned(), "pt".to_owned())].into();
+        Ok(safetensors::serialize(views, Some(metadata)).map_err(std::io::Error::other)?)
+    }
+
+    /// Writes `config.json`, `tokenizer.json` and `model.safetensors`: BERT as `DPRQuestionEncoder` or
+    /// `DPRContextEncoder` (by `prefix`), MPNet as `MPNetModel`, each with its head's tensors beside it.
+    pub(super) fn write(
+        &self,
+        root: &Path,
+        dir: &str,
+        prefix: &str,
+        files: &mut BTreeMap<String, FileEntry>,
+    ) -> Result<(), ModelError> {
+        let mut config = self.json(&self.config);
+        let bert = self.config.family == Family::Bert;
+        if bert {
+            let class = if prefix == "ctx_encoder" { "DPRContextEncoder" } else { "DPRQuestionEncoder" };
+            config["model_type"] = json!("dpr");
+            config["architectures"] = json!([class]);
+        }
+        let of_head = |name: &str| name.starts_with("encode_proj.") || name.starts_with("dense.");
+        let name = |name: &str| match (bert, of_head(name)) {
+            (true, true) => format!("{prefix}.{name}"),
+            (true, false) => format!("{prefix}.bert_model.{name}"),
+            (false, _) => name.to_owned(),
+        };
+        let weights = self.safetensors(&name)?;
+        let config = serde_json::to_vec_pretty(&config).map_err(std::io::Error::other)?;
+        fs_err::create_dir(root.join(dir))?;
+        let contents = [
+            ("config.json", config.as_slice()),
+            ("tokenizer.json", &self.source.tokenizer),
+            ("model.safetensors", &weights),
+        ];
+        for (file, content) in contents {
+            let path = format!("{dir}/{file}");
+            fs_err::write(root.join(&path), content)?;
+            files.insert(path, FileEntry { bytes: content.len() as u64, sha256: sha256_hex(content) });
+        }
+        Ok(())
+    }
+}
+
+/// Decides how vectors are compared, and whether they are scaled for it.
+fn compare(
+    config: &mut EncoderConfig,
+    source: &HuggingFaceDir,
+    options: &ImportOptions,
+) -> Result<Similarity, ModelError> {
+    config.normalize = options.normalize.unwrap_or(config.normalize || source.modules.normalize);
+    let own = config.l2.map(|_| Similarity::L2);
+    let similarity = match source.modules.settings.similarity.or(own).unwrap_or_default() {
+        Similarity::Cosine if options.normalize != Some(false) => {
+            config.normalize = true;
+            Similarity::Cosine
+        }
+        Similarity::Cosine if options.similarity.is_some() => return Err(ModelError::CosineUnscaled),
+        Similarity::Cosine | Similarity::Dot => Similarity::Dot,
+        Similarity::L2 => Similarity::L2,
+    };
+    // Between vectors of length 1, the inner product has the order of the distance.
+    if similarity != Similarity::L2 || config.normalize {
+        config.l2 = None;
+    }
+    Ok(similarity)
+}
+
+/// Decides how many numbers of the head's output are kept.
+fn truncate(
+    config: &mut EncoderConfig,
+    source: &HuggingFaceDir,
+    options: &ImportOptions,
+    dir: &Path,
+) -> Result<(), ModelError> {
+    let (full, own) = (config.head_width(), source.modules.settings.truncate);
+    // More than there are means all of them, as in sentence-transformers.
+    let kept = config.truncate.or(own).unwrap_or(full).min(full);
+    let trained = options.matryoshka || config.truncate.is_some() || own.is_some();
+    let dim = options.dim.unwrap_or(kept);
+    let asked = |full| (dir.to_owned(), dim, full);
+    if !(1..=full).contains(&dim) {
+        let (dir, dim, full) = asked(full);
+        return Err(ModelError::Truncate { dir, dim, full });
+    }
+    if dim < full && options.dim.is_some() {
+        if config.projection_dim > 0 {
+            return Err(ModelError::Projected { dir: dir.into(), has: config.projection_dim });
+        }
+        if !trained {
+            let (dir, dim, full) = asked(full);
+            return Err(ModelError::NotMatryoshka { dir, dim, full });
+        }
+    }
+    config.truncate = (dim < full).then_some(dim);
+    Ok(())
+}
+
+/// Decides the prompts and the title join; an encoder of one kind of texts has nothing of the other's.
+fn form(config: &mut EncoderConfig, source: &HuggingFaceDir, options: &ImportOptions, texts: Texts) {
+    let form = &mut config.form;
+    if form.prompts.is_empty() {
+        form.prompts.clone_from(&source.modules.settings.prompts);
+    }
+    let Prompts { query, passage } = &mut form.prompts;
+    for (prompt, said) in [(query, &options.query_prompt), (passage, &options.passage_prompt)] {
+        if let Some(said) = said {
+            prompt.clone_from(said);
+        }
+    }
+    if let Some(join) = &options.title_join {
+        form.join.clone_from(join);
+    }
+    match texts {
+        Texts::Both => {}
+        Texts::Questions => {
+            form.prompts.passage.clear();
+            form.join = TitleJoin::Separator;
+        }
+        Texts::Passages => form.prompts.query.clear(),
+    }
+}
