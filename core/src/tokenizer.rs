@@ -1,19 +1,22 @@
 //! Tokenizer of questions and passages, on both ends by the same `tokenizers` crate.
 
+mod charsmap;
+mod pieces;
+mod template;
+
 use serde::Deserialize;
 use serde_json::Value;
-use tokenizers::Tokenizer;
+use tokenizers::{PostProcessorWrapper, Tokenizer};
 
-use crate::config::{EncoderConfig, Family};
+use crate::config::EncoderConfig;
 use crate::form::{PassageForm, TextForm};
+use pieces::Pieces;
+use template::Template;
 
 /// A tokenizer that fits one encoder: ids below its vocabulary, length at most its limit.
 pub struct TextTokenizer {
     inner: Tokenizer,
-    start: u32,
-    end: u32,
-    /// Separators between title and text: one for BERT, two for MPNet.
-    separators: usize,
+    template: Template,
     max_tokens: usize,
     form: TextForm,
 }
@@ -35,22 +38,27 @@ pub enum TokenizerError {
         /// Rows of the word embedding.
         vocab_size: usize,
     },
-    /// A special token that the encoder's input needs is absent.
+    /// The post-processor does not say which special tokens an input has.
     #[error(
-        "tokenizer.json has no token {token:?}, which a {family:?} encoder needs: take the one that belongs to the weights"
+        "tokenizer.json has a post_processor that cannot be used: {0}; take the tokenizer.json that belongs to the weights, or write it anew (AutoTokenizer.from_pretrained(…).save_pretrained(…))"
     )]
-    SpecialToken {
-        /// The token.
-        token: &'static str,
-        /// The encoder's family.
-        family: Family,
+    Template(String),
+    /// The special tokens of a pair of texts leave no room for a text.
+    #[error(
+        "the special tokens of a title and a text are {special}, but the limit is {max_tokens} tokens: raise it"
+    )]
+    Room {
+        /// Special tokens of a pair.
+        special: usize,
+        /// The limit.
+        max_tokens: usize,
     },
     /// The library could not tokenise a text.
     #[error("the text cannot be tokenised: {0}")]
     Text(String),
 }
 
-/// The parts of a file whose reading can panic in the library.
+/// The parts of a file whose reading can panic in the library, and the post-processor.
 #[derive(Deserialize)]
 struct Parts {
     /// Read by an `expect`: only JSON that can be read whole may get there.
@@ -58,55 +66,43 @@ struct Parts {
     _decoder: Value,
     #[serde(default)]
     normalizer: Value,
+    #[serde(default)]
+    post_processor: Value,
+    /// Read for its check.
+    #[serde(default, rename = "model")]
+    _model: Pieces,
 }
 
-/// Refuses what the library would panic on.
-fn check(bytes: &[u8]) -> Result<(), TokenizerError> {
-    let Parts { normalizer, .. } =
-        serde_json::from_slice(bytes).map_err(|e| TokenizerError::Format(e.to_string()))?;
-    if has_precompiled(&normalizer) {
-        let reason = "a precompiled normalizer (SentencePiece's) is not one of BERT or MPNet";
-        return Err(TokenizerError::Format(reason.to_owned()));
-    }
-    Ok(())
-}
-
-/// Returns whether a normalizer, or one within it, has the type `Precompiled`.
-fn has_precompiled(value: &Value) -> bool {
-    match value {
-        Value::Object(fields) => {
-            fields.get("type").is_some_and(|kind| kind == "Precompiled")
-                || fields.values().any(has_precompiled)
-        }
-        Value::Array(items) => items.iter().any(has_precompiled),
-        _ => false,
-    }
+/// Refuses what the library would panic on, and returns the post-processor.
+fn check(bytes: &[u8]) -> Result<Value, TokenizerError> {
+    let parts: Parts = serde_json::from_slice(bytes).map_err(|e| TokenizerError::Format(e.to_string()))?;
+    charsmap::check_all(&parts.normalizer).map_err(TokenizerError::Format)?;
+    Ok(parts.post_processor)
 }
 
 impl TextTokenizer {
-    /// Reads a `tokenizer.json` and checks that it fits `config`. Padding and truncation set in the file are
-    /// dropped: batches are padded, and texts truncated to `config.max_tokens`, by the encoder.
+    /// Reads a `tokenizer.json` and checks that it fits `config`. The special tokens are those of its post-processor.
+    /// Padding and truncation set in the file are dropped: batches are padded, and texts truncated to
+    /// `config.max_tokens`, by the encoder.
     ///
     /// # Errors
     /// [`TokenizerError`] when the file is damaged or belongs to another model.
     pub fn from_json(bytes: &[u8], config: &EncoderConfig) -> Result<Self, TokenizerError> {
-        check(bytes)?;
+        let template = Template::read(&check(bytes)?).map_err(TokenizerError::Template)?;
         let mut inner = Tokenizer::from_bytes(bytes).map_err(|e| TokenizerError::Format(e.to_string()))?;
         inner.with_truncation(None).map_err(|e| TokenizerError::Format(e.to_string()))?;
         inner.with_padding(None);
-        let tokens = inner.get_vocab(true).values().max().map_or(0, |id| *id as usize + 1);
+        inner.with_post_processor(None::<PostProcessorWrapper>);
+        let largest = inner.get_vocab(true).into_values().chain([template.largest()]).max();
+        let tokens = largest.map_or(0, |id| id as usize + 1);
         if tokens > config.vocab_size {
             return Err(TokenizerError::Vocabulary { tokens, vocab_size: config.vocab_size });
         }
-        let (start, end, separators) = match config.family {
-            Family::Bert => ("[CLS]", "[SEP]", 1),
-            Family::Mpnet => ("<s>", "</s>", 2),
-        };
-        let id = |token: &'static str| {
-            inner.token_to_id(token).ok_or(TokenizerError::SpecialToken { token, family: config.family })
-        };
-        let (start, end) = (id(start)?, id(end)?);
-        Ok(Self { inner, start, end, separators, max_tokens: config.max_tokens, form: config.form.clone() })
+        let (special, max_tokens) = (template.pair_tokens(), config.max_tokens);
+        if special > max_tokens {
+            return Err(TokenizerError::Room { special, max_tokens });
+        }
+        Ok(Self { inner, template, max_tokens, form: config.form.clone() })
     }
 
     /// Returns the ids of a question after the model's prompt, `[CLS] prompt text [SEP]`, truncated to the limit.
@@ -118,8 +114,9 @@ impl TextTokenizer {
     }
 
     /// Returns the ids of a passage, truncated to the limit at the end of the text: `[CLS] title [SEP] text [SEP]`
-    /// (paper §4.1), without a title `[CLS] text [SEP]`, or as the model's prompt and title join say. Every token is
-    /// of type 0, as in the released bi-encoders.
+    /// (paper §4.1) with the special tokens of the tokenizer's own template of two texts, without a title
+    /// `[CLS] text [SEP]`, or as the model's prompt and title join say. Every token is of type 0, as in the released
+    /// bi-encoders.
     ///
     /// # Errors
     /// [`TokenizerError::Text`] when the library fails.
@@ -132,20 +129,23 @@ impl TextTokenizer {
 
     /// Returns the ids of one text.
     fn single(&self, text: &str) -> Result<Vec<u32>, TokenizerError> {
-        let mut ids = vec![self.start];
-        self.push(&mut ids, text, self.max_tokens - 1)?;
-        ids.push(self.end);
+        let Template { start, end, .. } = &self.template;
+        let mut ids = start.clone();
+        self.push(&mut ids, text, self.max_tokens - end.len())?;
+        ids.extend(end);
         Ok(ids)
     }
 
     /// Returns the ids of a title and a text with separators between.
     fn pair(&self, title: &str, text: &str) -> Result<Vec<u32>, TokenizerError> {
-        let mut ids = vec![self.start];
+        let Template { start, separators, end } = &self.template;
+        let limit = self.max_tokens - end.len();
+        let mut ids = start.clone();
         // A title is never cut for its text's sake, but a title alone may not fill the whole input.
-        self.push(&mut ids, title, self.max_tokens - 1 - self.separators)?;
-        ids.extend(std::iter::repeat_n(self.end, self.separators));
-        self.push(&mut ids, text, self.max_tokens - 1)?;
-        ids.push(self.end);
+        self.push(&mut ids, title, limit - separators.len())?;
+        ids.extend(separators);
+        self.push(&mut ids, text, limit)?;
+        ids.extend(end);
         Ok(ids)
     }
 

@@ -2,6 +2,7 @@
 
 #![allow(dead_code)] // each test file uses its own part
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
@@ -11,6 +12,14 @@ use serde_json::{Value, json};
 
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("core lies in the workspace").to_owned()
+}
+
+/// Returns the text of a packed fixture.
+pub(crate) fn unpacked(path: &str) -> String {
+    let packed = std::fs::read(root().join("tests/fixtures").join(path)).unwrap();
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(packed.as_slice()).read_to_string(&mut text).unwrap();
+    text
 }
 
 /// One fixture: texts and the vectors Python made of them.

@@ -2,29 +2,59 @@
 
 use crate::golden;
 
-use std::io::Read as _;
-
 use dpr_core::{EncoderConfig, TextTokenizer};
+use golden::unpacked;
 use serde_json::Value;
+
+/// The ids of a list of numbers.
+fn ids(value: &Value) -> Vec<u32> {
+    value.as_array().unwrap().iter().map(|id| id.as_u64().unwrap() as u32).collect()
+}
 
 #[test]
 fn two_thousand_lines_tokenise_as_in_python() {
     let Some(dir) = golden::fetched("minilm") else { return };
-    let packed = std::fs::read(golden::root().join("tests/fixtures/tokens/golden.json.gz")).unwrap();
-    let mut text = String::new();
-    flate2::read::GzDecoder::new(packed.as_slice()).read_to_string(&mut text).unwrap();
-    let golden: Value = serde_json::from_str(&text).unwrap();
+    let golden: Value = serde_json::from_str(&unpacked("tokens/golden.json.gz")).unwrap();
     let mut config = EncoderConfig::from_json(&std::fs::read(dir.join("config.json")).unwrap()).unwrap();
     config.max_tokens = golden["max_tokens"].as_u64().unwrap_or(512) as usize;
     let tokenizer =
         TextTokenizer::from_json(&std::fs::read(dir.join("tokenizer.json")).unwrap(), &config).unwrap();
-    let (lines, ids) = (golden["lines"].as_array().unwrap(), golden["ids"].as_array().unwrap());
-    assert_eq!((lines.len(), ids.len()), (2000, 2000));
-    for (line, expected) in lines.iter().zip(ids) {
+    let (lines, expected) = (golden["lines"].as_array().unwrap(), golden["ids"].as_array().unwrap());
+    assert_eq!((lines.len(), expected.len()), (2000, 2000));
+    for (line, expected) in lines.iter().zip(expected) {
         let line = line.as_str().unwrap();
-        let expected: Vec<u32> =
-            expected.as_array().unwrap().iter().map(|id| id.as_u64().unwrap() as u32).collect();
-        assert_eq!(tokenizer.question(line).unwrap(), expected, "{line:?}");
+        assert_eq!(tokenizer.question(line).unwrap(), ids(expected), "{line:?}");
+    }
+}
+
+/// Returns a configuration of as many tokens as `tokenizers/golden.json.gz` was made for.
+fn config_of(golden: &Value) -> EncoderConfig {
+    let config = serde_json::json!({"model_type": "bert", "hidden_size": 4, "num_hidden_layers": 1,
+        "num_attention_heads": 1, "intermediate_size": 4, "vocab_size": 5000,
+        "max_position_embeddings": golden["max_tokens"]});
+    EncoderConfig::from_json(config.to_string().as_bytes()).unwrap()
+}
+
+#[test]
+fn unigram_and_byte_level_tokenise_two_thousand_lines_in_every_script_as_in_python() {
+    let golden: Value = serde_json::from_str(&unpacked("tokenizers/golden.json.gz")).unwrap();
+    let config = config_of(&golden);
+    let lines: Vec<_> =
+        golden["lines"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
+    let pairs = golden["pairs"].as_array().unwrap();
+    assert!(lines.len() == 2000 && pairs.len() > 100);
+    for (name, file) in [("unigram", "unigram"), ("byte-level", "byte-level"), ("classic", "byte-level")] {
+        let mut json: Value = serde_json::from_str(&unpacked(&format!("tokenizers/{file}.json.gz"))).unwrap();
+        let expected = &golden["tokenizers"][name];
+        json["post_processor"] = expected["post_processor"].clone();
+        let tokenizer = TextTokenizer::from_json(json.to_string().as_bytes(), &config).unwrap();
+        for (line, expected) in lines.iter().zip(expected["ids"].as_array().into_iter().flatten()) {
+            assert_eq!(tokenizer.question(line).unwrap(), ids(expected), "{name}: {line:?}");
+        }
+        for (pair, expected) in pairs.iter().zip(expected["pair_ids"].as_array().unwrap()) {
+            let [title, text] = [0, 1].map(|side| lines[pair[side].as_u64().unwrap() as usize]);
+            assert_eq!(tokenizer.passage(title, text).unwrap(), ids(expected), "{name}: {title:?}, {text:?}");
+        }
     }
 }
 
@@ -45,9 +75,45 @@ fn files_that_the_library_would_panic_on_are_errors() {
     let mut value: Value = serde_json::from_str(&whole).unwrap();
     for normalizer in [
         serde_json::json!({"type": "Precompiled", "precompiled_charsmap": 7}),
+        serde_json::json!({"type": "Precompiled", "precompiled_charsmap": "AAAA"}),
+        // An empty trie, with a type and without, as the library reads both.
+        serde_json::json!({"type": "Precompiled", "precompiled_charsmap": "AAAAAA=="}),
+        serde_json::json!({"precompiled_charsmap": "AAAAAA=="}),
         serde_json::json!({"type": "Sequence", "normalizers": [{"type": "Precompiled"}]}),
     ] {
         value["normalizer"] = normalizer;
         refused(&value.to_string());
     }
+    value["normalizer"] = Value::Null;
+    value["model"] =
+        serde_json::json!({"type": "Unigram", "unk_id": 0, "vocab": [["a".repeat(1 << 20), 0.0]]});
+    refused(&value.to_string());
+}
+
+#[test]
+fn a_damaged_normalization_table_is_refused_or_harmless() {
+    use base64::Engine as _;
+    let base64 = base64::engine::general_purpose::STANDARD;
+    let golden: Value = serde_json::from_str(&unpacked("tokenizers/golden.json.gz")).unwrap();
+    let config = config_of(&golden);
+    let mut json: Value = serde_json::from_str(&unpacked("tokenizers/unigram.json.gz")).unwrap();
+    let whole = json["normalizer"]["normalizers"][0]["precompiled_charsmap"].as_str().unwrap();
+    let whole = base64.decode(whole).unwrap();
+    let texts: Vec<_> =
+        golden["lines"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).take(40).collect();
+    let (mut refused, mut random) = (0, 1u64);
+    for round in 0..24 {
+        let mut table = whole.clone();
+        for _ in 0..1 + round % 4 * 8 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let at = (random >> 33) as usize % if round % 2 == 0 { table.len() } else { 2048 };
+            table[at] ^= (random >> 24) as u8 | 1;
+        }
+        json["normalizer"]["normalizers"][0]["precompiled_charsmap"] = base64.encode(table).into();
+        match TextTokenizer::from_json(json.to_string().as_bytes(), &config) {
+            Ok(tokenizer) => texts.iter().for_each(|text| drop(tokenizer.question(text))),
+            Err(_) => refused += 1,
+        }
+    }
+    assert!(refused > 4, "{refused} of 24 damaged tables are refused");
 }
