@@ -1,12 +1,15 @@
 //! Encoder configurations as Hugging Face writes them (`config.json`), checked and reduced to what the
 //! encoders need.
 
+mod families;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::form::{FormError, Prompts, TextForm, TitleJoin};
 pub use crate::head::Pooling;
 use crate::head::{HeadStep, dense_layers};
+pub use families::FeedForward;
 
 /// The largest size any one dimension of a config may have; a larger one is a damaged or hostile file.
 const MAX_SIZE: u64 = 1 << 20;
@@ -33,6 +36,29 @@ pub enum Family {
     Bert,
     /// MPNet (Song et al. 2020): relative attention bias, positions offset by the pad id, no token types.
     Mpnet,
+    /// DistilBERT (Sanh et al. 2019): BERT without token types.
+    Distilbert,
+    /// RoBERTa (Liu et al. 2019), XLM-R (Conneau et al. 2019) and CamemBERT (Martin et al. 2019): BERT with positions
+    /// offset by the pad id.
+    Roberta,
+    /// ModernBERT (Warner et al. 2024): rotary positions, GeGLU, no biases, LayerNorm before each half of a layer, and
+    /// local attention in most layers.
+    Modernbert,
+    /// NomicBERT (Nussbaum et al. 2024): rotary positions, SwiGLU, no biases but those of LayerNorm.
+    NomicBert,
+}
+
+/// Rotary positions (Su et al. 2021), and the layers whose attention is local.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rotary {
+    /// Base of the angles.
+    pub theta: f64,
+    /// Base of the angles in local layers.
+    pub local_theta: f64,
+    /// In local layers, a token sees this many tokens before it and as many after it.
+    pub window: usize,
+    /// For each layer, `true` if its attention is local.
+    pub local_layers: Vec<bool>,
 }
 
 /// One encoder: its sizes and how its vector is made.
@@ -50,16 +76,18 @@ pub struct EncoderConfig {
     pub intermediate_size: usize,
     /// Rows of the word embedding.
     pub vocab_size: usize,
-    /// Rows of the position embedding.
+    /// Rows of the position embedding, or the most tokens that rotary positions were made for.
     pub max_position_embeddings: usize,
-    /// Rows of the token type embedding (0 for MPNet).
+    /// Rows of the token type embedding (0 where there is none).
     pub type_vocab_size: usize,
     /// Epsilon of every LayerNorm.
     pub layer_norm_eps: f64,
     /// Id of the padding token.
     pub pad_token_id: u32,
-    /// Buckets of MPNet's relative attention bias (0 for BERT).
+    /// Buckets of MPNet's relative attention bias (0 for the others).
     pub relative_attention_num_buckets: usize,
+    /// Rotary positions of ModernBERT and NomicBERT.
+    pub rotary: Option<Rotary>,
     /// Output size of `encode_proj`; 0 when there is none.
     pub projection_dim: usize,
     /// Pooling of the tokens' states into one vector.
@@ -126,7 +154,7 @@ pub enum ConfigError {
     Json(String),
     /// `model_type` is missing or names an architecture without an encoder here.
     #[error(
-        "config.json has model_type {found:?}; supported are \"bert\", \"dpr\" and \"mpnet\": export the model as one of these"
+        "config.json has model_type {found:?}; supported are \"bert\", \"dpr\", \"electra\", \"mpnet\", \"distilbert\", \"roberta\", \"xlm-roberta\", \"camembert\", \"modernbert\" and \"nomic_bert\": take a model of one of these"
     )]
     UnknownFamily {
         /// The file's value, empty where there is none.
@@ -134,7 +162,7 @@ pub enum ConfigError {
     },
     /// The model is not a bi-encoder.
     #[error(
-        "config.json has the architecture {class:?}: {what}, and no encoder of texts; give a directory of BertModel, MPNetModel, DPRQuestionEncoder or DPRContextEncoder"
+        "config.json has the architecture {class:?}: {what}, and no encoder of texts; give a directory of an encoder alone, such as BertModel, XLMRobertaModel or DPRContextEncoder"
     )]
     Architecture {
         /// What the file says.
@@ -173,7 +201,8 @@ pub enum ConfigError {
 }
 
 impl EncoderConfig {
-    /// Reads a `config.json`: `model_type` `bert`, `dpr` or `mpnet`.
+    /// Reads a `config.json`: `model_type` `bert`, `dpr`, `electra`, `mpnet`, `distilbert`, `roberta`, `xlm-roberta`,
+    /// `camembert`, `modernbert` or `nomic_bert`.
     ///
     /// Without a `dpr` section, pooling is CLS and the vector is not normalised, as in the paper.
     ///
@@ -185,31 +214,30 @@ impl EncoderConfig {
             return Err(ConfigError::Json("its top level is something else".into()));
         }
         let model_type = root.get("model_type").and_then(Value::as_str).unwrap_or_default();
-        let family = match model_type {
-            "bert" | "dpr" => Family::Bert,
-            "mpnet" => Family::Mpnet,
-            other => return Err(ConfigError::UnknownFamily { found: other.into() }),
+        let Some(family) = Family::of(model_type) else {
+            return Err(ConfigError::UnknownFamily { found: model_type.into() });
         };
         check_architecture(&root)?;
-        check_activation(&root)?;
         check_attention(&root)?;
-        let mpnet = family == Family::Mpnet;
+        families::check(family, &root)?;
+        let sizes = families::sizes(family, &root)?;
+        let buckets = match family {
+            Family::Mpnet => size(&root, "relative_attention_num_buckets", Some(32))?,
+            _ => 0,
+        };
         let mut config = Self {
             family,
-            hidden_size: size(&root, "hidden_size", None)?,
-            num_hidden_layers: size(&root, "num_hidden_layers", None)?,
-            num_attention_heads: size(&root, "num_attention_heads", None)?,
-            intermediate_size: size(&root, "intermediate_size", None)?,
+            hidden_size: sizes.hidden,
+            num_hidden_layers: sizes.layers,
+            num_attention_heads: sizes.heads,
+            intermediate_size: sizes.intermediate,
             vocab_size: size(&root, "vocab_size", None)?,
-            max_position_embeddings: size(&root, "max_position_embeddings", None)?,
-            type_vocab_size: if mpnet { 0 } else { size(&root, "type_vocab_size", Some(2))? },
-            layer_norm_eps: float(&root, "layer_norm_eps", 1e-12)?,
-            pad_token_id: index(&root, "pad_token_id", if mpnet { 1 } else { 0 })?,
-            relative_attention_num_buckets: if mpnet {
-                size(&root, "relative_attention_num_buckets", Some(32))?
-            } else {
-                0
-            },
+            max_position_embeddings: sizes.positions,
+            type_vocab_size: sizes.token_types,
+            layer_norm_eps: sizes.eps,
+            pad_token_id: sizes.pad,
+            relative_attention_num_buckets: buckets,
+            rotary: families::rotary(family, &root, sizes.layers)?,
             projection_dim: index(&root, "projection_dim", 0)? as usize,
             pooling: Pooling::Cls,
             head: Vec::new(),
@@ -298,19 +326,17 @@ impl EncoderConfig {
         self.hidden_size / self.num_attention_heads
     }
 
-    /// Returns the most tokens the position embedding can hold; MPNet keeps the first `pad_token_id + 1` rows free.
+    /// Returns the most tokens that there are positions for; MPNet and RoBERTa keep the first `pad_token_id + 1` rows of
+    /// the position embedding free.
     pub fn position_limit(&self) -> usize {
-        match self.family {
-            Family::Bert => self.max_position_embeddings,
-            Family::Mpnet => self.max_position_embeddings.saturating_sub(self.pad_token_id as usize + 1),
-        }
+        self.max_position_embeddings.saturating_sub(self.position_offset())
     }
 
     /// Returns the row of the position embedding that the first token takes.
     pub fn position_offset(&self) -> usize {
         match self.family {
-            Family::Bert => 0,
-            Family::Mpnet => self.pad_token_id as usize + 1,
+            Family::Mpnet | Family::Roberta => self.pad_token_id as usize + 1,
+            _ => 0,
         }
     }
 
@@ -321,6 +347,13 @@ impl EncoderConfig {
                 "num_attention_heads",
                 self.num_attention_heads.to_string(),
                 format!("which does not divide hidden_size {}", self.hidden_size),
+            );
+        }
+        if self.rotary.is_some() && !self.head_dim().is_multiple_of(2) {
+            return value(
+                "num_attention_heads",
+                self.num_attention_heads.to_string(),
+                "but rotary positions need heads of an even width".into(),
             );
         }
         if self.pad_token_id as usize >= self.vocab_size {
@@ -408,18 +441,6 @@ fn check_attention(root: &Value) -> Result<(), ConfigError> {
     match root.get("is_decoder").and_then(Value::as_bool) {
         Some(true) => value("is_decoder", "true".into(), "only encoders are supported"),
         _ => Ok(()),
-    }
-}
-
-/// The encoders compute the exact GELU; a model trained with another activation would give wrong vectors.
-fn check_activation(root: &Value) -> Result<(), ConfigError> {
-    match root.get("hidden_act").and_then(Value::as_str) {
-        None | Some("gelu") => Ok(()),
-        Some(other) => Err(ConfigError::Value {
-            field: "hidden_act",
-            got: other.into(),
-            expected: "only \"gelu\" (the exact erf form) is supported".into(),
-        }),
     }
 }
 

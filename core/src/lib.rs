@@ -59,6 +59,7 @@ pub mod model;
 pub mod names;
 pub mod project;
 pub mod random;
+mod rotary;
 pub mod text;
 pub mod tokenizer;
 pub mod weights;

@@ -1,7 +1,7 @@
 //! Weights of an encoder: safetensors bytes (one file or shards) under Hugging Face names, reduced to one set of
 //! canonical names and handed out tensor by tensor with their shapes checked.
 //!
-//! Canonical names are those of a bare `BertModel` or `MPNetModel` (`embeddings.word_embeddings.weight`,
+//! Canonical names are those of a bare `BertModel`, `MPNetModel` and so on (`embeddings.word_embeddings.weight`,
 //! `encoder.layer.0.…`) plus `encode_proj.{weight,bias}`. The prefixes of the `facebook/dpr-*` checkpoints and of
 //! common wrappers are stripped; the heads of pre-training and other tensors that no vector depends on are ignored.
 //!
@@ -16,7 +16,7 @@ use safetensors::tensor::{Dtype, SafeTensors};
 /// Suffix of the tensor that holds an 8-bit matrix's row scales.
 pub const SCALE_SUFFIX: &str = ".scale";
 
-const PREFIXES: [&str; 8] = [
+const PREFIXES: [&str; 12] = [
     "question_encoder.bert_model.",
     "ctx_encoder.bert_model.",
     "question_encoder.",
@@ -24,17 +24,31 @@ const PREFIXES: [&str; 8] = [
     "bert_model.",
     "bert.",
     "mpnet.",
+    "distilbert.",
+    "roberta.",
+    "electra.",
+    "nomic_bert.",
     "model.",
 ];
 
 /// Beginnings of the names of tensors that a checkpoint may hold and that do not change the states of the tokens.
-const IGNORED: [&str; 4] = [
+const IGNORED: [&str; 14] = [
     // The numbers 0, 1, 2, …, which older transformers wrote out.
     "embeddings.position_ids",
-    // The heads of pre-training: BERT's masked words and next sentence, MPNet's masked words.
+    // The heads of pre-training: masked words and next sentence, and ELECTRA's replaced words.
     "cls.predictions.",
     "cls.seq_relationship.",
     "lm_head.",
+    "vocab_transform.",
+    "vocab_layer_norm.",
+    "vocab_projector.",
+    "discriminator_predictions.",
+    "generator_predictions.",
+    "generator_lm_head.",
+    "head.dense.",
+    "head.norm.",
+    "decoder.weight",
+    "decoder.bias",
 ];
 
 /// Beginning of the names of tensors that may be left: the layer over [CLS] that classifiers read, and models whose

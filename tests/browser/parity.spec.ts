@@ -32,8 +32,19 @@ for (const { device, dtype, least } of CASES) {
   });
 }
 
-// What the starter model does not have: MPNet's bias on the attention scores, the CLS token, other widths.
-for (const name of ['mpnet-tiny', 'dpr-tiny/question']) {
+// What the starter model does not have: MPNet's bias on the attention scores, the CLS token, other widths, other tokenizers,
+// rotary positions, gated layers and local attention.
+const SMALL_MODELS = [
+  'mpnet-tiny',
+  'dpr-tiny/question',
+  'families/distilbert',
+  'families/xlm-roberta',
+  'families/roberta',
+  'families/modernbert',
+  'families/nomic-bert',
+];
+
+for (const name of SMALL_MODELS) {
   for (const module of ['cpu', 'webgpu']) {
     test(`${name} on the ${module} module gives the vectors of transformers`, async ({ blank }) => {
       test.setTimeout(300_000);

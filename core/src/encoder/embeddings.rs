@@ -11,9 +11,9 @@ use super::Norm;
 pub struct Embeddings {
     /// `[vocab_size, hidden]`.
     pub word: Embedding,
-    /// `[max_position_embeddings, hidden]`.
-    pub position: Embedding,
-    /// `[type_vocab_size, hidden]`; MPNet has none.
+    /// `[max_position_embeddings, hidden]`; none where positions are rotary.
+    pub position: Option<Embedding>,
+    /// `[type_vocab_size, hidden]`, in some families.
     pub token_type: Option<Embedding>,
     /// Over the hidden dimension.
     pub norm: Norm,
@@ -24,11 +24,19 @@ impl Embeddings {
     /// `position_offset`, and every token is of type 0 as in the released bi-encoders.
     pub fn forward(&self, ids: Tensor<2, Int>, position_offset: usize) -> Tensor<3> {
         let [_, tokens] = ids.dims();
-        let positions = self.position.weight.val().slice(position_offset..position_offset + tokens);
-        let mut rest = positions;
-        if let Some(token_type) = &self.token_type {
-            rest = rest + token_type.weight.val().slice(0..1);
-        }
-        self.norm.forward(self.word.forward(ids) + rest.unsqueeze::<3>())
+        let positions = self
+            .position
+            .as_ref()
+            .map(|position| position.weight.val().slice(position_offset..position_offset + tokens));
+        let kind = self.token_type.as_ref().map(|kind| kind.weight.val().slice(0..1));
+        let rest = match (positions, kind) {
+            (Some(positions), Some(kind)) => Some(positions + kind),
+            (positions, kind) => positions.or(kind),
+        };
+        let words = self.word.forward(ids);
+        self.norm.forward(match rest {
+            Some(rest) => words + rest.unsqueeze::<3>(),
+            None => words,
+        })
     }
 }

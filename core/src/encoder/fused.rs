@@ -351,7 +351,8 @@ pub(super) fn softmax(scores: Tensor<4>) -> Tensor<4> {
 }
 
 /// LayerNorm over the last dimension.
-pub(super) fn norm(input: Tensor<3>, weight: Tensor<1>, bias: Tensor<1>, eps: f64) -> Tensor<3> {
+pub(super) fn norm(input: Tensor<3>, weight: Tensor<1>, bias: Option<Tensor<1>>, eps: f64) -> Tensor<3> {
+    let bias = bias.unwrap_or_else(|| weight.zeros_like());
     Tensor::from_dispatch(Dispatch::train_norm(
         input.into_dispatch(),
         weight.into_dispatch(),

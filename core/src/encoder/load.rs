@@ -7,12 +7,13 @@ use burn::tensor::{Device, Tensor, TensorData};
 use super::{Attention, Embeddings, Encoder, Layer, Norm, RelativeBias};
 use crate::config::{EncoderConfig, Family, Pooling};
 use crate::head;
-use crate::names::LayerNames;
+use crate::names::{LayerNames, OuterNames, widened};
 use crate::weights::{TensorMap, WeightsError};
 
 struct Loader<'a> {
     tensors: TensorMap,
     device: &'a Device,
+    family: Family,
     eps: f64,
 }
 
@@ -47,20 +48,29 @@ impl Loader<'_> {
             }
         }
         let weight = Tensor::from_data(TensorData::new(transposed, [input, output]), self.device);
-        let bias = match bias {
-            true => Some(self.vector(&format!("{name}.bias"), output)?),
-            false => None,
-        };
+        let bias = bias.then(|| self.vector(&format!("{name}.bias"), output)).transpose()?;
         Ok(Linear { weight: Param::from_tensor(weight), bias })
     }
 
+    /// Returns a linear layer of the family's transformer.
     fn linear(&mut self, name: &str, input: usize, output: usize) -> Result<Linear, WeightsError> {
-        self.maybe_biased(name, input, output, true)
+        self.maybe_biased(name, input, output, self.family.has_linear_biases())
+    }
+
+    /// Returns layers of the same inputs, which have `output` outputs in all.
+    fn linears(
+        &mut self,
+        names: &[String],
+        input: usize,
+        output: usize,
+    ) -> Result<Vec<Linear>, WeightsError> {
+        names.iter().map(|name| self.linear(name, input, output / names.len())).collect()
     }
 
     fn norm(&mut self, name: &str, width: usize) -> Result<Norm, WeightsError> {
         let weight = self.vector(&format!("{name}.weight"), width)?;
-        let bias = self.vector(&format!("{name}.bias"), width)?;
+        let has_bias = self.family.has_norm_biases();
+        let bias = has_bias.then(|| self.vector(&format!("{name}.bias"), width)).transpose()?;
         Ok(Norm { weight, bias, epsilon: self.eps })
     }
 }
@@ -76,34 +86,33 @@ impl Encoder {
 }
 
 fn encoder(config: &EncoderConfig, tensors: TensorMap, device: &Device) -> Result<Encoder, WeightsError> {
-    let mut from = Loader { tensors, device, eps: config.layer_norm_eps };
-    let hidden = config.hidden_size;
+    let mut from = Loader { tensors, device, family: config.family, eps: config.layer_norm_eps };
+    let (hidden, outer) = (config.hidden_size, OuterNames::new(config.family));
     let embeddings = Embeddings {
-        word: from.embedding("embeddings.word_embeddings", config.vocab_size, hidden)?,
-        position: from.embedding("embeddings.position_embeddings", config.max_position_embeddings, hidden)?,
-        token_type: match config.family {
-            Family::Bert => {
-                Some(from.embedding("embeddings.token_type_embeddings", config.type_vocab_size, hidden)?)
-            }
-            Family::Mpnet => None,
-        },
-        norm: from.norm("embeddings.LayerNorm", hidden)?,
+        word: from.embedding(outer.words, config.vocab_size, hidden)?,
+        position: outer
+            .positions
+            .map(|name| from.embedding(name, config.max_position_embeddings, hidden))
+            .transpose()?,
+        token_type: outer
+            .token_types
+            .map(|name| from.embedding(name, config.type_vocab_size, hidden))
+            .transpose()?,
+        norm: from.norm(outer.embedding_norm, hidden)?,
     };
     let layers = (0..config.num_hidden_layers)
         .map(|index| layer(&mut from, config, index))
         .collect::<Result<_, _>>()?;
-    let relative = match config.family {
-        Family::Bert => None,
-        Family::Mpnet => Some(RelativeBias {
-            weight: from.embedding(
-                "encoder.relative_attention_bias",
-                config.relative_attention_num_buckets,
-                config.num_attention_heads,
-            )?,
-        }),
+    let final_norm = outer.final_norm.map(|name| from.norm(name, hidden)).transpose()?;
+    let relative = match outer.relative_bias {
+        None => None,
+        Some(name) => {
+            let (buckets, heads) = (config.relative_attention_num_buckets, config.num_attention_heads);
+            Some(RelativeBias { weight: from.embedding(name, buckets, heads)? })
+        }
     };
     let pooler = match config.pooling {
-        Pooling::Pooler => Some(from.linear(head::POOLER, hidden, hidden)?),
+        Pooling::Pooler => Some(from.maybe_biased(head::POOLER, hidden, hidden, true)?),
         _ => None,
     };
     let dense = head::dense_layers(&config.head, hidden).enumerate().map(|(index, (input, layer))| {
@@ -112,9 +121,9 @@ fn encoder(config: &EncoderConfig, tensors: TensorMap, device: &Device) -> Resul
     let dense = dense.collect::<Result<_, _>>()?;
     let projection = match config.projection_dim {
         0 => None,
-        dim => Some(from.linear("encode_proj", config.kept_width(), dim)?),
+        dim => Some(from.maybe_biased("encode_proj", config.kept_width(), dim, true)?),
     };
-    Ok(Encoder { embeddings, layers, relative, pooler, dense, projection })
+    Ok(Encoder { embeddings, layers, final_norm, relative, pooler, dense, projection })
 }
 
 fn layer(from: &mut Loader<'_>, config: &EncoderConfig, index: usize) -> Result<Layer, WeightsError> {
@@ -122,13 +131,11 @@ fn layer(from: &mut Loader<'_>, config: &EncoderConfig, index: usize) -> Result<
     let names = LayerNames::new(config.family, index);
     Ok(Layer {
         attention: Attention {
-            query: from.linear(&names.query, hidden, hidden)?,
-            key: from.linear(&names.key, hidden, hidden)?,
-            value: from.linear(&names.value, hidden, hidden)?,
+            qkv: from.linears(&names.qkv, hidden, 3 * hidden)?,
             output: from.linear(&names.attention_output, hidden, hidden)?,
         },
-        attention_norm: from.norm(&names.attention_norm, hidden)?,
-        intermediate: from.linear(&names.intermediate, hidden, wide)?,
+        attention_norm: names.attention_norm.as_ref().map(|name| from.norm(name, hidden)).transpose()?,
+        intermediate: from.linears(&names.intermediate, hidden, widened(config))?,
         output: from.linear(&names.output, wide, hidden)?,
         output_norm: from.norm(&names.output_norm, hidden)?,
     })

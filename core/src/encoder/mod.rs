@@ -16,6 +16,7 @@ mod parameters;
 mod pool;
 mod precision;
 mod relative;
+mod rotary;
 
 use burn::module::Module;
 use burn::nn::Linear;
@@ -27,6 +28,7 @@ pub use layer::{Attention, Layer};
 pub use norm::Norm;
 pub use parameters::{ParameterInfo, parameter_list};
 pub use relative::RelativeBias;
+pub use rotary::Positions;
 
 use crate::config::EncoderConfig;
 
@@ -34,13 +36,15 @@ use crate::config::EncoderConfig;
 /// small enough for f16.
 const MASKED: f32 = -1.0e4;
 
-/// A BERT or MPNet encoder: token ids in, one vector a row out.
+/// An encoder: token ids in, one vector a row out.
 #[derive(Module, Debug)]
 pub struct Encoder {
     /// Words, positions and token types.
     pub embeddings: Embeddings,
     /// The transformer.
     pub layers: Vec<Layer>,
+    /// After the last layer, in ModernBERT.
+    pub final_norm: Option<Norm>,
     /// MPNet's bias by relative position, shared by all layers.
     pub relative: Option<RelativeBias>,
     /// BERT's dense layer over the first token, where pooling is by it.
@@ -101,14 +105,28 @@ impl Encoder {
             let keep = Tensor::<2>::from_data(TensorData::new(batch.mask.clone(), [rows, tokens]), device);
             ((keep - 1.0) * -MASKED).reshape([rows, 1, 1, tokens])
         });
-        let bias = match (self.relative.as_ref().map(|relative| relative.forward(tokens, device)), mask) {
-            (Some(relative), Some(mask)) => Some(relative + mask),
-            (relative, mask) => relative.or(mask),
+        let (rotary, width) = (config.rotary.as_ref(), config.head_dim());
+        let [global, local] = match rotary {
+            Some(rotary) => rotary::positions(rotary, width, tokens, mask, device),
+            None => {
+                let relative = self.relative.as_ref().map(|relative| relative.forward(tokens, device));
+                let bias = match (relative, mask) {
+                    (Some(relative), Some(mask)) => Some(relative + mask),
+                    (relative, mask) => relative.or(mask),
+                };
+                let everywhere = Positions { bias, rotation: None };
+                [everywhere.clone(), everywhere]
+            }
         };
-        for layer in &self.layers {
-            hidden = layer.forward(hidden, bias.clone(), config.num_attention_heads, dropout);
+        for (index, layer) in self.layers.iter().enumerate() {
+            let is_local = rotary.is_some_and(|rotary| rotary.local_layers[index]);
+            let positions = if is_local { &local } else { &global };
+            hidden = layer.forward(hidden, positions, config, dropout);
         }
-        hidden
+        match &self.final_norm {
+            Some(norm) => norm.forward(hidden),
+            None => hidden,
+        }
     }
 
     /// Returns the vectors, `[batch, dim]`: pooled, projected and normalised as `config` says.

@@ -10,8 +10,8 @@ use super::ops;
 pub struct Norm {
     /// `[hidden]`.
     pub weight: Param<Tensor<1>>,
-    /// `[hidden]`.
-    pub bias: Param<Tensor<1>>,
+    /// `[hidden]`; ModernBERT has none.
+    pub bias: Option<Param<Tensor<1>>>,
     /// Added to the variance.
     pub epsilon: f64,
 }
@@ -19,6 +19,6 @@ pub struct Norm {
 impl Norm {
     /// Returns the states `[batch, tokens, hidden]`, normalised.
     pub fn forward(&self, input: Tensor<3>) -> Tensor<3> {
-        ops::norm(input, self.weight.val(), self.bias.val(), self.epsilon)
+        ops::norm(input, self.weight.val(), self.bias.as_ref().map(Param::val), self.epsilon)
     }
 }

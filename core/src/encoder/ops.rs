@@ -6,13 +6,13 @@ use burn::tensor::{DType, FloatDType, Tensor};
 use super::cast::as_f32;
 use super::dropout::Dropout;
 #[cfg(feature = "autodiff")]
-use super::fused::{gelu, softmax};
+use super::fused::softmax;
 #[cfg(feature = "autodiff")]
-pub(super) use super::fused::{linear, norm};
+pub(super) use super::fused::{gelu, linear, norm};
 #[cfg(not(feature = "autodiff"))]
-use plain::{gelu, softmax};
+use plain::softmax;
 #[cfg(not(feature = "autodiff"))]
-pub(super) use plain::{linear, norm};
+pub(super) use plain::{gelu, linear, norm};
 
 #[cfg(not(feature = "autodiff"))]
 mod plain {
@@ -29,13 +29,14 @@ mod plain {
     pub(in super::super) fn norm(
         input: Tensor<3>,
         weight: Tensor<1>,
-        bias: Tensor<1>,
+        bias: Option<Tensor<1>>,
         eps: f64,
     ) -> Tensor<3> {
-        layer_norm(input, weight, Some(bias), eps)
+        layer_norm(input, weight, bias, eps)
     }
 
-    pub(super) fn gelu(input: Tensor<3>) -> Tensor<3> {
+    /// Returns the exact GELU.
+    pub(in super::super) fn gelu(input: Tensor<3>) -> Tensor<3> {
         activation::gelu(input)
     }
 

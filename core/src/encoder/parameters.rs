@@ -31,7 +31,7 @@ impl ParameterInfo {
 
     /// Returns whether the parameter belongs to the embeddings (words, positions, token types and their LayerNorm).
     pub fn is_embedding(&self) -> bool {
-        self.name.starts_with("embeddings.")
+        self.name.starts_with("embeddings.") || self.name.starts_with("emb_ln.")
     }
 
     /// Returns `values` in the order of the files from the order of the module, or the other way with `to_file`

@@ -18,12 +18,10 @@ impl Encoder {
         };
         let layers = self.layers.iter().map(|layer| Layer {
             attention: Attention {
-                query: linear(&layer.attention.query),
-                key: linear(&layer.attention.key),
-                value: linear(&layer.attention.value),
+                qkv: layer.attention.qkv.iter().map(linear).collect(),
                 output: linear(&layer.attention.output),
             },
-            intermediate: linear(&layer.intermediate),
+            intermediate: layer.intermediate.iter().map(linear).collect(),
             output: linear(&layer.output),
             ..layer.clone()
         });

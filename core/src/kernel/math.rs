@@ -73,6 +73,14 @@ pub(super) fn exp_negative<S: Simd>(x: f32) -> f32 {
     f32::from_bits(fraction.to_bits().wrapping_add(shifted.to_bits() << 23))
 }
 
+/// Returns the SiLU, `x / (1 + e^-x)` (Hendrycks & Gimpel 2016).
+#[inline(always)]
+pub(super) fn silu<S: Simd>(x: f32) -> f32 {
+    let small = exp_negative::<S>(-x.abs());
+    let numerator = if x >= 0.0 { 1.0 } else { small };
+    x * numerator / (1.0 + small)
+}
+
 /// Returns the sum of `term` over `values`, in `LANES` partial sums that are then added in a fixed order, so the
 /// result depends on the values alone.
 #[inline(always)]
@@ -234,6 +242,18 @@ mod tests {
             }
         }
         assert!(exp_negative::<Portable>(-1e30) < 2e-38);
+    }
+
+    #[test]
+    fn silu_is_within_a_millionth() {
+        for step in -60_000..=60_000 {
+            let x = step as f32 * 1e-3;
+            let exact = f64::from(x) / (1.0 + (-f64::from(x)).exp());
+            for got in [silu::<Portable>(x), silu::<Fused>(x)] {
+                assert!((f64::from(got) - exact).abs() <= 1e-6 * exact.abs().max(1.0), "silu({x}) is {got}");
+            }
+        }
+        assert_eq!((silu::<Portable>(3e38), silu::<Portable>(0.0)), (3e38, 0.0));
     }
 
     #[test]

@@ -14,6 +14,16 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("core lies in the workspace").to_owned()
 }
 
+/// Small random models that `tests/python/families.py` made.
+pub(crate) const FAMILIES: [&str; 6] = [
+    "families/distilbert",
+    "families/xlm-roberta",
+    "families/roberta",
+    "families/electra",
+    "families/modernbert",
+    "families/nomic-bert",
+];
+
 /// Returns the text of a packed fixture.
 pub(crate) fn unpacked(path: &str) -> String {
     let packed = std::fs::read(root().join("tests/fixtures").join(path)).unwrap();

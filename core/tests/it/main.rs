@@ -1,5 +1,6 @@
 //! The encoders and the tokenizer held against Python's transformers and tokenizers.
 
 mod golden;
+mod gradients;
 mod parity;
 mod tokens;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use dpr_core::device::Device;
 use dpr_core::{DeviceChoice, TextEncoder};
-use golden::{Golden, cosine, difference, fetched, root};
+use golden::{FAMILIES, Golden, cosine, difference, fetched, root};
 
 /// How near a device must come.
 struct Tolerance {
@@ -71,7 +71,9 @@ fn small_models(device: &Device, within: &Tolerance) {
     for model in ["dpr-tiny", "dpr-tiny-projected"] {
         check(model, &at(&format!("{model}/question")), &at(&format!("{model}/ctx")), device, 16, within);
     }
-    check("mpnet-tiny", &at("mpnet-tiny"), &at("mpnet-tiny"), device, 16, within);
+    for model in ["mpnet-tiny"].into_iter().chain(FAMILIES) {
+        check(model, &at(model), &at(model), device, 16, within);
+    }
 }
 
 #[test]
@@ -121,7 +123,7 @@ fn wgpu_gives_the_same_vectors() {
 fn a_row_in_a_batch_equals_the_row_alone() {
     let golden = Golden::read("mpnet-tiny");
     for choice in [DeviceChoice::Flex, DeviceChoice::Cpu] {
-        for model in ["mpnet-tiny", "dpr-tiny/ctx"] {
+        for model in ["mpnet-tiny", "dpr-tiny/ctx"].into_iter().chain(FAMILIES) {
             let dir = root().join("tests/fixtures").join(model);
             let encoder = golden.encoder(&dir, &Device::open(choice).unwrap());
             let rows: Vec<_> = golden

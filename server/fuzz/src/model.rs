@@ -119,7 +119,22 @@ pub(crate) fn valid_tokenizer() -> Vec<(String, Vec<u8>)> {
         "decoder":{"type":"WordPiece","prefix":"##","cleanup":true},
         "model":{"type":"WordPiece","unk_token":"[UNK]","continuing_subword_prefix":"##","max_input_chars_per_word":100,
         "vocab":{"[PAD]":0,"[UNK]":1,"[CLS]":2,"[SEP]":3,"who":4,"won":5,"super":6,"bowl":7,"a":8,"##s":9}}}"###;
-    vec![named("small", small)]
+    vec![named("small", small), named("unigram", unigram())]
+}
+
+/// A SentencePiece tokenizer, whose normalization table replaces "a" by "o".
+fn unigram() -> Vec<u8> {
+    let table = format!("AAQ{}BhhQE{}BvAA==", "A".repeat(519), "A".repeat(843));
+    format!(
+        r#"{{"version":"1.0","truncation":null,"padding":null,"added_tokens":[],
+        "normalizer":{{"type":"Sequence","normalizers":[{{"type":"Precompiled","precompiled_charsmap":"{table}"}}]}},
+        "pre_tokenizer":{{"type":"Metaspace","replacement":"▁","prepend_scheme":"always","split":true}},
+        "post_processor":{{"type":"Sequence","processors":[{{"type":"ByteLevel","add_prefix_space":true,"trim_offsets":true,
+        "use_regex":true}},{{"type":"RobertaProcessing","sep":["</s>",2],"cls":["<s>",0],"trim_offsets":true,
+        "add_prefix_space":false}}]}},"decoder":null,
+        "model":{{"type":"Unigram","unk_id":1,"vocab":[["<s>",0.0],["<unk>",0.0],["</s>",0.0],["▁who",-2.5],["n",-4.0],["o",-3.0]]}}}}"#
+    )
+    .into_bytes()
 }
 
 /// A configuration, with the weights and the tokenizer of the small encoder.

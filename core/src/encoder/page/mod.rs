@@ -77,6 +77,9 @@ pub(super) fn linear_gelu(layer: &Linear, input: Tensor<3>) -> Tensor<3> {
     own_linear(layer, &input, true).unwrap_or_else(|| ops::linear_gelu(layer, input))
 }
 
+/// Returns the exact GELU.
+pub(super) use super::ops::gelu;
+
 /// Returns the attention as [`ops::attend`] does.
 pub(super) fn attend(
     query: Tensor<3>,
@@ -104,14 +107,18 @@ pub(super) fn attend(
     ))
 }
 
-/// Returns the layer's output by the kernel, or `None` where the kernel cannot compute it: no bias, no f32, or widths
-/// that do not fill the kernel's vectors.
+/// Returns the layer's output by the kernel, or `None` where the kernel cannot compute it: no f32, or widths that do not
+/// fill the kernel's vectors.
 fn own_linear(layer: &Linear, input: &Tensor<3>, gelu: bool) -> Option<Tensor<3>> {
-    let (weight, bias) = (layer.weight.val(), layer.bias.as_ref()?.val());
+    let weight = layer.weight.val();
     let whole = weight.dims().iter().all(|length| length % LANES == 0);
     if !whole || input.dtype() != DType::F32 || weight.dtype() != DType::F32 {
         return None;
     }
+    let bias = match &layer.bias {
+        Some(bias) => bias.val(),
+        None => Tensor::zeros([weight.dims()[1]], &weight.device()),
+    };
     Some(Tensor::from_dispatch(Dispatch::page_linear(
         input.clone().into_dispatch(),
         weight.into_dispatch(),

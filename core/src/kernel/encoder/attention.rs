@@ -64,7 +64,7 @@ pub(super) struct AttentionScratch {
     scores: Vec<f32>,
 }
 
-/// Attention of one text: every head's `softmax(Q K^T + bias) V`, `[tokens, hidden]`.
+/// Attention of one text: every head's `softmax(Q K^T + bias) V` over the tokens that a token sees, `[tokens, hidden]`.
 ///
 /// The queries come scaled by `1 / sqrt(width)` (Vaswani et al. 2017 §3.2.1).
 pub(super) struct Attention<'a> {
@@ -78,6 +78,8 @@ pub(super) struct Attention<'a> {
     pub(super) width: usize,
     /// Added to the scores.
     pub(super) relative: Option<&'a RelativeBias>,
+    /// Tokens before and after a token that it sees; all where there is none.
+    pub(super) window: Option<usize>,
     /// Buffers.
     pub(super) scratch: &'a mut AttentionScratch,
     /// `[tokens, hidden]`.
@@ -88,7 +90,8 @@ impl Task for Attention<'_> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd, const NR: usize, const NA: usize, const MR: usize>(self) {
-        let Self { qkv, tokens, heads, width, relative, scratch, out } = self;
+        let Self { qkv, tokens, heads, width, relative, window, scratch, out } = self;
+        let window = window.unwrap_or(tokens);
         let hidden = heads * width;
         let AttentionScratch { keys, values, scores } = scratch;
         let stride = tokens.next_multiple_of(NA);
@@ -103,7 +106,12 @@ impl Task for Attention<'_> {
             pack_values::<NA>(&qkv[2 * hidden + column..], 3 * hidden, tokens, width, values);
             for start in (0..tokens).step_by(QUERIES) {
                 let queries = QUERIES.min(tokens - start);
+                // What any of these queries sees.
+                let (low, high) = (start.saturating_sub(window), (start + queries + window).min(tokens));
                 for (index, panel) in keys.as_chunks::<NA>().0.chunks_exact(width).enumerate() {
+                    if (index + 1) * NA <= low || index * NA >= high {
+                        continue;
+                    }
                     for (first, rows) in blocks::<MR>(queries) {
                         let from = &qkv[(start + first) * 3 * hidden + column..];
                         product::<S, NA, MR>(from, 3 * hidden, rows, panel, &mut sums);
@@ -118,12 +126,17 @@ impl Task for Attention<'_> {
                         let bias = relative.row(head, start + query, tokens);
                         row.iter_mut().zip(bias).for_each(|(score, bias)| *score += bias);
                     }
-                    factors[query] = softmax_numerators::<S>(row);
+                    let token = start + query;
+                    let (first, end) = (token.saturating_sub(window), (token + window + 1).min(tokens));
+                    row[..first].fill(0.0);
+                    row[end..].fill(0.0);
+                    factors[query] = softmax_numerators::<S>(&mut row[first..end]);
                 }
                 for (index, panel) in values.as_chunks::<NA>().0.chunks_exact(tokens).enumerate() {
                     let used = NA.min(width - index * NA);
                     for (first, rows) in blocks::<MR>(queries) {
-                        product::<S, NA, MR>(&scores[first * stride..], stride, rows, panel, &mut sums);
+                        let (scores, panel) = (&scores[first * stride + low..], &panel[low..high]);
+                        product::<S, NA, MR>(scores, stride, rows, panel, &mut sums);
                         for (i, sums) in sums[..rows].iter().enumerate() {
                             let factor = factors[first + i];
                             let to = (start + first + i) * hidden + column + index * NA;

@@ -47,6 +47,35 @@ pub(super) struct Part {
     pub(super) factor: f32,
 }
 
+impl Part {
+    /// Returns the part as `factors.len()` parts of as many outputs, each times its factor.
+    pub(super) fn split(self, factors: &[f32]) -> Vec<Self> {
+        let Self { weight, bias, factor } = self;
+        let length = bias.len() / factors.len();
+        let part = |index: usize, weight: Matrix, by: f32| Self {
+            weight,
+            bias: bias[index * length..][..length].to_vec(),
+            factor: factor * by,
+        };
+        let factors = factors.iter().copied().enumerate();
+        match weight {
+            Matrix::F32(values) => {
+                let columns = values.len() / bias.len().max(1);
+                let rows = |index| values[index * length * columns..][..length * columns].to_vec();
+                factors.map(|(index, by)| part(index, Matrix::F32(rows(index)), by)).collect()
+            }
+            Matrix::Q8 { values, scales } => {
+                let columns = values.len() / bias.len().max(1);
+                let rows = |index| Matrix::Q8 {
+                    values: values[index * length * columns..][..length * columns].to_vec(),
+                    scales: scales[index * length..][..length].to_vec(),
+                };
+                factors.map(|(index, by)| part(index, rows(index), by)).collect()
+            }
+        }
+    }
+}
+
 impl Linear {
     /// Puts layers with the same `k` inputs side by side; in 8 bits when all are.
     pub(super) fn new(isa: Isa, parts: Vec<Part>, k: usize) -> Self {

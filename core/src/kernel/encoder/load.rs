@@ -4,70 +4,88 @@ use super::super::isa::Isa;
 use super::attention::RelativeBias;
 use super::head::{Dense, Head};
 use super::linear::{Linear, Part};
+use super::rotary::Rotary;
 use super::{KernelEncoder, Layer, Norm};
 use crate::config::{EncoderConfig, Family, Pooling};
 use crate::head;
-use crate::names::LayerNames;
+use crate::names::{LayerNames, OuterNames, widened};
 use crate::weights::{Matrix, TensorMap, WeightsError};
 
 struct Loader {
     tensors: TensorMap,
     isa: Isa,
+    family: Family,
 }
 
 impl Loader {
-    /// Returns one layer stored as `[output, input]`, with its outputs times `factor`.
-    fn part(&mut self, name: &str, n: usize, k: usize, factor: f32) -> Result<Part, WeightsError> {
+    /// Returns one layer stored as `[output, input]`; without biases they are 0.
+    fn biased_part(&mut self, name: &str, n: usize, k: usize, biased: bool) -> Result<Part, WeightsError> {
         let weight = self.tensors.take_matrix(&format!("{name}.weight"), &[n, k])?;
-        let bias = self.tensors.take_f32(&format!("{name}.bias"), &[n])?;
-        Ok(Part { weight, bias, factor })
+        let bias = match biased {
+            true => self.tensors.take_f32(&format!("{name}.bias"), &[n])?,
+            false => vec![0.0; n],
+        };
+        Ok(Part { weight, bias, factor: 1.0 })
+    }
+
+    /// Returns one layer of the family's transformer.
+    fn part(&mut self, name: &str, n: usize, k: usize) -> Result<Part, WeightsError> {
+        self.biased_part(name, n, k, self.family.has_linear_biases())
+    }
+
+    /// Returns layers of the same inputs side by side, `n` outputs in all.
+    fn side_by_side(&mut self, names: &[String], n: usize, k: usize) -> Result<Vec<Part>, WeightsError> {
+        names.iter().map(|name| self.part(name, n / names.len(), k)).collect()
     }
 
     fn linear(&mut self, name: &str, n: usize, k: usize) -> Result<Linear, WeightsError> {
-        let part = self.part(name, n, k, 1.0)?;
+        let part = self.part(name, n, k)?;
         Ok(Linear::new(self.isa, vec![part], k))
     }
 
     fn head(&mut self, config: &EncoderConfig) -> Result<Head, WeightsError> {
-        let hidden = config.hidden_size;
+        let (isa, hidden) = (self.isa, config.hidden_size);
+        let mut linear = |name: &str, n, k, biased| -> Result<Linear, WeightsError> {
+            Ok(Linear::new(isa, vec![self.biased_part(name, n, k, biased)?], k))
+        };
         let pooler = match config.pooling {
-            Pooling::Pooler => Some(self.linear(head::POOLER, hidden, hidden)?),
+            Pooling::Pooler => Some(linear(head::POOLER, hidden, hidden, true)?),
             _ => None,
         };
-        let mut dense = Vec::new();
-        for (index, (k, layer)) in head::dense_layers(&config.head, hidden).enumerate() {
-            let (name, n) = (head::dense_name(index), layer.output);
-            let weight = self.tensors.take_matrix(&format!("{name}.weight"), &[n, k])?;
-            let bias = match layer.bias {
-                true => self.tensors.take_f32(&format!("{name}.bias"), &[n])?,
-                false => vec![0.0; n],
-            };
-            let linear = Linear::new(self.isa, vec![Part { weight, bias, factor: 1.0 }], k);
-            dense.push(Dense { linear, activation: layer.activation });
-        }
+        let dense = head::dense_layers(&config.head, hidden).enumerate().map(|(index, (k, layer))| {
+            let linear = linear(&head::dense_name(index), layer.output, k, layer.bias)?;
+            Ok(Dense { linear, activation: layer.activation })
+        });
+        let dense = dense.collect::<Result<_, WeightsError>>()?;
         let projection = match config.projection_dim {
             0 => None,
-            dim => Some(self.linear("encode_proj", dim, config.kept_width())?),
+            dim => Some(linear("encode_proj", dim, config.kept_width(), true)?),
         };
         Ok(Head::new(config, pooler, dense, projection))
     }
 
     fn norm(&mut self, name: &str, width: usize) -> Result<Norm, WeightsError> {
         let weight = self.tensors.take_f32(&format!("{name}.weight"), &[width])?;
-        let bias = self.tensors.take_f32(&format!("{name}.bias"), &[width])?;
+        let bias = match self.family.has_norm_biases() {
+            true => self.tensors.take_f32(&format!("{name}.bias"), &[width])?,
+            false => vec![0.0; width],
+        };
         Ok(Norm { weight, bias })
     }
 
     /// Returns the position rows that tokens can take, `[position_limit, hidden]`, each with the one token type that
-    /// the released bi-encoders give every token already added.
+    /// the released bi-encoders give every token already added. Where positions are rotary, it is one row.
     fn positions(&mut self, config: &EncoderConfig) -> Result<Vec<f32>, WeightsError> {
         let (rows, hidden) = (config.max_position_embeddings, config.hidden_size);
-        let mut positions =
-            self.tensors.take_f32("embeddings.position_embeddings.weight", &[rows, hidden])?;
+        let outer = OuterNames::new(config.family);
+        let mut positions = match outer.positions {
+            Some(name) => self.tensors.take_f32(&format!("{name}.weight"), &[rows, hidden])?,
+            None => vec![0.0; hidden],
+        };
         positions.drain(..(config.position_offset() * hidden).min(positions.len()));
-        if config.family == Family::Bert {
-            let name = "embeddings.token_type_embeddings.weight";
-            let types = self.tensors.take_f32(name, &[config.type_vocab_size, hidden])?;
+        if let Some(name) = outer.token_types {
+            let types =
+                self.tensors.take_f32(&format!("{name}.weight"), &[config.type_vocab_size, hidden])?;
             for row in positions.chunks_exact_mut(hidden) {
                 row.iter_mut().zip(&types).for_each(|(position, kind)| *position += kind);
             }
@@ -79,16 +97,21 @@ impl Loader {
         let (hidden, wide) = (config.hidden_size, config.intermediate_size);
         let names = LayerNames::new(config.family, index);
         let scale = 1.0 / (config.head_dim() as f32).sqrt();
-        let parts = vec![
-            self.part(&names.query, hidden, hidden, scale)?,
-            self.part(&names.key, hidden, hidden, 1.0)?,
-            self.part(&names.value, hidden, hidden, 1.0)?,
-        ];
+        let qkv = self.side_by_side(&names.qkv, 3 * hidden, hidden)?;
+        let qkv = match <[Part; 1]>::try_from(qkv) {
+            Ok([fused]) => fused.split(&[scale, 1.0, 1.0]),
+            Err(mut parts) => {
+                parts[0].factor = scale;
+                parts
+            }
+        };
+        let attention_norm = names.attention_norm.as_ref().map(|name| self.norm(name, hidden)).transpose()?;
+        let intermediate = self.side_by_side(&names.intermediate, widened(config), hidden)?;
         Ok(Layer {
-            qkv: Linear::new(self.isa, parts, hidden),
+            qkv: Linear::new(self.isa, qkv, hidden),
             attention_output: self.linear(&names.attention_output, hidden, hidden)?,
-            attention_norm: self.norm(&names.attention_norm, hidden)?,
-            intermediate: self.linear(&names.intermediate, wide, hidden)?,
+            attention_norm,
+            intermediate: Linear::new(self.isa, intermediate, hidden),
             output: self.linear(&names.output, hidden, wide)?,
             output_norm: self.norm(&names.output_norm, hidden)?,
         })
@@ -113,24 +136,38 @@ pub(super) fn encoder(
     tensors: TensorMap,
     isa: Isa,
 ) -> Result<KernelEncoder, WeightsError> {
-    let mut from = Loader { tensors, isa };
-    let hidden = config.hidden_size;
-    let words: Matrix =
-        from.tensors.take_matrix("embeddings.word_embeddings.weight", &[config.vocab_size, hidden])?;
+    let mut from = Loader { tensors, isa, family: config.family };
+    let (hidden, outer) = (config.hidden_size, OuterNames::new(config.family));
+    let words = format!("{}.weight", outer.words);
+    let words: Matrix = from.tensors.take_matrix(&words, &[config.vocab_size, hidden])?;
     let positions = from.positions(config)?;
-    let embedding_norm = from.norm("embeddings.LayerNorm", hidden)?;
+    let embedding_norm = from.norm(outer.embedding_norm, hidden)?;
     let layers =
         (0..config.num_hidden_layers).map(|index| from.layer(config, index)).collect::<Result<_, _>>()?;
-    let relative = match config.family {
-        Family::Bert => None,
-        Family::Mpnet => {
+    let final_norm = outer.final_norm.map(|name| from.norm(name, hidden)).transpose()?;
+    let relative = match outer.relative_bias {
+        None => None,
+        Some(name) => {
             let (buckets, heads) = (config.relative_attention_num_buckets, config.num_attention_heads);
-            let weight =
-                from.tensors.take_f32("encoder.relative_attention_bias.weight", &[buckets, heads])?;
+            let weight = from.tensors.take_f32(&format!("{name}.weight"), &[buckets, heads])?;
             Some(RelativeBias::new(&weight, heads, config.position_limit()))
         }
     };
+    let rotary = config.rotary.as_ref().map(|rotary| {
+        [rotary.theta, rotary.local_theta]
+            .map(|theta| Rotary::new(theta, config.head_dim(), config.position_limit()))
+    });
     let head = from.head(config)?;
-    let config = config.clone();
-    Ok(KernelEncoder { config, isa, words, positions, embedding_norm, layers, relative, head })
+    Ok(KernelEncoder {
+        config: config.clone(),
+        isa,
+        words,
+        positions,
+        embedding_norm,
+        layers,
+        final_norm,
+        relative,
+        rotary,
+        head,
+    })
 }

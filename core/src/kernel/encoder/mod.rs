@@ -1,5 +1,4 @@
-//! BERT and MPNet encoders on the CPU without a tensor library: small enough for a browser module, and made
-//! for one thread a batch.
+//! Encoders on the CPU without a tensor library: small enough for a browser module, and made for one thread a batch.
 //!
 //! A batch is not padded. The rows' tokens lie one after the other in one matrix `[tokens, hidden]`, which
 //! the linear layers take as a whole; attention takes each row by itself. Every sum runs in an order that
@@ -11,48 +10,57 @@
 //! The same encoders on Burn, `crate::encoder`, are the reference.
 
 mod attention;
+mod gate;
 mod gemm_q8;
 mod head;
 mod linear;
 mod load;
+mod rotary;
 #[cfg(test)]
 mod tests;
 
 use super::isa::{Isa, vectorised};
 use super::math;
-use crate::config::EncoderConfig;
+use crate::config::{EncoderConfig, FeedForward};
+use crate::names::widened;
 use crate::weights::Matrix;
 use attention::{Attention, AttentionScratch, RelativeBias};
 use gemm_q8::QuantizedInput;
 use head::Head;
 use linear::{Epilogue, Linear};
+use rotary::Rotary;
 
 /// Tokens of the rows that go through the layers together: enough to use each weight many times once it is in
 /// the cache, few enough for their states to stay there too.
 const GROUP_TOKENS: usize = 192;
 
-/// A BERT or MPNet encoder: token ids in, one vector a row out. Threads may share one.
+/// An encoder: token ids in, one vector a row out. Threads may share one.
 #[derive(Debug)]
 pub struct KernelEncoder {
     config: EncoderConfig,
     isa: Isa,
     /// `[vocab_size, hidden]`.
     words: Matrix,
-    /// `[position_limit, hidden]`, the token type included.
+    /// `[position_limit, hidden]`, the token type included; one row for all where positions are rotary.
     positions: Vec<f32>,
     embedding_norm: Norm,
     layers: Vec<Layer>,
+    final_norm: Option<Norm>,
     relative: Option<RelativeBias>,
+    /// Rotary positions of global and of local layers.
+    rotary: Option<[Rotary; 2]>,
     head: Head,
 }
 
-/// One transformer layer: attention and feed-forward, each with a residual and a LayerNorm after it.
+/// One transformer layer: attention and feed-forward, each with a residual and a LayerNorm, after it or, in a family
+/// that is [`crate::config::Family::is_pre_norm`], before it.
 #[derive(Debug)]
 struct Layer {
     /// Queries (scaled for the softmax), keys and values side by side: `hidden` to `3 * hidden`.
     qkv: Linear,
     attention_output: Linear,
-    attention_norm: Norm,
+    attention_norm: Option<Norm>,
+    /// `hidden` to `intermediate`, or to the two parts of a gated one side by side.
     intermediate: Linear,
     output: Linear,
     output_norm: Norm,
@@ -70,6 +78,8 @@ struct Norm {
 struct Scratch {
     /// `[tokens, hidden]`: the states.
     states: Vec<f32>,
+    /// `[tokens, hidden]`: the normalised states, where a layer takes these.
+    normed: Vec<f32>,
     /// `[tokens, 3 * hidden]`, and later `[tokens, intermediate]`.
     wide: Vec<f32>,
     /// `[tokens, hidden]`: the output of attention.
@@ -110,27 +120,62 @@ impl KernelEncoder {
         self.norm(&self.embedding_norm, &mut scratch.states);
         let tokens = scratch.states.len() / hidden;
         scratch.context.resize(tokens * hidden, 0.0);
-        scratch.wide.resize(tokens * self.config.intermediate_size.max(3 * hidden), 0.0);
-        let Scratch { states, wide, context, quantized, attention } = scratch;
-        for layer in &self.layers {
-            layer.qkv.apply(isa, states, tokens, Epilogue::Store, quantized, wide);
-            self.attend(rows, wide, attention, context);
-            layer.attention_output.apply(isa, context, tokens, Epilogue::Add, quantized, states);
-            self.norm(&layer.attention_norm, states);
-            let wide = &mut wide[..tokens * self.config.intermediate_size];
-            layer.intermediate.apply(isa, states, tokens, Epilogue::Gelu, quantized, wide);
-            layer.output.apply(isa, wide, tokens, Epilogue::Add, quantized, states);
-            self.norm(&layer.output_norm, states);
+        scratch.wide.resize(tokens * widened(&self.config).max(3 * hidden), 0.0);
+        for (index, layer) in self.layers.iter().enumerate() {
+            self.layer(index, layer, rows, scratch);
+        }
+        let Scratch { states, quantized, .. } = scratch;
+        if let Some(norm) = &self.final_norm {
+            self.norm(norm, states);
         }
         self.head.apply(isa, rows, states, quantized, vectors);
+    }
+
+    /// Takes the states through one layer.
+    fn layer(&self, index: usize, layer: &Layer, rows: &[Vec<u32>], scratch: &mut Scratch) {
+        let (isa, before) = (self.isa, self.config.family.is_pre_norm());
+        let Scratch { states, normed, wide, context, quantized, attention, .. } = scratch;
+        let tokens = states.len() / self.config.hidden_size;
+        let input = match &layer.attention_norm {
+            Some(norm) if before => self.normed(norm, states, normed),
+            _ => &states[..],
+        };
+        layer.qkv.apply(isa, input, tokens, Epilogue::Store, quantized, wide);
+        self.attend(index, rows, wide, attention, context);
+        layer.attention_output.apply(isa, context, tokens, Epilogue::Add, quantized, states);
+        if let (Some(norm), false) = (&layer.attention_norm, before) {
+            self.norm(norm, states);
+        }
+        let input = if before { self.normed(&layer.output_norm, states, normed) } else { &states[..] };
+        let wide = &mut wide[..tokens * widened(&self.config)];
+        let kind = self.config.family.feed_forward();
+        if kind == FeedForward::Gelu {
+            layer.intermediate.apply(isa, input, tokens, Epilogue::Gelu, quantized, wide);
+        } else {
+            layer.intermediate.apply(isa, input, tokens, Epilogue::Store, quantized, wide);
+            gate::gate(isa, kind, self.config.intermediate_size, wide);
+        }
+        let narrow = &wide[..tokens * self.config.intermediate_size];
+        layer.output.apply(isa, narrow, tokens, Epilogue::Add, quantized, states);
+        if !before {
+            self.norm(&layer.output_norm, states);
+        }
+    }
+
+    /// Returns a normalised copy of `states`, in `normed`.
+    fn normed<'a>(&self, norm: &Norm, states: &[f32], normed: &'a mut Vec<f32>) -> &'a [f32] {
+        normed.clear();
+        normed.extend_from_slice(states);
+        self.norm(norm, normed);
+        normed
     }
 
     /// Replaces `states` by the sum of each token's embeddings, `[tokens, hidden]`.
     fn embed(&self, rows: &[Vec<u32>], states: &mut Vec<f32>) {
         let hidden = self.config.hidden_size;
         states.clear();
-        for (id, position) in rows.iter().flat_map(|row| row.iter().zip(self.positions.chunks_exact(hidden)))
-        {
+        let positions = || self.positions.chunks_exact(hidden).cycle();
+        for (id, position) in rows.iter().flat_map(|row| row.iter().zip(positions())) {
             let id = *id as usize;
             match &self.words {
                 Matrix::F32(words) => {
@@ -154,19 +199,35 @@ impl KernelEncoder {
         });
     }
 
-    /// Computes each row's attention, from queries, keys and values `[tokens, 3 * hidden]` into `context`
-    /// `[tokens, hidden]`.
-    fn attend(&self, rows: &[Vec<u32>], qkv: &[f32], scratch: &mut AttentionScratch, context: &mut [f32]) {
+    /// Computes each row's attention in layer `index`, from queries, keys and values `[tokens, 3 * hidden]` into
+    /// `context` `[tokens, hidden]`.
+    fn attend(
+        &self,
+        index: usize,
+        rows: &[Vec<u32>],
+        qkv: &mut [f32],
+        scratch: &mut AttentionScratch,
+        context: &mut [f32],
+    ) {
         let hidden = self.config.hidden_size;
+        let rotary = self.config.rotary.as_ref();
+        let local = rotary.is_some_and(|rotary| rotary.local_layers[index]);
+        let window = rotary.filter(|_| local).map(|rotary| rotary.window);
         let mut start = 0;
         for tokens in rows.iter().map(Vec::len) {
             let end = start + tokens;
+            let qkv = &mut qkv[start * 3 * hidden..end * 3 * hidden];
+            if let Some([global, of_window]) = &self.rotary {
+                let rotary = if local { of_window } else { global };
+                rotary.apply(self.isa, hidden, qkv);
+            }
             self.isa.run(Attention {
-                qkv: &qkv[start * 3 * hidden..end * 3 * hidden],
+                qkv,
                 tokens,
                 heads: self.config.num_attention_heads,
                 width: self.config.head_dim(),
                 relative: self.relative.as_ref(),
+                window,
                 scratch,
                 out: &mut context[start * hidden..end * hidden],
             });

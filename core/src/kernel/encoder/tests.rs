@@ -7,6 +7,7 @@ use super::gemm_q8::{OUTPUTS, QuantizedInput};
 use super::linear::{Epilogue, Linear, Part};
 use super::{KernelEncoder, load};
 use crate::config::EncoderConfig;
+use crate::names;
 use crate::weights::{Matrix, TensorMap, WeightsError, quantize_rows};
 use safetensors::tensor::{Dtype, TensorView};
 
@@ -154,64 +155,40 @@ fn the_largest_eight_bit_sums_do_not_overflow() {
     }
 }
 
-/// Returns a config and weights small enough to check and of sizes that are no multiple of anything.
+/// Returns a config and random weights small enough to check and of sizes that are no multiple of anything; with
+/// `eight_bits`, linear layers and the word embedding are stored so.
 fn model(family: &str, extra: &str, eight_bits: bool) -> (EncoderConfig, Vec<u8>) {
     let json = format!(
         r#"{{"model_type":"{family}","hidden_size":36,"num_hidden_layers":2,"num_attention_heads":3,
-            "intermediate_size":52,"vocab_size":50,"max_position_embeddings":102,"layer_norm_eps":1e-5{extra}}}"#
+            "intermediate_size":52,"vocab_size":50,"max_position_embeddings":102,"layer_norm_eps":1e-5,
+            "dim":36,"n_layers":2,"n_heads":3,"hidden_dim":52,
+            "local_attention":14,"global_attn_every_n_layers":2{extra}}}"#
     );
     let config = EncoderConfig::from_json(json.as_bytes()).unwrap();
-    let mut tensors: Vec<(String, Vec<usize>)> = vec![
-        ("embeddings.word_embeddings.weight".into(), vec![50, 36]),
-        ("embeddings.position_embeddings.weight".into(), vec![102, 36]),
-        ("embeddings.LayerNorm".into(), vec![36]),
-        ("encode_proj".into(), vec![10, 36]),
-    ];
-    let names = match family {
-        "bert" => {
-            tensors.push(("embeddings.token_type_embeddings.weight".into(), vec![2, 36]));
-            ["self.query", "self.key", "self.value", "output.dense", "output.LayerNorm"]
-        }
-        _ => {
-            tensors.push(("encoder.relative_attention_bias.weight".into(), vec![32, 3]));
-            ["attn.q", "attn.k", "attn.v", "attn.o", "LayerNorm"]
-        }
-    };
-    for layer in 0..2 {
-        let at = |rest: &str| format!("encoder.layer.{layer}.{rest}");
-        let square = names[..4].iter().map(|name| (at(&format!("attention.{name}")), vec![36, 36]));
-        tensors.extend(square);
-        tensors.push((at(&format!("attention.{}", names[4])), vec![36]));
-        tensors.push((at("intermediate.dense"), vec![52, 36]));
-        tensors.push((at("output.dense"), vec![36, 52]));
-        tensors.push((at("output.LayerNorm"), vec![36]));
-    }
+    let tensors = names::tensors(&config);
     (config, file(&tensors, eight_bits))
 }
 
-/// Random safetensors. A name without `.weight` gets a `.bias` beside it; in `eight_bits`, its matrix and the
-/// word embedding are stored so.
+/// Random safetensors of these names and shapes.
 fn file(tensors: &[(String, Vec<usize>)], eight_bits: bool) -> Vec<u8> {
     let mut numbers = Numbers(7);
     let mut stored: Vec<(String, Dtype, Vec<usize>, Vec<u8>)> = Vec::new();
     let bytes = |values: &[f32]| values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
     for (name, shape) in tensors {
-        let layer = !name.ends_with(".weight");
-        let name = name.trim_end_matches(".weight");
         let mut values = numbers.take(shape.iter().product());
-        if layer {
-            let bias = numbers.take(shape[0]);
-            stored.push((format!("{name}.bias"), Dtype::F32, shape[..1].to_vec(), bytes(&bias)));
-            values.iter_mut().for_each(|v| *v = if shape.len() == 1 { 1.0 + *v * 0.2 } else { *v * 0.5 });
+        let small = ["position", "token_type", "relative"].iter().any(|part| name.contains(part));
+        match shape.len() {
+            1 if name.ends_with(".weight") => values.iter_mut().for_each(|v| *v = 1.0 + *v * 0.2),
+            2 if !small && !name.contains("word") => values.iter_mut().for_each(|v| *v *= 0.5),
+            _ => {}
         }
-        let name = format!("{name}.weight");
-        if eight_bits && shape.len() == 2 && (layer || name.contains("word")) {
+        if eight_bits && shape.len() == 2 && !small {
             let (values, scales) = quantize_rows(&values, shape[1]);
             stored.push((format!("{name}.scale"), Dtype::F32, shape[..1].to_vec(), bytes(&scales)));
             let values = values.iter().map(|v| v.to_le_bytes()[0]).collect();
-            stored.push((name, Dtype::I8, shape.clone(), values));
+            stored.push((name.clone(), Dtype::I8, shape.clone(), values));
         } else {
-            stored.push((name, Dtype::F32, shape.clone(), bytes(&values)));
+            stored.push((name.clone(), Dtype::F32, shape.clone(), bytes(&values)));
         }
     }
     let views = stored.iter().map(|(name, dtype, shape, bytes)| {
@@ -240,6 +217,12 @@ fn models() -> Vec<(EncoderConfig, Vec<u8>)> {
         model("bert", mean, true),
         model("mpnet", mean, false),
         model("mpnet", cls, true),
+        model("distilbert", mean, false),
+        model("roberta", cls, true),
+        model("modernbert", mean, false),
+        model("modernbert", cls, true),
+        model("nomic_bert", cls, false),
+        model("nomic_bert", mean, true),
     ]
 }
 
@@ -276,7 +259,7 @@ fn every_instruction_set_gives_the_portable_vectors() {
 
 #[test]
 fn eight_bits_point_where_single_precision_does() {
-    for family in ["bert", "mpnet"] {
+    for family in ["bert", "mpnet", "distilbert", "roberta", "modernbert", "nomic_bert"] {
         let mean = r#","dpr":{"pooling":"mean","normalize":true,"max_tokens":100}"#;
         let [single, eight] = [false, true].map(|eight_bits| {
             let (config, bytes) = model(family, mean, eight_bits);
@@ -285,6 +268,24 @@ fn eight_bits_point_where_single_precision_does() {
         for (a, b) in single.chunks_exact(36).zip(eight.chunks_exact(36)) {
             let cosine: f32 = a.iter().zip(b).map(|(a, b)| a * b).sum();
             assert!(cosine > 0.999, "{family}: cosine {cosine}");
+        }
+    }
+}
+
+#[test]
+fn a_layer_of_three_in_one_equals_three_layers() {
+    let (k, mut numbers) = (10, Numbers(5));
+    let (weight, bias, x) = (numbers.take(12 * k), numbers.take(12), numbers.take(2 * k));
+    let (plain, (values, scales)) = (weight.clone(), quantize_rows(&weight, k));
+    for (weight, tolerance) in [(Matrix::F32(weight), 1e-5), (Matrix::Q8 { values, scales }, 0.03)] {
+        let parts = part(weight, &bias, 1.0).split(&[0.5, 1.0, 2.0]);
+        let layer = Linear::new(Isa::detect(), parts, k);
+        let mut out = [0f32; 24];
+        layer.apply(Isa::detect(), &x, 2, Epilogue::Store, &mut QuantizedInput::default(), &mut out);
+        let expected = reference(&x, &plain, &bias, k);
+        for (column, (got, exact)) in out.iter().zip(expected).enumerate() {
+            let factor = [0.5, 1.0, 2.0][column % 12 / 4];
+            assert!((f64::from(*got) - exact * factor).abs() < tolerance, "{got} is not {exact} * {factor}");
         }
     }
 }

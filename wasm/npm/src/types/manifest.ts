@@ -21,7 +21,7 @@ export interface ModelManifest {
   dim: number;
   /** How vectors are compared: `dot`, `cosine` or `l2`. */
   similarity: string;
-  /** Encoder family, e.g. `bert` or `mpnet`. */
+  /** Encoder family, e.g. `bert`, `roberta` or `modernbert`. */
   family: string;
   /** Questions are cut to this many tokens. */
   max_question_tokens: number;
