@@ -11,6 +11,7 @@ mod docs_commands;
 mod encode;
 mod engines;
 mod eval_reference;
+mod families;
 mod filtered_recall;
 #[cfg(unix)]
 mod index_cli;
