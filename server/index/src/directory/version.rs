@@ -11,7 +11,7 @@ use super::pointer::{GRAPH, MANIFEST, METADATA, PASSAGES, PASSAGES_TABLE, Pointe
 use crate::hnsw::Graph;
 use crate::live::WalReader;
 use crate::quantized::AnyQuantized;
-use crate::sparse::SparseIndex;
+use crate::sparse::{Analyzer, SparseError, SparseIndex};
 use crate::vectors::Rows;
 use crate::{FileError, INDEX_FORMAT, IndexDir, IndexManifest, Matrix, OpenError, StoredPassages};
 use dpr_files::Mapped;
@@ -164,14 +164,22 @@ fn parse_manifest(path: &Path, bytes: &[u8]) -> Result<IndexManifest, OpenError>
     #[derive(serde::Deserialize)]
     struct Version {
         format_version: u32,
+        sparse: Option<Words>,
     }
-    // The version first: a newer manifest may have other fields.
-    let Version { format_version: found } =
+    #[derive(serde::Deserialize)]
+    struct Words {
+        analyzer: String,
+    }
+    // The version first: a newer manifest may have other fields, and other analyzers without a format of its own.
+    let Version { format_version: found, sparse } =
         serde_json::from_slice(bytes).map_err(|e| FileError::corrupt(path, e.to_string()))?;
     if found > INDEX_FORMAT {
         return Err(
             FileError::NewerFormat { path: path.to_path_buf(), found, supported: INDEX_FORMAT }.into()
         );
+    }
+    if let Some(Err(unknown)) = sparse.map(|words| words.analyzer.parse::<Analyzer>()) {
+        return Err(SparseError::UnknownAnalyzer { path: path.to_path_buf(), unknown }.into());
     }
     let manifest: IndexManifest =
         serde_json::from_slice(bytes).map_err(|e| FileError::corrupt(path, e.to_string()))?;

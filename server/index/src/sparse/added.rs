@@ -8,7 +8,7 @@ use std::io;
 
 use tantivy::Term;
 
-use super::analyzer::Analysis;
+use super::analysis::Analysis;
 use super::{Scoring, SparseError, SparseIndex};
 use dpr_data::Passage;
 

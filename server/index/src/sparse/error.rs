@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use dpr_files::Error as FileError;
 
-use super::Analyzer;
+use super::{Analyzer, UnknownAnalyzer};
 use crate::cancel::Stopped;
 
 /// The error of building, opening or searching an inverted index.
@@ -49,6 +49,14 @@ pub enum SparseError {
         built: String,
         /// The analyzer that the manifest names.
         expected: Analyzer,
+    },
+    /// The manifest names an analyzer that this program does not have: a newer one built the index.
+    #[error("{}: {unknown}", path.display())]
+    UnknownAnalyzer {
+        /// The manifest.
+        path: PathBuf,
+        /// The name, and the names that are known.
+        unknown: UnknownAnalyzer,
     },
     /// Told to stop.
     #[error("stopped before the index was whole: what was there before stays")]

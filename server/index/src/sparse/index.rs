@@ -11,7 +11,7 @@ use tantivy::{Index, TantivyError, Term};
 
 use dpr_files::Error as FileError;
 
-use super::analyzer::Analysis;
+use super::analysis::Analysis;
 use super::build::{TEXT, rows, segments};
 use super::documents::Documents;
 use super::{Analyzer, Scoring, SparseError, WordIndex};

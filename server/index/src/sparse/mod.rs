@@ -9,7 +9,8 @@
 mod absent;
 #[cfg(feature = "sparse")]
 mod added;
-#[cfg_attr(not(feature = "sparse"), allow(dead_code, reason = "nothing is analysed"))]
+#[cfg(feature = "sparse")]
+mod analysis;
 mod analyzer;
 #[cfg(feature = "sparse")]
 mod build;
@@ -18,6 +19,8 @@ mod documents;
 mod error;
 #[cfg(feature = "sparse")]
 mod index;
+#[cfg(all(test, feature = "sparse"))]
+mod languages;
 mod options;
 #[cfg_attr(not(feature = "sparse"), allow(dead_code, reason = "nothing is scored"))]
 mod scoring;
@@ -28,7 +31,7 @@ mod tokens;
 pub use absent::{AddedWords, SparseIndex, build_sparse};
 #[cfg(feature = "sparse")]
 pub use added::AddedWords;
-pub use analyzer::Analyzer;
+pub use analyzer::{Analyzer, UnknownAnalyzer};
 #[cfg(feature = "sparse")]
 pub use build::build_sparse;
 pub use error::SparseError;

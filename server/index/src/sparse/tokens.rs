@@ -3,7 +3,7 @@
 use tantivy::tokenizer::{TextAnalyzer, Token, TokenStream, Tokenizer};
 
 use super::Analyzer;
-use super::analyzer::Analysis;
+use super::analysis::Analysis;
 
 impl Analyzer {
     /// Returns the analyzer as tantivy takes it, for an index of one's own with the same terms.
