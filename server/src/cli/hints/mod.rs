@@ -53,7 +53,12 @@ fn of(error: &(dyn Error + 'static)) -> Option<String> {
         ));
     }
     if let Some(SparseError::OtherAnalyzer { expected, .. }) = error.downcast_ref() {
-        return Some(format!("build it again with `dpr index --sparse {expected}`"));
+        let (language, keep) = (expected.without_stop_words(), *expected != expected.without_stop_words());
+        let keep = if keep { " --keep-stop-words" } else { "" };
+        return Some(format!("build it again with `dpr index --sparse {language}{keep}`"));
+    }
+    if let Some(SparseError::UnknownAnalyzer { .. }) = error.downcast_ref() {
+        return Some("update dpr, or build the index again with an analyzer that this one has".to_owned());
     }
     #[cfg(feature = "eval")]
     if let Some(dpr_eval::EvalError::OtherCorpus { .. }) = error.downcast_ref() {
@@ -102,7 +107,7 @@ fn of_open(error: &OpenError) -> Option<&'static str> {
         OpenError::NoVectors { .. } => {
             "build one with `dpr index --vectors`, or search by words (bm25, tfidf)"
         }
-        OpenError::NoSparse { .. } => "build it with `dpr index --sparse english` (or `bigram`)",
+        OpenError::NoSparse { .. } => "build it with `dpr index --sparse english` (or another language)",
         OpenError::FileName { .. } => "build the index with `dpr index`, or restore a snapshot of your own",
         OpenError::Count { .. } => "rebuild the index with `dpr index`",
         OpenError::CommitMark { .. } => "`dpr index compact` repairs it",
@@ -132,7 +137,7 @@ fn of_search(error: &SearchError) -> Option<&'static str> {
             "use the model the index was built by, or encode and index the passages with this one (dpr encode, dpr index)"
         }
         SearchError::NoSparse => {
-            "build it with `dpr index --vectors ... --sparse english` (or `bigram`), or search by vectors alone"
+            "build it with `dpr index --vectors ... --sparse english` (or another language), or search by vectors alone"
         }
         SearchError::NoVectors => {
             "build it with `dpr encode` and `dpr index --vectors ...`, or search by words alone"

@@ -49,6 +49,7 @@ Examples:
   dpr index --vectors shard-0/ shard-1/ --out index/ --kind hnsw --ef-search 200
   dpr index --vectors vectors/ --out index/ --sparse english      (BM25 and TF-IDF beside the vectors)
   dpr index --passages psgs_w100.tsv --out bm25/ --sparse english (without vectors)
+  dpr index --passages articles.tsv --out mots/ --sparse french   (each language has its own stems and stop words)
   dpr index tune --index index/ --recall 0.99 --at 20
   dpr index verify --index index/
   dpr index snapshot --index index/ --out backup/
@@ -146,9 +147,13 @@ struct BuildArgs {
     /// Passages to find by their words alone: TSV, BEIR jsonl or SQuAD json; needs --sparse
     #[arg(long, conflicts_with = "vectors", requires = "sparse", value_name = "FILE")]
     passages: Option<PathBuf>,
-    /// Also index words, for BM25, TF-IDF and hybrid ranking: `english`, or `bigram` for Chinese, Japanese, Korean
-    #[arg(long, value_name = "ANALYZER")]
+    /// Also index words, for BM25, TF-IDF and hybrid ranking, in the language of the passages; `bigram` is for
+    /// Chinese, Japanese and Korean
+    #[arg(long, value_name = "LANGUAGE")]
     sparse: Option<Analyzer>,
+    /// Index the stop words too that --sparse drops (the, and, of …), so that questions of nothing else find something
+    #[arg(long, requires = "sparse")]
+    keep_stop_words: bool,
     /// Threads that index words; 0 means one for each processor
     #[arg(long, default_value_t = 0, value_name = "N")]
     threads: usize,
@@ -188,6 +193,13 @@ struct BuildArgs {
     /// Print the manifest, the time and the recall as JSON
     #[arg(long)]
     json: bool,
+}
+
+impl BuildArgs {
+    /// Returns the analyzer that the flags name.
+    fn analyzer(&self) -> Option<Analyzer> {
+        self.sparse.map(|analyzer| if self.keep_stop_words { analyzer.with_stop_words() } else { analyzer })
+    }
 }
 
 /// What `--json` prints.
@@ -293,7 +305,7 @@ fn build(args: BuildArgs) -> Result<(), CliError> {
         Location::Postgres(address) => return database::run(address, &args),
         Location::Dir(dir) => dir.as_path(),
     };
-    let sparse = args.sparse.map(|analyzer| SparseOptions { analyzer, threads: args.threads });
+    let sparse = args.analyzer().map(|analyzer| SparseOptions { analyzer, threads: args.threads });
     let options = IndexOptions {
         kind: args.kind,
         builder: args.builder,
@@ -338,4 +350,40 @@ fn build(args: BuildArgs) -> Result<(), CliError> {
         ))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(Debug, clap::Parser)]
+    struct Command {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn parse(sparse: &[&str]) -> Result<Option<Analyzer>, clap::Error> {
+        let words = ["dpr", "--passages", "p.tsv", "--out", "index"].iter().chain(sparse);
+        Ok(Command::try_parse_from(words)?.args.build.and_then(|build| build.analyzer()))
+    }
+
+    #[test]
+    fn a_language_is_named_with_or_without_its_stop_words() {
+        assert_eq!(parse(&["--sparse", "french"]).unwrap(), Some(Analyzer::French));
+        let kept = parse(&["--sparse", "french", "--keep-stop-words"]).unwrap();
+        assert_eq!(kept, Some(Analyzer::FrenchWithStopWords));
+        assert_eq!(parse(&["--keep-stop-words", "--sparse", "bigram"]).unwrap(), Some(Analyzer::Bigram));
+        assert!(parse(&["--keep-stop-words"]).is_err());
+    }
+
+    #[test]
+    fn a_language_that_is_not_known_is_refused_with_those_that_are() {
+        let error = parse(&["--sparse", "klingon"]).unwrap_err().to_string();
+        for name in ["klingon", "bigram", "english", "french", "turkish"] {
+            assert!(error.contains(name), "{name} is not in {error}");
+        }
+        assert!(!error.contains("with_stop_words"), "{error}");
+    }
 }
