@@ -36,6 +36,11 @@ impl Passage {
     pub fn with_metadata(self, metadata: Metadata) -> Self {
         Self { metadata, ..self }
     }
+
+    /// Returns the bytes of id, title, text and metadata, as [`Metadata::bytes`] counts them.
+    pub fn bytes(&self) -> usize {
+        self.id.len() + self.title.len() + self.text.len() + self.metadata.bytes()
+    }
 }
 
 /// Returns a digest of ids, titles, texts and metadata in order (64 hex characters): the same corpus read from another

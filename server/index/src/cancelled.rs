@@ -110,6 +110,35 @@ fn searches_by_words_and_by_both_stop() {
 }
 
 #[test]
+fn a_search_reads_no_more_passages_than_its_bytes_allow() {
+    const BYTES: usize = 10_000;
+    let dir = tempfile::tempdir().unwrap();
+    let large = |row: usize| Passage::new(format!("{row:04}"), "", "x".repeat(BYTES - 4));
+    let mut random = SplitMix::new(5);
+    let rows: Vec<f32> = (0..200).flat_map(|_| vector(&mut random)).collect();
+    let set = VectorSet::new("ab".repeat(32), DIM, (0..200).map(large).collect(), rows);
+    build_index(&set, dir.path(), &IndexOptions::default(), &Silent).unwrap();
+    let writer = IndexWriter::open(dir.path(), "a test").unwrap();
+    let queries = queries(4);
+    writer.put(vec![NewPassage { passage: large(200), vector: queries[0].clone() }]).unwrap();
+    let filter = Filter { titles: [String::new()].into(), ..Filter::default() };
+    for filter in [None, Some(&filter)] {
+        let search = |max: usize| {
+            let cancel = CancelToken::with_max_bytes(max);
+            (writer.live().search_until(&queries, 50, filter, &cancel), cancel.found_bytes())
+        };
+        let (whole, found) = search(4 * 50 * BYTES);
+        assert_eq!((whole.unwrap().len(), found), (4, 4 * 50 * BYTES));
+        for max in [0, BYTES, 60 * BYTES + 1, 4 * 50 * BYTES - 1] {
+            let (stopped, found) = search(max);
+            let reason = Stopped::TooManyBytes { max };
+            assert!(matches!(stopped, Err(SearchError::Stopped(stopped)) if stopped == reason), "{stopped:?}");
+            assert_eq!(found, (max / BYTES + 1) * BYTES, "one passage beyond {max}");
+        }
+    }
+}
+
+#[test]
 fn the_cost_of_a_search_grows_with_what_it_reads() {
     let cost = |kind, storage, vectors, filter: Option<&Filter>| {
         let dir = tempfile::tempdir().unwrap();

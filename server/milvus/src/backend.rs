@@ -3,7 +3,7 @@
 use dpr_core::Embedding;
 use dpr_data::Passage;
 use dpr_index::search::{Backend, Description, Filter, Hit, SearchError, WriteError, Writer};
-use dpr_index::{IndexManifest, NewPassage, Put};
+use dpr_index::{CancelToken, IndexManifest, NewPassage, Put};
 
 use crate::index::Found;
 use crate::{MilvusError, MilvusIndex};
@@ -65,12 +65,25 @@ impl Backend for MilvusIndex {
         k: usize,
         filter: Option<&Filter>,
     ) -> Result<Vec<Vec<Hit>>, SearchError> {
+        self.search_until(vectors, k, filter, &CancelToken::never())
+    }
+
+    /// The cluster's answer arrives whole; what is bounded is what becomes of it.
+    fn search_until(
+        &self,
+        vectors: &[Embedding],
+        k: usize,
+        filter: Option<&Filter>,
+        cancel: &CancelToken,
+    ) -> Result<Vec<Vec<Hit>>, SearchError> {
+        cancel.check()?;
         let all = Filter::default();
         let filter = filter.unwrap_or(&all);
         let found = Self::search(self, vectors, k, filter)?;
         if !filter.is_empty() && found.iter().all(Vec::is_empty) {
             return Err(SearchError::NothingAllowed);
         }
+        found.iter().flatten().try_for_each(|found| cancel.count_found(&found.passage))?;
         Ok(found.into_iter().map(|found| found.into_iter().map(Hit::from).collect()).collect())
     }
 

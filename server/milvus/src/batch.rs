@@ -56,10 +56,7 @@ pub(super) fn have_metadata(rows: &[Row<'_>]) -> bool {
 
 /// Cuts rows into batches.
 pub(super) fn batches<'a, 'b>(rows: &'b [Row<'a>]) -> Vec<&'b [Row<'a>]> {
-    let size = |(passage, vector): &Row<'_>| {
-        let texts = passage.id.len() + passage.title.len() + passage.text.len();
-        texts + passage.metadata.bytes() + size_of_val(*vector)
-    };
+    let size = |(passage, vector): &Row<'_>| passage.bytes() + size_of_val(*vector);
     let (mut batches, mut start, mut bytes) = (Vec::new(), 0, 0);
     for (at, row) in rows.iter().enumerate() {
         if at > start && (bytes + size(row) > MAX_BYTES || at - start == MAX_ROWS) {

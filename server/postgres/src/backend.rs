@@ -3,7 +3,7 @@
 use dpr_core::Embedding;
 use dpr_data::Passage;
 use dpr_index::search::{Backend, Description, Filter, Hit, SearchError, WriteError, Writer};
-use dpr_index::{IndexManifest, NewPassage, Put};
+use dpr_index::{CancelToken, IndexManifest, NewPassage, Put};
 
 use crate::{PostgresError, PostgresIndex};
 
@@ -11,6 +11,7 @@ impl From<PostgresError> for SearchError {
     fn from(error: PostgresError) -> Self {
         match error {
             PostgresError::Unavailable { .. } => Self::Unavailable(error.into()),
+            PostgresError::Stopped(stopped) => Self::Stopped(stopped),
             error => Self::Backend(error.into()),
         }
     }
@@ -58,7 +59,17 @@ impl Backend for PostgresIndex {
         k: usize,
         filter: Option<&Filter>,
     ) -> Result<Vec<Vec<Hit>>, SearchError> {
-        Self::search(self, vectors, k, filter)?.ok_or(SearchError::NothingAllowed)
+        Backend::search_until(self, vectors, k, filter, &CancelToken::never())
+    }
+
+    fn search_until(
+        &self,
+        vectors: &[Embedding],
+        k: usize,
+        filter: Option<&Filter>,
+        cancel: &CancelToken,
+    ) -> Result<Vec<Vec<Hit>>, SearchError> {
+        Self::search_until(self, vectors, k, filter, cancel)?.ok_or(SearchError::NothingAllowed)
     }
 
     fn passages(&self, ids: &[String]) -> Result<Vec<Passage>, SearchError> {

@@ -1,6 +1,7 @@
 //! Errors of a table in PostgreSQL.
 
 use dpr_core::EmbeddingError;
+use dpr_index::Stopped;
 
 /// The reason why a table was not filled, searched or changed. None of its texts holds a password, the text or the
 /// metadata of a passage, or a value that a search was filtered by.
@@ -53,6 +54,9 @@ pub enum PostgresError {
         /// The server's message.
         reason: String,
     },
+    /// The search was told to stop, or found more bytes than it may.
+    #[error("{0}")]
+    Stopped(#[from] Stopped),
     /// The database has no such table.
     #[error("{address}: there is no such table")]
     NoTable {

@@ -4,6 +4,7 @@ use std::error::Error as _;
 use std::io;
 
 use deadpool_postgres::{PoolError, TimeoutType};
+use dpr_index::Stopped;
 
 use crate::PostgresError;
 
@@ -25,6 +26,12 @@ pub(crate) enum Failure {
 impl From<PostgresError> for Failure {
     fn from(error: PostgresError) -> Self {
         Self::Own(error)
+    }
+}
+
+impl From<Stopped> for Failure {
+    fn from(stopped: Stopped) -> Self {
+        Self::Own(stopped.into())
     }
 }
 

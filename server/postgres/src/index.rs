@@ -7,6 +7,7 @@ use std::time::Duration;
 use dpr_core::Embedding;
 use dpr_core::model::sha256_hex;
 use dpr_data::Passage;
+use dpr_index::CancelToken;
 use dpr_index::search::{Filter, Hit};
 use tokio_postgres::Client as Connection;
 
@@ -172,6 +173,22 @@ impl PostgresIndex {
         k: usize,
         filter: Option<&Filter>,
     ) -> Result<Option<Vec<Vec<Hit>>>, PostgresError> {
+        self.search_until(vectors, k, filter, &CancelToken::never())
+    }
+
+    /// Searches as [`search`](Self::search) does, until `cancel` says to stop: at the next row that the server sends,
+    /// also when the rows come to more bytes than it allows.
+    ///
+    /// # Errors
+    /// The errors of [`search`](Self::search), and [`PostgresError::Stopped`].
+    pub fn search_until(
+        &self,
+        vectors: &[Embedding],
+        k: usize,
+        filter: Option<&Filter>,
+        cancel: &CancelToken,
+    ) -> Result<Option<Vec<Vec<Hit>>>, PostgresError> {
+        cancel.check()?;
         if k == 0 {
             return Err(PostgresError::K);
         }
@@ -182,7 +199,8 @@ impl PostgresIndex {
             return Ok(Some(Vec::new()));
         }
         let (k, timeout) = (k.min(i32::MAX as usize), self.address().timeout);
-        let search = Search { table: &self.table, vectors, k, ef: self.ef, conditions: &conditions, timeout };
+        let (table, ef, conditions) = (&self.table, self.ef, &conditions);
+        let search = Search { table, vectors, k, ef, conditions, timeout, cancel };
         let work = async |connection: &Connection| search.run(connection).await;
         self.client.wait(self.client.call("searching", self.searching(), work))
     }

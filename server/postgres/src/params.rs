@@ -1,7 +1,7 @@
 //! Values that are bound to a statement: none of them is ever a part of its text.
 
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Client as Connection, Row};
+use tokio_postgres::{Client as Connection, Row, RowStream};
 
 use crate::failure::Failure;
 
@@ -32,4 +32,13 @@ impl Param {
 pub(crate) async fn rows(connection: &Connection, sql: &str, params: &[Param]) -> Result<Vec<Row>, Failure> {
     let typed: Vec<_> = params.iter().map(Param::typed).collect();
     Ok(connection.query_typed(sql, &typed).await?)
+}
+
+/// Returns the rows of a statement one by one, as the server sends them.
+pub(crate) async fn stream(
+    connection: &Connection,
+    sql: &str,
+    params: &[Param],
+) -> Result<RowStream, Failure> {
+    Ok(connection.query_typed_raw(sql, params.iter().map(Param::typed)).await?)
 }

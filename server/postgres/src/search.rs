@@ -1,16 +1,19 @@
 //! Searches: one transaction, one state of the table.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use dpr_core::Embedding;
 use dpr_data::{Metadata, Passage};
+use dpr_index::CancelToken;
 use dpr_index::search::Hit;
+use futures_util::TryStreamExt as _;
 use futures_util::future::{try_join, try_join_all};
 use tokio_postgres::{Client as Connection, Row};
 
 use crate::failure::Failure;
 use crate::filter::Conditions;
-use crate::params::{Param, rows};
+use crate::params::{Param, rows, stream};
 use crate::table::Table;
 
 /// Most candidates that pgvector keeps.
@@ -27,6 +30,7 @@ pub(crate) struct Search<'a> {
     pub(crate) ef: usize,
     pub(crate) conditions: &'a Conditions,
     pub(crate) timeout: Duration,
+    pub(crate) cancel: &'a CancelToken,
 }
 
 impl Search<'_> {
@@ -73,8 +77,11 @@ impl Search<'_> {
         if !exactly && found.iter().any(|hits| hits.len() < self.k) {
             // The walk ended before it had found k; where there are no more it costs little to look at all.
             self.without_graph(connection).await?;
+            let again = self.bound();
             for (hits, vector) in found.iter_mut().zip(self.vectors).filter(|(hits, _)| hits.len() < self.k) {
-                *hits = self.nearest(connection, vector).await?;
+                // What it replaces is no part of the answer.
+                *hits = Vec::new();
+                *hits = self.nearest(connection, vector, &again).await?;
             }
         }
         connection.batch_execute("COMMIT").await?;
@@ -82,7 +89,13 @@ impl Search<'_> {
     }
 
     async fn all(&self, connection: &Connection) -> Result<Vec<Vec<Hit>>, Failure> {
-        try_join_all(self.vectors.iter().map(|vector| self.nearest(connection, vector))).await
+        let bound = self.bound();
+        try_join_all(self.vectors.iter().map(|vector| self.nearest(connection, vector, &bound))).await
+    }
+
+    /// Returns a token that counts what one try finds: another try, after a connection broke, begins anew.
+    fn bound(&self) -> CancelToken {
+        CancelToken::with_max_bytes(self.cancel.bytes_left())
     }
 
     /// Counts the passages that pass the filter, up to one more than are compared exactly.
@@ -102,7 +115,12 @@ impl Search<'_> {
         Ok(connection.batch_execute("SET LOCAL enable_indexscan = off").await?)
     }
 
-    async fn nearest(&self, connection: &Connection, vector: &Embedding) -> Result<Vec<Hit>, Failure> {
+    async fn nearest(
+        &self,
+        connection: &Connection,
+        vector: &Embedding,
+        bound: &CancelToken,
+    ) -> Result<Vec<Hit>, Failure> {
         let Table { name, vector: column, .. } = self.table;
         let mut params = self.conditions.params.clone();
         params.push(Param::Vector(vector.as_slice().to_vec()));
@@ -118,11 +136,13 @@ impl Search<'_> {
             self.conditions.where_clause(),
             self.k
         );
-        let found = rows(connection, &sql, &params).await?;
-        let mut hits = found
-            .iter()
-            .map(|row| Ok(Hit::new(passage(row)?, row.try_get::<_, f64>(4)? as f32)))
-            .collect::<Result<Vec<_>, Failure>>()?;
+        let (mut found, mut hits) = (pin!(stream(connection, &sql, &params).await?), Vec::new());
+        while let Some(row) = found.try_next().await? {
+            self.cancel.check()?;
+            let passage = passage(&row)?;
+            bound.count_found(&passage)?;
+            hits.push(Hit::new(passage, row.try_get::<_, f64>(4)? as f32));
+        }
         hits.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.id.cmp(&b.id)));
         Ok(hits)
     }

@@ -16,8 +16,8 @@ use super::gate::{Prepared, Run};
 use super::metadata::WireValue;
 use super::state::AppState;
 use dpr_data::Metadata;
-use dpr_index::CancelToken;
 use dpr_index::search::{Hit, SearchError};
+use dpr_index::{CancelToken, Stopped};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -101,7 +101,8 @@ pub(super) struct Asked {
 /// Reads a search from the bytes of a body with `read` and runs it, on a thread of the gate's. All work that grows
 /// with the body or the answer is done there, and by no more requests at once than the gate lets in: reading JSON,
 /// searching, printing JSON, compressing it for a client that takes gzip. The search stops when the returned future
-/// is dropped.
+/// is dropped, and once its passages have more bytes than an answer: one that is too large is neither read whole nor
+/// printed.
 ///
 /// The header `server-timing` has the time in the queue and the time of the search.
 pub(super) async fn respond(
@@ -183,12 +184,16 @@ impl Write for Bounded {
     }
 }
 
-/// Searches, and returns what was found with the time that took, also in milliseconds for the answer.
+/// Searches for `k` passages, and returns what was found with the time that took, also in milliseconds for the answer.
 pub(super) fn timed<T>(
+    k: usize,
     search: impl FnOnce() -> Result<T, SearchError>,
 ) -> Result<(T, Duration, f64), ApiError> {
     let start = Instant::now();
-    let found = search()?;
+    let found = search().map_err(|error| match error {
+        SearchError::Stopped(Stopped::TooManyBytes { max }) => ApiError::AnswerTooLarge { k, limit: max },
+        error => error.into(),
+    })?;
     let took = start.elapsed();
     Ok((found, took, (took.as_secs_f64() * 1e6).round() / 1e3))
 }

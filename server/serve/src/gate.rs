@@ -28,6 +28,8 @@ pub struct SearchGate {
     queue: usize,
     /// The time that a search may take, if it is limited.
     timeout: Option<Duration>,
+    /// Bytes of the passages that a search may find, if they are limited.
+    max_answer: Option<usize>,
 }
 
 /// A place inside the gate; dropping it gives it back.
@@ -78,6 +80,7 @@ impl SearchGate {
             concurrency,
             queue,
             timeout: None,
+            max_answer: None,
         }
     }
 
@@ -85,6 +88,12 @@ impl SearchGate {
     #[must_use]
     pub fn with_timeout(self, timeout: Duration) -> Self {
         Self { timeout: Some(timeout), ..self }
+    }
+
+    /// Stops a search whose passages come to more bytes, before it reads the others.
+    #[must_use]
+    pub fn with_max_answer(self, bytes: usize) -> Self {
+        Self { max_answer: Some(bytes), ..self }
     }
 
     /// Whether searches wait for a thread.
@@ -128,7 +137,7 @@ impl SearchGate {
         place: Place,
         prepare: impl FnOnce() -> Result<Prepared<T>, ApiError> + Send + 'static,
     ) -> Result<(T, Duration), ApiError> {
-        let cancel = CancelOnDrop(CancelToken::new());
+        let cancel = CancelOnDrop(self.max_answer.map_or_else(CancelToken::new, CancelToken::with_max_bytes));
         let (gate, token) = (self.clone(), cancel.0.clone());
         let first = move || -> Result<First<T>, ApiError> {
             let prepared = prepare()?;

@@ -40,7 +40,7 @@ pub(super) async fn search(State(state): State<AppState>, request: Request) -> R
         let search = move |cancel: &CancelToken| -> Result<Answered, ApiError> {
             let backend = &ready.serving.search;
             let search = || backend.search_until(&asked.vectors, asked.k, asked.filter.as_ref(), cancel);
-            let (found, took, took_ms) = timed(search)?;
+            let (found, took, took_ms) = timed(asked.k, search)?;
             let mut lists = found.into_iter().map(|hits| hits.into_iter().map(SearchHit::from).collect());
             let answer = match asked.batch {
                 true => {

@@ -93,8 +93,8 @@ pub(super) struct Ready {
 impl AppState {
     /// A state that is not ready yet.
     pub fn new(options: Options) -> Self {
-        let Limits { concurrency, queue, timeout, .. } = options.limits;
-        let gate = SearchGate::new(concurrency, queue).with_timeout(timeout);
+        let Limits { concurrency, queue, timeout, max_answer, .. } = options.limits;
+        let gate = SearchGate::new(concurrency, queue).with_timeout(timeout).with_max_answer(max_answer);
         let update_gate = SearchGate::new(UPDATES, UPDATES_WAITING);
         let bodies = BodyRoom::new(options.limits.max_bodies);
         let rates = Rates::new(options.rate);

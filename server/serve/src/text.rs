@@ -83,7 +83,7 @@ pub(super) async fn search_text(
         let rows = ready.serving.search.snapshot().map_or(0, |index| index.len());
         let search = move |cancel: &CancelToken| -> Result<Answered, ApiError> {
             let search = || service.search_text(&asked.question, asked.method, fusion, k, cancel);
-            let (found, took, took_ms) = timed(search)?;
+            let (found, took, took_ms) = timed(k, search)?;
             let hits = found.into_iter().map(SearchHit::from).collect();
             Ok(Answered { answer: SearchResponse::Single { hits, took_ms }, took, k })
         };

@@ -11,6 +11,9 @@ use crate::ranking::ScoredRow;
 use crate::sparse::SparseError;
 use crate::{CancelToken, FileError, LoadedIndex, QueryError, Snapshot, Stopped, VectorIndex as _};
 
+/// Passages that are read between two looks at whether to stop.
+const LOOK_HITS: usize = 64;
+
 /// A passage found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Hit {
@@ -129,7 +132,7 @@ impl Searcher {
     /// # Errors
     /// [`SearchError::Query`] for `k` = 0, or a vector of another size.
     pub fn search(&self, vector: &Embedding, k: usize) -> Result<Vec<Hit>, SearchError> {
-        self.snapshot.search(vector, k)?.into_iter().map(|scored| self.hit(scored)).collect()
+        self.hits(self.snapshot.search(vector, k)?, &CancelToken::never())
     }
 
     /// As [`search`](Self::search) for each vector, in their order, among the passages that `filter` allows. A filter
@@ -168,7 +171,22 @@ impl Searcher {
             (None, [vector]) => vec![self.snapshot.search_until(vector, k, None, cancel)?],
             (None, vectors) => self.snapshot.search_batch_until(vectors, k, cancel)?,
         };
-        rows.into_iter().map(|rows| rows.into_iter().map(|scored| self.hit(scored)).collect()).collect()
+        rows.into_iter().map(|rows| self.hits(rows, cancel)).collect()
+    }
+
+    /// Returns the passages of rows that a search of this index returned, until `cancel` says to stop: also where they
+    /// come to more bytes than it allows.
+    pub(super) fn hits(&self, rows: Vec<ScoredRow>, cancel: &CancelToken) -> Result<Vec<Hit>, SearchError> {
+        let mut hits = Vec::with_capacity(rows.len());
+        for (at, ScoredRow { row, score }) in rows.into_iter().enumerate() {
+            if at.is_multiple_of(LOOK_HITS) {
+                cancel.check()?;
+            }
+            let passage = self.snapshot.passage(row)?;
+            cancel.count_found(&passage)?;
+            hits.push(Hit::new(passage, score));
+        }
+        Ok(hits)
     }
 
     /// The passage of a row that a search of this index returned.

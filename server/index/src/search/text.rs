@@ -88,6 +88,6 @@ impl TextSearcher {
         };
         let rows = ranker.rank_until(method, &[question], &vectors, k, fusion, cancel)?;
         let searcher = Searcher::of(Arc::clone(&snapshot));
-        rows.into_iter().flatten().map(|hit| searcher.hit(hit)).collect()
+        searcher.hits(rows.into_iter().flatten().collect(), cancel)
     }
 }

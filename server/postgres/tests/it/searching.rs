@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use dpr_data::{Metadata, Value};
 use dpr_index::search::{Condition, Filter};
 use dpr_index::vectors::VectorSet;
+use dpr_index::{CancelToken, Stopped};
 use dpr_postgres::PostgresError;
 
 use super::server::Server;
@@ -156,4 +157,32 @@ fn any_k_is_answered_and_a_search_that_makes_no_sense_is_refused() {
     server.sql("TRUNCATE any_k");
     assert_eq!(index.search(&[question], 5, None).unwrap(), Some(vec![Vec::new()]));
     assert_eq!(index.refresh().unwrap(), 0);
+}
+
+#[test]
+fn a_search_stops_at_the_first_row_beyond_its_bytes_and_when_it_is_cancelled() {
+    let Some(server) = Server::get() else { return };
+    let mut set = set(400, DIM);
+    for passage in &mut set.passages {
+        passage.text = "x".repeat(10_000);
+    }
+    let index = filled(&server.address("large"), &set);
+    let questions = [embedding(&set.rows[..DIM]), embedding(&set.rows[DIM..2 * DIM])];
+    let all = Filter { titles: (0..5).map(|at| format!("Title {at}")).collect(), ..Filter::default() };
+    for filter in [None, Some(&all)] {
+        let search = |cancel: &CancelToken| index.search_until(&questions, 100, filter, cancel);
+        let whole = search(&CancelToken::with_max_bytes(3_000_000)).unwrap().unwrap();
+        assert_eq!(whole.iter().map(Vec::len).collect::<Vec<_>>(), [100, 100]);
+        let stopped = search(&CancelToken::with_max_bytes(500_000)).unwrap_err();
+        assert!(
+            matches!(stopped, PostgresError::Stopped(Stopped::TooManyBytes { max: 500_000 })),
+            "{stopped}"
+        );
+        let cancelled = CancelToken::new();
+        cancelled.cancel();
+        let stopped = search(&cancelled).unwrap_err();
+        assert!(matches!(stopped, PostgresError::Stopped(Stopped::Cancelled)), "{stopped}");
+        // The connection that was left is not used again.
+        assert_eq!(search(&CancelToken::never()).unwrap().unwrap(), whole);
+    }
 }

@@ -18,6 +18,7 @@ use dpr_data::Passage;
 use dpr_index::QueryError;
 use dpr_index::search::{Backend, Description, Filter, Hit, SearchError};
 
+mod answers;
 mod cancelled;
 mod encoding;
 mod files;

@@ -27,8 +27,7 @@ pub struct NewPassage {
 impl NewPassage {
     /// Returns the bytes of its vector, its texts and its metadata.
     pub(crate) fn bytes(&self) -> u64 {
-        let Passage { id, title, text, metadata } = &self.passage;
-        (size_of_val(self.vector.as_slice()) + id.len() + title.len() + text.len() + metadata.bytes()) as u64
+        (size_of_val(self.vector.as_slice()) + self.passage.bytes()) as u64
     }
 }
 
