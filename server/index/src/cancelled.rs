@@ -92,6 +92,27 @@ fn searches_of_added_passages_stop() {
     stops(6, |cancel| writer.live().search_until(&vectors[..1], 10, None, cancel));
 }
 
+#[test]
+fn filters_of_ids_titles_and_added_passages_stop() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(snapshot(dir.path(), IndexKind::Exact, Storage::F32, None));
+    let writer = IndexWriter::open(dir.path(), "a test").unwrap();
+    let vector = &queries(1)[0];
+    let new = |row: usize| {
+        let passage = Passage { id: format!("n{row}"), ..passage(row) };
+        NewPassage { passage, vector: vector.clone() }
+    };
+    writer.put((0..3000).map(new).collect()).unwrap();
+    let snapshot = writer.live().snapshot();
+    let ids = Filter { ids: (0..1000).map(|row| format!("p{row}")).collect(), ..Filter::default() };
+    let titles = Filter { titles: [String::new()].into(), ..Filter::default() };
+    // A look for each 256 ids and added passages. Titles are read once.
+    titles.rows(&snapshot).unwrap();
+    for (filter, least) in [(ids, 4 + 12), (titles, 2 + 12), (Filter::default(), 12)] {
+        stops(least, |cancel| filter.rows_until(&snapshot, cancel));
+    }
+}
+
 #[cfg(feature = "sparse")]
 #[test]
 fn searches_by_words_and_by_both_stop() {
@@ -132,7 +153,10 @@ fn a_search_reads_no_more_passages_than_its_bytes_allow() {
         for max in [0, BYTES, 60 * BYTES + 1, 4 * 50 * BYTES - 1] {
             let (stopped, found) = search(max);
             let reason = Stopped::TooManyBytes { max };
-            assert!(matches!(stopped, Err(SearchError::Stopped(stopped)) if stopped == reason), "{stopped:?}");
+            assert!(
+                matches!(stopped, Err(SearchError::Stopped(stopped)) if stopped == reason),
+                "{stopped:?}"
+            );
             assert_eq!(found, (max / BYTES + 1) * BYTES, "one passage beyond {max}");
         }
     }

@@ -162,7 +162,7 @@ impl Searcher {
     ) -> Result<Vec<Vec<Hit>>, SearchError> {
         cancel.check()?;
         let filter = filter.filter(|filter| !filter.is_empty());
-        let rows = match (filter.map(|filter| filter.rows(&self.snapshot)).transpose()?, vectors) {
+        let rows = match (filter.map(|filter| filter.rows_until(&self.snapshot, cancel)).transpose()?, vectors) {
             (Some(allowed), _) if allowed.is_empty() => return Err(SearchError::NothingAllowed),
             (Some(allowed), vectors) => {
                 let search = |vector| self.snapshot.search_until(vector, k, Some(&allowed), cancel);

@@ -7,8 +7,15 @@ use std::ops::{Bound, Range};
 use dpr_data::{Metadata, Value};
 use roaring::RoaringBitmap;
 
-use super::Input;
+use super::{Input, Unread};
 use super::postings::{self, Union};
+use crate::CancelToken;
+
+/// Bytes of posting lists that are read between two looks at whether to stop.
+const LOOK_BYTES: usize = 128 << 10;
+
+/// Bytes that are as much work as a posting list is beside its own.
+const LIST_COST: usize = 32;
 
 /// The places of a field's tables in the file. Values are counted from 0: the strings, then the numbers, then the
 /// booleans.
@@ -156,13 +163,25 @@ impl Field {
         start..end.max(start)
     }
 
-    /// Returns the rows of some values. The error says which posting list makes no sense.
-    pub(super) fn rows(&self, file: &[u8], rows: u32, values: Range<usize>) -> Result<RoaringBitmap, String> {
-        let mut union = Union::new(rows);
+    /// Returns the rows of some values, until `cancel` says to stop. The error says which posting list makes no sense.
+    pub(super) fn rows(
+        &self,
+        file: &[u8],
+        rows: u32,
+        values: Range<usize>,
+        cancel: &CancelToken,
+    ) -> Result<RoaringBitmap, Unread> {
+        let (mut union, mut unlooked) = (Union::new(rows), 0);
         for value in values {
-            union
-                .add(self.posting(file, value))
-                .map_err(|reason| format!("the posting list {value} of `{}`: {reason}", self.name))?;
+            let posting = self.posting(file, value);
+            unlooked += posting.len() + LIST_COST;
+            if unlooked > LOOK_BYTES {
+                cancel.check()?;
+                unlooked = 0;
+            }
+            union.add(posting).map_err(|reason| {
+                Unread::Corrupt(format!("the posting list {value} of `{}`: {reason}", self.name))
+            })?;
         }
         Ok(union.into_rows())
     }

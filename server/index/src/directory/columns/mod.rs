@@ -25,8 +25,8 @@ use std::path::{Path, PathBuf};
 
 use roaring::RoaringBitmap;
 
-use crate::FileError;
-use crate::search::Condition;
+use crate::search::{Condition, SearchError};
+use crate::{CancelToken, FileError, Stopped};
 use dpr_files::Mapped;
 use field::Field;
 
@@ -55,12 +55,19 @@ impl Columns {
         Ok(Self { path: path.to_path_buf(), file, rows: rows as u32, fields })
     }
 
-    /// Returns the rows for which a condition holds.
+    /// Returns the rows for which a condition holds, until `cancel` says to stop.
     ///
     /// # Errors
-    /// [`FileError::Corrupt`] when a posting list makes no sense.
-    pub(crate) fn rows_with(&self, condition: &Condition) -> Result<RoaringBitmap, FileError> {
-        self.find(condition).map_err(|reason| FileError::corrupt(&self.path, reason))
+    /// [`SearchError::File`] when a posting list makes no sense, and [`SearchError::Stopped`].
+    pub(crate) fn rows_with(
+        &self,
+        condition: &Condition,
+        cancel: &CancelToken,
+    ) -> Result<RoaringBitmap, SearchError> {
+        self.find(condition, cancel).map_err(|failure| match failure {
+            Unread::Corrupt(reason) => FileError::corrupt(&self.path, reason).into(),
+            Unread::Stopped(stopped) => stopped.into(),
+        })
     }
 
     /// Refuses columns that do not hold what `made` holds, which was made of the passages.
@@ -75,7 +82,8 @@ impl Columns {
         if is_same { Ok(()) } else { Err(FileError::corrupt(&self.path, "it is not made of the passages")) }
     }
 
-    fn find(&self, condition: &Condition) -> Result<RoaringBitmap, String> {
+    fn find(&self, condition: &Condition, cancel: &CancelToken) -> Result<RoaringBitmap, Unread> {
+        cancel.check()?;
         let bytes = self.file.bytes();
         let of_field = |name: &str| {
             let at = self.fields.binary_search_by(|field| field.name().cmp(name));
@@ -83,30 +91,44 @@ impl Columns {
         };
         match condition {
             Condition::Equals { field, value } => match of_field(field) {
-                Some(field) => field.rows(bytes, self.rows, field.equal(bytes, value)),
+                Some(field) => field.rows(bytes, self.rows, field.equal(bytes, value), cancel),
                 None => Ok(RoaringBitmap::new()),
             },
             Condition::In { field, values } => {
                 let Some(field) = of_field(field) else { return Ok(RoaringBitmap::new()) };
                 values.iter().try_fold(RoaringBitmap::new(), |rows, value| {
-                    Ok(rows | field.rows(bytes, self.rows, field.equal(bytes, value))?)
+                    Ok(rows | field.rows(bytes, self.rows, field.equal(bytes, value), cancel)?)
                 })
             }
             Condition::Range { field, from, to } => match of_field(field) {
-                Some(field) => field.rows(bytes, self.rows, field.between(bytes, from, to)),
+                Some(field) => field.rows(bytes, self.rows, field.between(bytes, from, to), cancel),
                 None => Ok(RoaringBitmap::new()),
             },
-            Condition::Not(condition) => Ok(all_rows(self.rows) - self.find(condition)?),
+            Condition::Not(condition) => Ok(all_rows(self.rows) - self.find(condition, cancel)?),
             Condition::And(conditions) => {
                 conditions.iter().try_fold(all_rows(self.rows), |rows, condition| {
                     // Nothing can be left of no rows.
-                    if rows.is_empty() { Ok(rows) } else { Ok(rows & self.find(condition)?) }
+                    if rows.is_empty() { Ok(rows) } else { Ok(rows & self.find(condition, cancel)?) }
                 })
             }
             Condition::Or(conditions) => conditions
                 .iter()
-                .try_fold(RoaringBitmap::new(), |rows, condition| Ok(rows | self.find(condition)?)),
+                .try_fold(RoaringBitmap::new(), |rows, condition| Ok(rows | self.find(condition, cancel)?)),
         }
+    }
+}
+
+/// The reason why rows were not read.
+#[derive(Debug)]
+enum Unread {
+    /// A sentence that says what makes no sense.
+    Corrupt(String),
+    Stopped(Stopped),
+}
+
+impl From<Stopped> for Unread {
+    fn from(stopped: Stopped) -> Self {
+        Self::Stopped(stopped)
     }
 }
 

@@ -82,7 +82,7 @@ fn every_condition_gives_the_rows_for_which_it_holds() {
         let parsed: Condition = serde_json::from_str(condition).unwrap();
         let holds = |row: &u32| parsed.allows(&passages[*row as usize]);
         let expected: Vec<u32> = (0..passages.len() as u32).filter(holds).collect();
-        assert!(columns.rows_with(&parsed).unwrap().iter().eq(expected.iter().copied()), "{condition}");
+        assert!(columns.rows_with(&parsed, &CancelToken::never()).unwrap().iter().eq(expected.iter().copied()), "{condition}");
     }
     let unbounded = Condition::Range {
         field: "mixed".to_owned(),
@@ -90,7 +90,31 @@ fn every_condition_gives_the_rows_for_which_it_holds() {
         to: std::ops::Bound::Unbounded,
     };
     let with_field = passages.iter().filter(|metadata| unbounded.allows(metadata)).count();
-    assert_eq!(columns.rows_with(&unbounded).unwrap().len(), with_field as u64);
+    assert_eq!(columns.rows_with(&unbounded, &CancelToken::never()).unwrap().len(), with_field as u64);
+}
+
+#[test]
+fn a_condition_is_not_looked_at_further_once_it_is_cancelled() {
+    let passages = corpus(30_000);
+    let columns = open(&bytes_of(&passages).0, passages.len()).unwrap();
+    for (condition, least) in [
+        // 24,000 posting lists of a row each, 37 bytes of work: a look for each 3,500 or so.
+        (r#"{"field":"number","gte":0}"#, 7),
+        (r#"{"not":{"and":[{"field":"score","gt":-100},{"field":"number","lt":20000}]}}"#, 13),
+        (r#"{"or":[{"field":"lang","eq":"de"},{"field":"lang","eq":"en"},{"field":"none","eq":1}]}"#, 4),
+    ] {
+        let condition: Condition = serde_json::from_str(condition).unwrap();
+        let whole = CancelToken::new();
+        let rows = columns.rows_with(&condition, &whole).unwrap();
+        assert!(whole.looks() >= least, "{condition:?}: {} looks", whole.looks());
+        for look in 1..=whole.looks() {
+            let cancel = CancelToken::at_look(look);
+            let stopped = columns.rows_with(&condition, &cancel);
+            assert!(matches!(stopped, Err(SearchError::Stopped(Stopped::Cancelled))), "{look}: {stopped:?}");
+            assert_eq!(cancel.looks(), look, "nothing is read after the look that says to stop");
+        }
+        assert_eq!(columns.rows_with(&condition, &CancelToken::never()).unwrap(), rows);
+    }
 }
 
 #[test]
@@ -152,7 +176,7 @@ fn any_cut_is_refused_and_flipped_bits_are_refused_or_give_rows_of_the_index() {
         flipped[bit / 8] ^= 1 << (bit % 8);
         let Ok(columns) = open(&flipped, 40) else { continue };
         for condition in &ask {
-            if let Ok(rows) = columns.rows_with(condition) {
+            if let Ok(rows) = columns.rows_with(condition, &CancelToken::never()) {
                 assert!(rows.max().is_none_or(|row| row < 40), "bit {bit}");
             }
         }

@@ -23,8 +23,8 @@ use roaring::RoaringBitmap;
 use serde::Deserialize;
 
 use super::columns::{Columns, ColumnsWriter, all_rows};
-use crate::FileError;
-use crate::search::Condition;
+use crate::search::{Condition, SearchError};
+use crate::{CancelToken, FileError};
 use dpr_data::{Metadata, Passage};
 use dpr_files::Mapped;
 use name::Name;
@@ -140,13 +140,18 @@ impl StoredPassages {
         Ok(None)
     }
 
-    /// Returns the rows of the passages for whose metadata a condition holds, by the stored columns.
+    /// Returns the rows of the passages for whose metadata a condition holds, by the stored columns, until `cancel` says
+    /// to stop.
     ///
     /// # Errors
-    /// [`FileError::Corrupt`] when the columns make no sense.
-    pub(crate) fn rows_with(&self, condition: &Condition) -> Result<RoaringBitmap, FileError> {
+    /// [`SearchError::File`] when the columns make no sense, and [`SearchError::Stopped`].
+    pub(crate) fn rows_with(
+        &self,
+        condition: &Condition,
+        cancel: &CancelToken,
+    ) -> Result<RoaringBitmap, SearchError> {
         match &self.columns {
-            Some(columns) => columns.rows_with(condition),
+            Some(columns) => columns.rows_with(condition, cancel),
             // Building and opening refuse more rows than u32 counts.
             None if condition.allows(&Metadata::default()) => Ok(all_rows(self.count as u32)),
             None => Ok(RoaringBitmap::new()),

@@ -1,13 +1,20 @@
 //! The rows of titles: found by the hashes of the table, and told apart by reading where hashes collide.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::StoredPassages;
-use crate::FileError;
+use crate::CancelToken;
+use crate::search::SearchError;
 
 /// Rows of one hash from which on what was read of their titles is kept. Fewer are read again by each search.
 const KEPT_FROM: usize = 32;
+
+/// Titles that are read between two looks at whether to stop.
+const LOOK_TITLES: usize = 256;
+
+/// Hashes that are compared between two looks.
+const LOOK_HASHES: usize = 64 << 10;
 
 /// Rows with one hash, by their titles.
 #[derive(Clone, Debug)]
@@ -19,10 +26,10 @@ enum Group {
 }
 
 /// The titles of rows with one hash, once they were read.
-type Titles = Arc<OnceLock<Result<Group, FileError>>>;
+type Titles = Arc<Mutex<Option<Arc<Group>>>>;
 
 /// What was read so far of titles that many rows have. The rows of a hash are read once, by one thread; the others
-/// that need them wait.
+/// that need them wait, and read them where the first was told to stop.
 #[derive(Debug, Default)]
 pub(super) struct TitleGroups(Mutex<HashMap<u32, Titles>>);
 
@@ -71,19 +78,34 @@ impl StoredPassages {
     /// of these the titles are read, and where many rows have one hash, only the first time.
     ///
     /// # Errors
-    /// As [`StoredPassages::get`].
-    pub fn rows_with_titles(&self, titles: &HashSet<String>) -> Result<Vec<u32>, FileError> {
+    /// [`SearchError::File`], as [`StoredPassages::get`].
+    pub fn rows_with_titles(&self, titles: &HashSet<String>) -> Result<Vec<u32>, SearchError> {
+        self.rows_with_titles_until(titles, &CancelToken::never())
+    }
+
+    /// Returns the rows as [`rows_with_titles`](Self::rows_with_titles) does, until `cancel` says to stop.
+    ///
+    /// # Errors
+    /// [`SearchError::File`], as [`StoredPassages::get`], and [`SearchError::Stopped`].
+    pub fn rows_with_titles_until(
+        &self,
+        titles: &HashSet<String>,
+        cancel: &CancelToken,
+    ) -> Result<Vec<u32>, SearchError> {
         let hashes = Hashes::of(titles);
         let mut groups = vec![Vec::new(); hashes.sums.len()];
         // Building and opening refuse more rows than u32 counts.
         for (row, stored) in (0u32..).zip(&self.keys()?[self.count..]) {
+            if (row as usize).is_multiple_of(LOOK_HASHES) {
+                cancel.check()?;
+            }
             if let Some(group) = hashes.position(u32::from_le_bytes(*stored)) {
                 groups[group].push(row);
             }
         }
         let mut found = Vec::new();
         for (hash, rows) in hashes.sums.iter().zip(groups) {
-            self.add_with_titles(*hash, rows, titles, &mut found)?;
+            self.add_with_titles(*hash, rows, titles, &mut found, cancel)?;
         }
         found.sort_unstable();
         Ok(found)
@@ -96,7 +118,9 @@ impl StoredPassages {
         rows: Vec<u32>,
         titles: &HashSet<String>,
         found: &mut Vec<u32>,
-    ) -> Result<(), FileError> {
+        cancel: &CancelToken,
+    ) -> Result<(), SearchError> {
+        cancel.check()?;
         if rows.len() < KEPT_FROM {
             for row in rows {
                 if titles.contains(self.title(row as usize)?.as_ref()) {
@@ -106,22 +130,30 @@ impl StoredPassages {
             return Ok(());
         }
         let group = self.titles.of(hash);
-        match group.get_or_init(|| self.read_group(&rows)) {
-            Ok(Group::One(title)) if titles.contains(title) => found.extend(rows),
-            Ok(Group::One(_)) => {}
-            Ok(Group::Several(groups)) => {
+        let mut kept = group.lock().unwrap_or_else(PoisonError::into_inner);
+        let group = match kept.as_ref() {
+            Some(group) => Arc::clone(group),
+            None => Arc::clone(kept.insert(Arc::new(self.read_group(&rows, cancel)?))),
+        };
+        drop(kept);
+        match group.as_ref() {
+            Group::One(title) if titles.contains(title) => found.extend(rows),
+            Group::One(_) => {}
+            Group::Several(groups) => {
                 found.extend(
                     groups.iter().filter(|(title, _)| titles.contains(*title)).flat_map(|(_, rows)| rows),
                 );
             }
-            Err(error) => return Err(error.clone()),
         }
         Ok(())
     }
 
-    fn read_group(&self, rows: &[u32]) -> Result<Group, FileError> {
+    fn read_group(&self, rows: &[u32], cancel: &CancelToken) -> Result<Group, SearchError> {
         let mut groups: HashMap<String, Vec<u32>> = HashMap::new();
-        for row in rows {
+        for (at, row) in rows.iter().enumerate() {
+            if at.is_multiple_of(LOOK_TITLES) {
+                cancel.check()?;
+            }
             let title = self.title(*row as usize)?;
             match groups.get_mut(title.as_ref()) {
                 Some(rows) => rows.push(*row),
@@ -174,6 +206,24 @@ mod tests {
                 assert!(stored.rows_with_titles(&titles(&["no such title"])).unwrap().is_empty());
                 assert_eq!(stored.titles.kept(), kept[2]);
             }
+        }
+    }
+
+    #[test]
+    fn titles_that_were_not_read_to_the_end_are_read_by_the_next() {
+        let passages: Vec<Passage> =
+            (0..3000).map(|row| Passage::new(row.to_string(), TWINS[row % 2], "Text.")).collect();
+        let asked = titles(&TWINS[..1]);
+        let whole = CancelToken::new();
+        let expected = stored(&passages, true).rows_with_titles_until(&asked, &whole).unwrap();
+        assert_eq!(expected.len(), 1500);
+        assert!(whole.looks() >= 3000 / LOOK_TITLES, "{} looks", whole.looks());
+        for look in 1..=whole.looks() {
+            let (stored, cancel) = (stored(&passages, true), CancelToken::at_look(look));
+            let stopped = stored.rows_with_titles_until(&asked, &cancel);
+            assert!(matches!(stopped, Err(SearchError::Stopped(_))), "{look}: {stopped:?}");
+            assert_eq!(cancel.looks(), look);
+            assert_eq!(stored.rows_with_titles(&asked).unwrap(), expected);
         }
     }
 

@@ -3,8 +3,12 @@
 use std::collections::HashSet;
 
 use super::Condition;
-use crate::{FileError, RowSet, Snapshot};
+use super::SearchError;
+use crate::{CancelToken, RowSet, Snapshot};
 use dpr_data::Passage;
+
+/// Added passages, and ids, that are looked at between two looks at whether to stop.
+const LOOK_ROWS: usize = 256;
 
 /// Passages by what is known of them: those with one of these ids and one of these titles, where any are given, and
 /// with metadata for which the condition holds. A filter without any of them allows every passage.
@@ -35,13 +39,23 @@ impl Filter {
     /// found by the tables of the index: a line is read only where ids are looked up, and where titles' hashes collide.
     ///
     /// # Errors
-    /// As [`Snapshot::passage`].
-    pub fn rows(&self, index: &Snapshot) -> Result<RowSet, FileError> {
+    /// [`SearchError::File`], as [`Snapshot::passage`].
+    pub fn rows(&self, index: &Snapshot) -> Result<RowSet, SearchError> {
+        self.rows_until(index, &CancelToken::never())
+    }
+
+    /// Returns the rows as [`rows`](Self::rows) does, until `cancel` says to stop: within a few hundred lines read, or
+    /// some hundred kilobytes of the tables.
+    ///
+    /// # Errors
+    /// The errors of [`rows`](Self::rows), and [`SearchError::Stopped`].
+    pub fn rows_until(&self, index: &Snapshot, cancel: &CancelToken) -> Result<RowSet, SearchError> {
+        cancel.check()?;
         let mut built = RowSet::none(index.rows());
-        let named = self.named_rows(index)?;
+        let named = self.named_rows(index, cancel)?;
         let passages = index.base().passages();
         let conditioned =
-            self.condition.as_ref().map(|condition| passages.rows_with(condition)).transpose()?;
+            self.condition.as_ref().map(|condition| passages.rows_with(condition, cancel)).transpose()?;
         match (named, conditioned) {
             (Some(named), conditioned) => {
                 let holds = |row: &u32| conditioned.as_ref().is_none_or(|rows| rows.contains(*row));
@@ -53,7 +67,10 @@ impl Filter {
             (None, None) => built.insert_range(0..index.kept().rows()),
         }
         let mut rows = built.intersection(index.kept());
-        for (row, passage) in index.added_passages() {
+        for (at, (row, passage)) in index.added_passages().enumerate() {
+            if at.is_multiple_of(LOOK_ROWS) {
+                cancel.check()?;
+            }
             if self.allows(passage) {
                 rows.insert(row);
             }
@@ -62,14 +79,17 @@ impl Filter {
     }
 
     /// Returns the rows of the index as it was built with these ids and titles; `None` where none are given.
-    fn named_rows(&self, index: &Snapshot) -> Result<Option<Vec<u32>>, FileError> {
+    fn named_rows(&self, index: &Snapshot, cancel: &CancelToken) -> Result<Option<Vec<u32>>, SearchError> {
         let passages = index.base().passages();
         if self.ids.is_empty() {
             let is_given = !self.titles.is_empty();
-            return is_given.then(|| passages.rows_with_titles(&self.titles)).transpose();
+            return is_given.then(|| passages.rows_with_titles_until(&self.titles, cancel)).transpose();
         }
         let mut rows = Vec::new();
-        for id in &self.ids {
+        for (at, id) in self.ids.iter().enumerate() {
+            if at.is_multiple_of(LOOK_ROWS) {
+                cancel.check()?;
+            }
             if let Some(row) = passages.row_of(id)?
                 && (self.titles.is_empty() || self.titles.contains(passages.title(row)?.as_ref()))
             {

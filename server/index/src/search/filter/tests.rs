@@ -12,8 +12,8 @@ use super::*;
 use crate::search::{Hit, SearchError, Searcher};
 use crate::vectors::VectorSet;
 use crate::{
-    HnswParams, IndexKind, IndexOptions, IndexReader, IndexWriter, LoadedIndex, NewPassage, VectorIndex as _,
-    build_index, copy_index, upgrade, verify,
+    FileError, HnswParams, IndexKind, IndexOptions, IndexReader, IndexWriter, LoadedIndex, NewPassage,
+    VectorIndex as _, build_index, copy_index, upgrade, verify,
 };
 
 const DIM: usize = 8;
