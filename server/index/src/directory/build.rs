@@ -277,9 +277,14 @@ impl<'a> Writing<'a> {
             Ok(())
         })?;
         self.write(PASSAGES_TABLE, &mut |out| write_table(&starts, passages, out))?;
-        let mut columns = ColumnsWriter::default();
-        passages.iter().for_each(|passage| columns.add(&passage.metadata));
-        if columns.is_empty() { Ok(()) } else { self.write(METADATA, &mut |out| columns.write(out)) }
+        let mut columns = ColumnsWriter::new(self.staged.path());
+        for passage in passages {
+            columns.add(&passage.metadata).map_err(BuildError::write(self.out))?;
+        }
+        if !columns.is_empty() {
+            self.write(METADATA, &mut |out| columns.write(out))?;
+        }
+        columns.finish().map_err(BuildError::write(self.out))
     }
 
     fn write_sparse(

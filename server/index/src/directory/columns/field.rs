@@ -1,14 +1,15 @@
 //! One field of the columns: its values, ascending for each kind, and the posting list of each.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
 use std::ops::{Bound, Range};
 
-use dpr_data::{Metadata, Value};
+use dpr_data::{Metadata, Number, Value};
+use rayon::prelude::*;
 use roaring::RoaringBitmap;
 
-use super::{Input, Unread};
+use super::digest::{ColumnsDigest, FieldValue};
 use super::postings::{self, Union};
+use super::{Input, Unread};
 use crate::CancelToken;
 
 /// Bytes of posting lists that are read between two looks at whether to stop.
@@ -186,20 +187,29 @@ impl Field {
         Ok(union.into_rows())
     }
 
-    /// Returns `true` if the field holds the values and rows of `made`, and no others.
-    pub(super) fn holds(
-        &self,
-        file: &[u8],
-        rows: u32,
-        (name, made): (&String, &BTreeMap<Value, Vec<u32>>),
-    ) -> bool {
-        self.name == *name
-            && self.values() == made.len()
-            && made.iter().enumerate().all(|(at, (value, made))| {
-                self.equal(file, value) == (at..at + 1)
-                    && postings::read(self.posting(file, at), rows)
-                        .is_ok_and(|read| read.iter().eq(made.iter().copied()))
-            })
+    /// Returns the digest of all values and their rows. The error says what makes no sense.
+    pub(super) fn digest(&self, file: &[u8], rows: u32) -> Result<ColumnsDigest, String> {
+        let of_value = |at: usize| {
+            let value = self.value(file, at).ok_or_else(|| format!("value {at} of `{}`", self.name))?;
+            let value = FieldValue::new(&self.name, &value);
+            let rows = postings::read(self.posting(file, at), rows)?;
+            Ok(rows.iter().map(|row| value.of_row(row)).fold(ColumnsDigest::default(), ColumnsDigest::and))
+        };
+        let values = (0..self.values()).into_par_iter().map(of_value);
+        values.try_reduce(ColumnsDigest::default, |a, b| Ok(a.and(b)))
+    }
+
+    /// Returns a stored value; `None` for a string that is not UTF-8.
+    fn value(&self, file: &[u8], at: usize) -> Option<Value> {
+        let (numbers, booleans) = (self.texts, self.texts + self.numbers);
+        Some(if at < numbers {
+            Value::Text(std::str::from_utf8(self.text(file, at)).ok()?.to_owned())
+        } else if at < booleans {
+            let number = file[self.number_bytes.clone()].as_chunks::<8>().0[at - numbers];
+            Value::Number(Number::new(f64::from_le_bytes(number))?)
+        } else {
+            Value::Boolean(file[self.boolean_bytes.clone()][at - booleans] == 1)
+        })
     }
 }
 

@@ -17,8 +17,11 @@
 //! A posting list is u8 0 and up to 8 rows as u32, ascending, or u8 1 and a Roaring bitmap in its portable format. Only
 //! an index in which a passage has metadata has the file.
 
+mod digest;
 mod field;
 mod postings;
+mod sort;
+mod spool;
 mod writer;
 
 use std::path::{Path, PathBuf};
@@ -30,6 +33,7 @@ use crate::{CancelToken, FileError, Stopped};
 use dpr_files::Mapped;
 use field::Field;
 
+pub(crate) use digest::ColumnsDigest;
 pub(crate) use writer::ColumnsWriter;
 
 const MAGIC: &[u8; 8] = b"DPRMETA1";
@@ -70,16 +74,19 @@ impl Columns {
         })
     }
 
-    /// Refuses columns that do not hold what `made` holds, which was made of the passages.
+    /// Refuses columns that do not hold the values and rows of `passages`, the digest of all passages, and no others.
     ///
     /// # Errors
     /// [`FileError::Corrupt`].
-    pub(crate) fn check(&self, made: &ColumnsWriter) -> Result<(), FileError> {
+    pub(crate) fn check(&self, passages: ColumnsDigest) -> Result<(), FileError> {
         let bytes = self.file.bytes();
-        let is_same = self.rows == made.rows()
-            && self.fields.len() == made.fields().len()
-            && self.fields.iter().zip(made.fields()).all(|(field, made)| field.holds(bytes, self.rows, made));
-        if is_same { Ok(()) } else { Err(FileError::corrupt(&self.path, "it is not made of the passages")) }
+        let digests = self.fields.iter().map(|field| field.digest(bytes, self.rows));
+        let digest = digests.reduce(|a, b| Ok(a?.and(b?))).unwrap_or(Ok(ColumnsDigest::default()));
+        match digest {
+            Ok(digest) if digest == passages => Ok(()),
+            Ok(_) => Err(FileError::corrupt(&self.path, "it is not made of the passages")),
+            Err(reason) => Err(FileError::corrupt(&self.path, reason)),
+        }
     }
 
     fn find(&self, condition: &Condition, cancel: &CancelToken) -> Result<RoaringBitmap, Unread> {

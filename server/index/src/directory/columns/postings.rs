@@ -1,6 +1,6 @@
 //! Posting lists: the rows that have a value, as a few numbers or as a Roaring bitmap.
 
-use std::io::{self, Write};
+use std::io;
 
 use roaring::RoaringBitmap;
 
@@ -15,17 +15,36 @@ const BITMAP: u8 = 1;
 /// Rows of short posting lists from which on they are put together in a bitmap of all rows.
 const MANY: usize = 4096;
 
-/// Appends the posting list of some rows, ascending.
-pub(super) fn write(rows: &[u32], out: &mut Vec<u8>) -> io::Result<()> {
-    if rows.len() <= FEW {
-        out.push(NUMBERS);
-        out.extend(rows.iter().flat_map(|row| row.to_le_bytes()));
-        return Ok(());
+/// A posting list that is being made.
+#[derive(Debug, Default)]
+pub(super) struct PostingList {
+    /// The rows, while there are few; then none.
+    few: Vec<u32>,
+    bitmap: RoaringBitmap,
+}
+
+impl PostingList {
+    /// Adds rows, ascending and after those before.
+    pub(super) fn extend(&mut self, rows: &[u32]) -> io::Result<()> {
+        if self.bitmap.is_empty() && self.few.len() + rows.len() <= FEW {
+            self.few.extend(rows);
+            return Ok(());
+        }
+        let rows = self.few.drain(..).chain(rows.iter().copied());
+        self.bitmap.append(rows).map(drop).map_err(io::Error::other)
     }
-    let mut bitmap = RoaringBitmap::from_sorted_iter(rows.iter().copied()).map_err(io::Error::other)?;
-    bitmap.optimize();
-    out.write_all(&[BITMAP])?;
-    bitmap.serialize_into(out)
+
+    /// Appends the list's bytes, and begins another.
+    pub(super) fn write(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
+        if self.bitmap.is_empty() {
+            out.push(NUMBERS);
+            out.extend(self.few.drain(..).flat_map(u32::to_le_bytes));
+            return Ok(());
+        }
+        self.bitmap.optimize();
+        out.push(BITMAP);
+        std::mem::take(&mut self.bitmap).serialize_into(out)
+    }
 }
 
 /// Reads a posting list of an index of `count` rows. The error says what about it makes no sense.
@@ -103,6 +122,13 @@ impl Union {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Appends the posting list of rows that come in parts.
+    fn write(rows: &[u32], out: &mut Vec<u8>) -> io::Result<()> {
+        let mut list = PostingList::default();
+        rows.chunks(7).try_for_each(|rows| list.extend(rows))?;
+        list.write(out)
+    }
 
     #[test]
     fn rows_are_read_as_they_were_written() {

@@ -28,12 +28,15 @@ fn corpus(rows: usize) -> Vec<Metadata> {
     (0..rows).map(&mut passage).collect()
 }
 
-fn bytes_of(passages: &[Metadata]) -> (Vec<u8>, ColumnsWriter) {
-    let mut writer = ColumnsWriter::default();
-    passages.iter().for_each(|metadata| writer.add(metadata));
+/// Returns the columns of some passages, and their digest.
+fn bytes_of(passages: &[Metadata]) -> (Vec<u8>, ColumnsDigest) {
+    let dir = tempfile::tempdir().unwrap();
+    let mut writer = ColumnsWriter::new(dir.path());
+    passages.iter().for_each(|metadata| writer.add(metadata).unwrap());
     let mut bytes = Vec::new();
     writer.write(&mut bytes).unwrap();
-    (bytes, writer)
+    let digests = (0..).zip(passages).map(|(row, metadata)| ColumnsDigest::of(row, metadata));
+    (bytes, digests.fold(ColumnsDigest::default(), ColumnsDigest::and))
 }
 
 fn open(bytes: &[u8], rows: usize) -> Result<Columns, FileError> {
@@ -46,9 +49,9 @@ fn open(bytes: &[u8], rows: usize) -> Result<Columns, FileError> {
 #[test]
 fn every_condition_gives_the_rows_for_which_it_holds() {
     let passages = corpus(9000);
-    let (bytes, writer) = bytes_of(&passages);
+    let (bytes, digest) = bytes_of(&passages);
     let columns = open(&bytes, passages.len()).unwrap();
-    columns.check(&writer).unwrap();
+    columns.check(digest).unwrap();
     for condition in [
         r#"{"field":"lang","eq":"en"}"#,
         r#"{"field":"lang","eq":""}"#,
@@ -82,7 +85,10 @@ fn every_condition_gives_the_rows_for_which_it_holds() {
         let parsed: Condition = serde_json::from_str(condition).unwrap();
         let holds = |row: &u32| parsed.allows(&passages[*row as usize]);
         let expected: Vec<u32> = (0..passages.len() as u32).filter(holds).collect();
-        assert!(columns.rows_with(&parsed, &CancelToken::never()).unwrap().iter().eq(expected.iter().copied()), "{condition}");
+        assert!(
+            columns.rows_with(&parsed, &CancelToken::never()).unwrap().iter().eq(expected.iter().copied()),
+            "{condition}"
+        );
     }
     let unbounded = Condition::Range {
         field: "mixed".to_owned(),
@@ -143,13 +149,51 @@ fn the_file_is_laid_out_as_documented() {
 }
 
 #[test]
+fn what_is_sorted_in_files_is_written_as_what_is_sorted_in_memory() {
+    let passages = corpus(20_000);
+    let expected = bytes_of(&passages).0;
+    // From no run to more than are merged at a time.
+    for (buffer, least) in [(4 << 20, 1), (500_000, 4), (20_000, 65)] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut writer = ColumnsWriter::with_buffer(dir.path(), buffer);
+        passages.iter().for_each(|metadata| writer.add(metadata).unwrap());
+        assert!(writer.spilled() >= least - 1, "{} runs of {buffer} bytes", writer.spilled());
+        let mut bytes = Vec::new();
+        writer.write(&mut bytes).unwrap();
+        assert!(bytes == expected, "{buffer}");
+        writer.finish().unwrap();
+        assert_eq!(fs_err::read_dir(dir.path()).unwrap().count(), 0, "nothing is left behind");
+    }
+    // Nor by a build that is given up.
+    let dir = tempfile::tempdir().unwrap();
+    let mut writer = ColumnsWriter::with_buffer(dir.path(), 20_000);
+    passages.iter().for_each(|metadata| writer.add(metadata).unwrap());
+    drop(writer);
+    assert_eq!(fs_err::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn values_are_sorted_by_kind_and_order_whatever_they_are() {
+    let mut numbers: Vec<f64> =
+        vec![0.0, 1.0, -1.0, 0.5, -0.5, 1e300, -1e300, f64::MIN_POSITIVE, 5e-324, -5e-324];
+    let mut random = SplitMix::new(11);
+    numbers.extend((0..500).map(|_| random.normal() * 10_f64.powi(random.below(40) as i32 - 20)));
+    let texts = ["", "a", "aa", "b", "\u{0}", "ä", "日本", "\u{10ffff}"];
+    let values = numbers.iter().map(|number| Number::new(*number).map(Value::Number).unwrap());
+    let values = values.chain(texts.map(Value::from)).chain([true.into(), false.into()]);
+    let passages: Vec<Metadata> = values.map(|value| Metadata::new([("a", value)]).unwrap()).collect();
+    let (bytes, digest) = bytes_of(&passages);
+    open(&bytes, passages.len()).unwrap().check(digest).unwrap();
+}
+
+#[test]
 fn columns_of_other_passages_are_told() {
     let passages = corpus(50);
     let columns = open(&bytes_of(&passages).0, 50).unwrap();
     for row in [0, 20, 48] {
         let mut other = passages.clone();
         other[row] = Metadata::new([("lang", "fr")]).unwrap();
-        let error = columns.check(&bytes_of(&other).1).unwrap_err();
+        let error = columns.check(bytes_of(&other).1).unwrap_err();
         assert!(error.to_string().contains("not made of the passages"), "{error}");
     }
     assert!(open(&bytes_of(&passages).0, 51).unwrap_err().to_string().contains("columns of 50 rows, not 51"));

@@ -22,7 +22,7 @@ use rayon::prelude::*;
 use roaring::RoaringBitmap;
 use serde::Deserialize;
 
-use super::columns::{Columns, ColumnsWriter, all_rows};
+use super::columns::{Columns, ColumnsDigest, all_rows};
 use crate::search::{Condition, SearchError};
 use crate::{CancelToken, FileError};
 use dpr_data::{Metadata, Passage};
@@ -164,9 +164,9 @@ impl StoredPassages {
     /// [`FileError::Corrupt`] for the first that is wrong.
     pub(crate) fn check(&self) -> Result<(), FileError> {
         let rows = (0..self.count).into_par_iter().with_min_len(256);
-        let has_metadata = rows.map(|row| self.get(row).map(|passage| !passage.metadata.is_empty()));
-        let has_metadata = has_metadata.try_reduce(|| false, |a, b| Ok(a || b))?;
-        self.check_columns(has_metadata)?;
+        // Opening refuses more rows than u32 counts.
+        let digests = rows.map(|row| Ok(ColumnsDigest::of(row as u32, &self.get(row)?.metadata)));
+        self.check_columns(digests.try_reduce(ColumnsDigest::default, |a, b| Ok(a.and(b)))?)?;
         let Table::Stored(table) = &self.table else { return Ok(()) };
         let names = self.names()?;
         let starts = line_starts(self.text.bytes());
@@ -176,17 +176,13 @@ impl StoredPassages {
         Err(FileError::corrupt(&self.path, "what passages.idx says of it is not so"))
     }
 
-    /// Checks that the columns hold the metadata of the passages, of which some have any or none.
-    fn check_columns(&self, has_metadata: bool) -> Result<(), FileError> {
+    /// Checks that the columns hold the metadata of the passages, which have this digest.
+    fn check_columns(&self, passages: ColumnsDigest) -> Result<(), FileError> {
         match &self.columns {
-            Some(columns) => {
-                let mut made = ColumnsWriter::default();
-                for row in 0..self.count {
-                    made.add(&self.get(row)?.metadata);
-                }
-                columns.check(&made)
+            Some(columns) => columns.check(passages),
+            None if passages != ColumnsDigest::default() => {
+                Err(FileError::corrupt(&self.path, "its metadata is in no columns"))
             }
-            None if has_metadata => Err(FileError::corrupt(&self.path, "its metadata is in no columns")),
             None => Ok(()),
         }
     }
