@@ -1,6 +1,11 @@
 //! Limits of a passage in an index: an answer holds hundreds of passages, and all of it is in memory.
+//!
+//! They are the same for an index directory, its updates, PostgreSQL and Milvus. Some homes hold less, and say so: an id
+//! has 2,000 bytes in PostgreSQL and 512 in Milvus, where a title and a text have 65,535 and the metadata 65,536 as JSON.
+//!
+//! Metadata is within its limits wherever it comes from: [`Metadata`] neither reads nor takes in more.
 
-use dpr_data::Passage;
+use dpr_data::{Metadata, Passage};
 
 /// The most bytes of a passage's id.
 pub const MAX_ID: usize = 4 << 10;
@@ -10,6 +15,15 @@ pub const MAX_TITLE: usize = 64 << 10;
 
 /// The most bytes of a passage's text: hundreds of times what an encoder reads.
 pub const MAX_TEXT: usize = 1 << 20;
+
+/// The most fields of a passage's metadata.
+pub const MAX_METADATA_FIELDS: usize = Metadata::MAX_FIELDS;
+
+/// The most bytes of the name of a field.
+pub const MAX_METADATA_NAME: usize = Metadata::MAX_NAME;
+
+/// The most bytes of all names and values of a passage's metadata; a number and a boolean count as 8.
+pub const MAX_METADATA: usize = Metadata::MAX_BYTES;
 
 /// A part of a passage that is longer than an index takes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -28,7 +42,10 @@ pub struct TooLong {
 }
 
 /// Refuses a passage that is longer than an index takes.
-pub(crate) fn check(passage: &Passage) -> Result<(), TooLong> {
+///
+/// # Errors
+/// [`TooLong`], for the first part that is.
+pub fn check(passage: &Passage) -> Result<(), TooLong> {
     let parts = [
         ("an id", &passage.id, MAX_ID),
         ("a title", &passage.title, MAX_TITLE),
@@ -50,6 +67,44 @@ mod tests {
     use crate::{BuildError, IndexOptions, IndexWriter, NewPassage, UpdateError, build_index};
     use dpr_core::Embedding;
     use dpr_files::progress::Silent;
+
+    /// Metadata of as many fields, names as long and as many bytes as there may be, and more by `more` bytes.
+    fn most(more: usize) -> Result<Metadata, dpr_data::MetadataError> {
+        let fields = MAX_METADATA_FIELDS;
+        let name = |at: usize| format!("{at:a<width$}", width = MAX_METADATA_NAME);
+        let of_each = MAX_METADATA / fields - MAX_METADATA_NAME;
+        let value = |at: usize| "x".repeat(if at == 0 { of_each + more } else { of_each });
+        Metadata::new((0..fields).map(|at| (name(at), value(at))))
+    }
+
+    #[test]
+    fn metadata_up_to_its_limits_is_built_in_updated_logged_and_compacted_and_more_is_no_metadata() {
+        let dir = tempfile::tempdir().unwrap();
+        let metadata = most(0).unwrap();
+        assert_eq!((metadata.len(), metadata.bytes()), (MAX_METADATA_FIELDS, MAX_METADATA));
+        assert!(most(1).is_err());
+        let mut longer = serde_json::json!(passage(1, 0, 1).with_metadata(metadata.clone()));
+        let read = |json: &serde_json::Value| serde_json::from_value::<Passage>(json.clone());
+        assert!(read(&longer).is_ok());
+        longer["metadata"]["x"] = 1.into();
+        assert!(read(&longer).unwrap_err().to_string().contains("more than 64 fields"));
+
+        let built = passage(1, 0, 1).with_metadata(metadata.clone());
+        let added = passage(2, 0, 1).with_metadata(metadata);
+        let set = VectorSet::new("ab".repeat(32), 2, vec![built.clone()], vec![1.0, 0.5]);
+        build_index(&set, dir.path(), &IndexOptions::default(), &Silent).unwrap();
+        let writer = IndexWriter::open(dir.path(), "a test").unwrap();
+        let vector = Embedding::new(vec![1.0, 2.0], 2).unwrap();
+        writer.put(vec![NewPassage { passage: added.clone(), vector }]).unwrap();
+        drop(writer);
+        let passages = |writer: &IndexWriter| -> Vec<Passage> {
+            writer.live().snapshot().passages().map(|live| live.unwrap().0).collect()
+        };
+        let writer = IndexWriter::open(dir.path(), "a test").unwrap();
+        assert_eq!(passages(&writer), [built.clone(), added.clone()], "read from the log");
+        writer.compact(1, &std::sync::Arc::default(), &Silent).unwrap().unwrap();
+        assert_eq!(passages(&writer), [built, added]);
+    }
 
     fn passage(id: usize, title: usize, text: usize) -> Passage {
         Passage::new("i".repeat(id), "t".repeat(title), "x".repeat(text))

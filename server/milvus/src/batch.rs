@@ -10,7 +10,9 @@ use sha2::{Digest, Sha256};
 
 use super::MilvusError;
 use super::client::Client;
-use super::collection::{DIGEST, Described, ID, MAX_ID, MAX_TEXT, METADATA, TEXT, TITLE, VECTOR};
+use super::collection::{
+    DIGEST, Described, ID, MAX_ID, MAX_METADATA, MAX_TEXT, METADATA, TEXT, TITLE, VECTOR,
+};
 use super::expression::one_of;
 use super::metadata;
 use dpr_data::{Metadata, Passage};
@@ -23,6 +25,10 @@ const MAX_BYTES: usize = 4 << 20;
 
 /// Most rows in a batch.
 const MAX_ROWS: usize = 1000;
+
+/// How many times as long as itself metadata can be as JSON, at most: a control character takes six bytes, and an empty
+/// value with a name of one byte nine.
+const LONGEST_FORM: usize = 16;
 
 /// Refuses rows that cannot be stored or compared.
 pub(super) fn check(rows: &[Row<'_>], dim: usize) -> Result<(), MilvusError> {
@@ -38,6 +44,12 @@ pub(super) fn check(rows: &[Row<'_>], dim: usize) -> Result<(), MilvusError> {
         {
             if value.len() > max {
                 return Err(MilvusError::TooLong { id: id.clone(), field, bytes: value.len(), max });
+            }
+        }
+        if passage.metadata.bytes() > MAX_METADATA / LONGEST_FORM {
+            let (field, bytes) = ("metadata", metadata::stored(&passage.metadata).to_string().len());
+            if bytes > MAX_METADATA {
+                return Err(MilvusError::TooLong { id: id.clone(), field, bytes, max: MAX_METADATA });
             }
         }
         Embedding::new(vector.to_vec(), dim)
@@ -196,4 +208,32 @@ async fn look_up(
         sdk.query(request.build()?).await
     });
     Ok(looked_up.await?.results().clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_collection_cannot_hold_is_refused_with_its_limit() {
+        let refused =
+            |passage: Passage| check(&[(&passage, &[1.0, 2.0])], 2).map_err(|error| error.to_string());
+        let good = Passage::new("1", "T", "Text.");
+        let of = |value: String| good.clone().with_metadata(Metadata::new([("a", value)]).unwrap());
+        assert_eq!(refused(of("x".repeat(65_528))), Ok(()), "65,536 bytes as JSON");
+        let long = refused(of("x".repeat(65_529))).unwrap_err();
+        assert!(long.contains("metadata has 65537 bytes") && long.contains("65536"), "{long}");
+        // A control character takes six bytes.
+        let escaped = refused(of("\u{1}".repeat(11_000))).unwrap_err();
+        assert!(escaped.contains("metadata has 66008 bytes"), "{escaped}");
+        assert_eq!(refused(of("\u{1}".repeat(10_000))), Ok(()));
+        for (passage, says) in [
+            (Passage { id: "x".repeat(513), ..good.clone() }, "id has 513 bytes"),
+            (Passage { title: "x".repeat(65_536), ..good.clone() }, "title has 65536 bytes"),
+            (Passage { text: "x".repeat(65_536), ..good.clone() }, "text has 65536 bytes"),
+        ] {
+            let error = refused(passage).unwrap_err();
+            assert!(error.contains(says), "{error}");
+        }
+    }
 }

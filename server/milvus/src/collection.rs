@@ -30,6 +30,8 @@ const COUNT: &str = "count(*)";
 pub(super) const MAX_ID: usize = 512;
 /// Most bytes of a title or a text: those of a `VarChar` of Milvus.
 pub(super) const MAX_TEXT: usize = 65_535;
+/// Most bytes of a passage's metadata as JSON (Milvus's `common.JSONMaxLength`).
+pub(super) const MAX_METADATA: usize = 65_536;
 
 /// The format of the collections that this program makes, and the newest it reads. 2: passages have metadata.
 const FORMAT: u32 = 2;

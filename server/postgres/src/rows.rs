@@ -6,6 +6,7 @@ use std::pin::pin;
 use bytes::Bytes;
 use dpr_core::Embedding;
 use dpr_data::{Passage, Value};
+use dpr_index::limits::{MAX_TEXT, MAX_TITLE};
 use tokio_postgres::Client as Connection;
 use tokio_postgres::binary_copy::BinaryCopyInWriter;
 use tokio_postgres::types::Type;
@@ -19,9 +20,6 @@ pub(crate) type Row<'a> = (&'a Passage, &'a [f32]);
 
 /// Bytes of an id: an entry of a B-tree has about 2,700.
 const MAX_ID: usize = 2000;
-
-/// Bytes of a title or a text; a field of PostgreSQL has up to 1 GB.
-const MAX_TEXT: usize = 64 << 20;
 
 /// The greatest number of 16 bits.
 const MAX_HALF: f32 = 65_504.0;
@@ -42,8 +40,8 @@ pub(crate) fn check(rows: &[Row<'_>], dim: usize) -> Result<(), PostgresError> {
                 return Err(PostgresError::Blank { position, field });
             }
         }
-        for (field, value, max) in [("id", id, MAX_ID), ("title", title, MAX_TEXT), ("text", text, MAX_TEXT)]
-        {
+        let texts = [("id", id, MAX_ID), ("title", title, MAX_TITLE), ("text", text, MAX_TEXT)];
+        for (field, value, max) in texts {
             if value.len() > max {
                 let why = format!("has {} bytes, a table holds up to {max}", value.len());
                 return Err(refused(passage, field, why));
@@ -94,9 +92,7 @@ fn refused(passage: &Passage, field: &'static str, why: impl Into<String>) -> Po
 
 /// Cuts rows into batches.
 pub(crate) fn batches<'a, 'b>(rows: &'b [Row<'a>]) -> Vec<&'b [Row<'a>]> {
-    let size = |(passage, vector): &Row<'_>| {
-        passage.id.len() + passage.title.len() + passage.text.len() + size_of_val(*vector)
-    };
+    let size = |(passage, vector): &Row<'_>| passage.bytes() + size_of_val(*vector);
     let (mut batches, mut start, mut bytes) = (Vec::new(), 0, 0);
     for (at, row) in rows.iter().enumerate() {
         if at > start && (bytes + size(row) > MAX_BATCH_BYTES || at - start == MAX_BATCH_ROWS) {
@@ -232,6 +228,13 @@ mod tests {
             refused(Passage { text: "a\0b".into(), ..good.clone() }, &vector).contains("text holds a NUL")
         );
         assert!(refused(Passage { id: "x".repeat(2001), ..good.clone() }, &vector).contains("2001"));
+        let long = |bytes: usize| "x".repeat(bytes);
+        let title = refused(Passage { title: long(MAX_TITLE + 1), ..good.clone() }, &vector);
+        assert!(title.contains("title has 65537 bytes") && title.contains("65536"), "{title}");
+        let text = refused(Passage { text: long(MAX_TEXT + 1), ..good.clone() }, &vector);
+        assert!(text.contains("text has 1048577 bytes") && text.contains("1048576"), "{text}");
+        let most = Passage { title: long(MAX_TITLE), text: long(MAX_TEXT), ..good.clone() };
+        assert!(check(&[(&most, &vector)], 2).is_ok());
         let metadata = Metadata::new([("a", "b\0")]).unwrap();
         assert!(refused(good.clone().with_metadata(metadata), &vector).contains("metadata"));
         assert!(refused(Passage { text: " ".into(), ..good.clone() }, &vector).contains("text is blank"));
@@ -250,5 +253,14 @@ mod tests {
         assert!(batches.len() > 3 && batches.iter().all(|batch| batch.len() <= MAX_BATCH_ROWS));
         assert_eq!(batches.concat(), rows);
         assert!(super::batches(&[]).is_empty());
+        let large = |at: usize| {
+            let metadata = Metadata::new([("a", "x".repeat(60_000))]).unwrap();
+            Passage::new(at.to_string(), "", "Text.").with_metadata(metadata)
+        };
+        let passages: Vec<_> = (0..200).map(large).collect();
+        let rows: Vec<Row<'_>> = passages.iter().map(|passage| (passage, vector.as_slice())).collect();
+        let batches = super::batches(&rows);
+        assert!(batches.len() >= 3, "{} batches of 12 MB of metadata", batches.len());
+        assert_eq!(batches.concat(), rows);
     }
 }
