@@ -122,7 +122,8 @@ fn searches_by_words_and_by_both_stop() {
     let sparse = Some(SparseOptions { analyzer: Analyzer::English, threads: 1 });
     let snapshot = snapshot(dir.path(), IndexKind::Exact, Storage::F32, sparse);
     let (queries, index) = (queries(1), snapshot.as_ref());
-    let ranker = Ranker { words: Some(index), vectors: Some(index), bm25: Scoring::PAPER, depth: 20 };
+    let (words, vectors) = (Some(index as _), Some(index as _));
+    let ranker = Ranker { words, vectors, allowed: None, bm25: Scoring::PAPER, depth: 20 };
     for (method, least) in [(Method::Bm25, 1), (Method::Tfidf, 1), (Method::Hybrid, 5)] {
         stops(least, |cancel| {
             ranker.rank_until(method, &["number of many"], &queries, 5, Fusion::PAPER, cancel)

@@ -37,6 +37,12 @@ impl RowSet {
         }
     }
 
+    /// Grows the index by `more` rows, which are not in the set.
+    pub(crate) fn extend_without(&mut self, more: usize) {
+        self.rows += more;
+        self.words.resize(self.rows.div_ceil(64), 0);
+    }
+
     /// Returns the number of rows of the index, in the set or not.
     pub fn rows(&self) -> usize {
         self.rows

@@ -104,7 +104,7 @@ impl<'de> Visitor<'de> for NamesVisitor {
 }
 
 impl<'a> FilterBody<'a> {
-    fn parse(json: &'a RawValue) -> Result<Filter, ApiError> {
+    pub(super) fn parse(json: &'a RawValue) -> Result<Filter, ApiError> {
         let Self { titles, ids, metadata } = serde_json::from_str(json.get())
             .map_err(|error| ApiError::InvalidFilter(format!("`filter` is no filter: {error}")))?;
         for (name, Names { count, .. }) in [("titles", &titles), ("ids", &ids)] {

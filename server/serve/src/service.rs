@@ -1,25 +1,27 @@
 //! What the HTTP layer asks of text search: a small trait, so that the routes are tested without an encoder.
 
 use dpr_index::CancelToken;
-use dpr_index::search::{Fusion, Hit, Method, SearchError, TextSearcher};
+use dpr_index::search::{Filter, Fusion, Hit, Method, SearchError, TextSearcher};
 
 /// Finds passages for questions sent as text, where the operator lets them in.
 pub trait TextSearch: Send + Sync + 'static {
-    /// Returns the `k` best passages, best first. Runs on the calling thread, until `cancel` says to stop.
+    /// Returns the `k` best passages among those that `filter` allows, best first. Runs on the calling thread, until `cancel` says to stop.
     ///
     /// # Errors
-    /// [`SearchError`]: a blank question, a method that the index was not built for, [`SearchError::Stopped`].
+    /// [`SearchError`]: a blank question, a method that the index was not built for, a filter that allows no passage,
+    /// [`SearchError::Stopped`].
     fn search_text(
         &self,
         question: &str,
         method: Method,
         fusion: Fusion,
         k: usize,
+        filter: Option<&Filter>,
         cancel: &CancelToken,
     ) -> Result<Vec<Hit>, SearchError>;
 
     /// Returns an estimate of the work of a search, as [`Backend::cost`](dpr_index::search::Backend::cost) does.
-    fn cost(&self, _method: Method, _k: usize) -> u64 {
+    fn cost(&self, _method: Method, _k: usize, _filter: Option<&Filter>) -> u64 {
         0
     }
 }
@@ -31,12 +33,13 @@ impl TextSearch for TextSearcher {
         method: Method,
         fusion: Fusion,
         k: usize,
+        filter: Option<&Filter>,
         cancel: &CancelToken,
     ) -> Result<Vec<Hit>, SearchError> {
-        self.search_until(question, method, fusion, k, cancel)
+        self.search_until(question, method, fusion, k, filter, cancel)
     }
 
-    fn cost(&self, method: Method, k: usize) -> u64 {
-        Self::cost(self, method, k)
+    fn cost(&self, method: Method, k: usize, filter: Option<&Filter>) -> u64 {
+        Self::cost(self, method, k, filter)
     }
 }

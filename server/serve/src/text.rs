@@ -8,12 +8,14 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::answer::{Answered, Asked, SearchHit, SearchResponse, respond, timed};
 use super::body::json_body;
 use super::error::{ApiError, ErrorBody};
 use super::file::accepts_gzip;
+use super::request::FilterBody;
 use super::state::AppState;
 use dpr_index::search::{Fusion, Method};
 use dpr_index::{CancelToken, VectorIndex as _};
@@ -27,7 +29,7 @@ const MAX_LAMBDA: f32 = 1e6;
 /// A search by text.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct TextSearchRequest {
+pub struct TextSearchRequest<'a> {
     /// The question, up to 4,096 characters.
     question: String,
     /// How to rank; `hybrid` unless said.
@@ -40,6 +42,11 @@ pub struct TextSearchRequest {
     /// Passages to return, best first.
     #[schema(minimum = 1, default = 10)]
     k: Option<usize>,
+    /// Finds only passages with one of these titles and one of these ids, where any are given, and with metadata for
+    /// which the condition holds, whatever the method.
+    #[schema(value_type = FilterBody, required = false)]
+    #[serde(borrow)]
+    filter: Option<&'a RawValue>,
 }
 
 fn hybrid() -> Method {
@@ -58,7 +65,7 @@ fn hybrid() -> Method {
     (status = 413, description = "`body_too_large`", body = ErrorBody),
     (status = 415, description = "`unsupported_media_type`", body = ErrorBody),
     (status = 421, description = "`unknown_host`", body = ErrorBody),
-    (status = 422, description = "`invalid_question`, `invalid_k`, `answer_too_large`", body = ErrorBody),
+    (status = 422, description = "`invalid_question`, `invalid_k`, `invalid_filter`, `answer_too_large`", body = ErrorBody),
     (status = 429, description = "`overloaded`, `rate_limited`; see the header retry-after", body = ErrorBody),
     (status = 503, description = "`not_ready`, `timeout`", body = ErrorBody),
 ))]
@@ -72,17 +79,19 @@ pub(super) async fn search_text(
     let takes_gzip = accepts_gzip(request.headers());
     let (body, limits) = (json_body(&state, request).await?, state.limits().clone());
     let read = move |body: &[u8]| -> Result<Asked, ApiError> {
-        let asked: TextSearchRequest =
+        let asked: TextSearchRequest<'_> =
             serde_json::from_slice(body).map_err(|error| ApiError::InvalidJson(error.to_string()))?;
         let fusion = asked.fusion()?;
         let k = asked.k.unwrap_or(limits.default_k.min(limits.max_k));
         if !(1..=limits.max_k).contains(&k) {
             return Err(ApiError::InvalidK { got: k.to_string(), max: limits.max_k });
         }
-        let cost = service.cost(asked.method, k);
+        let filter = asked.filter.map(FilterBody::parse).transpose()?;
+        let (question, method) = (asked.question, asked.method);
+        let cost = service.cost(method, k, filter.as_ref());
         let rows = ready.serving.search.snapshot().map_or(0, |index| index.len());
         let search = move |cancel: &CancelToken| -> Result<Answered, ApiError> {
-            let search = || service.search_text(&asked.question, asked.method, fusion, k, cancel);
+            let search = || service.search_text(&question, method, fusion, k, filter.as_ref(), cancel);
             let (found, took, took_ms) = timed(k, search)?;
             let hits = found.into_iter().map(SearchHit::from).collect();
             Ok(Answered { answer: SearchResponse::Single { hits, took_ms }, took, k })
@@ -92,7 +101,7 @@ pub(super) async fn search_text(
     respond(&state, body, takes_gzip, read).await
 }
 
-impl TextSearchRequest {
+impl TextSearchRequest<'_> {
     fn fusion(&self) -> Result<Fusion, ApiError> {
         let length = self.question.chars().count();
         if length > MAX_CHARACTERS {

@@ -13,7 +13,7 @@ use dpr_core::model::sha256_hex;
 use dpr_data::Passage;
 use dpr_encode::PassageUpdater;
 use dpr_files::progress::Silent;
-use dpr_index::search::{Fusion, Hit, Method, SearchError};
+use dpr_index::search::{Filter, Fusion, Hit, Method, SearchError};
 use dpr_index::vectors::VectorSet;
 use dpr_index::{CancelToken, IndexOptions, IndexWriter, LiveIndex, build_index};
 use dpr_serve::server::{self, Connections};
@@ -72,6 +72,7 @@ impl TextSearch for Echo {
         _: Method,
         _: Fusion,
         k: usize,
+        _: Option<&Filter>,
         _: &CancelToken,
     ) -> Result<Vec<Hit>, SearchError> {
         match k {

@@ -55,7 +55,7 @@ pub struct Args {
 #[derive(Debug, clap::Args)]
 struct FilterArgs {
     /// Find only passages whose metadata meets a condition: {"field": "lang", "eq": "en"}; also in, gt, gte, lt, lte,
-    /// and not, and, or of conditions. Dense only, as --title and --id
+    /// and not, and, or of conditions
     #[arg(long, value_name = "JSON", value_parser = condition)]
     filter: Option<Condition>,
     /// Find only passages with this title, or one of several
@@ -67,19 +67,9 @@ struct FilterArgs {
 }
 
 impl FilterArgs {
-    /// Returns the filter for a method, which only vectors are searched by.
-    fn filter(self, method: Method) -> Result<Filter, CliError> {
+    fn filter(self) -> Filter {
         let Self { filter: condition, titles, ids } = self;
-        let filter =
-            Filter { ids: ids.into_iter().collect(), titles: titles.into_iter().collect(), condition };
-        if filter.is_empty() || method == Method::Dense {
-            return Ok(filter);
-        }
-        let method = method.name();
-        Err(format!(
-            "{method} ranks all passages: leave out --filter, --title and --id, or use --method dense"
-        )
-        .into())
+        Filter { ids: ids.into_iter().collect(), titles: titles.into_iter().collect(), condition }
     }
 }
 
@@ -121,7 +111,7 @@ pub fn run(args: Args) -> Result<(), CliError> {
     if args.k == 0 {
         return Err(QueryError::K.into());
     }
-    let (fusion, filter) = (args.fusion.fusion()?, args.filter.filter(args.method)?);
+    let (fusion, filter) = (args.fusion.fusion()?, args.filter.filter());
     let questions = match (&args.question, &args.questions) {
         (_, Some(file)) => read_questions(file)?,
         (Some(question), None) if question.trim().is_empty() => return Err(EncodeError::Empty.into()),
@@ -173,10 +163,7 @@ impl Ranking {
         questions: &[Question],
         vectors: &[Embedding],
     ) -> Result<Vec<Vec<ScoredRow>>, CliError> {
-        if self.filter.is_empty() {
-            return source.rank(self.method, questions, vectors, self.k, self.fusion);
-        }
-        source.rank_among(vectors, self.k, &self.filter)
+        source.rank_among(self.method, questions, vectors, self.k, self.fusion, &self.filter)
     }
 }
 

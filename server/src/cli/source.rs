@@ -15,7 +15,8 @@ use dpr_index::search::{Filter, Fusion, HYBRID_DEPTH, Method, Ranker, SearchErro
 use dpr_index::sparse::SparseIndex;
 use dpr_index::sparse::{Scoring, WordIndex};
 use dpr_index::{
-    FileError, IndexReader, LoadedIndex, LoadedSparse, OpenError, ScoredRow, Snapshot, VectorIndex,
+    CancelToken, FileError, IndexReader, LoadedIndex, LoadedSparse, OpenError, RowSet, ScoredRow, Snapshot,
+    VectorIndex,
 };
 
 use super::by_id::ById;
@@ -308,31 +309,39 @@ impl Source {
         depth: usize,
         fusion: Fusion,
     ) -> Result<Vec<Vec<ScoredRow>>, CliError> {
-        if let Opened::Elsewhere(by_id) = &mut self.opened {
-            // Opening refused all methods but this.
-            return Ok(by_id.rank(vectors, depth, None)?);
-        }
-        Ok(self.ranker().rank(method, &texts(questions), vectors, depth, fusion)?)
+        self.rank_among(method, questions, vectors, depth, fusion, &Filter::default())
     }
 
-    /// Returns the best `depth` rows for each vector among those that `filter` allows.
+    /// Returns the best `depth` rows for each question among those that `filter` allows.
     pub(super) fn rank_among(
         &mut self,
+        method: Method,
+        questions: &[Question],
         vectors: &[Embedding],
         depth: usize,
+        fusion: Fusion,
         filter: &Filter,
     ) -> Result<Vec<Vec<ScoredRow>>, CliError> {
-        let searcher = match &mut self.opened {
-            Opened::Vectors(searcher) => searcher,
-            Opened::Elsewhere(by_id) => return Ok(by_id.rank(vectors, depth, Some(filter))?),
-            Opened::Words(_) | Opened::LiveWords(_) => return Err(SearchError::NoVectors.into()),
-        };
-        let (snapshot, allowed) = (searcher.snapshot(), filter.rows(searcher.snapshot())?);
-        if allowed.is_empty() {
-            return Err(SearchError::NothingAllowed.into());
+        if let Opened::Elsewhere(by_id) = &mut self.opened {
+            // Opening refused all methods but this.
+            let filter = Some(filter).filter(|filter| !filter.is_empty());
+            return Ok(by_id.rank(vectors, depth, filter)?);
         }
-        let search = |vector| snapshot.search_among(vector, depth, &allowed);
-        Ok(vectors.iter().map(search).collect::<Result<_, _>>()?)
+        let allowed = self.allowed(filter)?;
+        let ranker = Ranker { allowed: allowed.as_ref(), ..self.ranker() };
+        Ok(ranker.rank(method, &texts(questions), vectors, depth, fusion)?)
+    }
+
+    /// Returns the rows that a filter allows; `None` for all.
+    fn allowed(&self, filter: &Filter) -> Result<Option<RowSet>, CliError> {
+        let allowed = match &self.opened {
+            _ if filter.is_empty() => return Ok(None),
+            Opened::Elsewhere(_) => return Ok(None),
+            Opened::Vectors(searcher) => filter.rows(searcher.snapshot())?,
+            Opened::LiveWords(snapshot) => filter.rows(snapshot)?,
+            Opened::Words(words) => filter.built_rows(&words.passages, &CancelToken::never())?,
+        };
+        if allowed.is_empty() { Err(SearchError::NothingAllowed.into()) } else { Ok(Some(allowed)) }
     }
 
     /// Returns a ranker of all that is open.
@@ -346,7 +355,7 @@ impl Source {
             Opened::LiveWords(snapshot) => (Some(snapshot.as_ref()), None),
             Opened::Elsewhere(_) => (None, None),
         };
-        Ranker { words, vectors, bm25: self.bm25(), depth: self.args.hybrid_depth }
+        Ranker { words, vectors, allowed: None, bm25: self.bm25(), depth: self.args.hybrid_depth }
     }
 
     /// Returns the inverted index of the passages as they were built in.

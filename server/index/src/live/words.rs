@@ -4,9 +4,9 @@
 use rayon::prelude::*;
 
 use super::Snapshot;
-use crate::CancelToken;
 use crate::ranking::{Candidate, ScoredRow, TopK};
-use crate::sparse::{Scoring, SparseError, SparseIndex, WordIndex};
+use crate::sparse::{Scoring, SparseError, WordIndex};
+use crate::{CancelToken, RowSet};
 
 /// Searches by words and numbers rows as [`VectorIndex`](crate::VectorIndex) does. Finds nothing where the index has no
 /// inverted index.
@@ -16,13 +16,19 @@ impl WordIndex for Snapshot {
         questions: &[&str],
         k: usize,
         scoring: Scoring,
+        allowed: Option<&RowSet>,
         cancel: &CancelToken,
     ) -> Result<Vec<Vec<ScoredRow>>, SparseError> {
         let Some(words) = self.base().sparse() else { return Ok(vec![Vec::new(); questions.len()]) };
-        let mut found = self.search_kept(words, questions, k, scoring, cancel)?;
+        let both = allowed.map(|allowed| self.kept().intersection(allowed));
+        let alive = both.as_ref().or_else(|| (self.removed() > 0).then(|| self.kept()));
+        let mut found = words.search_batch_until(questions, k, scoring, alive, cancel)?;
         let added = self.delta().words();
         if self.added() > 0 && !added.is_empty() {
             let (first, alive) = (self.kept().rows(), self.delta().alive());
+            let is_found = |row: usize| {
+                alive.contains(row) && allowed.is_none_or(|allowed| allowed.contains(first + row))
+            };
             questions.par_iter().zip(&mut found).try_for_each(|(question, rows)| {
                 cancel.check()?;
                 let mut top = TopK::new(k);
@@ -30,7 +36,7 @@ impl WordIndex for Snapshot {
                     top.offer(Candidate { score, row: row as u32 });
                 }
                 words.search_added(question, scoring, &added, &mut |row, score| {
-                    if alive.contains(row) {
+                    if is_found(row) {
                         // Updates keep all rows together below u32::MAX.
                         top.offer(Candidate { score, row: (first + row) as u32 });
                     }
@@ -38,37 +44,6 @@ impl WordIndex for Snapshot {
                 *rows = top.into_rows(k);
                 Ok::<(), SparseError>(())
             })?;
-        }
-        Ok(found)
-    }
-}
-
-impl Snapshot {
-    /// Returns the best `k` passages of the version that are still alive.
-    fn search_kept(
-        &self,
-        words: &SparseIndex,
-        questions: &[&str],
-        k: usize,
-        scoring: Scoring,
-        cancel: &CancelToken,
-    ) -> Result<Vec<Vec<ScoredRow>>, SparseError> {
-        let (kept, gone) = (self.kept(), self.removed());
-        if gone == 0 {
-            return words.search_batch_until(questions, k, scoring, cancel);
-        }
-        // Twice as many, and where these are not enough, as many more as have a tombstone.
-        let depth = k.saturating_mul(2);
-        let mut found = words.search_batch_until(questions, depth, scoring, cancel)?;
-        for (question, rows) in questions.iter().zip(&mut found) {
-            let may_be_more = rows.len() == depth;
-            rows.retain(|hit| kept.contains(hit.row));
-            if rows.len() < k && may_be_more {
-                let more = words.search_batch_until(&[*question], k + gone, scoring, cancel)?;
-                *rows = more.into_iter().flatten().collect();
-                rows.retain(|hit| kept.contains(hit.row));
-            }
-            rows.truncate(k);
         }
         Ok(found)
     }

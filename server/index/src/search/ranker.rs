@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use super::{Fusion, Method, SearchError, fuse};
 use crate::ranking::ScoredRow;
 use crate::sparse::{Scoring, WordIndex};
-use crate::{CancelToken, VectorIndex};
+use crate::{CancelToken, RowSet, VectorIndex};
 
 /// Questions that hybrid ranking takes at a time: two rankings of thousands of rows for each would fill the memory.
 const BLOCK: usize = 512;
@@ -21,6 +21,8 @@ pub struct Ranker<'a> {
     pub words: Option<&'a dyn WordIndex>,
     /// By vectors.
     pub vectors: Option<&'a dyn VectorIndex>,
+    /// The rows that may be found; `None` for all.
+    pub allowed: Option<&'a RowSet>,
     /// BM25's constants.
     pub bm25: Scoring,
     /// Rows of each list that hybrid ranking combines: [`HYBRID_DEPTH`](super::HYBRID_DEPTH) in the paper.
@@ -99,7 +101,7 @@ impl Ranker<'_> {
         cancel: &CancelToken,
     ) -> Result<Vec<Vec<ScoredRow>>, SearchError> {
         let words = self.words.ok_or(SearchError::NoSparse)?;
-        Ok(words.search_batch_until(questions, k, scoring, cancel)?)
+        Ok(words.search_batch_until(questions, k, scoring, self.allowed, cancel)?)
     }
 
     fn by_vectors(
@@ -108,6 +110,12 @@ impl Ranker<'_> {
         k: usize,
         cancel: &CancelToken,
     ) -> Result<Vec<Vec<ScoredRow>>, SearchError> {
-        Ok(self.vectors.ok_or(SearchError::NoVectors)?.search_batch_until(vectors, k, cancel)?)
+        let index = self.vectors.ok_or(SearchError::NoVectors)?;
+        let Some(allowed) = self.allowed else { return Ok(index.search_batch_until(vectors, k, cancel)?) };
+        let search = |vector| Ok(index.search_until(vector, k, Some(allowed), cancel)?);
+        vectors.par_iter().map(search).collect()
     }
 }
+
+#[cfg(all(test, feature = "sparse"))]
+mod tests;

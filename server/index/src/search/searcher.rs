@@ -161,9 +161,7 @@ impl Searcher {
         cancel: &CancelToken,
     ) -> Result<Vec<Vec<Hit>>, SearchError> {
         cancel.check()?;
-        let filter = filter.filter(|filter| !filter.is_empty());
-        let rows = match (filter.map(|filter| filter.rows_until(&self.snapshot, cancel)).transpose()?, vectors) {
-            (Some(allowed), _) if allowed.is_empty() => return Err(SearchError::NothingAllowed),
+        let rows = match (Filter::allowed(filter, &self.snapshot, cancel)?, vectors) {
             (Some(allowed), vectors) => {
                 let search = |vector| self.snapshot.search_until(vector, k, Some(&allowed), cancel);
                 vectors.iter().map(search).collect::<Result<Vec<_>, _>>()?

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use dpr_core::TextEncoder;
 
-use super::{Backend, Fusion, HYBRID_DEPTH, Hit, Method, Ranker, SearchError, Searcher};
+use super::{Backend, Filter, Fusion, HYBRID_DEPTH, Hit, Method, Ranker, SearchError, Searcher};
 use crate::CancelToken;
 use crate::sparse::Scoring;
 use dpr_data::normalise_question;
@@ -37,9 +37,9 @@ impl TextSearcher {
     }
 
     /// Returns an estimate of the work of a search, as [`Backend::cost`] does.
-    pub fn cost(&self, method: Method, k: usize) -> u64 {
+    pub fn cost(&self, method: Method, k: usize, filter: Option<&Filter>) -> u64 {
         let depth = if method == Method::Hybrid { HYBRID_DEPTH } else { k };
-        if method.needs_vectors() { self.backend.cost(1, depth, None) } else { 0 }
+        if method.needs_vectors() { self.backend.cost(1, depth, filter) } else { 0 }
     }
 
     /// The best `k` passages for `question`, best first.
@@ -53,19 +53,22 @@ impl TextSearcher {
         fusion: Fusion,
         k: usize,
     ) -> Result<Vec<Hit>, SearchError> {
-        self.search_until(question, method, fusion, k, &CancelToken::never())
+        self.search_until(question, method, fusion, k, None, &CancelToken::never())
     }
 
-    /// Searches as [`search`](Self::search) does, until `cancel` says to stop.
+    /// Searches as [`search`](Self::search) does, among the passages that `filter` allows, until `cancel` says to stop.
+    /// A filter leaves scores as they are: hybrid ranking combines the best of both lists that it allows.
     ///
     /// # Errors
-    /// The errors of [`search`](Self::search), and [`SearchError::Stopped`].
+    /// The errors of [`search`](Self::search), [`SearchError::NothingAllowed`] for a filter that allows no passage, and
+    /// [`SearchError::Stopped`].
     pub fn search_until(
         &self,
         question: &str,
         method: Method,
         fusion: Fusion,
         k: usize,
+        filter: Option<&Filter>,
         cancel: &CancelToken,
     ) -> Result<Vec<Hit>, SearchError> {
         cancel.check()?;
@@ -78,11 +81,13 @@ impl TextSearcher {
         let vectors =
             if method.needs_vectors() { vec![self.encoder.encode_question(question)?] } else { Vec::new() };
         let Some(snapshot) = snapshot else {
-            return Ok(self.backend.search_until(&vectors, k, None, cancel)?.pop().unwrap_or_default());
+            return Ok(self.backend.search_until(&vectors, k, filter, cancel)?.pop().unwrap_or_default());
         };
+        let allowed = Filter::allowed(filter, &snapshot, cancel)?;
         let ranker = Ranker {
             words: has_words.then_some(snapshot.as_ref()),
             vectors: Some(snapshot.as_ref()),
+            allowed: allowed.as_ref(),
             bm25: Scoring::PAPER,
             depth: HYBRID_DEPTH,
         };

@@ -7,8 +7,8 @@ use dpr_data::Passage;
 use dpr_files::progress::Progress;
 
 use super::{Analyzer, Scoring, SparseError, SparseOptions, WordIndex};
-use crate::CancelToken;
 use crate::ranking::ScoredRow;
+use crate::{CancelToken, RowSet};
 
 /// An inverted index; no value of it exists in this build.
 #[derive(Debug)]
@@ -71,6 +71,7 @@ impl WordIndex for SparseIndex {
         _: &[&str],
         _: usize,
         _: Scoring,
+        _: Option<&RowSet>,
         _: &CancelToken,
     ) -> Result<Vec<Vec<ScoredRow>>, SparseError> {
         match *self {}

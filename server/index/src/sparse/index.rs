@@ -16,7 +16,7 @@ use super::build::{TEXT, rows, segments};
 use super::documents::Documents;
 use super::{Analyzer, Scoring, SparseError, WordIndex};
 use crate::ranking::{Candidate, ScoredRow, TopK};
-use crate::{CancelToken, Stopped};
+use crate::{CancelToken, RowSet, Stopped};
 
 /// Documents in a window of accumulators, whose scores are summed term at a time: they fit a core's cache.
 const WINDOW: usize = 1 << 14;
@@ -29,13 +29,16 @@ impl WordIndex for SparseIndex {
         questions: &[&str],
         k: usize,
         scoring: Scoring,
+        allowed: Option<&RowSet>,
         cancel: &CancelToken,
     ) -> Result<Vec<Vec<ScoredRow>>, SparseError> {
         use rayon::prelude::*;
         let analysis = || Analysis::new(self.analyzer);
         questions
             .par_iter()
-            .map_init(analysis, |analysis, question| self.search_with(analysis, question, k, scoring, cancel))
+            .map_init(analysis, |analysis, question| {
+                self.search_with(analysis, question, k, scoring, allowed, cancel)
+            })
             .collect()
     }
 }
@@ -138,7 +141,7 @@ impl SparseIndex {
     /// [`SparseError::K`] for `k = 0`, [`SparseError::Parameters`], [`SparseError::Search`].
     pub fn search(&self, question: &str, k: usize, scoring: Scoring) -> Result<Vec<ScoredRow>, SparseError> {
         let never = CancelToken::never();
-        self.search_with(&mut Analysis::new(self.analyzer), question, k, scoring, &never)
+        self.search_with(&mut Analysis::new(self.analyzer), question, k, scoring, None, &never)
     }
 
     /// [`search`](Self::search) for each question, in their order, on every processor.
@@ -160,6 +163,7 @@ impl SparseIndex {
         question: &str,
         k: usize,
         scoring: Scoring,
+        allowed: Option<&RowSet>,
         cancel: &CancelToken,
     ) -> Result<Vec<ScoredRow>, SparseError> {
         if k == 0 {
@@ -167,7 +171,7 @@ impl SparseIndex {
         }
         scoring.check()?;
         let terms = self.weigh(analysis, question, scoring, &|_| 0).map_err(SparseError::search)?;
-        let mut top = TopK::new(k.min(self.count));
+        let mut top = Top { rows: TopK::new(k.min(self.count)), allowed };
         let mut scores = vec![0f32; WINDOW];
         for segment in &self.segments {
             let cursors = terms.iter().filter_map(|(term, weight)| segment.cursor(term, *weight).transpose());
@@ -187,7 +191,7 @@ impl SparseIndex {
                 }
             }
         }
-        Ok(top.into_rows(k))
+        Ok(top.rows.into_rows(k))
     }
 
     /// Returns BM25's length normalization, the terms that its denominator adds to the term frequency: a constant,
@@ -261,7 +265,7 @@ impl Segment {
         mut cursors: Vec<Cursor>,
         tf_score: impl Fn(usize, f32) -> f32,
         scores: &mut [f32],
-        top: &mut TopK,
+        top: &mut Top<'_>,
         cancel: &CancelToken,
     ) -> Result<(), Stopped> {
         let mut start = 0;
@@ -279,27 +283,40 @@ impl Segment {
         Ok(())
     }
 
-    fn offer(&self, start: usize, scores: &[f32], top: &mut TopK) {
-        let mut least = least(top);
+    fn offer(&self, start: usize, scores: &[f32], top: &mut Top<'_>) {
+        let mut least = top.least();
         for (block, at) in scores.chunks_exact(BLOCK).zip((start..).step_by(BLOCK)) {
             if block.iter().fold(0.0, |best: f32, score| best.max(*score)) < least {
                 continue;
             }
             for (score, document) in block.iter().zip(at..) {
-                if *score >= least {
-                    top.offer(Candidate { score: *score, row: self.rows[document] });
-                    least = self::least(top);
+                if *score >= least && top.allows(self.rows[document]) {
+                    top.rows.offer(Candidate { score: *score, row: self.rows[document] });
+                    least = top.least();
                 }
             }
         }
     }
 }
 
-/// Returns the threshold: the least score that could still enter the heap.
-fn least(top: &TopK) -> f32 {
-    match top.worst() {
-        Some(worst) if top.is_full() => worst.score,
-        _ => f32::MIN_POSITIVE,
+/// The best rows so far, of those that may be found.
+struct Top<'a> {
+    rows: TopK,
+    allowed: Option<&'a RowSet>,
+}
+
+impl Top<'_> {
+    /// Returns the threshold: the least score that could still enter the heap.
+    fn least(&self) -> f32 {
+        match self.rows.worst() {
+            Some(worst) if self.rows.is_full() => worst.score,
+            _ => f32::MIN_POSITIVE,
+        }
+    }
+
+    /// Returns `true` if a row may be found. Few scores come to this: most are below the threshold.
+    fn allows(&self, row: u32) -> bool {
+        self.allowed.is_none_or(|allowed| allowed.contains(row as usize))
     }
 }
 

@@ -1,8 +1,8 @@
 //! The options of inverted indexes, and the trait of what can be searched by words.
 
 use super::{Analyzer, Scoring, SparseError};
-use crate::CancelToken;
 use crate::ranking::ScoredRow;
+use crate::{CancelToken, RowSet};
 
 /// The options of building an inverted index.
 #[derive(Clone, Copy, Debug)]
@@ -26,10 +26,12 @@ pub trait WordIndex: std::fmt::Debug + Send + Sync {
         k: usize,
         scoring: Scoring,
     ) -> Result<Vec<Vec<ScoredRow>>, SparseError> {
-        self.search_batch_until(questions, k, scoring, &CancelToken::never())
+        self.search_batch_until(questions, k, scoring, None, &CancelToken::never())
     }
 
-    /// Searches as [`search_batch`](Self::search_batch) does, until `cancel` says to stop.
+    /// Searches as [`search_batch`](Self::search_batch) does, among the rows of `allowed` alone where it is given, until
+    /// `cancel` says to stop. Scores are those of a search among all passages; returns fewer than `k` only where fewer
+    /// of `allowed` share a term with the question.
     ///
     /// # Errors
     /// The errors of [`search_batch`](Self::search_batch), and [`SparseError::Stopped`].
@@ -38,6 +40,7 @@ pub trait WordIndex: std::fmt::Debug + Send + Sync {
         questions: &[&str],
         k: usize,
         scoring: Scoring,
+        allowed: Option<&RowSet>,
         cancel: &CancelToken,
     ) -> Result<Vec<Vec<ScoredRow>>, SparseError>;
 }

@@ -17,12 +17,14 @@ impl TextSearch for FakeText {
         method: Method,
         fusion: Fusion,
         k: usize,
+        filter: Option<&Filter>,
         _: &CancelToken,
     ) -> Result<Vec<Hit>, SearchError> {
         if method.needs_words() && !self.has_words {
             return Err(SearchError::NoSparse);
         }
-        let title = format!("{} {fusion:?} {k}", method.name());
+        let filtered = filter.map(|filter| format!(" of {:?}", filter.ids)).unwrap_or_default();
+        let title = format!("{} {fusion:?} {k}{filtered}", method.name());
         Ok(vec![Hit::new(Passage::new("p0", title, question), 1.5)])
     }
 }
@@ -62,6 +64,9 @@ async fn where_text_is_let_in_it_is_ranked_as_asked() {
     assert!(timing.contains("search;dur=") && took.is_some_and(|took| took >= 0.0), "{timing}");
     let reply = ask(&app, &json!({"question": "who won", "method": "bm25", "lambda": 20.0, "k": 3})).await;
     assert_eq!(reply.json()["hits"][0]["title"], "bm25 Linear { lambda: 20.0 } 3");
+    let body = json!({"question": "who", "method": "bm25", "k": 3, "filter": {"ids": ["p7"]}});
+    let reply = ask(&app, &body).await;
+    assert_eq!(reply.json()["hits"][0]["title"], "bm25 Linear { lambda: 1.1 } 3 of {\"p7\"}");
     // Vectors are still searched as ever, and text still has no place among them.
     assert_eq!(search(&app, &good()).await.status, StatusCode::OK);
     let mut body = good();
@@ -79,6 +84,12 @@ async fn a_question_that_cannot_be_searched_for_is_refused() {
         (json!({"question": "who", "method": "dense", "lambda": 3e38}), 422, "invalid_question"),
         (json!({"question": "who", "method": "dense", "lambda": -1}), 422, "invalid_question"),
         (json!({"question": "who", "method": "dense", "k": 0}), 422, "invalid_k"),
+        (json!({"question": "who", "method": "dense", "filter": {"title": "x"}}), 422, "invalid_filter"),
+        (
+            json!({"question": "who", "method": "dense", "filter": {"metadata": {"like": 1}}}),
+            422,
+            "invalid_filter",
+        ),
         (json!({"question": "who", "method": "splade"}), 400, "invalid_json"),
         (json!({"question": "who", "method": "dense", "vector": [1]}), 400, "invalid_json"),
         (json!({"method": "dense"}), 400, "invalid_json"),

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::Condition;
 use super::SearchError;
-use crate::{CancelToken, RowSet, Snapshot};
+use crate::{CancelToken, RowSet, Snapshot, StoredPassages};
 use dpr_data::Passage;
 
 /// Added passages, and ids, that are looked at between two looks at whether to stop.
@@ -50,10 +50,31 @@ impl Filter {
     /// # Errors
     /// The errors of [`rows`](Self::rows), and [`SearchError::Stopped`].
     pub fn rows_until(&self, index: &Snapshot, cancel: &CancelToken) -> Result<RowSet, SearchError> {
+        let mut built = self.built_rows(index.base().passages(), cancel)?;
+        if index.rows() == built.rows() && index.removed() == 0 {
+            return Ok(built);
+        }
+        built = index.kept().intersection(&built);
+        built.extend_without(index.rows() - built.rows());
+        for (at, (row, passage)) in index.added_passages().enumerate() {
+            if at.is_multiple_of(LOOK_ROWS) {
+                cancel.check()?;
+            }
+            if self.allows(passage) {
+                built.insert(row);
+            }
+        }
+        Ok(built)
+    }
+
+    /// Returns the rows of an index as it was built that may be found, until `cancel` says to stop.
+    ///
+    /// # Errors
+    /// As [`rows_until`](Self::rows_until).
+    pub fn built_rows(&self, passages: &StoredPassages, cancel: &CancelToken) -> Result<RowSet, SearchError> {
         cancel.check()?;
-        let mut built = RowSet::none(index.rows());
-        let named = self.named_rows(index, cancel)?;
-        let passages = index.base().passages();
+        let mut built = RowSet::none(passages.len());
+        let named = self.named_rows(passages, cancel)?;
         let conditioned =
             self.condition.as_ref().map(|condition| passages.rows_with(condition, cancel)).transpose()?;
         match (named, conditioned) {
@@ -64,23 +85,33 @@ impl Filter {
                 }
             }
             (None, Some(conditioned)) => built.insert_bitmap(&conditioned),
-            (None, None) => built.insert_range(0..index.kept().rows()),
+            (None, None) => built.insert_range(0..passages.len()),
         }
-        let mut rows = built.intersection(index.kept());
-        for (at, (row, passage)) in index.added_passages().enumerate() {
-            if at.is_multiple_of(LOOK_ROWS) {
-                cancel.check()?;
-            }
-            if self.allows(passage) {
-                rows.insert(row);
-            }
+        Ok(built)
+    }
+
+    /// Returns the rows that a search may find: `None` for all, where there is no filter or an empty one.
+    ///
+    /// # Errors
+    /// The errors of [`rows_until`](Self::rows_until), and [`SearchError::NothingAllowed`] where there are none.
+    pub(super) fn allowed(
+        filter: Option<&Self>,
+        index: &Snapshot,
+        cancel: &CancelToken,
+    ) -> Result<Option<RowSet>, SearchError> {
+        let Some(filter) = filter.filter(|filter| !filter.is_empty()) else { return Ok(None) };
+        match filter.rows_until(index, cancel)? {
+            rows if rows.is_empty() => Err(SearchError::NothingAllowed),
+            rows => Ok(Some(rows)),
         }
-        Ok(rows)
     }
 
     /// Returns the rows of the index as it was built with these ids and titles; `None` where none are given.
-    fn named_rows(&self, index: &Snapshot, cancel: &CancelToken) -> Result<Option<Vec<u32>>, SearchError> {
-        let passages = index.base().passages();
+    fn named_rows(
+        &self,
+        passages: &StoredPassages,
+        cancel: &CancelToken,
+    ) -> Result<Option<Vec<u32>>, SearchError> {
         if self.ids.is_empty() {
             let is_given = !self.titles.is_empty();
             return is_given.then(|| passages.rows_with_titles_until(&self.titles, cancel)).transpose();
