@@ -25,6 +25,7 @@ mod files;
 mod filter;
 mod health;
 mod keys;
+mod metrics;
 mod overload;
 mod page;
 mod recall;
