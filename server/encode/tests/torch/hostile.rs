@@ -97,9 +97,8 @@ fn bombs_are_stopped() {
     refused(&program(&b"]".repeat(100_000)), &["more than 65536 values on the stack"]);
     refused(&program(&b"N\x85".repeat(600_000)), &["more than"]);
     refused(&program(&[&b"N"[..], &b"\x85".repeat(2_000_000)].concat()), &["more than 1048576 instructions"]);
-    // Ten tuples of ten, thirty deep: 10^30 values if they were counted.
-    let laughs: Vec<u8> =
-        (0..30u8).flat_map(|n| [&b"q"[..], &[n], b"(", &[b'h', n].repeat(10), b"t"].concat()).collect();
+    // Each a tuple of three times the one before, thirty deep: 3^30 values if they were counted.
+    let laughs: Vec<u8> = (0..30u8).flat_map(|n| [b'q', n, b'h', n, b'h', n, 0x87]).collect();
     refused(&program(&[&b"N"[..], &laughs, b"."].concat()), &["it is a tuple"]);
     refused(&program(&[&b"}q\0"[..], &text("a"), b"h\0s."].concat()), &["\"a\" is a dictionary"]);
     refused(&program(&[&b"N"[..], &b"\x85".repeat(900_000), b"."].concat()), &["it is a tuple"]);
