@@ -280,18 +280,15 @@ fn truncate(
     let kept = config.truncate.or(own).unwrap_or(full).min(full);
     let trained = options.matryoshka || config.truncate.is_some() || own.is_some();
     let dim = options.dim.unwrap_or(kept);
-    let asked = |full| (dir.to_owned(), dim, full);
     if !(1..=full).contains(&dim) {
-        let (dir, dim, full) = asked(full);
-        return Err(ModelError::Truncate { dir, dim, full });
+        return Err(ModelError::Truncate { dir: dir.into(), dim, full });
     }
     if dim < full && options.dim.is_some() {
         if config.projection_dim > 0 {
             return Err(ModelError::Projected { dir: dir.into(), has: config.projection_dim });
         }
         if !trained {
-            let (dir, dim, full) = asked(full);
-            return Err(ModelError::NotMatryoshka { dir, dim, full });
+            return Err(ModelError::NotMatryoshka { dir: dir.into(), dim, full });
         }
     }
     config.truncate = (dim < full).then_some(dim);
