@@ -62,7 +62,7 @@ pub(crate) fn torch(bytes: &[u8]) {
         directory
     });
     fs_err::write(directory.path().join("pytorch_model.bin"), bytes).expect("a small file");
-    let Ok(read) = HuggingFaceDir::read(directory.path()) else { return };
+    let Ok(read) = HuggingFaceDir::read(directory.path(), None) else { return };
     take_all(read.tensors);
 }
 
