@@ -55,11 +55,11 @@ fn walk(trie: &[u32], replacements: &str) -> Result<(), &'static str> {
         }
         for byte in 1..=255usize {
             let unit = *trie.get(node ^ byte).ok_or(OUTSIDE)?;
-            if unit & (1 << 31 | 0xff) != byte as u32 {
+            if unit & ((1 << 31) | 0xff) != byte as u32 {
                 continue;
             }
             let next = node ^ byte ^ offset(unit);
-            if unit >> 8 & 1 == 1 {
+            if (unit >> 8) & 1 == 1 {
                 check_value(*trie.get(next).ok_or(OUTSIDE)? & !(1 << 31), replacements)?;
             }
             open.push(next);
@@ -70,7 +70,7 @@ fn walk(trie: &[u32], replacements: &str) -> Result<(), &'static str> {
 
 /// Returns the offset of a unit: 22 bits, counted in 256 if bit 9 is set.
 fn offset(unit: u32) -> usize {
-    ((unit >> 10) << ((unit & 1 << 9) >> 6)) as usize
+    ((unit >> 10) << ((unit & (1 << 9)) >> 6)) as usize
 }
 
 /// Checks that a replacement begins at `value` and ends soon.
@@ -89,8 +89,8 @@ mod tests {
         let mut trie = vec![0u32; 1024];
         trie[0] = 256 << 10;
         // The next node is 512: the value stands there, and nothing goes on.
-        trie[256 ^ 97] = (256 ^ 97 ^ 512) << 10 | 1 << 8 | 97;
-        trie[512] = value | 1 << 31;
+        trie[256 ^ 97] = ((256 ^ 97 ^ 512) << 10) | (1 << 8) | 97;
+        trie[512] = value | (1 << 31);
         joined(&trie, replacements)
     }
 
@@ -125,7 +125,7 @@ mod tests {
         wide[0] = 256 << 10;
         let mut far = vec![0u32; 1024];
         far[0] = 256 << 10;
-        far[256 ^ 97] = 0x1f_ffff << 10 | 97;
+        far[256 ^ 97] = (0x1f_ffff << 10) | 97;
         let cases: [(Vec<u8>, &str); 10] = [
             (vec![], "shorter than its length"),
             (vec![0, 0, 0, 0], "trie is empty"),
