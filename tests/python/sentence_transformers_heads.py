@@ -28,7 +28,7 @@ import sentence_transformers_models as models
 
 HEADS = models.FIXTURES / "heads"
 BASE = models.FIXTURES / f"mean-{models.MAJOR}"
-TEMPLATE = "title: {title} | text: {text}"
+TEMPLATE = "the {title} of {text}"
 #: Titles that the joins are tried with.
 TITLES = 5
 
@@ -82,7 +82,7 @@ def same(path, other):
     return files[0] == files[1]
 
 
-def save(model, name):
+def save(model, name, **loading):
     """Saves what is not in mean-N already."""
     target = HEADS / f"{name}-{models.MAJOR}"
     shutil.rmtree(target, ignore_errors=True)
@@ -97,7 +97,7 @@ def save(model, name):
                 (target / relative).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, target / relative)
         # What was saved is what is measured.
-        return target, SentenceTransformer(folder, device="cpu")
+        return target, SentenceTransformer(folder, device="cpu", **loading)
 
 
 def golden(target, **vectors):
@@ -112,7 +112,9 @@ def write(base, name, *modules, **settings):
     """One model of `modules` after the transformer, and its vectors."""
     transformer = Transformer(base, max_seq_length=models.MAX_TOKENS)
     made = SentenceTransformer(modules=[transformer, *modules], device="cpu", **settings)
-    target, model = save(made, name)
+    # Version 5.0 does not save the size, which is then said at the import too.
+    loading = {key: settings[key] for key in ["truncate_dim"] if key in settings and models.MAJOR == "5"}
+    target, model = save(made, name, **loading)
     questions, passages = model.encode_query(TEXTS), model.encode_document(TEXTS)
     vectors = {"questions": questions}
     if not numpy.array_equal(questions, passages):

@@ -37,7 +37,7 @@ fn texts_rank_by_distance_as_numpy_ranks_python_s_vectors() {
     let read = |path: &str| fs_err::read(fixtures.join(path)).unwrap();
     let texts: Vec<String> = serde_json::from_slice(&read("heads/texts.json")).unwrap();
     for version in ["5", "6"] {
-        let ranking: Vec<Vec<u32>> =
+        let ranking: Vec<Vec<usize>> =
             serde_json::from_slice(&read(&format!("heads/euclidean-{version}/ranking.json"))).unwrap();
         let dir = tempfile::tempdir().unwrap();
         for file in ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"] {
@@ -70,7 +70,7 @@ fn texts_rank_by_distance_as_numpy_ranks_python_s_vectors() {
             let (_dir, loaded) = index(kind, storage, 9, rows.clone());
             for (question, expected) in questions.iter().zip(&ranking) {
                 let best = loaded.index.search(question, texts.len()).unwrap();
-                let best: Vec<u32> = best.iter().map(|hit| hit.row as u32).collect();
+                let best: Vec<usize> = best.iter().map(|hit| hit.row).collect();
                 assert_eq!(&best, expected, "version {version}, {kind} {storage:?}");
             }
         }
@@ -104,12 +104,12 @@ fn eight_bits_and_the_graph_find_the_nearest_of_vectors_of_many_lengths() {
         let rows = passages.iter().flat_map(|row| whole(row, Side::Passage)).collect();
         let (_dir, loaded) = index(kind, storage, config.vector_dim(), rows);
         let found = questions.iter().map(|question| {
-            let mut nearest: Vec<u32> = (0..count as u32).collect();
+            let mut nearest: Vec<usize> = (0..count).collect();
             nearest.sort_by(|a, b| {
-                let of = |row: &u32| distance(question, &passages[*row as usize]);
+                let of = |row: &usize| distance(question, &passages[*row]);
                 of(a).total_cmp(&of(b))
             });
-            let nearest: HashSet<u32> = nearest[..k].iter().copied().collect();
+            let nearest: HashSet<usize> = nearest[..k].iter().copied().collect();
             let query = Embedding::new(whole(question, Side::Question), config.vector_dim()).unwrap();
             let best = loaded.index.search(&query, k).unwrap();
             best.iter().filter(|hit| nearest.contains(&(hit.row as u32))).count()

@@ -144,6 +144,11 @@ fn every_head_encodes_as_python_does_on_every_device_of_this_build() {
             let what = format!("{name}-{version}");
             let from = saved(name, version);
             let golden = read(&from.path().join("golden.json"));
+            let mut options = options.clone();
+            if version == "5" && name.starts_with("truncated") {
+                // This version does not save truncate_dim.
+                (options.dim, options.matryoshka) = (Some(dim), true);
+            }
             let (_out, model) = imported(from.path(), &options);
             assert_eq!(model.manifest().dim, dim, "{what}");
             let asked = vectors(&golden, "questions");
@@ -170,7 +175,7 @@ fn prompts_and_titles_stand_where_python_puts_them() {
     for version in ["5", "6"] {
         let from = saved("prompts", version);
         let golden = read(&from.path().join("golden.json"));
-        for (join, name) in [("space", "space"), ("title: {title} | text: {text}", "template")] {
+        for (join, name) in [("space", "space"), ("the {title} of {text}", "template")] {
             let title_join: TitleJoin = join.parse().unwrap();
             let options = ImportOptions { title_join: Some(title_join.clone()), ..ImportOptions::default() };
             let (_out, model) = imported(from.path(), &options);
