@@ -112,7 +112,7 @@ fn eight_bits_and_the_graph_find_the_nearest_of_vectors_of_many_lengths() {
             let nearest: HashSet<usize> = nearest[..k].iter().copied().collect();
             let query = Embedding::new(whole(question, Side::Question), config.vector_dim()).unwrap();
             let best = loaded.index.search(&query, k).unwrap();
-            best.iter().filter(|hit| nearest.contains(&(hit.row as u32))).count()
+            best.iter().filter(|hit| nearest.contains(&hit.row)).count()
         });
         found.sum::<usize>() as f64 / (asked * k) as f64
     };
