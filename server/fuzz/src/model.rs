@@ -69,7 +69,7 @@ pub(crate) fn torch(bytes: &[u8]) {
 /// Small ones by hand: the fixtures' 12 kB would be slow to change.
 pub(crate) fn valid_torch() -> Vec<(String, Vec<u8>)> {
     let begin = b"\x80\x02ccollections\nOrderedDict\nq\x00)Rq\x01X\x01\0\0\0aq\x02ctorch._utils\n_rebuild_tensor_v2\n(\
-        (X\x07\0\0\0storagectorch\nFloatStorage\nX\x01\0\0\00X\x03\0\0\0cpuK\x02";
+        (X\x07\0\0\0storagectorch\nFloatStorage\nX\x01\0\0\x000X\x03\0\0\0cpuK\x02";
     // Behind the storage's length the older format has the view of it, which is None.
     let tensor = |view: &[u8]| [&begin[..], view, b"tQK\0K\x02\x85K\x01\x85\x89}tRs."].concat();
     let numbers: Vec<u8> = [1.0_f32, 2.0].iter().flat_map(|number| number.to_le_bytes()).collect();
@@ -77,7 +77,7 @@ pub(crate) fn valid_torch() -> Vec<(String, Vec<u8>)> {
         &b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.\x80\x02M\xe9\x03."[..],
         b"\x80\x02}X\x0d\0\0\0little_endian\x88s.",
         &tensor(b"N"),
-        b"\x80\x02]X\x01\0\0\00a.\x02\0\0\0\0\0\0\0",
+        b"\x80\x02]X\x01\0\0\x000a.\x02\0\0\0\0\0\0\0",
         &numbers,
     ];
     let (mut zip, mut directory) = (Vec::new(), Vec::new());

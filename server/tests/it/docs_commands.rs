@@ -9,8 +9,18 @@ use std::path::Path;
 use docs::{Shown, Walk, examples, pages, root};
 
 /// The guides in the order of `docs/SUMMARY.md`.
-const GUIDES: [&str; 9] =
-    ["passages", "evaluation", "training", "live", "postgres", "machines", "page", "operations", "access"];
+const GUIDES: [&str; 10] = [
+    "passages",
+    "models",
+    "evaluation",
+    "training",
+    "live",
+    "postgres",
+    "machines",
+    "page",
+    "operations",
+    "access",
+];
 
 /// Lines that something else runs, and what.
 const ELSEWHERE: [(&str, &str); 12] = [
