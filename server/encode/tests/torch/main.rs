@@ -31,10 +31,15 @@ fn directory(weights: &[(&str, &[u8])]) -> tempfile::TempDir {
     dir
 }
 
-/// Reads these bytes as `pytorch_model.bin`.
+/// Reads these bytes as `pytorch_model.bin`, in one directory for each test.
 fn read(bytes: &[u8]) -> Result<TensorMap, String> {
-    let dir = directory(&[("pytorch_model.bin", bytes)]);
-    HuggingFaceDir::read(dir.path(), None).map(|read| read.tensors).map_err(|error| error.to_string())
+    thread_local! {
+        static DIRECTORY: tempfile::TempDir = directory(&[]);
+    }
+    DIRECTORY.with(|dir| {
+        fs_err::write(dir.path().join("pytorch_model.bin"), bytes).unwrap();
+        HuggingFaceDir::read(dir.path()).map(|read| read.tensors).map_err(|error| error.to_string())
+    })
 }
 
 /// The error of these bytes, which says all of this, and the file.
