@@ -4,7 +4,7 @@ use crate::made::{Made, global, int, legacy, numbers, program, state, text};
 use crate::{bytes, read, refused};
 
 /// Files that are changed at random.
-const ROUNDS: usize = 3000;
+const ROUNDS: usize = 1000;
 
 #[test]
 fn programs_are_refused_by_name() {
