@@ -38,7 +38,7 @@ fn read(bytes: &[u8]) -> Result<TensorMap, String> {
     }
     DIRECTORY.with(|dir| {
         fs_err::write(dir.path().join("pytorch_model.bin"), bytes).unwrap();
-        HuggingFaceDir::read(dir.path()).map(|read| read.tensors).map_err(|error| error.to_string())
+        HuggingFaceDir::read(dir.path(), None).map(|read| read.tensors).map_err(|error| error.to_string())
     })
 }
 
