@@ -77,6 +77,11 @@ impl TitleJoin {
     pub fn is_separator(&self) -> bool {
         *self == Self::Separator
     }
+
+    /// Returns the join that leaves the title out, the template `{text}`.
+    pub fn text_alone() -> Self {
+        Self::Template(Template { source: "{text}".into(), parts: vec![Part::Text] })
+    }
 }
 
 impl TryFrom<String> for TitleJoin {
@@ -158,6 +163,18 @@ impl Template {
         }
         filled
     }
+
+    /// Returns the byte at which the text begins.
+    fn text_offset(&self, title: &str) -> usize {
+        let before = self.parts.iter().take_while(|part| !matches!(part, Part::Text));
+        let bytes = before.map(|part| match part {
+            Part::Literal(literal) => literal.len(),
+            Part::Title { otherwise } if title.trim().is_empty() => otherwise.len(),
+            Part::Title { .. } => title.len(),
+            Part::Text => 0,
+        });
+        bytes.sum()
+    }
 }
 
 /// A passage as the tokenizer takes it.
@@ -209,6 +226,18 @@ impl TextForm {
             TitleJoin::Separator => PassageForm::Two(prompted(prompt, title.into()), text),
         }
     }
+
+    /// Returns the byte at which the text begins in the one text that [`TextForm::passage`] makes, or in the second of
+    /// two.
+    pub(crate) fn text_offset(&self, title: &str) -> usize {
+        let prompt = self.prompts.passage.len();
+        match &self.join {
+            TitleJoin::Template(template) => prompt + template.text_offset(title),
+            _ if title.trim().is_empty() => prompt,
+            TitleJoin::Space => prompt + title.len() + 1,
+            TitleJoin::Separator => 0,
+        }
+    }
 }
 
 fn prompted<'a>(prompt: &str, text: Cow<'a, str>) -> Cow<'a, str> {
@@ -246,6 +275,23 @@ mod tests {
         assert_eq!(gemma.passage("{text}", "{title}"), one("title: {text} | text: {title}"));
         assert_eq!(gemma.passage("", "x"), one("title: none | text: x"));
         assert_eq!(form("", "p ", "{text}").passage("T", "x"), one("p x"));
+    }
+
+    #[test]
+    fn the_place_of_the_text_is_known() {
+        let gemma = "title: {title|none} | text: {text} end";
+        for join in ["separator", "space", gemma, "{text} ({title})", "{text}"] {
+            for title in ["", " ", "Äpfel"] {
+                let form = form("", "p: ", join);
+                let (one, from) = (form.passage(title, "The text."), form.text_offset(title));
+                let text = match &one {
+                    PassageForm::One(text) => text.as_ref(),
+                    PassageForm::Two(_, text) => text,
+                };
+                assert!(text[from..].starts_with("The text."), "{join:?} {title:?}: {text:?} from {from}");
+            }
+        }
+        assert_eq!(TitleJoin::text_alone(), "{text}".parse().unwrap());
     }
 
     #[test]

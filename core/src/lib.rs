@@ -4,6 +4,9 @@
 //! * [`TextEncoder`] turns a question or a passage into a vector `[dim]`. It runs on one of two engines: the
 //!   Burn encoders of [`encoder`] (on wgpu, WebGPU or Burn's CPU backend, and what training differentiates)
 //!   or the CPU kernels of [`kernel`], which need no Burn and hold 8-bit weights as they are.
+//! * [`CrossEncoder`] gives a pair of a question and a passage a score, on the same engines: it re-ranks what a search
+//!   found.
+//! * [`Reader`] finds the answer of a question in passages: spans of their own text.
 //! * [`Embedding`] is a vector that has been checked, with its form on the wire; [`ModelManifest`] names the model
 //!   that made it.
 //!
@@ -48,27 +51,37 @@
 //! This crate touches no files, sockets, threads or clocks: the crate builds for `wasm32-unknown-unknown` as it is.
 
 pub mod config;
+pub mod cross_encoder;
 pub mod device;
 pub mod embedding;
 #[cfg(feature = "burn")]
 pub mod encoder;
+mod engine;
 pub mod form;
 pub mod head;
 pub mod kernel;
 pub mod model;
 pub mod names;
+pub mod pair;
+pub mod precision;
+pub mod private;
 pub mod project;
 pub mod random;
+pub mod reader;
 mod rotary;
 pub mod text;
 pub mod tokenizer;
 pub mod weights;
 
 pub use config::{ConfigError, EncoderConfig, Family, Pooling, Side};
+pub use cross_encoder::{CrossEncoder, CrossEncoderConfig};
 pub use device::{DeviceChoice, DeviceError};
 pub use embedding::{Embedding, EmbeddingError};
 pub use form::{FormError, Prompts, TextForm, TitleJoin};
 pub use model::{ModelManifest, Similarity};
+pub use pair::{ModelKind, PairManifest};
+pub use precision::{Precision, PrecisionError};
+pub use reader::{Answer, ReadError, ReadOptions, Reader, ReaderConfig};
 pub use text::{EncodeError, EncoderBytes, LoadError, TextEncoder};
-pub use tokenizer::{TextTokenizer, TokenizerError};
+pub use tokenizer::{PairTokens, TextTokenizer, TokenizerError};
 pub use weights::{TensorMap, WeightsError};

@@ -69,6 +69,10 @@ pub struct ModelManifest {
     /// The way a title is joined to its text.
     #[serde(default, skip_serializing_if = "TitleJoin::is_separator")]
     pub title_join: TitleJoin,
+    /// `true` if the model was trained so that the first numbers of its vectors serve alone (Matryoshka, Kusupati et
+    /// al. 2022).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub matryoshka: bool,
     /// Every other file of the directory by its relative path.
     pub files: BTreeMap<String, FileEntry>,
 }
@@ -82,7 +86,7 @@ impl ModelManifest {
 
     /// Returns the fingerprint: SHA-256 over all that decides what the vectors are, which is the files' checksums by
     /// path, the limits, the pooling, the normalisation, the similarity, and prompts and title join where there are
-    /// any. The name does not count.
+    /// any. The name and `matryoshka` do not count.
     pub fn compute_fingerprint(&self) -> String {
         let mut hash = Sha256::new();
         let head = format!(

@@ -3,7 +3,8 @@
 use crate::config::{ConfigError, EncoderConfig, Side};
 use crate::device::{Device, DeviceError};
 use crate::embedding::{Embedding, EmbeddingError};
-use crate::kernel::KernelEncoder;
+use crate::engine::{Engine, Row};
+use crate::precision::{Precision, PrecisionError};
 use crate::tokenizer::{TextTokenizer, TokenizerError};
 use crate::weights::{TensorMap, WeightsError};
 
@@ -16,6 +17,17 @@ pub struct EncoderBytes<'a> {
     pub tokenizer: &'a [u8],
     /// `(name, bytes)` of `model.safetensors`, or of each shard.
     pub weights: &'a [(&'a str, &'a [u8])],
+}
+
+impl EncoderBytes<'_> {
+    /// Reads the tokenizer and the tensors of a model whose encoder is that of `config`.
+    ///
+    /// # Errors
+    /// [`LoadError`] says which file is wrong and what in it.
+    pub(crate) fn read(&self, config: &EncoderConfig) -> Result<(TextTokenizer, TensorMap), LoadError> {
+        let tokenizer = TextTokenizer::from_json(self.tokenizer, config)?;
+        Ok((tokenizer, TensorMap::from_safetensors(self.weights.iter().copied())?))
+    }
 }
 
 /// The reason why an encoder cannot be loaded.
@@ -34,6 +46,9 @@ pub enum LoadError {
     /// See [`DeviceError`].
     #[error(transparent)]
     Device(#[from] DeviceError),
+    /// See [`PrecisionError`].
+    #[error(transparent)]
+    Precision(#[from] PrecisionError),
 }
 
 /// The reason why a text has no vector.
@@ -69,19 +84,17 @@ pub enum EncodeError {
     /// The encoder made numbers by which nothing can be ranked.
     #[error("the encoder made no usable vector ({0}): its weights are damaged, or the device failed")]
     Vector(#[from] EmbeddingError),
+    /// A cross-encoder made a score by which nothing can be ranked.
+    #[error(
+        "the cross-encoder's score of pair {row} is not finite: its weights are damaged, or the device failed"
+    )]
+    Score {
+        /// Position of the pair.
+        row: usize,
+    },
     /// The device failed while it computed.
     #[error("the device failed: {0}")]
     Device(String),
-}
-
-enum Engine {
-    Kernel(Box<KernelEncoder>),
-    #[cfg(feature = "burn")]
-    Burn {
-        net: Box<crate::encoder::Encoder>,
-        device: burn::tensor::Device,
-        multiple_of: usize,
-    },
 }
 
 /// A question or passage encoder: text to vectors of [`TextEncoder::dim`] numbers.
@@ -90,6 +103,7 @@ pub struct TextEncoder {
     tokenizer: TextTokenizer,
     engine: Engine,
     device_name: String,
+    precision: Precision,
     side: Side,
 }
 
@@ -103,13 +117,26 @@ impl TextEncoder {
         max_tokens: Option<usize>,
         device: &Device,
     ) -> Result<Self, LoadError> {
-        let mut config = EncoderConfig::from_json(files.config)?;
-        if let Some(limit) = max_tokens {
-            config.max_tokens = limit.clamp(4, config.position_limit());
-        }
-        let tokenizer = TextTokenizer::from_json(files.tokenizer, &config)?;
-        let tensors = TensorMap::from_safetensors(files.weights.iter().copied())?;
+        let config = limited(files, max_tokens)?;
+        let (tokenizer, tensors) = files.read(&config)?;
         Self::from_parts(config, tokenizer, tensors, device)
+    }
+
+    /// Loads an encoder as `load` does, with layers that multiply in `precision`.
+    ///
+    /// # Errors
+    /// [`LoadError`] as from `load`, and [`LoadError::Precision`] when the device computes in single precision only.
+    #[cfg(not(target_family = "wasm"))]
+    pub fn load_at(
+        files: &EncoderBytes<'_>,
+        max_tokens: Option<usize>,
+        device: &Device,
+        precision: Precision,
+    ) -> Result<Self, LoadError> {
+        let config = limited(files, max_tokens)?;
+        let (tokenizer, tensors) = files.read(&config)?;
+        let engine = Engine::load_at(&config, tensors, device, precision)?;
+        Ok(Self { precision, ..Self::of(config, tokenizer, engine, device) })
     }
 
     /// Puts an encoder together from its parts.
@@ -122,17 +149,13 @@ impl TextEncoder {
         tensors: TensorMap,
         device: &Device,
     ) -> Result<Self, LoadError> {
-        let engine = match device {
-            Device::Kernel => Engine::Kernel(Box::new(KernelEncoder::new(&config, tensors)?)),
-            #[cfg(feature = "burn")]
-            Device::Burn { device, gpu, .. } => Engine::Burn {
-                net: Box::new(crate::encoder::Encoder::load(&config, tensors, device)?),
-                device: device.clone(),
-                // GPU kernels are tuned and tiled by length: few distinct lengths mean few of them.
-                multiple_of: if *gpu { 16 } else { 1 },
-            },
-        };
-        Ok(Self { config, tokenizer, engine, device_name: device.name().to_owned(), side: Side::Question })
+        let engine = Engine::load(&config, tensors, device, 1)?;
+        Ok(Self::of(config, tokenizer, engine, device))
+    }
+
+    fn of(config: EncoderConfig, tokenizer: TextTokenizer, engine: Engine, device: &Device) -> Self {
+        let device_name = device.name().to_owned();
+        Self { config, tokenizer, engine, device_name, precision: Precision::F32, side: Side::Question }
     }
 
     /// Returns the encoder with vectors for `side`, which is [`Side::Question`] otherwise. The two differ only for a
@@ -160,6 +183,11 @@ impl TextEncoder {
     /// Returns the device that the encoder runs on: `cpu`, `flex`, or the name of the GPU adapter.
     pub fn device_name(&self) -> &str {
         &self.device_name
+    }
+
+    /// Returns the precision that the encoder's layers multiply in.
+    pub fn precision(&self) -> Precision {
+        self.precision
     }
 
     /// Returns the ids of a question, at most [`TextEncoder::max_tokens`].
@@ -194,25 +222,7 @@ impl TextEncoder {
     /// # Errors
     /// [`EncodeError`] as from `forward`.
     pub async fn forward_async(&self, rows: &[Vec<u32>]) -> Result<Vec<f32>, EncodeError> {
-        self.check(rows)?;
-        if rows.is_empty() {
-            return Ok(Vec::new());
-        }
-        let vectors = match &self.engine {
-            Engine::Kernel(kernel) => kernel.forward(rows),
-            #[cfg(feature = "burn")]
-            Engine::Burn { net, device, multiple_of } => {
-                let limit = self.config.position_limit();
-                let batch =
-                    crate::encoder::TokenBatch::new(rows, self.config.pad_token_id, *multiple_of, limit);
-                let vectors = net.forward(&batch, &self.config, device);
-                let data =
-                    vectors.into_data_async().await.map_err(|e| EncodeError::Device(format!("{e:?}")))?;
-                data.convert::<f32>()
-                    .try_into_vec::<f32>()
-                    .map_err(|e| EncodeError::Device(format!("{e:?}")))?
-            }
-        };
+        let vectors = self.engine.forward(&Row::of_ids(rows), &self.config).await?;
         Ok(self.with_coordinates(vectors))
     }
 
@@ -245,17 +255,13 @@ impl TextEncoder {
         let row = self.question_tokens(text)?;
         Ok(Embedding::new(self.forward_async(&[row]).await?, self.dim())?)
     }
+}
 
-    fn check(&self, rows: &[Vec<u32>]) -> Result<(), EncodeError> {
-        let (limit, vocab_size) = (self.config.position_limit(), self.config.vocab_size);
-        for (row, ids) in rows.iter().enumerate() {
-            if ids.is_empty() || ids.len() > limit {
-                return Err(EncodeError::Length { row, got: ids.len(), limit });
-            }
-            if let Some(id) = ids.iter().find(|id| **id as usize >= vocab_size) {
-                return Err(EncodeError::TokenId { row, id: *id, vocab_size });
-            }
-        }
-        Ok(())
+/// Reads the config of an encoder whose texts are truncated to `max_tokens`, or to the config's limit.
+fn limited(files: &EncoderBytes<'_>, max_tokens: Option<usize>) -> Result<EncoderConfig, LoadError> {
+    let mut config = EncoderConfig::from_json(files.config)?;
+    if let Some(limit) = max_tokens {
+        config.max_tokens = limit.clamp(4, config.position_limit());
     }
+    Ok(config)
 }

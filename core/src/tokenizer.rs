@@ -1,6 +1,9 @@
 //! Tokenizer of questions and passages, on both ends by the same `tokenizers` crate.
 
+mod answers;
 mod charsmap;
+mod located;
+mod pair;
 mod pieces;
 mod template;
 
@@ -10,6 +13,9 @@ use tokenizers::{PostProcessorWrapper, Tokenizer};
 
 use crate::config::EncoderConfig;
 use crate::form::{PassageForm, TextForm};
+pub use located::ReaderInput;
+pub(crate) use located::{Layout, LocateError};
+pub use pair::PairTokens;
 use pieces::Pieces;
 use template::Template;
 
@@ -19,6 +25,8 @@ pub struct TextTokenizer {
     template: Template,
     max_tokens: usize,
     form: TextForm,
+    /// Token types that the encoder has embeddings of and was trained with.
+    token_types: usize,
 }
 
 /// The reason why a `tokenizer.json` cannot be used, or a text cannot be tokenised.
@@ -52,6 +60,14 @@ pub enum TokenizerError {
         special: usize,
         /// The limit.
         max_tokens: usize,
+    },
+    /// The tokens of two texts have a type that the encoder has no embedding of.
+    #[error(
+        "tokenizer.json gives tokens of a pair of texts the type {found}, and models of pairs have types 0 and 1: take the tokenizer.json that belongs to the weights"
+    )]
+    TokenType {
+        /// The largest type in the template.
+        found: u32,
     },
     /// The library could not tokenise a text.
     #[error("the text cannot be tokenised: {0}")]
@@ -102,7 +118,9 @@ impl TextTokenizer {
         if special > max_tokens {
             return Err(TokenizerError::Room { special, max_tokens });
         }
-        Ok(Self { inner, template, max_tokens, form: config.form.clone() })
+        let token_types = if config.one_type { 1 } else { config.type_vocab_size };
+        let form = config.form.clone();
+        Ok(Self { inner, template, max_tokens, form, token_types })
     }
 
     /// Returns the ids of a question after the model's prompt, `[CLS] prompt text [SEP]`, truncated to the limit.
@@ -138,7 +156,7 @@ impl TextTokenizer {
 
     /// Returns the ids of a title and a text with separators between.
     fn pair(&self, title: &str, text: &str) -> Result<Vec<u32>, TokenizerError> {
-        let Template { start, separators, end } = &self.template;
+        let Template { start, separators, end, .. } = &self.template;
         let limit = self.max_tokens - end.len();
         let mut ids = start.clone();
         // A title is never cut for its text's sake, but a title alone may not fill the whole input.
@@ -156,10 +174,15 @@ impl TextTokenizer {
 
     /// Appends the text's ids up to `limit` ids in all.
     fn push(&self, ids: &mut Vec<u32>, text: &str, limit: usize) -> Result<(), TokenizerError> {
+        let room = limit.saturating_sub(ids.len());
+        ids.extend(self.ids(text)?.into_iter().take(room));
+        Ok(())
+    }
+
+    /// Returns the ids of a text without special tokens.
+    fn ids(&self, text: &str) -> Result<Vec<u32>, TokenizerError> {
         let encoding =
             self.inner.encode_fast(text, false).map_err(|e| TokenizerError::Text(e.to_string()))?;
-        let room = limit.saturating_sub(ids.len());
-        ids.extend(encoding.get_ids().iter().take(room));
-        Ok(())
+        Ok(encoding.get_ids().to_vec())
     }
 }

@@ -16,7 +16,9 @@ use safetensors::tensor::{Dtype, SafeTensors};
 /// Suffix of the tensor that holds an 8-bit matrix's row scales.
 pub const SCALE_SUFFIX: &str = ".scale";
 
-const PREFIXES: [&str; 12] = [
+const PREFIXES: [&str; 14] = [
+    "span_predictor.encoder.bert_model.",
+    "span_predictor.",
     "question_encoder.bert_model.",
     "ctx_encoder.bert_model.",
     "question_encoder.",
@@ -132,6 +134,24 @@ pub enum WeightsError {
     },
 }
 
+impl WeightsError {
+    /// Returns the same error with the tensor under the name that `rename` gives.
+    pub(crate) fn renamed(mut self, rename: impl Fn(&str) -> String) -> Self {
+        match &mut self {
+            Self::Missing { name, .. }
+            | Self::Shape { name, .. }
+            | Self::Dtype { name, .. }
+            | Self::NotFinite { name, .. }
+            | Self::Duplicate { name } => *name = rename(name),
+            Self::Format { .. } | Self::Unused { .. } => {}
+        }
+        self
+    }
+}
+
+/// A tensor's name in the files, its shape and its numbers, row-major.
+pub type StoredTensor = (String, Vec<usize>, Vec<f32>);
+
 /// A matrix as stored: `[rows, columns]`, row-major.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Matrix {
@@ -242,6 +262,21 @@ impl TensorMap {
         Ok(())
     }
 
+    /// Gives a layer's tensors, `FROM.weight` with its scales and `FROM.bias`, the names of the layer `to`.
+    ///
+    /// # Errors
+    /// [`WeightsError::Duplicate`] for a name that is taken.
+    pub(crate) fn rename_layer(&mut self, from: &str, to: &str) -> Result<(), WeightsError> {
+        for part in ["weight", "weight.scale", "bias"] {
+            let Some(stored) = self.tensors.remove(&format!("{from}.{part}")) else { continue };
+            let name = format!("{to}.{part}");
+            if self.tensors.insert(name.clone(), stored).is_some() {
+                return Err(WeightsError::Duplicate { name });
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the canonical names and shapes of the tensors that have not been taken yet and must be, in order.
     pub fn names(&self) -> impl Iterator<Item = (&str, &[usize])> {
         self.tensors.iter().map(|(name, stored)| (name.as_str(), stored.shape.as_slice()))
@@ -315,7 +350,7 @@ fn numbers<const N: usize>(bytes: &[u8], read: impl Fn([u8; N]) -> f32) -> Vec<f
 }
 
 /// Returns the canonical form of a Hugging Face tensor name; `None` for tensors no encoder uses.
-fn canonical(name: &str) -> Option<String> {
+pub fn canonical(name: &str) -> Option<String> {
     let short = PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name);
     if IGNORED.iter().any(|start| short.starts_with(start)) {
         return None;

@@ -36,6 +36,8 @@ const COUNT_EVERY: Duration = Duration::from_secs(10);
 pub(crate) enum Location {
     /// An index directory.
     Dir(PathBuf),
+    /// A server of this program, for encrypted search: `http://` or `https://`, host and port.
+    Server(String),
     /// A collection of a Milvus cluster.
     #[cfg(feature = "milvus")]
     Milvus(MilvusAddress),
@@ -64,14 +66,11 @@ enum KeptBy {
 }
 
 impl Location {
-    #[cfg_attr(
-        not(any(feature = "milvus", feature = "postgres")),
-        allow(dead_code, reason = "directories are opened by rows")
-    )]
     /// Opens the index for one command: with every update that was acknowledged, and not followed from then on.
     pub(crate) fn open(&self) -> Result<Arc<dyn Backend>, CliError> {
         Ok(match self {
             Self::Dir(dir) => Arc::<LiveIndex>::clone(IndexReader::open(dir)?.live()),
+            Self::Server(address) => return Err(of_server(address)),
             #[cfg(feature = "milvus")]
             Self::Milvus(address) => Arc::new(open_milvus(address)?),
             #[cfg(feature = "postgres")]
@@ -83,6 +82,7 @@ impl Location {
     pub(crate) fn open_to_write(&self, holder: &str) -> Result<Opened, CliError> {
         Ok(match self {
             Self::Dir(dir) => Opened::of_writer(Arc::new(IndexWriter::open(dir, holder)?), KeptBy::Nobody),
+            Self::Server(address) => return Err(of_server(address)),
             #[cfg(feature = "milvus")]
             Self::Milvus(address) => {
                 Opened::of_service(Arc::new(open_milvus(address)?), true, KeptBy::Nobody)
@@ -98,6 +98,7 @@ impl Location {
     /// with it this process writes, and builds new versions when they are due.
     pub(crate) fn serve(&self, compaction: Option<CompactionPolicy>) -> Result<Opened, CliError> {
         match (self, compaction) {
+            (Self::Server(address), _) => Err(of_server(address)),
             (Self::Dir(dir), None) => {
                 let reader = IndexReader::open(dir)?.watch(LOOK_EVERY)?;
                 let backend = Arc::<LiveIndex>::clone(reader.live());
@@ -129,6 +130,7 @@ impl Location {
         let _ = what;
         match self {
             Self::Dir(path) => Ok(path),
+            Self::Server(address) => Err(of_server(address)),
             #[cfg(feature = "milvus")]
             Self::Milvus(address) => Err(format!(
                 "{what} is for index directories; Milvus does this for {address} itself, or with its own tools"
@@ -141,6 +143,15 @@ impl Location {
             .into()),
         }
     }
+}
+
+/// Returns the error of a server's address where an index is wanted.
+pub(crate) fn of_server(address: &str) -> CliError {
+    format!(
+        "{address} is a server, and this needs an index: give an index directory; a server is searched by `dpr search \
+         --privacy encrypted`"
+    )
+    .into()
 }
 
 impl Opened {
@@ -218,11 +229,19 @@ impl FromStr for Location {
             return Ok(Self::Postgres(Box::new(text.parse()?)));
         }
         match text.split_once("://") {
+            Some(("http" | "https", host)) if is_host(host) => {
+                Ok(Self::Server(text.trim_end_matches('/').to_owned()))
+            }
             // What comes after the scheme may hold a password.
             Some((scheme, _)) => Err(LocationError::Scheme(format!("{scheme}://..."))),
             None => Ok(Self::Dir(text.into())),
         }
     }
+}
+
+/// Returns `true` if an address after its scheme is a host, with a port and a path or without, and no password.
+fn is_host(text: &str) -> bool {
+    !text.trim_end_matches('/').is_empty() && !text.contains(['@', '?', '#', ' '])
 }
 
 impl ValueParserFactory for Location {
@@ -267,6 +286,7 @@ impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Dir(path) => path.display().fmt(f),
+            Self::Server(address) => f.write_str(address),
             #[cfg(feature = "milvus")]
             Self::Milvus(address) => address.fmt(f),
             #[cfg(feature = "postgres")]
@@ -298,6 +318,12 @@ mod tests {
     #[test]
     fn a_directory_is_a_location_and_an_unknown_scheme_is_not() {
         assert_eq!("a/b".parse::<Location>().unwrap(), Location::Dir("a/b".into()));
+        let server = "https://search.example.org/".parse::<Location>().unwrap();
+        assert_eq!(server, Location::Server("https://search.example.org".into()));
+        for wrong in ["https://", "http://user:secret@host", "https://host?q=1"] {
+            let error = wrong.parse::<Location>().unwrap_err().to_string();
+            assert!(!error.contains("secret"), "{error}");
+        }
         let error = "pgvector://u:secret@host/table".parse::<Location>().unwrap_err().to_string();
         assert!(error.contains("pgvector://") && error.contains("give a directory"), "{error}");
         assert!(!error.contains("secret"), "{error}");

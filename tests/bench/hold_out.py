@@ -1,6 +1,8 @@
 """Joins DPR training files and holds some questions out: all.json.gz, some.json.gz (the first N), dev.json.gz.
 
-A passage's questions are held out together, and no question is on both sides. Items without a hard negative are left out.
+An article's questions are held out together, those of all its passages, and no question is on both sides: neighbours of a
+held-out passage tell of the same things. Passages of one title are of one article; one without a title is alone. Items without
+a hard negative are left out of training.
 """
 
 import argparse
@@ -17,18 +19,19 @@ parser.add_argument("--out", type=Path, required=True)
 arguments = parser.parse_args()
 
 random.seed(7)
-by_passage: dict[str, list] = {}
+by_article: dict[str, list] = {}
 for file in arguments.files:
     with gzip.open(file, "rt", encoding="utf-8") as text:
         for item in json.load(text):
-            by_passage.setdefault(item["positive_ctxs"][0]["text"], []).append(item)
-passages = sorted(by_passage)
-random.shuffle(passages)
+            positive = item["positive_ctxs"][0]
+            by_article.setdefault(positive["title"] or positive["text"], []).append(item)
+articles = sorted(by_article)
+random.shuffle(articles)
 dev, held_out = [], 0
 while len(dev) < arguments.dev:
-    dev += by_passage[passages[held_out]]
+    dev += by_article[articles[held_out]]
     held_out += 1
-train = [item for passage in passages[held_out:] for item in by_passage[passage]]
+train = [item for article in articles[held_out:] for item in by_article[article]]
 random.shuffle(train)
 asked = {item["question"] for item in dev}
 train = [item for item in train if item["question"] not in asked and item["hard_negative_ctxs"]]

@@ -67,6 +67,36 @@ test('the page is there before the model, and its progress is told to screen rea
   await expect(page.locator('#found-heading')).toHaveText('10 passages found');
 });
 
+test('passages have the direction of their script, numbers the form of the browser\'s language', async ({ browser, gateway }) => {
+  gateway.intercept(({ path }, response) => {
+    if (!path.includes('/v1/search')) return false;
+    const hits = [
+      { id: '1', score: 0.5, title: 'القاهرة', text: 'القاهرة عاصمة جمهورية مصر العربية' },
+      { id: '2', score: 0.25, title: 'Cairo', text: 'Cairo is the capital of Egypt' },
+    ];
+    response.setHeader('content-type', 'application/json').end(JSON.stringify({ hits, took_ms: 1.5 }));
+    return true;
+  });
+  const context = await browser.newContext({ locale: 'de-DE' });
+  const page = await context.newPage();
+  await openDemo(page, gateway);
+  await ready(page);
+  await ask(page, 'ما هي عاصمة مصر');
+  await expect(page.locator('.result')).toHaveCount(2);
+  const directions = (selector: string) => page.locator(selector).evaluateAll((all) => all.map((one) => getComputedStyle(one).direction));
+  expect(await directions('.result-text')).toEqual(['rtl', 'ltr']);
+  expect(await directions('.result h3 button')).toEqual(['rtl', 'ltr']);
+  expect(await directions('#question')).toEqual(['rtl']);
+  await expect(page.locator('.result-score').first()).toHaveText('0,500');
+  await expect(page.locator('#time-server')).toHaveText('1,5 ms');
+  await page.locator('#options summary').click();
+  for (const target of ['.result h3 button >> nth=0', '.result-only button >> nth=0', '.downloads summary', '#shortcut', '#compare summary']) {
+    const { height } = (await page.locator(target).boundingBox())!;
+    expect(height, target).toBeGreaterThanOrEqual(24);
+  }
+  await context.close();
+});
+
 for (const scheme of ['light', 'dark'] as const) {
   test(`text can be read in the ${scheme} scheme`, async ({ page, gateway }) => {
     await page.emulateMedia({ colorScheme: scheme });

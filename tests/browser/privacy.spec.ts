@@ -1,6 +1,7 @@
 import type { Page } from '@playwright/test';
-import { ask, expect, openDemo, ready, test } from './support/fixtures.ts';
-import { BLANK, PACKAGE, type Gateway, type Recorded } from './support/gateway.ts';
+import { ask, expect, openBlank, openDemo, ready, test } from './support/fixtures.ts';
+import { BLANK, PACKAGE, plainHost, type Recorded } from './support/gateway.ts';
+import { offerReader, smallReader } from './support/reader.ts';
 
 // Words that nothing else on the page or in the protocol says, beside the question of the README.
 const QUESTIONS = ['who won super bowl 50', 'did Zarquon Fjällräven visit Łódź in 1987'];
@@ -42,6 +43,40 @@ for (const device of ['cpu', 'webgpu']) {
     }
   });
 }
+
+test('no request holds a question or an answer, or a passage that was read, with re-ranking and answers on', async ({ page, gateway }) => {
+  const elsewhere = watch(page, gateway.url);
+  offerReader(gateway, smallReader());
+  await openBlank(page, gateway);
+  const found = await page.evaluate(async (questions) => {
+    const client = await window.dpr.SearchClient.connect('/', { device: 'cpu' });
+    const texts: string[] = [];
+    for (const question of questions) {
+      const { answers } = await client.answer(question, { depth: 5, count: 5 });
+      const { hits } = await client.search(question, { k: 5, rerank: { depth: 10 } });
+      texts.push(...answers.map(({ text }) => text), ...hits.map(({ text }) => text));
+    }
+    client.dispose();
+    return texts;
+  }, QUESTIONS);
+  await page.goto('about:blank');
+  expect(elsewhere, 'requests to other origins, and sockets').toEqual([]);
+  expect(gateway.matching('/reader-files/').length, 'config, tokenizer and weights').toBe(3);
+  const searches = gateway.matching('/v1/search');
+  expect(searches.length).toBe(2 * QUESTIONS.length);
+  // Shorter spans are words such as "the", which addresses and headers hold by chance.
+  const spans = found.filter((text) => text.length >= 10);
+  expect(spans.length, 'ten passages, and some of the answers').toBeGreaterThan(10);
+  for (const request of gateway.requests) {
+    expect(leaks(request, QUESTIONS)).toEqual([]);
+    expect(spans.filter((text) => holdsWhole(request, text))).toEqual([]);
+    if (!searches.includes(request)) expect(request.body.length, `${request.path} has a body`).toBe(0);
+  }
+  for (const { body } of searches) {
+    const sent = JSON.parse(body.toString()) as Record<string, unknown>;
+    expect(Object.keys(sent).sort()).toEqual(['k', 'model', 'vector']);
+  }
+});
 
 for (const device of ['cpu', 'webgpu']) {
   test(`a question that is in the page's address before it loads is passed on with no request (${device})`, async ({ page, gateway }) => {
@@ -110,18 +145,6 @@ test('the check finds what it looks for', () => {
   expect(found(JSON.stringify({ vector: 'AAAA', model: 'wonder' }))).toBe(false);
 });
 
-/** Answers for the page as a host does that sets no policy: its text, without the server's headers. */
-function plainHost(gateway: Gateway): void {
-  gateway.intercept((request, response) => {
-    if (!request.path.startsWith('/?')) return false;
-    void fetch(new URL(request.path, process.env.DPR_URL)).then(async (answer) => {
-      response.setHeader('content-type', 'text/html');
-      response.end(await answer.text());
-    });
-    return true;
-  });
-}
-
 function request(body: string): Recorded {
   return { method: 'POST', path: '/v1/search', headers: {}, rawHeaders: [], body: Buffer.from(body) };
 }
@@ -149,6 +172,13 @@ function leaks({ method, path, rawHeaders, body }: Recorded, questions: string[]
   ]);
 }
 
+/** Whether a request holds this text, in words or in base64. */
+function holdsWhole({ method, path, rawHeaders, body }: Recorded, text: string): boolean {
+  const all = `${method} ${path}\n${rawHeaders.join('\n')}\n${body.toString('latin1')}`;
+  const [first] = spellings(text);
+  return [first!, encodeURIComponent(text), ...wholeTraces(text)].some((trace) => all.includes(trace));
+}
+
 /** Case does not matter; a short word counts when nothing of a longer word stands beside it. */
 function holds(text: string, spelling: string): boolean {
   if (spelling.length > 4) return text.toLowerCase().includes(spelling.toLowerCase());
@@ -169,14 +199,14 @@ function spellings(question: string): string[] {
 
 /** What base64 of anything that holds the question or a word of it must hold, at each of the three alignments. */
 function base64Traces(question: string): string[] {
-  return [question, ...question.split(' ')].flatMap((text) =>
-    [text, text.toLowerCase()].flatMap((variant) => {
-      const bytes = Buffer.from(variant);
-      return [0, 1, 2].flatMap((skip) => {
-        // Whole groups of three bytes only: the others depend on what stands before and after.
-        const whole = bytes.subarray(skip, skip + 3 * Math.floor((bytes.length - skip) / 3));
-        return whole.length > 0 ? [whole.toString('base64')] : [];
-      });
-    }),
-  );
+  return [question, ...question.split(' ')].flatMap((text) => [text, text.toLowerCase()].flatMap(wholeTraces));
+}
+
+function wholeTraces(text: string): string[] {
+  const bytes = Buffer.from(text);
+  return [0, 1, 2].flatMap((skip) => {
+    // Whole groups of three bytes only: the others depend on what stands before and after.
+    const whole = bytes.subarray(skip, skip + 3 * Math.floor((bytes.length - skip) / 3));
+    return whole.length > 0 ? [whole.toString('base64')] : [];
+  });
 }

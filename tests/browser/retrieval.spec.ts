@@ -1,9 +1,5 @@
-import { execFileSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
 import { expect, test } from './support/fixtures.ts';
-import { repository } from './support/paths.ts';
+import { nativeIds } from './support/native.ts';
 import { squadQuestions } from './support/squad.ts';
 
 const LIMIT = 100;
@@ -22,7 +18,7 @@ for (const dtype of ['f32', 'q8'] as const) {
       },
       [dtype, questions.map(({ text }) => text), K] as const,
     );
-    const native = nativeIds();
+    const native = nativeIds(questions.map(({ text }) => text), K);
     const same = found.filter((ids, position) => ids.join() === native[position]!.join()).length;
     const sameFirst = found.filter((ids, position) => ids[0] === native[position]![0]).length;
     console.log(`browser ${dtype}: ${accuracies(found)}; native f32: ${accuracies(native)}`);
@@ -40,29 +36,4 @@ function accuracies(ids: string[][]): string {
 /** Share of questions whose own paragraph is among the first `k`. */
 function accuracy(ids: string[][], k: number): number {
   return ids.filter((list, position) => list.slice(0, k).includes(questions[position]!.gold)).length / ids.length;
-}
-
-/** What the binary finds for the same questions, best first. */
-function nativeIds(): string[][] {
-  const folder = mkdtempSync(path.join(tmpdir(), 'dpr-questions-'));
-  try {
-    const file = path.join(folder, 'questions.txt');
-    writeFileSync(file, questions.map(({ text }) => `${text.trim()}\n`).join(''));
-    const lines = execFileSync(
-      repository('target/release/dpr', 'DPR_BIN'),
-      [
-        'search',
-        ...['--model', repository('data/model', 'DPR_MODEL')],
-        ...['--index', repository('data/index', 'DPR_INDEX')],
-        ...['--k', String(K), '--device', 'cpu', '--questions', file],
-      ],
-      { encoding: 'utf8', maxBuffer: 1 << 28, stdio: ['ignore', 'pipe', 'inherit'] },
-    );
-    return lines
-      .trim()
-      .split('\n')
-      .map((line) => (JSON.parse(line) as { hits: { id: string }[] }).hits.map((hit) => hit.id));
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
 }

@@ -27,6 +27,7 @@ import transformers
 from safetensors.torch import save_file
 
 import golden
+from random_models import config_of, randomize
 from tokenizer_reference import byte_level, classic, unigram
 
 FIXTURES = golden.FIXTURES / "families"
@@ -39,27 +40,6 @@ SIZES = {
     "intermediate_size": 48,
     "max_position_embeddings": 128,
 }
-
-
-def randomize(model, seed):
-    """Weights large enough that attention is not uniform and every bias and LayerNorm matters, as half precision."""
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for name, parameter in sorted(model.named_parameters()):
-            noise = torch.randn(parameter.shape, generator=generator)
-            if parameter.dim() == 1:
-                noise = 1.0 + 0.2 * noise if name.endswith("weight") else 0.1 * noise
-            else:
-                noise = noise * (0.5 if "embeddings" in name else 0.25)
-            parameter.copy_(noise.half())
-    return model
-
-
-def config_of(config, architecture, drop=(), **extra):
-    fields = {k: v for k, v in config.to_dict().items() if v is not None and not k.startswith("_")}
-    for key in ("transformers_version", "dtype", *drop):
-        fields.pop(key, None)
-    return {**dict(sorted(fields.items())), "architectures": [architecture], **extra}
 
 
 def distilbert(vocab):

@@ -67,17 +67,23 @@ def main():
         server.start()
         until = time.monotonic() + START_SECONDS
         while not is_healthy(server.webservice_port):
-            if server.server_proc.poll() is not None:
-                sys.exit(f"the server ended; does another one run on this machine? See {folder / 'logs'}")
+            ended = server.server_proc.poll() is not None
             if time.monotonic() > until:
-                sys.exit(f"the server does not answer after {START_SECONDS} s, see {folder / 'logs'}")
+                what = "ended; does another one run on this machine?" if ended else "does not answer."
+                sys.exit(f"the server {what} Waited {START_SECONDS} s, see {folder / 'logs'}")
+            if ended:
+                # The server of a run that was stopped may still be ending.
+                time.sleep(2)
+                server.server_proc = None
+                server.start()
             time.sleep(0.2)
         print(f"ready {port} {server.server_proc.pid}", flush=True)
 
+    # A stopped test run ends its group by SIGTERM, which the server itself takes minutes to obey.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     try:
         start()
         if options.stay:
-            signal.signal(signal.SIGTERM, lambda *_: sys.exit())
             signal.pause()
         for line in sys.stdin:
             if line.strip() == "kill":

@@ -1,10 +1,12 @@
 """Prints the rows of the table of docs/guide/models.md: what `dpr export-web` writes for each model, from its sizes alone.
 
-    python tests/python/model_sizes.py
+    python tests/python/model_sizes.py [--tokens N]
 
-Matrices of words and of linear layers take a byte a number in `q8`, with a scale of 4 bytes a row, and two in `f16`; positions and
+With --tokens, of what `dpr export-web --keep-tokens` writes where it keeps N tokens. The tokenizer comes on top. Matrices of words and of linear layers take a byte a number in `q8`, with a scale of 4 bytes a row, and two in `f16`; positions and
 token types take two in both; biases and LayerNorms take four in all.
 """
+
+import argparse
 
 BERT, MPNET, DISTIL, ROBERTA, MODERN, NOMIC = "bert", "mpnet", "distilbert", "roberta", "modernbert", "nomic_bert"
 
@@ -53,9 +55,12 @@ def tensors(family, words, hidden, layers, wide, positions, dense):
 
 
 def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--tokens", type=int, metavar="N", help="keep N tokens of those that have more")
+    kept = parser.parse_args().tokens
     print("| model | numbers, millions | `q8`, MB | `f16`, MB | `f32`, MB |\n|---|---|---|---|---|")
-    for name, *sizes in MODELS:
-        matrices, small, vectors = tensors(*sizes)
+    for name, family, words, *sizes in MODELS:
+        matrices, small, vectors = tensors(family, min(words, kept or words), *sizes)
         large, rows = sum(a * b for a, b in matrices), sum(a for a, _ in matrices)
         q8 = large + 4 * rows + 2 * small + 4 * vectors
         f16 = 2 * (large + small) + 4 * vectors

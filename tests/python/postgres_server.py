@@ -11,6 +11,7 @@ cannot reach the package; no user is made and no permissions of other folders ar
 """
 
 import argparse
+import contextlib
 import importlib.util
 import os
 import pathlib
@@ -182,9 +183,18 @@ class Server:
         return " | ".join((self.folder / "log").read_text(errors="replace").splitlines()[-5:])
 
     def kill(self):
+        """Ends the server and its sessions, which would answer on for a moment after it."""
+        self.process.send_signal(signal.SIGSTOP)
+        sessions = children(self.process.pid)
+        for session in sessions:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(session, signal.SIGKILL)
         self.process.kill()
         self.process.wait()
         self.process = None
+        until = time.monotonic() + 10
+        while any(is_running(session) for session in sessions) and time.monotonic() < until:
+            time.sleep(0.005)
 
     def stop(self):
         if self.process is not None and self.process.poll() is None:
@@ -196,6 +206,19 @@ class Server:
                 self.kill()
         if self.own is not None:
             shutil.rmtree(self.own, ignore_errors=True)
+
+
+def children(process):
+    """The processes that a process started."""
+    return [int(child) for child in pathlib.Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+
+
+def is_running(process):
+    """Whether a process is there and has not ended; nobody may have waited for one that has."""
+    try:
+        return pathlib.Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def main():

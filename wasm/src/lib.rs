@@ -1,12 +1,30 @@
-//! The question encoder for the browser: thin exports of `dpr-core`.
+//! The question encoder, cross-encoders and readers for the browser: thin exports of `dpr-core`.
 //!
 //! Two modules are built from this crate with one JavaScript interface: the CPU module (SIMD128 kernels,
 //! without Burn) and, with the feature `webgpu`, the WebGPU module (Burn on wgpu). A page downloads one.
+
+mod cross_encoder;
+#[cfg(not(feature = "webgpu"))]
+mod local;
+mod passages;
+// The CPU module's alone: the WebGPU module stays as small as it is.
+#[cfg(not(feature = "webgpu"))]
+mod private;
+mod reader;
 
 use dpr_core::device::Device;
 use dpr_core::{EncoderBytes, TextEncoder};
 use js_sys::Float32Array;
 use wasm_bindgen::prelude::*;
+
+pub use cross_encoder::CrossEncoder;
+#[cfg(not(feature = "webgpu"))]
+pub use local::LocalIndex;
+#[cfg(not(feature = "webgpu"))]
+pub use private::{
+    Blurred, BlurredQuestion, EncryptedQuestion, EncryptedSearch, EncryptedTables, PrivateTables,
+};
+pub use reader::Reader;
 
 /// Turns a Rust panic into a readable console message; runs once, when the module is instantiated.
 #[wasm_bindgen(start)]
@@ -99,11 +117,19 @@ impl QuestionEncoder {
 
 #[cfg(feature = "webgpu")]
 async fn open() -> Result<Device, JsError> {
-    Ok(Device::webgpu().await?)
+    thread_local! {
+        // A module has one adapter: it cannot be opened twice. Models of one worker are loaded one after another.
+        static OPENED: std::cell::RefCell<Option<Device>> = const { std::cell::RefCell::new(None) };
+    }
+    if let Some(device) = OPENED.with_borrow(Clone::clone) {
+        return Ok(device);
+    }
+    let device = Device::webgpu().await?;
+    OPENED.set(Some(device.clone()));
+    Ok(device)
 }
 
 #[cfg(not(feature = "webgpu"))]
-#[expect(clippy::unused_async, reason = "one signature for both modules")]
 async fn open() -> Result<Device, JsError> {
     Ok(Device::Kernel)
 }

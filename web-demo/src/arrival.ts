@@ -40,7 +40,11 @@ function say(text: string, ...more: Node[]): void {
 
 async function webGpuState(): Promise<string> {
   try {
-    const answer = await fetch(new URL('modules.json', document.baseURI), { credentials: 'omit', cache: 'no-store' });
+    const answer = await fetch(new URL('modules.json', document.baseURI), {
+      credentials: 'omit',
+      cache: 'no-store',
+      referrerPolicy: 'no-referrer',
+    });
     return ((await answer.json()) as { webgpu: string }).webgpu;
   } catch {
     // The server is away; the page says so when somebody searches.

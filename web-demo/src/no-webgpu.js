@@ -4,3 +4,5 @@ export default function init() {
 }
 
 export const QuestionEncoder = undefined;
+export const Reader = undefined;
+export const CrossEncoder = undefined;

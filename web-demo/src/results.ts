@@ -1,6 +1,6 @@
 import type { Hit, SearchTimings } from 'dpr-web';
 import { byId, make } from './dom.js';
-import { milliseconds } from './format.js';
+import { fixed, milliseconds } from './format.js';
 
 /** The list of passages, with its keys: arrows move, Enter opens, Escape goes back to the question. */
 export class ResultList {
@@ -8,12 +8,16 @@ export class ResultList {
   readonly #empty = byId('empty');
   readonly #heading = byId('found-heading');
   readonly #question: HTMLInputElement;
+  readonly #extra: (hit: Hit) => HTMLElement | undefined;
 
-  constructor(question: HTMLInputElement) {
+  /** @param extra - makes what stands below a passage, or nothing */
+  constructor(question: HTMLInputElement, extra: (hit: Hit) => HTMLElement | undefined) {
     this.#question = question;
+    this.#extra = extra;
     this.#list.addEventListener('keydown', (event) => this.#onKey(event));
     this.#list.addEventListener('click', (event) => {
       const result = (event.target as Element).closest<HTMLElement>('.result');
+      if ((event.target as Element).closest('.result-only')) return;
       // Selecting text in a passage is no wish to fold it.
       if (result && getSelection()?.isCollapsed !== false) toggle(result);
     });
@@ -24,15 +28,15 @@ export class ResultList {
     this.#list.setAttribute('aria-busy', String(value));
   }
 
-  show(hits: Hit[], timings: SearchTimings): void {
+  show(hits: Hit[], timings: SearchTimings, hasServerTime: boolean): void {
     const best = hits[0]?.score ?? 0;
-    this.#list.replaceChildren(...hits.map((hit, position) => card(hit, position, best)));
+    this.#list.replaceChildren(...hits.map((hit, position) => card(hit, position, best, this.#extra(hit))));
     this.#empty.hidden = hits.length > 0;
-    if (hits.length === 0) this.#empty.textContent = 'The index holds no passages.';
+    if (hits.length === 0) this.#empty.textContent = 'No passage was found.';
     this.#heading.textContent = hits.length === 1 ? '1 passage found' : `${hits.length} passages found`;
     byId('time-encode').textContent = milliseconds(timings.encodeMs);
     byId('time-search').textContent = milliseconds(timings.searchMs);
-    byId('time-server').textContent = milliseconds(timings.tookMs);
+    byId('time-server').textContent = hasServerTime ? milliseconds(timings.tookMs) : '–';
   }
 
   /** On a small screen the passages are below the fold: brings them up, and lets a touch keyboard go. */
@@ -64,23 +68,27 @@ export class ResultList {
   }
 }
 
-function card({ id, title, text, score }: Hit, position: number, best: number): HTMLLIElement {
+function card({ id, title, text, score }: Hit, position: number, best: number, extra: HTMLElement | undefined): HTMLLIElement {
   const button = make('button', '', title || 'Untitled');
   button.type = 'button';
+  // A corpus may be of any language.
+  button.dir = 'auto';
   button.setAttribute('aria-expanded', 'false');
   button.setAttribute('aria-controls', `passage-${position}`);
   const bar = make('i');
   bar.style.setProperty('--share', `${Math.max(0, Math.min(1, best > 0 ? score / best : 0)) * 100}%`);
   bar.ariaHidden = 'true';
-  const scoreLabel = make('span', 'result-score', bar, score.toFixed(3));
+  const scoreLabel = make('span', 'result-score', bar, fixed(score, 3));
   scoreLabel.title = 'Similarity of question and passage (inner product)';
   const passage = make('p', 'result-text', text);
   passage.id = `passage-${position}`;
+  passage.dir = 'auto';
   const item = make(
     'li',
     'result',
     make('div', 'result-head', make('span', 'result-rank', String(position + 1)), make('h3', '', button), scoreLabel),
     passage,
+    ...(extra ? [extra] : []),
   );
   item.dataset['id'] = id;
   return item;

@@ -1,19 +1,35 @@
-import type { SentRequest } from 'dpr-web';
+import type { RequestDetail, RequestOutcome } from 'dpr-web';
 import { byId, make } from './dom.js';
 import { count } from './format.js';
 
 /** Requests kept in the panel; older ones go, the page would grow without end. */
 const KEPT = 20;
 
-/** Lists each search request exactly as it was handed to the browser. */
+const OUTCOMES: Record<RequestOutcome, string> = { answered: 'answered', failed: 'failed', aborted: 'given up' };
+
+/** Bytes of a body that are shown; of an encrypted one each is as good as the next. */
+const SHOWN = 256;
+
+function shown(body: string | Uint8Array): string {
+  if (typeof body === 'string') return body;
+  const digits = Array.from(body.slice(0, SHOWN), (byte) => byte.toString(16).padStart(2, '0')).join(' ');
+  return body.length > SHOWN ? `${digits} … and ${count(body.length - SHOWN)} bytes more` : digits;
+}
+
+/** What the body of a request holds. */
+function about(path: string): string {
+  if (path.endsWith('/private/candidates')) return 'Body: coordinates with noise in base64, the level, which projection, which model';
+  if (path.endsWith('/encrypted/rank')) return 'Body: a head of 40 bytes, then the encrypted coordinates';
+  if (path.endsWith('/encrypted/fetch')) return 'Body: a head of 40 bytes, then the encrypted numbers of columns';
+  return 'Body: the vector in base64, how many passages, which model';
+}
+
+/** Lists each search request as it was handed to the browser, with what became of it. */
 export class SentPanel {
   readonly #list = byId('sent-list');
 
-  constructor() {
-    this.#watchDownloads();
-  }
-
-  add(request: SentRequest): void {
+  /** Lists a request that has just left. */
+  add({ request, outcome }: RequestDetail): void {
     byId('sent-none').hidden = true;
     const link = byId('sent-link');
     link.textContent = `${count(request.bytes)} bytes left this page: see them`;
@@ -21,13 +37,24 @@ export class SentPanel {
     for (const older of this.#list.querySelectorAll('details')) older.open = false;
     const path = new URL(request.url).pathname;
     const headers = Object.entries(request.headers).map(([name, value]) => make('dd', '', `${name}: ${value}`));
-    const body = make('pre', '', request.body);
+    const became = make('span', 'outcome', 'sent');
+    void outcome.then((what) => {
+      became.textContent = OUTCOMES[what];
+      became.dataset['outcome'] = what;
+    });
+    const body = make('pre', '', shown(request.body));
     body.tabIndex = 0;
     body.setAttribute('aria-label', 'Request body');
     const details = make(
       'details',
       'request',
-      make('summary', '', make('b', '', `${request.method} ${path}`), make('span', '', `${count(request.bytes)} bytes`)),
+      make(
+        'summary',
+        '',
+        make('b', '', `${request.method} ${path}`),
+        became,
+        make('span', '', `${count(request.bytes)} bytes`),
+      ),
       make(
         'dl',
         '',
@@ -35,25 +62,12 @@ export class SentPanel {
         make('dd', '', request.url),
         make('dt', '', 'Headers set by this page (the browser adds its usual ones)'),
         ...headers,
-        make('dt', '', 'Body: the vector in base64, how many passages, which model'),
+        make('dt', '', about(path)),
         make('dd', '', body),
       ),
     );
     details.open = true;
     this.#list.prepend(details);
     while (this.#list.children.length > KEPT) this.#list.lastElementChild!.remove();
-  }
-
-  /** All other requests have no body; the browser itself keeps the list. */
-  #watchDownloads(): void {
-    if (!('PerformanceObserver' in window)) return;
-    const list = byId('fetched');
-    new PerformanceObserver((entries) => {
-      for (const { name } of entries.getEntries()) {
-        const { pathname } = new URL(name, location.href);
-        if (!pathname.endsWith('/v1/search')) list.append(make('li', '', `GET ${pathname}`));
-      }
-      byId('fetched-count').textContent = `(${list.children.length})`;
-    }).observe({ type: 'resource', buffered: true });
   }
 }

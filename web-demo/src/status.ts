@@ -70,6 +70,12 @@ export class StatusLine {
     else this.#say('good', this.#ready);
   }
 
+  /** The server has another model since, and the page has it too. */
+  changed(model: string): void {
+    this.#notice.textContent = `The server has another model now, ${model}. It was loaded, and the search was sent again.`;
+    this.#notice.hidden = false;
+  }
+
   /** What happened and what to do, with a button that does it. */
   fail(error: unknown, action: string, retry: () => void): void {
     const message = error instanceof Error ? error.message : String(error);

@@ -10,7 +10,8 @@ use crate::process::{self, command};
 use crate::setup::cargo_tools::CARGO_DENY;
 
 /// Folders with a lock file of npm.
-const LOCKED: [&str; 3] = ["wasm/npm", "web-demo", "tests/browser"];
+const LOCKED: [&str; 5] =
+    ["wasm/npm", "web-demo", "tests/browser", "tests/browser/bench/peers", "docs/typedoc"];
 
 /// Where cargo-deny has its advisories from.
 const DATABASE: &str = "the database https://github.com/rustsec/advisory-db";

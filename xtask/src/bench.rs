@@ -1,11 +1,14 @@
 //! `cargo xtask bench`: speed beside the engines people use today, same weights, same texts, same machine, one run.
 
+mod first_visit;
 mod homes;
 mod hybrid;
 mod index;
 mod load;
 mod million;
 mod milvus;
+mod precision;
+mod private;
 mod report;
 mod service;
 mod sparse;
@@ -33,8 +36,21 @@ const QUESTION_ENCODER_LIMIT: u64 = 24_000_000;
 const PEERS: [&str; 3] = ["sentence-transformers", "onnxruntime", "onnxruntime-int8"];
 
 /// All parts, in the order they run.
-const PARTS: [&str; 11] = [
-    "native", "train", "browser", "sizes", "sparse", "hybrid", "index", "million", "load", "milvus", "homes",
+const PARTS: [&str; 14] = [
+    "native",
+    "precision",
+    "train",
+    "browser",
+    "first-visit",
+    "sizes",
+    "sparse",
+    "hybrid",
+    "index",
+    "million",
+    "load",
+    "milvus",
+    "homes",
+    "private",
 ];
 
 /// Runs the parts that `--skip` leaves, or only those that `--only` names; `--quick` measures each engine once
@@ -60,18 +76,20 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     let rounds = if is_quick { 1 } else { ROUNDS };
     setup::run(setup::Scope::All)?;
     demo_data::build()?;
-    if parts.iter().any(|part| ["browser", "sizes"].contains(part)) {
+    if parts.iter().any(|part| ["browser", "first-visit", "sizes"].contains(part)) {
         npm::build()?;
     }
-    if parts.iter().any(|part| ["native", "browser"].contains(part)) {
+    if parts.iter().any(|part| ["native", "browser", "first-visit"].contains(part)) {
         export_onnx().map_err(|failure| failure.during("ONNX export"))?;
     }
     for part in parts {
         println!("\n=== {part} ===");
         match part {
             "native" => native(rounds)?,
+            "precision" => precision::run(rounds)?,
             "train" => train::run(rounds)?,
             "browser" => process::run(&mut command("node", &["tests/browser/bench/run.mjs"]))?,
+            "first-visit" => first_visit::run(rounds)?,
             "sizes" => module_sizes()?,
             "sparse" => sparse::run(rounds)?,
             "hybrid" => hybrid::run(is_quick)?,
@@ -79,6 +97,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
             "million" => million::run(is_quick)?,
             "load" => load::run(is_quick)?,
             "milvus" => milvus::run(is_quick)?,
+            "private" => private::run(is_quick)?,
             _ => homes::run(is_quick)?,
         }
     }

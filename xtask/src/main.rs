@@ -37,16 +37,17 @@ usage: cargo xtask TASK
   demo     build, serve the search page, build its WebGPU module meanwhile (--listen
            ADDRESS:PORT, default 127.0.0.1:7878)
   test     format check, linters, Rust, npm, browser and Python tests (--only STEP, --skip STEP, repeatable;
-           steps: fmt, lint, rust, npm, node, browser, python)
+           steps: fmt, lint, rust, npm, node, bundlers, browser, python; --only bundlers runs all bundlers)
   bench    speed beside the engines people use, the modules' sizes, hybrid ranking (--quick: one turn, not three;
-           --only PART, --skip PART, repeatable; parts: native, train, browser, sizes, sparse, hybrid, index,
-           million, load, milvus, homes)
+           --only PART, --skip PART, repeatable; parts: native, train, browser, first-visit, sizes, sparse,
+           hybrid, index, million, load, milvus, homes, private)
   chaos    hostile clients, hostile files and a failing disk against a running server, with figures
            (--only PART, repeatable; parts: bomb, filters, pages, hidden, silent, slow, snapshot, damage, disk, updates)
   docs     build the book, rustdoc and the npm package's reference into target/docs, and refuse dead links
            (--check: look at the sources alone)
-  quality  what training makes of the encoders, in tables; hours of work, kept under target/quality and gone on with
-           (--only PART, repeatable; parts: training, distant, ict, distill)
+  quality  what training makes of the encoders, and what servers can make of questions, in tables; hours of work, kept
+           under target/quality and gone on with
+           (--only PART, repeatable; parts: training, distant, ict, distill, korean, privacy, reader)
   npm      build the browser modules, the npm package and the search page
   data     build the demo's model, vectors and index
   lint     format check, clippy, rustdoc and the TypeScript linter

@@ -55,7 +55,7 @@ pub(crate) enum Packages {
 
 impl Packages {
     /// The arguments that select them.
-    pub(crate) fn arguments(self) -> &'static [&'static str] {
+    fn arguments(self) -> &'static [&'static str] {
         match self {
             Self::All => &["--release", "--workspace", "--exclude", "dpr-wasm", "--exclude", "dpr-bench"],
             Self::Serving => &["--release", "--no-default-features", "-p", "dpr", "-p", "xtask-bindgen"],
@@ -66,7 +66,14 @@ impl Packages {
 
     /// Builds these targets of them (`--bins`, `--tests`, `--bin NAME`).
     pub(crate) fn build(self, targets: &[&str]) -> Outcome {
-        run(cargo(&["build"]).args(self.arguments()).args(targets))
+        run(&mut self.command("build", targets))
+    }
+
+    /// This command of cargo for these targets of them.
+    pub(crate) fn command(self, subcommand: &str, targets: &[&str]) -> Command {
+        let mut cargo = cargo(&[subcommand]);
+        cargo.args(self.arguments()).args(targets);
+        cargo
     }
 }
 

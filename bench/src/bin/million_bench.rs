@@ -127,6 +127,7 @@ fn write_vectors(rows: &[f32], count: usize, dir: &Path) -> Result<(), Box<dyn E
         corpus_sha256: "0".repeat(64),
         shard: Shard::WHOLE,
         part_size: PART,
+        precision: dpr_core::Precision::F32,
     };
     let writer = VectorsWriter::open(dir, spec, &passages)?;
     let mut part = vec![0.0; PART * DIM];

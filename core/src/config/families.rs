@@ -3,7 +3,8 @@
 
 use serde_json::Value;
 
-use super::{ConfigError, Family, Rotary, float, index, size};
+use super::fields::{float, index, size};
+use super::{ConfigError, Family, Rotary};
 
 /// The way a feed-forward layer widens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

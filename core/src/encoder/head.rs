@@ -7,6 +7,15 @@ use crate::config::EncoderConfig;
 use crate::head::{Activation, HeadStep};
 
 impl Encoder {
+    /// Returns the first dense layer's outputs of every token, `[batch, tokens, outputs]`, of the last hidden state: the
+    /// scores of a reader in training.
+    pub fn token_scores(&self, hidden: Tensor<3>) -> Tensor<3> {
+        match self.dense.first() {
+            Some(dense) => dense.forward(hidden),
+            None => hidden,
+        }
+    }
+
     /// Returns the vectors `[batch, dim]` of pooled states `[batch, hidden]`.
     pub(super) fn head(&self, pooled: Tensor<2>, config: &EncoderConfig) -> Tensor<2> {
         let mut now = match &self.pooler {

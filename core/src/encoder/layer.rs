@@ -58,14 +58,14 @@ impl Attention {
 pub struct Layer {
     /// Self-attention.
     pub attention: Attention,
-    /// Of the attention; ModernBERT's first layer has none.
+    /// LayerNorm of the attention; ModernBERT's first layer has none.
     pub attention_norm: Option<Norm>,
     /// `[hidden, intermediate]`; the activated and the linear part of a gated one are two layers, or one that holds
     /// both, `[hidden, 2 * intermediate]`.
     pub intermediate: Vec<Linear>,
     /// `[intermediate, hidden]`.
     pub output: Linear,
-    /// Of the feed-forward.
+    /// LayerNorm of the feed-forward.
     pub output_norm: Norm,
 }
 

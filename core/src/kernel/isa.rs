@@ -6,6 +6,10 @@
 
 use std::sync::OnceLock;
 
+#[cfg(not(target_arch = "wasm32"))]
+use super::dot::{Bf16, Bytes, Dot};
+#[cfg(target_arch = "x86_64")]
+use super::dot::{NativeBf16, NativeBytes};
 #[cfg(target_arch = "x86_64")]
 use super::vector::{Avx2, Avx512};
 use super::vector::{Portable, Simd};
@@ -22,6 +26,13 @@ pub(super) trait Task {
     /// Runs the task. Must be `#[inline(always)]`, with all it calls in its loops: a function that is not
     /// inlined here is compiled for the baseline instruction set.
     fn run<S: Simd, const NR: usize, const NA: usize, const MR: usize>(self) -> Self::Output;
+}
+
+/// A matrix product of words of narrow numbers, with the parameters of [`Task::run`] and the multiplication `D`.
+#[cfg(not(target_arch = "wasm32"))]
+pub(super) trait DotTask {
+    /// Runs the task. Must be `#[inline(always)]`, as [`Task::run`].
+    fn run<S: Simd, D: Dot<Number = u32>, const NR: usize, const MR: usize>(self);
 }
 
 /// Runs a block of code compiled for an instruction set: `vectorised!(isa, |a: &[f32], b: &[f32]| -> f32 { .. })`.
@@ -71,8 +82,9 @@ enum Kind {
     Portable,
     #[cfg(target_arch = "x86_64")]
     Avx2,
+    /// AVX-512, and whether there is AVX-512 BF16 and AVX-512 VNNI.
     #[cfg(target_arch = "x86_64")]
-    Avx512,
+    Avx512 { bf16: bool, vnni: bool },
 }
 
 /// Returns the best instruction set of this machine, looked up once.
@@ -104,7 +116,12 @@ impl Isa {
                 && is_x86_feature_detected!("avx512bw")
                 && is_x86_feature_detected!("avx512vl")
             {
-                found.push(Self(Kind::Avx512));
+                let bf16 = is_x86_feature_detected!("avx512bf16");
+                let vnni = is_x86_feature_detected!("avx512vnni");
+                found.push(Self(Kind::Avx512 { bf16: false, vnni: false }));
+                if bf16 || vnni {
+                    found.push(Self(Kind::Avx512 { bf16, vnni }));
+                }
             }
         }
         found
@@ -125,7 +142,39 @@ impl Isa {
             Kind::Avx2 => unsafe { run_avx2(task) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: `available` makes this kind only after it found all of these features on this machine.
-            Kind::Avx512 => unsafe { run_avx512(task) },
+            Kind::Avx512 { .. } => unsafe { run_avx512(task) },
+        }
+    }
+
+    /// Runs a product of words of two numbers in bf16.
+    #[cfg(not(target_arch = "wasm32"))]
+    #[allow(unsafe_code)]
+    pub(super) fn run_bf16<T: DotTask>(self, task: T) {
+        match self.0 {
+            Kind::Portable => task.run::<Portable, Bf16<Portable>, 8, 4>(),
+            // SAFETY: `available` makes each kind only after it found its features on this machine.
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2 => unsafe { run_avx2_words::<T, Bf16<Avx2>>(task) },
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512 { bf16: true, .. } => unsafe { run_avx512_bf16(task) },
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512 { .. } => unsafe { run_avx512_words::<T, Bf16<Avx512>>(task) },
+        }
+    }
+
+    /// Runs a product of words of four numbers in 8 bits, the inputs without a sign and the weights with one.
+    #[cfg(not(target_arch = "wasm32"))]
+    #[allow(unsafe_code)]
+    pub(super) fn run_bytes<T: DotTask>(self, task: T) {
+        match self.0 {
+            Kind::Portable => task.run::<Portable, Bytes<Portable>, 8, 4>(),
+            // SAFETY: `available` makes each kind only after it found its features on this machine.
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2 => unsafe { run_avx2_words::<T, Bytes<Avx2>>(task) },
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512 { vnni: true, .. } => unsafe { run_avx512_vnni(task) },
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512 { .. } => unsafe { run_avx512_words::<T, Bytes<Avx512>>(task) },
         }
     }
 }
@@ -140,4 +189,30 @@ fn run_avx2<T: Task>(task: T) -> T::Output {
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
 fn run_avx512<T: Task>(task: T) -> T::Output {
     task.run::<Avx512, 48, 32, 8>()
+}
+
+// Where words are widened first, the registers hold fewer rows.
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn run_avx2_words<T: DotTask, D: Dot<Number = u32>>(task: T) {
+    task.run::<Avx2, D, 16, 4>();
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
+fn run_avx512_words<T: DotTask, D: Dot<Number = u32>>(task: T) {
+    task.run::<Avx512, D, 48, 6>();
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512bf16,avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
+fn run_avx512_bf16<T: DotTask>(task: T) {
+    task.run::<Avx512, NativeBf16, 48, 8>();
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512vnni,avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
+fn run_avx512_vnni<T: DotTask>(task: T) {
+    task.run::<Avx512, NativeBytes, 48, 8>();
 }

@@ -1,12 +1,16 @@
-//! CPU kernels without a tensor library: the [encoders](KernelEncoder) and the inner products of [`search`].
+//! CPU kernels without a tensor library: the [encoders](KernelEncoder), the inner products of [`search`], and the
+//! polynomials of [`ring`].
 //!
 //! The instruction sets share one safe, generic source, see `isa` and `vector`; `math` holds the functions of a
-//! number or of a row, `gemm_f32` the matrix product, and `train` what training needs besides.
+//! number or of a row, `gemm` the matrix product, `dot` the multiplications in it, and `train` what training needs
+//! besides.
 
+mod dot;
 mod encoder;
-mod gemm_f32;
+mod gemm;
 mod isa;
 mod math;
+pub mod ring;
 pub mod search;
 #[cfg(feature = "autodiff")]
 pub(crate) mod train;

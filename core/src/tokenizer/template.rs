@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-/// Ids around and between texts: `start text end`, and `start title separators text end`.
+/// Ids around and between texts: `start text end`, and `start first separators second end`, with the token types of the
+/// latter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Template {
     /// Before the first text: `[CLS]` or `<s>`.
@@ -11,11 +12,36 @@ pub(super) struct Template {
     pub(super) separators: Vec<u32>,
     /// After the last text: `[SEP]` or `</s>`.
     pub(super) end: Vec<u32>,
+    /// The types of the tokens of two texts.
+    pub(super) types: Types,
+}
+
+/// Token types of two texts, part by part.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Types {
+    /// Types of the tokens before the first text.
+    pub(super) start: Vec<u32>,
+    /// Type of the first text's tokens.
+    pub(super) first: u32,
+    /// Types of the separators.
+    pub(super) separators: Vec<u32>,
+    /// Type of the second text's tokens.
+    pub(super) second: u32,
+    /// Types of the tokens after the second text.
+    pub(super) end: Vec<u32>,
+}
+
+impl Types {
+    /// Returns the largest type.
+    pub(super) fn largest(&self) -> u32 {
+        let runs = [&self.start, &self.separators, &self.end].into_iter().flatten().copied();
+        runs.chain([self.first, self.second]).max().unwrap_or(0)
+    }
 }
 
 impl Template {
     /// Reads a `TemplateProcessing`, `BertProcessing` or `RobertaProcessing`, alone or in a `Sequence` with processors
-    /// that add no token (`ByteLevel`). Token types are not read: every token is of type 0.
+    /// that add no token (`ByteLevel`).
     ///
     /// # Errors
     /// Says what the post-processor is instead.
@@ -30,29 +56,42 @@ impl Template {
         };
         match kind(processor) {
             Some("TemplateProcessing") => Self::of_pieces(processor),
-            Some("BertProcessing") => Self::of_two(processor, 1),
-            Some("RobertaProcessing") => Self::of_two(processor, 2),
+            Some("BertProcessing") => Self::of_two(processor, 1, 1),
+            Some("RobertaProcessing") => Self::of_two(processor, 2, 0),
             Some(other) => Err(format!("its type is {other:?}")),
             None => Err("it is missing, so that no special tokens are known".into()),
         }
     }
 
-    /// Reads `{"cls": [token, id], "sep": [token, id]}` with this number of separators between two texts.
-    fn of_two(processor: &Value, separators: usize) -> Result<Self, String> {
+    /// Reads `{"cls": [token, id], "sep": [token, id]}` with this number of separators between two texts, and this type
+    /// of the second text.
+    fn of_two(processor: &Value, separators: usize, second: u32) -> Result<Self, String> {
         let id = |field: &str| {
             whole(&processor[field][1]).ok_or_else(|| format!("its {field} is not a token and its id"))
         };
         let (start, end) = (id("cls")?, id("sep")?);
-        Ok(Self { start: vec![start], separators: vec![end; separators], end: vec![end] })
+        let types =
+            Types { start: vec![0], first: 0, separators: vec![0; separators], second, end: vec![second] };
+        Ok(Self { start: vec![start], separators: vec![end; separators], end: vec![end], types })
     }
 
     /// Reads the templates `single` and `pair`, which must put the same tokens first and last.
     fn of_pieces(processor: &Value) -> Result<Self, String> {
-        let [single, pair] = ["single", "pair"].map(|field| runs(processor, field));
+        let [single, pair] = ["single", "pair"].map(|field| Runs::read(processor, field));
         let (single, pair) = (single?, pair?);
-        match (<[_; 2]>::try_from(single), <[_; 3]>::try_from(pair)) {
-            (Ok([start, end]), Ok([first, separators, last])) if start == first && end == last => {
-                Ok(Self { start, separators, end })
+        let texts = <[u32; 2]>::try_from(pair.texts).unwrap_or_default();
+        match (<[Run; 2]>::try_from(single.special), <[Run; 3]>::try_from(pair.special)) {
+            (Ok([start, end]), Ok([first, separators, last]))
+                if start.ids == first.ids && end.ids == last.ids =>
+            {
+                let types = Types {
+                    start: first.types,
+                    first: texts[0],
+                    separators: separators.types,
+                    second: texts[1],
+                    end: last.types,
+                };
+                Ok(Self { start: start.ids, separators: separators.ids, end: end.ids, types })
             }
             _ => Err("its templates are not [start] A [end] and [start] A [separators] B [end]".into()),
         }
@@ -77,26 +116,50 @@ fn whole(value: &Value) -> Option<u32> {
     value.as_u64().and_then(|id| u32::try_from(id).ok())
 }
 
-/// Returns the ids of a template's special tokens: those before the first text, those after each text.
-fn runs(processor: &Value, field: &str) -> Result<Vec<Vec<u32>>, String> {
-    let pieces = processor[field].as_array().ok_or_else(|| format!("its template {field:?} is missing"))?;
-    let mut runs = vec![Vec::new()];
-    for piece in pieces {
-        let token = &piece["SpecialToken"]["id"];
-        match (token.as_str(), piece["Sequence"]["id"].as_str()) {
-            (Some(token), _) => {
-                let ids = processor["special_tokens"][token]["ids"].as_array();
-                let ids: Option<Vec<u32>> = ids.and_then(|ids| ids.iter().map(whole).collect());
-                let ids = ids.ok_or_else(|| format!("its special token {token:?} has no ids"))?;
-                runs.iter_mut().last().into_iter().for_each(|run| run.extend(&ids));
+/// Special tokens that stand together in a template, and their types.
+#[derive(Default)]
+struct Run {
+    ids: Vec<u32>,
+    types: Vec<u32>,
+}
+
+/// A template: the special tokens before the first text and after each text, and the types of the texts.
+struct Runs {
+    special: Vec<Run>,
+    texts: Vec<u32>,
+}
+
+impl Runs {
+    fn read(processor: &Value, field: &str) -> Result<Self, String> {
+        let pieces =
+            processor[field].as_array().ok_or_else(|| format!("its template {field:?} is missing"))?;
+        let mut runs = Self { special: vec![Run::default()], texts: Vec::new() };
+        for piece in pieces {
+            let token = &piece["SpecialToken"]["id"];
+            match (token.as_str(), piece["Sequence"]["id"].as_str()) {
+                (Some(token), _) => {
+                    let ids = processor["special_tokens"][token]["ids"].as_array();
+                    let ids: Option<Vec<u32>> = ids.and_then(|ids| ids.iter().map(whole).collect());
+                    let ids = ids.ok_or_else(|| format!("its special token {token:?} has no ids"))?;
+                    let kind = whole(&piece["SpecialToken"]["type_id"]).unwrap_or(0);
+                    if let Some(run) = runs.special.last_mut() {
+                        run.types.resize(run.types.len() + ids.len(), kind);
+                        run.ids.extend(&ids);
+                    }
+                }
+                // The texts come in order, each once.
+                (_, Some("A")) if runs.texts.is_empty() => runs.text(piece),
+                (_, Some("B")) if runs.texts.len() == 1 => runs.text(piece),
+                _ => return Err(format!("its template {field:?} does not take its texts in order")),
             }
-            // The texts come in order, each once.
-            (_, Some("A")) if runs.len() == 1 => runs.push(Vec::new()),
-            (_, Some("B")) if runs.len() == 2 => runs.push(Vec::new()),
-            _ => return Err(format!("its template {field:?} does not take its texts in order")),
         }
+        Ok(runs)
     }
-    Ok(runs)
+
+    fn text(&mut self, piece: &Value) {
+        self.texts.push(whole(&piece["Sequence"]["type_id"]).unwrap_or(0));
+        self.special.push(Run::default());
+    }
 }
 
 #[cfg(test)]
@@ -122,6 +185,24 @@ mod tests {
         let template = Template::read(value).unwrap();
         let tokens = template.pair_tokens();
         ([template.start, template.separators, template.end], tokens)
+    }
+
+    #[test]
+    fn the_types_of_two_texts_are_those_of_the_file() {
+        let types = |value: &Value| Template::read(value).unwrap().types;
+        let of_bert = Types { start: vec![0], first: 0, separators: vec![0], second: 1, end: vec![1] };
+        assert_eq!(
+            types(&json!({"type": "BertProcessing", "sep": ["[SEP]", 102], "cls": ["[CLS]", 101]})),
+            of_bert
+        );
+        let mut classic = template("[CLS] A [SEP]", "[CLS] A [SEP] B [SEP]");
+        assert_eq!((types(&classic).second, types(&classic).largest()), (0, 0));
+        classic["pair"][3]["Sequence"]["type_id"] = json!(1);
+        classic["pair"][4]["SpecialToken"]["type_id"] = json!(1);
+        assert_eq!((types(&classic).largest(), types(&classic)), (1, of_bert));
+        let roberta = json!({"type": "RobertaProcessing", "sep": ["</s>", 2], "cls": ["<s>", 0]});
+        let none = Types { start: vec![0], separators: vec![0; 2], end: vec![0], ..Types::default() };
+        assert_eq!(types(&roberta), none);
     }
 
     #[test]

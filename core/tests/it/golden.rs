@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use dpr_core::device::Device;
-use dpr_core::{EncoderBytes, TextEncoder};
+use dpr_core::text::LoadError;
+use dpr_core::{DeviceChoice, EncoderBytes, Precision, TextEncoder};
 use serde_json::{Value, json};
 
 pub(crate) fn root() -> PathBuf {
@@ -68,6 +69,16 @@ impl Golden {
 
     /// Loads a Hugging Face directory with the fixture's pooling, normalisation and limit.
     pub(crate) fn encoder(&self, dir: &Path, device: &Device) -> TextEncoder {
+        self.encoder_at(dir, device, Precision::F32).unwrap()
+    }
+
+    /// Loads as `encoder` does, in `precision`.
+    pub(crate) fn encoder_at(
+        &self,
+        dir: &Path,
+        device: &Device,
+        precision: Precision,
+    ) -> Result<TextEncoder, LoadError> {
         let read = |name: &str| std::fs::read(dir.join(name)).unwrap();
         let mut config: Value = serde_json::from_slice(&read("config.json")).unwrap();
         config["dpr"] = json!({
@@ -80,7 +91,7 @@ impl Golden {
             tokenizer: &tokenizer,
             weights: &[("model.safetensors", weights.as_slice())],
         };
-        TextEncoder::load(&files, None, device).unwrap()
+        TextEncoder::load_at(&files, None, device, precision)
     }
 }
 
@@ -94,6 +105,18 @@ pub(crate) fn fetched(name: &str) -> Option<PathBuf> {
     assert!(std::env::var_os("CI").is_none(), "{} is missing: run cargo xtask setup", dir.display());
     eprintln!("skipped: {} is missing; cargo xtask setup fetches it", dir.display());
     None
+}
+
+/// Returns a GPU, which may be a software driver; `None`, and a line that says so, where there is none outside of CI.
+pub(crate) fn gpu() -> Option<Device> {
+    match Device::open(DeviceChoice::Wgpu) {
+        Ok(device) => Some(device),
+        Err(error) if std::env::var_os("CI").is_none() => {
+            eprintln!("skipped: {error}; cargo xtask setup installs a software driver");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
 }
 
 pub(crate) fn cosine(a: &[f32], b: &[f32]) -> f64 {

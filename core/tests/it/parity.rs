@@ -104,14 +104,7 @@ fn mpnet_on_flex_and_the_cpu_kernels() {
 
 #[test]
 fn wgpu_gives_the_same_vectors() {
-    let device = match Device::open(DeviceChoice::Wgpu) {
-        Ok(device) => device,
-        Err(error) if std::env::var_os("CI").is_none() => {
-            eprintln!("skipped: {error}; cargo xtask setup installs a software driver");
-            return;
-        }
-        Err(error) => panic!("{error}"),
-    };
+    let Some(device) = golden::gpu() else { return };
     small_models(&device, &GPU);
     // A software GPU takes seconds a row; DPR_PARITY_ROWS=64 checks every text of the fixture.
     let rows = std::env::var("DPR_PARITY_ROWS").ok().and_then(|rows| rows.parse().ok()).unwrap_or(8);

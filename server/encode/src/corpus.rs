@@ -62,6 +62,7 @@ pub fn encode_corpus(
         corpus_sha256: corpus_sha256(corpus),
         shard: options.shard,
         part_size: PART_SIZE,
+        precision: encoder.precision(),
     };
     if options.force {
         VectorsWriter::clear(out)?;

@@ -18,18 +18,16 @@ pub enum AnswerError {
         /// The question, as it was named.
         question: String,
     },
-    /// An answer without anything that could stand in a passage; it would be found in every passage.
+    /// No answer holds anything that could stand in a passage.
     #[error(
-        "question {question:?}: answer {number}, {answer:?}, is empty after normalisation (no letter, digit or \
-         sign is left): remove or correct it"
+        "question {question:?}: all of its answers ({answers:?}) are empty after normalisation (no letter, digit or \
+         sign is left): correct them, or leave the question out"
     )]
     Empty {
         /// The question, as it was named.
         question: String,
-        /// Which of its answers, from 1.
-        number: usize,
-        /// The answer.
-        answer: String,
+        /// Its answers.
+        answers: Vec<String>,
     },
 }
 
@@ -58,6 +56,7 @@ pub struct InvalidPattern {
 pub struct AnswerMatcher {
     answers: Matchers,
     invalid: Vec<InvalidPattern>,
+    empty: usize,
 }
 
 #[derive(Debug)]
@@ -70,48 +69,49 @@ enum Matchers {
 impl AnswerMatcher {
     /// Prepares the answers of the question that `question` names (its id or its text) in errors.
     ///
+    /// An answer that is empty after normalisation would be found in every passage: it is left out, and
+    /// [`Self::empty_answers`] counts it. A pattern that does not compile never matches, and [`Self::invalid_patterns`]
+    /// reports it.
+    ///
     /// # Errors
-    /// [`AnswerError`] when there are no answers, or one is empty after normalisation. A pattern that does not
-    /// compile is not an error: it never matches, and [`Self::invalid_patterns`] reports it.
+    /// [`AnswerError`] when there are no answers, or all are empty after normalisation.
     pub fn new(question: &str, answers: &Answers) -> Result<Self, AnswerError> {
         if answers.is_empty() {
             return Err(AnswerError::None { question: question.to_owned() });
         }
-        let empty = |index: usize, answer: &str| AnswerError::Empty {
-            question: question.to_owned(),
-            number: index + 1,
-            answer: answer.to_owned(),
-        };
-        match answers {
+        let given = answers.as_slice();
+        let mut invalid = Vec::new();
+        let (answers, empty) = match answers {
             Answers::Texts(texts) => {
-                let mut runs = Vec::with_capacity(texts.len());
-                for (index, text) in texts.iter().enumerate() {
-                    let run = token_run(text);
-                    if run.is_empty() {
-                        return Err(empty(index, text));
-                    }
-                    runs.push(run);
-                }
+                let mut runs: Vec<String> =
+                    texts.iter().map(|text| token_run(text)).filter(|run| !run.is_empty()).collect();
+                let empty = texts.len() - runs.len();
                 // Lists of aliases repeat themselves in other case.
                 runs.sort_unstable();
                 runs.dedup();
-                let finders = runs.iter().map(|run| Finder::new(run).into_owned()).collect();
-                Ok(Self { answers: Matchers::Texts(finders), invalid: Vec::new() })
+                (Matchers::Texts(runs.iter().map(|run| Finder::new(run).into_owned()).collect()), empty)
             }
             Answers::Patterns(patterns) => {
-                let (mut compiled, mut invalid) = (Vec::new(), Vec::new());
-                for (index, pattern) in patterns.iter().enumerate() {
-                    if pattern.trim().is_empty() {
-                        return Err(empty(index, pattern));
-                    }
+                let mut compiled = Vec::new();
+                let filled = patterns.iter().filter(|pattern| !pattern.trim().is_empty());
+                for pattern in filled.clone() {
                     match Pattern::new(pattern) {
                         Ok(pattern) => compiled.push(pattern),
                         Err(reason) => invalid.push(InvalidPattern { pattern: pattern.clone(), reason }),
                     }
                 }
-                Ok(Self { answers: Matchers::Patterns(compiled), invalid })
+                (Matchers::Patterns(compiled), patterns.len() - filled.count())
             }
+        };
+        if empty == given.len() {
+            return Err(AnswerError::Empty { question: question.to_owned(), answers: given.to_vec() });
         }
+        Ok(Self { answers, invalid, empty })
+    }
+
+    /// Returns the number of answers that were left out because nothing of them is left after normalisation.
+    pub fn empty_answers(&self) -> usize {
+        self.empty
     }
 
     /// Returns the patterns that never match because they are not regular expressions.
@@ -183,9 +183,19 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_empty_after_normalisation_names_its_question() {
-        let error = AnswerMatcher::new("who?", &texts(&["x", "\u{200b} \u{ad}"])).unwrap_err();
-        assert!(matches!(&error, AnswerError::Empty { question, number: 2, .. } if question == "who?"));
+    fn an_alias_that_is_empty_after_normalisation_is_left_out_and_counted() {
+        let matcher = AnswerMatcher::new("who?", &texts(&["\u{200b} \u{ad}", "Rome", ""])).unwrap();
+        assert!(matcher.matches("in Rome") && !matcher.matches("in Athens"));
+        assert_eq!(matcher.empty_answers(), 2);
+        let matcher = AnswerMatcher::new("who?", &patterns(&[" ", "R.me"])).unwrap();
+        assert!(matcher.matches("Rome") && !matcher.matches(" Athens"));
+        assert_eq!(matcher.empty_answers(), 1);
+    }
+
+    #[test]
+    fn a_question_whose_answers_are_all_empty_is_named() {
+        let error = AnswerMatcher::new("who?", &texts(&["\u{200b} \u{ad}"])).unwrap_err();
+        assert!(matches!(&error, AnswerError::Empty { question, .. } if question == "who?"));
         assert!(error.to_string().contains("who?"));
         assert!(matches!(AnswerMatcher::new("q", &patterns(&[" "])), Err(AnswerError::Empty { .. })));
         assert!(matches!(AnswerMatcher::new("q", &texts(&[])), Err(AnswerError::None { .. })));

@@ -1,5 +1,7 @@
 //! Paired bootstrap: whether one system is better than another, or only luckier.
 
+use std::collections::BTreeMap;
+
 use dpr_core::random::{SplitMix, mix};
 use rayon::prelude::*;
 use serde::Serialize;
@@ -82,6 +84,20 @@ pub enum CompareError {
     /// No resamples asked for.
     #[error("0 resamples tell nothing: ask for 1,000 or more")]
     NoResamples,
+    /// Not one cluster for each question.
+    #[error("{clusters} clusters are named for {questions} questions: name one for each")]
+    Clusters {
+        /// Clusters named.
+        clusters: usize,
+        /// Questions given.
+        questions: usize,
+    },
+    /// All questions are of one cluster, so that every resample is the same.
+    #[error("all {questions} questions are of one cluster: there is nothing to resample")]
+    OneCluster {
+        /// Questions given.
+        questions: usize,
+    },
 }
 
 /// The comparison of a system with the first one.
@@ -113,15 +129,55 @@ pub struct Comparison {
 /// # Errors
 /// [`CompareError`] when there are fewer than two systems, or they were not measured on the same questions.
 pub fn compare(systems: &[System], bootstrap: Bootstrap) -> Result<Vec<Comparison>, CompareError> {
+    let questions = systems.first().map_or(0, |first| first.scores.len());
+    let alone = (0..questions).map(|question| vec![question]).collect();
+    compare_by(systems, alone, bootstrap)
+}
+
+/// Compares as [`compare`] does, drawing whole clusters of questions: `clusters` names the cluster of each question by any
+/// number, as that of the passage or of the article which it is about. Questions about one article are hard or easy
+/// together, so that intervals which take them for independent are too narrow (Cameron et al. 2008). The mean of a
+/// resample is that over all questions of its clusters.
+///
+/// # Errors
+/// [`CompareError`] as [`compare`], and when there is not one cluster a question, or one in all.
+pub fn compare_clusters(
+    systems: &[System],
+    clusters: &[usize],
+    bootstrap: Bootstrap,
+) -> Result<Vec<Comparison>, CompareError> {
+    let questions = systems.first().map_or(0, |first| first.scores.len());
+    if clusters.len() != questions {
+        return Err(CompareError::Clusters { clusters: clusters.len(), questions });
+    }
+    let mut members: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (question, cluster) in clusters.iter().enumerate() {
+        members.entry(*cluster).or_default().push(question);
+    }
+    if members.len() == 1 && questions > 1 {
+        return Err(CompareError::OneCluster { questions });
+    }
+    compare_by(systems, members.into_values().collect(), bootstrap)
+}
+
+fn compare_by(
+    systems: &[System],
+    clusters: Vec<Vec<usize>>,
+    bootstrap: Bootstrap,
+) -> Result<Vec<Comparison>, CompareError> {
     check(systems, bootstrap)?;
     let [baseline, others @ ..] = systems else { return Err(CompareError::TooFew { systems: 0 }) };
     let pairs: Vec<Vec<f64>> = others
         .iter()
         .map(|other| other.scores.iter().zip(&baseline.scores).map(|(score, base)| score - base).collect())
         .collect();
+    let sum = |pair: &Vec<f64>, cluster: &Vec<usize>| cluster.iter().map(|question| pair[*question]).sum();
+    let sums: Vec<Vec<f64>> =
+        pairs.iter().map(|pair| clusters.iter().map(|cluster| sum(pair, cluster)).collect()).collect();
+    let sizes: Vec<usize> = clusters.iter().map(Vec::len).collect();
     let resampled: Vec<Vec<f64>> = (0..bootstrap.resamples)
         .into_par_iter()
-        .map(|number| resample(&pairs, baseline.scores.len(), bootstrap.seed, number as u64))
+        .map(|number| resample(&sums, &sizes, bootstrap.seed, number as u64))
         .collect();
     let compared = others.iter().zip(&pairs).enumerate().map(|(index, (other, pair))| {
         let mut differences: Vec<f64> = resampled.iter().map(|means| means[index]).collect();
@@ -166,17 +222,18 @@ fn check(systems: &[System], bootstrap: Bootstrap) -> Result<(), CompareError> {
     Ok(())
 }
 
-/// Returns the mean of each list of differences over one resample of the questions.
-fn resample(pairs: &[Vec<f64>], questions: usize, seed: u64, number: u64) -> Vec<f64> {
+/// Returns the mean of each list of differences over one resample of the clusters, whose sums and sizes are given.
+fn resample(sums: &[Vec<f64>], sizes: &[usize], seed: u64, number: u64) -> Vec<f64> {
     let mut random = SplitMix::new(mix(seed) ^ mix(!number));
-    let mut sums = vec![0.0; pairs.len()];
-    for _ in 0..questions {
-        let question = random.below(questions);
-        for (sum, pair) in sums.iter_mut().zip(pairs) {
-            *sum += pair[question];
+    let (mut totals, mut questions) = (vec![0.0; sums.len()], 0);
+    for _ in 0..sizes.len() {
+        let cluster = random.below(sizes.len());
+        questions += sizes[cluster];
+        for (total, sums) in totals.iter_mut().zip(sums) {
+            *total += sums[cluster];
         }
     }
-    sums.iter().map(|sum| sum / questions as f64).collect()
+    totals.iter().map(|total| total / questions as f64).collect()
 }
 
 /// Returns the value below which a share of the sorted values lies, between neighbours by their distance.
@@ -194,72 +251,4 @@ fn two_sided(sorted: &[f64]) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Returns a system that hits question `i` when `hits(i)`.
-    fn system(name: &str, questions: usize, hits: impl Fn(usize) -> bool) -> System {
-        System::from_hits(name, (0..questions).map(hits))
-    }
-
-    #[test]
-    fn the_interval_is_that_of_the_normal_approximation() {
-        // 90 wins and 30 losses in 1,000 questions: mean 0.06, standard error of the paired difference known.
-        let systems = [
-            system("bm25", 1000, |i| (90..120).contains(&i) || i >= 500),
-            system("dense", 1000, |i| !(90..500).contains(&i)),
-        ];
-        let [found] = &compare(&systems, Bootstrap::default()).unwrap()[..] else { panic!() };
-        assert_eq!((found.wins, found.losses), (90, 30));
-        assert!((found.difference - 0.06).abs() < 1e-12);
-        let error = ((0.12 - 0.06f64.powi(2)) / 1000.0).sqrt();
-        assert!((found.low - (0.06 - 1.96 * error)).abs() < 0.001, "{found:?}");
-        assert!((found.high - (0.06 + 1.96 * error)).abs() < 0.001, "{found:?}");
-        assert!(found.p < 0.001);
-    }
-
-    #[test]
-    fn p_of_a_small_difference_is_that_of_the_normal_approximation() {
-        // 30 wins and 20 losses in 400: z = 0.025 / sqrt((0.125 - 0.025^2) / 400) = 1.418, p = 0.156.
-        let systems = [
-            system("a", 400, |i| (30..50).contains(&i)),
-            system("b", 400, |i| i < 30),
-            system("c", 400, |i| i < 20),
-        ];
-        let found = compare(&systems, Bootstrap::default()).unwrap();
-        // Counting resamples without any difference on both sides makes it a little larger.
-        assert!((0.15..0.19).contains(&found[0].p), "{found:?}");
-        assert!(found[0].low < 0.0 && found[0].high > 0.0);
-        assert!((found[1].difference, found[1].wins) == (0.0, 20) && found[1].p > 0.9, "{found:?}");
-    }
-
-    #[test]
-    fn equal_systems_do_not_differ() {
-        let systems = [system("a", 50, |i| i % 2 == 0), system("b", 50, |i| i % 2 == 0)];
-        let found = compare(&systems, Bootstrap::default()).unwrap();
-        assert_eq!((found[0].difference, found[0].low, found[0].high, found[0].p), (0.0, 0.0, 0.0, 1.0));
-    }
-
-    #[test]
-    fn a_seed_repeats_itself_on_any_number_of_threads() {
-        let systems = [system("a", 300, |i| i % 3 == 0), system("b", 300, |i| i % 5 == 0)];
-        let run = |threads, seed| {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            pool.install(|| compare(&systems, Bootstrap { seed, ..Bootstrap::default() }).unwrap())
-        };
-        assert_eq!(run(1, 7), run(3, 7));
-        assert_ne!(run(1, 7), run(1, 8));
-    }
-
-    #[test]
-    fn systems_that_do_not_belong_together_are_refused() {
-        let (a, b) = (system("a", 3, |_| true), system("b", 4, |_| true));
-        let run = |systems: &[System]| compare(systems, Bootstrap::default()).unwrap_err();
-        assert_eq!(run(std::slice::from_ref(&a)), CompareError::TooFew { systems: 1 });
-        assert!(matches!(run(&[a.clone(), b]), CompareError::Questions { got: 4, expected: 3, .. }));
-        let nan = System { name: "c".into(), scores: vec![1.0, f64::NAN, 0.0] };
-        assert!(matches!(run(&[a.clone(), nan]), CompareError::Score { question: 2, .. }));
-        let none = Bootstrap { resamples: 0, seed: 1 };
-        assert_eq!(compare(&[a.clone(), a], none), Err(CompareError::NoResamples));
-    }
-}
+mod tests;

@@ -33,6 +33,8 @@ use dpr_index::ranking::ScoredRow;
 pub struct Judge<'a> {
     passages: &'a [Passage],
     rules: Vec<Rule<'a>>,
+    /// The passages' texts where answers are looked for: each is cut into tokens once, however many questions meet it.
+    texts: Vec<TokenizedPassage<'a>>,
     gold_not_in_index: usize,
 }
 
@@ -63,7 +65,7 @@ impl<'a> Judge<'a> {
         if absent == golds.len() {
             return Err(EvalError::OtherCorpus { questions: golds.len(), first: golds[0].id.clone() });
         }
-        Ok(Self { passages, rules, gold_not_in_index: absent })
+        Ok(Self { passages, rules, texts: Vec::new(), gold_not_in_index: absent })
     }
 
     /// Returns a judge by answers: a passage is right if its text holds an answer, which is the paper's measure
@@ -81,7 +83,8 @@ impl<'a> Judge<'a> {
         let matchers =
             questions.par_iter().map(|question| AnswerMatcher::new(&question.id, &question.answers));
         let rules = matchers.map(|matcher| matcher.map(Rule::Answer)).collect::<Result<_, AnswerError>>()?;
-        Ok(Self { passages, rules, gold_not_in_index: 0 })
+        let texts = passages.iter().map(|passage| TokenizedPassage::new(&passage.text)).collect();
+        Ok(Self { passages, rules, texts, gold_not_in_index: 0 })
     }
 
     /// Returns a judge by qrels: a passage is right if `qrels` grade it above 0.
@@ -106,7 +109,7 @@ impl<'a> Judge<'a> {
             }));
         }
         let rules = rules.into_iter().map(Rule::Graded).collect();
-        Ok(Self { passages, rules, gold_not_in_index: 0 })
+        Ok(Self { passages, rules, texts: Vec::new(), gold_not_in_index: 0 })
     }
 
     /// Returns the number of questions whose gold passage is not in the corpus; each counts as not found.
@@ -126,15 +129,36 @@ impl<'a> Judge<'a> {
         })
     }
 
+    /// Returns the number of answers that are left out because nothing of them is left after normalisation.
+    pub fn empty_answers(&self) -> usize {
+        let empty = |rule: &Rule<'_>| match rule {
+            Rule::Answer(answers) => answers.empty_answers(),
+            _ => 0,
+        };
+        self.rules.iter().map(empty).sum()
+    }
+
+    /// Returns, for each question, whether any passage of the corpus is right for it. Accuracy over the questions for
+    /// which none is cannot be above 0. Every question is compared with every passage until one is right: a minute or more
+    /// for thousands of questions over hundreds of thousands of passages.
+    pub fn answerable(&self) -> Vec<bool> {
+        let rows = 0..self.passages.len();
+        let any = |question: usize| match &self.rules[question] {
+            Rule::Gold(gold) => gold.is_some(),
+            _ => rows.clone().any(|row| self.is_right(question, row)),
+        };
+        (0..self.rules.len()).into_par_iter().map(any).collect()
+    }
+
     /// Returns whether the passage of `row` is right for question number `question`, both from 0.
     ///
     /// # Panics
     /// When there is no such question or row.
     pub fn is_right(&self, question: usize, row: usize) -> bool {
-        let Passage { id, text, .. } = &self.passages[row];
+        let id = &self.passages[row].id;
         match &self.rules[question] {
             Rule::Gold(gold) => gold.is_some_and(|gold| id == gold),
-            Rule::Answer(answers) => answers.matches_passage(&TokenizedPassage::new(text)),
+            Rule::Answer(answers) => answers.matches_passage(&self.texts[row]),
             Rule::Graded(judged) => judged.and_then(|judged| judged.get(id)).is_some_and(|grade| *grade > 0),
         }
     }
@@ -205,79 +229,4 @@ pub fn gold_passages(questions: &[Question]) -> Result<Vec<&Gold>, EvalError> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use dpr_data::Answers;
-
-    fn passages() -> Vec<Passage> {
-        ["a", "b", "c", "d"].map(|id| Passage::new(id, "", format!("It is {id} here."))).into()
-    }
-
-    fn question(id: &str, gold: Option<&str>, answer: &str) -> Question {
-        let text = |id: &str| format!("It is\n{id} here.").into();
-        let gold = gold.map(|id| Gold { id: id.into(), text: text(id), answer: None });
-        let answers = Answers::Texts(vec![answer.into()]);
-        Question { id: id.into(), text: "who?".into(), answers, gold }
-    }
-
-    fn rows(rows: &[usize]) -> Vec<ScoredRow> {
-        rows.iter().map(|row| ScoredRow { row: *row, score: 1.0 }).collect()
-    }
-
-    #[test]
-    fn the_gold_passage_is_the_right_one() {
-        let passages = passages();
-        let questions = [question("1", Some("b"), "x"), question("2", Some("z"), "x")];
-        let judge = Judge::gold(&questions, &passages).unwrap();
-        assert_eq!(judge.gold_not_in_index(), 1);
-        assert_eq!(judge.first_right(&[rows(&[3, 1]), rows(&[0, 1, 2])]).unwrap(), [Some(2), None]);
-        let rankings = [rows(&[0, 1, 2, 3]), rows(&[0, 1])];
-        let (missed, all) = (vec![false; 2], vec![false, true, false, false]);
-        for (depth, first) in [(0, &all[..2]), (1, &all[..2]), (3, &all[..3]), (9, &all[..])] {
-            assert_eq!(judge.marks(&rankings, depth).unwrap(), [first, &missed], "{depth}");
-        }
-        assert!(matches!(judge.first_right(&[]), Err(EvalError::Lists { got: 0, expected: 2 })));
-    }
-
-    #[test]
-    fn a_passage_with_the_answer_is_right() {
-        let (passages, questions) = (passages(), [question("1", None, "IT IS C")]);
-        let judge = Judge::answers(&questions, &passages).unwrap();
-        assert_eq!(judge.first_right(&[rows(&[0, 1, 2])]).unwrap(), [Some(3)]);
-    }
-
-    #[test]
-    fn a_passage_graded_above_0_is_right() {
-        let (passages, mut qrels) = (passages(), Qrels::default());
-        qrels.insert("1", "b", 0);
-        qrels.insert("1", "d", 2);
-        let questions = [question("1", None, "x"), question("2", None, "x")];
-        let judge = Judge::graded(&questions, &passages, &qrels).unwrap();
-        assert_eq!(judge.first_right(&[rows(&[1, 3]), rows(&[3])]).unwrap(), [Some(2), None]);
-        qrels.insert("1", "z", 1);
-        let error = Judge::graded(&questions, &passages, &qrels).unwrap_err();
-        assert!(error.to_string().contains("\"z\", which is not in the corpus"), "{error}");
-    }
-
-    #[test]
-    fn questions_that_cannot_be_judged_are_refused() {
-        let passages = passages();
-        assert!(matches!(Judge::gold(&[], &passages), Err(EvalError::NoQuestions)));
-        let error = Judge::gold(&[question("7", None, "x")], &passages).unwrap_err();
-        assert!(matches!(error, EvalError::NoGold { id } if id == "7"));
-        let other = [question("1", Some("x"), "x"), question("2", Some("y"), "x")];
-        let error = Judge::gold(&other, &passages).unwrap_err();
-        assert!(matches!(error, EvalError::OtherCorpus { questions: 2, first } if first == "x"));
-        let gold = Gold { id: "a".into(), text: "Another paragraph.".into(), answer: None };
-        let namesake = [Question { gold: Some(gold), ..question("1", None, "x") }];
-        let error = Judge::gold(&namesake, &passages).unwrap_err();
-        assert!(matches!(error, EvalError::OtherCorpus { questions: 1, .. }), "the same id, another text");
-        let silent = Question { answers: Answers::default(), ..question("8", None, "") };
-        let error = Judge::answers(&[silent], &passages).unwrap_err();
-        assert!(matches!(error, EvalError::NoAnswer { id } if id == "8"));
-        let mut qrels = Qrels::default();
-        qrels.insert("9", "a", 1);
-        let error = Judge::graded(&[question("1", None, "x")], &passages, &qrels).unwrap_err();
-        assert!(error.to_string().contains("none of the 1 questions"), "{error}");
-    }
-}
+mod tests;

@@ -4,8 +4,9 @@
 //! [`Judge`] says which passages are right for a question: those with an answer ([`AnswerMatcher`]), the gold
 //! passage, or what qrels name; [`Accuracy`] is the paper's top-k accuracy of that. [`measure_qrels`] adds what
 //! trec_eval reports, [`recall`] compares an approximate index with an exact one. [`measure_reading`] gives EM and F1
-//! of predicted answers. [`compare`] tells a better system from a luckier one, and [`accuracy_svg`] draws their
-//! accuracies.
+//! of predicted answers, [`measure_depths`] those of a reader by the number of passages that it reads. [`compare`] tells
+//! a better system from a luckier one, and [`accuracy_svg`] draws their accuracies. [`privacy`] attacks what a server sees
+//! of questions.
 //!
 //! ```
 //! use std::collections::HashMap;
@@ -43,13 +44,16 @@
 //! # }
 //! ```
 
+mod accepted;
 mod accuracy;
 mod answer;
+mod by_depth;
 mod compare;
 mod error;
 mod judge;
 mod pattern;
 mod plot;
+pub mod privacy;
 mod ranking;
 mod reading;
 mod recall;
@@ -57,10 +61,11 @@ mod tokens;
 
 pub use accuracy::Accuracy;
 pub use answer::{AnswerError, AnswerMatcher, InvalidPattern};
-pub use compare::{Bootstrap, CompareError, Comparison, System, compare};
+pub use by_depth::{DEFAULT_DEPTHS, DepthReport, ReadPassage, ReadQuestion, measure_depths};
+pub use compare::{Bootstrap, CompareError, Comparison, System, compare, compare_clusters};
 pub use error::EvalError;
 pub use judge::{Judge, gold_passages};
-pub use plot::{Curve, PlotError, Series, accuracy_svg, series_svg};
+pub use plot::{Curve, PlotError, Series, accuracy_svg, reading_svg, series_svg};
 pub use ranking::{
     DEFAULT_KS, QrelsReport, QuestionScores, RankingError, RecallAt, TopK, check_qrels, first_hit,
     mean_reciprocal_rank, measure_qrels, score_ranking, top_k, trec_order,

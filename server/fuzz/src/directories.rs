@@ -5,7 +5,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use dpr_core::Pooling;
 use dpr_data::{corpus_sha256, read_passages};
-use dpr_encode::model::{ImportOptions, ModelDir, export_web, import};
+use dpr_encode::model::{CrossEncoderDir, ImportOptions, ModelDir, export_web, import};
 use dpr_index::vectors::{Shard, VectorSet, VectorsSpec, VectorsWriter};
 use fs_err as fs;
 
@@ -59,6 +59,7 @@ fn vectors_dir() -> &'static Mutex<Made> {
                 corpus_sha256: corpus_sha256(&passages),
                 shard: Shard::WHOLE,
                 part_size: VectorsSpec::PART_SIZE,
+                precision: dpr_core::Precision::F32,
             };
             let writer = VectorsWriter::open(path, spec, &passages).expect("a new directory");
             for range in writer.missing_parts() {
@@ -78,7 +79,7 @@ fn model_dir() -> &'static Mutex<Made> {
             let encoder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/dpr-tiny/question");
             let options = ImportOptions { pooling: Some(Pooling::Mean), ..ImportOptions::default() };
             import(encoder.as_ref(), None, path, &options).expect("a model of the fixtures");
-            export_web(&ModelDir::open(path).expect("a model that was just imported")).expect("copies");
+            export_web(&ModelDir::open(path).expect("a model that was just imported"), None).expect("copies");
         })
     })
 }
@@ -96,6 +97,7 @@ pub(crate) fn valid_vectors() -> Vec<(String, Vec<u8>)> {
 pub(crate) fn model(bytes: &[u8]) {
     Made::with(model_dir(), "model.json", bytes, |path| {
         let _ = ModelDir::open(path).and_then(|model| model.web_exports());
+        let _ = CrossEncoderDir::open(path);
     });
 }
 

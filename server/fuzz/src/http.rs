@@ -9,13 +9,13 @@ use dpr_core::Pooling;
 use dpr_encode::PassageUpdater;
 use dpr_encode::model::{ImportOptions, ModelDir, import};
 use dpr_index::{IndexWriter, LiveIndex};
-use dpr_serve::{AppState, Limits, Options, ServedModel, Serving, Updates, app};
+use dpr_serve::{AppState, Limits, Options, ServedBlur, ServedModel, Serving, Updates, app};
 use serde_json::json;
 use tokio::runtime::Runtime;
 use tower::ServiceExt as _;
 
 use crate::index::{self, DIM, fingerprint, vector};
-use crate::named;
+use crate::{named, private};
 
 /// Requests after which the server is made anew: updates that are taken would fill the index.
 const LIFE: usize = 2000;
@@ -42,11 +42,12 @@ impl Server {
         let updates = PassageUpdater::new(Arc::<IndexWriter>::clone(&writer), None);
         let limits = Limits { concurrency: 1, max_k: 50, max_batch: 4, ..Limits::default() };
         let state = AppState::new(Options { limits, ..Options::default() });
+        let blur = private::write(&dir.path().join("blur"), &fingerprint(), DIM);
         state.publish_all(Serving {
-            search: Arc::<LiveIndex>::clone(writer.live()),
             model: Some(ServedModel::open(&model).expect("a model that was just imported")),
-            text: None,
             updates: Some(Updates::new(Arc::new(updates))),
+            blur: Some(Arc::new(ServedBlur::new(blur))),
+            ..Serving::new(Arc::<LiveIndex>::clone(writer.live()))
         });
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         Self { routes: app(state), runtime, requests: 0, _dir: dir }
@@ -88,6 +89,7 @@ fn send(method: &str, path: &str, body: Vec<u8>) -> u16 {
 pub(crate) fn search(bytes: &[u8]) {
     send("POST", "/v1/search", bytes.to_vec());
     send("POST", "/v1/search/text", bytes.to_vec());
+    send("POST", "/v1/private/candidates", bytes.to_vec());
 }
 
 pub(crate) fn valid_search() -> Vec<(String, Vec<u8>)> {
@@ -98,6 +100,11 @@ pub(crate) fn valid_search() -> Vec<(String, Vec<u8>)> {
         named(
             "base64",
             json!({ "vector": "AACAPwAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=", "model": model }).to_string(),
+        ),
+        named(
+            "blurred",
+            json!({ "y": "AAA=", "level": "light", "projection": private::made(DIM).sha256(), "model": model })
+                .to_string(),
         ),
         named("filter", json!({ "vector": vector, "model": model, "filter": { "ids": ["p1"] } }).to_string()),
     ]

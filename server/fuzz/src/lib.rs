@@ -8,9 +8,11 @@
 
 mod data;
 mod directories;
+mod encrypted;
 mod http;
 mod index;
 mod model;
+mod private;
 
 /// A parser, as a function of bytes.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +26,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 24] = [
+pub const TARGETS: [Target; 28] = [
     Target { name: "pointer", run: index::pointer, valid: index::valid_pointer },
     Target { name: "manifest", run: index::manifest, valid: index::valid_manifest },
     Target { name: "graph", run: index::graph, valid: index::valid_graph },
@@ -46,9 +48,13 @@ pub const TARGETS: [Target; 24] = [
     Target { name: "json-array", run: data::json_array, valid: data::valid_json_array },
     Target { name: "gzip", run: data::gzip, valid: data::valid_gzip },
     Target { name: "documents", run: data::documents, valid: data::valid_documents },
+    Target { name: "projection", run: private::projection, valid: private::valid_projection },
+    Target { name: "blur", run: private::blur, valid: private::valid_blur },
     Target { name: "search", run: http::search, valid: http::valid_search },
     Target { name: "filter", run: http::filter, valid: http::valid_filter },
     Target { name: "updates", run: http::updates, valid: http::valid_updates },
+    Target { name: "private-manifest", run: encrypted::manifest, valid: encrypted::valid_manifest },
+    Target { name: "private-message", run: encrypted::message, valid: encrypted::valid_message },
 ];
 
 /// Returns the target of this name.

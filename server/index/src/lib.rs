@@ -70,6 +70,7 @@ mod gpu;
 mod hnsw;
 pub mod limits;
 mod live;
+pub mod private;
 mod quantized;
 pub mod ranking;
 mod recall;

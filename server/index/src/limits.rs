@@ -10,6 +10,9 @@ use dpr_data::{Metadata, Passage};
 /// The most bytes of a passage's id.
 pub const MAX_ID: usize = 4 << 10;
 
+/// The most candidates that a private search returns.
+pub const MAX_CANDIDATES: usize = 1000;
+
 /// The most bytes of a passage's title.
 pub const MAX_TITLE: usize = 64 << 10;
 

@@ -1,9 +1,11 @@
 //! A collection as a backend of searches and updates.
 
+use std::collections::HashMap;
+
 use dpr_core::Embedding;
 use dpr_data::Passage;
 use dpr_index::search::{Backend, Description, Filter, Hit, SearchError, WriteError, Writer};
-use dpr_index::{CancelToken, IndexManifest, NewPassage, Put};
+use dpr_index::{CancelToken, NewPassage, Put};
 
 use crate::index::Found;
 use crate::{MilvusError, MilvusIndex};
@@ -44,28 +46,8 @@ impl From<MilvusError> for WriteError {
 impl Backend for MilvusIndex {
     fn describe(&self) -> Description {
         let described = self.described();
-        Description {
-            count: self.count(),
-            dim: described.dim,
-            kind: "milvus".to_owned(),
-            model: described.model_fingerprint.clone(),
-            metric: IndexManifest::INNER_PRODUCT.to_owned(),
-            version: self.version().to_owned(),
-            // Milvus changes a collection in place.
-            number: 1,
-            added: 0,
-            removed: 0,
-            changes: 0,
-        }
-    }
-
-    fn search(
-        &self,
-        vectors: &[Embedding],
-        k: usize,
-        filter: Option<&Filter>,
-    ) -> Result<Vec<Vec<Hit>>, SearchError> {
-        self.search_until(vectors, k, filter, &CancelToken::never())
+        let (dim, model) = (described.dim, &described.model_fingerprint);
+        Description::of_service("milvus", self.count(), dim, model, self.version())
     }
 
     /// The cluster's answer arrives whole; what is bounded is what becomes of it.
@@ -85,6 +67,10 @@ impl Backend for MilvusIndex {
         }
         found.iter().flatten().try_for_each(|found| cancel.count_found(&found.passage))?;
         Ok(found.into_iter().map(|found| found.into_iter().map(Hit::from).collect()).collect())
+    }
+
+    fn vectors(&self, ids: &[String]) -> Result<HashMap<String, Vec<f32>>, SearchError> {
+        Ok(Self::vectors(self, ids)?)
     }
 
     fn passages(&self, ids: &[String]) -> Result<Vec<Passage>, SearchError> {

@@ -16,9 +16,8 @@ use super::collection::{
 use super::expression::one_of;
 use super::metadata;
 use dpr_data::{Metadata, Passage};
-
-/// A passage and its vector, `[dim]`.
-pub(super) type Row<'a> = (&'a Passage, &'a [f32]);
+use dpr_index::search;
+pub(super) use dpr_index::search::Row;
 
 /// Most bytes of vectors and texts in a batch; a call of gRPC may have 64 MB.
 const MAX_BYTES: usize = 4 << 20;
@@ -68,18 +67,7 @@ pub(super) fn have_metadata(rows: &[Row<'_>]) -> bool {
 
 /// Cuts rows into batches.
 pub(super) fn batches<'a, 'b>(rows: &'b [Row<'a>]) -> Vec<&'b [Row<'a>]> {
-    let size = |(passage, vector): &Row<'_>| passage.bytes() + size_of_val(*vector);
-    let (mut batches, mut start, mut bytes) = (Vec::new(), 0, 0);
-    for (at, row) in rows.iter().enumerate() {
-        if at > start && (bytes + size(row) > MAX_BYTES || at - start == MAX_ROWS) {
-            batches.push(&rows[start..at]);
-            (start, bytes) = (at, 0);
-        }
-        bytes += size(row);
-    }
-    batches.push(&rows[start..]);
-    batches.retain(|batch| !batch.is_empty());
-    batches
+    search::batches(rows, MAX_ROWS, MAX_BYTES)
 }
 
 /// Returns a digest of all fields of a row that are stored. Without metadata it is that of collections of the first
@@ -167,6 +155,24 @@ pub(super) async fn passages(
     };
     let ids = texts(ID)?;
     joined(client, ids, texts(TITLE)?, texts(TEXT)?, found.get_output_field(METADATA))
+}
+
+/// Returns the vectors of those of `ids` that are there.
+pub(super) async fn vectors(
+    client: &Client,
+    ids: &[String],
+    patience: Duration,
+) -> Result<HashMap<String, Vec<f32>>, MilvusError> {
+    let found = look_up(client, ids, &[ID, VECTOR], ConsistencyLevel::Bounded, patience).await?;
+    match (found.get_output_field(ID), found.get_output_field(VECTOR)) {
+        (Some(FieldData::VarChar { values: ids, .. }), Some(FieldData::FloatVector { values, .. }))
+            if ids.len() == values.len() =>
+        {
+            Ok(ids.iter().cloned().zip(values.iter().cloned()).collect())
+        }
+        (None, None) => Ok(HashMap::new()),
+        _ => Err(client.nonsense("ids and vectors are not of their types")),
+    }
 }
 
 /// Makes passages of columns. Without the last one they have no metadata.

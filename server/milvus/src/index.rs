@@ -207,6 +207,17 @@ impl MilvusIndex {
         self.client.wait(batch::passages(&self.client, &self.described, ids, CHANGE))
     }
 
+    /// The vectors of the passages with these ids that are there.
+    ///
+    /// # Errors
+    /// [`MilvusError`] when the cluster does not answer.
+    pub fn vectors(&self, ids: &[String]) -> Result<HashMap<String, Vec<f32>>, MilvusError> {
+        if ids.is_empty() {
+            return Ok(HashMap::new());
+        }
+        self.client.wait(batch::vectors(&self.client, ids, SEARCH))
+    }
+
     /// Adds passages, or puts them in the place of those that have their ids. When it returns, the cluster has them
     /// written, and every search of this program that begins finds them.
     ///

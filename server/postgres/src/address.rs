@@ -33,7 +33,7 @@ const PATH: AsciiSet = ENCODED.remove(b'/');
 /// | `id`, `title`, `text`, `vector`, `metadata` | its columns | `id`, `title`, `text`, `embedding`, `metadata` |
 /// | `type` | `vector` (32 bits a number) or `halfvec` (16), of a table to be made | `vector` |
 /// | `ef_search` | candidates that a search of the HNSW graph keeps, 1 to 1000 | that of the table's comment |
-/// | `sslmode` | `disable`, `require` (encrypted, nobody checked) or `verify-full` | `verify-full`; `disable` on this machine |
+/// | `sslmode` | `disable`, `require` (certificate not checked) or `verify-full` | `verify-full`, locally `disable` |
 /// | `sslrootcert` | PEM file of the certificates that sign the server's | those of the system |
 /// | `pool` | most connections | 16 |
 /// | `connect_timeout`, `timeout` | seconds for a connection, and for a search | 10, 10 |

@@ -1,9 +1,11 @@
 //! A table as a backend of searches and updates.
 
+use std::collections::HashMap;
+
 use dpr_core::Embedding;
 use dpr_data::Passage;
 use dpr_index::search::{Backend, Description, Filter, Hit, SearchError, WriteError, Writer};
-use dpr_index::{CancelToken, IndexManifest, NewPassage, Put};
+use dpr_index::{CancelToken, NewPassage, Put};
 
 use crate::{PostgresError, PostgresIndex};
 
@@ -38,28 +40,8 @@ impl From<PostgresError> for WriteError {
 impl Backend for PostgresIndex {
     fn describe(&self) -> Description {
         let described = self.described();
-        Description {
-            count: self.count(),
-            dim: described.dim,
-            kind: "postgres".to_owned(),
-            model: described.model_fingerprint.clone(),
-            metric: IndexManifest::INNER_PRODUCT.to_owned(),
-            version: self.version(),
-            // PostgreSQL changes a table in place.
-            number: 1,
-            added: 0,
-            removed: 0,
-            changes: 0,
-        }
-    }
-
-    fn search(
-        &self,
-        vectors: &[Embedding],
-        k: usize,
-        filter: Option<&Filter>,
-    ) -> Result<Vec<Vec<Hit>>, SearchError> {
-        Backend::search_until(self, vectors, k, filter, &CancelToken::never())
+        let (dim, model) = (described.dim, &described.model_fingerprint);
+        Description::of_service("postgres", self.count(), dim, model, &self.version())
     }
 
     fn search_until(
@@ -70,6 +52,10 @@ impl Backend for PostgresIndex {
         cancel: &CancelToken,
     ) -> Result<Vec<Vec<Hit>>, SearchError> {
         Self::search_until(self, vectors, k, filter, cancel)?.ok_or(SearchError::NothingAllowed)
+    }
+
+    fn vectors(&self, ids: &[String]) -> Result<HashMap<String, Vec<f32>>, SearchError> {
+        Ok(Self::vectors(self, ids)?)
     }
 
     fn passages(&self, ids: &[String]) -> Result<Vec<Passage>, SearchError> {

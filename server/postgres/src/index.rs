@@ -1,5 +1,6 @@
 //! A table that is searched and changed.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -217,6 +218,20 @@ impl PostgresIndex {
         let work =
             async |connection: &Connection| search::passages(connection, &self.table, ids.clone()).await;
         self.client.wait(self.client.call("looking passages up", self.searching(), work))
+    }
+
+    /// The vectors of the passages with these ids that are there.
+    ///
+    /// # Errors
+    /// [`PostgresError`] when the server does not answer.
+    pub fn vectors(&self, ids: &[String]) -> Result<HashMap<String, Vec<f32>>, PostgresError> {
+        let ids: Vec<String> = ids.iter().filter(|id| self.table.id_type.holds(id)).cloned().collect();
+        if ids.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let work =
+            async |connection: &Connection| search::vectors(connection, &self.table, ids.clone()).await;
+        self.client.wait(self.client.call("looking vectors up", self.searching(), work))
     }
 }
 

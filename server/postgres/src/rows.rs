@@ -7,6 +7,8 @@ use bytes::Bytes;
 use dpr_core::Embedding;
 use dpr_data::{Passage, Value};
 use dpr_index::limits::{MAX_TEXT, MAX_TITLE};
+use dpr_index::search;
+pub(crate) use dpr_index::search::Row;
 use tokio_postgres::Client as Connection;
 use tokio_postgres::binary_copy::BinaryCopyInWriter;
 use tokio_postgres::types::Type;
@@ -14,9 +16,6 @@ use tokio_postgres::types::Type;
 use crate::PostgresError;
 use crate::failure::Failure;
 use crate::table::Table;
-
-/// A passage and its vector, `[dim]`.
-pub(crate) type Row<'a> = (&'a Passage, &'a [f32]);
 
 /// Bytes of an id: an entry of a B-tree has about 2,700.
 const MAX_ID: usize = 2000;
@@ -92,18 +91,7 @@ fn refused(passage: &Passage, field: &'static str, why: impl Into<String>) -> Po
 
 /// Cuts rows into batches.
 pub(crate) fn batches<'a, 'b>(rows: &'b [Row<'a>]) -> Vec<&'b [Row<'a>]> {
-    let size = |(passage, vector): &Row<'_>| passage.bytes() + size_of_val(*vector);
-    let (mut batches, mut start, mut bytes) = (Vec::new(), 0, 0);
-    for (at, row) in rows.iter().enumerate() {
-        if at > start && (bytes + size(row) > MAX_BATCH_BYTES || at - start == MAX_BATCH_ROWS) {
-            batches.push(&rows[start..at]);
-            (start, bytes) = (at, 0);
-        }
-        bytes += size(row);
-    }
-    batches.push(&rows[start..]);
-    batches.retain(|batch| !batch.is_empty());
-    batches
+    search::batches(rows, MAX_BATCH_ROWS, MAX_BATCH_BYTES)
 }
 
 /// Writes rows within a transaction and returns the number of those that were not there as they are. The others are not

@@ -1,5 +1,6 @@
 //! Searches: one transaction, one state of the table.
 
+use std::collections::HashMap;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -156,6 +157,20 @@ pub(crate) async fn passages(
 ) -> Result<Vec<Passage>, Failure> {
     let sql = format!("SELECT {} FROM {} AS t WHERE {}", table.fields(), table.name, table.has_id_in(1));
     rows(connection, &sql, &[Param::Texts(ids)]).await?.iter().map(passage).collect()
+}
+
+/// Returns the vectors of the passages with some ids, which the table's type of ids can hold.
+pub(crate) async fn vectors(
+    connection: &Connection,
+    table: &Table,
+    ids: Vec<String>,
+) -> Result<HashMap<String, Vec<f32>>, Failure> {
+    let (name, column, has_id) = (&table.name, &table.vector, table.has_id_in(1));
+    let has_vector = table.has_vector().map_or_else(String::new, |condition| format!(" AND {condition}"));
+    let id = &table.id;
+    let sql = format!("SELECT t.{id}::text, t.{column}::real[] FROM {name} AS t WHERE {has_id}{has_vector}");
+    let found = rows(connection, &sql, &[Param::Texts(ids)]).await?;
+    found.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
 }
 
 fn passage(row: &Row) -> Result<Passage, Failure> {

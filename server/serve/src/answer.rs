@@ -73,8 +73,8 @@ pub enum SearchResponse {
 }
 
 /// What a search found, and how long that took.
-pub(super) struct Answered {
-    pub(super) answer: SearchResponse,
+pub(super) struct Answered<T = SearchResponse> {
+    pub(super) answer: T,
     pub(super) took: Duration,
     /// Passages asked for, for each vector.
     pub(super) k: usize,
@@ -87,7 +87,7 @@ struct Written {
 }
 
 /// A search that was read from a body and checked.
-pub(super) struct Asked {
+pub(super) struct Asked<T = SearchResponse> {
     /// Vectors that are searched for.
     pub(super) vectors: usize,
     /// Passages that are searched.
@@ -95,7 +95,7 @@ pub(super) struct Asked {
     /// See [`Prepared::cost`].
     pub(super) cost: u64,
     /// Searches, until the token says to stop.
-    pub(super) search: Run<Result<Answered, ApiError>>,
+    pub(super) search: Run<Result<Answered<T>, ApiError>>,
 }
 
 /// Reads a search from the bytes of a body with `read` and runs it, on a thread of the gate's. All work that grows
@@ -105,11 +105,11 @@ pub(super) struct Asked {
 /// printed.
 ///
 /// The header `server-timing` has the time in the queue and the time of the search.
-pub(super) async fn respond(
+pub(super) async fn respond<T: Serialize + 'static>(
     state: &AppState,
     body: HeldBody,
     takes_gzip: bool,
-    read: impl FnOnce(&[u8]) -> Result<Asked, ApiError> + Send + 'static,
+    read: impl FnOnce(&[u8]) -> Result<Asked<T>, ApiError> + Send + 'static,
 ) -> Result<Response, ApiError> {
     let place = state.gate().enter().inspect_err(|_| state.metrics().rejected())?;
     let (span, limit) = (Span::current(), state.limits().max_answer);
@@ -145,7 +145,7 @@ pub(super) async fn respond(
 const COMPRESSED: RangeInclusive<usize> = 1024..=8 << 20;
 
 /// Prints an answer, up to `limit` bytes.
-fn written(answer: &SearchResponse, k: usize, limit: usize, takes_gzip: bool) -> Result<Written, ApiError> {
+fn written<T: Serialize>(answer: &T, k: usize, limit: usize, takes_gzip: bool) -> Result<Written, ApiError> {
     let mut json = Bounded { bytes: Vec::new(), limit, is_full: false };
     if serde_json::to_writer(&mut json, answer).is_err() {
         return Err(match json.is_full {

@@ -46,12 +46,45 @@ pub(super) async fn json_body(state: &AppState, request: Request) -> Result<Held
     Ok(body)
 }
 
+/// The bytes of a body of at most `limit` bytes that says it is binary.
+///
+/// # Errors
+/// As [`json_body`].
+pub(super) async fn binary_body(
+    state: &AppState,
+    request: Request,
+    limit: usize,
+) -> Result<HeldBody, ApiError> {
+    if request.uri().query().is_some_and(|query| !query.is_empty()) {
+        return Err(ApiError::TextSearchDisabled);
+    }
+    let media_type = essence(request.headers()).filter(|essence| essence == "application/octet-stream");
+    let sent = essence(request.headers()).unwrap_or_else(|| "absent".into());
+    let body = read(request.into_body(), limit, state.bodies()).await.inspect_err(|error| {
+        if matches!(error, ApiError::BodiesFull { .. }) {
+            state.metrics().refusals().refused(Refused::Bodies);
+        }
+    })?;
+    match media_type {
+        Some(_) if body.is_empty() => Err(ApiError::EmptyBody),
+        Some(_) => Ok(body),
+        None => Err(ApiError::InvalidCiphertext(format!(
+            "the body's content type is {sent}, not application/octet-stream"
+        ))),
+    }
+}
+
+/// Returns the media type of a body without its parameters.
+fn essence(headers: &HeaderMap) -> Option<String> {
+    let value = headers.get(header::CONTENT_TYPE)?;
+    let text = String::from_utf8_lossy(value.as_bytes());
+    Some(text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
+}
+
 fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
-    let Some(value) = headers.get(header::CONTENT_TYPE) else {
+    let Some(essence) = essence(headers) else {
         return Err(ApiError::UnsupportedMediaType("absent".into()));
     };
-    let text = String::from_utf8_lossy(value.as_bytes());
-    let essence = text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let is_json =
         essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"));
     if is_json { Ok(()) } else { Err(ApiError::UnsupportedMediaType(essence)) }

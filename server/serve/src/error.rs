@@ -1,14 +1,10 @@
-//! Refusals: each knows its status, its stable code, what was wrong and what to do about it.
+//! Refused and failed requests: each knows its code, what was wrong and what to do about it.
 
-use axum::Json;
 use axum::extract::Request;
-use axum::http::{HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
 use dpr_core::model::short;
-use serde::Serialize;
-use utoipa::ToSchema;
 
 use super::access::Scope;
+use super::error_code::ErrorCode;
 
 /// A refused or failed request.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -40,6 +36,16 @@ pub enum ApiError {
         /// As the body had it.
         got: String,
         /// The server's limit.
+        max: usize,
+    },
+    /// A number of passages to read, or of answers, outside its range.
+    #[error("`{name}` is {got}, outside 1 to {max}")]
+    InvalidDepth {
+        /// The field of the body.
+        name: &'static str,
+        /// As the body had it.
+        got: usize,
+        /// The limit.
         max: usize,
     },
     /// A filter that makes no sense or allows no passage.
@@ -121,6 +127,9 @@ pub enum ApiError {
     /// A question sent as text.
     #[error("this server takes vectors, not text: a question is encoded where it is asked and is never sent")]
     TextSearchDisabled,
+    /// A question's plain vector, on a server that answers private questions alone.
+    #[error("this server takes no question's vector: it answers private questions alone")]
+    PlainSearchDisabled,
     /// A change to an index that this server only searches.
     #[error("this server does not let its index be changed")]
     UpdatesDisabled,
@@ -167,9 +176,48 @@ pub enum ApiError {
         /// The server's limit, in bytes.
         limit: usize,
     },
+    /// A server that offers no private search.
+    #[error("this server offers no private search")]
+    NoPrivateSearch,
+    /// A level of private search that is not offered.
+    #[error("the level {got:?} is not offered, only: {offered}")]
+    InvalidLevel {
+        /// As the body had it.
+        got: String,
+        /// What is offered.
+        offered: String,
+    },
+    /// A question that was projected by other directions.
+    #[error("the question was projected by {}, this server's projection is {}", short(.got), short(.expected))]
+    WrongProjection {
+        /// SHA-256 of the client's projection.
+        got: String,
+        /// SHA-256 of the server's.
+        expected: String,
+    },
+    /// A server that offers no encrypted search.
+    #[error("this server offers no encrypted search")]
+    NoEncryptedSearch,
+    /// Private tables of an index that has changed since.
+    #[error("the index has changed since the private tables of this server were built")]
+    OutdatedTables,
+    /// An encrypted question for other tables.
+    #[error("the message is for version {} of the private tables; version {} is served", short(.got), short(.expected))]
+    WrongVersion {
+        /// As sent.
+        got: String,
+        /// The one that is served.
+        expected: String,
+    },
+    /// An encrypted question that is none; the text says why.
+    #[error("{0}")]
+    InvalidCiphertext(String),
     /// A server without a model for pages.
     #[error("this server hands out no question encoder: its vectors are made elsewhere")]
     NoModel,
+    /// A question to be answered, on a server without a reader.
+    #[error("this server has no reader: it finds passages, and marks no answers in them")]
+    AnswersDisabled,
     /// A server that answers, but should not be asked; the text says why.
     #[error("the server is not in order: {0}")]
     Unhealthy(String),
@@ -187,92 +235,6 @@ pub enum ApiError {
     Internal(&'static str),
 }
 
-/// The stable name of a kind of error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ErrorCode {
-    /// 400: the search has no body.
-    EmptyBody,
-    /// 400: the body is not JSON, or not a search request.
-    InvalidJson,
-    /// 403: a question was sent as text.
-    TextSearchDisabled,
-    /// 401: no key was sent where one is needed, or none that the server knows.
-    Unauthorized,
-    /// 403: the key that was sent opens other routes.
-    MissingScope,
-    /// 403: the server's index cannot be changed.
-    UpdatesDisabled,
-    /// 404: a passage to delete is not there.
-    UnknownPassage,
-    /// 404: the server hands out no question encoder.
-    NoModel,
-    /// 404: nothing is at this path.
-    NotFound,
-    /// 405: the path does not take this method.
-    MethodNotAllowed,
-    /// 409: the vector is of another model than the index.
-    WrongModel,
-    /// 413: the body is over the limit.
-    BodyTooLarge,
-    /// 413: an update of more passages or ids than the server takes at once.
-    UpdateTooLarge,
-    /// 415: the body is not declared as JSON.
-    UnsupportedMediaType,
-    /// 421: the request is for another host.
-    UnknownHost,
-    /// 422: wrong length, a number that is not finite, or all zero.
-    InvalidVector,
-    /// 422: a question (where text is let in) that is blank or too long, or a method that the index was not built for.
-    InvalidQuestion,
-    /// 422: `k` is outside its range.
-    InvalidK,
-    /// 422: a filter of another form, too long, or that no passage passes.
-    InvalidFilter,
-    /// 422: a passage to add that is blank, given twice, or without a vector where the server cannot encode.
-    InvalidPassage,
-    /// 422: the passages asked for come to more bytes than one answer holds.
-    AnswerTooLarge,
-    /// 429: all threads are busy and the queue is full, or all connections are in use.
-    Overloaded,
-    /// 429: this client sends more requests than it may.
-    RateLimited,
-    /// 500: the server failed.
-    Internal,
-    /// 503: the index is still being read.
-    NotReady,
-    /// 503: the request took too long.
-    Timeout,
-    /// 503: searches are answered, but something is broken; the message says what.
-    Unhealthy,
-}
-
-impl ErrorCode {
-    /// The HTTP status the code travels with.
-    pub fn status(self) -> StatusCode {
-        match self {
-            Self::EmptyBody | Self::InvalidJson => StatusCode::BAD_REQUEST,
-            Self::Unauthorized => StatusCode::UNAUTHORIZED,
-            Self::TextSearchDisabled | Self::UpdatesDisabled | Self::MissingScope => StatusCode::FORBIDDEN,
-            Self::NotFound | Self::UnknownPassage | Self::NoModel => StatusCode::NOT_FOUND,
-            Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
-            Self::WrongModel => StatusCode::CONFLICT,
-            Self::BodyTooLarge | Self::UpdateTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::UnknownHost => StatusCode::MISDIRECTED_REQUEST,
-            Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Self::InvalidVector
-            | Self::InvalidQuestion
-            | Self::InvalidK
-            | Self::InvalidFilter
-            | Self::InvalidPassage
-            | Self::AnswerTooLarge => StatusCode::UNPROCESSABLE_ENTITY,
-            Self::Overloaded | Self::RateLimited => StatusCode::TOO_MANY_REQUESTS,
-            Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
-            Self::NotReady | Self::Timeout | Self::Unhealthy => StatusCode::SERVICE_UNAVAILABLE,
-        }
-    }
-}
-
 impl ApiError {
     /// The stable code.
     pub fn code(&self) -> ErrorCode {
@@ -284,7 +246,9 @@ impl ApiError {
             Self::UnsupportedMediaType(_) => ErrorCode::UnsupportedMediaType,
             Self::InvalidVector(_) | Self::TooCostly { .. } => ErrorCode::InvalidVector,
             Self::InvalidQuestion(_) => ErrorCode::InvalidQuestion,
-            Self::InvalidK { .. } | Self::TooManyHits { .. } => ErrorCode::InvalidK,
+            Self::InvalidK { .. } | Self::InvalidDepth { .. } | Self::TooManyHits { .. } => {
+                ErrorCode::InvalidK
+            }
             Self::InvalidFilter(_) => ErrorCode::InvalidFilter,
             Self::WrongModel { .. } => ErrorCode::WrongModel,
             Self::BodyTooLarge { .. } => ErrorCode::BodyTooLarge,
@@ -297,12 +261,21 @@ impl ApiError {
             Self::AnswerTooLarge { .. } => ErrorCode::AnswerTooLarge,
             Self::UnknownHost(_) => ErrorCode::UnknownHost,
             Self::NoModel => ErrorCode::NoModel,
+            Self::AnswersDisabled => ErrorCode::AnswersDisabled,
+            Self::NoPrivateSearch => ErrorCode::NoPrivateSearch,
+            Self::InvalidLevel { .. } => ErrorCode::InvalidLevel,
+            Self::WrongProjection { .. } => ErrorCode::WrongProjection,
+            Self::NoEncryptedSearch => ErrorCode::NoEncryptedSearch,
+            Self::OutdatedTables => ErrorCode::OutdatedTables,
+            Self::WrongVersion { .. } => ErrorCode::WrongVersion,
+            Self::InvalidCiphertext(_) => ErrorCode::InvalidCiphertext,
             Self::Unhealthy(_) => ErrorCode::Unhealthy,
             Self::NotReady(_) => ErrorCode::NotReady,
             Self::Timeout(_) => ErrorCode::Timeout,
             Self::NotFound(_) => ErrorCode::NotFound,
             Self::MethodNotAllowed { .. } => ErrorCode::MethodNotAllowed,
             Self::TextSearchDisabled => ErrorCode::TextSearchDisabled,
+            Self::PlainSearchDisabled => ErrorCode::PlainSearchDisabled,
             Self::UpdatesDisabled | Self::ForeignUpdate(_) => ErrorCode::UpdatesDisabled,
             Self::Unauthorized { .. } => ErrorCode::Unauthorized,
             Self::MissingScope(_) => ErrorCode::MissingScope,
@@ -333,7 +306,7 @@ impl ApiError {
             Self::InvalidQuestion(_) => {
                 r#"send {"question": "text", "method": "hybrid", "bm25", "tfidf" or "dense", "k": 10}"#.into()
             }
-            Self::InvalidK { max, .. } => format!("send a whole number from 1 to {max}"),
+            Self::InvalidK { max, .. } | Self::InvalidDepth { max, .. } => format!("send a whole number from 1 to {max}"),
             Self::InvalidFilter(_) => {
                 r#"send {"titles": ["..."], "ids": ["..."], "metadata": {"field": "...", "eq": ...}} with names and values as searches show them, or leave it out"#.into()
             }
@@ -360,6 +333,9 @@ impl ApiError {
                 "encode the question with the model of GET /v1/model (dpr-web does) and send its vector"
                     .into()
             }
+            Self::PlainSearchDisabled => {
+                "ask by a mode that GET /v1/private or GET /v1/encrypted offers (`privacy` of dpr-web)".into()
+            }
             Self::UpdatesDisabled => {
                 "change the index with `dpr index add` or `delete`, or start the server with --allow-updates".into()
             }
@@ -377,7 +353,32 @@ impl ApiError {
             }
             Self::UpdateTooLarge { .. } => "send several updates; nothing was changed".into(),
             Self::AnswerTooLarge { .. } => "send a smaller `k`, or fewer vectors".into(),
+            Self::NoEncryptedSearch => {
+                "use another server, or start this one with --encrypted and what `dpr index private` writes".into()
+            }
+            Self::OutdatedTables => {
+                "search another way meanwhile; the operator has to run `dpr index private` and start the server again"
+                    .into()
+            }
+            Self::WrongVersion { .. } => {
+                "read GET /v1/encrypted again, with its files, and encrypt the question anew: never send one twice".into()
+            }
+            Self::InvalidCiphertext(_) => {
+                "send what the parameters of GET /v1/encrypted give: docs/formats.md has the messages".into()
+            }
             Self::NoModel => "make vectors with the model that GET /v1/index names".into(),
+            Self::AnswersDisabled => {
+                "ask POST /v1/search/text for passages, or start the server with --reader and a model directory of \
+                 `dpr import --reader`"
+                    .into()
+            }
+            Self::NoPrivateSearch => {
+                "use another server, or start this one with --blur and what `dpr index blur` writes".into()
+            }
+            Self::InvalidLevel { .. } => "send a level that GET /v1/private lists".into(),
+            Self::WrongProjection { .. } => {
+                "read GET /v1/private, load that projection and blur the question again".into()
+            }
             Self::Unhealthy(_) => "send requests to another server; this one's log tells the cause".into(),
             Self::InvalidUpdate(_) => {
                 r#"POST {"model": "fingerprint", "passages": [{"id", "title", "text", "vector"}]}, or DELETE {"ids": []}"#
@@ -388,69 +389,6 @@ impl ApiError {
             }
             Self::UnknownPassage(_) => "leave those ids out and send the others again".into(),
             Self::Internal(_) => "try again; the server's log tells the cause".into(),
-        }
-    }
-}
-
-/// The body of every response that is not a success.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct ErrorBody {
-    /// What went wrong.
-    pub error: ErrorDetail,
-}
-
-/// One error, for programs (`code`) and for people.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct ErrorDetail {
-    /// Stable; programs decide by it.
-    pub code: ErrorCode,
-    /// What was wrong, with the value and the limit.
-    pub message: String,
-    /// What to do.
-    pub fix: String,
-}
-
-impl IntoResponse for ApiError {
-    fn into_response(self) -> Response {
-        let code = self.code();
-        let body = ErrorBody { error: ErrorDetail { code, message: self.to_string(), fix: self.fix() } };
-        let mut response = (code.status(), Json(body)).into_response();
-        let headers = response.headers_mut();
-        if let Some(seconds) = self.retry_after() {
-            headers.insert(header::RETRY_AFTER, seconds.into());
-        }
-        if let Some(challenge) = self.challenge() {
-            headers.insert(header::WWW_AUTHENTICATE, challenge);
-        }
-        response
-    }
-}
-
-impl ApiError {
-    /// Returns the whole seconds after which the same request may succeed.
-    fn retry_after(&self) -> Option<u64> {
-        match (self, self.code()) {
-            (Self::RateLimited { seconds }, _) => Some(*seconds),
-            // Building a new version takes minutes, a search less than a second.
-            (Self::IndexFull(_), _) => Some(60),
-            (_, ErrorCode::Overloaded | ErrorCode::NotReady | ErrorCode::Timeout | ErrorCode::Unhealthy) => {
-                Some(1)
-            }
-            _ => None,
-        }
-    }
-
-    /// Returns what is said of the key that is needed (RFC 6750).
-    fn challenge(&self) -> Option<HeaderValue> {
-        match self {
-            Self::Unauthorized { has_sent: false } => Some(HeaderValue::from_static("Bearer")),
-            Self::Unauthorized { has_sent: true } => {
-                Some(HeaderValue::from_static("Bearer error=\"invalid_token\""))
-            }
-            Self::MissingScope(scope) => {
-                HeaderValue::from_str(&format!("Bearer error=\"insufficient_scope\", scope=\"{scope}\"")).ok()
-            }
-            _ => None,
         }
     }
 }
@@ -470,6 +408,8 @@ pub(super) async fn method_not_allowed(request: Request) -> ApiError {
 
 #[cfg(test)]
 mod tests {
+    use axum::http::StatusCode;
+
     use super::*;
 
     #[test]

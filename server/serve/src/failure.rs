@@ -14,7 +14,9 @@ impl From<SearchError> for ApiError {
     fn from(error: SearchError) -> Self {
         match error {
             // Numbers near the top of f32 are finite, as is checked before; their products need not be.
-            SearchError::Query(QueryError::Overflow { .. }) => Self::InvalidVector(error.to_string()),
+            SearchError::Query(QueryError::Overflow { .. }) | SearchError::Blur(_) => {
+                Self::InvalidVector(error.to_string())
+            }
             // A filter may allow no passage of the index as it is now.
             SearchError::NothingAllowed | SearchError::NoMetadata => Self::InvalidFilter(error.to_string()),
             SearchError::NoSparse | SearchError::NoVectors | SearchError::Encode(_) => {

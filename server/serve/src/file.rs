@@ -1,11 +1,13 @@
 //! A content-addressed file on its way to a browser: streamed, resumable, cached for good.
 
+use std::fmt;
 use std::io::{SeekFrom, Write};
 use std::path::PathBuf;
 
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
+use dpr_core::model::sha256_hex;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use tokio::io::{AsyncReadExt, AsyncSeekExt};
@@ -20,7 +22,7 @@ const CHUNK: usize = 256 << 10;
 /// A file that may be served, and all that is sent with it.
 #[derive(Debug, Clone)]
 pub struct ServedFile {
-    path: PathBuf,
+    content: Content,
     /// The last part of its address.
     pub(super) name: String,
     pub(super) bytes: u64,
@@ -29,6 +31,22 @@ pub struct ServedFile {
     media_type: &'static str,
     /// The same content compressed; kept only for JSON, as weights hardly shrink.
     gzip: Option<Bytes>,
+}
+
+/// The place of a file's content.
+#[derive(Debug, Clone)]
+enum Content {
+    File(PathBuf),
+    Memory(Bytes),
+}
+
+impl fmt::Display for Content {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => path.display().fmt(f),
+            Self::Memory(content) => write!(f, "a document of {} bytes", content.len()),
+        }
+    }
 }
 
 impl ServedFile {
@@ -41,7 +59,25 @@ impl ServedFile {
         let gzip = if is_json { Some(compress(&fs_err::read(&path)?)?) } else { None };
         let media_type = if is_json { "application/json" } else { "application/octet-stream" };
         let (name, sha256) = (name.to_owned(), sha256.to_owned());
-        Ok(Self { path, name, bytes, sha256, media_type, gzip })
+        Ok(Self { content: Content::File(path), name, bytes, sha256, media_type, gzip })
+    }
+
+    /// Describes a JSON document that stands in no file.
+    ///
+    /// # Errors
+    /// When it cannot be compressed.
+    pub fn of_json(name: &str, content: Vec<u8>) -> std::io::Result<Self> {
+        let (name, bytes, sha256) = (name.to_owned(), content.len() as u64, sha256_hex(&content));
+        let gzip = Some(compress(&content)?);
+        let content = Content::Memory(content.into());
+        Ok(Self { content, name, bytes, sha256, media_type: "application/json", gzip })
+    }
+
+    /// Describes bytes that are held in memory.
+    pub fn of_bytes(name: &str, content: Vec<u8>) -> Self {
+        let (name, bytes, sha256) = (name.to_owned(), content.len() as u64, sha256_hex(&content));
+        let (content, media_type) = (Content::Memory(content.into()), "application/octet-stream");
+        Self { content, name, bytes, sha256, media_type, gzip: None }
     }
 
     /// Answers a GET or HEAD with these request headers: 200, 206, 304 or 416.
@@ -88,14 +124,21 @@ impl ServedFile {
         };
         let length = part.end - part.start;
         let body = self.stream(part.start, length).await.map_err(|error| {
-            tracing::error!("cannot serve {}: {error}", self.path.display());
+            tracing::error!("cannot serve {}: {error}", self.content);
             ApiError::Internal("a model file is gone or has changed since the server started")
         })?;
         finish(response.header(header::CONTENT_LENGTH, length), body)
     }
 
     async fn stream(&self, start: u64, length: u64) -> std::io::Result<Body> {
-        let mut file = tokio::fs::File::open(&self.path).await?;
+        let path = match &self.content {
+            Content::File(path) => path,
+            Content::Memory(content) => {
+                let part = start as usize..(start + length) as usize;
+                return Ok(Body::from(content.slice(part)));
+            }
+        };
+        let mut file = tokio::fs::File::open(path).await?;
         let found = file.metadata().await?.len();
         if found != self.bytes {
             return Err(std::io::Error::other(format!("it has {found} bytes, not {}", self.bytes)));
@@ -104,6 +147,23 @@ impl ServedFile {
             file.seek(SeekFrom::Start(start)).await?;
         }
         Ok(Body::from_stream(ReaderStream::with_capacity(file.take(length), CHUNK)))
+    }
+}
+
+/// Answers a request for the file that has this content and name: 200, 206, 304 or 416.
+///
+/// # Errors
+/// [`ApiError::NotFound`] where `file` is `None`, with the path `{path}/files/{sha256}/{name}`, and those of
+/// [`ServedFile::respond`].
+pub(super) async fn respond_by_content(
+    file: Option<&ServedFile>,
+    path: &str,
+    [sha256, name]: [&str; 2],
+    request: &HeaderMap,
+) -> Result<Response, ApiError> {
+    match file {
+        Some(file) => file.respond(request).await,
+        None => Err(ApiError::NotFound(format!("{path}/files/{sha256}/{name}").chars().take(160).collect())),
     }
 }
 

@@ -10,7 +10,7 @@ use super::state::AppState;
 /// The page may load code and send requests to this server only: even a script that were slipped into it
 /// could not send the question elsewhere. `wasm-unsafe-eval` allows WebAssembly and nothing else.
 const PAGE_POLICY: &str = "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; \
-    worker-src 'self' blob:; connect-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
+    worker-src 'self' blob:; connect-src 'self'; style-src 'self'; img-src 'self' data:; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// Sets the headers common to all responses; what a handler set itself stays.

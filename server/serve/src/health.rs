@@ -5,7 +5,8 @@ use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::error::{ApiError, ErrorBody};
+use super::error::ApiError;
+use super::error_answer::ErrorBody;
 use super::state::AppState;
 use dpr_index::Health;
 

@@ -6,7 +6,8 @@ use dpr_index::search::Description;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::error::{ApiError, ErrorBody};
+use super::error::ApiError;
+use super::error_answer::ErrorBody;
 use super::state::AppState;
 
 /// The index that answers searches.

@@ -75,7 +75,10 @@ mod body;
 mod body_room;
 mod connection;
 mod counters;
+mod encrypted;
 mod error;
+mod error_answer;
+mod error_code;
 mod failure;
 mod file;
 mod forwarded;
@@ -93,8 +96,10 @@ mod origins;
 mod passages;
 mod patient;
 mod places;
+mod private;
 mod range;
 mod rate;
+mod reading;
 mod recall;
 mod refusals;
 mod reload;
@@ -102,6 +107,7 @@ mod request;
 mod request_id;
 mod search;
 mod served_model;
+mod served_reader;
 pub mod server;
 mod service;
 mod state;
@@ -118,7 +124,10 @@ pub use access::{
     is_name as is_key_name,
 };
 pub use answer::{HitList, SearchHit, SearchResponse};
-pub use error::{ApiError, ErrorBody, ErrorCode, ErrorDetail};
+pub use encrypted::ServedTables;
+pub use error::ApiError;
+pub use error_answer::{ErrorBody, ErrorDetail};
+pub use error_code::ErrorCode;
 pub use file::ServedFile;
 pub use health::HealthBody;
 pub use hosts::{HostError, Hosts};
@@ -127,9 +136,16 @@ pub use limits::Limits;
 pub use openapi::document as openapi_document;
 pub use origins::{OriginError, Origins};
 pub use passages::{DeleteRequest, DeleteResponse, NewPassageBody, PutRequest, PutResponse};
+pub use private::{
+    BlurredBody, CandidateBody, CandidatesRequest, CandidatesResponse, LevelBody, PrivateBody, ServedBlur,
+};
 pub use rate::Rate;
+pub use reading::{AnswerRequest, AnswerResponse, FoundAnswer};
 pub use request::{FilterBody, SearchRequest};
-pub use served_model::{EncoderBody, EncoderFiles, FileBody, ModelBody, ServedModel};
+pub use served_model::{
+    EncoderBody, EncoderFiles, FileBody, ModelBody, PairBody, PairFiles, PairWeightsBody, ServedModel,
+};
+pub use served_reader::ServedReader;
 pub use service::TextSearch;
 pub use state::{AppState, Options, Serving};
 pub use text::TextSearchRequest;
@@ -179,9 +195,22 @@ async fn busy(State(state): State<AppState>) -> ApiError {
 fn for_pages(state: &AppState) -> Router<AppState> {
     let search = post(search::search).layer(from_fn_with_state(state.clone(), search::deadline));
     let text = post(text::search_text).layer(from_fn_with_state(state.clone(), search::deadline));
+    let answer = post(reading::answer).layer(from_fn_with_state(state.clone(), search::deadline));
+    let candidates = post(private::candidates_of);
+    let candidates = candidates.layer(from_fn_with_state(state.clone(), search::deadline));
+    let rank = post(encrypted::rank).layer(from_fn_with_state(state.clone(), search::deadline));
+    let fetch = post(encrypted::fetch).layer(from_fn_with_state(state.clone(), search::deadline));
     Router::new()
+        .route("/v1/private", open_to(Scope::Search, get(private::private), state))
+        .route("/v1/private/files/{sha256}/{name}", open_to(Scope::Search, get(private::projection), state))
+        .route("/v1/private/candidates", open_to(Scope::Search, candidates, state))
+        .route("/v1/encrypted", open_to(Scope::Search, get(encrypted::manifest), state))
+        .route("/v1/encrypted/files/{sha256}/{name}", open_to(Scope::Search, get(encrypted::file), state))
+        .route("/v1/encrypted/rank", open_to(Scope::Search, rank, state))
+        .route("/v1/encrypted/fetch", open_to(Scope::Search, fetch, state))
         .route("/v1/search", open_to(Scope::Search, search, state))
         .route("/v1/search/text", open_to(Scope::Search, text, state))
+        .route("/v1/answer", open_to(Scope::Search, answer, state))
         .route("/v1/model", open_to(Scope::Search, get(model::model), state))
         .route("/v1/model/files/{sha256}/{name}", open_to(Scope::Search, get(model::file), state))
         .route("/v1/index", open_to(Scope::Search, get(index::index), state))

@@ -6,7 +6,8 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use super::counters::RequestLabels;
-use super::error::{ApiError, ErrorBody};
+use super::error::ApiError;
+use super::error_answer::ErrorBody;
 use super::state::AppState;
 
 /// The middleware that counts. Its log line has the route's pattern, never the address as sent.

@@ -6,7 +6,9 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use utoipa::ToSchema;
 
-use super::error::{ApiError, ErrorBody};
+use super::error::ApiError;
+use super::error_answer::ErrorBody;
+use super::file::respond_by_content;
 use super::served_model::ModelBody;
 use super::state::AppState;
 
@@ -14,7 +16,7 @@ use super::state::AppState;
 #[derive(ToSchema)]
 #[schema(value_type = String, format = Binary)]
 #[allow(dead_code, reason = "describes a response to OpenAPI")]
-struct FileContent(Vec<u8>);
+pub(super) struct FileContent(Vec<u8>);
 
 /// The path of the description, where its routes are mounted.
 const PATH: &str = "/v1/model";
@@ -70,10 +72,5 @@ pub(super) async fn file(
 ) -> Result<Response, ApiError> {
     let ready = state.ready()?;
     let model = ready.serving.model.as_ref().ok_or(ApiError::NoModel)?;
-    match model.file(&sha256, &name) {
-        Some(file) => file.respond(&request).await,
-        None => {
-            Err(ApiError::NotFound(format!("/v1/model/files/{sha256}/{name}").chars().take(160).collect()))
-        }
-    }
+    respond_by_content(model.file(&sha256, &name), PATH, [&sha256, &name], &request).await
 }

@@ -4,8 +4,8 @@ use axum::Json;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::{Modify, OpenApi};
 
-use super::error::ErrorBody;
-use super::{health, index, metrics, model, passages, search, text};
+use super::error_answer::ErrorBody;
+use super::{encrypted, health, index, metrics, model, passages, private, reading, search, text};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -18,6 +18,14 @@ use super::{health, index, metrics, model, passages, search, text};
     paths(
         search::search,
         text::search_text,
+        reading::answer,
+        private::private,
+        private::projection,
+        private::candidates_of,
+        encrypted::manifest,
+        encrypted::file,
+        encrypted::rank,
+        encrypted::fetch,
         passages::put,
         passages::delete,
         index::index,

@@ -4,6 +4,7 @@
 //! idle, seldom, and never while searches wait. A question's vector is held until its search has been repeated, and
 //! nowhere else.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
@@ -104,15 +105,6 @@ impl Sampled {
 }
 
 impl Backend for Sampled {
-    fn search(
-        &self,
-        vectors: &[Embedding],
-        k: usize,
-        filter: Option<&Filter>,
-    ) -> Result<Vec<Vec<Hit>>, SearchError> {
-        self.search_until(vectors, k, filter, &CancelToken::never())
-    }
-
     fn search_until(
         &self,
         vectors: &[Embedding],
@@ -129,6 +121,19 @@ impl Backend for Sampled {
             self.offer(&snapshot, vector, k, hits);
         }
         Ok(found)
+    }
+
+    fn search_with_vectors(
+        &self,
+        vector: &Embedding,
+        k: usize,
+        cancel: &CancelToken,
+    ) -> Result<Vec<(Hit, Vec<f32>)>, SearchError> {
+        self.backend.search_with_vectors(vector, k, cancel)
+    }
+
+    fn vectors(&self, ids: &[String]) -> Result<HashMap<String, Vec<f32>>, SearchError> {
+        self.backend.vectors(ids)
     }
 
     fn cost(&self, vectors: usize, k: usize, filter: Option<&Filter>) -> u64 {

@@ -308,7 +308,7 @@ mod tests {
     /// Body, code, what the message must hold.
     #[test]
     fn every_kind_of_bad_body_has_its_code_and_says_what_is_wrong() {
-        use super::super::error::ErrorCode::{self, *};
+        use super::super::error_code::ErrorCode::{self, *};
         let cases: &[(&str, ErrorCode, &str)] = &[
             ("[]", InvalidJson, "an object with `vector`"),
             ("{", InvalidJson, "EOF"),

@@ -6,7 +6,8 @@ use axum::response::{IntoResponse, Response};
 
 use super::answer::{Answered, Asked, HitList, SearchHit, SearchResponse, respond, timed};
 use super::body::json_body;
-use super::error::{ApiError, ErrorBody};
+use super::error::ApiError;
+use super::error_answer::ErrorBody;
 use super::file::accepts_gzip;
 use super::request::SearchRequest;
 use super::state::AppState;
@@ -18,8 +19,8 @@ use dpr_index::{CancelToken, VectorIndex as _};
     (status = 200, description = "Passages, best first", body = SearchResponse),
     (status = 400, description = "`empty_body`, `invalid_json`", body = ErrorBody),
     (status = 401, description = "`unauthorized`: without a key, where one is needed", body = ErrorBody),
-    (status = 403, description = "`text_search_disabled`: a question sent as text; `missing_scope`: needs `search`",
-     body = ErrorBody),
+    (status = 403, description = "`text_search_disabled`: a question sent as text; `plain_search_disabled`: the server \
+     answers private questions alone; `missing_scope`: needs `search`", body = ErrorBody),
     (status = 409, description = "`wrong_model`", body = ErrorBody),
     (status = 413, description = "`body_too_large`", body = ErrorBody),
     (status = 415, description = "`unsupported_media_type`", body = ErrorBody),
@@ -29,6 +30,7 @@ use dpr_index::{CancelToken, VectorIndex as _};
     (status = 503, description = "`not_ready`, `timeout`", body = ErrorBody),
 ))]
 pub(super) async fn search(State(state): State<AppState>, request: Request) -> Result<Response, ApiError> {
+    state.takes_plain_questions()?;
     let takes_gzip = accepts_gzip(request.headers());
     let body = json_body(&state, request).await?;
     let (ready, limits) = (state.ready()?, state.limits().clone());

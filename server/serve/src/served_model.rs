@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use axum::http::HeaderValue;
 use dpr_core::model::sha256_hex;
 use dpr_core::{Family, ModelManifest, Similarity};
-use dpr_encode::model::{MANIFEST, ModelDir, ModelError, QUESTION_DIR};
+use dpr_encode::model::{MANIFEST, ModelDir, ModelError, QUESTION_DIR, WebFile, WebPair};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -31,6 +31,46 @@ pub struct EncoderBody {
     pub config: FileBody,
     /// The Hugging Face tokenizer.json.
     pub tokenizer: FileBody,
+}
+
+/// A file of weights of a model of pairs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct PairWeightsBody {
+    /// Path on this server; it names the content, so that it can be cached for good.
+    pub url: String,
+    /// Length of the file, uncompressed.
+    pub bytes: u64,
+    /// SHA-256 of the file, 64 hexadecimal digits.
+    pub sha256: String,
+    /// Tensors that the file leaves out, since they are those of the question encoder's weights of the same format, by
+    /// their names there. Absent when there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub shares: Vec<String>,
+}
+
+/// A model that reads a question and a passage together, for pages.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct PairBody {
+    /// A name for people.
+    pub name: String,
+    /// Identity of the scores.
+    pub fingerprint: String,
+    /// Tokens that a question and a passage are cut to together.
+    pub max_tokens: usize,
+    /// The Hugging Face config.json.
+    pub config: FileBody,
+    /// The Hugging Face tokenizer.json.
+    pub tokenizer: FileBody,
+    /// The weights by their number format, `f32`, `f16`, `q8`.
+    pub weights: BTreeMap<String, PairWeightsBody>,
+}
+
+impl PairBody {
+    fn urls_mut(&mut self) -> impl Iterator<Item = &mut String> {
+        let weights = self.weights.values_mut().map(|weights| &mut weights.url);
+        [&mut self.config.url, &mut self.tokenizer.url].into_iter().chain(weights)
+    }
 }
 
 /// The question encoder of the index's model.
@@ -64,6 +104,23 @@ pub struct ModelBody {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(required = false)]
     pub weights: BTreeMap<String, FileBody>,
+    /// Marks answers in passages. Absent when `dpr export-web` was given none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub reader: Option<PairBody>,
+    /// Re-ranks passages. Absent when `dpr export-web` was given none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub reranker: Option<PairBody>,
+}
+
+impl ModelBody {
+    fn urls_mut(&mut self) -> impl Iterator<Item = &mut String> {
+        let pairs = self.reader.iter_mut().chain(&mut self.reranker).flat_map(PairBody::urls_mut);
+        let encoder = [&mut self.encoder.config, &mut self.encoder.tokenizer];
+        let files = encoder.into_iter().chain(self.weights.values_mut());
+        files.map(|file| &mut file.url).chain(pairs)
+    }
 }
 
 /// The model as served: its description, and the files the description names and no others.
@@ -94,6 +151,44 @@ pub struct EncoderFiles {
     pub tokenizer: ServedFile,
     /// `f32`, `f16`, `q8`
     pub weights: BTreeMap<String, ServedFile>,
+    /// Of a reader.
+    pub reader: Option<PairFiles>,
+    /// Of a cross-encoder.
+    pub reranker: Option<PairFiles>,
+}
+
+/// A model of pairs as it is described, and its files.
+#[derive(Debug)]
+pub struct PairFiles {
+    body: PairBody,
+    files: Vec<ServedFile>,
+}
+
+impl PairFiles {
+    /// The model of `pair`, whose files `open` opens.
+    fn open(
+        pair: &WebPair,
+        open: impl Fn(&WebFile) -> std::io::Result<ServedFile>,
+    ) -> Result<Self, ModelError> {
+        let (config, tokenizer) = (open(&pair.config)?, open(&pair.tokenizer)?);
+        let mut body = PairBody {
+            name: pair.name.clone(),
+            fingerprint: pair.fingerprint.clone(),
+            max_tokens: pair.max_tokens,
+            config: config.describe(),
+            tokenizer: tokenizer.describe(),
+            weights: BTreeMap::new(),
+        };
+        let mut files = vec![config, tokenizer];
+        for (dtype, weights) in &pair.weights {
+            let file = open(&weights.file)?;
+            let FileBody { url, bytes, sha256 } = file.describe();
+            let described = PairWeightsBody { url, bytes, sha256, shares: weights.shares.clone() };
+            body.weights.insert(dtype.clone(), described);
+            files.push(file);
+        }
+        Ok(Self { body, files })
+    }
 }
 
 impl ServedModel {
@@ -116,21 +211,26 @@ impl ServedModel {
                 &entry.sha256,
             )?)
         };
-        let mut weights = BTreeMap::new();
-        if let Some(web) = model.web_exports()? {
-            for (dtype, file) in web.weights {
-                let path = model.path().join(&file.path);
-                let name = path
-                    .file_name()
-                    .map_or_else(|| dtype.clone(), |name| name.to_string_lossy().into_owned());
-                weights.insert(dtype, ServedFile::new(path, &name, file.entry.bytes, &file.entry.sha256)?);
-            }
-        }
-        let files = EncoderFiles {
-            config: encoder_file("config.json")?,
-            tokenizer: encoder_file("tokenizer.json")?,
-            weights,
+        let web_file = |file: &WebFile| {
+            let path = model.path().join(&file.path);
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            ServedFile::new(path, &name, file.entry.bytes, &file.entry.sha256)
         };
+        let web = model.web_exports()?;
+        let mut weights = BTreeMap::new();
+        for (dtype, file) in web.iter().flat_map(|web| &web.weights) {
+            weights.insert(dtype.clone(), web_file(file)?);
+        }
+        // In memory: no file has the configuration for vectors that are cut to fewer numbers.
+        let config = ServedFile::of_json("config.json", model.web_config(web.as_ref())?.into_owned())?;
+        let tokenizer = match web.as_ref().and_then(|web| web.encoder.as_ref()) {
+            Some(own) => web_file(&own.tokenizer)?,
+            None => encoder_file("tokenizer.json")?,
+        };
+        let pair = |pair: Option<&WebPair>| pair.map(|pair| PairFiles::open(pair, web_file)).transpose();
+        let reader = pair(web.as_ref().and_then(|web| web.reader.as_ref()))?;
+        let reranker = pair(web.as_ref().and_then(|web| web.reranker.as_ref()))?;
+        let files = EncoderFiles { config, tokenizer, weights, reader, reranker };
         Ok(Self::new(manifest, files))
     }
 
@@ -147,8 +247,11 @@ impl ServedModel {
             question_prompt: manifest.prompts.query.clone(),
             encoder: EncoderBody { config: files.config.describe(), tokenizer: files.tokenizer.describe() },
             weights: files.weights.iter().map(|(dtype, file)| (dtype.clone(), file.describe())).collect(),
+            reader: files.reader.as_ref().map(|pair| pair.body.clone()),
+            reranker: files.reranker.as_ref().map(|pair| pair.body.clone()),
         };
-        let all = [files.config, files.tokenizer].into_iter().chain(files.weights.into_values());
+        let pairs = files.reader.into_iter().chain(files.reranker).flat_map(|pair| pair.files);
+        let all = [files.config, files.tokenizer].into_iter().chain(files.weights.into_values()).chain(pairs);
         let files = all.map(|file| (format!("{}/{}", file.sha256, file.name), file)).collect();
         let digest = sha256_hex(&serde_json::to_vec(&body).unwrap_or_default());
         // Weak, as the document is compressed on the way.
@@ -165,9 +268,8 @@ impl ServedModel {
     /// Returns the description, for routes that are mounted at this path: nothing, or as `/search`.
     pub(super) fn body(&self, mounted_at: &str) -> ModelBody {
         let mut body = self.body.clone();
-        let encoder = [&mut body.encoder.config, &mut body.encoder.tokenizer];
-        for file in encoder.into_iter().chain(body.weights.values_mut()) {
-            file.url.insert_str(0, mounted_at);
+        for url in body.urls_mut() {
+            url.insert_str(0, mounted_at);
         }
         body
     }

@@ -5,7 +5,8 @@ use dpr_index::search::{Filter, Fusion, Hit, Method, SearchError, TextSearcher};
 
 /// Finds passages for questions sent as text, where the operator lets them in.
 pub trait TextSearch: Send + Sync + 'static {
-    /// Returns the `k` best passages among those that `filter` allows, best first. Runs on the calling thread, until `cancel` says to stop.
+    /// Returns the `k` best passages among those that `filter` allows, best first. Runs on the calling thread, until
+    /// `cancel` says to stop.
     ///
     /// # Errors
     /// [`SearchError`]: a blank question, a method that the index was not built for, a filter that allows no passage,

@@ -7,14 +7,17 @@ use std::time::Duration;
 use super::access::Access;
 use super::body_room::BodyRoom;
 use super::counters::Metrics;
+use super::encrypted::ServedTables;
 use super::error::ApiError;
 use super::gate::SearchGate;
 use super::hosts::Hosts;
 use super::limits::Limits;
 use super::origins::Origins;
+use super::private::ServedBlur;
 use super::rate::{Rate, Rates};
 use super::recall::Sampled;
 use super::served_model::ServedModel;
+use super::served_reader::ServedReader;
 use super::service::TextSearch;
 use super::updates::Updates;
 use dpr_core::model::short;
@@ -42,6 +45,8 @@ pub struct Options {
     /// Whether [`metrics_app`](crate::metrics_app) has `/metrics`, `/healthz` and `/readyz`, in the place of
     /// [`app`](crate::app).
     pub metrics_apart: bool,
+    /// Whether only private questions are answered: `POST /v1/search` and `POST /v1/search/text` are then 403.
+    pub private_only: bool,
 }
 
 /// The shared state; a clone is another handle to it.
@@ -78,8 +83,21 @@ pub struct Serving {
     pub model: Option<ServedModel>,
     /// Takes questions as text at `POST /v1/search/text`: for services whose users agreed to that.
     pub text: Option<Arc<dyn TextSearch>>,
+    /// With `text`, answers such questions at `POST /v1/answer`.
+    pub reader: Option<Arc<ServedReader>>,
     /// Takes passages at `/v1/passages`.
     pub updates: Option<Updates>,
+    /// Offers blurred search at `/v1/private`, by a projection of the index's model.
+    pub blur: Option<Arc<ServedBlur>>,
+    /// Answers encrypted questions at `/v1/encrypted`, from tables made of the index.
+    pub encrypted: Option<Arc<ServedTables>>,
+}
+
+impl Serving {
+    /// Searches by vector alone.
+    pub fn new(search: Arc<dyn Backend>) -> Self {
+        Self { search, model: None, text: None, reader: None, updates: None, blur: None, encrypted: None }
+    }
 }
 
 /// What searches need.
@@ -114,7 +132,7 @@ impl AppState {
     /// Makes the server ready. A second call puts another index in the place of the first, if it is of the same model:
     /// requests that have begun are answered from the one they began with. Whether it is taken.
     pub fn publish(&self, search: Arc<dyn Backend>, model: impl Into<Option<ServedModel>>) -> bool {
-        self.publish_all(Serving { search, model: model.into(), text: None, updates: None })
+        self.publish_all(Serving { model: model.into(), ..Serving::new(search) })
     }
 
     /// As [`AppState::publish`], with more than searches by vector.
@@ -174,6 +192,12 @@ impl AppState {
 
     pub(super) fn rates(&self) -> &Rates {
         &self.0.rates
+    }
+
+    /// # Errors
+    /// [`ApiError::PlainSearchDisabled`] where only private questions are answered.
+    pub(super) fn takes_plain_questions(&self) -> Result<(), ApiError> {
+        if self.0.options.private_only { Err(ApiError::PlainSearchDisabled) } else { Ok(()) }
     }
 
     pub(super) fn options(&self) -> &Options {

@@ -13,7 +13,8 @@ use utoipa::ToSchema;
 
 use super::answer::{Answered, Asked, SearchHit, SearchResponse, respond, timed};
 use super::body::json_body;
-use super::error::{ApiError, ErrorBody};
+use super::error::ApiError;
+use super::error_answer::ErrorBody;
 use super::file::accepts_gzip;
 use super::request::FilterBody;
 use super::state::AppState;
@@ -49,7 +50,7 @@ pub struct TextSearchRequest<'a> {
     filter: Option<&'a RawValue>,
 }
 
-fn hybrid() -> Method {
+pub(super) fn hybrid() -> Method {
     Method::Hybrid
 }
 
@@ -60,7 +61,8 @@ fn hybrid() -> Method {
     (status = 200, description = "Passages, best first; scores in the method's units", body = SearchResponse),
     (status = 400, description = "`empty_body`, `invalid_json`", body = ErrorBody),
     (status = 401, description = "`unauthorized`: without a key, where one is needed", body = ErrorBody),
-    (status = 403, description = "`text_search_disabled`: the server does not take text; `missing_scope`: needs `search`",
+    (status = 403, description = "`text_search_disabled`: the server does not take text; `plain_search_disabled`: it \
+     answers private questions alone; `missing_scope`: needs `search`",
      body = ErrorBody),
     (status = 413, description = "`body_too_large`", body = ErrorBody),
     (status = 415, description = "`unsupported_media_type`", body = ErrorBody),
@@ -73,6 +75,7 @@ pub(super) async fn search_text(
     State(state): State<AppState>,
     request: Request,
 ) -> Result<Response, ApiError> {
+    state.takes_plain_questions()?;
     let ready = state.ready()?;
     // Before the body is read: what must not be sent here is not looked at.
     let service = ready.serving.text.as_ref().map(Arc::clone).ok_or(ApiError::TextSearchDisabled)?;
@@ -81,7 +84,8 @@ pub(super) async fn search_text(
     let read = move |body: &[u8]| -> Result<Asked, ApiError> {
         let asked: TextSearchRequest<'_> =
             serde_json::from_slice(body).map_err(|error| ApiError::InvalidJson(error.to_string()))?;
-        let fusion = asked.fusion()?;
+        check_question(&asked.question)?;
+        let fusion = fusion(asked.lambda)?;
         let k = asked.k.unwrap_or(limits.default_k.min(limits.max_k));
         if !(1..=limits.max_k).contains(&k) {
             return Err(ApiError::InvalidK { got: k.to_string(), max: limits.max_k });
@@ -101,23 +105,27 @@ pub(super) async fn search_text(
     respond(&state, body, takes_gzip, read).await
 }
 
-impl TextSearchRequest<'_> {
-    fn fusion(&self) -> Result<Fusion, ApiError> {
-        let length = self.question.chars().count();
-        if length > MAX_CHARACTERS {
-            return Err(ApiError::InvalidQuestion(format!(
-                "`question` has {length} characters; at most {MAX_CHARACTERS} are taken"
-            )));
-        }
-        if self.question.trim().is_empty() {
-            return Err(ApiError::InvalidQuestion("`question` is blank".into()));
-        }
-        match self.lambda {
-            None => Ok(Fusion::PAPER),
-            Some(lambda) if (0.0..=MAX_LAMBDA).contains(&lambda) => Ok(Fusion::Linear { lambda }),
-            Some(lambda) => {
-                Err(ApiError::InvalidQuestion(format!("`lambda` is {lambda}, outside 0 to {MAX_LAMBDA}")))
-            }
+/// Refuses a question that is blank or too long.
+pub(super) fn check_question(question: &str) -> Result<(), ApiError> {
+    let length = question.chars().count();
+    if length > MAX_CHARACTERS {
+        return Err(ApiError::InvalidQuestion(format!(
+            "`question` has {length} characters; at most {MAX_CHARACTERS} are taken"
+        )));
+    }
+    if question.trim().is_empty() {
+        return Err(ApiError::InvalidQuestion("`question` is blank".into()));
+    }
+    Ok(())
+}
+
+/// Returns the fusion of hybrid ranking by this weight of the inner product.
+pub(super) fn fusion(lambda: Option<f32>) -> Result<Fusion, ApiError> {
+    match lambda {
+        None => Ok(Fusion::PAPER),
+        Some(lambda) if (0.0..=MAX_LAMBDA).contains(&lambda) => Ok(Fusion::Linear { lambda }),
+        Some(lambda) => {
+            Err(ApiError::InvalidQuestion(format!("`lambda` is {lambda}, outside 0 to {MAX_LAMBDA}")))
         }
     }
 }

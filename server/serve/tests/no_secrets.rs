@@ -8,18 +8,21 @@ use std::sync::{Arc, Mutex};
 
 use axum::body::Body;
 use axum::http::Request;
-use dpr_core::Embedding;
+use dpr_core::device::Device;
 use dpr_core::model::sha256_hex;
+use dpr_core::private::projection::Projection;
+use dpr_core::{Embedding, EncoderBytes, Reader};
 use dpr_data::Passage;
 use dpr_encode::PassageUpdater;
 use dpr_files::progress::Silent;
+use dpr_index::private::{BlurDir, BlurManifest};
 use dpr_index::search::{Filter, Fusion, Hit, Method, SearchError};
 use dpr_index::vectors::VectorSet;
 use dpr_index::{CancelToken, IndexOptions, IndexWriter, LiveIndex, build_index};
 use dpr_serve::server::{self, Connections};
 use dpr_serve::{
-    Access, AppState, KeySources, Limits, NewKey, Options, Rate, Scope, Serving, TextSearch, Tls, Updates,
-    app,
+    Access, AppState, KeySources, Limits, NewKey, Options, Rate, Scope, ServedBlur, ServedReader, Serving,
+    TextSearch, Tls, Updates, app,
 };
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -107,13 +110,37 @@ fn state(dir: &Path, keys: &NewKey) -> AppState {
     let limits = Limits { max_body: 10_000, ..Limits::default() };
     let rate = Rate::new(1e6, 1000);
     let state = AppState::new(Options { limits, access: access.unwrap(), rate, ..Options::default() });
+    let search = Arc::<LiveIndex>::clone(writer.live());
     state.publish_all(Serving {
-        search: Arc::<LiveIndex>::clone(writer.live()),
-        model: None,
         text: Some(Arc::new(Echo)),
         updates: Some(Updates::new(Arc::new(PassageUpdater::new(writer, None)))),
+        blur: Some(Arc::new(ServedBlur::new(blur(dir)))),
+        reader: Some(Arc::new(reader())),
+        ..Serving::new(search)
     });
     state
+}
+
+/// A reader of random weights.
+fn reader() -> ServedReader {
+    let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/readers/dpr");
+    let read = |name: &str| fs_err::read(format!("{dir}/{name}")).unwrap();
+    let (config, tokenizer, weights) =
+        (read("config.json"), read("tokenizer.json"), read("model.safetensors"));
+    let weights = [("model.safetensors", weights.as_slice())];
+    let files = EncoderBytes { config: &config, tokenizer: &tokenizer, weights: &weights };
+    ServedReader::new(Reader::load(&files, None, &Device::Kernel).unwrap(), sha256_hex(b"a reader"))
+}
+
+/// Both directions of two numbers.
+fn projection() -> Projection {
+    Projection::new(vec![0.0; 2], &[1.0, 0.0, 0.0, 1.0]).unwrap()
+}
+
+/// A blur directory that offers no level, so that what is sent is read and refused.
+fn blur(dir: &Path) -> BlurDir {
+    let manifest = BlurManifest::new(&fingerprint(), &projection(), 3, (1, "passages"), &[]);
+    BlurDir::write(&dir.join("blur"), manifest, projection()).unwrap()
 }
 
 /// Requests of every kind: method, path, body.
@@ -121,6 +148,7 @@ fn requests() -> Vec<(&'static str, String, String)> {
     let model = fingerprint();
     let vector = [NUMBER, 1.0];
     let base64 = Embedding::new(vector.to_vec(), 2).unwrap().to_base64_f32();
+    let blur = projection().sha256().to_owned();
     let passage = |id: &str, vector: Value| json!({"id": id, "title": TEXT, "text": TEXT, "vector": vector});
     let put = |passages: Value| json!({"model": model, "passages": passages});
     let bodies: Vec<(&str, &str, Value)> = vec![
@@ -137,11 +165,26 @@ fn requests() -> Vec<(&'static str, String, String)> {
         ("POST", "/v1/search/text", json!({"question": QUESTION})),
         ("POST", "/v1/search/text", json!({"question": QUESTION, "k": 1})),
         ("POST", "/v1/search/text", json!({"question": QUESTION, "method": QUESTION})),
+        ("POST", "/v1/answer", json!({"question": QUESTION})),
+        ("POST", "/v1/answer", json!({"question": QUESTION, "depth": 1})),
+        ("POST", "/v1/answer", json!({"question": QUESTION.repeat(100), "top": 1})),
+        ("POST", "/v1/answer", json!({"question": QUESTION, QUESTION: NUMBER})),
         ("POST", "/v1/passages", put(json!([passage("a", json!(vector))]))),
         ("POST", "/v1/passages", put(json!([passage("a", json!([NUMBER]))]))),
         ("POST", "/v1/passages", put(json!([passage("b", Value::Null)]))),
         ("POST", "/v1/passages", put(json!([passage("c", json!(vector)), passage("c", json!(vector))]))),
         ("POST", "/v1/passages", json!({"model": TEXT, "passages": [passage("a", json!(vector))]})),
+        (
+            "POST",
+            "/v1/private/candidates",
+            json!({"y": base64, "level": "light", "projection": blur, "model": model}),
+        ),
+        (
+            "POST",
+            "/v1/private/candidates",
+            json!({"y": QUESTION, "level": QUESTION, "projection": blur, "model": model}),
+        ),
+        ("POST", "/v1/private/candidates", json!({"question": QUESTION, QUESTION: NUMBER})),
         ("DELETE", "/v1/passages", json!({"ids": ["a"]})),
         ("DELETE", "/v1/passages", json!({"ids": [TEXT]})),
     ];

@@ -7,6 +7,7 @@ use dpr_core::{DeviceChoice, Similarity};
 use serde::Serialize;
 
 use super::{CliError, output, stop_on_interrupt};
+use crate::cli::precision::PrecisionArgs;
 use crate::cli::progress;
 use dpr_data::read_passages;
 use dpr_encode::model::ModelDir;
@@ -21,6 +22,10 @@ Example:
 Example, on two machines, joined by `dpr index --vectors vectors-0 vectors-1 --out index/`:
   dpr encode --model model/ --passages psgs_w100.tsv --shard 0/2 --out vectors-0/
   dpr encode --model model/ --passages psgs_w100.tsv --shard 1/2 --out vectors-1/
+Example, faster on a processor with AVX-512 BF16:
+  dpr encode --model model/ --passages psgs_w100.tsv --precision bf16 --out vectors/
+Example, 256 numbers of a vector, of a model that was trained for it:
+  dpr encode --model model/ --passages psgs_w100.tsv --dim 256 --out vectors-256/
 
 Ctrl-C stops after the batches under way and keeps the finished parts. The same command then
 continues, and what it writes is what one undisturbed run would have written.")]
@@ -37,6 +42,9 @@ pub struct Args {
     /// Encode only the i-th of n contiguous shares, counted from 0
     #[arg(long, value_name = "I/N", default_value = "0/1")]
     shard: Shard,
+    /// Keep the first N numbers of a vector, of a model trained for it (Matryoshka); searches take the same model
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16384))]
+    dim: Option<u32>,
     /// Most tokens in a batch [default: 1024 on cpu, 2048 on flex, 8192 on a GPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     batch_tokens: Option<u32>,
@@ -46,6 +54,8 @@ pub struct Args {
     /// Where to compute: auto (a real GPU, else the CPU), wgpu, cpu, or flex (Burn's CPU backend)
     #[arg(long, env = "DPR_DEVICE", value_name = "DEVICE", default_value = "auto")]
     device: DeviceChoice,
+    #[command(flatten)]
+    numbers: PrecisionArgs,
     /// Discard the vectors that are in --out and start anew
     #[arg(long)]
     force: bool,
@@ -58,7 +68,10 @@ pub struct Args {
 #[derive(Debug, Serialize)]
 struct Summary<'a> {
     model: &'a str,
+    /// Numbers in a vector.
+    dim: usize,
     device: &'a str,
+    precision: &'a str,
     threads: usize,
     batch_tokens: usize,
     shard: String,
@@ -85,7 +98,11 @@ pub fn run(args: Args) -> Result<(), CliError> {
     let corpus = read_passages(&args.passages)?;
     args.shard.range(corpus.len())?;
     let started = Instant::now();
-    let model = ModelDir::open(&args.model)?;
+    let mut model = ModelDir::open(&args.model)?;
+    if let Some(dim) = args.dim {
+        model = model.at_dim(dim as usize)?;
+    }
+    let model = model.in_precision(args.numbers.precision);
     let encoder = model.passage_encoder(args.device)?;
     let (manifest, config) = (model.manifest(), encoder.config());
     if manifest.similarity == Similarity::L2 && config.l2.is_none() && !config.normalize {
@@ -105,13 +122,15 @@ pub fn run(args: Args) -> Result<(), CliError> {
     let cancel = stop_on_interrupt();
     let progress = progress::on_stderr();
     let job = Job { stop: &cancel, progress: progress.as_ref() };
-    let fingerprint = model.manifest().space();
+    let fingerprint = manifest.space();
     let done = encode_corpus(&encoder, fingerprint, &corpus, &args.out, &options, job)?;
 
     let seconds = done.encoding.as_secs_f64();
     let summary = Summary {
         model: fingerprint,
+        dim: manifest.dim,
         device: encoder.device_name(),
+        precision: encoder.precision().name(),
         threads: pipeline.threads,
         batch_tokens: pipeline.batch_tokens,
         shard: args.shard.to_string(),
@@ -127,9 +146,9 @@ pub fn run(args: Args) -> Result<(), CliError> {
     if args.json {
         return output::json(&summary);
     }
-    let Summary { passages, kept, encoded, truncated, device, .. } = summary;
+    let Summary { passages, kept, encoded, truncated, device, precision, .. } = summary;
     output::line(format_args!(
-        "{}: vectors of {passages} passages, {encoded} of them encoded now on {device}",
+        "{}: vectors of {passages} passages, {encoded} of them encoded now on {device} in {precision}",
         args.out.display()
     ))?;
     if encoded > 0 {

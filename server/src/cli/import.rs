@@ -1,15 +1,18 @@
 //! `dpr import`
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use dpr_core::{Pooling, Similarity, TitleJoin};
+use dpr_core::{PairManifest, Pooling, Similarity, TitleJoin};
 
 use super::{CliError, output};
-use dpr_encode::model::{ImportOptions, import};
+use dpr_encode::model::{
+    CrossEncoderOptions, ImportOptions, ReaderOptions, import, import_cross_encoder, import_reader,
+};
 
 /// Arguments of `dpr import`.
 #[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("model").required(true))]
 #[command(after_help = "\
 Example, the paper's encoders:
   dpr import --question dpr-question_encoder-single-nq-base/ \\
@@ -19,15 +22,29 @@ Example, a sentence-transformers model as one shared encoder, with 768-d vectors
 Example, a model that wants its texts marked:
   dpr import --question e5-small-v2/ --out model/ --query-prompt \"query: \" --passage-prompt \"passage: \"
 Example, 256 of the 768 numbers of a model trained for it:
-  dpr import --question nomic-bert-base/ --out model/ --dim 256 --matryoshka")]
+  dpr import --question nomic-bert-base/ --out model/ --dim 256 --matryoshka
+Example, a cross-encoder, which re-ranks what a search found:
+  dpr import --cross-encoder ms-marco-MiniLM-L6-v2/ --out reranker/
+Example, a reader, which answers a question from passages:
+  dpr import --reader dpr-reader-single-nq-base/ --out reader/")]
 pub struct Args {
     /// Hugging Face directory of the question encoder (config.json, tokenizer.json, and model.safetensors or
     /// pytorch_model.bin, whole or in shards)
-    #[arg(long, value_name = "DIR")]
-    question: PathBuf,
+    #[arg(long, value_name = "DIR", group = "model")]
+    question: Option<PathBuf>,
     /// The same of the passage encoder; without it one encoder serves both
     #[arg(long, value_name = "DIR")]
     passage: Option<PathBuf>,
+    /// The same of a cross-encoder with one label, in place of encoders: it gives a question and a passage a score
+    #[arg(long, value_name = "DIR", group = "model", conflicts_with_all = ["passage", "project", "pooling", "normalize",
+        "similarity", "dim", "matryoshka", "max_question_tokens", "max_passage_tokens"])]
+    cross_encoder: Option<PathBuf>,
+    /// The same of a reader, a DPRReader or a model for question answering (BertForQuestionAnswering …), in place of
+    /// encoders: it marks the answer in passages
+    #[arg(long, value_name = "DIR", group = "model", conflicts_with_all = ["passage", "project", "pooling", "normalize",
+        "similarity", "dim", "matryoshka", "query_prompt", "passage_prompt", "max_question_tokens",
+        "max_passage_tokens"])]
+    reader: Option<PathBuf>,
     /// Model directory to write
     #[arg(long, value_name = "MODEL")]
     out: PathBuf,
@@ -49,8 +66,8 @@ pub struct Args {
     /// else all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16384))]
     dim: Option<u32>,
-    /// Say that the model was trained for fewer numbers where its directory does not
-    #[arg(long, requires = "dim")]
+    /// Say that the model was trained for fewer numbers where its directory does not, for --dim here or at `dpr encode`
+    #[arg(long)]
     matryoshka: bool,
     /// Text before every question, as "query: "; "" for none [default: what the directory says]
     #[arg(long, value_name = "TEXT")]
@@ -59,7 +76,8 @@ pub struct Args {
     #[arg(long, value_name = "TEXT")]
     passage_prompt: Option<String>,
     /// How a title is joined to its text: separator, space, or a template as "title: {title|none} | text: {text}"
-    /// [default: separator, the tokenizer's, as "title [SEP] text"]
+    /// [default: separator, the tokenizer's, as "title [SEP] text"; of a cross-encoder, space; of a reader that is not a
+    /// DPRReader, "{text}", which leaves it out]
     #[arg(long, value_name = "JOIN")]
     title_join: Option<TitleJoin>,
     /// Tokens a question is truncated to [default: what the directory says, else 256]
@@ -68,6 +86,10 @@ pub struct Args {
     /// Tokens a passage is truncated to [default: what the directory says, else 256]
     #[arg(long, value_name = "N")]
     max_passage_tokens: Option<usize>,
+    /// Tokens a question and a passage together are truncated to, of a cross-encoder [default: what the directory says,
+    /// else as many as it has positions] or a reader [default: 350, or fewer where it has fewer]
+    #[arg(long, value_name = "N", conflicts_with = "question")]
+    max_tokens: Option<usize>,
     /// A name for people [default: the question directory's]
     #[arg(long)]
     name: Option<String>,
@@ -100,8 +122,16 @@ enum SimilarityArg {
 /// Runs `dpr import`.
 ///
 /// # Errors
-/// What [`import`] says.
+/// What [`import`], [`import_cross_encoder`] or [`import_reader`] says.
 pub fn run(args: Args) -> Result<(), CliError> {
+    if let Some(from) = &args.cross_encoder {
+        return run_cross_encoder(from, &args);
+    }
+    if let Some(from) = &args.reader {
+        return run_reader(from, &args);
+    }
+    // The parser asks for one of the three.
+    let question = args.question.unwrap_or_default();
     let options = ImportOptions {
         name: args.name,
         project: args.project.map(|dim| dim as usize),
@@ -130,7 +160,7 @@ pub fn run(args: Args) -> Result<(), CliError> {
         space: None,
         force: args.force,
     };
-    let manifest = import(&args.question, args.passage.as_deref(), &args.out, &options)?;
+    let manifest = import(&question, args.passage.as_deref(), &args.out, &options)?;
     if args.json {
         return output::json(&manifest);
     }
@@ -156,4 +186,40 @@ pub fn run(args: Args) -> Result<(), CliError> {
         manifest.similarity, manifest.fingerprint
     ))?;
     Ok(())
+}
+
+fn run_cross_encoder(from: &Path, args: &Args) -> Result<(), CliError> {
+    let options = CrossEncoderOptions {
+        name: args.name.clone(),
+        query_prompt: args.query_prompt.clone(),
+        passage_prompt: args.passage_prompt.clone(),
+        title_join: args.title_join.clone(),
+        max_tokens: args.max_tokens,
+        force: args.force,
+    };
+    print_pair(&import_cross_encoder(from, &args.out, &options)?, args)
+}
+
+fn run_reader(from: &Path, args: &Args) -> Result<(), CliError> {
+    let options = ReaderOptions {
+        name: args.name.clone(),
+        title_join: args.title_join.clone(),
+        max_tokens: args.max_tokens,
+        force: args.force,
+    };
+    print_pair(&import_reader(from, &args.out, &options)?, args)
+}
+
+fn print_pair(manifest: &PairManifest, args: &Args) -> Result<(), CliError> {
+    if args.json {
+        return output::json(manifest);
+    }
+    output::line(format_args!(
+        "{}: {:?} {}, pairs to {} tokens; fingerprint {}",
+        args.out.display(),
+        manifest.family,
+        manifest.kind.name(),
+        manifest.max_tokens,
+        manifest.fingerprint,
+    ))
 }

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use self::logging::LogFormat;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
+pub mod answer;
 #[cfg_attr(
     not(all(feature = "eval", any(feature = "milvus", feature = "postgres"))),
     allow(dead_code, reason = "evaluation, collections and tables use the rest")
@@ -21,6 +22,7 @@ pub mod data;
 #[cfg(feature = "train")]
 pub mod distill;
 pub mod encode;
+mod encrypted;
 #[cfg(feature = "eval")]
 pub mod eval;
 pub mod export_web;
@@ -28,10 +30,15 @@ pub mod hints;
 pub mod import;
 pub mod index;
 pub mod keys;
+mod local;
 mod logging;
 mod model_of_index;
 mod output;
+mod precision;
+mod privacy;
 mod progress;
+mod reading;
+mod rerank;
 pub mod search;
 pub mod serve;
 #[cfg_attr(
@@ -99,6 +106,8 @@ enum Command {
     Index(index::Args),
     /// Search an index with questions
     Search(search::Args),
+    /// Answer questions from the passages that a search finds
+    Answer(answer::Args),
     /// Serve an index, the model's files and the search page over HTTP
     Serve(serve::Args),
     /// Make API keys for `dpr serve`
@@ -155,6 +164,7 @@ fn run(command: Command) -> Result<(), CliError> {
         Command::Encode(args) => encode::run(args),
         Command::Index(args) => index::run(args),
         Command::Search(args) => search::run(args),
+        Command::Answer(args) => answer::run(args),
         Command::Serve(args) => serve::run(args),
         Command::Keys(args) => keys::run(args),
         Command::Data(args) => data::run(args),

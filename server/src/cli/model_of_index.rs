@@ -1,11 +1,11 @@
-//! Whether an index and a model belong together.
+//! The model of an index: the one given, or that one with its vectors cut to the index's numbers.
 
 use std::path::{Path, PathBuf};
 
 use dpr_core::model::short;
 use dpr_encode::model::ModelDir;
-use dpr_index::search::Description;
 
+use super::CliError;
 use crate::location::Location;
 
 /// An index and a model that do not belong together.
@@ -24,23 +24,22 @@ pub(super) struct OtherModel {
     model_dim: usize,
 }
 
-/// Refuses a model, read from `path`, whose vectors the index at `location` does not hold.
-pub(super) fn check_model(
+/// Returns the model whose vectors the index at `location` holds, which are of the model `built_by` and of `dim`
+/// numbers: `given`, which was read from `path`, or `given` [with `dim` numbers](ModelDir::at_dim).
+pub(super) fn model_of_index(
     location: &Location,
-    index: &Description,
+    (built_by, dim): (&str, usize),
     path: &Path,
-    model: &ModelDir,
-) -> Result<(), OtherModel> {
-    let manifest = model.manifest();
-    if index.model == manifest.space() && index.dim == manifest.dim {
-        return Ok(());
-    }
-    Err(OtherModel {
+    given: ModelDir,
+) -> Result<ModelDir, CliError> {
+    let (space, model_dim) = (given.manifest().space().to_owned(), given.manifest().dim);
+    let other = || OtherModel {
         index: location.to_string(),
-        built_by: index.model.clone(),
-        index_dim: index.dim,
+        built_by: built_by.to_owned(),
+        index_dim: dim,
         model: path.to_owned(),
-        given: manifest.space().to_owned(),
-        model_dim: manifest.dim,
-    })
+        given: space,
+        model_dim,
+    };
+    Ok(given.of_vectors(built_by, dim)?.ok_or_else(other)?)
 }

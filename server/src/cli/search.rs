@@ -5,6 +5,10 @@ use std::path::PathBuf;
 use dpr_core::{Embedding, EncodeError};
 use serde::Serialize;
 
+use super::encrypted::Encrypted;
+use super::local::Local;
+use super::privacy::{Privacy, PrivacyArgs};
+use super::rerank::{RerankArgs, Reranker};
 use super::source::{FusionArgs, Source, SourceArgs};
 use super::{CliError, output};
 use dpr_data::{Answers, Question, normalise_question, read_questions};
@@ -26,7 +30,11 @@ Examples:
   dpr search --model model/ --index index/ --k 100 --questions questions.txt > hits.jsonl
   dpr search --index bm25/ --method bm25 \"who won super bowl 50\"
   dpr search --model model/ --index index/ --filter '{\"field\": \"year\", \"gte\": 2000}' \"who won super bowl 50\"
-  dpr search --model model/ --index index/ --method hybrid --lambda 20 \"who won super bowl 50\"")]
+  dpr search --model model/ --index index/ --method hybrid --lambda 20 \"who won super bowl 50\"
+  dpr search --model model/ --index index/ --rerank reranker/ --depth 50 \"who won super bowl 50\"
+  dpr search --model model/ --index index/ --privacy blurred --blur blur/ \"who won super bowl 50\"
+  dpr search --model model/ --index site/dpr/dpr-static.json --privacy local \"who won super bowl 50\"
+  dpr search --model model/ --server https://search.example.org --privacy encrypted --k 5 \"who won super bowl 50\"")]
 pub struct Args {
     #[command(flatten)]
     source: SourceArgs,
@@ -39,7 +47,11 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value = "10")]
     k: usize,
     #[command(flatten)]
+    rerank: RerankArgs,
+    #[command(flatten)]
     filter: FilterArgs,
+    #[command(flatten)]
+    privacy: PrivacyArgs,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -52,8 +64,8 @@ pub struct Args {
 }
 
 /// Which passages may be found.
-#[derive(Debug, clap::Args)]
-struct FilterArgs {
+#[derive(Debug, Default, clap::Args)]
+pub(super) struct FilterArgs {
     /// Find only passages whose metadata meets a condition: {"field": "lang", "eq": "en"}; also in, gt, gte, lt, lte,
     /// and not, and, or of conditions
     #[arg(long, value_name = "JSON", value_parser = condition)]
@@ -67,7 +79,7 @@ struct FilterArgs {
 }
 
 impl FilterArgs {
-    fn filter(self) -> Filter {
+    pub(super) fn filter(self) -> Filter {
         let Self { filter: condition, titles, ids } = self;
         Filter { ids: ids.into_iter().collect(), titles: titles.into_iter().collect(), condition }
     }
@@ -107,20 +119,47 @@ struct LineHit {
 ///
 /// # Errors
 /// When the question is empty, `k` is 0, or the index was built by another model.
-pub fn run(args: Args) -> Result<(), CliError> {
+pub fn run(mut args: Args) -> Result<(), CliError> {
     if args.k == 0 {
         return Err(QueryError::K.into());
     }
-    let (fusion, filter) = (args.fusion.fusion()?, args.filter.filter());
+    let (fusion, filter) = (args.fusion.fusion()?, std::mem::take(&mut args.filter).filter());
     let questions = match (&args.question, &args.questions) {
         (_, Some(file)) => read_questions(file)?,
         (Some(question), None) if question.trim().is_empty() => return Err(EncodeError::Empty.into()),
         (Some(question), None) => vec![typed(question)],
         (None, None) => return Err("give a question, or --questions FILE".into()),
     };
+    match args.privacy.mode() {
+        Privacy::Plain => {}
+        Privacy::Blurred => {
+            check_private(args.method, &filter, &args.rerank)?;
+            let (is_one, as_json) = (args.question.is_some(), args.json);
+            let search = PrivateSearch { privacy: args.privacy, k: args.k, is_one, as_json };
+            return search.run(args.source, &questions);
+        }
+        Privacy::Local => {
+            check_private(args.method, &filter, &args.rerank)?;
+            let site = Local::open(&args.source)?;
+            return search_singly(&args, &questions, site.model(), |question| site.search(question, args.k));
+        }
+        Privacy::Encrypted => {
+            check_private(args.method, &filter, &args.rerank)?;
+            let (location, model) = (&args.source.index, args.source.model.as_deref());
+            let on = (args.source.device(), args.source.precision());
+            let mut server = Encrypted::open(location, model, on, &args.privacy, args.k)?;
+            let model = server.model().to_owned();
+            let search = |question: &Question| {
+                let found = server.search(std::slice::from_ref(question), args.k)?.pop();
+                Ok(found.unwrap_or_default())
+            };
+            return search_singly(&args, &questions, &model, search);
+        }
+    }
+    let reranker = args.rerank.open(args.source.device())?;
     let mut source = Source::open_live(args.source, &[args.method])?;
     let (vectors, _) = source.encode(&questions)?;
-    let ranking = Ranking { method: args.method, fusion, filter, k: args.k };
+    let ranking = Ranking { method: args.method, fusion, filter, k: args.k, reranker };
     if args.question.is_none() {
         return search_file(&mut source, &ranking, &questions, &vectors);
     }
@@ -128,14 +167,28 @@ pub fn run(args: Args) -> Result<(), CliError> {
     let hit =
         |hit: &ScoredRow| -> Result<Hit, CliError> { Ok(Hit::new(source.passage(hit.row)?, hit.score)) };
     let hits = rows.iter().map(hit).collect::<Result<Vec<Hit>, _>>()?;
-    if args.json {
-        let (question, method) = (questions[0].text.as_str(), args.method);
-        let (model, device) = (&source.model(), source.device());
-        return output::json(&Answer { question, method, model: model.as_deref(), device, hits: &hits });
+    say(&source, args.json, args.method, &questions[0], &hits)
+}
+
+/// Prints the hits of one question.
+fn say(
+    source: &Source,
+    as_json: bool,
+    method: Method,
+    question: &Question,
+    hits: &[Hit],
+) -> Result<(), CliError> {
+    if as_json {
+        let (question, model, device) = (question.text.as_str(), &source.model(), source.device());
+        return output::json(&Answer { question, method, model: model.as_deref(), device, hits });
     }
     if hits.is_empty() {
         return output::line(format_args!("no passage shares a word with the question"));
     }
+    print_table(hits)
+}
+
+fn print_table(hits: &[Hit]) -> Result<(), CliError> {
     let mut table = String::new();
     for (rank, hit) in hits.iter().enumerate() {
         table.push_str(&row(rank + 1, hit));
@@ -143,8 +196,93 @@ pub fn run(args: Args) -> Result<(), CliError> {
     output::print(&table)
 }
 
+/// A search that shows the index less than the questions' vectors.
+struct PrivateSearch {
+    privacy: PrivacyArgs,
+    k: usize,
+    /// One question was typed.
+    is_one: bool,
+    as_json: bool,
+}
+
+impl PrivateSearch {
+    /// Searches for the questions and prints what is found.
+    fn run(&self, source: SourceArgs, questions: &[Question]) -> Result<(), CliError> {
+        let backend = source.index.open()?;
+        let search = self.privacy.open(backend.as_ref())?;
+        let source = Source::open_live(source, &[Method::Dense])?;
+        for questions in questions.chunks(BLOCK) {
+            let (vectors, _) = source.encode(questions)?;
+            let mut lines = String::new();
+            for (question, vector) in questions.iter().zip(&vectors) {
+                let tokens = source.question_tokens(&question.text)?;
+                let hits = search.search(backend.as_ref(), vector, &tokens, self.k)?;
+                if self.is_one {
+                    return say(&source, self.as_json, Method::Dense, question, &hits);
+                }
+                let hits = hits.into_iter().map(|hit| LineHit { id: hit.id, score: hit.score }).collect();
+                let line = Line { id: &question.id, question: &question.text, hits };
+                lines.push_str(&serde_json::to_string(&line)?);
+                lines.push('\n');
+            }
+            output::print(&lines)?;
+        }
+        Ok(())
+    }
+}
+
+/// Refuses what would tell the index more than a private search does, and what its candidates cannot be ranked by:
+/// there is no plainer search in its place.
+fn check_private(method: Method, filter: &Filter, rerank: &RerankArgs) -> Result<(), CliError> {
+    if method != Method::Dense {
+        let method = method.name();
+        return Err(format!(
+            "--privacy ranks by vectors: leave out --method {method}, which needs the words"
+        )
+        .into());
+    }
+    if !filter.is_empty() {
+        return Err(
+            "--privacy takes no --filter, --title or --id: they tell what the question is about".into()
+        );
+    }
+    match rerank.is_asked() {
+        true => Err("--privacy takes no --rerank yet: leave it out".into()),
+        false => Ok(()),
+    }
+}
+
+/// Searches for one question after another and prints what is found.
+fn search_singly(
+    args: &Args,
+    questions: &[Question],
+    model: &str,
+    mut search: impl FnMut(&Question) -> Result<Vec<Hit>, CliError>,
+) -> Result<(), CliError> {
+    for question in questions {
+        let hits = search(question)?;
+        if args.question.is_some() {
+            if args.json {
+                let (question, model) = (question.text.as_str(), Some(model));
+                return output::json(&Answer {
+                    question,
+                    method: args.method,
+                    model,
+                    device: None,
+                    hits: &hits,
+                });
+            }
+            return print_table(&hits);
+        }
+        let hits = hits.into_iter().map(|hit| LineHit { id: hit.id, score: hit.score }).collect();
+        let line = Line { id: &question.id, question: &question.text, hits };
+        output::line(format_args!("{}", serde_json::to_string(&line)?))?;
+    }
+    Ok(())
+}
+
 /// A question from the command line, as it was typed.
-fn typed(text: &str) -> Question {
+pub(super) fn typed(text: &str) -> Question {
     Question { id: "1".into(), text: normalise_question(text), answers: Answers::default(), gold: None }
 }
 
@@ -154,6 +292,7 @@ struct Ranking {
     fusion: Fusion,
     filter: Filter,
     k: usize,
+    reranker: Option<Reranker>,
 }
 
 impl Ranking {
@@ -163,7 +302,15 @@ impl Ranking {
         questions: &[Question],
         vectors: &[Embedding],
     ) -> Result<Vec<Vec<ScoredRow>>, CliError> {
-        source.rank_among(self.method, questions, vectors, self.k, self.fusion, &self.filter)
+        let depth = self.reranker.as_ref().map_or(0, Reranker::depth).max(self.k);
+        let ranked = source.rank_among(self.method, questions, vectors, depth, self.fusion, &self.filter)?;
+        let Some(reranker) = &self.reranker else { return Ok(ranked) };
+        let again = questions.iter().zip(&ranked).map(|(question, rows)| {
+            let mut rows = reranker.rerank(question, rows, |row| source.passage(row))?;
+            rows.truncate(self.k);
+            Ok(rows)
+        });
+        again.collect()
     }
 }
 

@@ -6,10 +6,12 @@ use std::time::Instant;
 
 #[cfg(feature = "burn")]
 use dpr_core::device::Device;
-use dpr_core::{DeviceChoice, Embedding, TextEncoder};
+use dpr_core::{DeviceChoice, Embedding, Precision, TextEncoder};
 use dpr_data::{Passage, Question};
 use dpr_encode::model::ModelDir;
 use dpr_encode::{PipelineOptions, encode_questions};
+#[cfg(any(feature = "milvus", feature = "postgres"))]
+use dpr_index::search::Description;
 use dpr_index::search::{Filter, Fusion, HYBRID_DEPTH, Method, Ranker, SearchError, Searcher};
 #[cfg(feature = "train")]
 use dpr_index::sparse::SparseIndex;
@@ -20,10 +22,10 @@ use dpr_index::{
 };
 
 use super::by_id::ById;
-#[cfg(any(feature = "milvus", feature = "postgres"))]
-use super::model_of_index::check_model;
+use super::model_of_index::model_of_index;
+use super::precision::PrecisionArgs;
 use super::{CliError, progress};
-use crate::location::Location;
+use crate::location::{Location, of_server};
 
 /// Bytes of vectors that a GPU which nobody asked for by name is given: more may not fit its memory, which no driver
 /// tells.
@@ -32,7 +34,8 @@ const UNASKED_GPU_BYTES: usize = 2 << 30;
 /// How hybrid ranking combines.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(super) struct FusionArgs {
-    /// Hybrid: weight of the inner product beside BM25; `dpr eval tune-hybrid` finds the best
+    /// Hybrid: weight of the inner product beside BM25; `dpr eval tune-hybrid` finds the best. The default is the paper's,
+    /// whose BM25 scores were 1.9 times (k1 + 1) as large: Lucene since version 8, and this BM25, leave the factor out
     #[arg(long, value_name = "LAMBDA", default_value_t = 1.1, allow_negative_numbers = true)]
     lambda: f32,
     /// Hybrid: add reciprocal ranks instead of scores
@@ -66,8 +69,9 @@ pub(super) struct SourceArgs {
     #[arg(long, env = "DPR_MODEL", value_name = "DIR")]
     pub(super) model: Option<PathBuf>,
     /// Index directory, as `dpr index` wrote it, milvus://HOST:PORT/COLLECTION, or
-    /// postgres://USER@HOST/DATABASE?table=NAME
-    #[arg(long, env = "DPR_INDEX", hide_env_values = true, value_name = "DIR")]
+    /// postgres://USER@HOST/DATABASE?table=NAME; `dpr search --privacy encrypted` takes the http:// or https:// address
+    /// of a server
+    #[arg(long, visible_alias = "server", env = "DPR_INDEX", hide_env_values = true, value_name = "DIR")]
     pub(super) index: Location,
     /// BM25: how soon repeating a word stops to count
     #[arg(long, value_name = "K1", default_value_t = 0.9)]
@@ -85,6 +89,8 @@ pub(super) struct SourceArgs {
     /// (Burn's CPU backend)
     #[arg(long, env = "DPR_DEVICE", value_name = "DEVICE", default_value = "auto")]
     device: DeviceChoice,
+    #[command(flatten)]
+    numbers: PrecisionArgs,
 }
 
 impl SourceArgs {
@@ -93,6 +99,16 @@ impl SourceArgs {
             // A second call (tests run several subcommands in one process) keeps the first pool.
             let _ = rayon::ThreadPoolBuilder::new().num_threads(threads.into()).build_global();
         }
+    }
+
+    /// Returns the precision of the question encoder.
+    pub(super) fn precision(&self) -> Precision {
+        self.numbers.precision
+    }
+
+    /// Returns where models run.
+    pub(super) fn device(&self) -> DeviceChoice {
+        self.device
     }
 
     fn model(&self) -> Result<&Path, CliError> {
@@ -165,6 +181,7 @@ impl Source {
         args.use_threads();
         let dir = match &args.index {
             Location::Dir(dir) => dir.clone(),
+            Location::Server(address) => return Err(of_server(address)),
             #[cfg(feature = "milvus")]
             Location::Milvus(_) => return Self::open_elsewhere(args, methods),
             #[cfg(feature = "postgres")]
@@ -173,11 +190,11 @@ impl Source {
         if !methods.iter().any(|method| method.needs_vectors()) {
             return Ok(Self { opened: words(&dir)?, encoder: None, passages: Vec::new(), args });
         }
-        let model = args.model()?;
+        let path = args.model()?;
         let searcher = vectors(&dir)?;
-        let model = ModelDir::open(model)?;
-        searcher.check_model(model.manifest().space())?;
-        let encoder = model.question_encoder(args.device)?;
+        let built_by = (searcher.model_fingerprint(), searcher.dim());
+        let model = model_of_index(&args.index, built_by, path, ModelDir::open(path)?)?;
+        let encoder = model.in_precision(args.numbers.precision).question_encoder(args.device)?;
         if methods.iter().any(|method| method.needs_words()) && searcher.index().sparse().is_none() {
             return Err(OpenError::NoSparse { path: dir }.into());
         }
@@ -198,8 +215,9 @@ impl Source {
         let path = args.model()?;
         let model = ModelDir::open(path)?;
         let backend = args.index.open()?;
-        check_model(&args.index, &backend.describe(), path, &model)?;
-        let encoder = model.question_encoder(args.device)?;
+        let Description { model: built_by, dim, .. } = backend.describe();
+        let model = model_of_index(&args.index, (&built_by, dim), path, model)?;
+        let encoder = model.in_precision(args.numbers.precision).question_encoder(args.device)?;
         let opened = Opened::Elsewhere(ById::new(backend));
         Ok(Self { opened, encoder: Some(encoder), passages: Vec::new(), args })
     }
@@ -298,6 +316,12 @@ impl Source {
         let started = Instant::now();
         let vectors = encode_questions(encoder, &texts, options, progress::on_stderr().as_ref())?;
         Ok((vectors, started.elapsed().as_secs_f64()))
+    }
+
+    /// Returns the token ids of a question, where vectors are compared.
+    pub(super) fn question_tokens(&self, text: &str) -> Result<Vec<u32>, CliError> {
+        let encoder = self.encoder.as_ref().ok_or(SearchError::NoVectors)?;
+        Ok(encoder.question_tokens(text)?)
     }
 
     /// Returns the best `depth` rows for each question.

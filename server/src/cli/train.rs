@@ -1,16 +1,18 @@
-//! `dpr train`: questions and passages to better encoders.
+//! `dpr train`: questions and passages to better encoders, to a reader, or to a reranker.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::ArgAction;
+use clap::{ArgAction, ValueEnum};
 use dpr_core::Similarity;
 
 use super::train_args::{TrainArgs, set, warn, write_down_threads};
 use super::{CliError, output, stop_on_interrupt};
 use crate::cli::progress;
 use dpr_files::Job;
-use dpr_train::{DataFile, Prepared, TrainConfig, TrainDevice, dry_run, keep_freed_memory, train};
+use dpr_train::{
+    DataFile, DryRun, PairConfig, PairTask, RunOptions, TrainConfig, TrainDevice, Training, keep_freed_memory,
+};
 
 /// Arguments of `dpr train`.
 #[derive(Debug, clap::Args)]
@@ -18,38 +20,68 @@ use dpr_train::{DataFile, Prepared, TrainConfig, TrainDevice, dry_run, keep_free
 Examples:
   dpr train --config configs/nq-paper.toml --model model/ --data train.json.gz --dev dev.json.gz --out run/
   dpr train --config configs/small-cpu.toml --model model/ --data train.json.gz --out run/ --dry-run
+  dpr train --config configs/reader-cpu.toml --model model/ --data train.json.gz --dev dev.json.gz --out reader-run/
+  dpr train --task reranker --model model/ --data results/dense.json.gz --out reranker-run/
   dpr train --resume --out run/
 
 The run directory holds config.toml, metrics.jsonl, loss.svg, dev.svg, checkpoints/ and best/, a model directory
-for `dpr encode`, `dpr export-web` and `dpr serve`. Ctrl-C writes a checkpoint; after a kill, --resume goes on from
+for `dpr encode`, `dpr export-web` and `dpr serve`; of a reader for `dpr answer`, of a reranker for --rerank. Ctrl-C writes a checkpoint; after a kill, --resume goes on from
 the last one, and every step is as it would have been.")]
 pub struct Args {
     /// Settings as TOML; without it the paper's, and those of the flags
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// What to train; by default what the configuration says, else retrieval
+    #[arg(long, value_enum, value_name = "TASK")]
+    task: Option<Task>,
     /// Read and check everything, compute the batch of longest passages once, and say what a run would take
     #[arg(long, conflicts_with = "resume")]
     dry_run: bool,
     /// Model directory to start from
     #[arg(long, env = "DPR_MODEL", value_name = "DIR")]
     model: Option<PathBuf>,
-    /// DPR training json, in place of the configuration's; may be given again
+    /// Training file, in place of the configuration's; may be given again: DPR training json, for a reader or a reranker
+    /// also SQuAD json and retriever results
     #[arg(long, value_name = "FILE", action = ArgAction::Append)]
     data: Vec<PathBuf>,
-    /// Dev questions as DPR training json, in place of the configuration's; may be given again
+    /// Dev questions in a file of the same kind, in place of the configuration's; may be given again
     #[arg(long, value_name = "FILE", action = ArgAction::Append)]
     dev: Vec<PathBuf>,
-    /// What scores are divided by
+    /// What scores are divided by, of retrieval
     #[arg(long, value_name = "T")]
     temperature: Option<f64>,
-    /// How two vectors make a score: dot, cosine or l2
+    /// How two vectors make a score, of retrieval: dot, cosine or l2
     #[arg(long, value_name = "NAME", value_parser = similarity)]
     similarity: Option<Similarity>,
-    /// Negatives a question brings into the batch
+    /// Passages without the answer that a question brings into the batch
     #[arg(long, value_name = "N")]
     negatives: Option<usize>,
+    /// Tokens that a question and a passage are cut to, of a reader or a reranker
+    #[arg(long, value_name = "N")]
+    max_tokens: Option<usize>,
     #[command(flatten)]
     run: TrainArgs,
+}
+
+/// What is trained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Task {
+    /// The encoders of questions and passages
+    Retrieval,
+    /// A reader, which marks answers in passages
+    Reader,
+    /// A cross-encoder, which re-ranks passages
+    Reranker,
+}
+
+impl Task {
+    fn pairs(self) -> Option<PairTask> {
+        match self {
+            Self::Retrieval => None,
+            Self::Reader => Some(PairTask::Reader),
+            Self::Reranker => Some(PairTask::Reranker),
+        }
+    }
 }
 
 fn similarity(text: &str) -> Result<Similarity, String> {
@@ -62,23 +94,66 @@ fn similarity(text: &str) -> Result<Similarity, String> {
 }
 
 impl Args {
-    /// The configuration with the flags over it.
-    fn settings(&self) -> Result<TrainConfig, CliError> {
-        let mut config: TrainConfig = self.run.settings(self.config.as_deref())?;
-        self.run.apply(&mut config.run, &mut config.optimiser, &mut config.compute);
+    /// Returns what is trained besides retrieval: what the flag says, else the file, else the run that goes on. A file that
+    /// cannot be read is an error where its settings are read.
+    fn pairs(&self) -> Option<PairTask> {
+        let begun = self.run.out.as_ref().filter(|_| self.run.resume).map(|out| out.join("config.toml"));
+        let file = self.config.as_deref().or(begun.as_deref());
+        match self.task {
+            Some(task) => task.pairs(),
+            None => file.and_then(PairTask::of_file),
+        }
+    }
+
+    /// Returns the configuration with the flags over it that all kinds of training have.
+    fn settings<C: Training + Default>(&self) -> Result<C, CliError> {
+        let mut config: C = self.run.settings(self.config.as_deref())?;
+        let shared = config.shared();
+        self.run.apply(shared.run, shared.optimiser, shared.compute);
         if let Some(model) = &self.model {
-            config.model.start.clone_from(model);
+            shared.start.clone_from(model);
         }
         if !self.data.is_empty() {
-            config.data.train =
+            *shared.train =
                 self.data.iter().map(|path| DataFile { path: path.clone(), weight: 1.0 }).collect();
         }
         if !self.dev.is_empty() {
-            config.data.dev.clone_from(&self.dev);
+            shared.dev.clone_from(&self.dev);
         }
-        set(&mut config.data.negatives_per_question, self.negatives);
+        set(shared.negatives_per_question, self.negatives);
+        Ok(config)
+    }
+
+    /// Returns the configuration of encoders.
+    fn retrieval_settings(&self) -> Result<TrainConfig, CliError> {
+        if self.max_tokens.is_some() {
+            return Err(
+                "--max-tokens is of a reader or a reranker: the configuration has max_passage_tokens".into(),
+            );
+        }
+        let mut config: TrainConfig = self.settings()?;
+        if self.negatives.is_some() && config.data.mixed_negatives.is_some() {
+            return Err(
+                "--negatives is of one kind: leave it out, the configuration has mixed_negatives".into()
+            );
+        }
         set(&mut config.objective.temperature, self.temperature);
         set(&mut config.objective.similarity, self.similarity);
+        Ok(config)
+    }
+
+    /// Returns the configuration of a reader or a reranker.
+    fn pair_settings(&self, task: PairTask) -> Result<PairConfig, CliError> {
+        let of_retrieval =
+            [("--temperature", self.temperature.is_some()), ("--similarity", self.similarity.is_some())];
+        if let Some((flag, _)) = of_retrieval.into_iter().find(|(_, given)| *given) {
+            return Err(format!("{flag} is of retrieval: leave it out, a {} has none", task.name()).into());
+        }
+        let mut config: PairConfig = self.settings()?;
+        if self.task.is_some() {
+            config.task = task;
+        }
+        set(&mut config.model.max_tokens, self.max_tokens);
         Ok(config)
     }
 }
@@ -89,25 +164,34 @@ impl Args {
 /// When the settings, the data or the model cannot be used, the loss stops being a number, the directory cannot be
 /// written, or on Ctrl-C.
 pub fn run(args: Args) -> Result<(), CliError> {
-    let mut config = args.settings()?;
+    match args.pairs() {
+        Some(task) => run_by(&args, args.pair_settings(task)?),
+        None => run_by(&args, args.retrieval_settings()?),
+    }
+}
+
+/// Trains as `config` says, or tries it.
+fn run_by<C: Training>(args: &Args, mut config: C) -> Result<(), CliError> {
     keep_freed_memory();
     let device = TrainDevice::open(args.run.device)?;
-    write_down_threads(&mut config.compute, &device);
+    let shared = config.shared();
+    write_down_threads(shared.compute, &device);
+    let run = *shared.run;
     if args.dry_run {
-        let found = dry_run(&config, &device)?;
+        let found = config.dry_run(&device)?;
         warn(&found.notes);
-        return if args.run.json { output::json(&found) } else { tell(&found, &config, &device.name) };
+        return if args.run.json { output::json(&found) } else { tell(&found, &run, &device.name) };
     }
     let out = args.run.out()?;
-    let prepared = Prepared::new(&config, &device)?;
-    warn(&prepared.notes);
+    let prepared = config.prepare(&device)?;
+    warn(C::notes(&prepared));
     let (stop, progress) = (stop_on_interrupt(), progress::on_stderr());
     let job = Job { stop: &stop, progress: progress.as_ref() };
-    let report = train(&config, out, args.run.resume, prepared, &device, job)?;
+    let report = config.train(out, args.run.resume, prepared, &device, job)?;
     args.run.tell(&report, &device.name)
 }
 
-fn tell(found: &dpr_train::DryRun, config: &TrainConfig, device: &str) -> Result<(), CliError> {
+fn tell(found: &DryRun, run: &RunOptions, device: &str) -> Result<(), CliError> {
     output::line(format_args!(
         "{} questions, {} dev questions, {} passages; {} numbers to train on {device}",
         found.questions, found.dev_questions, found.passages, found.parameters
@@ -115,11 +199,11 @@ fn tell(found: &dpr_train::DryRun, config: &TrainConfig, device: &str) -> Result
     output::line(format_args!(
         "{} steps of {} questions in an epoch, {} in all",
         found.steps_per_epoch,
-        config.run.batch_size * config.run.accumulate,
+        run.batch_size * run.accumulate,
         found.steps
     ))?;
     let memory = found.peak_memory.map_or("unknown".to_owned(), |bytes| format!("{} MiB", bytes >> 20));
-    let whole = found.seconds * (found.steps * config.run.accumulate) as f64;
+    let whole = found.seconds * (found.steps * run.accumulate) as f64;
     output::line(format_args!(
         "the batch of longest passages: {} texts, {} tokens, loss {:.3}, {:.1} s, peak memory {memory}",
         found.batch_texts, found.batch_tokens, found.loss, found.seconds

@@ -99,6 +99,10 @@ impl TrainArgs {
             "{out}: {} steps, {} of them now, {:.1} questions/s on {device}",
             report.steps, report.steps_now, report.questions_per_second,
         ))?;
+        if report.skipped > 0 {
+            let skipped = report.skipped;
+            output::line(format_args!("{skipped} steps did not fit half precision and were skipped"))?;
+        }
         if let Some(scores) = &report.at_start {
             output::line(format_args!("at the start: {}", scores_line(scores)))?;
         }
@@ -134,6 +138,22 @@ fn scores_line(scores: &Scores) -> String {
             scores.passages,
             scores.top1 * 100.0,
             scores.top5 * 100.0,
+            scores.loss,
+            scores.questions
+        ),
+        Scores::Reader(scores) => format!(
+            "EM {:.1}%, F1 {:.1}%, EM in the positive {:.1}%, positive chosen {:.1}%, loss {:.3}, on {} questions",
+            scores.exact_match * 100.0,
+            scores.f1 * 100.0,
+            scores.gold_exact_match * 100.0,
+            scores.selected * 100.0,
+            scores.loss,
+            scores.questions
+        ),
+        Scores::Reranker(scores) => format!(
+            "reciprocal rank {:.4}, positive first {:.1}%, loss {:.3}, on {} questions",
+            scores.reciprocal_rank,
+            scores.first * 100.0,
             scores.loss,
             scores.questions
         ),

@@ -9,21 +9,31 @@ use std::path::Path;
 use docs::{Shown, Walk, examples, pages, root};
 
 /// The guides in the order of `docs/SUMMARY.md`.
-const GUIDES: [&str; 10] = [
+const GUIDES: [&str; 20] = [
     "passages",
     "models",
     "evaluation",
+    "reader",
     "training",
     "live",
     "postgres",
     "machines",
     "page",
+    "frameworks",
+    "bundlers",
+    "headers",
+    "offline",
+    "first-visit",
+    "migrating",
+    "errors",
     "operations",
     "access",
+    "encrypted",
+    "static",
 ];
 
 /// Lines that something else runs, and what.
-const ELSEWHERE: [(&str, &str); 12] = [
+const ELSEWHERE: [(&str, &str); 14] = [
     ("cargo xtask ", "`cargo xtask docs --check` holds tasks and flags against the usage"),
     ("cargo install --path server --locked", "the same build as `cargo xtask demo`"),
     ("cargo test --release -p dpr-core", "a part of `cargo xtask test`"),
@@ -31,10 +41,12 @@ const ELSEWHERE: [(&str, &str); 12] = [
     ("npm ci", "`cargo xtask setup`"),
     ("esbuild worker.js --bundle", "`wasm/npm/test/bundlers.test.mjs`"),
     ("cp node_modules/dpr-web/wasm/", "`wasm/npm/test/bundlers.test.mjs`"),
+    ("node tests/bundlers/run.mjs", "`cargo xtask test --only bundlers`"),
     ("npm run use-package", "`cargo xtask npm`"),
     ("npm run build", "`cargo xtask npm`"),
     ("npm test", "`cargo xtask test`"),
     ("DPR_URL=http://127.0.0.1:7878 npm test", "a variant of `npm test`"),
+    ("python tests/bench/", "`cargo xtask quality --only korean`"),
     ("curl ", "the walk sends what the guides send"),
 ];
 

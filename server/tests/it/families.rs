@@ -51,7 +51,7 @@ fn cosine(a: &[f32], b: &[f32]) -> f64 {
 fn an_imported_model_makes_the_vectors_of_transformers_in_every_export() {
     for family in FAMILIES {
         let (_dir, model) = imported(family, None);
-        let exports = export_web(&model).unwrap().manifest.weights;
+        let exports = export_web(&model, None).unwrap().manifest.weights;
         let read = |path: &str| fs_err::read(model.path().join(path)).unwrap();
         let (config, tokenizer) =
             (read("question_encoder/config.json"), read("question_encoder/tokenizer.json"));

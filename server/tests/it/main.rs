@@ -1,6 +1,7 @@
 //! The tests of `dpr` as a whole: command line, indexes, training, evaluation, engines. One binary, since each one
 //! would link everything.
 
+mod answer;
 mod data_files;
 mod data_formats;
 mod data_split;
@@ -9,7 +10,9 @@ mod distill;
 #[cfg(unix)]
 mod docs_commands;
 mod encode;
+mod encrypted;
 mod engines;
+mod eval_cli;
 mod eval_reference;
 mod families;
 mod filtered_recall;
@@ -23,6 +26,8 @@ mod index_keep;
 mod index_live;
 mod index_table;
 mod model;
+mod narrower;
+mod privacy;
 mod retrieval_cli;
 #[cfg(unix)]
 mod rolling_restart;
@@ -34,6 +39,7 @@ mod serve_live;
 mod sparse;
 mod support;
 mod train_head;
+mod train_pairs;
 mod train_run;
 mod train_sampling;
 mod train_step;

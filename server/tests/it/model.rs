@@ -202,7 +202,7 @@ fn options_that_do_not_fit_are_refused() {
 #[test]
 fn a_flipped_byte_in_any_file_is_found() {
     let (_dir, model) = imported(&fixture("dpr-tiny/question"), None, &ImportOptions::default());
-    export_web(&model).unwrap();
+    export_web(&model, None).unwrap();
     let path = model.path().to_owned();
     let mut files: Vec<PathBuf> = model.manifest().files.keys().map(|name| path.join(name)).collect();
     files.push(path.join("web/question_encoder.q8.safetensors"));
@@ -236,7 +236,7 @@ fn a_flipped_byte_in_any_file_is_found() {
 #[test]
 fn the_8_bit_export_is_near_and_small() {
     let (_dir, model) = imported(&fixture("dpr-tiny/question"), None, &ImportOptions::default());
-    let report = export_web(&model).unwrap();
+    let report = export_web(&model, None).unwrap();
     let size = |dtype: &str| report.manifest.weights[dtype].entry.bytes as f64;
     assert!(size("f16") < 0.6 * size("f32") && size("q8") < 0.5 * size("f32"));
     let read = |dtype: &str| {
@@ -427,7 +427,7 @@ fn a_model_that_makes_no_vectors_is_told_what_it_is() {
     let dir = copy("sentence-transformers/cross-encoder-6");
     assert_says(
         &refused(dir.path()),
-        &["config_sentence_transformers.json", "a CrossEncoder", "a pair of texts"],
+        &["config_sentence_transformers.json", "a CrossEncoder", "a pair of texts", "as a cross-encoder"],
     );
     for file in ["config_sentence_transformers.json", "modules.json"] {
         fs_err::remove_file(dir.path().join(file)).unwrap();

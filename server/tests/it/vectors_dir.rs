@@ -23,6 +23,7 @@ fn spec(corpus: &[Passage]) -> VectorsSpec {
         corpus_sha256: corpus_sha256(corpus),
         shard: Shard::WHOLE,
         part_size: 4,
+        precision: dpr_core::Precision::F32,
     }
 }
 
@@ -119,6 +120,7 @@ fn another_encoding_in_the_same_place_is_refused_by_the_field_that_differs() {
         ("corpus digest", VectorsSpec { corpus_sha256: "0".repeat(64), ..first.clone() }),
         ("shard", VectorsSpec { shard: shard(1, 2), ..first.clone() }),
         ("part size", VectorsSpec { part_size: 8, ..first.clone() }),
+        ("precision", VectorsSpec { precision: dpr_core::Precision::Bf16, ..first.clone() }),
     ];
     let unfinished = root.path().join("unfinished");
     drop(VectorsWriter::open(&unfinished, first.clone(), &corpus).unwrap());

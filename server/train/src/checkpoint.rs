@@ -30,6 +30,12 @@ pub struct Position {
     pub batch: usize,
     /// The best measurement so far.
     pub best: Option<Best>,
+    /// Steps that were skipped because they did not fit half precision.
+    #[serde(default)]
+    pub skipped: usize,
+    /// The last of these that followed one another.
+    #[serde(default)]
+    pub skipped_in_a_row: usize,
 }
 
 /// The best measurement on the dev files, with its step.

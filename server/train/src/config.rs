@@ -1,5 +1,7 @@
 //! Configuration of a training run: a TOML file whose defaults are the paper's settings.
 
+mod data;
+
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
@@ -10,11 +12,16 @@ use super::error::TrainError;
 use super::objective::Objective;
 use super::optimiser::OptimiserOptions;
 use super::options::StepOptions;
+pub use data::{DataFile, DataOptions, NegativeCounts, Negatives};
 
 /// A run's settings. Paths are taken from the working directory.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TrainConfig {
+    /// What is trained: `retrieval`, the encoders of questions and passages. [`PairConfig`](super::PairConfig) has the
+    /// settings of the other tasks.
+    #[serde(skip_serializing_if = "is_default")]
+    pub task: RetrievalTask,
     /// What training starts from.
     pub model: ModelOptions,
     /// Training files and dev files.
@@ -27,6 +34,20 @@ pub struct TrainConfig {
     pub run: RunOptions,
     /// How a batch is computed.
     pub compute: StepOptions,
+}
+
+/// The task of a [`TrainConfig`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RetrievalTask {
+    /// Training of encoders.
+    #[default]
+    Retrieval,
+}
+
+/// Runs that were begun when there was one task have no name of it in their files.
+fn is_default(task: &RetrievalTask) -> bool {
+    *task == RetrievalTask::default()
 }
 
 /// What training starts from.
@@ -47,77 +68,6 @@ pub struct ModelOptions {
     /// Tokens a passage is cut to; the model's when not given (256 in the paper).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_passage_tokens: Option<usize>,
-}
-
-/// One training file.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct DataFile {
-    /// DPR training json, plain or `.gz`.
-    pub path: PathBuf,
-    /// The number of times that each question of the file is seen in an epoch; 0.5 sees every other question.
-    #[serde(default = "one")]
-    pub weight: f64,
-}
-
-fn one() -> f64 {
-    1.0
-}
-
-/// The source of a question's negatives, the passages that do not answer it (paper §5.2).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Negatives {
-    /// The item's hard negatives, beside the batch's other passages; random ones for an item that has none.
-    #[default]
-    Hard,
-    /// The item's random negatives, beside the batch's other passages.
-    Random,
-    /// The other questions' positives alone.
-    Gold,
-}
-
-/// The data of a run: training files and dev files.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct DataOptions {
-    /// Training files, mixed with their weights.
-    pub train: Vec<DataFile>,
-    /// Files whose questions measure each epoch; they decide which checkpoint is best.
-    pub dev: Vec<PathBuf>,
-    /// Kind of negatives.
-    pub negatives: Negatives,
-    /// Negatives a question brings into the batch, beside its positive.
-    pub negatives_per_question: usize,
-    /// Draw the negatives anew in each epoch, as the released code does; otherwise take the first, the hardest ones.
-    pub shuffle_negatives: bool,
-    /// Draw the positive anew in each epoch; otherwise take the first, the best one.
-    pub shuffle_positives: bool,
-    /// Batches whose questions are sorted by length among themselves, so that a batch has little padding; 1 for none.
-    pub bucket: usize,
-    /// Questions of the dev files that are used, at most.
-    pub dev_questions: usize,
-    /// Hard negatives of each dev question among which the average rank is taken.
-    pub dev_hard_negatives: usize,
-    /// Random negatives of each dev question likewise.
-    pub dev_random_negatives: usize,
-}
-
-impl Default for DataOptions {
-    fn default() -> Self {
-        Self {
-            train: Vec::new(),
-            dev: Vec::new(),
-            negatives: Negatives::Hard,
-            negatives_per_question: 1,
-            shuffle_negatives: true,
-            shuffle_positives: false,
-            bucket: 16,
-            dev_questions: 2000,
-            dev_hard_negatives: 30,
-            dev_random_negatives: 30,
-        }
-    }
 }
 
 /// How long, how large, how often.
@@ -162,6 +112,9 @@ impl Default for RunOptions {
 
 /// Settings of a run, which are read from a file and written to one.
 pub trait Settings: Serialize + DeserializeOwned + PartialEq {
+    /// Returns how long, how large and how often, the optimiser's constants, and how a batch is computed.
+    fn of_run(&self) -> (&RunOptions, &OptimiserOptions, &StepOptions);
+
     /// Reads a TOML file.
     ///
     /// # Errors
@@ -182,7 +135,11 @@ pub trait Settings: Serialize + DeserializeOwned + PartialEq {
     }
 }
 
-impl Settings for TrainConfig {}
+impl Settings for TrainConfig {
+    fn of_run(&self) -> (&RunOptions, &OptimiserOptions, &StepOptions) {
+        (&self.run, &self.optimiser, &self.compute)
+    }
+}
 
 impl TrainConfig {
     /// Refuses settings that cannot be trained with.
@@ -206,12 +163,25 @@ impl TrainConfig {
         if data.bucket == 0 {
             return bad("data.bucket", "0".into(), "it must be 1 at least");
         }
-        if run.batch_size < 2 && (data.negatives == Negatives::Gold || data.negatives_per_question == 0) {
-            return bad(
-                "run.batch_size",
-                run.batch_size.to_string(),
-                "without negatives it must be 2 at least",
-            );
+        if data.kept_negatives == 0 {
+            return bad("data.kept_negatives", "0".into(), "it must be 1 at least");
+        }
+        match data.negative_counts().total() {
+            0 if !data.in_batch => {
+                return bad(
+                    "data.in_batch",
+                    "false".into(),
+                    "a question then needs negatives of its own: set negatives_per_question or mixed_negatives",
+                );
+            }
+            0 if run.batch_size < 2 => {
+                return bad(
+                    "run.batch_size",
+                    run.batch_size.to_string(),
+                    "without negatives it must be 2 at least",
+                );
+            }
+            _ => {}
         }
         let (setting, got) = ("objective.temperature", self.objective.temperature);
         if !(got > 0.0 && got.is_finite()) {
@@ -222,14 +192,6 @@ impl TrainConfig {
             return bad(setting, got.to_string(), "it must be 0 or above");
         }
         check_numbers(run, &self.optimiser, &self.compute)
-    }
-
-    /// Negatives a question brings into the batch.
-    pub fn negatives_per_question(&self) -> usize {
-        match self.data.negatives {
-            Negatives::Gold => 0,
-            Negatives::Hard | Negatives::Random => self.data.negatives_per_question,
-        }
     }
 }
 
@@ -292,6 +254,23 @@ mod tests {
     }
 
     #[test]
+    fn a_question_without_any_negatives_is_refused() {
+        let mut config = TrainConfig::default();
+        config.model.start = "m".into();
+        config.data.train = vec![DataFile { path: "t.json".into(), weight: 1.0 }];
+        config.check().unwrap();
+        (config.data.in_batch, config.data.negatives_per_question) = (false, 0);
+        let message = config.check().unwrap_err().to_string();
+        assert!(
+            message.contains("data.in_batch is false") && message.contains("mixed_negatives"),
+            "{message}"
+        );
+        config.data.mixed_negatives = Some(NegativeCounts { gold: 1, ..NegativeCounts::default() });
+        config.run.batch_size = 1;
+        config.check().unwrap();
+    }
+
+    #[test]
     fn what_is_wrong_in_a_file_is_named() {
         let whole = "[model]\nstart = \"m\"\n[[data.train]]\npath = \"t.json\"\n";
         let check = |more: &str| {
@@ -309,6 +288,7 @@ mod tests {
             ("[optimiser]\nlearning_rate = -1.0", "optimiser.learning_rate is -1"),
             ("[objective]\ntemperature = 0.0", "objective.temperature is 0"),
             ("[objective]\nloss = \"mse\"", "mse"),
+            ("[data.mixed_negatives]\nbm25 = 1", "bm25"),
         ] {
             let message = check(more).unwrap_err();
             assert!(message.contains(expected), "{message:?} does not say {expected:?}");

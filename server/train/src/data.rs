@@ -1,17 +1,19 @@
 //! Training items in memory: questions, and a pool that holds each passage once.
 
 use std::collections::{HashMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use sha2::{Digest as _, Sha256};
 
-use super::config::{DataFile, Negatives};
+use super::config::{DataOptions, NegativeCounts};
+use super::draw::Draw;
+use super::epochs::{ItemSet, ItemSets};
 use super::error::TrainError;
-use dpr_data::{TrainingContext, read_training};
+use dpr_data::{TrainingContext, TrainingItem, read_training};
 use dpr_files::digest;
 
-/// Hard and random negatives of an item that are kept, each.
-const KEPT_NEGATIVES: usize = 30;
+/// Key of the random draw of dev questions, of all tasks.
+pub(super) const DEV: u64 = 4;
 
 /// Passages, each once, whatever number of items names it.
 #[derive(Debug, Default)]
@@ -32,12 +34,22 @@ impl PassagePool {
         self.passages.len()
     }
 
+    /// Forgets where each passage is: no more are added.
+    pub(super) fn close(&mut self) {
+        self.places = HashMap::new();
+    }
+
+    /// Returns the passages, `(title, text)`, in order.
+    pub(super) fn passages(&self) -> &[(String, String)] {
+        &self.passages
+    }
+
     /// Returns whether the pool is empty.
     pub fn is_empty(&self) -> bool {
         self.passages.is_empty()
     }
 
-    fn add(&mut self, context: TrainingContext) -> u32 {
+    pub(super) fn add(&mut self, context: TrainingContext) -> u32 {
         let mut hash = Sha256::new();
         hash.update((context.title.len() as u64).to_le_bytes());
         hash.update(&context.title);
@@ -57,6 +69,8 @@ impl PassagePool {
 pub struct Item {
     /// The question.
     pub question: String,
+    /// Its answers, where passages are masked by them; else none.
+    pub answers: Vec<String>,
     /// The positives, which answer the question, the best first; there is at least one.
     pub positives: Vec<u32>,
     /// The hard negatives, which look like an answer but are not one.
@@ -65,24 +79,13 @@ pub struct Item {
     pub random: Vec<u32>,
 }
 
-/// The items of one file.
-#[derive(Clone, Debug)]
-pub struct ItemSet {
-    /// Where they come from.
-    pub path: PathBuf,
-    /// The number of times that each item is seen in an epoch.
-    pub weight: f64,
-    /// The items.
-    pub items: Vec<Item>,
-}
-
 /// Everything a run reads.
 #[derive(Debug, Default)]
 pub struct TrainingData {
     /// The passages of all files.
     pub pool: PassagePool,
     /// Training files.
-    pub train: Vec<ItemSet>,
+    pub train: ItemSets<Item>,
     /// Dev items, of all dev files.
     pub dev: Vec<Item>,
     /// Dev questions that are training questions too.
@@ -90,45 +93,59 @@ pub struct TrainingData {
 }
 
 impl TrainingData {
-    /// Reads the files. Each question needs negatives of the kind `negatives`; at most `dev_questions` dev questions
-    /// are kept.
+    /// Reads the files that `options` name. Each question needs negatives of the kinds that it brings into a batch; at most
+    /// `dev_questions` dev questions are kept, drawn by `seed`.
     ///
     /// # Errors
     /// [`TrainError::Item`] for a question without a positive, or without a negative where one is needed;
     /// [`TrainError::Data`] for a file that cannot be read.
-    pub fn read(
-        train: &[DataFile],
-        dev: &[PathBuf],
-        kind: Negatives,
-        negatives: usize,
-        dev_questions: usize,
-    ) -> Result<Self, TrainError> {
+    pub fn read(options: &DataOptions, seed: u64) -> Result<Self, TrainError> {
         let mut data = Self::default();
-        for file in train {
-            let items = items(&file.path, &mut data.pool, usize::MAX, |item| match kind {
-                Negatives::Hard if negatives > 0 && item.hard.is_empty() && item.random.is_empty() => {
-                    Some(("neither hard nor random negatives", "mine some, or say negatives = \"gold\""))
-                }
-                Negatives::Random if negatives > 0 && item.random.is_empty() => {
-                    Some(("no random negatives", "mine some"))
-                }
-                _ => None,
-            })?;
-            data.train.push(ItemSet { path: file.path.clone(), weight: file.weight, items });
+        let counts = options.negative_counts();
+        for file in &options.train {
+            let mut items = Vec::new();
+            for raw in read_training(&file.path)? {
+                let item = data.item_of(raw?, options, options.kept_negatives);
+                check(&item, &file.path, items.len(), lacks(&item, counts))?;
+                items.push(item);
+            }
+            data.train.0.push(ItemSet { path: file.path.clone(), weight: file.weight, items });
         }
-        for path in dev {
-            let room = dev_questions - data.dev.len().min(dev_questions);
-            data.dev.extend(items(path, &mut data.pool, room, |_| None)?);
+        let mut dev = Draw::new(options.dev_questions, seed, DEV);
+        for path in &options.dev {
+            for (number, raw) in read_training(path)?.enumerate() {
+                dev.offer((path, number, raw?));
+            }
+        }
+        let kept = options.kept_negatives.max(options.dev_hard_negatives).max(options.dev_random_negatives);
+        for (path, number, raw) in dev.finish() {
+            let item = data.item_of(raw, options, kept);
+            check(&item, path, number, None)?;
+            data.dev.push(item);
         }
         let asked: HashSet<String> = data.items().map(|item| plain(&item.question)).collect();
         data.overlap = data.dev.iter().filter(|item| asked.contains(&plain(&item.question))).count();
-        data.pool.places = HashMap::new();
+        data.pool.close();
         Ok(data)
+    }
+
+    /// Returns an item whose passages are in the pool.
+    fn item_of(&mut self, raw: TrainingItem, options: &DataOptions, kept: usize) -> Item {
+        let mut add = |contexts: Vec<TrainingContext>, most: usize| -> Vec<u32> {
+            contexts.into_iter().take(most).map(|context| self.pool.add(context)).collect()
+        };
+        Item {
+            question: raw.question,
+            answers: if options.mask_answers { raw.answers } else { Vec::new() },
+            positives: add(raw.positive_ctxs, usize::MAX),
+            hard: add(raw.hard_negative_ctxs, kept),
+            random: add(raw.negative_ctxs, kept),
+        }
     }
 
     /// Returns all training items, file after file: the numbers that batches name them by.
     pub fn items(&self) -> impl Iterator<Item = &Item> {
-        self.train.iter().flat_map(|set| &set.items)
+        self.train.iter()
     }
 
     /// Returns a digest of everything that batches are drawn from (64 hex characters).
@@ -143,6 +160,10 @@ impl TrainingData {
         for item in self.items() {
             hash.update((item.question.len() as u64).to_le_bytes());
             hash.update(&item.question);
+            for answer in &item.answers {
+                hash.update((answer.len() as u64).to_le_bytes());
+                hash.update(answer);
+            }
             for passages in [&item.positives, &item.hard, &item.random] {
                 hash.update((passages.len() as u64).to_le_bytes());
                 passages.iter().for_each(|passage| hash.update(passage.to_le_bytes()));
@@ -153,14 +174,7 @@ impl TrainingData {
 
     /// Returns the training item with this number.
     pub fn item(&self, number: usize) -> Option<&Item> {
-        let mut rest = number;
-        for set in &self.train {
-            match set.items.get(rest) {
-                Some(item) => return Some(item),
-                None => rest -= set.items.len(),
-            }
-        }
-        None
+        self.train.get(number)
     }
 }
 
@@ -171,33 +185,87 @@ pub(super) fn plain(question: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-fn items(
-    path: &Path,
-    pool: &mut PassagePool,
-    limit: usize,
-    lacks: impl Fn(&Item) -> Option<(&'static str, &'static str)>,
-) -> Result<Vec<Item>, TrainError> {
-    let mut items = Vec::new();
-    for raw in read_training(path)?.take(limit) {
-        let raw = raw?;
-        let mut add = |contexts: Vec<TrainingContext>, most: usize| -> Vec<u32> {
-            contexts.into_iter().take(most).map(|context| pool.add(context)).collect()
-        };
-        let item = Item {
-            question: raw.question,
-            positives: add(raw.positive_ctxs, usize::MAX),
-            hard: add(raw.hard_negative_ctxs, KEPT_NEGATIVES),
-            random: add(raw.negative_ctxs, KEPT_NEGATIVES),
-        };
-        let lacking = match item.positives.is_empty() {
-            true => Some(("no positive passage", "leave it out, or give it one in positive_ctxs")),
-            false => lacks(&item),
-        };
-        if let Some((what, fix)) = lacking {
-            let (path, item_number) = (path.to_path_buf(), items.len() + 1);
-            return Err(TrainError::Item { path, item: item_number, question: item.question, what, fix });
-        }
-        items.push(item);
+/// What an item lacks, and what to do about it.
+type Lack = Option<(&'static str, &'static str)>;
+
+/// Returns the negatives that an item lacks.
+fn lacks(item: &Item, counts: NegativeCounts) -> Lack {
+    if counts.hard > 0 && item.hard.is_empty() && item.random.is_empty() {
+        return Some(("neither hard nor random negatives", "mine some, or say negatives = \"gold\""));
     }
-    Ok(items)
+    (counts.random > 0 && item.random.is_empty()).then_some(("no random negatives", "mine some"))
+}
+
+/// Refuses an item, counted from 0, without a positive or with a `lack`.
+fn check(item: &Item, path: &Path, number: usize, lack: Lack) -> Result<(), TrainError> {
+    let lack = match item.positives.is_empty() {
+        true => Some(("no positive passage", "leave it out, or give it one in positive_ctxs")),
+        false => lack,
+    };
+    match lack {
+        Some((what, fix)) => Err(TrainError::Item {
+            path: path.to_path_buf(),
+            item: number + 1,
+            question: item.question.clone(),
+            what,
+            fix,
+        }),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::super::config::DataFile;
+    use super::*;
+
+    /// A file of `count` items with one positive, and a hard and a random negative where `negatives` says so.
+    fn file(dir: &Path, name: &str, count: usize, negatives: bool) -> PathBuf {
+        let context = |text: String| TrainingContext { text, ..TrainingContext::default() };
+        let item = |number: usize| TrainingItem {
+            question: format!("{name} {number}"),
+            answers: vec!["x".into()],
+            positive_ctxs: vec![context(format!("right {name} {number}"))],
+            hard_negative_ctxs: if negatives { vec![context(format!("hard {number}"))] } else { Vec::new() },
+            ..TrainingItem::default()
+        };
+        let path = dir.join(name);
+        let items: Vec<_> = (0..count).map(item).collect();
+        std::fs::write(&path, serde_json::to_string(&items).unwrap()).unwrap();
+        path
+    }
+
+    #[test]
+    fn dev_questions_are_drawn_from_all_dev_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let dev = ["a", "b"].map(|name| file(dir.path(), name, 400, false)).to_vec();
+        let options = DataOptions { dev, dev_questions: 100, ..DataOptions::default() };
+        let asked = |seed: u64| -> Vec<String> {
+            TrainingData::read(&options, seed).unwrap().dev.into_iter().map(|item| item.question).collect()
+        };
+        let drawn = asked(1);
+        let of_b = drawn.iter().filter(|question| question.starts_with('b')).count();
+        assert!(drawn.len() == 100 && (30..70).contains(&of_b), "{of_b} of the second file");
+        assert_eq!(drawn, asked(1));
+        assert_ne!(drawn, asked(2));
+        let data = TrainingData::read(&options, 1).unwrap();
+        assert_eq!(data.pool.len(), 100, "the passages of other dev questions are not kept");
+    }
+
+    #[test]
+    fn an_item_needs_negatives_of_the_kinds_that_are_asked_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = file(dir.path(), "a", 3, true);
+        let read = |counts: NegativeCounts| {
+            let train = vec![DataFile { path: path.clone(), weight: 1.0 }];
+            let options = DataOptions { train, mixed_negatives: Some(counts), ..DataOptions::default() };
+            TrainingData::read(&options, 1).map(|_| ()).map_err(|error| error.to_string())
+        };
+        let none = NegativeCounts::default();
+        read(NegativeCounts { hard: 1, gold: 1, ..none }).unwrap();
+        let error = read(NegativeCounts { hard: 1, random: 1, ..none }).unwrap_err();
+        assert!(error.contains("item 1") && error.contains("no random negatives"), "{error}");
+    }
 }

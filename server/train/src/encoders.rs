@@ -6,6 +6,7 @@ use burn::tensor::{DType, Device as BurnDevice, Tensor, TensorData};
 use dpr_core::device::Device;
 use dpr_core::encoder::{Encoder, ParameterInfo, TokenBatch, parameter_list};
 use dpr_core::random::SplitMix;
+use dpr_core::weights::StoredTensor;
 use dpr_core::{DeviceChoice, DeviceError, EncoderConfig, LoadError, TensorMap, TextTokenizer};
 use serde::{Deserialize, Serialize};
 
@@ -103,9 +104,25 @@ impl TrainedEncoder {
         let weights = fs_err::read(dir.join("model.safetensors"))?;
         let mut config = EncoderConfig::from_json(&config_json).map_err(|e| bad(e.into()))?;
         config.max_tokens = max_tokens.clamp(4, config.position_limit());
-        let tokenizer = TextTokenizer::from_json(&tokenizer_json, &config).map_err(|e| bad(e.into()))?;
         let tensors = TensorMap::from_safetensors([("model.safetensors", weights.as_slice())])
             .map_err(|e| bad(e.into()))?;
+        Self::from_parts(dir, config, tensors, (config_json, tokenizer_json), device)
+    }
+
+    /// Puts an encoder together from its parts: its sizes, its weights, and the files `config.json` and `tokenizer.json`
+    /// that are written with it. `dir` is what errors name.
+    ///
+    /// # Errors
+    /// [`TrainError`] names the directory and what in it does not fit.
+    pub(super) fn from_parts(
+        dir: &Path,
+        config: EncoderConfig,
+        tensors: TensorMap,
+        (config_json, tokenizer_json): (Vec<u8>, Vec<u8>),
+        device: &TrainDevice,
+    ) -> Result<Self, TrainError> {
+        let bad = |source: LoadError| TrainError::Encoder { dir: dir.into(), source };
+        let tokenizer = TextTokenizer::from_json(&tokenizer_json, &config).map_err(|e| bad(e.into()))?;
         let net = Encoder::load(&config, tensors, &device.plain).map_err(|e| bad(e.into()))?;
         let parameters = parameter_list(&config);
         let weights = net.parameters().into_iter().map(numbers).collect::<Result<Vec<_>, _>>()?;
@@ -160,11 +177,27 @@ impl TrainedEncoder {
         numbers(self.net.forward(&batch, &self.config, &device.plain))
     }
 
-    /// Returns the rows padded to one length; kernels of a GPU are tuned and tiled by length, so few distinct lengths
-    /// are used.
+    /// Returns rows of token ids, all of type 0, padded as [`TrainedEncoder::typed_batch`] does.
     pub(super) fn batch(&self, rows: &[Vec<u32>], device: &TrainDevice) -> TokenBatch {
+        let rows: Vec<_> = rows.iter().map(|ids| (ids.as_slice(), &[][..])).collect();
+        self.typed_batch(&rows, device)
+    }
+
+    /// Returns rows of token ids and their types, or none where all are 0, padded to one length; kernels of a GPU are tuned
+    /// and tiled by length, so few distinct lengths are used.
+    pub(super) fn typed_batch(&self, rows: &[(&[u32], &[u8])], device: &TrainDevice) -> TokenBatch {
         let multiple_of = if device.gpu { 16 } else { 1 };
-        TokenBatch::new(rows, self.config.pad_token_id, multiple_of, self.config.position_limit())
+        TokenBatch::typed(rows, self.config.pad_token_id, multiple_of, self.config.position_limit())
+    }
+
+    /// Returns the parameters in the order and the shape of the files, under canonical names.
+    pub(super) fn tensors(&self) -> Vec<StoredTensor> {
+        let tensors = self.parameters.iter().zip(&self.weights);
+        tensors
+            .map(|(parameter, values)| {
+                (parameter.name.clone(), parameter.shape.clone(), parameter.reorder(values, true))
+            })
+            .collect()
     }
 
     /// Writes the three files of a Hugging Face directory, with the weights under canonical names.
@@ -172,15 +205,19 @@ impl TrainedEncoder {
     /// # Errors
     /// An I/O error that names the file.
     pub fn write(&self, dir: &Path) -> std::io::Result<()> {
-        let tensors = self.parameters.iter().zip(&self.weights);
-        let tensors: Vec<_> = tensors
-            .map(|(parameter, values)| {
-                (parameter.name.clone(), parameter.shape.clone(), parameter.reorder(values, true))
-            })
-            .collect();
-        super::tensor_file::write(&dir.join("model.safetensors"), &tensors)?;
+        self.write_as(dir, &self.tensors())
+    }
+
+    /// Writes as [`TrainedEncoder::write`] does, with `tensors` for the weights.
+    pub(super) fn write_as(&self, dir: &Path, tensors: &[StoredTensor]) -> std::io::Result<()> {
+        super::tensor_file::write(&dir.join("model.safetensors"), tensors)?;
         fs_err::write(dir.join("config.json"), &self.config_json)?;
         fs_err::write(dir.join("tokenizer.json"), &self.tokenizer_json)
+    }
+
+    /// Returns `tokenizer.json`.
+    pub(super) fn tokenizer_json(&self) -> &[u8] {
+        &self.tokenizer_json
     }
 }
 

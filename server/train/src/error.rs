@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use dpr_core::{DeviceError, LoadError, TokenizerError};
+use dpr_core::{DeviceError, EncodeError, LoadError, ReadError, TokenizerError};
 
 use dpr_data::DataError;
 use dpr_encode::EncodingError;
@@ -118,6 +118,20 @@ pub enum TrainError {
         /// What to do.
         fix: &'static str,
     },
+    /// A training file that readers and rerankers are not trained on.
+    #[error(
+        "{} is of the format {found}, and questions with passages are read from SQuAD json, DPR training json and DPR's \
+         retriever results: give one of these", path.display()
+    )]
+    PairFormat {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        found: &'static str,
+    },
+    /// Answers that cannot be looked for; see [`AnswerError`](dpr_eval::AnswerError).
+    #[error(transparent)]
+    Answers(#[from] dpr_eval::AnswerError),
     /// Fewer questions than a batch takes.
     #[error(
         "a batch takes {batch} questions, the training data has {questions}: lower batch_size, or give more data"
@@ -197,6 +211,12 @@ pub enum TrainError {
     /// See [`EncodingError`].
     #[error(transparent)]
     Encoding(#[from] EncodingError),
+    /// See [`ReadError`].
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// See [`EncodeError`].
+    #[error(transparent)]
+    Encode(#[from] EncodeError),
     /// See [`VectorsError`].
     #[error("{0}")]
     Vectors(#[from] VectorsError),

@@ -10,11 +10,11 @@ use dpr_core::Similarity;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::batch::Batch;
-use super::config::{DataOptions, TrainConfig};
-use super::data::{Item, TrainingData};
+use super::config::{DataOptions, NegativeCounts, TrainConfig};
+use super::data::{Item, PassagePool, TrainingData};
 use super::encoders::{DualEncoder, TrainDevice, TrainedEncoder, numbers};
 use super::error::TrainError;
+use super::masks::Columns;
 use super::objective::{Objective, Targets};
 use super::options::StepOptions;
 use super::step::{on_threads, threads};
@@ -95,7 +95,7 @@ pub fn evaluate(
         average_rank: ranks.iter().sum::<usize>() as f64 / ranks.len().max(1) as f64,
         top1: share(1),
         top5: share(5),
-        loss: loss(&data.dev, &pool, [&asked, &found], dim, config, device)?,
+        loss: loss(&data.dev, &data.pool, &pool, [&asked, &found], dim, config, device)?,
     })
 }
 
@@ -178,6 +178,7 @@ pub(super) fn encode(
 /// Returns the mean loss over batches as training makes them, from vectors that are there already.
 fn loss(
     items: &[Item],
+    texts: &PassagePool,
     pool: &Pool,
     [asked, found]: [&[f32]; 2],
     dim: usize,
@@ -188,20 +189,22 @@ fn loss(
     let mut sum = 0.0;
     let mut counted = 0;
     for (number, batch) in items.chunks(config.run.batch_size).enumerate() {
-        let mut columns: Vec<u32> = batch.iter().map(|item| item.positives[0]).collect();
-        let hard = batch.iter().flat_map(|item| item.hard.iter().take(config.negatives_per_question()));
-        columns.extend(hard.filter(|passage| pool.places.contains_key(passage)));
-        if columns.len() < 2 {
+        let of_item = |item: &Item| {
+            let NegativeCounts { hard, random, .. } = config.data.negative_counts();
+            let negatives = item.hard.iter().take(hard).chain(item.random.iter().take(random));
+            let known = negatives.filter(|passage| pool.places.contains_key(passage));
+            (item.positives[0], known.copied().collect())
+        };
+        let columns = Columns::new(batch.iter().map(of_item));
+        if columns.passages.len() < 2 {
             continue;
         }
-        let keys: Vec<u64> = columns.iter().map(|passage| u64::from(*passage)).collect();
-        let accepted: Vec<Vec<u64>> =
-            batch.iter().map(|item| item.positives.iter().map(|p| u64::from(*p)).collect()).collect();
+        let masked = columns.masked(&batch.iter().collect::<Vec<_>>(), texts, &config.data);
         let positive: Vec<usize> = (0..batch.len()).collect();
-        let masked = Batch::false_negatives(&keys, &accepted, &positive);
         let first = number * config.run.batch_size;
         let questions = asked[first * dim..(first + batch.len()) * dim].to_vec();
         let passages: Vec<f32> = columns
+            .passages
             .iter()
             .filter_map(|passage| pool.places.get(passage))
             .flat_map(|place| found[place * dim..(place + 1) * dim].iter().copied())

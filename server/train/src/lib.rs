@@ -3,7 +3,8 @@
 //!
 //! [`TrainConfig`] holds the settings, with those of the paper as defaults. [`Prepared`] reads the data and the
 //! model, [`train()`] trains in a run directory and continues a run that was stopped, [`dry_run`] tries the largest
-//! batch. [`distill()`] trains a small question encoder to imitate a large one. Below them, [`step`] gives the loss
+//! batch. [`distill()`] trains a small question encoder to imitate a large one, and [`train_pairs`] a reader or a
+//! reranker. Below them, [`step`] gives the loss
 //! and the gradients of one [`Batch`] in bounded memory, [`Objective`] is the loss, [`AdamW`] takes the step,
 //! [`evaluate`] measures on dev questions. [`mine`] makes training data: positives and hard negatives from the
 //! passages that an index finds.
@@ -47,41 +48,57 @@ mod chunks;
 mod config;
 mod data;
 mod distill;
+mod draw;
 mod encoders;
+mod epochs;
 mod error;
 mod evaluate;
 mod export;
+mod masks;
 pub mod mine;
 mod objective;
 mod optimiser;
 mod options;
+mod pair;
 mod prepare;
 mod retrieval_task;
 mod run_dir;
 mod sampler;
 mod scores;
+mod spread;
 mod step;
 mod task;
 mod tensor_file;
 mod trainer;
+mod training;
 
 pub use allocator::keep_freed_memory;
 pub use batch::Batch;
 pub use checkpoint::{Best, Position};
-pub use config::{DataFile, DataOptions, ModelOptions, Negatives, RunOptions, Settings, TrainConfig};
-pub use data::{Item, ItemSet, PassagePool, TrainingData};
+pub use config::{
+    DataFile, DataOptions, ModelOptions, NegativeCounts, Negatives, RetrievalTask, RunOptions, Settings,
+    TrainConfig,
+};
+pub use data::{Item, PassagePool, TrainingData};
 pub use distill::{DistillConfig, DistillData, DistillModel, DistillObjective, DistillPrepared, distill};
 pub use encoders::{DualEncoder, Sharing, TrainDevice, TrainedEncoder, Weights};
+pub use epochs::{ItemSet, ItemSets};
 pub use error::TrainError;
 pub use evaluate::{DevScores, evaluate};
 pub use export::export;
 pub use objective::{LossKind, Objective, Targets};
 pub use optimiser::{AdamW, Gradient, OptimiserOptions, norm};
 pub use options::{Precision, StepOptions};
+pub use pair::{
+    PairBatch, PairConfig, PairDataOptions, PairKind, PairModel, PairModelOptions, PairObjective,
+    PairPrepared, PairTask, RankLoss, ReaderScores, RerankerScores, pair_dry_run, reader_step, reranker_step,
+    train_pairs,
+};
 pub use prepare::{DryRun, Prepared, dry_run, peak_memory};
 pub use retrieval_task::train;
-pub use run_dir::{DevMetric, Metric, RunDir, StepMetric};
+pub use run_dir::{DevMetric, Metric, RunDir, SkippedMetric, StepMetric};
 pub use sampler::Sampler;
 pub use scores::{Scores, StudentScores};
 pub use step::{StepNoise, StepOutcome, step};
 pub use trainer::TrainReport;
+pub use training::{SharedSettings, Training};

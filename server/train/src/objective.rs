@@ -106,11 +106,13 @@ impl Objective {
     /// row-major.
     pub fn correct(scores: &[f32], targets: &Targets) -> usize {
         let columns = scores.len() / targets.positive.len().max(1);
+        let mut counts = vec![true; scores.len()];
+        targets.masked.iter().for_each(|(question, column)| counts[question * columns + column] = false);
         let is_best = |(question, positive): (usize, &usize)| {
-            let row = &scores[question * columns..(question + 1) * columns];
-            row.iter().enumerate().all(|(column, score)| {
-                column == *positive || *score < row[*positive] || targets.masked.contains(&(question, column))
-            })
+            let of_question = question * columns..(question + 1) * columns;
+            let (row, counts) = (&scores[of_question.clone()], &counts[of_question]);
+            let mut others = row.iter().zip(counts).enumerate().filter(|(column, _)| column != positive);
+            others.all(|(_, (score, counts))| !counts || *score < row[*positive])
         };
         targets.positive.iter().enumerate().filter(|pair| is_best(*pair)).count()
     }

@@ -20,7 +20,7 @@ pub struct OptimiserOptions {
     pub beta2: f64,
     /// Added to the root of the second moment.
     pub epsilon: f64,
-    /// Weight decay of all but biases and LayerNorms.
+    /// Weight decay of all but biases, LayerNorms and MPNet's relative attention bias.
     pub weight_decay: f64,
     /// Steps in which the learning rate rises from 0.
     pub warm_up: usize,
@@ -109,7 +109,7 @@ impl AdamW {
             if gradient.is_empty() {
                 continue; // frozen: neither a step nor decay
             }
-            let decay = if parameter.is_vector() { 0.0 } else { options.weight_decay };
+            let decay = if decays(parameter) { options.weight_decay } else { 0.0 };
             let keep = (1.0 - rate * decay) as f32;
             let update = |w: &mut [f32], g: &[f32], m: &mut [f32], v: &mut [f32]| {
                 for (((w, g), m), v) in w.iter_mut().zip(g).zip(m).zip(v) {
@@ -129,6 +129,12 @@ impl AdamW {
     }
 }
 
+/// Returns whether weights decay: not those of biases and LayerNorms, nor MPNet's relative attention bias, which is a matrix
+/// by its shape and a bias by its use (Hugging Face's Trainer leaves out what is called a bias).
+fn decays(parameter: &ParameterInfo) -> bool {
+    !parameter.is_vector() && !parameter.name.contains("bias")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -140,6 +146,18 @@ mod tests {
         assert_eq!(rates, [0.0, 0.25, 0.5, 0.75, 1.0, 0.75, 0.5, 0.25, 0.0]);
         let none = OptimiserOptions { warm_up: 0, ..options };
         assert_eq!(none.rate(0, 2), 1.0);
+    }
+
+    #[test]
+    fn mpnet_s_relative_attention_bias_does_not_decay() {
+        let info = |name: &str| ParameterInfo { name: name.into(), shape: vec![2, 1], transposed: false };
+        let parameters =
+            [info("encoder.relative_attention_bias.weight"), info("encoder.layer.0.output.dense.weight")];
+        let mut weights = vec![vec![1.0f32, 2.0]; 2];
+        let options = OptimiserOptions { weight_decay: 0.5, ..OptimiserOptions::default() };
+        let gradient = [vec![0.0; 2], vec![0.0; 2]];
+        AdamW::new(&parameters).step(&mut weights, &gradient, &parameters, &options, 0.1, 0, 1.0);
+        assert_eq!(weights, [[1.0, 2.0], [0.95, 1.9]]);
     }
 
     #[test]

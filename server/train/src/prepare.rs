@@ -8,7 +8,9 @@ use serde::Serialize;
 use super::config::TrainConfig;
 use super::data::TrainingData;
 use super::encoders::{DualEncoder, TrainDevice, Weights};
+use super::epochs::Steps;
 use super::error::TrainError;
+use super::optimiser::OptimiserOptions;
 use super::sampler::Sampler;
 use super::step::{StepNoise, step};
 use dpr_encode::model::ModelDir;
@@ -39,20 +41,8 @@ impl Prepared {
     pub fn new(config: &TrainConfig, device: &TrainDevice) -> Result<Self, TrainError> {
         config.check()?;
         device.check(config.compute.precision)?;
-        let (negatives, kind) = (config.negatives_per_question(), config.data.negatives);
-        let (train, dev) = (&config.data.train, &config.data.dev);
-        let data = TrainingData::read(train, dev, kind, negatives, config.data.dev_questions)?;
-        let sampler = Sampler::new(&data, &config.data, &config.run, negatives)?;
-        let steps_per_epoch = sampler.batches() / config.run.accumulate;
-        if steps_per_epoch == 0 {
-            return Err(TrainError::Setting {
-                setting: "run.accumulate",
-                got: config.run.accumulate.to_string(),
-                expected: format!("an epoch has {} batches", sampler.batches()),
-            });
-        }
-        let all = steps_per_epoch * config.run.epochs;
-        let steps = if config.run.max_steps == 0 { all } else { all.min(config.run.max_steps) };
+        let data = TrainingData::read(&config.data, config.run.seed)?;
+        let Steps { per_epoch: steps_per_epoch, all: steps } = Steps::of(data.train.seen(), &config.run)?;
 
         let dir = ModelDir::open(&config.model.start)?;
         let options = &config.model;
@@ -74,19 +64,7 @@ impl Prepared {
     }
 
     fn notes(&self, config: &TrainConfig) -> Vec<String> {
-        let mut notes = Vec::new();
-        let (overlap, dev) = (self.data.overlap, self.data.dev.len());
-        if overlap > 0 {
-            notes.push(format!(
-                "{overlap} of {dev} dev questions are training questions too: what is measured on them is too good"
-            ));
-        }
-        if config.optimiser.warm_up >= self.steps {
-            notes.push(format!(
-                "the warm-up takes {} steps and the run {}: the learning rate never reaches {}",
-                config.optimiser.warm_up, self.steps, config.optimiser.learning_rate
-            ));
-        }
+        let mut notes = shared_notes(self.data.overlap, self.data.dev.len(), &config.optimiser, self.steps);
         let unit_length = self.model.encoders.iter().any(|encoder| encoder.config.normalize);
         if unit_length && config.objective.temperature > 0.5 {
             notes.push(
@@ -96,6 +74,28 @@ impl Prepared {
         }
         notes
     }
+}
+
+/// Returns the notes that runs of all kinds have: about dev questions that are trained on, and a warm-up that does not end.
+pub(super) fn shared_notes(
+    overlap: usize,
+    dev: usize,
+    optimiser: &OptimiserOptions,
+    steps: usize,
+) -> Vec<String> {
+    let mut notes = Vec::new();
+    if overlap > 0 {
+        notes.push(format!(
+            "{overlap} of {dev} dev questions are training questions too: what is measured on them is too good"
+        ));
+    }
+    if optimiser.warm_up >= steps {
+        notes.push(format!(
+            "the warm-up takes {} steps and the run {steps}: the learning rate never reaches {}",
+            optimiser.warm_up, optimiser.learning_rate
+        ));
+    }
+    notes
 }
 
 /// What `--dry-run` found.
@@ -133,20 +133,19 @@ pub struct DryRun {
 /// [`TrainError`] as a run would return it before its first step.
 pub fn dry_run(config: &TrainConfig, device: &TrainDevice) -> Result<DryRun, TrainError> {
     let Prepared { data, model, steps_per_epoch, steps, notes, .. } = Prepared::new(config, device)?;
-    let sampler = Sampler::new(&data, &config.data, &config.run, config.negatives_per_question())?;
+    let sampler = Sampler::new(&data, &config.data, &config.run)?;
     let batch = sampler.compose(&sampler.longest(), 0, &model)?;
     let started = Instant::now();
     let noise = StepNoise { dropout: config.run.dropout as f32, seed: config.run.seed };
     let outcome = step(&model, &batch, &config.objective, &config.compute, noise, 1.0, device)?;
     let texts = || batch.questions.iter().chain(&batch.passages);
-    let trained = model.encoders.iter().flat_map(|encoder| encoder.parameters.iter().zip(&encoder.trained));
     Ok(DryRun {
         questions: data.items().count(),
         dev_questions: data.dev.len(),
         passages: data.pool.len(),
         steps_per_epoch,
         steps,
-        parameters: trained.filter(|(_, trained)| **trained).map(|(parameter, _)| parameter.length()).sum(),
+        parameters: trained_numbers(&model),
         batch_texts: texts().count(),
         batch_tokens: texts().map(Vec::len).sum(),
         loss: outcome.loss,
@@ -154,6 +153,13 @@ pub fn dry_run(config: &TrainConfig, device: &TrainDevice) -> Result<DryRun, Tra
         peak_memory: peak_memory(),
         notes,
     })
+}
+
+/// Returns the number of numbers that are trained.
+pub(super) fn trained_numbers(model: &DualEncoder) -> usize {
+    let parameters =
+        model.encoders.iter().flat_map(|encoder| encoder.parameters.iter().zip(&encoder.trained));
+    parameters.filter(|(_, trained)| **trained).map(|(parameter, _)| parameter.length()).sum()
 }
 
 /// Returns the process's largest resident memory in bytes, on Linux.

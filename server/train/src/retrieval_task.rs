@@ -9,7 +9,6 @@ use super::error::TrainError;
 use super::evaluate::evaluate;
 use super::export::export;
 use super::prepare::Prepared;
-use super::run_dir::RunDir;
 use super::sampler::Sampler;
 use super::scores::Scores;
 use super::step::{StepNoise, StepOutcome, step};
@@ -54,13 +53,10 @@ pub fn train(
     device: &TrainDevice,
     job: Job<'_>,
 ) -> Result<TrainReport, TrainError> {
-    let run = if resume { RunDir::resume(out, config)? } else { RunDir::begin(out, config)? };
     let Prepared { data, model, name, origin, steps, .. } = prepared;
-    let sampler = Sampler::new(&data, &config.data, &config.run, config.negatives_per_question())?;
+    let sampler = Sampler::new(&data, &config.data, &config.run)?;
     let task = RetrievalTask { config, data: &data, sampler, name };
-    let (options, optimiser) = (config.run, config.optimiser);
-    let setup = Setup { run, resume, task: &task, model, options, optimiser, origin, steps };
-    trainer::run(setup, device, job)
+    trainer::run(Setup { config, out, resume, task: &task, model, origin, steps }, device, job)
 }
 
 struct RetrievalTask<'a> {

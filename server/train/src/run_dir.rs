@@ -21,6 +21,8 @@ const METRICS: &str = "metrics.jsonl";
 pub enum Metric {
     /// A step was taken.
     Step(StepMetric),
+    /// A step was skipped: its numbers did not fit half precision.
+    Skipped(SkippedMetric),
     /// The dev questions were measured.
     Dev(DevMetric),
 }
@@ -44,6 +46,17 @@ pub struct StepMetric {
     pub questions_per_second: f64,
 }
 
+/// A step that changed nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SkippedMetric {
+    /// The step, from 1.
+    pub step: usize,
+    /// The epoch, from 1.
+    pub epoch: usize,
+    /// Steps that were skipped one after another, with this one.
+    pub in_a_row: usize,
+}
+
 /// Scores on the dev questions, with their step.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DevMetric {
@@ -58,6 +71,7 @@ impl Metric {
     fn step(&self) -> usize {
         match self {
             Self::Step(metric) => metric.step,
+            Self::Skipped(metric) => metric.step,
             Self::Dev(metric) => metric.step,
         }
     }
@@ -189,7 +203,7 @@ impl RunDir {
             .iter()
             .filter_map(|metric| match metric {
                 Metric::Step(metric) => Some((metric.step as f64, metric.loss)),
-                Metric::Dev(_) => None,
+                Metric::Dev(_) | Metric::Skipped(_) => None,
             })
             .collect();
         let dev: Vec<(f64, Scores)> = self
@@ -197,7 +211,7 @@ impl RunDir {
             .iter()
             .filter_map(|metric| match metric {
                 Metric::Dev(metric) => Some((metric.step as f64, metric.scores)),
-                Metric::Step(_) => None,
+                Metric::Step(_) | Metric::Skipped(_) => None,
             })
             .collect();
         let series = |name: &str, points| Series { name: name.into(), points };

@@ -1,8 +1,9 @@
-//! Scores on dev questions, of retrieval and of distillation.
+//! Scores on dev questions, of retrieval, of distillation, of readers and of rerankers.
 
 use serde::{Deserialize, Serialize};
 
 use super::evaluate::DevScores;
+use super::pair::{ReaderScores, RerankerScores};
 
 /// The agreement of a student with its teacher on the dev questions.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,11 +26,15 @@ pub enum Scores {
     Retrieval(DevScores),
     /// Scores of a student against its teacher.
     Student(StudentScores),
+    /// Scores of a reader.
+    Reader(ReaderScores),
+    /// Scores of a reranker.
+    Reranker(RerankerScores),
 }
 
 impl Scores {
-    /// Returns whether these scores are better than `other`: by average rank, as in the paper's code, or by cosine to
-    /// the teacher.
+    /// Returns whether these scores are better than `other`: by average rank, as in the paper's code, by cosine to
+    /// the teacher, by exact match, or by the reciprocal rank.
     pub(super) fn is_better_than(&self, other: &Self) -> bool {
         self.distance() < other.distance()
     }
@@ -38,6 +43,8 @@ impl Scores {
         match self {
             Self::Retrieval(scores) => scores.average_rank,
             Self::Student(scores) => 1.0 - scores.cosine,
+            Self::Reader(scores) => 1.0 - scores.exact_match,
+            Self::Reranker(scores) => 1.0 - scores.reciprocal_rank,
         }
     }
 
@@ -46,6 +53,8 @@ impl Scores {
         match self {
             Self::Retrieval(scores) => scores.loss,
             Self::Student(scores) => scores.loss,
+            Self::Reader(scores) => scores.loss,
+            Self::Reranker(scores) => scores.loss,
         }
     }
 
@@ -57,6 +66,15 @@ impl Scores {
                 let mut shares = vec![("cosine to the teacher", scores.cosine)];
                 shares.extend(scores.shared.map(|shared| ("of the teacher's best 20 passages", shared)));
                 shares
+            }
+            Self::Reader(scores) => vec![
+                ("exact match", scores.exact_match),
+                ("F1", scores.f1),
+                ("exact match in the positive", scores.gold_exact_match),
+                ("positive chosen", scores.selected),
+            ],
+            Self::Reranker(scores) => {
+                vec![("reciprocal rank", scores.reciprocal_rank), ("positive first", scores.first)]
             }
         }
     }

@@ -71,7 +71,43 @@ pub fn step(
 ) -> Result<StepOutcome, TrainError> {
     batch.check()?;
     let loss = Pairs { objective, targets: &batch.targets };
-    step_by(model, [&batch.questions, &batch.passages], &loss, options, noise, scale, device)
+    let inputs = Inputs::of_texts([&batch.questions, &batch.passages]);
+    step_by(model, inputs, &loss, options, noise, scale, device)
+}
+
+/// The texts of a batch, and what is computed of them.
+#[derive(Clone, Copy)]
+pub(super) struct Inputs<'a> {
+    /// Token ids of questions and of passages.
+    pub(super) texts: [&'a [Vec<u32>]; 2],
+    /// Token types of the passages; none where all are 0.
+    pub(super) types: &'a [Vec<u8>],
+    pub(super) outputs: Outputs,
+}
+
+/// What an encoder makes of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outputs {
+    /// Its vector.
+    Vectors,
+    /// The scores of each of its tokens one after another, which are a vector as long as those of the longest text.
+    Tokens,
+}
+
+impl<'a> Inputs<'a> {
+    /// Returns texts whose vectors are wanted and whose tokens are all of type 0.
+    pub(super) fn of_texts(texts: [&'a [Vec<u32>]; 2]) -> Self {
+        Self { texts, types: &[], outputs: Outputs::Vectors }
+    }
+
+    /// Returns the size of the vectors that are computed.
+    fn dim(&self, model: &DualEncoder) -> usize {
+        let longest = || self.texts.iter().flat_map(|texts| texts.iter()).map(Vec::len).max().unwrap_or(0);
+        match self.outputs {
+            Outputs::Vectors => model.question().dim(),
+            Outputs::Tokens => model.question().dim() * longest(),
+        }
+    }
 }
 
 /// A loss over the vectors of a batch.
@@ -89,10 +125,10 @@ pub(super) struct LossOutcome {
     pub(super) gradients: BySide,
 }
 
-/// Computes a step as [`step`] does, of questions and passages as token ids and by any loss.
+/// Computes a step as [`step`] does, of any inputs and by any loss.
 pub(super) fn step_by(
     model: &DualEncoder,
-    texts: [&[Vec<u32>]; 2],
+    inputs: Inputs<'_>,
     loss: &dyn Loss,
     options: &StepOptions,
     noise: StepNoise,
@@ -100,19 +136,21 @@ pub(super) fn step_by(
     device: &TrainDevice,
 ) -> Result<StepOutcome, TrainError> {
     let threads = threads(options, device);
+    let (texts, dim) = (inputs.texts, inputs.dim(model));
     let shares = share_out(texts, options, threads);
-    let pass = Pass { model, texts, options, noise, device, threads };
+    let pass = Pass { model, inputs, options, noise, device, threads };
     let pass = &pass;
     let mut factor = 1.0;
     let mut left = SMALLER;
     let (outcome, mut gradients) = loop {
         let workers = on_threads(shares.iter().map(|chunks| || Worker::new(pass, chunks)))?;
-        let dim = model.question().dim();
         let mut vectors: BySide = texts.map(|texts| vec![0f32; texts.len() * dim]);
         for worker in &workers {
             for (chunk, values) in worker.chunks.iter().zip(&worker.vectors) {
-                for (row, values) in chunk.rows.iter().zip(values.chunks_exact(dim)) {
-                    vectors[chunk.side][row * dim..(row + 1) * dim].copy_from_slice(values);
+                let width = (values.len() / chunk.rows.len()).max(1);
+                for (row, values) in chunk.rows.iter().zip(values.chunks_exact(width)) {
+                    let kept = width.min(dim);
+                    vectors[chunk.side][row * dim..][..kept].copy_from_slice(&values[..kept]);
                 }
             }
         }
@@ -242,7 +280,7 @@ pub(super) fn gradient_at(leaf: &Tensor<2>, gradients: &mut Gradients) -> Result
 /// Context of a step that all its threads share.
 struct Pass<'a> {
     model: &'a DualEncoder,
-    texts: [&'a [Vec<u32>]; 2],
+    inputs: Inputs<'a>,
     options: &'a StepOptions,
     noise: StepNoise,
     device: &'a TrainDevice,
@@ -277,18 +315,26 @@ impl<'a> Pass<'a> {
         Tape { leaves, vectors }
     }
 
+    /// Returns what the encoder makes of a chunk's texts, `[rows, numbers]`.
     fn vectors(&self, encoder: &TrainedEncoder, net: &Encoder, chunk: &Chunk, taped: bool) -> Tensor<2> {
-        let texts = self.texts[chunk.side];
-        let rows: Vec<Vec<u32>> = chunk.rows.iter().map(|row| texts[*row].clone()).collect();
+        let texts = self.inputs.texts[chunk.side];
+        let types = |row: usize| self.inputs.types.get(row).map_or(&[][..], Vec::as_slice);
+        let row = |row: &usize| (texts[*row].as_slice(), if chunk.side == 1 { types(*row) } else { &[] });
+        let rows: Vec<_> = chunk.rows.iter().map(row).collect();
         let device = if taped { &self.device.taped } else { &self.device.plain };
         let seed = SplitMix::keyed(&[self.noise.seed, chunk.number as u64]).bits();
         let mut dropout = Dropout::new(self.noise.dropout, seed, &self.device.plain, self.device.gpu);
-        let batch = encoder.batch(&rows, self.device);
-        match self.options.precision {
-            Precision::F32 => net.forward_with(&batch, &encoder.config, device, &mut dropout),
-            Precision::F16 => {
-                let net = net.with_products_in(FloatDType::F16);
-                net.forward_with(&batch, &encoder.config, device, &mut dropout)
+        let batch = encoder.typed_batch(&rows, self.device);
+        let narrow =
+            (self.options.precision == Precision::F16).then(|| net.with_products_in(FloatDType::F16));
+        let net = narrow.as_ref().unwrap_or(net);
+        match self.inputs.outputs {
+            Outputs::Vectors => net.forward_with(&batch, &encoder.config, device, &mut dropout),
+            Outputs::Tokens => {
+                let states = net.hidden(&batch, &encoder.config, device, &mut dropout);
+                let scores = net.token_scores(states);
+                let [rows, tokens, numbers] = scores.dims();
+                scores.reshape([rows, tokens * numbers])
             }
         }
     }
@@ -327,12 +373,13 @@ impl<'a> Worker<'a> {
                 Some(tape) => tape,
                 None => self.pass.forward(chunk),
             };
-            let gradient: Vec<f32> = chunk
-                .rows
-                .iter()
-                .flat_map(|row| vector_gradients[chunk.side][row * dim..(row + 1) * dim].iter().copied())
-                .collect();
-            let gradient = TensorData::new(gradient, [chunk.rows.len(), dim]);
+            let [_, width] = vectors.dims();
+            let mut gradient = Vec::with_capacity(chunk.rows.len() * width);
+            for (number, row) in chunk.rows.iter().enumerate() {
+                gradient.extend(&vector_gradients[chunk.side][row * dim..][..width.min(dim)]);
+                gradient.resize((number + 1) * width, 0.0);
+            }
+            let gradient = TensorData::new(gradient, [chunk.rows.len(), width]);
             let gradient = Tensor::<2>::from_data(gradient, &self.pass.device.taped);
             let mut gradients = (vectors * gradient).sum().backward();
             let found = leaves.take_gradients(&mut gradients);

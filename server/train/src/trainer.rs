@@ -1,24 +1,24 @@
 //! Trainer: takes a run from its first step, or from its last checkpoint, to its last step.
 
-use std::path::PathBuf;
+mod steps;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use dpr_core::random::SplitMix;
 use serde::Serialize;
 
 use super::checkpoint::{self, Best, Position};
-use super::config::RunOptions;
+use super::config::{RunOptions, Settings};
 use super::encoders::{DualEncoder, TrainDevice};
 use super::error::TrainError;
-use super::optimiser::{AdamW, Gradient, OptimiserOptions, norm};
-use super::run_dir::{DevMetric, Metric, RunDir, StepMetric};
+use super::optimiser::{AdamW, OptimiserOptions};
+use super::options::Precision;
+use super::run_dir::{DevMetric, Metric, RunDir};
 use super::scores::Scores;
-use super::step::{StepNoise, StepOutcome};
 use super::task::Task;
 use dpr_files::Job;
-
-/// Questions of a batch that an error names.
-const NAMED: usize = 3;
 
 /// What a run did.
 #[derive(Clone, Debug, Serialize)]
@@ -27,6 +27,8 @@ pub struct TrainReport {
     pub steps: usize,
     /// Steps taken by this process; the following figures count these only.
     pub steps_now: usize,
+    /// Steps in all that were skipped because they did not fit half precision.
+    pub skipped: usize,
     /// Questions seen.
     pub questions: usize,
     /// Seconds, measuring and checkpoints included.
@@ -44,35 +46,40 @@ pub struct TrainReport {
 }
 
 /// A run before its first step.
-pub(super) struct Setup<'a> {
+pub(super) struct Setup<'a, C> {
+    /// Its settings.
+    pub(super) config: &'a C,
     /// The run's directory.
-    pub(super) run: RunDir,
+    pub(super) out: &'a Path,
     /// `true` to continue from the last checkpoint.
     pub(super) resume: bool,
     /// What to train for.
     pub(super) task: &'a dyn Task,
     /// The encoders as they are at the start.
     pub(super) model: DualEncoder,
-    /// How long, how large, how often.
-    pub(super) options: RunOptions,
-    /// Learning rate, schedule and other constants of the optimiser.
-    pub(super) optimiser: OptimiserOptions,
     /// A digest of the data and of the models that training starts from.
     pub(super) origin: String,
     /// Steps in all.
     pub(super) steps: usize,
 }
 
-/// Takes the steps.
+/// Begins the run, or goes on with it, and takes the steps.
 ///
 /// # Errors
 /// [`TrainError`]; [`TrainError::Interrupted`] once `job` is stopped and a checkpoint is written. The last checkpoint is
 /// kept in any case.
-pub(super) fn run(setup: Setup<'_>, device: &TrainDevice, job: Job<'_>) -> Result<TrainReport, TrainError> {
-    let Setup { run, resume, task, model, options, optimiser, origin, steps } = setup;
+pub(super) fn run<C: Settings>(
+    setup: Setup<'_, C>,
+    device: &TrainDevice,
+    job: Job<'_>,
+) -> Result<TrainReport, TrainError> {
+    let Setup { config, out, resume, task, model, origin, steps } = setup;
+    let run = if resume { RunDir::resume(out, config)? } else { RunDir::begin(out, config)? };
+    let (options, optimiser, compute) = config.of_run();
     let optimisers = model.encoders.iter().map(|encoder| AdamW::new(&encoder.parameters)).collect();
     let position = Position::default();
-    let context = Context { options, optimiser, task, device, job, origin, steps };
+    let (options, optimiser, precision) = (*options, *optimiser, compute.precision);
+    let context = Context { options, optimiser, precision, task, device, job, origin, steps };
     let mut trainer = Trainer { context, run, model, optimisers, position, report: Report::default() };
     trainer.go_on(resume)?;
     trainer.work()
@@ -82,6 +89,7 @@ pub(super) fn run(setup: Setup<'_>, device: &TrainDevice, job: Job<'_>) -> Resul
 struct Context<'a> {
     options: RunOptions,
     optimiser: OptimiserOptions,
+    precision: Precision,
     task: &'a dyn Task,
     device: &'a TrainDevice,
     job: Job<'a>,
@@ -112,6 +120,10 @@ impl Trainer<'_> {
             let (model, optimisers) = (&mut self.model, &mut self.optimisers);
             self.position =
                 checkpoint::load(&last, model, optimisers, &self.context.origin, self.context.device)?;
+            // The run may have ended after this checkpoint was written and before its model was exported.
+            if self.position.best.is_some_and(|best| best.step == self.position.step) {
+                self.context.task.export(&self.model, &self.run.best())?;
+            }
         }
         self.run.rewind(self.position.step)
     }
@@ -137,6 +149,7 @@ impl Trainer<'_> {
         Ok(TrainReport {
             steps: self.position.step,
             steps_now: self.report.steps,
+            skipped: self.position.skipped,
             questions,
             seconds,
             questions_per_second: if training > 0.0 { questions as f64 / training } else { 0.0 },
@@ -164,95 +177,15 @@ impl Trainer<'_> {
             let is_last = step == self.context.steps;
             let due = |every: usize| every > 0 && step.is_multiple_of(every) && !is_last;
             let is_over = batches.len() - self.position.batch < run.accumulate;
-            if due(run.evaluate_every) && !is_over {
-                self.measure_and_keep()?;
-            }
-            if due(run.checkpoint_every) && !is_over {
-                self.checkpoint()?;
+            if !is_over {
+                self.keep(due(run.evaluate_every), due(run.checkpoint_every))?;
             }
         }
         if batches.len() - self.position.batch < run.accumulate {
             self.position.epoch += 1;
             self.position.batch = 0;
         }
-        self.measure_and_keep()?;
-        self.checkpoint()
-    }
-
-    fn step(&mut self, batches: &[Vec<usize>]) -> Result<(), TrainError> {
-        let started = Instant::now();
-        let Context { options: run, optimiser, device, task, .. } = self.context;
-        let (mut loss, mut correct, mut questions) = (0.0, 0, 0);
-        let mut gradients: Vec<Gradient> = Vec::new();
-        for (number, items) in batches.iter().enumerate() {
-            let key = [run.seed, self.position.step as u64, number as u64];
-            let noise = StepNoise { dropout: run.dropout as f32, seed: SplitMix::keyed(&key).bits() };
-            let scale = 1.0 / batches.len() as f32;
-            let outcome = task.step(items, self.position.epoch, &self.model, noise, scale, device);
-            let outcome: StepOutcome = outcome.map_err(|error| match error {
-                TrainError::NotFinite { loss } => self.diverged(format!("the loss became {loss}"), items),
-                other => other,
-            })?;
-            loss += outcome.loss / batches.len() as f64;
-            correct += outcome.correct;
-            questions += items.len();
-            if gradients.is_empty() {
-                gradients = outcome.gradients;
-            } else {
-                for (sum, part) in gradients.iter_mut().flatten().zip(outcome.gradients.iter().flatten()) {
-                    sum.iter_mut().zip(part).for_each(|(sum, part)| *sum += part);
-                }
-            }
-        }
-        let length = norm(&gradients);
-        if !length.is_finite() {
-            let what = "the gradient stopped being a number".to_owned();
-            return Err(self.diverged(what, batches.first().map_or(&[], Vec::as_slice)));
-        }
-        let is_cut = optimiser.clip > 0.0 && length > optimiser.clip;
-        let scale = if is_cut { optimiser.clip / (length + 1e-6) } else { 1.0 };
-        let taken = self.position.step;
-        let rate = optimiser.rate(taken, self.context.steps);
-        let encoders = self.model.encoders.iter_mut().zip(&mut self.optimisers);
-        for ((encoder, moments), gradient) in encoders.zip(&gradients) {
-            let (weights, parameters) = (&mut encoder.weights, &encoder.parameters);
-            moments.step(weights, gradient, parameters, &optimiser, rate, taken, scale);
-            encoder.upload(device);
-        }
-        self.position.step += 1;
-        self.position.batch += batches.len();
-        self.report.steps += 1;
-        self.report.last_loss = Some(loss);
-        let seconds = started.elapsed().as_secs_f64();
-        self.report.training_seconds += seconds;
-        self.run.record(Metric::Step(StepMetric {
-            step: self.position.step,
-            epoch: self.position.epoch + 1,
-            loss,
-            accuracy: correct as f64 / questions.max(1) as f64,
-            gradient: length,
-            learning_rate: rate,
-            questions_per_second: questions as f64 / seconds,
-        }))?;
-        self.context.job.progress.detail(&format!("step {}, loss {loss:.3}", self.position.step));
-        self.context.job.progress.advance(questions as u64);
-        Ok(())
-    }
-
-    fn diverged(&self, what: String, items: &[usize]) -> TrainError {
-        let questions: Vec<String> = items
-            .iter()
-            .filter_map(|item| self.context.task.question(*item))
-            .take(NAMED)
-            .map(|question| format!("{question:?}"))
-            .collect();
-        let last = checkpoint::list(&self.run.checkpoints()).ok().and_then(|mut list| list.pop());
-        let kept = match last {
-            Some(path) => format!("the last good checkpoint is {}", path.display()),
-            None => "there is no checkpoint yet".to_owned(),
-        };
-        let questions = format!("{} …", questions.join(", "));
-        TrainError::Diverged { what, step: self.position.step + 1, questions, kept }
+        self.keep(true, true)
     }
 
     /// Measures on the dev questions and records the scores.
@@ -263,18 +196,31 @@ impl Trainer<'_> {
         Ok(scores)
     }
 
-    /// Measures, and exports the model if it is the best so far; without dev questions the last one is.
-    fn measure_and_keep(&mut self) -> Result<(), TrainError> {
-        if !self.context.task.has_dev() {
-            return Ok(());
+    /// Measures where `measure` says so and there are dev questions, writes a checkpoint where `checkpoint` says so, and
+    /// exports the model if it is the best so far.
+    ///
+    /// A checkpoint that names the best model is written before that is exported, and a run that goes on from it exports it
+    /// again. So the best model is always the one that the last checkpoint names, whenever the process is killed: on a GPU
+    /// the steps after a checkpoint are not repeated to the bit, and a model exported first could belong to none.
+    fn keep(&mut self, measure: bool, checkpoint: bool) -> Result<(), TrainError> {
+        let mut is_best = false;
+        if measure && self.context.task.has_dev() {
+            self.context.job.progress.finish();
+            let scores = self.measure()?;
+            is_best = self.position.best.is_none_or(|best| scores.is_better_than(&best.scores));
+            if is_best {
+                self.position.best = Some(Best { step: self.position.step, scores });
+            }
         }
-        self.context.job.progress.finish();
-        let scores = self.measure()?;
-        if self.position.best.is_none_or(|best| scores.is_better_than(&best.scores)) {
-            self.position.best = Some(Best { step: self.position.step, scores });
+        if checkpoint || is_best {
+            self.checkpoint()?;
+        }
+        if is_best {
             self.context.task.export(&self.model, &self.run.best())?;
         }
-        self.start_progress();
+        if measure && self.context.task.has_dev() {
+            self.start_progress();
+        }
         Ok(())
     }
 

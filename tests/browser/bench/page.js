@@ -62,7 +62,7 @@ async function timed(engine, ids) {
   return performance.now() - start;
 }
 
-async function loadDpr(device, weightsUrl) {
+export async function loadDpr(device, weightsUrl) {
   const [config, tokenizer, weights] = await Promise.all(
     ['/model/question_encoder/config.json', '/model/question_encoder/tokenizer.json', weightsUrl].map(bytes),
   );
@@ -73,7 +73,7 @@ async function loadDpr(device, weightsUrl) {
   return { encoder, loadMs: performance.now() - start, run: (ids) => encoder.encodeTokens(ids) };
 }
 
-async function importOrt(file) {
+export async function importOrt(file) {
   const ort = await import(`/ort/${file}`);
   ort.env.wasm.numThreads = 1;
   ort.env.wasm.wasmPaths = '/ort/';
@@ -81,21 +81,23 @@ async function importOrt(file) {
   return ort;
 }
 
-async function loadOrt(ort, file, provider) {
+export async function loadOrt(ort, file, provider) {
   const model = await bytes(`/onnx/${file}`);
   const start = performance.now();
   const session = await ort.InferenceSession.create(model, { executionProviders: [provider], graphOptimizationLevel: 'all' });
   const loadMs = performance.now() - start;
-  const run = async (ids) => {
+  /** The states of all tokens. */
+  const states = async (ids) => {
     const shape = [1, ids.length];
     const { last_hidden_state } = await session.run({
       input_ids: new ort.Tensor('int64', BigInt64Array.from(ids, BigInt), shape),
       attention_mask: new ort.Tensor('int64', new BigInt64Array(ids.length).fill(1n), shape),
     });
-    // The same work: mean over the tokens, unit length.
-    return meanPooled(await last_hidden_state.getData(), ids.length);
+    return last_hidden_state.getData();
   };
-  return { loadMs, run };
+  // The same work: mean over the tokens, unit length.
+  const run = async (ids) => meanPooled(await states(ids), ids.length);
+  return { loadMs, run, states };
 }
 
 function meanPooled(states, tokens) {
@@ -118,7 +120,7 @@ async function f32Weights() {
   return `/model/${weights.f32.path}`;
 }
 
-async function bytes(url) {
+export async function bytes(url) {
   const response = await fetch(url);
   if (!response.ok) throw new Error(`${url}: ${response.status}; see the head of run.mjs for what has to be built`);
   return new Uint8Array(await response.arrayBuffer());

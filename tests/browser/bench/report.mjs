@@ -34,8 +34,14 @@ export function summarize(engines) {
   return { rows, ratios };
 }
 
+/** Per engine: the first run after the model's loading, and the median of the others. */
+export function summarizeReading({ passages, tokens, rows }) {
+  const timed = rows.map(({ name, first, times }) => ({ name, firstMs: first, medianMs: median(times), runs: times.length }));
+  return { passages, tokens, rows: timed };
+}
+
 /** The tables, for people. */
-export function report({ chromium, tokens, cpu, webgpu }) {
+export function report({ chromium, tokens, cpu, webgpu, reading }) {
   const lines = [`Chromium ${chromium}, one question of ${tokens} tokens, milliseconds, one thread`];
   for (const part of [cpu, webgpu].filter(Boolean)) {
     lines.push('', row('', 'load', 'first', `first ${EARLY}`, 'steady', 'runs'));
@@ -46,9 +52,14 @@ export function report({ chromium, tokens, cpu, webgpu }) {
       lines.push(`ratio ${ours} / ${peer}: steady ${steady.toFixed(2)}, first ${EARLY} ${early.toFixed(2)}`);
     }
   }
+  lines.push('', `${reading.passages} passages re-ranked, ${reading.tokens} tokens each with the question, milliseconds`);
+  lines.push(row('', 'first', 'median', 'a passage', 'runs'));
+  for (const { name, firstMs, medianMs, runs } of reading.rows) {
+    lines.push(row(name, ...[firstMs, medianMs, medianMs / reading.passages].map((value) => value.toFixed(1)), runs));
+  }
   return lines.join('\n');
 }
 
 function row(name, ...cells) {
-  return name.padEnd(24) + cells.map((cell) => String(cell).padStart(10)).join('');
+  return name.padEnd(32) + cells.map((cell) => String(cell).padStart(10)).join('');
 }

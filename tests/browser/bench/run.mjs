@@ -6,7 +6,7 @@
 // (tests/bench/export_onnx.py); `cargo xtask bench` makes all of them.
 import { readFileSync } from 'node:fs';
 import { chromium } from '@playwright/test';
-import { report, summarize } from './report.mjs';
+import { report, summarize, summarizeReading } from './report.mjs';
 import { fileServer, repository } from './server.mjs';
 
 const RUNS = 200;
@@ -15,6 +15,7 @@ const WARM_UP = 40;
 const WEBGPU_RUNS = 5;
 const WEBGPU_WARM_UP = 2;
 const TOKENS = 16;
+const READING_RUNS = 5;
 
 const flags = process.argv.slice(2);
 const asJson = flags.includes('--json');
@@ -49,6 +50,11 @@ try {
     const gpuPlan = { ...plan, runs: WEBGPU_RUNS, warmUp: WEBGPU_WARM_UP };
     result.webgpu = summarize(await second.evaluate((plan) => window.measureWebgpu(plan), gpuPlan));
   }
+  // A page of its own again; the first run of each engine has the model's loading in it.
+  const third = await browser.newPage();
+  third.on('console', (message) => message.type() === 'error' && console.error(`page: ${message.text()}`));
+  await third.goto(`${server.url}/bench.html`);
+  result.reading = summarizeReading(await third.evaluate((plan) => window.measureReading(plan), { question, runs: READING_RUNS }));
   console.log(asJson ? JSON.stringify(result, null, 2) : report(result));
 } finally {
   await browser.close();

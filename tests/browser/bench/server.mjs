@@ -12,6 +12,7 @@ export const repository = (relative) => path.join(root, relative);
 const MOUNTS = {
   '/': 'tests/browser/bench/',
   '/dpr/': 'wasm/npm/wasm/',
+  '/package/': 'wasm/npm/',
   '/ort/': 'tests/browser/node_modules/onnxruntime-web/dist/',
   '/model/': 'data/model/',
   '/onnx/': 'target/bench/',

@@ -35,6 +35,7 @@ export class Gateway {
   readonly #counts = new Map<string, number>();
   #interceptor: Interceptor | undefined;
   #server: http.Server | undefined;
+  #upstream: string | undefined;
 
   async start(): Promise<void> {
     this.#server = http.createServer((request, response) => this.#receive(request, response));
@@ -55,6 +56,12 @@ export class Gateway {
     this.requests.length = 0;
     this.#counts.clear();
     this.#interceptor = undefined;
+    this.#upstream = undefined;
+  }
+
+  /** Passes requests on to this server, or again to the one of all tests. */
+  serve(upstream: string | undefined): void {
+    this.#upstream = upstream;
   }
 
   /** Lets `interceptor` answer first. */
@@ -89,7 +96,7 @@ export class Gateway {
       } else if (recorded.path.startsWith(PACKAGE)) {
         sendPackageFile(recorded.path.slice(PACKAGE.length), response);
       } else {
-        forward(recorded, response);
+        forward(recorded, response, this.#upstream);
       }
     });
   }
@@ -111,10 +118,22 @@ export function packageFile(name: string): string {
   return path.join(existsSync(installed) ? installed : repository('wasm/npm'), path.normalize(`/${name}`));
 }
 
+/** Answers for the page as a host does that sets no policy: its text, without the server's headers. */
+export function plainHost(gateway: Gateway): void {
+  gateway.intercept((request, response) => {
+    if (!request.path.startsWith('/?')) return false;
+    void fetch(new URL(request.path, process.env.DPR_URL)).then(async (answer) => {
+      response.setHeader('content-type', 'text/html');
+      response.end(await answer.text());
+    });
+    return true;
+  });
+}
+
 /** Passes a request on to the real server and its answer back, byte for byte. */
-export function forward(recorded: Recorded, response: http.ServerResponse): void {
+export function forward(recorded: Recorded, response: http.ServerResponse, server = process.env.DPR_URL): void {
   const upstream = http.request(
-    new URL(recorded.path, process.env.DPR_URL),
+    new URL(recorded.path, server),
     { method: recorded.method, headers: recorded.headers },
     (answer) => {
       response.writeHead(answer.statusCode ?? 502, answer.headers);

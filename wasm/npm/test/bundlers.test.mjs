@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { gzipSync } from 'node:zlib';
 import path from 'node:path';
 import test from 'node:test';
 import { nodeResolve } from '@rollup/plugin-node-resolve';
@@ -58,6 +59,7 @@ test('Vite makes both workers and both modules of the package with no configurat
   await vite({ root: folder, configFile: false, logLevel: 'silent', build: { target: 'es2022', assetsInlineLimit: 0 } });
   const assets = readdirSync(path.join(folder, 'dist/assets'));
   assert.equal(assets.filter((name) => name.endsWith('.wasm')).length, 2, assets.join(' '));
+  assert.ok(assets.some((name) => name.startsWith('worker-shared') && name.endsWith('.js')), assets.join(' '));
   for (const device of ['cpu', 'webgpu']) {
     const name = assets.find((name) => name.startsWith(`worker-${device}`) && name.endsWith('.js'));
     assert.ok(name, assets.join(' '));
@@ -65,6 +67,64 @@ test('Vite makes both workers and both modules of the package with no configurat
     assert.equal((await encode(device, path.join(folder, 'dist/assets', name))).length, 4);
   }
 });
+
+test('a page that makes a client and searches gets at most 8 kB of script at a time, compressed', async (t) => {
+  const folder = standInApp(t, {
+    'index.html': '<!doctype html><script type="module" src="/main.js"></script>',
+    'main.js': "import { SearchClient } from 'dpr-web';\nconst client = SearchClient.create('/');\nonclick = async () => console.log(await client.search('who'));\n",
+  });
+  await vite({ root: folder, configFile: false, logLevel: 'silent', build: { target: 'es2022', assetsInlineLimit: 0, modulePreload: { polyfill: false } } });
+  const assets = path.join(folder, 'dist/assets');
+  const scripts = readdirSync(assets).filter((name) => name.endsWith('.js') && !name.startsWith('worker-'));
+  const sizes = Object.fromEntries(scripts.map((name) => [name.split('-')[0], gzipped(readFileSync(path.join(assets, name)))]));
+  t.diagnostic(`gzip: ${JSON.stringify(sizes)}`);
+  // What the page loads, what it loads when the encoder is wanted, and what it loads for `worker: 'shared'`.
+  const parts = { index: 5000, question: 8000, shared: 1000 };
+  // Only pages that re-rank or answer load the first, only those that search in private modes the second, and only those
+  // that search a static index the third. What the encoder shares with them is a file of its own, and counts as the
+  // encoder's.
+  const { reading, privacy, local, old = 0, ...usual } = sizes;
+  usual.question += old;
+  assert.ok(reading > 1000 && reading <= 5000, `reading: ${reading} bytes`);
+  assert.ok(privacy > 1000 && privacy <= 7000, `privacy: ${privacy} bytes`);
+  assert.ok(local > 1000 && local <= 5000, `local: ${local} bytes`);
+  assert.deepEqual(Object.keys(usual).sort(), Object.keys(parts).sort());
+  for (const [name, bytes] of Object.entries(usual)) assert.ok(bytes <= parts[name], `${name}: ${bytes} bytes`);
+});
+
+test('what a CDN serves is one script for the page, one for each worker, and three for pages that re-rank, answer, search in private modes or without a server', async (t) => {
+  const folder = path.join(standInApp(t, {}), 'node_modules/dpr-web');
+  const { unpkg, jsdelivr } = JSON.parse(readFileSync(path.join(folder, 'package.json'), 'utf8'));
+  assert.equal(unpkg, jsdelivr);
+  const page = readFileSync(path.join(folder, unpkg), 'utf8');
+  assert.doesNotMatch(page, /\bimport\s*[{"'*]|\bfrom\s*["']/);
+  for (const name of ['reading.js', 'privacy.js']) {
+    const part = readFileSync(path.join(folder, path.dirname(unpkg), name), 'utf8');
+    assert.ok(page.includes(`import("./${name}")`));
+    assert.deepEqual(imported(part), []);
+  }
+  const local = readFileSync(path.join(folder, path.dirname(unpkg), 'local-search.js'), 'utf8');
+  assert.ok(readFileSync(path.join(folder, path.dirname(unpkg), 'privacy.js'), 'utf8').includes('import("./local-search.js")'));
+  assert.deepEqual(imported(local), []);
+  for (const device of ['cpu', 'webgpu']) {
+    const name = `worker-${device}.js`;
+    assert.ok(page.includes(`"./${name}"`) && page.includes(`"../../wasm/${device}/dpr_wasm_bg.wasm"`), name);
+    const script = path.join(path.dirname(path.join(folder, unpkg)), name);
+    // The module's own script is all that it imports.
+    assert.deepEqual([...readFileSync(script, 'utf8').matchAll(/\bfrom\s*"([^"]+)"/g)].map(([, from]) => from), [`../../wasm/${device}/dpr_wasm.js`]);
+    assert.deepEqual([...(await encode(device, script))], [3, 3, 3, 3]);
+  }
+});
+
+/** What a script imports at once, but for the errors that the page knows. */
+function imported(script) {
+  return [...script.matchAll(/\bfrom\s*"([^"]+)"/g)].map(([, from]) => from).filter((from) => from !== './index.js');
+}
+
+/** Bytes after gzip. */
+function gzipped(bytes) {
+  return gzipSync(bytes, { level: 9 }).length;
+}
 
 /** The vector of a question of three letters, from a worker with this script. */
 async function encode(device, script) {

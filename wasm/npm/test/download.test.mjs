@@ -1,16 +1,20 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { download } from '../dist/weights/download.js';
+import { transport } from '../dist/wire/transport.js';
 import { brokenBody, fakeFetch, fileOf, someBytes } from './helpers.mjs';
 
 const bytes = someBytes(1000);
 const file = fileOf(bytes);
 
-async function run(handler, signal) {
+/** Tries again at once. */
+const QUICK = transport({ retry: { delay: () => 0 } }, undefined, 'omit');
+
+async function run(handler, signal, requests = QUICK) {
   const events = [];
   const fake = fakeFetch(handler);
   try {
-    return { bytes: await download('weights.bin', file, (event) => events.push(event), signal), events, calls: fake.calls };
+    return { bytes: await download('weights.bin', file, (event) => events.push(event), signal, requests), events, calls: fake.calls };
   } catch (error) {
     error.calls = fake.calls;
     throw error;
@@ -48,10 +52,10 @@ test('a body that ends early is taken up too', async () => {
   assert.equal(calls.length, 2);
 });
 
-test('two broken connections are a DownloadError that says how far it got', async () => {
+test('three broken connections are a DownloadError that says how far it got', async () => {
   await assert.rejects(
     run(() => new Response(brokenBody(bytes.slice(0, 100)), { status: 206 })),
-    (error) => error.name === 'DownloadError' && /broke after 200 of 1000 bytes/.test(error.message) && error.calls.length === 2,
+    (error) => error.name === 'DownloadError' && error.code === 'download_failed' && /broke after 300 of 1000 bytes/.test(error.message) && error.calls.length === 3,
   );
 });
 
@@ -62,7 +66,7 @@ test('a missing file is not asked for twice', async () => {
   );
 });
 
-test('a server error is tried once more', async () => {
+test('a server that is not there at the moment is asked again', async () => {
   const { bytes: got } = await run((_, _init, call) => (call === 1 ? new Response('', { status: 503 }) : new Response(bytes)));
   assert.deepEqual(got, bytes);
 });
@@ -97,3 +101,40 @@ test('a file for which there is no memory is a DownloadError, before it is asked
     (error) => error.name === 'DownloadError' && /no memory for its 1000 bytes/.test(error.message) && error.calls.length === 0,
   );
 });
+
+test('without further tries one broken connection is enough', async () => {
+  await assert.rejects(
+    run(() => new Response(brokenBody(bytes.slice(0, 100))), undefined, transport({ retry: 0 }, undefined, 'omit')),
+    (error) => error.name === 'DownloadError' && error.calls.length === 1,
+  );
+});
+
+for (const [header, seconds] of [['2', 2], [new Date(Date.now() + 2000).toUTCString(), 2]]) {
+  test(`a server that asks for time (${header.length > 1 ? 'until a date' : 'in seconds'}) gets it`, async (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout'] });
+    const fake = fakeFetch((_, _init, call) =>
+      call === 1 ? new Response('', { status: 503, headers: { 'retry-after': header } }) : new Response(bytes),
+    );
+    t.after(fake.restore);
+    const promise = download('weights.bin', file, () => undefined);
+    await settle();
+    t.mock.timers.tick((seconds - 1.1) * 1000);
+    await settle();
+    assert.equal(fake.calls.length, 1);
+    t.mock.timers.tick(1200);
+    assert.deepEqual(await promise, bytes);
+    assert.equal(fake.calls.length, 2);
+  });
+}
+
+test('a server that asks for too much time is an error that says how much', async () => {
+  await assert.rejects(
+    run(() => new Response('', { status: 429, headers: { 'retry-after': '3600' } })),
+    (error) => error.status === 429 && error.retryAfter === 3600 && error.calls.length === 1,
+  );
+});
+
+/** Lets promises and streams go on. */
+async function settle() {
+  for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
+}

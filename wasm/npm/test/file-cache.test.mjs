@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { clearModelCache, openFileCache } from '../dist/weights/file-cache.js';
+import { clearModelCache } from '../dist/index.js';
+import { openFileCache } from '../dist/weights/file-cache.js';
 import { cachesInMemory, someBytes } from './helpers.mjs';
 
 const SHA = 'a'.repeat(64);
@@ -38,3 +39,8 @@ for (const [name, caches] of [['missing', undefined], ['blocked', { open: async 
       assert.equal(await cache.read(SHA), undefined);
     }));
 }
+
+test('clearing a cache that the browser blocks is no error', () => {
+  const blocked = () => { throw new DOMException('no', 'SecurityError'); };
+  return withCaches({ open: blocked, delete: blocked }, () => clearModelCache());
+});

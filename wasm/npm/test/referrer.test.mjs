@@ -73,3 +73,36 @@ test('a module that is not where it should be is named, with what to do', async 
     restore();
   }
 });
+
+for (const [browser, message] of [
+  ['Chromium', "WebAssembly.instantiateStreaming(): Refused to compile or instantiate WebAssembly module because 'unsafe-eval' is not an allowed source of script"],
+  ['Firefox', 'call to WebAssembly.instantiateStreaming() blocked by CSP'],
+]) {
+  test(`a policy without wasm-unsafe-eval is named (${browser})`, async () => {
+    const { restore } = fakeFetch(() => new Response('module'));
+    try {
+      const module = { init: async () => { throw new WebAssembly.CompileError(message); } };
+      await assert.rejects(
+        startModule(module, 'https://page.test/cpu.wasm', () => undefined),
+        (error) => error.code === 'wasm_blocked_by_csp' && /'wasm-unsafe-eval'/.test(error.fix),
+      );
+    } finally {
+      restore();
+    }
+  });
+}
+
+test('what the worker says is wrong comes to the page with its code and fix', async (t) => {
+  const { manifest, restore } = tinyModel();
+  t.after(restore);
+  class Failing extends FakeWorker {
+    postMessage(command) {
+      if (command.type !== 'init') super.postMessage(command);
+      else setTimeout(() => this.onmessage({ data: { type: 'failed', id: command.id, message: 'blocked', fix: 'allow it', code: 'wasm_blocked_by_csp' } }), 1);
+    }
+  }
+  await assert.rejects(
+    QuestionEncoder.load(manifest, { device: 'cpu', baseUrl: 'https://server.test/', createWorker: () => new Failing({}) }),
+    (error) => error.name === 'EncoderError' && error.code === 'wasm_blocked_by_csp' && error.fix === 'allow it',
+  );
+});

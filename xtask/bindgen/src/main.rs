@@ -14,8 +14,9 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let mut bindgen = Bindgen::new();
+    // Their types are in wasm/npm/src/worker/wasm-modules.d.ts, which is there before a module is.
     // Without an address the module is looked for beside its JavaScript, as the program has it too.
-    bindgen.input_path(module).out_name("dpr_wasm").typescript(true).omit_default_module_path(false);
+    bindgen.input_path(module).out_name("dpr_wasm").typescript(false).omit_default_module_path(false);
     match bindgen.web(true).and_then(|web| web.generate(folder)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -38,5 +38,6 @@ pub(super) fn run(is_quick: bool) -> Outcome {
     process::run(eval("retrieval", &all).args(["--out", &results]))?;
     println!();
     let [words, both] = ["bm25", "hybrid"].map(|method| format!("{method}={results}/{method}.json.gz"));
-    process::run(&mut command(dpr(), &["eval", "compare", &words, &both]))
+    let articles = ["--cluster", "article", "--questions", SQUAD];
+    process::run(command(dpr(), &["eval", "compare", &words, &both]).args(articles))
 }

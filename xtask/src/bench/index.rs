@@ -106,7 +106,7 @@ pub(super) fn vectors(is_quick: bool) -> Outcome<Option<Vectors>> {
     let folder = format!("{FOLDER}/index-{blocks}");
     fs::create_dir_all(&folder).map_err(|error| Failure::new(format!("cannot make {folder}: {error}")))?;
     let [corpus, vectors] = ["corpus.tsv", "vectors"].map(|name| format!("{folder}/{name}"));
-    data.first_blocks(blocks, &corpus)?;
+    data.drawn_blocks(0..blocks, &corpus)?;
     encode(&format!("index-{blocks}"), DEMO_MODEL, &corpus, &vectors)?;
     Ok(Some(Vectors { folder, vectors, questions: data.questions("nq-dev.tsv"), blocks }))
 }

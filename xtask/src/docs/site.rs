@@ -20,8 +20,8 @@ const SITE: &str = "target/docs";
 
 /// Built from source without its search, server and watcher: a minute of one processor, where all features take several.
 const MDBOOK: &str = "0.5.4";
-/// typedoc reads sources through TypeScript's interface, which TypeScript 7 of the package itself does not have.
-const TYPEDOC: [&str; 2] = ["typedoc@0.28.20", "typescript@5.9.3"];
+/// What TypeDoc is installed from: a lock file, and a plugin.
+const TYPEDOC: &str = "docs/typedoc";
 
 /// Builds all parts and checks the links of the result.
 pub(super) fn build() -> Outcome {
@@ -126,25 +126,29 @@ fn mdbook() -> Outcome<PathBuf> {
     Ok(own)
 }
 
-/// The reference of the npm package, from its sources.
+/// The reference of the npm package, from the sources of all its entries. TypeDoc lies apart from the package: it reads
+/// sources through TypeScript's interface, which TypeScript 7 of the package does not have.
 fn typescript() -> Outcome {
-    let prefix = Path::new(TOOLS).join("typedoc");
-    let program = paths::absolute(prefix.join("node_modules/.bin/typedoc"));
-    let stamp = prefix.join("installed");
-    let wanted = TYPEDOC.join(" ");
-    if !program.is_file() || fs::read_to_string(&stamp).ok().as_deref() != Some(&wanted) {
-        println!("docs: npm install {wanted}");
-        let failed = |e: std::io::Error| Failure::new(format!("cannot write {}: {e}", prefix.display()));
-        fs::create_dir_all(&prefix).map_err(failed)?;
-        let mut npm = command("npm", &["install", "--no-save", "--no-audit", "--no-fund", "--prefix"]);
-        process::output(npm.arg(&prefix).args(TYPEDOC)).map_err(|failure| {
+    let tools = paths::absolute(Path::new(TOOLS).join("typedoc"));
+    let failed = |e: std::io::Error| Failure::new(format!("cannot write {}: {e}", tools.display()));
+    fs::create_dir_all(&tools).map_err(failed)?;
+    let (lock, installed) = ("package-lock.json", tools.join("installed.json"));
+    let wanted = fs::read(Path::new(TYPEDOC).join(lock)).map_err(failed)?;
+    for file in ["package.json", lock, "entries.mjs"] {
+        fs::copy(Path::new(TYPEDOC).join(file), tools.join(file)).map_err(failed)?;
+    }
+    let program = tools.join("node_modules/.bin/typedoc");
+    if !program.is_file() || fs::read(&installed).ok().as_ref() != Some(&wanted) {
+        println!("docs: npm ci in {TYPEDOC}");
+        let mut npm = command("npm", &["ci", "--ignore-scripts", "--no-audit", "--no-fund"]);
+        process::output(npm.current_dir(&tools)).map_err(|failure| {
             failure.fix("check that npm reaches its registry (`npm ping`), then run this again")
         })?;
-        fs::write(&stamp, &wanted).map_err(failed)?;
+        fs::write(&installed, &wanted).map_err(failed)?;
     }
     let out = paths::absolute(SITE).join("typescript");
-    let mut typedoc = command(program, &["--entryPoints", "src/index.ts", "--tsconfig", "tsconfig.json"]);
-    typedoc.args(["--name", "dpr-web", "--readme", "none", "--treatWarningsAsErrors", "--out"]).arg(out);
+    let mut typedoc = command(program, &["--plugin"]);
+    typedoc.arg(tools.join("entries.mjs")).arg("--out").arg(out);
     process::output(typedoc.current_dir("wasm/npm")).map(drop)
 }
 

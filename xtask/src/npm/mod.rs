@@ -17,7 +17,7 @@ pub(crate) const WEBGPU: &str = "WebGPU module";
 const CPU_BOUND: &str = "JavaScript of the CPU module";
 const WEBGPU_BOUND: &str = "JavaScript of the WebGPU module";
 pub(crate) const SCRIPTS: &str = "package scripts";
-const PACKAGE: &str = "package";
+pub(crate) const PACKAGE: &str = "package";
 pub(crate) const PAGE: &str = "search page";
 
 /// Builds modules, package and page; skips what is up to date.
@@ -63,10 +63,12 @@ pub(crate) fn early_page() -> Job {
     Job::new(PAGE, &[SCRIPTS, CPU_BOUND], page::early)
 }
 
-/// Packs the package as it would be published, and builds the page of it; `publish` puts it where it is served.
+/// Packs the package as it would be published.
+pub(crate) fn package() -> Job {
+    Job::new(PACKAGE, &[SCRIPTS, CPU_BOUND, WEBGPU_BOUND], page::pack)
+}
+
+/// Packs the package and builds the page of it; `publish` puts it where it is served.
 pub(crate) fn whole_page(publish: fn() -> Outcome) -> [Job; 2] {
-    [
-        Job::new(PACKAGE, &[SCRIPTS, CPU_BOUND, WEBGPU_BOUND], page::pack),
-        Job::new(PAGE, &[PACKAGE], move || page::whole(publish)),
-    ]
+    [package(), Job::new(PAGE, &[PACKAGE], move || page::whole(publish))]
 }

@@ -33,7 +33,8 @@ pub(crate) enum Arrival {
 /// Compiles the TypeScript.
 pub(super) fn scripts() -> Outcome<Done> {
     let inputs =
-        ["src", "package.json", "package-lock.json", "tsconfig.json"].map(|name| format!("{PACKAGE}/{name}"));
+        ["src", "scripts", "package.json", "package-lock.json", "tsconfig.json", "tsconfig.node.json"]
+            .map(|name| format!("{PACKAGE}/{name}"));
     let stamp = Stamp::of("package-scripts", &inputs.each_ref().map(String::as_str), &[])?;
     unless_fresh(&stamp, &["wasm/npm/dist/index.js"], || npm(PACKAGE, &["run", "--silent", "build"]))
 }

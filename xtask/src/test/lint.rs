@@ -1,7 +1,11 @@
 //! `cargo xtask lint`: rustfmt, clippy, rustdoc and the TypeScript linter. `cargo xtask test` runs them too.
 
-use crate::failure::Outcome;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::failure::{Failure, Outcome};
 use crate::jobs::{Job, run_task};
+use crate::paths::{TOOLS, absolute, built};
 use crate::process::{self, cargo, command, output};
 use crate::setup;
 
@@ -9,11 +13,30 @@ pub(super) const CLIPPY: &str = "clippy";
 /// The arguments of the linter of TypeScript.
 const BIOME: [&str; 4] = ["lint", "--error-on-warnings", "--max-diagnostics=100", "."];
 
+/// Builds the compiler that lints what it compiles; see `xtask/src/bin/rustc_lint.rs`.
+pub(super) fn build_compiler() -> Outcome {
+    process::run(&mut cargo(&["build", "--release", "-p", "xtask", "--bin", "rustc-lint"]))?;
+    let copied = std::fs::create_dir_all(TOOLS).and_then(|()| std::fs::copy(built("rustc-lint"), compiler()));
+    copied.map(drop).map_err(|e| Failure::new(format!("cannot write {}: {e}", compiler().display())))
+}
+
+/// Makes a cargo command lint each crate of the workspace as it compiles it.
+///
+/// All builds of a run must do so: cargo keeps what this compiler built apart from what rustc alone built.
+pub(super) fn while_compiling(cargo: &mut Command) -> &mut Command {
+    cargo.env("RUSTC_WORKSPACE_WRAPPER", compiler())
+}
+
+/// Where the compiler that lints is kept: where cargo puts it, a build of all programs replaces it.
+fn compiler() -> PathBuf {
+    absolute(TOOLS).join(format!("rustc-lint{}", std::env::consts::EXE_SUFFIX))
+}
+
 /// Runs them all.
 pub(crate) fn run() -> Outcome {
     let mut jobs = setup::only(&[setup::COMPONENTS, setup::NODE, setup::TEST_PACKAGES]);
-    jobs.extend([format(), documentation()]);
-    jobs.extend(jobs_after(&[]));
+    jobs.extend([format(), documentation(), typescript()]);
+    jobs.extend(rust_after(&[]));
     run_task("lint", jobs)
 }
 
@@ -31,12 +54,17 @@ pub(super) fn documentation() -> Job {
     Job::new("documentation check", &[], crate::docs::check_sources)
 }
 
-/// The linters. Cargo lets one build at a time into a folder, so Rust's come after each other and after `builds`.
-pub(super) fn jobs_after(builds: &[&'static str]) -> [Job; 3] {
+/// The linter of TypeScript.
+pub(super) fn typescript() -> Job {
+    Job::new("TypeScript linter", &[setup::BIOME], || {
+        process::run(&mut command(setup::tools::BIOME.path(), &BIOME))
+    })
+}
+
+/// The linters of Rust, without a build. Cargo lets one command at a time into a folder, so they come after each other and
+/// after `builds`.
+pub(super) fn rust_after(builds: &[&'static str]) -> [Job; 2] {
     [
-        Job::new("TypeScript linter", &[setup::BIOME], || {
-            process::run(&mut command(setup::tools::BIOME.path(), &BIOME))
-        }),
         Job::new(CLIPPY, &[&[setup::COMPONENTS], builds].concat(), || {
             process::run(&mut cargo(&of_native("clippy", &["--all-targets", "--", "-D", "warnings"])))
         }),

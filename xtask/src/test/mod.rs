@@ -6,7 +6,7 @@ mod runners;
 
 use crate::failure::{Failure, Outcome};
 use crate::jobs::{self, Clock, Job, Stop, processors};
-use crate::process::Packages;
+use crate::process::{self, Packages};
 use crate::{demo_data, npm, setup};
 
 const LOGS: &str = "target/test-logs";
@@ -14,13 +14,13 @@ const LOGS: &str = "target/test-logs";
 const NATIVE: &str = "native build";
 
 /// What `--only` and `--skip` name.
-const PARTS: [&str; 7] = ["fmt", "lint", "rust", "npm", "node", "browser", "python"];
+const PARTS: [&str; 8] = ["fmt", "lint", "rust", "npm", "node", "bundlers", "browser", "python"];
 
 /// Runs all parts, or those that `--only` and `--skip` leave, with the set-up and the builds that they need.
 pub(crate) fn run(arguments: &[String]) -> Outcome {
     let chosen = choose(arguments)?;
     let clock = Clock::now();
-    println!("test: {}; logs in {LOGS}", chosen.join(", "));
+    println!("test: {}; logs in {LOGS}", chosen.parts.join(", "));
     let (report, outcome) = jobs::run(plan(&chosen), processors(), LOGS, clock, &Stop::new());
     println!("\n=== summary ===");
     report.print_closing();
@@ -32,7 +32,14 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     Ok(())
 }
 
-fn choose(arguments: &[String]) -> Outcome<Vec<&'static str>> {
+/// What is run.
+struct Chosen {
+    parts: Vec<&'static str>,
+    /// Every case of `bundlers`, which take some ten minutes, and not the short set.
+    all_bundlers: bool,
+}
+
+fn choose(arguments: &[String]) -> Outcome<Chosen> {
     let (mut only, mut skip) = (Vec::new(), Vec::new());
     let mut rest = arguments.iter();
     while let Some(flag) = rest.next() {
@@ -48,26 +55,27 @@ fn choose(arguments: &[String]) -> Outcome<Vec<&'static str>> {
         list.push(named.ok_or_else(|| Failure::new(format!("{flag} needs one of: {}", PARTS.join(", "))))?);
     }
     let runs = |part: &&str| (only.is_empty() || only.contains(part)) && !skip.contains(part);
-    Ok(PARTS.into_iter().filter(runs).collect())
+    Ok(Chosen { parts: PARTS.into_iter().filter(runs).collect(), all_bundlers: only.contains(&"bundlers") })
 }
 
 /// The jobs of these parts, those first that others wait for.
-fn plan(parts: &[&str]) -> Vec<Job> {
-    let any = |names: &[&str]| names.iter().any(|name| parts.contains(name));
+fn plan(chosen: &Chosen) -> Vec<Job> {
+    let any = |names: &[&str]| names.iter().any(|name| chosen.parts.contains(name));
     let has_page = any(&["npm", "browser"]);
+    let has_package = has_page || any(&["bundlers"]);
     let has_data = any(&["rust", "browser", "python"]);
     let mut jobs = setup::jobs(setup::Scope::Test);
     if any(&["fmt"]) {
         jobs.extend([lint::format(), lint::documentation()]);
     }
-    if has_page {
+    if has_package {
         jobs.push(npm::tool(Packages::All));
     }
+    let lints = any(&["rust"]) && any(&["lint"]);
     if has_data {
-        let targets: &[&str] = if any(&["rust"]) { &["--bins", "--tests"] } else { &["--bins"] };
-        jobs.push(Job::new(NATIVE, &[npm::TOOL], move || Packages::All.build(targets)));
+        jobs.push(native_build(any(&["rust"]), lints));
     }
-    if has_page {
+    if has_package {
         jobs.extend([npm::cpu_module(), npm::webgpu_module()]);
     }
     if has_data {
@@ -75,18 +83,27 @@ fn plan(parts: &[&str]) -> Vec<Job> {
     }
     if any(&["rust"]) {
         let needs = [NATIVE, demo_data::INDEX, setup::MPNET, setup::MILVUS, setup::POSTGRES, setup::VULKAN];
-        jobs.push(Job::new("Rust tests", &needs, runners::rust));
+        jobs.push(Job::new("Rust tests", &needs, move || runners::rust(lints)));
     }
-    if has_page || any(&["node"]) {
+    if has_package || any(&["node"]) {
         jobs.push(npm::scripts());
     }
-    if has_page {
+    if has_package {
         jobs.extend(npm::bound());
+    }
+    if has_page {
         jobs.extend(npm::whole_page(npm::publish));
+    } else if has_package {
+        jobs.push(npm::package());
     }
     if any(&["browser"]) {
         let needs = [npm::PAGE, demo_data::INDEX, setup::CHROMIUM, setup::TEST_PACKAGES];
         jobs.push(Job::new("browser tests", &needs, runners::browser));
+    }
+    if any(&["bundlers"]) {
+        let needs = [npm::PACKAGE, setup::CHROMIUM, setup::TEST_PACKAGES];
+        let all = chosen.all_bundlers;
+        jobs.push(Job::new("bundlers", &needs, move || runners::bundlers(all)));
     }
     if any(&["node"]) {
         jobs.push(Job::new("Node tests", &[npm::SCRIPTS], runners::node));
@@ -95,10 +112,27 @@ fn plan(parts: &[&str]) -> Vec<Job> {
         jobs.push(Job::new("Python tests", &[demo_data::INDEX, setup::PYTHON_TESTS], python::python));
     }
     if any(&["lint"]) {
-        // After the data, so that the tests, which take longest, start first: cargo holds a lock while it checks.
-        jobs.extend(lint::jobs_after(&[npm::TOOL, NATIVE, demo_data::INDEX]));
+        jobs.push(lint::typescript());
+    }
+    if any(&["lint"]) && !lints {
+        jobs.extend(lint::rust_after(&[npm::TOOL, NATIVE, demo_data::INDEX]));
     }
     jobs
+}
+
+/// The build of all programs, and of the tests where they are run; it lints every crate where both are asked for.
+fn native_build(tests: bool, lints: bool) -> Job {
+    let targets: &[&str] = if tests { &["--bins", "--tests"] } else { &["--bins"] };
+    Job::new(NATIVE, &[npm::TOOL, setup::COMPONENTS], move || {
+        if !lints {
+            return Packages::All.build(targets);
+        }
+        lint::build_compiler()?;
+        // The benches and the examples too, which are not tests and are linted like all else.
+        process::run(
+            lint::while_compiling(&mut Packages::Benches.command("build", targets)).arg("--examples"),
+        )
+    })
 }
 
 #[cfg(test)]
@@ -108,18 +142,43 @@ mod tests {
     #[test]
     fn only_and_skip_choose_parts_and_refuse_other_words() {
         let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        assert_eq!(choose(&words("--only rust --only fmt")).unwrap(), ["fmt", "rust"]);
-        assert_eq!(choose(&words("--skip browser")).unwrap().len(), PARTS.len() - 1);
-        assert!(choose(&words("--only tests")).unwrap_err().to_string().contains("python"));
+        let parts = |line: &str| choose(&words(line)).map(|chosen| chosen.parts);
+        assert_eq!(parts("--only rust --only fmt").unwrap(), ["fmt", "rust"]);
+        assert_eq!(parts("--skip browser").unwrap().len(), PARTS.len() - 1);
+        assert!(parts("--only tests").unwrap_err().to_string().contains("python"));
         assert!(choose(&words("fast")).is_err());
     }
 
     #[test]
+    fn all_bundlers_run_where_they_are_named_and_a_short_set_of_them_otherwise() {
+        assert!(!choose(&[]).unwrap().all_bundlers);
+        assert!(choose(&["--only", "bundlers"].map(str::to_owned)).unwrap().all_bundlers);
+    }
+
+    #[test]
     fn a_part_brings_what_it_needs_and_no_more() {
-        let names = |parts: &[&str]| plan(parts).iter().map(|job| job.name).collect::<Vec<_>>();
+        let names = |parts: &[&'static str]| {
+            let chosen = Chosen { parts: parts.to_vec(), all_bundlers: false };
+            plan(&chosen).iter().map(|job| job.name).collect::<Vec<_>>()
+        };
         let python = names(&["python"]);
         assert!(python.contains(&NATIVE) && python.contains(&"Python tests"));
         assert!(!python.contains(&npm::WEBGPU) && !python.contains(&"Rust tests"));
         assert!(!names(&["node"]).contains(&NATIVE));
+        let bundlers = names(&["bundlers"]);
+        assert!(bundlers.contains(&npm::PACKAGE) && bundlers.contains(&npm::WEBGPU));
+        assert!(!bundlers.contains(&npm::PAGE) && !bundlers.contains(&NATIVE));
+    }
+
+    #[test]
+    fn crates_are_linted_by_the_build_of_the_tests_or_else_without_a_build() {
+        let linted = |parts: &[&'static str]| {
+            let jobs = plan(&Chosen { parts: parts.to_vec(), all_bundlers: false });
+            let has = |name| jobs.iter().any(|job| job.name == name);
+            (has(NATIVE), has(lint::CLIPPY), has("TypeScript linter"))
+        };
+        assert_eq!(linted(&["rust", "lint"]), (true, false, true));
+        assert_eq!(linted(&["rust"]), (true, false, false));
+        assert_eq!(linted(&["lint"]), (false, true, true));
     }
 }

@@ -1,20 +1,25 @@
 //! The test runners: Rust's, Node's and Playwright's, with the lines they close with.
 
+use super::lint;
 use crate::failure::Outcome;
 use crate::jobs::Done;
 use crate::paths::{dpr, venv_python};
-use crate::process::{Packages, cargo, command, run_lines};
+use crate::process::{Packages, command, run, run_lines};
 use crate::setup;
 use crate::setup::tools::chromium;
 
-/// Runs the tests of all native crates.
-pub(super) fn rust() -> Outcome<Done> {
-    let mut cargo = cargo(&["test"]);
-    cargo.args(Packages::All.arguments());
+/// Runs the tests of all native crates, as a build that `lints` left them or one that does not.
+pub(super) fn rust(lints: bool) -> Outcome<Done> {
+    let mut cargo = Packages::All.command("test", &[]);
+    if lints {
+        lint::while_compiling(&mut cargo);
+    }
     if let Some(python) = setup::python::milvus_python() {
         cargo.env("DPR_MILVUS_PYTHON", python);
     }
     cargo.env("DPR_POSTGRES_PYTHON", venv_python());
+    // On a software adapter a kernel takes seconds to compile: fewer sizes are told apart, so that fewer are compiled.
+    cargo.env("CUBECL_AUTOTUNE_LEVEL", "minimal");
     let lines = run_lines(&mut cargo)?;
     let mut closing: Vec<_> = results(&lines).map(str::to_owned).collect();
     let total = total(&lines);
@@ -26,6 +31,20 @@ pub(super) fn rust() -> Outcome<Done> {
 pub(super) fn node() -> Outcome<Done> {
     let lines = run_lines(command("npm", &["test"]).current_dir("wasm/npm"))?;
     Ok(closed(&lines, &["# tests", "# pass", "# fail", "ℹ tests", "ℹ pass", "ℹ fail"]))
+}
+
+/// Installs the packed package into projects, builds them with other people's tools and asks their pages.
+pub(super) fn bundlers(all: bool) -> Outcome<Done> {
+    run(&mut command("node", &["--test", "tests/bundlers/support/support.test.mjs"]))?;
+    let mut node = command("node", &["tests/bundlers/run.mjs"]);
+    if !all {
+        node.arg("--short");
+    }
+    if let Some(program) = chromium() {
+        node.env("CHROMIUM", program);
+    }
+    let lines = run_lines(&mut node)?;
+    Ok(closed(&lines, &["bundlers: "]))
 }
 
 /// Runs the tests in Chromium.

@@ -1,6 +1,6 @@
 //! Multi-head self-attention of one text at a time, in single precision.
 
-use super::super::gemm_f32::{blocks, product};
+use super::super::gemm::{blocks, product};
 use super::super::isa::{MAX_MR, Task};
 use super::super::math::softmax_numerators;
 use super::super::vector::Simd;

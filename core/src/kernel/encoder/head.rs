@@ -1,9 +1,9 @@
 //! Head of the CPU encoder: the states of the tokens into one vector a row, row by row in a fixed order of sums.
 
 use super::super::isa::Isa;
-use super::gemm_q8::QuantizedInput;
-use super::linear::{Epilogue, Linear};
+use super::linear::{ConvertedInput, Epilogue, Linear};
 use crate::config::{EncoderConfig, Pooling};
+use crate::engine::Row;
 use crate::head::{Activation, HeadStep};
 
 /// Pooling and all that follows it.
@@ -63,9 +63,9 @@ impl Head {
     pub(super) fn apply(
         &self,
         isa: Isa,
-        rows: &[Vec<u32>],
+        rows: &[Row<'_>],
         states: &[f32],
-        scratch: &mut QuantizedInput,
+        scratch: &mut ConvertedInput,
         vectors: &mut Vec<f32>,
     ) {
         let count = rows.len();

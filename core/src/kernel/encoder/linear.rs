@@ -1,15 +1,18 @@
-//! Linear layers `x W^T + b`, in single precision or 8 bits, with the following operation (the epilogue) done while
+//! Linear layers `x W^T + b`, in single precision or narrower, with the following operation (the epilogue) done while
 //! the sums are in registers.
 #![allow(
     clippy::needless_range_loop,
     reason = "loops over fixed arrays by index are what stays in registers"
 )]
 
-use super::super::gemm_f32::{self, Panels, blocks};
+use super::super::gemm::{self, Panels, blocks};
 use super::super::isa::{Isa, MAX_MR, vectorised};
 use super::super::math::gelu;
 use super::super::vector::Simd;
 use super::gemm_q8::{self, OUTPUTS, QuantizedInput, QuantizedPanels};
+#[cfg(not(target_arch = "wasm32"))]
+use super::narrow::{Format, NarrowInput, NarrowPanels};
+use crate::precision::Precision;
 use crate::weights::Matrix;
 
 /// The operation on a layer's outputs.
@@ -35,6 +38,16 @@ pub(super) struct Linear {
 enum Weights {
     F32(Panels),
     Q8(QuantizedPanels),
+    #[cfg(not(target_arch = "wasm32"))]
+    Narrow(NarrowPanels),
+}
+
+/// Inputs of a layer in the numbers that it multiplies; reused from one layer to the next.
+#[derive(Debug, Default)]
+pub(super) struct ConvertedInput {
+    quantized: QuantizedInput,
+    #[cfg(not(target_arch = "wasm32"))]
+    narrow: NarrowInput,
 }
 
 /// One of the layers that [`Linear::new`] puts side by side.
@@ -77,16 +90,31 @@ impl Part {
 }
 
 impl Linear {
+    /// Puts layers with the same `k` inputs side by side, to be multiplied in `precision`.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(super) fn at(isa: Isa, precision: Precision, parts: Vec<Part>, k: usize) -> Self {
+        let format = match precision {
+            Precision::F32 => return Self::new(isa, parts, k),
+            Precision::Bf16 => Format::Bf16,
+            Precision::Int8 => Format::Int8,
+        };
+        let bias = bias(&parts, isa.panel_width());
+        Self { weights: Weights::Narrow(NarrowPanels::new(isa, format, parts, k)), bias }
+    }
+
+    /// As [`Linear::new`]: a browser module has no other precision.
+    #[cfg(target_arch = "wasm32")]
+    pub(super) fn at(isa: Isa, _: Precision, parts: Vec<Part>, k: usize) -> Self {
+        Self::new(isa, parts, k)
+    }
+
     /// Puts layers with the same `k` inputs side by side; in 8 bits when all are.
     pub(super) fn new(isa: Isa, parts: Vec<Part>, k: usize) -> Self {
         let quantized = parts.iter().all(|part| matches!(part.weight, Matrix::Q8 { .. }));
         let width = if quantized { OUTPUTS } else { isa.panel_width() };
-        let mut bias: Vec<f32> =
-            parts.iter().flat_map(|part| part.bias.iter().map(|bias| bias * part.factor)).collect();
-        let n = bias.len();
-        bias.resize(n.next_multiple_of(width), 0.0);
+        let bias = bias(&parts, width);
         let weights =
-            if quantized { Weights::Q8(quantized_panels(&parts, k)) } else { panels(parts, n, k, width) };
+            if quantized { Weights::Q8(quantized_panels(&parts, k)) } else { panels(parts, k, width) };
         Self { weights, bias }
     }
 
@@ -95,6 +123,8 @@ impl Linear {
         match &self.weights {
             Weights::F32(panels) => panels.n(),
             Weights::Q8(panels) => panels.n(),
+            #[cfg(not(target_arch = "wasm32"))]
+            Weights::Narrow(panels) => panels.n(),
         }
     }
 
@@ -105,7 +135,7 @@ impl Linear {
         x: &[f32],
         m: usize,
         epilogue: Epilogue,
-        scratch: &mut QuantizedInput,
+        scratch: &mut ConvertedInput,
         out: &mut [f32],
     ) {
         let k = x.len() / m.max(1);
@@ -116,7 +146,7 @@ impl Linear {
                     let (mut to, mut sums) = (to, [[0f32; NR]; MAX_MR]);
                     for (index, panel) in panels.iter::<NR>().enumerate() {
                         for (first, rows) in blocks::<MR>(m) {
-                            gemm_f32::product::<S, NR, MR>(&x[first * k..], k, rows, panel, &mut sums);
+                            gemm::product::<S, NR, MR>(&x[first * k..], k, rows, panel, &mut sums);
                             to.put::<S, NR>(first, index, &mut sums[..rows]);
                         }
                     }
@@ -124,6 +154,7 @@ impl Linear {
             }
             Weights::Q8(panels) => {
                 debug_assert_eq!(k, panels.k(), "inputs of the layer");
+                let scratch = &mut scratch.quantized;
                 vectorised!(isa, |x: &[f32],
                                   m: usize,
                                   panels: &QuantizedPanels,
@@ -139,8 +170,18 @@ impl Linear {
                     }
                 });
             }
+            #[cfg(not(target_arch = "wasm32"))]
+            Weights::Narrow(panels) => panels.apply(isa, &x[..m * k], &mut scratch.narrow, to),
         }
     }
+}
+
+/// Returns the biases of layers side by side, with zeros to a whole number of panels.
+fn bias(parts: &[Part], width: usize) -> Vec<f32> {
+    let mut bias: Vec<f32> =
+        parts.iter().flat_map(|part| part.bias.iter().map(|bias| bias * part.factor)).collect();
+    bias.resize(bias.len().next_multiple_of(width), 0.0);
+    bias
 }
 
 fn quantized_panels(parts: &[Part], k: usize) -> QuantizedPanels {
@@ -154,7 +195,8 @@ fn quantized_panels(parts: &[Part], k: usize) -> QuantizedPanels {
     QuantizedPanels::new(&parts, k)
 }
 
-fn panels(parts: Vec<Part>, n: usize, k: usize, width: usize) -> Weights {
+fn panels(parts: Vec<Part>, k: usize, width: usize) -> Weights {
+    let n = parts.iter().map(|part| part.bias.len()).sum();
     let mut panels = Panels::new(n, k, width);
     let mut first = 0;
     for part in parts {
@@ -169,7 +211,7 @@ fn panels(parts: Vec<Part>, n: usize, k: usize, width: usize) -> Weights {
 }
 
 /// The place of the products: `[m, n]` row-major.
-struct Output<'a> {
+pub(super) struct Output<'a> {
     bias: &'a [f32],
     n: usize,
     epilogue: Epilogue,
@@ -179,7 +221,12 @@ struct Output<'a> {
 impl Output<'_> {
     /// Finishes the outputs of panel `panel` for the rows from `first` on.
     #[inline(always)]
-    fn put<S: Simd, const NR: usize>(&mut self, first: usize, panel: usize, sums: &mut [[f32; NR]]) {
+    pub(super) fn put<S: Simd, const NR: usize>(
+        &mut self,
+        first: usize,
+        panel: usize,
+        sums: &mut [[f32; NR]],
+    ) {
         let column = panel * NR;
         let width = NR.min(self.n - column);
         let Some(bias) = self.bias[column..].first_chunk::<NR>() else { return };

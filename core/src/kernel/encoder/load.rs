@@ -9,11 +9,14 @@ use super::{KernelEncoder, Layer, Norm};
 use crate::config::{EncoderConfig, Family, Pooling};
 use crate::head;
 use crate::names::{LayerNames, OuterNames, widened};
+use crate::precision::Precision;
 use crate::weights::{Matrix, TensorMap, WeightsError};
 
 struct Loader {
     tensors: TensorMap,
     isa: Isa,
+    /// The precision of the layers; the head is in single precision.
+    precision: Precision,
     family: Family,
 }
 
@@ -40,7 +43,12 @@ impl Loader {
 
     fn linear(&mut self, name: &str, n: usize, k: usize) -> Result<Linear, WeightsError> {
         let part = self.part(name, n, k)?;
-        Ok(Linear::new(self.isa, vec![part], k))
+        Ok(self.packed(vec![part], k))
+    }
+
+    /// Returns layers of the same `k` inputs as one of the transformer.
+    fn packed(&self, parts: Vec<Part>, k: usize) -> Linear {
+        Linear::at(self.isa, self.precision, parts, k)
     }
 
     fn head(&mut self, config: &EncoderConfig) -> Result<Head, WeightsError> {
@@ -73,9 +81,10 @@ impl Loader {
         Ok(Norm { weight, bias })
     }
 
-    /// Returns the position rows that tokens can take, `[position_limit, hidden]`, each with the one token type that
-    /// the released bi-encoders give every token already added. Where positions are rotary, it is one row.
-    fn positions(&mut self, config: &EncoderConfig) -> Result<Vec<f32>, WeightsError> {
+    /// Returns the position rows that tokens can take, `[position_limit, hidden]`, for each of the first `types` token
+    /// types with its embedding already added. Where positions are rotary, it is one row, and where there are no token
+    /// types, one table.
+    fn positions(&mut self, config: &EncoderConfig, types: usize) -> Result<Vec<Vec<f32>>, WeightsError> {
         let (rows, hidden) = (config.max_position_embeddings, config.hidden_size);
         let outer = OuterNames::new(config.family);
         let mut positions = match outer.positions {
@@ -83,14 +92,14 @@ impl Loader {
             None => vec![0.0; hidden],
         };
         positions.drain(..(config.position_offset() * hidden).min(positions.len()));
-        if let Some(name) = outer.token_types {
-            let types =
-                self.tensors.take_f32(&format!("{name}.weight"), &[config.type_vocab_size, hidden])?;
-            for row in positions.chunks_exact_mut(hidden) {
-                row.iter_mut().zip(&types).for_each(|(position, kind)| *position += kind);
-            }
-        }
-        Ok(positions)
+        let Some(name) = outer.token_types else { return Ok(vec![positions]) };
+        let embeddings =
+            self.tensors.take_f32(&format!("{name}.weight"), &[config.type_vocab_size, hidden])?;
+        let with = |kind: &[f32]| {
+            let rows = positions.chunks_exact(hidden);
+            rows.flat_map(|row| row.iter().zip(kind).map(|(position, kind)| position + kind)).collect()
+        };
+        Ok(embeddings.chunks_exact(hidden).take(types).map(with).collect())
     }
 
     fn layer(&mut self, config: &EncoderConfig, index: usize) -> Result<Layer, WeightsError> {
@@ -108,10 +117,10 @@ impl Loader {
         let attention_norm = names.attention_norm.as_ref().map(|name| self.norm(name, hidden)).transpose()?;
         let intermediate = self.side_by_side(&names.intermediate, widened(config), hidden)?;
         Ok(Layer {
-            qkv: Linear::new(self.isa, qkv, hidden),
+            qkv: self.packed(qkv, hidden),
             attention_output: self.linear(&names.attention_output, hidden, hidden)?,
             attention_norm,
-            intermediate: Linear::new(self.isa, intermediate, hidden),
+            intermediate: self.packed(intermediate, hidden),
             output: self.linear(&names.output, hidden, wide)?,
             output_norm: self.norm(&names.output_norm, hidden)?,
         })
@@ -125,7 +134,21 @@ impl KernelEncoder {
     /// # Errors
     /// [`WeightsError`] names the first tensor that is missing, misshapen or not finite.
     pub fn new(config: &EncoderConfig, tensors: TensorMap) -> Result<Self, WeightsError> {
-        encoder(config, tensors, Isa::detect())
+        Self::with_types(config, tensors, 1, Precision::F32)
+    }
+
+    /// Packs an encoder as [`KernelEncoder::new`] does, for rows whose tokens are of the first `types` types, with layers
+    /// that multiply in `precision`.
+    ///
+    /// # Errors
+    /// As from [`KernelEncoder::new`].
+    pub(crate) fn with_types(
+        config: &EncoderConfig,
+        tensors: TensorMap,
+        types: usize,
+        precision: Precision,
+    ) -> Result<Self, WeightsError> {
+        encoder(config, tensors, Isa::detect(), types, precision)
     }
 }
 
@@ -135,12 +158,14 @@ pub(super) fn encoder(
     config: &EncoderConfig,
     tensors: TensorMap,
     isa: Isa,
+    types: usize,
+    precision: Precision,
 ) -> Result<KernelEncoder, WeightsError> {
-    let mut from = Loader { tensors, isa, family: config.family };
+    let mut from = Loader { tensors, isa, precision, family: config.family };
     let (hidden, outer) = (config.hidden_size, OuterNames::new(config.family));
     let words = format!("{}.weight", outer.words);
     let words: Matrix = from.tensors.take_matrix(&words, &[config.vocab_size, hidden])?;
-    let positions = from.positions(config)?;
+    let positions = from.positions(config, types)?;
     let embedding_norm = from.norm(outer.embedding_norm, hidden)?;
     let layers =
         (0..config.num_hidden_layers).map(|index| from.layer(config, index)).collect::<Result<_, _>>()?;

@@ -4,8 +4,8 @@
 //! the linear layers take as a whole; attention takes each row by itself. Every sum runs in an order that
 //! does not depend on the batch, so **a row in a batch equals the row alone**, to the bit.
 //!
-//! `linear` layers hold their weights packed for the instruction set found at load, in single precision (`gemm_f32`)
-//! or 8 bits (`gemm_q8`), as they come.
+//! `linear` layers hold their weights packed for the instruction set found at load, in single precision (`gemm`)
+//! or 8 bits (`gemm_q8`), as they come, or in the narrower numbers of a [`crate::Precision`] (`narrow`).
 //!
 //! The same encoders on Burn, `crate::encoder`, are the reference.
 
@@ -15,6 +15,8 @@ mod gemm_q8;
 mod head;
 mod linear;
 mod load;
+#[cfg(not(target_arch = "wasm32"))]
+mod narrow;
 mod rotary;
 #[cfg(test)]
 mod tests;
@@ -22,12 +24,12 @@ mod tests;
 use super::isa::{Isa, vectorised};
 use super::math;
 use crate::config::{EncoderConfig, FeedForward};
+use crate::engine::Row;
 use crate::names::widened;
 use crate::weights::Matrix;
 use attention::{Attention, AttentionScratch, RelativeBias};
-use gemm_q8::QuantizedInput;
 use head::Head;
-use linear::{Epilogue, Linear};
+use linear::{ConvertedInput, Epilogue, Linear};
 use rotary::Rotary;
 
 /// Tokens of the rows that go through the layers together: enough to use each weight many times once it is in
@@ -41,8 +43,9 @@ pub struct KernelEncoder {
     isa: Isa,
     /// `[vocab_size, hidden]`.
     words: Matrix,
-    /// `[position_limit, hidden]`, the token type included; one row for all where positions are rotary.
-    positions: Vec<f32>,
+    /// For each token type that rows have, `[position_limit, hidden]` with the type's embedding included; one row for
+    /// all positions where these are rotary.
+    positions: Vec<Vec<f32>>,
     embedding_norm: Norm,
     layers: Vec<Layer>,
     final_norm: Option<Norm>,
@@ -84,7 +87,7 @@ struct Scratch {
     wide: Vec<f32>,
     /// `[tokens, hidden]`: the output of attention.
     context: Vec<f32>,
-    quantized: QuantizedInput,
+    converted: ConvertedInput,
     attention: AttentionScratch,
 }
 
@@ -95,9 +98,41 @@ impl KernelEncoder {
     /// Rows have from 1 to [`EncoderConfig::position_limit`] ids, all below the vocabulary's size: the caller
     /// checks. Rows of like length next to each other go through the layers best.
     pub fn forward(&self, rows: &[Vec<u32>]) -> Vec<f32> {
-        debug_assert!(rows.iter().all(|row| (1..=self.config.position_limit()).contains(&row.len())));
-        debug_assert!(rows.iter().flatten().all(|id| (*id as usize) < self.config.vocab_size));
+        self.forward_rows(&Row::of_ids(rows))
+    }
+
+    /// Encodes as [`KernelEncoder::forward`] does, with the token types of the rows, which are below the number that
+    /// the encoder was loaded for.
+    pub(crate) fn forward_rows(&self, rows: &[Row<'_>]) -> Vec<f32> {
+        self.check(rows);
         let mut vectors = Vec::with_capacity(rows.len() * self.config.dim());
+        self.for_groups(rows, |group, Scratch { states, converted, .. }| {
+            self.head.apply(self.isa, group, states, converted, &mut vectors);
+        });
+        vectors
+    }
+
+    /// Returns the last hidden states of all tokens, those of one row after those of another, `[tokens, hidden]`, of rows
+    /// as [`KernelEncoder::forward_rows`] takes them.
+    pub(crate) fn states_of_rows(&self, rows: &[Row<'_>]) -> Vec<f32> {
+        self.check(rows);
+        let tokens: usize = rows.iter().map(Row::len).sum();
+        let mut all = Vec::with_capacity(tokens * self.config.hidden_size);
+        self.for_groups(rows, |_, scratch| all.extend_from_slice(&scratch.states));
+        all
+    }
+
+    /// Asserts, where debug assertions are on, what callers promise of rows.
+    fn check(&self, rows: &[Row<'_>]) {
+        debug_assert!(rows.iter().all(|row| (1..=self.config.position_limit()).contains(&row.len())));
+        debug_assert!(rows.iter().flat_map(|row| row.ids).all(|id| (*id as usize) < self.config.vocab_size));
+        debug_assert!(
+            rows.iter().flat_map(|row| row.types).all(|kind| usize::from(*kind) < self.positions.len())
+        );
+    }
+
+    /// Takes rows through the layers in groups, and gives `each` a group and the last states of its tokens.
+    fn for_groups(&self, rows: &[Row<'_>], mut each: impl FnMut(&[Row<'_>], &mut Scratch)) {
         let mut scratch = Scratch::default();
         let mut rest = rows;
         while !rest.is_empty() {
@@ -107,15 +142,15 @@ impl KernelEncoder {
                 tokens <= GROUP_TOKENS
             });
             let (group, after) = rest.split_at(fit.count().max(1));
-            self.forward_group(group, &mut scratch, &mut vectors);
+            self.layers(group, &mut scratch);
+            each(group, &mut scratch);
             rest = after;
         }
-        vectors
     }
 
-    fn forward_group(&self, rows: &[Vec<u32>], scratch: &mut Scratch, vectors: &mut Vec<f32>) {
+    /// Leaves the last states of the tokens of `rows` in `scratch`.
+    fn layers(&self, rows: &[Row<'_>], scratch: &mut Scratch) {
         let hidden = self.config.hidden_size;
-        let isa = self.isa;
         self.embed(rows, &mut scratch.states);
         self.norm(&self.embedding_norm, &mut scratch.states);
         let tokens = scratch.states.len() / hidden;
@@ -124,25 +159,23 @@ impl KernelEncoder {
         for (index, layer) in self.layers.iter().enumerate() {
             self.layer(index, layer, rows, scratch);
         }
-        let Scratch { states, quantized, .. } = scratch;
         if let Some(norm) = &self.final_norm {
-            self.norm(norm, states);
+            self.norm(norm, &mut scratch.states);
         }
-        self.head.apply(isa, rows, states, quantized, vectors);
     }
 
     /// Takes the states through one layer.
-    fn layer(&self, index: usize, layer: &Layer, rows: &[Vec<u32>], scratch: &mut Scratch) {
+    fn layer(&self, index: usize, layer: &Layer, rows: &[Row<'_>], scratch: &mut Scratch) {
         let (isa, before) = (self.isa, self.config.family.is_pre_norm());
-        let Scratch { states, normed, wide, context, quantized, attention, .. } = scratch;
+        let Scratch { states, normed, wide, context, converted, attention, .. } = scratch;
         let tokens = states.len() / self.config.hidden_size;
         let input = match &layer.attention_norm {
             Some(norm) if before => self.normed(norm, states, normed),
             _ => &states[..],
         };
-        layer.qkv.apply(isa, input, tokens, Epilogue::Store, quantized, wide);
+        layer.qkv.apply(isa, input, tokens, Epilogue::Store, converted, wide);
         self.attend(index, rows, wide, attention, context);
-        layer.attention_output.apply(isa, context, tokens, Epilogue::Add, quantized, states);
+        layer.attention_output.apply(isa, context, tokens, Epilogue::Add, converted, states);
         if let (Some(norm), false) = (&layer.attention_norm, before) {
             self.norm(norm, states);
         }
@@ -150,13 +183,13 @@ impl KernelEncoder {
         let wide = &mut wide[..tokens * widened(&self.config)];
         let kind = self.config.family.feed_forward();
         if kind == FeedForward::Gelu {
-            layer.intermediate.apply(isa, input, tokens, Epilogue::Gelu, quantized, wide);
+            layer.intermediate.apply(isa, input, tokens, Epilogue::Gelu, converted, wide);
         } else {
-            layer.intermediate.apply(isa, input, tokens, Epilogue::Store, quantized, wide);
+            layer.intermediate.apply(isa, input, tokens, Epilogue::Store, converted, wide);
             gate::gate(isa, kind, self.config.intermediate_size, wide);
         }
         let narrow = &wide[..tokens * self.config.intermediate_size];
-        layer.output.apply(isa, narrow, tokens, Epilogue::Add, quantized, states);
+        layer.output.apply(isa, narrow, tokens, Epilogue::Add, converted, states);
         if !before {
             self.norm(&layer.output_norm, states);
         }
@@ -171,12 +204,16 @@ impl KernelEncoder {
     }
 
     /// Replaces `states` by the sum of each token's embeddings, `[tokens, hidden]`.
-    fn embed(&self, rows: &[Vec<u32>], states: &mut Vec<f32>) {
+    fn embed(&self, rows: &[Row<'_>], states: &mut Vec<f32>) {
         let hidden = self.config.hidden_size;
         states.clear();
-        let positions = || self.positions.chunks_exact(hidden).cycle();
-        for (id, position) in rows.iter().flat_map(|row| row.iter().zip(positions())) {
-            let id = *id as usize;
+        let tokens = rows.iter().flat_map(|row| {
+            let types = row.types.iter().copied().chain(std::iter::repeat(0));
+            row.ids.iter().zip(types).enumerate()
+        });
+        for (place, (id, kind)) in tokens {
+            let (id, positions) = (*id as usize, &self.positions[usize::from(kind)]);
+            let position = &positions[place * hidden % positions.len()..][..hidden];
             match &self.words {
                 Matrix::F32(words) => {
                     let word = &words[id * hidden..][..hidden];
@@ -204,7 +241,7 @@ impl KernelEncoder {
     fn attend(
         &self,
         index: usize,
-        rows: &[Vec<u32>],
+        rows: &[Row<'_>],
         qkv: &mut [f32],
         scratch: &mut AttentionScratch,
         context: &mut [f32],
@@ -214,7 +251,7 @@ impl KernelEncoder {
         let local = rotary.is_some_and(|rotary| rotary.local_layers[index]);
         let window = rotary.filter(|_| local).map(|rotary| rotary.window);
         let mut start = 0;
-        for tokens in rows.iter().map(Vec::len) {
+        for tokens in rows.iter().map(Row::len) {
             let end = start + tokens;
             let qkv = &mut qkv[start * 3 * hidden..end * 3 * hidden];
             if let Some([global, of_window]) = &self.rotary {

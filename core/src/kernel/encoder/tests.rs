@@ -1,15 +1,18 @@
 //! The matrix products against their definition in f64, and the engine against itself: a row alone, a row in
 //! a batch, and every instruction set of this machine.
 
-use super::super::gemm_f32::Panels;
+use super::super::gemm::Panels;
 use super::super::isa::Isa;
-use super::gemm_q8::{OUTPUTS, QuantizedInput};
-use super::linear::{Epilogue, Linear, Part};
+use super::gemm_q8::OUTPUTS;
+use super::linear::{ConvertedInput, Epilogue, Linear, Part};
 use super::{KernelEncoder, load};
 use crate::config::EncoderConfig;
 use crate::names;
+use crate::precision::Precision;
 use crate::weights::{Matrix, TensorMap, WeightsError, quantize_rows};
 use safetensors::tensor::{Dtype, TensorView};
+
+mod precision;
 
 /// Numbers between -1 and 1, the same on every run.
 struct Numbers(u64);
@@ -57,7 +60,7 @@ fn products_match_their_definition_for_odd_sizes() {
                 let exact = reference(&x, &weight, &bias, k);
                 for epilogue in [Epilogue::Store, Epilogue::Gelu, Epilogue::Add] {
                     let mut out = before.clone();
-                    layer.apply(isa, &x, m, epilogue, &mut QuantizedInput::default(), &mut out);
+                    layer.apply(isa, &x, m, epilogue, &mut ConvertedInput::default(), &mut out);
                     for ((got, exact), before) in out.iter().zip(&exact).zip(&before) {
                         let exact = match epilogue {
                             Epilogue::Store => *exact,
@@ -76,7 +79,7 @@ fn products_match_their_definition_for_odd_sizes() {
 #[test]
 fn a_small_matrix_has_no_panel_of_padding() {
     // Kept alive, so that the allocator puts them at every place in a cache line.
-    let small: Vec<_> = (1..=64).map(|n| Panels::new(n % 8 + 1, n % 3 + 1, 8)).collect();
+    let small: Vec<_> = (1..=64).map(|n| Panels::<f32>::new(n % 8 + 1, n % 3 + 1, 8)).collect();
     for panels in &small {
         assert_eq!(panels.iter::<8>().count(), 1);
     }
@@ -100,7 +103,7 @@ fn layers_side_by_side_keep_their_factors() {
         ] {
             let layer = Linear::new(isa, parts.into(), k);
             let mut out = vec![0f32; 3 * 14];
-            layer.apply(isa, &x, 3, Epilogue::Store, &mut QuantizedInput::default(), &mut out);
+            layer.apply(isa, &x, 3, Epilogue::Store, &mut ConvertedInput::default(), &mut out);
             for (row, out) in out.chunks_exact(14).enumerate() {
                 let exact =
                     exact_a[row * 5..][..5].iter().map(|x| x * 0.5).chain(exact_b[row * 9..][..9].to_vec());
@@ -124,7 +127,7 @@ fn eight_bit_products_lose_only_what_the_weights_lost() {
             for m in 1..=9 {
                 let x = numbers.take(m * k);
                 let mut out = vec![0f32; m * n];
-                layer.apply(isa, &x, m, Epilogue::Store, &mut QuantizedInput::default(), &mut out);
+                layer.apply(isa, &x, m, Epilogue::Store, &mut ConvertedInput::default(), &mut out);
                 for (got, exact) in out.iter().zip(reference(&x, &weight, &bias, k)) {
                     // Inputs to a half of 1/32767, `k` of them.
                     let limit = 2e-5 * (k as f64).sqrt().max(2.0);
@@ -145,7 +148,7 @@ fn the_largest_eight_bit_sums_do_not_overflow() {
         for isa in Isa::available() {
             let layer = Linear::new(isa, vec![part(weight.clone(), &[0.0; 2], 1.0)], k);
             let mut out = [0f32; 2];
-            layer.apply(isa, &vec![-3.0; k], 1, Epilogue::Store, &mut QuantizedInput::default(), &mut out);
+            layer.apply(isa, &vec![-3.0; k], 1, Epilogue::Store, &mut ConvertedInput::default(), &mut out);
             let exact = 3.0 * 128.0 * k as f32;
             assert!(
                 out.iter().all(|got| (got / exact - 1.0).abs() < 1e-5),
@@ -199,7 +202,7 @@ fn file(tensors: &[(String, Vec<usize>)], eight_bits: bool) -> Vec<u8> {
 
 fn encoder(config: &EncoderConfig, bytes: &[u8], isa: Isa) -> KernelEncoder {
     let tensors = TensorMap::from_safetensors([("m", bytes)]).unwrap();
-    load::encoder(config, tensors, isa).unwrap()
+    load::encoder(config, tensors, isa, 1, Precision::F32).unwrap()
 }
 
 fn rows() -> Vec<Vec<u32>> {
@@ -281,7 +284,7 @@ fn a_layer_of_three_in_one_equals_three_layers() {
         let parts = part(weight, &bias, 1.0).split(&[0.5, 1.0, 2.0]);
         let layer = Linear::new(Isa::detect(), parts, k);
         let mut out = [0f32; 24];
-        layer.apply(Isa::detect(), &x, 2, Epilogue::Store, &mut QuantizedInput::default(), &mut out);
+        layer.apply(Isa::detect(), &x, 2, Epilogue::Store, &mut ConvertedInput::default(), &mut out);
         let expected = reference(&x, &plain, &bias, k);
         for (column, (got, exact)) in out.iter().zip(expected).enumerate() {
             let factor = [0.5, 1.0, 2.0][column % 12 / 4];

@@ -3,7 +3,7 @@
 //!
 //! Sums run in another order than in [`super::f32`]: use this module to choose rows, and `f32` to score them.
 
-use super::super::gemm_f32::{Panels, blocks, product};
+use super::super::gemm::{Panels, blocks, product};
 use super::super::isa::{Isa, MAX_MR, best, vectorised};
 
 /// Queries `[count, dim]`, laid out for products.

@@ -1,63 +1,60 @@
 //! Model directories: opening and checking them, and loading their encoders.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use dpr_core::device::Device;
-use dpr_core::model::{MODEL_FORMAT, sha256_hex};
-use dpr_core::{DeviceChoice, EncoderBytes, ModelManifest, Side, TextEncoder};
+use dpr_core::model::MODEL_FORMAT;
+use dpr_core::{
+    DeviceChoice, EncoderBytes, EncoderConfig, ModelKind, ModelManifest, Precision, Side, TextEncoder,
+};
 
-use super::{MANIFEST, ModelError, PASSAGE_DIR, QUESTION_DIR, WebManifest, web};
-use dpr_files::relative;
+use super::narrower::rewritten;
+use super::{ModelError, PASSAGE_DIR, QUESTION_DIR, WebManifest, manifest, web};
 
 /// A model directory whose files are those that its manifest names.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ModelDir {
-    path: PathBuf,
-    manifest: ModelManifest,
+    pub(super) path: PathBuf,
+    pub(super) manifest: ModelManifest,
+    /// The config.json of each folder where it is not the folder's file; see [`ModelDir::at_dim`].
+    pub(super) configs: BTreeMap<&'static str, Vec<u8>>,
+    /// The fingerprint of the directory as it is, whatever is taken of its vectors.
+    pub(super) written: String,
+    /// The precision in which the layers of loaded encoders multiply.
+    precision: Precision,
 }
 
 impl ModelDir {
     /// Opens the directory and checks every file's size and sha256.
     ///
     /// # Errors
-    /// [`ModelError`] names the file that is missing or damaged.
+    /// [`ModelError`] names the file that is missing or damaged, or says that it holds a cross-encoder or a reader.
     pub fn open(path: &Path) -> Result<Self, ModelError> {
-        let manifest_path = path.join(MANIFEST);
-        if !manifest_path.exists() {
-            return Err(ModelError::NotAModel(path.into()));
+        let value = manifest::read(path)?;
+        match manifest::kind(path, &value)? {
+            None => {}
+            Some(ModelKind::CrossEncoder) => return Err(ModelError::IsCrossEncoder(path.into())),
+            Some(ModelKind::Reader) => return Err(ModelError::IsReader(path.into())),
         }
-        let text = fs_err::read(&manifest_path)?;
-        let bad = |reason: String| ModelError::Manifest { path: manifest_path.clone(), reason };
-        let value: serde_json::Value = serde_json::from_slice(&text).map_err(|e| bad(e.to_string()))?;
-        let got = value.get("format_version").and_then(serde_json::Value::as_u64).unwrap_or(0) as u32;
-        if got > MODEL_FORMAT {
-            return Err(ModelError::Newer { path: manifest_path, got, supported: MODEL_FORMAT });
-        }
-        let manifest: ModelManifest = serde_json::from_value(value).map_err(|e| bad(e.to_string()))?;
+        manifest::check_format(path, &value, MODEL_FORMAT)?;
+        let manifest: ModelManifest =
+            serde_json::from_value(value).map_err(|e| manifest::damaged(path, e.to_string()))?;
         if manifest.fingerprint != manifest.compute_fingerprint() {
-            return Err(bad("its fingerprint is not that of its contents".into()));
+            return Err(manifest::damaged(path, "its fingerprint is not that of its contents".into()));
         }
-        for (name, entry) in &manifest.files {
-            if !relative::is_plain(name) {
-                return Err(bad(format!("it lists the file {name:?}, which is not in its directory")));
-            }
-            let file = path.join(name);
-            let damaged = |what, got: String, expected: String| ModelError::Damaged {
-                path: file.clone(),
-                what,
-                got,
-                expected,
-            };
-            let size = relative::size(&file)?;
-            if size != entry.bytes {
-                return Err(damaged("size", size.to_string(), entry.bytes.to_string()));
-            }
-            let sha256 = sha256_hex(&fs_err::read(&file)?);
-            if sha256 != entry.sha256 {
-                return Err(damaged("sha256", sha256, entry.sha256.clone()));
-            }
-        }
-        Ok(Self { path: path.into(), manifest })
+        manifest::check_files(path, &manifest.files)?;
+        let written = manifest.fingerprint.clone();
+        let (path, configs, precision) = (path.into(), BTreeMap::new(), Precision::F32);
+        Ok(Self { path, manifest, configs, written, precision })
+    }
+
+    /// Returns this model with encoders whose layers multiply in `precision`, which is [`Precision::F32`] otherwise. The
+    /// fingerprint stays: vectors of every precision are compared with each other.
+    #[must_use]
+    pub fn in_precision(self, precision: Precision) -> Self {
+        Self { precision, ..self }
     }
 
     /// Returns the manifest, `model.json`.
@@ -68,6 +65,18 @@ impl ModelDir {
     /// Returns the path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Returns the config.json of an encoder's folder ([`QUESTION_DIR`], [`PASSAGE_DIR`]), which is the one that the
+    /// manifest lists: the folder's file, but for a model [with narrower vectors](ModelDir::at_dim).
+    ///
+    /// # Errors
+    /// [`ModelError::Io`] when the file cannot be read.
+    pub fn config(&self, folder: &str) -> Result<Cow<'_, [u8]>, ModelError> {
+        match self.configs.get(folder) {
+            Some(config) => Ok(config.into()),
+            None => Ok(fs_err::read(self.path.join(folder).join("config.json"))?.into()),
+        }
     }
 
     /// Loads the question encoder on a device.
@@ -92,19 +101,39 @@ impl ModelDir {
     /// # Errors
     /// [`ModelError`] when `web/` is damaged or was exported from other weights.
     pub fn web_exports(&self) -> Result<Option<WebManifest>, ModelError> {
-        web::read(&self.path, &self.manifest)
+        // Weights are the same however many numbers of a vector are taken.
+        web::read(&self.path, &[&self.manifest.fingerprint, &self.written])
+    }
+
+    /// Returns the config.json for a page: that of an export with a configuration of its own, for as many numbers as
+    /// this model's vectors have.
+    ///
+    /// # Errors
+    /// [`ModelError`] when a file cannot be read.
+    pub fn web_config(&self, web: Option<&WebManifest>) -> Result<Cow<'_, [u8]>, ModelError> {
+        let own = self.config(QUESTION_DIR)?;
+        let Some(encoder) = web.and_then(|web| web.encoder.as_ref()) else { return Ok(own) };
+        let path = self.path.join(&encoder.config.path);
+        let bytes = fs_err::read(&path)?;
+        let read = |bytes: &[u8]| EncoderConfig::from_json(bytes).map_err(ModelError::in_dir(&path));
+        let (mut config, truncate) = (read(&bytes)?, read(&own)?.truncate);
+        if config.truncate == truncate {
+            return Ok(bytes.into());
+        }
+        config.truncate = truncate;
+        Ok(rewritten(&bytes, &config)?.into())
     }
 
     fn encoder(
         &self,
-        dir: &str,
+        folder: &str,
         side: Side,
         max_tokens: usize,
         choice: DeviceChoice,
     ) -> Result<TextEncoder, ModelError> {
-        let dir = self.path.join(dir);
+        let dir = self.path.join(folder);
         let device = Device::open(choice)?;
-        let config = fs_err::read(dir.join("config.json"))?;
+        let config = self.config(folder)?;
         let tokenizer = fs_err::read(dir.join("tokenizer.json"))?;
         let weights = fs_err::read(dir.join("model.safetensors"))?;
         let files = EncoderBytes {
@@ -112,7 +141,7 @@ impl ModelDir {
             tokenizer: &tokenizer,
             weights: &[("model.safetensors", weights.as_slice())],
         };
-        let encoder = TextEncoder::load(&files, Some(max_tokens), &device);
+        let encoder = TextEncoder::load_at(&files, Some(max_tokens), &device, self.precision);
         Ok(encoder.map_err(ModelError::in_dir(&dir))?.on_side(side))
     }
 }

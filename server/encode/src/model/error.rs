@@ -16,6 +16,32 @@ pub enum ModelError {
     /// The directory has no `model.json`.
     #[error("{0} is not a model directory: it has no model.json")]
     NotAModel(PathBuf),
+    /// A cross-encoder where encoders are needed.
+    #[error(
+        "{0} holds a cross-encoder, which gives a pair of a question and a passage a score and makes no vectors: give a model directory of encoders"
+    )]
+    IsCrossEncoder(PathBuf),
+    /// Something else where a cross-encoder is needed.
+    #[error("{path}: {what}; give a cross-encoder")]
+    NotACrossEncoder {
+        /// The directory, or the file that says it.
+        path: PathBuf,
+        /// What it is.
+        what: String,
+    },
+    /// A reader where encoders are needed.
+    #[error(
+        "{0} holds a reader, which marks the answer in passages and makes no vectors: give a model directory of encoders"
+    )]
+    IsReader(PathBuf),
+    /// Something else where a reader is needed.
+    #[error("{path}: {what}; give a reader")]
+    NotAReader {
+        /// The directory.
+        path: PathBuf,
+        /// What it holds.
+        what: String,
+    },
     /// `model.json` is damaged.
     #[error("{path}: {reason}; import the model again")]
     Manifest {
@@ -126,7 +152,7 @@ pub enum ModelError {
     CosineUnscaled,
     /// Narrower vectors of a model that was not trained for them.
     #[error(
-        "{dir} does not say that it was trained for vectors of fewer numbers (truncate_dim of config_sentence_transformers.json): the first {dim} of its {full} numbers would rank badly; if it was trained so (Matryoshka), say that"
+        "{dir} does not say that it was trained for vectors of fewer numbers (truncate_dim of config_sentence_transformers.json, matryoshka_dimensions or is_matryoshka of config.json): the first {dim} of its {full} numbers would rank badly; if it was trained so (Matryoshka), say that when it is imported"
     )]
     NotMatryoshka {
         /// The encoder's directory.
@@ -146,6 +172,18 @@ pub enum ModelError {
         /// The numbers it makes.
         full: usize,
     },
+    /// Narrower vectors of a model that has none of its own.
+    #[error("{dir} makes vectors of {has} numbers, and they are not cut to {dim}: {reason}")]
+    Narrower {
+        /// The model directory.
+        dir: PathBuf,
+        /// The numbers asked for.
+        dim: usize,
+        /// The numbers of its vectors.
+        has: usize,
+        /// Why, and what to do.
+        reason: &'static str,
+    },
     /// A prompt that leaves no room for a text.
     #[error(
         "the prompt of {what} takes {tokens} tokens with the special ones, and {what} are truncated to {limit}: shorten it, or raise the limit"
@@ -163,9 +201,9 @@ pub enum ModelError {
         "the question encoder says {question:?} and the passage encoder {passage:?} of how vectors are compared: name one similarity for both"
     )]
     Similarities {
-        /// Of the question encoder.
+        /// Similarity of the question encoder.
         question: Similarity,
-        /// Of the passage encoder.
+        /// Similarity of the passage encoder.
         passage: Similarity,
     },
     /// A model of sentence-transformers that does not make one vector of a text.
@@ -225,6 +263,14 @@ pub enum ModelError {
     /// The output exists.
     #[error("{0} exists, and is replaced only if that is asked for")]
     Exists(PathBuf),
+    /// A tokenizer that cannot have fewer tokens.
+    #[error("{path}: {reason}; export the whole vocabulary")]
+    Vocabulary {
+        /// The tokenizer's file.
+        path: PathBuf,
+        /// What it has that is not known.
+        reason: String,
+    },
     /// `web/` was made from other weights.
     #[error("{0} was exported from another model: export it again")]
     StaleExport(PathBuf),

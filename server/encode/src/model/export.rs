@@ -1,15 +1,20 @@
 //! Export of the question encoder's weights in the number formats that a browser downloads, as `dpr export-web` does.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use dpr_core::model::{FileEntry, sha256_hex};
-use dpr_core::weights::{SCALE_SUFFIX, quantize_rows};
+use dpr_core::names::OuterNames;
 use dpr_core::{EncoderConfig, TensorMap, names};
-use half::f16;
-use safetensors::tensor::{Dtype, TensorView};
 
-use super::web::WebFile;
-use super::{ModelDir, ModelError, QUESTION_DIR, WEB_DIR, WEB_MANIFEST, WebManifest};
+use super::export_pair::{OtherFiles, export_pair};
+use super::vocabulary::Pruned;
+use super::web::{WEB_FORMAT, WebEncoder, WebFile};
+use super::web_tensors::{Formats, serialize};
+use super::{
+    CrossEncoderDir, ModelDir, ModelError, QUESTION_DIR, ReaderDir, Vocabulary, WEB_DIR, WEB_MANIFEST,
+    WebManifest,
+};
 use dpr_files::atomic::StagedDir;
 
 /// What was written.
@@ -19,97 +24,124 @@ pub struct ExportReport {
     pub manifest: WebManifest,
 }
 
-struct Tensor {
-    name: String,
-    dtype: Dtype,
-    shape: Vec<usize>,
-    bytes: Vec<u8>,
-}
-
-impl Tensor {
-    fn f32(name: String, shape: Vec<usize>, values: &[f32]) -> Self {
-        Self { name, dtype: Dtype::F32, shape, bytes: values.iter().flat_map(|v| v.to_le_bytes()).collect() }
-    }
-
-    fn f16(name: String, shape: Vec<usize>, values: &[f32]) -> Self {
-        let bytes = values.iter().flat_map(|v| f16::from_f32(*v).to_le_bytes()).collect();
-        Self { name, dtype: Dtype::F16, shape, bytes }
-    }
-
-    /// Returns the matrix in 8 bits and its row scales, `[rows]`.
-    fn q8(name: String, shape: Vec<usize>, values: &[f32]) -> [Self; 2] {
-        let (quantized, scales) = quantize_rows(values, shape[1]);
-        let scales = Self::f32(format!("{name}{SCALE_SUFFIX}"), vec![shape[0]], &scales);
-        let bytes = quantized.iter().map(|v| v.to_le_bytes()[0]).collect();
-        [Self { name, dtype: Dtype::I8, shape, bytes }, scales]
-    }
+/// Models of pairs that a page loads beside the question encoder.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WebPairs<'a> {
+    /// Marks answers.
+    pub reader: Option<&'a ReaderDir>,
+    /// Re-ranks passages.
+    pub reranker: Option<&'a CrossEncoderDir>,
 }
 
 /// Writes `web/`: `q8` (matrices in 8 bits with a scale a row, 23 MB for MiniLM), `f16` (matrices in half
 /// precision) and `f32` (the question encoder's own file).
 ///
+/// With a `vocabulary`, all three have its tokens only, and `web/` has a `config.json` and a `tokenizer.json` of its own
+/// for them; so it has for a model [with narrower vectors](ModelDir::at_dim).
+///
 /// # Errors
 /// [`ModelError`] when the model cannot be read or `web/` not be written; an older export stays then.
-pub fn export_web(model: &ModelDir) -> Result<ExportReport, ModelError> {
+pub fn export_web(model: &ModelDir, vocabulary: Option<&Vocabulary>) -> Result<ExportReport, ModelError> {
+    export_web_with(model, vocabulary, WebPairs::default())
+}
+
+/// Writes `web/` as [`export_web`] does, with models of pairs beside the question encoder. Their files leave out the
+/// tensors that the question encoder's of the same format has byte for byte: the embeddings of a model that was trained
+/// with frozen ones.
+///
+/// # Errors
+/// [`ModelError`] as from [`export_web`].
+pub fn export_web_with(
+    model: &ModelDir,
+    vocabulary: Option<&Vocabulary>,
+    pairs: WebPairs<'_>,
+) -> Result<ExportReport, ModelError> {
     let dir = model.path().join(QUESTION_DIR);
-    let config = EncoderConfig::from_json(&fs_err::read(dir.join("config.json"))?)
-        .map_err(ModelError::in_dir(&dir))?;
+    let config_bytes = model.config(QUESTION_DIR)?;
+    let config = EncoderConfig::from_json(&config_bytes).map_err(ModelError::in_dir(&dir))?;
     let bytes = fs_err::read(dir.join("model.safetensors"))?;
-    let mut map = TensorMap::from_safetensors([("model.safetensors", bytes.as_slice())])
-        .map_err(ModelError::in_dir(&dir))?;
-    let (mut halves, mut eighths) = (Vec::new(), Vec::new());
-    for (name, shape) in names::tensors(&config) {
-        let values = map.take_f32(&name, &shape).map_err(ModelError::in_dir(&dir))?;
-        // Biases and LayerNorms are a hundredth of the size and most of the precision.
-        if shape.len() < 2 {
-            halves.push(Tensor::f32(name.clone(), shape.clone(), &values));
-            eighths.push(Tensor::f32(name, shape, &values));
-            continue;
-        }
-        halves.push(Tensor::f16(name.clone(), shape.clone(), &values));
-        if is_quantized(&name) {
-            eighths.extend(Tensor::q8(name, shape, &values));
-        } else {
-            eighths.push(Tensor::f16(name, shape, &values));
-        }
-    }
+    let pruned = vocabulary.map(|vocabulary| vocabulary.prune(&config_bytes)).transpose()?;
+    let formats = question_encoder(&dir, &config, &bytes, pruned.as_ref())?;
     let staging = StagedDir::beside(&model.path().join(WEB_DIR))?;
-    let mut weights = BTreeMap::new();
-    for (dtype, tensors) in [("f16", halves), ("q8", eighths)] {
-        let file = format!("question_encoder.{dtype}.safetensors");
-        let content = serialize(&tensors)?;
-        fs_err::write(staging.path().join(&file), &content)?;
-        let entry = FileEntry { bytes: content.len() as u64, sha256: sha256_hex(&content) };
-        weights.insert(dtype.to_owned(), WebFile { path: format!("{WEB_DIR}/{file}"), entry });
+    let write = |file: &str, content: &[u8]| {
+        fs_err::write(staging.path().join(file), content)?;
+        let entry = FileEntry { bytes: content.len() as u64, sha256: sha256_hex(content) };
+        Ok::<_, ModelError>(WebFile { path: format!("{WEB_DIR}/{file}"), entry })
+    };
+    let (mut weights, mut contents) = (BTreeMap::new(), BTreeMap::new());
+    for (dtype, tensors) in [("f16", formats.f16), ("q8", formats.q8), ("f32", formats.f32)] {
+        if !tensors.is_empty() {
+            let content = serialize(&tensors)?;
+            let file = write(&format!("question_encoder.{dtype}.safetensors"), &content)?;
+            weights.insert(dtype.to_owned(), file);
+            contents.insert(dtype, content);
+        }
     }
-    let path = format!("{QUESTION_DIR}/model.safetensors");
-    let entry = model
-        .manifest()
-        .files
-        .get(&path)
-        .cloned()
-        .unwrap_or_else(|| FileEntry { bytes: bytes.len() as u64, sha256: sha256_hex(&bytes) });
-    weights.insert("f32".to_owned(), WebFile { path, entry });
-    let manifest =
-        WebManifest { format_version: 1, fingerprint: model.manifest().fingerprint.clone(), weights };
+    let encoder = |config: &[u8], tokenizer: &[u8], tokens: usize| {
+        let (config, tokenizer) = (write("config.json", config)?, write("tokenizer.json", tokenizer)?);
+        Ok::<_, ModelError>(WebEncoder { config, tokenizer, tokens })
+    };
+    let encoder = match &pruned {
+        Some(Pruned { config, tokenizer, rows }) => Some(encoder(config, tokenizer, rows.len())?),
+        None if model.configs.contains_key(QUESTION_DIR) => {
+            let tokenizer = fs_err::read(dir.join("tokenizer.json"))?;
+            Some(encoder(&config_bytes, &tokenizer, config.vocab_size)?)
+        }
+        None => None,
+    };
+    if pruned.is_none() {
+        let path = format!("{QUESTION_DIR}/model.safetensors");
+        let entry = model
+            .manifest()
+            .files
+            .get(&path)
+            .cloned()
+            .unwrap_or_else(|| FileEntry { bytes: bytes.len() as u64, sha256: sha256_hex(&bytes) });
+        weights.insert("f32".to_owned(), WebFile { path, entry });
+        contents.insert("f32", bytes);
+    }
+    let files = OtherFiles { question: &contents, write: &write };
+    let manifest = WebManifest {
+        format_version: if encoder.is_some() { WEB_FORMAT } else { 1 },
+        fingerprint: model.manifest().fingerprint.clone(),
+        weights,
+        encoder,
+        reader: pairs.reader.map(|reader| export_pair(&reader.0, &files)).transpose()?,
+        reranker: pairs.reranker.map(|reranker| export_pair(&reranker.0, &files)).transpose()?,
+    };
     let text = serde_json::to_vec_pretty(&manifest).map_err(std::io::Error::other)?;
     fs_err::write(staging.path().join(WEB_MANIFEST), text)?;
     staging.replace()?;
     Ok(ExportReport { manifest })
 }
 
-/// Returns whether a tensor is stored in 8 bits: words and linear layers, which are nearly all of the bytes.
-/// Positions, token types and the relative bias stay in f16.
-fn is_quantized(name: &str) -> bool {
-    let small = ["position_embeddings", "token_type_embeddings", "relative_attention_bias"];
-    !small.iter().any(|part| name.contains(part))
+/// Returns the question encoder's tensors in the formats that a page downloads; in single precision only where that is
+/// not the encoder's own file.
+fn question_encoder(
+    dir: &Path,
+    config: &EncoderConfig,
+    bytes: &[u8],
+    pruned: Option<&Pruned>,
+) -> Result<Formats, ModelError> {
+    let mut map =
+        TensorMap::from_safetensors([("model.safetensors", bytes)]).map_err(ModelError::in_dir(dir))?;
+    let words = format!("{}.weight", OuterNames::new(config.family).words);
+    let mut formats = Formats::default();
+    for (name, mut shape) in names::tensors(config) {
+        let mut values = map.take_f32(&name, &shape).map_err(ModelError::in_dir(dir))?;
+        if let Some(pruned) = pruned.filter(|_| name == words) {
+            values = rows(&values, shape[1], &pruned.rows);
+            shape[0] = pruned.rows.len();
+        }
+        if pruned.is_some() {
+            formats.push_f32(name.clone(), shape.clone(), &values);
+        }
+        formats.push_small(name, shape, &values);
+    }
+    Ok(formats)
 }
 
-fn serialize(tensors: &[Tensor]) -> Result<Vec<u8>, ModelError> {
-    let views = tensors
-        .iter()
-        .map(|t| Ok((t.name.as_str(), TensorView::new(t.dtype, t.shape.clone(), &t.bytes)?)))
-        .collect::<Result<Vec<_>, safetensors::SafeTensorError>>()
-        .map_err(std::io::Error::other)?;
-    Ok(safetensors::serialize(views, None).map_err(std::io::Error::other)?)
+/// Returns these rows of a matrix of so many columns, `[rows.len(), columns]`.
+fn rows(values: &[f32], columns: usize, rows: &[u32]) -> Vec<f32> {
+    rows.iter().flat_map(|row| &values[*row as usize * columns..][..columns]).copied().collect()
 }

@@ -1,11 +1,13 @@
 //! Hugging Face directories: config.json, tokenizer.json, the weights, and what sentence-transformers adds to them.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use dpr_core::model::{FileEntry, sha256_hex};
 use dpr_core::{Similarity, TensorMap};
 use serde_json::Value;
 
-use super::sentence::SentenceModules;
+use super::sentence::{SentenceModules, tokenizer_limit};
 use super::{ModelError, weights};
 
 /// The files of one encoder as published.
@@ -28,7 +30,32 @@ impl HuggingFaceDir {
     /// # Errors
     /// [`ModelError`] names the file that is missing or damaged.
     pub fn read(root: &Path, similarity: Option<Similarity>) -> Result<Self, ModelError> {
-        let modules = SentenceModules::read(root, similarity)?;
+        Self::with(root, SentenceModules::read(root, similarity)?)
+    }
+
+    /// Reads the directory of a cross-encoder.
+    ///
+    /// # Errors
+    /// [`ModelError`] names the file that is missing or damaged.
+    pub fn read_cross_encoder(root: &Path) -> Result<Self, ModelError> {
+        Self::with(root, SentenceModules::read_cross_encoder(root)?)
+    }
+
+    /// Reads the directory of a reader.
+    ///
+    /// # Errors
+    /// [`ModelError`] names the file that is missing or damaged.
+    pub fn read_reader(root: &Path) -> Result<Self, ModelError> {
+        let max_tokens = Some(tokenizer_limit(root)?);
+        Self::with(root, SentenceModules { max_tokens, ..SentenceModules::default() })
+    }
+
+    /// Returns whether a model directory of ours holds these files, so that they say all that an import decides.
+    pub(super) fn is_ours(&self) -> bool {
+        self.config.get("dpr").is_some()
+    }
+
+    fn with(root: &Path, modules: SentenceModules) -> Result<Self, ModelError> {
         // Not joined where nothing is to be joined: that would end in a slash.
         let inner = match modules.transformer.as_os_str().is_empty() {
             true => root.to_owned(),
@@ -49,6 +76,45 @@ impl HuggingFaceDir {
             dense.load(index, &mut tensors)?;
         }
         Ok(Self { path: path.to_owned(), config, tokenizer, tensors, modules })
+    }
+
+    /// Refuses a tokenizer that keeps upper case where sentence-transformers lowercases before it.
+    pub(super) fn check_case(&self) -> Result<(), ModelError> {
+        if !self.modules.lowercase {
+            return Ok(());
+        }
+        let tokenizer: Value = serde_json::from_slice(&self.tokenizer).unwrap_or_default();
+        let normalizer = &tokenizer["normalizer"];
+        let parts =
+            normalizer["normalizers"].as_array().map_or(std::slice::from_ref(normalizer), Vec::as_slice);
+        if parts.iter().any(|part| part["type"] == "Lowercase" || part["lowercase"] == true) {
+            return Ok(());
+        }
+        Err(ModelError::Lowercase(self.path.clone()))
+    }
+
+    /// Writes the folder `dir` of a model directory at `root` with this tokenizer, and adds its files to `files`.
+    pub(super) fn write(
+        &self,
+        root: &Path,
+        dir: &str,
+        config: &Value,
+        weights: &[u8],
+        files: &mut BTreeMap<String, FileEntry>,
+    ) -> Result<(), ModelError> {
+        let config = serde_json::to_vec_pretty(config).map_err(std::io::Error::other)?;
+        fs_err::create_dir(root.join(dir))?;
+        let contents = [
+            ("config.json", config.as_slice()),
+            ("tokenizer.json", &self.tokenizer),
+            ("model.safetensors", weights),
+        ];
+        for (file, content) in contents {
+            let path = format!("{dir}/{file}");
+            fs_err::write(root.join(&path), content)?;
+            files.insert(path, FileEntry { bytes: content.len() as u64, sha256: sha256_hex(content) });
+        }
+        Ok(())
     }
 }
 

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use dpr_core::model::MODEL_FORMAT;
-use dpr_core::{ModelManifest, Pooling, Prompts, Similarity, TitleJoin};
+use dpr_core::{ModelManifest, Pooling, Prompts, Similarity, TextForm, TitleJoin};
+use serde::Serialize;
 
 use super::prepared::{Prepared, Texts};
 use super::{MANIFEST, ModelError, PASSAGE_DIR, QUESTION_DIR};
@@ -26,7 +27,8 @@ pub struct ImportOptions {
     pub similarity: Option<Similarity>,
     /// Numbers of a vector that are kept, of a model that was trained for fewer; by default the directory's setting.
     pub dim: Option<usize>,
-    /// The model was trained for fewer numbers (Matryoshka), even if the directory does not say so.
+    /// The model was trained for fewer numbers (Matryoshka), even if the directory does not say so; see
+    /// [`ModelManifest::matryoshka`].
     pub matryoshka: bool,
     /// Text before every question; by default the directory's setting. An empty one is none.
     pub query_prompt: Option<String>,
@@ -110,16 +112,39 @@ pub fn import(
             passage: other.config.form.prompts.passage.clone(),
         },
         title_join: other.config.form.join.clone(),
+        matryoshka: questions.matryoshka && other.matryoshka,
         files,
     };
     manifest.fingerprint = manifest.compute_fingerprint();
-    let text = serde_json::to_vec_pretty(&manifest).map_err(std::io::Error::other)?;
-    fs_err::write(staging.path().join(MANIFEST), text)?;
-    staging.replace()?;
+    write_manifest(staging, &manifest)?;
     Ok(manifest)
 }
 
-fn name_of(dir: &Path) -> String {
+/// Writes the manifest into a directory that is whole but for it, and puts the directory in its place.
+pub(super) fn write_manifest(staging: StagedDir, manifest: &impl Serialize) -> Result<(), ModelError> {
+    let text = serde_json::to_vec_pretty(manifest).map_err(std::io::Error::other)?;
+    fs_err::write(staging.path().join(MANIFEST), text)?;
+    Ok(staging.replace()?)
+}
+
+/// Sets the prompts and the title join that options name; the others stay.
+pub(super) fn override_form(
+    form: &mut TextForm,
+    query: Option<&String>,
+    passage: Option<&String>,
+    join: Option<&TitleJoin>,
+) {
+    for (prompt, option) in [(&mut form.prompts.query, query), (&mut form.prompts.passage, passage)] {
+        if let Some(option) = option {
+            prompt.clone_from(option);
+        }
+    }
+    if let Some(join) = join {
+        form.join.clone_from(join);
+    }
+}
+
+pub(super) fn name_of(dir: &Path) -> String {
     let absolute = fs_err::canonicalize(dir).unwrap_or_else(|_| dir.into());
     absolute.file_name().map_or_else(|| "model".into(), |name| name.to_string_lossy().into_owned())
 }

@@ -1,29 +1,40 @@
 //! Model directories: `model.json`, `question_encoder/`, `passage_encoder/` (absent when shared) and, once
-//! exported, `web/`.
+//! exported, `web/`; or `model.json` and `cross_encoder/` or `reader/`.
 
+mod cross_encoder;
 mod dense;
 mod dir;
 mod error;
 mod export;
+mod export_pair;
 mod huggingface;
 mod import;
 mod json;
+mod manifest;
+mod narrower;
+mod pair;
 mod prepared;
+mod reader;
 mod sentence;
 mod settings;
 mod torch;
+mod vocabulary;
 mod web;
+mod web_tensors;
 mod weights;
 
+pub use cross_encoder::{CROSS_ENCODER_DIR, CrossEncoderDir, CrossEncoderOptions, import_cross_encoder};
 pub use dir::ModelDir;
 pub use error::ModelError;
-pub use export::{ExportReport, export_web};
+pub use export::{ExportReport, WebPairs, export_web, export_web_with};
 pub use huggingface::HuggingFaceDir;
 pub use import::{ImportOptions, import};
+pub use reader::{READER_DIR, ReaderDir, ReaderOptions, import_reader};
 pub use sentence::{PoolingModes, SentenceModules};
 pub use settings::SentenceSettings;
 pub use torch::TorchError;
-pub use web::{WEB_DIR, WEB_MANIFEST, WebManifest};
+pub use vocabulary::{Language, Vocabulary};
+pub use web::{WEB_DIR, WEB_FORMAT, WEB_MANIFEST, WebEncoder, WebFile, WebManifest, WebPair, WebPairWeights};
 
 /// Folder of the question encoder in a model directory.
 pub const QUESTION_DIR: &str = "question_encoder";

@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use dpr_core::device::Device;
-use dpr_core::model::{FileEntry, sha256_hex};
+use dpr_core::model::FileEntry;
+use dpr_core::weights::StoredTensor;
 use dpr_core::{
-    EncoderBytes, EncoderConfig, Family, Prompts, Similarity, TextEncoder, TextTokenizer, TitleJoin, names,
-    project,
+    EncoderBytes, EncoderConfig, Family, Similarity, TextEncoder, TextTokenizer, TitleJoin, names, project,
 };
-use safetensors::tensor::{Dtype, TensorView};
 use serde_json::{Value, json};
 
 use super::huggingface::HuggingFaceDir;
-use super::{ImportOptions, ModelError};
+use super::import::override_form;
+use super::{ImportOptions, ModelError, weights};
 
 /// Seed of `--project`: fixed, so that one model projected twice has one fingerprint.
 const PROJECTION_SEED: u64 = 12345;
@@ -44,7 +44,9 @@ pub(super) struct Prepared {
     source: HuggingFaceDir,
     pub(super) config: EncoderConfig,
     pub(super) similarity: Similarity,
-    tensors: Vec<(String, Vec<usize>, Vec<f32>)>,
+    /// See [`ModelManifest::matryoshka`](dpr_core::ModelManifest::matryoshka).
+    pub(super) matryoshka: bool,
+    tensors: Vec<StoredTensor>,
 }
 
 impl Prepared {
@@ -59,7 +61,7 @@ impl Prepared {
         let json = source.config.to_string();
         let mut config = EncoderConfig::from_json(json.as_bytes()).map_err(ModelError::in_dir(dir))?;
         // A model of ours keeps what it says unless an option says otherwise.
-        let ours = source.config.get("dpr").is_some();
+        let ours = source.is_ours();
         config.pooling = match (options.pooling, &source.modules.pooling) {
             (Some(pooling), _) => pooling,
             (None, Some(modes)) => modes.supported()?,
@@ -69,7 +71,7 @@ impl Prepared {
             config.head.clone_from(&source.modules.head);
         }
         let similarity = compare(&mut config, &source, options)?;
-        truncate(&mut config, &source, options, dir)?;
+        let trained = truncate(&mut config, &source, options, dir)?;
         form(&mut config, &source, options, texts);
         if let Some(modes) = &source.modules.pooling {
             modes.check_prompt(!config.form.prompts.is_empty())?;
@@ -97,29 +99,16 @@ impl Prepared {
             tensors.push(("encode_proj.bias".into(), vec![dim], vec![0.0; dim]));
             config.projection_dim = dim;
         }
-        let mut prepared = Self { source, config, similarity, tensors };
+        // The first numbers of a projected vector are not what was trained.
+        let matryoshka = trained && config.projection_dim == 0;
+        let mut prepared = Self { source, config, similarity, matryoshka, tensors };
         let declared = (prepared.config.max_tokens, "max_seq_length");
         let (limit, what) = max_tokens.map_or(declared, |limit| (limit, option));
         prepared.config.max_tokens = prepared.limit(limit, what)?;
-        prepared.check_case()?;
+        prepared.source.check_case()?;
         let limit = prepared.config.max_tokens;
         prepared.check_prompts(if texts == Texts::Passages { usize::MAX } else { limit }, usize::MAX)?;
         Ok(prepared)
-    }
-
-    /// Refuses a tokenizer that keeps upper case where sentence-transformers lowercases before it.
-    fn check_case(&self) -> Result<(), ModelError> {
-        if !self.source.modules.lowercase {
-            return Ok(());
-        }
-        let tokenizer: Value = serde_json::from_slice(&self.source.tokenizer).unwrap_or_default();
-        let normalizer = &tokenizer["normalizer"];
-        let parts =
-            normalizer["normalizers"].as_array().map_or(std::slice::from_ref(normalizer), Vec::as_slice);
-        if parts.iter().any(|part| part["type"] == "Lowercase" || part["lowercase"] == true) {
-            return Ok(());
-        }
-        Err(ModelError::Lowercase(self.source.path.clone()))
     }
 
     /// Refuses limits of tokens that the prompts alone use up, and a tokenizer that does not fit.
@@ -153,7 +142,7 @@ impl Prepared {
         let dir = &self.source.path;
         let plain = EncoderConfig { l2: None, ..self.config.clone() };
         let config = serde_json::to_vec(&self.json(&plain)).map_err(std::io::Error::other)?;
-        let weights = self.safetensors(&str::to_owned)?;
+        let weights = weights::safetensors(&self.tensors, &str::to_owned)?;
         let files = EncoderBytes {
             config: &config,
             tokenizer: &self.source.tokenizer,
@@ -185,26 +174,6 @@ impl Prepared {
         json
     }
 
-    /// Returns the tensors as the bytes of a safetensors file, under the names that `name` gives.
-    fn safetensors(&self, name: &dyn Fn(&str) -> String) -> Result<Vec<u8>, ModelError> {
-        let bytes: Vec<(String, &[usize], Vec<u8>)> = self
-            .tensors
-            .iter()
-            .map(|(tensor, shape, values)| {
-                (name(tensor), shape.as_slice(), values.iter().flat_map(|v| v.to_le_bytes()).collect())
-            })
-            .collect();
-        let views = bytes
-            .iter()
-            .map(|(name, shape, bytes)| {
-                Ok((name.as_str(), TensorView::new(Dtype::F32, shape.to_vec(), bytes)?))
-            })
-            .collect::<Result<Vec<_>, safetensors::SafeTensorError>>()
-            .map_err(std::io::Error::other)?;
-        let metadata = [("format".to_owned(), "pt".to_owned())].into();
-        Ok(safetensors::serialize(views, Some(metadata)).map_err(std::io::Error::other)?)
-    }
-
     /// Writes `config.json`, `tokenizer.json` and `model.safetensors`: BERT as `DPRQuestionEncoder` or
     /// `DPRContextEncoder` (by `prefix`), MPNet as `MPNetModel`, each with its head's tensors beside it.
     pub(super) fn write(
@@ -227,20 +196,8 @@ impl Prepared {
             (true, false) => format!("{prefix}.bert_model.{name}"),
             (false, _) => name.to_owned(),
         };
-        let weights = self.safetensors(&name)?;
-        let config = serde_json::to_vec_pretty(&config).map_err(std::io::Error::other)?;
-        fs_err::create_dir(root.join(dir))?;
-        let contents = [
-            ("config.json", config.as_slice()),
-            ("tokenizer.json", &self.source.tokenizer),
-            ("model.safetensors", &weights),
-        ];
-        for (file, content) in contents {
-            let path = format!("{dir}/{file}");
-            fs_err::write(root.join(&path), content)?;
-            files.insert(path, FileEntry { bytes: content.len() as u64, sha256: sha256_hex(content) });
-        }
-        Ok(())
+        let weights = weights::safetensors(&self.tensors, &name)?;
+        self.source.write(root, dir, &config, &weights, files)
     }
 }
 
@@ -268,17 +225,18 @@ fn compare(
     Ok(similarity)
 }
 
-/// Decides how many numbers of the head's output are kept.
+/// Decides how many numbers of the head's output are kept, and returns whether the encoder was trained for fewer.
 fn truncate(
     config: &mut EncoderConfig,
     source: &HuggingFaceDir,
     options: &ImportOptions,
     dir: &Path,
-) -> Result<(), ModelError> {
+) -> Result<bool, ModelError> {
     let (full, own) = (config.head_width(), source.modules.settings.truncate);
     // More than there are means all of them, as in sentence-transformers.
     let kept = config.truncate.or(own).unwrap_or(full).min(full);
-    let trained = options.matryoshka || config.truncate.is_some() || own.is_some();
+    let said = options.matryoshka || says_matryoshka(&source.config);
+    let trained = said || config.truncate.is_some() || own.is_some();
     let dim = options.dim.unwrap_or(kept);
     if !(1..=full).contains(&dim) {
         return Err(ModelError::Truncate { dir: dir.into(), dim, full });
@@ -292,7 +250,14 @@ fn truncate(
         }
     }
     config.truncate = (dim < full).then_some(dim);
-    Ok(())
+    Ok(trained)
+}
+
+/// Returns whether a config.json says that its encoder was trained for fewer numbers, by the fields that vLLM reads:
+/// sentence-transformers names the sizes in the model card alone.
+fn says_matryoshka(config: &Value) -> bool {
+    let sizes = config["matryoshka_dimensions"].as_array();
+    config["is_matryoshka"] == true || sizes.is_some_and(|sizes| !sizes.is_empty())
 }
 
 /// Decides the prompts and the title join; an encoder of one kind of texts has nothing of the other's.
@@ -301,15 +266,8 @@ fn form(config: &mut EncoderConfig, source: &HuggingFaceDir, options: &ImportOpt
     if form.prompts.is_empty() {
         form.prompts.clone_from(&source.modules.settings.prompts);
     }
-    let Prompts { query, passage } = &mut form.prompts;
-    for (prompt, said) in [(query, &options.query_prompt), (passage, &options.passage_prompt)] {
-        if let Some(said) = said {
-            prompt.clone_from(said);
-        }
-    }
-    if let Some(join) = &options.title_join {
-        form.join.clone_from(join);
-    }
+    let ImportOptions { query_prompt, passage_prompt, title_join, .. } = options;
+    override_form(form, query_prompt.as_ref(), passage_prompt.as_ref(), title_join.as_ref());
     match texts {
         Texts::Both => {}
         Texts::Questions => {

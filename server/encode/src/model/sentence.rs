@@ -71,6 +71,35 @@ impl SentenceModules {
         };
         Ok(modules)
     }
+
+    /// Reads the files that sentence-transformers wrote of a cross-encoder at `root`; without such files all settings
+    /// are defaults, and the tokenizer says the limit of tokens.
+    ///
+    /// # Errors
+    /// [`ModelError`] names the file, and the module that follows the Transformer.
+    pub(super) fn read_cross_encoder(root: &Path) -> Result<Self, ModelError> {
+        let settings = SentenceSettings::read_cross_encoder(&root.join("config_sentence_transformers.json"))?;
+        let path = root.join(MODULES);
+        let transformer = match optional_json(&path)? {
+            None => PathBuf::new(),
+            Some(listed) => match listed.as_array().map(Vec::len) {
+                Some(2..) => {
+                    let class = listed[1]["type"].as_str().unwrap_or("a module without a type");
+                    let what = format!("{class} follows the Transformer, and a cross-encoder is one alone");
+                    return Err(ModelError::NotACrossEncoder { path, what });
+                }
+                _ => from_list(root, &path, &listed)?.transformer,
+            },
+        };
+        let dir = if transformer.as_os_str().is_empty() { root.to_owned() } else { root.join(&transformer) };
+        let config = optional_json(&dir.join("sentence_bert_config.json"))?.unwrap_or_default();
+        let max_tokens = match config["max_seq_length"].as_u64() {
+            None => tokenizer_limit(&dir)?,
+            Some(limit) => clamped(limit),
+        };
+        let lowercase = config["do_lower_case"] == true;
+        Ok(Self { transformer, settings, max_tokens: Some(max_tokens), lowercase, ..Self::default() })
+    }
 }
 
 impl PoolingModes {
@@ -211,7 +240,7 @@ fn from_folders(root: &Path) -> Result<SentenceModules, ModelError> {
 
 /// Returns `model_max_length` of `tokenizer_config.json`. Where no limit was set, the field is absent or a number
 /// like 1e30, and sentence-transformers reads as many tokens as there are positions.
-fn tokenizer_limit(dir: &Path) -> Result<usize, ModelError> {
+pub(super) fn tokenizer_limit(dir: &Path) -> Result<usize, ModelError> {
     let config = optional_json(&dir.join("tokenizer_config.json"))?.unwrap_or_default();
     Ok(config["model_max_length"].as_u64().map_or(usize::MAX, clamped))
 }

@@ -50,6 +50,26 @@ impl SentenceSettings {
         let prompts = prompts(&config).map_err(bad)?;
         Ok(Self { prompts, similarity, truncate })
     }
+
+    /// Reads the file of a cross-encoder at `path`. Its default prompt stands before the first text of a pair, as
+    /// sentence-transformers puts it.
+    ///
+    /// # Errors
+    /// [`ModelError`] names the file and the setting.
+    pub(super) fn read_cross_encoder(path: &Path) -> Result<Self, ModelError> {
+        let config = optional_json(path)?.unwrap_or_default();
+        match &config["model_type"] {
+            Value::Null => {}
+            kind if kind == "CrossEncoder" => {}
+            kind => {
+                let what = format!("the model is of the kind {kind}");
+                return Err(ModelError::NotACrossEncoder { path: path.into(), what });
+            }
+        }
+        let query = default_prompt(&config);
+        let query = query.map_err(|reason| ModelError::Json { path: path.into(), reason })?;
+        Ok(Self { prompts: Prompts { query, passage: String::new() }, ..Self::default() })
+    }
 }
 
 fn named(name: &Value) -> Option<Similarity> {
@@ -61,28 +81,36 @@ fn named(name: &Value) -> Option<Similarity> {
     }
 }
 
-/// Returns the prompts of both sides: the one of the side's name, even an empty one, else the default prompt.
-fn prompts(config: &Value) -> Result<Prompts, String> {
-    let listed = &config["prompts"];
-    let get = |name: &str| match &listed[name] {
+/// Returns the prompt of this name.
+fn prompt(config: &Value, name: &str) -> Result<Option<String>, String> {
+    match &config["prompts"][name] {
         Value::Null => Ok(None),
         Value::String(prompt) => Ok(Some(prompt.clone())),
         _ => Err(format!("the prompt {name:?} is not a text")),
-    };
-    let default = match &config["default_prompt_name"] {
-        Value::Null => String::new(),
-        Value::String(name) => get(name)?
-            .ok_or_else(|| format!("default_prompt_name is {name:?}, and there is no such prompt"))?,
-        other => return Err(format!("default_prompt_name is {other}, expected a text")),
-    };
+    }
+}
+
+/// Returns the prompt that is named as the default; empty where none is.
+fn default_prompt(config: &Value) -> Result<String, String> {
+    match &config["default_prompt_name"] {
+        Value::Null => Ok(String::new()),
+        Value::String(name) => prompt(config, name)?
+            .ok_or_else(|| format!("default_prompt_name is {name:?}, which is none of its prompts")),
+        other => Err(format!("default_prompt_name is {other}, expected a text")),
+    }
+}
+
+/// Returns the prompts of both sides: the one of the side's name, even an empty one, else the default prompt.
+fn prompts(config: &Value) -> Result<Prompts, String> {
+    let default = default_prompt(config)?;
     let mut passage = None;
     for name in PASSAGE_PROMPTS {
         if passage.is_none() {
-            passage = get(name)?;
+            passage = prompt(config, name)?;
         }
     }
     Ok(Prompts {
-        query: get("query")?.unwrap_or_else(|| default.clone()),
+        query: prompt(config, "query")?.unwrap_or_else(|| default.clone()),
         passage: passage.unwrap_or(default),
     })
 }
@@ -91,7 +119,9 @@ fn prompts(config: &Value) -> Result<Prompts, String> {
 fn check_kind(path: &Path, config: &Value) -> Result<(), ModelError> {
     let what = match config["model_type"].as_str() {
         None | Some("SentenceTransformer") => return Ok(()),
-        Some("CrossEncoder") => "a CrossEncoder, which gives a score for a pair of texts and no vectors",
+        Some("CrossEncoder") => {
+            "a CrossEncoder, which gives a score for a pair of texts and no vectors (it is imported as a cross-encoder)"
+        }
         Some("SparseEncoder") => "a SparseEncoder, which gives a weight for each word of the vocabulary",
         Some("MultiVectorEncoder") => "a MultiVectorEncoder, which gives a vector for each token",
         Some(other) => return Err(not_an_encoder(path, format!("of the kind {other:?}"))),

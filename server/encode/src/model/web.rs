@@ -1,9 +1,8 @@
-//! Manifest of the browser's copies of the question encoder, `web/web.json`.
+//! Manifest of the browser's copies of the question encoder, and of what reads pairs beside it: `web/web.json`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use dpr_core::ModelManifest;
 use dpr_core::model::{FileEntry, sha256_hex};
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +14,10 @@ pub const WEB_DIR: &str = "web";
 /// The manifest's file name in it.
 pub const WEB_MANIFEST: &str = "web.json";
 
+/// The newest format of the manifest that this version reads. It writes 2 where the browser's encoder has a configuration
+/// and a tokenizer of its own, else 1.
+pub const WEB_FORMAT: u32 = 2;
+
 /// What `dpr export-web` wrote.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WebManifest {
@@ -24,6 +27,66 @@ pub struct WebManifest {
     pub fingerprint: String,
     /// The weights by number format (`f32`, `f16`, `q8`), by path relative to the model directory.
     pub weights: BTreeMap<String, WebFile>,
+    /// The browser's own configuration and tokenizer, where they are not the question encoder's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encoder: Option<WebEncoder>,
+    /// A reader, which marks answers in the page. Versions that do not know it pass over it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reader: Option<WebPair>,
+    /// A cross-encoder, which re-ranks in the page. Versions that do not know it pass over it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reranker: Option<WebPair>,
+}
+
+impl WebManifest {
+    /// Returns all files that the manifest names.
+    fn files(&self) -> impl Iterator<Item = &WebFile> {
+        let encoder = self.encoder.iter().flat_map(|encoder| [&encoder.config, &encoder.tokenizer]);
+        let pairs = self.reader.iter().chain(&self.reranker).flat_map(|pair| {
+            let weights = pair.weights.values().map(|weights| &weights.file);
+            [&pair.config, &pair.tokenizer].into_iter().chain(weights)
+        });
+        self.weights.values().chain(encoder).chain(pairs)
+    }
+}
+
+/// A cross-encoder or a reader.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WebPair {
+    /// A name for people.
+    pub name: String,
+    /// Identity of the scores; see [`PairManifest`](dpr_core::PairManifest).
+    pub fingerprint: String,
+    /// Tokens a pair is truncated to.
+    pub max_tokens: usize,
+    /// `config.json`.
+    pub config: WebFile,
+    /// `tokenizer.json`.
+    pub tokenizer: WebFile,
+    /// The weights by number format, as the question encoder's.
+    pub weights: BTreeMap<String, WebPairWeights>,
+}
+
+/// One file of weights, and the tensors that it leaves out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WebPairWeights {
+    /// The file.
+    #[serde(flatten)]
+    pub file: WebFile,
+    /// Tensors that are taken from the question encoder's weights of the same format, by their names there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shares: Vec<String>,
+}
+
+/// The small files of an encoder with fewer tokens or narrower vectors than the model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WebEncoder {
+    /// `config.json`.
+    pub config: WebFile,
+    /// `tokenizer.json`.
+    pub tokenizer: WebFile,
+    /// Tokens that are kept: rows of the word embedding.
+    pub tokens: usize,
 }
 
 /// One file of weights.
@@ -36,17 +99,23 @@ pub struct WebFile {
     pub entry: FileEntry,
 }
 
-pub(super) fn read(model: &Path, manifest: &ModelManifest) -> Result<Option<WebManifest>, ModelError> {
+/// Reads the manifest of a model with one of these fingerprints, and checks the files.
+pub(super) fn read(model: &Path, fingerprints: &[&str]) -> Result<Option<WebManifest>, ModelError> {
     let path = model.join(WEB_DIR).join(WEB_MANIFEST);
     if !path.exists() {
         return Ok(None);
     }
-    let web: WebManifest = serde_json::from_slice(&fs_err::read(&path)?)
-        .map_err(|e| ModelError::Manifest { path: path.clone(), reason: e.to_string() })?;
-    if web.fingerprint != manifest.fingerprint {
+    let bad = |e: serde_json::Error| ModelError::Manifest { path: path.clone(), reason: e.to_string() };
+    let value: serde_json::Value = serde_json::from_slice(&fs_err::read(&path)?).map_err(bad)?;
+    let got = value.get("format_version").and_then(serde_json::Value::as_u64).unwrap_or(0) as u32;
+    if got > WEB_FORMAT {
+        return Err(ModelError::Newer { path, got, supported: WEB_FORMAT });
+    }
+    let web: WebManifest = serde_json::from_value(value).map_err(bad)?;
+    if !fingerprints.contains(&web.fingerprint.as_str()) {
         return Err(ModelError::StaleExport(path));
     }
-    for file in web.weights.values() {
+    for file in web.files() {
         if !relative::is_plain(&file.path) {
             let reason = format!("it lists the file {:?}, which is not in the model's directory", file.path);
             return Err(ModelError::Manifest { path, reason });

@@ -1,9 +1,12 @@
-//! The weights of a Hugging Face directory: `model.safetensors`, else `pytorch_model.bin`, each whole or in shards.
+//! The weights of a Hugging Face directory: `model.safetensors`, else `pytorch_model.bin`, each whole or in shards; and
+//! the file that an import writes.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use dpr_core::TensorMap;
+use dpr_core::weights::StoredTensor;
+use safetensors::tensor::{Dtype, TensorView};
 use serde_json::Value;
 
 use super::json::optional_json;
@@ -55,4 +58,24 @@ fn files(dir: &Path, name: &str) -> Result<Option<Vec<String>>, ModelError> {
         true => Ok(Some(shards.into_iter().map(str::to_owned).collect())),
         false => Err(damaged("a shard's name holds a path")),
     }
+}
+
+/// Returns `(name, shape, numbers)` tensors as the bytes of a safetensors file, under the names that `name` gives.
+pub(super) fn safetensors(
+    tensors: &[StoredTensor],
+    name: &dyn Fn(&str) -> String,
+) -> Result<Vec<u8>, ModelError> {
+    let bytes: Vec<(String, &[usize], Vec<u8>)> = tensors
+        .iter()
+        .map(|(tensor, shape, values)| {
+            (name(tensor), shape.as_slice(), values.iter().flat_map(|v| v.to_le_bytes()).collect())
+        })
+        .collect();
+    let views = bytes
+        .iter()
+        .map(|(name, shape, bytes)| Ok((name.as_str(), TensorView::new(Dtype::F32, shape.to_vec(), bytes)?)))
+        .collect::<Result<Vec<_>, safetensors::SafeTensorError>>()
+        .map_err(std::io::Error::other)?;
+    let metadata = [("format".to_owned(), "pt".to_owned())].into();
+    Ok(safetensors::serialize(views, Some(metadata)).map_err(std::io::Error::other)?)
 }

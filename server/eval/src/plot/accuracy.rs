@@ -60,6 +60,18 @@ impl Curve {
 /// [`PlotError`] when there are no curves, or a curve has no points, points out of order or accuracies that are not
 /// shares.
 pub fn accuracy_svg(title: &str, curves: &[Curve]) -> Result<String, PlotError> {
+    curves_svg(title, ["k: number of retrieved passages", "Top-k accuracy"], curves)
+}
+
+/// Draws exact match in percent against the number of passages that a reader reads, as [`accuracy_svg`] draws accuracy.
+///
+/// # Errors
+/// [`PlotError`] as from [`accuracy_svg`].
+pub fn reading_svg(title: &str, curves: &[Curve]) -> Result<String, PlotError> {
+    curves_svg(title, ["Passages that are read", "Exact match"], curves)
+}
+
+fn curves_svg(title: &str, [x, y]: [&str; 2], curves: &[Curve]) -> Result<String, PlotError> {
     if curves.is_empty() {
         return Err(PlotError::NoCurves);
     }
@@ -70,7 +82,7 @@ pub fn accuracy_svg(title: &str, curves: &[Curve]) -> Result<String, PlotError> 
     let chart = Chart {
         title,
         x: Axis {
-            label: "k: number of retrieved passages",
+            label: x,
             from: 0.0,
             // Marks at the first and last rank stay whole.
             to: last as f64 * 1.01,
@@ -79,7 +91,7 @@ pub fn accuracy_svg(title: &str, curves: &[Curve]) -> Result<String, PlotError> 
             unit: "",
         },
         y: Axis {
-            label: "Top-k accuracy",
+            label: y,
             from: least,
             to: most,
             ticks: even_ticks(least, most, step),
@@ -136,6 +148,8 @@ mod tests {
         for text in ["Natural Questions", "BM25", "a &lt; b &amp; c", "Top-k accuracy", "\n100\n", "40%"] {
             assert!(svg.contains(text), "no {text} in {svg}");
         }
+        let read = reading_svg("NQ", &curves).unwrap();
+        assert!(read.contains("Passages that are read") && read.contains("Exact match"), "{read}");
         assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
     }
 

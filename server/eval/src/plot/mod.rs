@@ -4,6 +4,6 @@ mod accuracy;
 mod chart;
 mod lines;
 
-pub use accuracy::{Curve, accuracy_svg};
+pub use accuracy::{Curve, accuracy_svg, reading_svg};
 pub use chart::PlotError;
 pub use lines::{Series, series_svg};

@@ -381,6 +381,7 @@ mod tests {
             corpus_sha256: first.to_string(),
             shard: Shard::WHOLE,
             part_size: 7,
+            precision: dpr_core::Precision::F32,
         };
         VectorsWriter::clear(dir).unwrap();
         let writer = VectorsWriter::open(dir, spec, &passages).unwrap();

@@ -114,8 +114,19 @@ impl Snapshot {
         passages.zip(self.vectors()).map(|(passage, vector)| Ok((passage?, vector)))
     }
 
+    /// Returns the vector `[dim]` of a row.
+    ///
+    /// # Panics
+    /// As [`passage`](Self::passage).
+    pub(crate) fn vector(&self, row: usize) -> &[f32] {
+        match row.checked_sub(self.kept.rows()) {
+            None => self.base.matrix().row(row),
+            Some(row) => self.delta.vector(row),
+        }
+    }
+
     /// Returns the vectors of all passages that are alive, in the order of the rows.
-    pub(super) fn vectors(&self) -> impl Iterator<Item = &[f32]> {
+    pub fn vectors(&self) -> impl Iterator<Item = &[f32]> {
         let of_base = self.kept.iter().map(|row| self.base.matrix().row(row));
         of_base.chain(self.delta.alive().iter().map(|row| self.delta.vector(row)))
     }

@@ -3,6 +3,7 @@
 //! [`LiveIndex`] is the backend of an index directory, [`IndexWriter`] the one that changes it. Another kind of index
 //! is one type that implements [`Backend`], and [`Writer`] where it can be changed, in a crate of its own.
 
+use std::collections::HashMap;
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +14,8 @@ use serde::Serialize;
 
 use super::{Filter, Hit, SearchError, Searcher};
 use crate::{
-    CancelToken, Health, IndexWriter, LiveIndex, NewPassage, Put, Snapshot, UpdateError, VectorIndex as _,
+    CancelToken, Health, IndexManifest, IndexWriter, LiveIndex, NewPassage, Put, Snapshot, UpdateError,
+    VectorIndex as _,
 };
 
 /// An index that answers in passages. One instance serves all requests, from many threads at once.
@@ -32,11 +34,13 @@ pub trait Backend: fmt::Debug + Send + Sync {
         vectors: &[Embedding],
         k: usize,
         filter: Option<&Filter>,
-    ) -> Result<Vec<Vec<Hit>>, SearchError>;
+    ) -> Result<Vec<Vec<Hit>>, SearchError> {
+        self.search_until(vectors, k, filter, &CancelToken::never())
+    }
 
     /// Searches as [`search`](Self::search) does, until `cancel` says to stop: for requests whose client may go and
-    /// whose time may run out. A backend that searches in this process looks at the token as it goes; unless it is
-    /// told how, it looks once, before the search.
+    /// whose time may run out. A backend that searches in this process looks at the token as it goes; one that asks a
+    /// service looks before and after.
     ///
     /// # Errors
     /// The errors of [`search`](Self::search), and [`SearchError::Stopped`].
@@ -46,15 +50,40 @@ pub trait Backend: fmt::Debug + Send + Sync {
         k: usize,
         filter: Option<&Filter>,
         cancel: &CancelToken,
-    ) -> Result<Vec<Vec<Hit>>, SearchError> {
-        cancel.check()?;
-        self.search(vectors, k, filter)
-    }
+    ) -> Result<Vec<Vec<Hit>>, SearchError>;
 
     /// Returns an estimate of the work that a search for so many vectors is to this process: the f32 numbers that it
     /// reads, or as many as take the same time to read. 0 for a backend that searches elsewhere.
     fn cost(&self, _vectors: usize, _k: usize, _filter: Option<&Filter>) -> u64 {
         0
+    }
+
+    /// Returns the `k` passages of greatest inner product with `vector`, best first, each with its own vector `[dim]`,
+    /// until `cancel` says to stop. A backend that looks vectors up after the search leaves out passages that are gone
+    /// meanwhile.
+    ///
+    /// # Errors
+    /// The errors of [`search_until`](Self::search_until) and of [`vectors`](Self::vectors).
+    fn search_with_vectors(
+        &self,
+        vector: &Embedding,
+        k: usize,
+        cancel: &CancelToken,
+    ) -> Result<Vec<(Hit, Vec<f32>)>, SearchError> {
+        let found = self.search_until(std::slice::from_ref(vector), k, None, cancel)?;
+        let hits = found.into_iter().flatten().collect::<Vec<_>>();
+        let ids: Vec<String> = hits.iter().map(|hit| hit.id.clone()).collect();
+        cancel.check()?;
+        let mut vectors = self.vectors(&ids)?;
+        Ok(hits.into_iter().filter_map(|hit| vectors.remove(&hit.id).map(|vector| (hit, vector))).collect())
+    }
+
+    /// Returns the vectors `[dim]` of the passages that have these ids; ids that are unknown are left out.
+    ///
+    /// # Errors
+    /// [`SearchError`] when they cannot be read; [`SearchError::NoVectors`] for a backend that hands out none.
+    fn vectors(&self, _ids: &[String]) -> Result<HashMap<String, Vec<f32>>, SearchError> {
+        Err(SearchError::NoVectors)
     }
 
     /// Returns the passages that have these ids, in no order; ids that are unknown are left out.
@@ -125,6 +154,25 @@ pub struct Description {
     pub changes: u64,
 }
 
+impl Description {
+    /// Returns the description of passages in a service that changes them in place: its `version` and its first number
+    /// are all that there is to tell of its changes.
+    pub fn of_service(kind: &str, count: usize, dim: usize, model: &str, version: &str) -> Self {
+        Self {
+            count,
+            dim,
+            kind: kind.to_owned(),
+            model: model.to_owned(),
+            metric: IndexManifest::INNER_PRODUCT.to_owned(),
+            version: version.to_owned(),
+            number: 1,
+            added: 0,
+            removed: 0,
+            changes: 0,
+        }
+    }
+}
+
 /// The error of a backend, of whatever type it has there.
 pub type Cause = Box<dyn Error + Send + Sync>;
 
@@ -187,15 +235,6 @@ impl Backend for LiveIndex {
         }
     }
 
-    fn search(
-        &self,
-        vectors: &[Embedding],
-        k: usize,
-        filter: Option<&Filter>,
-    ) -> Result<Vec<Vec<Hit>>, SearchError> {
-        self.search_until(vectors, k, filter, &CancelToken::never())
-    }
-
     fn search_until(
         &self,
         vectors: &[Embedding],
@@ -208,6 +247,28 @@ impl Backend for LiveIndex {
 
     fn cost(&self, vectors: usize, k: usize, filter: Option<&Filter>) -> u64 {
         Self::snapshot(self).cost(vectors, k, filter.is_some())
+    }
+
+    fn search_with_vectors(
+        &self,
+        vector: &Embedding,
+        k: usize,
+        cancel: &CancelToken,
+    ) -> Result<Vec<(Hit, Vec<f32>)>, SearchError> {
+        let snapshot = Self::snapshot(self);
+        let rows = snapshot.search_until(vector, k, None, cancel)?;
+        let vectors: Vec<Vec<f32>> = rows.iter().map(|found| snapshot.vector(found.row).to_vec()).collect();
+        Ok(Searcher::of(snapshot).hits(rows, cancel)?.into_iter().zip(vectors).collect())
+    }
+
+    fn vectors(&self, ids: &[String]) -> Result<HashMap<String, Vec<f32>>, SearchError> {
+        let snapshot = Self::snapshot(self);
+        if ids.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let filter = Filter { ids: ids.iter().cloned().collect(), ..Filter::default() };
+        let rows = filter.rows(&snapshot)?;
+        rows.iter().map(|row| Ok((snapshot.passage(row)?.id, snapshot.vector(row).to_vec()))).collect()
     }
 
     fn passages(&self, ids: &[String]) -> Result<Vec<Passage>, SearchError> {

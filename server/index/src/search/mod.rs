@@ -18,5 +18,5 @@ pub use hybrid::{Fusion, HYBRID_DEPTH, fuse};
 pub use method::Method;
 pub use ranker::{RankedPair, Ranker};
 pub use searcher::{Hit, SearchError, Searcher};
-pub use service::{LoadReport, watch};
+pub use service::{LoadReport, Row, batches, watch};
 pub use text::TextSearcher;

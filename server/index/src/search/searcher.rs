@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use dpr_core::private::blur::BlurError;
 use dpr_core::{Embedding, EncodeError};
 use dpr_data::{Metadata, Passage};
 use serde::Serialize;
@@ -56,6 +57,9 @@ pub enum SearchError {
         /// Fingerprint of the question's.
         question: String,
     },
+    /// A blurred question that no index can be searched by.
+    #[error("{0}")]
+    Blur(#[source] BlurError),
     /// Words to search by are not indexed.
     #[error("the index has no inverted index, so that it cannot be searched by words")]
     NoSparse,

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use dpr_data::Passage;
 use dpr_files::Background;
 use serde::Serialize;
 
@@ -18,6 +19,26 @@ pub struct LoadReport {
     pub unchanged: usize,
     /// Passages in the service afterwards; more than those two when it holds others.
     pub count: usize,
+}
+
+/// A passage and its vector, `[dim]`.
+pub type Row<'a> = (&'a Passage, &'a [f32]);
+
+/// Cuts rows into batches of at most `max_rows` rows and `max_bytes` bytes of texts, metadata and vectors, in order. A row
+/// that is larger alone is a batch by itself.
+pub fn batches<'a, 'b>(rows: &'b [Row<'a>], max_rows: usize, max_bytes: usize) -> Vec<&'b [Row<'a>]> {
+    let size = |(passage, vector): &Row<'_>| passage.bytes() + size_of_val(*vector);
+    let (mut batches, mut start, mut bytes) = (Vec::new(), 0, 0);
+    for (at, row) in rows.iter().enumerate() {
+        if at > start && (bytes + size(row) > max_bytes || at - start == max_rows) {
+            batches.push(&rows[start..at]);
+            (start, bytes) = (at, 0);
+        }
+        bytes += size(row);
+    }
+    batches.push(&rows[start..]);
+    batches.retain(|batch| !batch.is_empty());
+    batches
 }
 
 /// Calls [`Backend::refresh`] every so often on a thread of its own, and logs once when the service at `address` stops

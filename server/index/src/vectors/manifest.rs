@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use dpr_core::Precision;
 use dpr_core::model::FileEntry;
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +24,9 @@ pub struct VectorsSpec {
     pub shard: Shard,
     /// Passages in a part: what a crash can lose.
     pub part_size: usize,
+    /// Precision that the passages were encoded in; not in the file where it is `f32`.
+    #[serde(default, skip_serializing_if = "Precision::is_f32")]
+    pub precision: Precision,
 }
 
 impl VectorsSpec {
@@ -50,6 +54,7 @@ impl VectorsSpec {
                 ("corpus digest", spec.corpus_sha256.clone()),
                 ("shard", spec.shard.to_string()),
                 ("part size", spec.part_size.to_string()),
+                ("precision", spec.precision.to_string()),
             ]
         };
         let pairs = fields(self).into_iter().zip(fields(other));

@@ -139,9 +139,10 @@ fn read_passages(dir: &Path, manifest: &VectorsManifest) -> Result<Vec<Passage>,
 fn check_shards(shards: &[(&PathBuf, VectorsManifest)], all: bool) -> Result<(), VectorsError> {
     let Some((first_dir, first)) = shards.first() else { return Err(VectorsError::None) };
     for (dir, manifest) in shards {
-        // Shards may be encoded in parts of different sizes; of the shard only the number of shards must agree.
-        let same =
-            VectorsSpec { shard: first.spec.shard, part_size: first.spec.part_size, ..manifest.spec.clone() };
+        // Shards may be encoded in parts of different sizes and in different precisions, whose vectors are compared with
+        // each other; of the shard only the number of shards must agree.
+        let VectorsSpec { shard, part_size, precision, .. } = first.spec;
+        let same = VectorsSpec { shard, part_size, precision, ..manifest.spec.clone() };
         if let Some((field, first_value, second_value)) = first.spec.difference(&same) {
             let (first, second) = ((*first_dir).clone(), (*dir).clone());
             return Err(VectorsError::Mixed { first, second, field, first_value, second_value });

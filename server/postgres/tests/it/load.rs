@@ -12,7 +12,7 @@ use dpr_postgres::{LoadOptions, PostgresError, PostgresIndex, load};
 
 use super::server::Server;
 use super::{filled, part, set};
-use crate::support::after::After;
+use crate::support::after::{After, crash_after};
 
 #[test]
 fn a_load_that_stopped_goes_on_and_writes_only_what_is_missing_or_changed() {
@@ -116,20 +116,16 @@ fn a_server_killed_in_the_middle_of_a_load_and_started_again_loses_nothing() {
     let Some(mut server) = Server::get() else { return };
     let address = server.address("killed");
     let set = set(4000, 8);
-    let (tell, told) = std::sync::mpsc::channel();
-    let report = std::thread::scope(|scope| {
-        // One batch after another, so that there is a middle.
-        let loading = scope.spawn(|| {
-            let options =
-                LoadOptions { in_flight: 1, patience: Duration::from_secs(120), ..LoadOptions::default() };
-            let progress = After::new(1000, move || tell.send(()).unwrap());
-            load(&address, &set, &options, &progress)
-        });
-        told.recv().unwrap();
-        server.kill();
-        server.start_again();
-        loading.join().unwrap().unwrap()
-    });
+    // One batch after another, so that there is a middle.
+    let options = LoadOptions { in_flight: 1, patience: Duration::from_secs(120), ..LoadOptions::default() };
+    let report = crash_after(
+        1000,
+        |progress| load(&address, &set, &options, progress).unwrap(),
+        || {
+            server.kill();
+            server.start_again();
+        },
+    );
     assert_eq!((report.written + report.unchanged, report.count), (4000, 4000));
     let rows = server.texts("SELECT count(*) || ' ' || count(DISTINCT text) FROM killed");
     assert_eq!(rows, ["4000 4000"]);

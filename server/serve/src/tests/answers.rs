@@ -20,10 +20,6 @@ struct Counted {
 }
 
 impl Backend for Counted {
-    fn search(&self, _: &[Embedding], _: usize, _: Option<&Filter>) -> Result<Vec<Vec<Hit>>, SearchError> {
-        panic!("a search without a token is not bounded")
-    }
-
     fn search_until(
         &self,
         vectors: &[Embedding],

@@ -21,10 +21,6 @@ struct Endless {
 }
 
 impl Backend for Endless {
-    fn search(&self, _: &[Embedding], _: usize, _: Option<&Filter>) -> Result<Vec<Vec<Hit>>, SearchError> {
-        panic!("a search without a token cannot be cancelled")
-    }
-
     fn search_until(
         &self,
         _: &[Embedding],

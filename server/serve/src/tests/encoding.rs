@@ -52,10 +52,8 @@ fn bench(limits: Limits) -> Bench {
     let updater = PassageUpdater::with_encoder(Arc::<IndexWriter>::clone(&writer), encoder.clone());
     let state = AppState::new(Options { limits, ..Options::default() });
     assert!(state.publish_all(Serving {
-        search: Arc::<LiveIndex>::clone(writer.live()),
-        model: None,
-        text: None,
         updates: Some(Updates::new(Arc::new(updater))),
+        ..Serving::new(Arc::<LiveIndex>::clone(writer.live()))
     }));
     Bench { app: app(state), writer, encoder, go, _dir: dir }
 }

@@ -38,6 +38,52 @@ async fn a_model_without_exports_for_browsers_is_served_without_weights() {
 }
 
 #[tokio::test]
+async fn a_reader_and_a_reranker_that_were_exported_are_described_and_served_where_the_routes_are_mounted() {
+    use dpr_encode::model::{
+        CrossEncoderDir, ModelDir, ReaderDir, WebPairs, export_web_with, import, import_cross_encoder,
+        import_reader,
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let [at, reader, reranker] = ["model", "reader", "reranker"].map(|name| directory.path().join(name));
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures");
+    import(&fixtures.join("dpr-tiny/question"), None, &at, &Default::default()).unwrap();
+    import_reader(&fixtures.join("readers/dpr"), &reader, &Default::default()).unwrap();
+    import_cross_encoder(&fixtures.join("cross-encoders/bert"), &reranker, &Default::default()).unwrap();
+    let (reader, reranker) = (ReaderDir::open(&reader).unwrap(), CrossEncoderDir::open(&reranker).unwrap());
+    let pairs = WebPairs { reader: Some(&reader), reranker: Some(&reranker) };
+    let directory = ModelDir::open(&at).unwrap();
+    let web = export_web_with(&directory, None, pairs).unwrap().manifest;
+    let state = AppState::new(Options::default());
+    let model = ServedModel::open(&directory).unwrap();
+    state.publish(Arc::new(FakeSearch { before: Box::new(|| {}) }), model);
+    let app = Router::new().nest("/search", app(state));
+    let body = get(&app, "/search/v1/model").await.json();
+    for (name, exported) in [("reader", web.reader.unwrap()), ("reranker", web.reranker.unwrap())] {
+        let pair = &body[name];
+        let described = (&pair["fingerprint"], &pair["max_tokens"]);
+        assert_eq!(described, (&json!(exported.fingerprint), &json!(exported.max_tokens)));
+        let weights = pair["weights"].as_object().unwrap();
+        assert_eq!(weights.keys().collect::<Vec<_>>(), ["f16", "f32", "q8"]);
+        for (dtype, file) in weights {
+            let shares = file.get("shares").cloned().unwrap_or(json!([]));
+            assert_eq!(shares, json!(exported.weights[dtype].shares));
+        }
+        for file in [&pair["config"], &pair["tokenizer"]].into_iter().chain(weights.values()) {
+            let url = file["url"].as_str().unwrap();
+            assert!(url.starts_with("/search/v1/model/files/"), "{url}");
+            let reply = get(&app, url).await;
+            assert_eq!(reply.status, StatusCode::OK, "{url}");
+            assert_eq!(sha256_hex(&reply.body), file["sha256"].as_str().unwrap());
+            assert_eq!(reply.body.len() as u64, file["bytes"].as_u64().unwrap());
+        }
+    }
+    // A model without them has no word of them.
+    let (app, _dir) = ready(Options::default());
+    let body = get(&app, "/v1/model").await.json();
+    assert!(body.get("reader").is_none() && body.get("reranker").is_none(), "{body}");
+}
+
+#[tokio::test]
 async fn a_file_is_cached_for_good_and_revalidated_by_its_tag() {
     let (app, _dir) = ready(Options::default());
     let url = weights(&app).await;
@@ -105,6 +151,28 @@ async fn a_tokenizer_is_compressed_unless_a_part_is_asked_for() {
     let part = get_with(&app, url, &[("accept-encoding", "gzip"), ("range", "bytes=0-3")]).await;
     assert_eq!((part.status.as_u16(), part.header("content-encoding")), (206, ""));
     assert_eq!(part.body, plain.body[..4]);
+}
+
+#[tokio::test]
+async fn a_configuration_that_stands_in_no_file_is_served_as_one() {
+    let (app, dir) = ready(Options::default());
+    assert!(!dir.path().join("config.json").exists());
+    let model = get(&app, "/v1/model").await.json();
+    let url = model["encoder"]["config"]["url"].as_str().unwrap();
+    let plain = get(&app, url).await;
+    assert_eq!(
+        (plain.text().as_str(), plain.header("content-type")),
+        (r#"{"model_type":"bert"}"#, "application/json")
+    );
+    assert_eq!(plain.header("etag"), format!("\"{}\"", sha256_hex(&plain.body)));
+    let packed = get_with(&app, url, &[("accept-encoding", "gzip")]).await;
+    let mut unpacked = Vec::new();
+    flate2::read::GzDecoder::new(&packed.body[..]).read_to_end(&mut unpacked).unwrap();
+    assert_eq!((packed.header("content-encoding"), unpacked), ("gzip", plain.body));
+    let part = get_with(&app, url, &[("range", "bytes=2-6")]).await;
+    assert_eq!((part.status.as_u16(), part.text().as_str()), (206, "model"));
+    assert_eq!((part.header("content-range"), part.header("content-length")), ("bytes 2-6/21", "5"));
+    assert_eq!(get_with(&app, url, &[("range", "bytes=21-")]).await.status.as_u16(), 416);
 }
 
 #[tokio::test]

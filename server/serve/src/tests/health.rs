@@ -3,14 +3,20 @@
 use std::time::Duration;
 
 use super::*;
-use dpr_index::Health;
+use dpr_index::{CancelToken, Health};
 
 /// A backend with this health.
 #[derive(Debug)]
 struct Ailing(Health);
 
 impl Backend for Ailing {
-    fn search(&self, _: &[Embedding], _: usize, _: Option<&Filter>) -> Result<Vec<Vec<Hit>>, SearchError> {
+    fn search_until(
+        &self,
+        _: &[Embedding],
+        _: usize,
+        _: Option<&Filter>,
+        _: &CancelToken,
+    ) -> Result<Vec<Vec<Hit>>, SearchError> {
         Ok(Vec::new())
     }
 

@@ -30,13 +30,17 @@ impl KeyBox {
 }
 
 /// Method, path, and the scope that opens it.
-pub(super) const ROUTES: [(&str, &str, Option<Scope>); 15] = [
+pub(super) const ROUTES: [(&str, &str, Option<Scope>); 19] = [
     ("POST", "/v1/search", Some(Scope::Search)),
     ("POST", "/v1/search/text", Some(Scope::Search)),
+    ("POST", "/v1/answer", Some(Scope::Search)),
     ("GET", "/v1/model", Some(Scope::Search)),
     ("HEAD", "/v1/model", Some(Scope::Search)),
     ("GET", "/v1/model/files/abc/config.json", Some(Scope::Search)),
     ("GET", "/v1/index", Some(Scope::Search)),
+    ("GET", "/v1/private", Some(Scope::Search)),
+    ("GET", "/v1/private/files/abc/projection.f16", Some(Scope::Search)),
+    ("POST", "/v1/private/candidates", Some(Scope::Search)),
     ("POST", "/v1/passages", Some(Scope::Write)),
     ("DELETE", "/v1/passages", Some(Scope::Write)),
     ("GET", "/metrics", Some(Scope::Admin)),

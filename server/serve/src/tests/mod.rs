@@ -15,12 +15,13 @@ use tower::ServiceExt;
 
 use super::{AppState, EncoderFiles, Options, ServedFile, ServedModel, app};
 use dpr_data::Passage;
-use dpr_index::QueryError;
 use dpr_index::search::{Backend, Description, Filter, Hit, SearchError};
+use dpr_index::{CancelToken, QueryError};
 
 mod answers;
 mod cancelled;
 mod encoding;
+mod encrypted;
 mod files;
 mod filter;
 mod health;
@@ -28,6 +29,8 @@ mod keys;
 mod metrics;
 mod overload;
 mod page;
+mod private;
+mod reading;
 mod recall;
 mod routes;
 mod searching;
@@ -60,12 +63,14 @@ impl fmt::Debug for FakeSearch {
 const PANICS: f32 = 13.0;
 
 impl Backend for FakeSearch {
-    fn search(
+    fn search_until(
         &self,
         vectors: &[Embedding],
         k: usize,
         _filter: Option<&Filter>,
+        cancel: &CancelToken,
     ) -> Result<Vec<Vec<Hit>>, SearchError> {
+        cancel.check()?;
         (self.before)();
         assert!(vectors[0].as_slice()[0] != PANICS, "a panic on purpose");
         if vectors[0].as_slice()[0] > 1e38 {
@@ -99,7 +104,7 @@ impl Backend for FakeSearch {
     }
 }
 
-/// A model directory's files in `directory`, with or without weights for browsers.
+/// A model directory's files in `directory`, but for config.json, with or without weights for browsers.
 fn model(directory: &Path, with_weights: bool) -> ServedModel {
     let file = |name: &str, content: &[u8]| {
         let path = directory.join(name);
@@ -121,6 +126,7 @@ fn model(directory: &Path, with_weights: bool) -> ServedModel {
         space: None,
         prompts: Prompts::default(),
         title_join: TitleJoin::default(),
+        matryoshka: false,
         files: BTreeMap::new(),
     };
     let mut weights = BTreeMap::new();
@@ -128,9 +134,11 @@ fn model(directory: &Path, with_weights: bool) -> ServedModel {
         weights.insert("q8".to_owned(), file("question_encoder.q8.safetensors", WEIGHTS));
     }
     let files = EncoderFiles {
-        config: file("config.json", br#"{"model_type":"bert"}"#),
+        config: ServedFile::of_json("config.json", br#"{"model_type":"bert"}"#.to_vec()).unwrap(),
         tokenizer: file("tokenizer.json", &br#"{"vocab":"a b c d e f g h"}"#.repeat(100)),
         weights,
+        reader: None,
+        reranker: None,
     };
     ServedModel::new(&manifest, files)
 }

@@ -56,6 +56,10 @@ async fn the_page_may_talk_to_its_own_server_only() {
         {
             assert!(policy.contains(part), "{path}: {policy}");
         }
+        assert!(
+            policy.contains("style-src 'self';") && !policy.contains("unsafe-inline"),
+            "{path}: {policy}"
+        );
         assert_eq!(reply.header("referrer-policy"), "no-referrer");
         assert_eq!(reply.header("x-content-type-options"), "nosniff");
         assert_eq!(reply.header("cross-origin-opener-policy"), "same-origin");

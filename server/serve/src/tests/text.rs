@@ -34,7 +34,7 @@ fn with_text(has_words: bool) -> (Router, tempfile::TempDir) {
     let state = AppState::new(Options::default());
     let search = Arc::new(FakeSearch { before: Box::new(|| {}) });
     let text = Some(Arc::new(FakeText { has_words }) as Arc<dyn TextSearch>);
-    state.publish_all(Serving { search, model: Some(model(directory.path(), true)), text, updates: None });
+    state.publish_all(Serving { model: Some(model(directory.path(), true)), text, ..Serving::new(search) });
     (app(state), directory)
 }
 

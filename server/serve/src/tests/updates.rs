@@ -59,10 +59,9 @@ fn serve_with(options: Options, dir: &Path, token: Option<&str>) -> (Router, Arc
     let service = Arc::new(PassageUpdater::new(Arc::<IndexWriter>::clone(&updater), None));
     let files = dir.parent().unwrap();
     assert!(state.publish_all(Serving {
-        search: Arc::<dpr_index::LiveIndex>::clone(updater.live()),
         model: Some(model(files, true)),
-        text: None,
         updates: Some(Updates::new(service)),
+        ..Serving::new(Arc::<dpr_index::LiveIndex>::clone(updater.live()))
     }));
     (app(state), updater)
 }

@@ -141,6 +141,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
         without_hard_negative,
         short_of_random_negatives,
         invalid_patterns,
+        empty_answers,
     } = report;
     output::line(format_args!(
         "{kept} of {questions} questions kept ({:.1} %), {dropped} without a positive dropped: {}",
@@ -150,6 +151,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     for (count, what) in [
         (without_hard_negative, "have no hard negative"),
         (short_of_random_negatives, "have fewer random negatives than asked for"),
+        (empty_answers, "answers hold no letter, digit or sign and are left out"),
         (invalid_patterns, "answers are not valid regular expressions, so that no passage matches them"),
     ] {
         if count > 0 {

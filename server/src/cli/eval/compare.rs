@@ -1,14 +1,17 @@
 //! `dpr eval compare`: several systems' results side by side, and how sure their differences are.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 
+use clap::ValueEnum;
 use serde::Serialize;
 
 use super::super::{CliError, output};
 use super::result_files;
-use dpr_data::{RetrieverResult, read_results};
-use dpr_eval::{Bootstrap, Comparison, Curve, System, TopK, accuracy_svg, compare, first_hit, top_k};
+use dpr_data::{Question, RetrieverResult, read_questions, read_results};
+use dpr_eval::{
+    Bootstrap, Comparison, Curve, System, TopK, accuracy_svg, compare, compare_clusters, first_hit, top_k,
+};
 
 /// Arguments of `dpr eval compare`.
 #[derive(Debug, clap::Args)]
@@ -16,7 +19,9 @@ use dpr_eval::{Bootstrap, Comparison, Curve, System, TopK, accuracy_svg, compare
 Example:
   dpr eval compare results/bm25.json.gz results/dense.json.gz results/hybrid.json.gz
 Example, with names, a picture, and one rank:
-  dpr eval compare BM25=a.json DPR=b.json --k 20 --plot accuracy.svg")]
+  dpr eval compare BM25=a.json DPR=b.json --k 20 --plot accuracy.svg
+Example, with intervals that count an article as one draw, not each of its questions:
+  dpr eval compare a.json b.json --cluster article --questions squad-dev-v1.1.json")]
 pub(super) struct Args {
     /// DPR result files (json, also .gz) of the same questions; the first is what the others are compared with.
     /// NAME=FILE gives a name, else the file's name is it
@@ -33,12 +38,29 @@ pub(super) struct Args {
     /// Seed of the resamples
     #[arg(long, value_name = "N", default_value_t = 12345)]
     seed: u64,
+    /// Draw whole passages or articles, not questions: those about one are hard or easy together, so that intervals over
+    /// single questions are too narrow
+    #[arg(long, value_enum, value_name = "BY", requires = "questions")]
+    cluster: Option<Cluster>,
+    /// The questions with the passages they are about, for --cluster: SQuAD json, also .gz
+    #[arg(long, value_name = "FILE", requires = "cluster")]
+    questions: Option<PathBuf>,
     /// Also draw accuracy against k into this SVG file
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
     /// Print JSON; figures from 0 to 1
     #[arg(long)]
     json: bool,
+}
+
+/// What questions are drawn by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Cluster {
+    /// The passage that they are about
+    Passage,
+    /// The article of that passage
+    Article,
 }
 
 /// One file's results.
@@ -55,8 +77,17 @@ struct Report {
     questions: usize,
     resamples: u32,
     seed: u64,
+    /// What was drawn, and how many there are; single questions where it is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    clusters: Option<Clusters>,
     systems: Vec<Accuracies>,
     comparisons: Vec<AtRank>,
+}
+
+#[derive(Clone, Copy, Serialize)]
+struct Clusters {
+    by: Cluster,
+    count: usize,
 }
 
 #[derive(Serialize)]
@@ -78,11 +109,11 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     ks.dedup();
     let results = args.results.iter().map(|result| read(result)).collect::<Result<Vec<_>, _>>()?;
     check(&results, &ks)?;
-    if let Some(path) =
-        args.plot.as_ref().filter(|path| path.extension().is_none_or(|ending| ending != "svg"))
-    {
-        return Err(format!("{}: plots are SVG: give a name that ends in .svg", path.display()).into());
-    }
+    result_files::check_plot(args.plot.as_deref())?;
+    let clusters = match (args.cluster, &args.questions, results.first()) {
+        (Some(by), Some(path), Some(first)) => Some((by, clusters(by, path, &first.questions)?)),
+        _ => None,
+    };
 
     let bootstrap = Bootstrap { resamples: args.resamples as usize, seed: args.seed };
     let mut comparisons = Vec::new();
@@ -92,7 +123,11 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
             .iter()
             .map(|result| System::from_hits(result.name.as_str(), result.first_hits.iter().map(within)))
             .collect();
-        comparisons.extend(compare(&systems, bootstrap)?.into_iter().map(|found| AtRank { k: *k, found }));
+        let found = match &clusters {
+            Some((_, clusters)) => compare_clusters(&systems, clusters, bootstrap)?,
+            None => compare(&systems, bootstrap)?,
+        };
+        comparisons.extend(found.into_iter().map(|found| AtRank { k: *k, found }));
     }
     if let Some(path) = &args.plot {
         let depth = results.iter().map(|result| result.depth).min().unwrap_or(0).min(100);
@@ -106,6 +141,10 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
         questions: results.first().map_or(0, |result| result.questions.len()),
         resamples: args.resamples,
         seed: args.seed,
+        clusters: clusters.map(|(by, of_questions)| Clusters {
+            by,
+            count: of_questions.iter().max().map_or(0, |greatest| greatest + 1),
+        }),
         systems: results
             .iter()
             .map(|result| Accuracies { name: result.name.clone(), top_k: top_k(&result.first_hits, &ks) })
@@ -115,16 +154,37 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     if args.json { output::json(&report) } else { output::print(&table(&report)) }
 }
 
-fn read(argument: &str) -> Result<Results, CliError> {
-    // A path that exists is a path, whatever signs it holds.
-    let named = argument.split_once('=').filter(|_| !Path::new(argument).exists());
-    let (name, path) = match named {
-        Some((name, path)) => (name.to_owned(), Path::new(path)),
-        None => {
-            let path = Path::new(argument);
-            (path.file_name().unwrap_or_default().to_string_lossy().into_owned(), path)
+/// Returns the number of the cluster of each of `asked`, from 0 on: that of the passage which the file at `path` says it is
+/// about.
+fn clusters(by: Cluster, path: &Path, asked: &[String]) -> Result<Vec<usize>, CliError> {
+    // Several articles may have the same question: their passages are taken in the order of the file.
+    let mut about: HashMap<String, VecDeque<String>> = HashMap::new();
+    for Question { text, gold, .. } in read_questions(path)? {
+        if let Some(gold) = gold {
+            about.entry(text).or_default().push_back(gold.id);
         }
+    }
+    let mut numbers: HashMap<String, usize> = HashMap::new();
+    let number = |question: &String| {
+        let passages = about.get_mut(question).ok_or_else(|| {
+            let path = path.display();
+            format!("{path} does not say which passage {question:?} is about: give the questions of the results, as SQuAD json")
+        })?;
+        let passage = if passages.len() > 1 { passages.pop_front() } else { passages.front().cloned() };
+        let passage = passage.unwrap_or_default();
+        let cluster = match by {
+            Cluster::Passage => passage.as_str(),
+            // SQuAD's passages are called ARTICLE-PARAGRAPH.
+            Cluster::Article => passage.rsplit_once('-').map_or(passage.as_str(), |(article, _)| article),
+        };
+        let next = numbers.len();
+        Ok(*numbers.entry(cluster.to_owned()).or_insert(next))
     };
+    asked.iter().map(number).collect()
+}
+
+fn read(argument: &str) -> Result<Results, CliError> {
+    let (name, path) = result_files::named(argument);
     let (mut questions, mut first_hits, mut depth) = (Vec::new(), Vec::new(), 0);
     for result in read_results(path)? {
         let RetrieverResult { question, ctxs, .. } = result?;
@@ -186,7 +246,12 @@ fn table(report: &Report) -> String {
             difference * 100.0, low * 100.0, high * 100.0
         ));
     }
-    lines.push(format!("Paired bootstrap, {} resamples, seed {}.", report.resamples, report.seed));
+    let drawn = match report.clusters {
+        Some(Clusters { by: Cluster::Passage, count }) => format!(" of whole passages ({count})"),
+        Some(Clusters { by: Cluster::Article, count }) => format!(" of whole articles ({count})"),
+        None => String::new(),
+    };
+    lines.push(format!("Paired bootstrap{drawn}, {} resamples, seed {}.", report.resamples, report.seed));
     lines.push(String::new());
     lines.join("\n")
 }

@@ -2,6 +2,7 @@
 
 mod answers;
 mod compare;
+mod privacy;
 mod questions;
 mod result_files;
 mod retrieval;
@@ -36,6 +37,8 @@ enum What {
     Answers(answers::Args),
     /// Several result files side by side, with bootstrap confidence
     Compare(compare::Args),
+    /// What a server can make of questions, in each mode of search, and what each finds
+    Privacy(privacy::Args),
 }
 
 /// Runs `dpr eval`.
@@ -49,5 +52,6 @@ pub fn run(args: Args) -> Result<(), CliError> {
         What::Run(args) => run::run(args),
         What::Answers(args) => answers::run(args),
         What::Compare(args) => compare::run(args),
+        What::Privacy(args) => privacy::run(args),
     }
 }

@@ -107,8 +107,13 @@ impl Questions {
         match by {
             By::Gold => drop(gold_passages(&questions)?),
             By::Answer => {
-                for (number, pattern) in Judge::answers(&questions, &[])?.invalid_patterns() {
+                let judge = Judge::answers(&questions, &[])?;
+                for (number, pattern) in judge.invalid_patterns() {
                     tracing::warn!("question {:?}: {pattern}", questions[number].id);
+                }
+                if judge.empty_answers() > 0 {
+                    let empty = judge.empty_answers();
+                    tracing::warn!("{empty} answers hold no letter, digit or sign and are left out");
                 }
             }
             By::Qrels => {}

@@ -59,3 +59,23 @@ impl Ranked<'_> {
 pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
     Ok(dpr_files::atomic::write_file(path, |out| out.write_all(bytes))?)
 }
+
+/// Returns the name and the path of an argument `NAME=FILE`, or `FILE`, whose name is the file's.
+pub(super) fn named(argument: &str) -> (String, &Path) {
+    // A path that exists is a path, whatever signs it holds.
+    match argument.split_once('=').filter(|_| !Path::new(argument).exists()) {
+        Some((name, path)) => (name.to_owned(), Path::new(path)),
+        None => {
+            let path = Path::new(argument);
+            (path.file_name().unwrap_or_default().to_string_lossy().into_owned(), path)
+        }
+    }
+}
+
+/// Refuses a plot whose name says another format.
+pub(super) fn check_plot(path: Option<&Path>) -> Result<(), CliError> {
+    match path.filter(|path| path.extension().is_none_or(|ending| ending != "svg")) {
+        Some(path) => Err(format!("{}: plots are SVG: give a name that ends in .svg", path.display()).into()),
+        None => Ok(()),
+    }
+}

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use serde::Serialize;
 
+use super::super::rerank::{RerankArgs, Reranker};
 use super::super::source::{FusionArgs, Source, SourceArgs};
 use super::super::{CliError, output};
 use super::questions::{By, QuestionArgs, Questions};
@@ -31,6 +32,8 @@ Examples:
   dpr eval retrieval --index bm25/ --questions nq-dev.tsv
   dpr eval retrieval --model model/ --index index/ --questions nq-dev.tsv --methods bm25,dense,hybrid --out results/
   dpr eval retrieval --model model/ --index index/ --questions queries.jsonl --qrels qrels/test.tsv
+Example, what a cross-encoder makes of the first 50 passages:
+  dpr eval retrieval --model model/ --index index/ --questions nq-dev.tsv --rerank reranker/ --depth 50
 Example, what the graph of an HNSW index misses:
   dpr eval retrieval --model model/ --index index/ --questions squad-dev-v1.1.json --against-exact")]
 pub(super) struct Args {
@@ -46,6 +49,12 @@ pub(super) struct Args {
     k: Vec<u32>,
     #[command(flatten)]
     fusion: FusionArgs,
+    #[command(flatten)]
+    rerank: RerankArgs,
+    /// Also count the questions that any passage of the corpus answers, and measure on these alone: where few are, the
+    /// figures over all questions say more of the corpus than of the ranking
+    #[arg(long)]
+    answerable: bool,
     /// Also compare dense search with exact search on the same vectors: recall@20
     #[arg(long)]
     against_exact: bool,
@@ -66,6 +75,9 @@ struct Report<'a> {
     judged_by: By,
     /// Questions whose gold passage the index does not hold.
     gold_not_in_index: usize,
+    /// Questions for which some passage of the corpus is right.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    answerable: Option<usize>,
     /// Questions of the file that the qrels do not judge, left out.
     unjudged: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -83,13 +95,30 @@ struct Report<'a> {
 #[derive(Debug, Serialize)]
 struct Measured {
     method: Method,
+    /// Passages that a cross-encoder re-ranked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reranked: Option<usize>,
     #[serde(flatten)]
     accuracy: Accuracy,
+    /// Over the questions for which some passage is right.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    of_answerable: Option<Accuracy>,
     /// Over the questions that the qrels judge.
     #[serde(skip_serializing_if = "Option::is_none")]
     qrels: Option<QrelsReport>,
     seconds: f64,
     questions_per_second: f64,
+}
+
+impl Measured {
+    fn name(&self) -> String {
+        name(self.method, self.reranked)
+    }
+}
+
+/// Returns the name of a ranking in tables and files: that of its method, and whether it was re-ranked.
+fn name(method: Method, reranked: Option<usize>) -> String {
+    format!("{}{}", method.name(), if reranked.is_some() { "-rerank" } else { "" })
 }
 
 pub(super) fn run(args: Args) -> Result<(), CliError> {
@@ -123,6 +152,8 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     if let Some(dir) = &args.out {
         fs_err::create_dir_all(dir)?;
     }
+    let reranker = args.rerank.open(args.source.device())?;
+    depth = depth.max(reranker.as_ref().map_or(0, Reranker::depth));
     let mut source = Source::open(args.source, &methods)?;
     if args.against_exact && source.searcher().is_none() {
         return Err("--against-exact compares an index directory with exact search of its vectors, which a cluster keeps to itself".into());
@@ -136,38 +167,65 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     for method in methods {
         let started = Instant::now();
         let rows = source.rank(method, &asked.questions, &vectors, depth, fusion)?;
-        ranked.push((method, rows, started.elapsed().as_secs_f64()));
+        let seconds = started.elapsed().as_secs_f64();
+        let again = reranker.as_ref().map(|reranker| {
+            let again = asked.questions.iter().zip(&rows);
+            let again =
+                again.map(|(question, rows)| reranker.rerank(question, rows, |row| source.passage(row)));
+            Ok::<_, CliError>((reranker.depth(), again.collect::<Result<Vec<_>, _>>()?))
+        });
+        ranked.push((method, None, rows, seconds));
+        if let Some((depth, rows)) = again.transpose()? {
+            ranked.push((method, Some(depth), rows, started.elapsed().as_secs_f64()));
+        }
     }
     let judge = asked.judge(source.passages())?;
+    let answerable = args.answerable.then(|| judge.answerable());
     let (mut measured, mut curves, mut recall_against_exact) = (Vec::new(), Vec::new(), None);
-    for (method, rows, seconds) in ranked {
+    for (method, reranked, rows, seconds) in ranked {
         let marks = judge.marks(&rows, if args.out.is_some() { WRITTEN } else { 0 })?;
         let ranks: Vec<_> = marks.iter().map(|marks| first_hit(marks.iter().copied())).collect();
         let by_ids = asked.qrels.as_ref().map(|qrels| (qrels, judge.by_ids(&asked.questions, &rows)));
         let qrels = by_ids.map(|(qrels, rankings)| measure_qrels(&rankings, qrels, &ks)).transpose()?;
-        if let Some(searcher) = source.searcher().filter(|_| args.against_exact && method == Method::Dense) {
+        if let Some(searcher) =
+            source.searcher().filter(|_| args.against_exact && method == Method::Dense && reranked.is_none())
+        {
             let exact = searcher.index().exact().search_batch(&vectors, RECALL_AT)?;
             recall_against_exact = Some(recall(&rows, &exact, RECALL_AT));
         }
         if let Some(dir) = &args.out {
-            curves.push(Curve::from_first_hits(method.name(), &ranks, WRITTEN));
+            let name = name(method, reranked);
+            curves.push(Curve::from_first_hits(&name, &ranks, WRITTEN));
             let ranked = Ranked {
                 questions: &asked.questions,
                 rows: &rows,
                 passages: source.passages(),
                 marks: &marks,
             };
-            ranked.write(dir, method.name(), WRITTEN)?;
+            ranked.write(dir, &name, WRITTEN)?;
         }
         let questions_per_second = rate(asked.questions.len(), seconds);
         let accuracy = Accuracy::of(&ranks, &ks);
-        measured.push(Measured { method, accuracy, qrels, seconds, questions_per_second });
+        let of_answerable = answerable.as_ref().map(|answerable| {
+            let ranks = ranks.iter().zip(answerable).filter(|(_, answerable)| **answerable);
+            Accuracy::of(&ranks.map(|(rank, _)| *rank).collect::<Vec<_>>(), &ks)
+        });
+        measured.push(Measured {
+            method,
+            reranked,
+            accuracy,
+            of_answerable,
+            qrels,
+            seconds,
+            questions_per_second,
+        });
     }
     let report = Report {
         questions: asked.questions.len(),
         passages: source.count(),
         judged_by: asked.by,
         gold_not_in_index: judge.gold_not_in_index(),
+        answerable: answerable.map(|answerable| answerable.iter().filter(|answerable| **answerable).count()),
         unjudged: asked.unjudged,
         model: source.model(),
         device: source.device(),
@@ -221,7 +279,8 @@ fn table(report: &Report<'_>) -> String {
         ));
     }
     let Some(first) = report.methods.first() else { return lines.join("\n") + "\n" };
-    let mut head = format!("{:<8}", "method");
+    let width = report.methods.iter().map(|row| row.name().len()).fold(8, usize::max);
+    let mut head = format!("{:<width$}", "method");
     for top in &first.accuracy.top_k {
         head.push_str(&format!("{:>9}", format!("top-{}", top.k)));
     }
@@ -233,8 +292,9 @@ fn table(report: &Report<'_>) -> String {
         }
     }
     lines.push(format!("{head}{:>13}", "questions/s"));
-    for Measured { method, accuracy, qrels, questions_per_second, .. } in &report.methods {
-        let mut line = format!("{:<8}", method.name());
+    for measured in &report.methods {
+        let Measured { accuracy, qrels, questions_per_second, .. } = measured;
+        let mut line = format!("{:<width$}", measured.name());
         for top in &accuracy.top_k {
             line.push_str(&format!("{:>9.2}", top.accuracy * 100.0));
         }
@@ -247,6 +307,17 @@ fn table(report: &Report<'_>) -> String {
             }
         }
         lines.push(format!("{line}{questions_per_second:>13.0}"));
+    }
+    if let Some(answerable) = report.answerable {
+        let share = answerable as f64 * 100.0 / (*questions).max(1) as f64;
+        lines
+            .push(format!("of the {answerable} questions ({share:.1} %) for which the corpus holds {what}:"));
+        for measured in &report.methods {
+            let of_these = measured.of_answerable.as_ref().map_or(&[][..], |accuracy| &accuracy.top_k);
+            let figures: String =
+                of_these.iter().map(|top| format!("{:>9.2}", top.accuracy * 100.0)).collect();
+            lines.push(format!("{:<width$}{figures}", measured.name()));
+        }
     }
     if let Some(recall) = &report.recall_against_exact {
         lines.push(format!(

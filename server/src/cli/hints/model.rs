@@ -2,6 +2,7 @@
 
 use std::error::Error;
 
+use dpr_core::{ConfigError, LoadError, ReadError};
 use dpr_data::ConvertError;
 use dpr_data::DataError;
 use dpr_encode::EncodingError;
@@ -10,6 +11,7 @@ use dpr_encode::model::ModelError;
 pub(super) fn of(error: &(dyn Error + 'static)) -> Option<&'static str> {
     None.or_else(|| error.downcast_ref().and_then(of_model))
         .or_else(|| error.downcast_ref().and_then(of_encoding))
+        .or_else(|| error.downcast_ref().and_then(of_reading))
         .or_else(|| error.downcast_ref().and_then(of_data))
         .or_else(|| error.downcast_ref().and_then(of_convert))
 }
@@ -26,10 +28,37 @@ fn of_model(error: &ModelError) -> Option<&'static str> {
         ModelError::NotAModel(_) => "make one with `dpr import`",
         ModelError::Pooling { .. } => "--pooling cls or --pooling mean",
         ModelError::Dimensions { .. } => "--project gives both one of the same size",
-        ModelError::Projected { .. } => "leave --project out",
-        ModelError::Tokens { .. } => "set it with --max-question-tokens or --max-passage-tokens",
+        ModelError::NotMatryoshka { .. } => "dpr import --matryoshka",
+        ModelError::Projected { .. } => "leave --project out, or import the model without it",
+        ModelError::IsCrossEncoder(_) | ModelError::IsReader(_) => "`dpr import --question DIR` makes one",
+        ModelError::NotACrossEncoder { .. } => "`dpr import --cross-encoder DIR` makes one",
+        ModelError::NotAReader { .. } => "`dpr import --reader DIR` makes one",
+        ModelError::NotAnEncoder { what, .. } if what.starts_with("a CrossEncoder") => {
+            "import it with --cross-encoder in place of --question"
+        }
+        ModelError::Encoder {
+            source: LoadError::Config(ConfigError::Architecture { class, .. }), ..
+        } if class.ends_with("ForSequenceClassification") => {
+            "import it with --cross-encoder in place of --question"
+        }
+        ModelError::Encoder {
+            source: LoadError::Config(ConfigError::Architecture { class, .. }), ..
+        } if class.ends_with("ForQuestionAnswering") || class.ends_with("Reader") => {
+            "import it with --reader in place of --question"
+        }
+        ModelError::Tokens { .. } => {
+            "set it with --max-question-tokens or --max-passage-tokens, of a cross-encoder or reader with --max-tokens"
+        }
         ModelError::Exists(_) => "give another --out, or --force to replace it",
-        ModelError::StaleExport(_) => "run `dpr export-web` again",
+        ModelError::StaleExport(_) => "run `dpr export-web` again; for narrower vectors, of the whole model",
+        _ => return None,
+    })
+}
+
+fn of_reading(error: &ReadError) -> Option<&'static str> {
+    Some(match error {
+        ReadError::Question { .. } => "or import the reader with a greater --max-tokens",
+        ReadError::NotFinite { .. } => "try --device cpu, or import the reader again",
         _ => return None,
     })
 }

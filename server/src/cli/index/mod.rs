@@ -1,11 +1,14 @@
 //! `dpr index`: makes vectors searchable, and keeps an index.
 
+mod blur;
 #[cfg(feature = "milvus")]
 mod cluster;
 #[cfg(feature = "postgres")]
 mod database;
+mod export_static;
 #[cfg(any(feature = "milvus", feature = "postgres"))]
 mod fill;
+mod private;
 mod update;
 
 use std::path::{Path, PathBuf};
@@ -13,10 +16,13 @@ use std::time::Instant;
 
 use serde::Serialize;
 
+use self::blur::BlurArgs;
+use self::export_static::ExportStaticArgs;
+use self::private::PrivateArgs;
 use self::update::{AddArgs, CompactArgs, DeleteArgs};
 use super::{CliError, output, stop_on_interrupt};
 use crate::cli::progress;
-use crate::location::Location;
+use crate::location::{Location, of_server};
 use dpr_data::read_passages;
 use dpr_index::sparse::{Analyzer, SparseOptions};
 use dpr_index::vectors::VectorSet;
@@ -51,6 +57,9 @@ Examples:
   dpr index --passages psgs_w100.tsv --out bm25/ --sparse english (without vectors)
   dpr index --passages articles.tsv --out mots/ --sparse french   (each language has its own stems and stop words)
   dpr index tune --index index/ --recall 0.99 --at 20
+  dpr index blur --index index/ --model model/ --questions questions.tsv --out blur/
+  dpr index private --index index/
+  dpr index export-static --index index/ --model model/ --out site/dpr/
   dpr index verify --index index/
   dpr index snapshot --index index/ --out backup/
   dpr index add --index index/ --vectors new-vectors/
@@ -78,6 +87,14 @@ enum Task {
     Delete(DeleteArgs),
     /// Build a new version out of the index and its updates, and put it in use
     Compact(CompactArgs),
+    /// Make a blur directory for private search: the principal directions of the vectors, and how many candidates each
+    /// level of blurred search needs
+    Blur(BlurArgs),
+    /// Build private tables of an index, beside it: for encrypted search (`dpr serve --encrypted`; experimental)
+    Private(PrivateArgs),
+    /// Write an index and the question encoder as plain files for any file host: pages download them and search by
+    /// themselves
+    ExportStatic(ExportStaticArgs),
     /// Check every file of an index: sizes, checksums, and that all of it can be read
     Verify {
         /// The index directory
@@ -223,6 +240,9 @@ pub fn run(args: Args) -> Result<(), CliError> {
         (Some(Task::Add(args)), _) => update::add(args),
         (Some(Task::Delete(args)), _) => update::delete(args),
         (Some(Task::Compact(args)), _) => update::compact(&args),
+        (Some(Task::Blur(args)), _) => blur::run(&args),
+        (Some(Task::Private(args)), _) => private::run(&args),
+        (Some(Task::ExportStatic(args)), _) => export_static::run(&args),
         (Some(Task::Verify { index, json }), _) => check(index.dir("`dpr index verify`")?, json),
         (Some(Task::Tune { index, recall, at, questions, json }), _) => {
             let index = index.dir("`dpr index tune`")?;
@@ -303,6 +323,7 @@ fn build(args: BuildArgs) -> Result<(), CliError> {
         Location::Milvus(address) => return cluster::run(address, &args),
         #[cfg(feature = "postgres")]
         Location::Postgres(address) => return database::run(address, &args),
+        Location::Server(address) => return Err(of_server(address)),
         Location::Dir(dir) => dir.as_path(),
     };
     let sparse = args.analyzer().map(|analyzer| SparseOptions { analyzer, threads: args.threads });

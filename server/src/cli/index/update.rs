@@ -5,6 +5,8 @@ use std::time::Instant;
 
 use dpr_core::{DeviceChoice, Embedding};
 
+use crate::cli::model_of_index::model_of_index;
+use crate::cli::precision::PrecisionArgs;
 use crate::cli::progress;
 use crate::cli::{CliError, output, stop_on_interrupt};
 use crate::location::{Location, Opened};
@@ -12,6 +14,7 @@ use dpr_core::model::short;
 use dpr_data::{Passage, read_passages};
 use dpr_encode::model::ModelDir;
 use dpr_encode::{PipelineOptions, encode_passages};
+use dpr_index::search::Description;
 use dpr_index::vectors::VectorSet;
 use dpr_index::{CompactionPolicy, IndexWriter, NewPassage, Put, UpdateError};
 
@@ -38,6 +41,8 @@ pub(super) struct AddArgs {
     /// Where to encode: auto (a real GPU, else the CPU), wgpu, cpu, or flex (Burn's CPU backend)
     #[arg(long, env = "DPR_DEVICE", value_name = "DEVICE", default_value = "auto")]
     device: DeviceChoice,
+    #[command(flatten)]
+    numbers: PrecisionArgs,
     /// Print what was done as JSON
     #[arg(long)]
     json: bool,
@@ -85,8 +90,9 @@ pub(super) fn add(args: AddArgs) -> Result<(), CliError> {
         let passages = read_passages(file)?;
         let model = ModelDir::open(path)?;
         opened = args.index.open_to_write("`dpr index add`")?;
-        check_model(&opened, model.manifest().space(), &format!("the model {}", path.display()))?;
-        let encoder = model.passage_encoder(args.device)?;
+        let Description { model: built_by, dim, .. } = opened.backend.describe();
+        let model = model_of_index(&args.index, (&built_by, dim), path, model)?;
+        let encoder = model.in_precision(args.numbers.precision).passage_encoder(args.device)?;
         let options = PipelineOptions::for_device(encoder.device_name(), None, None);
         let progress = progress::on_stderr();
         progress.start("encoding", "passages", passages.len() as u64);
@@ -98,7 +104,7 @@ pub(super) fn add(args: AddArgs) -> Result<(), CliError> {
     } else {
         let set = VectorSet::read(&args.vectors)?;
         opened = args.index.open_to_write("`dpr index add`")?;
-        check_model(&opened, &set.model_fingerprint, "the vectors")?;
+        check_vectors(&opened, &set)?;
         let rows: Vec<&[f32]> = set.rows.chunks(set.dim.max(1)).collect();
         for (passages, rows) in set.passages.chunks(BATCH).zip(rows.chunks(BATCH)) {
             let checked = passages.iter().zip(rows).map(|(passage, row)| {
@@ -148,15 +154,17 @@ pub(super) fn compact(args: &CompactArgs) -> Result<(), CliError> {
     }
 }
 
-fn check_model(opened: &Opened, given: &str, what: &str) -> Result<(), CliError> {
-    let model = &opened.backend.describe().model;
-    if given == model {
+fn check_vectors(opened: &Opened, set: &VectorSet) -> Result<(), CliError> {
+    let Description { model, dim, .. } = opened.backend.describe();
+    if set.model_fingerprint == model {
         return Ok(());
     }
     Err(format!(
-        "{what} is of model {}, the index of model {}: encode the passages with the model of the index",
-        short(given),
-        short(model)
+        "the vectors are of model {} ({} dims), the index of model {} ({dim} dims): encode the passages with the model \
+         of the index",
+        short(&set.model_fingerprint),
+        set.dim,
+        short(&model)
     )
     .into())
 }

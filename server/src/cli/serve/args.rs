@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use dpr_core::DeviceChoice;
 use dpr_index::{CompactionPolicy, DeltaLimit};
 
+use crate::cli::precision::PrecisionArgs;
 use crate::location::Location;
 
 /// When a server builds new versions of its index.
@@ -24,7 +25,11 @@ Examples:
   dpr serve --model model/ --index index/ --listen 0.0.0.0:7878 --public --allow-origin https://example.org
   dpr serve --model model/ --index index/ --listen 0.0.0.0:443 --keys keys.toml --allow-host search.example.org \
 --tls-cert cert.pem --tls-key key.pem --metrics-listen 127.0.0.1:9090
+  dpr serve --model model/ --index index/ --encrypted
+  dpr serve --model model/ --index index/ --encrypted --private-only
   DPR_UPDATE_TOKEN=secret dpr serve --model model/ --index index/ --allow-updates
+  dpr serve --model model/ --index index/ --blur blur/
+  dpr serve --model model/ --index index/ --allow-text --reader reader/
   dpr serve --model model/ --index milvus://db.example.org:19530/wikipedia
   dpr serve --model model/ --index 'postgres://web@db.example.org/shop?table=articles'
 
@@ -63,6 +68,13 @@ pub struct Args {
     /// Whoever calls it gives up that the question stays where it is asked
     #[arg(long, env = "DPR_ALLOW_TEXT")]
     pub(super) allow_text: bool,
+    /// With --allow-text: also answer such questions, at POST /v1/answer, by this model directory of a reader, as
+    /// `dpr import --reader` wrote it. Each answer is read by one thread
+    #[arg(long, env = "DPR_READER", value_name = "DIR", requires = "allow_text")]
+    pub(super) reader: Option<PathBuf>,
+    /// Also offer blurred search at /v1/private, by this blur directory, as `dpr index blur` wrote it
+    #[arg(long, env = "DPR_BLUR", value_name = "DIR")]
+    pub(super) blur: Option<PathBuf>,
     /// Also take passages to add, replace and delete, at /v1/passages; the index's directory is then written by this
     /// server alone. Only with a key of the scope `write`, or with the token in DPR_UPDATE_TOKEN; without any, only
     /// on a loopback address, from programs of this machine
@@ -81,10 +93,26 @@ pub struct Args {
     /// With --allow-updates: answer 429 to further passages while so many added ones wait for a new version to be built
     #[arg(long, env = "DPR_MAX_DELTA_ROWS", value_name = "N", default_value_t = DeltaLimit::default().rows, value_parser = at_least_one)]
     pub(super) max_delta_rows: usize,
+    /// Also answer encrypted questions, at /v1/encrypted, from the private tables that `dpr index private` wrote beside the
+    /// index (experimental). They are of one version of the index: once it changes, such questions are answered 503
+    #[arg(long, env = "DPR_ENCRYPTED")]
+    pub(super) encrypted: bool,
+    /// With --encrypted: tables that are read at once. Default: half the processors
+    #[arg(long, env = "DPR_ENCRYPTED_CONCURRENCY", value_name = "N", value_parser = at_least_one)]
+    pub(super) encrypted_concurrency: Option<usize>,
+    /// With --encrypted: questions that wait; the next one is answered 429. Default: 16 for each that is read at once
+    #[arg(long, env = "DPR_ENCRYPTED_QUEUE", value_name = "N")]
+    pub(super) encrypted_queue: Option<usize>,
+    /// Answer private questions alone, by the modes of --blur and --encrypted: whoever sends a question's vector is
+    /// answered 403. A server with --encrypted and no --blur can be told nothing about a question
+    #[arg(long, env = "DPR_PRIVATE_ONLY", conflicts_with = "allow_text")]
+    pub(super) private_only: bool,
     /// Where to encode such questions and passages: auto (a real GPU, else the CPU), wgpu, cpu, or flex (Burn's CPU
     /// backend)
     #[arg(long, env = "DPR_DEVICE", value_name = "DEVICE", default_value = "auto")]
     pub(super) device: DeviceChoice,
+    #[command(flatten)]
+    pub(super) numbers: PrecisionArgs,
     #[command(flatten)]
     pub(super) access: AccessArgs,
     #[command(flatten)]

@@ -1,14 +1,17 @@
 //! What a server serves: an index and the model it was built by, read and checked.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use dpr_core::{DeviceChoice, TextEncoder};
-use dpr_encode::model::ModelDir;
+use dpr_core::{DeviceChoice, Precision, TextEncoder};
+use dpr_encode::model::{ModelDir, ReaderDir};
 use dpr_index::CompactionPolicy;
-use dpr_serve::ServedModel;
+use dpr_index::search::Description;
+use dpr_serve::{ServedBlur, ServedModel, ServedReader};
 
 use crate::cli::CliError;
-use crate::cli::model_of_index::check_model;
+use crate::cli::model_of_index::model_of_index;
+use crate::cli::privacy::open_blur;
 use crate::location::{Location, Opened};
 
 /// What of a model and an index a server needs.
@@ -19,6 +22,14 @@ pub(super) struct Wanted {
     /// The right to change the index, and the passage encoder.
     pub(super) updates: Option<CompactionPolicy>,
     pub(super) device: DeviceChoice,
+    pub(super) precision: Precision,
+}
+
+/// Reads and checks the reader of a model directory.
+pub(super) fn load_reader(path: &Path, device: DeviceChoice) -> Result<ServedReader, CliError> {
+    let dir = ReaderDir::open(path)?;
+    let fingerprint = dir.manifest().fingerprint.clone();
+    Ok(ServedReader::new(dir.reader(device)?, fingerprint))
 }
 
 /// What a server serves.
@@ -30,26 +41,34 @@ pub(super) struct Loaded {
     pub(super) question: Option<TextEncoder>,
     /// For passages sent without vectors.
     pub(super) passage: Option<TextEncoder>,
+    /// For blurred search.
+    pub(super) blur: Option<Arc<ServedBlur>>,
 }
 
-/// Reads and checks the index and its model, if one is given, and loads the encoders that are wanted. Blocks for as
+/// Reads and checks the index, its model and its blur directory, where they are given, and loads the encoders that are
+/// wanted. Blocks for as
 /// long as their files take to read.
 pub(super) fn load(
     model_path: Option<&Path>,
     location: &Location,
+    blur: Option<&Path>,
     wanted: Wanted,
 ) -> Result<Loaded, CliError> {
     let model = model_path.map(|path| ModelDir::open(path).map(|model| (path, model))).transpose()?;
     let index = location.serve(wanted.updates)?;
+    let Description { model: built_by, dim, .. } = index.backend.describe();
+    let blur = blur.map(|path| served_blur(path, &built_by, dim)).transpose()?;
     let Some((path, model)) = model else {
-        return Ok(Loaded { index, model: None, question: None, passage: None });
+        return Ok(Loaded { index, model: None, question: None, passage: None, blur });
     };
-    check_model(location, &index.backend.describe(), path, &model)?;
+    let whole = model.manifest().dim;
+    let model = model_of_index(location, (&built_by, dim), path, model)?.in_precision(wanted.precision);
     let served = ServedModel::open(&model)?;
     if !served.has_weights() {
+        let narrower = if dim == whole { String::new() } else { format!(" --dim {dim}") };
         tracing::warn!(
             "{model} has no weights for browsers, so pages cannot encode questions: \
-             run `dpr export-web --model {model}` and start again",
+             run `dpr export-web --model {model}{narrower}` and start again",
             model = path.display()
         );
     }
@@ -62,7 +81,19 @@ pub(super) fn load(
             None
         }
     };
-    Ok(Loaded { index, model: Some(served), question, passage })
+    Ok(Loaded { index, model: Some(served), question, passage, blur })
+}
+
+/// Reads a blur directory of an index that was built by the model `built_by`, with vectors of `dim` numbers.
+fn served_blur(path: &Path, built_by: &str, dim: usize) -> Result<Arc<ServedBlur>, CliError> {
+    let dir = open_blur(path, (built_by, dim))?;
+    if dir.manifest().levels.is_empty() {
+        tracing::warn!(
+            "{} offers no level of blurred search: no number of candidates was enough",
+            path.display()
+        );
+    }
+    Ok(Arc::new(ServedBlur::new(dir)))
 }
 
 #[cfg(test)]
@@ -79,7 +110,8 @@ mod tests {
     use dpr_index::vectors::VectorSet;
     use dpr_index::{IndexOptions, build_index};
 
-    const PLAIN: Wanted = Wanted { text: false, updates: None, device: DeviceChoice::Cpu };
+    const PLAIN: Wanted =
+        Wanted { text: false, updates: None, device: DeviceChoice::Cpu, precision: Precision::F32 };
 
     /// A model directory of three files that are no encoder, but are what the manifest says.
     fn write_model(dir: &Path, weights: &str) -> String {
@@ -113,6 +145,7 @@ mod tests {
             space: teacher.map(str::to_owned),
             prompts: Prompts::default(),
             title_join: TitleJoin::default(),
+            matryoshka: false,
             files,
         };
         manifest.fingerprint = manifest.compute_fingerprint();
@@ -133,8 +166,8 @@ mod tests {
         let (model, index) = (dir.path().join("model"), dir.path().join("index"));
         let fingerprint = write_model(&model, "weights");
         write_index(&index, &fingerprint);
-        let Loaded { index: opened, model: served, question, passage } =
-            load(Some(&model), &Location::Dir(index.clone()), PLAIN).unwrap();
+        let Loaded { index: opened, model: served, question, passage, .. } =
+            load(Some(&model), &Location::Dir(index.clone()), None, PLAIN).unwrap();
         assert!(question.is_none() && passage.is_none() && opened.writer.is_none());
         assert!(!served.unwrap().has_weights());
         let described = opened.backend.describe();
@@ -149,7 +182,7 @@ mod tests {
     fn an_index_loads_without_a_model() {
         let dir = tempfile::tempdir().unwrap();
         write_index(dir.path(), &sha256_hex(b"a model that is elsewhere"));
-        let loaded = load(None, &Location::Dir(dir.path().to_owned()), PLAIN).unwrap();
+        let loaded = load(None, &Location::Dir(dir.path().to_owned()), None, PLAIN).unwrap();
         assert!(loaded.model.is_none() && loaded.question.is_none() && loaded.passage.is_none());
         assert_eq!(loaded.index.backend.describe().count, 2);
     }
@@ -162,11 +195,11 @@ mod tests {
         let own = write_student(&student, "small", Some(&fingerprint));
         assert_ne!(own, fingerprint);
         write_index(&index, &fingerprint);
-        let Loaded { model, .. } = load(Some(&student), &Location::Dir(index.clone()), PLAIN).unwrap();
+        let Loaded { model, .. } = load(Some(&student), &Location::Dir(index.clone()), None, PLAIN).unwrap();
         assert_eq!(model.unwrap().fingerprint(), fingerprint, "what a page sends with its vector");
         let stranger = dir.path().join("stranger");
         write_student(&stranger, "small", Some(&own));
-        assert!(load(Some(&stranger), &Location::Dir(index.clone()), PLAIN).is_err());
+        assert!(load(Some(&stranger), &Location::Dir(index.clone()), None, PLAIN).is_err());
     }
 
     #[test]
@@ -209,7 +242,7 @@ mod tests {
         let built_by = sha256_hex(b"another model");
         write_index(&index, &built_by);
         let error =
-            load(Some(&model), &Location::Dir(index.clone()), PLAIN).map(drop).unwrap_err().to_string();
+            load(Some(&model), &Location::Dir(index.clone()), None, PLAIN).map(drop).unwrap_err().to_string();
         for part in [&given[..12], &built_by[..12], "model", "index", "dpr encode"] {
             assert!(error.contains(part), "no `{part}` in: {error}");
         }

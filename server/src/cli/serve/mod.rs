@@ -13,17 +13,18 @@ use tokio::net::TcpListener;
 
 pub use self::args::Args;
 use self::args::Compact;
-use self::load::{Loaded, Wanted, load};
+use self::load::{Loaded, Wanted, load, load_reader};
 use super::{CliError, output};
 use crate::location::{Location, Opened};
 use dpr_encode::PassageUpdater;
 use dpr_index::search::Description;
 use dpr_index::search::TextSearcher;
 use dpr_index::{CompactionPolicy, DeltaLimit};
+use dpr_private::Tables;
 use dpr_serve::server::{self, Connections, Ended};
 use dpr_serve::{
-    Access, AppState, Limits, Options, Origins, Scope, ServedModel, Serving, Updates, app, health_app,
-    metrics_app,
+    Access, AppState, Limits, Options, Origins, Scope, ServedModel, ServedReader, ServedTables, Serving,
+    Updates, app, health_app, metrics_app,
 };
 
 /// What `--json` prints once the server answers searches.
@@ -66,6 +67,9 @@ async fn serve(args: Args, index: Location) -> Result<(), CliError> {
             "--allow-text is for ranking by words, and {index} holds none: leave it out, or serve an index directory"
         )
         .into());
+    }
+    if args.private_only && args.blur.is_none() && !args.encrypted {
+        return Err("--private-only leaves nothing to ask: give --blur, --encrypted or both".into());
     }
     if args.allow_text && args.model.is_none() {
         return Err("--allow-text needs --model, to encode the questions".into());
@@ -112,17 +116,25 @@ async fn serve(args: Args, index: Location) -> Result<(), CliError> {
         max_delta: DeltaLimit { rows: args.max_delta_rows, ..DeltaLimit::default() },
     };
     let updates = args.allow_updates.then_some(policy);
-    let wanted = Wanted { text: args.allow_text, updates, device: args.device };
-    let model = args.model.clone();
-    let loading = tokio::task::spawn_blocking(move || load(model.as_deref(), &index, wanted));
-    let loaded = tokio::select! {
+    let wanted =
+        Wanted { text: args.allow_text, updates, device: args.device, precision: args.numbers.precision };
+    let (model, blur) = (args.model.clone(), args.blur.clone());
+    let (encrypted, private, reader) = (args.encrypted, index.clone(), args.reader.clone());
+    let loading = tokio::task::spawn_blocking(move || {
+        let loaded = load(model.as_deref(), &index, blur.as_deref(), wanted)?;
+        let tables = encrypted.then(|| load_tables(&private, &loaded)).transpose()?;
+        let reader = reader.map(|path| load_reader(&path, wanted.device)).transpose()?;
+        Ok::<_, CliError>((loaded, tables, reader))
+    });
+    let (loaded, tables, reader) = tokio::select! {
         loaded = loading => loaded??,
         // Told to stop while reading.
         ended = &mut running => return Ok(ended.map(drop)?),
     };
     let Description { count, dim, model: fingerprint, .. } = loaded.index.backend.describe();
     let web_weights = loaded.model.as_ref().is_some_and(ServedModel::has_weights);
-    let kept = publish(&state, &args, loaded)?;
+    let tables = tables.map(|tables| served_tables(&args, tables)).transpose()?;
+    let kept = publish(&state, &args, loaded, (tables, reader))?;
     let url = format!("{scheme}://{address}");
     if args.json {
         let metrics = metrics_address.map(|address| format!("http://{address}"));
@@ -143,6 +155,34 @@ async fn serve(args: Args, index: Location) -> Result<(), CliError> {
     Ok(())
 }
 
+/// Opens the private tables of the version of the index that was loaded.
+fn load_tables(index: &Location, loaded: &Loaded) -> Result<Tables, CliError> {
+    let dir = index.dir("--encrypted")?;
+    let Description { number, version, changes, .. } = loaded.index.backend.describe();
+    if changes > 0 {
+        let dir = dir.display();
+        return Err(format!(
+            "{dir} has {changes} changes since its version was built, which its private tables would not know of: run \
+             `dpr index compact` and `dpr index private`"
+        )
+        .into());
+    }
+    Ok(Tables::open(dir, number, &version)?)
+}
+
+/// Prepares private tables for serving.
+fn served_tables(args: &Args, tables: Tables) -> Result<ServedTables, CliError> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let concurrency = args.encrypted_concurrency.unwrap_or(threads.div_ceil(2));
+    let queue = args.encrypted_queue.unwrap_or(concurrency.saturating_mul(16));
+    let timeout = Duration::from_millis(u64::try_from(args.limits.timeout_ms)?);
+    let (version, passages) = (tables.version(), tables.checked().manifest.passages);
+    tracing::warn!(
+        "encrypted questions are answered (--encrypted, experimental): {passages} passages, tables {version}"
+    );
+    Ok(ServedTables::new(tables, concurrency, queue, timeout)?)
+}
+
 /// Time between two looks at the files of keys and certificates.
 const RELOAD_EVERY: Duration = Duration::from_secs(2);
 
@@ -150,9 +190,20 @@ const RELOAD_EVERY: Duration = Duration::from_secs(2);
 const METRICS_CONNECTIONS: usize = 64;
 
 /// Makes the server answer from what was loaded. Returns what keeps the index up to date.
-fn publish(state: &AppState, args: &Args, loaded: Loaded) -> Result<Opened, CliError> {
-    let Loaded { index, model, question, passage } = loaded;
-    let mut serving = Serving { search: Arc::clone(&index.backend), model, text: None, updates: None };
+fn publish(
+    state: &AppState,
+    args: &Args,
+    loaded: Loaded,
+    (tables, reader): (Option<ServedTables>, Option<ServedReader>),
+) -> Result<Opened, CliError> {
+    let Loaded { index, model, question, passage, blur } = loaded;
+    let mut serving = Serving {
+        model,
+        blur,
+        encrypted: tables.map(Arc::new),
+        reader: reader.map(Arc::new),
+        ..Serving::new(Arc::clone(&index.backend))
+    };
     if args.recall_sample > 0 && index.backend.snapshot().is_some() {
         let every = Duration::from_secs(args.recall_sample.into());
         serving.search = state.sample_recall(Arc::clone(&index.backend), every)?;
@@ -166,6 +217,9 @@ fn publish(state: &AppState, args: &Args, loaded: Loaded) -> Result<Opened, CliE
             );
         }
         tracing::warn!("questions sent as text to /v1/search/text are taken (--allow-text)");
+        if serving.reader.is_some() {
+            tracing::warn!("questions sent as text to /v1/answer are answered (--reader)");
+        }
         serving.text = Some(Arc::new(text));
     }
     if let Some(writer) = &index.writer {
@@ -214,6 +268,7 @@ fn options(args: &Args, access: Access, address: SocketAddr) -> Result<Options, 
         access,
         rate: protection::rate(asked)?,
         trusted_proxies: args.access.trust_forwarded,
+        private_only: args.private_only,
         max_stale: (args.max_stale > 0).then(|| Duration::from_secs(args.max_stale.into())),
         metrics_apart: args.access.metrics_listen.is_some(),
     })

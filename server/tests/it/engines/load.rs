@@ -10,7 +10,7 @@ use dpr_milvus::{LoadOptions, MilvusError, MilvusIndex, load};
 
 use super::server::Server;
 use super::{DIM, passages, plain, questions, share};
-use crate::support::after::After;
+use crate::support::after::{After, crash_after};
 
 /// The rows of a set from `from` to `to`.
 fn part(set: &VectorSet, from: usize, to: usize) -> VectorSet {
@@ -136,20 +136,16 @@ fn a_cluster_killed_in_the_middle_of_a_load_and_started_again_loses_nothing() {
     let Some(mut server) = Server::get() else { return };
     let address = server.address("killed");
     let set = passages();
-    let (tell, told) = std::sync::mpsc::channel();
-    let report = std::thread::scope(|scope| {
-        // One batch after another, so that there is a middle.
-        let loading = scope.spawn(|| {
-            let options =
-                LoadOptions { in_flight: 1, patience: Duration::from_secs(180), ..LoadOptions::default() };
-            let progress = After::new(1000, move || tell.send(()).unwrap());
-            load(&address, &set, &options, &progress)
-        });
-        told.recv().unwrap();
-        server.kill();
-        server.start_again();
-        loading.join().unwrap().unwrap()
-    });
+    // One batch after another, so that there is a middle.
+    let options = LoadOptions { in_flight: 1, patience: Duration::from_secs(180), ..LoadOptions::default() };
+    let report = crash_after(
+        1000,
+        |progress| load(&address, &set, &options, progress).unwrap(),
+        || {
+            server.kill();
+            server.start_again();
+        },
+    );
     assert_eq!((report.written, report.count), (2067, 2067));
 
     let index = MilvusIndex::open(&address, None).unwrap();

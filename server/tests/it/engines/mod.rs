@@ -8,6 +8,7 @@ mod postgres;
 #[path = "../../../postgres/tests/it/server.rs"]
 #[allow(dead_code, reason = "the tests of dpr-postgres use the rest")]
 mod postgres_server;
+mod private;
 mod refused;
 mod server;
 mod service;

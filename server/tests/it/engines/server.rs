@@ -13,10 +13,12 @@ impl Server {
     /// The server, for one test at a time.
     pub(crate) fn get() -> Option<MutexGuard<'static, Self>> {
         static SERVER: Once<Server> = Once::new();
-        SERVER.get("DPR_MILVUS_PYTHON", "milvus", |python| {
+        let mut server = SERVER.get("DPR_MILVUS_PYTHON", "milvus", |python| {
             let arguments = ["--fresh", "--data", "target/milvus/test"];
             Self(PythonServer::start(python, "milvus_server.py", &arguments, "target/milvus/test/logs"))
-        })
+        })?;
+        server.0.heal();
+        Some(server)
     }
 
     /// Ends it with SIGKILL.

@@ -123,7 +123,7 @@ fn commands_that_cannot_be_done_say_why_and_change_nothing() {
         (
             &["add", "--index", "index", "--vectors", "other"],
             1,
-            "of model cdcdcdcdcdcd…, the index of model abababababab…",
+            "of model cdcdcdcdcdcd… (16 dims), the index of model abababababab… (16 dims)",
         ),
         (&["add", "--index", "index", "--vectors", "short"], 1, "has 15 numbers, expected 16"),
         (&["add", "--index", "nowhere", "--vectors", "good"], 1, "nowhere is not an index"),

@@ -1,6 +1,7 @@
 //! Something that happens once in the middle of a long operation, such as a crash.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
 
 use dpr_files::progress::Progress;
 
@@ -29,4 +30,19 @@ impl<F: Fn() + Send + Sync> Progress for After<F> {
     }
 
     fn finish(&self) {}
+}
+
+/// Runs `load` on a thread of its own, calls `crash` once it has reported `at` items, and returns what `load` returned.
+pub(crate) fn crash_after<R: Send>(
+    at: u64,
+    load: impl FnOnce(&dyn Progress) -> R + Send,
+    crash: impl FnOnce(),
+) -> R {
+    let (tell, told) = mpsc::channel();
+    std::thread::scope(|scope| {
+        let loading = scope.spawn(move || load(&After::new(at, move || tell.send(()).unwrap())));
+        told.recv().unwrap();
+        crash();
+        loading.join().unwrap()
+    })
 }

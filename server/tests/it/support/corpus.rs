@@ -88,6 +88,7 @@ pub(crate) fn write_vectors(dir: &Path, set: &VectorSet) {
         corpus_sha256: corpus_sha256(&set.passages),
         shard: Shard::WHOLE,
         part_size: VectorsSpec::PART_SIZE,
+        precision: dpr_core::Precision::F32,
     };
     let writer = VectorsWriter::open(dir, spec, &set.passages).unwrap();
     for range in writer.missing_parts() {

@@ -34,7 +34,8 @@ pub(crate) fn pages() -> Vec<String> {
     let mut pages: Vec<String> =
         ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "wasm/npm/README.md"]
             .into_iter()
-            .chain(["web-demo/README.md", "tests/browser/README.md", "tests/fixtures/README.md"])
+            .chain(["web-demo/README.md", "tests/browser/README.md", "tests/bundlers/README.md"])
+            .chain(["tests/fixtures/README.md"])
             .map(str::to_owned)
             .collect();
     for folder in ["docs", "docs/guide", "docs/reference"] {
@@ -136,6 +137,8 @@ impl Walk {
             ("e5-small-v2", "dpr-tiny/question"),
             ("dpr-question_encoder-single-nq-base", "dpr-tiny/question"),
             ("dpr-ctx_encoder-single-nq-base", "dpr-tiny/ctx"),
+            ("ms-marco-MiniLM-L6-v2", "cross-encoders/bert"),
+            ("dpr-reader-single-nq-base", "readers/dpr"),
         ] {
             walk.copy(&fixtures().join(fixture), name);
         }
@@ -149,6 +152,7 @@ impl Walk {
             // The fixture has places for 128 tokens.
             let text = fs::read_to_string(entry.path()).unwrap();
             let text = text.replace("max_passage_tokens = 192", "max_passage_tokens = 96");
+            let text = text.replace("\nmax_tokens = 256", "\nmax_tokens = 96");
             walk.write(&format!("configs/{}", entry.file_name().to_string_lossy()), &text);
         }
         walk.write("web-demo/dist/index.html", "<!doctype html><title>search</title>");
@@ -263,8 +267,9 @@ impl Walk {
             };
             let text = format!(
                 "{} The bridge of town{town} was built by Mason{town} . {}",
-                filler(0, 150),
-                filler(150, 320)
+                // So that the next sentence is early in a block, which a small reader cuts.
+                filler(0, 100),
+                filler(100, 370)
             );
             let (name, text) = match town % 3 {
                 0 => (format!("town{town}.txt"), text),
@@ -282,6 +287,7 @@ impl Walk {
         self.write("train.tsv", &tsv(TRAIN));
         self.write("dev.tsv", &tsv(DEV));
         self.write("test.tsv", &tsv(TEST));
+        self.write("questions.txt", &format!("{}\nwho won super bowl 50\n", question(TEST.start)));
         let paragraphs = TEST.map(|town| {
             let context = format!("Mason{town} built it.");
             let answers = [json!({"text": format!("Mason{town}"), "answer_start": 0})];

@@ -7,6 +7,7 @@ pub(crate) mod docs;
 pub(crate) mod files;
 pub(crate) mod golden;
 pub(crate) mod python_server;
+pub(crate) mod reader;
 pub(crate) mod run;
 pub(crate) mod server;
 pub(crate) mod shared;

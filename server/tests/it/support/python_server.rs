@@ -14,6 +14,7 @@ pub(crate) struct PythonServer {
     output: BufReader<ChildStdout>,
     /// Where to look if it does not start.
     logs: &'static str,
+    is_down: bool,
 }
 
 impl PythonServer {
@@ -30,7 +31,8 @@ impl PythonServer {
             .spawn()
             .unwrap_or_else(|error| panic!("{} does not run: {error}", python.display()));
         let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-        let mut server = Self { port: 0, _child: child, input, output: BufReader::new(output), logs };
+        let mut server =
+            Self { port: 0, _child: child, input, output: BufReader::new(output), logs, is_down: false };
         server.wait_ready();
         server
     }
@@ -51,6 +53,7 @@ impl PythonServer {
     pub(crate) fn kill(&mut self) {
         writeln!(self.input, "kill").unwrap();
         assert_eq!(self.line().trim(), "killed");
+        self.is_down = true;
     }
 
     /// Starts it again on the same port with the same data, and waits until it answers. `settings` are what the program
@@ -58,6 +61,14 @@ impl PythonServer {
     pub(crate) fn start_again(&mut self, settings: &str) {
         writeln!(self.input, "start {settings}").unwrap();
         self.wait_ready();
+        self.is_down = false;
+    }
+
+    /// Starts it again if a test that failed has left it killed.
+    pub(crate) fn heal(&mut self) {
+        if self.is_down {
+            self.start_again("");
+        }
     }
 }
 

@@ -80,7 +80,7 @@ pub struct DistillData {
     pub questions: Vec<PathBuf>,
     /// Files of questions that measure each epoch; without them some of the questions are held out.
     pub dev: Vec<PathBuf>,
-    /// Questions to measure with, at most.
+    /// Questions to measure with, at most, drawn by the seed.
     pub dev_questions: usize,
     /// Vectors directories that the teacher made of passages; none for questions alone.
     pub vectors: Vec<PathBuf>,
@@ -122,7 +122,11 @@ impl Default for DistillObjective {
     }
 }
 
-impl Settings for DistillConfig {}
+impl Settings for DistillConfig {
+    fn of_run(&self) -> (&RunOptions, &OptimiserOptions, &StepOptions) {
+        (&self.run, &self.optimiser, &self.compute)
+    }
+}
 
 impl DistillConfig {
     /// Refuses settings that cannot be trained with.

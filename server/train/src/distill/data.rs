@@ -8,9 +8,12 @@ use dpr_core::random::SplitMix;
 use dpr_core::{DeviceChoice, Similarity};
 use sha2::{Digest as _, Sha256};
 
-use super::super::data::plain;
+use super::super::data::{DEV, plain};
+use super::super::draw::draw;
 use super::super::encoders::{DualEncoder, Sharing, TrainDevice};
+use super::super::epochs::Steps;
 use super::super::error::TrainError;
+use super::super::prepare::shared_notes;
 use super::config::DistillConfig;
 use super::project;
 use super::taught::{SHARED, Taught, taught};
@@ -55,14 +58,7 @@ impl DistillPrepared {
         config.check()?;
         device.check(config.compute.precision)?;
         let (train, dev, overlap) = questions(config)?;
-        let batch = config.run.batch_size;
-        let batches = train.len() / batch / config.run.accumulate;
-        if batches == 0 {
-            let batch = batch * config.run.accumulate;
-            return Err(TrainError::TooFewQuestions { batch, questions: train.len() });
-        }
-        let all = batches * config.run.epochs;
-        let steps = if config.run.max_steps == 0 { all } else { all.min(config.run.max_steps) };
+        let Steps { all: steps, .. } = Steps::of(train.len(), &config.run)?;
 
         let teacher = ModelDir::open(&config.model.teacher)?;
         let start = ModelDir::open(&config.model.start)?;
@@ -90,13 +86,7 @@ impl DistillPrepared {
         if config.model.fit_projection {
             project::fit(&mut model.encoders[0], &train, config, device, progress)?;
         }
-        let mut notes = Vec::new();
-        if overlap > 0 {
-            notes.push(format!(
-                "{overlap} of {} dev questions are training questions too: what is measured on them is too good",
-                dev.questions.len()
-            ));
-        }
+        let notes = shared_notes(overlap, dev.questions.len(), &config.optimiser, steps);
         let origin = origin(&train, &space, &teacher, &start);
         let name = start.manifest().name.clone();
         Ok(Self { train, dev, space, model, teacher, name, origin, steps, notes })
@@ -122,8 +112,7 @@ fn questions(config: &DistillConfig) -> Result<(Vec<String>, Vec<String>, usize)
         let dev = train.split_off(train.len() - wanted.min(train.len() / 10));
         return Ok((train, dev, 0));
     }
-    let mut dev = read(&config.data.dev)?;
-    dev.truncate(wanted);
+    let dev = draw(read(&config.data.dev)?, wanted, config.run.seed, DEV);
     let asked: HashSet<String> = train.iter().map(|text| plain(text)).collect();
     let overlap = dev.iter().filter(|text| asked.contains(&plain(text))).count();
     Ok((train, dev, overlap))

@@ -3,6 +3,7 @@
 use dpr_core::encoder::Encoder;
 use nalgebra::DMatrix;
 
+use super::super::draw::draw;
 use super::super::encoders::{TrainDevice, TrainedEncoder, numbers};
 use super::super::error::TrainError;
 use super::super::evaluate::encode;
@@ -10,8 +11,11 @@ use super::config::DistillConfig;
 use super::taught::Taught;
 use dpr_files::progress::Progress;
 
-/// Questions that the layer is fitted to, at most: several times the numbers in a state.
+/// Questions that the layer is fitted to, at most, drawn by the seed: several times the numbers in a state.
 const QUESTIONS: usize = 10_000;
+
+/// Key of the random draw of these.
+const FITTED: u64 = 13;
 
 /// Ridge that is added to the diagonal, as a share of its mean, so that linearly dependent states do no harm.
 const RIDGE: f64 = 1e-3;
@@ -33,8 +37,10 @@ pub(super) fn fit(
         return Ok(());
     };
     let (hidden, dim) = (student.config.kept_width(), student.dim());
-    let count = taught.questions.len().min(QUESTIONS);
-    let tokens = taught.questions[..count].iter().map(|question| student.tokenizer.question(question));
+    // Files come one after another, each with questions of one kind: the first ones would stand for the first file.
+    let rows = draw(0..taught.questions.len(), QUESTIONS, config.run.seed, FITTED);
+    let count = rows.len();
+    let tokens = rows.iter().map(|row| student.tokenizer.question(&taught.questions[*row]));
     let tokens = tokens.collect::<Result<Vec<_>, _>>()?;
 
     let net = Encoder { projection: None, ..student.net().clone() };
@@ -52,7 +58,8 @@ pub(super) fn fit(
         column => f64::from(states[row * hidden + column]),
     };
     let states = DMatrix::from_fn(count, hidden + 1, state);
-    let goals = DMatrix::from_fn(count, dim, |row, column| f64::from(taught.vectors[row].as_slice()[column]));
+    let goals =
+        DMatrix::from_fn(count, dim, |row, column| f64::from(taught.vectors[rows[row]].as_slice()[column]));
     let mut square = states.tr_mul(&states);
     let ridge = RIDGE * square.trace() / (hidden + 1) as f64;
     for place in 0..=hidden {

@@ -7,13 +7,12 @@ use dpr_core::Embedding;
 use dpr_core::random::SplitMix;
 
 use super::super::encoders::{DualEncoder, TrainDevice};
+use super::super::epochs::batches;
 use super::super::error::TrainError;
 use super::super::evaluate::encode;
 use super::super::export::{Exported, export_as};
-use super::super::run_dir::RunDir;
-use super::super::sampler::batches;
 use super::super::scores::{Scores, StudentScores};
-use super::super::step::{Loss as _, StepNoise, StepOutcome, step_by};
+use super::super::step::{Inputs, Loss as _, StepNoise, StepOutcome, step_by};
 use super::super::task::Task;
 use super::super::trainer::{self, Setup, TrainReport};
 use super::config::DistillConfig;
@@ -42,12 +41,9 @@ pub fn distill(
     device: &TrainDevice,
     job: Job<'_>,
 ) -> Result<TrainReport, TrainError> {
-    let run = if resume { RunDir::resume(out, config)? } else { RunDir::begin(out, config)? };
     let DistillPrepared { train, dev, space, model, teacher, name, origin, steps, .. } = prepared;
     let task = DistillTask { config, train, dev, space, teacher, name };
-    let (options, optimiser) = (config.run, config.optimiser);
-    let setup = Setup { run, resume, task: &task, model, options, optimiser, origin, steps };
-    trainer::run(setup, device, job)
+    trainer::run(Setup { config, out, resume, task: &task, model, origin, steps }, device, job)
 }
 
 struct DistillTask<'a> {
@@ -72,7 +68,7 @@ impl Task for DistillTask<'_> {
         let mut random = SplitMix::keyed(&[self.config.run.seed, epoch as u64]);
         random.shuffle(&mut order);
         let length = |item: usize| self.train.questions[item].len();
-        batches(order, self.config.run.batch_size, BUCKET, length, &mut random)
+        batches(order, self.config.run.batch_size, BUCKET, length, |item| item as u64, &mut random)
     }
 
     fn step(
@@ -87,7 +83,7 @@ impl Task for DistillTask<'_> {
         let tokens = items.iter().map(|item| model.question_tokens(&self.train.questions[*item]));
         let tokens = tokens.collect::<Result<Vec<_>, _>>()?;
         let loss = self.loss(&self.train, items);
-        step_by(model, [&tokens, &[]], &loss, &self.config.compute, noise, scale, device)
+        step_by(model, Inputs::of_texts([&tokens, &[]]), &loss, &self.config.compute, noise, scale, device)
     }
 
     fn question(&self, item: usize) -> Option<&str> {

@@ -41,6 +41,8 @@ pub struct MineReport {
     pub short_of_random_negatives: usize,
     /// Answer patterns that are not regular expressions and never match.
     pub invalid_patterns: usize,
+    /// Answers that are left out because nothing of them is left after normalisation.
+    pub empty_answers: usize,
 }
 
 /// Mines `questions` over `pool` and writes DPR training json to `out`.
@@ -93,6 +95,7 @@ pub fn mine(
         without_hard_negative: 0,
         short_of_random_negatives: 0,
         invalid_patterns: miner.invalid_patterns(),
+        empty_answers: miner.answers.iter().map(|answers| answers.matcher.empty_answers()).sum(),
     };
     let written = write_training(out, |writer| {
         journal.items(|item| {
@@ -224,7 +227,7 @@ impl Held {
         }
         let texts = match (&question.answers, analyzer) {
             (Answers::Texts(texts), Analyzer::Bigram) => {
-                texts.iter().map(|text| folded(text.trim())).collect()
+                texts.iter().map(|text| folded(text.trim())).filter(|text| !text.is_empty()).collect()
             }
             _ => Vec::new(),
         };

@@ -15,3 +15,8 @@ export async function webgpuObstacle(): Promise<string | undefined> {
     return `WebGPU failed: ${error instanceof Error ? error.message : String(error)}`;
   }
 }
+
+/** Whether the user asked the browser to save data (`Save-Data`): nothing is downloaded that could be done without. */
+export function savesData(): boolean {
+  return (globalThis.navigator as { connection?: { saveData?: boolean } } | undefined)?.connection?.saveData === true;
+}

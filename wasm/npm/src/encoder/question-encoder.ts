@@ -3,17 +3,24 @@ import { DisposedError } from '../errors/disposed-error.js';
 import { EncoderError } from '../errors/encoder-error.js';
 import type { Device, Dtype } from '../types/device.js';
 import type { ModelManifest } from '../types/manifest.js';
+import { asyncDispose, dispose } from '../types/disposable.js';
 import type { EncodeOptions, LoadOptions } from '../types/options.js';
 import { fetchManifest } from '../weights/model-files.js';
 import { evictOldModels, noteModel } from '../weights/old-models.js';
 import { requireExpected } from '../weights/require-expected.js';
+import { address } from '../wire/address.js';
 import { parseManifest } from '../wire/parse-manifest.js';
 import { pageAddress } from '../wire/page-address.js';
 import { transport } from '../wire/transport.js';
 import { workerSource } from '../worker/worker-source.js';
-import { untilAborted } from './until-aborted.js';
+import { safely } from './safely.js';
+import { untilAborted } from '../wire/until-aborted.js';
 import { restartOnCpu, startEncoder, type Started, type StartSettings } from './start-encoder.js';
-import { SessionEnded, type WorkerSession } from './worker-session.js';
+import { SessionEnded } from './worker-failure.js';
+import type { WorkerSession } from './worker-session.js';
+
+/** How often a question is tried while workers end under it. */
+const MOST_ATTEMPTS = 3;
 
 /**
  * Turns questions into vectors inside this browser, in a worker. Make one and keep it: loading
@@ -28,17 +35,19 @@ export class QuestionEncoder {
   /** The model's manifest, with absolute file addresses, and those weights that `expect` allows. */
   readonly model: ModelManifest;
   readonly #settings: StartSettings;
-  /** Ends a restart that is under way when the encoder is disposed. */
-  readonly #lifetime = new AbortController();
+  /** Ends what is under way when the encoder is disposed. */
+  readonly #lifetime: AbortController;
   #started: Started;
-  /** While a lost GPU is replaced: settles when the CPU has taken over, or could not. */
+  /** While a lost worker is replaced: settles when the CPU has taken over, or could not. */
   #restart: Promise<void> | undefined;
 
-  private constructor(model: ModelManifest, settings: StartSettings, started: Started) {
+  private constructor(model: ModelManifest, settings: StartSettings, lifetime: AbortController, started: Started) {
     this.model = model;
-    this.#settings = { ...settings, signal: this.#lifetime.signal };
+    this.#settings = settings;
+    this.#lifetime = lifetime;
     this.#started = started;
     this.#watch(started.session);
+    void started.faster?.then((session) => session && this.#switch(session));
   }
 
   /**
@@ -46,33 +55,44 @@ export class QuestionEncoder {
    * warms it up.
    *
    * @param source - address of a manifest (`GET /v1/model` of a server, or a file of that form), or the manifest itself
+   * @param previous - an encoder of the same source: returned as it is where the model is still the same. Otherwise it
+   * goes on, until it is disposed
    * @throws {@link ManifestError}, {@link ModelMismatchError}, {@link DownloadError}, {@link IntegrityError},
-   * {@link InsecureContextError}, {@link EncoderError}, or the signal's reason
+   * {@link InsecureContextError}, {@link EncoderError}, {@link OptionError}, or the signal's reason
    */
-  static async load(source: string | URL | ModelManifest, options: LoadOptions = {}): Promise<QuestionEncoder> {
+  static async load(
+    source: string | URL | ModelManifest,
+    options: LoadOptions = {},
+    previous?: QuestionEncoder,
+  ): Promise<QuestionEncoder> {
     const { signal } = options;
-    const base = options.baseUrl === undefined ? pageAddress() : new URL(options.baseUrl, pageAddress());
-    const address = typeof source === 'string' || source instanceof URL ? new URL(source, base).href : undefined;
-    const requests = transport(options, address ?? base, 'same-origin');
-    const offered =
-      address === undefined ? parseManifest(source, base) : await fetchManifest(address, requests, signal);
+    const base = options.baseUrl === undefined ? pageAddress() : address(options.baseUrl, '`baseUrl`');
+    const isAddress = typeof source === 'string' || source instanceof URL;
+    const url = isAddress ? address(source, 'the manifest', base).href : undefined;
+    const requests = transport(options, url ?? base, 'same-origin');
+    const offered = url === undefined ? parseManifest(source, base) : await fetchManifest(url, requests, signal);
     const manifest = requireExpected(offered, options.expect);
+    if (previous?.model.fingerprint === manifest.fingerprint) return previous;
+    if (previous) forgetDevice(previous.model.fingerprint);
+    const lifetime = new AbortController();
     const settings: StartSettings = {
       device: options.device ?? 'auto',
       dtype: options.dtype ?? 'auto',
-      onProgress: options.onProgress ?? (() => undefined),
-      workers: workerSource(options),
+      measures: options.measure !== 'never',
+      onProgress: safely(options.onProgress),
+      workers: await workerSource(options),
       requests,
       signal,
+      life: lifetime.signal,
     };
-    const noted = noteModel(address ?? String(base ?? ''), offered);
+    const noted = noteModel(url ?? String(base ?? ''), offered);
     const started = await startEncoder(manifest, settings);
     // Nobody waits for it, and it never fails.
     if (!options.keepOldModels) void noted.then(() => evictOldModels());
-    return new QuestionEncoder(manifest, settings, started);
+    return new QuestionEncoder(manifest, settings, lifetime, started);
   }
 
-  /** Where questions are encoded now. Changes from `webgpu` to `cpu` if the GPU is lost. */
+  /** Where questions are encoded now. Changes when the GPU is lost, and when `auto` finds it to be faster. */
   get device(): Device {
     return this.#started.session.device;
   }
@@ -82,22 +102,62 @@ export class QuestionEncoder {
     return this.#started.dtype;
   }
 
+  /** Whether other clients of this origin use the same worker: with `worker: 'shared'`, while it lasts. */
+  get isShared(): boolean {
+    return this.#started.session.isShared;
+  }
+
+  /**
+   * The worker in which an encoder encodes now, for other parts of this package.
+   * @internal
+   */
+  static session(encoder: QuestionEncoder): unknown {
+    return encoder.#started.session;
+  }
+
   /** Numbers in a vector. */
   get dim(): number {
     return this.model.dim;
   }
 
   /**
-   * Encodes one question. Several at once are encoded one after another, in the order of the calls.
-   * If the GPU is lost meanwhile, the CPU answers.
+   * Encodes one question. Several at once are encoded one after another, in the order of the calls; one whose signal
+   * fires while it waits is not encoded. If the GPU is lost meanwhile, the CPU answers.
    *
    * @returns `[dim]` numbers
-   * @throws {@link DisposedError}, {@link EncoderError}, or the signal's reason
+   * @throws {@link DisposedError}, {@link EncoderError}, or the signal's reason; {@link DownloadError} or
+   * {@link IntegrityError} when a lost worker could not be replaced, which the next question tries again
    */
-  async encode(text: string, options: EncodeOptions = {}): Promise<Float32Array> {
+  encode(text: string, options: EncodeOptions = {}): Promise<Float32Array> {
     const { signal } = options;
-    signal?.throwIfAborted();
-    return untilAborted(this.#encode(text), signal);
+    return untilAborted(this.#ask((session) => session.encode(text, signal), signal), signal);
+  }
+
+  /**
+   * Encodes several questions, one after another. What is asked meanwhile waits for one of them, not for all.
+   *
+   * @returns `[dim]` numbers for each, in their order
+   * @throws what {@link QuestionEncoder.encode} throws; the rest is not encoded then
+   *
+   * @example const vectors = await encoder.encodeMany(['who won super bowl 50', 'who played in it']);
+   */
+  async encodeMany(texts: readonly string[], options: EncodeOptions = {}): Promise<Float32Array[]> {
+    const vectors: Float32Array[] = [];
+    for (const text of texts) vectors.push(await this.encode(text, options));
+    return vectors;
+  }
+
+  /**
+   * Returns the number of tokens of a question as the encoder sees it, with its prompt and the special tokens. It is at
+   * most `model.max_question_tokens`: where it is as many, the rest of the question may be cut off.
+   *
+   * @throws what {@link QuestionEncoder.encode} throws
+   *
+   * @example const isLong = (await encoder.countTokens(text)) >= encoder.model.max_question_tokens;
+   */
+  countTokens(text: string, options: EncodeOptions = {}): Promise<number> {
+    const { signal } = options;
+    return untilAborted(this.#ask((session) => session.count(text, signal), signal), signal);
   }
 
   /**
@@ -111,47 +171,78 @@ export class QuestionEncoder {
     this.#started.session.end(reason);
   }
 
-  async #encode(text: string): Promise<Float32Array> {
-    for (;;) {
+  /** {@link QuestionEncoder.dispose}, for `using encoder = …`. */
+  [dispose](): void {
+    this.dispose();
+  }
+
+  /** {@link QuestionEncoder.dispose}, for `await using encoder = …`. */
+  async [asyncDispose](): Promise<void> {
+    this.dispose();
+  }
+
+  async #ask<T>(ask: (session: WorkerSession) => Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+    for (let attempt = 1; ; attempt++) {
       this.#lifetime.signal.throwIfAborted();
-      if (this.#restart) await this.#restart;
+      signal?.throwIfAborted();
+      await this.#restart;
       const { session } = this.#started;
       try {
-        return await session.encode(text);
+        return await ask(session);
       } catch (error) {
         this.#lifetime.signal.throwIfAborted();
-        if (session.device === 'webgpu' && error instanceof SessionEnded) {
-          // The GPU is gone: once around again, on the CPU.
+        signal?.throwIfAborted();
+        const isLost = error instanceof SessionEnded;
+        if (isLost) {
           this.#replace(session, error);
-          continue;
+          // The GPU is gone: once around again, on the CPU. One that ended the CPU's worker would end the next one too.
+          if (attempt < MOST_ATTEMPTS && (session.device === 'webgpu' || !error.begun)) continue;
         }
-        const fix = error instanceof SessionEnded ? error.fix : 'Change the question and search again.';
-        throw new EncoderError(`the question could not be encoded: ${(error as Error).message}`, fix, { cause: error });
+        const { fix, code } = isLost ? error : { fix: 'Change the question and search again.', code: undefined };
+        const { message } = error as Error;
+        throw new EncoderError(`the question could not be encoded: ${message}`, fix, code, { cause: error });
       }
     }
   }
 
   #watch(session: WorkerSession): void {
+    // The CPU's is replaced when the next question finds it ended: one that ends each time must not start for ever.
     if (session.device === 'webgpu') session.onFatal = (reason) => this.#replace(session, reason);
   }
 
-  /** Puts the CPU in the place of a WebGPU session, once, however many questions find it broken. */
+  /** Goes on with the faster device; what waits for the other is still answered there. */
+  #switch(session: WorkerSession): void {
+    const { session: old, dtype } = this.#started;
+    const reason = new Error('the other device is faster');
+    if (this.#lifetime.signal.aborted || this.#restart) {
+      session.end(reason);
+      return;
+    }
+    this.#started = { session, dtype };
+    this.#watch(session);
+    old.finish(reason);
+    this.#settings.onProgress({ status: 'ready', device: session.device, dtype });
+  }
+
+  /** Puts the CPU in the place of a session that ended, once, however many questions find it so. */
   #replace(session: WorkerSession, reason: Error): void {
     if (this.#started.session !== session || this.#restart || this.#lifetime.signal.aborted) return;
-    const { onProgress } = this.#settings;
-    this.#restart = (async () => {
+    const { onProgress, life } = this.#settings;
+    const restart = async () => {
       // Ends this session first: its memory is free before the next one asks for some.
       session.end(reason);
-      forgetDevice(this.model.fingerprint);
-      onProgress({ status: 'fallback', from: 'webgpu', to: 'cpu', reason: reason.message });
+      // What ended one shared worker would end the next, for every tab.
+      this.#settings.workers.unshare?.(session.device);
+      if (session.device === 'webgpu') {
+        forgetDevice(this.model.fingerprint);
+        onProgress({ status: 'fallback', from: 'webgpu', to: 'cpu', reason: reason.message });
+      }
       const started = await restartOnCpu(this.model, this.#started.dtype, this.#settings);
-      if (this.#lifetime.signal.aborted) started.session.end(this.#lifetime.signal.reason as Error);
+      if (life.aborted) started.session.end(life.reason as Error);
       this.#started = started;
-    })();
-    this.#restart.then(
-      () => (this.#restart = undefined),
-      // Stays rejected: each later question gets the reason why the CPU could not take over.
-      () => undefined,
-    );
+    };
+    // If it fails, those who wait hear of it, and the next question tries again.
+    this.#restart = restart().finally(() => (this.#restart = undefined));
+    this.#restart.catch(() => undefined);
   }
 }

@@ -1,169 +1,235 @@
+import type { DprWebErrorCode } from '../errors/dpr-web-error.js';
 import type { Device } from '../types/device.js';
 import type { ModelFiles } from '../weights/model-files.js';
 import { Silence } from '../wire/silence.js';
 import { fetchedScript } from '../worker/fetched-script.js';
+import { median } from '../worker/median.js';
 import { HELLO, PROTOCOL, type Command, type Reply } from '../worker/protocol.js';
-import type { WorkerSource } from '../worker/worker-source.js';
+import type { EncoderWorker, WorkerSource } from '../worker/worker-source.js';
+import { untilAborted } from '../wire/until-aborted.js';
+import { SessionEnded, WorkerFailure } from './worker-failure.js';
 
-type CommandBody = Command extends infer C ? (C extends Command ? Omit<C, 'id'> : never) : never;
+type CommandBody = Command extends infer C ? (C extends Command ? Omit<C, 'id' | 'model'> : never) : never;
 
 /**
- * Longest silence of a worker at each kind of work, in milliseconds. Software WebGPU and a slow line are slow; these
- * are for what will never be done. A hello has a limit of its own.
+ * Longest silence of a worker, in milliseconds: at work of usual length, and where a model is loaded. Software WebGPU and
+ * a slow line are slow; these are for what will never be done. A hello has a limit of its own.
  */
-const LONGEST_SILENCE: Record<Exclude<Command['type'], 'hello'>, number> = {
-  init: 60_000,
-  load: 120_000,
-  encode: 60_000,
-  measure: 60_000,
-};
+const LONGEST_SILENCE = 60_000;
+const LONGEST_LOADING = 120_000;
+const MEASURE_RUNS = 7;
+/** A slow device is known to be slow before it has run that often, in milliseconds. */
+const MEASURE_BUDGET = 2000;
 
 const WRONG_SCRIPT =
-  'Check that this script is there, is not empty, and may be run by the page (worker-src of its policy). Where the bundler ' +
-  'does not make it, build a worker from `dpr-web/worker` and hand it over with the option `createWorker`: see "Worker" in ' +
-  'the README of dpr-web.';
+  'Check that this script is there and allowed (worker-src, trusted types, cross-origin-embedder-policy), or give one of ' +
+  '`dpr-web/worker` (`createWorker`): see "Worker" in the README of dpr-web.';
 
-interface Pending {
-  type: Command['type'];
+/** What a loaded encoder says of itself. */
+export interface EncoderShape {
+  dim: number;
+  maxTokens: number;
+}
+
+/** Addresses that a worker fetched, and the bytes that came for each. */
+export interface Fetched {
+  fetched: string[];
+  bytes: number[];
+}
+
+interface Job {
+  command: CommandBody;
+  transfer: Transferable[];
   resolve(reply: Reply): void;
   reject(error: unknown): void;
 }
 
-/** What a worker could not do, and what to do about it where that is known. */
-export class WorkerFailure extends Error {
-  readonly fix: string | undefined;
-
-  constructor(message: string, fix?: string) {
-    super(message);
-    this.fix = fix;
-  }
-}
-
-/** The worker is gone and with it everything it was asked: start another, or give up. */
-export class SessionEnded extends WorkerFailure {
-  override readonly name = 'SessionEnded';
-}
-
-/** One worker with one device: sends commands, matches answers, notices silence, ends once. */
+/**
+ * One worker with one device: sends one command at a time, notices silence, ends once. What waits for its turn waits
+ * here, where it can still be taken back.
+ */
 export class WorkerSession {
   readonly device: Device;
+  /** Whether other clients use the worker too. */
+  readonly isShared: boolean;
   /** Called once if the worker ends by itself: a lost device, a panic, a script that does not load or answer. */
   onFatal: ((reason: SessionEnded) => void) | undefined;
-  readonly #worker: Worker;
+  readonly #worker: EncoderWorker;
+  readonly #model: string;
   readonly #source: WorkerSource;
   readonly #createdAt = globalThis.performance.now();
-  /** In the order of the commands, which is that of the work. */
-  readonly #pending = new Map<number, Pending>();
+  readonly #waiting: Job[] = [];
   readonly #silence = new Silence();
-  #nextId = HELLO;
+  #current: Job | undefined;
+  #id = HELLO - 1;
   /** The script's address in its own words, which may be empty; none before its hello. */
   #address: string | undefined;
   #ended: Error | undefined;
+  /** Why it is to end once nothing waits any more. */
+  #closing: Error | undefined;
 
-  constructor(device: Device, source: WorkerSource) {
+  /** @param model - what tells the model and its format from others */
+  constructor(device: Device, source: WorkerSource, model: string) {
     this.device = device;
+    this.#model = model;
     this.#source = source;
     try {
       this.#worker = source.create(device);
+      this.isShared = this.#worker.isShared ?? false;
     } catch (error) {
-      throw new SessionEnded(`${this.#name()} could not be made: ${(error as Error).message}`, WRONG_SCRIPT);
+      if (error instanceof WorkerFailure) throw error;
+      const message = `${this.#name()} could not be made: ${(error as Error).message}`;
+      throw new SessionEnded(message, 'worker_not_loaded', WRONG_SCRIPT);
     }
     this.#worker.onmessage = ({ data }: MessageEvent<Reply>) => this.#receive(data);
     this.#worker.onerror = (event) => {
       event.preventDefault?.();
-      if (this.#address !== undefined) this.#fatal(event.message || 'the worker failed');
-      else this.#fatal(`${this.#name()} could not be loaded${event.message ? `: ${event.message}` : ''}`, WRONG_SCRIPT);
+      if (this.#address !== undefined) {
+        this.#fatal(event.message || 'the worker failed');
+        return;
+      }
+      const why = event.message ? `: ${event.message}` : '';
+      this.#fatal(`${this.#name()} could not be loaded${why}`, 'worker_not_loaded', WRONG_SCRIPT);
     };
     this.#worker.onmessageerror = () => this.#fatal('an answer of the worker could not be read');
   }
 
-  /** Waits for the worker's hello, then has it fetch and compile the module. Before anything else. */
-  async start(): Promise<void> {
+  /**
+   * Waits for the worker's hello, then has it fetch and compile the module. Before anything else.
+   * @returns the addresses that the worker fetched, and the bytes of each
+   */
+  async start(): Promise<Fetched> {
     // Asked for, although a worker says one by itself: this one may have been running for long.
-    const hello = await this.#ask({ type: 'hello' });
-    if (hello.type !== 'hello') throw new SessionEnded(`unexpected answer ${hello.type}`);
-    this.#address = hello.address;
-    if (hello.protocol !== PROTOCOL) {
+    const { address, protocol } = await this.ask({ type: 'hello' }, 'hello');
+    this.#address = address;
+    if (protocol !== PROTOCOL) {
       throw new SessionEnded(
         `${this.#name()} is of another release of dpr-web than the page`,
+        'worker_version',
         'Build page and worker from one release of dpr-web.',
       );
     }
-    await this.#ask({ type: 'init', device: this.device, wasm: this.#source.wasm(this.device) });
+    const wasm = this.#source.wasm(this.device);
+    const { fetched = [], bytes = [] } = await this.ask({ type: 'init', device: this.device, wasm }, 'done');
+    return { fetched, bytes };
   }
 
   /**
    * Builds the encoder and warms it up. The worker gets a copy of the files when another device may
    * need them after this one (`keepFiles`), else the files themselves.
    */
-  async load(files: ModelFiles, keepFiles: boolean): Promise<{ dim: number; maxTokens: number }> {
+  async load(files: ModelFiles, keepFiles: boolean): Promise<EncoderShape> {
     const transfer = keepFiles ? [] : [files.config.buffer, files.tokenizer.buffer, files.weights.buffer];
-    const reply = await this.#ask({ type: 'load', files }, transfer);
-    if (reply.type !== 'loaded') throw new SessionEnded(`unexpected answer ${reply.type}`);
-    return { dim: reply.dim, maxTokens: reply.maxTokens };
+    return this.ask({ type: 'load', files }, 'loaded', { transfer });
   }
 
-  /** `[dim]` numbers. */
-  async encode(text: string): Promise<Float32Array> {
-    const reply = await this.#ask({ type: 'encode', text });
-    if (reply.type !== 'vector') throw new SessionEnded(`unexpected answer ${reply.type}`);
-    return reply.vector;
+  /** The encoder's shape where another client of a shared worker has loaded the model. */
+  async find(): Promise<EncoderShape | undefined> {
+    if (!this.isShared) return undefined;
+    const reply = await this.ask({ type: 'find' }, ['loaded', 'needed']);
+    return reply.type === 'loaded' ? reply : undefined;
   }
 
-  /** Median milliseconds for one question of usual length. */
+  /** `[dim]` numbers. A question that is still waiting when the signal fires is not encoded. */
+  async encode(text: string, signal?: AbortSignal): Promise<Float32Array> {
+    return (await this.ask({ type: 'encode', text }, 'vector', { signal })).vector;
+  }
+
+  /** Tokens of a text, special ones included, at most as many as the encoder takes. */
+  async count(text: string, signal?: AbortSignal): Promise<number> {
+    return (await this.ask({ type: 'count', text }, 'counted', { signal })).tokens;
+  }
+
+  /** Median milliseconds for one question of usual length, in runs of one each: questions go before. */
   async measure(): Promise<number> {
-    const reply = await this.#ask({ type: 'measure' });
-    if (reply.type !== 'measured') throw new SessionEnded(`unexpected answer ${reply.type}`);
-    return reply.milliseconds;
+    const times: number[] = [];
+    const end = performance.now() + MEASURE_BUDGET;
+    while (times.length < MEASURE_RUNS && (times.length === 0 || performance.now() < end)) {
+      times.push((await this.ask({ type: 'measure' }, 'measured')).milliseconds);
+    }
+    return median(times);
   }
 
-  /** Ends the worker, which frees its memory and its GPU device; what is pending rejects with `reason`. */
+  /** Ends the worker, which frees its memory and its GPU device; what it was asked rejects with `reason`. */
   end(reason: Error): void {
     if (this.#ended) return;
     this.#ended = reason;
     this.#silence.stop();
     this.#worker.terminate();
-    for (const { reject } of this.#pending.values()) reject(reason);
-    this.#pending.clear();
+    this.#current?.reject(reason);
+    for (const { reject } of this.#waiting.splice(0)) reject(reason);
   }
 
-  #ask(command: CommandBody, transfer: Transferable[] = []): Promise<Reply> {
-    if (this.#ended) return Promise.reject(this.#ended);
-    const id = this.#nextId++;
-    return new Promise((resolve, reject) => {
-      this.#pending.set(id, { type: command.type, resolve, reject });
-      this.#worker.postMessage({ ...command, id }, transfer);
-      // One that waits behind others has its time when its turn comes.
-      if (this.#pending.size === 1) this.#listen();
-    });
+  /** Ends it after what it was asked so far. */
+  finish(reason: Error): void {
+    this.#closing = reason;
+    this.#next();
+  }
+
+  /** Sends a command in its turn and returns the answer. What waits when the signal fires is not sent. */
+  async ask<T extends Reply['type']>(
+    command: CommandBody,
+    answer: T | T[],
+    { transfer = [], signal }: { transfer?: Transferable[]; signal?: AbortSignal | undefined } = {},
+  ): Promise<Extract<Reply, { type: T }>> {
+    if (this.#ended) throw this.#ended;
+    let job: Job | undefined;
+    const reply = await untilAborted(
+      new Promise<Reply>((resolve, reject) => {
+        job = { command, transfer, resolve, reject };
+        // Timing waits for questions, whenever they come.
+        const first = this.#waiting.findIndex(({ command }) => command.type === 'measure');
+        this.#waiting.splice(command.type === 'measure' || first < 0 ? this.#waiting.length : first, 0, job);
+        if (!signal?.aborted) this.#next();
+      }),
+      signal,
+      () => {
+        const at = this.#waiting.indexOf(job!);
+        if (at >= 0) this.#waiting.splice(at, 1);
+      },
+    );
+    if (![answer].flat().includes(reply.type as T)) throw new SessionEnded(`unexpected answer ${reply.type}`);
+    return reply as Extract<Reply, { type: T }>;
+  }
+
+  /** Sends what has waited longest, if the worker has nothing to do. */
+  #next(): void {
+    if (this.#ended || this.#current) return;
+    this.#current = this.#waiting.shift();
+    if (this.#current) {
+      const { command, transfer } = this.#current;
+      this.#worker.postMessage({ ...command, model: this.#model, id: ++this.#id } as Command, transfer);
+      this.#listen(command.type);
+    } else if (this.#closing) {
+      this.end(this.#closing);
+    }
   }
 
   #receive(reply: Reply): void {
-    if (this.#ended) return;
+    const job = this.#current;
     if (reply.type === 'fatal') {
-      this.#fatal(reply.message);
-      return;
+      this.#fatal(reply.message, undefined, undefined, !reply.isBystander);
+    } else if (this.#ended || !job) {
+      // Of a command that nobody waits for any more.
+    } else if (reply.type === 'alive') {
+      this.#listen(job.command.type);
+    } else if (reply.id === this.#id) {
+      this.#silence.stop();
+      this.#current = undefined;
+      if (reply.type === 'failed') job.reject(new WorkerFailure(reply.message, reply.code, reply.fix));
+      else job.resolve(reply);
+      this.#next();
     }
-    if (reply.type !== 'alive') {
-      const pending = this.#pending.get(reply.id);
-      this.#pending.delete(reply.id);
-      if (reply.type === 'failed') pending?.reject(new WorkerFailure(reply.message, reply.fix));
-      else pending?.resolve(reply);
-    }
-    this.#listen();
   }
 
-  /** Gives the worker the time that the work before it may take, from now on. */
-  #listen(): void {
-    this.#silence.stop();
-    const [first] = this.#pending.values();
-    if (!first) return;
-    const { type } = first;
-    const limit = type === 'hello' ? this.#source.startTimeout : LONGEST_SILENCE[type];
+  /** Gives the worker the time that its work may take, from now on. */
+  #listen(type: Command['type']): void {
+    const limit =
+      type === 'hello' ? this.#source.startTimeout : /find|load/.test(type) ? LONGEST_LOADING : LONGEST_SILENCE;
     this.#silence.wait(limit, () => {
       const said = `${this.#name()} said nothing for ${limit / 1000} s`;
-      if (type === 'hello') this.#fatal(said, WRONG_SCRIPT);
-      else this.#fatal(`${said} after it was told to ${type}`);
+      if (type === 'hello') this.#fatal(said, 'worker_silent', WRONG_SCRIPT);
+      else this.#fatal(`${said} after it was told to ${type}`, 'worker_silent');
     });
   }
 
@@ -173,10 +239,11 @@ export class WorkerSession {
     return address ? `the worker ${address}` : 'the worker that `createWorker` returned';
   }
 
-  #fatal(message: string, fix?: string): void {
+  #fatal(message: string, code?: DprWebErrorCode, fix?: string, begun = true): void {
     if (this.#ended) return;
-    const reason = new SessionEnded(message, fix);
-    // Listeners first: they may already have the next session when the pending promises reject.
+    const reason = new SessionEnded(message, code, fix);
+    this.#current?.reject(Object.assign(new SessionEnded(message, code, fix), { begun }));
+    // Whoever waits hears of it later than the listener, which may have begun with the next session by then.
     this.onFatal?.(reason);
     this.end(reason);
   }

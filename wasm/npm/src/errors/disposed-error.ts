@@ -6,6 +6,6 @@ export class DisposedError extends DprWebError {
 
   /** @param what - the disposed object, for the message: `SearchClient` or `QuestionEncoder` */
   constructor(what: string) {
-    super(`this ${what} was disposed`, `Create a new ${what}; a disposed one cannot be used again.`);
+    super(`this ${what} was disposed`, `Create a new ${what}.`, 'disposed');
   }
 }

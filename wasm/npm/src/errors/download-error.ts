@@ -1,6 +1,6 @@
-import { DprWebError } from './dpr-web-error.js';
+import { DprWebError, type DprErrorOptions } from './dpr-web-error.js';
 
-/** A model file or manifest could not be downloaded, also not on the second try. */
+/** A model file or manifest could not be downloaded, also not on further tries. */
 export class DownloadError extends DprWebError {
   override readonly name = 'DownloadError';
   /** Address that was asked for. */
@@ -8,12 +8,13 @@ export class DownloadError extends DprWebError {
   /** HTTP status, or 0 when no answer came. */
   readonly status: number;
 
-  constructor(url: string, status: number, reason: string, options?: ErrorOptions) {
+  constructor(url: string, status: number, reason: string, options?: DprErrorOptions, code = 'download_failed') {
     super(
       `${url} could not be downloaded: ${reason}`,
       status === 404
-        ? 'The server has no such file. Check the address, and that the model was exported with `dpr export-web`.'
-        : 'Check the connection and that the server is running, then try again.',
+        ? 'Check the address, and that the model was exported with `dpr export-web`.'
+        : 'Check the connection and that the server is running, then search again.',
+      code,
       options,
     );
     this.url = url;

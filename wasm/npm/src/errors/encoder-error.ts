@@ -4,7 +4,12 @@ import { DprWebError } from './dpr-web-error.js';
 export class EncoderError extends DprWebError {
   override readonly name = 'EncoderError';
 
-  constructor(message: string, fix = 'Reload the page; if it happens again, choose another device.', options?: ErrorOptions) {
-    super(message, fix, options);
+  constructor(
+    message: string,
+    fix = 'Reload the page. If it happens again, choose another device.',
+    code = 'encoder_failed',
+    options?: ErrorOptions,
+  ) {
+    super(message, fix, code, options);
   }
 }

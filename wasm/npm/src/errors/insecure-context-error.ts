@@ -6,8 +6,9 @@ export class InsecureContextError extends DprWebError {
 
   constructor() {
     super(
-      'model files cannot be checked here: browsers offer crypto.subtle only to secure contexts',
+      'model files cannot be checked here: crypto.subtle needs a secure context',
       'Serve the page over https://, or open it as http://localhost.',
+      'insecure_context',
     );
   }
 }

@@ -13,7 +13,8 @@ export class ModelMismatchError extends DprWebError {
   constructor(what: string, expected: string | undefined, got: string | undefined) {
     super(
       `the model is not the expected one: its ${what} is ${got ?? 'missing'}, expected ${expected ?? 'none'}`,
-      'If the model was changed on purpose, put its new values into `expect`; if not, do not use this server.',
+      'If the model was changed on purpose, put its new values into `expect`. If not, do not use this server.',
+      'unexpected_model',
     );
     this.what = what;
     this.expected = expected;

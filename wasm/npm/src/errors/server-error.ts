@@ -1,21 +1,19 @@
-import { DprWebError } from './dpr-web-error.js';
+import { DprWebError, type DprErrorOptions } from './dpr-web-error.js';
 
 /**
- * The search server refused or failed a request.
+ * The search server refused or failed a request. `code` is the server's own, e.g. `wrong_model`, `overloaded` or
+ * `invalid_k`, or `unreachable`, `timeout` or `unexpected_answer`.
  *
  * @example
- * if (error instanceof ServerError && error.code === 'wrong_model') location.reload();
+ * if (error instanceof ServerError && error.code === 'overloaded') retryIn(error.retryAfter);
  */
 export class ServerError extends DprWebError {
   override readonly name = 'ServerError';
-  /** Stable code, e.g. `wrong_model`, `overloaded`, `invalid_k`; `unreachable` when no answer came. */
-  readonly code: string;
   /** HTTP status, or 0 when no answer came. */
   readonly status: number;
 
-  constructor(code: string, status: number, message: string, fix: string, options?: ErrorOptions) {
-    super(message, fix, options);
-    this.code = code;
+  constructor(code: string, status: number, message: string, fix: string, options?: DprErrorOptions) {
+    super(message, fix, code, options);
     this.status = status;
   }
 }

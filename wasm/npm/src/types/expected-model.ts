@@ -3,10 +3,10 @@ import type { Dtype } from './device.js';
 /** What a page knows about the model beforehand; all values are 64 hex digits, as `GET /v1/model` shows them. */
 export interface ExpectedModel {
   /** The model's fingerprint. */
-  fingerprint?: string;
+  fingerprint?: string | undefined;
   /**
    * SHA-256 of files. Where weights of any format are named, weights of the other formats are not loaded. Name
    * `config` and `tokenizer` too: a file that is not named here is compared with the server's own sum only.
    */
-  sha256?: Partial<Record<Dtype | 'config' | 'tokenizer', string>>;
+  sha256?: Partial<Record<Dtype | 'config' | 'tokenizer', string>> | undefined;
 }

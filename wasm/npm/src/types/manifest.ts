@@ -10,6 +10,29 @@ export interface ModelFile {
   sha256: string;
 }
 
+/** A file of weights of a {@link PairModel}. */
+export interface PairWeights extends ModelFile {
+  /**
+   * Tensors that the file leaves out: they are those of the question encoder's weights of the same format, by their names
+   * there.
+   */
+  shares?: string[];
+}
+
+/** A model that reads a question and a passage together. */
+export interface PairModel {
+  /** Name for people. */
+  name: string;
+  /** 64 hex digits over everything that changes a score. */
+  fingerprint: string;
+  /** A question and a passage are cut to this many tokens together. */
+  max_tokens: number;
+  config: ModelFile;
+  tokenizer: ModelFile;
+  /** One or more formats of the same weights. */
+  weights: Partial<Record<Dtype, PairWeights>>;
+}
+
 /** What `GET /v1/model` answers. Put such a file beside the model's files to serve them without `dpr serve`. */
 export interface ModelManifest {
   format_version: number;
@@ -33,4 +56,8 @@ export interface ModelManifest {
   encoder: { config: ModelFile; tokenizer: ModelFile };
   /** One or more formats of the same weights. */
   weights: Partial<Record<Dtype, ModelFile>>;
+  /** Marks answers in passages; checked when it is first used. File addresses are as the server gave them. */
+  reader?: PairModel;
+  /** Re-ranks passages; checked when it is first used. */
+  reranker?: PairModel;
 }

@@ -19,12 +19,18 @@ export type Progress =
   | { status: 'progress'; file: string; loaded: number; total: number }
   /** The file is here and its SHA-256 is right. */
   | { status: 'done'; file: string; total: number; source: 'cache' | 'network' }
-  /** `device: 'auto'` has timed a device: median milliseconds for one question. */
+  /**
+   * A worker has its module; `fetched` are the addresses that it fetched itself, its own script included. The page's
+   * list of resources does not have them. `bytes` are those that came over the network for each, headers included: 0
+   * where the browser does not tell, or had the file in its cache.
+   */
+  | { status: 'worker'; device: Device; fetched: string[]; bytes: number[] }
+  /** `device: 'auto'` has timed a device, after `ready`: median milliseconds for one question. */
   | { status: 'measure'; device: Device; milliseconds: number }
   /** A device was asked for, or in use, and another takes over. */
   | { status: 'fallback'; from: Device; to: Device; reason: string }
-  /** Questions can be encoded. */
+  /** Questions can be encoded, or are now encoded on another device. */
   | { status: 'ready'; device: Device; dtype: Dtype };
 
-/** Receives {@link Progress} events; an exception from it is not caught. */
+/** Receives {@link Progress} events. What it throws goes to `reportError` and stops nothing. */
 export type ProgressListener = (event: Progress) => void;

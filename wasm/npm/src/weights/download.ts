@@ -1,21 +1,23 @@
 import { DownloadError } from '../errors/download-error.js';
+import { DprWebError } from '../errors/dpr-web-error.js';
 import { IntegrityError } from '../errors/integrity-error.js';
 import type { ModelFile } from '../types/manifest.js';
 import type { ProgressListener } from '../types/progress.js';
 import { Silence } from '../wire/silence.js';
+import { retryAfter } from '../wire/retry-after.js';
 import { PLAIN, type Transport } from '../wire/transport.js';
+import { within } from '../wire/within.js';
 
-/** A connection that broke is taken up again once, where it broke. */
-const TRIES = 2;
-/** A connection over which nothing comes for this long is as good as broken, in milliseconds. */
-const LONGEST_STALL = 30_000;
 /** Progress events at most this often, in milliseconds: a fast network delivers thousands of chunks a second. */
 const PROGRESS_INTERVAL = 50;
 
 /**
- * Downloads a file of a known length into one buffer.
+ * Downloads a file of a known length into one buffer. A connection that breaks or stalls is taken up again where it
+ * broke, as often as `requests` tries.
  *
- * @throws {@link DownloadError} when the second try fails too, or there is no memory for the file
+ * @param cache - `no-store` where the file is kept after its check; the HTTP cache would only store it a second time,
+ * unchecked
+ * @throws {@link DownloadError} when the last try fails too, or there is no memory for the file
  * @throws {@link IntegrityError} when more bytes arrive than the manifest says
  */
 export async function download(
@@ -24,24 +26,32 @@ export async function download(
   onProgress: ProgressListener,
   signal: AbortSignal | undefined,
   requests: Transport = PLAIN,
+  cache: RequestCache = 'no-store',
 ): Promise<Uint8Array<ArrayBuffer>> {
   const buffer = allocate(file);
+  const silence = new Silence();
   let loaded = 0;
   let lastEvent = 0;
-  let failure: DownloadError | undefined;
-  const silence = new Silence();
+  const failed = (what: string, code?: string, cause?: unknown) =>
+    new DownloadError(file.url, 0, `${what} after ${loaded} of ${file.bytes} bytes`, { cause }, code);
 
-  for (let attempt = 0; attempt < TRIES; attempt++) {
-    signal?.throwIfAborted();
-    const stalled = new AbortController();
-    const listen = () => silence.wait(LONGEST_STALL, () => stalled.abort());
+  const once = async (stop: AbortController) => {
+    const { stallTimeout } = requests;
+    const listen = () =>
+      silence.wait(stallTimeout, () => stop.abort(failed(`nothing came for ${stallTimeout / 1000} s`, 'stalled')));
+    let reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
     listen();
     try {
-      const response = await request(requests, file.url, loaded, signal ? AbortSignal.any([signal, stalled.signal]) : stalled.signal);
+      const headers: Record<string, string> = loaded > 0 ? { range: `bytes=${loaded}-` } : {};
+      const response = await requests.send(file.url, { cache, headers, signal: stop.signal });
+      if (!response.ok) throw refused(file.url, response);
       // A server that ignores Range answers 200 with the whole file.
       if (response.status !== 206) loaded = 0;
       onProgress({ status: 'download', file: name, total: file.bytes, resumedAt: loaded });
-      for await (const chunk of chunks(response)) {
+      // `ReadableStream` has no async iterator in Safari.
+      reader = response.body?.getReader();
+      for (let next = await reader?.read(); next && !next.done; next = await reader?.read()) {
+        const chunk = next.value;
         listen();
         if (loaded + chunk.length > file.bytes) {
           throw new IntegrityError(name, file.sha256, `more than the expected ${file.bytes} bytes`);
@@ -54,60 +64,30 @@ export async function download(
           onProgress({ status: 'progress', file: name, loaded, total: file.bytes });
         }
       }
-      if (loaded === file.bytes) return buffer;
-      failure = new DownloadError(file.url, response.status, `it ended after ${loaded} of ${file.bytes} bytes`);
     } catch (error) {
-      signal?.throwIfAborted();
-      if (error instanceof IntegrityError) throw error;
-      if (error instanceof DownloadError && !worthRetrying(error.status)) throw error;
-      const what = stalled.signal.aborted ? `nothing came for ${LONGEST_STALL / 1000} s` : 'the connection broke';
-      failure =
-        error instanceof DownloadError
-          ? error
-          : new DownloadError(file.url, 0, `${what} after ${loaded} of ${file.bytes} bytes`, { cause: error });
+      throw error instanceof DprWebError ? error : failed('the connection broke', undefined, error);
     } finally {
       silence.stop();
+      await reader?.cancel().catch(() => undefined);
     }
-  }
-  throw failure;
+    if (loaded !== file.bytes) throw failed('it ended');
+    return buffer;
+  };
+  return within([signal], (stop) => requests.retrying(stop.signal, () => within([stop.signal], once)));
+}
+
+/** The error for an answer that is not the file. */
+export function refused(url: string, response: Response): DownloadError {
+  const { status, statusText } = response;
+  const reason = `the server answered ${status} ${statusText}`.trimEnd();
+  return new DownloadError(url, status, reason, { retryAfter: retryAfter(response) });
 }
 
 function allocate(file: ModelFile): Uint8Array<ArrayBuffer> {
   try {
     return new Uint8Array(file.bytes);
   } catch (error) {
-    throw new DownloadError(file.url, 0, `this browser has no memory for its ${file.bytes} bytes`, { cause: error });
-  }
-}
-
-async function request(requests: Transport, url: string, from: number, signal: AbortSignal): Promise<Response> {
-  const response = await requests.send(url, {
-    // Kept in the Cache API after its check; the HTTP cache would only store it a second time, unchecked.
-    cache: 'no-store',
-    headers: from > 0 ? { range: `bytes=${from}-` } : {},
-    signal,
-  });
-  if (!response.ok) {
-    throw new DownloadError(url, response.status, `the server answered ${response.status} ${response.statusText}`.trimEnd());
-  }
-  return response;
-}
-
-function worthRetrying(status: number): boolean {
-  return status === 0 || status === 408 || status === 429 || status >= 500;
-}
-
-// `ReadableStream` has no async iterator in Safari.
-async function* chunks(response: Response): AsyncGenerator<Uint8Array> {
-  const reader = response.body?.getReader();
-  if (!reader) return;
-  try {
-    for (;;) {
-      const { done, value } = await reader.read();
-      if (done) return;
-      yield value;
-    }
-  } finally {
-    await reader.cancel().catch(() => undefined);
+    const reason = `this browser has no memory for its ${file.bytes} bytes`;
+    throw new DownloadError(file.url, 0, reason, { cause: error }, 'out_of_memory');
   }
 }

@@ -7,9 +7,9 @@ import type { FileCache } from './file-cache.js';
 import { sha256Hex } from './sha256.js';
 
 /**
- * A file's bytes, from the cache or the network, always checked against the manifest's SHA-256.
- * What fails the check is never kept: a spoiled cache entry is deleted and downloaded again, a
- * spoiled download is an error.
+ * A file's bytes, from the cache or the network, always checked against the manifest's SHA-256. What fails the check is
+ * never kept: a spoiled cache entry is deleted and downloaded again, a spoiled download is an error. Of several clients
+ * and tabs that want the same file at once, one downloads it; the others wait and take it from the cache.
  *
  * @throws {@link IntegrityError}, {@link DownloadError}, {@link InsecureContextError}, or the signal's reason
  */
@@ -22,26 +22,38 @@ export async function fetchFile(
 ): Promise<Uint8Array<ArrayBuffer>> {
   const name = fileName(file.url);
   const total = file.bytes;
+  const done = (bytes: Uint8Array<ArrayBuffer>, source: 'cache' | 'network') => {
+    signal?.throwIfAborted();
+    onProgress({ status: 'done', file: name, total, source });
+    return bytes;
+  };
   signal?.throwIfAborted();
   onProgress({ status: 'initiate', file: name, total });
 
-  const kept = await cache.read(file.sha256);
-  if (kept) {
-    if ((await sha256Hex(kept)) === file.sha256) {
-      signal?.throwIfAborted();
-      onProgress({ status: 'done', file: name, total, source: 'cache' });
-      return kept;
-    }
-    await cache.remove(file.sha256);
-  }
+  const kept = await fromCache(file, cache);
+  if (kept) return done(kept, 'cache');
+  const fetched = async () => {
+    const bytes = await download(name, file, onProgress, signal, requests, cache.keeps ? 'no-store' : 'default');
+    const got = await sha256Hex(bytes);
+    if (got !== file.sha256) throw new IntegrityError(name, file.sha256, got);
+    await cache.write(file.sha256, bytes);
+    return done(bytes, 'network');
+  };
+  const locks = (globalThis.navigator as Partial<Navigator> | undefined)?.locks;
+  // Without a cache nobody could take it from anywhere.
+  if (!locks || !cache.keeps) return fetched();
+  return locks.request(`dpr-web:${file.sha256}`, signal ? { signal } : {}, async () => {
+    const arrived = await fromCache(file, cache);
+    return arrived ? done(arrived, 'cache') : fetched();
+  });
+}
 
-  const bytes = await download(name, file, onProgress, signal, requests);
-  const got = await sha256Hex(bytes);
-  if (got !== file.sha256) throw new IntegrityError(name, file.sha256, got);
-  await cache.write(file.sha256, bytes);
-  signal?.throwIfAborted();
-  onProgress({ status: 'done', file: name, total, source: 'network' });
-  return bytes;
+/** The file as it was kept, if it is still what it was. */
+async function fromCache(file: ModelFile, cache: FileCache): Promise<Uint8Array<ArrayBuffer> | undefined> {
+  const kept = await cache.read(file.sha256);
+  if (!kept || (await sha256Hex(kept)) === file.sha256) return kept;
+  await cache.remove(file.sha256);
+  return undefined;
 }
 
 /** Last part of an address, for people: `question_encoder.q8.safetensors`. */

@@ -1,8 +1,13 @@
 /** Name of the package's cache in the Cache API. */
 export const CACHE_NAME = 'dpr-web-v1';
 
+/** The beginning of the names of caches for the files of private modes: one for each mode and server. */
+export const PRIVATE_CACHE = 'dpr-web-private-v1 ';
+
 /** Keeps model files between visits, by their SHA-256. */
 export interface FileCache {
+  /** Whether what is written may be there at the next visit. */
+  readonly keeps: boolean;
   /** The bytes kept under this SHA-256, not yet checked, or `undefined`. */
   read(sha256: string): Promise<Uint8Array<ArrayBuffer> | undefined>;
   /** Keeps the bytes. A full disk is no error: the file is downloaded again next time. */
@@ -10,41 +15,34 @@ export interface FileCache {
   remove(sha256: string): Promise<void>;
 }
 
-/**
- * The browser's Cache API, or a cache that keeps nothing where there is none (some private modes,
- * insecure contexts): a model then loads on each visit, and works.
- */
-export async function openFileCache(): Promise<FileCache> {
+/** The Cache API's cache of this package; `undefined` where the browser has none or blocks storage. */
+export async function openCache(): Promise<Cache | undefined> {
   try {
-    return cacheApi(await globalThis.caches.open(CACHE_NAME));
+    return await globalThis.caches.open(CACHE_NAME);
   } catch {
-    return NO_CACHE;
+    return undefined;
   }
 }
 
 /**
- * Deletes every model file this package keeps for this origin.
- *
- * @example
- * button.onclick = () => clearModelCache();
- */
-export async function clearModelCache(): Promise<void> {
-  await globalThis.caches?.delete(CACHE_NAME);
-}
-
-/**
- * The entry of a file. It is named by its content, not by its server: two servers with the same file share one entry. The
- * address is never fetched; it only has to be an http(s) one.
+ * The entry of a file. It is named by its content, not by its server: two servers with the same file share one entry.
+ * The address is never fetched; it only has to be an http(s) one.
  */
 export function fileKey(sha256: string): string {
   return `https://dpr-web.invalid/sha256/${sha256}`;
 }
 
-function cacheApi(cache: Cache): FileCache {
+/**
+ * The browser's Cache API, or a cache that keeps nothing where there is none (some private modes,
+ * insecure contexts): a model then loads on each visit, and works.
+ */
+export async function openFileCache(open = openCache): Promise<FileCache> {
+  const cache = await open();
   return {
+    keeps: cache !== undefined,
     async read(sha256) {
       try {
-        const response = await cache.match(fileKey(sha256));
+        const response = await cache?.match(fileKey(sha256));
         return response && new Uint8Array(await response.arrayBuffer());
       } catch {
         return undefined;
@@ -53,19 +51,13 @@ function cacheApi(cache: Cache): FileCache {
     async write(sha256, bytes) {
       try {
         const headers = { 'content-type': 'application/octet-stream', 'content-length': String(bytes.length) };
-        await cache.put(fileKey(sha256), new Response(bytes, { headers }));
+        await cache?.put(fileKey(sha256), new Response(bytes, { headers }));
       } catch {
         // QuotaExceededError and the like: the encoder works all the same.
       }
     },
     async remove(sha256) {
-      await cache.delete(fileKey(sha256)).catch(() => false);
+      await cache?.delete(fileKey(sha256)).catch(() => false);
     },
   };
 }
-
-const NO_CACHE: FileCache = {
-  read: () => Promise.resolve(undefined),
-  write: () => Promise.resolve(),
-  remove: () => Promise.resolve(),
-};

@@ -1,17 +1,17 @@
 import { DownloadError } from '../errors/download-error.js';
+import { DprWebError } from '../errors/dpr-web-error.js';
 import { ManifestError } from '../errors/manifest-error.js';
 import type { Dtype, DtypeChoice, DeviceChoice } from '../types/device.js';
 import type { ModelManifest } from '../types/manifest.js';
 import type { ProgressListener } from '../types/progress.js';
 import { parseManifest } from '../wire/parse-manifest.js';
-import { Silence } from '../wire/silence.js';
 import type { Transport } from '../wire/transport.js';
+import { within } from '../wire/within.js';
+import { refused } from './download.js';
 import { fetchFile } from './fetch-file.js';
 import { openFileCache } from './file-cache.js';
+import { recallManifest } from './old-models.js';
 import { requireSecureContext } from './sha256.js';
-
-/** A manifest is a few hundred bytes: a server that takes longer, in milliseconds, does not answer. */
-const MANIFEST_LIMIT = 30_000;
 
 /** What the encoder module is made from. */
 export interface ModelFiles {
@@ -20,26 +20,43 @@ export interface ModelFiles {
   weights: Uint8Array<ArrayBuffer>;
 }
 
-/** Downloads and checks a manifest. */
-export async function fetchManifest(url: string, requests: Transport, given: AbortSignal | undefined): Promise<ModelManifest> {
-  const tooLate = new AbortController();
-  const silence = new Silence();
-  silence.wait(MANIFEST_LIMIT, () => tooLate.abort());
-  const signal = given ? AbortSignal.any([given, tooLate.signal]) : tooLate.signal;
+/**
+ * Downloads and checks a manifest. When no answer comes at all, it is the one that this address had the last time: its
+ * files are in the cache.
+ */
+export async function fetchManifest(
+  url: string,
+  requests: Transport,
+  signal: AbortSignal | undefined,
+): Promise<ModelManifest> {
+  const { stallTimeout } = requests;
+  const limit = {
+    milliseconds: stallTimeout,
+    error: () => new DownloadError(url, 0, `no answer came within ${stallTimeout / 1000} s`, {}, 'timeout'),
+  };
+  try {
+    const ask = ({ signal }: AbortController) => requests.retrying(signal, () => askForManifest(url, requests, signal));
+    return await within([signal], ask, limit);
+  } catch (error) {
+    signal?.throwIfAborted();
+    const known = error instanceof DownloadError && error.status === 0 ? await recallManifest(url) : undefined;
+    if (!known) throw error;
+    return parseManifest(known, url);
+  }
+}
+
+async function askForManifest(url: string, requests: Transport, signal: AbortSignal): Promise<ModelManifest> {
   let response: Response;
   let value: unknown;
   try {
     response = await requests.send(url, { signal });
-    value = response.ok ? await response.json() : undefined;
+    if (!response.ok) throw refused(url, response);
+    value = await response.json();
   } catch (error) {
-    given?.throwIfAborted();
+    if (error instanceof DprWebError) throw error;
     if (error instanceof SyntaxError) throw new ManifestError(`${url} did not answer with JSON`);
-    const reason = tooLate.signal.aborted ? `no answer came within ${MANIFEST_LIMIT / 1000} s` : 'no answer came';
-    throw new DownloadError(url, 0, reason, { cause: error });
-  } finally {
-    silence.stop();
+    throw new DownloadError(url, 0, 'no answer came', { cause: error });
   }
-  if (!response.ok) throw new DownloadError(url, response.status, `the server answered ${response.status}`);
   return parseManifest(value, response.url || url);
 }
 
@@ -55,6 +72,7 @@ export function chooseDtype(choice: DtypeChoice, device: DeviceChoice, manifest:
     throw new ManifestError(
       `the model ${manifest.name} has no ${choice} weights, it offers ${offered.join(', ')}`,
       'Choose one of those, or `auto`.',
+      'no_weights',
     );
   }
   return found;
@@ -74,15 +92,12 @@ export async function fetchModelFiles(
   const cache = await openFileCache();
 
   // One failure stops the other downloads.
-  const stop = new AbortController();
-  const both = signal ? AbortSignal.any([signal, stop.signal]) : stop.signal;
-  try {
+  return within([signal], async (stop) => {
     const [config, tokenizer, bytes] = await Promise.all(
-      [manifest.encoder.config, manifest.encoder.tokenizer, weights].map((file) => fetchFile(file, cache, onProgress, both, requests)),
+      [manifest.encoder.config, manifest.encoder.tokenizer, weights].map((file) =>
+        fetchFile(file, cache, onProgress, stop.signal, requests),
+      ),
     );
     return { config: config!, tokenizer: tokenizer!, weights: bytes! };
-  } catch (error) {
-    stop.abort(error);
-    throw error;
-  }
+  });
 }

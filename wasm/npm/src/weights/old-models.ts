@@ -1,5 +1,5 @@
 import type { ModelManifest } from '../types/manifest.js';
-import { CACHE_NAME, fileKey } from './file-cache.js';
+import { fileKey, openCache } from './file-cache.js';
 import { sha256Hex } from './sha256.js';
 
 /** A model that no page of this origin has loaded for so long goes, in milliseconds: 90 days. */
@@ -7,10 +7,17 @@ const LONGEST_UNUSED = 90 * 24 * 3600 * 1000;
 const SOURCES = 'https://dpr-web.invalid/sources/';
 
 /** What the cache keeps for the address of a manifest. */
-interface Source {
+export interface Source {
   /** SHA-256 of the files that the manifest names, in all formats. */
   files: string[];
   usedAt: number;
+  /** The manifest itself, for when its address does not answer. Notes of earlier releases have none. */
+  manifest?: ModelManifest;
+}
+
+/** The key of the note of an address. */
+export async function keyOf(address: string): Promise<string> {
+  return SOURCES + (await sha256Hex(new TextEncoder().encode(address)));
 }
 
 /** Notes which files the model of this address has, in the place of those that it had before. Never throws. */
@@ -18,29 +25,57 @@ export async function noteModel(address: string, manifest: ModelManifest, now = 
   try {
     const { config, tokenizer } = manifest.encoder;
     const files = [config, tokenizer, ...Object.values(manifest.weights)].map((file) => file.sha256);
-    const source: Source = { files, usedAt: now };
-    const key = SOURCES + (await sha256Hex(new TextEncoder().encode(address)));
-    await (await globalThis.caches.open(CACHE_NAME)).put(key, Response.json(source));
+    const source: Source = { files, usedAt: now, manifest };
+    await (await openCache())?.put(await keyOf(address), Response.json(source));
   } catch {
-    // No Cache API, or a blocked or full one.
+    // A full cache.
   }
+}
+
+/** The manifest that this address had the last time. Not checked; `undefined` if there is none. Never throws. */
+export async function recallManifest(address: string): Promise<unknown> {
+  try {
+    const note = await (await openCache())?.match(await keyOf(address));
+    return ((await note?.json()) as Source | undefined)?.manifest;
+  } catch {
+    return undefined;
+  }
+}
+
+/** A note and the key that it is kept under. */
+export interface Note extends Source {
+  key: string;
+}
+
+/** All notes of this origin. */
+export async function readNotes(cache: Cache): Promise<Note[]> {
+  const keys = (await cache.keys()).map((request) => request.url).filter((key) => key.startsWith(SOURCES));
+  const read = async (key: string): Promise<Note[]> => {
+    const source = (await (await cache.match(key))?.json()) as Source | undefined;
+    return source ? [{ key, ...source }] : [];
+  };
+  return (await Promise.all(keys.map(read))).flat();
+}
+
+/** Removes files that none of these notes names. */
+export async function removeUnnamed(cache: Cache, notes: Note[]): Promise<void> {
+  const named = new Set(notes.flatMap(({ files }) => files.map(fileKey)));
+  const keys = (await cache.keys()).map((request) => request.url);
+  const old = keys.filter((key) => !key.startsWith(SOURCES) && !named.has(key));
+  await Promise.all(old.map((key) => cache.delete(key)));
 }
 
 /** Removes the files that belong to no noted model from the cache, and what was not used for long. Never throws. */
 export async function evictOldModels(now = Date.now()): Promise<void> {
   try {
-    const cache = await globalThis.caches.open(CACHE_NAME);
-    const keys = (await cache.keys()).map((request) => request.url);
-    const named = new Set<string>();
-    for (const key of keys.filter((key) => key.startsWith(SOURCES))) {
-      const source = (await (await cache.match(key))?.json()) as Source | undefined;
-      if (!source || now - source.usedAt > LONGEST_UNUSED) await cache.delete(key);
-      else for (const sha256 of source.files) named.add(fileKey(sha256));
-    }
+    const cache = await openCache();
+    if (!cache) return;
+    const notes = await readNotes(cache);
+    const isOld = ({ usedAt }: Note) => now - usedAt > LONGEST_UNUSED;
+    await Promise.all(notes.filter(isOld).map(({ key }) => cache.delete(key)));
+    const left = notes.filter((note) => !isOld(note));
     // Without a note nothing tells old files from new ones.
-    if (named.size === 0) return;
-    const old = keys.filter((key) => !key.startsWith(SOURCES) && !named.has(key));
-    await Promise.all(old.map((key) => cache.delete(key)));
+    if (left.length > 0) await removeUnnamed(cache, left);
   } catch {
     // As above: a cache that cannot be tidied is a full cache.
   }

@@ -3,11 +3,11 @@ import type { ModelFile, ModelManifest } from '../types/manifest.js';
 
 /** The second format is the first with encoders that the first releases did not know. */
 const FORMAT_VERSIONS: readonly unknown[] = [1, 2];
-const SHA256 = /^[0-9a-f]{64}$/;
+export const SHA256 = /^[0-9a-f]{64}$/;
 /** Most bytes of weights: a module's memory ends at 4 GiB, and a file is in it twice while it is read. */
-const MOST_WEIGHTS = 2 ** 31;
+export const MOST_WEIGHTS = 2 ** 31;
 /** Most bytes of a configuration or a tokenizer; the largest tokenizers have some 20 million. */
-const MOST_TEXT = 2 ** 26;
+export const MOST_TEXT = 2 ** 26;
 
 /** Checks everything this package relies on, and makes file addresses absolute against `base`. */
 export function parseManifest(value: unknown, base: string | URL | undefined): ModelManifest {
@@ -15,7 +15,7 @@ export function parseManifest(value: unknown, base: string | URL | undefined): M
   if (!FORMAT_VERSIONS.includes(manifest['format_version'])) {
     throw new ManifestError(
       `the model manifest has format_version ${String(manifest['format_version'])}, this release of dpr-web reads ${FORMAT_VERSIONS.join(' and ')}`,
-      'Use the release of dpr-web that belongs to the server.',
+      'Use the release of dpr-web of the server.',
     );
   }
   const fingerprint = manifest['fingerprint'];
@@ -32,14 +32,16 @@ export function parseManifest(value: unknown, base: string | URL | undefined): M
   }
   const encoder = record(manifest['encoder'], '`encoder` of the model manifest');
   const weights: ModelManifest['weights'] = {};
-  for (const [name, entry] of Object.entries(record(manifest['weights'], '`weights` of the model manifest'))) {
+  // A server whose model was not exported for browsers leaves them out.
+  for (const [name, entry] of Object.entries(record(manifest['weights'] ?? {}, '`weights` of the model manifest'))) {
     // A format this release does not know is no error: a newer server may offer more.
     if (name === 'f32' || name === 'f16' || name === 'q8') weights[name] = file(entry, `weights.${name}`, MOST_WEIGHTS, base);
   }
   if (Object.keys(weights).length === 0) {
     throw new ManifestError(
-      'the model manifest offers no weights (f32, f16 or q8)',
+      'the model manifest offers no weights',
       'Run `dpr export-web --model MODEL` and restart the server.',
+      'no_weights',
     );
   }
   return {
@@ -52,14 +54,16 @@ export function parseManifest(value: unknown, base: string | URL | undefined): M
   };
 }
 
-function record(value: unknown, what: string): Record<string, unknown> {
+/** The value, which must be an object. */
+export function record(value: unknown, what: string): Record<string, unknown> {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw new ManifestError(`${what} is not a JSON object`);
   }
   return value as Record<string, unknown>;
 }
 
-function file(value: unknown, what: string, most: number, base: string | URL | undefined): ModelFile {
+/** A file of a manifest, with an absolute address. */
+export function file(value: unknown, what: string, most: number, base: string | URL | undefined): ModelFile {
   const { url, bytes, sha256 } = record(value, `\`${what}\` of the model manifest`);
   if (typeof url !== 'string' || typeof bytes !== 'number' || typeof sha256 !== 'string' || !SHA256.test(sha256)) {
     throw new ManifestError(`\`${what}\` of the model manifest needs url, bytes and sha256`);

@@ -5,9 +5,17 @@ import type { Device } from '../types/device.js';
  * this form. The names differ because webpack makes them the names of the files.
  */
 export function spawnWorker(device: Device): Worker {
-  return device === 'webgpu'
-    ? new Worker(new URL('./worker-webgpu.js', import.meta.url), { type: 'module', name: 'dpr-web-webgpu' })
-    : new Worker(new URL('./worker-cpu.js', import.meta.url), { type: 'module', name: 'dpr-web-cpu' });
+  try {
+    return device === 'webgpu'
+      ? new Worker(new URL('./worker-webgpu.js', import.meta.url), { type: 'module', name: 'dpr-web-webgpu' })
+      : new Worker(new URL('./worker-cpu.js', import.meta.url), { type: 'module', name: 'dpr-web-cpu' });
+  } catch (error) {
+    const script = spawnedScript(device);
+    if (new URL(script).origin === globalThis.location?.origin) throw error;
+    // Browsers start no worker of another origin, as of a CDN, but one of the page's own may import its script.
+    const source = new Blob([`import ${JSON.stringify(script)};`], { type: 'text/javascript' });
+    return new Worker(URL.createObjectURL(source), { type: 'module', name: `dpr-web-${device}` });
+  }
 }
 
 /**

@@ -1,11 +1,60 @@
+import type { DprWebErrorCode } from '../errors/dpr-web-error.js';
+import type { PrivateDesk } from './private/desk.js';
+
 /** The question encoder that both WebAssembly modules export. */
 export interface WasmQuestionEncoder {
   /** `[dim]` numbers. */
   encode(text: string): Promise<Float32Array>;
+  /** Tokens of the text, special ones included, at most `maxTokens`. */
+  tokenCount(text: string): number;
+  /** The ids of these tokens. */
+  tokens(text: string): Uint32Array;
   readonly dim: number;
   readonly maxTokens: number;
   readonly device: string;
   free(): void;
+}
+
+/** What both WebAssembly modules export for pairs of a question and a passage. */
+export interface WasmPairModel {
+  readonly maxTokens: number;
+  readonly device: string;
+  free(): void;
+}
+
+/** Marks answers. */
+export interface WasmReader extends WasmPairModel {
+  /**
+   * `[passages, 1 + 3 * spans]` numbers: the logit by which the passage is chosen, and of each span start, end (in the
+   * text, in units of UTF-16) and score. NaN stands for what there is not.
+   */
+  read(question: string, titles: string[], texts: string[], spans: number, maxAnswerTokens: number): Promise<Float64Array>;
+}
+
+/** Scores passages. */
+export interface WasmCrossEncoder extends WasmPairModel {
+  /** `[passages]` logits. */
+  score(question: string, titles: string[], texts: string[]): Promise<Float32Array>;
+}
+
+/** An index that is searched in the worker. */
+export interface WasmLocalIndex {
+  /** Adds the passages of a file of codes, which has so many of them. */
+  add(codes: Uint8Array, passages: number): void;
+  /** `[k, 2]` numbers: row and score of the best passages. */
+  search(question: Float32Array, k: number): Float64Array;
+  free(): void;
+}
+
+/** Loads a model of pairs; `shared` is a file of the tensors that `weights` leaves out. */
+interface PairLoader<T> {
+  load(
+    config: Uint8Array,
+    tokenizer: Uint8Array,
+    weights: Uint8Array,
+    maxTokens: number | undefined,
+    shared: Uint8Array | undefined,
+  ): Promise<T>;
 }
 
 /** What `wasm-bindgen --target web` makes of the crate `dpr-wasm`, as an entry of the worker imports it. */
@@ -14,16 +63,34 @@ export interface WasmModule {
   QuestionEncoder: {
     load(config: Uint8Array, tokenizer: Uint8Array, weights: Uint8Array): Promise<WasmQuestionEncoder>;
   };
+  Reader: PairLoader<WasmReader>;
+  CrossEncoder: PairLoader<WasmCrossEncoder>;
+  /** Makes what does private search; the CPU module has it. */
+  privateDesk?(): PrivateDesk;
+  /** In the module for the CPU. */
+  LocalIndex?: new (projection: Uint8Array) => WasmLocalIndex;
   /** Where the module's code is, seen from the worker's script, if the page does not say. */
   address(): URL;
 }
 
+/**
+ * What browsers say when a policy forbids WebAssembly: Chromium and Safari name the source that is missing, Firefox
+ * says CSP.
+ */
+const BLOCKED = /unsafe-eval|\bCSP\b|Content.Security.Policy/i;
+
+const ALLOW =
+  "Allow WebAssembly in the Content-Security-Policy of the page and of the worker's script: " +
+  "script-src 'self' 'wasm-unsafe-eval'.";
+
 /** The module is not there, or is not the module. */
 export class ModuleError extends Error {
+  readonly code: DprWebErrorCode;
   readonly fix: string;
 
-  constructor(message: string, fix?: string) {
+  constructor(message: string, fix?: string, code: DprWebErrorCode = 'wasm_not_loaded') {
     super(message);
+    this.code = code;
     this.fix =
       fix ??
       'Check that this address answers with the file of that name in the folder `wasm` of dpr-web; ' +
@@ -35,8 +102,13 @@ export class ModuleError extends Error {
  * Fetches and compiles a module from `address`, or from where the worker's script expects it.
  *
  * @param onAnswer - called when the answer begins
+ * @returns the address that it came from
  */
-export async function startModule(module: WasmModule, address: string | undefined, onAnswer: () => void): Promise<void> {
+export async function startModule(
+  module: WasmModule,
+  address: string | undefined,
+  onAnswer: () => void,
+): Promise<string> {
   const from = address ?? module.address().href;
   let response: Response;
   try {
@@ -49,9 +121,18 @@ export async function startModule(module: WasmModule, address: string | undefine
   onAnswer();
   try {
     await module.init({ module_or_path: response });
+    return from;
   } catch (error) {
     // A trap is the module's own failure, wherever it came from.
     if (error instanceof WebAssembly.RuntimeError) throw error;
-    throw new ModuleError(`${from} could not be started: ${(error as Error).message}`);
+    const { message } = error as Error;
+    const blocked = BLOCKED.test(message);
+    throw new ModuleError(
+      `${from} could not be started: ${message}`,
+      blocked
+        ? ALLOW
+        : undefined,
+      blocked ? 'wasm_blocked_by_csp' : undefined,
+    );
   }
 }

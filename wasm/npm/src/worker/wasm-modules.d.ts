@@ -4,9 +4,14 @@ declare module '*/wasm/webgpu/dpr_wasm.js' {
   const init: import('./wasm-module.js').WasmModule['init'];
   export default init;
   export const QuestionEncoder: import('./wasm-module.js').WasmModule['QuestionEncoder'];
+  export const Reader: import('./wasm-module.js').WasmModule['Reader'];
+  export const CrossEncoder: import('./wasm-module.js').WasmModule['CrossEncoder'];
 }
 declare module '*/wasm/cpu/dpr_wasm.js' {
   const init: import('./wasm-module.js').WasmModule['init'];
   export default init;
   export const QuestionEncoder: import('./wasm-module.js').WasmModule['QuestionEncoder'];
+  export const Reader: import('./wasm-module.js').WasmModule['Reader'];
+  export const CrossEncoder: import('./wasm-module.js').WasmModule['CrossEncoder'];
+  export const LocalIndex: NonNullable<import('./wasm-module.js').WasmModule['LocalIndex']>;
 }

@@ -59,7 +59,7 @@ pub enum TorchError {
         "the file has more than {limit} {what}, which weights do not need: the file is damaged, or made to do harm"
     )]
     Limit {
-        /// What there is too much of.
+        /// Name of what exceeds the limit, in the plural.
         what: &'static str,
         /// The limit.
         limit: u64,

@@ -94,7 +94,7 @@ impl Layout {
         }
     }
 
-    /// Whether the numbers stand in the storage in row-major order; the stride of an axis of one does not count.
+    /// Returns whether the numbers lie in the storage in row-major order; the stride of an axis of length 1 is ignored.
     fn is_contiguous(&self) -> bool {
         let mut expected = 1;
         let axes = self.shape.iter().zip(&self.strides).rev();

@@ -100,7 +100,7 @@ impl Archive {
         self.entries.get(name).map(|entry| entry.bytes)
     }
 
-    /// Returns the bytes of an entry, checked by its CRC; `None` where there is no such entry.
+    /// Returns the bytes of an entry after checking its CRC-32; `None` if the archive has no entry of this name.
     pub(super) fn read<R: Read + Seek>(
         &self,
         source: &mut Source<R>,

@@ -19,8 +19,8 @@ impl<'a> Name<'a> {
         Self { id: Cow::Borrowed(&passage.id), title: Cow::Borrowed(&passage.title) }
     }
 
-    /// Reads the beginning of a line in the form in which indexes are written, `{"id":"…","title":"…",`. Returns `None`
-    /// for another form and for texts with escapes; such a line has to be parsed.
+    /// Returns the id and the title at the start of a line as indexes write it, `{"id":"…","title":"…",`, without
+    /// parsing JSON. `None` for any other line, and where a text has escapes: parse such a line.
     pub(super) fn of_line_start(line: &'a [u8]) -> Option<Self> {
         let (id, rest) = plain_text(line.strip_prefix(br#"{"id":""#)?)?;
         let (title, rest) = plain_text(rest.strip_prefix(br#","title":""#)?)?;

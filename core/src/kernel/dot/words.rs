@@ -1,0 +1,124 @@
+//! Dot products of packed words for processors without AVX-512 BF16 or AVX-512 VNNI: the bf16 and 8-bit numbers of a word
+//! are widened, then multiplied.
+
+use std::marker::PhantomData;
+
+use super::super::vector::{Portable, Simd};
+use super::Dot;
+
+/// Vectors of words.
+pub(in super::super) trait Words: Simd {
+    /// A vector of `Simd::LANES` words.
+    type W: Copy;
+    /// Returns `x` in every lane.
+    fn splat_word(x: u32) -> Self::W;
+    /// Returns the words from `at * LANES` on.
+    fn load_words(from: &[u32], at: usize) -> Self::W;
+    /// Returns the low and the high half of every word, in bf16, as single precision.
+    fn widen_halves(words: Self::W) -> [Self::V; 2];
+    /// Returns the even and the odd bytes of every word as pairs of 16-bit numbers; the bytes have no sign.
+    fn widen_unsigned(words: Self::W) -> [Self::W; 2];
+    /// Returns the even and the odd bytes of every word as pairs of 16-bit numbers; the bytes have a sign.
+    fn widen_signed(words: Self::W) -> [Self::W; 2];
+    /// Adds the products of two pairs of signed 16-bit numbers to the 32-bit sum of each lane.
+    fn add_pairs(sums: Self::W, a: Self::W, b: Self::W) -> Self::W;
+    /// Returns signed 32-bit sums as single precision.
+    fn to_single(sums: Self::W) -> Self::V;
+}
+
+/// Products of two numbers in bf16, with sums in single precision.
+pub(in super::super) struct Bf16<S>(PhantomData<S>);
+
+impl<S: Words> Dot for Bf16<S> {
+    type Number = u32;
+    type V = S::V;
+    type Input = [S::V; 2];
+    const LANES: usize = S::LANES;
+    #[inline(always)]
+    fn zero() -> S::V {
+        S::splat(0.0)
+    }
+    #[inline(always)]
+    fn input(x: u32) -> [S::V; 2] {
+        S::widen_halves(S::splat_word(x))
+    }
+    #[inline(always)]
+    fn add(sums: S::V, input: [S::V; 2], weights: &[u32], at: usize) -> S::V {
+        let weights = S::widen_halves(S::load_words(weights, at));
+        // The order of the instruction `vdpbf16ps`.
+        S::mul_add(input[0], weights[0], S::mul_add(input[1], weights[1], sums))
+    }
+    #[inline(always)]
+    fn store(sums: S::V, to: &mut [f32], at: usize) {
+        S::store(sums, to, at);
+    }
+}
+
+/// Products of four inputs without a sign and four weights with one, in 8 bits each, with 32-bit sums, which are whole
+/// numbers and thus the same on every instruction set.
+pub(in super::super) struct Bytes<S>(PhantomData<S>);
+
+impl<S: Words> Dot for Bytes<S> {
+    type Number = u32;
+    type V = S::W;
+    type Input = [S::W; 2];
+    const LANES: usize = S::LANES;
+    #[inline(always)]
+    fn zero() -> S::W {
+        S::splat_word(0)
+    }
+    #[inline(always)]
+    fn input(x: u32) -> [S::W; 2] {
+        S::widen_unsigned(S::splat_word(x))
+    }
+    #[inline(always)]
+    fn add(sums: S::W, input: [S::W; 2], weights: &[u32], at: usize) -> S::W {
+        let weights = S::widen_signed(S::load_words(weights, at));
+        S::add_pairs(S::add_pairs(sums, input[0], weights[0]), input[1], weights[1])
+    }
+    #[inline(always)]
+    fn store(sums: S::W, to: &mut [f32], at: usize) {
+        S::store(S::to_single(sums), to, at);
+    }
+}
+
+impl Words for Portable {
+    type W = [u32; 4];
+    #[inline(always)]
+    fn splat_word(x: u32) -> [u32; 4] {
+        [x; 4]
+    }
+    #[inline(always)]
+    fn load_words(from: &[u32], at: usize) -> [u32; 4] {
+        from.as_chunks().0[at]
+    }
+    #[inline(always)]
+    fn widen_halves(words: [u32; 4]) -> [[f32; 4]; 2] {
+        [words.map(|word| f32::from_bits(word << 16)), words.map(|word| f32::from_bits(word & 0xffff_0000))]
+    }
+    #[inline(always)]
+    fn widen_unsigned(words: [u32; 4]) -> [[u32; 4]; 2] {
+        [words.map(|word| word & 0x00ff_00ff), words.map(|word| word >> 8 & 0x00ff_00ff)]
+    }
+    #[inline(always)]
+    fn widen_signed(words: [u32; 4]) -> [[u32; 4]; 2] {
+        let pair = |low: u8, high: u8| {
+            let [low, high] = [low, high].map(|byte| i16::from(byte as i8) as u16);
+            u32::from(low) | u32::from(high) << 16
+        };
+        let bytes = words.map(u32::to_le_bytes);
+        [bytes.map(|[a, _, c, _]| pair(a, c)), bytes.map(|[_, b, _, d]| pair(b, d))]
+    }
+    #[inline(always)]
+    fn add_pairs(sums: [u32; 4], a: [u32; 4], b: [u32; 4]) -> [u32; 4] {
+        let signed_pair = |word: u32| [i32::from(word as i16), word as i32 >> 16];
+        std::array::from_fn(|i| {
+            let ([a0, a1], [b0, b1]) = (signed_pair(a[i]), signed_pair(b[i]));
+            (sums[i] as i32).wrapping_add(a0 * b0).wrapping_add(a1 * b1) as u32
+        })
+    }
+    #[inline(always)]
+    fn to_single(sums: [u32; 4]) -> [f32; 4] {
+        sums.map(|sum| sum as i32 as f32)
+    }
+}

@@ -1,0 +1,182 @@
+//! Layers and encoders in bf16 and in 8 bits, against PyTorch's and numpy's definitions (`precision_reference.py`) and
+//! against single precision.
+
+use super::*;
+use crate::precision::Precision::{Bf16, F32, Int8};
+use half::bf16;
+
+const GOLDEN: &[u8] =
+    include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/precision/golden.json.gz"));
+
+#[derive(serde::Deserialize)]
+struct Golden {
+    rounding: Vec<(u32, u16)>,
+    layers: Vec<Layer>,
+}
+
+#[derive(serde::Deserialize)]
+struct Layer {
+    m: usize,
+    k: usize,
+    inputs: Vec<f32>,
+    weights: Vec<f32>,
+    bias: Vec<f32>,
+    bf16: Vec<f64>,
+    int8: Vec<f64>,
+}
+
+fn golden() -> Golden {
+    serde_json::from_reader(flate2::read::GzDecoder::new(GOLDEN)).unwrap()
+}
+
+/// The outputs of a layer of these weights `[n, k]` and biases, `[m, n]`.
+fn layer(isa: Isa, precision: Precision, weight: &[f32], bias: &[f32], x: &[f32], m: usize) -> Vec<f32> {
+    let layer = Linear::at(isa, precision, vec![part(Matrix::F32(weight.to_vec()), bias, 1.0)], x.len() / m);
+    let mut out = vec![0f32; m * bias.len()];
+    layer.apply(isa, x, m, Epilogue::Store, &mut ConvertedInput::default(), &mut out);
+    out
+}
+
+#[test]
+fn bf16_is_rounded_as_pytorch_does() {
+    for (bits, expected) in golden().rounding {
+        let x = f32::from_bits(bits);
+        let (got, expected) = (super::super::narrow::to_bf16(x), bf16::from_bits(expected));
+        if x.is_nan() {
+            assert!(bf16::from_bits(got as u16).is_nan() && expected.is_nan());
+        } else {
+            assert_eq!(got, u32::from(expected.to_bits()), "{bits:#x}");
+            assert_eq!(bf16::from_f32(x), expected, "{bits:#x}: the weights' rounding");
+        }
+    }
+}
+
+#[test]
+fn layers_match_their_definition() {
+    for Layer { m, k, inputs, weights, bias, bf16, int8 } in golden().layers {
+        for isa in Isa::available() {
+            for (precision, expected) in [(Bf16, &bf16), (Int8, &int8)] {
+                let got = layer(isa, precision, &weights, &bias, &inputs, m);
+                for (got, expected) in got.iter().zip(expected) {
+                    let close = (f64::from(*got) - expected).abs() <= 1e-5 * expected.abs().max(k as f64);
+                    assert!(close, "{isa:?} {precision} {m}x{k}: {got} is not {expected}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn eight_bits_are_the_same_on_every_instruction_set_and_bf16_nearly() {
+    let mut numbers = Numbers(11);
+    for (n, k) in [(1, 1), (7, 5), (49, 63), (97, 130), (50, 1536)] {
+        let (weight, bias, x) = (numbers.take(n * k), numbers.take(n), numbers.take(20 * k));
+        for precision in [Bf16, Int8] {
+            let all: Vec<Vec<f32>> = Isa::available()
+                .into_iter()
+                .flat_map(|isa| (1..=20).map(move |m| (isa, m)))
+                .map(|(isa, m)| {
+                    let mut out = layer(isa, precision, &weight, &bias, &x[..m * k], m);
+                    out.truncate(n);
+                    out
+                })
+                .collect();
+            for other in &all {
+                for (a, b) in all[0].iter().zip(other) {
+                    let limit = if precision == Int8 { 0.0 } else { 1e-6 * k as f32 };
+                    assert!((a - b).abs() <= limit, "{precision} {n}x{k}: {a} and {b}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_largest_sums_of_eight_bits_do_not_overflow() {
+    for k in [4usize, 128, 384, 4096] {
+        let weight = Matrix::Q8 { values: vec![-128; k], scales: vec![1.0] };
+        // A zero in each group makes the others the 255th step from it.
+        let x: Vec<f32> = (0..k).map(|i| if i % 128 == 0 { 0.0 } else { 255.0 }).collect();
+        for isa in Isa::available() {
+            let layer = Linear::at(isa, Int8, vec![part(weight.clone(), &[0.0], 1.0)], k);
+            let mut out = [0f32];
+            layer.apply(isa, &x, 1, Epilogue::Store, &mut ConvertedInput::default(), &mut out);
+            let exact = -128.0 * 255.0 * (k - k.div_ceil(128)) as f32;
+            assert!((out[0] / exact - 1.0).abs() < 1e-6, "{isa:?} {k}: {} is not {exact}", out[0]);
+        }
+    }
+}
+
+#[test]
+fn a_number_that_is_not_finite_reaches_its_row_alone() {
+    let (k, mut numbers) = (37, Numbers(12));
+    let (weight, bias, x) = (numbers.take(3 * k), numbers.take(3), numbers.take(3 * k));
+    for isa in Isa::available() {
+        for precision in [Bf16, Int8] {
+            let good = layer(isa, precision, &weight, &bias, &x, 3);
+            for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+                let mut x = x.clone();
+                x[k + 36] = bad;
+                let got = layer(isa, precision, &weight, &bias, &x, 3);
+                assert!(got[3..6].iter().all(|v| !v.is_finite()), "{isa:?} {precision} {bad}: {got:?}");
+                assert!(got[..3] == good[..3] && got[6..] == good[6..], "{isa:?} {precision} {bad}");
+            }
+        }
+    }
+}
+
+#[test]
+fn zeros_and_numbers_below_the_normal_ones_give_the_bias() {
+    let (k, mut numbers) = (19, Numbers(13));
+    let (weight, bias) = (numbers.take(5 * k), numbers.take(5));
+    for isa in Isa::available() {
+        for precision in [Bf16, Int8] {
+            for x in [0.0, -0.0, 1e-40] {
+                assert_eq!(
+                    layer(isa, precision, &weight, &bias, &vec![x; k], 1),
+                    bias,
+                    "{isa:?} {precision}"
+                );
+            }
+            assert_eq!(layer(isa, precision, &vec![0.0; 5 * k], &bias, &vec![3.0; k], 1), bias);
+        }
+    }
+}
+
+fn encoder_in(config: &EncoderConfig, bytes: &[u8], isa: Isa, precision: Precision) -> KernelEncoder {
+    let tensors = TensorMap::from_safetensors([("m", bytes)]).unwrap();
+    load::encoder(config, tensors, isa, 1, precision).unwrap()
+}
+
+/// The least cosine of two matrices' rows.
+fn least_cosine(a: &[f32], b: &[f32], dim: usize) -> f64 {
+    let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>();
+    let rows = a.chunks_exact(dim).zip(b.chunks_exact(dim));
+    rows.map(|(a, b)| dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()).fold(1.0, f64::min)
+}
+
+#[test]
+fn every_family_points_where_single_precision_does() {
+    for (config, bytes) in models() {
+        for isa in Isa::available() {
+            let [single, half, eight] = [F32, Bf16, Int8]
+                .map(|precision| encoder_in(&config, &bytes, isa, precision).forward(&rows()));
+            let [half, eight] = [half, eight].map(|other| least_cosine(&single, &other, config.dim()));
+            // Random weights of 36 numbers: errors average out less than in a trained model, for which see `tests/it`.
+            assert!(half >= 0.999 && eight >= 0.99, "{isa:?} {:?}: {half}, {eight}", config.family);
+        }
+    }
+}
+
+#[test]
+fn a_row_in_a_batch_equals_the_row_alone_in_every_precision() {
+    for (config, bytes) in models() {
+        for isa in Isa::available() {
+            for precision in [Bf16, Int8] {
+                let encoder = encoder_in(&config, &bytes, isa, precision);
+                let alone: Vec<f32> = rows().into_iter().flat_map(|row| encoder.forward(&[row])).collect();
+                assert!(encoder.forward(&rows()) == alone, "{isa:?} {precision} {:?}", config.family);
+            }
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Matrix products: weights packed once into panels, and a tile of sums held in registers. The numbers are single
+//! precision, or the words of narrower numbers that [`super::dot`] multiplies.
+#![allow(
+    clippy::needless_range_loop,
+    reason = "loops over fixed arrays by index are what stays in registers"
+)]
+
+use super::dot::{Dot, Single};
+use super::isa::MAX_MR;
+use super::vector::Simd;
+
+/// A matrix `[n, k]` (outputs by inputs) in panels of `width` outputs: panel `p` holds, for each input in
+/// order, the weights of outputs `p * width ..`, so that a tile reads it from front to end.
+///
+/// Where numbers are narrow, `T` is a word of several and `k` counts words.
+#[derive(Debug)]
+pub(super) struct Panels<T = f32> {
+    /// `[panels, k, width]`, zero beyond `n`, after `start` numbers that bring it to a cache line's start.
+    data: Vec<T>,
+    start: usize,
+    n: usize,
+    k: usize,
+    width: usize,
+}
+
+/// Bytes of a cache line, and of the widest vector.
+const LINE: usize = 64;
+
+impl<T: Copy + Default> Panels<T> {
+    /// Returns a matrix `[n, k]` of zeros, for [`Panels::set_rows`].
+    pub(super) fn new(n: usize, k: usize, width: usize) -> Self {
+        let data = vec![T::default(); n.div_ceil(width) * width * k + LINE / size_of::<T>()];
+        let start = data.as_ptr().align_offset(LINE).min(LINE / size_of::<T>());
+        Self { data, start, n, k, width }
+    }
+
+    /// Returns the number of outputs of the matrix.
+    pub(super) fn n(&self) -> usize {
+        self.n
+    }
+
+    /// Sets the rows from `first` on to `rows`, row-major with `k` columns.
+    pub(super) fn set_rows(&mut self, first: usize, rows: &[T]) {
+        let (width, k) = (self.width, self.k);
+        for (row, values) in (first..).zip(rows.chunks_exact(k)) {
+            let start = self.start + row / width * width * k + row % width;
+            for (value, to) in values.iter().zip(self.data[start..].iter_mut().step_by(width)) {
+                *to = *value;
+            }
+        }
+    }
+
+    /// Returns the panels in order, each `[k][NR]`.
+    ///
+    /// `NR` is the width the panels were made with.
+    #[inline(always)]
+    pub(super) fn iter<const NR: usize>(&self) -> impl Iterator<Item = &[[T; NR]]> {
+        debug_assert_eq!(NR, self.width, "panels of another instruction set");
+        // What `start` leaves of the padding may be a panel's length: it is none of the matrix.
+        let length = self.n.div_ceil(NR) * NR * self.k;
+        self.data[self.start..][..length].as_chunks::<NR>().0.chunks_exact(self.k)
+    }
+}
+
+/// Cuts `m` rows into blocks of at most `MR` and returns `(first row, rows)` of each. The blocks are as even as
+/// possible, since one of a row or two would leave the multipliers waiting for the sums.
+#[inline(always)]
+pub(super) fn blocks<const MR: usize>(m: usize) -> impl Iterator<Item = (usize, usize)> {
+    let count = m.div_ceil(MR).max(1);
+    let (rows, extra) = (m / count, m % count);
+    (0..count).map(move |i| (i * rows + i.min(extra), rows + usize::from(i < extra)))
+}
+
+/// Computes the products of `rows` rows of `a` (row-major, `stride` apart) with a panel, `[rows][NR]`, into `sums`.
+///
+/// Each sum runs over the inputs in order, whatever `rows` is: a row's result does not depend on its block.
+#[inline(always)]
+pub(super) fn product<S: Simd, const NR: usize, const MR: usize>(
+    a: &[f32],
+    stride: usize,
+    rows: usize,
+    panel: &[[f32; NR]],
+    sums: &mut [[f32; NR]; MAX_MR],
+) {
+    product_by::<Single<S>, NR, MR>(a, stride, rows, panel, sums);
+}
+
+/// Computes products as [`product`] does, of numbers that `D` multiplies.
+#[inline(always)]
+pub(super) fn product_by<D: Dot, const NR: usize, const MR: usize>(
+    a: &[D::Number],
+    stride: usize,
+    rows: usize,
+    panel: &[[D::Number; NR]],
+    sums: &mut [[f32; NR]; MAX_MR],
+) {
+    // The guards are constants: only the sizes that the instruction set uses are compiled.
+    match rows {
+        1 => tile::<D, NR, 1>(a, stride, panel, sums),
+        2 if MR >= 2 => tile::<D, NR, 2>(a, stride, panel, sums),
+        3 if MR >= 3 => tile::<D, NR, 3>(a, stride, panel, sums),
+        4 if MR >= 4 => tile::<D, NR, 4>(a, stride, panel, sums),
+        5 if MR >= 5 => tile::<D, NR, 5>(a, stride, panel, sums),
+        6 if MR >= 6 => tile::<D, NR, 6>(a, stride, panel, sums),
+        7 if MR >= 7 => tile::<D, NR, 7>(a, stride, panel, sums),
+        8 if MR >= 8 => tile::<D, NR, 8>(a, stride, panel, sums),
+        _ => debug_assert_eq!(rows, 0, "blocks are at most MR rows"),
+    }
+}
+
+/// The most vectors across a panel.
+const MAX_VECTORS: usize = 3;
+
+/// Inputs taken in one turn of the innermost loop; in a browser a turn has costs of its own.
+const UNROLL: usize = 4;
+
+#[inline(always)]
+fn tile<D: Dot, const NR: usize, const ROWS: usize>(
+    a: &[D::Number],
+    stride: usize,
+    panel: &[[D::Number; NR]],
+    sums: &mut [[f32; NR]; MAX_MR],
+) {
+    let (fours, rest) = panel.as_chunks::<UNROLL>();
+    let row_fours: [&[[D::Number; UNROLL]]; ROWS] =
+        std::array::from_fn(|i| &a[i * stride..].as_chunks().0[..fours.len()]);
+    let row_rest: [&[D::Number]; ROWS] =
+        std::array::from_fn(|i| &a[i * stride + UNROLL * fours.len()..][..rest.len()]);
+    let mut acc = [[D::zero(); MAX_VECTORS]; ROWS];
+    for k in 0..fours.len() {
+        for u in 0..UNROLL {
+            step::<D, NR, ROWS>(&mut acc, std::array::from_fn(|i| row_fours[i][k][u]), &fours[k][u]);
+        }
+    }
+    for k in 0..rest.len() {
+        step::<D, NR, ROWS>(&mut acc, std::array::from_fn(|i| row_rest[i][k]), &rest[k]);
+    }
+    for i in 0..ROWS {
+        for v in 0..NR / D::LANES {
+            D::store(acc[i][v], &mut sums[i], v);
+        }
+    }
+}
+
+/// Adds the products of one input of each row with its weights.
+#[inline(always)]
+fn step<D: Dot, const NR: usize, const ROWS: usize>(
+    acc: &mut [[D::V; MAX_VECTORS]; ROWS],
+    inputs: [D::Number; ROWS],
+    weights: &[D::Number; NR],
+) {
+    for i in 0..ROWS {
+        let input = D::input(inputs[i]);
+        for v in 0..NR / D::LANES {
+            acc[i][v] = D::add(acc[i][v], input, weights, v);
+        }
+    }
+}

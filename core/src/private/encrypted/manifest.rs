@@ -1,0 +1,384 @@
+//! What a server says of its tables: sizes, parameter sets, and the checksums of the files that everybody downloads.
+//!
+//! The version of the tables is the SHA-256 of the manifest's bytes. Everything in it is checked before any of it is
+//! used: the sets are known, the sizes of the files are those that the shapes give, and the noise leaves room.
+
+use std::collections::BTreeMap;
+
+use half::f16;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use super::params::{FetchShape, ParameterError, RankShape, check_noise, within};
+use super::public::TablesHash;
+use super::wire::WireError;
+use crate::model::{FileEntry, sha256_hex};
+
+/// The newest format of a manifest that this program reads and writes.
+pub const FORMAT: u32 = 1;
+
+/// The mean and the principal directions of the passages' vectors.
+pub const PROJECTION: &str = "projection.f16";
+/// The hint for ranking.
+pub const RANK_HINT: &str = "rank.hint";
+/// The hint for fetching.
+pub const TEXT_HINT: &str = "text.hint";
+/// The number of passages in each column, and the hashes of the columns.
+pub const COLUMNS: &str = "columns.bin";
+/// The rank table, which stays on the server.
+pub const RANK_TABLE: &str = "rank.i8";
+/// The table of texts, which stays on the server.
+pub const TEXT_TABLE: &str = "text.i8";
+
+/// Bytes of a column's hash: the beginning of its SHA-256.
+pub const HASH: usize = 16;
+
+/// Bytes before the compressed passages of a column: their length.
+pub const LENGTH: usize = 4;
+
+/// What a column is filled up with: the byte that the table holds as zero.
+pub const PADDING: u8 = 0x80;
+
+/// The description of private tables, `private.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    /// [`FORMAT`].
+    pub format_version: u32,
+    /// The version of the index that the tables are made of.
+    pub index_version: String,
+    /// Fingerprint of the model that made the vectors; questions must come from the same.
+    pub model_fingerprint: String,
+    /// Numbers in a vector.
+    pub dim: usize,
+    /// Passages in the tables.
+    pub passages: usize,
+    /// The rank table.
+    pub rank: RankEntry,
+    /// The table of texts.
+    pub text: TextEntry,
+    /// Sizes and checksums of the files that stay on the server. Public randomness is expanded from them.
+    pub tables: BTreeMap<String, FileEntry>,
+    /// Sizes and checksums of the files that everybody downloads.
+    pub files: BTreeMap<String, FileEntry>,
+}
+
+/// The rank table.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RankEntry {
+    /// The number of the parameter set.
+    pub set: u8,
+    /// Principal directions that are kept.
+    pub dims: usize,
+    /// What coordinates were multiplied by before they were rounded.
+    pub scale: f64,
+    /// The length of the longest row, rounded as it is.
+    pub row_norm: f64,
+    /// The predicted standard deviation of a score's noise.
+    pub noise: f64,
+}
+
+/// The table of texts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TextEntry {
+    /// The number of the parameter set.
+    pub set: u8,
+    /// Columns, those that are not used too.
+    pub columns: usize,
+    /// Columns that hold passages.
+    pub used: usize,
+    /// Bytes of a column.
+    pub rows: usize,
+    /// The length of the longest row of the table.
+    pub row_norm: f64,
+}
+
+/// A manifest that is refused.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum ManifestError {
+    /// It is not JSON of the documented shape.
+    #[error("the description of the private tables is not one: {0}")]
+    Json(String),
+    /// A format of a newer program.
+    #[error("the private tables have format version {found}, this program reads up to {FORMAT}")]
+    Newer {
+        /// As found.
+        found: u32,
+    },
+    /// Parameters that are refused.
+    #[error(transparent)]
+    Parameter(#[from] ParameterError),
+    /// A file that is missing, unknown, of another size than the shapes give, or without a checksum.
+    #[error(
+        "the private tables list `{0}` wrongly: it is missing, unknown, or of another size than the shapes give"
+    )]
+    File(String),
+    /// A file whose content is not what the manifest says.
+    #[error("{name} is not what the description of the private tables says: {reason}")]
+    Content {
+        /// The file.
+        name: &'static str,
+        /// What is wrong.
+        reason: &'static str,
+    },
+}
+
+/// A manifest that was checked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tables {
+    /// The manifest.
+    pub manifest: Manifest,
+    /// The version: the SHA-256 of the manifest's bytes.
+    pub version: [u8; 32],
+    /// What public randomness is expanded from.
+    pub hash: TablesHash,
+    /// The shape of the rank table.
+    pub rank: RankShape,
+    /// The shape of the table of texts.
+    pub fetch: FetchShape,
+}
+
+impl Tables {
+    /// Reads and checks a manifest.
+    ///
+    /// # Errors
+    /// [`ManifestError`].
+    pub fn read(json: &[u8]) -> Result<Self, ManifestError> {
+        #[derive(Deserialize)]
+        struct Version {
+            format_version: u32,
+        }
+        let not_json = |error: serde_json::Error| ManifestError::Json(error.to_string());
+        // The version first: a newer manifest may have other fields.
+        let Version { format_version: found } = serde_json::from_slice(json).map_err(not_json)?;
+        if found > FORMAT {
+            return Err(ManifestError::Newer { found });
+        }
+        let manifest: Manifest = serde_json::from_slice(json).map_err(not_json)?;
+        let Manifest { rank, text, .. } = &manifest;
+        within("the dimension of vectors", manifest.dim as u64, rank.dims as u64, 1 << 16)?;
+        let tables = Self {
+            version: Sha256::digest(json).into(),
+            hash: manifest.tables_hash()?,
+            rank: RankShape::new(rank.set, rank.dims, manifest.passages)?,
+            fetch: FetchShape::new(text.set, text.columns, text.rows)?,
+            manifest,
+        };
+        tables.check()?;
+        Ok(tables)
+    }
+
+    fn check(&self) -> Result<(), ManifestError> {
+        let Manifest { rank, text, dim, .. } = &self.manifest;
+        check_noise(self, rank.row_norm, text.row_norm)?;
+        if !(rank.scale.is_finite() && rank.scale > 0.0) {
+            return Err(ParameterError::RowNorm(rank.scale).into());
+        }
+        within("the number of used columns", text.used as u64, 1, text.columns as u64)?;
+        let rows = self.rank.blocks() * self.rank.set().degree;
+        let server = [(RANK_TABLE, rows * rank.dims), (TEXT_TABLE, text.rows * text.columns)];
+        let public = [
+            (PROJECTION, dim * 4 + dim * rank.dims * 2),
+            (RANK_HINT, self.rank.hint_bytes()),
+            (TEXT_HINT, self.fetch.hint_bytes()),
+            (COLUMNS, text.used * (1 + HASH)),
+        ];
+        check_files(&self.manifest.tables, &server)?;
+        check_files(&self.manifest.files, &public)
+    }
+}
+
+fn check_files(
+    listed: &BTreeMap<String, FileEntry>,
+    expected: &[(&str, usize)],
+) -> Result<(), ManifestError> {
+    let is_known = |name: &String| expected.iter().any(|(known, _)| known == name);
+    if let Some(name) = listed.keys().find(|name| !is_known(name)) {
+        return Err(ManifestError::File(name.chars().take(80).collect()));
+    }
+    let is_right = |name: &str, bytes: usize| {
+        listed.get(name).is_some_and(|file| file.bytes == bytes as u64 && digest(&file.sha256).is_some())
+    };
+    match expected.iter().find(|(name, bytes)| !is_right(name, *bytes)) {
+        None => Ok(()),
+        Some((name, _)) => Err(ManifestError::File((*name).to_owned())),
+    }
+}
+
+/// Returns the 32 bytes of 64 hexadecimal digits.
+fn digest(text: &str) -> Option<[u8; 32]> {
+    let digits = text.as_bytes().as_chunks::<2>().0;
+    let mut bytes = [0; 32];
+    if text.len() != 64 {
+        return None;
+    }
+    for (byte, [high, low]) in bytes.iter_mut().zip(digits) {
+        let digit = |digit: u8| (digit as char).to_digit(16);
+        *byte = (digit(*high)? << 4 | digit(*low)?) as u8;
+    }
+    Some(bytes)
+}
+
+impl Manifest {
+    /// Returns the hash that public randomness is expanded from: sets, sizes, and the checksums of the two tables.
+    ///
+    /// # Errors
+    /// [`ManifestError::File`] when a table is not listed.
+    pub fn tables_hash(&self) -> Result<TablesHash, ManifestError> {
+        let Self { rank, text, passages, .. } = self;
+        let mut hash = Sha256::new();
+        hash.update(b"dpr private tables 1");
+        hash.update([rank.set, text.set]);
+        for number in [rank.dims, *passages, text.columns, text.rows] {
+            hash.update((number as u64).to_le_bytes());
+        }
+        for name in [RANK_TABLE, TEXT_TABLE] {
+            let sha256 = self.tables.get(name).and_then(|file| digest(&file.sha256));
+            hash.update(sha256.ok_or_else(|| ManifestError::File(name.to_owned()))?);
+        }
+        Ok(hash.finalize().into())
+    }
+
+    /// Checks a downloaded file against its size and checksum.
+    ///
+    /// # Errors
+    /// [`ManifestError::Content`].
+    pub fn check_file(&self, name: &'static str, content: &[u8]) -> Result<(), ManifestError> {
+        let wrong = |reason| ManifestError::Content { name, reason };
+        let file = self.files.get(name).ok_or_else(|| ManifestError::File(name.to_owned()))?;
+        match (content.len() as u64 == file.bytes, sha256_hex(content) == file.sha256) {
+            (true, true) => Ok(()),
+            (false, _) => Err(wrong("it has another length")),
+            (true, false) => Err(wrong("its checksum differs")),
+        }
+    }
+}
+
+/// The mean of the passages' vectors `[dim]` and their principal directions `[dims, dim]`.
+#[derive(Clone, Debug)]
+pub struct Projection {
+    mean: Vec<f32>,
+    rows: Vec<f32>,
+    scale: f64,
+}
+
+/// A question as it is encrypted, and what makes inner products of vectors out of its scores.
+#[derive(Clone, Debug)]
+pub struct Projected {
+    /// The coordinates, of length 1.
+    pub z: Vec<f32>,
+    factor: f64,
+    offset: f64,
+}
+
+impl Projection {
+    /// Reads the file [`PROJECTION`], which was checked against the manifest.
+    ///
+    /// # Errors
+    /// [`ManifestError::Content`] for numbers that are not finite, or directions whose length is not 1.
+    pub fn read(tables: &Tables, content: &[u8]) -> Result<Self, ManifestError> {
+        let wrong = |reason| ManifestError::Content { name: PROJECTION, reason };
+        let dim = tables.manifest.dim;
+        let (mean, rows) = content.split_at_checked(4 * dim).ok_or_else(|| wrong("it has another length"))?;
+        let mean: Vec<f32> = mean.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
+        let rows: Vec<f32> =
+            rows.as_chunks().0.iter().map(|bytes| f16::from_le_bytes(*bytes).to_f32()).collect();
+        if !mean.iter().all(|number| number.is_finite()) || rows.len() != dim * tables.manifest.rank.dims {
+            return Err(wrong("its mean is not finite, or it has another length"));
+        }
+        let is_unit = |row: &[f32]| (dot(row, row) - 1.0).abs() < 0.05;
+        match rows.chunks_exact(dim).all(is_unit) {
+            true => Ok(Self { mean, rows, scale: tables.manifest.rank.scale }),
+            false => Err(wrong("its directions do not have length 1")),
+        }
+    }
+
+    /// Projects a question `[dim]`.
+    ///
+    /// # Errors
+    /// [`WireError::Question`] for a question of another dimension, or one that has no direction.
+    pub fn project(&self, question: &[f32]) -> Result<Projected, WireError> {
+        if question.len() != self.mean.len() {
+            return Err(WireError::Question("another dimension than the passages"));
+        }
+        let mut z: Vec<f32> =
+            self.rows.chunks_exact(question.len()).map(|row| dot(row, question) as f32).collect();
+        let length = dot(&z, &z).sqrt();
+        if !(length.is_finite() && length > 1e-9) {
+            return Err(WireError::Question("no direction among those that are kept"));
+        }
+        z.iter_mut().for_each(|z| *z = (f64::from(*z) / length) as f32);
+        Ok(Projected { z, factor: length / self.scale, offset: dot(&self.mean, question) })
+    }
+}
+
+impl Projected {
+    /// Returns about the inner product of the question's and a passage's vector for a decoded score.
+    pub fn inner_product(&self, score: f32) -> f32 {
+        (f64::from(score) * self.factor + self.offset) as f32
+    }
+}
+
+fn dot(a: &[f32], b: &[f32]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
+}
+
+/// Which passages each column holds, and the hashes of the columns.
+#[derive(Clone, Debug)]
+pub struct Columns {
+    /// The first passage of each column, and the number of all.
+    starts: Vec<usize>,
+    hashes: Vec<[u8; HASH]>,
+    rows: usize,
+}
+
+impl Columns {
+    /// Reads the file [`COLUMNS`], which was checked against the manifest.
+    ///
+    /// # Errors
+    /// [`ManifestError::Content`] when the columns do not hold all passages.
+    pub fn read(tables: &Tables, content: &[u8]) -> Result<Self, ManifestError> {
+        let Manifest { passages, text, .. } = &tables.manifest;
+        let wrong = |reason| ManifestError::Content { name: COLUMNS, reason };
+        let (counts, hashes) =
+            content.split_at_checked(text.used).ok_or_else(|| wrong("it has another length"))?;
+        let mut starts = vec![0];
+        let mut all = 0;
+        for count in counts {
+            all += usize::from(*count);
+            starts.push(all);
+        }
+        let hashes = hashes.as_chunks().0.to_vec();
+        if all != *passages || counts.contains(&0) || hashes.len() != text.used {
+            return Err(wrong("its columns do not hold all passages"));
+        }
+        Ok(Self { starts, hashes, rows: text.rows })
+    }
+
+    /// Returns the column of a passage, and the passage's place in it.
+    pub fn locate(&self, passage: usize) -> Option<(usize, usize)> {
+        if passage >= *self.starts.last()? {
+            return None;
+        }
+        let column = self.starts.partition_point(|start| *start <= passage).checked_sub(1)?;
+        Some((column, passage - self.starts.get(column)?))
+    }
+
+    /// Checks the bytes of a fetched column by its hash, and returns the compressed passages (raw deflate of one JSON
+    /// object a line).
+    ///
+    /// # Errors
+    /// [`WireError::Spoiled`] when the bytes are not those of the table, and [`WireError::Column`].
+    pub fn verify<'a>(&self, column: usize, bytes: &'a [u8]) -> Result<&'a [u8], WireError> {
+        let columns = self.hashes.len();
+        let expected = self.hashes.get(column).ok_or(WireError::Column { column, columns })?;
+        let found = Sha256::digest(bytes);
+        if bytes.len() != self.rows || !found.starts_with(expected) {
+            return Err(WireError::Spoiled);
+        }
+        let (length, rest) = bytes.split_first_chunk::<LENGTH>().ok_or(WireError::Spoiled)?;
+        rest.get(..u32::from_le_bytes(*length) as usize).ok_or(WireError::Spoiled)
+    }
+}

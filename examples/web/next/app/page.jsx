@@ -1,0 +1,9 @@
+import { Search } from './search.jsx';
+
+export default function Page() {
+  return (
+    <main>
+      <Search />
+    </main>
+  );
+}

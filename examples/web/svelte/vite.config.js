@@ -1,0 +1,8 @@
+import { svelte } from '@sveltejs/vite-plugin-svelte';
+import { defineConfig } from 'vite';
+
+export default defineConfig({
+  plugins: [svelte()],
+  // `dpr serve` on its usual port answers while `npm run dev` serves the page.
+  server: { proxy: { '/v1': process.env.DPR_URL ?? 'http://127.0.0.1:7878' } },
+});

@@ -1,0 +1,5 @@
+import { createApp } from 'vue';
+import { createSearch } from 'dpr-web/vue';
+import Search from './Search.vue';
+
+createApp(Search).use(createSearch({ url: '/' })).mount('#main');

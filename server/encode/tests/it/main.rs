@@ -1,0 +1,12 @@
+//! Model directories: imported as other programs save them, compared as they were trained, and cut down for a page.
+
+mod cross_encoder;
+mod distance;
+mod files;
+mod heads;
+mod narrower;
+mod precision;
+mod reader;
+mod torch;
+mod vocabulary;
+mod web_pairs;

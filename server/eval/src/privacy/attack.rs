@@ -1,0 +1,169 @@
+//! All attackers on one mode.
+
+use serde::Serialize;
+
+use super::PrivacyError;
+use super::clusters::{Clusters, greatest};
+use super::linear::{Ridge, Views, predict, products};
+use super::modes::{Mode, Noise};
+use super::network::{self, NetworkOptions};
+use super::pieces::{Named, Pieces};
+use super::questions::{Asked, AskedSplit};
+
+/// Penalties of ridge regression that are tried on held-out questions.
+const PENALTIES: [f64; 4] = [0.03, 0.3, 3.0, 30.0];
+
+/// Clusters of passages, which are the topics.
+const TOPICS: usize = 64;
+
+/// What attackers know before they see a view.
+pub struct Attackers {
+    split: AskedSplit,
+    pieces: Pieces,
+    topics: Clusters,
+    network: Option<NetworkOptions>,
+}
+
+/// What attackers make of a mode's views.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Attacked {
+    /// Ridge regression from views to word pieces.
+    pub ridge: Named,
+    /// A network of one hidden layer; `None` where it was not asked for.
+    pub network: Option<Named>,
+    /// Share of questions that are picked out of all questions, those of training and test, by the nearest view.
+    pub known: f64,
+    /// Share of questions whose topic is named, one of 64 clusters of passages.
+    pub topic: f64,
+}
+
+impl Attacked {
+    /// Returns the content named by the better attacker.
+    pub fn content(&self) -> f64 {
+        self.ridge.content.max(self.network.map_or(0.0, |named| named.content))
+    }
+
+    /// Returns the share of bags of word pieces that the better attacker names without a mistake.
+    pub fn exact(&self) -> f64 {
+        self.ridge.exact.max(self.network.map_or(0.0, |named| named.exact))
+    }
+}
+
+impl Attackers {
+    /// Trains nothing yet. `passages` are vectors `[dim]` of the index, of which topics are made.
+    pub fn new<'a>(
+        split: AskedSplit,
+        passages: impl Iterator<Item = &'a [f32]>,
+        dim: usize,
+        network: Option<NetworkOptions>,
+        seed: u64,
+    ) -> Self {
+        let pieces = Pieces::of(&split.train);
+        Self { pieces, topics: Clusters::of(passages, dim, TOPICS, seed), split, network }
+    }
+
+    /// Returns the questions.
+    pub fn split(&self) -> &AskedSplit {
+        &self.split
+    }
+
+    /// Returns the number of word pieces that the attackers can name.
+    pub fn pieces(&self) -> usize {
+        self.pieces.len()
+    }
+
+    /// Returns what is named without having seen anything: the commonest pieces.
+    pub fn floor(&self) -> Named {
+        self.pieces.floor(&self.split.test)
+    }
+
+    /// Returns the share of test questions that have the commonest topic of the training questions.
+    pub fn topic_floor(&self) -> f64 {
+        let mut counts = vec![0f32; self.topics.len()];
+        self.topics_of(&self.split.train).into_iter().for_each(|topic| counts[topic] += 1.0);
+        let commonest = greatest(&counts);
+        let topics = self.topics_of(&self.split.test);
+        share(topics.iter().map(|topic| *topic == commonest))
+    }
+
+    fn topics_of(&self, questions: &[Asked]) -> Vec<usize> {
+        let rows: Vec<f32> = questions.iter().flat_map(|asked| asked.vector.as_slice()).copied().collect();
+        self.topics.nearest(&rows)
+    }
+}
+
+/// Trains all attackers on a mode's views of the training questions and measures them on the test questions.
+///
+/// # Errors
+/// [`PrivacyError`] when a question cannot be sent in this mode.
+pub fn attack(mode: &dyn Mode, attackers: &Attackers) -> Result<Attacked, PrivacyError> {
+    let Attackers { split, pieces, network, .. } = attackers;
+    let train = mode.views(&split.train, Noise::Drawn(0))?;
+    let test = mode.views(&split.test, Noise::Device)?;
+    let network = network.map(|options| network::attack(mode, split, pieces, options)).transpose()?;
+    let regression = Ridge::new(&train);
+    Ok(Attacked {
+        ridge: ridge(mode, attackers, &regression, &test)?,
+        network,
+        known: known(mode, split, &test)?,
+        topic: topic(attackers, &regression, &test)?,
+    })
+}
+
+/// Ridge regression to word pieces; the penalty is that which names most of the held-out questions' content.
+fn ridge(
+    mode: &dyn Mode,
+    attackers: &Attackers,
+    regression: &Ridge,
+    test: &Views,
+) -> Result<Named, PrivacyError> {
+    let Attackers { split, pieces, .. } = attackers;
+    let held_out = mode.views(&split.held_out, Noise::Drawn(1))?;
+    let labels = pieces.labels(&split.train);
+    let mut best = (f64::NEG_INFINITY, Named::default());
+    for penalty in PENALTIES {
+        let weights = regression.fit(&labels, pieces.len(), penalty)?;
+        let chosen_by = pieces.measure(&predict(&weights, &held_out), &split.held_out).content;
+        if chosen_by > best.0 {
+            best = (chosen_by, pieces.measure(&predict(&weights, test), &split.test));
+        }
+    }
+    Ok(best.1)
+}
+
+/// Returns the share of test questions whose own view without noise is the nearest to what the server saw, among those
+/// of all questions.
+fn known(mode: &dyn Mode, split: &AskedSplit, test: &Views) -> Result<f64, PrivacyError> {
+    let all: Vec<Asked> =
+        [&split.test, &split.train, &split.held_out].into_iter().flatten().cloned().collect();
+    let list = mode.views(&all, Noise::None)?;
+    let lengths: Vec<f32> = list.rows().map(|row| row.iter().map(|value| value * value).sum()).collect();
+    let scores = products(&test.numbers, &list.numbers, test.width);
+    // The squared distance, without the part that is the same for all.
+    let is_nearest = scores.chunks_exact(lengths.len().max(1)).enumerate().map(|(at, scores)| {
+        let near: Vec<f32> =
+            scores.iter().zip(&lengths).map(|(score, length)| 2.0 * score - length).collect();
+        greatest(&near) == at
+    });
+    Ok(share(is_nearest))
+}
+
+/// Ridge regression to topics.
+fn topic(attackers: &Attackers, regression: &Ridge, test: &Views) -> Result<f64, PrivacyError> {
+    let labels: Vec<Vec<usize>> =
+        attackers.topics_of(&attackers.split.train).into_iter().map(|topic| vec![topic]).collect();
+    let count = attackers.topics.len();
+    let weights = regression.fit(&labels, count, PENALTIES[1])?;
+    let named = predict(&weights, test);
+    let right = attackers.topics_of(&attackers.split.test);
+    Ok(share(named.chunks_exact(count.max(1)).zip(right).map(|(scores, right)| greatest(scores) == right)))
+}
+
+fn share(are: impl Iterator<Item = bool>) -> f64 {
+    let (mut yes, mut all) = (0usize, 0usize);
+    for is in are {
+        yes += usize::from(is);
+        all += 1;
+    }
+    yes as f64 / all.max(1) as f64
+}

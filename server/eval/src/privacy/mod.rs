@@ -1,0 +1,35 @@
+//! Attacks on what a server sees of questions: how much of them it can recover, in each mode of search.
+//!
+//! A [`Mode`] gives the *views* of questions, which are the numbers that the server receives, and searches as a page in
+//! that mode does. [`attack`] trains attackers on the views of some questions and measures them on others:
+//!
+//! | attacker | trained on | measured |
+//! |---|---|---|
+//! | ridge regression | views and word pieces of public questions, with noise as the mode makes it | pieces named |
+//! | network of one hidden layer | the same, noise drawn anew in each epoch | pieces named |
+//! | nearest known question | the views without noise of public questions, the one asked among them | the one asked is nearest |
+//! | topic | views and topics, which are clusters of the passages | the topic named |
+//!
+//! The measures of the first two are those of [`Named`]. A mode that hides everything leaves them where the
+//! [`Random`] mode does; [`Plain`] shows that the attackers work.
+
+mod attack;
+mod clusters;
+mod error;
+mod linear;
+mod modes;
+mod network;
+mod pieces;
+mod questions;
+mod recall;
+mod report;
+
+pub use attack::{Attacked, Attackers, attack};
+pub use error::PrivacyError;
+pub use linear::Views;
+pub use modes::{Blurred, Found, Mode, Noise, Plain, Random};
+pub use network::NetworkOptions;
+pub use pieces::Named;
+pub use questions::{Asked, AskedSplit};
+pub use recall::{Searched, WITHIN, search};
+pub use report::{ModeReport, PrivacyReport};

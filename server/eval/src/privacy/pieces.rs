@@ -1,0 +1,171 @@
+//! Word pieces: what attackers name, and how much of a question that is.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use super::questions::Asked;
+
+/// The commonest pieces, which are no content: who, the, of.
+const COMMON: usize = 60;
+
+/// Guesses for the content of a question, for each of its pieces.
+const GUESSES: usize = 2;
+
+/// How much of the test questions an attacker names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Named {
+    /// Mean share of a question's content pieces, which are those beyond the 60 commonest, among the attacker's best
+    /// guesses, two for each piece of the question. Questions without content do not count.
+    pub content: f64,
+    /// Mean F1 of the pieces named, as many as the question has: the attacker is told how many.
+    pub f1: f64,
+    /// Share of questions of which exactly the right pieces are named, which is all but their order.
+    pub exact: f64,
+}
+
+/// The word pieces of the questions that attackers are trained on, by how often they occur.
+pub(super) struct Pieces {
+    /// Column of each piece, the commonest first.
+    columns: BTreeMap<u32, usize>,
+    /// Questions that have the piece, by column.
+    counts: Vec<usize>,
+    /// Pieces that no question lacks, such as those that mark its ends.
+    everywhere: BTreeSet<u32>,
+}
+
+/// The pieces of a question that is attacked.
+struct Wanted {
+    /// Pieces, known to the attacker or not.
+    count: usize,
+    /// Columns of those that are known.
+    columns: Vec<usize>,
+    /// Pieces beyond the commonest, known or not.
+    content: usize,
+}
+
+impl Pieces {
+    /// Counts the pieces of the questions.
+    pub(super) fn of(questions: &[Asked]) -> Self {
+        let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
+        for asked in questions {
+            for piece in asked.tokens.iter().collect::<BTreeSet<_>>() {
+                *counts.entry(*piece).or_default() += 1;
+            }
+        }
+        let everywhere: BTreeSet<u32> =
+            counts.iter().filter(|(_, count)| **count == questions.len()).map(|(piece, _)| *piece).collect();
+        counts.retain(|piece, _| !everywhere.contains(piece));
+        let mut order: Vec<(u32, usize)> = counts.into_iter().collect();
+        order.sort_by_key(|(piece, count)| (std::cmp::Reverse(*count), *piece));
+        let columns = order.iter().enumerate().map(|(column, (piece, _))| (*piece, column)).collect();
+        Self { columns, counts: order.into_iter().map(|(_, count)| count).collect(), everywhere }
+    }
+
+    /// Returns the number of pieces.
+    pub(super) fn len(&self) -> usize {
+        self.counts.len()
+    }
+
+    /// Returns the number of questions that have each piece.
+    pub(super) fn counts(&self) -> &[usize] {
+        &self.counts
+    }
+
+    /// Returns the columns of each question's pieces, without those that are not known.
+    pub(super) fn labels(&self, questions: &[Asked]) -> Vec<Vec<usize>> {
+        questions.iter().map(|asked| self.wanted(asked).columns).collect()
+    }
+
+    fn wanted(&self, asked: &Asked) -> Wanted {
+        let pieces: BTreeSet<u32> =
+            asked.tokens.iter().copied().filter(|piece| !self.everywhere.contains(piece)).collect();
+        let columns: Vec<usize> =
+            pieces.iter().filter_map(|piece| self.columns.get(piece).copied()).collect();
+        let common = columns.iter().filter(|column| **column < COMMON).count();
+        Wanted { count: pieces.len(), content: pieces.len() - common, columns }
+    }
+
+    /// Measures an attacker by its `scores` `[questions, columns]`.
+    pub(super) fn measure(&self, scores: &[f32], questions: &[Asked]) -> Named {
+        let (mut sum, mut with_content) = (Named::default(), 0usize);
+        for (scores, asked) in scores.chunks_exact(self.len().max(1)).zip(questions) {
+            let wanted = self.wanted(asked);
+            let best = best(scores, GUESSES * wanted.count);
+            let hits = |guesses: &[usize], from: usize| {
+                wanted.columns.iter().filter(|column| **column >= from && guesses.contains(column)).count()
+            };
+            let right = hits(&best[..wanted.count.min(best.len())], 0);
+            if wanted.count > 0 {
+                sum.f1 += right as f64 / wanted.count as f64;
+                sum.exact += f64::from(u8::from(right == wanted.count));
+            }
+            if wanted.content > 0 {
+                sum.content += hits(&best, COMMON) as f64 / wanted.content as f64;
+                with_content += 1;
+            }
+        }
+        let count = questions.len().max(1) as f64;
+        Named {
+            content: sum.content / with_content.max(1) as f64,
+            f1: sum.f1 / count,
+            exact: sum.exact / count,
+        }
+    }
+
+    /// Measures an attacker that names the commonest pieces and has seen nothing.
+    pub(super) fn floor(&self, questions: &[Asked]) -> Named {
+        let counts: Vec<f32> = self.counts.iter().map(|count| *count as f32).collect();
+        self.measure(&counts.repeat(questions.len()), questions)
+    }
+}
+
+/// Returns the columns of the `count` greatest scores, the greatest first.
+fn best(scores: &[f32], count: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..scores.len()).collect();
+    let by_score = |a: &usize, b: &usize| scores[*b].total_cmp(&scores[*a]).then(a.cmp(b));
+    if count < order.len() {
+        order.select_nth_unstable_by(count, by_score);
+        order.truncate(count);
+    }
+    order.sort_unstable_by(by_score);
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use dpr_core::Embedding;
+
+    use super::*;
+
+    fn asked(tokens: &[u32]) -> Asked {
+        let vector = Embedding::new(vec![1.0], 1).unwrap();
+        Asked { text: String::new(), tokens: tokens.to_vec(), vector }
+    }
+
+    #[test]
+    fn content_is_what_is_not_common_and_unknown_pieces_are_missed() {
+        // 7 is in every question; 100 to 159 are the 60 commonest; 300 and 301 are content.
+        let mut train: Vec<Asked> = (100..160).map(|piece| asked(&[7, piece, 7])).collect();
+        train.extend((100..160).map(|piece| asked(&[7, piece])));
+        train.extend([asked(&[7, 300]), asked(&[7, 301])]);
+        let pieces = Pieces::of(&train);
+        assert_eq!((pieces.len(), pieces.counts()[0], pieces.counts()[61]), (62, 2, 1));
+        assert_eq!(pieces.labels(&[asked(&[7, 301, 100, 999])]), [[0, 61]]);
+
+        let mut scores = vec![0f32; 62];
+        scores[0] = 3.0;
+        scores[61] = 2.0;
+        let named = |tokens: &[u32]| pieces.measure(&scores, &[asked(tokens)]);
+        assert_eq!(named(&[7, 100, 301]), Named { content: 1.0, f1: 1.0, exact: 1.0 });
+        // The third piece is one that the attacker has never seen: no guess can name it.
+        assert_eq!(named(&[7, 100, 301, 999]), Named { content: 0.5, f1: 2.0 / 3.0, exact: 0.0 });
+        // Two guesses for one piece: 300 would be the third.
+        assert_eq!(named(&[7, 300]), Named { content: 0.0, f1: 0.0, exact: 0.0 });
+        // Without content, nothing is said of it.
+        assert_eq!(named(&[7, 100]), Named { content: 0.0, f1: 1.0, exact: 1.0 });
+        assert_eq!(named(&[7]), Named::default());
+        // Who has seen nothing names common pieces alone.
+        assert_eq!(pieces.floor(&[asked(&[7, 301, 100])]), Named { content: 0.0, f1: 0.5, exact: 0.0 });
+    }
+}

@@ -1,0 +1,261 @@
+//! Building private tables of an index.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use dpr_core::model::FileEntry;
+use dpr_core::private::encrypted::RankShape;
+use dpr_core::private::encrypted::manifest::{
+    COLUMNS, FORMAT, Manifest, PROJECTION, RANK_HINT, RANK_TABLE, RankEntry, TEXT_HINT, TEXT_TABLE, Tables,
+    TextEntry,
+};
+use dpr_core::private::encrypted::params::ROW_NORM;
+use dpr_files::atomic::StagedDir;
+use dpr_files::progress::Progress;
+use dpr_files::{DirLock, Error as FileError, digest};
+use dpr_index::LoadedIndex;
+use fs_err as fs;
+use half::f16;
+use rayon::prelude::*;
+
+use crate::columns::{self, Packed};
+use crate::principal::Principal;
+use crate::tables::{MANIFEST, dir_of_version};
+use crate::{BuildError, hint, order};
+
+/// How private tables are built.
+#[derive(Clone, Debug)]
+pub struct BuildOptions {
+    /// Principal directions that are kept; without it [`default_dims`].
+    pub dims: Option<usize>,
+    /// The parameter set for ranking: 1, or 2.
+    pub rank_set: u8,
+    /// A flag that another thread or a signal handler sets to stop the build; what was there stays.
+    pub stop: Arc<AtomicBool>,
+}
+
+impl Default for BuildOptions {
+    fn default() -> Self {
+        Self { dims: None, rank_set: 1, stop: Arc::default() }
+    }
+}
+
+/// Private tables that were built.
+#[derive(Clone, Debug)]
+pub struct Built {
+    /// Their directory.
+    pub path: PathBuf,
+    /// Their description, checked.
+    pub tables: Tables,
+}
+
+/// Returns the number of principal directions for so many passages whose vectors have `dim` numbers.
+pub fn default_dims(passages: usize, dim: usize) -> usize {
+    let dims = match passages {
+        0..=50_000 => 256,
+        50_001..=3_000_000 => 192,
+        _ => 128,
+    };
+    dims.min(dim)
+}
+
+/// Coordinates of the passages, as the rank table holds them.
+struct Rows {
+    shape: RankShape,
+    /// `[blocks, dims, degree]`.
+    table: Vec<i8>,
+    scale: f64,
+    /// The length of the longest row.
+    norm: f64,
+    /// The greatest root of the mean square length of a block's rows.
+    block_norm: f64,
+}
+
+/// Builds private tables of the version in use of the index in `index`, and puts them beside it. Tables that were
+/// there stay until the new ones are whole and on disk, and when anything fails. Tables of versions that are gone are
+/// removed.
+///
+/// # Errors
+/// [`BuildError`]: no index, one with updates or without vectors, one that another process writes, parameters that are
+/// refused, a passage that is too long, an unwritable directory, [`BuildError::Interrupted`].
+pub fn build(index: &Path, options: &BuildOptions, progress: &dyn Progress) -> Result<Built, BuildError> {
+    let _lock = lock(index)?;
+    let loaded = LoadedIndex::open(index)?;
+    let (dim, count) = (loaded.index.dim(), loaded.index.len());
+    let dims = options.dims.unwrap_or_else(|| default_dims(count, dim));
+    let shape = RankShape::new(options.rank_set, dims, count)?;
+    if dims > dim {
+        let (name, got, most) = ("the number of dimensions", dims as u64, dim as u64);
+        return Err(dpr_core::private::encrypted::ParameterError::Range { name, got, least: 32, most }.into());
+    }
+    let go_on = || if options.stop.load(Ordering::Relaxed) { Err(BuildError::Interrupted) } else { Ok(()) };
+
+    progress.start("building private tables", "steps", 6);
+    let vectors = loaded.matrix().as_slice();
+    let principal = Principal::of(vectors, dim, dims);
+    go_on()?;
+    progress.advance(1);
+    let coordinates = principal.project(vectors);
+    let order = order::neighbours(&coordinates, dims);
+    go_on()?;
+    progress.advance(1);
+    let rows = Rows::round(shape, &coordinates, &order)?;
+    drop(coordinates);
+    let passages = order.par_iter().map(|row| loaded.passage(*row as usize));
+    let passages = passages.collect::<Result<Vec<_>, _>>()?;
+    let packed = columns::pack(&passages)?;
+    drop(passages);
+    go_on()?;
+    progress.advance(1);
+
+    let target = dir_of_version(index, loaded.number());
+    let staged = StagedDir::beside(&target).map_err(FileError::write)?;
+    let mut writing = Writing { dir: staged.path(), tables: BTreeMap::new(), files: BTreeMap::new() };
+    let texts = packed.table();
+    writing.table(RANK_TABLE, &rows.table)?;
+    writing.table(TEXT_TABLE, &texts)?;
+    go_on()?;
+    progress.advance(1);
+    let mut manifest = rows.manifest(&loaded, &packed, columns::row_norm(&texts, packed.shape.columns()));
+    manifest.tables = std::mem::take(&mut writing.tables);
+    let hash = manifest.tables_hash()?;
+    let transforms = hint::transforms(&rows.shape, &rows.table);
+    writing.file(RANK_HINT, &hint::of_ranks(&rows.shape, &hash, &transforms))?;
+    drop(transforms);
+    go_on()?;
+    progress.advance(1);
+    writing.file(TEXT_HINT, &hint::of_texts(&packed.shape, &hash, &texts))?;
+    writing.file(PROJECTION, &projection(&principal))?;
+    writing.file(COLUMNS, &[packed.counts.clone(), packed.hashes()].concat())?;
+    manifest.files = writing.files;
+    let json =
+        serde_json::to_vec_pretty(&manifest).map_err(std::io::Error::other).map_err(FileError::write)?;
+    let tables = Tables::read(&json)?;
+    fs::write(staged.path().join(MANIFEST), &json).map_err(FileError::write)?;
+    go_on()?;
+    staged.make_files_read_only().map_err(FileError::write)?;
+    staged.replace().map_err(FileError::write)?;
+    remove_others(index, loaded.number());
+    progress.advance(1);
+    progress.finish();
+    Ok(Built { path: target, tables })
+}
+
+fn lock(index: &Path) -> Result<DirLock, BuildError> {
+    if !index.is_dir() {
+        return Err(dpr_index::OpenError::NotAnIndex { path: index.to_path_buf() }.into());
+    }
+    match DirLock::acquire_as(index, "a build of private tables").map_err(FileError::write)? {
+        Some(lock) => Ok(lock),
+        None => Err(FileError::Busy { path: index.to_path_buf(), holder: DirLock::holder(index) }.into()),
+    }
+}
+
+/// Removes private tables of versions that are gone; what cannot be removed is left to the next build.
+fn remove_others(index: &Path, number: u64) {
+    let names = fs::read_dir(index).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    for name in names {
+        let other = name.to_str().and_then(|name| name.strip_prefix("private-")?.parse::<u64>().ok());
+        if let Some(other) = other.filter(|other| *other != number)
+            && !index.join(format!("v-{other}")).exists()
+        {
+            let _ = fs::remove_dir_all(dir_of_version(index, other));
+        }
+    }
+}
+
+/// Returns the file of the mean and the directions.
+fn projection(principal: &Principal) -> Vec<u8> {
+    let mean = principal.mean.iter().flat_map(|number| number.to_le_bytes());
+    mean.chain(principal.directions.iter().flat_map(|number| f16::from_f32(*number).to_le_bytes())).collect()
+}
+
+struct Writing<'a> {
+    dir: &'a Path,
+    tables: BTreeMap<String, FileEntry>,
+    files: BTreeMap<String, FileEntry>,
+}
+
+impl Writing<'_> {
+    fn table(&mut self, name: &str, numbers: &[i8]) -> Result<(), BuildError> {
+        let entry = self.write(name, bytemuck::cast_slice(numbers))?;
+        self.tables.insert(name.to_owned(), entry);
+        Ok(())
+    }
+
+    fn file(&mut self, name: &str, bytes: &[u8]) -> Result<(), BuildError> {
+        let entry = self.write(name, bytes)?;
+        self.files.insert(name.to_owned(), entry);
+        Ok(())
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) -> Result<FileEntry, FileError> {
+        let path = self.dir.join(name);
+        let mut file = fs::File::create_new(&path).map_err(FileError::write)?;
+        let mut out = digest::Writer::new(&mut file);
+        out.write_all(bytes).map_err(FileError::write)?;
+        Ok(out.finish())
+    }
+}
+
+impl Rows {
+    /// Scales coordinates `[any, dims]`, as far as the parameters let them, and rounds them, in `order`.
+    fn round(shape: RankShape, coordinates: &[f32], order: &[u32]) -> Result<Self, BuildError> {
+        let dims = shape.dims();
+        let norm = |row: &[f32]| row.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt();
+        let longest = coordinates.par_chunks(dims).map(norm).reduce(|| 0.0, f64::max);
+        if !(longest.is_finite() && longest > 1e-20) {
+            return Err(BuildError::NoSpread);
+        }
+        let rounded =
+            |number: f32, scale: f64| (f64::from(number) * scale).round().clamp(-127.0, 127.0) as i8;
+        let norm_at = |scale: f64| {
+            let squares = |row: &[f32]| row.iter().map(|x| i64::from(rounded(*x, scale)).pow(2)).sum::<i64>();
+            (coordinates.par_chunks(dims).map(squares).max().unwrap_or_default() as f64).sqrt()
+        };
+        // Rounding makes rows longer, by little.
+        let mut scale = ROW_NORM / longest;
+        while norm_at(scale) > ROW_NORM {
+            scale *= 0.995;
+        }
+        let degree = shape.set().degree;
+        let mut table = vec![0i8; shape.blocks() * dims * degree];
+        table.par_chunks_mut(dims * degree).zip(order.par_chunks(degree)).for_each(|(block, rows)| {
+            for (place, row) in rows.iter().enumerate() {
+                let row = &coordinates[*row as usize * dims..][..dims];
+                for (polynomial, number) in block.chunks_exact_mut(degree).zip(row) {
+                    polynomial[place] = rounded(*number, scale);
+                }
+            }
+        });
+        let squares = |block: &[i8]| block.iter().map(|number| i64::from(*number).pow(2)).sum::<i64>();
+        let greatest = table.par_chunks(dims * degree).map(squares).max().unwrap_or_default();
+        let block_norm = (greatest as f64 / degree as f64).sqrt();
+        Ok(Self { norm: norm_at(scale), shape, table, scale, block_norm })
+    }
+
+    fn manifest(&self, index: &LoadedIndex, packed: &Packed, text_norm: f64) -> Manifest {
+        let (set, dims) = (self.shape.set().number, self.shape.dims());
+        let noise = self.shape.noise(self.block_norm) / self.scale;
+        Manifest {
+            format_version: FORMAT,
+            index_version: index.version().to_owned(),
+            model_fingerprint: index.manifest.model_fingerprint.clone(),
+            dim: index.index.dim(),
+            passages: self.shape.passages(),
+            rank: RankEntry { set, dims, scale: self.scale, row_norm: self.norm, noise },
+            text: TextEntry {
+                set: packed.shape.set().number,
+                columns: packed.shape.columns(),
+                used: packed.used(),
+                rows: packed.shape.rows(),
+                row_norm: text_norm,
+            },
+            tables: BTreeMap::new(),
+            files: BTreeMap::new(),
+        }
+    }
+}

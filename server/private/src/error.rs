@@ -1,0 +1,88 @@
+//! The errors of building and opening private tables.
+
+use std::path::{Path, PathBuf};
+
+use dpr_core::private::encrypted::{ManifestError, ParameterError, WireError};
+use dpr_files::Error as FileError;
+
+/// Private tables that cannot be built.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The index cannot be read.
+    #[error(transparent)]
+    Index(#[from] dpr_index::OpenError),
+    /// A file cannot be read or written.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// Parameters that are refused.
+    #[error(transparent)]
+    Parameter(#[from] ParameterError),
+    /// The tables that were made are not what they should be.
+    #[error("the private tables that were made are wrong: {0}")]
+    Manifest(#[from] ManifestError),
+    /// The tables that were made cannot be asked.
+    #[error("the private tables that were made are wrong: {0}")]
+    Wire(#[from] WireError),
+    /// A passage that is too long to be fetched.
+    #[error("passage `{id}` has {bytes} bytes compressed; a column of the table of texts holds {most}")]
+    Passage {
+        /// Its id.
+        id: String,
+        /// Its bytes, compressed.
+        bytes: usize,
+        /// The greatest size.
+        most: usize,
+    },
+    /// Texts that do not fit the largest table.
+    #[error("the texts fill {columns} columns of {rows} bytes; the largest table has {most}")]
+    TooLarge {
+        /// Columns that are needed.
+        columns: usize,
+        /// Bytes of a column.
+        rows: usize,
+        /// The most columns.
+        most: usize,
+    },
+    /// Vectors that all lie in one place.
+    #[error("the vectors of the passages do not differ, so there is nothing to rank by")]
+    NoSpread,
+    /// The build was told to stop.
+    #[error("the build was interrupted; nothing was changed")]
+    Interrupted,
+}
+
+/// Private tables that cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// There are none for the version of the index that is in use.
+    #[error("{} has no private tables for the version in use", path.display())]
+    Missing {
+        /// The index directory.
+        path: PathBuf,
+    },
+    /// A file cannot be read, or is damaged.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The manifest is refused.
+    #[error("{}: {source}", path.display())]
+    Manifest {
+        /// The manifest.
+        path: PathBuf,
+        /// Why.
+        source: ManifestError,
+    },
+    /// The tables are of another index.
+    #[error("{} is made of another index: build it again", path.display())]
+    OtherIndex {
+        /// The manifest.
+        path: PathBuf,
+    },
+}
+
+impl OpenError {
+    pub(crate) fn manifest(path: &Path) -> impl FnOnce(ManifestError) -> Self {
+        |source| Self::Manifest { path: path.to_path_buf(), source }
+    }
+}

@@ -1,0 +1,82 @@
+//! The errors of exporting static sites.
+
+use dpr_core::model::short;
+use dpr_encode::model::ModelError;
+use dpr_files::Error as FileError;
+use dpr_index::private::DirectionsError;
+
+/// A static site that cannot be exported.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SiteError {
+    /// A file cannot be read or written, or the folder holds something else.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The model cannot be read.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// The vectors have no directions.
+    #[error(transparent)]
+    Directions(#[from] DirectionsError),
+    /// An encoder of another model than the index's.
+    #[error(
+        "the index was built by model {} ({index_dim} dims), the encoder is of model {} ({model_dim} dims)",
+        short(index),
+        short(model)
+    )]
+    OtherModel {
+        /// Fingerprint of the model that the index was built by.
+        index: String,
+        /// Numbers in its vectors.
+        index_dim: usize,
+        /// Fingerprint of the encoder's model.
+        model: String,
+        /// Numbers in its vectors.
+        model_dim: usize,
+    },
+    /// A model without weights for browsers.
+    #[error("the model has no weights for browsers: run `dpr export-web --model MODEL` first")]
+    NoWeights,
+    /// A number of dimensions that is not possible.
+    #[error("{got} dimensions are not possible: give --dims from 1 to {most}")]
+    Dims {
+        /// Dimensions asked for.
+        got: usize,
+        /// The most there can be.
+        most: usize,
+    },
+    /// A number of bytes that packs cannot have.
+    #[error("packs of {got} bytes are not possible: give --pack-bytes from {least} to {most}")]
+    PackBytes {
+        /// Bytes asked for.
+        got: usize,
+        /// The fewest there can be.
+        least: usize,
+        /// The most there can be.
+        most: usize,
+    },
+    /// An index without passages.
+    #[error("the index holds no passages, so there is nothing to search")]
+    Empty,
+    /// An index that no page should download.
+    #[error("{got} passages are too many for a page to download, {most} are possible: use `dpr serve`")]
+    TooMany {
+        /// Passages of the index.
+        got: usize,
+        /// The most there can be.
+        most: usize,
+    },
+    /// A passage that is longer than a page takes.
+    #[error("passage `{id}` has {bytes} bytes; with its neighbours it may have {most}")]
+    Passage {
+        /// Its id.
+        id: String,
+        /// Bytes of its JSON.
+        bytes: usize,
+        /// The most there can be.
+        most: usize,
+    },
+    /// The export was told to stop.
+    #[error("the export was interrupted; the site is as it was")]
+    Interrupted,
+}

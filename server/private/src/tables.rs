@@ -1,0 +1,120 @@
+//! Private tables on disk: `private-N` beside version `N` of an index.
+//!
+//! ```text
+//! private.json      sizes, parameter sets, checksums of the files; its SHA-256 is the version
+//! rank.i8           rounded coordinates, [blocks, dims, degree]                     stays on the server
+//! text.i8           columns of compressed passages, bytes less 128, [rows, columns]  stays on the server
+//! projection.f16    mean [dim] f32, principal directions [dims, dim] f16            for everybody
+//! rank.hint         13 bits a passage (set 1)                                       for everybody
+//! text.hint         [rows, 2048] u16                                                for everybody
+//! columns.bin       passages of each column (u8), hashes of the columns (16 bytes)  for everybody
+//! ```
+
+use std::path::{Path, PathBuf};
+
+use dpr_core::model::FileEntry;
+use dpr_core::private::encrypted::manifest::{self, RANK_TABLE, TEXT_TABLE};
+use dpr_files::{Error as FileError, Mapped, digest};
+use fs_err as fs;
+
+use crate::{OpenError, hint};
+
+/// The manifest of private tables.
+pub const MANIFEST: &str = "private.json";
+
+/// The most bytes of a manifest.
+const MOST_MANIFEST: u64 = 64 << 10;
+
+/// Private tables, open: every byte was checked.
+#[derive(Debug)]
+pub struct Tables {
+    dir: PathBuf,
+    json: Vec<u8>,
+    checked: manifest::Tables,
+    /// Transforms of the rank table, `[blocks, dims, degree]`.
+    ranks: Vec<u32>,
+    /// The table of texts, `[rows, columns]`.
+    texts: Mapped,
+}
+
+/// Returns the directory of the private tables of version `number` of the index in `index`.
+pub fn dir_of_version(index: &Path, number: u64) -> PathBuf {
+    index.join(format!("private-{number}"))
+}
+
+impl Tables {
+    /// Opens the private tables of version `number` of the index in `index`, whose fingerprint is `version`, and checks
+    /// sizes and checksums of all files. The rank table is transformed into memory, `4 dims` bytes a passage; the
+    /// texts are mapped.
+    ///
+    /// # Errors
+    /// [`OpenError`]: no tables, a damaged file, parameters that are refused, tables of another index.
+    pub fn open(index: &Path, number: u64, version: &str) -> Result<Self, OpenError> {
+        let dir = dir_of_version(index, number);
+        let path = dir.join(MANIFEST);
+        let json = match fs::metadata(&path).map(|file| file.len()) {
+            Ok(bytes) if bytes > MOST_MANIFEST => {
+                return Err(FileError::corrupt(&path, format!("it has {bytes} bytes")).into());
+            }
+            _ => fs::read(&path).map_err(FileError::read(&path)),
+        };
+        let json = json.map_err(|error| match error {
+            FileError::Missing { .. } => OpenError::Missing { path: index.to_path_buf() },
+            error => error.into(),
+        })?;
+        let checked = manifest::Tables::read(&json).map_err(OpenError::manifest(&path))?;
+        if checked.manifest.index_version != version {
+            return Err(OpenError::OtherIndex { path });
+        }
+        for (name, file) in checked.manifest.files.iter().chain(&checked.manifest.tables) {
+            check(&dir.join(name), file)?;
+        }
+        let map = |name: &str| {
+            let path = dir.join(name);
+            Mapped::open(&path).map_err(FileError::read(&path))
+        };
+        let ranks = hint::transforms(&checked.rank, bytemuck::cast_slice(map(RANK_TABLE)?.bytes()));
+        let texts = map(TEXT_TABLE)?;
+        Ok(Self { dir, json, checked, ranks, texts })
+    }
+
+    /// Returns the manifest's bytes, as everybody downloads them.
+    pub fn json(&self) -> &[u8] {
+        &self.json
+    }
+
+    /// Returns the manifest, checked.
+    pub fn checked(&self) -> &manifest::Tables {
+        &self.checked
+    }
+
+    /// Returns the version of the tables: 64 hexadecimal digits.
+    pub fn version(&self) -> String {
+        crate::answer::hex(&self.checked.version)
+    }
+
+    /// Returns the files that everybody downloads, with their sizes and checksums.
+    pub fn public_files(&self) -> impl Iterator<Item = (PathBuf, &str, &FileEntry)> {
+        self.checked.manifest.files.iter().map(|(name, file)| (self.dir.join(name), name.as_str(), file))
+    }
+
+    pub(crate) fn ranks(&self) -> &[u32] {
+        &self.ranks
+    }
+
+    pub(crate) fn texts(&self) -> &[i8] {
+        bytemuck::cast_slice(self.texts.bytes())
+    }
+}
+
+fn check(path: &Path, expected: &FileEntry) -> Result<(), FileError> {
+    let found = fs::metadata(path).map_err(FileError::read(path))?.len();
+    if found != expected.bytes {
+        return Err(FileError::Size { path: path.to_path_buf(), expected: expected.bytes, got: found });
+    }
+    let found = digest::of_file(path).map_err(FileError::read(path))?;
+    match found == *expected {
+        true => Ok(()),
+        false => Err(FileError::Checksum { path: path.to_path_buf() }),
+    }
+}

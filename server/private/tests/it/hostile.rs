@@ -1,0 +1,254 @@
+//! Servers and files that are wrong: errors, never a panic, and never a text that was not verified.
+
+use dpr_core::private::encrypted::manifest::Tables as Checked;
+use dpr_core::private::encrypted::{ManifestError, WireError};
+use dpr_core::random::SplitMix;
+use dpr_private::client::{Client, ClientError};
+use dpr_private::{AnswerError, Tables, dir_of_version};
+use serde_json::{Value, json};
+
+use crate::support::{DIM, Direct, MODEL, passages, tables, vectors};
+
+fn connect<'a>(
+    tables: &'a Tables,
+    change: impl FnMut(&str, Vec<u8>) -> Vec<u8> + 'a,
+) -> Result<Client<Direct<'a>>, ClientError> {
+    let direct = Direct { change: Box::new(change), ..Direct::new(tables) };
+    Client::connect(direct, MODEL, None)
+}
+
+#[test]
+fn a_wrong_answer_is_an_error_or_other_passages_but_never_another_text() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_, tables) = tables(dir.path(), 300);
+    let all = passages(300);
+    let question = &vectors(300, 1)[..DIM];
+    let mut random = SplitMix::new(6);
+    let mut replayed: Option<Vec<u8>> = None;
+    for path in ["/v1/encrypted/rank", "/v1/encrypted/fetch"] {
+        for wrong in 0..8 {
+            let replay = replayed.clone();
+            let mut random = SplitMix::new(random.bits());
+            let mut client = connect(&tables, |at, mut answer| {
+                if at != path {
+                    return answer;
+                }
+                match wrong {
+                    0 => answer.truncate(answer.len() - 1),
+                    1 => answer.push(0),
+                    2 => answer.clear(),
+                    3 => answer.truncate(39),
+                    4 => answer[20] ^= 1,
+                    // Random, of the right length; in the head of another kind.
+                    5 => answer[40..].iter_mut().for_each(|byte| *byte = random.bits() as u8),
+                    6 => answer[4] ^= 3,
+                    _ => answer = replay.clone().unwrap_or(answer),
+                }
+                answer
+            })
+            .unwrap();
+            let found = client.search(question, 3);
+            let sent: Vec<String> =
+                client.transport().sent.iter().skip(5).map(|sent| sent.1.clone()).collect();
+            assert_eq!(sent, ["/v1/encrypted/rank", "/v1/encrypted/fetch"], "asked once, whatever came back");
+            match (path, wrong, found) {
+                // A ranking has no hash: other passages are found, and their texts are right.
+                ("/v1/encrypted/rank", 5 | 7, Ok(hits)) => {
+                    assert!(
+                        hits.iter().all(|hit| all.iter().any(|p| (&p.id, &p.text) == (&hit.id, &hit.text)))
+                    );
+                }
+                ("/v1/encrypted/fetch", 5 | 7, Err(error)) => {
+                    assert!(matches!(error, ClientError::Answer(WireError::Spoiled)), "{error}");
+                }
+                (_, 5 | 7, found) => panic!("{path} {wrong}: {found:?}"),
+                (_, _, found) => {
+                    let error = found.unwrap_err();
+                    assert!(
+                        matches!(error, ClientError::Answer(WireError::Length { .. } | WireError::Head(_))),
+                        "{path} {wrong}: {error}"
+                    );
+                }
+            }
+            // The answer to another question, to be played again.
+            let mut keeping = connect(&tables, |at, answer| {
+                if at == path {
+                    replayed = Some(answer.clone());
+                }
+                answer
+            })
+            .unwrap();
+            keeping.search(question, 3).unwrap();
+        }
+        replayed = None;
+        let mut keeping = connect(&tables, |at, answer| {
+            if at == "/v1/encrypted/fetch" {
+                replayed = Some(answer.clone());
+            }
+            answer
+        })
+        .unwrap();
+        keeping.search(question, 3).unwrap();
+    }
+}
+
+#[test]
+fn files_that_differ_by_one_bit_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_, tables) = tables(dir.path(), 100);
+    for name in ["projection.f16", "columns.bin", "rank.hint", "text.hint"] {
+        for wrong in 0..3 {
+            let refused = connect(&tables, |path, mut answer| {
+                if path.ends_with(name) {
+                    match wrong {
+                        0 => answer[7] ^= 4,
+                        1 => answer.truncate(answer.len() - 1),
+                        _ => answer.push(0),
+                    }
+                }
+                answer
+            });
+            let error = refused.map(drop).unwrap_err();
+            assert!(matches!(error, ClientError::Manifest(ManifestError::Content { .. })), "{name}: {error}");
+        }
+    }
+}
+
+#[test]
+fn a_manifest_with_other_parameters_or_sizes_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_, tables) = tables(dir.path(), 100);
+    let json: Value = serde_json::from_slice(tables.json()).unwrap();
+    Checked::read(tables.json()).unwrap();
+    let changes: [(&str, Value); 20] = [
+        ("/rank/set", json!(3)),
+        ("/rank/set", json!(2)),
+        ("/rank/set", json!(16)),
+        ("/rank/dims", json!(31)),
+        ("/rank/dims", json!(47)),
+        ("/rank/scale", json!(-1.0)),
+        ("/rank/row_norm", json!(44.1)),
+        ("/rank/row_norm", json!(-1)),
+        ("/text/set", json!(1)),
+        ("/text/columns", json!(2049)),
+        ("/text/columns", json!(4096)),
+        ("/text/columns", json!(u64::MAX)),
+        ("/text/rows", json!(31)),
+        ("/text/rows", json!(1u64 << 40)),
+        ("/text/used", json!(0)),
+        ("/text/row_norm", json!(1e9)),
+        ("/passages", json!(1025)),
+        ("/dim", json!(0)),
+        ("/files/rank.hint/bytes", json!(1)),
+        ("/tables/rank.i8/sha256", json!("zz")),
+    ];
+    for (at, value) in changes {
+        let mut other = json.clone();
+        *other.pointer_mut(at).unwrap() = value.clone();
+        let refused = Checked::read(other.to_string().as_bytes());
+        assert!(refused.is_err(), "{at} = {value}");
+    }
+    for (field, value) in [("seed", json!("ab")), ("a", json!([1]))] {
+        let mut other = json.clone();
+        other.as_object_mut().unwrap().insert(field.into(), value);
+        assert!(
+            matches!(Checked::read(other.to_string().as_bytes()), Err(ManifestError::Json(_))),
+            "{field}"
+        );
+    }
+    for (list, name) in [("files", "../secret"), ("tables", "more")] {
+        let mut other = json.clone();
+        let entry = json!({ "bytes": 1, "sha256": "0".repeat(64) });
+        other[list].as_object_mut().unwrap().insert(name.into(), entry);
+        assert!(matches!(Checked::read(other.to_string().as_bytes()), Err(ManifestError::File(_))), "{name}");
+    }
+    let mut newer = json;
+    newer["format_version"] = json!(2);
+    assert_eq!(Checked::read(newer.to_string().as_bytes()), Err(ManifestError::Newer { found: 2 }));
+    let mut random = SplitMix::new(2);
+    for _ in 0..2000 {
+        let mut bytes = tables.json().to_vec();
+        for _ in 0..random.below(4) + 1 {
+            let at = random.below(bytes.len());
+            bytes[at] = random.bits() as u8;
+        }
+        bytes.truncate(random.below(bytes.len() * 4));
+        let _ = Checked::read(&bytes);
+    }
+}
+
+#[test]
+fn messages_that_are_not_for_these_tables_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_, tables) = tables(dir.path(), 100);
+    let head = |kind: u8, set: u8, count: u16, version: &[u8; 32]| {
+        [b"DPRP".as_slice(), &[kind, set], &count.to_le_bytes(), version].concat()
+    };
+    let version = &tables.checked().version;
+    let (rank, fetch) = (tables.checked().rank.question_bytes(), tables.checked().fetch.question_bytes());
+    let message = |head: Vec<u8>, bytes: usize| [head, vec![0xff; bytes]].concat();
+    assert!(tables.read_rank(&message(head(1, 1, 48, version), rank)).is_ok());
+    assert!(tables.read_fetch(&message(head(2, 16, 2, version), 2 * fetch)).is_ok());
+    // Numbers above the modulus are taken as what they are modulo it.
+    let answers = tables.rank(&[tables.read_rank(&message(head(1, 1, 48, version), rank)).unwrap()]);
+    assert_eq!(answers[0].len(), 40 + 1024);
+    for (kind, set, count, bytes) in [
+        (1, 1, 48, rank - 1),
+        (1, 1, 48, rank + 1),
+        (1, 1, 47, rank),
+        (1, 2, 48, rank),
+        (2, 1, 48, rank),
+        (3, 1, 48, rank),
+        (1, 1, u16::MAX, rank),
+        (1, 1, 48, 0),
+    ] {
+        let refused = tables.read_rank(&message(head(kind, set, count, version), bytes));
+        assert!(matches!(refused, Err(AnswerError::Message(_))), "{kind} {set} {count} {bytes}");
+    }
+    for (kind, set, count, bytes) in [
+        (2, 16, 0, 0),
+        (2, 16, 11, 11 * fetch),
+        (2, 16, 2, fetch),
+        (2, 16, 2, 2 * fetch + 1),
+        (2, 1, 1, fetch),
+        (1, 16, 1, fetch),
+        (2, 16, u16::MAX, fetch),
+    ] {
+        let refused = tables.read_fetch(&message(head(kind, set, count, version), bytes));
+        assert!(matches!(refused, Err(AnswerError::Message(_))), "{kind} {set} {count} {bytes}");
+    }
+    let refused = tables.read_rank(&message(head(1, 1, 48, &[9; 32]), rank));
+    assert!(matches!(refused, Err(AnswerError::Version { .. })));
+    for bytes in 0..40 {
+        assert!(tables.read_rank(&vec![0; bytes]).is_err() && tables.read_fetch(&vec![1; bytes]).is_err());
+    }
+}
+
+#[test]
+fn damaged_tables_are_not_opened() {
+    let dir = tempfile::tempdir().unwrap();
+    let (index, tables) = tables(dir.path(), 100);
+    drop(tables);
+    let tables = dir_of_version(dir.path(), 1);
+    let names: Vec<_> = fs_err::read_dir(&tables).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(names.len(), 7);
+    for path in names {
+        let whole = fs_err::read(&path).unwrap();
+        for wrong in 0..3 {
+            let mut bytes = whole.clone();
+            match wrong {
+                0 => bytes[whole.len() / 2] ^= 1,
+                1 => bytes.truncate(whole.len() - 1),
+                _ => bytes.clear(),
+            }
+            fs_err::remove_file(&path).unwrap();
+            fs_err::write(&path, &bytes).unwrap();
+            let opened = Tables::open(dir.path(), 1, index.version());
+            assert!(opened.is_err(), "{} {wrong}", path.display());
+        }
+        fs_err::remove_file(&path).unwrap();
+        assert!(Tables::open(dir.path(), 1, index.version()).is_err(), "without {}", path.display());
+        fs_err::write(&path, &whole).unwrap();
+    }
+    Tables::open(dir.path(), 1, index.version()).unwrap();
+}

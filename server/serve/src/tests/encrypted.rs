@@ -1,0 +1,182 @@
+//! Encrypted questions over HTTP: constant shapes, refusals, and several questions in one reading.
+
+use super::*;
+use crate::{ServedTables, Serving};
+use dpr_core::private::encrypted::wire::{Head, Kind};
+use dpr_core::random::SplitMix;
+use dpr_files::progress::Silent;
+use dpr_index::vectors::VectorSet;
+use dpr_index::{IndexOptions, IndexReader, build_index};
+use dpr_private::{BuildOptions, Tables, build};
+use std::time::Duration;
+
+const WIDTH: usize = 32;
+
+/// A server of an index and its private tables, and the head of messages to it.
+struct Bench {
+    app: Router,
+    version: [u8; 32],
+    rank: usize,
+    fetch: usize,
+    _dir: tempfile::TempDir,
+}
+
+fn bench(options: Options) -> Bench {
+    let dir = tempfile::tempdir().unwrap();
+    let mut random = SplitMix::new(1);
+    let passages = (0..60).map(|at| Passage::new(format!("p{at}"), "", format!("Passage {at}."))).collect();
+    let rows: Vec<f32> = (0..60 * WIDTH).map(|_| random.normal() as f32).collect();
+    let set = VectorSet::new(fingerprint(), WIDTH, passages, rows);
+    build_index(&set, dir.path(), &IndexOptions::default(), &Silent).unwrap();
+    build(dir.path(), &BuildOptions::default(), &Silent).unwrap();
+    let reader = IndexReader::open(dir.path()).unwrap();
+    let index = reader.live().describe();
+    let tables = Tables::open(dir.path(), index.number, &index.version).unwrap();
+    let checked = tables.checked();
+    let (version, rank) = (checked.version, checked.rank.question_bytes());
+    let fetch = checked.fetch.question_bytes();
+    let state = AppState::new(options);
+    // Twice the places that the tests need: an answer is sent a moment before the thread that made it gives its
+    // place back.
+    let served = ServedTables::new(tables, 1, 16, Duration::from_secs(10)).unwrap();
+    let search = Arc::<dpr_index::LiveIndex>::clone(reader.live());
+    let encrypted = Some(Arc::new(served));
+    assert!(state.publish_all(Serving { encrypted, ..Serving::new(search) }));
+    Bench { app: app(state), version, rank, fetch, _dir: dir }
+}
+
+impl Bench {
+    fn message(&self, kind: Kind, count: u16, bytes: usize, seed: u64) -> Vec<u8> {
+        let set = if kind == Kind::Rank { 1 } else { 16 };
+        let mut random = SplitMix::new(seed);
+        let head = Head { kind, set, count, version: self.version }.write();
+        head.into_iter().chain((0..bytes).map(|_| random.bits() as u8)).collect()
+    }
+
+    async fn post(&self, path: &str, body: Vec<u8>) -> Reply {
+        let request = Request::post(path).header("content-type", "application/octet-stream");
+        send(&self.app, request.body(Body::from(body)).unwrap()).await
+    }
+}
+
+#[tokio::test]
+async fn every_question_has_an_answer_of_the_same_length_and_headers() {
+    let bench = bench(Options::default());
+    let mut shapes = std::collections::BTreeSet::new();
+    for seed in 0..20 {
+        let rank = bench.post("/v1/encrypted/rank", bench.message(Kind::Rank, 32, bench.rank, seed)).await;
+        let fetch =
+            bench.post("/v1/encrypted/fetch", bench.message(Kind::Fetch, 3, 3 * bench.fetch, seed)).await;
+        for reply in [&rank, &fetch] {
+            assert_eq!((reply.status, reply.header("cache-control")), (StatusCode::OK, "no-store"));
+            assert_eq!(reply.header("content-encoding"), "");
+        }
+        let names = |reply: &Reply| reply.headers.keys().map(ToString::to_string).collect::<Vec<_>>();
+        shapes.insert((rank.body.len(), fetch.body.len(), names(&rank), names(&fetch)));
+    }
+    assert_eq!(shapes.len(), 1, "{shapes:?}");
+    assert_eq!(shapes.first().unwrap().0, 40 + 1024);
+}
+
+#[tokio::test]
+async fn what_is_no_question_for_these_tables_is_refused() {
+    let bench = bench(Options::default());
+    let rank = bench.message(Kind::Rank, 32, bench.rank, 1);
+    let mut other = rank.clone();
+    other[20] ^= 1;
+    let mut set = rank.clone();
+    set[5] = 2;
+    let invalid = (422, "invalid_ciphertext".to_owned());
+    for (what, body, expected) in [
+        ("another version", other, (409, "wrong_version".to_owned())),
+        ("another set", set, invalid.clone()),
+        ("a byte less", rank[..rank.len() - 1].to_vec(), invalid.clone()),
+        ("a byte more", [rank.as_slice(), &[0]].concat(), (413, "body_too_large".to_owned())),
+        ("a fetch", bench.message(Kind::Fetch, 1, bench.fetch, 1), invalid.clone()),
+        ("a head alone", rank[..40].to_vec(), invalid.clone()),
+        ("a short head", rank[..39].to_vec(), invalid.clone()),
+        ("nothing", Vec::new(), (400, "empty_body".to_owned())),
+        ("JSON", br#"{"vector": [1]}"#.to_vec(), invalid.clone()),
+    ] {
+        assert_eq!(bench.post("/v1/encrypted/rank", body).await.error(), expected, "{what}");
+    }
+    for count in [0, 11, u16::MAX] {
+        let body = bench.message(Kind::Fetch, count, bench.fetch, 1);
+        assert_eq!(bench.post("/v1/encrypted/fetch", body).await.error(), invalid, "{count} columns");
+    }
+    let mut random = SplitMix::new(7);
+    for _ in 0..200 {
+        let mut body = rank[..40].to_vec();
+        let at = random.below(40);
+        body[at] = random.bits() as u8;
+        body.extend((0..random.below(100)).map(|_| random.bits() as u8));
+        let reply = bench.post("/v1/encrypted/rank", body).await;
+        assert!(reply.status.is_client_error(), "{}", reply.status);
+    }
+    let asked = bench.post("/v1/encrypted/rank?q=secret", rank.clone()).await;
+    assert_eq!(asked.error(), (403, "text_search_disabled".into()));
+    let json = Request::post("/v1/encrypted/rank").header("content-type", "application/json");
+    let reply = send(&bench.app, json.body(Body::from(rank)).unwrap()).await;
+    assert_eq!(reply.error(), invalid);
+}
+
+#[tokio::test]
+async fn where_only_private_questions_are_answered_vectors_and_texts_are_not_read() {
+    let bench = bench(Options { private_only: true, ..Options::default() });
+    let refused = (403, "plain_search_disabled".into());
+    let vector = json!({ "model": fingerprint(), "vector": vec![1.0; WIDTH] }).to_string();
+    for (path, body) in [
+        ("/v1/search", vector.as_str()),
+        ("/v1/search", "no JSON"),
+        ("/v1/search/text", "{}"),
+        ("/v1/answer", "{}"),
+    ] {
+        let request = Request::post(path).header("content-type", "application/json");
+        let reply = send(&bench.app, request.body(Body::from(body.to_owned())).unwrap()).await;
+        assert_eq!(reply.error(), refused, "{path} {body}");
+    }
+    let rank = bench.post("/v1/encrypted/rank", bench.message(Kind::Rank, 32, bench.rank, 1)).await;
+    assert_eq!(rank.status, StatusCode::OK, "{}", rank.text());
+    assert_eq!(get(&bench.app, "/v1/private").await.json(), json!({ "modes": ["encrypted"] }));
+}
+
+#[tokio::test]
+async fn questions_that_come_together_are_all_answered_with_their_own_answers() {
+    let bench = Arc::new(bench(Options::default()));
+    let ask = |seed: u64| {
+        let bench = Arc::clone(&bench);
+        async move { bench.post("/v1/encrypted/rank", bench.message(Kind::Rank, 32, bench.rank, seed)).await }
+    };
+    let mut alone = Vec::new();
+    for seed in 0..8 {
+        alone.push(ask(seed).await.body);
+    }
+    let together: Vec<_> = (0..8).map(|seed| tokio::spawn(ask(seed))).collect();
+    for (seed, reply) in together.into_iter().enumerate() {
+        let reply = reply.await.unwrap();
+        assert_eq!(reply.status, StatusCode::OK, "{}", reply.text());
+        assert!(reply.body == alone[seed], "{seed}");
+    }
+}
+
+#[tokio::test]
+async fn the_tables_are_described_and_a_server_without_says_so() {
+    let bench = bench(Options::default());
+    let described = get(&bench.app, "/v1/encrypted").await;
+    assert_eq!(sha256_hex(&described.body), described.header("etag").trim_matches('"'));
+    let manifest = described.json();
+    for (name, file) in manifest["files"].as_object().unwrap() {
+        let sha256 = file["sha256"].as_str().unwrap();
+        let content = get(&bench.app, &format!("/v1/encrypted/files/{sha256}/{name}")).await;
+        assert_eq!((content.status, sha256_hex(&content.body).as_str()), (StatusCode::OK, sha256));
+    }
+    for (name, file) in manifest["tables"].as_object().unwrap() {
+        let path = format!("/v1/encrypted/files/{}/{name}", file["sha256"].as_str().unwrap());
+        assert_eq!(get(&bench.app, &path).await.error(), (404, "not_found".into()));
+    }
+    let (plain, _dir) = ready(Options::default());
+    assert_eq!(get(&plain, "/v1/encrypted").await.error(), (404, "no_encrypted_search".into()));
+    let request = Request::post("/v1/encrypted/rank").header("content-type", "application/octet-stream");
+    let reply = send(&plain, request.body(Body::from("x")).unwrap()).await;
+    assert_eq!(reply.error(), (404, "no_encrypted_search".into()));
+}

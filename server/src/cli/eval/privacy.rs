@@ -1,0 +1,218 @@
+//! `dpr eval privacy`: what a server can make of questions, in each mode of search.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use dpr_core::private::blur::{Blur, DeviceKey, Level};
+use dpr_data::{Question, read_questions};
+use dpr_eval::privacy::{
+    Asked, AskedSplit, Attackers, Blurred, Mode, ModeReport, NetworkOptions, Plain, PrivacyReport, Random,
+    attack, search,
+};
+use dpr_files::atomic;
+use dpr_index::private::{BlurDir, CANDIDATES};
+use dpr_index::search::{Backend, Method};
+
+use super::super::privacy::open_blur;
+use super::super::source::{Source, SourceArgs};
+use super::super::{CliError, output};
+use crate::cli::progress;
+
+/// Options of `dpr eval privacy`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  dpr eval privacy --model model/ --index index/ --questions nq-dev.tsv --questions trivia-dev.tsv
+  dpr index blur --model model/ --index index/ --questions nq-dev.tsv --out blur/
+  dpr eval privacy --model model/ --index index/ --blur blur/ --questions nq-dev.tsv --questions trivia-dev.tsv --out report/
+
+The attackers know the model, the index, the program, and all questions but those that they are tested on. They do not \
+know the device's key. A question is recovered more easily by a better attacker than these: the figures are lower bounds.")]
+pub(super) struct Args {
+    #[command(flatten)]
+    source: SourceArgs,
+    /// Questions, any file that `dpr eval retrieval` takes or one a line; repeat for more. Duplicates are removed
+    #[arg(long, value_name = "FILE", required = true)]
+    questions: Vec<PathBuf>,
+    /// Blur directory, as `dpr index blur` wrote it, for the blurred modes
+    #[arg(long, value_name = "DIR")]
+    blur: Option<PathBuf>,
+    /// Modes: plain, random (a control), light, medium, strong, or NUMBERS:NOISE such as 32:0.5
+    /// [default: plain and random, with --blur also the levels that it offers]
+    #[arg(long, value_name = "MODE,...", value_delimiter = ',', value_parser = wanted)]
+    modes: Vec<Wanted>,
+    /// Questions that are attacked; the attackers learn from the others
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    test: usize,
+    /// Of those, questions that are searched for
+    #[arg(long, value_name = "N", default_value_t = 500)]
+    searches: usize,
+    /// Seed of the split, of the noise and of the topics
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    seed: u64,
+    /// Passes of the neural attacker over its questions; 0 leaves it out
+    #[arg(long, value_name = "N", default_value_t = NetworkOptions::default().epochs)]
+    epochs: usize,
+    /// Hidden units of the neural attacker
+    #[arg(long, value_name = "N", default_value_t = NetworkOptions::default().hidden)]
+    hidden: usize,
+    /// Write into this directory: privacy.json, privacy.md and privacy.svg
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// A mode that is attacked.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Wanted {
+    Plain,
+    Random,
+    Level(Level),
+    /// Numbers and noise that no level has.
+    Own(Blur),
+}
+
+fn wanted(text: &str) -> Result<Wanted, String> {
+    if let Some(level) = Level::ALL.into_iter().find(|level| level.name() == text) {
+        return Ok(Wanted::Level(level));
+    }
+    let own = text.split_once(':').and_then(|(dims, noise)| {
+        let (dims, noise) = (dims.parse().ok()?, noise.parse::<f32>().ok()?);
+        (dims > 0 && noise.is_finite() && noise >= 0.0).then_some(Blur { dims, noise })
+    });
+    match (text, own) {
+        ("plain", _) => Ok(Wanted::Plain),
+        ("random", _) => Ok(Wanted::Random),
+        (_, Some(blur)) => Ok(Wanted::Own(blur)),
+        _ => Err("give plain, random, light, medium, strong, or NUMBERS:NOISE such as 32:0.5".to_owned()),
+    }
+}
+
+pub(super) fn run(args: Args) -> Result<(), CliError> {
+    let mut questions = Vec::new();
+    for file in &args.questions {
+        questions.extend(read_questions(file)?);
+    }
+    let backend = args.source.index.open()?;
+    let index = backend.describe();
+    let blur = args.blur.as_deref().map(|dir| open_blur(dir, (&index.model, index.dim))).transpose()?;
+    let wanted = modes_of(&args, blur.as_ref())?;
+    if let Some(dir) = &args.out {
+        fs_err::create_dir_all(dir)?;
+    }
+    let snapshot = backend.snapshot().ok_or(
+        "topics are made of the passages' vectors, which only an index directory holds: give a directory as --index",
+    )?;
+    let source = Source::open_live(args.source, &[Method::Dense])?;
+    let split = AskedSplit::new(asked(&source, &questions)?, args.test, args.seed)?;
+    let network = NetworkOptions { hidden: args.hidden.max(1), epochs: args.epochs };
+    let network = (args.epochs > 0).then_some(network);
+    let dim = backend.describe().dim;
+    let attackers = Attackers::new(split, snapshot.vectors(), dim, network, args.seed);
+
+    let backend = backend.as_ref();
+    let modes: Vec<Box<dyn Mode + '_>> = wanted
+        .iter()
+        .map(|wanted| mode(*wanted, backend, blur.as_ref(), args.seed))
+        .collect::<Result<_, _>>()?;
+    let test = &attackers.split().test;
+    let searched_for = &test[..test.len().min(args.searches)];
+    let mut report = PrivacyReport {
+        model: backend.describe().model,
+        passages: backend.describe().count,
+        train: attackers.split().train.len(),
+        held_out: attackers.split().held_out.len(),
+        test: test.len(),
+        searched: searched_for.len(),
+        pieces: attackers.pieces(),
+        seed: args.seed,
+        floor: attackers.floor(),
+        topic_floor: attackers.topic_floor(),
+        modes: Vec::new(),
+    };
+    let progress = progress::on_stderr();
+    progress.start("attacking", "modes", modes.len() as u64);
+    for mode in &modes {
+        let mode = mode.as_ref();
+        let (attacked, searched) = (attack(mode, &attackers)?, search(mode, backend, searched_for)?);
+        report.modes.push(ModeReport { mode: mode.name(), sees: mode.sees(), attacked, searched });
+        progress.advance(1);
+    }
+    progress.finish();
+    if let Some(dir) = &args.out {
+        let write = |name: &str, text: &[u8]| atomic::write_file(&dir.join(name), |out| out.write_all(text));
+        write("privacy.json", &serde_json::to_vec_pretty(&report)?)?;
+        write("privacy.md", report.table().as_bytes())?;
+        write("privacy.svg", report.svg()?.as_bytes())?;
+    }
+    if args.json {
+        return output::json(&report);
+    }
+    let PrivacyReport { passages, train, test, searched, pieces, .. } = &report;
+    output::print(&format!(
+        "{passages} passages; attackers learned from {train} questions ({pieces} word pieces), were tested on {test}; \
+         {searched} were searched for\n\n{}",
+        report.table()
+    ))
+}
+
+/// Returns the modes that were asked for, and refuses those that cannot be had.
+fn modes_of(args: &Args, blur: Option<&BlurDir>) -> Result<Vec<Wanted>, CliError> {
+    if args.modes.is_empty() {
+        let levels = blur.into_iter().flat_map(|blur| blur.manifest().levels.keys());
+        return Ok([Wanted::Plain]
+            .into_iter()
+            .chain(levels.map(|level| Wanted::Level(*level)))
+            .chain([Wanted::Random])
+            .collect());
+    }
+    for wanted in &args.modes {
+        let dims = match (wanted, blur) {
+            (Wanted::Plain | Wanted::Random, _) => continue,
+            (_, None) => return Err("blurred modes need --blur, which `dpr index blur` writes".into()),
+            (Wanted::Level(level), Some(_)) => level.blur().dims,
+            (Wanted::Own(own), Some(_)) => own.dims,
+        };
+        let rank = blur.map_or(0, |blur| blur.manifest().rank);
+        if dims > rank {
+            return Err(format!("{dims} numbers were asked for, the projection has {rank}").into());
+        }
+    }
+    Ok(args.modes.clone())
+}
+
+fn mode<'a>(
+    wanted: Wanted,
+    backend: &'a dyn Backend,
+    blur: Option<&BlurDir>,
+    seed: u64,
+) -> Result<Box<dyn Mode + 'a>, CliError> {
+    let most = CANDIDATES.into_iter().max().unwrap_or(1);
+    let (name, own, candidates) = match wanted {
+        Wanted::Plain => return Ok(Box::new(Plain::new(backend))),
+        Wanted::Random => return Ok(Box::new(Random { dims: 64 })),
+        // A level that is not offered is measured with as many candidates as there can be.
+        Wanted::Level(level) => {
+            let entry = blur.and_then(|blur| blur.level(level));
+            (level.name().to_owned(), level.blur(), entry.map_or(most, |entry| entry.candidates))
+        }
+        Wanted::Own(own) => (format!("{}:{}", own.dims, own.noise), own, most),
+    };
+    let blur = blur.ok_or("blurred modes need --blur, which `dpr index blur` writes")?;
+    // Not secret here, so that a report can be made again.
+    let mut key = [0; 32];
+    key[..8].copy_from_slice(&seed.to_le_bytes());
+    let projection = Arc::clone(blur.projection());
+    Ok(Box::new(Blurred::new(backend, projection, name, own, candidates, DeviceKey::new(key))))
+}
+
+/// Encodes the questions.
+fn asked(source: &Source, questions: &[Question]) -> Result<Vec<Asked>, CliError> {
+    let (vectors, _) = source.encode(questions)?;
+    let of = |(question, vector): (&Question, _)| {
+        Ok(Asked { text: question.text.clone(), tokens: source.question_tokens(&question.text)?, vector })
+    };
+    questions.iter().zip(vectors).map(of).collect()
+}

@@ -1,0 +1,84 @@
+//! `dpr index private`: builds private tables of an index.
+
+use std::time::Instant;
+
+use dpr_private::{BuildOptions, Built, build};
+use serde::Serialize;
+
+use crate::cli::{CliError, output, progress, stop_on_interrupt};
+use crate::location::Location;
+
+/// Options of `dpr index private`.
+#[derive(Debug, clap::Args)]
+pub(super) struct PrivateArgs {
+    /// The index directory. The tables are put beside its version in use, and are of that version alone
+    #[arg(long, env = "DPR_INDEX", hide_env_values = true, value_name = "DIR")]
+    index: Location,
+    /// Principal directions of the vectors that are ranked by, 32 to 256: more find more and cost more. Default: 256 up
+    /// to 50,000 passages, 192 up to 3 million, then 128
+    #[arg(long, value_name = "N")]
+    dims: Option<usize>,
+    /// Parameter set for ranking: 1, or 2, which is more cautious and sends twice as much
+    #[arg(long, value_name = "SET", default_value_t = 1)]
+    set: u8,
+    /// Print what was built as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Report<'a> {
+    path: String,
+    version: String,
+    passages: usize,
+    dims: usize,
+    columns: usize,
+    rows: usize,
+    /// Bytes that everybody downloads once.
+    once_bytes: u64,
+    rank_bytes: usize,
+    /// For each column that is fetched.
+    fetch_bytes: usize,
+    rank_answer_bytes: usize,
+    fetch_answer_bytes: usize,
+    noise: f64,
+    model: &'a str,
+    seconds: f64,
+}
+
+/// Runs `dpr index private`.
+pub(super) fn run(args: &PrivateArgs) -> Result<(), CliError> {
+    let index = args.index.dir("`dpr index private`")?;
+    let options = BuildOptions { dims: args.dims, rank_set: args.set, stop: stop_on_interrupt() };
+    let started = Instant::now();
+    let Built { path, tables } = build(index, &options, progress::on_stderr().as_ref())?;
+    let manifest = &tables.manifest;
+    let version = tables.version.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let report = Report {
+        path: path.display().to_string(),
+        version,
+        passages: manifest.passages,
+        dims: manifest.rank.dims,
+        columns: manifest.text.columns,
+        rows: manifest.text.rows,
+        once_bytes: manifest.files.values().map(|file| file.bytes).sum(),
+        rank_bytes: tables.rank.question_bytes(),
+        fetch_bytes: tables.fetch.question_bytes(),
+        rank_answer_bytes: tables.rank.answer_bytes(),
+        fetch_answer_bytes: tables.fetch.answer_bytes(),
+        noise: manifest.rank.noise,
+        model: &manifest.model_fingerprint,
+        seconds: started.elapsed().as_secs_f64(),
+    };
+    if args.json {
+        return output::json(&report);
+    }
+    let Report { path, version, passages, dims, once_bytes, .. } = &report;
+    let up = report.rank_bytes + 5 * report.fetch_bytes;
+    let down = report.rank_answer_bytes + 5 * report.fetch_answer_bytes;
+    output::line(format_args!(
+        "{path}: {passages} passages, {dims} dims, version {version}\n  once {once_bytes} bytes; a search of 5 passages \
+         sends {up} and gets {down}"
+    ))
+}

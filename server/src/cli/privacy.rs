@@ -1,0 +1,202 @@
+//! Private search on the command line: options, the device's key, and the client's part of blurred search.
+
+use std::fs::OpenOptions;
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use dpr_core::Embedding;
+use dpr_core::private::blur::{DeviceKey, Level};
+use dpr_core::private::rerank::Reranker;
+use dpr_index::private::{BlurDir, candidates};
+use dpr_index::search::{Backend, Hit};
+use dpr_index::{CancelToken, FileError};
+
+use super::CliError;
+
+/// Bytes of a device's key.
+const KEY: usize = 32;
+
+/// How much the index is shown of a question.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Privacy {
+    /// The vector.
+    #[default]
+    Plain,
+    /// Few coordinates with noise; candidates are ranked by the vector here.
+    Blurred,
+    /// Nothing: the index is a static site, which is searched here.
+    Local,
+    /// Nothing but when it was asked: passages are ranked and texts fetched under encryption (experimental).
+    Encrypted,
+}
+
+/// Options of private search.
+#[derive(Debug, clap::Args)]
+pub(super) struct PrivacyArgs {
+    /// How much is shown of the question: plain (its vector), blurred (few coordinates with noise; needs --blur), local
+    /// (nothing: --index is a folder or dpr-static.json of `dpr index export-static`, searched as a page does), or
+    /// encrypted (nothing of it; needs --server; experimental until it has been reviewed)
+    #[arg(long, value_name = "MODE", value_enum, default_value_t)]
+    privacy: Privacy,
+    /// Blur directory, as `dpr index blur` wrote it
+    #[arg(long, value_name = "DIR")]
+    blur: Option<PathBuf>,
+    /// Blurred: light, medium or strong
+    #[arg(long, value_name = "LEVEL", default_value = "medium", value_parser = level)]
+    level: Level,
+    /// Blurred: file of this device's secret key, made when it is not there, so that the same question is blurred alike
+    /// each time; without it the key is forgotten at the end
+    #[arg(long, value_name = "FILE")]
+    device_key: Option<PathBuf>,
+    /// Encrypted: the version of the private tables, the only one that is taken
+    #[arg(long, value_name = "SHA256")]
+    expect_version: Option<String>,
+}
+
+fn level(text: &str) -> Result<Level, String> {
+    let level = Level::ALL.into_iter().find(|level| level.name() == text);
+    level.ok_or_else(|| "give light, medium or strong".to_owned())
+}
+
+/// Opens a blur directory of an index that was built by a model with this fingerprint, with vectors of so many numbers.
+pub(super) fn open_blur(path: &Path, (model, dim): (&str, usize)) -> Result<BlurDir, CliError> {
+    let dir = BlurDir::open(path).map_err(|error| -> CliError {
+        match error {
+            FileError::NewerFormat { .. } => error.into(),
+            error => format!("{error}: make it with `dpr index blur`").into(),
+        }
+    })?;
+    if !dir.is_of(model, dim) {
+        let path = path.display();
+        return Err(
+            format!("{path} is of another model than the index: make one with `dpr index blur`").into()
+        );
+    }
+    Ok(dir)
+}
+
+/// Blurred search, ready for questions.
+pub(super) struct BlurredSearch {
+    dir: BlurDir,
+    level: Level,
+    count: usize,
+    key: DeviceKey,
+    model: String,
+}
+
+impl PrivacyArgs {
+    /// Returns how much is shown of the question.
+    pub(super) fn mode(&self) -> Privacy {
+        self.privacy
+    }
+
+    /// Returns the version of the private tables that is taken, any if none is named.
+    pub(super) fn expect_version(&self) -> Option<&str> {
+        self.expect_version.as_deref()
+    }
+
+    /// Opens what blurred search needs to ask `backend`. There is no plainer search in its place.
+    pub(super) fn open(&self, backend: &dyn Backend) -> Result<BlurredSearch, CliError> {
+        let path =
+            self.blur.as_deref().ok_or("--privacy blurred needs --blur, which `dpr index blur` writes")?;
+        let index = backend.describe();
+        let dir = open_blur(path, (&index.model, index.dim))?;
+        let path = path.display();
+        let Some(entry) = dir.level(self.level) else {
+            let offered: Vec<&str> = dir.manifest().levels.keys().map(|level| level.name()).collect();
+            let (level, offered) = (self.level, offered.join(", "));
+            return Err(format!("{path} does not offer the level {level}, only: {offered}").into());
+        };
+        let (count, level) = (entry.candidates, self.level);
+        let key = match &self.device_key {
+            Some(file) => kept_key(file)?,
+            None => new_key().map(DeviceKey::new)?,
+        };
+        Ok(BlurredSearch { dir, level, count, key, model: index.model })
+    }
+}
+
+impl BlurredSearch {
+    /// Returns the `k` best of the candidates that `backend` has for a question, by the question's own vector. The
+    /// backend is shown nothing but what [`Blur::apply`](dpr_core::private::blur::Blur::apply) returns.
+    pub(super) fn search(
+        &self,
+        backend: &dyn Backend,
+        vector: &Embedding,
+        tokens: &[u32],
+        k: usize,
+    ) -> Result<Vec<Hit>, CliError> {
+        let (projection, vector) = (self.dir.projection(), vector.as_slice());
+        let sent = self.level.blur().apply(projection, vector, &self.key, &self.model, tokens)?;
+        let found = candidates(backend, projection, &sent, self.count, &CancelToken::never())?;
+        let best =
+            Reranker::new(projection, vector).rank(found.iter().map(|found| found.code.as_slice()), k)?;
+        Ok(best.into_iter().map(|(at, score)| Hit { score, ..found[at].hit.clone() }).collect())
+    }
+}
+
+fn new_key() -> Result<[u8; KEY], CliError> {
+    let mut bytes = [0; KEY];
+    getrandom::fill(&mut bytes).map_err(|error| format!("the system gives no random numbers: {error}"))?;
+    Ok(bytes)
+}
+
+/// Reads the key of `file`, or makes one that only the user can read.
+fn kept_key(file: &Path) -> Result<DeviceKey, CliError> {
+    let named = |error: std::io::Error| format!("the device key {}: {error}", file.display());
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    match options.open(file) {
+        Ok(mut new) => {
+            let bytes = new_key()?;
+            let written = new.write_all(&bytes).and_then(|()| new.sync_all());
+            if let Err(error) = written {
+                let _ = fs_err::remove_file(file);
+                return Err(named(error).into());
+            }
+            return Ok(DeviceKey::new(bytes));
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(named(error).into()),
+    }
+    let mut bytes = Vec::new();
+    let open = fs_err::File::open(file)?;
+    open.take(KEY as u64 + 1).read_to_end(&mut bytes)?;
+    let got = bytes.len();
+    let bytes: [u8; KEY] = bytes.try_into().map_err(|_| {
+        let file = file.display();
+        let more = if got > KEY { " or more" } else { "" };
+        format!("{file} has {got}{more} bytes, a device key has {KEY}: give another file, or remove it to make a new key")
+    })?;
+    Ok(DeviceKey::new(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_made_once_and_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("key");
+        kept_key(&file).unwrap();
+        let bytes = fs_err::read(&file).unwrap();
+        assert_eq!(bytes.len(), KEY);
+        assert_ne!(bytes, [0; KEY]);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            assert_eq!(fs_err::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        }
+        kept_key(&file).unwrap();
+        assert_eq!(fs_err::read(&file).unwrap(), bytes);
+        for wrong in [0, 31, 33, 5000] {
+            fs_err::write(&file, vec![1; wrong]).unwrap();
+            let error = kept_key(&file).unwrap_err().to_string();
+            assert!(error.contains("a device key has 32"), "{wrong}: {error}");
+        }
+        assert!(kept_key(dir.path()).is_err());
+    }
+}

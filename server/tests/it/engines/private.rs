@@ -1,0 +1,43 @@
+//! Blurred search through every engine: the question is lifted below the edge, so that each searches as it always does.
+
+use dpr_core::private::blur::{DeviceKey, Level};
+use dpr_core::private::rerank::Reranker;
+use dpr_index::CancelToken;
+use dpr_index::private::{calibrate, candidates, principal_directions};
+
+use super::*;
+
+#[test]
+fn every_engine_answers_a_blurred_question_with_codes_that_put_the_best_first() {
+    let set = passages();
+    let questions = questions(&set);
+    let rows: Vec<&[f32]> = set.rows.chunks(DIM).collect();
+    let (projection, _) = principal_directions(&rows, DIM).unwrap();
+    let (key, never) = (DeviceKey::new([9; 32]), CancelToken::never());
+    each(&set, "blurred", |engine| {
+        let name = engine.name;
+        let mut recall = 0.0;
+        for (at, question) in questions.iter().take(50).enumerate() {
+            let blur = Level::Medium.blur();
+            let sent = blur.apply(&projection, question.as_slice(), &key, "m", &[at as u32]).unwrap();
+            let found = candidates(engine.search.as_ref(), &projection, &sent, 200, &never).unwrap();
+            assert_eq!(found.len(), 200, "{name}");
+            let reranker = Reranker::new(&projection, question.as_slice());
+            let best = reranker.rank(found.iter().map(|found| found.code.as_slice()), 20).unwrap();
+            let exact = plain(&set, question, 2067, |_| true);
+            for (place, score) in &best {
+                let id = &found[*place].hit.id;
+                let (_, expected) = exact.iter().find(|(known, _)| known == id).unwrap();
+                assert!((f64::from(*score) - expected).abs() < 0.02, "{name}: {id} {score} {expected}");
+            }
+            let ids: Vec<String> = best.iter().map(|(place, _)| found[*place].hit.id.clone()).collect();
+            recall += share(&ids, &exact[..20]) / 50.0;
+        }
+        assert!(recall > 0.9, "{name}: recall@20 {recall}");
+        let measured = calibrate(engine.search.as_ref(), &projection, &questions[..20], 1).unwrap();
+        assert_eq!(measured.len(), 3, "{name}");
+        for level in &measured {
+            assert!(level.recall.is_sorted() && level.recall[4] > 0.95, "{name}: {level:?}");
+        }
+    });
+}

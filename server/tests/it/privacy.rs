@@ -1,0 +1,163 @@
+//! `dpr index blur`, `dpr search --privacy` and `dpr eval privacy`, on the command line.
+
+use fs_err as fs;
+
+use crate::support::common::{Bench, fail, json, succeed};
+use crate::support::corpus::{self, SQUAD, squad_rows, write_vectors};
+
+/// With an index of SQuAD's paragraphs, as vectors of words `[128]`.
+fn bench() -> Bench {
+    let bench = Bench::new();
+    write_vectors(&bench.path("vectors"), &corpus::set(squad_rows(128), 128));
+    succeed(&mut bench.dpr(&["index", "--vectors", "vectors", "--out", "index"]));
+    bench
+}
+
+#[test]
+fn a_blur_directory_is_made_and_what_does_not_fit_it_is_refused() {
+    let bench = bench();
+    let made = json(
+        &mut bench.dpr(&["index", "blur", "--index", "index", "--out", "blur", "--sample", "100", "--json"]),
+    );
+    assert_eq!((&made["dim"], &made["rank"], &made["questions"]), (&128.into(), &128.into(), &100.into()));
+    assert_eq!(made["calibrated_on"], "passages");
+    let medium = &made["levels"]["medium"];
+    assert!(
+        medium["candidates"].as_u64().unwrap() >= 50 && medium["recall"].as_f64().unwrap() >= 0.985,
+        "{made}"
+    );
+    let before = fs::read(bench.path("blur/projection.f16")).unwrap();
+    succeed(&mut bench.dpr(&["index", "blur", "--index", "index", "--out", "blur", "--sample", "100"]));
+    assert_eq!(
+        fs::read(bench.path("blur/projection.f16")).unwrap(),
+        before,
+        "the same vectors give the same file"
+    );
+
+    // The tiny model has vectors of 32 numbers: none of its questions can be asked by this directory.
+    bench.corpus(200);
+    succeed(&mut bench.encode("small-vectors", &[]));
+    succeed(&mut bench.dpr(&["index", "--vectors", "small-vectors", "--out", "small"]));
+    let search = |more: &[&str]| {
+        let mut command =
+            bench.dpr(&["search", "--model", "model", "--index", "small", "--privacy", "blurred"]);
+        command.args(more).arg("who");
+        command
+    };
+    let error = fail(&mut search(&[]));
+    assert!(error.contains("needs --blur"), "{error}");
+    let error = fail(&mut search(&["--blur", "blur"]));
+    assert!(error.contains("of another model than the index"), "{error}");
+    let error = fail(&mut search(&["--blur", "nothing"]));
+    assert!(error.contains("blur.json is missing"), "{error}");
+    for refused in [&["--title", "T"][..], &["--method", "bm25"], &["--rerank", "model"]] {
+        let error = fail(search(&["--blur", "blur"]).args(refused));
+        assert!(error.contains("--privacy"), "{error}");
+    }
+    // 31 directions are too few for any level, so that none is offered; plain search does not take its place.
+    succeed(&mut bench.dpr(&["index", "blur", "--index", "small", "--out", "small-blur"]));
+    let error = fail(&mut search(&["--blur", "small-blur"]));
+    assert!(error.contains("does not offer the level medium"), "{error}");
+    let error =
+        fail(&mut bench.dpr(&["serve", "--index", "small", "--blur", "blur", "--listen", "127.0.0.1:0"]));
+    assert!(error.contains("of another model than the index"), "{error}");
+    let questions = ["eval", "privacy", "--model", "model", "--index", "small", "--questions", SQUAD];
+    let error = fail(bench.dpr(&questions).args(["--modes", "light"]));
+    assert!(error.contains("need --blur"), "{error}");
+    let error = fail(bench.dpr(&questions).args(["--modes", "64:0.3", "--blur", "small-blur"]));
+    assert!(error.contains("64 numbers were asked for, the projection has 31"), "{error}");
+}
+
+#[test]
+fn a_static_site_is_searched_as_it_was_exported_and_a_damaged_one_by_no_other_way() {
+    let bench = Bench::new();
+    bench.corpus(300);
+    bench.index();
+    succeed(&mut bench.dpr(&["export-web", "--model", "model"]));
+    let export = ["index", "export-static", "--model", "model", "--index", "index", "--out", "site"];
+    succeed(bench.dpr(&export).args(["--pack-bytes", "4096"]));
+    let search = |index: &str, more: &[&str]| {
+        let mut command = bench.dpr(&["search", "--model", "model", "--index", index, "--device", "cpu"]);
+        command.args(more).arg("w1 w8 w15");
+        command
+    };
+    let local = ["--privacy", "local", "--k", "20", "--json"];
+    let found = json(&mut search("site", &local));
+    assert_eq!(json(&mut search("site/dpr-static.json", &local)), found);
+    let hits = found["hits"].as_array().unwrap();
+    assert_eq!((hits.len(), &found["method"]), (20, &"dense".into()));
+    // All of the corpus is there, with its texts, scored as its vectors are.
+    let exact = json(&mut search("index", &["--k", "300", "--json"]));
+    let exact = exact["hits"].as_array().unwrap();
+    for hit in hits {
+        let same = exact.iter().find(|exact| exact["id"] == hit["id"]).unwrap();
+        assert_eq!((&hit["title"], &hit["text"]), (&same["title"], &same["text"]));
+    }
+    let lines = bench.write("questions.txt", "w1 w8 w15\nw2 w9\n");
+    let mut many = bench.dpr(&["search", "--model", "model", "--index", "site", "--device", "cpu"]);
+    let many = succeed(many.args(["--privacy", "local", "--k", "20", "--questions"]).arg(lines));
+    let first: serde_json::Value = serde_json::from_str(many.lines().next().unwrap()).unwrap();
+    let ids = |hits: &serde_json::Value| -> Vec<String> {
+        hits.as_array().unwrap().iter().map(|hit| hit["id"].to_string()).collect()
+    };
+    assert_eq!((many.lines().count(), ids(&first["hits"])), (2, ids(&found["hits"])));
+
+    for refused in [&["--title", "T"][..], &["--method", "bm25"], &["--rerank", "model"]] {
+        let error = fail(search("site", &["--privacy", "local"]).args(refused));
+        assert!(error.contains("--privacy"), "{error}");
+    }
+    let error = fail(&mut search("index", &["--privacy", "local"]));
+    assert!(error.contains("dpr-static.json is missing"), "{error}");
+    let error = fail(&mut search("http://127.0.0.1:9", &["--privacy", "local"]));
+    assert!(error.contains("searches files"), "{error}");
+    let manifest: serde_json::Value =
+        serde_json::from_slice(&fs::read(bench.path("site/dpr-static.json")).unwrap()).unwrap();
+    let texts = manifest["parts"][0]["texts"]["url"].as_str().unwrap();
+    fs::write(bench.path("site").join(texts), "cut off").unwrap();
+    let error = fail(&mut search("site", &["--privacy", "local"]));
+    assert!(error.contains(texts) && error.contains("export-static"), "{error}");
+}
+
+#[test]
+fn a_report_has_its_table_its_json_and_its_plot() {
+    let bench = bench();
+    bench.corpus(300);
+    succeed(&mut bench.encode("small-vectors", &[]));
+    succeed(&mut bench.dpr(&["index", "--vectors", "small-vectors", "--out", "small"]));
+    succeed(&mut bench.dpr(&["index", "blur", "--index", "small", "--out", "blur"]));
+    let questions: Vec<String> =
+        (0..400).map(|n| format!("what is w{} and w{} number {n}", n % 97, n * 7 % 97)).collect();
+    bench.write("questions.txt", questions.join("\n"));
+    let arguments =
+        ["eval", "privacy", "--model", "model", "--index", "small", "--questions", "questions.txt"];
+    let more = [
+        "--blur",
+        "blur",
+        "--modes",
+        "plain,16:0.3,random",
+        "--test",
+        "100",
+        "--searches",
+        "20",
+        "--epochs",
+        "2",
+    ];
+    let out = ["--hidden", "32", "--out", "report"];
+    let table = succeed(bench.dpr(&arguments).args(more).args(out));
+    assert!(
+        table.contains("| plain | 32 numbers |") && table.contains("| 16:0.3 | 16 numbers, noise 0.3 |"),
+        "{table}"
+    );
+    let report: serde_json::Value =
+        serde_json::from_slice(&fs::read(bench.path("report/privacy.json")).unwrap()).unwrap();
+    assert_eq!(
+        (&report["test"], &report["held_out"], &report["train"]),
+        (&100.into(), &30.into(), &270.into())
+    );
+    assert_eq!(report["modes"][0]["searched"]["recall_within"], 1.0);
+    assert_eq!(report["modes"][2]["searched"], serde_json::Value::Null);
+    assert!(fs::read_to_string(bench.path("report/privacy.svg")).unwrap().contains("16:0.3"));
+    assert!(table.ends_with(&fs::read_to_string(bench.path("report/privacy.md")).unwrap()));
+    let error = fail(bench.dpr(&arguments).args(["--test", "399"]));
+    assert!(error.contains("400 different questions are not enough"), "{error}");
+}

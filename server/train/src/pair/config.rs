@@ -1,0 +1,271 @@
+//! Configuration of the training of readers and rerankers: a TOML file whose defaults are the paper's settings for a reader.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::super::config::{DataFile, RunOptions, Settings, check_numbers};
+use super::super::encoders::Weights;
+use super::super::error::TrainError;
+use super::super::optimiser::OptimiserOptions;
+use super::super::options::StepOptions;
+
+/// What is trained.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PairTask {
+    /// A reader (paper §6.1): a `DPRReader` that marks answers and chooses passages.
+    #[default]
+    Reader,
+    /// A cross-encoder that scores a question and a passage, to re-rank what a search found.
+    Reranker,
+}
+
+impl PairTask {
+    /// Returns the task that a configuration names; `None` for one of retrieval, and for a file that cannot be read.
+    pub fn of_file(path: &Path) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Named {
+            task: PairTask,
+        }
+        let text = fs_err::read_to_string(path).ok()?;
+        toml::from_str::<Named>(&text).ok().map(|named| named.task)
+    }
+
+    /// Returns the name in configurations and for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Reader => "reader",
+            Self::Reranker => "reranker",
+        }
+    }
+}
+
+/// Settings of a run. Paths are taken from the working directory.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PairConfig {
+    /// What is trained: `reader` or `reranker`.
+    pub task: PairTask,
+    /// What training starts from.
+    pub model: PairModelOptions,
+    /// Training files and dev files.
+    pub data: PairDataOptions,
+    /// The loss.
+    pub objective: PairObjective,
+    /// Learning rate, schedule and other constants of the optimiser.
+    pub optimiser: OptimiserOptions,
+    /// How long, how large, how often.
+    pub run: RunOptions,
+    /// How a batch is computed.
+    pub compute: StepOptions,
+}
+
+impl Default for PairConfig {
+    fn default() -> Self {
+        Self {
+            task: PairTask::Reader,
+            model: PairModelOptions::default(),
+            data: PairDataOptions::default(),
+            objective: PairObjective::default(),
+            optimiser: OptimiserOptions { warm_up: 0, ..OptimiserOptions::default() },
+            run: RunOptions { batch_size: 16, epochs: 20, checkpoint_every: 500, ..RunOptions::default() },
+            compute: StepOptions::default(),
+        }
+    }
+}
+
+/// What training starts from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PairModelOptions {
+    /// A model directory: of encoders, of which the passage encoder is taken, of a reader or of a cross-encoder. Layers
+    /// that it does not have are drawn by the seed.
+    pub start: PathBuf,
+    /// `given`, or `random` to train from nothing.
+    pub weights: Weights,
+    /// Leave the embeddings as they are, so that a page can share them with the question encoder.
+    pub freeze_embeddings: bool,
+    /// Tokens a question and a passage are cut to (350 in the paper), or as many as there are positions.
+    pub max_tokens: usize,
+}
+
+impl Default for PairModelOptions {
+    fn default() -> Self {
+        Self { start: PathBuf::new(), weights: Weights::Given, freeze_embeddings: false, max_tokens: 350 }
+    }
+}
+
+/// The data of a run: training files and dev files.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PairDataOptions {
+    /// Training files, mixed with their weights: SQuAD json, DPR training json or DPR's retriever results.
+    pub train: Vec<DataFile>,
+    /// Files of the same kinds whose questions measure each epoch; they decide which checkpoint is best.
+    pub dev: Vec<PathBuf>,
+    /// Passages without the answer that a question is given beside the one with it (23 in the paper); fewer where it has
+    /// fewer.
+    pub negatives_per_question: usize,
+    /// Negatives of a question that are kept, of which each epoch draws.
+    pub kept_negatives: usize,
+    /// Batches whose questions are sorted by length among themselves, so that a batch has little padding; 1 for none.
+    pub bucket: usize,
+    /// Questions of the dev files that are used, at most, drawn by the seed.
+    pub dev_questions: usize,
+}
+
+impl Default for PairDataOptions {
+    fn default() -> Self {
+        Self {
+            train: Vec::new(),
+            dev: Vec::new(),
+            negatives_per_question: 23,
+            kept_negatives: 100,
+            bucket: 16,
+            dev_questions: 500,
+        }
+    }
+}
+
+/// The loss over the scores of a question's passages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RankLoss {
+    /// Negative log-likelihood of the positive among the passages of its question, as a reader's selection.
+    #[default]
+    Listwise,
+    /// Binary cross-entropy of every passage, as whether it answers the question.
+    Binary,
+}
+
+/// The objective: a reader's is the paper's (§6.1), a reranker's one of two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PairObjective {
+    /// Of a reranker.
+    pub loss: RankLoss,
+    /// Places of the answers in a positive that a reader learns, at most.
+    pub max_matches: usize,
+}
+
+impl Default for PairObjective {
+    fn default() -> Self {
+        Self { loss: RankLoss::Listwise, max_matches: 10 }
+    }
+}
+
+impl Settings for PairConfig {
+    fn of_run(&self) -> (&RunOptions, &OptimiserOptions, &StepOptions) {
+        (&self.run, &self.optimiser, &self.compute)
+    }
+
+    /// Reads a TOML file over the defaults, those within its sections too.
+    fn read(path: &Path) -> Result<Self, TrainError> {
+        let text = fs_err::read_to_string(path)?;
+        let bad = |reason: String| TrainError::Config { path: path.into(), reason };
+        // By itself first, since errors then have lines.
+        toml::from_str::<Self>(&text).map_err(|e| bad(e.to_string().trim().to_owned()))?;
+        let table = |text: &str| toml::from_str::<toml::Table>(text).map_err(|e| bad(e.to_string()));
+        let mut settings = table(&Self::default().to_toml()?)?;
+        overlay(&mut settings, table(&text)?);
+        settings.try_into().map_err(|e: toml::de::Error| bad(e.to_string()))
+    }
+}
+
+/// Puts the values of `given` over those of `settings`.
+fn overlay(settings: &mut toml::Table, given: toml::Table) {
+    for (key, value) in given {
+        match (settings.get_mut(&key), value) {
+            (Some(toml::Value::Table(settings)), toml::Value::Table(given)) => overlay(settings, given),
+            (_, value) => {
+                settings.insert(key, value);
+            }
+        }
+    }
+}
+
+impl PairConfig {
+    /// Refuses settings that cannot be trained with.
+    ///
+    /// # Errors
+    /// [`TrainError::Setting`] names the setting, its value and what it should be.
+    pub fn check(&self) -> Result<(), TrainError> {
+        let bad = |setting, got: String, expected: &str| {
+            Err(TrainError::Setting { setting, got, expected: expected.into() })
+        };
+        let data = &self.data;
+        if self.model.start.as_os_str().is_empty() {
+            return bad("model.start", "not given".into(), "name a model directory");
+        }
+        if data.train.is_empty() {
+            return bad("data.train", "empty".into(), "name a training file");
+        }
+        if let Some(file) = data.train.iter().find(|file| !(file.weight > 0.0 && file.weight <= 1e3)) {
+            return bad("data.train.weight", file.weight.to_string(), "it must be above 0, at most 1000");
+        }
+        let counts = [
+            ("data.negatives_per_question", data.negatives_per_question),
+            ("data.kept_negatives", data.kept_negatives),
+            ("data.bucket", data.bucket),
+            ("objective.max_matches", self.objective.max_matches),
+        ];
+        if let Some((setting, _)) = counts.into_iter().find(|(_, count)| *count == 0) {
+            return bad(setting, "0".into(), "it must be 1 at least");
+        }
+        if self.task == PairTask::Reader && self.objective.loss != RankLoss::default() {
+            return bad("objective.loss", "binary".into(), "a reader has one objective: leave it out");
+        }
+        check_numbers(&self.run, &self.optimiser, &self.compute)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<PairConfig, String> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("train.toml");
+        std::fs::write(&path, text).unwrap();
+        PairConfig::read(&path).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_section_keeps_the_paper_s_settings_where_it_says_nothing() {
+        let config = read("task = \"reranker\"\n[run]\nepochs = 3\n[model]\nstart = \"m\"\n").unwrap();
+        assert_eq!((config.task, config.run.epochs, config.run.batch_size), (PairTask::Reranker, 3, 16));
+        assert_eq!((config.model.max_tokens, config.data.negatives_per_question), (350, 23));
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.toml");
+        for (text, task) in
+            [("task = \"reranker\"", Some(PairTask::Reranker)), ("task = \"retrieval\"", None), ("", None)]
+        {
+            std::fs::write(&path, text).unwrap();
+            assert_eq!(PairTask::of_file(&path), task, "{text}");
+        }
+        let written = config.to_toml().unwrap();
+        assert_eq!(read(&written).unwrap(), config);
+    }
+
+    #[test]
+    fn what_is_wrong_in_a_file_is_named() {
+        let check = |more: &str| {
+            let config = read(&format!("{more}\n[[data.train]]\npath = \"t.json\"\n"));
+            config.and_then(|config| config.check().map_err(|error| error.to_string()))
+        };
+        check("[model]\nstart = \"m\"").unwrap();
+        for (more, expected) in [
+            ("", "model.start is not given"),
+            ("task = \"ranker\"", "ranker"),
+            ("[run]\nbatchsize = 4", "batchsize"),
+            ("[model]\nstart = \"m\"\n[objective]\nloss = \"binary\"", "objective.loss is binary"),
+            ("[model]\nstart = \"m\"\n[objective]\nmax_matches = 0", "objective.max_matches is 0"),
+            ("[model]\nstart = \"m\"\n[data]\nnegatives_per_question = 0", "negatives_per_question is 0"),
+            ("[model]\nstart = \"m\"\n[run]\nbatch_size = 0", "run.batch_size is 0"),
+        ] {
+            let message = check(more).unwrap_err();
+            assert!(message.contains(expected), "{message:?} does not say {expected:?}");
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Questions with passages that hold the answer and passages that do not, from SQuAD json, DPR training json and DPR's
+//! retriever results.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+
+use rayon::prelude::*;
+use sha2::{Digest as _, Sha256};
+
+use super::super::config::DataFile;
+use super::super::data::{DEV, PassagePool, plain};
+use super::super::draw::draw;
+use super::super::epochs::{ItemSet, ItemSets};
+use super::super::error::TrainError;
+use super::config::{PairConfig, PairTask};
+use dpr_data::{
+    Answers, FileFormat, RetrievedContext, TrainingContext, read_passages, read_questions, read_results,
+    read_training,
+};
+use dpr_eval::{AnswerMatcher, TokenizedPassage};
+use dpr_files::digest;
+
+/// Positives of a question that are kept, of which each epoch draws one.
+const KEPT_POSITIVES: usize = 10;
+
+/// A question with its passages, as places in the pool.
+#[derive(Clone, Debug)]
+pub(super) struct PairItem {
+    pub(super) question: String,
+    pub(super) answers: Vec<String>,
+    /// Passages that answer it, the best first.
+    pub(super) positives: Vec<u32>,
+    /// Passages that do not, the hardest first.
+    pub(super) negatives: Vec<u32>,
+}
+
+/// Everything a run reads.
+#[derive(Default)]
+pub(super) struct PairData {
+    pub(super) pool: PassagePool,
+    pub(super) train: ItemSets<PairItem>,
+    pub(super) dev: Vec<PairItem>,
+    /// Dev questions that are training questions too.
+    pub(super) overlap: usize,
+    /// Training questions without a passage that answers them, which are left out.
+    pub(super) unanswered: usize,
+}
+
+impl PairData {
+    /// Reads the files that `config` names.
+    ///
+    /// # Errors
+    /// [`TrainError::Item`] for a question without answers, where a reader is trained, and for a DPR training item without
+    /// a positive; [`TrainError::PairFormat`] for a file of another kind; [`TrainError::Data`] for one that cannot be read.
+    pub(super) fn read(config: &PairConfig) -> Result<Self, TrainError> {
+        let mut data = Self::default();
+        let mut read = |path: &Path| -> Result<Vec<PairItem>, TrainError> {
+            let mut items = items(path, &mut data.pool, config)?;
+            let before = items.len();
+            items.retain(|item| !item.positives.is_empty());
+            data.unanswered += before - items.len();
+            Ok(items)
+        };
+        let mut train = Vec::new();
+        for DataFile { path, weight } in &config.data.train {
+            train.push(ItemSet { path: path.clone(), weight: *weight, items: read(path)? });
+        }
+        let mut dev = Vec::new();
+        for path in &config.data.dev {
+            dev.extend(read(path)?);
+        }
+        let dev = draw(dev, config.data.dev_questions, config.run.seed, DEV);
+        (data.train, data.dev) = (ItemSets(train), dev);
+        data.pool.close();
+        data.without_answers(config.data.kept_negatives)?;
+        let asked: HashSet<String> = data.items().map(|item| plain(&item.question)).collect();
+        data.overlap = data.dev.iter().filter(|item| asked.contains(&plain(&item.question))).count();
+        Ok(data)
+    }
+
+    /// Removes the negatives that hold an answer of their question, and those beyond `kept`.
+    fn without_answers(&mut self, kept: usize) -> Result<(), TrainError> {
+        let texts: Vec<_> =
+            self.pool.passages().iter().map(|(_, text)| TokenizedPassage::new(text)).collect();
+        let sets = self.train.0.iter_mut().map(|set| &mut set.items).chain([&mut self.dev]);
+        let items: Vec<&mut PairItem> = sets.flatten().collect();
+        items.into_par_iter().try_for_each(|item| {
+            let positives: HashSet<u32> = item.positives.iter().copied().collect();
+            let mut seen = HashSet::new();
+            item.negatives.retain(|passage| !positives.contains(passage) && seen.insert(*passage));
+            if !item.answers.is_empty() {
+                let answers = Answers::Texts(item.answers.clone());
+                let matcher = AnswerMatcher::new(&item.question, &answers)?;
+                item.negatives.retain(|passage| !matcher.matches_passage(&texts[*passage as usize]));
+            }
+            item.negatives.truncate(kept);
+            Ok(())
+        })
+    }
+
+    /// Returns all training items, file after file: the numbers that batches name them by.
+    pub(super) fn items(&self) -> impl Iterator<Item = &PairItem> {
+        self.train.iter()
+    }
+
+    /// Returns the training item with this number.
+    pub(super) fn item(&self, number: usize) -> Option<&PairItem> {
+        self.train.get(number)
+    }
+
+    /// Returns a digest of everything that batches are drawn from (64 hex characters).
+    pub(super) fn sha256(&self) -> String {
+        let mut hash = Sha256::new();
+        let mut text = |text: &str| {
+            hash.update((text.len() as u64).to_le_bytes());
+            hash.update(text);
+        };
+        for (title, passage) in self.pool.passages() {
+            text(title);
+            text(passage);
+        }
+        for item in self.items() {
+            text(&item.question);
+            item.answers.iter().for_each(|answer| text(answer));
+            for passages in [&item.positives, &item.negatives] {
+                text(&format!("{passages:?}"));
+            }
+        }
+        digest::hex(hash)
+    }
+}
+
+/// Returns the items of a file.
+fn items(path: &Path, pool: &mut PassagePool, config: &PairConfig) -> Result<Vec<PairItem>, TrainError> {
+    let items = match FileFormat::detect(path)? {
+        FileFormat::Squad => squad(path, pool, config.data.kept_negatives)?,
+        FileFormat::DprTraining => training(path, pool)?,
+        FileFormat::DprResult => results(path, pool)?,
+        found => return Err(TrainError::PairFormat { path: path.into(), found: found.name() }),
+    };
+    let silent = items.iter().position(|item| item.answers.is_empty());
+    match silent {
+        Some(number) if config.task == PairTask::Reader => Err(TrainError::Item {
+            path: path.into(),
+            item: number + 1,
+            question: items[number].question.clone(),
+            what: "no answers",
+            fix: "leave it out: a reader learns to mark answers",
+        }),
+        _ => Ok(items),
+    }
+}
+
+/// Questions with their paragraphs; the negatives are the paragraphs of the same article that come after it, and then those
+/// before it.
+fn squad(path: &Path, pool: &mut PassagePool, kept: usize) -> Result<Vec<PairItem>, TrainError> {
+    let mut places = HashMap::new();
+    let mut articles: HashMap<String, Vec<u32>> = HashMap::new();
+    for passage in read_passages(path)? {
+        let article = article_of(&passage.id).to_owned();
+        let context =
+            TrainingContext { title: passage.title, text: passage.text, ..TrainingContext::default() };
+        let place = pool.add(context);
+        let paragraphs = articles.entry(article).or_default();
+        places.insert(passage.id, (place, paragraphs.len()));
+        paragraphs.push(place);
+    }
+    let questions = read_questions(path)?.into_iter();
+    let items = questions.map(|question| {
+        let gold =
+            question.gold.as_ref().and_then(|gold| places.get(&gold.id).map(|place| (&gold.id, place)));
+        let (mut positives, mut negatives) = (Vec::new(), Vec::new());
+        if let Some((id, (place, number))) = gold {
+            positives.push(*place);
+            let paragraphs = articles.get(article_of(id)).map_or(&[][..], Vec::as_slice);
+            // More than are kept, since those with the answer are left out.
+            let around = paragraphs.iter().cycle().skip(number + 1).take(paragraphs.len().saturating_sub(1));
+            negatives.extend(around.take(kept.saturating_mul(2)));
+        }
+        let answers = question.answers.as_slice().to_vec();
+        PairItem { question: question.text, answers, positives, negatives }
+    });
+    Ok(items.collect())
+}
+
+/// Returns the article of a paragraph's id, `ARTICLE-PARAGRAPH`.
+fn article_of(id: &str) -> &str {
+    id.rsplit_once('-').map_or(id, |(article, _)| article)
+}
+
+fn training(path: &Path, pool: &mut PassagePool) -> Result<Vec<PairItem>, TrainError> {
+    let mut items = Vec::new();
+    for raw in read_training(path)? {
+        let raw = raw?;
+        if raw.positive_ctxs.is_empty() {
+            return Err(TrainError::Item {
+                path: path.into(),
+                item: items.len() + 1,
+                question: raw.question,
+                what: "no positive passage",
+                fix: "leave it out, or give it one in positive_ctxs",
+            });
+        }
+        let mut add = |contexts: Vec<TrainingContext>| -> Vec<u32> {
+            contexts.into_iter().map(|context| pool.add(context)).collect()
+        };
+        let mut positives = add(raw.positive_ctxs);
+        positives.truncate(KEPT_POSITIVES);
+        let negatives = [add(raw.hard_negative_ctxs), add(raw.negative_ctxs)].concat();
+        items.push(PairItem { question: raw.question, answers: raw.answers, positives, negatives });
+    }
+    Ok(items)
+}
+
+fn results(path: &Path, pool: &mut PassagePool) -> Result<Vec<PairItem>, TrainError> {
+    let mut items = Vec::new();
+    for raw in read_results(path)? {
+        let raw = raw?;
+        let (mut positives, mut negatives) = (Vec::new(), Vec::new());
+        for RetrievedContext { title, text, has_answer, .. } in raw.ctxs {
+            let place = pool.add(TrainingContext { title, text, ..TrainingContext::default() });
+            if has_answer { positives.push(place) } else { negatives.push(place) }
+        }
+        positives.truncate(KEPT_POSITIVES);
+        let question = dpr_data::normalise_question(&raw.question);
+        items.push(PairItem { question, answers: raw.answers, positives, negatives });
+    }
+    Ok(items)
+}

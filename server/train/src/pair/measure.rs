@@ -1,0 +1,233 @@
+//! Measures of readers and rerankers on dev questions: each reads its first positive and its first negatives.
+
+use dpr_core::cross_encoder::CrossEncoder;
+use dpr_core::device::Device;
+use dpr_core::reader::best_answers;
+use dpr_core::weights::StoredTensor;
+use dpr_core::{ReadError, ReadOptions, Reader, TensorMap, WeightsError};
+use dpr_eval::ReadingRules;
+use dpr_files::progress::Progress;
+use rayon::prelude::*;
+use safetensors::tensor::Dtype;
+use serde::{Deserialize, Serialize};
+
+use super::super::encoders::{DualEncoder, TrainDevice};
+use super::super::error::TrainError;
+use super::config::PairConfig;
+use super::data::{PairData, PairItem};
+use super::loss::{rank_loss, span_loss};
+use super::prepare::marked;
+use super::start::PairKind;
+
+/// Scores of a reader on the dev questions, each with its positive and its negatives.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReaderScores {
+    /// Questions measured.
+    pub questions: usize,
+    /// Share of the questions whose answer, the best span of the chosen passage, equals an accepted one.
+    pub exact_match: f64,
+    /// Mean F1 of these answers.
+    pub f1: f64,
+    /// Exact match of the best span of the positive.
+    pub gold_exact_match: f64,
+    /// Share of the questions whose positive is chosen.
+    pub selected: f64,
+    /// Mean loss.
+    pub loss: f64,
+}
+
+/// Scores of a reranker on the dev questions, each with its positive and its negatives.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RerankerScores {
+    /// Questions measured.
+    pub questions: usize,
+    /// Mean reciprocal rank of the positive.
+    pub reciprocal_rank: f64,
+    /// Share of the questions whose positive scores best.
+    pub first: f64,
+    /// Mean loss.
+    pub loss: f64,
+}
+
+/// Sums over questions.
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    exact: f64,
+    f1: f64,
+    gold: f64,
+    selected: f64,
+    reciprocal: f64,
+    loss: f64,
+    losses: f64,
+}
+
+impl Sum {
+    fn add(self, other: Self) -> Self {
+        Self {
+            exact: self.exact + other.exact,
+            f1: self.f1 + other.f1,
+            gold: self.gold + other.gold,
+            selected: self.selected + other.selected,
+            reciprocal: self.reciprocal + other.reciprocal,
+            loss: self.loss + other.loss,
+            losses: self.losses + other.losses,
+        }
+    }
+}
+
+/// What a measure needs besides the model.
+pub(super) struct Dev<'a> {
+    pub(super) data: &'a PairData,
+    pub(super) config: &'a PairConfig,
+}
+
+impl Dev<'_> {
+    /// Measures a reader.
+    pub(super) fn reader(
+        &self,
+        kind: &PairKind,
+        model: &DualEncoder,
+        device: &TrainDevice,
+        progress: &dyn Progress,
+    ) -> Result<ReaderScores, TrainError> {
+        let PairKind::Reader(config) = kind else { return Err(other_kind()) };
+        let encoder = model.question();
+        let tensors = map(&kind.stored(encoder.tensors()))?;
+        let tokenizer = kind.tokenizer(encoder.tokenizer_json())?;
+        let reader = Reader::from_parts(config.clone(), tokenizer, tensors, &infers_on(device))
+            .map_err(|source| TrainError::Encoder { dir: self.config.model.start.clone(), source })?;
+        let of = |item: &PairItem| read(self, &reader, item, model);
+        let (sum, count) = self.sum(progress, of)?;
+        Ok(ReaderScores {
+            questions: self.data.dev.len(),
+            exact_match: sum.exact / count,
+            f1: sum.f1 / count,
+            gold_exact_match: sum.gold / count,
+            selected: sum.selected / count,
+            loss: sum.loss / sum.losses.max(1.0),
+        })
+    }
+
+    /// Measures a reranker.
+    pub(super) fn reranker(
+        &self,
+        kind: &PairKind,
+        model: &DualEncoder,
+        device: &TrainDevice,
+        progress: &dyn Progress,
+    ) -> Result<RerankerScores, TrainError> {
+        let PairKind::Reranker(config) = kind else { return Err(other_kind()) };
+        let encoder = model.question();
+        let tokenizer = kind.tokenizer(encoder.tokenizer_json())?;
+        let tensors = map(&encoder.tensors())?;
+        let scorer = CrossEncoder::from_parts(config.clone(), tokenizer, tensors, &infers_on(device))
+            .map_err(|source| TrainError::Encoder { dir: self.config.model.start.clone(), source })?;
+        let of = |item: &PairItem| {
+            let scores = scorer.score(&item.question, &self.passages(item))?;
+            let (loss, _) = rank_loss(self.config.objective.loss, &scores);
+            let above = scores.iter().skip(1).filter(|score| **score >= scores[0]).count();
+            let selected = f64::from(u8::from(above == 0));
+            let reciprocal = 1.0 / (1 + above) as f64;
+            Ok(Sum { selected, reciprocal, loss, losses: 1.0, ..Sum::default() })
+        };
+        let (sum, count) = self.sum(progress, of)?;
+        Ok(RerankerScores {
+            questions: self.data.dev.len(),
+            reciprocal_rank: sum.reciprocal / count,
+            first: sum.selected / count,
+            loss: sum.loss / count,
+        })
+    }
+
+    /// Returns the sum over all dev questions, added in their order, and their number.
+    fn sum(
+        &self,
+        progress: &dyn Progress,
+        of: impl Fn(&PairItem) -> Result<Sum, TrainError> + Sync,
+    ) -> Result<(Sum, f64), TrainError> {
+        let dev = &self.data.dev;
+        progress.start("measuring", "questions", dev.len() as u64);
+        let sums: Vec<Sum> = dev
+            .par_iter()
+            .map(|item| {
+                let sum = of(item);
+                progress.advance(1);
+                sum
+            })
+            .collect::<Result<_, _>>()?;
+        progress.finish();
+        let sum = sums.into_iter().fold(Sum::default(), Sum::add);
+        match sum.loss.is_finite() {
+            true => Ok((sum, dev.len().max(1) as f64)),
+            false => Err(TrainError::NotFinite { loss: sum.loss }),
+        }
+    }
+
+    /// Returns the passages that a dev question is measured with, `(title, text)`, the positive first.
+    fn passages(&self, item: &PairItem) -> Vec<(&str, &str)> {
+        let negatives = item.negatives.iter().take(self.config.data.negatives_per_question);
+        item.positives.iter().take(1).chain(negatives).map(|passage| self.data.pool.get(*passage)).collect()
+    }
+}
+
+/// Reads one dev question.
+fn read(dev: &Dev<'_>, reader: &Reader, item: &PairItem, model: &DualEncoder) -> Result<Sum, TrainError> {
+    let passages = dev.passages(item);
+    let inputs = passages.iter().map(|(title, text)| reader.input(&item.question, title, text));
+    let inputs = match inputs.collect::<Result<Vec<_>, _>>() {
+        Ok(inputs) => inputs,
+        // Such a question gets no answer.
+        Err(ReadError::Empty | ReadError::Question { .. }) => return Ok(Sum::default()),
+        Err(error) => return Err(error.into()),
+    };
+    let logits = reader.logits(&inputs)?;
+    let readings: Vec<_> = (inputs.iter().zip(&logits).zip(&passages))
+        .map(|((input, logits), (_, text))| logits.reading(input, text, ReadOptions::default()))
+        .collect();
+    let score = |answer: &str| ReadingRules::Squad.score(answer, &item.answers);
+    let mut sum = Sum::default();
+    if let Some(best) = best_answers(&readings, 1).first() {
+        let score = score(&best.text);
+        sum.exact = f64::from(u8::from(score.exact));
+        sum.f1 = score.f1;
+        sum.selected = f64::from(u8::from(best.passage == 0));
+    }
+    let of_gold = readings.first().and_then(|reading| reading.spans.first());
+    sum.gold = of_gold.map_or(0.0, |span| f64::from(u8::from(score(&span.text).exact)));
+    let (title, text) = passages[0];
+    let most = dev.config.objective.max_matches;
+    if let Some((_, spans)) = marked(item, title, text, reader.config(), &model.question().tokenizer, most)? {
+        let first = &logits[0];
+        let scores: Vec<f32> =
+            first.start.iter().zip(&first.end).flat_map(|(start, end)| [*start, *end, 0.0]).collect();
+        let selection: Vec<f32> = logits.iter().filter_map(|logits| logits.selection).collect();
+        let (of_selection, _) = rank_loss(super::config::RankLoss::Listwise, &selection);
+        if let Some((of_spans, _)) = span_loss(&scores, &spans) {
+            (sum.loss, sum.losses) = (of_selection + of_spans, 1.0);
+        }
+    }
+    Ok(sum)
+}
+
+/// Returns the device that measures: that of the training where it is a GPU, else the CPU kernels.
+fn infers_on(device: &TrainDevice) -> Device {
+    match device.gpu {
+        true => Device::Burn { device: device.plain.clone(), name: device.name.clone(), gpu: true },
+        false => Device::Kernel,
+    }
+}
+
+/// Returns tensors as a model is loaded from them.
+fn map(tensors: &[StoredTensor]) -> Result<TensorMap, TrainError> {
+    let mut map = TensorMap::default();
+    for (name, shape, values) in tensors {
+        let bytes = || Ok(values.iter().flat_map(|value| value.to_le_bytes()).collect());
+        map.insert::<WeightsError>(name, Dtype::F32, shape, bytes)
+            .map_err(|e| TrainError::Device { what: e.to_string() })?;
+    }
+    Ok(map)
+}
+
+fn other_kind() -> TrainError {
+    TrainError::Batch { what: "another kind of model".into() }
+}

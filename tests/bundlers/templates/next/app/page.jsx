@@ -1,0 +1,5 @@
+import { Search } from './search.jsx';
+
+export default function Page() {
+  return <Search />;
+}

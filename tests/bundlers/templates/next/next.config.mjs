@@ -1,0 +1,2 @@
+// Nothing to configure.
+export default {};

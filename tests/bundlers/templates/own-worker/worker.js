@@ -1,0 +1,1 @@
+import 'dpr-web/worker';

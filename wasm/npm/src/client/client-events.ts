@@ -1,0 +1,58 @@
+import type { Device, Dtype } from '../types/device.js';
+import type { ModelManifest } from '../types/manifest.js';
+import type { SentRequest } from '../types/search-result.js';
+import type { SearchClient } from './search-client.js';
+
+/** How far a {@link SearchClient} is. `failed`: the encoder could not be loaded; the next search tries again. */
+export type ClientState = 'idle' | 'loading' | 'ready' | 'failed' | 'disposed';
+
+/** A {@link SearchClient} whose encoder is here. */
+export type ReadyClient = SearchClient & {
+  readonly device: Device;
+  readonly dtype: Dtype;
+  readonly model: ModelManifest;
+};
+
+/** What became of a request: an answer that could be used, an error, or an abort before either. */
+export type RequestOutcome = 'answered' | 'failed' | 'aborted';
+
+/** The detail of the event `request`. */
+export interface RequestDetail {
+  /** Counts the requests of this client, from 1. */
+  id: number;
+  request: SentRequest;
+  /** Never rejects. */
+  outcome: Promise<RequestOutcome>;
+}
+
+/** The events of {@link SearchClient}. */
+export interface ClientEvents {
+  /**
+   * A search was handed to `fetch`, just now: every one, whether it is answered, fails or is aborted, and every further
+   * try.
+   * @example client.addEventListener('request', ({ detail }) => list.add(detail.request, detail.outcome));
+   */
+  request: CustomEvent<RequestDetail>;
+  /**
+   * The server refused a search because it has another model now, and that is loaded: it encodes questions from now on,
+   * the search is sent again, and the files of the old one leave the browser's cache.
+   * @example client.addEventListener('modelchange', ({ detail }) => console.log(detail.to.name));
+   */
+  modelchange: CustomEvent<{ from: ModelManifest; to: ModelManifest }>;
+  /** `client.state` has changed. */
+  statechange: Event;
+}
+
+/** An `EventTarget` whose events are known by name. */
+export interface TypedEventTarget<Events> extends EventTarget {
+  addEventListener<K extends keyof Events & string>(
+    type: K,
+    listener: (event: Events[K]) => void,
+    options?: AddEventListenerOptions | boolean,
+  ): void;
+  addEventListener(
+    type: string,
+    listener: EventListenerOrEventListenerObject | null,
+    options?: AddEventListenerOptions | boolean,
+  ): void;
+}

@@ -1,0 +1,18 @@
+import { DprWebError } from './dpr-web-error.js';
+
+/** The server's private tables are not those of `expectVersion`. Nothing of the question was sent. */
+export class VersionError extends DprWebError {
+  override readonly name = 'VersionError';
+  readonly expected: string;
+  readonly got: string;
+
+  constructor(expected: string, got: string) {
+    super(
+      `the server has version ${got} of its private tables, expected ${expected}`,
+      'If the index was changed on purpose, put the new version into `expectVersion`; if not, do not use this server.',
+      'unexpected_version',
+    );
+    this.expected = expected;
+    this.got = got;
+  }
+}

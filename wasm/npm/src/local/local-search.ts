@@ -1,0 +1,188 @@
+import { QuestionEncoder } from '../encoder/question-encoder.js';
+import { safely } from '../encoder/safely.js';
+import { DisposedError } from '../errors/disposed-error.js';
+import { OptionError } from '../errors/option-error.js';
+import type { Device } from '../types/device.js';
+import { asyncDispose, dispose } from '../types/disposable.js';
+import type { ModelManifest } from '../types/manifest.js';
+import type { SentRequest } from '../types/search-result.js';
+import { evictOldModels } from '../weights/old-models.js';
+import { requireExpected } from '../weights/require-expected.js';
+import { address } from '../wire/address.js';
+import { transport } from '../wire/transport.js';
+import { untilAborted } from '../wire/until-aborted.js';
+import { within } from '../wire/within.js';
+import { workerSource } from '../worker/worker-source.js';
+import type { LocalOptions, LocalResult, LocalSearchOptions } from './local-options.js';
+import { PassageTexts } from './passage-texts.js';
+import { allTexts, PackedTexts, type AnnouncePack, type TextFiles } from './text-files.js';
+import { Ranking } from './ranking.js';
+import { fetchParts, fetchSite, type Site } from './site-files.js';
+
+const DEFAULT_K = 10;
+
+/**
+ * Searches an index in the page: everything is downloaded when it is opened, nothing is sent when it is searched.
+ *
+ * @example
+ * const search = await LocalSearch.open('https://files.example.org/dpr/dpr-static.json');
+ * const { hits } = await search.search('who won super bowl 50', { k: 5 });
+ * for (const { title, text, score } of hits) console.log(score, title, text);
+ * search.dispose();
+ */
+export class LocalSearch {
+  readonly #encoder: QuestionEncoder;
+  readonly #ranking: Ranking;
+  readonly #texts: TextFiles;
+  readonly #lifetime: AbortController;
+  /** Passages of the index. */
+  readonly passages: number;
+  /** Bytes of everything but the question encoder that was downloaded when it was opened, now or earlier. */
+  readonly bytes: number;
+  /** Packs of texts that are fetched when a passage of them was found; 0 where all texts were downloaded. */
+  readonly packs: number;
+
+  private constructor(site: Site, encoder: QuestionEncoder, ranking: Ranking, texts: TextFiles, lifetime: AbortController) {
+    this.#encoder = encoder;
+    this.#ranking = ranking;
+    this.#texts = texts;
+    this.#lifetime = lifetime;
+    const { passages, parts, projection } = site.manifest;
+    const isPacked = texts instanceof PackedTexts;
+    this.passages = passages;
+    this.packs = isPacked ? parts.reduce((sum, { packs }) => sum + packs.length, 0) : 0;
+    this.bytes = parts.reduce((sum, { codes, texts }) => sum + codes.bytes + (isPacked ? 0 : texts.bytes), projection.bytes);
+  }
+
+  /**
+   * Downloads an index and its question encoder, checks every file, and makes both ready. Files that are in the cache,
+   * from an earlier visit or an earlier version of the index, are not downloaded again; without a network, all of them
+   * are taken from there.
+   *
+   * @param url - address of a `dpr-static.json`, absolute or relative to the document
+   * @throws {@link ManifestError}, {@link ModelMismatchError}, {@link DownloadError}, {@link IntegrityError},
+   * {@link InsecureContextError}, {@link EncoderError}, {@link OptionError}, or the signal's reason; nothing stays behind
+   * but files that were downloaded whole
+   */
+  static async open(url: string | URL, options: LocalOptions = {}): Promise<LocalSearch> {
+    const source = address(url, "the static index's address").href;
+    const { expect, signal, texts: which = 'all', ...rest } = options;
+    if (which !== 'all' && which !== 'packs') throw new OptionError(`\`texts\` is ${String(which)}`, "Give 'all' or 'packs'.");
+    const onProgress = safely(options.onProgress);
+    const requests = transport(options, source, 'same-origin');
+    const workers = await workerSource({ ...rest, worker: 'dedicated' });
+    const lifetime = new AbortController();
+    let encoder: QuestionEncoder | undefined;
+    let ranking: Ranking | undefined;
+    try {
+      return await within([signal], async (stop) => {
+        const site = await fetchSite(source, expect?.index, onProgress, requests, stop.signal);
+        // Before anything else of it is downloaded.
+        requireExpected(site.model, expect);
+        const packed = which === 'packs' ? new PackedTexts(site.manifest, site.cache, requests) : undefined;
+        const texts: PassageTexts[] = [];
+        const codes: { passages: number; codes: Uint8Array<ArrayBuffer> }[] = [];
+        const { parts, fingerprint } = site.manifest;
+        const files = fetchParts(site, onProgress, requests, stop.signal, !packed, (at, code, text) => {
+          const { passages, texts: file } = parts[at]!;
+          codes[at] = { passages, codes: code };
+          if (text) texts[at] = new PassageTexts(text, passages, file.url);
+        }).then((projection) => ({ projection, parts: codes }));
+        // Whoever waits for them hears of a failure; nobody does where the worker cannot be made.
+        files.catch(() => undefined);
+        // Timing WebGPU would go on, and download its module, after the index is open.
+        const load = { device: 'cpu' as const, ...rest, measure: 'never' as const, baseUrl: source, keepOldModels: true };
+        const loading = QuestionEncoder.load(site.model, { ...load, expect, signal: stop.signal }).then((it) => (encoder = it));
+        const starting = Ranking.start(workers, fingerprint, files, onProgress, stop.signal).then((it) => (ranking = it));
+        const [loaded, started] = await Promise.all([loading, starting]);
+        void evictOldModels();
+        return new LocalSearch(site, loaded, started, packed ?? allTexts(texts, site.manifest), lifetime);
+      });
+    } catch (error) {
+      encoder?.dispose();
+      ranking?.end(error as Error);
+      throw error;
+    }
+  }
+
+  /** The question encoder's manifest, with absolute addresses. */
+  get model(): ModelManifest {
+    return this.#encoder.model;
+  }
+
+  /**
+   * The question encoder, for other parts of this package.
+   * @internal
+   */
+  static encoder(search: LocalSearch): QuestionEncoder {
+    return search.#encoder;
+  }
+
+  /** Where questions are encoded now; passages are ranked on the CPU. */
+  get device(): Device {
+    return this.#encoder.device;
+  }
+
+  /**
+   * Finds the passages nearest to a question. All passages are compared, in a worker; nothing is requested, but with
+   * `texts: 'packs'` the packs of the passages that were found.
+   *
+   * @throws {@link DisposedError}, {@link EncoderError}, {@link OptionError}, {@link ManifestError} where the texts that
+   * were found make no sense, {@link DownloadError} and {@link IntegrityError} for a pack, or the signal's reason
+   */
+  async search(text: string, options: LocalSearchOptions = {}): Promise<LocalResult> {
+    return this.#find(text, options, (_, sent) => sent);
+  }
+
+  /**
+   * Searches and tells of each request when it is made, for other parts of this package.
+   * @internal
+   */
+  static find(search: LocalSearch, text: string, options: LocalSearchOptions, announce: AnnouncePack): Promise<LocalResult> {
+    return search.#find(text, options, announce);
+  }
+
+  async #find(text: string, options: LocalSearchOptions, announce: AnnouncePack): Promise<LocalResult> {
+    const { k = DEFAULT_K, signal } = options;
+    if (!Number.isInteger(k) || k < 1) throw new OptionError(`\`k\` is ${String(k)}`, 'Give a whole number from 1 on.');
+    const begun = performance.now();
+    return within([this.#lifetime.signal, signal], async (stop) => {
+      const vector = Float32Array.from(await this.#encoder.encode(text, { signal: stop.signal }));
+      const encoded = performance.now();
+      const found = await this.#ranking.rank(vector, Math.min(k, this.passages), stop.signal);
+      const ranked = performance.now();
+      const requests: SentRequest[] = [];
+      const told: AnnouncePack = (request, sent) => {
+        requests.push(request);
+        return announce(request, sent);
+      };
+      const rows = found.map(({ row }) => row);
+      const passages = await untilAborted(this.#texts.read(rows, stop.signal, told), stop.signal);
+      const hits = passages.map((passage, at) => ({ ...passage, score: found[at]!.score }));
+      const timings = { encodeMs: encoded - begun, searchMs: performance.now() - encoded, tookMs: ranked - encoded };
+      return { hits, timings, requests };
+    });
+  }
+
+  /**
+   * Ends both workers and frees their memory. What is being searched rejects with {@link DisposedError}. Calling it again
+   * does nothing.
+   */
+  dispose(): void {
+    if (this.#lifetime.signal.aborted) return;
+    const reason = new DisposedError('LocalSearch');
+    this.#lifetime.abort(reason);
+    QuestionEncoder.prototype.dispose.call(this.#encoder);
+    this.#ranking.end(reason);
+  }
+
+  /** {@link LocalSearch.dispose}, for `using search = …`. */
+  [dispose](): void {
+    this.dispose();
+  }
+
+  /** {@link LocalSearch.dispose}, for `await using search = …`. */
+  async [asyncDispose](): Promise<void> {
+    this.dispose();
+  }
+}

@@ -1,0 +1,85 @@
+import { SessionEnded, WorkerFailure } from '../encoder/worker-failure.js';
+import { WorkerSession } from '../encoder/worker-session.js';
+import { DprWebError } from '../errors/dpr-web-error.js';
+import { EncoderError } from '../errors/encoder-error.js';
+import type { ProgressListener } from '../types/progress.js';
+import type { WorkerSource } from '../worker/worker-source.js';
+import { notStatic } from './static-manifest.js';
+
+/** A row of the index and its score. */
+export interface Ranked {
+  row: number;
+  score: number;
+}
+
+/**
+ * The codes of an index in a worker of their own, with the module for the CPU, wherever questions are encoded: ranking
+ * waits for no encoder, and a lost GPU takes no codes along.
+ */
+export class Ranking {
+  readonly #session: WorkerSession;
+
+  private constructor(session: WorkerSession) {
+    this.#session = session;
+  }
+
+  /**
+   * Starts the worker and gives it the codes of each part in their order.
+   *
+   * @param files - the bytes of the projection and of the parts' codes, which are transferred
+   * @throws {@link ManifestError} for codes that do not fit, {@link EncoderError} where the worker does not start
+   */
+  static async start(
+    workers: WorkerSource,
+    model: string,
+    files: Promise<{ projection: Uint8Array<ArrayBuffer>; parts: { passages: number; codes: Uint8Array<ArrayBuffer> }[] }>,
+    onProgress: ProgressListener,
+    signal: AbortSignal,
+  ): Promise<Ranking> {
+    let session: WorkerSession | undefined;
+    const onAbort = () => session?.end(signal.reason as Error);
+    try {
+      signal.throwIfAborted();
+      session = new WorkerSession('cpu', workers, model);
+      signal.addEventListener('abort', onAbort, { once: true });
+      const started = session.start().then((fetched) => onProgress({ status: 'worker', device: 'cpu', ...fetched }));
+      const [{ projection, parts }] = await Promise.all([files, started]);
+      await session.ask({ type: 'local_open', projection }, 'done', { transfer: [projection.buffer] });
+      for (const { passages, codes } of parts) {
+        await session.ask({ type: 'local_add', codes, passages }, 'done', { transfer: [codes.buffer] });
+      }
+      return new Ranking(session);
+    } catch (error) {
+      session?.end(error as Error);
+      signal.throwIfAborted();
+      throw explained(error, 'the index could not be opened');
+    } finally {
+      signal.removeEventListener('abort', onAbort);
+    }
+  }
+
+  /** The best `k` passages for a vector, best first. */
+  async rank(vector: Float32Array<ArrayBuffer>, k: number, signal: AbortSignal): Promise<Ranked[]> {
+    try {
+      const { numbers } = await this.#session.ask({ type: 'local_rank', vector, k }, 'numbers', { signal });
+      return Array.from({ length: numbers.length / 2 }, (_, at) => ({ row: numbers[at * 2]!, score: numbers[at * 2 + 1]! }));
+    } catch (error) {
+      signal.throwIfAborted();
+      throw explained(error, 'the index could not be searched');
+    }
+  }
+
+  /** Ends the worker. */
+  end(reason: Error): void {
+    this.#session.end(reason);
+  }
+}
+
+/** What the worker could not do, as an error of this package. */
+function explained(error: unknown, what: string): unknown {
+  if (error instanceof DprWebError || !(error instanceof WorkerFailure)) return error;
+  const message = `${what}: ${error.message}`;
+  // The worker goes on: it is the files that are wrong.
+  if (!(error instanceof SessionEnded) && error.code === 'encoder_failed') return notStatic(message);
+  return new EncoderError(message, error.fix ?? 'Open the index again, or reload the page.', error.code, { cause: error });
+}

@@ -1,0 +1,79 @@
+import { createHash, randomUUID } from 'node:crypto';
+import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+
+/** Model files of a `dpr serve` have their SHA-256 in their address. */
+const MODEL_FILE = /\/v1\/model\/files\/([0-9a-f]{64})\/[^/]+$/;
+
+/** What {@link fileFetch} does besides `fetch`. */
+export interface FileFetchOptions {
+  /** Whether `file:` addresses are read. A server must not name files of this machine. */
+  readsFiles: boolean;
+  /** Folder that keeps model files by their SHA-256. */
+  directory?: string | undefined;
+}
+
+/** `fetch` that reads files, which Node's does not, and keeps those of models in a folder. */
+export function fileFetch(web: typeof fetch | undefined, { readsFiles, directory }: FileFetchOptions): typeof fetch {
+  return async (input, init) => {
+    const request = web ?? globalThis.fetch;
+    const url = new URL(input instanceof Request ? input.url : input);
+    if (url.protocol === 'file:') {
+      return readsFiles ? read(url) : new Response(null, { status: 403, statusText: 'files of this machine are not read' });
+    }
+    const sha256 = MODEL_FILE.exec(url.pathname)?.[1];
+    // The rest of a download that broke is only a part of the file.
+    if (!directory || !sha256 || new Headers(init?.headers).has('range')) return request(input, init);
+    const file = path.join(directory, sha256);
+    const kept = await recall(file, sha256);
+    if (kept) return new Response(kept);
+    const response = await request(input, init);
+    if (response.status !== 200 || !response.body) return response;
+    const [given, copied] = response.body.tee();
+    void keep(file, sha256, copied);
+    return new Response(given, response);
+  };
+}
+
+/** The answer with a file of this machine. */
+async function read(url: URL): Promise<Response> {
+  try {
+    const type = url.pathname.endsWith('.wasm') ? 'application/wasm' : 'application/octet-stream';
+    return new Response(await readFile(url), { headers: { 'content-type': type } });
+  } catch (error) {
+    return new Response(null, { status: 404, statusText: String((error as { code?: unknown }).code ?? 'unreadable') });
+  }
+}
+
+/** The kept file if it is still what it was. */
+async function recall(file: string, sha256: string): Promise<Uint8Array<ArrayBuffer> | undefined> {
+  try {
+    const bytes = await readFile(file);
+    if (digest(bytes) === sha256) return bytes;
+    await rm(file);
+  } catch {
+    // Not there yet.
+  }
+  return undefined;
+}
+
+/**
+ * Writes the file to the cache, under its name once it is whole. When writing fails nothing stays, and the file is
+ * downloaded again next time.
+ */
+async function keep(file: string, sha256: string, body: ReadableStream<Uint8Array<ArrayBuffer>>): Promise<void> {
+  const part = `${file}.${randomUUID()}`;
+  try {
+    const bytes = new Uint8Array(await new Response(body).arrayBuffer());
+    if (digest(bytes) !== sha256) return;
+    await mkdir(path.dirname(file), { recursive: true });
+    await writeFile(part, bytes);
+    await rename(part, file);
+  } catch {
+    await rm(part, { force: true }).catch(() => undefined);
+  }
+}
+
+function digest(bytes: Uint8Array): string {
+  return createHash('sha256').update(bytes).digest('hex');
+}

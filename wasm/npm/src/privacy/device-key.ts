@@ -1,0 +1,37 @@
+import { bytesToBase64 } from './bytes-to-base64.js';
+
+const NAME = 'dpr-web device key';
+const BYTES = 32;
+
+/** The key of this page, where none is kept for longer. */
+let ofPage: Uint8Array<ArrayBuffer> | undefined;
+
+/**
+ * The secret that noise is made from: 32 random bytes that this browser keeps for this origin, or, with `session`, and
+ * where storage is blocked, until the page goes.
+ */
+export function deviceKey(memory: 'device' | 'session'): Uint8Array<ArrayBuffer> {
+  return (memory === 'device' && keptKey()) || (ofPage ??= fresh());
+}
+
+function keptKey(): Uint8Array<ArrayBuffer> | undefined {
+  try {
+    const kept = read();
+    if (kept) return kept;
+    // What an earlier question of this page was blurred with stays in use.
+    localStorage.setItem(NAME, bytesToBase64((ofPage ??= fresh())));
+    // Another tab may have been at it too: whoever reads it gets the same.
+    return read();
+  } catch {
+    return undefined;
+  }
+}
+
+function read(): Uint8Array<ArrayBuffer> | undefined {
+  const binary = atob(localStorage.getItem(NAME) ?? '');
+  return binary.length === BYTES ? Uint8Array.from(binary, (character) => character.charCodeAt(0)) : undefined;
+}
+
+function fresh(): Uint8Array<ArrayBuffer> {
+  return crypto.getRandomValues(new Uint8Array(BYTES));
+}

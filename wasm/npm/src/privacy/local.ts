@@ -1,0 +1,60 @@
+import { loaded } from '../client/loaded.js';
+import type { QuestionEncoder } from '../encoder/question-encoder.js';
+import { OptionError } from '../errors/option-error.js';
+import type { LocalSearch } from '../local/local-search.js';
+import type { ConnectOptions, SearchOptions } from '../types/options.js';
+import type { PrivacyMode, PrivacyOptions } from '../types/privacy.js';
+import type { SearchResult } from '../types/search-result.js';
+import type { PrivateParts } from './parts.js';
+
+const NOTHING = 'nothing: the page searched by itself and sent nothing';
+
+/** The static index that each question encoder belongs to. */
+const opened = new WeakMap<QuestionEncoder, LocalSearch>();
+
+/** What a client loads in the place of a server's question encoder. */
+export const LocalEncoder = {
+  /** Downloads a static index and returns its question encoder; disposing that ends both. */
+  async load(source: URL, options: ConnectOptions, _previous?: QuestionEncoder): Promise<QuestionEncoder> {
+    const { LocalSearch } = await loaded(import('../local/local-search.js'));
+    options.signal?.throwIfAborted();
+    const { expectIndex, texts } = Object(options.privacy) as Extract<PrivacyOptions, { mode: 'local' }>;
+    const search = await LocalSearch.open(source, { ...options, texts, expect: { ...options.expect, index: expectIndex } });
+    const encoder = LocalSearch.encoder(search);
+    opened.set(encoder, search);
+    // The client knows the encoder alone.
+    encoder.dispose = () => search.dispose();
+    return encoder;
+  },
+};
+
+/** Searches once, in the page. */
+export function searchLocal([, , , , , ready, announced]: PrivateParts, text: string, k: number, options: SearchOptions): Promise<SearchResult> {
+  const { filter } = options;
+  if (filter && Object.values(filter).some((value) => value !== undefined)) {
+    throw new OptionError('local search takes no `filter`', 'Leave it out, and filter `hits` in the page.');
+  }
+  return ready(options, async (encoder, signal, start) => {
+    const search = opened.get(encoder)!;
+    const { LocalSearch } = await loaded(import('../local/local-search.js'));
+    const { hits, timings, requests } = await LocalSearch.find(search, text, { k, signal }, (request, sent) => announced(request, signal, sent));
+    const { encodeMs, searchMs } = timings;
+    const waited = performance.now() - start - encodeMs - searchMs;
+    const spent = { encodeMs: encodeMs + Math.max(0, waited), searchMs, tookMs: 0 };
+    return { hits, timings: spent, request: requests[0], requests: [...requests], privacy: { mode: 'local', sees: sees(search, requests.length) } };
+  });
+}
+
+/** What local search has cost, and shows. */
+export function localMode(encoder: QuestionEncoder): PrivacyMode {
+  const search = opened.get(encoder)!;
+  const downBytes = search.packs > 0 ? undefined : 0;
+  return { mode: 'local', onceBytes: search.bytes, upBytes: 0, downBytes, sees: sees(search, search.packs) };
+}
+
+/** What the host sees where a search fetches so many packs, or at most so many. */
+function sees({ packs, passages }: LocalSearch, fetched: number): string {
+  if (fetched === 0) return NOTHING;
+  const each = Math.round(passages / packs);
+  return `which of ${packs} packs of some ${each} passages were fetched: what the question is about, and nothing else of it`;
+}

@@ -1,0 +1,267 @@
+import type { SearchClient } from '../client/search-client.js';
+import type { QuestionEncoder } from '../encoder/question-encoder.js';
+import type { WorkerSession } from '../encoder/worker-session.js';
+import { OptionError } from '../errors/option-error.js';
+import { PrivacyError } from '../errors/privacy-error.js';
+import { ServerError } from '../errors/server-error.js';
+import type { SearchOptions } from '../types/options.js';
+import type { Privacy, PrivacyMode, PrivacyOptions } from '../types/privacy.js';
+import type { SearchResult, SentRequest } from '../types/search-result.js';
+import { silent } from '../wire/post-search.js';
+import { untilAborted } from '../wire/until-aborted.js';
+import { within } from '../wire/within.js';
+import type { TablesShape } from '../worker/private/calls.js';
+import { blurredOf, blurredSees, describeModes, isOfModel, openBlurred, searchBlurred, type Blurred } from './blurred.js';
+import { describeEncrypted, encryptedSees, openEncrypted, requireCount, requireVersion, searchEncrypted } from './encrypted.js';
+import { notOffered } from './http.js';
+import { localMode, searchLocal } from './local.js';
+import { modeOf } from './mode-of.js';
+import type { Found } from './mode.js';
+import type { Announce, PrivateParts } from './parts.js';
+import { call, sessionOf } from './worker.js';
+
+const DEFAULT_K = 10;
+/** Milliseconds. */
+const DEFAULT_TIMEOUT = 30_000;
+/** What says that the description of a mode is out of date; nothing is sent again. */
+const OUTDATED = ['wrong_model', 'wrong_projection', 'wrong_version', 'outdated_tables', 'no_private_search', 'no_encrypted_search'];
+
+export { LocalEncoder as QuestionEncoder } from './local.js';
+
+/** The modes of a server that hide something. */
+type Mode = Exclude<Privacy, 'plain' | 'local'>;
+
+const MODES: Privacy[] = ['plain', 'blurred', 'local', 'encrypted'];
+
+type ServerOptions = Extract<PrivacyOptions, { mode: Mode }>;
+
+/** A mode that is ready for questions, in one worker, for one model. */
+interface Open {
+  session: WorkerSession;
+  model: string;
+  blurred?: { of: Blurred; codeLength: number };
+  encrypted?: TablesShape;
+}
+
+/** The modes of each client, and the ones that are being opened. */
+const opened = new WeakMap<SearchClient, Map<Mode, Promise<Open>>>();
+
+let lastSearch = 0;
+
+/** Searches in a private mode, one question after the other. No failure leads to a plainer mode, or sends again. */
+export async function search(
+  parts: PrivateParts,
+  texts: readonly string[],
+  options: SearchOptions,
+): Promise<SearchResult[]> {
+  const asked = privacyOf(parts, options);
+  const { k = DEFAULT_K, filter } = options;
+  if (!Number.isInteger(k) || k < 1) throw new OptionError(`\`k\` is ${k}`, 'Give a whole number from 1 on.');
+  if (asked === 'local') {
+    const results: SearchResult[] = [];
+    for (const text of texts) results.push(await searchLocal(parts, text, k, options));
+    return results;
+  }
+  if (filter && Object.values(filter).some((value) => value !== undefined)) {
+    throw new PrivacyError(
+      'would_reveal',
+      `a filter tells the server what the question is about, which ${asked.mode} search hides`,
+      'Nothing was sent. Leave `filter` out, and filter `hits` in the page.',
+    );
+  }
+  const results: SearchResult[] = [];
+  for (const text of texts) results.push(await searchOne(parts, text, k, options, asked));
+  return results;
+}
+
+async function searchOne(
+  parts: PrivateParts,
+  text: string,
+  k: number,
+  options: SearchOptions,
+  asked: ServerOptions,
+): Promise<SearchResult> {
+  const requests: SentRequest[] = [];
+  const { mode } = asked;
+  let last: unknown;
+  return parts[5](options, async (encoder, signal, start) => {
+    // The client tries again with another model: not once something of the question has been sent.
+    if (requests.length > 0) throw last;
+    // First: a worker that has ended is replaced by this.
+    const vector = await encoder.encode(text, { signal });
+    const open = await ready(parts, mode, encoder, signal);
+    const { session } = open;
+    if (asked.mode === 'encrypted') {
+      requireVersion(open.encrypted!, asked.expectVersion);
+      requireCount(open.encrypted!, k);
+    }
+    const encoded = performance.now();
+    const milliseconds = options.timeout ?? parts[2].timeout ?? DEFAULT_TIMEOUT;
+    const id = ++lastSearch;
+    const announce: Announce = (request, sent) => {
+      requests.push(request);
+      return parts[6](request, signal, sent);
+    };
+    try {
+      const run = ({ signal }: AbortController): Promise<Found> => {
+        const question = { parts, encoder, session, text, vector, k, signal, search: id, announce };
+        if (asked.mode === 'encrypted') return searchEncrypted(question, open.encrypted!, asked);
+        return searchBlurred(question, open.blurred!.of, open.blurred!.codeLength, asked);
+      };
+      const limit = { milliseconds, error: () => silent(milliseconds) };
+      const { hits, tookMs, sees } = await within([signal], run, limit);
+      const timings = { encodeMs: encoded - start, searchMs: performance.now() - encoded, tookMs };
+      return { hits, timings, request: requests[0]!, requests, privacy: { mode, sees } };
+    } catch (error) {
+      last = error;
+      if (error instanceof ServerError && OUTDATED.includes(error.code)) opened.get(parts[0])?.delete(mode);
+      throw error;
+    } finally {
+      // Whatever step it is at, its masks are spent.
+      void call(session, 'drop', { search: id }).catch(() => undefined);
+      if (mode === 'encrypted') void call(session, 'prepare', { k }).catch(() => undefined);
+    }
+  });
+}
+
+/** Downloads and prepares what searches in the mode of these options need, so that the first one does not wait for it. */
+export async function prepare(parts: PrivateParts, options: SearchOptions): Promise<void> {
+  if (modeOf(options.privacy ?? parts[2].privacy) === 'plain' && modeOf(parts[2].privacy) !== 'local') return;
+  const asked = privacyOf(parts, options);
+  await parts[5](options, async (encoder, signal) => {
+    // Loaded with the encoder.
+    if (asked === 'local') return;
+    const { session, encrypted } = await ready(parts, asked.mode, encoder, signal);
+    if (asked.mode !== 'encrypted') return;
+    const { k = DEFAULT_K } = options;
+    requireVersion(encrypted!, asked.expectVersion);
+    requireCount(encrypted!, k);
+    await call(session, 'prepare', { k });
+  });
+}
+
+/** The modes that a client can search in. */
+export function modes(parts: PrivateParts): Promise<PrivacyMode[]> {
+  return parts[5]({}, async (encoder, signal) => {
+    if (modeOf(parts[2].privacy) === 'local') return [localMode(encoder)];
+    const found: PrivacyMode[] = [];
+    const offered = async (add: () => Promise<PrivacyMode>) => {
+      try {
+        found.push(await add());
+      } catch (error) {
+        signal.throwIfAborted();
+        if (!(error instanceof PrivacyError && error.code === 'not_offered')) throw error;
+      }
+    };
+    let described: Record<string, unknown> = {};
+    await describeModes(parts, signal).then((answer) => (described = answer), (error: unknown) => {
+      signal.throwIfAborted();
+      if (!(error instanceof PrivacyError)) throw error;
+    });
+    const { modes } = described;
+    // A server without private modes, and one of an earlier release, does not list them.
+    if (!Array.isArray(modes) || modes.includes('plain')) {
+      found.push({ mode: 'plain', onceBytes: 0, upBytes: undefined, downBytes: undefined, sees: 'the vector' });
+    }
+    await offered(async () => {
+      const { projection, levels } = blurredOf(described, parts);
+      const level = levels.includes('medium') ? 'medium' : levels[0];
+      return {
+        mode: 'blurred',
+        levels,
+        onceBytes: projection.bytes,
+        upBytes: undefined,
+        downBytes: undefined,
+        sees: level ? blurredSees(level) : '',
+      };
+    });
+    await offered(async () => {
+      const shape = await describeEncrypted(parts, await sessionOf(parts, encoder), signal);
+      const [rankUp, rankDown, fetchUp, fetchDown] = shape.traffic[DEFAULT_K - 1] as [number, number, number, number];
+      return {
+        mode: 'encrypted',
+        onceBytes: shape.files.reduce((sum, { bytes }) => sum + bytes, 0),
+        upBytes: rankUp + fetchUp,
+        downBytes: rankDown + fetchDown,
+        sees: encryptedSees(shape, DEFAULT_K),
+      };
+    });
+    return found;
+  });
+}
+
+/** A mode, opened once for however many searches, in the worker that computes now. */
+async function ready(
+  parts: PrivateParts,
+  mode: Mode,
+  encoder: QuestionEncoder,
+  signal: AbortSignal,
+): Promise<Open> {
+  const [client, , , , life] = parts;
+  const session = await untilAborted(sessionOf(parts, encoder), signal);
+  const own = opened.get(client) ?? new Map<Mode, Promise<Open>>();
+  opened.set(client, own);
+  const was = own.get(mode);
+  const before = was && (await untilAborted(was.catch(() => undefined), signal));
+  if (before?.session === session && before.model === encoder.model.fingerprint) return before;
+  // Of searches that come here at the same time, one opens it.
+  let opening = own.get(mode);
+  if (!opening || opening === was) {
+    opening = open(parts, mode, encoder, session, life);
+    own.set(mode, opening);
+    const mine = opening;
+    opening.catch(() => own.get(mode) === mine && own.delete(mode));
+  }
+  return untilAborted(opening, signal);
+}
+
+async function open(
+  parts: PrivateParts,
+  mode: Mode,
+  encoder: QuestionEncoder,
+  session: WorkerSession,
+  signal: AbortSignal,
+): Promise<Open> {
+  const model = encoder.model.fingerprint;
+  const require = (of: string) => {
+    if (isOfModel(of, encoder)) return;
+    throw new ServerError(
+      'wrong_model',
+      409,
+      `${mode} search is for model ${of}, the question is encoded by ${model}`,
+      'Search again once the server has one model for both.',
+    );
+  };
+  if (mode === 'blurred') {
+    const of = blurredOf(await describeModes(parts, signal), parts);
+    require(of.model);
+    return { session, model, blurred: { of, codeLength: await openBlurred(parts, session, of) } };
+  }
+  const shape = await describeEncrypted(parts, session, signal);
+  require(shape.model);
+  await openEncrypted(parts, session, shape);
+  return { session, model, encrypted: shape };
+}
+
+/**
+ * Returns the mode of a search: its own option, else that of the client.
+ *
+ * @throws {@link OptionError} for an unknown mode, {@link PrivacyError} for a mode that this client cannot use
+ */
+function privacyOf([, , { privacy }]: PrivateParts, options: SearchOptions): ServerOptions | 'local' {
+  const given = options.privacy ?? privacy;
+  const mode = modeOf(given);
+  if (!(MODES as unknown[]).includes(mode)) {
+    throw new OptionError(`\`privacy\` is ${JSON.stringify(given)}`, `Give one of ${MODES.join(', ')}; nothing was sent.`);
+  }
+  const isLocal = modeOf(privacy) === 'local';
+  if (isLocal && mode !== 'local') throw notOffered(mode, `a client of a static index has no server, and ${mode} search needs one`);
+  if (!isLocal && mode === 'local') {
+    throw new PrivacyError(
+      'not_offered',
+      'this client searches a server, and local search needs none',
+      "Nothing was sent. Make a client of a static index: `SearchClient.connect('…/dpr-static.json', { privacy: 'local' })`.",
+    );
+  }
+  return isLocal ? 'local' : (Object(typeof given === 'string' ? { mode } : given) as ServerOptions);
+}

@@ -1,0 +1,77 @@
+import type { SearchClientLike } from '../types/client-like.js';
+import type { SearchOptions } from '../types/options.js';
+import type { SearchResult } from '../types/search-result.js';
+import { useSearchClient } from './provider.js';
+
+/** How many answers of a client are kept. */
+const MOST_KEPT = 20;
+/** How long an error stays, in milliseconds: nobody asks for another try in less. */
+const ERROR_KEPT = 200;
+
+interface Entry {
+  result?: SearchResult;
+  error?: unknown;
+  promise: Promise<void>;
+  stop: AbortController;
+}
+
+/** React forgets what a suspended component had, so answers are kept beside it. */
+const answers = new WeakMap<SearchClientLike, Map<string, Entry>>();
+
+/**
+ * The passages nearest to the question. Suspends until they are here; an error goes to the nearest error boundary, and
+ * what is shown there again is searched again. On a server it throws, so that the boundary's fallback is rendered and
+ * the browser searches.
+ *
+ * Every new question is searched at once, without a debounce: give it what `useDeferredValue` returns, or what was
+ * submitted.
+ *
+ * @example
+ * function Passages({ question }) {
+ *   const { hits } = useSuspenseSearch(question, { k: 5 });
+ *   return <ul>{hits.map((hit) => <li key={hit.id}>{hit.text}</li>)}</ul>;
+ * }
+ * <Suspense fallback={<p>Searching…</p>}><Passages question={useDeferredValue(question)} /></Suspense>
+ */
+export function useSuspenseSearch(question: string, options: Omit<SearchOptions, 'signal'> = {}): SearchResult {
+  const client = useSearchClient();
+  if (!globalThis.document) throw new Error('useSuspenseSearch searches in the browser only');
+  const key = JSON.stringify([question, options]);
+  const known = answers.get(client) ?? new Map<string, Entry>();
+  answers.set(client, known);
+  const entry = known.get(key) ?? begin(client, question, options, known, key);
+  if (entry.result) return entry.result;
+  if ('error' in entry) {
+    // Not at once: React renders again before it shows a boundary.
+    setTimeout(() => known.delete(key), ERROR_KEPT);
+    throw entry.error;
+  }
+  // React waits for it, and renders again.
+  throw entry.promise;
+}
+
+function begin(
+  client: SearchClientLike,
+  question: string,
+  options: SearchOptions,
+  known: Map<string, Entry>,
+  key: string,
+): Entry {
+  const stop = new AbortController();
+  const promise = client.search(question, { ...options, signal: stop.signal }).then(
+    (result) => {
+      entry.result = result;
+    },
+    (error: unknown) => {
+      entry.error = error;
+    },
+  );
+  const entry: Entry = { promise, stop };
+  known.set(key, entry);
+  if (known.size > MOST_KEPT) {
+    const [oldest, { stop }] = known.entries().next().value!;
+    stop.abort();
+    known.delete(oldest);
+  }
+  return entry;
+}

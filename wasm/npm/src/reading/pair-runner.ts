@@ -1,0 +1,187 @@
+import { DprWebError } from '../errors/dpr-web-error.js';
+import { EncoderError } from '../errors/encoder-error.js';
+import { SessionEnded, WorkerFailure } from '../encoder/worker-failure.js';
+import type { WorkerSession } from '../encoder/worker-session.js';
+import type { Device, Dtype } from '../types/device.js';
+import type { ModelManifest, PairModel } from '../types/manifest.js';
+import type { PairFiles, PairKind } from '../types/pair-files.js';
+import type { ProgressListener } from '../types/progress.js';
+import type { Hit } from '../types/search-result.js';
+import { noteModel } from '../weights/old-models.js';
+import { untilAborted } from '../wire/until-aborted.js';
+import type { WorkerSource } from '../worker/worker-source.js';
+import { openPairSession } from './pair-session.js';
+import { Pool } from './pool.js';
+
+/** Workers on the CPU at most: each holds the model once. */
+const MOST_WORKERS = 4;
+/** Passages that a GPU reads at once, and that are read between two looks at the signal. */
+const GPU_BATCH = 8;
+/** Numbers that a reader gives for a passage: the logit of its choice; start, end and score of its best span. */
+const READING = 4;
+
+/** What a {@link PairRunner} needs. */
+export interface RunnerSettings {
+  kind: PairKind;
+  pair: PairModel;
+  encoder: ModelManifest;
+  /** Address of the manifest. */
+  source: string;
+  device: Device;
+  dtype: Dtype;
+  /** One worker, whoever asks. */
+  isShared: boolean;
+  workers: WorkerSource;
+  fetchFiles(): Promise<PairFiles>;
+  onProgress: ProgressListener;
+  /** Ends with the client. */
+  life: AbortSignal;
+}
+
+/** What a model of pairs says of a passage. */
+export interface PassageScore {
+  /** The logit by which the passage is chosen; NaN where it has no text. */
+  logit: number;
+  /** Of a reader: its best span in the text. NaN where there is none. */
+  start: number;
+  end: number;
+  score: number;
+}
+
+/** A reader or a reranker in its workers. */
+export class PairRunner {
+  readonly settings: RunnerSettings;
+  #device: Device;
+  #pool: Pool;
+  #files: Promise<PairFiles> | undefined;
+  #opening = 0;
+
+  constructor(settings: RunnerSettings) {
+    this.settings = settings;
+    this.#device = settings.device;
+    this.#pool = this.#newPool();
+    settings.life.addEventListener('abort', () => this.end(settings.life.reason as Error), { once: true });
+  }
+
+  /**
+   * Reads these passages and tells of each as soon as it has been read.
+   *
+   * @throws {@link EncoderError}, {@link DownloadError}, {@link IntegrityError}, or the signal's reason
+   */
+  async run(
+    question: string,
+    hits: readonly Hit[],
+    maxAnswerTokens: number,
+    onRead: (position: number, score: PassageScore) => void,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const left = new Set(hits.keys());
+    const read = async () => {
+      const all = [...left];
+      const size = this.#device === 'webgpu' ? GPU_BATCH : 1;
+      const batches = Array.from({ length: Math.ceil(all.length / size) }, (_, at) => all.slice(at * size, (at + 1) * size));
+      const ask = async (session: WorkerSession, batch: number[]) => {
+        const numbers = await this.#ask(session, question, batch.map((at) => hits[at]!), maxAnswerTokens, signal);
+        for (const [index, at] of batch.entries()) {
+          left.delete(at);
+          onRead(at, this.#scoreOf(numbers, index));
+        }
+      };
+      await this.#pool.each(batches, ask, signal);
+    };
+    try {
+      await untilAborted(this.#orOnCpu(read, signal), signal);
+    } catch (error) {
+      signal.throwIfAborted();
+      if (error instanceof DprWebError) throw error;
+      const { message } = error as Error;
+      const { fix, code } = error instanceof WorkerFailure ? error : {};
+      const own = code === undefined || code === 'encoder_failed' ? 'reader_failed' : code;
+      const help = fix ?? (error instanceof SessionEnded ? undefined : 'Change the question and ask again.');
+      throw new EncoderError(`the passages could not be read: ${message}`, help, own, { cause: error });
+    }
+  }
+
+  /** Ends the workers. */
+  end(reason: Error): void {
+    this.#pool.end(reason);
+  }
+
+  /** Does it, and goes on with it on the CPU where WebGPU does not work. */
+  async #orOnCpu(work: () => Promise<void>, signal: AbortSignal): Promise<void> {
+    try {
+      return await work();
+    } catch (error) {
+      signal.throwIfAborted();
+      if (this.#device === 'cpu' || error instanceof DprWebError) throw error;
+      const reason = error as Error;
+      this.settings.onProgress({ status: 'fallback', from: 'webgpu', to: 'cpu', reason: reason.message });
+      this.#pool.end(reason);
+      this.#device = 'cpu';
+      this.#pool = this.#newPool();
+      return work();
+    }
+  }
+
+  async #ask(
+    session: WorkerSession,
+    question: string,
+    hits: Hit[],
+    maxAnswerTokens: number,
+    signal: AbortSignal,
+  ): Promise<Float64Array> {
+    const passages = { question, titles: hits.map(({ title }) => title), texts: hits.map(({ text }) => text) };
+    const isReader = this.settings.kind === 'reader';
+    const command = isReader ? ({ type: 'read', ...passages, maxAnswerTokens } as const) : ({ type: 'score', ...passages } as const);
+    const { numbers } = await session.ask(command, 'numbers', { signal });
+    const expected = hits.length * (isReader ? READING : 1);
+    if (numbers.length !== expected) throw new WorkerFailure(`${numbers.length} numbers came, expected ${expected}`);
+    return numbers;
+  }
+
+  #scoreOf(numbers: Float64Array, index: number): PassageScore {
+    if (this.settings.kind === 'reranker') return { logit: numbers[index]!, start: NaN, end: NaN, score: NaN };
+    const [logit, start, end, score] = numbers.subarray(index * READING, (index + 1) * READING);
+    return { logit: logit!, start: start!, end: end!, score: score! };
+  }
+
+  #newPool(): Pool {
+    const { isShared } = this.settings;
+    const cores = (globalThis.navigator as Partial<Navigator> | undefined)?.hardwareConcurrency ?? 1;
+    const size = this.#device === 'webgpu' || isShared ? 1 : Math.max(1, Math.min(cores, MOST_WORKERS));
+    return new Pool(size, () => this.#open());
+  }
+
+  async #open(): Promise<WorkerSession> {
+    const { kind, pair, encoder, dtype, workers, source, onProgress, life } = this.settings;
+    const device = this.#device;
+    this.#opening++;
+    try {
+      return await openPairSession({
+        device,
+        kind,
+        model: `${pair.fingerprint} ${dtype}`,
+        maxTokens: pair.max_tokens,
+        workers,
+        files: () => {
+          if (!this.#files) {
+            // So that its files stay while the question encoder's old ones go.
+            const noted = noteModel(`${source}#${kind}`, {
+              ...encoder,
+              ...pair,
+              encoder: { config: pair.config, tokenizer: pair.tokenizer },
+            });
+            this.#files = noted.then(() => this.settings.fetchFiles());
+            this.#files.catch(() => undefined);
+          }
+          return this.#files;
+        },
+        signal: life,
+        onStarted: (files) => onProgress({ status: 'worker', device, ...files }),
+      });
+    } finally {
+      // They are in the browser's cache, should another worker be needed. A failed download is tried again.
+      if (--this.#opening === 0) this.#files = undefined;
+    }
+  }
+}

@@ -1,0 +1,231 @@
+import type { ClientEvents, ClientState, ReadyClient } from '../client/client-events.js';
+import type { RequestOutcome, TypedEventTarget } from '../client/client-events.js';
+import { DisposedError } from '../errors/disposed-error.js';
+import type { DprWebError } from '../errors/dpr-web-error.js';
+import type { SearchClientLike } from '../types/client-like.js';
+import type { Device, Dtype } from '../types/device.js';
+import { asyncDispose, dispose } from '../types/disposable.js';
+import type { ModelManifest } from '../types/manifest.js';
+import type { Answer, AnswerResult } from '../types/answer.js';
+import type { AnswerOptions, EncodeOptions, SearchOptions } from '../types/options.js';
+import { modeOf } from '../privacy/mode-of.js';
+import type { PrivacyMode } from '../types/privacy.js';
+import type { Hit, SearchResult } from '../types/search-result.js';
+import { buildSearchRequest } from '../wire/search-request.js';
+import { pause, within } from '../wire/within.js';
+import { FAKE_MODEL, fakeTokens, fakeVector } from './fake-encoder.js';
+
+/** Nobody is there. */
+const ADDRESS = 'https://dpr.test/v1/search';
+
+const NO_TIME = { encodeMs: 0, searchMs: 0, tookMs: 0 };
+
+/** A passage that a fake finds; a string is its text. Id, score and title are made where none are given. */
+export type FakeHit = string | Partial<Hit>;
+
+/** A value, or what makes it for a question. */
+export type ForQuestion<T> = T | ((question: string, options: SearchOptions) => T);
+
+/** What a {@link FakeClient} does. */
+export interface FakeScript {
+  /**
+   * What is found, best first; the first `k` of it. Filters are recorded in `searches`, not applied. Default nothing.
+   * @example { hits: ['Denver won.', { title: 'Super Bowl 50', text: 'Carolina lost.' }] }
+   * @example { hits: (question) => [`about ${question}`] }
+   */
+  hits?: ForQuestion<readonly FakeHit[]> | undefined;
+  /**
+   * Milliseconds before an answer or an error. Default 0.
+   * @example { delay: (question) => (question === 'slow' ? 100 : 0) }
+   */
+  delay?: ForQuestion<number> | undefined;
+  /**
+   * What searches reject with; `undefined` for none.
+   * @example { error: new ServerError('unreachable', 0, 'no answer', 'Search again.') }
+   */
+  error?: ForQuestion<unknown> | undefined;
+  /**
+   * What {@link FakeClient.answer} answers, best first: spans of the passages that are found, the first of each text. One
+   * that stands in none of them is left out. Default the first passage's whole text.
+   * @example { hits: ['Denver won.'], answers: ['Denver'] }
+   */
+  answers?: ForQuestion<readonly string[]> | undefined;
+  /**
+   * Why there is nothing to read with: `answer` rejects with it, and a search with `rerank` is not re-ranked. Without it,
+   * such a search is, in the order of `hits`.
+   * @example { readerError: new DownloadError('https://server.test/reader', 404, 'Not Found') }
+   */
+  readerError?: ForQuestion<DprWebError | undefined>;
+  /** What loading the encoder rejects with; `undefined` for none. */
+  loadError?: unknown;
+}
+
+/**
+ * A `SearchClient` for tests: it finds what it is told, with no worker and no network. The script can be changed
+ * between searches.
+ *
+ * @example
+ * const client = new FakeClient({ hits: ['Denver won.'] });
+ * render(<SearchProvider client={client}><Page /></SearchProvider>);
+ * assert.equal(client.searches[0].question, 'who won super bowl 50');
+ */
+export class FakeClient extends (EventTarget as new () => TypedEventTarget<ClientEvents>) implements SearchClientLike {
+  script: FakeScript;
+  /** The searches so far, in the order of the calls: those that failed or were aborted as well. */
+  readonly searches: { question: string; options: SearchOptions }[] = [];
+  readonly #lifetime = new AbortController();
+  #state: ClientState = 'idle';
+  #lastId = 0;
+
+  constructor(script: FakeScript = {}) {
+    super();
+    this.script = script;
+  }
+
+  get ready(): Promise<ReadyClient> {
+    return this.#load().then(() => this as unknown as ReadyClient);
+  }
+
+  get state(): ClientState {
+    return this.#state;
+  }
+
+  get device(): Device | undefined {
+    return this.#state === 'ready' ? 'cpu' : undefined;
+  }
+
+  get dtype(): Dtype | undefined {
+    return this.#state === 'ready' ? 'q8' : undefined;
+  }
+
+  get model(): ModelManifest | undefined {
+    return this.#state === 'ready' ? FAKE_MODEL : undefined;
+  }
+
+  async preload(): Promise<void> {
+    await this.#load().catch(() => undefined);
+  }
+
+  async search(question: string, options: SearchOptions = {}): Promise<SearchResult> {
+    this.searches.push({ question, options });
+    return within([options.signal, this.#lifetime.signal], async ({ signal }) => {
+      await this.#load();
+      signal.throwIfAborted();
+      const { k = 10, filter } = options;
+      const mode = modeOf(options.privacy);
+      const vector = fakeVector(question, FAKE_MODEL.dim);
+      const request = mode === 'local' ? undefined : buildSearchRequest(ADDRESS, vector, k, FAKE_MODEL.fingerprint, filter);
+      const answer = this.#answer(question, options, signal);
+      const outcome = answer.then(
+        (): RequestOutcome => 'answered',
+        (): RequestOutcome => (signal.aborted ? 'aborted' : 'failed'),
+      );
+      if (request) this.dispatchEvent(new CustomEvent('request', { detail: { id: ++this.#lastId, request, outcome } }));
+      const hits = (await answer).slice(0, k);
+      const timings = { encodeMs: 1, searchMs: 1, tookMs: 1 };
+      const result = { hits, timings, request, requests: request ? [request] : [], privacy: { mode, sees: 'a stand-in' } };
+      if (!options.rerank) return result;
+      const rerankError = this.#given(this.script.readerError, question, options);
+      const rerank = rerankError ? { reranked: false, rerankError } : { reranked: true };
+      return { ...result, timings: { ...timings, rerankMs: 1 }, ...rerank };
+    });
+  }
+
+  async answer(question: string, options: AnswerOptions = {}): Promise<AnswerResult> {
+    const { depth = 20, count = 1, signal, timeout, filter, onAnswer } = options;
+    const search = { k: depth, signal, timeout, filter };
+    const found = options.hits ? { hits: options.hits, timings: NO_TIME } : await this.search(question, search);
+    const { hits, timings } = found;
+    const error = this.#given(this.script.readerError, question, options);
+    if (error) throw error;
+    const texts = this.#given(this.script.answers, question, options) ?? hits.slice(0, 1).map(({ text }) => text);
+    const answers: Answer[] = texts.flatMap((text) => {
+      const passage = hits.findIndex((hit) => hit.text.includes(text));
+      if (passage < 0) return [];
+      const [hit, start] = [hits[passage]!, hits[passage]!.text.indexOf(text)];
+      return [{ text, hit, passage, start, end: start + text.length, confidence: 1, selection: 1, score: 1 }];
+    });
+    const result = { ...found, answers: answers.slice(0, count), timings: { ...timings, readMs: 1 } };
+    onAnswer?.({ answers: result.answers, read: hits.length, total: hits.length });
+    return result;
+  }
+
+  searchMany(questions: readonly string[], options: SearchOptions = {}): Promise<SearchResult[]> {
+    return Promise.all(questions.map((question) => this.search(question, options)));
+  }
+
+  async encodeMany(texts: readonly string[], options: EncodeOptions = {}): Promise<Float32Array[]> {
+    return this.#loaded(options, () => texts.map((text) => fakeVector(text, FAKE_MODEL.dim)));
+  }
+
+  /** A token for each word, and two around them. */
+  async countTokens(text: string, options: EncodeOptions = {}): Promise<number> {
+    return this.#loaded(options, () => fakeTokens(text));
+  }
+
+  /** None. */
+  get privacyModes(): Promise<PrivacyMode[]> {
+    return Promise.resolve([]);
+  }
+
+  async prepare(_options: SearchOptions = {}): Promise<void> {}
+
+  dispose(): void {
+    if (this.#lifetime.signal.aborted) return;
+    this.#lifetime.abort(new DisposedError('SearchClient'));
+    this.#become('disposed');
+  }
+
+  [dispose](): void {
+    this.dispose();
+  }
+
+  async [asyncDispose](): Promise<void> {
+    this.dispose();
+  }
+
+  #loaded<T>({ signal }: EncodeOptions, make: () => T): Promise<T> {
+    return within([signal, this.#lifetime.signal], async ({ signal }) => {
+      await this.#load();
+      signal.throwIfAborted();
+      return make();
+    });
+  }
+
+  async #load(): Promise<void> {
+    this.#lifetime.signal.throwIfAborted();
+    if (this.#state === 'ready') return;
+    this.#become('loading');
+    await Promise.resolve();
+    this.#lifetime.signal.throwIfAborted();
+    const error = this.script.loadError;
+    this.#become(error === undefined ? 'ready' : 'failed');
+    if (error !== undefined) throw error;
+  }
+
+  #become(state: ClientState): void {
+    if (state === this.#state) return;
+    this.#state = state;
+    this.dispatchEvent(new Event('statechange'));
+  }
+
+  #given<T>(given: ForQuestion<T>, question: string, options: SearchOptions): T {
+    type Make = (question: string, options: SearchOptions) => T;
+    return typeof given === 'function' ? (given as Make)(question, options) : given;
+  }
+
+  async #answer(question: string, options: SearchOptions, signal: AbortSignal): Promise<Hit[]> {
+    const { hits = [], delay = 0, error } = this.script;
+    const value = <T>(given: ForQuestion<T>): T => this.#given(given, question, options);
+    await pause(value(delay), signal);
+    const failure = value(error);
+    if (failure !== undefined) throw failure;
+    return value(hits).map((hit, position) => ({
+      id: `passage-${position + 1}`,
+      score: 1 / (position + 1),
+      title: '',
+      text: '',
+      ...(typeof hit === 'string' ? { text: hit } : hit),
+    }));
+  }
+}

@@ -1,0 +1,183 @@
+import type { Device } from '../types/device.js';
+import { watchDeviceLoss } from './device-watch.js';
+import { Local } from './local.js';
+import { make, SAMPLE, score, warmUp, type Load, type Model } from './models.js';
+import type { PrivateDesk } from './private/desk.js';
+import type { Reply, Work } from './protocol.js';
+import { ModuleError, startModule, type WasmModule, type WasmQuestionEncoder } from './wasm-module.js';
+
+/** Sends an answer to the page that gave the command. */
+export type Post = (message: Reply, transfer?: Transferable[]) => void;
+
+/**
+ * One WebAssembly module and the models made with it. It fetches nothing but the module's own file, and stores nothing.
+ */
+export class Engine {
+  readonly #offered: Partial<Record<Device, WasmModule>>;
+  readonly #onFatal: (message: string) => void;
+  readonly #models = new Map<string, Model>();
+  readonly #local = new Local();
+  #module: WasmModule | undefined;
+  #desk: PrivateDesk | undefined;
+  /** Address that the module came from. */
+  #started: Promise<string> | undefined;
+
+  /** @param onFatal - called when the models cannot be used any more */
+  constructor(offered: Partial<Record<Device, WasmModule>>, onFatal: (message: string) => void) {
+    this.#offered = offered;
+    this.#onFatal = onFatal;
+  }
+
+  /** Runs one command and answers it. The next one must wait until this has settled. Never rejects. */
+  async run(command: Work, post: Post): Promise<void> {
+    try {
+      await this.#answer(command, post);
+    } catch (error) {
+      // A trap (a Rust panic) leaves the module's memory in an unknown state.
+      const isAsked = command.type === 'encode' || command.type === 'read' || command.type === 'score';
+      if (error instanceof WebAssembly.RuntimeError || (isAsked && !(await this.#works(command.model)))) {
+        console.error(error);
+        this.#onFatal(messageOf(error));
+      }
+      const { code, fix } = error instanceof ModuleError ? error : {};
+      post({ type: 'failed', id: command.id, message: messageOf(error), fix, code });
+    }
+  }
+
+  /** Frees all other models. Not while a command runs. */
+  keep(models: ReadonlySet<string | undefined>): void {
+    for (const [model, { it }] of this.#models) {
+      if (models.has(model)) continue;
+      this.#models.delete(model);
+      it.free();
+    }
+  }
+
+  async #answer(command: Work, post: Post): Promise<void> {
+    const { id } = command;
+    const alive = () => post({ type: 'alive' });
+    switch (command.type) {
+      case 'init': {
+        this.#started ??= this.#start(command.device, command.wasm, alive).catch((error: unknown) => {
+          // Another page may say another address.
+          this.#started = undefined;
+          throw error;
+        });
+        post({ type: 'done', id, ...fetchedWith(await this.#started) });
+        return;
+      }
+      case 'find': {
+        const model = this.#models.get(command.model);
+        post(model ? loaded(id, model) : { type: 'needed', id });
+        return;
+      }
+      case 'load':
+      case 'load_pair': {
+        // Another page may have been faster.
+        const model = this.#models.get(command.model) ?? (await this.#load(command, alive));
+        post(loaded(id, model));
+        return;
+      }
+      case 'encode': {
+        // A copy: the module may hand out a view of its own memory, which cannot be transferred.
+        const vector = new Float32Array(await this.#loaded(command.model).encode(command.text));
+        post({ type: 'vector', id, vector }, [vector.buffer]);
+        return;
+      }
+      case 'count': {
+        post({ type: 'counted', id, tokens: this.#loaded(command.model).tokenCount(command.text) });
+        return;
+      }
+      case 'tokens': {
+        post({ type: 'tokens', id, tokens: Uint32Array.from(this.#loaded(command.model).tokens(command.text)) });
+        return;
+      }
+      case 'private': {
+        this.#desk ??= this.#module?.privateDesk?.();
+        if (!this.#desk) throw new ModuleError('this worker does no private search: it has not the module for the CPU');
+        post({ type: 'private', id, answer: await this.#desk.answer(command.call) });
+        return;
+      }
+      case 'read':
+      case 'score': {
+        const numbers = await score(this.#models.get(command.model), command);
+        post({ type: 'numbers', id, numbers }, [numbers.buffer]);
+        return;
+      }
+      case 'local_open':
+      case 'local_add':
+      case 'local_rank': {
+        post(this.#local.run(this.#module, command));
+        return;
+      }
+      case 'measure': {
+        const start = performance.now();
+        await this.#loaded(command.model).encode(SAMPLE);
+        post({ type: 'measured', id, milliseconds: performance.now() - start });
+        return;
+      }
+    }
+  }
+
+  async #start(device: Device, wasm: string | undefined, alive: () => void): Promise<string> {
+    const wanted = this.#offered[device];
+    if (!wanted) {
+      throw new ModuleError(
+        `this worker has no module for the device ${device}`,
+        'Let `createWorker` return a worker for the device it is given, or one that runs `dpr-web/worker`.',
+      );
+    }
+    if (device === 'webgpu') watchDeviceLoss(this.#onFatal);
+    const from = await startModule(wanted, wasm, alive);
+    this.#module = wanted;
+    return from;
+  }
+
+  async #load(command: Load, alive: () => void): Promise<Model> {
+    if (!this.#module) throw new Error(`\`${command.type}\` came before \`init\``);
+    const model = await make(this.#module, command);
+    alive();
+    // The first question compiles shaders or code; better now than when somebody waits.
+    await warmUp(model);
+    this.#models.set(command.model, model);
+    return model;
+  }
+
+  /** Tells a question that cannot be encoded from a device that cannot encode any more. */
+  async #works(model: string): Promise<boolean> {
+    try {
+      const it = this.#models.get(model);
+      if (it) await warmUp(it);
+      return it !== undefined;
+    } catch {
+      return false;
+    }
+  }
+
+  #loaded(model: string): WasmQuestionEncoder {
+    const found = this.#models.get(model);
+    if (found?.kind !== 'encoder') throw new Error('a question came before `load`');
+    return found.it;
+  }
+}
+
+function loaded(id: number, { kind, it }: Model): Reply {
+  const { maxTokens, device } = it;
+  return { type: 'loaded', id, dim: kind === 'encoder' ? it.dim : 0, maxTokens, device };
+}
+
+/** What this worker fetched: its script, what that imports, and the module from this address. */
+function fetchedWith(module: string): { fetched: string[]; bytes: number[] } {
+  const listed = (globalThis.performance?.getEntriesByType?.('resource') ?? []) as PerformanceResourceTiming[];
+  const bytes = new Map(listed.map(({ name, transferSize = 0 }) => [name, transferSize]));
+  const script = globalThis.location?.href;
+  const fetched = [...new Set([...(script ? [script] : []), ...bytes.keys(), module])];
+  return { fetched, bytes: fetched.map((name) => bytes.get(name) ?? 0) };
+}
+
+/** The first line of an error's message. */
+export function messageOf(error: unknown): string {
+  const text = error instanceof Error ? error.message : String(error);
+  // What follows is the chain of causes and a backtrace: the console has them.
+  return text.split('\n', 1)[0]!;
+}

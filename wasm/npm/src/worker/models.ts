@@ -1,0 +1,52 @@
+import type { Work } from './protocol.js';
+import type { WasmCrossEncoder, WasmModule, WasmQuestionEncoder, WasmReader } from './wasm-module.js';
+
+/** A model of one of the three kinds. */
+export type Model =
+  | { kind: 'encoder'; it: WasmQuestionEncoder }
+  | { kind: 'reader'; it: WasmReader }
+  | { kind: 'reranker'; it: WasmCrossEncoder };
+
+/** What makes a model. */
+export type Load = Extract<Work, { type: 'load' | 'load_pair' }>;
+
+/** Typical length, about 16 tokens; encoded to warm up and to measure. Never sent anywhere. */
+export const SAMPLE = 'which team won the championship game in the year two thousand and sixteen';
+/** A short question, and a passage of about 150 tokens for it. */
+const PAIR_QUESTION = 'who';
+const PAIR_TEXT = `${SAMPLE} `.repeat(10);
+
+/** Makes a model. */
+export async function make(module: WasmModule, command: Load): Promise<Model> {
+  if (command.type === 'load') {
+    const { config, tokenizer, weights } = command.files;
+    return { kind: 'encoder', it: await module.QuestionEncoder.load(config, tokenizer, weights) };
+  }
+  const { kind, maxTokens } = command;
+  const { config, tokenizer, weights, shared } = command.files;
+  return kind === 'reader'
+    ? { kind, it: await module.Reader.load(config, tokenizer, weights, maxTokens, shared) }
+    : { kind, it: await module.CrossEncoder.load(config, tokenizer, weights, maxTokens, shared) };
+}
+
+/** Has a model do its work once. */
+export async function warmUp({ kind, it }: Model): Promise<void> {
+  if (kind === 'encoder') await it.encode(SAMPLE);
+  else if (kind === 'reader') await it.read(PAIR_QUESTION, [''], [PAIR_TEXT], 1, 1);
+  else await it.score(PAIR_QUESTION, [''], [PAIR_TEXT]);
+}
+
+/** What a model of pairs makes of passages; a copy, as the module may hand out a view of its own memory. */
+export async function score(
+  model: Model | undefined,
+  command: Extract<Work, { type: 'read' | 'score' }>,
+): Promise<Float64Array<ArrayBuffer>> {
+  const { question, titles, texts } = command;
+  if (model?.kind === 'reader' && command.type === 'read') {
+    return Float64Array.from(await model.it.read(question, titles, texts, 1, command.maxAnswerTokens));
+  }
+  if (model?.kind === 'reranker' && command.type === 'score') {
+    return Float64Array.from(await model.it.score(question, titles, texts));
+  }
+  throw new Error('passages came before `load_pair`');
+}

@@ -1,0 +1,117 @@
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import test from 'node:test';
+import { pathToFileURL } from 'node:url';
+import { fileOf } from '../helpers.mjs';
+import { standInPackage, temporaryFolder } from '../stand-in.mjs';
+import { until } from './dom.mjs';
+import { FILES, manifest, modelServer as server } from './model-server.mjs';
+
+/** The package with stand-ins for its modules, as Node imports it. */
+async function installed(t) {
+  const folder = standInPackage(temporaryFolder(t));
+  const load = (name) => import(pathToFileURL(path.join(folder, 'dist', name)).href);
+  return { folder, ...(await load('node/index.js')), ...(await load('index.js')) };
+}
+
+/** A model in a folder, with its manifest. */
+function modelFolder(t) {
+  const folder = temporaryFolder(t);
+  for (const [name, bytes] of Object.entries(FILES)) writeFileSync(path.join(folder, name), bytes);
+  writeFileSync(path.join(folder, 'manifest.json'), JSON.stringify(manifest((name) => name)));
+  return { folder, address: pathToFileURL(path.join(folder, 'manifest.json')) };
+}
+
+for (const engine of ['thread', 'inline']) {
+  test(`an encoder of files on disk encodes (${engine})`, async (t) => {
+    const { loadEncoder } = await installed(t);
+    const encoder = await loadEncoder(modelFolder(t).address, { engine, dtype: 'f32' });
+    assert.deepEqual([...(await encoder.encode('who'))], [3, 3, 3, 3]);
+    assert.deepEqual([await encoder.countTokens('who'), encoder.isShared], [3, false]);
+    assert.deepEqual((await Promise.all(['a', 'ab'].map((text) => encoder.encode(text)))).map(([first]) => first), [1, 2]);
+    assert.deepEqual([encoder.device, encoder.dtype, encoder.dim], ['cpu', 'f32', 4]);
+    encoder.dispose();
+    await assert.rejects(encoder.encode('who'), { code: 'disposed' });
+  });
+
+  test(`a client searches a server, and no words go to it (${engine})`, async (t) => {
+    const { connect, SearchClient } = await installed(t);
+    const { url, asked } = await server(t);
+    const client = await connect(url, { engine, retry: 0 });
+    assert.ok(client instanceof SearchClient);
+    const { hits, request } = await client.search('who won');
+    assert.deepEqual(hits.map(({ id }) => id), ['7']);
+    assert.ok(!request.body.includes('who'));
+    assert.equal(asked.at(-1), 'POST /v1/search');
+    client.dispose();
+  });
+
+  test(`a missing module and a missing file are named (${engine})`, async (t) => {
+    const { loadEncoder } = await installed(t);
+    const { address, folder } = modelFolder(t);
+    const wasmUrl = { cpu: pathToFileURL(path.join(folder, 'missing.wasm')) };
+    await assert.rejects(loadEncoder(address, { engine, wasmUrl }), /missing\.wasm could not be/);
+    await assert.rejects(loadEncoder(pathToFileURL(path.join(folder, 'missing.json')), { engine, retry: 0 }), { name: 'DownloadError', message: /missing\.json.*ENOENT/ });
+  });
+}
+
+test('`createClient` loads nothing before the first search', async (t) => {
+  const { createClient } = await installed(t);
+  const { url, asked } = await server(t);
+  const client = createClient(url);
+  assert.deepEqual([client.state, asked.length], ['idle', 0]);
+  assert.equal((await client.search('who')).hits.length, 1);
+  client.dispose();
+});
+
+test('model files are kept in a folder by their sum; a spoiled one is fetched again', async (t) => {
+  const { connect } = await installed(t);
+  const { url, asked } = await server(t);
+  const cacheDirectory = path.join(temporaryFolder(t), 'kept');
+  const visit = async () => {
+    asked.length = 0;
+    const client = await connect(url, { cacheDirectory });
+    client.dispose();
+    await until(() => readdirSync(cacheDirectory).filter((name) => /^[0-9a-f]{64}$/.test(name)).length === 3);
+    return asked.filter((line) => line.includes('/files/')).length;
+  };
+  assert.deepEqual([await visit(), await visit()], [3, 0]);
+  assert.equal(readdirSync(cacheDirectory).length, 3, 'no part of a file is left');
+  writeFileSync(path.join(cacheDirectory, fileOf(FILES.q8).sha256), 'spoiled');
+  assert.equal(await visit(), 1);
+});
+
+test('a folder that cannot be written keeps nothing, and the encoder starts', async (t) => {
+  const { connect } = await installed(t);
+  const { url } = await server(t);
+  const file = path.join(temporaryFolder(t), 'a-file');
+  writeFileSync(file, '');
+  const client = await connect(url, { cacheDirectory: file });
+  assert.equal(client.state, 'ready');
+  client.dispose();
+});
+
+test('a server cannot have files of this machine read', async (t) => {
+  const { connect, loadEncoder } = await installed(t);
+  const { folder } = modelFolder(t);
+  const { url } = await server(t, () => manifest((name) => pathToFileURL(path.join(folder, name)).href));
+  await assert.rejects(connect(url, { retry: 0 }), { name: 'DownloadError', message: /403/ });
+  await assert.rejects(loadEncoder(`${url}v1/model`, { retry: 0 }), { name: 'DownloadError', message: /403/ });
+});
+
+test('a process that has encoded ends by itself, and one that waits for a vector does not', (t) => {
+  const folder = temporaryFolder(t);
+  mkdirSync(path.join(folder, 'package'));
+  standInPackage(path.join(folder, 'package'));
+  const model = modelFolder(t);
+  writeFileSync(
+    path.join(folder, 'main.mjs'),
+    `import { loadEncoder } from './package/dist/node/index.js';
+     const encoder = await loadEncoder(${JSON.stringify(model.address.href)});
+     console.log((await encoder.encode('who')).join());`,
+  );
+  const { status, stdout, stderr } = spawnSync(process.execPath, ['main.mjs'], { cwd: folder, encoding: 'utf8', timeout: 60_000 });
+  assert.deepEqual([status, stdout], [0, '3,3,3,3\n'], stderr);
+});

@@ -1,0 +1,78 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import test from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { gzipSync } from 'node:zlib';
+import esbuild from 'esbuild';
+
+const PACKAGE = fileURLToPath(new URL('../..', import.meta.url));
+const { exports, peerDependencies, peerDependenciesMeta } = JSON.parse(readFileSync(path.join(PACKAGE, 'package.json'), 'utf8'));
+/** Entries that are the package itself. */
+const CORE = ['.', './worker', './worker/cpu', './worker/webgpu', './worker/shared', './wasm/*', './package.json'];
+const ENTRIES = Object.keys(exports).filter((name) => !CORE.includes(name));
+const MOST_BYTES = 2000;
+/** Entries that are a client of their own, and no adapter. */
+const CLIENTS = { './local': 4500 };
+
+/** The package's own modules that `dpr-web` and its workers are made of, as they are in `dist`. */
+async function coreModules() {
+  const entryPoints = ['.', './worker', './worker/shared'].map((name) => path.join(PACKAGE, exports[name].default));
+  const { metafile } = await esbuild.build({ entryPoints, outdir: 'out', bundle: true, format: 'esm', write: false, metafile: true, external: ['*/dpr_wasm.js'], absWorkingDir: PACKAGE });
+  return new Set(Object.keys(metafile.inputs).map((file) => path.join(PACKAGE, file)));
+}
+
+/** What this code becomes with everything of a framework and of `dpr-web` left out. */
+async function bundle(contents, core) {
+  const outside = {
+    name: 'outside',
+    setup(build) {
+      build.onResolve({ filter: /.*/ }, ({ path: wanted, importer, kind, resolveDir }) => {
+        if (kind === 'entry-point') return undefined;
+        if (!wanted.startsWith('.')) return { path: wanted, external: true, sideEffects: false };
+        const file = path.resolve(importer === '<stdin>' ? resolveDir : path.dirname(importer), wanted);
+        return core.has(file) ? { path: file, external: true, sideEffects: false } : undefined;
+      });
+    },
+  };
+  const { outputFiles, metafile } = await esbuild.build({
+    stdin: { contents, resolveDir: PACKAGE },
+    absWorkingDir: PACKAGE,
+    bundle: true,
+    minify: true,
+    format: 'esm',
+    target: 'es2022',
+    write: false,
+    metafile: true,
+    legalComments: 'none',
+    logLevel: 'silent',
+    plugins: [outside],
+  });
+  return { text: outputFiles[0].text, inputs: Object.keys(metafile.inputs) };
+}
+
+for (const name of ENTRIES) {
+  const most = CLIENTS[name] ?? MOST_BYTES;
+  test(`${name} is at most ${most} bytes compressed, and nothing of it stays when it is not used`, async (t) => {
+    const core = await coreModules();
+    const entry = exports[name].default;
+    const { text, inputs } = await bundle(`export * from '${entry}';`, core);
+    const bytes = gzipSync(text, { level: 9 }).length;
+    t.diagnostic(`${name}: ${bytes} bytes gzip`);
+    assert.ok(bytes <= most, `${bytes} bytes`);
+    // One adapter does not pull another.
+    const folders = new Set(inputs.map((file) => file.split('/')[1]).filter((folder) => folder !== undefined));
+    const own = name.slice(2);
+    assert.deepEqual([...folders].filter((folder) => folder !== own && folder !== 'shared'), [], inputs.join(' '));
+    const { sideEffects } = JSON.parse(readFileSync(path.join(PACKAGE, 'package.json'), 'utf8'));
+    if (!sideEffects.includes(entry)) assert.equal((await bundle(`import '${entry}';`, core)).text.trim(), '');
+  });
+}
+
+test('exports name types first, and every framework is an optional peer', () => {
+  for (const name of [...ENTRIES, '.', './worker', './worker/cpu', './worker/webgpu']) {
+    assert.deepEqual(Object.keys(exports[name]), ['types', 'import', 'default'], name);
+  }
+  assert.deepEqual(Object.keys(peerDependenciesMeta).sort(), Object.keys(peerDependencies).sort());
+  for (const [name, { optional }] of Object.entries(peerDependenciesMeta)) assert.equal(optional, true, name);
+});

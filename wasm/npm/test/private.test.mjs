@@ -1,0 +1,243 @@
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { withGpu, withStorage } from './fake-worker.mjs';
+import { someBytes } from './helpers.mjs';
+import { candidates, CODE, description, privateClient, VERSION } from './private-server.mjs';
+
+const is = (name, code) => (error) => error.name === name && error.code === code && error.fix.length > 0;
+
+test('a blurred search sends one request, and ranks the candidates in the page', async (t) => {
+  const storage = withStorage(t);
+  const { client, posts, asked } = await privateClient(t);
+  const { hits, request, requests, privacy, timings } = await client.search('who', { k: 2, privacy: 'blurred' });
+  assert.deepEqual(hits.map(({ id, score }) => [id, score]), [['2', 0.9], ['0', 0.5]]);
+  assert.deepEqual(posts.map(({ path }) => path), ['v1/private/candidates']);
+  assert.deepEqual(Object.keys(JSON.parse(posts[0].body)), ['y', 'level', 'projection', 'model']);
+  assert.deepEqual([requests.length, requests[0], timings.tookMs], [1, request, 2]);
+  assert.equal(privacy.mode, 'blurred');
+  assert.match(privacy.sees, /64 coordinates/);
+  const { key, tokens } = asked.find(({ name }) => name === 'blur');
+  assert.deepEqual([key.length, [...tokens]], [32, [119, 104, 111]]);
+  assert.equal(atob([...storage.values()].at(-1)).length, 32);
+});
+
+test('the key of the device stays the same, and that of a session is not kept', async (t) => {
+  const storage = withStorage(t);
+  const { client, asked } = await privateClient(t);
+  await client.search('a', { privacy: { mode: 'blurred', noiseMemory: 'session' } });
+  assert.equal([...storage.keys()].filter((name) => name.includes('key')).length, 0);
+  await client.search('a', { privacy: 'blurred' });
+  await client.search('b', { privacy: 'blurred' });
+  const keys = asked.filter(({ name }) => name === 'blur').map(({ key }) => Buffer.from(key).toString('hex'));
+  assert.equal(keys[1], keys[2]);
+});
+
+test('an encrypted search sends two requests of a length that is the same for every question', async (t) => {
+  const { client, posts } = await privateClient(t);
+  const seen = new Set();
+  for (let length = 1; length <= 1000; length++) {
+    posts.length = 0;
+    const { requests, privacy, hits } = await client.search('w'.repeat(length), { k: 5, privacy: 'encrypted' });
+    assert.deepEqual([hits.length, requests.length, privacy.mode], [1, 2, 'encrypted']);
+    seen.add(JSON.stringify(posts.map(({ path, body, headers }) => [path, body.length, headers])));
+  }
+  assert.deepEqual([...seen], [JSON.stringify([
+    ['v1/encrypted/rank', 60, { 'content-type': 'application/octet-stream' }],
+    ['v1/encrypted/fetch', 150, { 'content-type': 'application/octet-stream' }],
+  ])]);
+});
+
+test('hints are downloaded once for many searches, and masks are made after each', async (t) => {
+  const { client, calls, asked } = await privateClient(t, { options: { privacy: 'encrypted' } });
+  await client.prepare({ k: 5 });
+  await Promise.all(['a', 'b', 'c'].map((text) => client.search(text, { k: 5 })));
+  assert.equal(calls.filter(({ url }) => /encrypted\/files/.test(url)).length, 4);
+  assert.equal(calls.filter(({ url }) => url.endsWith('/v1/encrypted')).length, 1);
+  // Asked for after everything that waits for the worker.
+  await client.privacyModes;
+  const searches = asked.filter(({ name }) => name === 'ask').map(({ search }) => search);
+  assert.equal(new Set(searches).size, 3);
+  assert.ok(asked.filter(({ name }) => name === 'prepare').length >= 3);
+});
+
+test('what a server does not offer is an error, and nothing plainer is sent', async (t) => {
+  const none = () => Response.json({ error: { code: 'no_private_search', message: 'none' } }, { status: 404 });
+  const { client, posts } = await privateClient(t, { routes: { 'v1/private': none, 'v1/encrypted': none } });
+  for (const privacy of ['blurred', 'encrypted', { mode: 'blurred', level: 'light' }]) {
+    await assert.rejects(client.search('who', { privacy }), is('PrivacyError', 'not_offered'));
+    await assert.rejects(client.prepare({ privacy }), is('PrivacyError', 'not_offered'));
+  }
+  assert.deepEqual((await client.privacyModes).map(({ mode }) => mode), ['plain']);
+  assert.deepEqual(posts, []);
+});
+
+test('a level that is not offered, a filter, another mode and numbers that cannot be are errors before anything is sent', async (t) => {
+  const { client, posts } = await privateClient(t);
+  const asked = (options) => client.search('who', options);
+  await assert.rejects(asked({ privacy: { mode: 'blurred', level: 'strong' } }), is('PrivacyError', 'not_offered'));
+  for (const privacy of ['blurred', 'encrypted']) {
+    await assert.rejects(asked({ privacy, filter: { titles: ['Cats'] } }), is('PrivacyError', 'would_reveal'));
+    await assert.rejects(asked({ privacy, k: 0 }), is('OptionError', 'invalid_option'));
+  }
+  await assert.rejects(asked({ privacy: 'encrypted', k: 11 }), is('OptionError', 'invalid_option'));
+  for (const privacy of ['hidden', {}, null, 3]) {
+    if (privacy !== null) await assert.rejects(asked({ privacy }), is('OptionError', 'invalid_option'));
+  }
+  await assert.rejects(asked({ privacy: { mode: 'encrypted', expectVersion: 'cd'.repeat(32) } }), is('VersionError', 'unexpected_version'));
+  assert.deepEqual(posts, []);
+  await asked({ privacy: { mode: 'encrypted', expectVersion: VERSION.toUpperCase() } });
+});
+
+test('the modes are listed with what they cost and show', async (t) => {
+  const { client } = await privateClient(t);
+  const [plain, blurred, encrypted] = await client.privacyModes;
+  assert.deepEqual([plain.mode, plain.sees, plain.onceBytes], ['plain', 'the vector', 0]);
+  assert.deepEqual([blurred.mode, blurred.levels, blurred.onceBytes], ['blurred', ['light', 'medium'], 48]);
+  assert.deepEqual([encrypted.mode, encrypted.onceBytes, encrypted.upBytes, encrypted.downBytes], ['encrypted', 166, 360, 250]);
+});
+
+test('plain search is listed where the server takes vectors, and a mode that it does not describe is not', async (t) => {
+  const listed = async (described) => {
+    const { client } = await privateClient(t, { routes: { 'v1/private': () => Response.json(described) } });
+    return (await client.privacyModes).map(({ mode }) => mode);
+  };
+  const { blurred } = description();
+  assert.deepEqual(await listed({ modes: ['plain', 'blurred', 'encrypted'], blurred }), ['plain', 'blurred', 'encrypted']);
+  // `dpr serve --private-only`
+  assert.deepEqual(await listed({ modes: ['blurred', 'encrypted'], blurred }), ['blurred', 'encrypted']);
+  assert.deepEqual(await listed({ modes: ['encrypted'] }), ['encrypted']);
+  const { client, posts } = await privateClient(t, { routes: { 'v1/private': () => Response.json({ modes: ['encrypted'] }) } });
+  await assert.rejects(client.search('who', { privacy: 'blurred' }), is('PrivacyError', 'not_offered'));
+  assert.deepEqual(posts, []);
+});
+
+const refusals = [
+  ['parameters of its own', () => ({ ...description().blurred, levels: { medium: { dims: 384, noise: 0 } } }), is('PrivacyError', 'unknown_parameters')],
+  ['a projection of another size', () => ({ ...description().blurred, rank: 3 }), is('ManifestError', 'invalid_manifest')],
+  ['a huge projection', () => ({ ...description().blurred, dim: 1e9, rank: 1e9 }), is('ManifestError', 'invalid_manifest')],
+  ['another file', () => ({ ...description().blurred, projection: { ...description().blurred.projection, sha256: 'a'.repeat(64) } }), is('IntegrityError', 'corrupted_file')],
+  ['another model', () => ({ ...description().blurred, model: 'e'.repeat(64) }), is('ServerError', 'wrong_model')],
+];
+for (const [name, blurred, expected] of refusals) {
+  test(`a server that describes ${name} is refused before anything is sent`, async (t) => {
+    const { client, posts } = await privateClient(t, { routes: { 'v1/private': () => Response.json({ blurred: blurred() }) } });
+    await assert.rejects(client.search('who', { privacy: 'blurred' }), expected);
+    assert.deepEqual(posts, []);
+  });
+}
+
+const answers = [
+  ['no JSON', () => new Response('<html>'), is('ServerError', 'unexpected_answer')],
+  ['no list', () => Response.json({ took_ms: 1 }), is('ServerError', 'unexpected_answer')],
+  ['a code that is cut off', () => Response.json({ ...candidates(), candidates: [{ id: '1', title: '', text: '', code: CODE.slice(0, 4) }] }), is('ServerError', 'unexpected_answer')],
+  ['no codes', () => Response.json({ ...candidates(), candidates: [{ id: '1', title: '', text: '' }] }), is('ServerError', 'unexpected_answer')],
+  ['a text that is none', () => Response.json({ ...candidates(), candidates: [{ id: '1', title: '', text: 1, code: CODE }] }), is('ServerError', 'unexpected_answer')],
+  ['a redirection', () => Promise.reject(new TypeError('redirect')), is('ServerError', 'unreachable')],
+  ['another model since', () => Response.json({ error: { code: 'wrong_model', message: 'it changed' } }, { status: 409 }), is('ServerError', 'wrong_model')],
+  ['that it is busy', () => Response.json({ error: { code: 'overloaded', message: 'busy' } }, { status: 429 }), is('ServerError', 'overloaded')],
+];
+for (const [name, answer, expected] of answers) {
+  test(`an answer to a blurred question with ${name} is an error, and nothing is sent again`, async (t) => {
+    const { client, posts } = await privateClient(t, { routes: { 'v1/private/candidates': answer } });
+    await assert.rejects(client.search('who', { privacy: 'blurred' }), expected);
+    assert.equal(posts.length, 1);
+  });
+}
+
+/** A body without an end. */
+const endless = () => new Response(new ReadableStream({ pull: (controller) => controller.enqueue(new Uint8Array(1 << 16)) }));
+/** A body that says nothing. */
+const silent = () => new Response(new ReadableStream({}));
+const spoiled = { name: 'failed', failed: { message: 'its hash differs', code: 'spoiled_answer' } };
+
+test('a spoiled text is told after both requests, and nothing is sent again', async (t) => {
+  const { client, posts } = await privateClient(t, { module: { open: () => spoiled } });
+  await assert.rejects(client.search('who', { privacy: 'encrypted' }), is('SpoiledAnswerError', 'spoiled_answer'));
+  assert.deepEqual(posts.map(({ path }) => path), ['v1/encrypted/rank', 'v1/encrypted/fetch']);
+});
+
+test('a ranking of garbage, or a truncated one, is followed by the same fetch', async (t) => {
+  for (const body of [someBytes(50), someBytes(3), new Uint8Array(0)]) {
+    const { client, posts, asked } = await privateClient(t, { routes: { 'v1/encrypted/rank': () => new Response(body) } });
+    await client.search('who', { k: 5, privacy: 'encrypted' });
+    assert.deepEqual(posts.map(({ body }) => body.length), [60, 150]);
+    assert.equal(asked.find(({ name }) => name === 'choose').answer.length, body.length);
+  }
+});
+
+test('endless answers are cut off, and silent ones end with the time', { timeout: 5000 }, async (t) => {
+  for (const path of ['v1/encrypted/rank', 'v1/encrypted/fetch']) {
+    const { client } = await privateClient(t, { routes: { [path]: endless } });
+    await assert.rejects(client.search('who', { privacy: 'encrypted' }), is('SpoiledAnswerError', 'spoiled_answer'));
+    const { client: waiting, posts, asked } = await privateClient(t, { routes: { [path]: silent } });
+    await assert.rejects(waiting.search('who', { privacy: 'encrypted', timeout: 30 }), is('ServerError', 'timeout'));
+    assert.ok(posts.length <= 2);
+    await waiting.privacyModes;
+    assert.ok(asked.some(({ name }) => name === 'drop'), 'its masks are forgotten');
+  }
+  const { client } = await privateClient(t, { routes: { 'v1/private': endless }, options: { retry: 0 } });
+  await assert.rejects(client.search('who', { privacy: 'blurred' }), is('SpoiledAnswerError', 'spoiled_answer'));
+  const { client: still } = await privateClient(t, { routes: { 'v1/private': silent }, options: { retry: 0, stallTimeout: 30 } });
+  await assert.rejects(still.search('who', { privacy: 'blurred' }), is('ServerError', 'timeout'));
+});
+
+test('hints that are not those of the manifest are refused, and so is more than a page should download', async (t) => {
+  const tables = (bytes) => () => ({ version: VERSION, model: 'f'.repeat(64), dims: 8, traffic: [[1, 1, 1, 1]], files: [{ name: 'rank.hint', bytes, sha256: 'a'.repeat(64) }] });
+  const file = { [`v1/encrypted/files/${'a'.repeat(64)}/rank.hint`]: () => new Response(someBytes(9)) };
+  const { client, posts } = await privateClient(t, { routes: file, module: { tables: tables(9) } });
+  await assert.rejects(client.search('who', { k: 1, privacy: 'encrypted' }), is('IntegrityError', 'corrupted_file'));
+  const { client: other } = await privateClient(t, { module: { tables: tables(2 ** 30) } });
+  await assert.rejects(other.search('who', { k: 1, privacy: 'encrypted' }), is('PrivacyError', 'too_large'));
+  const { client: third } = await privateClient(t, { module: { tables: () => ({ failed: { message: 'set 99', code: 'unknown_parameters' } }) } });
+  await assert.rejects(third.search('who', { k: 1, privacy: 'encrypted' }), is('PrivacyError', 'unknown_parameters'));
+  assert.deepEqual(posts, []);
+});
+
+test('tables that are out of date are asked for again by the next search, not by this one', async (t) => {
+  let isOld = true;
+  const rank = () => (isOld ? Response.json({ error: { code: 'wrong_version', message: 'they changed' } }, { status: 409 }) : new Response(someBytes(50)));
+  const { client, calls, posts } = await privateClient(t, { routes: { 'v1/encrypted/rank': rank } });
+  await assert.rejects(client.search('who', { privacy: 'encrypted' }), is('ServerError', 'wrong_version'));
+  assert.equal(posts.length, 1);
+  isOld = false;
+  await client.search('who', { privacy: 'encrypted' });
+  assert.equal(calls.filter(({ url }) => url.endsWith('/v1/encrypted')).length, 2);
+});
+
+test('an abort ends a private search with the reason, and each request is told as an event', async (t) => {
+  const { client } = await privateClient(t, { routes: { 'v1/encrypted/fetch': silent } });
+  const controller = new AbortController();
+  const told = [];
+  client.addEventListener('request', ({ detail }) => {
+    told.push(detail);
+    if (told.length === 2) controller.abort(new Error('enough'));
+  });
+  await assert.rejects(client.search('who', { privacy: 'encrypted', signal: controller.signal }), /enough/);
+  assert.deepEqual(await Promise.all(told.map(({ outcome }) => outcome)), ['answered', 'aborted']);
+});
+
+test('where the encoder is on the GPU, a worker of its own computes, once for all searches', async (t) => {
+  withGpu(t);
+  const { client, workers } = await privateClient(t, { options: { device: 'webgpu' } });
+  await client.search('who', { privacy: 'encrypted' });
+  await client.search('what', { privacy: 'blurred' });
+  assert.deepEqual(workers.map(({ device }) => device), ['webgpu', 'cpu']);
+  assert.ok(!workers[0].commands.includes('private') && workers[1].commands.includes('private'));
+  client.dispose();
+  assert.ok(workers.every(({ terminated }) => terminated));
+});
+
+test('a worker that ends is replaced, and what it had is made again', async (t) => {
+  const { client, workers, asked } = await privateClient(t);
+  await client.search('who', { privacy: 'encrypted' });
+  workers[0].onmessage({ data: { type: 'fatal', message: 'unreachable executed' } });
+  await client.search('who', { privacy: 'encrypted' });
+  assert.equal(workers.length, 2);
+  assert.equal(asked.filter(({ name }) => name === 'files').length, 2);
+});
+
+test('a plain search says that it was one', async (t) => {
+  const { client } = await privateClient(t, { routes: { 'v1/search': () => Response.json({ hits: [], took_ms: 1 }) }, options: { privacy: 'encrypted' } });
+  const { requests, request, privacy } = await client.search('who', { privacy: 'plain' });
+  assert.deepEqual([requests, privacy.mode], [[request], 'plain']);
+});

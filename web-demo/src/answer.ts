@@ -1,0 +1,88 @@
+import type { Answer, Hit, ModelManifest, SearchClient } from 'dpr-web';
+import { DprWebError } from 'dpr-web';
+import { byId, make } from './dom.js';
+import { fixed } from './format.js';
+
+/**
+ * Answers in the page: two switches, which are there where the server offers a reader, the answer of each passage marked
+ * in it, and the best one in words. Reads the passages that a search has found, so it sends nothing more.
+ */
+export class Answers {
+  readonly #list = byId('results');
+  readonly #marks = toggle('Mark answers, read in this page');
+  readonly #ranks = toggle('Re-rank by them');
+  readonly #best = make('p', 'notice');
+
+  constructor() {
+    const controls = document.querySelector('.controls')!;
+    for (const { label } of [this.#marks, this.#ranks]) controls.insertBefore(label, controls.lastElementChild);
+    this.#best.setAttribute('role', 'status');
+    this.#best.hidden = true;
+    this.#list.before(this.#best);
+  }
+
+  /** Shows the switches where this model comes with a reader. */
+  offer(model: ModelManifest): void {
+    for (const { label } of [this.#marks, this.#ranks]) label.hidden = !model.reader;
+  }
+
+  /** Reads the passages of the list, best first, and marks the answers as they come. Never rejects. */
+  async show(client: SearchClient, question: string, hits: Hit[], signal: AbortSignal): Promise<void> {
+    this.#best.hidden = true;
+    if (this.#marks.label.hidden || !(this.#marks.input.checked || this.#ranks.input.checked)) return;
+    const ranks = this.#ranks.input.checked;
+    this.#say('Reading the passages…');
+    try {
+      const { answers } = await client.answer(question, {
+        hits,
+        count: hits.length,
+        signal,
+        onAnswer: ({ answers, read, total }) => {
+          const [best] = answers;
+          if (best) this.#say(`${describe(best)} ${read} of ${total} passages read.`);
+        },
+      });
+      for (const answer of answers) this.#mark(answer);
+      const [best] = answers;
+      this.#say(best ? describe(best) : 'No passage has a text to answer from.');
+      // Keys and folds stay with their passages.
+      if (ranks) this.#list.prepend(...answers.map(({ hit }) => this.#item(hit)).filter((item) => item !== null));
+    } catch (error) {
+      if (signal.aborted) return;
+      this.#say(error instanceof DprWebError ? `No answers: ${error.message}. ${error.fix}` : `No answers: ${String(error)}`);
+    }
+  }
+
+  #mark({ hit, start, end, confidence }: Answer): void {
+    const passage = this.#item(hit)?.querySelector('.result-text');
+    if (!passage) return;
+    const span = make('mark', '', hit.text.slice(start, end));
+    span.title = `Confidence ${percent(confidence)}`;
+    passage.replaceChildren(hit.text.slice(0, start), span, hit.text.slice(end));
+  }
+
+  #item({ id }: Hit): HTMLElement | null {
+    return this.#list.querySelector(`.result[data-id="${CSS.escape(id)}"]`);
+  }
+
+  #say(text: string): void {
+    this.#best.textContent = text;
+    this.#best.hidden = false;
+  }
+}
+
+function describe({ text, confidence, hit }: Answer): string {
+  return `Answer: “${text}”, confidence ${percent(confidence)}, in ${hit.title || 'a passage without a title'}.`;
+}
+
+function percent(value: number): string {
+  return `${fixed(100 * value, value < 0.1 ? 1 : 0)} %`;
+}
+
+function toggle(text: string): { label: HTMLLabelElement; input: HTMLInputElement } {
+  const input = make('input');
+  input.type = 'checkbox';
+  const label = make('label', 'picker', make('span', '', text), input);
+  label.hidden = true;
+  return { label, input };
+}

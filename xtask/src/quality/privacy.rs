@@ -1,0 +1,35 @@
+//! `--only privacy`: what attackers make of plain and blurred questions, on blocks of Wikipedia.
+
+use super::Work;
+use crate::failure::Outcome;
+use crate::paths::{DEMO_MODEL, dpr};
+use crate::process::{self, command};
+
+/// Blocks that are searched.
+const BLOCKS: usize = 60_000;
+
+/// Public question sets that attackers learn from and are tested on.
+const QUESTIONS: [&str; 4] = ["nq-dev.tsv", "nq-test.tsv", "trivia-dev.tsv", "wq-train.json"];
+
+/// Questions that candidates are calibrated with: of another set than those that are attacked.
+const CALIBRATED_ON: &str = "wq-dev.json";
+
+impl Work<'_> {
+    /// The starter model's vectors of blocks drawn at random, and all question sets.
+    pub(super) fn privacy(&self) -> Outcome {
+        let corpus = self.path("corpus.tsv");
+        self.data.drawn_blocks(0..BLOCKS, &corpus)?;
+        let index = self.index("starter", DEMO_MODEL, &corpus, &[])?;
+        let (blur, report) = (self.path("blur"), self.path("report"));
+        let calibrated_on = self.data.questions(CALIBRATED_ON);
+        let make = ["index", "blur", "--index", &index, "--model", DEMO_MODEL, "--out", &blur, "--questions"];
+        process::run(command(dpr(), &make).arg(calibrated_on))?;
+        let attack = ["eval", "privacy", "--index", &index, "--model", DEMO_MODEL, "--blur", &blur, "--out"];
+        let mut attack = command(dpr(), &attack);
+        attack.args([report.as_str(), "--modes", "plain,light,medium,strong,random"]);
+        for set in QUESTIONS {
+            attack.args(["--questions", &self.data.questions(set)]);
+        }
+        process::run(&mut attack)
+    }
+}

@@ -1,0 +1,60 @@
+//! Answers: a reader trained on the gold paragraphs of two other sets, measured on SQuAD dev with the gold paragraph and end to
+//! end, by the number of passages that are read.
+
+use super::{BLOCKS, TUNED_ON, Work, eval, go_on, once};
+use crate::failure::Outcome;
+use crate::paths::{DEMO_MODEL, SQUAD, dpr};
+use crate::process::{self, command};
+
+/// BM25 negatives of each question, of which an epoch draws.
+const NEGATIVES: &str = "30";
+/// Tokens that are read of a question and a passage: more than are trained with, since paragraphs are longer than blocks.
+const TOKENS: &str = "384";
+/// Questions that are answered end to end: 100 passages of each, by three methods.
+const ASKED: &str = "500";
+
+impl Work<'_> {
+    /// Trained on new-wiki and amazon, tested on SQuAD dev.
+    pub(super) fn reader(&self) -> Outcome {
+        let sets = ["new-wiki-v1.0", "amazon-v1.0"];
+        for set in sets {
+            let (squad, words) = (self.data.squad(set), self.path(&format!("{set}.words")));
+            once(&words, &["index", "--passages", &squad, "--sparse", "english", "--out", &words])?;
+            let mined = self.path(&format!("{set}.json.gz"));
+            let mine = ["data", "mine", "--index", &words, "--questions", &squad, "--positives", "gold"];
+            once(&mined, &[&mine[..], &["--hard-negatives", NEGATIVES, "--out", &mined]].concat())?;
+        }
+        self.hold_out(&sets.map(|set| format!("{set}.json.gz")).each_ref().map(String::as_str))?;
+        let (all, dev, run) = (self.path("all.json.gz"), self.path("dev.json.gz"), self.path("trained"));
+        let train = ["train", "--config", "configs/reader-cpu.toml", "--model", DEMO_MODEL];
+        go_on(&run, &[&train[..], &["--data", &all, "--dev", &dev]].concat())?;
+        let (trained, reader) = (format!("{run}/best/reader"), self.path("reader"));
+        once(&reader, &["import", "--reader", &trained, "--max-tokens", TOKENS, "--out", &reader])?;
+
+        println!("\nSQuAD dev, with the gold paragraph:");
+        process::run(&mut command(dpr(), &["eval", "answers", "--reader", &reader, "--questions", SQUAD]))?;
+        self.end_to_end(&reader)
+    }
+
+    /// Answers questions of SQuAD dev among its paragraphs and blocks of Wikipedia.
+    fn end_to_end(&self, reader: &str) -> Outcome {
+        let corpus = self.path("corpus.tsv");
+        self.data.mix(BLOCKS, &corpus)?;
+        let index = self.index("starter", DEMO_MODEL, &corpus, &["--sparse", "english"])?;
+        let lambda = self.tune(DEMO_MODEL, &index, &["--questions", SQUAD, "--limit", TUNED_ON])?;
+        let results = self.path("results");
+        let asked = ["--questions", SQUAD, "--skip", TUNED_ON, "--limit", ASKED, "--by", "answer"];
+        println!(
+            "\n{ASKED} questions of SQuAD dev among its paragraphs and {BLOCKS} blocks; hybrid with the weight {lambda}"
+        );
+        let more = ["--lambda", &lambda, "--out", &results];
+        eval(DEMO_MODEL, &index, "bm25,dense,hybrid", &[&asked[..], &more].concat())?;
+        let plot = self.path("answers.svg");
+        let mut answers = command(dpr(), &["eval", "answers", "--reader", reader, "--plot", &plot]);
+        for (name, method) in [("BM25", "bm25"), ("dense", "dense"), ("BM25 + dense", "hybrid")] {
+            answers.args(["--results", &format!("{name}={results}/{method}.json.gz")]);
+        }
+        println!();
+        process::run(&mut answers)
+    }
+}
