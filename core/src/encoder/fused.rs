@@ -21,7 +21,9 @@ use crate::kernel::train as kernels;
 const ONE_OVER_SQRT_TAU: f32 = 0.398_942_3;
 
 /// The operations that training adds to Burn's backends; a GPU composes them of Burn's own operations.
-#[backend_extension(Flex: cfg(feature = "flex"), Cube: cfg(feature = "wgpu"), Fusion: cfg(feature = "wgpu"), Autodiff)]
+#[backend_extension(
+    Flex: cfg(feature = "flex"), Cube: cfg(feature = "wgpu"), Fusion: cfg(feature = "fusion"), Autodiff
+)]
 pub(crate) trait TrainOps: Backend {
     /// `[.., input]` times `[input, output]` plus `[output]`.
     #[fusion(default)]

@@ -7,11 +7,8 @@ use burn::tensor::activation::silu;
 
 use super::cast::{as_f32, as_taken_by};
 use super::dropout::Dropout;
+use super::layer_ops as ops;
 use super::norm::Norm;
-#[cfg(not(feature = "page-kernels"))]
-use super::ops;
-#[cfg(feature = "page-kernels")]
-use super::page as ops;
 use super::rotary::Positions;
 use crate::config::{EncoderConfig, FeedForward};
 
@@ -83,14 +80,18 @@ impl Layer {
             Some(norm) => norm.forward(states),
             None => states,
         };
+        let norm_of_sum = |norm: Option<&Norm>, states: Tensor<3>, residual: Tensor<3>| match norm {
+            Some(norm) => norm.of_sum(states, residual),
+            None => states + residual,
+        };
         let (first, second) = (self.attention_norm.as_ref(), Some(&self.output_norm));
         let ([attention_in, output_in], [attention_out, output_out]) =
             if before { ([first, second], [None; 2]) } else { ([None; 2], [first, second]) };
         let attended = self.attention.forward(norm(attention_in, input.clone()), positions, heads, dropout);
-        let attended = norm(attention_out, dropout.apply(as_f32(attended)) + input);
+        let attended = norm_of_sum(attention_out, dropout.apply(as_f32(attended)), input);
         let widened = self.widen(norm(output_in, attended.clone()), config.family.feed_forward());
         let narrowed = ops::linear(&self.output, as_taken_by(&self.output, widened));
-        norm(output_out, dropout.apply(as_f32(narrowed)) + attended)
+        norm_of_sum(output_out, dropout.apply(as_f32(narrowed)), attended)
     }
 
     /// Returns the activated inner states, `[batch, tokens, intermediate]`, in f32.

@@ -22,6 +22,12 @@ use burn::module::Module;
 use burn::nn::Linear;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
+/// The operations of a layer in this build.
+#[cfg(not(feature = "page-kernels"))]
+use ops as layer_ops;
+#[cfg(feature = "page-kernels")]
+use page as layer_ops;
+
 pub use dropout::Dropout;
 pub use embeddings::Embeddings;
 pub use layer::{Attention, Layer};

@@ -3,7 +3,7 @@
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 
-use super::ops;
+use super::layer_ops as ops;
 
 /// Scales each state to mean 0 and variance 1, then by a weight and a bias.
 #[derive(Module, Debug)]
@@ -20,5 +20,11 @@ impl Norm {
     /// Returns the states `[batch, tokens, hidden]`, normalised.
     pub fn forward(&self, input: Tensor<3>) -> Tensor<3> {
         ops::norm(input, self.weight.val(), self.bias.as_ref().map(Param::val), self.epsilon)
+    }
+
+    /// Returns the sum of two states `[batch, tokens, hidden]`, normalised.
+    pub fn of_sum(&self, input: Tensor<3>, residual: Tensor<3>) -> Tensor<3> {
+        let (weight, bias) = (self.weight.val(), self.bias.as_ref().map(Param::val));
+        ops::norm_of_sum(input, residual, weight, bias, self.epsilon)
     }
 }

@@ -45,6 +45,17 @@ mod plain {
     }
 }
 
+/// Returns the [`norm`] of a sum.
+pub(super) fn norm_of_sum(
+    input: Tensor<3>,
+    residual: Tensor<3>,
+    weight: Tensor<1>,
+    bias: Option<Tensor<1>>,
+    eps: f64,
+) -> Tensor<3> {
+    norm(input + residual, weight, bias, eps)
+}
+
 /// Returns the exact GELU of [`linear`], in f32.
 pub(super) fn linear_gelu(layer: &Linear, input: Tensor<3>) -> Tensor<3> {
     gelu(as_f32(linear(layer, input)))

@@ -175,10 +175,7 @@ fn attend_kernel(
         for i in 1..width {
             products = fma(scaled[i], key[from + i], products);
         }
-        let mut score = products.extract(0usize)
-            + products.extract(1usize)
-            + products.extract(2usize)
-            + products.extract(3usize);
+        let mut score = sum_of_lanes(products);
         if comptime![biased] {
             score += bias[bias_at + token];
         }
@@ -241,6 +238,99 @@ pub(super) fn attend(
             bias_row,
             1.0 / (width as f32).sqrt(),
             width / LANES,
+            biased,
+        );
+    }
+    output
+}
+
+/// LayerNorm of one row an invocation; `width` is in vectors, `share` is one over the numbers of a row.
+#[cube(launch_unchecked)]
+#[allow(clippy::too_many_arguments)]
+fn norm_kernel(
+    input: &[Four],
+    residual: &[Four],
+    weight: &[Four],
+    bias: &[Four],
+    output: &mut [Four],
+    rows: usize,
+    width: usize,
+    share: f32,
+    eps: f32,
+    #[comptime] summed: bool,
+    #[comptime] biased: bool,
+) {
+    let row = ABSOLUTE_POS;
+    if row >= rows {
+        terminate!();
+    }
+    let from = row * width;
+    let mut total = Four::new(0.0f32);
+    for at in from..from + width {
+        let mut value = input[at];
+        if comptime![summed] {
+            value += residual[at];
+        }
+        output[at] = value;
+        total += value;
+    }
+    let mean = Four::new(sum_of_lanes(total) * share);
+    let mut squares = Four::new(0.0f32);
+    for at in from..from + width {
+        let centred = output[at] - mean;
+        squares = fma(centred, centred, squares);
+    }
+    let scale = Four::new(f32::new(1.0) / (sum_of_lanes(squares) * share + eps).sqrt());
+    for at in 0..width {
+        let normal = (output[from + at] - mean) * scale;
+        if comptime![biased] {
+            output[from + at] = fma(normal, weight[at], bias[at]);
+        } else {
+            output[from + at] = normal * weight[at];
+        }
+    }
+}
+
+/// Returns the sum of a vector's numbers.
+#[cube]
+fn sum_of_lanes(vector: Four) -> f32 {
+    vector.extract(0usize) + vector.extract(1usize) + vector.extract(2usize) + vector.extract(3usize)
+}
+
+/// `input` and `residual` `[.., hidden]`, `weight` and `bias` `[hidden]`, all f32, `hidden` a multiple of [`LANES`].
+pub(super) fn norm(
+    input: CubeTensor,
+    residual: Option<CubeTensor>,
+    weight: CubeTensor,
+    bias: Option<CubeTensor>,
+    eps: f64,
+) -> CubeTensor {
+    let (input, weight) = (into_contiguous(input), into_contiguous(weight));
+    let (summed, biased) = (residual.is_some(), bias.is_some());
+    let residual = residual.map_or_else(|| input.clone(), into_contiguous);
+    let bias = bias.map_or_else(|| weight.clone(), into_contiguous);
+    let shape = input.meta.shape().clone();
+    let hidden = weight.meta.shape()[0];
+    let rows = shape.num_elements() / hidden;
+    let output =
+        empty_device_contiguous_dtype(input.client.clone(), input.device.clone(), shape, input.dtype);
+    let client = input.client.clone();
+    // SAFETY: an invocation past the last row stops, and the others stay in their row.
+    unsafe {
+        norm_kernel::launch_unchecked(
+            &client,
+            workgroups(rows),
+            CubeDim::new_1d(UNITS),
+            input.into_buffer_arg(),
+            residual.into_buffer_arg(),
+            weight.into_buffer_arg(),
+            bias.into_buffer_arg(),
+            output.clone().into_buffer_arg(),
+            rows,
+            hidden / LANES,
+            1.0 / hidden as f32,
+            eps as f32,
+            summed,
             biased,
         );
     }

@@ -16,7 +16,7 @@ use super::ops;
 use kernels::{LANES, MAX_HEAD};
 
 /// The operations the page adds to Burn's backend.
-#[backend_extension(Cube, Fusion)]
+#[backend_extension(Cube, Fusion: cfg(feature = "fusion"))]
 pub(crate) trait PageOps: Backend {
     /// `input` `[batch, tokens, k]` times `weight` `[k, n]` plus `bias` `[n]`, then the exact GELU if `gelu`;
     /// `k` and `n` are multiples of four.
@@ -43,6 +43,19 @@ pub(crate) trait PageOps: Backend {
         biased: bool,
         heads: usize,
     ) -> FloatTensor<Self>;
+
+    /// LayerNorm over the last dimension of `input` `[batch, tokens, hidden]`, to which `residual` is added first if
+    /// `summed`. `bias` `[hidden]` is read only if `biased`; `hidden` is a multiple of four.
+    #[fusion(dtype = input, shape = input)]
+    fn page_norm(
+        input: FloatTensor<Self>,
+        residual: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+        eps: f64,
+        summed: bool,
+        biased: bool,
+    ) -> FloatTensor<Self>;
 }
 
 impl PageOps for CubeBackend {
@@ -64,6 +77,18 @@ impl PageOps for CubeBackend {
         heads: usize,
     ) -> FloatTensor<Self> {
         kernels::attend(query, key, value, biased.then_some(bias), heads)
+    }
+
+    fn page_norm(
+        input: FloatTensor<Self>,
+        residual: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+        eps: f64,
+        summed: bool,
+        biased: bool,
+    ) -> FloatTensor<Self> {
+        kernels::norm(input, summed.then_some(residual), weight, biased.then_some(bias), eps)
     }
 }
 
@@ -104,6 +129,56 @@ pub(super) fn attend(
         bias,
         biased,
         heads,
+    ))
+}
+
+/// LayerNorm over the last dimension.
+pub(super) fn norm(input: Tensor<3>, weight: Tensor<1>, bias: Option<Tensor<1>>, eps: f64) -> Tensor<3> {
+    match has_kernel(&input, &weight) {
+        true => own_norm(input, None, weight, bias, eps),
+        false => ops::norm(input, weight, bias, eps),
+    }
+}
+
+/// Returns the [`norm`] of a sum.
+pub(super) fn norm_of_sum(
+    input: Tensor<3>,
+    residual: Tensor<3>,
+    weight: Tensor<1>,
+    bias: Option<Tensor<1>>,
+    eps: f64,
+) -> Tensor<3> {
+    match has_kernel(&input, &weight) && residual.dtype() == DType::F32 {
+        true => own_norm(input, Some(residual), weight, bias, eps),
+        false => ops::norm_of_sum(input, residual, weight, bias, eps),
+    }
+}
+
+/// Returns whether the kernel of a LayerNorm takes these: f32, of a width that fills its vectors.
+fn has_kernel(input: &Tensor<3>, weight: &Tensor<1>) -> bool {
+    let [hidden] = weight.dims();
+    hidden % LANES == 0 && input.dtype() == DType::F32 && weight.dtype() == DType::F32
+}
+
+fn own_norm(
+    input: Tensor<3>,
+    residual: Option<Tensor<3>>,
+    weight: Tensor<1>,
+    bias: Option<Tensor<1>>,
+    eps: f64,
+) -> Tensor<3> {
+    let (summed, biased) = (residual.is_some(), bias.is_some());
+    // As for the bias of `attend`: what is not read may be any tensor.
+    let residual = residual.unwrap_or_else(|| input.clone());
+    let bias = bias.unwrap_or_else(|| weight.clone());
+    Tensor::from_dispatch(Dispatch::page_norm(
+        input.into_dispatch(),
+        residual.into_dispatch(),
+        weight.into_dispatch(),
+        bias.into_dispatch(),
+        eps,
+        summed,
+        biased,
     ))
 }
 
