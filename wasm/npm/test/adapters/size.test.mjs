@@ -13,13 +13,17 @@ const CORE = ['.', './worker', './worker/cpu', './worker/webgpu', './worker/shar
 const ENTRIES = Object.keys(exports).filter((name) => !CORE.includes(name));
 const MOST_BYTES = 2000;
 /** Entries that are a client of their own, and no adapter. */
-const CLIENTS = { './local': 4500 };
+const CLIENTS = { './local': 5000 };
 
-/** The package's own modules that `dpr-web` and its workers are made of, as they are in `dist`. */
+/** The package's own modules that `dpr-web` and its workers load before anything is asked of them, as they are in `dist`. */
 async function coreModules() {
   const entryPoints = ['.', './worker', './worker/shared'].map((name) => path.join(PACKAGE, exports[name].default));
   const { metafile } = await esbuild.build({ entryPoints, outdir: 'out', bundle: true, format: 'esm', write: false, metafile: true, external: ['*/dpr_wasm.js'], absWorkingDir: PACKAGE });
-  return new Set(Object.keys(metafile.inputs).map((file) => path.join(PACKAGE, file)));
+  const core = new Set(entryPoints.map((file) => path.relative(PACKAGE, file)));
+  for (const file of core) {
+    for (const { path: next, kind, external } of metafile.inputs[file].imports) if (kind === 'import-statement' && !external) core.add(next);
+  }
+  return new Set([...core].map((file) => path.join(PACKAGE, file)));
 }
 
 /** What this code becomes with everything of a framework and of `dpr-web` left out. */
@@ -31,7 +35,8 @@ async function bundle(contents, core) {
         if (kind === 'entry-point') return undefined;
         if (!wanted.startsWith('.')) return { path: wanted, external: true, sideEffects: false };
         const file = path.resolve(importer === '<stdin>' ? resolveDir : path.dirname(importer), wanted);
-        return core.has(file) ? { path: file, external: true, sideEffects: false } : undefined;
+        // A name that is as long wherever the clone lies.
+        return core.has(file) ? { path: `./${path.relative(PACKAGE, file)}`, external: true, sideEffects: false } : undefined;
       });
     },
   };
