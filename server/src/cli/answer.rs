@@ -11,7 +11,8 @@ use serde::Serialize;
 
 use super::reading::{ReadArgs, Reading};
 use super::search::{FilterArgs, typed};
-use super::source::{FusionArgs, Source, SourceArgs};
+use super::source::Source;
+use super::source_args::{FusionArgs, SourceArgs};
 use super::{CliError, output};
 
 /// Characters of a passage that are shown before an answer, and after it.

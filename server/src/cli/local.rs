@@ -8,7 +8,7 @@ use dpr_private::site::Site;
 
 use super::CliError;
 use super::model_of_index::model_of_index;
-use super::source::SourceArgs;
+use super::source_args::SourceArgs;
 use crate::location::Location;
 
 /// A static site and the encoder of questions to it.

@@ -46,6 +46,7 @@ pub mod serve;
     allow(dead_code, reason = "evaluation, collections and tables use the rest")
 )]
 mod source;
+mod source_args;
 #[cfg(feature = "train")]
 pub mod train;
 #[cfg(feature = "train")]

@@ -187,6 +187,48 @@ fn a_reader_is_measured_by_depth_over_the_results_of_a_search() {
 }
 
 #[test]
+fn what_searches_find_is_read_as_their_result_files_are() {
+    let bench = prepared();
+    bench
+        .write("questions.tsv", "when do cats hunt\t['dusk', 'dawn']\nwhere does the rhine rise\t['Alps']\n");
+    let searched =
+        ["--model", "model", "--index", "index", "--device", "cpu", "--questions", "questions.tsv"];
+    let eval = ["eval", "retrieval", "--methods", "bm25,dense,hybrid", "--out", "results"];
+    succeed(bench.dpr(&eval).args(searched));
+    let depths = ["--reader", "reader", "--k", "1,3", "--json"];
+    let read = ["eval", "answers", "--retrieve", "bm25,dense,hybrid,dense", "--plot", "em.svg"];
+    let found = json(bench.dpr(&read).args(searched).args(depths))["results"].clone();
+    let files = ["bm25", "dense", "hybrid"].map(|name| format!("{name}=results/{name}.json.gz"));
+    let files = files.iter().flat_map(|file| ["--results", file.as_str()]);
+    let measured = json(bench.dpr(&["eval", "answers", "--device", "cpu"]).args(files).args(depths));
+    for (of, file) in found.as_array().unwrap().iter().zip(measured["results"].as_array().unwrap()) {
+        assert_eq!((&of["name"], &of["questions"]), (&file["name"], &2.into()));
+        assert_eq!(of["depths"], file["depths"]);
+    }
+    assert_eq!(found.as_array().unwrap().len(), 3, "a method given twice is read once");
+    assert!(fs_err::read_to_string(bench.path("em.svg")).unwrap().contains("hybrid"));
+
+    // Answers that are regular expressions, as they are in CuratedTREC's four columns.
+    bench.write("trec.tsv", "1\tDATE\twhen do cats hunt\tda(wn|y)\n");
+    let trec = ["eval", "answers", "--retrieve", "bm25", "--index", "index", "--questions", "trec.tsv"];
+    let trec = json(bench.dpr(&trec).args(["--reader", "reader", "--json", "--device", "cpu"]));
+    assert_eq!(trec["results"][0]["depths"][0]["retrieved"], 1.0, "{trec}");
+
+    for (status, more, words) in [
+        (2, &["--retrieve", "bm25", "--questions", "questions.tsv"][..], "--index"),
+        (2, &["--retrieve", "bm25", "--index", "index"], "--questions"),
+        (2, &["--retrieve", "bm25", "--index", "index", "--results", "a.json"], "--results"),
+        (1, &["--retrieve", "dense", "--questions", "questions.tsv", "--index", "index"], "--model"),
+        (1, &["--retrieve", "bm25", "--index", "index", "--questions", "none.tsv"], "none.tsv"),
+    ] {
+        let refused = bench.dpr(&["eval", "answers", "--reader", "reader"]).args(more).output().unwrap();
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(status), "{more:?}: {said}");
+        assert!(said.contains(words), "{more:?}: {said}");
+    }
+}
+
+#[test]
 fn a_search_is_reranked_by_the_scores_of_the_library() {
     let bench = prepared();
     let model = CrossEncoderDir::open(&bench.path("reranker")).unwrap();

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 
-use super::super::source::{Source, SourceArgs};
+use super::super::source::Source;
+use super::super::source_args::SourceArgs;
 use super::super::{CliError, output, stop_on_interrupt};
 use crate::cli::progress;
 use dpr_data::{check_not_input, read_questions};
@@ -107,6 +108,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
         Hard::Bm25 => (HardNegatives::Bm25, [Method::Bm25]),
         Hard::Dense => (HardNegatives::Dense, [Method::Hybrid]),
     };
+    let scoring = args.source.ranking.bm25();
     let source = Source::open(args.source, &methods)?;
     let options = MineOptions {
         dataset: args.dataset,
@@ -115,7 +117,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
         hard_from,
         hard_negatives: args.hard_negatives,
         random_negatives: args.random_negatives,
-        scoring: source.bm25(),
+        scoring,
         seed: args.seed,
     };
     let (vectors, _) = source.encode(&questions)?;

@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::super::reading::{ReadArgs, Reading};
 use super::super::{CliError, output};
 use super::result_files;
+use super::retrieved::RetrieveArgs;
 use dpr_data::{
     Answers, Question, RetrievedContext, RetrieverResult, read_passages, read_questions, read_results,
 };
@@ -32,8 +33,10 @@ Example, what a reader answers from the first passages that a search found:
   dpr eval answers --reader reader/ --results results/dense.json.gz
 Example, what it answers from the paragraph that each question was asked about:
   dpr eval answers --reader reader/ --questions squad-dev-v1.1.json
-Example, several searches side by side, with a picture:
-  dpr eval answers --reader reader/ --results BM25=results/bm25.json.gz --results dense=results/dense.json.gz --plot em.svg")]
+Example, what it answers from what three searches find, with a picture:
+  dpr eval answers --reader reader/ --questions nq-test.tsv --retrieve bm25,dense,hybrid --model model/ --index index/ --plot em.svg
+Example, several results side by side:
+  dpr eval answers --reader reader/ --results BM25=results/bm25.json.gz --results dense=results/dense.json.gz")]
 pub(super) struct Args {
     /// Questions with their answers: SQuAD or KorQuAD json, DPR's question tsv, CuratedTREC, whose patterns a prediction
     /// matches from its beginning, also .gz; a reader reads the paragraph of each, as SQuAD json names it
@@ -49,6 +52,8 @@ pub(super) struct Args {
     /// DPR write it, also .gz; may be given again. NAME=FILE gives a name, else the file's name is it
     #[arg(long, value_name = "FILE", requires = "reader", action = ArgAction::Append)]
     results: Vec<String>,
+    #[command(flatten)]
+    retrieve: RetrieveArgs,
     /// The answers in the results are regular expressions (CuratedTREC)
     #[arg(long, requires = "reader")]
     patterns: bool,
@@ -56,10 +61,10 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE", requires = "reader")]
     plot: Option<PathBuf>,
     /// Passages to read, side by side [default: 1,5,10,20,50,100, as far as there are passages]
-    #[arg(long, value_name = "K,...", value_delimiter = ',', requires = "reader",
+    #[arg(long, visible_alias = "depth", value_name = "K,...", value_delimiter = ',', requires = "reader",
         value_parser = clap::value_parser!(u32).range(1..))]
     k: Vec<u32>,
-    /// Only the first N questions of the results
+    /// Only the first N questions
     #[arg(long, value_name = "N", requires = "reader", value_parser = clap::value_parser!(u32).range(1..))]
     limit: Option<u32>,
     #[command(flatten)]
@@ -106,6 +111,8 @@ struct OfResults {
 struct Asked {
     name: String,
     questions: Vec<RetrieverResult>,
+    /// Whether their answers are regular expressions.
+    are_patterns: bool,
 }
 
 pub(super) fn run(args: Args) -> Result<(), CliError> {
@@ -132,11 +139,26 @@ fn run_reader(reader: &Path, rules: ReadingRules, args: &Args) -> Result<(), Cli
     let asked = args.results.iter().map(|argument| {
         let (name, path) = result_files::named(argument);
         let questions = read_results(path)?.take(limit).collect::<Result<Vec<_>, _>>()?;
-        Ok(Asked { name, questions })
+        Ok(Asked { name, questions, are_patterns: args.patterns })
     });
     let mut asked = asked.collect::<Result<Vec<_>, CliError>>()?;
-    if let Some(path) = &args.questions {
-        asked.push(Asked { name: "gold paragraph".into(), questions: with_gold(path, limit)? });
+    match &args.questions {
+        Some(path) if args.retrieve.is_given() => {
+            let [.., most] = DEFAULT_DEPTHS;
+            let depth = args.k.iter().max().map_or(most, |depth| *depth as usize);
+            let found = args.retrieve.search(path, limit, depth, args.device)?;
+            let are_patterns = found.are_patterns || args.patterns;
+            asked.extend(found.by_method.into_iter().map(|(name, questions)| Asked {
+                name: name.to_owned(),
+                questions,
+                are_patterns,
+            }));
+        }
+        Some(path) => {
+            let questions = with_gold(path, limit)?;
+            asked.push(Asked { name: "gold paragraph".into(), questions, are_patterns: args.patterns });
+        }
+        None => {}
     }
     let all = || asked.iter().flat_map(|asked| &asked.questions);
     let longest = all().map(|asked| asked.ctxs.len()).max().unwrap_or(0);
@@ -147,12 +169,12 @@ fn run_reader(reader: &Path, rules: ReadingRules, args: &Args) -> Result<(), Cli
     depths.sort_unstable();
     depths.dedup();
     // Questions without answers are refused before the passages are read, which can take an hour.
-    for Asked { questions, .. } in &asked {
-        let unread = |asked: &RetrieverResult| question(asked, Vec::new(), args.patterns);
+    for Asked { questions, are_patterns, .. } in &asked {
+        let unread = |asked: &RetrieverResult| question(asked, Vec::new(), *are_patterns);
         measure_depths(&questions.iter().map(unread).collect::<Vec<_>>(), &[], rules)?;
     }
     let reading = Reading::open(reader, args.device, args.read.options(1))?;
-    let results = asked.iter().map(|asked| measured(&reading, asked, &depths, rules, args.patterns));
+    let results = asked.iter().map(|asked| measured(&reading, asked, &depths, rules));
     let results = results.collect::<Result<Vec<_>, _>>()?;
     if let Some(path) = &args.plot {
         let curve = |results: &OfResults| {
@@ -198,22 +220,21 @@ fn measured(
     asked: &Asked,
     depths: &[usize],
     rules: ReadingRules,
-    patterns: bool,
 ) -> Result<OfResults, CliError> {
     let most = depths.last().copied().unwrap_or(0);
     let (started, mut passages) = (Instant::now(), 0);
     let mut read = Vec::with_capacity(asked.questions.len());
-    for asked in &asked.questions {
-        let ctxs = &asked.ctxs[..most.min(asked.ctxs.len())];
+    for result in &asked.questions {
+        let ctxs = &result.ctxs[..most.min(result.ctxs.len())];
         let texts: Vec<_> =
             ctxs.iter().map(|passage| (passage.title.as_str(), passage.text.as_str())).collect();
-        let found = reading.read(&asked.question, &texts)?;
+        let found = reading.read(&result.question, &texts)?;
         let of_passages = found.into_iter().zip(ctxs).map(|(reading, passage)| ReadPassage {
             answer: reading.spans.into_iter().next().map(|span| span.text),
             selection: reading.selection,
             has_answer: passage.has_answer,
         });
-        read.push(question(asked, of_passages.collect(), patterns));
+        read.push(question(result, of_passages.collect(), asked.are_patterns));
         passages += ctxs.len();
     }
     let seconds = started.elapsed().as_secs_f64();

@@ -6,6 +6,7 @@ mod privacy;
 mod questions;
 mod result_files;
 mod retrieval;
+mod retrieved;
 mod run;
 mod tune;
 

@@ -14,7 +14,8 @@ use dpr_index::private::{BlurDir, CANDIDATES};
 use dpr_index::search::{Backend, Method};
 
 use super::super::privacy::open_blur;
-use super::super::source::{Source, SourceArgs};
+use super::super::source::Source;
+use super::super::source_args::SourceArgs;
 use super::super::{CliError, output};
 use crate::cli::progress;
 

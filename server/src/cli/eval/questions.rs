@@ -1,7 +1,7 @@
 //! The questions that rankings are measured with.
 
 use std::collections::HashSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 
@@ -106,19 +106,18 @@ impl Questions {
         };
         match by {
             By::Gold => drop(gold_passages(&questions)?),
-            By::Answer => {
-                let judge = Judge::answers(&questions, &[])?;
-                for (number, pattern) in judge.invalid_patterns() {
-                    tracing::warn!("question {:?}: {pattern}", questions[number].id);
-                }
-                if judge.empty_answers() > 0 {
-                    let empty = judge.empty_answers();
-                    tracing::warn!("{empty} answers hold no letter, digit or sign and are left out");
-                }
-            }
+            By::Answer => warn_of_answers(&questions)?,
             By::Qrels => {}
         }
         Ok(Self { questions, by, qrels, unjudged })
+    }
+
+    /// Reads the first `limit` questions of a file, to be judged by the answers that passages hold.
+    pub(super) fn with_answers(path: &Path, limit: usize) -> Result<Self, CliError> {
+        let mut questions = read_questions(path)?;
+        questions.truncate(limit);
+        warn_of_answers(&questions)?;
+        Ok(Self { questions, by: By::Answer, qrels: None, unjudged: 0 })
     }
 
     /// Ids of the passages that rankings are judged by, where ids judge them.
@@ -144,6 +143,19 @@ impl Questions {
             _ => Judge::answers(&self.questions, passages),
         }
     }
+}
+
+/// Warns of answers that no passage can hold.
+fn warn_of_answers(questions: &[Question]) -> Result<(), EvalError> {
+    let judge = Judge::answers(questions, &[])?;
+    for (number, pattern) in judge.invalid_patterns() {
+        tracing::warn!("question {:?}: {pattern}", questions[number].id);
+    }
+    if judge.empty_answers() > 0 {
+        let empty = judge.empty_answers();
+        tracing::warn!("{empty} answers hold no letter, digit or sign and are left out");
+    }
+    Ok(())
 }
 
 /// Refuses qrels of another set.

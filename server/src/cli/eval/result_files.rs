@@ -4,8 +4,7 @@ use std::path::Path;
 
 use super::super::CliError;
 use dpr_data::{
-    DataError, Passage, Question, RankedQuery, RetrievedContext, RetrieverResult, RunHit, write_results,
-    write_run,
+    Passage, Question, RankedQuery, RetrievedContext, RetrieverResult, RunHit, write_results, write_run,
 };
 use dpr_index::ranking::ScoredRow;
 
@@ -23,18 +22,7 @@ impl Ranked<'_> {
     /// `NAME.run.gz`, a TREC run; each with the first `depth` passages.
     pub(super) fn write(&self, dir: &Path, name: &str, depth: usize) -> Result<(), CliError> {
         write_results(&dir.join(format!("{name}.json.gz")), |out| {
-            for ((question, rows), marks) in self.questions.iter().zip(self.rows).zip(self.marks) {
-                let context = |(hit, has_answer): (&ScoredRow, &bool)| {
-                    let Passage { id, title, text, .. } = self.passages[hit.row].clone();
-                    RetrievedContext { id, title, text, score: hit.score, has_answer: *has_answer }
-                };
-                out.write(&RetrieverResult {
-                    question: question.text.clone(),
-                    answers: question.answers.as_slice().to_vec(),
-                    ctxs: rows.iter().zip(marks).take(depth).map(context).collect(),
-                })?;
-            }
-            Ok::<(), DataError>(())
+            self.results(depth).try_for_each(|result| out.write(&result))
         })?;
         let run: Vec<RankedQuery> = self
             .questions
@@ -43,6 +31,21 @@ impl Ranked<'_> {
             .map(|(question, rows)| self.ranked(question, rows, depth))
             .collect();
         Ok(write_run(&dir.join(format!("{name}.run.gz")), &format!("dpr-{name}"), &run)?)
+    }
+
+    /// Returns DPR's retriever result of each question, with its first `depth` passages.
+    pub(super) fn results(&self, depth: usize) -> impl Iterator<Item = RetrieverResult> {
+        self.questions.iter().zip(self.rows).zip(self.marks).map(move |((question, rows), marks)| {
+            let context = |(hit, has_answer): (&ScoredRow, &bool)| {
+                let Passage { id, title, text, .. } = self.passages[hit.row].clone();
+                RetrievedContext { id, title, text, score: hit.score, has_answer: *has_answer }
+            };
+            RetrieverResult {
+                question: question.text.clone(),
+                answers: question.answers.as_slice().to_vec(),
+                ctxs: rows.iter().zip(marks).take(depth).map(context).collect(),
+            }
+        })
     }
 
     fn ranked(&self, question: &Question, rows: &[ScoredRow], depth: usize) -> RankedQuery {

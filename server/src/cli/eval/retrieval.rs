@@ -6,7 +6,8 @@ use std::time::Instant;
 use serde::Serialize;
 
 use super::super::rerank::{RerankArgs, Reranker};
-use super::super::source::{FusionArgs, Source, SourceArgs};
+use super::super::source::Source;
+use super::super::source_args::{FusionArgs, SourceArgs};
 use super::super::{CliError, output};
 use super::questions::{By, QuestionArgs, Questions};
 use super::result_files::{self, Ranked};

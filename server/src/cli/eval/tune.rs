@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::super::source::{Source, SourceArgs, texts};
+use super::super::source::{Source, texts};
+use super::super::source_args::SourceArgs;
 use super::super::{CliError, output};
 use super::questions::{QuestionArgs, Questions};
 use crate::cli::progress;
