@@ -1,7 +1,7 @@
 //! Descriptions of vectors directories and model directories.
 
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::path::Path;
+use std::sync::{Mutex, OnceLock};
 
 use dpr_core::Pooling;
 use dpr_data::{corpus_sha256, read_passages};
@@ -10,39 +10,8 @@ use dpr_index::vectors::{Shard, VectorSet, VectorsSpec, VectorsWriter};
 use fs_err as fs;
 
 use crate::index::{COUNT, DIM, fingerprint, vector};
+use crate::made::Made;
 use crate::named;
-
-/// A directory that was made once, whose files inputs take the place of; one input at a time.
-struct Made {
-    _dir: tempfile::TempDir,
-    path: PathBuf,
-}
-
-impl Made {
-    fn new(make: impl FnOnce(&Path)) -> Mutex<Self> {
-        let dir = tempfile::tempdir().expect("a temporary directory");
-        let path = dir.path().join("made");
-        make(&path);
-        Mutex::new(Self { _dir: dir, path })
-    }
-
-    /// Calls `work` with `bytes` in the place of a file.
-    fn with(this: &Mutex<Self>, name: &str, bytes: &[u8], work: impl FnOnce(&Path)) {
-        let made = this.lock().unwrap_or_else(PoisonError::into_inner);
-        let file = made.path.join(name);
-        let before = fs::read(&file).expect("a file that was made");
-        let _ = fs::remove_file(&file);
-        fs::write(&file, bytes).expect("a small file");
-        work(&made.path);
-        let _ = fs::remove_file(&file);
-        fs::write(&file, before).expect("a small file");
-    }
-
-    fn read(this: &Mutex<Self>, name: &str) -> Vec<u8> {
-        let made = this.lock().unwrap_or_else(PoisonError::into_inner);
-        fs::read(made.path.join(name)).expect("a file that was made")
-    }
-}
 
 /// A finished vectors directory.
 fn vectors_dir() -> &'static Mutex<Made> {
@@ -74,14 +43,17 @@ fn vectors_dir() -> &'static Mutex<Made> {
 /// A model directory with the copies for browsers.
 fn model_dir() -> &'static Mutex<Made> {
     static MADE: OnceLock<Mutex<Made>> = OnceLock::new();
-    MADE.get_or_init(|| {
-        Made::new(|path| {
-            let encoder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/dpr-tiny/question");
-            let options = ImportOptions { pooling: Some(Pooling::Mean), ..ImportOptions::default() };
-            import(encoder.as_ref(), None, path, &options).expect("a model of the fixtures");
-            export_web(&ModelDir::open(path).expect("a model that was just imported"), None).expect("copies");
-        })
-    })
+    MADE.get_or_init(|| Made::new(|path| drop(write_model(path))))
+}
+
+/// Makes a model directory with the copies for browsers.
+pub(crate) fn write_model(path: &Path) -> ModelDir {
+    let encoder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/dpr-tiny/question");
+    let options = ImportOptions { pooling: Some(Pooling::Mean), ..ImportOptions::default() };
+    import(encoder.as_ref(), None, path, &options).expect("a model of the fixtures");
+    let model = ModelDir::open(path).expect("a model that was just imported");
+    export_web(&model, None).expect("copies");
+    model
 }
 
 /// The manifest of a vectors directory.

@@ -69,7 +69,12 @@ pub(crate) fn fingerprint() -> String {
 
 /// A vector `[DIM]` of length 1.
 pub(crate) fn vector(seed: usize) -> Vec<f32> {
-    let values: Vec<f32> = (0..DIM).map(|at| ((seed * DIM + at) as f32 * 1.7).sin()).collect();
+    vector_of(seed, DIM)
+}
+
+/// A vector `[dim]` of length 1.
+pub(crate) fn vector_of(seed: usize, dim: usize) -> Vec<f32> {
+    let values: Vec<f32> = (0..dim).map(|at| ((seed * dim + at) as f32 * 1.7).sin()).collect();
     let length = values.iter().map(|value| value * value).sum::<f32>().sqrt();
     values.iter().map(|value| value / length).collect()
 }

@@ -11,8 +11,10 @@ mod directories;
 mod encrypted;
 mod http;
 mod index;
+mod made;
 mod model;
 mod private;
+mod site;
 
 /// A parser, as a function of bytes.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +28,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 28] = [
+pub const TARGETS: [Target; 31] = [
     Target { name: "pointer", run: index::pointer, valid: index::valid_pointer },
     Target { name: "manifest", run: index::manifest, valid: index::valid_manifest },
     Target { name: "graph", run: index::graph, valid: index::valid_graph },
@@ -55,6 +57,9 @@ pub const TARGETS: [Target; 28] = [
     Target { name: "updates", run: http::updates, valid: http::valid_updates },
     Target { name: "private-manifest", run: encrypted::manifest, valid: encrypted::valid_manifest },
     Target { name: "private-message", run: encrypted::message, valid: encrypted::valid_message },
+    Target { name: "site-manifest", run: site::manifest, valid: site::valid_manifest },
+    Target { name: "site-codes", run: site::codes, valid: site::valid_codes },
+    Target { name: "site-texts", run: site::texts, valid: site::valid_texts },
 ];
 
 /// Returns the target of this name.
