@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: speed beside the engines people use today, same weights, same texts, same machine, one run.
 
+mod against;
 mod first_visit;
 mod homes;
 mod hybrid;
@@ -25,6 +26,7 @@ use crate::paths::{DEMO_MODEL, MINILM, SQUAD, built, dpr, venv_python};
 use crate::process::{self, command, output};
 use crate::stamp::Stamp;
 use crate::{demo_data, npm, setup};
+pub(crate) use index::{Vectors, vectors};
 use report::{Native, median};
 pub(crate) use report::{memory_of, verdict};
 
@@ -54,14 +56,18 @@ const PARTS: [&str; 14] = [
 ];
 
 /// Runs the parts that `--skip` leaves, or only those that `--only` names; `--quick` measures each engine once
-/// instead of in three turns, and hybrid ranking among fewer passages.
+/// instead of in three turns, and hybrid ranking among fewer passages. `--against` compares with another build instead.
 pub(crate) fn run(arguments: &[String]) -> Outcome {
-    let (mut is_quick, mut skipped, mut only) = (false, Vec::new(), Vec::new());
+    let (mut is_quick, mut skipped, mut only, mut against) = (false, Vec::new(), Vec::new(), None);
     let mut rest = arguments.iter().map(String::as_str);
     while let Some(flag) = rest.next() {
         let list = match flag {
             "--quick" => {
                 is_quick = true;
+                continue;
+            }
+            "--against" => {
+                against = Some(rest.next().ok_or_else(usage)?);
                 continue;
             }
             "--skip" => &mut skipped,
@@ -76,6 +82,9 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     let rounds = if is_quick { 1 } else { ROUNDS };
     setup::run(setup::Scope::All)?;
     demo_data::build()?;
+    if let Some(other) = against {
+        return against::run(other, is_quick, rounds);
+    }
     if parts.iter().any(|part| ["browser", "first-visit", "sizes"].contains(part)) {
         npm::build()?;
     }
@@ -106,7 +115,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
 
 fn usage() -> Failure {
     Failure::new(format!(
-        "bench takes --quick, --skip PART and --only PART, PART one of {}",
+        "bench takes --quick, --against DPR, --skip PART and --only PART, PART one of {}",
         PARTS.join(", ")
     ))
 }

@@ -3,42 +3,51 @@
 //! The page is served as soon as it can answer, with the CPU module; the WebGPU module, which takes longer to compile
 //! than all else together, is built meanwhile, and the page told when it is there.
 
+use std::fs;
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Child, Stdio};
 use std::sync::{Arc, mpsc};
 
 use crate::failure::{Failure, Outcome};
-use crate::jobs::{self, Clock, Job, Stop, processors};
+use crate::jobs::{self, Clock, Job, OnFailure, Stop, processors};
 use crate::npm::{Arrival, MODULES};
 use crate::paths::{DEMO_INDEX, DEMO_MODEL, PAGE, dpr};
-use crate::process::{Packages, command};
+use crate::process::{self, Packages, command};
 use crate::{demo_data, npm, setup};
 
 const DEFAULT_ADDRESS: &str = "127.0.0.1:7878";
 const LOGS: &str = "target/logs/demo";
 /// The job that builds `dpr`.
 const BINARY: &str = "server";
+/// The demo's model with a reader beside it, for `--with-reader`.
+const MODEL_WITH_READER: &str = "data/model-with-reader";
+
+/// What the command line asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Options {
+    address: String,
+    /// Model directory of a reader, for answers in the page.
+    reader: Option<String>,
+}
 
 /// Sets up, builds what has changed, serves the page, and builds the WebGPU module if it is not there.
 ///
 /// Ctrl-C and signals end the server and what is being built.
 pub(crate) fn run(arguments: &[String]) -> Outcome {
-    let address = match arguments {
-        [] => DEFAULT_ADDRESS,
-        [flag, address] if flag == "--listen" => address,
-        _ => return Err(Failure::new("demo takes only --listen ADDRESS:PORT")),
-    };
+    let options = options(arguments)?;
     let (clock, stop) = (Clock::now(), Stop::new());
     let is_whole = MODULES[1].is_fresh()?;
     println!("demo: set-up, server, data and page; logs in {LOGS}");
     if !is_whole {
         println!("demo: the page comes with the CPU module first, the WebGPU module follows while it is up");
     }
-    let (report, outcome) = jobs::run(first_jobs(is_whole), processors(), LOGS, clock, &stop);
+    let (report, outcome) =
+        jobs::run(first_jobs(is_whole, &options), processors(), LOGS, clock, &stop, OnFailure::EndAll);
     outcome?;
     report.print_times();
     npm::tell(if is_whole { Arrival::Ready } else { Arrival::Building })?;
-    let server = serve(address, clock, &stop)?;
+    let server = serve(&options, clock, &stop)?;
     // Its own: when the module cannot be built, the server goes on.
     let building = Stop::new();
     let rest = (!is_whole).then(|| {
@@ -53,13 +62,43 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     outcome
 }
 
+fn options(arguments: &[String]) -> Outcome<Options> {
+    let mut options = Options { address: DEFAULT_ADDRESS.to_owned(), reader: None };
+    let mut rest = arguments.iter();
+    while let Some(flag) = rest.next() {
+        let value = rest.next().cloned();
+        match (flag.as_str(), value) {
+            ("--listen", Some(address)) => options.address = address,
+            ("--with-reader", Some(reader)) => options.reader = Some(reader),
+            ("--with-reader", None) => {
+                return Err(Failure::new("--with-reader needs the directory of a reader").fix(
+                    "import one (`dpr import --reader`), or train one (`dpr train --config configs/reader-cpu.toml`): \
+                     docs/guide/reader.md",
+                ));
+            }
+            _ => return Err(Failure::new("demo takes only --listen ADDRESS:PORT and --with-reader READER")),
+        }
+    }
+    // Said before half an hour of building.
+    match &options.reader {
+        Some(reader) if !Path::new(reader).join("reader").is_dir() => {
+            Err(Failure::new(format!("{reader} is no directory of a reader"))
+                .fix("give one that `dpr import --reader` wrote, or RUN/best of `dpr train --task reader`"))
+        }
+        _ => Ok(options),
+    }
+}
+
 /// Everything until a page answers.
-fn first_jobs(is_whole: bool) -> Vec<Job> {
+fn first_jobs(is_whole: bool, options: &Options) -> Vec<Job> {
     let mut jobs = setup::jobs(setup::Scope::Demo);
     jobs.push(npm::tool(Packages::Serving));
     jobs.push(npm::cpu_module());
     jobs.push(Job::new(BINARY, &[npm::TOOL], || Packages::Serving.build(&["--bin", "dpr"])));
     jobs.extend(demo_data::jobs(BINARY));
+    if let Some(reader) = options.reader.clone() {
+        jobs.push(Job::new("reader", &[demo_data::MODEL], move || add_reader(&reader)));
+    }
     let [cpu, webgpu] = npm::bound();
     jobs.extend([cpu, npm::scripts()]);
     if is_whole {
@@ -71,12 +110,37 @@ fn first_jobs(is_whole: bool) -> Vec<Job> {
     jobs
 }
 
+/// Makes a model directory like the demo's, whose export for pages has this reader too.
+fn add_reader(reader: &str) -> Outcome {
+    let failed = |e: std::io::Error| Failure::new(format!("cannot write {MODEL_WITH_READER}: {e}"));
+    if Path::new(MODEL_WITH_READER).exists() {
+        fs::remove_dir_all(MODEL_WITH_READER).map_err(failed)?;
+    }
+    copy(Path::new(DEMO_MODEL), Path::new(MODEL_WITH_READER)).map_err(failed)?;
+    process::run(&mut command(dpr(), &["export-web", "--model", MODEL_WITH_READER, "--reader", reader]))
+}
+
+/// Copies a directory with all in it.
+fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let to = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy(&entry.path(), &to)?;
+        } else {
+            fs::copy(entry.path(), to)?;
+        }
+    }
+    Ok(())
+}
+
 /// Builds what the first page is without, and tells the pages that are open.
 fn build_webgpu(clock: Clock, stop: &Arc<Stop>) {
     let [_, bound] = npm::bound();
     let mut jobs = vec![npm::webgpu_module(), bound];
     jobs.extend(npm::whole_page(npm::publish_beside));
-    let (_, outcome) = jobs::run(jobs, processors(), LOGS, clock, stop);
+    let (_, outcome) = jobs::run(jobs, processors(), LOGS, clock, stop, OnFailure::EndAll);
     let told = match &outcome {
         Ok(()) => {
             clock.line("the WebGPU module is there: an open page says so, a new one uses it");
@@ -93,9 +157,10 @@ fn build_webgpu(clock: Clock, stop: &Arc<Stop>) {
 }
 
 /// Starts the server and returns once it says that it listens.
-fn serve(address: &str, clock: Clock, stop: &Stop) -> Outcome<Child> {
+fn serve(options: &Options, clock: Clock, stop: &Stop) -> Outcome<Child> {
+    let model = if options.reader.is_some() { MODEL_WITH_READER } else { DEMO_MODEL };
     let arguments =
-        ["serve", "--model", DEMO_MODEL, "--index", DEMO_INDEX, "--web", PAGE, "--listen", address];
+        ["serve", "--model", model, "--index", DEMO_INDEX, "--web", PAGE, "--listen", &options.address];
     let failed = |e: std::io::Error| Failure::new(format!("cannot start `dpr serve`: {e}"));
     let mut server = command(dpr(), &arguments);
     let mut server = stop.spawn(server.stdin(Stdio::null()).stdout(Stdio::piped())).map_err(failed)?;
@@ -125,5 +190,31 @@ fn wait(mut server: Child, stop: &Stop) -> Outcome {
             Err(Failure::new(format!("`dpr serve` ended ({status})")).fix("read what it said above"))
         }
         Err(error) => Err(Failure::new(format!("lost `dpr serve`: {error}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_options_are_taken_in_any_order_and_a_folder_without_a_reader_is_refused_before_anything_is_built()
+    {
+        let options = |line: &str| options(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
+        assert_eq!(options("").unwrap(), Options { address: DEFAULT_ADDRESS.to_owned(), reader: None });
+        let folder = std::env::temp_dir().join(format!("dpr-demo-{}", std::process::id()));
+        fs::create_dir_all(folder.join("reader")).unwrap();
+        let reader = folder.to_str().unwrap();
+        let both = options(&format!("--with-reader {reader} --listen 127.0.0.1:0")).unwrap();
+        assert_eq!(both, Options { address: "127.0.0.1:0".to_owned(), reader: Some(reader.to_owned()) });
+        fs::remove_dir_all(&folder).unwrap();
+        for (line, words) in [
+            (format!("--with-reader {reader}"), "is no directory of a reader"),
+            ("--with-reader".to_owned(), "needs the directory of a reader"),
+            ("--port 1".to_owned(), "--with-reader READER"),
+            ("--listen".to_owned(), "--listen ADDRESS:PORT"),
+        ] {
+            assert!(options(&line).unwrap_err().to_string().contains(words), "{line}");
+        }
     }
 }

@@ -18,6 +18,17 @@ impl Failure {
         Self { what: what.into(), fix: None }
     }
 
+    /// One failure that says all of these; none when there are none.
+    pub(crate) fn all(failures: Vec<Self>) -> Option<Self> {
+        match failures.len() {
+            0 | 1 => failures.into_iter().next(),
+            many => {
+                let each: Vec<_> = failures.iter().map(Self::to_string).collect();
+                Some(Self::new(format!("{many} jobs failed\n{}", each.join("\n"))))
+            }
+        }
+    }
+
     /// Adds what to do; the first advice, given nearest to the cause, stays.
     pub(crate) fn fix(mut self, fix: impl Into<String>) -> Self {
         self.fix.get_or_insert_with(|| fix.into());

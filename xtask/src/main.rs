@@ -10,6 +10,7 @@ mod demo;
 mod demo_data;
 mod docs;
 mod failure;
+mod feature_sets;
 mod fuzz;
 mod image;
 mod jobs;
@@ -35,12 +36,13 @@ usage: cargo xtask TASK
   setup    find or install everything the other tasks need (--milvus, --postgres: then run that server, to try things
            out)
   demo     build, serve the search page, build its WebGPU module meanwhile (--listen
-           ADDRESS:PORT, default 127.0.0.1:7878)
+           ADDRESS:PORT, default 127.0.0.1:7878; --with-reader READER: the page marks answers too)
   test     format check, linters, Rust, npm, browser and Python tests (--only STEP, --skip STEP, repeatable;
-           steps: fmt, lint, rust, npm, node, bundlers, browser, python; --only bundlers runs all bundlers)
+           steps: fmt, lint, rust, npm, node, bundlers, browser, python; --only bundlers runs all bundlers;
+           --keep-going: after a failure, go on with what does not need it)
   bench    speed beside the engines people use, the modules' sizes, hybrid ranking (--quick: one turn, not three;
-           --only PART, --skip PART, repeatable; parts: native, train, browser, first-visit, sizes, sparse,
-           hybrid, index, million, load, milvus, homes, private)
+           --only PART, --skip PART, repeatable; parts: native, precision, train, browser, first-visit, sizes,
+           sparse, hybrid, index, million, load, milvus, homes, private; --against DPR: beside another build instead)
   chaos    hostile clients, hostile files and a failing disk against a running server, with figures
            (--only PART, repeatable; parts: bomb, filters, pages, hidden, silent, slow, snapshot, damage, disk, updates)
   docs     build the book, rustdoc and the npm package's reference into target/docs, and refuse dead links
@@ -51,6 +53,7 @@ usage: cargo xtask TASK
   npm      build the browser modules, the npm package and the search page
   data     build the demo's model, vectors and index
   lint     format check, clippy, rustdoc and the TypeScript linter
+  features every crate alone, and dpr without the features that somebody may want to do without
   audit    known holes, licences and sources of all packages, Rust's and npm's (builds cargo-deny first)
   licenses write the notices of other people's licences anew: after every change of Cargo.lock
   fuzz     inputs that break a parser, searched for by coverage (--only TARGET, repeatable; --seconds N a target, 600;
@@ -100,6 +103,7 @@ fn dispatch(arguments: &[String]) -> Outcome {
         "image" => no_arguments(rest).and_then(|()| image::run()),
         "fuzz" => fuzz::run(rest),
         "soak" => soak::run(rest),
+        "features" => no_arguments(rest).and_then(|()| feature_sets::run()),
         "lint" => no_arguments(rest).and_then(|()| test::lint::run()),
         "help" | "--help" | "-h" => {
             println!("{USAGE}");

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
 use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -37,9 +38,18 @@ impl Answer {
 impl Server {
     /// Starts `dpr serve` with these arguments, on a free port of this machine, and waits until it answers searches.
     pub(crate) fn start(arguments: &[&str], environment: &[(&str, &str)]) -> Outcome<Self> {
+        Self::start_program(&dpr(), arguments, environment)
+    }
+
+    /// As [`Server::start`], of this `dpr`.
+    pub(crate) fn start_program(
+        program: &Path,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Outcome<Self> {
         let fixed = ["serve", "--listen", "127.0.0.1:0", "--json"];
         let failed = |what: String| Failure::new(format!("dpr serve: {what}"));
-        let mut command = command(dpr(), &[&fixed, arguments].concat());
+        let mut command = command(program, &[&fixed, arguments].concat());
         command.envs(environment.iter().copied()).stdin(Stdio::null()).stdout(Stdio::piped());
         let child = command.spawn().map_err(|error| failed(error.to_string()))?;
         let mut server = Self { child, url: String::new() };

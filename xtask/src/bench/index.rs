@@ -92,15 +92,15 @@ pub(super) fn run(is_quick: bool) -> Outcome {
 }
 
 /// Vectors of Wikipedia's blocks by the starter model, in a folder for what is made of them.
-pub(super) struct Vectors {
-    pub(super) folder: String,
-    pub(super) vectors: String,
-    pub(super) questions: String,
-    pub(super) blocks: usize,
+pub(crate) struct Vectors {
+    pub(crate) folder: String,
+    pub(crate) vectors: String,
+    pub(crate) questions: String,
+    pub(crate) blocks: usize,
 }
 
 /// Encodes the blocks, unless that was done; `None` where Wikipedia is not at hand.
-pub(super) fn vectors(is_quick: bool) -> Outcome<Option<Vectors>> {
+pub(crate) fn vectors(is_quick: bool) -> Outcome<Option<Vectors>> {
     let Some(data) = Wikipedia::find() else { return Ok(None) };
     let blocks = if is_quick { QUICK_BLOCKS } else { BLOCKS };
     let folder = format!("{FOLDER}/index-{blocks}");

@@ -1,5 +1,7 @@
 //! `dpr serve` under load: wrk on the same machine, one search a request.
 
+use std::path::{Path, PathBuf};
+
 use serde_json::Value;
 
 use super::index::{Vectors, vectors};
@@ -20,20 +22,9 @@ const GROWTH: f64 = 64e6;
 
 pub(super) fn run(is_quick: bool) -> Outcome {
     let Some(Vectors { folder, vectors, questions, blocks }) = vectors(is_quick)? else { return Ok(()) };
-    let wrk = tools::wrk()?;
-    process::build_benches(&["load_bench"])?;
-    let program = built("load_bench");
-    output(&mut command(program, &[&vectors, DEMO_MODEL, &questions, &folder]))?;
+    let wrk = prepare(&vectors, &questions, &folder)?;
     let server = Server::start(&["--model", DEMO_MODEL, "--index", &format!("{folder}/index")], &[])?;
-    let bodies = format!("{folder}/bodies.jsonl");
-    let load = |connections: &str, seconds: &str| -> Outcome<Value> {
-        let threads = if connections == "1" { "1" } else { "2" };
-        let arguments = ["-t", threads, "-c", connections, "-d", seconds, "-s", "tests/bench/load.lua"];
-        let mut wrk = command(&wrk, &arguments);
-        let said = output(wrk.args([server.url.as_str(), "--", &bodies]))?;
-        let line = said.lines().find(|line| line.starts_with('{')).unwrap_or_default();
-        json(line, "wrk")
-    };
+    let load = |connections: &str, seconds: &str| load(&wrk, &server, &folder, connections, seconds);
     let seconds = if is_quick { "5" } else { "20" };
     load("16", "3")?;
     println!(
@@ -75,6 +66,30 @@ pub(super) fn run(is_quick: bool) -> Outcome {
         verdict(other == 0 && failed == 0.0)
     );
     Ok(())
+}
+
+/// Builds wrk, and writes an index and the bodies of searches into `folder`; returns the program.
+pub(super) fn prepare(vectors: &str, questions: &str, folder: &str) -> Outcome<PathBuf> {
+    let wrk = tools::wrk()?;
+    process::build_benches(&["load_bench"])?;
+    output(&mut command(built("load_bench"), &[vectors, DEMO_MODEL, questions, folder]))?;
+    Ok(wrk)
+}
+
+/// Returns what wrk counts over some seconds with so many connections.
+pub(super) fn load(
+    wrk: &Path,
+    server: &Server,
+    folder: &str,
+    connections: &str,
+    seconds: &str,
+) -> Outcome<Value> {
+    let threads = if connections == "1" { "1" } else { "2" };
+    let arguments = ["-t", threads, "-c", connections, "-d", seconds, "-s", "tests/bench/load.lua"];
+    let bodies = format!("{folder}/bodies.jsonl");
+    let said = output(command(wrk, &arguments).args([server.url.as_str(), "--", &bodies]))?;
+    let line = said.lines().find(|line| line.starts_with('{')).unwrap_or_default();
+    json(line, "wrk")
 }
 
 /// Searches answered by neither 200 nor 429, by the server's own count.

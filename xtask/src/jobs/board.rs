@@ -57,10 +57,14 @@ impl Board {
         self.clock.line(&format!("{} done{took}{note}", entry.name));
     }
 
-    pub(super) fn failed(&self, entry: &Entry, log: &[String]) {
-        self.clock.line(&format!("{} FAILED after {}; the end of its log:", entry.name, minutes(entry.wall)));
-        for line in log {
-            println!("    {line}");
+    /// Tells that a job failed, with the failures that its log names and the end of that log.
+    pub(super) fn failed(&self, entry: &Entry, failures: &[String], log: &[String]) {
+        self.clock.line(&format!("{} FAILED after {}", entry.name, minutes(entry.wall)));
+        for (title, lines) in [("failures named in its log:", failures), ("the end of its log:", log)] {
+            if !lines.is_empty() {
+                println!("  {title}");
+            }
+            lines.iter().for_each(|line| println!("    {line}"));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Jobs that wait for each other, run side by side, with a clock and a log each.
 //!
 //! A job's commands write to its log, so that the terminal tells only what is done, what runs and what is still
-//! coming. The first job that fails ends the others.
+//! coming. The first job that fails ends the others, or all run that do not need it.
 
 mod board;
 mod clock;
@@ -33,6 +33,15 @@ impl From<()> for Done {
     fn from((): ()) -> Self {
         Self::default()
     }
+}
+
+/// What becomes of the other jobs when one fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OnFailure {
+    /// They are ended.
+    EndAll,
+    /// All run that do not need it.
+    GoOn,
 }
 
 /// What a job keeps busy.
@@ -75,7 +84,8 @@ impl Job {
 /// Runs the jobs of a task that consists of nothing else, with logs under `target/logs`.
 pub(crate) fn run_task(task: &str, jobs: Vec<Job>) -> Outcome {
     let clock = Clock::now();
-    let (_, outcome) = run(jobs, processors(), &format!("target/logs/{task}"), clock, &Stop::new());
+    let (_, outcome) =
+        run(jobs, processors(), &format!("target/logs/{task}"), clock, &Stop::new(), OnFailure::EndAll);
     if outcome.is_ok() {
         clock.line(&format!("{task}: all there"));
     }

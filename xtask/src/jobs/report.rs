@@ -59,6 +59,32 @@ impl Report {
     }
 }
 
+/// How the test runners and the compiler begin, or end, the line that names a failure.
+const BEGINS: [&str; 4] = ["not ok ", "error", "thread '", "✘ "];
+const ENDS: [&str; 1] = ["... FAILED"];
+/// Lines shown of each failure, and of all together.
+const OF_ONE: usize = 16;
+const OF_ALL: usize = 120;
+
+/// The lines of a log that name a failure, each with those that follow it; none when the log cannot be read.
+pub(super) fn failures(log: &Path) -> Vec<String> {
+    let text = std::fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let mut shown = Vec::new();
+    let mut left = 0;
+    for line in text.lines().filter(|line| !line.trim().is_empty()) {
+        let bare = line.trim();
+        if BEGINS.iter().any(|begin| bare.starts_with(begin)) || ENDS.iter().any(|end| bare.ends_with(end)) {
+            left = OF_ONE;
+        }
+        if left > 0 && shown.len() < OF_ALL {
+            shown.push(line.to_owned());
+        }
+        left = left.saturating_sub(1);
+    }
+    shown
+}
+
 /// The last lines of a file that say something; none when it cannot be read.
 pub(super) fn tail(file: &Path, lines: usize) -> Vec<String> {
     const MOST: u64 = 16_384;
@@ -74,4 +100,26 @@ pub(super) fn tail(file: &Path, lines: usize) -> Vec<String> {
     let text = String::from_utf8_lossy(&bytes);
     let last: Vec<_> = text.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned).collect();
     last[last.len().saturating_sub(lines)..].to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_shown_wherever_they_stand_in_a_log() {
+        let file = std::env::temp_dir().join(format!("dpr-failures-{}.log", std::process::id()));
+        let passed = "ok 2 - later\n".repeat(1000);
+        let node =
+            format!("ok 1 - first\n    not ok 2 - sum of two\n  error: 3 is not 4\n{passed}# fail 1\n");
+        std::fs::write(&file, node).unwrap();
+        let found = failures(&file);
+        assert_eq!(found[..2], ["    not ok 2 - sum of two", "  error: 3 is not 4"]);
+        assert!(found.len() < 2 * OF_ONE, "{}", found.len());
+        std::fs::write(&file, "test a ... ok\ntest index::b ... FAILED\n").unwrap();
+        assert_eq!(failures(&file), ["test index::b ... FAILED"]);
+        std::fs::write(&file, passed).unwrap();
+        assert!(failures(&file).is_empty());
+        std::fs::remove_file(file).unwrap();
+    }
 }

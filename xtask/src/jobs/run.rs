@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 use super::board::Board;
 use super::clock::Clock;
 use super::context::{Context, Stop};
-use super::report::{Entry, Report, tail};
-use super::{Busy, Done, Job};
+use super::report::{Entry, Report, failures, tail};
+use super::{Busy, Done, Job, OnFailure};
 use crate::failure::{Failure, Outcome};
 
 /// How long a job has run before the board tells of it.
 const SETTLED: Duration = Duration::from_secs(2);
-/// Lines of a failed job's log that are shown.
-const SHOWN: usize = 60;
+/// Lines at the end of a failed job's log that are shown.
+const SHOWN: usize = 40;
 
 /// A job that runs.
 struct Started {
@@ -31,18 +31,19 @@ type Ended = (&'static str, Outcome<Done>);
 
 /// Runs all jobs, at most `limit` of those that keep a processor busy at once; earlier ones first.
 ///
-/// Each has a log in `folder`. The report holds what was done, also when a job failed and ended the others.
+/// Each has a log in `folder`. The report holds what was done, also when a job failed.
 pub(crate) fn run(
     jobs: Vec<Job>,
     limit: usize,
     folder: &str,
     clock: Clock,
     stop: &Arc<Stop>,
+    on_failure: OnFailure,
 ) -> (Report, Outcome) {
     let mut report = Report::default();
     let outcome = fs::create_dir_all(folder)
         .map_err(|e| Failure::new(format!("cannot create {folder}: {e}")))
-        .and_then(|()| schedule(jobs, limit.max(1), folder, clock, stop, &mut report));
+        .and_then(|()| schedule(jobs, limit.max(1), folder, clock, stop, on_failure, &mut report));
     (report, outcome)
 }
 
@@ -52,20 +53,22 @@ fn schedule(
     folder: &str,
     clock: Clock,
     stop: &Arc<Stop>,
+    on_failure: OnFailure,
     report: &mut Report,
 ) -> Outcome {
     let (sender, ended) = mpsc::channel::<Ended>();
     let mut running: Vec<Started> = Vec::new();
     let mut undone: BTreeSet<&str> = waiting.iter().map(|job| job.name).collect();
     let mut board = Board::new(clock);
-    let mut failure = None;
+    let mut failed: Vec<Failure> = Vec::new();
+    let mut given_up: Vec<&str> = Vec::new();
     loop {
-        while failure.is_none() && !stop.is_pulled() {
+        while !stop.is_pulled() {
             let Some(next) = next(&waiting, &running, &undone, limit) else { break };
             match start(waiting.remove(next), folder, stop, &sender) {
                 Ok(started) => running.push(started),
                 Err(error) => {
-                    failure = Some(error);
+                    failed.push(error);
                     stop.pull();
                 }
             }
@@ -83,21 +86,42 @@ fn schedule(
                 board.done(&job.entry(clock), &done.note);
                 report.add(job.entry(clock), done.closing);
             }
-            Err(error) if failure.is_none() && !stop.is_pulled() => {
-                board.failed(&job.entry(clock), &tail(job.context.path(), SHOWN));
-                failure = Some(error.during(name).fix(format!("read {}", job.context.path().display())));
-                stop.pull();
-            }
             // Ended because another one failed.
-            Err(_) => {}
+            Err(_) if stop.is_pulled() => {}
+            Err(error) => {
+                let log = job.context.path();
+                board.failed(&job.entry(clock), &failures(log), &tail(log, SHOWN));
+                failed.push(error.during(name).fix(format!("read {}", log.display())));
+                match on_failure {
+                    OnFailure::EndAll => stop.pull(),
+                    OnFailure::GoOn => given_up.extend(give_up(&mut waiting, name)),
+                }
+            }
         }
     }
-    match failure {
-        Some(failure) => Err(failure),
-        None if stop.is_pulled() => Err(Failure::new("ended by a signal")),
-        None if waiting.is_empty() => Ok(()),
-        None => Err(Failure::new(format!("these jobs wait for each other: {}", names(&waiting).join(", ")))),
+    if let Some(failure) = Failure::all(failed) {
+        return Err(match given_up.as_slice() {
+            [] => failure,
+            jobs => failure.during(&format!("not started ({})", jobs.join(", "))),
+        });
     }
+    if stop.is_pulled() {
+        return Err(Failure::new("ended by a signal"));
+    }
+    if waiting.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::new(format!("these jobs wait for each other: {}", names(&waiting).join(", "))))
+}
+
+/// Takes out of the list the jobs that wait for one that failed, and those that wait for them; returns their names.
+fn give_up(waiting: &mut Vec<Job>, failed: &'static str) -> Vec<&'static str> {
+    let mut lost = vec![failed];
+    while let Some(position) = waiting.iter().position(|job| job.needs.iter().any(|need| lost.contains(need)))
+    {
+        lost.push(waiting.remove(position).name);
+    }
+    lost.split_off(1)
 }
 
 fn names(waiting: &[Job]) -> Vec<&'static str> {

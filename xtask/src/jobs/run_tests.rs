@@ -7,10 +7,14 @@ use super::*;
 use crate::process;
 
 fn run_all(jobs: Vec<Job>, limit: usize) -> (Report, Outcome) {
+    run_on_failure(jobs, limit, OnFailure::EndAll)
+}
+
+fn run_on_failure(jobs: Vec<Job>, limit: usize, on_failure: OnFailure) -> (Report, Outcome) {
     static RUNS: AtomicUsize = AtomicUsize::new(0);
     let run_number = RUNS.fetch_add(1, Ordering::Relaxed);
     let folder = std::env::temp_dir().join(format!("dpr-jobs-{}-{run_number}", std::process::id()));
-    let result = run(jobs, limit, &folder.to_string_lossy(), Clock::now(), &Stop::new());
+    let result = run(jobs, limit, &folder.to_string_lossy(), Clock::now(), &Stop::new(), on_failure);
     fs::remove_dir_all(folder).unwrap();
     result
 }
@@ -54,6 +58,25 @@ fn a_failing_job_is_named_and_ends_the_others() {
     assert!(failure.contains("broken.log"), "{failure}");
     assert!(start.elapsed() < Duration::from_secs(20));
     assert_eq!(report.names().count(), 0);
+}
+
+#[test]
+fn the_jobs_that_need_no_failed_one_go_on_where_told_to() {
+    let broken = |name: &'static str| Job::new(name, &[], || Err::<(), _>(Failure::new("disk full")));
+    let jobs = vec![
+        broken("module"),
+        broken("packages"),
+        Job::new("bound", &["module"], || Ok(())),
+        Job::new("page", &["bound"], || Ok(())),
+        Job::new("index", &[], || Ok(())),
+        Job::new("search", &["index"], || Ok(())),
+    ];
+    let (report, outcome) = run_on_failure(jobs, 1, OnFailure::GoOn);
+    let failure = outcome.unwrap_err().to_string();
+    for words in ["2 jobs failed", "module: disk full", "packages: disk full", "not started (bound, page)"] {
+        assert!(failure.contains(words), "{failure}");
+    }
+    assert_eq!(report.names().collect::<Vec<_>>(), ["index", "search"]);
 }
 
 #[test]

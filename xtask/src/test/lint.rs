@@ -14,7 +14,7 @@ pub(super) const CLIPPY: &str = "clippy";
 const BIOME: [&str; 4] = ["lint", "--error-on-warnings", "--max-diagnostics=100", "."];
 
 /// Builds the compiler that lints what it compiles; see `xtask/src/bin/rustc_lint.rs`.
-pub(super) fn build_compiler() -> Outcome {
+pub(crate) fn build_compiler() -> Outcome {
     process::run(&mut cargo(&["build", "--release", "-p", "xtask", "--bin", "rustc-lint"]))?;
     let copied = std::fs::create_dir_all(TOOLS).and_then(|()| std::fs::copy(built("rustc-lint"), compiler()));
     copied.map(drop).map_err(|e| Failure::new(format!("cannot write {}: {e}", compiler().display())))
@@ -23,7 +23,7 @@ pub(super) fn build_compiler() -> Outcome {
 /// Makes a cargo command lint each crate of the workspace as it compiles it.
 ///
 /// All builds of a run must do so: cargo keeps what this compiler built apart from what rustc alone built.
-pub(super) fn while_compiling(cargo: &mut Command) -> &mut Command {
+pub(crate) fn while_compiling(cargo: &mut Command) -> &mut Command {
     cargo.env("RUSTC_WORKSPACE_WRAPPER", compiler())
 }
 

@@ -5,7 +5,7 @@ mod python;
 mod runners;
 
 use crate::failure::{Failure, Outcome};
-use crate::jobs::{self, Clock, Job, Stop, processors};
+use crate::jobs::{self, Clock, Job, OnFailure, Stop, processors};
 use crate::process::{self, Packages};
 use crate::{demo_data, npm, setup};
 
@@ -21,7 +21,8 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     let chosen = choose(arguments)?;
     let clock = Clock::now();
     println!("test: {}; logs in {LOGS}", chosen.parts.join(", "));
-    let (report, outcome) = jobs::run(plan(&chosen), processors(), LOGS, clock, &Stop::new());
+    let (report, outcome) =
+        jobs::run(plan(&chosen), processors(), LOGS, clock, &Stop::new(), chosen.on_failure);
     println!("\n=== summary ===");
     report.print_closing();
     println!();
@@ -37,25 +38,32 @@ struct Chosen {
     parts: Vec<&'static str>,
     /// Every case of `bundlers`, which take some ten minutes, and not the short set.
     all_bundlers: bool,
+    on_failure: OnFailure,
 }
 
 fn choose(arguments: &[String]) -> Outcome<Chosen> {
     let (mut only, mut skip) = (Vec::new(), Vec::new());
+    let mut on_failure = OnFailure::EndAll;
     let mut rest = arguments.iter();
     while let Some(flag) = rest.next() {
         let list = match flag.as_str() {
             "--only" => &mut only,
             "--skip" => &mut skip,
+            "--keep-going" => {
+                on_failure = OnFailure::GoOn;
+                continue;
+            }
             other => {
                 return Err(Failure::new(format!("unexpected argument `{other}`"))
-                    .fix("use --only STEP or --skip STEP"));
+                    .fix("use --only STEP, --skip STEP or --keep-going"));
             }
         };
         let named = rest.next().and_then(|name| PARTS.into_iter().find(|part| part == name));
         list.push(named.ok_or_else(|| Failure::new(format!("{flag} needs one of: {}", PARTS.join(", "))))?);
     }
     let runs = |part: &&str| (only.is_empty() || only.contains(part)) && !skip.contains(part);
-    Ok(Chosen { parts: PARTS.into_iter().filter(runs).collect(), all_bundlers: only.contains(&"bundlers") })
+    let all_bundlers = only.contains(&"bundlers");
+    Ok(Chosen { parts: PARTS.into_iter().filter(runs).collect(), all_bundlers, on_failure })
 }
 
 /// The jobs of these parts, those first that others wait for.
@@ -158,7 +166,7 @@ mod tests {
     #[test]
     fn a_part_brings_what_it_needs_and_no_more() {
         let names = |parts: &[&'static str]| {
-            let chosen = Chosen { parts: parts.to_vec(), all_bundlers: false };
+            let chosen = Chosen { parts: parts.to_vec(), all_bundlers: false, on_failure: OnFailure::EndAll };
             plan(&chosen).iter().map(|job| job.name).collect::<Vec<_>>()
         };
         let python = names(&["python"]);
@@ -173,7 +181,8 @@ mod tests {
     #[test]
     fn crates_are_linted_by_the_build_of_the_tests_or_else_without_a_build() {
         let linted = |parts: &[&'static str]| {
-            let jobs = plan(&Chosen { parts: parts.to_vec(), all_bundlers: false });
+            let jobs =
+                plan(&Chosen { on_failure: OnFailure::EndAll, parts: parts.to_vec(), all_bundlers: false });
             let has = |name| jobs.iter().any(|job| job.name == name);
             (has(NATIVE), has(lint::CLIPPY), has("TypeScript linter"))
         };
