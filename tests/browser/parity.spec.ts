@@ -84,3 +84,40 @@ for (const name of SMALL_MODELS) {
     });
   }
 }
+
+test('a question on WebGPU is nine dispatches a layer and eight beside them, and another one makes no pipeline', async ({ blank }) => {
+  const { files, texts } = smallModel('dpr-tiny/question');
+  const { num_hidden_layers: layers } = JSON.parse(Buffer.from(files[0]!, 'base64').toString('utf8')) as { num_hidden_layers: number };
+  const counted = await blank.evaluate(
+    async ([entry, files, texts]) => {
+      const counts = { dispatches: 0, pipelines: 0 };
+      type Methods = Record<string, (...values: unknown[]) => unknown>;
+      const count = (type: string, method: string, counter: keyof typeof counts) => {
+        const { prototype } = (globalThis as unknown as Record<string, { prototype: Methods }>)[type]!;
+        const original = prototype[method]!;
+        prototype[method] = function (this: unknown, ...values: unknown[]) {
+          counts[counter]++;
+          return original.apply(this, values);
+        };
+      };
+      count('GPUComputePassEncoder', 'dispatchWorkgroups', 'dispatches');
+      count('GPUDevice', 'createComputePipeline', 'pipelines');
+      const { default: init, QuestionEncoder } = await import(entry);
+      await init();
+      const encoder = await QuestionEncoder.load(
+        ...files.map((file) => Uint8Array.from(atob(file), (character) => character.charCodeAt(0))),
+      );
+      await encoder.encode(texts[0]);
+      const first = { ...counts };
+      await encoder.encode(texts[0]);
+      return [first, { dispatches: counts.dispatches - first.dispatches, pipelines: counts.pipelines - first.pipelines }];
+    },
+    [`${PACKAGE}wasm/webgpu/dpr_wasm.js`, files, texts] as const,
+  );
+  console.log(`dispatches and pipelines of ${layers} layers: ${JSON.stringify(counted)}`);
+  const [first, second] = counted;
+  expect(first!.pipelines).toBeLessThanOrEqual(12);
+  expect(second!.dispatches).toBeLessThanOrEqual(9 * layers + 8);
+  expect(second!.dispatches).toBeGreaterThan(0);
+  expect(second!.pipelines).toBe(0);
+});

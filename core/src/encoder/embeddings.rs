@@ -5,6 +5,7 @@ use burn::nn::Embedding;
 use burn::tensor::{Int, Tensor};
 
 use super::Norm;
+use super::layer_ops as ops;
 
 /// The sum of a token's embeddings, normalised.
 #[derive(Module, Debug)]
@@ -28,23 +29,14 @@ impl Embeddings {
         types: Option<Tensor<2, Int>>,
         position_offset: usize,
     ) -> Tensor<3> {
-        let [_, tokens] = ids.dims();
-        let positions = self
-            .position
-            .as_ref()
-            .map(|position| position.weight.val().slice(position_offset..position_offset + tokens));
-        let words = self.word.forward(ids);
-        let (kind, words) = match (&self.token_type, types) {
-            (Some(kind), Some(types)) => (None, words + kind.forward(types)),
-            (kind, _) => (kind.as_ref().map(|kind| kind.weight.val().slice(0..1)), words),
-        };
-        let rest = match (positions, kind) {
-            (Some(positions), Some(kind)) => Some(positions + kind),
-            (positions, kind) => positions.or(kind),
-        };
-        self.norm.forward(match rest {
-            Some(rest) => words + rest.unsqueeze::<3>(),
-            None => words,
-        })
+        let table = |embedding: &Embedding| embedding.weight.val();
+        self.norm.forward(ops::embed(
+            ids,
+            types,
+            table(&self.word),
+            self.position.as_ref().map(table),
+            self.token_type.as_ref().map(table),
+            position_offset,
+        ))
     }
 }

@@ -3,6 +3,7 @@
 use burn::tensor::{Tensor, activation};
 
 use super::Encoder;
+use super::layer_ops as ops;
 use crate::config::EncoderConfig;
 use crate::head::{Activation, HeadStep};
 
@@ -19,16 +20,16 @@ impl Encoder {
     /// Returns the vectors `[batch, dim]` of pooled states `[batch, hidden]`.
     pub(super) fn head(&self, pooled: Tensor<2>, config: &EncoderConfig) -> Tensor<2> {
         let mut now = match &self.pooler {
-            Some(pooler) => pooler.forward(pooled).tanh(),
+            Some(pooler) => ops::dense(pooler, pooled).tanh(),
             None => pooled,
         };
         let mut dense = self.dense.iter();
         for step in &config.head {
             now = match (step, dense.as_slice()) {
-                (HeadStep::Normalize, _) => unit_length(now),
+                (HeadStep::Normalize, _) => ops::unit_length(now),
                 (HeadStep::Dense(layer), [linear, ..]) => {
                     dense.next();
-                    activate(layer.activation, linear.forward(now))
+                    activate(layer.activation, ops::dense(linear, now))
                 }
                 // The loader made a layer for each.
                 (HeadStep::Dense(_), []) => now,
@@ -39,9 +40,9 @@ impl Encoder {
             now = now.slice([0..batch, 0..kept.min(width)]);
         }
         if let Some(projection) = &self.projection {
-            now = projection.forward(now);
+            now = ops::dense(projection, now);
         }
-        if config.normalize { unit_length(now) } else { now }
+        if config.normalize { ops::unit_length(now) } else { now }
     }
 }
 
@@ -53,10 +54,4 @@ fn activate(activation: Activation, input: Tensor<2>) -> Tensor<2> {
         Activation::Relu => activation::relu(input),
         Activation::Sigmoid => activation::sigmoid(input),
     }
-}
-
-/// Returns rows scaled to length 1, `[batch, dim]`; a row of zeros stays one.
-fn unit_length(vectors: Tensor<2>) -> Tensor<2> {
-    let length = (vectors.clone() * vectors.clone()).sum_dim(1).sqrt().clamp_min(1e-12);
-    vectors / length
 }

@@ -1,7 +1,8 @@
 //! Operations of a layer. In a build that trains they are those of [`super::fused`], else Burn's own.
 
 use burn::nn::Linear;
-use burn::tensor::{DType, FloatDType, Tensor};
+use burn::tensor::module::embedding;
+use burn::tensor::{DType, FloatDType, Int, Tensor};
 
 use super::cast::as_f32;
 use super::dropout::Dropout;
@@ -43,6 +44,45 @@ mod plain {
     pub(super) fn softmax(scores: Tensor<4>) -> Tensor<4> {
         activation::softmax(scores, 3)
     }
+}
+
+/// Returns the sum of each token's embeddings, `[batch, tokens, hidden]`: rows of `words` `[vocabulary, hidden]` by `ids`
+/// `[batch, tokens]`, of `positions` from row `offset` on, and of `kinds` by `types` `[batch, tokens]`, or the first where
+/// there are no types.
+pub(super) fn embed(
+    ids: Tensor<2, Int>,
+    types: Option<Tensor<2, Int>>,
+    words: Tensor<2>,
+    positions: Option<Tensor<2>>,
+    kinds: Option<Tensor<2>>,
+    offset: usize,
+) -> Tensor<3> {
+    let [_, tokens] = ids.dims();
+    let positions = positions.map(|positions| positions.slice(offset..offset + tokens));
+    let words = embedding(words, ids);
+    let (kind, words) = match (kinds, types) {
+        (Some(kinds), Some(types)) => (None, words + embedding(kinds, types)),
+        (kinds, _) => (kinds.map(|kinds| kinds.slice(0..1)), words),
+    };
+    let rest = match (positions, kind) {
+        (Some(positions), Some(kind)) => Some(positions + kind),
+        (positions, kind) => positions.or(kind),
+    };
+    match rest {
+        Some(rest) => words + rest.unsqueeze::<3>(),
+        None => words,
+    }
+}
+
+/// Returns `[batch, output]` of `[batch, input]`.
+pub(super) fn dense(layer: &Linear, input: Tensor<2>) -> Tensor<2> {
+    layer.forward(input)
+}
+
+/// Returns rows scaled to length 1, `[batch, dim]`; a row of zeros stays one.
+pub(super) fn unit_length(vectors: Tensor<2>) -> Tensor<2> {
+    let length = (vectors.clone() * vectors.clone()).sum_dim(1).sqrt().clamp_min(1e-12);
+    vectors / length
 }
 
 /// Returns the [`norm`] of a sum.

@@ -25,7 +25,7 @@ fn site() -> &'static Mutex<Made> {
             let model = write_model(&scratch.path().join("model"));
             let (space, dim) = (model.manifest().space().to_owned(), model.manifest().dim);
             let passage = |row| Passage::new(format!("p{row}"), "Title", format!("Text {row}."));
-            let rows = (0..COUNT).flat_map(|row| vector_of(row, dim)).collect();
+            let rows: Vec<f32> = (0..COUNT).flat_map(|row| vector_of(row, dim)).collect();
             let set = VectorSet::new(space, dim, (0..COUNT).map(passage).collect(), rows);
             let index = scratch.path().join("index");
             build_index(&set, &index, &IndexOptions::default(), &Silent).expect("an index");

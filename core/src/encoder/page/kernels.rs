@@ -291,6 +291,132 @@ fn norm_kernel(
     }
 }
 
+/// Sums of embeddings, one vector an invocation; `width` is in vectors.
+#[cube(launch_unchecked)]
+#[allow(clippy::too_many_arguments)]
+fn embed_kernel(
+    ids: &[i32],
+    types: &[i32],
+    words: &[Four],
+    positions: &[Four],
+    kinds: &[Four],
+    output: &mut [Four],
+    rows: usize,
+    tokens: usize,
+    width: usize,
+    offset: usize,
+    #[comptime] positioned: bool,
+    #[comptime] kinded: bool,
+    #[comptime] typed: bool,
+) {
+    let row = ABSOLUTE_POS / width;
+    let at = ABSOLUTE_POS % width;
+    if row >= rows {
+        terminate!();
+    }
+    let mut sum = words[usize::cast_from(ids[row]) * width + at];
+    if comptime![positioned] {
+        sum += positions[(offset + row % tokens) * width + at];
+    }
+    if comptime![kinded] {
+        let mut kind = at;
+        if comptime![typed] {
+            kind += usize::cast_from(types[row]) * width;
+        }
+        sum += kinds[kind];
+    }
+    output[row * width + at] = sum;
+}
+
+/// `ids` and `types` `[batch, tokens]`, below the rows of their tables; `tables` of words, positions and kinds
+/// `[rows, hidden]`, all f32, `hidden` a multiple of [`LANES`].
+pub(super) fn embed(
+    ids: CubeTensor,
+    types: Option<CubeTensor>,
+    tables: [Option<CubeTensor>; 3],
+    offset: usize,
+) -> CubeTensor {
+    let [words, positions, kinds] = tables.map(|table| table.map(into_contiguous));
+    let (positioned, kinded, typed) = (positions.is_some(), kinds.is_some(), types.is_some());
+    // There always are words.
+    let words = words.unwrap_or_else(|| ids.clone());
+    let ids = into_contiguous(ids);
+    let types = types.map_or_else(|| ids.clone(), into_contiguous);
+    let (positions, kinds) =
+        (positions.unwrap_or_else(|| words.clone()), kinds.unwrap_or_else(|| words.clone()));
+    let (mut shape, hidden) = (ids.meta.shape().clone(), words.meta.shape()[1]);
+    let (rows, tokens) = (shape.num_elements(), shape[1]);
+    shape.push(hidden);
+    let output =
+        empty_device_contiguous_dtype(words.client.clone(), words.device.clone(), shape, words.dtype);
+    let client = words.client.clone();
+    // SAFETY: an invocation past the last row stops; ids are below the vocabulary, which is checked before, and WebGPU
+    // checks every access once more.
+    unsafe {
+        embed_kernel::launch_unchecked(
+            &client,
+            workgroups(rows * (hidden / LANES)),
+            CubeDim::new_1d(UNITS),
+            ids.into_buffer_arg(),
+            types.into_buffer_arg(),
+            words.into_buffer_arg(),
+            positions.into_buffer_arg(),
+            kinds.into_buffer_arg(),
+            output.clone().into_buffer_arg(),
+            rows,
+            tokens,
+            hidden / LANES,
+            offset,
+            positioned,
+            kinded,
+            typed,
+        );
+    }
+    output
+}
+
+/// Rows scaled to length 1, one an invocation; `width` is in vectors.
+#[cube(launch_unchecked)]
+fn unit_length_kernel(input: &[Four], output: &mut [Four], rows: usize, width: usize) {
+    let row = ABSOLUTE_POS;
+    if row >= rows {
+        terminate!();
+    }
+    let from = row * width;
+    let mut squares = Four::new(0.0f32);
+    for at in from..from + width {
+        squares = fma(input[at], input[at], squares);
+    }
+    let length = sum_of_lanes(squares).sqrt();
+    let scale = Four::new(f32::new(1.0) / select(length > 1.0e-12, length, f32::new(1.0e-12)));
+    for at in from..from + width {
+        output[at] = input[at] * scale;
+    }
+}
+
+/// `input` `[batch, dim]` in f32, `dim` a multiple of [`LANES`].
+pub(super) fn unit_length(input: CubeTensor) -> CubeTensor {
+    let input = into_contiguous(input);
+    let shape = input.meta.shape().clone();
+    let (rows, width) = (shape[0], shape[1] / LANES);
+    let output =
+        empty_device_contiguous_dtype(input.client.clone(), input.device.clone(), shape, input.dtype);
+    let client = input.client.clone();
+    // SAFETY: an invocation past the last row stops, and the others stay in their row.
+    unsafe {
+        unit_length_kernel::launch_unchecked(
+            &client,
+            workgroups(rows),
+            CubeDim::new_1d(UNITS),
+            input.into_buffer_arg(),
+            output.clone().into_buffer_arg(),
+            rows,
+            width,
+        );
+    }
+    output
+}
+
 /// Returns the sum of a vector's numbers.
 #[cube]
 fn sum_of_lanes(vector: Four) -> f32 {

@@ -5,10 +5,10 @@
 
 mod kernels;
 
-use burn::backend::tensor::FloatTensor;
+use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, Dispatch, backend_extension};
 use burn::nn::Linear;
-use burn::tensor::{DType, Tensor};
+use burn::tensor::{DType, Int, Tensor};
 use burn_cubecl::CubeBackend;
 
 use super::dropout::Dropout;
@@ -44,6 +44,31 @@ pub(crate) trait PageOps: Backend {
         heads: usize,
     ) -> FloatTensor<Self>;
 
+    /// Sums of embeddings, `[batch, tokens, hidden]`: rows of `words` by `ids` `[batch, tokens]`, rows of `positions` from
+    /// `offset` on if `positioned`, and rows of `kinds` if `kinded`, by `types` `[batch, tokens]` if `typed`, else the first.
+    /// `hidden` is a multiple of four.
+    #[fusion(dtype = words, shape = {
+        let mut shape = ids.clone();
+        shape.push(words[1]);
+        shape
+    })]
+    #[allow(clippy::too_many_arguments)]
+    fn page_embed(
+        ids: IntTensor<Self>,
+        types: IntTensor<Self>,
+        words: FloatTensor<Self>,
+        positions: FloatTensor<Self>,
+        kinds: FloatTensor<Self>,
+        offset: usize,
+        positioned: bool,
+        kinded: bool,
+        typed: bool,
+    ) -> FloatTensor<Self>;
+
+    /// Rows `[batch, dim]` scaled to length 1; `dim` is a multiple of four, and a row of zeros stays one.
+    #[fusion(dtype = input, shape = input)]
+    fn page_unit_length(input: FloatTensor<Self>) -> FloatTensor<Self>;
+
     /// LayerNorm over the last dimension of `input` `[batch, tokens, hidden]`, to which `residual` is added first if
     /// `summed`. `bias` `[hidden]` is read only if `biased`; `hidden` is a multiple of four.
     #[fusion(dtype = input, shape = input)]
@@ -77,6 +102,25 @@ impl PageOps for CubeBackend {
         heads: usize,
     ) -> FloatTensor<Self> {
         kernels::attend(query, key, value, biased.then_some(bias), heads)
+    }
+
+    fn page_embed(
+        ids: IntTensor<Self>,
+        types: IntTensor<Self>,
+        words: FloatTensor<Self>,
+        positions: FloatTensor<Self>,
+        kinds: FloatTensor<Self>,
+        offset: usize,
+        positioned: bool,
+        kinded: bool,
+        typed: bool,
+    ) -> FloatTensor<Self> {
+        let tables = [Some(words), positioned.then_some(positions), kinded.then_some(kinds)];
+        kernels::embed(ids, typed.then_some(types), tables, offset)
+    }
+
+    fn page_unit_length(input: FloatTensor<Self>) -> FloatTensor<Self> {
+        kernels::unit_length(input)
     }
 
     fn page_norm(
@@ -151,6 +195,58 @@ pub(super) fn norm_of_sum(
     match has_kernel(&input, &weight) && residual.dtype() == DType::F32 {
         true => own_norm(input, Some(residual), weight, bias, eps),
         false => ops::norm_of_sum(input, residual, weight, bias, eps),
+    }
+}
+
+/// Returns the sum of each token's embeddings, `[batch, tokens, hidden]`, as [`ops::embed`] does.
+pub(super) fn embed(
+    ids: Tensor<2, Int>,
+    types: Option<Tensor<2, Int>>,
+    words: Tensor<2>,
+    positions: Option<Tensor<2>>,
+    kinds: Option<Tensor<2>>,
+    offset: usize,
+) -> Tensor<3> {
+    let [_, hidden] = words.dims();
+    let is_f32 = [Some(&words), positions.as_ref(), kinds.as_ref()];
+    if hidden % LANES != 0 || is_f32.into_iter().flatten().any(|table| table.dtype() != DType::F32) {
+        return ops::embed(ids, types, words, positions, kinds, offset);
+    }
+    let (positioned, kinded, typed) = (positions.is_some(), kinds.is_some(), types.is_some());
+    let table = |table: Option<Tensor<2>>| table.unwrap_or_else(|| words.clone()).into_dispatch();
+    let (positions, kinds) = (table(positions), table(kinds));
+    let types = types.unwrap_or_else(|| ids.clone()).into_dispatch();
+    Tensor::from_dispatch(Dispatch::page_embed(
+        ids.into_dispatch(),
+        types,
+        words.into_dispatch(),
+        positions,
+        kinds,
+        offset,
+        positioned,
+        kinded,
+        typed,
+    ))
+}
+
+/// Returns `[batch, output]` of `[batch, input]`.
+pub(super) fn dense(layer: &Linear, input: Tensor<2>) -> Tensor<2> {
+    let [batch, width] = input.dims();
+    match own_linear(layer, &input.clone().reshape([batch, 1, width]), false) {
+        Some(output) => {
+            let [_, _, width] = output.dims();
+            output.reshape([batch, width])
+        }
+        None => ops::dense(layer, input),
+    }
+}
+
+/// Returns rows scaled to length 1, `[batch, dim]`; a row of zeros stays one.
+pub(super) fn unit_length(vectors: Tensor<2>) -> Tensor<2> {
+    let [_, dim] = vectors.dims();
+    match dim % LANES == 0 && vectors.dtype() == DType::F32 {
+        true => Tensor::from_dispatch(Dispatch::page_unit_length(vectors.into_dispatch())),
+        false => ops::unit_length(vectors),
     }
 }
 
