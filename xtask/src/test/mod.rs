@@ -8,6 +8,7 @@ use crate::failure::{Failure, Outcome};
 use crate::jobs::{self, Clock, Job, OnFailure, Stop, processors};
 use crate::process::{self, Packages};
 use crate::{demo_data, npm, setup};
+use runners::RustTests;
 
 const LOGS: &str = "target/test-logs";
 /// The job that builds the native crates.
@@ -89,9 +90,12 @@ fn plan(chosen: &Chosen) -> Vec<Job> {
     if has_data {
         jobs.extend(demo_data::jobs(NATIVE));
     }
+    let needs_of_rust =
+        [NATIVE, demo_data::INDEX, setup::MPNET, setup::MILVUS, setup::POSTGRES, setup::VULKAN];
     if any(&["rust"]) {
-        let needs = [NATIVE, demo_data::INDEX, setup::MPNET, setup::MILVUS, setup::POSTGRES, setup::VULKAN];
-        jobs.push(Job::new("Rust tests", &needs, move || runners::rust(lints)));
+        jobs.push(Job::new("Rust tests of dpr", &needs_of_rust, move || {
+            runners::rust(RustTests::Dpr, lints)
+        }));
     }
     if has_package || any(&["node"]) {
         jobs.push(npm::scripts());
@@ -107,6 +111,9 @@ fn plan(chosen: &Chosen) -> Vec<Job> {
     if any(&["browser"]) {
         let needs = [npm::PAGE, demo_data::INDEX, setup::CHROMIUM, setup::TEST_PACKAGES];
         jobs.push(Job::new("browser tests", &needs, runners::browser));
+    }
+    if any(&["rust"]) {
+        jobs.push(Job::new("Rust tests", &needs_of_rust, move || runners::rust(RustTests::Others, lints)));
     }
     if any(&["bundlers"]) {
         let needs = [npm::PACKAGE, setup::CHROMIUM, setup::TEST_PACKAGES];
@@ -171,7 +178,7 @@ mod tests {
         };
         let python = names(&["python"]);
         assert!(python.contains(&NATIVE) && python.contains(&"Python tests"));
-        assert!(!python.contains(&npm::WEBGPU) && !python.contains(&"Rust tests"));
+        assert!(!python.contains(&npm::WEBGPU) && !python.contains(&"Rust tests of dpr"));
         assert!(!names(&["node"]).contains(&NATIVE));
         let bundlers = names(&["bundlers"]);
         assert!(bundlers.contains(&npm::PACKAGE) && bundlers.contains(&npm::WEBGPU));

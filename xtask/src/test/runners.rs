@@ -1,30 +1,111 @@
 //! The test runners: Rust's, Node's and Playwright's, with the lines they close with.
 
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
 use super::lint;
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::jobs::Done;
 use crate::paths::{dpr, venv_python};
 use crate::process::{Packages, command, run, run_lines};
 use crate::setup;
 use crate::setup::tools::chromium;
 
-/// Runs the tests of all native crates, as a build that `lints` left them or one that does not.
-pub(super) fn rust(lints: bool) -> Outcome<Done> {
-    let mut cargo = Packages::All.command("test", &[]);
-    if lints {
-        lint::while_compiling(&mut cargo);
+/// Rust's tests, in two parts that take about as long as each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RustTests {
+    /// The integration tests of the binary `dpr`.
+    Dpr,
+    /// All others, and those of the documentation.
+    Others,
+}
+
+/// Runs a part of the tests of all native crates, as a build that `lints` left them or one that does not.
+///
+/// Cargo runs one program of tests after the other; here two run beside each other, and all of them even where one fails.
+pub(super) fn rust(part: RustTests, lints: bool) -> Outcome<Done> {
+    let cargo = |more: &[&str]| {
+        let mut cargo = Packages::All.command("test", more);
+        if lints {
+            lint::while_compiling(&mut cargo);
+        }
+        cargo
+    };
+    let programs = TestProgram::listed(&run_lines(&mut cargo(&["--no-run", "--message-format=json"]))?)?;
+    let (mut lines, mut failed) = (Vec::new(), Vec::new());
+    for program in programs.into_iter().filter(|program| program.part() == part) {
+        match run_lines(&mut program.command()) {
+            Ok(said) => lines.extend(said),
+            Err(_) => failed.push(program.name()),
+        }
     }
-    if let Some(python) = setup::python::milvus_python() {
-        cargo.env("DPR_MILVUS_PYTHON", python);
+    if part == RustTests::Others {
+        match run_lines(&mut cargo(&["--doc", "--no-fail-fast"])) {
+            Ok(said) => lines.extend(said),
+            Err(_) => failed.push("doc tests".to_owned()),
+        }
     }
-    cargo.env("DPR_POSTGRES_PYTHON", venv_python());
-    // On a software adapter a kernel takes seconds to compile: fewer sizes are told apart, so that fewer are compiled.
-    cargo.env("CUBECL_AUTOTUNE_LEVEL", "minimal");
-    let lines = run_lines(&mut cargo)?;
+    if !failed.is_empty() {
+        return Err(Failure::new(format!("these failed: {}", failed.join(", "))));
+    }
     let mut closing: Vec<_> = results(&lines).map(str::to_owned).collect();
     let total = total(&lines);
     closing.push(total.clone());
     Ok(Done { note: total, closing })
+}
+
+/// A program of tests, as cargo built it.
+#[derive(Debug, PartialEq, Eq)]
+struct TestProgram {
+    path: PathBuf,
+    /// The name of its target: `it` of integration tests.
+    target: String,
+    /// The folder of its package.
+    folder: PathBuf,
+}
+
+impl TestProgram {
+    /// Returns the programs that `cargo test --no-run --message-format=json` names.
+    fn listed(lines: &[String]) -> Outcome<Vec<Self>> {
+        let program = |line: &String| {
+            let message: Value = serde_json::from_str(line).ok()?;
+            let is_test = message["profile"]["test"].as_bool().unwrap_or(false);
+            let path = message["executable"].as_str().filter(|_| is_test)?;
+            let folder = Path::new(message["manifest_path"].as_str()?).parent()?;
+            let target = message["target"]["name"].as_str()?.to_owned();
+            Some(Self { path: path.into(), target, folder: folder.into() })
+        };
+        let programs: Vec<_> = lines.iter().filter_map(program).collect();
+        match programs.is_empty() {
+            true => Err(Failure::new("cargo names no program of tests")),
+            false => Ok(programs),
+        }
+    }
+
+    fn part(&self) -> RustTests {
+        let of_dpr = self.target == "it" && self.folder.ends_with("server");
+        if of_dpr { RustTests::Dpr } else { RustTests::Others }
+    }
+
+    /// Returns the names of its package's folder and of its target.
+    fn name(&self) -> String {
+        format!("{} {}", self.folder.file_name().unwrap_or_default().to_string_lossy(), self.target)
+    }
+
+    /// Returns the program as cargo runs it: in the folder of its package.
+    fn command(&self) -> Command {
+        let mut program = command::<&str>(&self.path, &[]);
+        program.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder);
+        if let Some(python) = setup::python::milvus_python() {
+            program.env("DPR_MILVUS_PYTHON", python);
+        }
+        program.env("DPR_POSTGRES_PYTHON", venv_python());
+        // On a software adapter a kernel takes seconds to compile: fewer sizes are told apart, so that fewer are compiled.
+        program.env("CUBECL_AUTOTUNE_LEVEL", "minimal");
+        program
+    }
 }
 
 /// Runs the npm package's tests.
@@ -93,6 +174,31 @@ fn closed(lines: &[String], marks: &[&str]) -> Done {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn programs_are_those_of_tests_and_the_longest_has_a_part_of_its_own() {
+        let artifact = |folder: &str, target: &str, test: bool, executable: &str| {
+            serde_json::json!({
+                "reason": "compiler-artifact", "manifest_path": format!("{folder}/Cargo.toml"),
+                "target": { "name": target }, "profile": { "test": test }, "executable": executable,
+            })
+            .to_string()
+        };
+        let lines = [
+            "   Compiling dpr v0.1.0".to_owned(),
+            artifact("/clone/server", "it", true, "/clone/target/it-1"),
+            artifact("/clone/server", "dpr", false, "/clone/target/dpr"),
+            artifact("/clone/core", "it", true, "/clone/target/it-2"),
+            r#"{"reason":"build-finished","success":true}"#.to_owned(),
+        ];
+        let programs = TestProgram::listed(&lines).unwrap();
+        let parts: Vec<_> = programs.iter().map(|program| (program.name(), program.part())).collect();
+        assert_eq!(
+            parts,
+            [("server it".to_owned(), RustTests::Dpr), ("core it".to_owned(), RustTests::Others)]
+        );
+        assert!(TestProgram::listed(&lines[4..]).is_err());
+    }
 
     #[test]
     fn results_of_all_suites_are_added_up() {
