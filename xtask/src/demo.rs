@@ -12,7 +12,7 @@ use std::sync::{Arc, mpsc};
 use crate::failure::{Failure, Outcome};
 use crate::jobs::{self, Clock, Job, OnFailure, Stop, processors};
 use crate::npm::{Arrival, MODULES};
-use crate::paths::{DEMO_INDEX, DEMO_MODEL, PAGE, dpr};
+use crate::paths::{DEMO_INDEX, DEMO_MODEL, PAGE, copy_folder, dpr};
 use crate::process::{self, Packages, command};
 use crate::{demo_data, npm, setup};
 
@@ -116,23 +116,8 @@ fn add_reader(reader: &str) -> Outcome {
     if Path::new(MODEL_WITH_READER).exists() {
         fs::remove_dir_all(MODEL_WITH_READER).map_err(failed)?;
     }
-    copy(Path::new(DEMO_MODEL), Path::new(MODEL_WITH_READER)).map_err(failed)?;
+    copy_folder(Path::new(DEMO_MODEL), Path::new(MODEL_WITH_READER)).map_err(failed)?;
     process::run(&mut command(dpr(), &["export-web", "--model", MODEL_WITH_READER, "--reader", reader]))
-}
-
-/// Copies a directory with all in it.
-fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let to = to.join(entry.file_name());
-        if entry.file_type()?.is_dir() {
-            copy(&entry.path(), &to)?;
-        } else {
-            fs::copy(entry.path(), to)?;
-        }
-    }
-    Ok(())
 }
 
 /// Builds what the first page is without, and tells the pages that are open.

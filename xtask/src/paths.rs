@@ -1,5 +1,6 @@
 //! Where things are. All paths are relative to the repository root, which every task makes its working directory.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Tools that set-up installs for this repository alone.
@@ -49,4 +50,19 @@ pub(crate) fn venv_python() -> PathBuf {
 /// Where native builds go.
 pub(crate) fn target_dir() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from)
+}
+
+/// Copies a folder with all in it.
+pub(crate) fn copy_folder(from: &Path, to: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy_folder(&entry.path(), &target)?;
+        } else {
+            fs::copy(entry.path(), target)?;
+        }
+    }
+    Ok(())
 }

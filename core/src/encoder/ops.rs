@@ -46,9 +46,9 @@ mod plain {
     }
 }
 
-/// Returns the sum of each token's embeddings, `[batch, tokens, hidden]`: rows of `words` `[vocabulary, hidden]` by `ids`
-/// `[batch, tokens]`, of `positions` from row `offset` on, and of `kinds` by `types` `[batch, tokens]`, or the first where
-/// there are no types.
+/// Returns the sum of each token's embeddings, `[batch, tokens, hidden]`: rows of `words` `[vocabulary, hidden]` by
+/// `ids` `[batch, tokens]`, of `positions` from row `offset` on, and of `kinds` by `types` `[batch, tokens]`, or the
+/// first of them where there are no types.
 pub(super) fn embed(
     ids: Tensor<2, Int>,
     types: Option<Tensor<2, Int>>,

@@ -162,7 +162,7 @@ fn rust() -> Outcome {
     process::run(&mut cargo)?;
     let target = Path::new(SITE).join("rust");
     let failed = |e: std::io::Error| Failure::new(format!("cannot write {}: {e}", target.display()));
-    copy_folder(&built, &target).map_err(failed)?;
+    paths::copy_folder(&built, &target).map_err(failed)?;
     let mut crates: Vec<String> = fs::read_dir(&built)
         .map_err(failed)?
         .flatten()
@@ -177,20 +177,6 @@ fn rust() -> Outcome {
         items.collect::<String>()
     );
     fs::write(target.join("index.html"), page).map_err(failed)
-}
-
-fn copy_folder(from: &Path, to: &Path) -> std::io::Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let target = to.join(entry.file_name());
-        if entry.file_type()?.is_dir() {
-            copy_folder(&entry.path(), &target)?;
-        } else {
-            fs::copy(entry.path(), target)?;
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -44,9 +44,9 @@ pub(crate) trait PageOps: Backend {
         heads: usize,
     ) -> FloatTensor<Self>;
 
-    /// Sums of embeddings, `[batch, tokens, hidden]`: rows of `words` by `ids` `[batch, tokens]`, rows of `positions` from
-    /// `offset` on if `positioned`, and rows of `kinds` if `kinded`, by `types` `[batch, tokens]` if `typed`, else the first.
-    /// `hidden` is a multiple of four.
+    /// Sums of embeddings, `[batch, tokens, hidden]`: rows of `words` by `ids` `[batch, tokens]`, rows of `positions`
+    /// from `offset` on if `positioned`, and rows of `kinds` if `kinded`, by `types` `[batch, tokens]` if `typed`, else
+    /// the first of them. `hidden` is a multiple of four.
     #[fusion(dtype = words, shape = {
         let mut shape = ids.clone();
         shape.push(words[1]);
