@@ -79,8 +79,8 @@ impl Engine {
         })
     }
 
-    /// Builds the encoder of `config` on `device`, for rows whose tokens are all of type 0, with layers that multiply in
-    /// `precision`.
+    /// Builds the encoder of `config` on `device`, for rows whose tokens are all of type 0, with layers that multiply
+    /// in `precision`.
     ///
     /// # Errors
     /// [`LoadError::Precision`] for a device that computes in single precision only, and [`LoadError::Weights`] when the

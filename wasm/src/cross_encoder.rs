@@ -34,8 +34,8 @@ impl CrossEncoder {
         Ok(Self { inner })
     }
 
-    /// Returns the score of each passage for the question, a `Float32Array` of `[passages]` logits: the larger, the more
-    /// relevant. A passage without a title has an empty one.
+    /// Returns the score of each passage for the question, a `Float32Array` of `[passages]` logits: the larger, the
+    /// more relevant. A passage without a title has an empty one.
     ///
     /// # Errors
     /// A JavaScript `Error` for an empty question, for as many titles as there are not texts, or a device that failed.

@@ -4,8 +4,8 @@ import { byId, make } from './dom.js';
 import { fixed } from './format.js';
 
 /**
- * Answers in the page: two switches, which are there where the server offers a reader, the answer of each passage marked
- * in it, and the best one in words. Reads the passages that a search has found, so it sends nothing more.
+ * Answers in the page: two switches, which are there where the server offers a reader, the answer of each passage
+ * marked in it, and the best one in words. Reads the passages that a search has found, so it sends nothing more.
  */
 export class Answers {
   readonly #list = byId('results');

@@ -8,7 +8,9 @@ export interface Keys {
   stop(): boolean;
 }
 
-/** Listens to the keys: a slash goes to the question, an arrow down to the passages, Escape gives up and then empties. */
+/**
+ * Listens to the keys: a slash goes to the question, an arrow down to the passages, Escape gives up and then empties.
+ */
 export function listenToKeys(question: HTMLInputElement, keys: Keys): void {
   question.addEventListener('keydown', (event) => {
     // Of an input method that composes a character.

@@ -23,8 +23,8 @@ const BLOCKS: usize = 20_000;
 /// Questions of SQuAD dev's first 10 articles: weights are tuned on these, and the table is over the other 38.
 const TUNED_ON: &str = "2015";
 
-/// Name of the starter model in tables. Its makers trained it on SQuAD 2.0, NQ and TriviaQA besides much else, so that nothing
-/// measured on these is measured on tasks it never saw.
+/// Name of the starter model in tables. Its makers trained it on SQuAD 2.0, NQ and TriviaQA besides much else, so that
+/// nothing measured on these is measured on tasks it never saw.
 const STARTER: &str = "as-downloaded";
 
 /// All parts, in the order they run.
@@ -132,8 +132,8 @@ impl<'a> Work<'a> {
         self.over_seeds(&["trained"])
     }
 
-    /// Ranks `corpus` by words of this language, by each model's vectors and by both, and compares; where `articles` is the
-    /// SQuAD json of the questions, with intervals over whole articles.
+    /// Ranks `corpus` by words of this language, by each model's vectors and by both, and compares; where `articles` is
+    /// the SQuAD json of the questions, with intervals over whole articles.
     fn rank(
         &self,
         models: &[(String, String)],
@@ -160,7 +160,8 @@ impl<'a> Work<'a> {
         self.compare(&rankings, articles)
     }
 
-    /// Trained on sentences and their blocks, from the starter model and from nothing; tested on SQuAD dev's paragraphs.
+    /// Trained on sentences and their blocks, from the starter model and from nothing; tested on SQuAD dev's
+    /// paragraphs.
     fn ict(&self) -> Outcome {
         let blocks = self.data.blocks()?;
         for (file, limit) in [("starter", "4000"), ("random", "8000")] {
@@ -261,8 +262,8 @@ fn eval(model: &str, index: &str, methods: &str, more: &[&str]) -> Outcome {
 mod tests {
     use super::*;
 
-    /// Writes 12 articles of 3 blocks with 5 questions each, and holds 40 of them out; prints how many articles are on both
-    /// sides, and the questions on each.
+    /// Writes 12 articles of 3 blocks with 5 questions each, and holds 40 of them out; prints how many articles are on
+    /// both sides, and the questions on each.
     const HELD_OUT: &str = r#"
 import gzip, json, subprocess, sys
 script, folder = sys.argv[1:]

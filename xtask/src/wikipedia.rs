@@ -51,14 +51,15 @@ impl Wikipedia {
         self.append(0..blocks, false, corpus)
     }
 
-    /// Writes `corpus`: blocks of Wikipedia drawn at random, those from `drawn.start` to `drawn.end` of a random order. Two
-    /// ranges that do not meet have no block in common.
+    /// Writes `corpus`: blocks of Wikipedia drawn at random, those from `drawn.start` to `drawn.end` of a random order.
+    /// Two ranges that do not meet have no block in common.
     pub(crate) fn drawn_blocks(&self, drawn: Range<usize>, corpus: &str) -> Outcome {
         let _ = fs::remove_file(corpus);
         self.append(drawn, true, corpus)
     }
 
-    /// Adds drawn lines of the file of blocks to `corpus`, in the order of the file, with its header where that is wanted.
+    /// Adds drawn lines of the file of blocks to `corpus`, in the order of the file, with its header where that is
+    /// wanted.
     fn append(&self, drawn: Range<usize>, header: bool, corpus: &str) -> Outcome {
         let wikipedia = self.blocks()?;
         let append = || -> io::Result<()> {
@@ -100,8 +101,8 @@ impl Wikipedia {
     }
 }
 
-/// Returns the numbers below `count` at these places of a random order, ascending. The order is that of SHA-256 over a seed
-/// and the number: the same on every machine, and the first thousand are among the first two thousand.
+/// Returns the numbers below `count` at these places of a random order, ascending. The order is that of SHA-256 over a
+/// seed and the number: the same on every machine, and the first thousand are among the first two thousand.
 fn drawn_of(count: usize, places: Range<usize>) -> Vec<usize> {
     let mut order: Vec<(Vec<u8>, usize)> =
         (0..count).map(|number| (Sha256::digest(format!("{SEED} {number}")).to_vec(), number)).collect();
@@ -112,8 +113,8 @@ fn drawn_of(count: usize, places: Range<usize>) -> Vec<usize> {
     drawn
 }
 
-/// Minutes of work, so what an earlier run encoded of the same corpus in the same way is kept; `name` tells what is kept
-/// apart.
+/// Minutes of work, so what an earlier run encoded of the same corpus in the same way is kept; `name` tells what is
+/// kept apart.
 pub(crate) fn encode(name: &str, model: &str, corpus: &str, vectors: &str) -> Outcome {
     let arguments = ["encode", "--model", model, "--passages", corpus, "--out", vectors];
     let manifest = format!("{model}/model.json");

@@ -8,8 +8,8 @@
 //! Prints a line of JSON for each precision. The precisions take turns, round by round: `passages_per_second` and
 //! `question_ms` (from text to vector, one thread) are medians of the rounds, `speed_ratio` and `question_ratio` the
 //! medians of each round's ratio to f32 in it. `least_cosine` and `mean_cosine` are of all passages and questions with
-//! their vectors in f32. `top_1`, `top_5` and `top_20` are the accuracies at k of exact search for the gold passage, with
-//! questions and passages in that precision; `mixed_top_1` with questions in f32, as a page may send them.
+//! their vectors in f32. `top_1`, `top_5` and `top_20` are the accuracies at k of exact search for the gold passage,
+//! with questions and passages in that precision; `mixed_top_1` with questions in f32, as a page may send them.
 
 use std::error::Error;
 use std::path::Path;

@@ -8,8 +8,8 @@ use crate::config::EncoderConfig;
 use crate::head::{Activation, HeadStep};
 
 impl Encoder {
-    /// Returns the first dense layer's outputs of every token, `[batch, tokens, outputs]`, of the last hidden state: the
-    /// scores of a reader in training.
+    /// Returns the first dense layer's outputs of every token, `[batch, tokens, outputs]`, of the last hidden state:
+    /// the scores of a reader in training.
     pub fn token_scores(&self, hidden: Tensor<3>) -> Tensor<3> {
         match self.dense.first() {
             Some(dense) => dense.forward(hidden),

@@ -1,10 +1,11 @@
 //! Blurred questions: few coordinates and noise in the place of a question's vector.
 //!
-//! `y = P_d (q / |q| + r·g / √d)`, scaled to length 1 and rounded to f16: `P_d` are the first `d` principal directions of
-//! the index, `g` has normally distributed numbers, so that `r` is about the length of the noise beside a question of
-//! length 1. The noise is sticky: it is made from a key of the device and from the question, so that the same question
-//! asked again is blurred in the same way and averaging gains nothing. It is added before the projection, and does not
-//! depend on it: a server that hands out another projection each time sees one noisy vector from several sides.
+//! `y = P_d (q / |q| + r·g / √d)`, scaled to length 1 and rounded to f16: `P_d` are the first `d` principal directions
+//! of the index, `g` has normally distributed numbers, so that `r` is about the length of the noise beside a question
+//! of length 1. The noise is sticky: it is made from a key of the device and from the question, so that the same
+//! question asked again is blurred in the same way and averaging gains nothing. It is added before the projection, and
+//! does not depend on it: a server that hands out another projection each time sees one noisy vector from several
+//! sides.
 //!
 //! This hides the wording of a question to a measured degree, not its topic, and no bound is proved: see
 //! `docs/privacy.md`.

@@ -65,8 +65,8 @@ impl Answer {
     }
 }
 
-/// Returns the best answers in the passages whose readings these are, at most `count`, best first. Passages are chosen by
-/// the softmax of their selection scores, so that an answer's `selection` depends on which passages are given; all
+/// Returns the best answers in the passages whose readings these are, at most `count`, best first. Passages are chosen
+/// by the softmax of their selection scores, so that an answer's `selection` depends on which passages are given; all
 /// answers of one passage come before those of the next.
 pub fn best_answers(readings: &[PassageReading], count: usize) -> Vec<Answer> {
     let chosen =

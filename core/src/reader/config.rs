@@ -64,8 +64,8 @@ pub struct ReaderConfig {
 }
 
 impl ReaderConfig {
-    /// Reads the `config.json` of `DPRReader`, or of a class `…ForQuestionAnswering` of BERT, RoBERTa, XLM-R, CamemBERT,
-    /// ELECTRA, DistilBERT or MPNet.
+    /// Reads the `config.json` of `DPRReader`, or of a class `…ForQuestionAnswering` of BERT, RoBERTa, XLM-R,
+    /// CamemBERT, ELECTRA, DistilBERT or MPNet.
     ///
     /// Without a `dpr` section, an input may have 350 tokens, or as many as there are positions. The title stands
     /// before the text in `DPRReader`; the other classes, which are trained on paragraphs, are given the text alone.
@@ -114,8 +114,8 @@ impl ReaderConfig {
         &self.encoder
     }
 
-    /// Returns the encoder with a dense layer of three outputs, `dense.0`: start, end and selection of every token. It is
-    /// what training differentiates. The first two rows are `qa_outputs`, the third is `qa_classifier`.
+    /// Returns the encoder with a dense layer of three outputs, `dense.0`: start, end and selection of every token. It
+    /// is what training differentiates. The first two rows are `qa_outputs`, the third is `qa_classifier`.
     pub fn trained_encoder(&self) -> EncoderConfig {
         let layer = DenseLayer { output: 3, bias: true, activation: Activation::Identity };
         EncoderConfig { head: vec![HeadStep::Dense(layer)], ..self.encoder.clone() }

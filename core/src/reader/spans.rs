@@ -43,8 +43,8 @@ pub(super) fn read(
     PassageReading { selection, spans }
 }
 
-/// Returns the spans of the passage's tokens of at most `most` tokens, best first; of equal ones the earlier and shorter
-/// first.
+/// Returns the spans of the passage's tokens of at most `most` tokens, best first; of equal ones the earlier and
+/// shorter first.
 fn ranked(input: &ReaderInput, logits: &ReaderLogits, most: usize) -> Vec<Span> {
     let passage = input.passage();
     let ends = |first: usize| first..first.saturating_add(most).min(passage.end);

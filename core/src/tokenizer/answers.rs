@@ -5,9 +5,9 @@ use std::ops::RangeInclusive;
 use super::{ReaderInput, TextTokenizer, TokenizerError};
 
 impl TextTokenizer {
-    /// Returns the spans of the passage's tokens that are the tokens of one of `answers`, as positions in the input of the
-    /// first and the last token, in order and at most `most`. Matches of whole words count; a match that begins or ends
-    /// within a word counts where there are no others, as before a Korean particle.
+    /// Returns the spans of the passage's tokens that are the tokens of one of `answers`, as positions in the input of
+    /// the first and the last token, in order and at most `most`. Matches of whole words count; a match that begins or
+    /// ends within a word counts where there are no others, as before a Korean particle.
     ///
     /// # Errors
     /// [`TokenizerError::Text`] when the library fails.

@@ -1,4 +1,5 @@
-//! Encoders in bf16 and in 8 bits point where Python's transformers do, for every family, and Burn's devices refuse them.
+//! Encoders in bf16 and in 8 bits point where Python's transformers do, for every family, and Burn's devices refuse
+//! them.
 
 use crate::golden;
 

@@ -22,8 +22,8 @@ fn file(stored: &[Stored]) -> Vec<u8> {
     safetensors::serialize(views, None).unwrap()
 }
 
-/// Returns a file with its matrices in 8 bits, but for positions, token types and the relative bias, as browsers download
-/// encoders.
+/// Returns a file with its matrices in 8 bits, but for positions, token types and the relative bias, as browsers
+/// download encoders.
 pub(crate) fn in_eight_bits(weights: &[u8]) -> Vec<u8> {
     let small = ["position_embeddings", "token_type_embeddings", "relative_attention_bias"];
     let names: Vec<_> = {

@@ -52,8 +52,8 @@ pub struct DepthReport {
 /// Measures what a reader answers from the first passages of each question, once for each of `depths`. A question of
 /// fewer passages is answered from those that it has, and one without any counts 0.
 ///
-/// An answer equals a pattern (CuratedTREC) that matches at its beginning, with case ignored, as DrQA's evaluation has it
-/// (Chen et al. 2017); a pattern that is not a regular expression never matches.
+/// An answer equals a pattern (CuratedTREC) that matches at its beginning, with case ignored, as DrQA's evaluation has
+/// it (Chen et al. 2017); a pattern that is not a regular expression never matches.
 ///
 /// # Errors
 /// [`ReadingError`] when there are no questions, or one has no answers.

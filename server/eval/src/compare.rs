@@ -134,8 +134,8 @@ pub fn compare(systems: &[System], bootstrap: Bootstrap) -> Result<Vec<Compariso
     compare_by(systems, alone, bootstrap)
 }
 
-/// Compares as [`compare`] does, drawing whole clusters of questions: `clusters` names the cluster of each question by any
-/// number, as that of the passage or of the article which it is about. Questions about one article are hard or easy
+/// Compares as [`compare`] does, drawing whole clusters of questions: `clusters` names the cluster of each question by
+/// any number, as that of the passage or of the article which it is about. Questions about one article are hard or easy
 /// together, so that intervals which take them for independent are too narrow (Cameron et al. 2008). The mean of a
 /// resample is that over all questions of its clusters.
 ///

@@ -139,8 +139,8 @@ impl<'a> Judge<'a> {
     }
 
     /// Returns, for each question, whether any passage of the corpus is right for it. Accuracy over the questions for
-    /// which none is cannot be above 0. Every question is compared with every passage until one is right: a minute or more
-    /// for thousands of questions over hundreds of thousands of passages.
+    /// which none is cannot be above 0. Every question is compared with every passage until one is right: a minute or
+    /// more for thousands of questions over hundreds of thousands of passages.
     pub fn answerable(&self) -> Vec<bool> {
         let rows = 0..self.passages.len();
         let any = |question: usize| match &self.rules[question] {

@@ -1,12 +1,12 @@
 //! Evaluation of open-domain question answering: how well retrieval finds the right passages, and how well answers
 //! are read.
 //!
-//! [`Judge`] says which passages are right for a question: those with an answer ([`AnswerMatcher`]), the gold
-//! passage, or what qrels name; [`Accuracy`] is the paper's top-k accuracy of that. [`measure_qrels`] adds what
-//! trec_eval reports, [`recall`] compares an approximate index with an exact one. [`measure_reading`] gives EM and F1
-//! of predicted answers, [`measure_depths`] those of a reader by the number of passages that it reads. [`compare`] tells
-//! a better system from a luckier one, and [`accuracy_svg`] draws their accuracies. [`privacy`] attacks what a server sees
-//! of questions.
+//! [`Judge`] says which passages are right for a question: those with an answer ([`AnswerMatcher`]), the gold passage,
+//! or what qrels name; [`Accuracy`] is the paper's top-k accuracy of that. [`measure_qrels`] adds what trec_eval
+//! reports, [`recall`] compares an approximate index with an exact one. [`measure_reading`] gives EM and F1 of
+//! predicted answers, [`measure_depths`] those of a reader by the number of passages that it reads. [`compare`] tells a
+//! better system from a luckier one, and [`accuracy_svg`] draws their accuracies. [`privacy`] attacks what a server
+//! sees of questions.
 //!
 //! ```
 //! use std::collections::HashMap;

@@ -107,8 +107,8 @@ pub fn read_predictions(path: &Path) -> Result<HashMap<String, String>, ReadingE
 
 /// Measures `predictions` (question id to answer text) on all of `questions`.
 ///
-/// A prediction equals a pattern (CuratedTREC) that matches at its beginning, with case ignored, as DrQA's evaluation has
-/// it (Chen et al. 2017); a pattern that is not a regular expression never matches.
+/// A prediction equals a pattern (CuratedTREC) that matches at its beginning, with case ignored, as DrQA's evaluation
+/// has it (Chen et al. 2017); a pattern that is not a regular expression never matches.
 ///
 /// # Errors
 /// [`ReadingError`] when a question has no answers, or no prediction is for one of the questions.

@@ -1,7 +1,8 @@
 //! Limits of a passage in an index: an answer holds hundreds of passages, and all of it is in memory.
 //!
-//! They are the same for an index directory, its updates, PostgreSQL and Milvus. Some homes hold less, and say so: an id
-//! has 2,000 bytes in PostgreSQL and 512 in Milvus, where a title and a text have 65,535 and the metadata 65,536 as JSON.
+//! They are the same for an index directory, its updates, PostgreSQL and Milvus. Some homes hold less, and say so: an
+//! id has 2,000 bytes in PostgreSQL and 512 in Milvus, where a title and a text have 65,535 and the metadata 65,536 as
+//! JSON.
 //!
 //! Metadata is within its limits wherever it comes from: [`Metadata`] neither reads nor takes in more.
 

@@ -26,13 +26,13 @@ pub trait Transport {
     /// Returns the content at a path, such as `/v1/encrypted`; at most `most` bytes of it.
     ///
     /// # Errors
-    /// When there is no answer, or another one than content.
+    /// [`TransportError`] when no answer comes, or one whose status is not 200.
     fn get(&mut self, path: &str, most: u64) -> Result<Vec<u8>, TransportError>;
 
     /// Sends a message to a path and returns the answer, at most `most` bytes of it.
     ///
     /// # Errors
-    /// When there is no answer, or a refusal.
+    /// [`TransportError`] when no answer comes, or one whose status is not 200.
     fn post(&mut self, path: &str, message: &[u8], most: u64) -> Result<Vec<u8>, TransportError>;
 }
 

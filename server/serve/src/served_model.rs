@@ -151,9 +151,9 @@ pub struct EncoderFiles {
     pub tokenizer: ServedFile,
     /// `f32`, `f16`, `q8`
     pub weights: BTreeMap<String, ServedFile>,
-    /// Of a reader.
+    /// The reader that pages may download.
     pub reader: Option<PairFiles>,
-    /// Of a cross-encoder.
+    /// The cross-encoder that pages may download.
     pub reranker: Option<PairFiles>,
 }
 

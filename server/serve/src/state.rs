@@ -45,7 +45,8 @@ pub struct Options {
     /// Whether [`metrics_app`](crate::metrics_app) has `/metrics`, `/healthz` and `/readyz`, in the place of
     /// [`app`](crate::app).
     pub metrics_apart: bool,
-    /// Whether only private questions are answered: `POST /v1/search` and `POST /v1/search/text` are then 403.
+    /// `true` if only blurred and encrypted questions are answered: `POST /v1/search` and `POST /v1/search/text` are then
+    /// refused with 403.
     pub private_only: bool,
 }
 

@@ -32,8 +32,8 @@ pub struct Args {
     /// Model directory, as `dpr import` writes it
     #[arg(long, value_name = "MODEL")]
     model: PathBuf,
-    /// Keep the tokens of these texts: passages or questions in any format that is read here, or text, one a line; may be
-    /// given several times
+    /// Keep the tokens of these texts: passages or questions in any format that is read here, or text, one a line; may
+    /// be given several times
     #[arg(long, value_name = "FILE")]
     keep_tokens: Vec<PathBuf>,
     /// Keep the tokens of these languages' letters: ISO 639-1 codes, as `ko,en`
@@ -45,8 +45,8 @@ pub struct Args {
     /// Also write a reader, as `dpr import --reader` makes it: pages mark the answers of questions with it
     #[arg(long, value_name = "READER")]
     reader: Option<PathBuf>,
-    /// Also write a cross-encoder, as `dpr import --cross-encoder` makes it: pages re-rank passages with it, and without
-    /// it with the reader
+    /// Also write a cross-encoder, as `dpr import --cross-encoder` makes it: pages re-rank passages with it, and
+    /// without it with the reader
     #[arg(long, value_name = "MODEL")]
     reranker: Option<PathBuf>,
     /// Print what was written as JSON
@@ -117,8 +117,8 @@ fn vocabulary(model: &ModelDir, args: &Args) -> Result<Vocabulary, CliError> {
     Ok(vocabulary)
 }
 
-/// Keeps the tokens of a file's passages, and of its questions where it has no passages or is a JSON document, which can
-/// hold both.
+/// Keeps the tokens of a file's passages, and of its questions where it has no passages or is a JSON document, which
+/// can hold both.
 fn keep(vocabulary: &mut Vocabulary, path: &Path) -> Result<(), CliError> {
     let passages = keep_passages(vocabulary, path)?;
     let name = path.to_string_lossy();

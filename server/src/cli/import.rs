@@ -76,8 +76,8 @@ pub struct Args {
     #[arg(long, value_name = "TEXT")]
     passage_prompt: Option<String>,
     /// How a title is joined to its text: separator, space, or a template as "title: {title|none} | text: {text}"
-    /// [default: separator, the tokenizer's, as "title [SEP] text"; of a cross-encoder, space; of a reader that is not a
-    /// DPRReader, "{text}", which leaves it out]
+    /// [default: separator, the tokenizer's, as "title [SEP] text"; of a cross-encoder, space; of a reader that is not
+    /// a DPRReader, "{text}", which leaves it out]
     #[arg(long, value_name = "JOIN")]
     title_join: Option<TitleJoin>,
     /// Tokens a question is truncated to [default: what the directory says, else 256]

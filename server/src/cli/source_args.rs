@@ -13,8 +13,9 @@ use crate::location::Location;
 /// How hybrid ranking combines.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(super) struct FusionArgs {
-    /// Hybrid: weight of the inner product beside BM25; `dpr eval tune-hybrid` finds the best. The default is the paper's,
-    /// whose BM25 scores were 1.9 times (k1 + 1) as large: Lucene since version 8, and this BM25, leave the factor out
+    /// Hybrid: weight of the inner product beside BM25; `dpr eval tune-hybrid` finds the best. The default is the
+    /// paper's, whose BM25 scores were 1.9 times (k1 + 1) as large: Lucene since version 8, and this BM25, leave the
+    /// factor out
     #[arg(long, value_name = "LAMBDA", default_value_t = 1.1, allow_negative_numbers = true)]
     lambda: f32,
     /// Hybrid: add reciprocal ranks instead of scores

@@ -40,8 +40,8 @@ pub struct Args {
     /// Model directory to start from
     #[arg(long, env = "DPR_MODEL", value_name = "DIR")]
     model: Option<PathBuf>,
-    /// Training file, in place of the configuration's; may be given again: DPR training json, for a reader or a reranker
-    /// also SQuAD json and retriever results
+    /// Training file, in place of the configuration's; may be given again: DPR training json, for a reader or a
+    /// reranker also SQuAD json and retriever results
     #[arg(long, value_name = "FILE", action = ArgAction::Append)]
     data: Vec<PathBuf>,
     /// Dev questions in a file of the same kind, in place of the configuration's; may be given again
@@ -94,8 +94,8 @@ fn similarity(text: &str) -> Result<Similarity, String> {
 }
 
 impl Args {
-    /// Returns what is trained besides retrieval: what the flag says, else the file, else the run that goes on. A file that
-    /// cannot be read is an error where its settings are read.
+    /// Returns what is trained besides retrieval: what the flag says, else the file, else the run that goes on. A file
+    /// that cannot be read is an error where its settings are read.
     fn pairs(&self) -> Option<PairTask> {
         let begun = self.run.out.as_ref().filter(|_| self.run.resume).map(|out| out.join("config.toml"));
         let file = self.config.as_deref().or(begun.as_deref());

@@ -118,8 +118,8 @@ pub(super) fn set<T: Copy>(setting: &mut T, flag: Option<T>) {
     *setting = flag.unwrap_or(*setting);
 }
 
-/// Writes down how many threads the CPU gives, so that a resumed run adds up in the same order on a machine with another
-/// number.
+/// Writes down how many threads the CPU gives, so that a resumed run adds up in the same order on a machine with
+/// another number.
 pub(super) fn write_down_threads(compute: &mut StepOptions, device: &TrainDevice) {
     if compute.threads == 0 && !device.gpu {
         compute.threads = thread::available_parallelism().map_or(1, usize::from);

@@ -1,5 +1,5 @@
-//! Reading and re-ranking on the command line: the passages of a search, given to the reader or the cross-encoder of the
-//! library.
+//! Reading and re-ranking on the command line: the passages of a search, given to the reader or the cross-encoder of
+//! the library.
 
 use crate::support::common;
 

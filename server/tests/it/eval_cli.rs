@@ -77,7 +77,8 @@ fn regular_expressions_are_answers_that_predictions_match() {
     assert!(table.contains("1 answer patterns are not regular expressions"), "{table}");
 }
 
-/// SQuAD json of 8 articles with 2 paragraphs of 5 questions each; the first question of every article has the same text.
+/// SQuAD json of 8 articles with 2 paragraphs of 5 questions each; the first question of every article has the same
+/// text.
 fn squad() -> Value {
     let paragraph = |article: usize, paragraph: usize| {
         let question = |number: usize| {

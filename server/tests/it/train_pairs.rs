@@ -1,4 +1,5 @@
-//! Training of readers and rerankers: one step equals PyTorch's, runs are killed and resumed, and what they write is read.
+//! Training of readers and rerankers: one step equals PyTorch's, runs are killed and resumed, and what they write is
+//! read.
 
 use crate::support::common;
 use crate::support::golden;

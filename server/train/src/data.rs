@@ -93,8 +93,8 @@ pub struct TrainingData {
 }
 
 impl TrainingData {
-    /// Reads the files that `options` name. Each question needs negatives of the kinds that it brings into a batch; at most
-    /// `dev_questions` dev questions are kept, drawn by `seed`.
+    /// Reads the files that `options` name. Each question needs negatives of the kinds that it brings into a batch; at
+    /// most `dev_questions` dev questions are kept, drawn by `seed`.
     ///
     /// # Errors
     /// [`TrainError::Item`] for a question without a positive, or without a negative where one is needed;

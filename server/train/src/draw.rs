@@ -2,8 +2,8 @@
 
 use dpr_core::random::SplitMix;
 
-/// A draw of at most `most` items out of any number, each as likely as every other (reservoir sampling, Vitter 1985). The
-/// items come out in the order they were offered in; where there are no more than `most`, all of them.
+/// A draw of at most `most` items out of any number, each as likely as every other (reservoir sampling, Vitter 1985).
+/// The items come out in the order they were offered in; where there are no more than `most`, all of them.
 pub(super) struct Draw<T> {
     most: usize,
     random: SplitMix,

@@ -109,8 +109,8 @@ impl TrainedEncoder {
         Self::from_parts(dir, config, tensors, (config_json, tokenizer_json), device)
     }
 
-    /// Puts an encoder together from its parts: its sizes, its weights, and the files `config.json` and `tokenizer.json`
-    /// that are written with it. `dir` is what errors name.
+    /// Puts an encoder together from its parts: its sizes, its weights, and the files `config.json` and
+    /// `tokenizer.json` that are written with it. `dir` is what errors name.
     ///
     /// # Errors
     /// [`TrainError`] names the directory and what in it does not fit.
@@ -183,8 +183,8 @@ impl TrainedEncoder {
         self.typed_batch(&rows, device)
     }
 
-    /// Returns rows of token ids and their types, or none where all are 0, padded to one length; kernels of a GPU are tuned
-    /// and tiled by length, so few distinct lengths are used.
+    /// Returns rows of token ids and their types, or none where all are 0, padded to one length; kernels of a GPU are
+    /// tuned and tiled by length, so few distinct lengths are used.
     pub(super) fn typed_batch(&self, rows: &[(&[u32], &[u8])], device: &TrainDevice) -> TokenBatch {
         let multiple_of = if device.gpu { 16 } else { 1 };
         TokenBatch::typed(rows, self.config.pad_token_id, multiple_of, self.config.position_limit())

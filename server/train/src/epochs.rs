@@ -1,5 +1,5 @@
-//! Training items of several files, and the batches of an epoch. Everything is drawn from the seed and the epoch, so that a
-//! resumed run draws the same as one that was never stopped.
+//! Training items of several files, and the batches of an epoch. Everything is drawn from the seed and the epoch, so
+//! that a resumed run draws the same as one that was never stopped.
 
 use std::path::PathBuf;
 

@@ -35,8 +35,9 @@ impl Columns {
     }
 
     /// Returns the pairs `(question, column)` that do not count, in order: columns that answer the question, those that
-    /// answer the same question as it stands in another item, those of other questions where `in_batch` is off, and with
-    /// `mask_answers` those whose text holds one of the question's answers. The positive of question `i` is column `i`.
+    /// answer the same question as it stands in another item, those of other questions where `in_batch` is off, and
+    /// with `mask_answers` those whose text holds one of the question's answers. The positive of question `i` is column
+    /// `i`.
     pub(super) fn masked(
         &self,
         items: &[&Item],

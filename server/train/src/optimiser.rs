@@ -129,8 +129,8 @@ impl AdamW {
     }
 }
 
-/// Returns whether weights decay: not those of biases and LayerNorms, nor MPNet's relative attention bias, which is a matrix
-/// by its shape and a bias by its use (Hugging Face's Trainer leaves out what is called a bias).
+/// Returns whether weights decay: not those of biases and LayerNorms, nor MPNet's relative attention bias, which is a
+/// matrix by its shape and a bias by its use (Hugging Face's Trainer leaves out what is called a bias).
 fn decays(parameter: &ParameterInfo) -> bool {
     !parameter.is_vector() && !parameter.name.contains("bias")
 }

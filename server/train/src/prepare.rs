@@ -76,7 +76,8 @@ impl Prepared {
     }
 }
 
-/// Returns the notes that runs of all kinds have: about dev questions that are trained on, and a warm-up that does not end.
+/// Returns the notes that runs of all kinds have: about dev questions that are trained on, and a warm-up that does not
+/// end.
 pub(super) fn shared_notes(
     overlap: usize,
     dev: usize,

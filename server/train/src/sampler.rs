@@ -1,5 +1,5 @@
-//! Sampler of batches for retrieval: the questions of each batch and their passages. Everything is drawn from the seed, the
-//! epoch and the item's number, so that a resumed run draws the same as one that was never stopped.
+//! Sampler of batches for retrieval: the questions of each batch and their passages. Everything is drawn from the seed,
+//! the epoch and the item's number, so that a resumed run draws the same as one that was never stopped.
 
 use dpr_core::random::SplitMix;
 
@@ -51,8 +51,8 @@ impl<'a> Sampler<'a> {
         self.questions() / self.run.batch_size
     }
 
-    /// Returns the batches of an epoch, as numbers of items. No passage is the positive of two questions of a batch, as far as
-    /// that can be.
+    /// Returns the batches of an epoch, as numbers of items. No passage is the positive of two questions of a batch, as
+    /// far as that can be.
     pub fn epoch(&self, epoch: usize) -> Vec<Vec<usize>> {
         let (length, positive) = (|item: &Item| self.length(item), |item| self.positive(item, epoch));
         self.data.train.epoch(epoch, &self.run, self.options.bucket, length, positive)

@@ -1,14 +1,14 @@
 //! Exchange of items between batches, so that no batch holds the same passage twice as a positive.
 //!
-//! A passage that stands in a batch for two questions is encoded twice, counts twice in the softmax of every other question,
-//! and takes the place of a negative. Sorting by length makes that frequent: the questions of one paragraph have passages of
-//! one length.
+//! A passage that stands in a batch for two questions is encoded twice, counts twice in the softmax of every other
+//! question, and takes the place of a negative. Sorting by length makes that frequent: the questions of one paragraph
+//! have passages of one length.
 
 use std::collections::HashMap;
 
-/// Exchanges items between batches until no batch holds two items of one `key`, as far as that can be. An item goes to the
-/// nearest batch that takes it, first among the `bucket` batches that were sorted by length together, and comes back with
-/// the item there that is nearest in length.
+/// Exchanges items between batches until no batch holds two items of one `key`, as far as that can be. An item goes to
+/// the nearest batch that takes it, first among the `bucket` batches that were sorted by length together, and comes
+/// back with the item there that is nearest in length.
 pub(super) fn spread(batches: &mut [Vec<usize>], bucket: usize, key: impl Fn(usize) -> u64) {
     let mut counts: Vec<HashMap<u64, usize>> = batches.iter().map(|batch| counted(batch, &key)).collect();
     for at in 0..batches.len() {
@@ -55,7 +55,8 @@ fn partner(
     others.into_iter().find_map(|other| {
         let fits = |place: &usize| !counts[at].contains_key(&key(batches[other][*place]));
         let places = 0..batches[other].len();
-        // Lengths rise from batch to batch: the nearest are at the beginning of a later one, and at the end of an earlier.
+        // Lengths rise from batch to batch: the nearest are at the beginning of a later one, and at the end of an
+        // earlier.
         let there = if other > at { places.clone().find(fits) } else { places.clone().rev().find(fits) };
         there.map(|place| (other, place))
     })

@@ -196,12 +196,13 @@ impl Trainer<'_> {
         Ok(scores)
     }
 
-    /// Measures where `measure` says so and there are dev questions, writes a checkpoint where `checkpoint` says so, and
-    /// exports the model if it is the best so far.
+    /// Measures where `measure` says so and there are dev questions, writes a checkpoint where `checkpoint` says so,
+    /// and exports the model if it is the best so far.
     ///
-    /// A checkpoint that names the best model is written before that is exported, and a run that goes on from it exports it
-    /// again. So the best model is always the one that the last checkpoint names, whenever the process is killed: on a GPU
-    /// the steps after a checkpoint are not repeated to the bit, and a model exported first could belong to none.
+    /// A checkpoint that names the best model is written before that is exported, and a run that goes on from it
+    /// exports it again. So the best model is always the one that the last checkpoint names, whenever the process is
+    /// killed: on a GPU the steps after a checkpoint are not repeated to the bit, and a model exported first could
+    /// belong to none.
     fn keep(&mut self, measure: bool, checkpoint: bool) -> Result<(), TrainError> {
         let mut is_best = false;
         if measure && self.context.task.has_dev() {

@@ -13,8 +13,8 @@ use super::retrieval_task::train;
 use super::trainer::TrainReport;
 use dpr_files::Job;
 
-/// A kind of training on questions with passages, named by its settings: of encoders ([`TrainConfig`]), or of readers and
-/// rerankers ([`PairConfig`]).
+/// A kind of training on questions with passages, named by its settings: of encoders ([`TrainConfig`]), or of readers
+/// and rerankers ([`PairConfig`]).
 pub trait Training: Settings {
     /// Data and model, read and checked.
     type Prepared;

@@ -112,7 +112,9 @@ function sendPackageFile(name: string, response: http.ServerResponse): void {
   createReadStream(file).pipe(response);
 }
 
-/** A file of the package: what `npm install` of the tarball put there, or, without that, what the tarball is made of. */
+/**
+ * A file of the package: what `npm install` of the tarball put there, or, without that, what the tarball is made of.
+ */
 export function packageFile(name: string): string {
   const installed = repository('web-demo/node_modules/dpr-web');
   return path.join(existsSync(installed) ? installed : repository('wasm/npm'), path.normalize(`/${name}`));

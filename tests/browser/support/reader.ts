@@ -67,8 +67,8 @@ export function offerReader(gateway: Gateway, files: ReaderFiles, spoil: Interce
 }
 
 /**
- * A directory's worth of a `DPRReader` that has the embeddings of a question encoder (in f32, as `dpr import` writes it),
- * and other numbers everywhere else: for times and sizes, and for answers that mean nothing.
+ * A directory's worth of a `DPRReader` that has the embeddings of a question encoder (in f32, as `dpr import` writes
+ * it), and other numbers everywhere else: for times and sizes, and for answers that mean nothing.
  */
 export function readerOf(config: Buffer, weights: Buffer): { config: Buffer; weights: Buffer } {
   const encoder = readTensors(weights).filter(({ name }) => !/encode_proj|dense\.\d/.test(name));

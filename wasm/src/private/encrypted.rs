@@ -11,7 +11,8 @@ use wasm_bindgen::prelude::*;
 
 use super::coded;
 
-/// What a server says of its private tables, checked: known parameter sets, sizes that they give, and room for the noise.
+/// What a server says of its private tables, checked: known parameter sets, sizes that they give, and room for the
+/// noise.
 #[wasm_bindgen]
 pub struct PrivateTables {
     tables: Tables,
@@ -81,8 +82,8 @@ impl PrivateTables {
         self.tables.rank.dims()
     }
 
-    /// Returns name, bytes and SHA-256 of each file that everybody downloads, one after the other, in the order in which
-    /// [`EncryptedTables::read`] takes them.
+    /// Returns name, bytes and SHA-256 of each file that everybody downloads, one after the other, in the order in
+    /// which [`EncryptedTables::read`] takes them.
     #[wasm_bindgen(getter)]
     pub fn files(&self) -> Vec<JsValue> {
         let listed =

@@ -1,4 +1,5 @@
-//! The first visit of a page: bytes, and seconds to the first passage found, beside transformers.js and onnxruntime-web.
+//! The first visit of a page: bytes, and seconds to the first passage found, beside transformers.js and
+//! onnxruntime-web.
 
 use std::fs;
 use std::path::Path;

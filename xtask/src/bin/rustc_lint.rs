@@ -1,9 +1,9 @@
 //! A compiler for `RUSTC_WORKSPACE_WRAPPER` that lints what it compiles: rustc, then clippy, then rustdoc's lints.
 //!
 //! `cargo clippy` and `cargo doc` check every dependency again, since they share nothing with a build: seven minutes of
-//! processor here, of which the linting is one. Called by cargo in the place of `rustc`, this program lints each crate of the
-//! workspace against the metadata that the build has just written. Warnings are errors, and a crate with one counts as not
-//! built, so that the next build lints it again.
+//! processor here, of which the linting is one. Called by cargo in the place of `rustc`, this program lints each crate
+//! of the workspace against the metadata that the build has just written. Warnings are errors, and a crate with one
+//! counts as not built, so that the next build lints it again.
 //!
 //! `cargo xtask lint` is the same by `cargo clippy` and `cargo doc`, without a build.
 

@@ -1,8 +1,8 @@
 //! The built documentation: `target/docs`, with the book at its root, `rust/` and `typescript/`.
 //!
-//! The pages link to one another, and to files of the repository, by relative paths, so that links work in a checkout too. The
-//! book can only hold what lies in its own folder. Therefore its pages are copied, the linked files of the repository are put
-//! beside them under `repository/`, and links are rewritten on the way.
+//! The pages link to one another, and to files of the repository, by relative paths, so that links work in a checkout
+//! too. The book can only hold what lies in its own folder. Therefore its pages are copied, the linked files of the
+//! repository are put beside them under `repository/`, and links are rewritten on the way.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,7 +18,8 @@ use crate::process::{self, command};
 const SOURCE: &str = "target/docs-source";
 const SITE: &str = "target/docs";
 
-/// Built from source without its search, server and watcher: a minute of one processor, where all features take several.
+/// Built from source without its search, server and watcher: a minute of one processor, where all features take
+/// several.
 const MDBOOK: &str = "0.5.4";
 /// What TypeDoc is installed from: a lock file, and a plugin.
 const TYPEDOC: &str = "docs/typedoc";
@@ -81,8 +82,8 @@ fn stage() -> Outcome {
     Ok(())
 }
 
-/// Where a file of the repository is in the book. mdBook makes `index.html` of a README, whatever links to it say, so that a
-/// README gets another name.
+/// Where a file of the repository is in the book. mdBook makes `index.html` of a README, whatever links to it say, so
+/// that a README gets another name.
 fn in_book(path: &str) -> String {
     match path.strip_prefix("docs/") {
         Some(path) => path.to_owned(),

@@ -4,15 +4,15 @@ use super::{Work, eval, go_on, once};
 use crate::failure::Outcome;
 use crate::paths::{DEMO_MODEL, MPNET, SQUAD};
 
-/// Blocks beside the paragraphs that the large teacher encodes; and blocks of another collection, which its student never
-/// saw a sentence of.
+/// Blocks beside the paragraphs that the large teacher encodes; and blocks of another collection, which its student
+/// never saw a sentence of.
 const TEACHER_BLOCKS: usize = 4_000;
 /// Each draws one sentence of every passage, for the student.
 const SENTENCE_SEEDS: [&str; 4] = ["1", "2", "3", "4"];
 
 impl Work<'_> {
-    /// A small question encoder beside its teacher, over the teacher's passages: a collection whose sentences it learned from,
-    /// and one that it never saw.
+    /// A small question encoder beside its teacher, over the teacher's passages: a collection whose sentences it
+    /// learned from, and one that it never saw.
     pub(super) fn distill(&self) -> Outcome {
         let teacher = self.path("teacher");
         let import = ["import", "--question", MPNET, "--pooling", "mean", "--normalize", "--out", &teacher];
@@ -52,8 +52,8 @@ impl Work<'_> {
         self.unseen(&teacher, &student)
     }
 
-    /// Teacher and student on blocks that the student learned no sentence of, with questions that neither training nor the
-    /// choice of the student saw.
+    /// Teacher and student on blocks that the student learned no sentence of, with questions that neither training nor
+    /// the choice of the student saw.
     fn unseen(&self, teacher: &str, student: &str) -> Outcome {
         let (unseen, test) = (self.path("unseen.tsv"), self.data.questions("nq-test.tsv"));
         self.data.drawn_blocks(TEACHER_BLOCKS..2 * TEACHER_BLOCKS, &unseen)?;

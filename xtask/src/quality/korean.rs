@@ -1,5 +1,6 @@
-//! Korean from a model that never saw it: KorQuAD split by article, a vocabulary of Korean and English under the starter's
-//! layers, training on one half, and BM25, dense and hybrid ranking on the other. `docs/korean.md` walks through it.
+//! Korean from a model that never saw it: KorQuAD split by article, a vocabulary of Korean and English under the
+//! starter's layers, training on one half, and BM25, dense and hybrid ranking on the other. `docs/korean.md` walks
+//! through it.
 
 use std::path::Path;
 

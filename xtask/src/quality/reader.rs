@@ -1,5 +1,5 @@
-//! Answers: a reader trained on the gold paragraphs of two other sets, measured on SQuAD dev with the gold paragraph and end to
-//! end, by the number of passages that are read.
+//! Answers: a reader trained on the gold paragraphs of two other sets, measured on SQuAD dev with the gold paragraph
+//! and end to end, by the number of passages that are read.
 
 use super::{BLOCKS, TUNED_ON, Work, eval, go_on, once};
 use crate::failure::Outcome;
@@ -8,7 +8,8 @@ use crate::process::{self, command};
 
 /// BM25 negatives of each question, of which an epoch draws.
 const NEGATIVES: &str = "30";
-/// Tokens that are read of a question and a passage: more than are trained with, since paragraphs are longer than blocks.
+/// Tokens that are read of a question and a passage: more than are trained with, since paragraphs are longer than
+/// blocks.
 const TOKENS: &str = "384";
 /// Questions that are answered end to end: 100 passages of each, by three methods.
 const ASKED: &str = "500";

@@ -61,8 +61,8 @@ pub(super) fn typescript() -> Job {
     })
 }
 
-/// The linters of Rust, without a build. Cargo lets one command at a time into a folder, so they come after each other and
-/// after `builds`.
+/// The linters of Rust, without a build. Cargo lets one command at a time into a folder, so they come after each other
+/// and after `builds`.
 pub(super) fn rust_after(builds: &[&'static str]) -> [Job; 2] {
     [
         Job::new(CLIPPY, &[&[setup::COMPONENTS], builds].concat(), || {

@@ -24,7 +24,8 @@ pub(super) enum RustTests {
 
 /// Runs a part of the tests of all native crates, as a build that `lints` left them or one that does not.
 ///
-/// Cargo runs one program of tests after the other; here two run beside each other, and all of them even where one fails.
+/// Cargo runs one program of tests after the other; here two run beside each other, and all of them even where one
+/// fails.
 pub(super) fn rust(part: RustTests, lints: bool) -> Outcome<Done> {
     let cargo = |more: &[&str]| {
         let mut cargo = Packages::All.command("test", more);
@@ -102,7 +103,8 @@ impl TestProgram {
             program.env("DPR_MILVUS_PYTHON", python);
         }
         program.env("DPR_POSTGRES_PYTHON", venv_python());
-        // On a software adapter a kernel takes seconds to compile: fewer sizes are told apart, so that fewer are compiled.
+        // On a software adapter a kernel takes seconds to compile: fewer sizes are told apart, so that fewer are
+        // compiled.
         program.env("CUBECL_AUTOTUNE_LEVEL", "minimal");
         program
     }

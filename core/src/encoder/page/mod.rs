@@ -278,8 +278,8 @@ fn own_norm(
     ))
 }
 
-/// Returns the layer's output by the kernel, or `None` where the kernel cannot compute it: no f32, or widths that do not
-/// fill the kernel's vectors.
+/// Returns the layer's output by the kernel, or `None` where the kernel cannot compute it: no f32, or widths that do
+/// not fill the kernel's vectors.
 fn own_linear(layer: &Linear, input: &Tensor<3>, gelu: bool) -> Option<Tensor<3>> {
     let weight = layer.weight.val();
     let whole = weight.dims().iter().all(|length| length % LANES == 0);

@@ -1,5 +1,5 @@
-//! Dot products of packed words for processors without AVX-512 BF16 or AVX-512 VNNI: the bf16 and 8-bit numbers of a word
-//! are widened, then multiplied.
+//! Dot products of packed words for processors without AVX-512 BF16 or AVX-512 VNNI: the bf16 and 8-bit numbers of a
+//! word are widened, then multiplied.
 
 use std::marker::PhantomData;
 

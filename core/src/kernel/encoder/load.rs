@@ -137,8 +137,8 @@ impl KernelEncoder {
         Self::with_types(config, tensors, 1, Precision::F32)
     }
 
-    /// Packs an encoder as [`KernelEncoder::new`] does, for rows whose tokens are of the first `types` types, with layers
-    /// that multiply in `precision`.
+    /// Packs an encoder as [`KernelEncoder::new`] does, for rows whose tokens are of the first `types` types, with
+    /// layers that multiply in `precision`.
     ///
     /// # Errors
     /// As from [`KernelEncoder::new`].

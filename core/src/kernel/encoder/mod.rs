@@ -112,8 +112,8 @@ impl KernelEncoder {
         vectors
     }
 
-    /// Returns the last hidden states of all tokens, those of one row after those of another, `[tokens, hidden]`, of rows
-    /// as [`KernelEncoder::forward_rows`] takes them.
+    /// Returns the last hidden states of all tokens, those of one row after those of another, `[tokens, hidden]`, of
+    /// rows as [`KernelEncoder::forward_rows`] takes them.
     pub(crate) fn states_of_rows(&self, rows: &[Row<'_>]) -> Vec<f32> {
         self.check(rows);
         let tokens: usize = rows.iter().map(Row::len).sum();

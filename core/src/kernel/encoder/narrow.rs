@@ -2,10 +2,10 @@
 //!
 //! Weights are packed once, inputs at each product, into words of 32 bits along the inputs (see [`super::super::dot`]).
 //!
-//! An input in 8 bits is `offset + scale * code` with a code from 0 to 255, and an offset and a scale for each [`GROUP`]
-//! of a token's inputs, so that the sum over a group of weights `scale_w * w` is
-//! `scale_w * (scale * Σ code w + offset * Σ w)`. The first sum runs over whole numbers and the second is computed when the
-//! weights are packed. A scale for a whole token would lose more, since few inputs are much larger than the others.
+//! An input in 8 bits is `offset + scale * code` with a code from 0 to 255, and an offset and a scale for each
+//! [`GROUP`] of a token's inputs, so that the sum over a group of weights `scale_w * w` is
+//! `scale_w * (scale * Σ code w + offset * Σ w)`. The first sum runs over whole numbers and the second is computed when
+//! the weights are packed. A scale for a whole token would lose more, since few inputs are much larger than the others.
 #![allow(
     clippy::needless_range_loop,
     reason = "loops over fixed arrays by index are what stays in registers"

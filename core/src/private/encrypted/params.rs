@@ -1,7 +1,8 @@
 //! The frozen sets of parameters, and the shapes of tables that they serve.
 //!
-//! A set has a number, which requests carry; a set that is not listed here is refused, and there is no way to make
-//! another. What is known of the security of each is in `docs/guide/encrypted.md`, by `tests/python/lattice.py`.
+//! Each set has a number, which every request names. A number that is not in this file is refused, and nothing builds a
+//! set from other values. `docs/guide/encrypted.md` has the security estimate of each; `tests/python/lattice.py`
+//! computes it.
 
 use super::manifest::Tables;
 

@@ -1,9 +1,9 @@
 //! Ranking: scores of all passages for a question that the server does not see.
 //!
 //! `P[t][i]` is the polynomial whose coefficient `l` is coordinate `i` of passage `t n + l`. The question's coordinate
-//! `z_i` travels as `b_i = a_i s + e_i + round(G z_i)`; the server returns the high bits of `sum_i b_i P[t][i]`, and the
-//! hint, the same for everybody, is `A[t] = sum_i a_i P[t][i]`. So the answer less `A[t] s` has in coefficient `l` the
-//! inner product of `z` and the passage, times `G`, and noise: decryption is approximate on purpose.
+//! `z_i` travels as `b_i = a_i s + e_i + round(G z_i)`; the server returns the high bits of `sum_i b_i P[t][i]`, and
+//! the hint, the same for everybody, is `A[t] = sum_i a_i P[t][i]`. So the answer less `A[t] s` has in coefficient `l`
+//! the inner product of `z` and the passage, times `G`, and noise: decryption is approximate on purpose.
 //!
 //! A mask hides one question, and a key opens one answer:
 //!

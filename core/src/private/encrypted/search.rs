@@ -142,8 +142,8 @@ impl Public {
         Ok((message, Asked { head, key, projected, fetch: masks.fetch }))
     }
 
-    /// Takes the answer to the ranking, and returns the message that asks for the columns of the best passages. There is
-    /// one of the same length for any answer: [`Public::open`] tells what was wrong with it.
+    /// Takes the answer to the ranking, and returns the message that asks for the columns of the best passages. There
+    /// is one of the same length for any answer: [`Public::open`] tells what was wrong with it.
     ///
     /// # Errors
     /// Never but for columns that the tables do not have.

@@ -52,8 +52,8 @@ pub enum WireError {
     /// A question that cannot be asked.
     #[error("the question has {0}")]
     Question(&'static str),
-    /// A column that there is not.
-    #[error("there is no column {column} among {columns}")]
+    /// A column number beyond the last column.
+    #[error("column {column} is out of range: the table has {columns} columns, numbered from 0")]
     Column {
         /// As asked.
         column: usize,

@@ -50,8 +50,8 @@ impl ModelDir {
         Ok(Self { path, manifest, configs, written, precision })
     }
 
-    /// Returns this model with encoders whose layers multiply in `precision`, which is [`Precision::F32`] otherwise. The
-    /// fingerprint stays: vectors of every precision are compared with each other.
+    /// Returns this model with encoders whose layers multiply in `precision`, which is [`Precision::F32`] otherwise.
+    /// The fingerprint stays: vectors of every precision are compared with each other.
     #[must_use]
     pub fn in_precision(self, precision: Precision) -> Self {
         Self { precision, ..self }

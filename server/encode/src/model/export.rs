@@ -36,8 +36,8 @@ pub struct WebPairs<'a> {
 /// Writes `web/`: `q8` (matrices in 8 bits with a scale a row, 23 MB for MiniLM), `f16` (matrices in half
 /// precision) and `f32` (the question encoder's own file).
 ///
-/// With a `vocabulary`, all three have its tokens only, and `web/` has a `config.json` and a `tokenizer.json` of its own
-/// for them; so it has for a model [with narrower vectors](ModelDir::at_dim).
+/// With a `vocabulary`, all three have its tokens only, and `web/` has a `config.json` and a `tokenizer.json` of its
+/// own for them; so it has for a model [with narrower vectors](ModelDir::at_dim).
 ///
 /// # Errors
 /// [`ModelError`] when the model cannot be read or `web/` not be written; an older export stays then.

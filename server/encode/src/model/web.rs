@@ -14,8 +14,8 @@ pub const WEB_DIR: &str = "web";
 /// The manifest's file name in it.
 pub const WEB_MANIFEST: &str = "web.json";
 
-/// The newest format of the manifest that this version reads. It writes 2 where the browser's encoder has a configuration
-/// and a tokenizer of its own, else 1.
+/// The newest format of the manifest that this version reads. It writes 2 where the browser's encoder has a
+/// configuration and a tokenizer of its own, else 1.
 pub const WEB_FORMAT: u32 = 2;
 
 /// What `dpr export-web` wrote.

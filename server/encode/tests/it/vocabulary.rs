@@ -1,4 +1,5 @@
-//! Browser's copies with fewer tokens: the same vectors for texts of kept tokens, tokens for others, and clear refusals.
+//! Browser's copies with fewer tokens: the same vectors for texts of kept tokens, tokens for others, and clear
+//! refusals.
 
 use std::collections::HashMap;
 use std::io::Read as _;
@@ -83,8 +84,8 @@ fn pieces(model: &ModelDir, path: &str) -> HashMap<u32, String> {
 }
 
 /// Exports the model with the tokens of `kept` only, and checks it: `kept` are cut into the same pieces as by the whole
-/// model, the vectors of some of them are those of the whole export, bit by bit, in every number format, and some texts of
-/// `others` have a vector. Returns how many of the tokens are kept, and the page's encoder.
+/// model, the vectors of some of them are those of the whole export, bit by bit, in every number format, and some texts
+/// of `others` have a vector. Returns how many of the tokens are kept, and the page's encoder.
 fn check(model: &ModelDir, kept: &[&str], others: &[&str]) -> (usize, TextEncoder) {
     let mut vocabulary = Vocabulary::of(model).unwrap();
     vocabulary.keep_texts(kept).unwrap();
@@ -228,7 +229,7 @@ fn a_page_of_narrower_vectors_has_their_configuration_with_all_tokens_or_a_part(
         let page = TextEncoder::load(&files, None, &Device::Kernel).unwrap();
         assert_eq!(page.encode_question(texts[0]).unwrap().as_slice(), expected.as_slice());
 
-        // Of the narrower model itself: not for the whole one.
+        // An export of the narrower model itself, which the whole model refuses.
         let web = export_web(&narrower, vocabulary).unwrap().manifest;
         assert_eq!(self::page(&narrower, &web, "f32").encode_question(texts[0]).unwrap(), expected);
         let error = model.web_exports().unwrap_err().to_string();

@@ -1,4 +1,5 @@
-//! Readers and cross-encoders in the export for pages: their scores there, and what they share with the question encoder.
+//! Readers and cross-encoders in the export for pages: their scores there, and what they share with the question
+//! encoder.
 
 use std::path::Path;
 

@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | ridge regression | views and word pieces of public questions, with noise as the mode makes it | pieces named |
 //! | network of one hidden layer | the same, noise drawn anew in each epoch | pieces named |
-//! | nearest known question | the views without noise of public questions, the one asked among them | the one asked is nearest |
+//! | nearest known question | noiseless views of public questions, the one asked among them | it is the nearest |
 //! | topic | views and topics, which are clusters of the passages | the topic named |
 //!
 //! The measures of the first two are those of [`Named`]. A mode that hides everything leaves them where the

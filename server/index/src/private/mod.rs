@@ -2,8 +2,9 @@
 //! blurred, and what goes back to be re-ranked.
 //!
 //! A *blur directory* holds the [projection](dpr_core::private::projection) of one model's passages and the number of
-//! candidates that each [level](Level) needs on one index. [`BlurDir::open`] checks it; [`Candidate`]s are found through
-//! any [`Backend`](crate::search::Backend). [`principal_directions`] and [`calibrate`] make the directory's contents.
+//! candidates that each [level](Level) needs on one index. [`BlurDir::open`] checks it; [`Candidate`]s are found
+//! through any [`Backend`](crate::search::Backend). [`principal_directions`] and [`calibrate`] make the directory's
+//! contents.
 
 mod calibrate;
 mod candidates;

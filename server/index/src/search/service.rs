@@ -24,8 +24,8 @@ pub struct LoadReport {
 /// A passage and its vector, `[dim]`.
 pub type Row<'a> = (&'a Passage, &'a [f32]);
 
-/// Cuts rows into batches of at most `max_rows` rows and `max_bytes` bytes of texts, metadata and vectors, in order. A row
-/// that is larger alone is a batch by itself.
+/// Cuts rows into batches of at most `max_rows` rows and `max_bytes` bytes of texts, metadata and vectors, in order. A
+/// row that is larger alone is a batch by itself.
 pub fn batches<'a, 'b>(rows: &'b [Row<'a>], max_rows: usize, max_bytes: usize) -> Vec<&'b [Row<'a>]> {
     let size = |(passage, vector): &Row<'_>| passage.bytes() + size_of_val(*vector);
     let (mut batches, mut start, mut bytes) = (Vec::new(), 0, 0);

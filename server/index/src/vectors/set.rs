@@ -139,8 +139,8 @@ fn read_passages(dir: &Path, manifest: &VectorsManifest) -> Result<Vec<Passage>,
 fn check_shards(shards: &[(&PathBuf, VectorsManifest)], all: bool) -> Result<(), VectorsError> {
     let Some((first_dir, first)) = shards.first() else { return Err(VectorsError::None) };
     for (dir, manifest) in shards {
-        // Shards may be encoded in parts of different sizes and in different precisions, whose vectors are compared with
-        // each other; of the shard only the number of shards must agree.
+        // Shards may be encoded in parts of different sizes and in different precisions, whose vectors are compared
+        // with each other; of the shard only the number of shards must agree.
         let VectorsSpec { shard, part_size, precision, .. } = first.spec;
         let same = VectorsSpec { shard, part_size, precision, ..manifest.spec.clone() };
         if let Some((field, first_value, second_value)) = first.spec.difference(&same) {

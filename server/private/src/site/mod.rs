@@ -43,7 +43,8 @@ pub struct SiteOptions {
     /// Principal directions whose coordinates are coded, as far as the vectors have so many; without it
     /// [`DEFAULT_DIMS`].
     pub dims: Option<usize>,
-    /// Whether directions are made of these passages even where the site has some that fit: all codes change then.
+    /// Recomputes the principal directions from these passages even where those of the existing site fit, which changes
+    /// the codes of all passages.
     pub refit: bool,
     /// Bytes of a pack of texts, from which pages fetch the texts of the passages that they found; `None` for no packs.
     pub pack_bytes: Option<usize>,
@@ -58,7 +59,7 @@ pub struct Exported {
     pub manifest: SiteManifest,
     /// What was done to the folder.
     pub written: Written,
-    /// Whether the directions of the site before were kept.
+    /// `true` if the principal directions of the previous export were kept.
     pub kept_directions: bool,
 }
 
@@ -182,7 +183,7 @@ struct Frame {
     projection: Projection,
     /// Passages that they were made of.
     fitted_on: usize,
-    /// Whether they are those of the site before.
+    /// `true` if they are those of the previous export.
     kept: bool,
 }
 

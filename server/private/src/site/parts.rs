@@ -3,9 +3,9 @@
 //! Where a part ends, the ids decide: a passage that is added or removed changes the part it is in, and no other.
 //!
 //! A file of texts is a head of 24 bytes (`"DPRF"`, kind 3 and format 1 as u16, the number of passages as u64, passages
-//! of a block as u32, the bytes of padding as u32), for each block its bytes and its uncompressed bytes as u32, the blocks,
-//! and zeros as padding. A block is raw deflate of a JSON array of passages. A pack is a file of texts that is padded to a
-//! number of bytes.
+//! of a block as u32, the bytes of padding as u32), for each block its bytes and its uncompressed bytes as u32, the
+//! blocks, and zeros as padding. A block is raw deflate of a JSON array of passages. A pack is a file of texts that is
+//! padded to a number of bytes.
 
 use std::io::Write as _;
 
@@ -84,8 +84,8 @@ pub(super) fn texts(part: &[Row<'_>]) -> Result<Content, SiteError> {
     Ok(Content::new("texts", "bin", file(part.len(), BLOCK, &blocks, 0)))
 }
 
-/// Returns the packs of a part's texts: files of texts of exactly `bytes` bytes each, or a multiple of them where a single
-/// passage takes more, with the number of passages in each.
+/// Returns the packs of a part's texts: files of texts of exactly `bytes` bytes each, or a multiple of them where a
+/// single passage takes more, with the number of passages in each.
 pub(super) fn packs(part: &[Row<'_>], bytes: usize) -> Result<Vec<(usize, Content)>, SiteError> {
     let (mut packs, mut rest) = (Vec::new(), part);
     while !rest.is_empty() {

@@ -114,8 +114,8 @@ impl Site {
         &self.manifest
     }
 
-    /// Returns the `k` best passages for a question's vector with their scores, best first, as a page ranks them; all where
-    /// there are fewer.
+    /// Returns the `k` best passages for a question's vector with their scores, best first, as a page ranks them; all
+    /// where there are fewer.
     ///
     /// # Errors
     /// [`SiteReadError::Question`] for a vector of another length and for `k` 0, [`SiteReadError::Damaged`] for texts that

@@ -1,4 +1,5 @@
-//! Answers to questions sent as text: refused by default, read from the passages found where the operator gave a reader.
+//! Answers to questions sent as text: refused by default, read from the passages found where the operator gave a
+//! reader.
 
 use super::*;
 use crate::{ServedReader, Serving, TextSearch};

@@ -38,8 +38,8 @@ Example, what it answers from what three searches find, with a picture:
 Example, several results side by side:
   dpr eval answers --reader reader/ --results BM25=results/bm25.json.gz --results dense=results/dense.json.gz")]
 pub(super) struct Args {
-    /// Questions with their answers: SQuAD or KorQuAD json, DPR's question tsv, CuratedTREC, whose patterns a prediction
-    /// matches from its beginning, also .gz; a reader reads the paragraph of each, as SQuAD json names it
+    /// Questions with their answers: SQuAD or KorQuAD json, DPR's question tsv, CuratedTREC, whose patterns a
+    /// prediction matches from its beginning, also .gz; a reader reads the paragraph of each, as SQuAD json names it
     #[arg(long, value_name = "FILE", required_unless_present = "results", conflicts_with = "results")]
     questions: Option<PathBuf>,
     /// Predicted answers: one JSON object, question id to answer text, also .gz
@@ -111,7 +111,7 @@ struct OfResults {
 struct Asked {
     name: String,
     questions: Vec<RetrieverResult>,
-    /// Whether their answers are regular expressions.
+    /// `true` if the accepted answers are regular expressions, as CuratedTREC's.
     are_patterns: bool,
 }
 

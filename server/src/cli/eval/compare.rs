@@ -38,8 +38,8 @@ pub(super) struct Args {
     /// Seed of the resamples
     #[arg(long, value_name = "N", default_value_t = 12345)]
     seed: u64,
-    /// Draw whole passages or articles, not questions: those about one are hard or easy together, so that intervals over
-    /// single questions are too narrow
+    /// Draw whole passages or articles, not questions: those about one are hard or easy together, so that intervals
+    /// over single questions are too narrow
     #[arg(long, value_enum, value_name = "BY", requires = "questions")]
     cluster: Option<Cluster>,
     /// The questions with the passages they are about, for --cluster: SQuAD json, also .gz
@@ -154,8 +154,8 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     if args.json { output::json(&report) } else { output::print(&table(&report)) }
 }
 
-/// Returns the number of the cluster of each of `asked`, from 0 on: that of the passage which the file at `path` says it is
-/// about.
+/// Returns the number of the cluster of each of `asked`, from 0 on: that of the passage which the file at `path` says
+/// it is about.
 fn clusters(by: Cluster, path: &Path, asked: &[String]) -> Result<Vec<usize>, CliError> {
     // Several articles may have the same question: their passages are taken in the order of the file.
     let mut about: HashMap<String, VecDeque<String>> = HashMap::new();

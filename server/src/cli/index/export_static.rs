@@ -26,8 +26,9 @@ pub(super) struct ExportStaticArgs {
     /// Principal directions whose coordinates are downloaded: more find more, at half a byte for each passage
     #[arg(long, value_name = "N", default_value_t = DEFAULT_DIMS)]
     dims: usize,
-    /// Write the texts in packs of so many bytes too, for pages that fetch texts when they have found them. Whoever hosts
-    /// the files then sees which packs are fetched; without packs, pages download all texts and the host sees nothing
+    /// Write the texts in packs of so many bytes too, for pages that fetch texts when they have found them. Whoever
+    /// hosts the files then sees which packs are fetched; without packs, pages download all texts and the host sees
+    /// nothing
     #[arg(long, value_name = "N")]
     pack_bytes: Option<usize>,
     /// Make the directions of these passages even where the site has some that fit; pages download all codes again

@@ -28,8 +28,8 @@ pub enum Negatives {
     Hard,
     /// The item's random negatives, beside the batch's other passages.
     Random,
-    /// The other questions' positives: those of the batch alone, or without [`DataOptions::in_batch`] ones drawn from all
-    /// questions.
+    /// The other questions' positives: those of the batch alone, or without [`DataOptions::in_batch`] ones drawn from
+    /// all questions.
     Gold,
 }
 
@@ -67,11 +67,11 @@ pub struct DataOptions {
     /// Negatives of several kinds for each question, as `{ hard = 1, random = 1 }`, in place of the two settings above.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mixed_negatives: Option<NegativeCounts>,
-    /// Use the other questions' passages as negatives too; `false` leaves a question those that it brings (the first rows of
-    /// the paper's Table 3).
+    /// Use the other questions' passages as negatives too; `false` leaves a question those that it brings (the first
+    /// rows of the paper's Table 3).
     pub in_batch: bool,
-    /// Passages of other questions whose text holds one of a question's answers do not count as its negatives. In the paper
-    /// they do; RocketQA (Qu et al. 2021) found that such false negatives do harm.
+    /// Passages of other questions whose text holds one of a question's answers do not count as its negatives. In the
+    /// paper they do; RocketQA (Qu et al. 2021) found that such false negatives do harm.
     pub mask_answers: bool,
     /// Hard and random negatives of a question that are kept, each, of which an epoch draws.
     pub kept_negatives: usize,
@@ -79,8 +79,9 @@ pub struct DataOptions {
     pub shuffle_negatives: bool,
     /// Draw the positive anew in each epoch; otherwise take the first, the best one.
     pub shuffle_positives: bool,
-    /// Batches whose questions are sorted by length among themselves, so that a batch has little padding; 1 for none, as in
-    /// the paper, whose batches are random. In either case a batch holds no passage as the positive of two questions.
+    /// Batches whose questions are sorted by length among themselves, so that a batch has little padding; 1 for none,
+    /// as in the paper, whose batches are random. In either case a batch holds no passage as the positive of two
+    /// questions.
     pub bucket: usize,
     /// Questions of the dev files that are used, at most, drawn by the seed. Each measurement encodes up to 1 +
     /// `dev_hard_negatives` + `dev_random_negatives` passages for each.

@@ -1,4 +1,5 @@
-//! Configuration of the training of readers and rerankers: a TOML file whose defaults are the paper's settings for a reader.
+//! Configuration of the training of readers and rerankers: a TOML file whose defaults are the paper's settings for a
+//! reader.
 
 use std::path::{Path, PathBuf};
 
@@ -104,8 +105,8 @@ pub struct PairDataOptions {
     pub train: Vec<DataFile>,
     /// Files of the same kinds whose questions measure each epoch; they decide which checkpoint is best.
     pub dev: Vec<PathBuf>,
-    /// Passages without the answer that a question is given beside the one with it (23 in the paper); fewer where it has
-    /// fewer.
+    /// Passages without the answer that a question is given beside the one with it (23 in the paper); fewer where it
+    /// has fewer.
     pub negatives_per_question: usize,
     /// Negatives of a question that are kept, of which each epoch draws.
     pub kept_negatives: usize,

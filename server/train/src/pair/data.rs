@@ -151,8 +151,8 @@ fn items(path: &Path, pool: &mut PassagePool, config: &PairConfig) -> Result<Vec
     }
 }
 
-/// Questions with their paragraphs; the negatives are the paragraphs of the same article that come after it, and then those
-/// before it.
+/// Questions with their paragraphs; the negatives are the paragraphs of the same article that come after it, and then
+/// those before it.
 fn squad(path: &Path, pool: &mut PassagePool, kept: usize) -> Result<Vec<PairItem>, TrainError> {
     let mut places = HashMap::new();
     let mut articles: HashMap<String, Vec<u32>> = HashMap::new();

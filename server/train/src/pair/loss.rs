@@ -6,8 +6,8 @@
 //! - log P_selected(positive) - log Σ P_start(s) P_end(t),   over the correct spans (s, t) of the positive
 //! ```
 //!
-//! with `P_selected` over the question's passages, and `P_start` and `P_end` over all tokens of the positive's input. The
-//! loss of a batch is the mean over its questions.
+//! with `P_selected` over the question's passages, and `P_start` and `P_end` over all tokens of the positive's input.
+//! The loss of a batch is the mean over its questions.
 
 use super::super::encoders::{DualEncoder, TrainDevice};
 use super::super::error::TrainError;

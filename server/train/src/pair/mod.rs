@@ -1,9 +1,9 @@
 //! Training of models that take a question and a passage in one input: readers (paper §6.1) and rerankers.
 //!
-//! A question comes with one passage that holds its answer and some that do not, drawn anew in each epoch. A reader learns to
-//! choose the first and to mark the answer in it; a reranker learns to score it above the others. An input's scores are
-//! what [`step`](super::step) calls its vector, so that texts are encoded in chunks and twice where the tapes of all do not
-//! fit into memory.
+//! A question comes with one passage that holds its answer and some that do not, drawn anew in each epoch. A reader
+//! learns to choose the first and to mark the answer in it; a reranker learns to score it above the others. An input's
+//! scores are what [`step`](super::step) calls its vector, so that texts are encoded in chunks and twice where the
+//! tapes of all do not fit into memory.
 
 mod batch;
 mod config;

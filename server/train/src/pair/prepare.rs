@@ -1,4 +1,5 @@
-//! Preparation of a run: data and model are read and checked, answers are found among the tokens, and batches are drawn.
+//! Preparation of a run: data and model are read and checked, answers are found among the tokens, and batches are
+//! drawn.
 
 use std::ops::RangeInclusive;
 use std::time::Instant;
@@ -66,8 +67,8 @@ impl PairModel {
     }
 }
 
-/// Removes the positives in which no answer is found before the cut, and the training items without any other. Returns how
-/// many items were removed.
+/// Removes the positives in which no answer is found before the cut, and the training items without any other. Returns
+/// how many items were removed.
 fn keep_marked(
     data: &mut PairData,
     reader: &ReaderConfig,

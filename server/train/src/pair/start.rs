@@ -1,5 +1,5 @@
-//! The model that the training of a reader or a reranker starts from: an encoder, a reader or a cross-encoder, with the layers
-//! that it lacks drawn by the seed.
+//! The model that the training of a reader or a reranker starts from: an encoder, a reader or a cross-encoder, with the
+//! layers that it lacks drawn by the seed.
 
 use std::path::{Path, PathBuf};
 

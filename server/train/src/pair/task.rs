@@ -17,8 +17,8 @@ use dpr_encode::model::{CrossEncoderOptions, ReaderOptions, import_cross_encoder
 use dpr_files::Job;
 use dpr_files::progress::Progress;
 
-/// Trains a reader or a reranker as `config` says in the run directory `out`, which holds no run yet, or with `resume` goes
-/// on from its last checkpoint. The result is a model directory of a reader or of a cross-encoder.
+/// Trains a reader or a reranker as `config` says in the run directory `out`, which holds no run yet, or with `resume`
+/// goes on from its last checkpoint. The result is a model directory of a reader or of a cross-encoder.
 ///
 /// # Errors
 /// [`TrainError`] as from [`train`](super::super::train).

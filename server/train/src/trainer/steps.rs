@@ -35,8 +35,8 @@ struct NotFinite<'a> {
 }
 
 impl Trainer<'_> {
-    /// Takes a step. One whose numbers do not fit half precision changes no weight, as with PyTorch's `GradScaler`; it counts
-    /// as a step of the schedule, but not as one of the optimiser.
+    /// Takes a step. One whose numbers do not fit half precision changes no weight, as with PyTorch's `GradScaler`; it
+    /// counts as a step of the schedule, but not as one of the optimiser.
     pub(super) fn step(&mut self, batches: &[Vec<usize>]) -> Result<(), TrainError> {
         let started = Instant::now();
         match self.compute(batches)? {

@@ -31,8 +31,8 @@ interface Sent extends Answer {
 }
 
 /**
- * Searches a `dpr serve`: the question is encoded here, its vector is sent. With `privacy: 'local'` it searches a static
- * index in the page, and sends nothing.
+ * Searches a `dpr serve`: the question is encoded here, its vector is sent. With `privacy: 'local'` it searches a
+ * static index in the page, and sends nothing.
  *
  * @example
  * const client = await SearchClient.connect('https://search.example.org/');
@@ -72,8 +72,8 @@ export class SearchClient extends (EventTarget as new () => TypedEventTarget<Cli
    * input.addEventListener('focus', () => client.preload(), { once: true });
    * form.onsubmit = async () => show((await client.search(input.value)).hits);
    *
-   * @param url - the server's address, absolute or relative to the document, e.g. `/`; with `privacy: 'local'`, that of a
-   * `dpr-static.json`
+   * @param url - the server's address, absolute or relative to the document, e.g. `/`; with `privacy: 'local'`, that of
+   * a `dpr-static.json`
    * @throws {@link OptionError} when that is not an address
    */
   static create(url: string | URL, options: ConnectOptions = {}): SearchClient {

@@ -20,12 +20,13 @@ const Base = (globalThis.HTMLElement ?? class {}) as typeof HTMLElement;
 /**
  * `<dpr-search>`: a field with a list of the passages that are nearest to what is typed, after the combobox pattern of
  * ARIA 1.2. Keys: down and up go through the list, Enter takes a passage or searches at once, Escape closes the list
- * and then empties the field. The question stays in the field; the element's value in a form is the id of the passage that
- * was chosen.
+ * and then empties the field. The question stays in the field; the element's value in a form is the id of the passage
+ * that was chosen.
  *
- * Attributes: `src` (the server's address, `/` if it is not given), `k`, `debounce` (milliseconds), `minlength`, `label`,
- * `placeholder`, `disabled`, `name`. Parts: `input`, `list`, `option`, `title`, `text`, `status`. Custom properties: `--dpr-color`,
- * `--dpr-background`, `--dpr-border`, `--dpr-accent`, `--dpr-radius`, `--dpr-padding`, `--dpr-height`.
+ * Attributes: `src` (the server's address, `/` if it is not given), `k`, `debounce` (milliseconds), `minlength`,
+ * `label`, `placeholder`, `disabled`, `name`. Parts: `input`, `list`, `option`, `title`, `text`, `status`. Custom
+ * properties: `--dpr-color`, `--dpr-background`, `--dpr-border`, `--dpr-accent`, `--dpr-radius`, `--dpr-padding`,
+ * `--dpr-height`.
  *
  * @example
  * <script type="module">

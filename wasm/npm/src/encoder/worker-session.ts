@@ -12,8 +12,8 @@ import { SessionEnded, WorkerFailure } from './worker-failure.js';
 type CommandBody = Command extends infer C ? (C extends Command ? Omit<C, 'id' | 'model'> : never) : never;
 
 /**
- * Longest silence of a worker, in milliseconds: at work of usual length, and where a model is loaded. Software WebGPU and
- * a slow line are slow; these are for what will never be done. A hello has a limit of its own.
+ * Longest silence of a worker, in milliseconds: at work of usual length, and where a model is loaded. Software WebGPU
+ * and a slow line are slow; these are for what will never be done. A hello has a limit of its own.
  */
 const LONGEST_SILENCE = 60_000;
 const LONGEST_LOADING = 120_000;

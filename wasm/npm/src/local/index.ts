@@ -1,6 +1,6 @@
 /**
- * Search without a server: {@link LocalSearch} downloads an index that `dpr index export-static` has written to any file
- * host, and searches it in the page. Once it is open, nothing is requested from anywhere.
+ * Search without a server: {@link LocalSearch} downloads an index that `dpr index export-static` has written to any
+ * file host, and searches it in the page. Once it is open, nothing is requested from anywhere.
  *
  * @packageDocumentation
  */

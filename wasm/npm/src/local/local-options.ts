@@ -14,15 +14,15 @@ export interface ExpectedIndex extends ExpectedModel {
 /** Options of {@link LocalSearch.open}. */
 export interface LocalOptions extends Omit<LoadOptions, 'baseUrl' | 'expect' | 'keepOldModels' | 'measure'> {
   /**
-   * What the page knows about the index and its model beforehand. Another one is a {@link ModelMismatchError} before any
-   * of its files is downloaded.
+   * What the page knows about the index and its model beforehand. Another one is a {@link ModelMismatchError} before
+   * any of its files is downloaded.
    * @example { expect: { fingerprint: '53aa…', index: '9d31…' } }
    */
   expect?: ExpectedIndex | undefined;
   /**
-   * Which texts are downloaded before the first question. `all`, the default: nothing is requested by a search. `packs`:
-   * none; a search fetches packs of neighbouring passages, and whoever hosts the files sees which packs.
-   * The index must have been exported with packs.
+   * Which texts are downloaded before the first question. `all`, the default: nothing is requested by a search.
+   * `packs`: none; a search fetches packs of neighbouring passages, and whoever hosts the files sees which packs. The
+   * index must have been exported with packs.
    * @example { texts: 'packs' }
    */
   texts?: 'all' | 'packs' | undefined;

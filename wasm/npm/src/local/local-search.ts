@@ -61,8 +61,8 @@ export class LocalSearch {
    *
    * @param url - address of a `dpr-static.json`, absolute or relative to the document
    * @throws {@link ManifestError}, {@link ModelMismatchError}, {@link DownloadError}, {@link IntegrityError},
-   * {@link InsecureContextError}, {@link EncoderError}, {@link OptionError}, or the signal's reason; nothing stays behind
-   * but files that were downloaded whole
+   * {@link InsecureContextError}, {@link EncoderError}, {@link OptionError}, or the signal's reason; nothing stays
+   * behind but files that were downloaded whole
    */
   static async open(url: string | URL, options: LocalOptions = {}): Promise<LocalSearch> {
     const source = address(url, "the static index's address").href;
@@ -127,8 +127,8 @@ export class LocalSearch {
    * Finds the passages nearest to a question. All passages are compared, in a worker; nothing is requested, but with
    * `texts: 'packs'` the packs of the passages that were found.
    *
-   * @throws {@link DisposedError}, {@link EncoderError}, {@link OptionError}, {@link ManifestError} where the texts that
-   * were found make no sense, {@link DownloadError} and {@link IntegrityError} for a pack, or the signal's reason
+   * @throws {@link DisposedError}, {@link EncoderError}, {@link OptionError}, {@link ManifestError} where the texts
+   * that were found make no sense, {@link DownloadError} and {@link IntegrityError} for a pack, or the signal's reason
    */
   async search(text: string, options: LocalSearchOptions = {}): Promise<LocalResult> {
     return this.#find(text, options, (_, sent) => sent);
@@ -165,8 +165,8 @@ export class LocalSearch {
   }
 
   /**
-   * Ends both workers and frees their memory. What is being searched rejects with {@link DisposedError}. Calling it again
-   * does nothing.
+   * Ends both workers and frees their memory. What is being searched rejects with {@link DisposedError}. Calling it
+   * again does nothing.
    */
   dispose(): void {
     if (this.#lifetime.signal.aborted) return;

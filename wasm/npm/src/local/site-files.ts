@@ -25,9 +25,9 @@ export interface Site {
 }
 
 /**
- * Downloads and checks the manifest of a static index, and that of its question encoder. When no answer comes at all, it
- * is the one that this address had the last time: its files are in the cache. All files that it names are noted, so that
- * they stay there, and those that it does not name any more go later.
+ * Downloads and checks the manifest of a static index, and that of its question encoder. When no answer comes at all,
+ * it is the one that this address had the last time: its files are in the cache. All files that it names are noted, so
+ * that they stay there, and those that it does not name any more go later.
  *
  * @param expected - SHA-256 of the manifest
  */

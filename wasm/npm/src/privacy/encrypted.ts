@@ -47,8 +47,8 @@ export function requireCount({ traffic }: TablesShape, k: number): void {
 }
 
 /**
- * Searches once: two requests, always, whose length depends on the tables and `k` alone. What is wrong with the answer to
- * the first is told after the second.
+ * Searches once: two requests, always, whose length depends on the tables and `k` alone. What is wrong with the answer
+ * to the first is told after the second.
  */
 export async function searchEncrypted(
   asked: Asked,

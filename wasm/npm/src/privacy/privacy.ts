@@ -124,7 +124,9 @@ async function searchOne(
   });
 }
 
-/** Downloads and prepares what searches in the mode of these options need, so that the first one does not wait for it. */
+/**
+ * Downloads and prepares what searches in the mode of these options need, so that the first one does not wait for it.
+ */
 export async function prepare(parts: PrivateParts, options: SearchOptions): Promise<void> {
   if (modeOf(options.privacy ?? parts[2].privacy) === 'plain' && modeOf(parts[2].privacy) !== 'local') return;
   const asked = privacyOf(parts, options);

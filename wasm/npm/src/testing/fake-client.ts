@@ -45,14 +45,14 @@ export interface FakeScript {
    */
   error?: ForQuestion<unknown> | undefined;
   /**
-   * What {@link FakeClient.answer} answers, best first: spans of the passages that are found, the first of each text. One
-   * that stands in none of them is left out. Default the first passage's whole text.
+   * What {@link FakeClient.answer} answers, best first: spans of the passages that are found, the first of each text.
+   * One that stands in none of them is left out. Default the first passage's whole text.
    * @example { hits: ['Denver won.'], answers: ['Denver'] }
    */
   answers?: ForQuestion<readonly string[]> | undefined;
   /**
-   * Why there is nothing to read with: `answer` rejects with it, and a search with `rerank` is not re-ranked. Without it,
-   * such a search is, in the order of `hits`.
+   * Why there is nothing to read with: `answer` rejects with it, and a search with `rerank` is not re-ranked. Without
+   * it, such a search is, in the order of `hits`.
    * @example { readerError: new DownloadError('https://server.test/reader', 404, 'Not Found') }
    */
   readerError?: ForQuestion<DprWebError | undefined>;

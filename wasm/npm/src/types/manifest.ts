@@ -13,8 +13,8 @@ export interface ModelFile {
 /** A file of weights of a {@link PairModel}. */
 export interface PairWeights extends ModelFile {
   /**
-   * Tensors that the file leaves out: they are those of the question encoder's weights of the same format, by their names
-   * there.
+   * Tensors that the file leaves out: they are those of the question encoder's weights of the same format, by their
+   * names there.
    */
   shares?: string[];
 }

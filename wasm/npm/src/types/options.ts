@@ -97,9 +97,9 @@ export interface ConnectOptions extends LoadOptions {
    */
   timeout?: number | undefined;
   /**
-   * How much the server is shown of questions, where the search does not say it. A mode that the server does not offer is
-   * a {@link PrivacyError}, never a plainer search. With `local`, the client's address is that of a `dpr-static.json`, and
-   * all its searches are `local`. Default `plain`.
+   * How much the server is shown of questions, where the search does not say it. A mode that the server does not offer
+   * is a {@link PrivacyError}, never a plainer search. With `local`, the client's address is that of a
+   * `dpr-static.json`, and all its searches are `local`. Default `plain`.
    * @example { privacy: 'encrypted' }
    * @example { privacy: 'local' }
    * @example { privacy: { mode: 'blurred', level: 'strong' } }
@@ -159,8 +159,8 @@ export interface RerankOptions {
 /** Options of {@link SearchClient.answer}. */
 export interface AnswerOptions extends EncodeOptions {
   /**
-   * How many passages to read, 1 up to the server's limit of a search. More of them hold the answer more often, and take
-   * longer. Default 20.
+   * How many passages to read, 1 up to the server's limit of a search. More of them hold the answer more often, and
+   * take longer. Default 20.
    * @example { depth: 10 }
    */
   depth?: number | undefined;

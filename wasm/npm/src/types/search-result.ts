@@ -28,7 +28,10 @@ export interface SearchTimings {
   encodeMs: number;
   /** Vector to passages: the request as the page sees it. */
   searchMs: number;
-  /** The part of `searchMs` that the server spent searching, by its own clock; 0 for `encrypted`, where it says nothing, and for `local`. */
+  /**
+   * The part of `searchMs` that the server spent searching, by its own clock; 0 for `encrypted`, where it says nothing,
+   * and for `local`.
+   */
   tookMs: number;
   /** Re-ranking in this browser, with the wait for the model when it is used for the first time. */
   rerankMs?: number;
@@ -44,7 +47,10 @@ export interface SentRequest {
    * which may be keys. The browser adds its own.
    */
   headers: Record<string, string>;
-  /** The body. In `plain`: the vector in base64, `k`, and the model's fingerprint. In `encrypted`, bytes. Of a `GET`, empty. */
+  /**
+   * The body. In `plain`: the vector in base64, `k`, and the model's fingerprint. In `encrypted`, bytes. Of a `GET`,
+   * empty.
+   */
   body: string | Uint8Array;
   /** Length of the body in bytes. */
   bytes: number;
@@ -58,8 +64,8 @@ export interface SearchResult {
   /** The first of `requests`; `undefined` where there is none, as in `local`. */
   request: SentRequest | undefined;
   /**
-   * All requests of the search, in their order: one, or two where it is `encrypted`; none where it is `local`, but one for
-   * each pack of texts with `texts: 'packs'`.
+   * All requests of the search, in their order: one, or two where it is `encrypted`; none where it is `local`, but one
+   * for each pack of texts with `texts: 'packs'`.
    */
   requests: SentRequest[];
   /** The mode of the search, and what the server saw of the question. */

@@ -1,8 +1,8 @@
 import { CACHE_NAME, PRIVATE_CACHE } from './file-cache.js';
 
 /**
- * Deletes every model file this package keeps for this origin, and the files of private modes. Where the browser blocks storage there is nothing to
- * delete.
+ * Deletes every model file this package keeps for this origin, and the files of private modes. Where the browser blocks
+ * storage there is nothing to delete.
  *
  * @example
  * button.onclick = () => clearModelCache();

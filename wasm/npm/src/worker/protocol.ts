@@ -79,7 +79,7 @@ export type Reply =
   /** This one command failed; the encoder goes on. */
   | { type: 'failed'; id: number; message: string; fix: string | undefined; code?: DprWebErrorCode | undefined }
   /**
-   * The encoder is gone: a lost GPU device, or a panic in the module. No more answers come. `isBystander`: it was at the
-   * command of another page.
+   * The encoder is gone: a lost GPU device, or a panic in the module. No more answers come. `isBystander`: it was at
+   * the command of another page.
    */
   | { type: 'fatal'; message: string; isBystander?: boolean };

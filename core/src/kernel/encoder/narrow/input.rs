@@ -48,8 +48,8 @@ impl NarrowInput {
         }
     }
 
-    /// Replaces the contents by `x`, row-major `[m, k]`, in 8 bits. The scale of a group with a number that is not finite
-    /// is NaN, and so are its products.
+    /// Replaces the contents by `x`, row-major `[m, k]`, in 8 bits. The scale of a group with a number that is not
+    /// finite is NaN, and so are its products.
     #[inline(always)]
     fn fill_int8(&mut self, x: &[f32], k: usize) {
         // Added and taken off again, it rounds to a whole number in the low mantissa bits.

@@ -121,7 +121,8 @@ impl Archive {
         }
         let field = |at| number::<4>(&header, at).unwrap_or_default();
         let sizes = if entry.flags & SIZES_BEHIND != 0 { 0 } else { entry.bytes };
-        // The larger ones stand in the header's zip64 field, and are those of the directory in any archive that is whole.
+        // The larger ones stand in the header's zip64 field, and are those of the directory in any archive that is
+        // whole.
         let agrees = |size: u64| size == sizes || size == entry.bytes || size == u64::from(u32::MAX);
         if !agrees(field(18)) || !agrees(field(22)) {
             return Err(wrong("its header and the directory name two sizes"));

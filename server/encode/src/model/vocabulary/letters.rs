@@ -11,8 +11,8 @@ pub(super) fn all_of(text: &str, languages: &[Language]) -> bool {
         .all(|c| !c.is_alphabetic() || languages.iter().any(|language| language.has(c)))
 }
 
-/// Returns the text of a piece whose characters stand for bytes, as in GPT-2's byte-level BPE; `None` for bytes that are
-/// not whole characters.
+/// Returns the text of a piece whose characters stand for bytes, as in GPT-2's byte-level BPE; `None` for bytes that
+/// are not whole characters.
 pub(super) fn of_bytes(piece: &str) -> Option<String> {
     let bytes: Option<Vec<u8>> = piece.chars().map(byte).collect();
     String::from_utf8(bytes?).ok()

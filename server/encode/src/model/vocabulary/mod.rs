@@ -1,8 +1,8 @@
 //! The vocabulary of the browser's copies: the tokens that the texts of one page need, of a model that has many more.
 //!
-//! Most parameters of a multilingual encoder are rows of its word embedding: 96 of 118 million in multilingual-e5-small. A
-//! page that is asked in two languages uses a tenth of them. The other rows are left out here, and their pieces are taken
-//! out of the tokenizer, so that
+//! Most parameters of a multilingual encoder are rows of its word embedding: 96 of 118 million in
+//! multilingual-e5-small. A page that is asked in two languages uses a tenth of them. The other rows are left out here,
+//! and their pieces are taken out of the tokenizer, so that
 //!
 //! * a text of kept tokens is cut into the same tokens as before, and its vector is the same to the bit;
 //! * another text is cut into kept tokens that are shorter, down to single characters, or becomes the unknown token.
@@ -119,8 +119,8 @@ impl Vocabulary {
         Ok(())
     }
 
-    /// Keeps every token of these languages' letters, and those without letters: digits, punctuation, symbols. Languages
-    /// that share an alphabet share its tokens: the tokens of English hold most of those of Dutch.
+    /// Keeps every token of these languages' letters, and those without letters: digits, punctuation, symbols.
+    /// Languages that share an alphabet share its tokens: the tokens of English hold most of those of Dutch.
     pub fn keep_languages(&mut self, languages: &[Language]) {
         for (id, text) in self.pieces.texts() {
             if letters::all_of(&text, languages) {

@@ -95,8 +95,8 @@ impl Pieces {
         piece.strip_prefix('▁').unwrap_or(piece)
     }
 
-    /// Adds what the kept tokens need: special tokens, the pieces that BPE merges into them, and the single characters of
-    /// kept pieces, so that other words of the same letters have tokens.
+    /// Adds what the kept tokens need: special tokens, the pieces that BPE merges into them, and the single characters
+    /// of kept pieces, so that other words of the same letters have tokens.
     pub(super) fn complete(&self, kept: &mut [bool]) {
         for id in &self.fixed {
             if let Some(kept) = kept.get_mut(*id as usize) {

@@ -184,7 +184,8 @@ fn cut_and_changed_files_end_in_errors() {
     }
 }
 
-/// Files with several bytes changed, left out or repeated, by a fixed seed: no panic, and no more memory than they have.
+/// Files with several bytes changed, left out or repeated, by a fixed seed: no panic, and no more memory than they
+/// have.
 #[test]
 fn files_changed_at_random_end_in_tensors_or_errors() {
     let small = legacy(&state(&[Made::whole()]), &[("0", 6, numbers())]);
