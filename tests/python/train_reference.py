@@ -17,6 +17,9 @@ are token ids; question `i` is answered by passage `positive[i]`; the pairs `mas
   l2       -|q - p|
   cosine   q . p / (|q| |p|)
 
+With `matryoshka`, sizes of nested vectors (Kusupati et al. 2022), the loss is the mean over whole vectors and their first
+numbers, as many as each size says, which are scaled to length 1 where whole vectors are.
+
 `run` is twenty steps of AdamW over four batches in turn: warm-up, linear decay, clipping, weight decay on all but biases and
 LayerNorms; `losses` are those before each step, `norms` those of the gradients before clipping.
 """
@@ -134,30 +137,39 @@ def batches(kind, golden):
     return made
 
 
-def step_loss(models, pad, batch, objective, kind, temperature):
+def step_loss(models, pad, batch, objective, kind, temperature, matryoshka=()):
     q = vectors(models[0], batch["questions"], pad)
     p = vectors(models[-1], batch["passages"], pad)
-    return loss_of(batch, objective, kind, temperature, q, p)
+    losses = [loss_of(batch, objective, kind, temperature, q, p)]
+    for size in matryoshka:
+        nested = [side[:, :size] for side in (q, p)]
+        if models[0].config.model_type == "mpnet":
+            nested = [torch.nn.functional.normalize(side, dim=-1) for side in nested]
+        losses.append(loss_of(batch, objective, kind, temperature, *nested))
+    return torch.stack(losses).mean()
 
 
 def cases(golden):
-    for name, objective, kind, temperature in [
-        ("dpr", "nll", "dot", 1.0),
-        ("dpr", "nll", "l2", 1.0),
-        ("dpr", "nll", "cosine", 0.05),
-        ("dpr", "triplet", "dot", 1.0),
-        ("mpnet", "nll", "dot", 1.0),
+    for name, objective, kind, temperature, matryoshka in [
+        ("dpr", "nll", "dot", 1.0, []),
+        ("dpr", "nll", "l2", 1.0, []),
+        ("dpr", "nll", "cosine", 0.05, []),
+        ("dpr", "triplet", "dot", 1.0, []),
+        ("mpnet", "nll", "dot", 1.0, []),
+        ("dpr", "nll", "cosine", 0.05, [12]),
+        ("mpnet", "nll", "dot", 0.05, [16, 8]),
     ]:
         models = load(name)
         batch = batches(name, golden)[0]
         pad = models[0].config.pad_token_id
-        loss = step_loss(models, pad, batch, objective, kind, temperature)
+        loss = step_loss(models, pad, batch, objective, kind, temperature, matryoshka)
         loss.backward()
         yield {
             "model": name,
             "objective": objective,
             "similarity": kind,
             "temperature": temperature,
+            "matryoshka": matryoshka,
             "batch": batch,
             "loss": float(loss),
             "gradients": [{n: packed(p.grad) for n, p in parameters(model)} for model in models],
@@ -207,7 +219,7 @@ def main():
     OUT.write_bytes(gzip.compress(json.dumps(value).encode(), mtime=0))
     print(f"{OUT.relative_to(FIXTURES)}: {OUT.stat().st_size:,} bytes")
     for case in value["cases"]:
-        print(case["model"], case["objective"], case["similarity"], case["loss"])
+        print(case["model"], case["objective"], case["similarity"], case["matryoshka"], case["loss"])
     print([round(loss, 4) for loss in value["run"]["losses"]], [round(n, 2) for n in value["run"]["norms"]])
 
 

@@ -53,6 +53,9 @@ pub struct Args {
     /// How two vectors make a score, of retrieval: dot, cosine or l2
     #[arg(long, value_name = "NAME", value_parser = similarity)]
     similarity: Option<Similarity>,
+    /// Sizes of nested vectors, the longest first, of retrieval: their first numbers are trained to be vectors too
+    #[arg(long, value_name = "SIZES", value_delimiter = ',')]
+    matryoshka: Option<Vec<usize>>,
     /// Passages without the answer that a question brings into the batch
     #[arg(long, value_name = "N")]
     negatives: Option<usize>,
@@ -139,13 +142,17 @@ impl Args {
         }
         set(&mut config.objective.temperature, self.temperature);
         set(&mut config.objective.similarity, self.similarity);
+        set(&mut config.objective.matryoshka, self.matryoshka.clone());
         Ok(config)
     }
 
     /// Returns the configuration of a reader or a reranker.
     fn pair_settings(&self, task: PairTask) -> Result<PairConfig, CliError> {
-        let of_retrieval =
-            [("--temperature", self.temperature.is_some()), ("--similarity", self.similarity.is_some())];
+        let of_retrieval = [
+            ("--temperature", self.temperature.is_some()),
+            ("--similarity", self.similarity.is_some()),
+            ("--matryoshka", self.matryoshka.is_some()),
+        ];
         if let Some((flag, _)) = of_retrieval.into_iter().find(|(_, given)| *given) {
             return Err(format!("{flag} is of retrieval: leave it out, a {} has none", task.name()).into());
         }

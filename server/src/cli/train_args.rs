@@ -114,8 +114,10 @@ impl TrainArgs {
 }
 
 /// Sets what a flag was given for.
-pub(super) fn set<T: Copy>(setting: &mut T, flag: Option<T>) {
-    *setting = flag.unwrap_or(*setting);
+pub(super) fn set<T>(setting: &mut T, flag: Option<T>) {
+    if let Some(value) = flag {
+        *setting = value;
+    }
 }
 
 /// Writes down how many threads the CPU gives, so that a resumed run adds up in the same order on a machine with

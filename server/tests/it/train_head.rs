@@ -66,7 +66,7 @@ fn the_pooler_and_a_dense_layer_have_gradients_and_are_exported_with_prompts_and
     }
     model.encoders[0].upload(&device);
 
-    export(&model, &out, "trained", Similarity::L2).unwrap();
+    export(&model, &out, "trained", &objective).unwrap();
     let trained = ModelDir::open(&out).unwrap();
     let manifest = trained.manifest();
     assert_eq!((manifest.pooling, manifest.similarity, manifest.dim), (Pooling::Pooler, Similarity::L2, 9));

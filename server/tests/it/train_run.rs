@@ -107,6 +107,47 @@ fn a_run_directory_holds_all_there_is_to_know_and_a_model_that_encodes() {
 }
 
 #[test]
+fn a_model_trained_with_nested_vectors_is_cut_without_being_told_and_another_is_not() {
+    let bench = prepared();
+    bench.corpus(5);
+    let encode = |model: &str, dim: &str| {
+        let passages = ["--passages", "corpus.tsv", "--device", "cpu", "--json"];
+        let mut command = bench.dpr(&["encode", "--model", model, "--dim", dim]);
+        command.args(passages).args(["--out", &format!("vectors-{dim}")]);
+        command
+    };
+    let once = ["--epochs", "1", "--max-steps", "2"];
+    succeed(train(&bench, "nested", &once).args(["--matryoshka", "16,8"]));
+    let best = |name: &str| {
+        let text = fs_err::read_to_string(bench.path("nested/best").join(name)).unwrap();
+        serde_json::from_str::<Value>(&text).unwrap()
+    };
+    assert_eq!(best("model.json")["matryoshka"], true);
+    assert_eq!(json(&mut encode("nested/best", "8"))["dim"], 8);
+    let resumed = fail(resume(&bench, "nested").args(["--matryoshka", "16"]));
+    assert!(resumed.contains("matryoshka = [16, 8]"), "{resumed}");
+
+    succeed(&mut train(&bench, "whole", &once));
+    let refused = fail(&mut encode("whole/best", "8"));
+    assert!(refused.contains("does not say that it was trained for vectors of fewer numbers"), "{refused}");
+
+    for (more, expected) in [
+        (&["--matryoshka", "32"][..], "sizes must be less than 32"),
+        (&["--matryoshka", "8,16"], "each size must be less than the one before"),
+        (&["--matryoshka", "8", "--similarity", "l2"], "objective.similarity is l2"),
+        (&["--matryoshka", "8", "--task", "reader"], "--matryoshka is of retrieval"),
+    ] {
+        let error = fail(&mut train(&bench, "refused", more));
+        assert!(error.contains(expected), "{more:?}: {error}");
+        assert!(!bench.path("refused").exists(), "{more:?} leaves nothing behind");
+    }
+    let mut import = bench.dpr(&["import", "--out", "projected", "--project", "40", "--question"]);
+    succeed(import.arg(fixtures().join("dpr-tiny/question")));
+    let error = fail(&mut train(&bench, "refused", &["--matryoshka", "8", "--model", "projected"]));
+    assert!(error.contains("import it without --project"), "{error}");
+}
+
+#[test]
 fn a_shared_model_trains_as_two_encoders_whose_frozen_embeddings_stay() {
     let bench = prepared();
     let mut import = bench.dpr(&["import", "--out", "shared", "--question"]);

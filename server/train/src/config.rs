@@ -183,14 +183,7 @@ impl TrainConfig {
             }
             _ => {}
         }
-        let (setting, got) = ("objective.temperature", self.objective.temperature);
-        if !(got > 0.0 && got.is_finite()) {
-            return bad(setting, got.to_string(), "it must be above 0");
-        }
-        let (setting, got) = ("objective.margin", self.objective.margin);
-        if !(got >= 0.0 && got.is_finite()) {
-            return bad(setting, got.to_string(), "it must be 0 or above");
-        }
+        self.objective.check()?;
         check_numbers(run, &self.optimiser, &self.compute)
     }
 }
@@ -288,6 +281,9 @@ mod tests {
             ("[optimiser]\nlearning_rate = -1.0", "optimiser.learning_rate is -1"),
             ("[objective]\ntemperature = 0.0", "objective.temperature is 0"),
             ("[objective]\nloss = \"mse\"", "mse"),
+            ("[objective]\nmatryoshka = [8, 0]", "objective.matryoshka is [8, 0]"),
+            ("[objective]\nmatryoshka = [8, 8]", "objective.matryoshka is [8, 8]"),
+            ("[objective]\nmatryoshka = [8]\nsimilarity = \"l2\"", "objective.similarity is l2"),
             ("[data.mixed_negatives]\nbm25 = 1", "bm25"),
         ] {
             let message = check(more).unwrap_err();

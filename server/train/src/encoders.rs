@@ -300,6 +300,11 @@ impl DualEncoder {
         Ok(dual)
     }
 
+    /// Returns whether vectors are scaled to length 1.
+    pub fn has_unit_length(&self) -> bool {
+        self.encoders.iter().any(|encoder| encoder.config.normalize)
+    }
+
     /// Returns the question encoder.
     pub fn question(&self) -> &TrainedEncoder {
         &self.encoders[0]

@@ -15,7 +15,7 @@ use super::data::{Item, PassagePool, TrainingData};
 use super::encoders::{DualEncoder, TrainDevice, TrainedEncoder, numbers};
 use super::error::TrainError;
 use super::masks::Columns;
-use super::objective::{Objective, Targets};
+use super::objective::{BatchVectors, Targets};
 use super::options::StepOptions;
 use super::step::{on_threads, threads};
 use dpr_files::progress::Progress;
@@ -95,7 +95,14 @@ pub fn evaluate(
         average_rank: ranks.iter().sum::<usize>() as f64 / ranks.len().max(1) as f64,
         top1: share(1),
         top5: share(5),
-        loss: loss(&data.dev, &data.pool, &pool, [&asked, &found], dim, config, device)?,
+        loss: loss(
+            &data.dev,
+            &data.pool,
+            &pool,
+            Encoded { asked: &asked, found: &found, dim, unit_length: model.has_unit_length() },
+            config,
+            device,
+        )?,
     })
 }
 
@@ -175,17 +182,25 @@ pub(super) fn encode(
     Ok(vectors.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
+/// The vectors of dev questions and of the passages that they are ranked among, row-major.
+#[derive(Clone, Copy)]
+struct Encoded<'a> {
+    asked: &'a [f32],
+    found: &'a [f32],
+    dim: usize,
+    /// See [`BatchVectors::unit_length`].
+    unit_length: bool,
+}
+
 /// Returns the mean loss over batches as training makes them, from vectors that are there already.
 fn loss(
     items: &[Item],
     texts: &PassagePool,
     pool: &Pool,
-    [asked, found]: [&[f32]; 2],
-    dim: usize,
+    Encoded { asked, found, dim, unit_length }: Encoded<'_>,
     config: &TrainConfig,
     device: &TrainDevice,
 ) -> Result<f64, TrainError> {
-    let objective: Objective = config.objective;
     let mut sum = 0.0;
     let mut counted = 0;
     for (number, batch) in items.chunks(config.run.batch_size).enumerate() {
@@ -213,8 +228,8 @@ fn loss(
             let shape = [values.len() / dim, dim];
             Tensor::<2>::from_data(TensorData::new(values, shape), &device.plain)
         };
-        let scores = objective.scores(tensor(questions), tensor(passages));
-        let loss = objective.loss(scores, &Targets { positive, masked }, &device.plain);
+        let vectors = BatchVectors { questions: tensor(questions), passages: tensor(passages), unit_length };
+        let (_, loss) = config.objective.of_batch(&vectors, &Targets { positive, masked }, &device.plain);
         sum += f64::from(numbers(loss)?.first().copied().unwrap_or(f32::NAN)) * batch.len() as f64;
         counted += batch.len();
     }

@@ -6,17 +6,26 @@ use dpr_core::Similarity;
 
 use super::encoders::DualEncoder;
 use super::error::TrainError;
+use super::objective::Objective;
 use dpr_encode::model::{ImportOptions, import};
 
 /// Writes `model` as the model directory `out`, in place of one that is there. The vectors of a model trained by
 /// cosine are scaled to length 1, and those of one trained by the Euclidean distance get a coordinate for it, so that
-/// their inner products rank as the score that was trained.
+/// their inner products rank as the score that was trained. A model that was trained with nested vectors says so.
 ///
 /// # Errors
 /// [`TrainError::Model`] or an I/O error; `out` is then unchanged.
-pub fn export(model: &DualEncoder, out: &Path, name: &str, similarity: Similarity) -> Result<(), TrainError> {
-    let max_passage_tokens = model.max_passage_tokens;
-    export_as(Exported { model, out, name, similarity, max_passage_tokens, passages: None, space: None })
+pub fn export(model: &DualEncoder, out: &Path, name: &str, objective: &Objective) -> Result<(), TrainError> {
+    export_as(Exported {
+        model,
+        out,
+        name,
+        similarity: objective.similarity,
+        matryoshka: !objective.matryoshka.is_empty(),
+        max_passage_tokens: model.max_passage_tokens,
+        passages: None,
+        space: None,
+    })
 }
 
 /// What [`export_as`] writes.
@@ -25,6 +34,8 @@ pub(super) struct Exported<'a> {
     pub(super) out: &'a Path,
     pub(super) name: &'a str,
     pub(super) similarity: Similarity,
+    /// Whether the first numbers of a vector were trained to be a vector too.
+    pub(super) matryoshka: bool,
     pub(super) max_passage_tokens: usize,
     /// The directory of the passage encoder, where it is not one of the model's.
     pub(super) passages: Option<&'a Path>,
@@ -34,7 +45,7 @@ pub(super) struct Exported<'a> {
 
 /// As [`export`].
 pub(super) fn export_as(exported: Exported<'_>) -> Result<(), TrainError> {
-    let Exported { model, out, name, similarity, max_passage_tokens, passages, space } = exported;
+    let Exported { model, out, name, similarity, matryoshka, max_passage_tokens, passages, space } = exported;
     let parent = out.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let files = tempfile::Builder::new().prefix(dpr_files::atomic::STAGING_PREFIX).tempdir_in(parent)?;
     let dirs = [files.path().join("question"), files.path().join("passage")];
@@ -46,6 +57,7 @@ pub(super) fn export_as(exported: Exported<'_>) -> Result<(), TrainError> {
         name: Some(name.to_owned()),
         normalize: (similarity == Similarity::Cosine).then_some(true),
         similarity: Some(similarity),
+        matryoshka,
         max_question_tokens: Some(model.max_question_tokens),
         max_passage_tokens: Some(max_passage_tokens),
         space: space.map(str::to_owned),

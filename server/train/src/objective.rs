@@ -1,10 +1,14 @@
 //! Training objective (paper §3.2): every passage of a batch serves every question, so that `B` questions with `h`
-//! hard negatives each are scored against `B (1 + h)` passages.
+//! hard negatives each are scored against `B (1 + h)` passages. With sizes of nested vectors the loss is that of
+//! their first numbers too (Matryoshka representation learning; Kusupati et al. 2022).
 
 use burn::tensor::activation::{log_softmax, relu};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use dpr_core::Similarity;
 use serde::{Deserialize, Serialize};
+
+use super::encoders::DualEncoder;
+use super::error::TrainError;
 
 /// The number that is added to a masked score: far below any score, and finite, since WGSL may assume that there are
 /// no infinities.
@@ -25,7 +29,7 @@ pub enum LossKind {
 }
 
 /// Similarity, loss and their constants.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Objective {
     /// The loss over scores.
@@ -37,11 +41,21 @@ pub struct Objective {
     pub temperature: f64,
     /// Margin of the triplet loss; the paper's 1.
     pub margin: f64,
+    /// Sizes of nested vectors, as `[384, 192, 96]`: the loss is the mean over whole vectors and their first numbers, as
+    /// many as each size says, so that an index may hold shorter vectors. None in the paper.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub matryoshka: Vec<usize>,
 }
 
 impl Default for Objective {
     fn default() -> Self {
-        Self { loss: LossKind::Nll, similarity: Similarity::Dot, temperature: 1.0, margin: 1.0 }
+        Self {
+            loss: LossKind::Nll,
+            similarity: Similarity::Dot,
+            temperature: 1.0,
+            margin: 1.0,
+            matryoshka: Vec::new(),
+        }
     }
 }
 
@@ -55,7 +69,101 @@ pub struct Targets {
     pub masked: Vec<(usize, usize)>,
 }
 
+/// The vectors of a batch that the loss is computed of.
+#[derive(Clone, Debug)]
+pub(super) struct BatchVectors {
+    /// `[B, dim]`.
+    pub(super) questions: Tensor<2>,
+    /// `[P, dim]`.
+    pub(super) passages: Tensor<2>,
+    /// Whether the encoders scale their vectors to length 1, so that shorter vectors are scaled too.
+    pub(super) unit_length: bool,
+}
+
+impl BatchVectors {
+    /// Returns the vectors of the first `size` numbers, as a model that is cut to that size makes them.
+    fn nested(&self, size: usize) -> [Tensor<2>; 2] {
+        [&self.questions, &self.passages].map(|vectors| {
+            let first = vectors.clone().narrow(1, 0, size);
+            if self.unit_length { unit(first) } else { first }
+        })
+    }
+}
+
 impl Objective {
+    /// Refuses constants that no loss can be computed with.
+    ///
+    /// # Errors
+    /// [`TrainError::Setting`] names the setting, its value and what it should be.
+    pub(super) fn check(&self) -> Result<(), TrainError> {
+        let bad = |setting, got: String, expected: &str| {
+            Err(TrainError::Setting { setting, got, expected: expected.into() })
+        };
+        if !(self.temperature > 0.0 && self.temperature.is_finite()) {
+            return bad("objective.temperature", self.temperature.to_string(), "it must be above 0");
+        }
+        if !(self.margin >= 0.0 && self.margin.is_finite()) {
+            return bad("objective.margin", self.margin.to_string(), "it must be 0 or above");
+        }
+        let sizes = &self.matryoshka;
+        let is_smaller = |pair: &[usize]| pair[1] < pair[0];
+        if sizes.contains(&0) || !sizes.windows(2).all(is_smaller) {
+            return bad(
+                "objective.matryoshka",
+                format!("{sizes:?}"),
+                "each size must be less than the one before",
+            );
+        }
+        if !sizes.is_empty() && self.similarity == Similarity::L2 {
+            return bad(
+                "objective.similarity",
+                "l2".into(),
+                "vectors with a coordinate for the distance cannot be cut: leave objective.matryoshka out, or train by \
+                 dot or cosine",
+            );
+        }
+        Ok(())
+    }
+
+    /// Refuses nested vectors that are not shorter than those of `model`, or that it cannot be cut to.
+    ///
+    /// # Errors
+    /// [`TrainError::Setting`] likewise.
+    pub(super) fn check_sizes(&self, model: &DualEncoder) -> Result<(), TrainError> {
+        let Some(longest) = self.matryoshka.first() else { return Ok(()) };
+        let bad = |expected: String| {
+            let got = format!("{:?}", self.matryoshka);
+            Err(TrainError::Setting { setting: "objective.matryoshka", got, expected })
+        };
+        if model.encoders.iter().any(|encoder| encoder.config.projection_dim > 0) {
+            return bad(
+                "the model has a projection, whose vectors cannot be cut: import it without --project".into(),
+            );
+        }
+        let dim = model.question().dim();
+        if *longest >= dim {
+            return bad(format!("sizes must be less than {dim}, that of the model's vectors"));
+        }
+        Ok(())
+    }
+
+    /// Returns the scores `[B, P]` of whole vectors, and the loss `[1]`: the mean of [`loss`](Self::loss) over whole and
+    /// nested vectors.
+    pub(super) fn of_batch(
+        &self,
+        vectors: &BatchVectors,
+        targets: &Targets,
+        device: &Device,
+    ) -> (Tensor<2>, Tensor<1>) {
+        let scores = self.scores(vectors.questions.clone(), vectors.passages.clone());
+        let mut loss = self.loss(scores.clone(), targets, device);
+        for size in &self.matryoshka {
+            let [questions, passages] = vectors.nested(*size);
+            loss = loss + self.loss(self.scores(questions, passages), targets, device);
+        }
+        (scores, loss / (1 + self.matryoshka.len()) as f64)
+    }
+
     /// Returns the scores `[B, P]` of questions `[B, dim]` and passages `[P, dim]`, divided by the temperature.
     pub fn scores(&self, questions: Tensor<2>, passages: Tensor<2>) -> Tensor<2> {
         let scores = match self.similarity {
@@ -127,7 +235,7 @@ fn unit(vectors: Tensor<2>) -> Tensor<2> {
 mod tests {
     use super::*;
 
-    fn loss(objective: Objective, scores: [[f32; 3]; 2], masked: &[(usize, usize)]) -> f32 {
+    fn loss(objective: &Objective, scores: [[f32; 3]; 2], masked: &[(usize, usize)]) -> f32 {
         let device = Device::flex();
         let targets = Targets { positive: vec![0, 1], masked: masked.to_vec() };
         objective.loss(Tensor::from_data(scores, &device), &targets, &device).into_scalar()
@@ -136,12 +244,12 @@ mod tests {
     #[test]
     fn a_false_negative_costs_nothing() {
         let nll = Objective::default();
-        let with = loss(nll, [[1.0, 9.0, 0.0], [0.0, 1.0, 0.5]], &[(0, 1)]);
-        let without = loss(nll, [[1.0, -9e8, 0.0], [0.0, 1.0, 0.5]], &[]);
+        let with = loss(&nll, [[1.0, 9.0, 0.0], [0.0, 1.0, 0.5]], &[(0, 1)]);
+        let without = loss(&nll, [[1.0, -9e8, 0.0], [0.0, 1.0, 0.5]], &[]);
         assert!((with - without).abs() < 1e-6, "{with} {without}");
         let triplet = Objective { loss: LossKind::Triplet, ..nll };
         // Three pairs count: hinges 0, 0 and 0.5.
-        let got = loss(triplet, [[1.0, 9.0, 0.0], [0.0, 1.0, 0.5]], &[(0, 1)]);
+        let got = loss(&triplet, [[1.0, 9.0, 0.0], [0.0, 1.0, 0.5]], &[(0, 1)]);
         assert!((got - 0.5 / 3.0).abs() < 1e-6, "{got}");
     }
 

@@ -48,6 +48,7 @@ impl Prepared {
         let options = &config.model;
         let limits = (options.max_question_tokens, options.max_passage_tokens);
         let mut model = DualEncoder::load(&dir, options.encoders, limits.0, limits.1, device)?;
+        config.objective.check_sizes(&model)?;
         for (number, encoder) in model.encoders.iter_mut().enumerate() {
             if options.weights == Weights::Random {
                 encoder.randomise(config.run.seed.wrapping_add(number as u64), device);
@@ -65,8 +66,7 @@ impl Prepared {
 
     fn notes(&self, config: &TrainConfig) -> Vec<String> {
         let mut notes = shared_notes(self.data.overlap, self.data.dev.len(), &config.optimiser, self.steps);
-        let unit_length = self.model.encoders.iter().any(|encoder| encoder.config.normalize);
-        if unit_length && config.objective.temperature > 0.5 {
+        if self.model.has_unit_length() && config.objective.temperature > 0.5 {
             notes.push(
                 "vectors have length 1, so that scores differ by 2 at most: a temperature of 0.05 or so trains faster"
                     .to_owned(),

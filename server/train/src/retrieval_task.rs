@@ -102,6 +102,6 @@ impl Task for RetrievalTask<'_> {
     }
 
     fn export(&self, model: &DualEncoder, out: &Path) -> Result<(), TrainError> {
-        export(model, out, &self.name, self.config.objective.similarity)
+        export(model, out, &self.name, &self.config.objective)
     }
 }

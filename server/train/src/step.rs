@@ -19,7 +19,7 @@ use super::batch::Batch;
 use super::chunks::{Chunk, share_out};
 use super::encoders::{DualEncoder, TrainDevice, TrainedEncoder, numbers};
 use super::error::TrainError;
-use super::objective::{Objective, Targets};
+use super::objective::{BatchVectors, Objective, Targets};
 use super::optimiser::Gradient;
 use super::options::{Precision, StepOptions};
 
@@ -70,7 +70,7 @@ pub fn step(
     device: &TrainDevice,
 ) -> Result<StepOutcome, TrainError> {
     batch.check()?;
-    let loss = Pairs { objective, targets: &batch.targets };
+    let loss = Pairs { objective, targets: &batch.targets, unit_length: model.has_unit_length() };
     let inputs = Inputs::of_texts([&batch.questions, &batch.passages]);
     step_by(model, inputs, &loss, options, noise, scale, device)
 }
@@ -238,6 +238,7 @@ pub(super) fn on_threads<T: Send>(
 struct Pairs<'a> {
     objective: &'a Objective,
     targets: &'a Targets,
+    unit_length: bool,
 }
 
 impl Loss for Pairs<'_> {
@@ -248,8 +249,12 @@ impl Loss for Pairs<'_> {
         device: &TrainDevice,
     ) -> Result<LossOutcome, TrainError> {
         let (questions, passages) = (leaf(questions, dim, device), leaf(passages, dim, device));
-        let scores = self.objective.scores(questions.clone(), passages.clone());
-        let loss = self.objective.loss(scores.clone(), self.targets, &device.taped);
+        let vectors = BatchVectors {
+            questions: questions.clone(),
+            passages: passages.clone(),
+            unit_length: self.unit_length,
+        };
+        let (scores, loss) = self.objective.of_batch(&vectors, self.targets, &device.taped);
         let correct = Objective::correct(&numbers(scores.inner())?, self.targets);
         let (loss, mut gradients) = backward(loss)?;
         let gradients = [gradient_at(&questions, &mut gradients)?, gradient_at(&passages, &mut gradients)?];

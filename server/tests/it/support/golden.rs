@@ -53,6 +53,7 @@ struct RawCase {
     objective: String,
     similarity: String,
     temperature: f64,
+    matryoshka: Vec<usize>,
     batch: RawBatch,
     loss: f64,
     gradients: Vec<BTreeMap<String, RawGradient>>,
@@ -122,6 +123,7 @@ impl From<RawCase> for Case {
     fn from(raw: RawCase) -> Self {
         let objective = json!({
             "loss": raw.objective, "similarity": raw.similarity, "temperature": raw.temperature,
+            "matryoshka": raw.matryoshka,
         });
         let gradient = |(name, raw): (String, RawGradient)| {
             let bytes = base64::engine::general_purpose::STANDARD.decode(raw.data).unwrap();

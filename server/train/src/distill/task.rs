@@ -133,6 +133,7 @@ impl Task for DistillTask<'_> {
             out,
             name: &self.name,
             similarity: manifest.similarity,
+            matryoshka: false,
             max_passage_tokens: manifest.max_passage_tokens,
             passages: Some(&passages),
             space: Some(manifest.space()),
