@@ -39,6 +39,32 @@ pub(crate) fn cargo<S: AsRef<OsStr>>(arguments: &[S]) -> Command {
     command(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()), arguments)
 }
 
+/// Returns the same program at a low priority: it takes the processors while nothing else does. What it is built beside
+/// is then ready as soon as if it were built alone.
+pub(crate) fn at_low_priority(program: &Command) -> Command {
+    if !cfg!(unix) {
+        return with_settings_of(program, Command::new(program.get_program()));
+    }
+    let mut nice = Command::new("nice");
+    nice.args(["-n", "10"]).arg(program.get_program());
+    with_settings_of(program, nice)
+}
+
+/// Gives `made` the arguments, the environment and the folder of `program`.
+fn with_settings_of(program: &Command, mut made: Command) -> Command {
+    made.args(program.get_args());
+    for (name, value) in program.get_envs() {
+        match value {
+            Some(value) => made.env(name, value),
+            None => made.env_remove(name),
+        };
+    }
+    if let Some(folder) = program.get_current_dir() {
+        made.current_dir(folder);
+    }
+    made
+}
+
 /// A selection of packages with their features. What is built of one selection shares all dependencies; another
 /// selection may give some of them other features, and so a second build.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -243,6 +269,18 @@ mod tests {
     fn a_missing_program_is_named() {
         let failure = run(&mut command("no-such-program-here", &["--flag"])).unwrap_err().to_string();
         assert!(failure.contains("no-such-program-here --flag"), "{failure}");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_program_at_low_priority_has_its_arguments_its_folder_and_its_environment() {
+        let mut program = command("sh", &["-c", "nice; pwd; echo $WORD"]);
+        program.current_dir("/").env("WORD", "kept");
+        let said = output(&mut at_low_priority(&program)).unwrap();
+        let lines: Vec<&str> = said.lines().collect();
+        assert_eq!(lines[1..], ["/", "kept"]);
+        let usual: u8 = output(&mut command("nice", &[""; 0])).unwrap().trim().parse().unwrap();
+        assert_eq!(lines[0], (usual + 10).min(19).to_string());
     }
 
     #[test]

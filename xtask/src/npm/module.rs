@@ -29,17 +29,20 @@ pub(crate) struct Module {
     /// How crates are optimised across each other: the whole module as one for speed, or for each crate what it takes
     /// from others, in half the time.
     lto: &'static str,
+    /// Compiled at a low priority, in the gaps of the native build, which more waits for.
+    waits: bool,
 }
 
 /// Both modules.
 pub(crate) const MODULES: [Module; 2] = [
-    Module { name: "cpu", features: &[], limit: 1_500_000, optimise: "-O3", lto: "fat" },
+    Module { name: "cpu", features: &[], limit: 1_500_000, optimise: "-O3", lto: "fat", waits: false },
     Module {
         name: "webgpu",
         features: &["--features", "webgpu"],
         limit: 5_000_000,
         optimise: "-O1",
         lto: "thin",
+        waits: true,
     },
 ];
 
@@ -104,6 +107,9 @@ pub(super) fn compile(module: &Module) -> Outcome<Done> {
     build.env("CARGO_TARGET_DIR", absolute(TARGET_DIR)).env("RUSTFLAGS", RUSTFLAGS);
     build.env("CARGO_PROFILE_WASM_LTO", module.lto);
     target.prepare(&mut build);
+    if module.waits {
+        build = process::at_low_priority(&build);
+    }
     process::run(&mut build)?;
     // The next module is built to the same place.
     let made = Path::new(TARGET_DIR).join("wasm32-unknown-unknown/wasm/dpr_wasm.wasm");
