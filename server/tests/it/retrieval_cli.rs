@@ -2,8 +2,10 @@
 
 use crate::support::common;
 
-use common::{Bench, fail, json, succeed};
-use dpr_data::{read_results, read_run, read_training};
+use common::{Bench, fail, fixtures, json, succeed};
+use dpr_core::DeviceChoice;
+use dpr_data::{TrainingContext, read_results, read_run, read_training};
+use dpr_encode::model::CrossEncoderDir;
 use serde_json::Value;
 
 /// Three articles, two blocks of nine and eight words each.
@@ -238,6 +240,52 @@ fn training_data_is_mined_from_words_and_from_vectors() {
     bench.write("lima.tsv", "what is the capital of Peru?\t['Lima']\n");
     assert!(fail(&mut mine(&bench, "index", "lima.tsv", "x.json")).contains("nothing to train on"));
     assert!(!bench.path("x.json").exists() && !bench.path("x.json.unfinished").exists());
+}
+
+#[test]
+fn a_cross_encoder_leaves_out_hard_negatives_that_it_scores_as_high_as_the_positive() {
+    let bench = prepared();
+    let mut import = bench.dpr(&["import", "--out", "reranker", "--cross-encoder"]);
+    succeed(import.arg(fixtures().join("cross-encoders/bert")));
+    let mined = |out: &str, more: &[&str]| {
+        let report =
+            json(mine(&bench, "index", "questions.tsv", out).args(["--json", "--device", "cpu"]).args(more));
+        let items: Vec<_> = read_training(&bench.path(out)).unwrap().map(Result::unwrap).collect();
+        (report, items)
+    };
+    let (all, whole) = mined("all.json", &[]);
+    let (report, denoised) = mined("denoised.json", &["--denoise", "reranker"]);
+    let reranker =
+        CrossEncoderDir::open(&bench.path("reranker")).unwrap().cross_encoder(DeviceChoice::Cpu).unwrap();
+    let mut left_out = 0;
+    for (whole, denoised) in whole.iter().zip(&denoised) {
+        let score = |context: &TrainingContext| {
+            reranker.score(&whole.question, &[(&context.title, &context.text)]).unwrap()[0]
+        };
+        let limit = score(&whole.positive_ctxs[0]);
+        let below = whole.hard_negative_ctxs.iter().filter(|context| score(context) < limit);
+        let expected: Vec<_> = below.map(|context| &context.passage_id).collect();
+        let got: Vec<_> = denoised.hard_negative_ctxs.iter().map(|context| &context.passage_id).collect();
+        assert_eq!(got, expected, "{}", whole.question);
+        left_out += whole.hard_negative_ctxs.len() - expected.len();
+        assert_eq!(whole.negative_ctxs, denoised.negative_ctxs, "random negatives stay");
+    }
+    assert_eq!((&all["denoised"], &report["denoised"]), (&0.into(), &left_out.into()));
+    let hard: usize = whole.iter().map(|item| item.hard_negative_ctxs.len()).sum();
+    assert!(left_out > 0 && left_out < hard, "{left_out} of {hard}");
+    let (none, items) = mined("none.json", &["--denoise", "reranker", "--denoise-margin", "1e9"]);
+    assert_eq!((&none["denoised"], &none["without_hard_negative"]), (&hard.into(), &items.len().into()));
+
+    for (more, expected) in [
+        (&["--denoise", "reranker", "--denoise-margin", "-1"][..], "0 or above"),
+        (&["--denoise-margin", "1"], "--denoise <DIR>"),
+    ] {
+        let output = mine(&bench, "index", "questions.tsv", "x.json").args(more).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains(expected), "{said}");
+    }
+    let error = fail(mine(&bench, "index", "questions.tsv", "x.json").args(["--denoise", "model"]));
+    assert!(error.contains("cross-encoder") && !bench.path("x.json.unfinished").exists(), "{error}");
 }
 
 #[test]

@@ -9,9 +9,10 @@ use super::super::source_args::SourceArgs;
 use super::super::{CliError, output, stop_on_interrupt};
 use crate::cli::progress;
 use dpr_data::{check_not_input, read_questions};
+use dpr_encode::model::CrossEncoderDir;
 use dpr_files::Job;
 use dpr_index::search::{Method, SearchError};
-use dpr_train::mine::{HardNegatives, MineOptions, MineReport, Pool, Positives, mine};
+use dpr_train::mine::{Denoiser, HardNegatives, MineOptions, MineReport, Pool, Positives, mine};
 
 /// Arguments of `dpr data mine`.
 #[derive(Debug, clap::Args)]
@@ -20,6 +21,7 @@ Examples:
   dpr data mine --index bm25/ --questions nq-train.tsv --out train.json.gz
   dpr data mine --index bm25/ --questions squad-train-v1.1.json --positives gold --out train.json.gz
   dpr data mine --index index/ --model model/ --questions nq-train.tsv --hard dense --out train.json.gz
+  dpr data mine --index bm25/ --questions nq-train.tsv --denoise reranker/ --out train.json.gz
 
 Positives are the best BM25 passage of the first 100 with an answer (distant supervision),
 or the gold paragraph, found again among the blocks of the corpus. A question without one is
@@ -45,6 +47,14 @@ pub(super) struct Args {
     /// Hard negatives to keep, at most
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = at_most_10_000)]
     hard_negatives: usize,
+    /// Leave out hard negatives that a cross-encoder scores as high as the positive, which may be answers in other words:
+    /// its model directory, as `dpr import --cross-encoder` or `dpr train --task reranker` wrote it
+    #[arg(long, value_name = "DIR")]
+    denoise: Option<PathBuf>,
+    /// With --denoise: the score that a hard negative must be below the positive's, 0 or above
+    #[arg(long, value_name = "M", default_value_t = 0.0, requires = "denoise", allow_negative_numbers = true,
+        value_parser = margin)]
+    denoise_margin: f32,
     /// Random negatives
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = at_most_10_000)]
     random_negatives: usize,
@@ -86,6 +96,14 @@ fn at_most_10_000(text: &str) -> Result<usize, String> {
     }
 }
 
+fn margin(text: &str) -> Result<f32, String> {
+    match text.parse::<f32>() {
+        Ok(margin) if margin >= 0.0 && margin.is_finite() => Ok(margin),
+        Ok(_) => Err("0 or above".to_owned()),
+        Err(error) => Err(format!("{error}")),
+    }
+}
+
 fn at_least_one(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(0) => Err("at least 1".to_owned()),
@@ -109,6 +127,9 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
         Hard::Dense => (HardNegatives::Dense, [Method::Hybrid]),
     };
     let scoring = args.source.ranking.bm25();
+    let reranker = args.denoise.as_deref().map(CrossEncoderDir::open).transpose()?;
+    let device = args.source.device();
+    let model = reranker.as_ref().map(|reranker| reranker.cross_encoder(device)).transpose()?;
     let source = Source::open(args.source, &methods)?;
     let options = MineOptions {
         dataset: args.dataset,
@@ -129,6 +150,11 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
         version: source.version(),
         words: source.words().ok_or(SearchError::NoSparse)?,
         vectors: ranker.vectors.map(|index| (index, vectors.as_slice())),
+        denoiser: reranker.as_ref().zip(model.as_ref()).map(|(reranker, model)| Denoiser {
+            model,
+            fingerprint: &reranker.manifest().fingerprint,
+            margin: args.denoise_margin,
+        }),
     };
     let progress = progress::on_stderr();
     let job = Job { stop: &stop, progress: progress.as_ref() };
@@ -140,6 +166,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
         questions,
         kept,
         dropped,
+        denoised,
         without_hard_negative,
         short_of_random_negatives,
         invalid_patterns,
@@ -151,6 +178,10 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
         args.out.display()
     ))?;
     for (count, what) in [
+        (
+            denoised,
+            "passages are no hard negatives, since the cross-encoder scores them as high as the positive",
+        ),
         (without_hard_negative, "have no hard negative"),
         (short_of_random_negatives, "have fewer random negatives than asked for"),
         (empty_answers, "answers hold no letter, digit or sign and are left out"),

@@ -1,6 +1,6 @@
 //! Journal of a mining run, beside its output, so that a killed run continues where it was.
 //!
-//! The first line names the work; each line after it is the outcome of one question, in order: an item or `null`.
+//! The first line names the work; each line after it is what one question gave, in order.
 
 use std::ffi::OsString;
 use std::fs::TryLockError;
@@ -9,11 +9,22 @@ use std::path::{Path, PathBuf};
 
 use fs_err as fs;
 
+use serde::{Deserialize, Serialize};
+
 use super::MineError;
 use dpr_data::TrainingItem;
 
 /// What the first line begins with.
 const MARK: &str = "dpr data mine ";
+
+/// What mining made of one question.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Mined {
+    /// `None` without a positive.
+    pub(super) item: Option<TrainingItem>,
+    /// See [`MineReport::denoised`](super::MineReport::denoised).
+    pub(super) denoised: usize,
+}
 
 /// An append-only file of outcomes, locked while it is open: the operating system releases the lock when the process
 /// ends.
@@ -56,7 +67,7 @@ impl Journal {
         self.done
     }
 
-    pub(super) fn append(&mut self, outcomes: &[Option<TrainingItem>]) -> io::Result<()> {
+    pub(super) fn append(&mut self, outcomes: &[Mined]) -> io::Result<()> {
         let mut lines = Vec::new();
         for outcome in outcomes {
             serde_json::to_writer(&mut lines, outcome)?;
@@ -67,18 +78,16 @@ impl Journal {
         Ok(())
     }
 
-    /// Hands every item to `take`, in order.
+    /// Hands what each question gave to `take`, in order.
     pub(super) fn items(
         &mut self,
-        mut take: impl FnMut(TrainingItem) -> Result<(), MineError>,
+        mut take: impl FnMut(Mined) -> Result<(), MineError>,
     ) -> Result<(), MineError> {
         let failed = |source| MineError::Write { path: self.path.clone(), source };
         self.file.seek(SeekFrom::Start(0)).map_err(failed)?;
         for line in BufReader::new(&mut self.file).lines().skip(1) {
-            let item = serde_json::from_str::<Option<TrainingItem>>(&line.map_err(failed)?);
-            if let Some(item) = item.map_err(|error| failed(error.into()))? {
-                take(item)?;
-            }
+            let mined = serde_json::from_str::<Mined>(&line.map_err(failed)?);
+            take(mined.map_err(|error| failed(error.into()))?)?;
         }
         Ok(())
     }
@@ -106,8 +115,7 @@ fn intact(mut file: impl BufRead, name: &str) -> io::Result<Option<(u64, usize)>
         line.clear();
         // Bytes that are not UTF-8 are a torn line too.
         let is_read = file.read_line(&mut line).is_ok();
-        let is_whole =
-            is_read && line.ends_with('\n') && serde_json::from_str::<Option<TrainingItem>>(&line).is_ok();
+        let is_whole = is_read && line.ends_with('\n') && serde_json::from_str::<Mined>(&line).is_ok();
         if !is_whole {
             return Ok(Some((whole, done)));
         }
@@ -122,10 +130,12 @@ mod tests {
     #[test]
     fn whole_lines_of_the_same_work_are_kept() {
         let kept = |text: &str| intact(text.as_bytes(), "dpr data mine a\n").unwrap();
-        assert_eq!(kept("dpr data mine a\nnull\nnull\n"), Some((26, 2)));
-        assert_eq!(kept("dpr data mine a\nnull\nnul"), Some((21, 1)));
-        assert_eq!(kept("dpr data mine a\nnull\n{\"question\"\n"), Some((21, 1)));
-        assert_eq!(kept("dpr data mine b\nnull\n"), Some((0, 0)));
+        let none = "{\"item\":null,\"denoised\":0}\n";
+        let (first, line) = (16, none.len() as u64);
+        assert_eq!(kept(&format!("dpr data mine a\n{none}{none}")), Some((first + 2 * line, 2)));
+        assert_eq!(kept(&format!("dpr data mine a\n{none}{{\"item\":nul")), Some((first + line, 1)));
+        assert_eq!(kept(&format!("dpr data mine a\n{none}{{\"item\"\n")), Some((first + line, 1)));
+        assert_eq!(kept(&format!("dpr data mine b\n{none}")), Some((0, 0)));
         assert_eq!(kept("dpr data m"), Some((0, 0)));
         assert_eq!(kept(""), Some((0, 0)));
         assert_eq!(kept("my own notes\n"), None);

@@ -7,10 +7,10 @@ mod journal;
 mod negatives;
 mod run;
 
-use std::io;
 use std::path::PathBuf;
+use std::{fmt, io};
 
-use dpr_core::Embedding;
+use dpr_core::{CrossEncoder, Embedding, EncodeError};
 
 use dpr_data::{DataError, Passage};
 use dpr_eval::AnswerError;
@@ -53,6 +53,29 @@ pub struct Pool<'a> {
     /// The dense index with the vectors of the questions (`[dim]` each, in their order), for
     /// [`HardNegatives::Dense`].
     pub vectors: Option<(&'a dyn VectorIndex, &'a [Embedding])>,
+    /// Finds positives that nobody marked among the hard negatives.
+    pub denoiser: Option<Denoiser<'a>>,
+}
+
+/// A cross-encoder that denoises hard negatives (RocketQA; Qu et al. 2021, §4.2): a passage that it scores as high as the
+/// positive may well answer the question in other words, and is left out.
+#[derive(Clone, Copy)]
+pub struct Denoiser<'a> {
+    /// Scores a question and a passage.
+    pub model: &'a CrossEncoder,
+    /// The model's fingerprint. Mining with another model is other work.
+    pub fingerprint: &'a str,
+    /// Score that a hard negative must be below the positive's, 0 or above.
+    pub margin: f32,
+}
+
+impl fmt::Debug for Denoiser<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Denoiser")
+            .field("fingerprint", &self.fingerprint)
+            .field("margin", &self.margin)
+            .finish_non_exhaustive()
+    }
 }
 
 /// What to mine.
@@ -124,6 +147,14 @@ pub enum MineError {
     /// Dense hard negatives without a dense index.
     #[error("hard negatives from a dense index need one, built of vectors and of words, and a model")]
     NoVectors,
+    /// A passage that the cross-encoder cannot score.
+    #[error("question {id:?}: {source}")]
+    Denoise {
+        /// The question's id.
+        id: String,
+        /// Why.
+        source: EncodeError,
+    },
     /// Another process is at it.
     #[error("{} is being mined by another process: wait for it, or write to another file", path.display())]
     Busy {

@@ -10,9 +10,9 @@ use sha2::{Digest as _, Sha256};
 use unicode_normalization::UnicodeNormalization as _;
 
 use super::gold::GoldMap;
-use super::journal::Journal;
+use super::journal::{Journal, Mined};
 use super::negatives::draws;
-use super::{HardNegatives, MineError, MineOptions, Pool, Positives};
+use super::{Denoiser, HardNegatives, MineError, MineOptions, Pool, Positives};
 use dpr_data::{Answers, Passage, Question, TrainingContext, TrainingItem, write_training};
 use dpr_eval::{AnswerError, AnswerMatcher};
 use dpr_files::Job;
@@ -22,6 +22,9 @@ use dpr_index::sparse::Analyzer;
 
 /// Questions between two entries of the journal.
 const STEP: usize = 256;
+
+/// The same where a cross-encoder scores the passages of each, which takes a second or so.
+const STEP_OF_DENOISING: usize = 16;
 
 /// Draws for each random negative, at most: nearly every passage of a tiny corpus may hold the answer.
 const TRIES: usize = 50;
@@ -35,6 +38,8 @@ pub struct MineReport {
     pub kept: usize,
     /// Questions without one.
     pub dropped: usize,
+    /// Passages that the cross-encoder scores as high as a question's positive: left out of its hard negatives.
+    pub denoised: usize,
     /// Items without a hard negative.
     pub without_hard_negative: usize,
     /// Items with fewer random negatives than were asked for: most of the corpus holds their answers.
@@ -70,6 +75,7 @@ pub fn mine(
     pool.words.search("", 1, options.scoring)?;
     let miner = Miner::new(questions, pool, options)?;
     let mut journal = Journal::open(out, &name(questions, pool, options))?;
+    let at_once = if pool.denoiser.is_some() { STEP_OF_DENOISING } else { STEP };
     job.progress.start("mining", "questions", (questions.len() - journal.done().min(questions.len())) as u64);
     while journal.done() < questions.len() {
         if job.is_stopped() {
@@ -80,7 +86,7 @@ pub fn mine(
             return Err(MineError::Interrupted { done, questions: questions.len() });
         }
         let from = journal.done();
-        let step = &questions[from..questions.len().min(from + STEP)];
+        let step = &questions[from..questions.len().min(from + at_once)];
         let outcomes = step.par_iter().enumerate().map(|(at, question)| miner.item(from + at, question));
         let outcomes = outcomes.collect::<Result<Vec<_>, MineError>>()?;
         journal.append(&outcomes).map_err(failed)?;
@@ -92,13 +98,16 @@ pub fn mine(
         questions: questions.len(),
         kept: 0,
         dropped: 0,
+        denoised: 0,
         without_hard_negative: 0,
         short_of_random_negatives: 0,
         invalid_patterns: miner.invalid_patterns(),
         empty_answers: miner.answers.iter().map(|answers| answers.matcher.empty_answers()).sum(),
     };
     let written = write_training(out, |writer| {
-        journal.items(|item| {
+        journal.items(|Mined { item, denoised }| {
+            report.denoised += denoised;
+            let Some(item) = item else { return Ok(()) };
             report.without_hard_negative += usize::from(item.hard_negative_ctxs.is_empty());
             report.short_of_random_negatives +=
                 usize::from(item.negative_ctxs.len() < options.random_negatives);
@@ -120,7 +129,7 @@ pub fn mine(
 /// Returns a name for this work: the same questions, indexes and options, mined by the same version, have the same one.
 fn name(questions: &[Question], pool: Pool<'_>, options: &MineOptions) -> String {
     let mut hash = Sha256::new();
-    hash.update(format!("{} {} {options:?}", env!("CARGO_PKG_VERSION"), pool.version));
+    hash.update(format!("{} {} {options:?} {:?}", env!("CARGO_PKG_VERSION"), pool.version, pool.denoiser));
     for question in questions {
         hash.update(format!("{question:?}"));
     }
@@ -154,8 +163,8 @@ impl<'a> Miner<'a> {
         self.answers.iter().map(|answers| answers.matcher.invalid_patterns().len()).sum()
     }
 
-    /// Returns the item of a question, or `None` when it has no positive.
-    fn item(&self, number: usize, question: &Question) -> Result<Option<TrainingItem>, MineError> {
+    /// Returns the item of a question, which has none without a positive.
+    fn item(&self, number: usize, question: &Question) -> Result<Mined, MineError> {
         let (options, passages) = (self.options, self.pool.passages);
         let answers = &self.answers[number];
         let holds = |hit: &ScoredRow| answers.are_in(&passages[hit.row].text);
@@ -172,7 +181,7 @@ impl<'a> Miner<'a> {
                 self.gold.find(gold, &answers.matcher, self.pool.words, options.scoring)?
             }
         };
-        let Some(positive) = positive else { return Ok(None) };
+        let Some(positive) = positive else { return Ok(Mined::default()) };
         let score = hits.iter().find(|hit| hit.row == positive).map(|hit| hit.score);
         let candidates = match (options.hard_from, self.pool.vectors) {
             (HardNegatives::Dense, Some((index, vectors))) => {
@@ -181,16 +190,54 @@ impl<'a> Miner<'a> {
             _ => hits,
         };
         // A passage with the answer is a positive that nobody marked: it must not be pushed away.
-        let hard = candidates.iter().filter(|hit| hit.row != positive && !holds(hit));
-        let hard = hard.take(options.hard_negatives);
-        Ok(Some(TrainingItem {
+        let hard = candidates.into_iter().filter(|hit| hit.row != positive && !holds(hit));
+        let (hard, denoised) = match self.pool.denoiser {
+            Some(denoiser) => self.denoised(denoiser, question, positive, hard.collect())?,
+            None => (hard.take(options.hard_negatives).collect(), 0),
+        };
+        let item = TrainingItem {
             dataset: options.dataset.clone(),
             question: question.text.clone(),
             answers: question.answers.as_slice().to_vec(),
             positive_ctxs: vec![context(&passages[positive], score)],
             negative_ctxs: self.random(number, positive, answers),
-            hard_negative_ctxs: hard.map(|hit| context(&passages[hit.row], Some(hit.score))).collect(),
-        }))
+            hard_negative_ctxs: hard.iter().map(|hit| context(&passages[hit.row], Some(hit.score))).collect(),
+        };
+        Ok(Mined { item: Some(item), denoised })
+    }
+
+    /// Returns the hard negatives among `candidates`, in their order, and the number of those that the cross-encoder
+    /// scores as high as the positive less the margin.
+    fn denoised(
+        &self,
+        denoiser: Denoiser<'_>,
+        question: &Question,
+        positive: usize,
+        mut candidates: Vec<ScoredRow>,
+    ) -> Result<(Vec<ScoredRow>, usize), MineError> {
+        let wanted = self.options.hard_negatives;
+        let score = |rows: &[ScoredRow]| {
+            let passages = rows.iter().map(|hit| &self.pool.passages[hit.row]);
+            let texts: Vec<_> =
+                passages.map(|passage| (passage.title.as_str(), passage.text.as_str())).collect();
+            let scores = denoiser.model.score(&question.text, &texts);
+            scores.map_err(|source| MineError::Denoise { id: question.id.clone(), source })
+        };
+        // The score of the search says nothing here.
+        let of_positive = score(&[ScoredRow { row: positive, score: 0.0 }])?;
+        let limit = of_positive.first().copied().unwrap_or(f32::NEG_INFINITY) - denoiser.margin;
+        let (mut hard, mut left_out) = (Vec::new(), 0);
+        while hard.len() < wanted && !candidates.is_empty() {
+            let rest = candidates.split_off(candidates.len().min(wanted - hard.len()));
+            let scores = score(&candidates)?;
+            let scored = candidates.len();
+            let below = candidates.into_iter().zip(scores).filter(|(_, score)| *score < limit);
+            let before = hard.len();
+            hard.extend(below.map(|(hit, _)| hit));
+            left_out += scored - (hard.len() - before);
+            candidates = rest;
+        }
+        Ok((hard, left_out))
     }
 
     fn random(&self, number: usize, positive: usize, answers: &Held) -> Vec<TrainingContext> {
