@@ -89,5 +89,5 @@ pub fn run(args: Args) -> Result<(), CliError> {
     warn(&prepared.notes);
     let job = Job { stop: &stop, progress: progress.as_ref() };
     let report = distill(&config, out, args.run.resume, prepared, &device, job)?;
-    args.run.tell(&report, &device.name)
+    args.run.tell(&report, out, &device.name)
 }

@@ -5,9 +5,11 @@
 //! `error: what: why`, and exit status 1; a wrong command line exits with 2.
 
 use std::error::Error;
+#[cfg(feature = "train")]
+use std::ffi::OsString;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use self::logging::LogFormat;
 use clap::{CommandFactory as _, Parser, Subcommand};
@@ -178,13 +180,27 @@ fn run(command: Command) -> Result<(), CliError> {
     }
 }
 
-/// A flag that Ctrl-C (or SIGTERM) sets, so that long work ends cleanly.
+/// Runs a command line within the process, as a step of a longer command.
+#[cfg(feature = "train")]
+fn run_arguments(words: &[OsString]) -> Result<(), CliError> {
+    match Cli::try_parse_from(words)?.command {
+        Some(command) => run(command),
+        None => Err("there is no command to run".into()),
+    }
+}
+
+/// Returns the flag that Ctrl-C (or SIGTERM) sets, so that long work ends cleanly. All steps of a command have the
+/// same.
 pub(crate) fn stop_on_interrupt() -> Arc<AtomicBool> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&stop);
-    // Only one handler can be set in a process; without ours a stop still leaves whole files.
-    let _ = ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed));
-    stop
+    static STOP: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+    let stop = STOP.get_or_init(|| {
+        let stop = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&stop);
+        // Where another handler is set, a stop still leaves whole files.
+        let _ = ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed));
+        stop
+    });
+    Arc::clone(stop)
 }
 
 /// Returns an error, its sources and what helps in one line: `cannot read x: permission denied`.

@@ -90,11 +90,11 @@ impl TrainArgs {
     }
 
     /// Says what a run did.
-    pub(super) fn tell(&self, report: &TrainReport, device: &str) -> Result<(), CliError> {
+    pub(super) fn tell(&self, report: &TrainReport, out: &Path, device: &str) -> Result<(), CliError> {
         if self.json {
             return output::json(report);
         }
-        let out = self.out.as_deref().unwrap_or(Path::new("")).display();
+        let out = out.display();
         output::line(format_args!(
             "{out}: {} steps, {} of them now, {:.1} questions/s on {device}",
             report.steps, report.steps_now, report.questions_per_second,

@@ -40,6 +40,7 @@ mod sparse;
 mod support;
 mod train_head;
 mod train_pairs;
+mod train_rounds;
 mod train_run;
 mod train_sampling;
 mod train_step;

@@ -13,7 +13,7 @@ use common::{Bench, fail, fixtures, json, succeed};
 use dpr_core::random::SplitMix;
 use dpr_encode::model::{ReaderOptions, import_reader};
 use dpr_train::{
-    PairBatch, PairKind, PairModel, PairModelOptions, PairTask, RankLoss, StepNoise, StepOptions,
+    PairBatch, PairKind, PairModel, PairModelOptions, PairTask, RankLoss, Ranking, StepNoise, StepOptions,
     TrainDevice, reader_step, reranker_step,
 };
 use golden::difference;
@@ -68,6 +68,7 @@ fn fixture(step: &ReaderStep, device: &TrainDevice) -> (PairModel, PairBatch) {
         types: Vec::new(),
         passages: step.questions.iter().map(|question| question.ids.len()).collect(),
         spans: step.questions.iter().map(|question| question.spans()).collect(),
+        taught: Vec::new(),
     };
     (model, batch)
 }
@@ -165,8 +166,16 @@ fn a_reranker_s_gradient_is_the_change_of_its_loss() {
     let ids: Vec<Vec<u32>> =
         (0..5).map(|row| (0..6 + row * 3).map(|_| 5 + random.below(90) as u32).collect()).collect();
     let types = ids.iter().map(|ids| (0..ids.len()).map(|at| u8::from(at > 3)).collect()).collect();
-    let batch = PairBatch { ids, types, passages: vec![3, 2], spans: Vec::new() };
-    for loss in [RankLoss::Listwise, RankLoss::Binary] {
+    let plain = PairBatch { ids, types, passages: vec![3, 2], ..PairBatch::default() };
+    // Of the second question the teacher has read nothing.
+    let taught = PairBatch { taught: vec![vec![0.5, 2.0, -1.0], Vec::new()], ..plain.clone() };
+    for (loss, batch) in [
+        (RankLoss::Listwise, &plain),
+        (RankLoss::Binary, &plain),
+        (RankLoss::Listwise, &taught),
+        (RankLoss::Binary, &taught),
+    ] {
+        let ranking = Ranking { loss, teacher_weight: 0.5 };
         let mut start = PairModel::start(PairTask::Reranker, &options, 1, &device).unwrap();
         assert_eq!(start.drawn.len(), 4, "pooler and classifier: {:?}", start.drawn);
         // Heads as they are drawn make gradients that rounding hides.
@@ -179,7 +188,7 @@ fn a_reranker_s_gradient_is_the_change_of_its_loss() {
         }
         encoder.upload(&device);
         let step = |start: &PairModel| {
-            reranker_step(&start.model, &batch, loss, &whole(), STILL, 1.0, &device).unwrap()
+            reranker_step(&start.model, batch, ranking, &whole(), STILL, 1.0, &device).unwrap()
         };
         let gradients = step(&start).gradients.remove(0);
         // Along the gradient, the loss changes by its length squared.
@@ -200,7 +209,7 @@ fn a_reranker_s_gradient_is_the_change_of_its_loss() {
         };
         let by = 1e-2 / squared.sqrt();
         let change = (moved(by) - moved(-by)) / (2.0 * by);
-        assert!((change / squared - 1.0).abs() < 1e-2, "{loss:?}: {change}, not {squared}");
+        assert!((change / squared - 1.0).abs() < 1e-2, "{ranking:?}: {change}, not {squared}");
     }
 }
 
@@ -347,6 +356,50 @@ fn a_reranker_trains_from_results_and_paragraphs_and_re_ranks() {
         ["search", "--index", "words", "--method", "bm25", "--rerank", "run/best", "--json", "rhine"];
     let found = json(&mut bench.dpr(&search));
     assert_eq!(found["hits"].as_array().unwrap().len(), 2, "{found}");
+}
+
+#[test]
+fn a_reranker_learns_the_selection_of_a_reader_and_the_scores_of_a_cross_encoder() {
+    let bench = prepared();
+    succeed(bench.dpr(&["import", "--out", "reader", "--reader"]).arg(fixtures().join("readers/dpr")));
+    let classifier = fixtures().join("cross-encoders/bert");
+    succeed(bench.dpr(&["import", "--out", "cross-encoder", "--cross-encoder"]).arg(classifier));
+    let reranker = |out: &str, more: &[&str]| {
+        let mut command =
+            train(&bench, out, &["--task", "reranker", "--max-steps", "4", "--max-tokens", "48"]);
+        command.args(more);
+        command
+    };
+    succeed(&mut reranker("labels", &[]));
+    for (out, teacher) in [("of-reader", "reader"), ("of-cross-encoder", "cross-encoder")] {
+        succeed(&mut reranker(out, &["--teacher", teacher]));
+        assert_ne!(losses(&bench.path(out)), losses(&bench.path("labels")));
+    }
+    assert_ne!(losses(&bench.path("of-reader")), losses(&bench.path("of-cross-encoder")));
+    let settings = fs_err::read_to_string(bench.path("of-reader/config.toml")).unwrap();
+    assert!(
+        settings.contains("teacher = \"reader\"") && settings.contains("teacher_weight = 0.5"),
+        "{settings}"
+    );
+    // Another teacher under the name of the first is another run.
+    fs_err::rename(bench.path("reader"), bench.path("first")).unwrap();
+    fs_err::rename(bench.path("cross-encoder"), bench.path("reader")).unwrap();
+    let error = fail(&mut bench.dpr(&["train", "--resume", "--out", "of-reader", "--device", "flex"]));
+    assert!(error.contains("another starting model"), "{error}");
+
+    succeed(bench.dpr(&["import", "--out", "spans", "--reader"]).arg(fixtures().join("readers/bert")));
+    for (teacher, expected) in [
+        ("model", "model.teacher is model, which holds encoders; a reranker learns from a reader"),
+        ("spans", "model.teacher is spans, a reader that chooses passages by their spans"),
+        ("nowhere", "nowhere is not a model directory"),
+    ] {
+        let error = fail(&mut reranker("bad", &["--teacher", teacher]));
+        assert!(error.contains(expected), "{error}");
+    }
+    let error = fail(&mut train(&bench, "bad", &["--teacher", "reader"]));
+    assert!(error.contains("a reader learns from answers alone"), "{error}");
+    let error = fail(&mut train(&bench, "bad", &["--task", "retrieval", "--teacher", "reader"]));
+    assert!(error.contains("--teacher is of a reranker"), "{error}");
 }
 
 #[test]

@@ -91,8 +91,8 @@ pub use optimiser::{AdamW, Gradient, OptimiserOptions, norm};
 pub use options::{Precision, StepOptions};
 pub use pair::{
     PairBatch, PairConfig, PairDataOptions, PairKind, PairModel, PairModelOptions, PairObjective,
-    PairPrepared, PairTask, RankLoss, ReaderScores, RerankerScores, pair_dry_run, reader_step, reranker_step,
-    train_pairs,
+    PairPrepared, PairTask, RankLoss, Ranking, ReaderScores, RerankerScores, pair_dry_run, reader_step,
+    reranker_step, train_pairs,
 };
 pub use prepare::{DryRun, Prepared, dry_run, peak_memory};
 pub use retrieval_task::train;

@@ -1,8 +1,10 @@
 //! `dpr data mine`
 
+use std::fmt;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
 
 use super::super::source::Source;
 use super::super::source_args::SourceArgs;
@@ -36,8 +38,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
     /// Where positives come from
-    #[arg(long, value_enum, default_value_t = From::Distant)]
-    positives: From,
+    #[arg(long, value_enum, default_value_t = PositivesFrom::Distant)]
+    positives: PositivesFrom,
     /// Where hard negatives come from; dense needs --model and an index with vectors
     #[arg(long, value_enum, default_value_t = Hard::Bm25)]
     hard: Hard,
@@ -47,8 +49,8 @@ pub(super) struct Args {
     /// Hard negatives to keep, at most
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = at_most_10_000)]
     hard_negatives: usize,
-    /// Leave out hard negatives that a cross-encoder scores as high as the positive, which may be answers in other words:
-    /// its model directory, as `dpr import --cross-encoder` or `dpr train --task reranker` wrote it
+    /// Leave out hard negatives that a cross-encoder scores as high as the positive, which may be answers in other
+    /// words: its model directory, as `dpr import --cross-encoder` or `dpr train --task reranker` wrote it
     #[arg(long, value_name = "DIR")]
     denoise: Option<PathBuf>,
     /// With --denoise: the score that a hard negative must be below the positive's, 0 or above
@@ -72,12 +74,23 @@ pub(super) struct Args {
     json: bool,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum From {
+/// Where positives come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(in crate::cli) enum PositivesFrom {
     /// The best BM25 passage with an answer
     Distant,
     /// The paragraph the question was asked about
     Gold,
+}
+
+impl fmt::Display for PositivesFrom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Distant => "distant",
+            Self::Gold => "gold",
+        })
+    }
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -96,7 +109,8 @@ fn at_most_10_000(text: &str) -> Result<usize, String> {
     }
 }
 
-fn margin(text: &str) -> Result<f32, String> {
+/// Reads a margin of denoising.
+pub(in crate::cli) fn margin(text: &str) -> Result<f32, String> {
     match text.parse::<f32>() {
         Ok(margin) if margin >= 0.0 && margin.is_finite() => Ok(margin),
         Ok(_) => Err("0 or above".to_owned()),
@@ -119,8 +133,8 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     }
     check_not_input(&args.out, &args.questions)?;
     let positives = match args.positives {
-        From::Distant => Positives::Distant,
-        From::Gold => Positives::Gold,
+        PositivesFrom::Distant => Positives::Distant,
+        PositivesFrom::Gold => Positives::Gold,
     };
     let (hard_from, methods) = match args.hard {
         Hard::Bm25 => (HardNegatives::Bm25, [Method::Bm25]),

@@ -9,6 +9,9 @@ mod split;
 
 use clap::Subcommand;
 
+#[cfg(feature = "train")]
+pub(super) use mine::{PositivesFrom, margin};
+
 use super::CliError;
 
 /// Arguments of `dpr data`.

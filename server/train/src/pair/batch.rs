@@ -16,6 +16,9 @@ pub struct PairBatch {
     pub passages: Vec<usize>,
     /// For a reader, the answers in the positive of each question: positions of their first and last tokens.
     pub spans: Vec<Vec<RangeInclusive<usize>>>,
+    /// For a reranker with a teacher, the teacher's logits of the passages of each question, or none; no questions
+    /// without a teacher.
+    pub taught: Vec<Vec<f32>>,
 }
 
 impl PairBatch {
@@ -25,7 +28,7 @@ impl PairBatch {
     /// [`TrainError::Batch`] says what is wrong.
     pub fn check(&self, marked: bool) -> Result<(), TrainError> {
         let bad = |what: String| Err(TrainError::Batch { what });
-        let Self { ids, types, passages, spans } = self;
+        let Self { ids, types, passages, spans, taught } = self;
         if passages.is_empty() || passages.contains(&0) || passages.iter().sum::<usize>() != ids.len() {
             return bad(format!("{} inputs for questions of {passages:?} passages", ids.len()));
         }
@@ -34,6 +37,13 @@ impl PairBatch {
         }
         if ids.iter().any(Vec::is_empty) {
             return bad("an input without tokens".into());
+        }
+        let fits = |(taught, passages): (&Vec<f32>, &usize)| taught.is_empty() || taught.len() == *passages;
+        if !taught.is_empty() && (taught.len() != passages.len() || !taught.iter().zip(passages).all(fits)) {
+            return bad(format!(
+                "a teacher's scores of {:?} passages",
+                taught.iter().map(Vec::len).collect::<Vec<_>>()
+            ));
         }
         if !marked {
             return Ok(());
@@ -62,6 +72,7 @@ mod tests {
             types: Vec::new(),
             passages: vec![2, 1],
             spans: vec![vec![1..=2], vec![0..=0, 1..=1]],
+            taught: vec![vec![1.0, 2.0], Vec::new()],
         };
         whole.check(true).unwrap();
         let changed = |change: fn(&mut PairBatch)| {
@@ -72,6 +83,8 @@ mod tests {
         assert!(changed(|batch| batch.passages[1] = 2).contains("3 inputs"));
         assert!(changed(|batch| batch.passages = vec![3, 0]).contains("[3, 0]"));
         assert!(changed(|batch| batch.types = vec![vec![0; 3]]).contains("token types"));
+        assert!(changed(|batch| batch.taught[0].truncate(1)).contains("scores of [1, 0] passages"));
+        assert!(changed(|batch| batch.taught.truncate(1)).contains("scores of [2] passages"));
         assert!(changed(|batch| batch.ids[1].clear()).contains("without tokens"));
         assert!(changed(|batch| batch.spans[0] = vec![1..=3]).contains("question 0"));
         assert!(changed(|batch| batch.spans[1].clear()).contains("question 1"));

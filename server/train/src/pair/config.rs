@@ -89,11 +89,20 @@ pub struct PairModelOptions {
     pub freeze_embeddings: bool,
     /// Tokens a question and a passage are cut to (350 in the paper), or as many as there are positions.
     pub max_tokens: usize,
+    /// Of a reranker: the model directory of a reader or of a cross-encoder whose scores it learns; none by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub teacher: Option<PathBuf>,
 }
 
 impl Default for PairModelOptions {
     fn default() -> Self {
-        Self { start: PathBuf::new(), weights: Weights::Given, freeze_embeddings: false, max_tokens: 350 }
+        Self {
+            start: PathBuf::new(),
+            weights: Weights::Given,
+            freeze_embeddings: false,
+            max_tokens: 350,
+            teacher: None,
+        }
     }
 }
 
@@ -141,18 +150,21 @@ pub enum RankLoss {
 }
 
 /// The objective: a reader's is the paper's (§6.1), a reranker's one of two.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PairObjective {
     /// Of a reranker.
     pub loss: RankLoss,
     /// Places of the answers in a positive that a reader learns, at most.
     pub max_matches: usize,
+    /// With a teacher, its share of a reranker's loss: the divergence from the teacher's distribution over the passages
+    /// of a question. The labels have the rest.
+    pub teacher_weight: f64,
 }
 
 impl Default for PairObjective {
     fn default() -> Self {
-        Self { loss: RankLoss::Listwise, max_matches: 10 }
+        Self { loss: RankLoss::Listwise, max_matches: 10, teacher_weight: 0.5 }
     }
 }
 
@@ -217,8 +229,32 @@ impl PairConfig {
         if self.task == PairTask::Reader && self.objective.loss != RankLoss::default() {
             return bad("objective.loss", "binary".into(), "a reader has one objective: leave it out");
         }
+        if self.task == PairTask::Reader
+            && let Some(teacher) = &self.model.teacher
+        {
+            let got = teacher.display().to_string();
+            return bad("model.teacher", got, "a reader learns from answers alone: leave it out");
+        }
+        let weight = self.objective.teacher_weight;
+        if !(0.0..=1.0).contains(&weight) {
+            return bad("objective.teacher_weight", weight.to_string(), "it must be from 0 to 1");
+        }
         check_numbers(&self.run, &self.optimiser, &self.compute)
     }
+
+    /// Returns a reranker's loss.
+    pub(super) fn ranking(&self) -> Ranking {
+        Ranking { loss: self.objective.loss, teacher_weight: self.objective.teacher_weight }
+    }
+}
+
+/// A reranker's loss of one question: that of the labels, and with a teacher's scores its share.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ranking {
+    /// The loss of the labels.
+    pub loss: RankLoss,
+    /// The teacher's share, from 0 to 1, where it has scored the passages.
+    pub teacher_weight: f64,
 }
 
 #[cfg(test)]
@@ -264,6 +300,11 @@ mod tests {
             ("[model]\nstart = \"m\"\n[objective]\nmax_matches = 0", "objective.max_matches is 0"),
             ("[model]\nstart = \"m\"\n[data]\nnegatives_per_question = 0", "negatives_per_question is 0"),
             ("[model]\nstart = \"m\"\n[run]\nbatch_size = 0", "run.batch_size is 0"),
+            ("[model]\nstart = \"m\"\nteacher = \"t\"", "model.teacher is t; a reader learns from answers"),
+            (
+                "task = \"reranker\"\n[model]\nstart = \"m\"\n[objective]\nteacher_weight = 1.5",
+                "objective.teacher_weight is 1.5; it must be from 0 to 1",
+            ),
         ] {
             let message = check(more).unwrap_err();
             assert!(message.contains(expected), "{message:?} does not say {expected:?}");

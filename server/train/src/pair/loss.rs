@@ -14,7 +14,7 @@ use super::super::error::TrainError;
 use super::super::options::StepOptions;
 use super::super::step::{BySide, Inputs, Loss, LossOutcome, Outputs, StepNoise, StepOutcome, step_by};
 use super::batch::PairBatch;
-use super::config::RankLoss;
+use super::config::{RankLoss, Ranking};
 
 /// Scores of a token: start, end and selection.
 const SCORES: usize = 3;
@@ -44,7 +44,7 @@ pub fn reader_step(
 pub fn reranker_step(
     model: &DualEncoder,
     batch: &PairBatch,
-    loss: RankLoss,
+    ranking: Ranking,
     options: &StepOptions,
     noise: StepNoise,
     scale: f32,
@@ -52,7 +52,7 @@ pub fn reranker_step(
 ) -> Result<StepOutcome, TrainError> {
     batch.check(false)?;
     let inputs = Inputs { texts: [&[], &batch.ids], types: &batch.types, outputs: Outputs::Vectors };
-    step_by(model, inputs, &RerankerLoss { batch, loss }, options, noise, scale, device)
+    step_by(model, inputs, &RerankerLoss { batch, ranking }, options, noise, scale, device)
 }
 
 /// Returns the logarithms of the softmax of `logits`.
@@ -153,10 +153,31 @@ pub(super) fn rank_loss(loss: RankLoss, scores: &[f32]) -> (f64, Vec<f64>) {
     }
 }
 
+/// Returns a reranker's loss of the scores of one question's passages as [`rank_loss`] does, with the teacher's share
+/// where `taught` has its logits:
+///
+/// ```text
+/// (1 - w) rank_loss + w Σ t log(t / s),   t = softmax(taught), s = softmax(scores)
+/// ```
+fn taught_loss(ranking: Ranking, scores: &[f32], taught: &[f32]) -> (f64, Vec<f64>) {
+    let (of_labels, gradient) = rank_loss(ranking.loss, scores);
+    if taught.is_empty() {
+        return (of_labels, gradient);
+    }
+    let weight = ranking.teacher_weight;
+    let (ours, theirs) = (log_softmax(scores.iter().copied()), log_softmax(taught.iter().copied()));
+    let divergence: f64 = ours.iter().zip(&theirs).map(|(own, other)| other.exp() * (other - own)).sum();
+    let mixed = gradient
+        .iter()
+        .zip(ours.iter().zip(&theirs))
+        .map(|(of_label, (own, other))| (1.0 - weight) * of_label + weight * (own.exp() - other.exp()));
+    ((1.0 - weight) * of_labels + weight * divergence, mixed.collect())
+}
+
 /// A loss over one score a passage.
 struct RerankerLoss<'a> {
     batch: &'a PairBatch,
-    loss: RankLoss,
+    ranking: Ranking,
 }
 
 impl Loss for RerankerLoss<'_> {
@@ -170,10 +191,11 @@ impl Loss for RerankerLoss<'_> {
         let mut gradients = Vec::with_capacity(scores.len());
         let (mut loss, mut correct) = (0.0, 0);
         let mut rest = scores.as_slice();
-        for passages in &self.batch.passages {
+        for (question, passages) in self.batch.passages.iter().enumerate() {
             let (own, after) = rest.split_at(*passages);
             rest = after;
-            let (of_question, gradient) = rank_loss(self.loss, own);
+            let taught = self.batch.taught.get(question).map_or(&[][..], Vec::as_slice);
+            let (of_question, gradient) = taught_loss(self.ranking, own, taught);
             loss += of_question / questions;
             correct += usize::from(is_first_best(own));
             gradients.extend(gradient.into_iter().map(|value| (value / questions) as f32));
@@ -206,6 +228,23 @@ mod tests {
         check(&scores, |scores| span_loss(scores, &[0..=1, 2..=2, 2..=3]).unwrap());
         check(&scores[..5], |scores| rank_loss(RankLoss::Listwise, scores));
         check(&scores[..5], |scores| rank_loss(RankLoss::Binary, scores));
+        let ranking = Ranking { loss: RankLoss::Listwise, teacher_weight: 0.75 };
+        check(&scores[..5], |scores| taught_loss(ranking, scores, &[2.0, 1.0, -1.0, 0.5, 0.0]));
+    }
+
+    #[test]
+    fn a_teacher_s_share_is_the_divergence_from_its_distribution() {
+        let ranking = |teacher_weight| Ranking { loss: RankLoss::Binary, teacher_weight };
+        let (scores, taught) = ([0.5f32, -0.25, 2.0], [2.0f32, 1.0, -1.0]);
+        // By Python's math module: t = softmax([2, 1, -1]), s = softmax([0.5, -0.25, 2]), the sum of t * log(t / s).
+        let (loss, _) = taught_loss(ranking(1.0), &scores, &taught);
+        assert!((loss - 1.212_150_65).abs() < 1e-6, "{loss}");
+        // What the teacher says is reached where the logits differ by a constant.
+        let (none, gradient) = taught_loss(ranking(1.0), &[5.0, 4.0, 2.0], &taught);
+        assert!(none.abs() < 1e-9 && gradient.iter().all(|value| value.abs() < 1e-9), "{none} {gradient:?}");
+        let labels = rank_loss(RankLoss::Binary, &scores);
+        assert_eq!(taught_loss(ranking(0.0), &scores, &taught), labels);
+        assert_eq!(taught_loss(ranking(1.0), &scores, &[]), labels, "unread passages have their labels");
     }
 
     #[test]

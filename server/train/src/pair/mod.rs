@@ -13,9 +13,10 @@ mod measure;
 mod prepare;
 mod start;
 mod task;
+mod teacher;
 
 pub use batch::PairBatch;
-pub use config::{PairConfig, PairDataOptions, PairModelOptions, PairObjective, PairTask, RankLoss};
+pub use config::{PairConfig, PairDataOptions, PairModelOptions, PairObjective, PairTask, RankLoss, Ranking};
 pub use loss::{reader_step, reranker_step};
 pub use measure::{ReaderScores, RerankerScores};
 pub use prepare::{PairPrepared, pair_dry_run};

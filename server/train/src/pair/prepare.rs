@@ -20,6 +20,7 @@ use super::config::PairConfig;
 use super::data::{PairData, PairItem};
 use super::loss::{reader_step, reranker_step};
 use super::start::{PairKind, PairModel};
+use super::teacher::Teacher;
 
 /// Key of the random draws of passages.
 const PASSAGES: u64 = 22;
@@ -29,7 +30,9 @@ pub struct PairPrepared {
     pub(super) data: PairData,
     /// The model as it is at the start.
     pub start: PairModel,
-    /// A digest of the data and of the model that training starts from: a run continues only with the same digest.
+    pub(super) teacher: Option<Teacher>,
+    /// A digest of the data, of the model that training starts from and of its teacher: a run continues only with the
+    /// same digest.
     pub origin: String,
     /// Steps in an epoch.
     pub steps_per_epoch: usize,
@@ -54,9 +57,15 @@ impl PairPrepared {
             PairKind::Reranker(_) => 0,
         };
         let Steps { per_epoch: steps_per_epoch, all: steps } = Steps::of(data.train.seen(), &config.run)?;
-        let origin = sha256_hex(format!("{} {}", data.sha256(), start.fingerprint).as_bytes());
+        let teacher =
+            config.model.teacher.as_deref().map(|path| Teacher::open(path, device.gpu)).transpose()?;
+        let mut origin = format!("{} {}", data.sha256(), start.fingerprint);
+        if let Some(teacher) = &teacher {
+            origin += &format!(" {}", teacher.fingerprint);
+        }
+        let origin = sha256_hex(origin.as_bytes());
         let notes = notes(&data, &start, config, unmarked, steps);
-        Ok(Self { data, start, origin, steps_per_epoch, steps, notes })
+        Ok(Self { data, start, teacher, origin, steps_per_epoch, steps, notes })
     }
 }
 
@@ -154,6 +163,7 @@ pub(super) struct PairSampler<'a> {
     pub(super) data: &'a PairData,
     pub(super) config: &'a PairConfig,
     pub(super) kind: &'a PairKind,
+    pub(super) teacher: Option<&'a Teacher>,
 }
 
 impl PairSampler<'_> {
@@ -185,6 +195,7 @@ impl PairSampler<'_> {
         tokenizer: &TextTokenizer,
     ) -> Result<PairBatch, TrainError> {
         let mut batch = PairBatch::default();
+        let mut asked = Vec::new();
         for number in items {
             let Some(item) = self.data.item(*number) else { continue };
             let mut random = SplitMix::keyed(&[self.config.run.seed, PASSAGES, epoch as u64, *number as u64]);
@@ -193,6 +204,14 @@ impl PairSampler<'_> {
             random.shuffle(&mut negatives);
             negatives.truncate(self.config.data.negatives_per_question);
             self.push(&mut batch, item, positive, &negatives, tokenizer)?;
+            asked.push((item, [&[positive], negatives.as_slice()].concat()));
+        }
+        if let Some(teacher) = self.teacher {
+            let of_question = |(item, passages): &(&PairItem, Vec<u32>)| {
+                let texts: Vec<_> = passages.iter().map(|passage| self.data.pool.get(*passage)).collect();
+                teacher.scores(&item.question, &texts)
+            };
+            batch.taught = asked.par_iter().map(of_question).collect::<Result<_, _>>()?;
         }
         Ok(batch)
     }
@@ -250,7 +269,7 @@ pub(super) fn step_of(
     match kind {
         PairKind::Reader(_) => reader_step(model, batch, &config.compute, noise, scale, device),
         PairKind::Reranker(_) => {
-            reranker_step(model, batch, config.objective.loss, &config.compute, noise, scale, device)
+            reranker_step(model, batch, config.ranking(), &config.compute, noise, scale, device)
         }
     }
 }
@@ -260,8 +279,9 @@ pub(super) fn step_of(
 /// # Errors
 /// [`TrainError`] as a run would return it before its first step.
 pub fn pair_dry_run(config: &PairConfig, device: &TrainDevice) -> Result<DryRun, TrainError> {
-    let PairPrepared { data, start, steps_per_epoch, steps, notes, .. } = PairPrepared::new(config, device)?;
-    let sampler = PairSampler { data: &data, config, kind: &start.kind };
+    let PairPrepared { data, start, teacher, steps_per_epoch, steps, notes, .. } =
+        PairPrepared::new(config, device)?;
+    let sampler = PairSampler { data: &data, config, kind: &start.kind, teacher: teacher.as_ref() };
     let batch = sampler.compose(&sampler.longest(), 0, start.tokenizer())?;
     let started = Instant::now();
     let noise = StepNoise { dropout: config.run.dropout as f32, seed: config.run.seed };

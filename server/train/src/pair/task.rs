@@ -13,6 +13,7 @@ use super::data::PairData;
 use super::measure::Dev;
 use super::prepare::{PairPrepared, PairSampler, step_of};
 use super::start::{PairKind, PairModel};
+use super::teacher::Teacher;
 use dpr_encode::model::{CrossEncoderOptions, ReaderOptions, import_cross_encoder, import_reader};
 use dpr_files::Job;
 use dpr_files::progress::Progress;
@@ -30,9 +31,9 @@ pub fn train_pairs(
     device: &TrainDevice,
     job: Job<'_>,
 ) -> Result<TrainReport, TrainError> {
-    let PairPrepared { data, start, origin, steps, .. } = prepared;
+    let PairPrepared { data, start, teacher, origin, steps, .. } = prepared;
     let PairModel { model, kind, name, .. } = start;
-    let task = PairRun { config, data, kind, name };
+    let task = PairRun { config, data, kind, teacher, name };
     trainer::run(Setup { config, out, resume, task: &task, model, origin, steps }, device, job)
 }
 
@@ -40,12 +41,18 @@ struct PairRun<'a> {
     config: &'a PairConfig,
     data: PairData,
     kind: PairKind,
+    teacher: Option<Teacher>,
     name: String,
 }
 
 impl PairRun<'_> {
     fn sampler(&self) -> PairSampler<'_> {
-        PairSampler { data: &self.data, config: self.config, kind: &self.kind }
+        PairSampler {
+            data: &self.data,
+            config: self.config,
+            kind: &self.kind,
+            teacher: self.teacher.as_ref(),
+        }
     }
 }
 

@@ -1,11 +1,14 @@
 //! `dpr train`: questions and passages to better encoders, to a reader, or to a reranker.
 
-use std::path::PathBuf;
+mod rounds;
+
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{ArgAction, ValueEnum};
 use dpr_core::Similarity;
 
+use self::rounds::RoundsArgs;
 use super::train_args::{TrainArgs, set, warn, write_down_threads};
 use super::{CliError, output, stop_on_interrupt};
 use crate::cli::progress;
@@ -22,11 +25,14 @@ Examples:
   dpr train --config configs/small-cpu.toml --model model/ --data train.json.gz --out run/ --dry-run
   dpr train --config configs/reader-cpu.toml --model model/ --data train.json.gz --dev dev.json.gz --out reader-run/
   dpr train --task reranker --model model/ --data results/dense.json.gz --out reranker-run/
+  dpr train --task reranker --model model/ --teacher reader/ --data results/dense.json.gz --out reranker-run/
+  dpr train --rounds 2 --model model/ --passages passages.tsv --questions train.tsv --dev dev.json.gz --out rounds/
   dpr train --resume --out run/
 
 The run directory holds config.toml, metrics.jsonl, loss.svg, dev.svg, checkpoints/ and best/, a model directory
-for `dpr encode`, `dpr export-web` and `dpr serve`; of a reader for `dpr answer`, of a reranker for --rerank. Ctrl-C writes a checkpoint; after a kill, --resume goes on from
-the last one, and every step is as it would have been.")]
+for `dpr encode`, `dpr export-web` and `dpr serve`; of a reader for `dpr answer`, of a reranker for --rerank. Ctrl-C
+writes a checkpoint; after a kill, --resume goes on from the last one, and every step is as it would have been.
+With --rounds it holds rounds.json, and for each round its training data and a run directory.")]
 pub struct Args {
     /// Settings as TOML; without it the paper's, and those of the flags
     #[arg(long, value_name = "FILE")]
@@ -59,11 +65,16 @@ pub struct Args {
     /// Passages without the answer that a question brings into the batch
     #[arg(long, value_name = "N")]
     negatives: Option<usize>,
+    /// Model directory of a reader or of a cross-encoder whose scores a reranker learns beside the labels
+    #[arg(long, value_name = "DIR")]
+    teacher: Option<PathBuf>,
     /// Tokens that a question and a passage are cut to, of a reader or a reranker
     #[arg(long, value_name = "N")]
     max_tokens: Option<usize>,
     #[command(flatten)]
     run: TrainArgs,
+    #[command(flatten)]
+    rounds: RoundsArgs,
 }
 
 /// What is trained.
@@ -108,9 +119,8 @@ impl Args {
         }
     }
 
-    /// Returns the configuration with the flags over it that all kinds of training have.
-    fn settings<C: Training + Default>(&self) -> Result<C, CliError> {
-        let mut config: C = self.run.settings(self.config.as_deref())?;
+    /// Sets what flags were given for that all kinds of training have.
+    fn apply<C: Training>(&self, config: &mut C) {
         let shared = config.shared();
         self.run.apply(shared.run, shared.optimiser, shared.compute);
         if let Some(model) = &self.model {
@@ -124,7 +134,6 @@ impl Args {
             shared.dev.clone_from(&self.dev);
         }
         set(shared.negatives_per_question, self.negatives);
-        Ok(config)
     }
 
     /// Returns the configuration of encoders.
@@ -134,7 +143,17 @@ impl Args {
                 "--max-tokens is of a reader or a reranker: the configuration has max_passage_tokens".into(),
             );
         }
-        let mut config: TrainConfig = self.settings()?;
+        if self.teacher.is_some() {
+            return Err("--teacher is of a reranker: `dpr distill` teaches encoders".into());
+        }
+        let mut config: TrainConfig = self.run.settings(self.config.as_deref())?;
+        self.apply_to_retrieval(&mut config)?;
+        Ok(config)
+    }
+
+    /// Sets what flags were given for in a configuration of encoders.
+    fn apply_to_retrieval(&self, config: &mut TrainConfig) -> Result<(), CliError> {
+        self.apply(config);
         if self.negatives.is_some() && config.data.mixed_negatives.is_some() {
             return Err(
                 "--negatives is of one kind: leave it out, the configuration has mixed_negatives".into()
@@ -143,7 +162,7 @@ impl Args {
         set(&mut config.objective.temperature, self.temperature);
         set(&mut config.objective.similarity, self.similarity);
         set(&mut config.objective.matryoshka, self.matryoshka.clone());
-        Ok(config)
+        Ok(())
     }
 
     /// Returns the configuration of a reader or a reranker.
@@ -156,11 +175,15 @@ impl Args {
         if let Some((flag, _)) = of_retrieval.into_iter().find(|(_, given)| *given) {
             return Err(format!("{flag} is of retrieval: leave it out, a {} has none", task.name()).into());
         }
-        let mut config: PairConfig = self.settings()?;
+        let mut config: PairConfig = self.run.settings(self.config.as_deref())?;
+        self.apply(&mut config);
         if self.task.is_some() {
             config.task = task;
         }
         set(&mut config.model.max_tokens, self.max_tokens);
+        if self.teacher.is_some() {
+            config.model.teacher.clone_from(&self.teacher);
+        }
         Ok(config)
     }
 }
@@ -171,9 +194,18 @@ impl Args {
 /// When the settings, the data or the model cannot be used, the loss stops being a number, the directory cannot be
 /// written, or on Ctrl-C.
 pub fn run(args: Args) -> Result<(), CliError> {
+    if let Some(out) = args.run.out.as_deref().filter(|out| args.run.resume && rounds::is_in(out)) {
+        return rounds::resume(&args, out);
+    }
     match args.pairs() {
+        Some(task) if args.rounds.is_given() => {
+            Err(format!("--rounds is of retrieval: leave it out, or train no {}", task.name()).into())
+        }
         Some(task) => run_by(&args, args.pair_settings(task)?),
-        None => run_by(&args, args.retrieval_settings()?),
+        None => match rounds::begin(&args) {
+            Some(done) => done,
+            None => run_by(&args, args.retrieval_settings()?),
+        },
     }
 }
 
@@ -189,13 +221,23 @@ fn run_by<C: Training>(args: &Args, mut config: C) -> Result<(), CliError> {
         warn(&found.notes);
         return if args.run.json { output::json(&found) } else { tell(&found, &run, &device.name) };
     }
-    let out = args.run.out()?;
-    let prepared = config.prepare(&device)?;
+    train_on(args, &config, args.run.out()?, args.run.resume, &device)
+}
+
+/// Trains in the run directory `out`, or goes on there, and says what was done.
+fn train_on<C: Training>(
+    args: &Args,
+    config: &C,
+    out: &Path,
+    resume: bool,
+    device: &TrainDevice,
+) -> Result<(), CliError> {
+    let prepared = config.prepare(device)?;
     warn(C::notes(&prepared));
     let (stop, progress) = (stop_on_interrupt(), progress::on_stderr());
     let job = Job { stop: &stop, progress: progress.as_ref() };
-    let report = config.train(out, args.run.resume, prepared, &device, job)?;
-    args.run.tell(&report, &device.name)
+    let report = config.train(out, resume, prepared, device, job)?;
+    args.run.tell(&report, out, &device.name)
 }
 
 fn tell(found: &DryRun, run: &RunOptions, device: &str) -> Result<(), CliError> {
