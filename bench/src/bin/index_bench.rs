@@ -70,8 +70,8 @@ fn measure(set: &VectorSet, queries: &[Embedding], folder: &Path) -> Result<Valu
     let started = Instant::now();
     exact.search_batch(queries, K)?;
     let batch = QUESTIONS as f64 / started.elapsed().as_secs_f64();
-    let [int8, f16] =
-        [Storage::Int8, Storage::F16].map(|storage| stored(set, queries, &truth, folder, storage));
+    let [int8, f16, binary] = [Storage::Int8, Storage::F16, Storage::Binary]
+        .map(|storage| stored(set, queries, &truth, folder, storage));
     let mut efforts = Vec::new();
     for ef in EFFORTS {
         index.index.set_ef_search(ef);
@@ -82,7 +82,7 @@ fn measure(set: &VectorSet, queries: &[Embedding], folder: &Path) -> Result<Valu
     }
     let bytes: u64 = index.manifest.files.values().map(|file| file.bytes).sum();
     Ok(json!({
-        "engine": "dpr", "exact": { "single": single, "batch": batch }, "int8": int8?, "f16": f16?, "open_seconds": open_seconds,
+        "engine": "dpr", "exact": { "single": single, "batch": batch }, "int8": int8?, "f16": f16?, "binary": binary?, "open_seconds": open_seconds,
         "hnsw": { "build_seconds": build_seconds, "bytes": bytes, "efforts": efforts },
     }))
 }

@@ -107,7 +107,8 @@ impl Isa {
         {
             let avx2 = is_x86_feature_detected!("avx2")
                 && is_x86_feature_detected!("fma")
-                && is_x86_feature_detected!("f16c");
+                && is_x86_feature_detected!("f16c")
+                && is_x86_feature_detected!("popcnt");
             if avx2 {
                 found.push(Self(Kind::Avx2));
             }
@@ -138,7 +139,7 @@ impl Isa {
         match self.0 {
             Kind::Portable => task.run::<Portable, 8, 8, 6>(),
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: `available` makes this kind only after it found AVX2, FMA and F16C on this machine.
+            // SAFETY: `available` makes this kind only after it found AVX2, FMA, F16C and POPCNT on this machine.
             Kind::Avx2 => unsafe { run_avx2(task) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: `available` makes this kind only after it found all of these features on this machine.
@@ -180,13 +181,13 @@ impl Isa {
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma,f16c")]
+#[target_feature(enable = "avx2,fma,f16c,popcnt")]
 fn run_avx2<T: Task>(task: T) -> T::Output {
     task.run::<Avx2, 16, 16, 6>()
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2,fma,f16c,popcnt")]
 fn run_avx512<T: Task>(task: T) -> T::Output {
     task.run::<Avx512, 48, 32, 8>()
 }
@@ -194,25 +195,25 @@ fn run_avx512<T: Task>(task: T) -> T::Output {
 // Where words are widened first, the registers hold fewer rows.
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma,f16c")]
+#[target_feature(enable = "avx2,fma,f16c,popcnt")]
 fn run_avx2_words<T: DotTask, D: Dot<Number = u32>>(task: T) {
     task.run::<Avx2, D, 16, 4>();
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2,fma,f16c,popcnt")]
 fn run_avx512_words<T: DotTask, D: Dot<Number = u32>>(task: T) {
     task.run::<Avx512, D, 48, 6>();
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512bf16,avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
+#[target_feature(enable = "avx512bf16,avx512f,avx512bw,avx512vl,avx2,fma,f16c,popcnt")]
 fn run_avx512_bf16<T: DotTask>(task: T) {
     task.run::<Avx512, NativeBf16, 48, 8>();
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512vnni,avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
+#[target_feature(enable = "avx512vnni,avx512f,avx512bw,avx512vl,avx2,fma,f16c,popcnt")]
 fn run_avx512_vnni<T: DotTask>(task: T) {
     task.run::<Avx512, NativeBytes, 48, 8>();
 }

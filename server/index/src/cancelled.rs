@@ -63,6 +63,7 @@ fn searches_by_vectors_stop_whatever_the_index() {
         (IndexKind::Exact, Storage::F32),
         (IndexKind::Exact, Storage::Int8),
         (IndexKind::Exact, Storage::F16),
+        (IndexKind::Exact, Storage::Binary),
         (IndexKind::Hnsw, Storage::F32),
     ];
     for (kind, storage) in kinds {

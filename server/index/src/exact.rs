@@ -6,7 +6,7 @@ use dpr_core::Embedding;
 use dpr_core::kernel::search::batch::QueryBatch;
 use rayon::prelude::*;
 
-use super::quantized::{AnyQuantized, Code, Quantized};
+use super::quantized::{AnyQuantized, Codes};
 use super::{IndexKind, Matrix, QueryError, RowSet, ScoredRow, VectorIndex};
 use crate::ranking::TopK;
 use crate::{CancelToken, Stopped};
@@ -98,15 +98,15 @@ impl ExactIndex {
     }
 
     /// Finds the best `k` rows by their quantized vectors, scored again by their vectors.
-    fn search_codes<C: Code>(
+    fn search_codes<C: Codes>(
         &self,
-        codes: &Quantized<C>,
+        codes: &C,
         query: &[f32],
         k: usize,
         cancel: &CancelToken,
     ) -> Result<Vec<ScoredRow>, Stopped> {
-        let question = C::query(query);
-        let top = self.scan(rescored(k), cancel, |state: &mut Option<C::Query>, start, scores| {
+        let question = codes.query(query);
+        let top = self.scan(codes.rescored(k), cancel, |state: &mut Option<C::Query>, start, scores| {
             codes.scores(state.get_or_insert_with(|| question.clone()), start, scores);
         })?;
         let rows: Vec<u32> = top.into_sorted().iter().map(|found| found.row).collect();
@@ -189,8 +189,9 @@ impl VectorIndex for ExactIndex {
             return Ok(self.matrix.rank(query, &rows, k.min(rows.len()), cancel)?);
         }
         Ok(match &self.codes {
-            Some(AnyQuantized::Int8(codes)) => self.search_codes(codes, query, k, cancel)?,
-            Some(AnyQuantized::F16(codes)) => self.search_codes(codes, query, k, cancel)?,
+            Some(AnyQuantized::Int8(codes)) => self.search_codes(&**codes, query, k, cancel)?,
+            Some(AnyQuantized::F16(codes)) => self.search_codes(&**codes, query, k, cancel)?,
+            Some(AnyQuantized::Binary(codes)) => self.search_codes(&**codes, query, k, cancel)?,
             None => {
                 let scores =
                     |(): &mut (), start, scores: &mut [f32]| self.matrix.scores(query, start, scores);
@@ -205,6 +206,7 @@ impl VectorIndex for ExactIndex {
             _ if filtered => all,
             Some(AnyQuantized::Int8(_)) => all / 4,
             Some(AnyQuantized::F16(_)) => all / 2,
+            Some(AnyQuantized::Binary(_)) => all / 16,
             None if queries > 1 => all / BATCH_SHARE,
             None => all,
         }

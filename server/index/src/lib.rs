@@ -59,6 +59,7 @@
 //! # }
 //! ```
 
+mod binary;
 mod cancel;
 #[cfg(test)]
 mod cancelled;
@@ -134,6 +135,9 @@ pub enum Storage {
     Int8,
     /// Vectors in half precision, half of the memory; scored again likewise. A row is hardly ever missed.
     F16,
+    /// The signs of rotated vectors, one bit a number: a thirty-second of the memory. `10 k + 100` rows are scored
+    /// again, and more where vectors have fewer than 768 numbers.
+    Binary,
 }
 
 /// The program that builds a graph.

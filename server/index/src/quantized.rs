@@ -1,8 +1,9 @@
-//! Quantized vectors: a second copy of an index's vectors in eight bits or half precision (f16), by which rows are
-//! chosen to be scored.
+//! Quantized vectors: a second copy of an index's vectors in eight bits, in half precision (f16) or in one bit, by
+//! which rows are chosen to be scored.
 
 use std::fmt::Debug;
 use std::io::{self, Write};
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytemuck::Pod;
@@ -12,10 +13,29 @@ use dpr_core::kernel::search::i8::{
 };
 use rayon::prelude::*;
 
+use super::binary::Binary;
+use super::exact::rescored;
 use super::{Matrix, Storage};
-use crate::directory::pointer::{CODES_F16, CODES_INT8};
+use crate::directory::pointer::{CODES_BINARY, CODES_F16, CODES_INT8};
 use crate::vectors::rows;
 use dpr_files::Mapped;
+
+/// Vectors in fewer bits, by which an exact search chooses rows to score.
+pub(super) trait Codes: Sync {
+    /// A question in the form that rows are scored by.
+    type Query: Clone + Default + Send + Sync;
+
+    /// Prepares a question.
+    fn query(&self, question: &[f32]) -> Self::Query;
+
+    /// Fills `scores` with the scores of the rows from `start` on, which only compare rows.
+    fn scores(&self, query: &mut Self::Query, start: usize, scores: &mut [f32]);
+
+    /// Returns the number of rows that are chosen and scored again, for a search for `k`.
+    fn rescored(&self, k: usize) -> usize {
+        rescored(k)
+    }
+}
 
 /// The number type of quantized vectors: `i8`, or the bits of an f16 in a `u16`.
 pub(super) trait Code: Pod + Default + Send + Sync + Debug {
@@ -48,17 +68,17 @@ pub(super) struct Quantized<C = i8> {
 
 /// The memory of the numbers.
 #[derive(Debug)]
-enum Values<C> {
+pub(super) enum Values<C> {
     Owned(Vec<C>),
-    /// A file, and the position of the first number in it: a multiple of four bytes.
-    Mapped(Mapped, usize),
+    /// A file, and the bytes of the numbers in it, which begin at a multiple of a number's size.
+    Mapped(Mapped, Range<usize>),
 }
 
 impl<C: Pod> Values<C> {
-    fn as_slice(&self) -> &[C] {
+    pub(super) fn as_slice(&self) -> &[C] {
         match self {
             Self::Owned(values) => values,
-            Self::Mapped(file, start) => bytemuck::cast_slice(&file.bytes()[*start..]),
+            Self::Mapped(file, bytes) => bytemuck::cast_slice(&file.bytes()[bytes.clone()]),
         }
     }
 }
@@ -88,7 +108,7 @@ impl<C: Code> Quantized<C> {
         if let Some(row) = scales.iter().position(|scale| !scale.is_finite()) {
             return Err(format!("the scale of row {row} is not finite"));
         }
-        let mut values = Values::Mapped(file, start);
+        let mut values = Values::Mapped(file, start..got);
         if cfg!(target_endian = "big") && size_of::<C>() > 1 {
             values = Values::Owned(values.as_slice().iter().map(|code: &C| code.to_le()).collect());
         }
@@ -116,9 +136,16 @@ impl<C: Code> Quantized<C> {
     fn rows(&self, start: usize, count: usize) -> &[C] {
         &self.values.as_slice()[start * self.dim..][..count * self.dim]
     }
+}
 
-    /// Fills `scores` with the scores of the rows from `start` on.
-    pub(super) fn scores(&self, query: &mut C::Query, start: usize, scores: &mut [f32]) {
+impl<C: Code> Codes for Quantized<C> {
+    type Query = C::Query;
+
+    fn query(&self, question: &[f32]) -> C::Query {
+        C::query(question)
+    }
+
+    fn scores(&self, query: &mut C::Query, start: usize, scores: &mut [f32]) {
         C::products(query, self.rows(start, scores.len()), scores);
         scores.iter_mut().zip(&self.scales[start..]).for_each(|(score, scale)| *score *= scale);
     }
@@ -179,11 +206,12 @@ impl Code for u16 {
     }
 }
 
-/// Quantized vectors of either type, as [`Storage`] names them.
+/// Quantized vectors of any type, as [`Storage`] names them.
 #[derive(Clone, Debug)]
 pub(super) enum AnyQuantized {
     Int8(Arc<Quantized>),
     F16(Arc<Quantized<u16>>),
+    Binary(Arc<Binary>),
 }
 
 impl AnyQuantized {
@@ -193,6 +221,7 @@ impl AnyQuantized {
             Storage::F32 => None,
             Storage::Int8 => Some(Self::Int8(Arc::new(Quantized::of(matrix)))),
             Storage::F16 => Some(Self::F16(Arc::new(Quantized::of(matrix)))),
+            Storage::Binary => Some(Self::Binary(Arc::new(Binary::of(matrix)))),
         }
     }
 
@@ -203,6 +232,7 @@ impl AnyQuantized {
             Storage::F32 => None,
             Storage::Int8 => Some(Self::Int8(Arc::new(Quantized::of_file(file, count, dim)?))),
             Storage::F16 => Some(Self::F16(Arc::new(Quantized::of_file(file, count, dim)?))),
+            Storage::Binary => Some(Self::Binary(Arc::new(Binary::of_file(file, count, dim)?))),
         })
     }
 
@@ -212,6 +242,7 @@ impl AnyQuantized {
             Storage::F32 => None,
             Storage::Int8 => Some(CODES_INT8),
             Storage::F16 => Some(CODES_F16),
+            Storage::Binary => Some(CODES_BINARY),
         }
     }
 
@@ -220,6 +251,7 @@ impl AnyQuantized {
         match self {
             Self::Int8(codes) => codes.write(out),
             Self::F16(codes) => codes.write(out),
+            Self::Binary(codes) => codes.write(out),
         }
     }
 
@@ -228,6 +260,7 @@ impl AnyQuantized {
         match self {
             Self::Int8(codes) => codes.are_of(matrix),
             Self::F16(codes) => codes.are_of(matrix),
+            Self::Binary(codes) => codes.are_of(matrix),
         }
     }
 }

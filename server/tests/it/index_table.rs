@@ -31,6 +31,7 @@ fn engines() -> Vec<Engine> {
         Engine { on_gpu: true, ..engine("exact, gpu", exact(Storage::F32), 1.0) },
         engine("exact, f16", exact(Storage::F16), 0.999),
         engine("exact, int8", exact(Storage::Int8), 0.999),
+        engine("exact, binary", exact(Storage::Binary), 0.98),
         engine("hnsw, parallel", graph(GraphBuilder::Parallel), 0.99),
         engine("hnsw, hnsw_rs", graph(GraphBuilder::HnswRs), 0.99),
     ]
@@ -202,7 +203,7 @@ fn rows_that_repeat_are_ranked_by_their_place() {
                 assert_eq!(rows(&batch[1]), expected, "{}", engine.name);
             }
             // Which of equals are looked at again is not said; each is one of them.
-            Storage::F16 | Storage::Int8 => {
+            Storage::F16 | Storage::Int8 | Storage::Binary => {
                 assert!(found.iter().all(|row| *row == 0 || *row >= 40), "{}", engine.name)
             }
         }

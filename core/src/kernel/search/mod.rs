@@ -5,9 +5,11 @@
 //! | [`mod@f32`] | single precision | exact scores, the same on every instruction set to the bit |
 //! | [`mod@i8`] | quantized to 8 bits and a scale | choosing rows to score |
 //! | [`mod@f16`] | half precision and a scale | choosing rows to score |
+//! | [`binary`] | one bit a number and a scale | choosing rows to score |
 //! | [`batch`] | single precision, for many queries at once | choosing rows to score |
 
 pub mod batch;
+pub mod binary;
 pub mod f16;
 pub mod f32;
 pub mod i8;

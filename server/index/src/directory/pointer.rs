@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! DIR/current          `v-3 <sha256 of its manifest.json>`; replaced by one rename, which publishes a version
-//! DIR/v-3/             manifest.json, passages.jsonl, passages.idx, vectors.f32; codes.i8 or codes.f16 where rows are
-//!                      chosen by fewer bits, graph.hnsw for HNSW, metadata.columns where passages have metadata,
-//!                      sparse/ for BM25
+//! DIR/v-3/             manifest.json, passages.jsonl, passages.idx, vectors.f32; codes.i8, codes.f16 or codes.b1 where
+//!                      rows are chosen by fewer bits, graph.hnsw for HNSW, metadata.columns where passages have
+//!                      metadata, sparse/ for BM25
 //! DIR/updates-3.log    what changed since v-3 was built; `current` then ends in ` updates`
 //! DIR/compacting       there while a compaction runs, and after one that was killed
 //! DIR/v-2/             the version before, kept for a reader that looked up `current` just before it changed
@@ -42,6 +42,7 @@ pub(crate) const METADATA: &str = "metadata.columns";
 /// The quantized vectors.
 pub(crate) const CODES_INT8: &str = "codes.i8";
 pub(crate) const CODES_F16: &str = "codes.f16";
+pub(crate) const CODES_BINARY: &str = "codes.b1";
 pub(crate) const GRAPH: &str = "graph.hnsw";
 /// The folder of the inverted index.
 pub(crate) const SPARSE: &str = "sparse";

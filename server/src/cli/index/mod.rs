@@ -191,8 +191,8 @@ struct BuildArgs {
     /// `exact` compares every passage; `hnsw` walks a graph, faster from some 10,000 passages on
     #[arg(long, default_value = "exact")]
     kind: IndexKind,
-    /// Exact search: `f32` reads the vectors; `f16` half of that, `int8` a quarter, and the vectors of the best rows
-    /// alone
+    /// Exact search: `f32` reads the vectors; `f16` half of that, `int8` a quarter, `binary` a thirty-second, and the
+    /// vectors of the best rows alone
     #[arg(long, default_value = "f32", value_name = "STORAGE")]
     storage: Storage,
     /// HNSW: `parallel` links passages on all threads, `hnsw-rs` by the library of that name on one

@@ -56,6 +56,7 @@ fn each(set: &VectorSet, collection: &str, check: impl Fn(&Engine)) {
         ("exact, f32", exact(Storage::F32), 1.0),
         ("exact, f16", exact(Storage::F16), 0.999),
         ("exact, int8", exact(Storage::Int8), 0.999),
+        ("exact, binary", exact(Storage::Binary), 0.98),
         ("hnsw, parallel", graph(GraphBuilder::Parallel), 0.99),
         ("hnsw, hnsw_rs", graph(GraphBuilder::HnswRs), 0.99),
     ] {

@@ -1,0 +1,283 @@
+//! Binary vectors: the signs of a vector after a random rotation, one bit a number, and a scale (RaBitQ, Gao and Long
+//! 2024): a thirty-second of the memory that a search reads.
+//!
+//! With the signs `s` (1 or -1) of a rotated row `o`, and the scale `|o|² / ⟨o, s⟩`, the scaled product `⟨q, s⟩` is an
+//! estimate of `⟨q, o⟩` that is off by about `|q| |o| / √dim`. The rotation makes that so for every row, whatever its
+//! directions. A query is rotated alike and rounded to four bits, whose planes meet the row's bits in words of 64: the
+//! products are whole numbers, the same on every instruction set.
+
+use super::super::isa::{best, vectorised};
+use crate::random::SplitMix;
+
+/// Rounds of a rotation: signs, then Hadamard transforms.
+const ROUNDS: usize = 3;
+
+/// Bits of a query's number.
+const PLANES: usize = 4;
+
+/// The greatest magnitude of a query's number.
+const QUERY_LIMIT: f32 = 7.0;
+
+/// Key of the signs of a rotation. With the sizes it is part of the format of files.
+const SIGNS: u64 = 0x0b17;
+
+/// Returns the number of words of 64 bits that a row of `dim` numbers takes.
+pub fn words(dim: usize) -> usize {
+    dim.div_ceil(64)
+}
+
+/// A random rotation of vectors of one size, the same in every program: three rounds, each of random signs and then
+/// Hadamard transforms of the first and the last `2^n` numbers, as many as there are.
+#[derive(Clone, Debug)]
+pub struct Rotation {
+    /// `[ROUNDS, dim]`: 1 or -1.
+    signs: Vec<f32>,
+    dim: usize,
+    /// Numbers of a transform.
+    block: usize,
+}
+
+impl Rotation {
+    /// Makes the rotation of vectors of `dim` numbers.
+    pub fn new(dim: usize) -> Self {
+        let block = if dim == 0 { 0 } else { 1 << dim.ilog2() };
+        let mut random = SplitMix::keyed(&[SIGNS, dim as u64]);
+        let signs = (0..ROUNDS * dim).map(|_| if random.bits() >> 63 == 0 { 1.0 } else { -1.0 }).collect();
+        Self { signs, dim, block }
+    }
+
+    /// Rotates `values` (`[dim]`).
+    fn turn(&self, values: &mut [f32]) {
+        let (block, signs) = (self.block, self.signs.as_slice());
+        vectorised!(best(), |values: &mut [f32], signs: &[f32], block: usize| {
+            for signs in signs.chunks_exact(values.len()) {
+                values.iter_mut().zip(signs).for_each(|(value, sign)| *value *= sign);
+                // A transform makes its numbers longer by the square root of their number.
+                let shorter = 1.0 / (block as f32).sqrt();
+                let last = values.len() - block;
+                for start in if last == 0 { 0..1 } else { 0..2 } {
+                    let part = &mut values[start * last..][..block];
+                    hadamard(part);
+                    part.iter_mut().for_each(|value| *value *= shorter);
+                }
+            }
+        });
+    }
+}
+
+/// Transforms `values`, a power of two of them, by the Hadamard matrix of 1 and -1.
+#[inline(always)]
+fn hadamard(values: &mut [f32]) {
+    let mut half = 1;
+    while half < values.len() {
+        for pair in values.chunks_exact_mut(2 * half) {
+            let (low, high) = pair.split_at_mut(half);
+            for (a, b) in low.iter_mut().zip(high) {
+                (*a, *b) = (*a + *b, *a - *b);
+            }
+        }
+        half *= 2;
+    }
+}
+
+/// Divides `values` by the greatest magnitude among them and rotates them; returns that magnitude, 0 where all are 0.
+fn turn_scaled(rotation: &Rotation, values: &mut [f32]) -> f32 {
+    debug_assert_eq!(values.len(), rotation.dim);
+    let most = values.iter().fold(0f32, |most, value| most.max(value.abs()));
+    if most > 0.0 {
+        values.iter_mut().for_each(|value| *value /= most);
+        rotation.turn(values);
+    }
+    most
+}
+
+/// Rotates `row` (`[dim]`, finite), writes its signs into `bits` (`[words(dim)]`), a set bit for a number that is not
+/// negative, and returns the scale. What `row` holds then is of no use.
+pub fn binarize_row(rotation: &Rotation, row: &mut [f32], bits: &mut [u64]) -> f32 {
+    let most = turn_scaled(rotation, row);
+    for (word, numbers) in bits.iter_mut().zip(row.chunks(64)) {
+        *word = numbers.iter().rev().fold(0, |word, value| word << 1 | u64::from(*value >= 0.0));
+    }
+    let squared: f64 = row.iter().map(|value| f64::from(*value).powi(2)).sum();
+    let along: f64 = row.iter().map(|value| f64::from(value.abs())).sum();
+    if most == 0.0 || along == 0.0 {
+        return 0.0;
+    }
+    (f64::from(most) * squared / along).min(f64::from(f32::MAX)) as f32
+}
+
+/// A query in the form that binary rows are scored by.
+#[derive(Clone, Debug, Default)]
+pub struct BinaryQuery {
+    /// `[words, PLANES]`: the bits of the numbers in two's complement, the lowest plane first.
+    planes: Vec<[u64; PLANES]>,
+    /// Sum of the numbers.
+    total: i32,
+}
+
+impl BinaryQuery {
+    /// Rotates `query` (`[dim]`, finite) and rounds it to four bits. Its length is left out of the products, which only
+    /// compare rows.
+    pub fn new(rotation: &Rotation, query: &[f32]) -> Self {
+        let mut values = query.to_vec();
+        turn_scaled(rotation, &mut values);
+        let most = values.iter().fold(0f32, |most, value| most.max(value.abs()));
+        let scale = if most > 0.0 { QUERY_LIMIT / most } else { 0.0 };
+        let (mut planes, mut total) = (vec![[0; PLANES]; words(values.len())], 0);
+        for (at, value) in values.iter().enumerate() {
+            let number = (value * scale).round() as i32;
+            total += number;
+            for (plane, word) in planes[at / 64].iter_mut().enumerate() {
+                *word |= (number as u64 >> plane & 1) << (at % 64);
+            }
+        }
+        Self { planes, total }
+    }
+}
+
+/// Computes the products of `query` with binary `rows` (`[products, words]`), row after row: whole numbers, without the
+/// scales of the rows.
+pub fn binary_products(query: &BinaryQuery, rows: &[u64], products: &mut [f32]) {
+    debug_assert_eq!(rows.len(), products.len() * query.planes.len());
+    let (planes, total) = (query.planes.as_slice(), query.total);
+    if planes.is_empty() {
+        return;
+    }
+    vectorised!(best(), |planes: &[[u64; PLANES]], total: i32, rows: &[u64], products: &mut [f32]| {
+        for (product, row) in products.iter_mut().zip(rows.chunks_exact(planes.len())) {
+            *product = (2 * chosen(planes, row) - total) as f32;
+        }
+    });
+}
+
+/// Returns the sum of the query's numbers whose bits are set in `row`.
+#[inline(always)]
+fn chosen(planes: &[[u64; PLANES]], row: &[u64]) -> i32 {
+    let mut counts = [0u32; PLANES];
+    for (planes, word) in planes.iter().zip(row) {
+        for (count, plane) in counts.iter_mut().zip(planes) {
+            *count += (plane & word).count_ones();
+        }
+    }
+    let [ones, twos, fours, eights] = counts.map(|count| count as i32);
+    ones + 2 * twos + 4 * fours - 8 * eights
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::isa::Isa;
+
+    fn vector(len: usize, seed: u64) -> Vec<f32> {
+        let mut random = SplitMix::new(seed);
+        (0..len).map(|_| random.normal() as f32).collect()
+    }
+
+    fn product(a: &[f32], b: &[f32]) -> f64 {
+        a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
+    }
+
+    #[test]
+    fn a_rotation_keeps_lengths_and_angles_and_spreads_one_number_over_all() {
+        for dim in [1, 2, 3, 64, 100, 384, 768, 1000] {
+            let rotation = Rotation::new(dim);
+            let (mut a, mut b) = (vector(dim, 1), vector(dim, 2));
+            let before = [product(&a, &a), product(&a, &b)];
+            rotation.turn(&mut a);
+            rotation.turn(&mut b);
+            let after = [product(&a, &a), product(&a, &b)];
+            for (before, after) in before.iter().zip(after) {
+                assert!((before - after).abs() < 1e-4 * dim as f64, "{dim}: {before} {after}");
+            }
+            let mut one = vec![0.0; dim];
+            one[dim / 2] = 1.0;
+            rotation.turn(&mut one);
+            let most = one.iter().fold(0f32, |most, value| most.max(value.abs()));
+            assert!(dim < 64 || most < 0.5, "{dim}: {most}");
+        }
+    }
+
+    #[test]
+    fn the_scaled_product_estimates_the_inner_product() {
+        let dim = 768;
+        let rotation = Rotation::new(dim);
+        let (mut off, mut count) = (0.0, 0.0);
+        for seed in 0..50 {
+            // A few directions hold most of the length, as in vectors of text.
+            let spiky = |seed: u64| -> Vec<f32> {
+                vector(dim, seed)
+                    .iter()
+                    .enumerate()
+                    .map(|(at, v)| if at % 97 == 3 { v * 20.0 } else { *v })
+                    .collect()
+            };
+            let (query, row) = (spiky(seed), spiky(seed + 1000));
+            let (expected, lengths) =
+                (product(&query, &row), (product(&query, &query) * product(&row, &row)).sqrt());
+            let mut bits = vec![0; words(dim)];
+            let scale = binarize_row(&rotation, &mut row.clone(), &mut bits);
+            let planes = BinaryQuery::new(&rotation, &query);
+            let mut found = [0.0];
+            binary_products(&planes, &bits, &mut found);
+            // The query's scale, which a search leaves out.
+            let mut turned = query.clone();
+            rotation.turn(&mut turned);
+            let step = turned.iter().fold(0f32, |most, value| most.max(value.abs())) / QUERY_LIMIT;
+            let estimate = f64::from(found[0] * scale * step);
+            off += ((estimate - expected) / lengths).powi(2);
+            count += 1.0;
+        }
+        // Theory: sqrt((π/2 - 1) / 768) = 0.027 for rows without rounding of the query.
+        let off = f64::sqrt(off / count);
+        assert!((0.01..0.04).contains(&off), "{off}");
+    }
+
+    #[test]
+    fn products_are_those_of_signs_and_numbers_on_every_instruction_set() {
+        for dim in [1, 5, 63, 64, 65, 384, 768, 1000] {
+            let rotation = Rotation::new(dim);
+            let query = BinaryQuery::new(&rotation, &vector(dim, 7));
+            let count = 3;
+            let mut rows = vec![0; count * words(dim)];
+            for (row, bits) in rows.chunks_exact_mut(words(dim)).enumerate() {
+                binarize_row(&rotation, &mut vector(dim, 20 + row as u64), bits);
+            }
+            let mut found = vec![0.0; count];
+            binary_products(&query, &rows, &mut found);
+            let number = |at: usize| {
+                let bit = |plane: usize| (query.planes[at / 64][plane] >> (at % 64) & 1) as i32;
+                bit(0) + 2 * bit(1) + 4 * bit(2) - 8 * bit(3)
+            };
+            assert_eq!(query.total, (0..dim).map(number).sum::<i32>());
+            for (row, found) in rows.chunks_exact(words(dim)).zip(found) {
+                let sign = |at: usize| if row[at / 64] >> (at % 64) & 1 == 1 { 1 } else { -1 };
+                let expected: i32 = (0..dim).map(|at| number(at) * sign(at)).sum();
+                let planes = query.planes.as_slice();
+                for isa in Isa::available() {
+                    let chosen = vectorised!(isa, |planes: &[[u64; PLANES]], row: &[u64]| -> i32 {
+                        chosen(planes, row)
+                    });
+                    assert_eq!(2 * chosen - query.total, expected, "{dim}");
+                }
+                assert_eq!(found, expected as f32, "{dim}");
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_infinite_at_the_extremes_and_nothing_at_all_is_zero() {
+        let rotation = Rotation::new(100);
+        let mut bits = vec![0; words(100)];
+        assert_eq!(binarize_row(&rotation, &mut [0.0; 100], &mut bits), 0.0);
+        for size in [f32::MIN_POSITIVE, 1e-30, 1e30, f32::MAX] {
+            let scale = binarize_row(&rotation, &mut [size; 100], &mut bits);
+            assert!(scale > 0.0 && scale.is_finite(), "{size}: {scale}");
+            let mut found = [0.0];
+            binary_products(&BinaryQuery::new(&rotation, &[size; 100]), &bits, &mut found);
+            assert!(found[0] > 0.0, "{size}: {}", found[0]);
+        }
+        let mut found = [1.0];
+        binary_products(&BinaryQuery::new(&rotation, &[0.0; 100]), &bits, &mut found);
+        assert_eq!(found, [0.0]);
+    }
+}

@@ -1,0 +1,190 @@
+//! Binary vectors: a second copy of an index's vectors in one bit a number, by which rows are chosen to be scored.
+
+use std::io::{self, Write};
+
+use dpr_core::kernel::search::binary::{BinaryQuery, Rotation, binarize_row, binary_products, words};
+use rayon::prelude::*;
+
+use super::Matrix;
+use super::quantized::{Codes, Values};
+use crate::vectors::rows;
+use dpr_files::Mapped;
+
+/// Rows that are chosen for each that is asked for, and beyond these.
+const RESCORED: (usize, usize) = (10, 100);
+
+/// Numbers of a vector below which more rows are chosen: an estimate is off by about one divided by their square root.
+const FULL: usize = 768;
+
+/// The signs of vectors `[count, dim]`, less their mean and rotated, with a scale each.
+///
+/// `codes.b1` holds the words of all rows, 64 signs each, as little-endian u64, then the scales and the mean as f32.
+#[derive(Debug)]
+pub(super) struct Binary {
+    words: Values<u64>,
+    scales: Vec<f32>,
+    mean: Vec<f32>,
+    rotation: Rotation,
+}
+
+impl Binary {
+    /// Makes the signs of the vectors of `matrix`.
+    pub(super) fn of(matrix: &Matrix) -> Self {
+        let (dim, count) = (matrix.dim(), matrix.count());
+        let (mean, rotation) = (mean(matrix), Rotation::new(dim));
+        let (mut bits, mut scales) = (vec![0; count * words(dim)], vec![0.0; count]);
+        matrix.rows().for_each_block(dim, |start, block| {
+            let bits = bits[start * words(dim)..].par_chunks_mut(words(dim));
+            let rows = bits.zip(block.par_chunks(dim)).zip(&mut scales[start..]).with_min_len(64);
+            rows.for_each_init(Vec::new, |centred, ((bits, row), scale)| {
+                centred.clear();
+                let less_mean = row.iter().zip(&mean).map(|(value, mean)| value - mean);
+                centred.extend(less_mean.map(|value| value.clamp(f32::MIN, f32::MAX)));
+                *scale = binarize_row(&rotation, centred, bits);
+            });
+        });
+        Self { words: Values::Owned(bits), scales, mean, rotation }
+    }
+
+    /// Takes a file of the signs of `count` vectors of `dim` numbers. The error says what is wrong with it.
+    pub(super) fn of_file(file: Mapped, count: usize, dim: usize) -> Result<Self, String> {
+        let (bytes, start) = (file.bytes(), count * words(dim) * size_of::<u64>());
+        if bytes.len() != start + (count + dim) * size_of::<f32>() {
+            return Err(format!(
+                "{} bytes are not those of {count} binary vectors of {dim} numbers",
+                bytes.len()
+            ));
+        }
+        let numbers = bytes[start..].as_chunks().0.iter().map(|number| f32::from_le_bytes(*number));
+        let mut scales: Vec<f32> = numbers.collect();
+        if let Some(at) = scales.iter().position(|number| !number.is_finite()) {
+            return Err(match at < count {
+                true => format!("the scale of row {at} is not finite"),
+                false => format!("number {} of the mean is not finite", at - count),
+            });
+        }
+        let mean = scales.split_off(count);
+        let words = match cfg!(target_endian = "big") {
+            true => Values::Owned(
+                bytes[..start].as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect(),
+            ),
+            false => Values::Mapped(file, 0..start),
+        };
+        Ok(Self { words, scales, mean, rotation: Rotation::new(dim) })
+    }
+
+    /// Writes the file.
+    pub(super) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        let words = self.words.as_slice();
+        match cfg!(target_endian = "big") {
+            true => words.iter().try_for_each(|word| out.write_all(&word.to_le_bytes()))?,
+            false => out.write_all(bytemuck::cast_slice(words))?,
+        }
+        rows::write(&self.scales, out)?;
+        rows::write(&self.mean, out)
+    }
+
+    /// Returns `true` if the signs of `matrix` are the very same.
+    pub(super) fn are_of(&self, matrix: &Matrix) -> bool {
+        let made = Self::of(matrix);
+        made.scales == self.scales && made.mean == self.mean && made.words.as_slice() == self.words.as_slice()
+    }
+}
+
+/// Returns the mean of all rows, `[dim]`, added in their order, so that it is the same on any number of threads.
+fn mean(matrix: &Matrix) -> Vec<f32> {
+    let dim = matrix.dim();
+    let mut sums = vec![0f64; dim];
+    matrix.rows().for_each_block(dim, |_, block| {
+        for row in block.chunks_exact(dim) {
+            sums.iter_mut().zip(row).for_each(|(sum, value)| *sum += f64::from(*value));
+        }
+    });
+    let count = matrix.count().max(1) as f64;
+    sums.into_iter().map(|sum| (sum / count) as f32).collect()
+}
+
+impl Codes for Binary {
+    type Query = BinaryQuery;
+
+    fn query(&self, question: &[f32]) -> BinaryQuery {
+        // The product with the mean is the same for all rows.
+        BinaryQuery::new(&self.rotation, question)
+    }
+
+    fn scores(&self, query: &mut BinaryQuery, start: usize, scores: &mut [f32]) {
+        let words = words(self.mean.len());
+        binary_products(query, &self.words.as_slice()[start * words..][..scores.len() * words], scores);
+        scores.iter_mut().zip(&self.scales[start..]).for_each(|(score, scale)| *score *= scale);
+    }
+
+    fn rescored(&self, k: usize) -> usize {
+        let rows = k.saturating_mul(RESCORED.0).saturating_add(RESCORED.1);
+        let more = (FULL as f64 / self.mean.len().max(1) as f64).sqrt().max(1.0);
+        (rows as f64 * more) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Storage;
+    use crate::quantized::AnyQuantized;
+    use dpr_core::random::SplitMix;
+
+    fn matrix(count: usize, dim: usize) -> Matrix {
+        let mut random = SplitMix::new(9);
+        let values: Vec<f32> = (0..count * dim).map(|_| random.normal() as f32 + 0.5).collect();
+        Matrix::new(values, count, dim, |row| row.to_string()).unwrap()
+    }
+
+    fn of_bytes(bytes: &[u8], matrix: &Matrix) -> Result<AnyQuantized, String> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs_err::write(file.path(), bytes).unwrap();
+        let mapped = Mapped::open(file.path()).unwrap();
+        Ok(AnyQuantized::of_file(mapped, matrix, Storage::Binary)?.unwrap())
+    }
+
+    #[test]
+    fn a_file_is_read_back_and_one_that_does_not_fit_is_refused() {
+        let matrix = matrix(30, 70);
+        let mut bytes = Vec::new();
+        Binary::of(&matrix).write(&mut bytes).unwrap();
+        assert_eq!(bytes.len(), 30 * 16 + (30 + 70) * 4);
+        assert!(of_bytes(&bytes, &matrix).unwrap().are_of(&matrix));
+        for (at, expected) in
+            [(30 * 16 + 2 * 4, "the scale of row 2"), (30 * 16 + 30 * 4, "number 0 of the mean")]
+        {
+            for bad in [f32::NAN, f32::INFINITY] {
+                let mut bytes = bytes.clone();
+                bytes[at..at + 4].copy_from_slice(&bad.to_le_bytes());
+                let error = of_bytes(&bytes, &matrix).unwrap_err();
+                assert!(error.contains(expected) && error.contains("not finite"), "{error}");
+            }
+        }
+        for length in [0, 1, 479, bytes.len() - 1] {
+            let error = of_bytes(&bytes[..length], &matrix).unwrap_err();
+            assert!(error.contains("are not those of 30 binary vectors of 70 numbers"), "{error}");
+        }
+        let mut other = bytes.clone();
+        other[0] ^= 1;
+        assert!(!of_bytes(&other, &matrix).unwrap().are_of(&matrix), "a sign that is not the vector's");
+    }
+
+    #[test]
+    fn a_mean_that_all_rows_share_does_not_hide_what_tells_them_apart() {
+        let (count, dim) = (200, 64);
+        let mut random = SplitMix::new(3);
+        // All rows lie within a cone around one direction, as DPR's vectors do.
+        let values: Vec<f32> = (0..count * dim)
+            .map(|at| 5.0 * f32::from(u8::from(at % dim == 7)) + random.normal() as f32)
+            .collect();
+        let matrix = Matrix::new(values, count, dim, |row| row.to_string()).unwrap();
+        let codes = Binary::of(&matrix);
+        let query: Vec<f32> = matrix.row(17).to_vec();
+        let (mut prepared, mut scores) = (codes.query(&query), vec![0.0; count]);
+        codes.scores(&mut prepared, 0, &mut scores);
+        let best = scores.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)).unwrap().0;
+        assert_eq!(best, 17);
+    }
+}
