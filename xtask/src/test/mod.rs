@@ -110,7 +110,8 @@ fn plan(chosen: &Chosen) -> Vec<Job> {
     }
     if any(&["browser"]) {
         let needs = [npm::PAGE, demo_data::INDEX, setup::CHROMIUM, setup::TEST_PACKAGES];
-        jobs.push(Job::new("browser tests", &needs, runners::browser));
+        // They wait for pages two thirds of their time.
+        jobs.push(Job::new("browser tests", &needs, runners::browser).waiting());
     }
     if any(&["rust"]) {
         jobs.push(Job::new("Rust tests", &needs_of_rust, move || runners::rust(RustTests::Others, lints)));
