@@ -63,14 +63,18 @@ impl Reading {
         self.reader.device_name()
     }
 
+    /// Returns whether the CPU kernels read, each on one thread; other devices take care of themselves.
+    pub(super) fn runs_kernels(&self) -> bool {
+        self.device() == "cpu"
+    }
+
     /// Returns what is found in each of the `(title, text)` passages, in their order.
     pub(super) fn read(
         &self,
         question: &str,
         passages: &[(&str, &str)],
     ) -> Result<Vec<PassageReading>, CliError> {
-        // A kernel runs on one thread; the other devices take care of themselves.
-        let at_once = if self.device() == "cpu" { AT_ONCE } else { passages.len().max(1) };
+        let at_once = if self.runs_kernels() { AT_ONCE } else { passages.len().max(1) };
         let parts = passages.par_chunks(at_once).enumerate().map(|(part, passages)| {
             self.reader.read_passages(question, passages, self.options).map_err(|error| match error {
                 ReadError::NotFinite { passage } => {

@@ -6,10 +6,11 @@ use std::time::Instant;
 
 use clap::{ArgAction, ValueEnum};
 use dpr_core::DeviceChoice;
+use rayon::prelude::*;
 use serde::Serialize;
 
 use super::super::reading::{ReadArgs, Reading};
-use super::super::{CliError, output};
+use super::super::{CliError, output, progress};
 use super::result_files;
 use super::retrieved::RetrieveArgs;
 use dpr_data::{
@@ -222,9 +223,9 @@ fn measured(
     rules: ReadingRules,
 ) -> Result<OfResults, CliError> {
     let most = depths.last().copied().unwrap_or(0);
-    let (started, mut passages) = (Instant::now(), 0);
-    let mut read = Vec::with_capacity(asked.questions.len());
-    for result in &asked.questions {
+    let (started, progress) = (Instant::now(), progress::on_stderr());
+    progress.start("reading", "questions", asked.questions.len() as u64);
+    let read_one = |result: &RetrieverResult| -> Result<ReadQuestion, CliError> {
         let ctxs = &result.ctxs[..most.min(result.ctxs.len())];
         let texts: Vec<_> =
             ctxs.iter().map(|passage| (passage.title.as_str(), passage.text.as_str())).collect();
@@ -234,10 +235,17 @@ fn measured(
             selection: reading.selection,
             has_answer: passage.has_answer,
         });
-        read.push(question(result, of_passages.collect(), asked.are_patterns));
-        passages += ctxs.len();
-    }
+        progress.advance(1);
+        Ok(question(result, of_passages.collect(), asked.are_patterns))
+    };
+    // Questions of a passage or two would leave threads idle, were they read one after another.
+    let read: Vec<ReadQuestion> = match reading.runs_kernels() {
+        true => asked.questions.par_iter().map(read_one).collect::<Result<_, _>>()?,
+        false => asked.questions.iter().map(read_one).collect::<Result<_, _>>()?,
+    };
+    progress.finish();
     let seconds = started.elapsed().as_secs_f64();
+    let passages: usize = read.iter().map(|question| question.passages.len()).sum();
     Ok(OfResults {
         name: asked.name.clone(),
         questions: read.len(),
