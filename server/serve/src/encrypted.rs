@@ -16,12 +16,13 @@ use dpr_index::search::Description;
 use dpr_private::{AnswerError, MOST_FETCHES, Tables};
 use tokio::sync::oneshot;
 
+use super::answer::hold_answer;
 use super::body::binary_body;
-use super::body_room::HeldBody;
 use super::error::ApiError;
 use super::error_answer::ErrorBody;
 use super::file::{ServedFile, respond_by_content};
 use super::gate::{Prepared, SearchGate};
+use super::room::HeldBody;
 use super::state::{AppState, Ready};
 
 /// Questions that one reading of a table answers.
@@ -87,23 +88,37 @@ impl ServedTables {
         let taken = {
             let mut waiting = self.waiting(kind).lock().unwrap_or_else(PoisonError::into_inner);
             waiting.retain(|(_, back)| !back.is_closed());
-            let count = waiting.len().min(BATCH);
+            // Together they are read in one time and computed one by one: no more than end in time.
+            let count = waiting.len().min(BATCH).min(self.gate.fitting(self.cost(kind)));
             waiting.drain(..count).collect::<Vec<_>>()
         };
         match kind {
-            Kind::Rank => answer_all(taken, |body| self.tables.read_rank(body), |all| self.tables.rank(all)),
-            Kind::Fetch => {
-                answer_all(taken, |body| self.tables.read_fetch(body), |all| self.tables.fetch(all))
+            Kind::Rank => {
+                let read = |body: &[u8]| self.tables.read_rank(body);
+                answer_all(taken, read, |all, is_wanted| self.tables.rank_while(all, is_wanted));
             }
+            Kind::Fetch => {
+                let read = |body: &[u8]| self.tables.read_fetch(body);
+                answer_all(taken, read, |all, is_wanted| self.tables.fetch_while(all, is_wanted));
+            }
+        }
+    }
+
+    /// Returns the work of one question.
+    fn cost(&self, kind: Kind) -> u64 {
+        match kind {
+            Kind::Rank => self.tables.rank_cost(),
+            Kind::Fetch => self.tables.fetch_cost(MOST_FETCHES),
         }
     }
 }
 
-/// Reads messages, answers those that are questions together, and the others with what is wrong.
+/// Reads messages, answers those that are questions together, and the others with what is wrong. The reading of the
+/// table ends early when all who asked have gone, or their time is over.
 fn answer_all<Q>(
     taken: Vec<Message>,
     read: impl Fn(&[u8]) -> Result<Q, AnswerError>,
-    answer: impl Fn(&[Q]) -> Vec<Vec<u8>>,
+    answer: impl Fn(&[Q], &dyn Fn() -> bool) -> Option<Vec<Vec<u8>>>,
 ) {
     let (mut questions, mut backs) = (Vec::new(), Vec::new());
     for (body, back) in taken {
@@ -119,7 +134,8 @@ fn answer_all<Q>(
     if questions.is_empty() {
         return;
     }
-    for (answer, back) in answer(&questions).into_iter().zip(backs) {
+    let answers = answer(&questions, &|| backs.iter().any(|back| !back.is_closed()));
+    for (answer, back) in answers.unwrap_or_default().into_iter().zip(backs) {
         let _ = back.send(Ok(answer));
     }
 }
@@ -212,7 +228,7 @@ pub(super) async fn file(
     (status = 404, description = "`no_encrypted_search`", body = ErrorBody),
     (status = 409, description = "`wrong_version`: for other tables than those that are served", body = ErrorBody),
     (status = 413, description = "`body_too_large`", body = ErrorBody),
-    (status = 422, description = "`invalid_ciphertext`: another head, length or media type", body = ErrorBody),
+    (status = 422, description = "`invalid_ciphertext`: another head, length or media type; `too_costly`", body = ErrorBody),
     (status = 429, description = "`overloaded`, `rate_limited`; see the header retry-after", body = ErrorBody),
     (status = 503, description = "`not_ready`, `timeout`, `outdated_tables`", body = ErrorBody),
 ))]
@@ -232,7 +248,7 @@ pub(super) async fn rank(State(state): State<AppState>, request: Request) -> Res
     (status = 404, description = "`no_encrypted_search`", body = ErrorBody),
     (status = 409, description = "`wrong_version`: for other tables than those that are served", body = ErrorBody),
     (status = 413, description = "`body_too_large`", body = ErrorBody),
-    (status = 422, description = "`invalid_ciphertext`: another head, length or media type", body = ErrorBody),
+    (status = 422, description = "`invalid_ciphertext`: another head, length or media type; `too_costly`", body = ErrorBody),
     (status = 429, description = "`overloaded`, `rate_limited`; see the header retry-after", body = ErrorBody),
     (status = 503, description = "`not_ready`, `timeout`, `outdated_tables`", body = ErrorBody),
 ))]
@@ -245,10 +261,7 @@ async fn answer(state: &AppState, request: Request, kind: Kind) -> Result<Respon
     let body = binary_body(state, request, served.longest(kind)).await?;
     let place = served.gate.enter().inspect_err(|_| state.metrics().rejected())?;
     let (back, mut answered) = oneshot::channel();
-    let cost = match kind {
-        Kind::Rank => served.tables.rank_cost(),
-        Kind::Fetch => served.tables.fetch_cost(MOST_FETCHES),
-    };
+    let cost = served.cost(kind);
     served.waiting(kind).lock().unwrap_or_else(PoisonError::into_inner).push((body, back));
     let rows = served.tables.checked().manifest.passages;
     let reading = Arc::clone(&served);
@@ -270,5 +283,5 @@ async fn answer(state: &AppState, request: Request, kind: Kind) -> Result<Respon
         (header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream")),
         (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
     ];
-    Ok((headers, answer).into_response())
+    Ok((headers, hold_answer(state, answer)?).into_response())
 }

@@ -9,6 +9,7 @@ mod method;
 mod ranker;
 mod searcher;
 mod service;
+mod service_health;
 mod text;
 
 pub use backend::{Backend, Cause, Description, WriteError, Writer};
@@ -19,4 +20,5 @@ pub use method::Method;
 pub use ranker::{RankedPair, Ranker};
 pub use searcher::{Hit, SearchError, Searcher};
 pub use service::{LoadReport, Row, batches, watch};
+pub use service_health::ServiceHealth;
 pub use text::TextSearcher;

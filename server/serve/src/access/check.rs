@@ -24,6 +24,11 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
+    /// Returns whether it sent a key that the server does not know.
+    pub(crate) fn is_guess(&self) -> bool {
+        self.has_sent && self.key.is_none()
+    }
+
     /// Returns the name for log lines: that of the key, or `-`.
     pub(crate) fn name(&self) -> &str {
         self.key.as_ref().map_or("-", |key| key.name())
@@ -36,7 +41,8 @@ pub(crate) async fn admit(State(state): State<AppState>, mut request: Request, n
     let address = client_address(peer, request.headers(), state.trusted_proxies());
     let sent = sent_key(request.headers());
     let key = sent.and_then(|sent| state.access().find(sent));
-    let caller = Caller { address, key, has_sent: sent.is_some() };
+    // Where there are no keys, one that is sent opens nothing and is no guess.
+    let caller = Caller { address, key, has_sent: sent.is_some() && state.access().has_keys() };
     if let Err(error) = state.rates().take(&caller) {
         let limit = if caller.key.is_some() { Refused::KeyRate } else { Refused::AddressRate };
         state.metrics().refusals().refused(limit);
