@@ -57,6 +57,7 @@ pub mod embedding;
 #[cfg(feature = "burn")]
 pub mod encoder;
 mod engine;
+mod error;
 pub mod form;
 pub mod head;
 pub mod kernel;
@@ -69,6 +70,7 @@ pub mod project;
 pub mod random;
 pub mod reader;
 mod rotary;
+mod row;
 pub mod text;
 pub mod tokenizer;
 pub mod weights;
