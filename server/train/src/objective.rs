@@ -137,7 +137,7 @@ impl Objective {
         };
         if model.encoders.iter().any(|encoder| encoder.config.projection_dim > 0) {
             return bad(
-                "the model has a projection, whose vectors cannot be cut: import it without --project".into(),
+                "the model has a projection, whose vectors cannot be cut: import it without one".into(),
             );
         }
         let dim = model.question().dim();

@@ -30,9 +30,7 @@ pub enum SiteReadError {
     #[error(transparent)]
     File(#[from] FileError),
     /// A file that is not what the manifest says, or makes no sense.
-    #[error(
-        "{path} is damaged: {reason}; export the site again with `dpr index export-static`, or copy it again"
-    )]
+    #[error("{path} is damaged: {reason}; export the site again, or copy it again")]
     Damaged {
         /// The file.
         path: PathBuf,
