@@ -52,8 +52,8 @@ impl Engine {
     /// in `precision`.
     ///
     /// # Errors
-    /// [`LoadError::Precision`] for a device that computes in single precision only, and [`LoadError::Weights`] when the
-    /// tensors do not fit the config.
+    /// [`LoadError::Precision`] for a device that computes in single precision only, and [`LoadError::Weights`] when
+    /// the tensors do not fit the config.
     #[cfg(not(target_family = "wasm"))]
     pub(crate) fn load_at(
         config: &EncoderConfig,

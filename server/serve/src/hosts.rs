@@ -25,7 +25,7 @@ pub enum Hosts {
     Listed {
         /// In lower case, without ports.
         names: Vec<String>,
-        /// Whether every address counts that is written in numbers: such a request was not sent through a name.
+        /// `true` if every address counts that is written in numbers: such a request was not sent through a name.
         addresses: bool,
     },
 }

@@ -120,7 +120,7 @@ pub enum ManifestError {
     Content {
         /// The file.
         name: &'static str,
-        /// What is wrong.
+        /// The fault that was found.
         reason: &'static str,
     },
 }

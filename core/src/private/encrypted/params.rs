@@ -96,7 +96,7 @@ pub enum ParameterError {
     /// A number outside its range.
     #[error("{name} is {got}, outside {least} to {most}")]
     Range {
-        /// What is wrong.
+        /// The name of the number.
         name: &'static str,
         /// As given.
         got: u64,
@@ -106,14 +106,14 @@ pub enum ParameterError {
         most: u64,
     },
     /// Columns that are not whole polynomials.
-    #[error("{columns} columns are no multiple of {degree}")]
+    #[error("{columns} columns are not a multiple of {degree}")]
     Columns {
         /// As given.
         columns: usize,
         /// The degree of the set.
         degree: usize,
     },
-    /// Rows so long that their scores would wrap around, or that are no number.
+    /// Rows so long that their scores would wrap around, or that are not a number.
     #[error("the rows of the rank table have a length of {0}, above {ROW_NORM}")]
     RowNorm(f64),
     /// Noise under which bytes would be fetched wrong.

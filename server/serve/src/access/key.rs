@@ -62,7 +62,7 @@ pub(crate) struct Key {
     pub(super) name: Arc<str>,
     pub(super) scopes: Vec<Scope>,
     pub(super) digest: [u8; 32],
-    /// Whether the operator chose the text, as for a token of the environment; other keys have the form of a
+    /// `true` if the operator chose the text, as for a token of the environment; other keys have the form of a
     /// [`NewKey`].
     pub(super) is_chosen: bool,
     pub(super) rate: Option<Rate>,
@@ -126,7 +126,7 @@ const PREFIX: &str = "dpr_";
 /// Bytes of a key: 256 bits.
 const BYTES: usize = 32;
 
-/// Whether a text has the form of a [`NewKey`].
+/// Returns whether a text has the form of a [`NewKey`].
 fn is_made(text: &str) -> bool {
     let bytes = text.strip_prefix(PREFIX).and_then(|rest| URL_SAFE_NO_PAD.decode(rest).ok());
     bytes.is_some_and(|bytes| bytes.len() == BYTES)

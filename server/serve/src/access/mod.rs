@@ -65,7 +65,7 @@ pub enum AccessError {
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The error of the list.
         source: KeysError,
     },
     /// A list that was given as text.

@@ -27,7 +27,8 @@ use self::storage::Storage;
 use self::tensor::Tensor;
 use self::zip::Archive;
 
-/// The tensors of a file have at most this many times its bytes. Those that share a storage may have more than the file.
+/// The tensors of a file have at most this many times its bytes. Those that share a storage may have more than the
+/// file.
 const MOST_TIMES: u64 = 2;
 
 /// Adds the tensors of a file to `map`: one storage is in memory beside them.
