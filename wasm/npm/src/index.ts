@@ -6,7 +6,8 @@
  */
 export type { ClientEvents, ClientState } from './client/client-events.js';
 export type { RequestDetail, RequestOutcome, TypedEventTarget } from './client/client-events.js';
-export { SearchClient, type ReadyClient } from './client/search-client.js';
+export { SearchClient } from './client/search-client.js';
+export type { ReadyClient } from './client/search-client.js';
 export type { Typeahead, TypeaheadOptions, TypeaheadState } from './client/typeahead.js';
 export { typeahead } from './client/typeahead.js';
 export { QuestionEncoder } from './encoder/question-encoder.js';
