@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::accepted::Accepted;
-use super::rules::{ReadingRules, ReadingScore};
+use super::rules::ReadingRules;
 use dpr_data::{DataError, Question, read_text};
 
 /// The reason why predictions cannot be measured.
