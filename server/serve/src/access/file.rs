@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::key::{Key, Scope};
-use crate::rate::Rate;
+use super::key::Key;
+use super::rate::Rate;
+use super::scope::Scope;
 
 /// A list of keys that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -1,61 +1,15 @@
 //! API keys: their form, their scopes, and how a new one is made.
 
 use std::fmt;
-use std::str::FromStr;
 use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
-use crate::rate::Rate;
-
-/// The part of the interface that a key opens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Scope {
-    /// Searches, the model and its files, the description of the index.
-    Search,
-    /// Changes to the index.
-    Write,
-    /// Counters, and the description of the interface.
-    Admin,
-}
-
-impl Scope {
-    /// Returns the scope as a file of keys names it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Search => "search",
-            Self::Write => "write",
-            Self::Admin => "admin",
-        }
-    }
-}
-
-impl fmt::Display for Scope {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// Text that names no scope.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a scope is `search`, `write` or `admin`")]
-pub struct ScopeError;
-
-impl FromStr for Scope {
-    type Err = ScopeError;
-
-    fn from_str(text: &str) -> Result<Self, ScopeError> {
-        [Self::Search, Self::Write, Self::Admin]
-            .into_iter()
-            .find(|scope| scope.name() == text)
-            .ok_or(ScopeError)
-    }
-}
+use super::rate::Rate;
+use super::scope::Scope;
 
 /// A key that the server knows: its SHA-256, and what it opens.
 pub(crate) struct Key {

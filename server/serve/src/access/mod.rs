@@ -1,16 +1,22 @@
 //! Access control: which requests need an API key, and which keys there are.
 
+mod caller;
 mod check;
 mod file;
 mod key;
+mod rate;
+mod scope;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-pub(crate) use self::check::{API_KEY, Caller, admit, require};
+pub(crate) use self::caller::{API_KEY, Caller};
+pub(crate) use self::check::{admit, require};
 pub use self::file::{KeysError, is_name};
 pub(crate) use self::key::Key;
-pub use self::key::{NewKey, RandomError, Scope, ScopeError};
+pub use self::key::{NewKey, RandomError};
+pub use self::rate::Rate;
+pub use self::scope::{Scope, ScopeError};
 use crate::watched::Watched;
 
 /// Who may do what. Without any key everybody may search and read counters, and changes are for programs of this
