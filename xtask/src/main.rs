@@ -6,6 +6,8 @@
 mod audit;
 mod bench;
 mod chaos;
+#[cfg(test)]
+mod circles;
 mod demo;
 mod demo_data;
 mod docs;
