@@ -113,12 +113,14 @@ impl Location {
             (Self::Milvus(address), compaction) => {
                 let index = Arc::new(open_milvus(address)?);
                 let counting = watch(&index, address.to_string(), COUNT_EVERY)?;
+                index.watched_by(&counting);
                 Ok(Opened::of_service(index, compaction.is_some(), KeptBy::Thread(counting)))
             }
             #[cfg(feature = "postgres")]
             (Self::Postgres(address), compaction) => {
                 let index = Arc::new(PostgresIndex::open(address)?);
                 let counting = watch(&index, address.to_string(), COUNT_EVERY)?;
+                index.watched_by(&counting);
                 Ok(Opened::of_service(index, compaction.is_some(), KeptBy::Thread(counting)))
             }
         }

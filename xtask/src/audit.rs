@@ -3,6 +3,8 @@
 //! Two parts need a network: the database of Rust advisories, a git repository, and npm's own. Where one cannot be
 //! reached, its part is skipped and said to be; what does not need it is checked all the same.
 
+use std::fs;
+
 use serde_json::Value;
 
 use crate::failure::{Failure, Outcome};
@@ -12,6 +14,9 @@ use crate::setup::cargo_tools::CARGO_DENY;
 /// Folders with a lock file of npm.
 const LOCKED: [&str; 5] =
     ["wasm/npm", "web-demo", "tests/browser", "tests/browser/bench/peers", "docs/typedoc"];
+
+/// Folder of the projects of bundlers.
+const BUNDLERS: &str = "tests/bundlers/templates";
 
 /// Where cargo-deny has its advisories from.
 const DATABASE: &str = "the database https://github.com/rustsec/advisory-db";
@@ -46,14 +51,28 @@ pub(crate) fn run() -> Outcome {
         Err(_) => Checked::Skipped(format!("{DATABASE} cannot be reached from here; run this where it can")),
     };
     say("Rust advisories", advisories);
-    for folder in LOCKED {
-        say(&format!("npm packages of {folder}"), npm(folder)?);
+    for folder in locked()? {
+        say(&format!("npm packages of {folder}"), npm(&folder)?);
     }
     match found.is_empty() {
         true => Ok(()),
         false => Err(Failure::new(format!("there is something wrong with: {}", found.join("; ")))
             .fix("read what is said above; update the package, or write into deny.toml why it does not matter here")),
     }
+}
+
+/// Folders with a lock file of npm: those of the project, and the projects of bundlers that the tests build.
+fn locked() -> Outcome<Vec<String>> {
+    let failed = |error: std::io::Error| Failure::new(format!("cannot read {BUNDLERS}: {error}"));
+    let mut folders: Vec<_> = LOCKED.map(str::to_owned).into();
+    for entry in fs::read_dir(BUNDLERS).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if path.join("package-lock.json").is_file() {
+            folders.push(path.to_string_lossy().into_owned());
+        }
+    }
+    folders.sort();
+    Ok(folders)
 }
 
 /// Asks npm's registry for advisories about the packages of a lock file.

@@ -11,7 +11,7 @@ use std::time::Duration;
 /// A thread that repeats a task until this is dropped or [stopped](Background::stop).
 ///
 /// Neither waits for the task: one that is running sees its `stop` flag set and ends when it looks at it. A task that
-/// panics is counted and repeated after the next pause.
+/// panics is counted and repeated after the next pause; one that panics three times in a row is told to be dead.
 pub struct Background {
     stop: Arc<AtomicBool>,
     state: Arc<BackgroundState>,
@@ -24,12 +24,17 @@ pub struct Background {
 pub struct BackgroundState {
     ended_by_itself: AtomicBool,
     panics: AtomicU64,
+    /// Panics since a run that ended well.
+    in_a_row: AtomicU64,
 }
 
+/// Runs that panic one after the other, after which a task counts as dead: it does nothing any more.
+const DEAD: u64 = 3;
+
 impl BackgroundState {
-    /// Returns `true` unless the thread ended without being told to.
+    /// Returns `true` unless the thread ended without being told to, or its last three runs panicked.
     pub fn is_alive(&self) -> bool {
-        !self.ended_by_itself.load(Ordering::Relaxed)
+        !self.ended_by_itself.load(Ordering::Relaxed) && self.in_a_row.load(Ordering::Relaxed) < DEAD
     }
 
     /// Returns the number of times that the task panicked.
@@ -58,6 +63,9 @@ impl Background {
                 // The task's own locks are poisoned by a panic, which is how it learns that its state may be torn.
                 if catch_unwind(AssertUnwindSafe(|| task(&end.stop))).is_err() {
                     end.state.panics.fetch_add(1, Ordering::Relaxed);
+                    end.state.in_a_row.fetch_add(1, Ordering::Relaxed);
+                } else {
+                    end.state.in_a_row.store(0, Ordering::Relaxed);
                 }
             }
         })?;
@@ -141,6 +149,27 @@ mod tests {
         .unwrap();
         assert_eq!(heard.recv_timeout(Duration::from_secs(10)), Ok(3));
         assert_eq!((background.state().panics(), background.state().is_alive()), (2, true));
+    }
+
+    #[test]
+    fn a_task_that_panics_each_time_is_told_to_be_dead_until_it_ends_well() {
+        let (told, heard) = channel();
+        let (heal, healed) = channel::<()>();
+        let background = Background::every("test", Duration::from_millis(1), move |_| {
+            let _ = told.send(());
+            assert!(healed.try_recv().is_ok(), "a panic on purpose");
+        })
+        .unwrap();
+        let state = Arc::clone(background.state());
+        let until = |alive: bool| {
+            while state.is_alive() != alive {
+                heard.recv_timeout(Duration::from_secs(10)).expect("the task is repeated");
+            }
+        };
+        until(false);
+        assert!(state.panics() >= 3);
+        heal.send(()).unwrap();
+        until(true);
     }
 
     #[test]

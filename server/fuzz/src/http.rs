@@ -5,11 +5,15 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::Request;
-use dpr_core::Pooling;
+use dpr_core::device::Device;
+use dpr_core::{Embedding, EncoderBytes, Pooling, Reader};
 use dpr_encode::PassageUpdater;
 use dpr_encode::model::{ImportOptions, ModelDir, import};
-use dpr_index::{IndexWriter, LiveIndex};
-use dpr_serve::{AppState, Limits, Options, ServedBlur, ServedModel, Serving, Updates, app};
+use dpr_index::search::{Backend as _, Filter, Fusion, Hit, Method, SearchError};
+use dpr_index::{CancelToken, IndexWriter, LiveIndex};
+use dpr_serve::{
+    AppState, Limits, Options, ServedBlur, ServedModel, ServedReader, Serving, TextSearch, Updates, app,
+};
 use serde_json::json;
 use tokio::runtime::Runtime;
 use tower::ServiceExt as _;
@@ -33,7 +37,7 @@ impl Server {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let (index, model) = (dir.path().join("index"), dir.path().join("model"));
         fs_err::create_dir(&index).expect("a new directory");
-        index::build(&index);
+        index::build(&index, index::Chosen::ByGraph);
         let encoder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/dpr-tiny/question");
         let options = ImportOptions { pooling: Some(Pooling::Mean), ..ImportOptions::default() };
         import(encoder.as_ref(), None, &model, &options).expect("a model of the fixtures");
@@ -47,6 +51,8 @@ impl Server {
             model: Some(ServedModel::open(&model).expect("a model that was just imported")),
             updates: Some(Updates::new(Arc::new(updates))),
             blur: Some(Arc::new(ServedBlur::new(blur))),
+            text: Some(Arc::new(SameVector(Arc::clone(writer.live())))),
+            reader: Some(Arc::new(reader())),
             ..Serving::new(Arc::<LiveIndex>::clone(writer.live()))
         });
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -85,10 +91,56 @@ fn send(method: &str, path: &str, body: Vec<u8>) -> u16 {
     server.send(method, path, body)
 }
 
+/// A search by text that encodes nothing: what reads the question is the reader.
+struct SameVector(Arc<LiveIndex>);
+
+impl TextSearch for SameVector {
+    fn search_text(
+        &self,
+        _: &str,
+        _: Method,
+        _: Fusion,
+        k: usize,
+        filter: Option<&Filter>,
+        cancel: &CancelToken,
+    ) -> Result<Vec<Hit>, SearchError> {
+        let vector = Embedding::new(vector(1), DIM).expect("finite numbers");
+        Ok(self.0.search_until(&[vector], k, filter, cancel)?.pop().unwrap_or_default())
+    }
+}
+
+/// The reader of the fixtures, of random weights.
+fn reader() -> ServedReader {
+    let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/readers/dpr");
+    let read = |name: &str| fs_err::read(format!("{dir}/{name}")).expect("a file of the fixtures");
+    let (config, tokenizer, weights) =
+        (read("config.json"), read("tokenizer.json"), read("model.safetensors"));
+    let weights = [("model.safetensors", weights.as_slice())];
+    let files = EncoderBytes { config: &config, tokenizer: &tokenizer, weights: &weights };
+    let reader = Reader::load(&files, None, &Device::Kernel).expect("a reader of the fixtures");
+    ServedReader::new(reader, fingerprint())
+}
+
+/// A body of a search by text if the first byte is even, else of a question that is answered.
+pub(crate) fn question(bytes: &[u8]) {
+    let Some((kind, body)) = bytes.split_first() else { return };
+    let path = if kind % 2 == 0 { "/v1/search/text" } else { "/v1/answer" };
+    send("POST", path, body.to_vec());
+}
+
+pub(crate) fn valid_question() -> Vec<(String, Vec<u8>)> {
+    let body = |kind: &str, value: serde_json::Value| format!("{kind}{value}");
+    let filter = json!({ "metadata": { "field": "lang", "eq": "en" } });
+    vec![
+        named("text", body("0", json!({ "question": "who?", "method": "dense", "k": 3, "filter": filter }))),
+        named("hybrid", body("0", json!({ "question": "Öl, 東京?", "lambda": 1.1 }))),
+        named("answer", body("1", json!({ "question": "who?", "depth": 3, "top": 2 }))),
+    ]
+}
+
 /// A body of a search.
 pub(crate) fn search(bytes: &[u8]) {
     send("POST", "/v1/search", bytes.to_vec());
-    send("POST", "/v1/search/text", bytes.to_vec());
     send("POST", "/v1/private/candidates", bytes.to_vec());
 }
 
@@ -121,6 +173,11 @@ pub(crate) fn valid_filter() -> Vec<(String, Vec<u8>)> {
         named("titles", r#"{"titles":["Title 0","Title 1"]}"#),
         named("ids", r#"{"ids":["p1","p2"],"titles":["Title 0"]}"#),
         named("all", "{}"),
+        named("metadata", r#"{"metadata":{"field":"lang","eq":"en"}}"#),
+        named(
+            "nested",
+            r#"{"metadata":{"and":[{"field":"year","gte":2001},{"not":{"field":"draft","eq":true}}]}}"#,
+        ),
     ]
 }
 

@@ -5,12 +5,12 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use dpr_core::Embedding;
 use dpr_core::model::sha256_hex;
-use dpr_data::read_passages;
+use dpr_data::{Metadata, Passage, Value, read_passages};
 use dpr_files::progress::Silent;
+use dpr_index::search::{Backend as _, Filter};
 use dpr_index::vectors::VectorSet;
-use dpr_index::{HnswParams, IndexKind, IndexOptions, IndexReader, IndexWriter, NewPassage, build_index};
+use dpr_index::{IndexKind, IndexOptions, IndexReader, IndexWriter, NewPassage, Storage, build_index};
 use fs_err as fs;
-use serde_json::Value;
 
 use crate::named;
 
@@ -31,35 +31,67 @@ struct Index {
     used: tempfile::TempDir,
 }
 
-/// The index; one target at a time uses it.
-fn index() -> &'static Mutex<Index> {
-    static INDEX: OnceLock<Mutex<Index>> = OnceLock::new();
-    INDEX.get_or_init(|| {
+/// The way in which the rows of a made index are chosen.
+#[derive(Clone, Copy)]
+pub(crate) enum Chosen {
+    ByGraph,
+    ByHalves,
+    BySigns,
+}
+
+/// The index of this kind; one target at a time uses it.
+fn index(chosen: Chosen) -> &'static Mutex<Index> {
+    static INDEXES: [OnceLock<Mutex<Index>>; 3] = [const { OnceLock::new() }; 3];
+    INDEXES[chosen as usize].get_or_init(|| {
         let made = tempfile::tempdir().expect("a temporary directory");
-        build(made.path());
+        build(made.path(), chosen);
         let used = tempfile::tempdir().expect("a temporary directory");
         fs::create_dir(used.path().join("v-1")).expect("a new directory");
         Mutex::new(Index { made, used })
     })
 }
 
-/// Makes a graph of [`COUNT`] passages, and a log of two changes.
-pub(crate) fn build(dir: &Path) {
+/// Conditions that read each kind of column.
+const CONDITIONS: [&str; 4] = [
+    r#"{"field":"lang","eq":"en"}"#,
+    r#"{"field":"year","gte":2001,"lt":2004}"#,
+    r#"{"not":{"field":"draft","eq":true}}"#,
+    r#"{"or":[{"field":"lang","in":["de","fr"]},{"field":"year","eq":2000}]}"#,
+];
+
+/// Makes an index of [`COUNT`] passages with metadata, and a log of two changes.
+pub(crate) fn build(dir: &Path, chosen: Chosen) {
     let table = dir.join("passages.tsv");
     let lines: String = (0..COUNT).map(|row| format!("p{row}\tText {row}.\tTitle {}\n", row / 4)).collect();
     fs::write(&table, format!("id\ttext\ttitle\n{lines}")).expect("a small file");
     let passages = read_passages(&table).expect("passages that were just written");
+    let passages: Vec<Passage> =
+        passages.into_iter().enumerate().map(|(row, passage)| passage.with_metadata(metadata(row))).collect();
     fs::remove_file(&table).expect("a file that is there");
     let first = passages[0].clone();
     let rows: Vec<f32> = (0..COUNT).flat_map(vector).collect();
     let set = VectorSet::new(fingerprint(), DIM, passages, rows);
-    let options =
-        IndexOptions { kind: IndexKind::Hnsw, hnsw: HnswParams::default(), ..IndexOptions::default() };
+    let (kind, storage) = match chosen {
+        Chosen::ByGraph => (IndexKind::Hnsw, Storage::default()),
+        Chosen::ByHalves => (IndexKind::Exact, Storage::F16),
+        Chosen::BySigns => (IndexKind::Exact, Storage::Binary),
+    };
+    let options = IndexOptions { kind, storage, ..IndexOptions::default() };
     build_index(&set, dir, &options, &Silent).expect("an index of passages that are right");
     let writer = IndexWriter::open(dir, "fuzzing").expect("an index that was just made");
     let vector = Embedding::new(vector(COUNT), DIM).expect("finite numbers");
     writer.put(vec![NewPassage { passage: first, vector }]).expect("a change");
     writer.delete(vec!["p3".to_owned()]).expect("a change");
+}
+
+/// Metadata of each type, with values that several rows share.
+fn metadata(row: usize) -> Metadata {
+    let fields = [
+        ("lang", Value::from(if row % 2 == 0 { "en" } else { "de" })),
+        ("year", Value::from(2000 + row as i32 / 4)),
+        ("draft", Value::from(row == 5)),
+    ];
+    Metadata::new(fields).expect("three short fields")
 }
 
 /// The fingerprint of the model that the vectors are said to be of.
@@ -117,7 +149,7 @@ impl Index {
 
     /// Puts `bytes` in the place of a file of the version, with all checksums as they should be.
     fn replace(&self, name: &str, bytes: &[u8]) {
-        let mut manifest: Value =
+        let mut manifest: serde_json::Value =
             serde_json::from_slice(&self.read("v-1/manifest.json")).expect("the manifest that was made");
         manifest["files"][name] = serde_json::json!({ "bytes": bytes.len(), "sha256": sha256_hex(bytes) });
         manifest["crc32"][name] = crc32fast::hash(bytes).into();
@@ -139,14 +171,25 @@ impl Index {
                 let _ = snapshot.passage(hit.row);
             }
         }
+        for condition in CONDITIONS {
+            let condition = serde_json::from_str(condition).expect("a condition that is right");
+            let filter = Filter { condition: Some(condition), ..Filter::default() };
+            let query = Embedding::new(vector(1), DIM).expect("finite numbers");
+            let _ = reader.live().search(&[query], 5, Some(&filter));
+        }
         snapshot.passages().for_each(drop);
     }
 }
 
-/// Runs with a restored index.
+/// Runs with the restored graph.
 fn with_index(work: impl FnOnce(&Index)) {
+    with_index_of(Chosen::ByGraph, work);
+}
+
+/// Runs with a restored index of this kind.
+fn with_index_of(chosen: Chosen, work: impl FnOnce(&Index)) {
     // A panic of an earlier input is told by the fuzzer; what it left behind is put right here.
-    let index = index().lock().unwrap_or_else(PoisonError::into_inner);
+    let index = index(chosen).lock().unwrap_or_else(PoisonError::into_inner);
     index.restore();
     work(&index);
     index.open();
@@ -157,7 +200,11 @@ fn with_file(name: &str, bytes: &[u8]) {
 }
 
 fn made(name: &str) -> Vec<(String, Vec<u8>)> {
-    let index = index().lock().unwrap_or_else(PoisonError::into_inner);
+    made_of(Chosen::ByGraph, name)
+}
+
+fn made_of(chosen: Chosen, name: &str) -> Vec<(String, Vec<u8>)> {
+    let index = index(chosen).lock().unwrap_or_else(PoisonError::into_inner);
     vec![named("made", index.read(name))]
 }
 
@@ -191,6 +238,30 @@ pub(crate) fn codes(bytes: &[u8]) {
 
 pub(crate) fn valid_codes() -> Vec<(String, Vec<u8>)> {
     made("v-1/codes.i8")
+}
+
+pub(crate) fn halves(bytes: &[u8]) {
+    with_index_of(Chosen::ByHalves, |index| index.replace("codes.f16", bytes));
+}
+
+pub(crate) fn valid_halves() -> Vec<(String, Vec<u8>)> {
+    made_of(Chosen::ByHalves, "v-1/codes.f16")
+}
+
+pub(crate) fn signs(bytes: &[u8]) {
+    with_index_of(Chosen::BySigns, |index| index.replace("codes.b1", bytes));
+}
+
+pub(crate) fn valid_signs() -> Vec<(String, Vec<u8>)> {
+    made_of(Chosen::BySigns, "v-1/codes.b1")
+}
+
+pub(crate) fn columns(bytes: &[u8]) {
+    with_file("metadata.columns", bytes);
+}
+
+pub(crate) fn valid_columns() -> Vec<(String, Vec<u8>)> {
+    made("v-1/metadata.columns")
 }
 
 pub(crate) fn vectors(bytes: &[u8]) {

@@ -28,11 +28,14 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 31] = [
+pub const TARGETS: [Target; 35] = [
     Target { name: "pointer", run: index::pointer, valid: index::valid_pointer },
     Target { name: "manifest", run: index::manifest, valid: index::valid_manifest },
     Target { name: "graph", run: index::graph, valid: index::valid_graph },
     Target { name: "codes", run: index::codes, valid: index::valid_codes },
+    Target { name: "codes-f16", run: index::halves, valid: index::valid_halves },
+    Target { name: "codes-b1", run: index::signs, valid: index::valid_signs },
+    Target { name: "columns", run: index::columns, valid: index::valid_columns },
     Target { name: "vectors", run: index::vectors, valid: index::valid_vectors },
     Target { name: "passages", run: index::passages, valid: index::valid_passages },
     Target { name: "places", run: index::places, valid: index::valid_places },
@@ -53,6 +56,7 @@ pub const TARGETS: [Target; 31] = [
     Target { name: "projection", run: private::projection, valid: private::valid_projection },
     Target { name: "blur", run: private::blur, valid: private::valid_blur },
     Target { name: "search", run: http::search, valid: http::valid_search },
+    Target { name: "question", run: http::question, valid: http::valid_question },
     Target { name: "filter", run: http::filter, valid: http::valid_filter },
     Target { name: "updates", run: http::updates, valid: http::valid_updates },
     Target { name: "private-manifest", run: encrypted::manifest, valid: encrypted::valid_manifest },

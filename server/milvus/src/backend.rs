@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use dpr_core::Embedding;
 use dpr_data::Passage;
 use dpr_index::search::{Backend, Description, Filter, Hit, SearchError, WriteError, Writer};
-use dpr_index::{CancelToken, NewPassage, Put};
+use dpr_index::{CancelToken, Health, NewPassage, Put};
 
 use crate::index::Found;
 use crate::{MilvusError, MilvusIndex};
@@ -79,7 +79,11 @@ impl Backend for MilvusIndex {
     }
 
     fn refresh(&self) -> Result<(), SearchError> {
-        Ok(Self::refresh(self).map(drop)?)
+        Ok(self.health.answered(Self::refresh(self)).map(drop)?)
+    }
+
+    fn health(&self) -> Health {
+        self.health.now()
     }
 }
 

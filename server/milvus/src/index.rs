@@ -15,7 +15,8 @@ use super::client::{Client, SEARCH};
 use super::collection::{self, Described, ID, METADATA, TEXT, TITLE, VECTOR};
 use super::{MAX_K, MilvusAddress, MilvusError, expression};
 use dpr_data::Passage;
-use dpr_index::search::Filter;
+use dpr_files::Background;
+use dpr_index::search::{Filter, ServiceHealth};
 use dpr_index::{NewPassage, Put};
 
 /// Timeout of changes, and of opening a collection, with their retries.
@@ -50,6 +51,7 @@ pub struct MilvusIndex {
     count: AtomicUsize,
     /// Time of the last change by this program.
     changed: Mutex<Option<Instant>>,
+    pub(crate) health: ServiceHealth,
 }
 
 impl MilvusIndex {
@@ -69,7 +71,15 @@ impl MilvusIndex {
         })?;
         let ef = address.ef().map_or(described.hnsw.ef_search, |ef| ef as usize);
         let version = sha256_hex(format!("{address} {}", serde_json::json!(described)).as_bytes());
-        Ok(Self { client, described, ef, version, count: count.into(), changed: Mutex::default() })
+        Ok(Self {
+            client,
+            described,
+            ef,
+            version,
+            count: count.into(),
+            changed: Mutex::default(),
+            health: ServiceHealth::default(),
+        })
     }
 
     /// The description of the collection.
@@ -98,6 +108,11 @@ impl MilvusIndex {
     /// [`MilvusError::WrongModel`], or [`MilvusError::Dimension`].
     pub fn check_model(&self, fingerprint: &str, dim: usize) -> Result<(), MilvusError> {
         self.described.check(self.address(), fingerprint, dim)
+    }
+
+    /// Records the thread that asks the service whether it is there ([`watch`](dpr_index::search::watch)).
+    pub fn watched_by(&self, watching: &Background) {
+        self.health.watched_by(watching.state());
     }
 
     /// Counts the passages.

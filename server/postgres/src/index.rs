@@ -8,8 +8,9 @@ use std::time::Duration;
 use dpr_core::Embedding;
 use dpr_core::model::sha256_hex;
 use dpr_data::Passage;
+use dpr_files::Background;
 use dpr_index::CancelToken;
-use dpr_index::search::{Filter, Hit};
+use dpr_index::search::{Filter, Hit, ServiceHealth};
 use tokio_postgres::Client as Connection;
 
 use crate::client::{Client, Limit};
@@ -44,6 +45,7 @@ pub struct PostgresIndex {
     own_changes: AtomicU64,
     /// `true` if the comment of the table has changed since it was read.
     is_replaced: AtomicBool,
+    pub(crate) health: ServiceHealth,
 }
 
 impl PostgresIndex {
@@ -75,6 +77,7 @@ impl PostgresIndex {
             changes: AtomicU64::default(),
             own_changes: AtomicU64::default(),
             is_replaced: AtomicBool::default(),
+            health: ServiceHealth::default(),
         };
         index.refresh()?;
         Ok(index)
@@ -122,6 +125,11 @@ impl PostgresIndex {
         // The server ends a statement first, and says so.
         let each = self.address().timeout + Duration::from_secs(2);
         Limit { each, patience: Duration::ZERO, again: true }
+    }
+
+    /// Records the thread that asks the service whether it is there ([`watch`](dpr_index::search::watch)).
+    pub fn watched_by(&self, watching: &Background) {
+        self.health.watched_by(watching.state());
     }
 
     /// Counts the passages, one by one up to about a million rows and by PostgreSQL's estimate above that, and looks

@@ -75,10 +75,20 @@ impl Tables {
 
     /// Answers questions for ranking, all in one reading of the table: messages in the order of the questions.
     pub fn rank(&self, questions: &[RankQuestion]) -> Vec<Vec<u8>> {
+        self.rank_while(questions, &|| true).unwrap_or_default()
+    }
+
+    /// Answers as [`rank`](Self::rank) does, for as long as `is_wanted`, which is asked at each block of the table.
+    /// Returns `None` when it was not.
+    pub fn rank_while(
+        &self,
+        questions: &[RankQuestion],
+        is_wanted: &dyn Fn() -> bool,
+    ) -> Option<Vec<Vec<u8>>> {
         let shape = &self.checked().rank;
         let numbers: Vec<&[u32]> = questions.iter().map(|question| question.0.as_slice()).collect();
         let head = self.head_of(Kind::Rank, shape.set().number, shape.dims());
-        rank_answers(shape, self.ranks(), &numbers, &head)
+        rank_answers(shape, self.ranks(), &numbers, &head, is_wanted)
     }
 
     /// Reads a message that fetches columns.
@@ -102,11 +112,32 @@ impl Tables {
 
     /// Answers questions for columns, all in one reading of the table: messages in the order of the questions.
     pub fn fetch(&self, questions: &[FetchQuestion]) -> Vec<Vec<u8>> {
+        self.fetch_while(questions, &|| true).unwrap_or_default()
+    }
+
+    /// Answers as [`fetch`](Self::fetch) does, for as long as `is_wanted`, which is asked at every 16 MiB of the table.
+    /// Returns `None` when it was not.
+    pub fn fetch_while(
+        &self,
+        questions: &[FetchQuestion],
+        is_wanted: &dyn Fn() -> bool,
+    ) -> Option<Vec<Vec<u8>>> {
         let shape = &self.checked().fetch;
         let queries: Vec<&[u32]> =
             questions.iter().flat_map(|question| &question.0).map(Vec::as_slice).collect();
         let mut sums = vec![0; queries.len() * shape.rows()];
-        multiply_bytes(self.texts(), &queries, &mut sums);
+        let rows = (PART / shape.columns()).max(1);
+        for (part, table) in self.texts().chunks(rows * shape.columns()).enumerate() {
+            if !is_wanted() {
+                return None;
+            }
+            let (begin, count) = (part * rows, table.len() / shape.columns());
+            let mut products = vec![0; queries.len() * count];
+            multiply_bytes(table, &queries, &mut products);
+            for (sums, products) in sums.chunks_exact_mut(shape.rows()).zip(products.chunks_exact(count)) {
+                sums[begin..begin + count].copy_from_slice(products);
+            }
+        }
         let mut columns = sums.chunks_exact(shape.rows());
         let answer = |question: &FetchQuestion| {
             let mut answer = self.head_of(Kind::Fetch, shape.set().number, question.0.len()).to_vec();
@@ -115,7 +146,7 @@ impl Tables {
             }
             answer
         };
-        questions.iter().map(answer).collect()
+        Some(questions.iter().map(answer).collect())
     }
 
     fn head_of(&self, kind: Kind, set: u8, count: usize) -> [u8; HEAD] {
@@ -149,18 +180,26 @@ pub(crate) fn transforms_of(shape: &RankShape, numbers: &[u8]) -> Vec<u32> {
     question
 }
 
-/// Returns for each question `head` and a byte for each passage of each block of `ranks` `[blocks, dims, degree]`.
+/// Bytes of a table of texts that are multiplied at once.
+const PART: usize = 16 << 20;
+
+/// Returns for each question `head` and a byte for each passage of each block of `ranks` `[blocks, dims, degree]`, or
+/// `None` if they were no longer wanted at a block.
 pub(crate) fn rank_answers(
     shape: &RankShape,
     ranks: &[u32],
     questions: &[&[u32]],
     head: &[u8],
-) -> Vec<Vec<u8>> {
+    is_wanted: &dyn Fn() -> bool,
+) -> Option<Vec<Vec<u8>>> {
     let (set, ntt) = (shape.set(), rank::transform(shape));
     let mut answers = vec![Vec::with_capacity(HEAD + shape.answer_bytes()); questions.len()];
     answers.iter_mut().for_each(|answer| answer.extend_from_slice(head));
     let mut sums = vec![0; questions.len() * set.degree];
     for block in ranks.chunks_exact(shape.dims() * set.degree) {
+        if !is_wanted() {
+            return None;
+        }
         multiply_transforms(block, questions, set.degree, set.modulus, &mut sums);
         for (answer, sums) in answers.iter_mut().zip(sums.chunks_exact_mut(set.degree)) {
             ntt.inverse(sums);
@@ -168,7 +207,7 @@ pub(crate) fn rank_answers(
             answer.extend(sums.iter().map(high));
         }
     }
-    answers
+    Some(answers)
 }
 
 /// Returns the high 16 bits of a sum, rounded.

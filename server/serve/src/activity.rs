@@ -1,8 +1,8 @@
-//! What the requests of an HTTP/2 connection are at, so that one whose client does nothing can be closed.
+//! What the requests of a connection are at, so that one whose client does nothing can be closed.
 //!
-//! A client that answers pings keeps its connection open, and one that never opens the window of a stream keeps that
-//! stream. Neither shows in the socket, so that each request is watched: from its head to the last part of its
-//! answer.
+//! A client that answers the pings of HTTP/2 keeps its connection open, and one that never opens the window of a stream
+//! keeps that stream. Neither shows in the socket, so that each request is watched: from its head to the last part of
+//! its answer.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 
 use axum::body::{Body, Bytes, HttpBody};
 use hyper::body::{Frame, SizeHint};
+use tokio::sync::Notify;
 
+use super::patient::LEAST;
 use super::places::Place;
 
 /// Most bytes of an answer that are handed on at once: the next part is asked for when the client has taken most of
@@ -21,16 +23,43 @@ const PART: usize = 64 << 10;
 
 /// The requests of one connection.
 #[derive(Debug)]
-pub(super) struct Activity(Mutex<Requests>);
+pub(super) struct Activity {
+    requests: Mutex<Requests>,
+    closing: Notify,
+}
 
 #[derive(Debug)]
 struct Requests {
-    /// For each request since when its client has taken nothing of the answer; without a time while there is no
-    /// answer yet.
-    waiting: HashMap<u64, Option<Instant>>,
+    /// For each request what its client takes of the answer; `None` while there is no answer yet.
+    waiting: HashMap<u64, Option<Taken>>,
     next: u64,
     /// Since when there is no request.
     idle: Instant,
+}
+
+/// Bytes that a client has taken of an answer, and since when.
+#[derive(Debug)]
+struct Taken {
+    since: Instant,
+    bytes: u64,
+}
+
+impl Taken {
+    fn nothing() -> Self {
+        Self { since: Instant::now(), bytes: 0 }
+    }
+
+    /// Returns whether the client has taken too little in `patience`. Where it took enough, another while begins.
+    fn is_too_little(&mut self, patience: Duration) -> bool {
+        if self.since.elapsed() < patience {
+            return false;
+        }
+        if (self.bytes as f64) < LEAST * patience.as_secs_f64() {
+            return true;
+        }
+        *self = Self::nothing();
+        false
+    }
 }
 
 /// The reason why a connection is closed.
@@ -38,17 +67,18 @@ struct Requests {
 pub(super) enum Overdue {
     /// It has had no request for too long.
     Idle,
-    /// Its client has taken nothing of an answer for too long.
+    /// Its client has taken too little of an answer for too long.
     Unread,
 }
 
 impl Activity {
     pub(super) fn new() -> Arc<Self> {
-        Arc::new(Self(Mutex::new(Requests { waiting: HashMap::new(), next: 0, idle: Instant::now() })))
+        let requests = Requests { waiting: HashMap::new(), next: 0, idle: Instant::now() };
+        Arc::new(Self { requests: Mutex::new(requests), closing: Notify::new() })
     }
 
     fn requests(&self) -> MutexGuard<'_, Requests> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes that a request has begun. Returns it, and whether it is the only one.
@@ -60,16 +90,33 @@ impl Activity {
         (InProgress { id, activity: Arc::clone(self) }, requests.waiting.len() == 1)
     }
 
-    /// Waits until a connection without requests is older than `idle`, or an answer has not been read for `patience`.
+    /// Returns for how long there has been no request; `None` while there is one.
+    pub(super) fn idle_for(&self) -> Option<Duration> {
+        let requests = self.requests();
+        requests.waiting.is_empty().then(|| requests.idle.elapsed())
+    }
+
+    /// Asks for the end of the connection.
+    pub(super) fn close(&self) {
+        self.closing.notify_one();
+    }
+
+    /// Waits until [`close`](Self::close) was called.
+    pub(super) async fn closed(&self) {
+        self.closing.notified().await;
+    }
+
+    /// Waits until a connection without requests is older than `idle`, or too little of an answer has been read for
+    /// `patience`.
     pub(super) async fn overdue(&self, idle: Duration, patience: Duration) -> Overdue {
         let pause = idle.min(patience) / 4;
         loop {
             tokio::time::sleep(pause).await;
-            let requests = self.requests();
+            let mut requests = self.requests();
             if requests.waiting.is_empty() && requests.idle.elapsed() >= idle {
                 return Overdue::Idle;
             }
-            if requests.waiting.values().flatten().any(|since| since.elapsed() >= patience) {
+            if requests.waiting.values_mut().flatten().any(|taken| taken.is_too_little(patience)) {
                 return Overdue::Unread;
             }
         }
@@ -84,15 +131,17 @@ pub(super) struct InProgress {
 }
 
 impl InProgress {
-    /// Notes that the client is ready for a part of the answer.
-    fn is_reading(&self) {
-        self.activity.requests().waiting.insert(self.id, Some(Instant::now()));
+    /// Notes that the client took so many bytes more of the answer.
+    fn took(&self, bytes: usize) {
+        let mut requests = self.activity.requests();
+        let taken = requests.waiting.entry(self.id).or_default().get_or_insert_with(Taken::nothing);
+        taken.bytes += bytes as u64;
     }
 
     /// Returns the answer's body, watched; `place` is given back with its end.
     pub(super) fn watch(self, body: Body, place: Option<Place>) -> Body {
-        self.is_reading();
-        Body::new(Watched { body, rest: Bytes::new(), request: self, _place: place })
+        self.took(0);
+        Body::new(Watched { body, rest: Bytes::new(), part: 0, request: self, _place: place })
     }
 }
 
@@ -109,6 +158,8 @@ struct Watched {
     body: Body,
     /// What is left of the part that the body gave.
     rest: Bytes,
+    /// Bytes of the last part: taken when the next one is asked for.
+    part: usize,
     request: InProgress,
     _place: Option<Place>,
 }
@@ -121,7 +172,8 @@ impl HttpBody for Watched {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        self.request.is_reading();
+        self.request.took(self.part);
+        self.part = 0;
         if self.rest.is_empty() {
             match ready!(Pin::new(&mut self.body).poll_frame(context)).transpose()? {
                 None => return Poll::Ready(None),
@@ -132,6 +184,7 @@ impl HttpBody for Watched {
             }
         }
         let part = self.rest.len().min(PART);
+        self.part = part;
         Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(part)))))
     }
 
@@ -170,6 +223,21 @@ mod tests {
         assert_eq!(activity.overdue(LONG, SHORT).await, Overdue::Unread);
         drop(body);
         assert_eq!(activity.overdue(SHORT, LONG).await, Overdue::Idle);
+    }
+
+    #[tokio::test]
+    async fn a_client_that_takes_a_part_now_and_then_takes_too_little() {
+        // In 20 s a client has to take 320 KiB; a part is 64 KiB.
+        let patience = Duration::from_secs(20);
+        let before = |parts: u64| Taken {
+            since: Instant::now().checked_sub(patience).unwrap(),
+            bytes: parts * PART as u64,
+        };
+        assert!(before(4).is_too_little(patience));
+        let mut enough = before(6);
+        assert!(!enough.is_too_little(patience));
+        assert_eq!(enough.bytes, 0, "another while has begun");
+        assert!(!Taken { bytes: 0, ..Taken::nothing() }.is_too_little(patience), "it has time left");
     }
 
     #[tokio::test]

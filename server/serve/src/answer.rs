@@ -4,16 +4,18 @@ use std::io::{self, Write};
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
+use axum::body::Bytes;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use tracing::Span;
 
-use super::body_room::HeldBody;
 use super::error::ApiError;
 use super::gate::{Prepared, Run};
 use super::metadata::WireValue;
+use super::refusals::Refused;
+use super::room::HeldBody;
 use super::state::AppState;
 use dpr_data::Metadata;
 use dpr_index::search::{Hit, SearchError};
@@ -126,6 +128,7 @@ pub(super) async fn respond<T: Serialize + 'static>(
     };
     let (outcome, waited) = state.gate().search(place, prepare).await?;
     let (Written { bytes, is_gzip }, took) = outcome?;
+    let bytes = hold_answer(state, bytes)?;
     state.metrics().searched(waited, took);
     let timing =
         format!("queue;dur={:.3}, search;dur={:.3}", waited.as_secs_f64() * 1e3, took.as_secs_f64() * 1e3);
@@ -139,6 +142,12 @@ pub(super) async fn respond<T: Serialize + 'static>(
         headers.insert(HeaderName::from_static("server-timing"), timing);
     }
     Ok((headers, bytes).into_response())
+}
+
+/// Returns an answer in its part of the room that answers have until clients have read them.
+pub(super) fn hold_answer(state: &AppState, bytes: Vec<u8>) -> Result<Bytes, ApiError> {
+    let refused = |_: &ApiError| state.metrics().refusals().refused(Refused::Answers);
+    state.answers().hold_answer(bytes).inspect_err(refused)
 }
 
 /// Sizes of answers that are compressed: smaller ones gain nothing, larger ones would hold their thread for long.

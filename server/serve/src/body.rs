@@ -7,9 +7,9 @@ use axum::body::{Body, HttpBody};
 use axum::extract::Request;
 use axum::http::{HeaderMap, header};
 
-use super::body_room::{BodyRoom, HeldBody};
 use super::error::ApiError;
 use super::refusals::Refused;
+use super::room::{HeldBody, Room};
 use super::state::AppState;
 
 /// How much of a body over the limit is read and thrown away. A client that is still sending would otherwise
@@ -91,7 +91,7 @@ fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
 }
 
 /// Reads at most `limit` bytes.
-async fn read(mut body: Body, limit: usize, room: &BodyRoom) -> Result<HeldBody, ApiError> {
+async fn read(mut body: Body, limit: usize, room: &Room) -> Result<HeldBody, ApiError> {
     let mut held = HeldBody::new(room);
     let mut dropped = 0;
     while dropped <= DRAINED {
@@ -117,7 +117,7 @@ mod tests {
 
     #[tokio::test]
     async fn bodies_have_room_together_and_give_it_back() {
-        let room = BodyRoom::new(10);
+        let room = Room::new(10);
         let first = read(Body::from("12345678"), 8, &room).await.unwrap();
         assert_eq!(&*first, b"12345678");
         let _small = read(Body::from("12"), 8, &room).await.unwrap();

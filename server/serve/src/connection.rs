@@ -22,14 +22,18 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use tower::ServiceExt as _;
 
-use super::activity::{Activity, Overdue};
+use super::activity::Overdue;
 use super::error::ApiError;
+use super::open::Opened;
 use super::patient::Patient;
 use super::places::Places;
 use super::tls::{HTTP_2, Tls};
 
 /// Time between two questions to a client that has sent nothing for a while whether it is still there.
 const KEEPALIVE: Duration = Duration::from_secs(15);
+
+/// Time for a connection that is to be closed to send what it has.
+const CLOSING: Duration = Duration::from_secs(1);
 
 /// Requests that one HTTP/2 connection may send beside each other.
 const STREAMS: u32 = 16;
@@ -43,6 +47,8 @@ const SEND_BUFFER: usize = 128 << 10;
 /// A connection that was accepted.
 pub(super) struct Connection {
     pub(super) peer: SocketAddr,
+    /// Its place among the open connections, one of which is closed where there are too many.
+    pub(super) opened: Opened,
     /// Answers its requests.
     pub(super) app: Router,
     pub(super) tls: Option<Arc<Tls>>,
@@ -83,8 +89,15 @@ impl Connection {
     }
 
     async fn http_1(mut self, socket: impl AsyncRead + AsyncWrite + Unpin + Send) {
-        let (peer, app) = (self.peer, self.app);
-        let service = service_fn(move |request| answer(app.clone(), peer, request));
+        let (peer, app, activity) = (self.peer, self.app, Arc::clone(&self.opened.activity));
+        let watched = Arc::clone(&activity);
+        let service = service_fn(move |request| {
+            let (app, (in_progress, _)) = (app.clone(), watched.begin());
+            async move {
+                let response = answer(app, peer, request).await?;
+                Ok::<_, Infallible>(response.map(|body| in_progress.watch(body, None)))
+            }
+        });
         let mut builder = http1::Builder::new();
         builder.timer(TokioTimer::new()).header_read_timeout(self.idle).keep_alive(!self.is_single);
         let mut connection = pin!(builder.serve_connection(TokioIo::new(socket), service));
@@ -94,17 +107,27 @@ impl Connection {
                 connection.as_mut().graceful_shutdown();
                 connection.await
             }
+            () = activity.closed() => {
+                connection.as_mut().graceful_shutdown();
+                let _ = timeout(CLOSING, connection).await;
+                return;
+            }
         };
         report(ended);
     }
 
     async fn http_2(mut self, socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
-        let activity = Activity::new();
+        let activity = Arc::clone(&self.opened.activity);
         let (peer, app, places, wait) = (self.peer, self.app, self.places, self.idle);
+        let is_single = self.is_single;
         let watched = Arc::clone(&activity);
         let service = service_fn(move |request: Request<Incoming>| {
             let (app, places) = (app.clone(), places.clone());
             let (in_progress, is_only) = watched.begin();
+            if is_single {
+                // No further stream is taken; this one is answered.
+                watched.close();
+            }
             async move {
                 // A connection has one place. Requests that it sends beside each other take theirs as connections do.
                 let place = match is_only {
@@ -133,11 +156,16 @@ impl Connection {
                 connection.as_mut().graceful_shutdown();
                 connection.await
             }
+            () = activity.closed() => {
+                connection.as_mut().graceful_shutdown();
+                let _ = timeout(CLOSING, connection).await;
+                return;
+            }
             overdue = activity.overdue(self.idle, self.patience) => {
                 if overdue == Overdue::Idle {
                     // A client that listens hears that no further request is taken.
                     connection.as_mut().graceful_shutdown();
-                    let _ = timeout(Duration::from_secs(1), connection).await;
+                    let _ = timeout(CLOSING, connection).await;
                 }
                 tracing::debug!(target: "dpr_serve", "a connection was closed: {overdue:?}");
                 return;

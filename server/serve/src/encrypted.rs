@@ -12,9 +12,9 @@ use axum::response::{IntoResponse, Response};
 use dpr_core::private::encrypted::wire::Kind;
 use dpr_index::CancelToken;
 use dpr_index::search::Description;
-use dpr_private::MOST_FETCHES;
 use tokio::sync::oneshot;
 
+use super::answer::hold_answer;
 use super::body::binary_body;
 use super::error::ApiError;
 use super::error_answer::ErrorBody;
@@ -102,7 +102,7 @@ pub(super) async fn file(
     (status = 404, description = "`no_encrypted_search`", body = ErrorBody),
     (status = 409, description = "`wrong_version`: for other tables than those that are served", body = ErrorBody),
     (status = 413, description = "`body_too_large`", body = ErrorBody),
-    (status = 422, description = "`invalid_ciphertext`: another head, length or media type", body = ErrorBody),
+    (status = 422, description = "`invalid_ciphertext`: another head, length or media type; `too_costly`", body = ErrorBody),
     (status = 429, description = "`overloaded`, `rate_limited`; see the header retry-after", body = ErrorBody),
     (status = 503, description = "`not_ready`, `timeout`, `outdated_tables`", body = ErrorBody),
 ))]
@@ -122,7 +122,7 @@ pub(super) async fn rank(State(state): State<AppState>, request: Request) -> Res
     (status = 404, description = "`no_encrypted_search`", body = ErrorBody),
     (status = 409, description = "`wrong_version`: for other tables than those that are served", body = ErrorBody),
     (status = 413, description = "`body_too_large`", body = ErrorBody),
-    (status = 422, description = "`invalid_ciphertext`: another head, length or media type", body = ErrorBody),
+    (status = 422, description = "`invalid_ciphertext`: another head, length or media type; `too_costly`", body = ErrorBody),
     (status = 429, description = "`overloaded`, `rate_limited`; see the header retry-after", body = ErrorBody),
     (status = 503, description = "`not_ready`, `timeout`, `outdated_tables`", body = ErrorBody),
 ))]
@@ -135,10 +135,7 @@ async fn answer(state: &AppState, request: Request, kind: Kind) -> Result<Respon
     let body = binary_body(state, request, served.longest(kind)).await?;
     let place = served.gate.enter().inspect_err(|_| state.metrics().rejected())?;
     let (back, mut answered) = oneshot::channel();
-    let cost = match kind {
-        Kind::Rank => served.tables.rank_cost(),
-        Kind::Fetch => served.tables.fetch_cost(MOST_FETCHES),
-    };
+    let cost = served.cost(kind);
     served.waiting(kind).lock().unwrap_or_else(PoisonError::into_inner).push((body, back));
     let rows = served.tables.checked().manifest.passages;
     let reading = Arc::clone(&served);
@@ -160,5 +157,5 @@ async fn answer(state: &AppState, request: Request, kind: Kind) -> Result<Respon
         (header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream")),
         (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
     ];
-    Ok((headers, answer).into_response())
+    Ok((headers, hold_answer(state, answer)?).into_response())
 }

@@ -99,6 +99,14 @@ pub enum ApiError {
         /// The server's limit, in bytes, for all of them.
         limit: usize,
     },
+    /// Too many answers that clients have not read yet.
+    #[error(
+        "the server is busy: answers that clients have not read yet hold the {limit} bytes that it has for them"
+    )]
+    AnswersFull {
+        /// The server's limit, in bytes, for all of them.
+        limit: usize,
+    },
     /// All search threads are busy and the queue is full.
     #[error("the server is busy: {running} searches run and {waiting} wait")]
     Overloaded {
@@ -247,7 +255,8 @@ impl ApiError {
                 ErrorCode::InvalidJson
             }
             Self::UnsupportedMediaType(_) => ErrorCode::UnsupportedMediaType,
-            Self::InvalidVector(_) | Self::TooCostly { .. } => ErrorCode::InvalidVector,
+            Self::InvalidVector(_) => ErrorCode::InvalidVector,
+            Self::TooCostly { .. } => ErrorCode::TooCostly,
             Self::InvalidQuestion(_) => ErrorCode::InvalidQuestion,
             Self::InvalidK { .. } | Self::InvalidDepth { .. } | Self::TooManyHits { .. } => {
                 ErrorCode::InvalidK
@@ -257,6 +266,7 @@ impl ApiError {
             Self::BodyTooLarge { .. } => ErrorCode::BodyTooLarge,
             Self::Overloaded { .. }
             | Self::BodiesFull { .. }
+            | Self::AnswersFull { .. }
             | Self::ConnectionsFull
             | Self::IndexFull(_) => ErrorCode::Overloaded,
             Self::RateLimited { .. } => ErrorCode::RateLimited,
@@ -325,6 +335,7 @@ impl ApiError {
             Self::BodyTooLarge { .. } => "send fewer vectors in a body, or vectors as base64".into(),
             Self::Overloaded { .. }
             | Self::BodiesFull { .. }
+            | Self::AnswersFull { .. }
             | Self::ConnectionsFull
             | Self::IndexFull(_)
             | Self::RateLimited { .. } => "wait for the seconds in `retry-after` and try again".into(),

@@ -64,6 +64,8 @@ pub enum ErrorCode {
     InvalidFilter,
     /// 422: a passage to add that is blank, given twice, or without a vector where the server cannot encode.
     InvalidPassage,
+    /// 422: a search that could not end in time on all threads.
+    TooCostly,
     /// 422: the passages asked for come to more bytes than one answer holds.
     AnswerTooLarge,
     /// 429: all threads are busy and the queue is full, or all connections are in use.
@@ -104,6 +106,7 @@ impl ErrorCode {
             Self::UnknownHost => StatusCode::MISDIRECTED_REQUEST,
             Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::InvalidVector
+            | Self::TooCostly
             | Self::InvalidQuestion
             | Self::InvalidCiphertext
             | Self::InvalidK

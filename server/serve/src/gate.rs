@@ -157,6 +157,13 @@ impl SearchGate {
         }
     }
 
+    /// Returns the number of searches of this cost that one thread ends in time one after the other, at least 1.
+    pub(super) fn fitting(&self, cost: u64) -> usize {
+        let Some(timeout) = self.timeout else { return usize::MAX };
+        // Saturates where the cost is 0.
+        ((NUMBERS_A_SECOND * timeout.as_secs_f64() / cost as f64) as usize).max(1)
+    }
+
     /// Returns the number of threads that end a search of this cost in time, at least 1.
     fn weigh<T>(&self, search: &Prepared<T>) -> Result<u32, ApiError> {
         let (Some(timeout), Prepared { vectors, rows, cost, .. }) = (self.timeout, search) else {
@@ -294,6 +301,9 @@ mod tests {
         let second = NUMBERS_A_SECOND as u64;
         for (cost, threads) in [(0, 1), (second, 1), (2 * second, 1), (2 * second + 1, 2), (8 * second, 4)] {
             assert_eq!(gate.weigh(&of(cost)), Ok(threads), "{cost}");
+        }
+        for (cost, fitting) in [(0, usize::MAX), (second / 4, 8), (2 * second, 1), (9 * second, 1)] {
+            assert_eq!(gate.fitting(cost), fitting, "{cost}");
         }
         let refused = ApiError::TooCostly { vectors: 64, rows: 1000, seconds: 3, allowed_ms: 2000 };
         assert_eq!(gate.weigh(&of(9 * second)), Err(refused.clone()));

@@ -55,8 +55,12 @@ fn reasons(state: &AppState, health: &Health) -> Vec<String> {
             most.as_secs()
         ));
     }
+    if let Some(away) = health.away_for {
+        reasons
+            .push(format!("the service that holds the passages has not answered for {} s", away.as_secs()));
+    }
     if !health.background_alive {
-        reasons.push("the thread that keeps the index up to date has ended".to_owned());
+        reasons.push("the thread that keeps the index up to date has ended, or fails each time".to_owned());
     }
     reasons
 }

@@ -72,7 +72,7 @@ mod answer;
 mod assets;
 mod audit;
 mod body;
-mod body_room;
+mod bounded;
 mod connection;
 mod counters;
 mod encrypted;
@@ -92,6 +92,7 @@ mod limits;
 mod metadata;
 mod metrics;
 mod model;
+mod open;
 mod openapi;
 mod origins;
 mod passages;
@@ -106,6 +107,7 @@ mod refusals;
 mod reload;
 mod request;
 mod request_id;
+mod room;
 mod search;
 mod served_blur;
 mod served_model;
@@ -177,7 +179,9 @@ pub fn app(state: AppState) -> Router {
 /// `/metrics`, `/healthz` and `/readyz` alone, for a socket that only the operator reaches
 /// ([`Options::metrics_apart`]).
 pub fn metrics_app(state: AppState) -> Router {
-    let counters = counters_route(&state).layer(from_fn_with_state(state.clone(), access::admit));
+    let counters = counters_route(&state)
+        .layer(from_fn_with_state(state.clone(), access::admit))
+        .layer(from_fn_with_state(state.clone(), hosts::check));
     let routes = with_common_layers(health_routes().merge(counters), &state);
     routes.layer(from_fn(request_id::assign)).with_state(state)
 }

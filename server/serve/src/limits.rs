@@ -17,6 +17,8 @@ pub struct Limits {
     pub max_bodies: usize,
     /// Bytes of a search's answer, uncompressed.
     pub max_answer: usize,
+    /// Bytes of answers, as they are sent, that all clients together may not have read yet; at least `max_answer`.
+    pub max_answers: usize,
     /// Passages that one update may add.
     pub max_passages: usize,
     /// Ids that one update may delete.
@@ -33,6 +35,11 @@ impl Limits {
     /// Passages one response may hold, over all vectors of a batch: ten single searches at their limit.
     pub fn max_hits(&self) -> usize {
         self.max_k.saturating_mul(10)
+    }
+
+    /// Returns the default of `max_answers`: four answers of `max_answer` bytes.
+    pub fn answers(max_answer: usize) -> usize {
+        max_answer.saturating_mul(4)
     }
 
     /// Returns the default of `max_bodies`: 64 bodies of `max_body` bytes.
@@ -52,6 +59,7 @@ impl Default for Limits {
             max_body: 2 << 20,
             max_bodies: Self::bodies(2 << 20),
             max_answer: 64 << 20,
+            max_answers: Self::answers(64 << 20),
             max_passages: 1000,
             max_ids: 10_000,
             concurrency: threads,

@@ -1,23 +1,27 @@
 //! `POST` and `DELETE /v1/passages`: the index changed while it is searched. Refused unless the operator lets it.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::Json;
 use axum::extract::{Request, State};
 use dpr_core::Embedding;
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::de::DeserializeSeed as _;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use tracing::Span;
 use utoipa::ToSchema;
 
 use super::access::Scope;
 use super::audit::{Author, Change};
 use super::body::json_body;
-use super::body_room::{BodyShare, HeldBody};
+use super::bounded::{Bounded, BoundedSeed};
 use super::error::ApiError;
 use super::error_answer::ErrorBody;
 use super::metadata::WireValue;
 use super::refusals::Refused;
+use super::room::{BodyShare, HeldBody};
 use super::state::{AppState, Ready};
 use super::updates::Updates;
 use super::vector::{VectorInput, WireVector};
@@ -48,19 +52,23 @@ pub struct NewPassageBody {
 /// Passages to add, all or none of them.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct PutRequest {
+pub struct PutRequest<'a> {
     /// Fingerprint of the index's model, as GET /v1/model tells it.
     model: String,
     /// The passages, each id once.
-    passages: Vec<NewPassageBody>,
+    #[schema(value_type = Vec<NewPassageBody>)]
+    #[serde(borrow)]
+    passages: &'a RawValue,
 }
 
 /// Passages to delete, all or none of them.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct DeleteRequest {
+pub struct DeleteRequest<'a> {
     /// Their ids, each once.
-    ids: Vec<String>,
+    #[schema(value_type = Vec<String>)]
+    #[serde(borrow)]
+    ids: &'a RawValue,
 }
 
 /// What was added. It is on the disk, and searches that begin now find it.
@@ -105,7 +113,7 @@ pub(super) async fn put(
     let (service, body) = admit(&state, &ready, request).await?;
     let (max, asked) = (state.limits().max_passages, Arc::clone(&ready));
     let read = move |body: HeldBody| {
-        let passages = parse::<PutRequest>(&body)?.passages(&asked, max)?;
+        let passages = parse::<PutRequest<'_>>(&body)?.passages(&asked, max)?;
         // The room that the body had is that of its passages now.
         Ok((passages, BodyShare::from(body)))
     };
@@ -147,17 +155,14 @@ impl Drop for StopOnDrop {
     }
 }
 
-impl PutRequest {
+impl PutRequest<'_> {
     /// Returns the passages, at most `max`, with their vectors checked.
     fn passages(self, ready: &Ready, max: usize) -> Result<Vec<(Passage, Option<Embedding>)>, ApiError> {
-        let got = self.passages.len();
-        if got > max {
-            return Err(ApiError::UpdateTooLarge { what: "passages", got, max });
-        }
+        let passages = elements::<NewPassageBody>(self.passages, "passages", max)?;
         if !self.model.eq_ignore_ascii_case(&ready.fingerprint) {
             return Err(ApiError::WrongModel { got: self.model, expected: ready.fingerprint.clone() });
         }
-        let passages = self.passages.into_iter().enumerate().map(|(at, new)| {
+        let passages = passages.into_iter().enumerate().map(|(at, new)| {
             let name = format!("passages[{at}].vector");
             let vector = new.vector.map(|vector| vector.embedding(&name, ready.dim)).transpose()?;
             Ok((Passage::new(new.id, new.title, new.text).with_metadata(new.metadata), vector))
@@ -191,10 +196,7 @@ pub(super) async fn delete(
     let (service, body) = admit(&state, &ready, request).await?;
     let (max, written) = (state.limits().max_ids, state.clone());
     let delete = move || {
-        let DeleteRequest { ids } = parse(&body)?;
-        if ids.len() > max {
-            return Err(ApiError::UpdateTooLarge { what: "ids", got: ids.len(), max });
-        }
+        let ids = elements(parse::<DeleteRequest<'_>>(&body)?.ids, "ids", max)?;
         let deleted = service.delete(ids)?;
         written.metrics().updated(deleted);
         author.log(&ready, Change::Deleted { deleted });
@@ -217,16 +219,31 @@ async fn admit(
     Ok((service, body.map_err(|_| ApiError::Timeout(timeout.as_millis()))??))
 }
 
-fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
-    serde_json::from_slice(body).map_err(|error| {
+fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, ApiError> {
+    serde_json::from_slice(body).map_err(|error| ApiError::InvalidUpdate(error.to_string()))
+}
+
+/// Returns the elements of the array `json`, which errors call `name`; more than `max` are counted and refused.
+fn elements<'a, T: Deserialize<'a>>(
+    json: &'a RawValue,
+    name: &'static str,
+    max: usize,
+) -> Result<Vec<T>, ApiError> {
+    let seed = BoundedSeed { max, element: PhantomData::<T>, expected: "an array" };
+    let read = seed.deserialize(&mut serde_json::Deserializer::from_str(json.get()));
+    let Bounded { kept, count } = read.map_err(|error| {
         let text = error.to_string();
         // As in a search: serde_json has no other mark for a literal such as 1e999.
         if text.starts_with("number out of range") {
-            ApiError::InvalidVector(format!("the body holds a number too large for a float: {text}"))
+            ApiError::InvalidVector(format!("`{name}` holds a number too large for a float: {text}"))
         } else {
-            ApiError::InvalidUpdate(text)
+            ApiError::InvalidUpdate(format!("`{name}`: {text}"))
         }
-    })
+    })?;
+    if count > max {
+        return Err(ApiError::UpdateTooLarge { what: name, got: count, max });
+    }
+    Ok(kept)
 }
 
 /// The threads on which a part of an update runs.

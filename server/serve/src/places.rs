@@ -45,6 +45,11 @@ impl Places {
         }
     }
 
+    /// Returns whether all places are taken.
+    pub(super) fn are_full(&self) -> bool {
+        self.all.available_permits() == 0
+    }
+
     /// Returns a place of the reserve for another one, if there is one by now.
     pub(super) fn or_better(&self, place: Place) -> Place {
         match Arc::clone(&self.all).try_acquire_owned() {

@@ -209,7 +209,7 @@ pub(super) async fn projection(
     (status = 413, description = "`body_too_large`", body = ErrorBody),
     (status = 415, description = "`unsupported_media_type`", body = ErrorBody),
     (status = 421, description = "`unknown_host`", body = ErrorBody),
-    (status = 422, description = "`invalid_vector`, `invalid_level`, `answer_too_large`", body = ErrorBody),
+    (status = 422, description = "`invalid_vector`, `invalid_level`, `answer_too_large`, `too_costly`", body = ErrorBody),
     (status = 429, description = "`overloaded`, `rate_limited`; see the header retry-after", body = ErrorBody),
     (status = 503, description = "`not_ready`, `timeout`", body = ErrorBody),
 ))]

@@ -17,19 +17,29 @@ pub(crate) struct Rates {
     rate: Option<Rate>,
     keys: Limiter<Arc<str>>,
     addresses: Limiter<IpAddr>,
+    guesses: Limiter<IpAddr>,
 }
+
+/// How often an address may send keys that the server does not know: a key is not found by trying.
+const GUESSES: Rate = Rate { per_second: 1.0, burst: 30 };
 
 /// Clients that are remembered. One that is forgotten, because so many others sent since, begins anew.
 const REMEMBERED: NonZeroUsize = NonZeroUsize::new(16_384).unwrap();
 
 impl Rates {
     pub(crate) fn new(rate: Option<Rate>) -> Self {
-        Self { rate, keys: Limiter::new(REMEMBERED), addresses: Limiter::new(REMEMBERED) }
+        let limiter = || Limiter::new(REMEMBERED);
+        Self { rate, keys: Limiter::new(REMEMBERED), addresses: limiter(), guesses: limiter() }
     }
 
-    /// Counts a request of this sender: for its key, and without a known key for its address.
+    /// Counts a request of this sender: for its key, and without a known key for its address. One with a key that the
+    /// server does not know is counted as a guess too, whatever the rate.
     pub(crate) fn take(&self, caller: &Caller) -> Result<(), ApiError> {
         let now = Instant::now();
+        if let (true, Some(address)) = (caller.is_guess(), caller.address) {
+            let guessed = self.guesses.take(network(address), GUESSES, now);
+            guessed.map_err(|wait| ApiError::RateLimited { seconds: whole_seconds(wait) })?;
+        }
         let taken = match (&caller.key, caller.address) {
             (Some(key), _) => {
                 let rate = key.rate().or(self.rate);
@@ -49,7 +59,7 @@ fn whole_seconds(wait: Duration) -> u64 {
 
 /// Returns what stands for all addresses of one client: an IPv4 address, or the 64 bits of an IPv6 network, within
 /// which a client has as many addresses as it likes.
-fn network(address: IpAddr) -> IpAddr {
+pub(super) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => address.into(),
         IpAddr::V6(address) => IpAddr::V6((address.to_bits() & !u128::from(u64::MAX)).into()),

@@ -100,7 +100,7 @@ pub struct AnswerResponse {
     (status = 413, description = "`body_too_large`", body = ErrorBody),
     (status = 415, description = "`unsupported_media_type`", body = ErrorBody),
     (status = 421, description = "`unknown_host`", body = ErrorBody),
-    (status = 422, description = "`invalid_question`, `invalid_k`, `invalid_filter`, `answer_too_large`", body = ErrorBody),
+    (status = 422, description = "`invalid_question`, `invalid_k`, `invalid_filter`, `answer_too_large`, `too_costly`", body = ErrorBody),
     (status = 429, description = "`overloaded`, `rate_limited`; see the header retry-after", body = ErrorBody),
     (status = 503, description = "`not_ready`, `timeout`", body = ErrorBody),
 ))]
@@ -120,7 +120,7 @@ pub(super) async fn answer(State(state): State<AppState>, request: Request) -> R
         let (depth, top) = asked.counts(&limits)?;
         let filter = asked.filter.map(FilterBody::parse).transpose()?;
         let (question, method) = (asked.question, asked.method);
-        let cost = service.cost(method, depth, filter.as_ref()).saturating_add(reader.cost(depth));
+        let cost = service.cost(&question, method, depth, filter.as_ref()).saturating_add(reader.cost(depth));
         let rows = ready.serving.search.snapshot().map_or(0, |index| index.len());
         let search = move |cancel: &CancelToken| -> Result<Answered<AnswerResponse>, ApiError> {
             let found = || {

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -65,12 +66,16 @@ impl Sampled {
         let alone = rayon::ThreadPoolBuilder::new().num_threads(1).build().map_err(std::io::Error::other)?;
         let work = move || {
             for sample in samples {
-                match alone.install(|| sample.repeat()) {
-                    Ok((found, wanted)) => {
+                // Nothing of a sample outlives it, so that a panic tears nothing.
+                match catch_unwind(AssertUnwindSafe(|| alone.install(|| sample.repeat()))) {
+                    Ok(Ok((found, wanted))) => {
                         counts.found.inc_by(found);
                         counts.wanted.inc_by(wanted);
                     }
-                    Err(error) => tracing::warn!("a search could not be repeated to measure recall: {error}"),
+                    Ok(Err(error)) => {
+                        tracing::warn!("a search could not be repeated to measure recall: {error}");
+                    }
+                    Err(_) => tracing::error!("a search panicked when it was repeated to measure recall"),
                 }
             }
         };

@@ -22,6 +22,8 @@ pub(super) enum Refused {
     Encoding,
     /// Bytes of bodies.
     Bodies,
+    /// Bytes of answers that clients have not read yet.
+    Answers,
     /// Connections.
     Connections,
     /// Requests of one key.
@@ -37,6 +39,7 @@ impl Refused {
             Self::Updates => "updates",
             Self::Encoding => "encoding",
             Self::Bodies => "bodies",
+            Self::Answers => "answers",
             Self::Connections => "connections",
             Self::KeyRate => "key_rate",
             Self::AddressRate => "address_rate",
@@ -113,6 +116,7 @@ impl Refusals {
 /// Gauges of the index's health, set when they are read.
 pub(super) struct HealthGauges {
     stale_seconds: Gauge<f64, AtomicU64>,
+    away_seconds: Gauge<f64, AtomicU64>,
     updates_broken: Gauge,
     background_alive: Gauge,
     compaction_failures: Counter,
@@ -123,7 +127,14 @@ impl HealthGauges {
     pub(super) fn new(registry: &mut Registry) -> Self {
         let [updates_broken, background_alive, log_bytes] = [(); 3].map(|()| Gauge::default());
         let stale_seconds = Gauge::<f64, AtomicU64>::default();
+        let away_seconds = Gauge::<f64, AtomicU64>::default();
         let compaction_failures = Counter::default();
+        registry.register_with_unit(
+            "service_away",
+            "Time for which PostgreSQL or Milvus has not answered; 0 while it does",
+            Unit::Seconds,
+            away_seconds.clone(),
+        );
         registry.register_with_unit(
             "index_stale",
             "Time for which the index could not be brought up to date; 0 while it can",
@@ -137,16 +148,18 @@ impl HealthGauges {
         );
         registry.register(
             "index_background_alive",
-            "0 when the thread that follows or compacts the index has ended",
+            "0 when the thread that follows, compacts or counts the index has ended or fails each time",
             background_alive.clone(),
         );
         registry.register("compaction_failures", "Compactions that failed", compaction_failures.clone());
         registry.register_with_unit("log", "Size of the write-ahead log", Unit::Bytes, log_bytes.clone());
-        Self { stale_seconds, updates_broken, background_alive, compaction_failures, log_bytes }
+        Self { stale_seconds, away_seconds, updates_broken, background_alive, compaction_failures, log_bytes }
     }
 
     pub(super) fn set(&self, health: &Health) {
-        self.stale_seconds.set(health.stale_for.map_or(0.0, |stale: Duration| stale.as_secs_f64()));
+        let seconds = |time: Option<Duration>| time.map_or(0.0, |time| time.as_secs_f64());
+        self.stale_seconds.set(seconds(health.stale_for));
+        self.away_seconds.set(seconds(health.away_for));
         self.updates_broken.set(health.log_broken.is_some().into());
         self.background_alive.set(health.background_alive.into());
         self.compaction_failures.inner().store(health.compaction_failures, Ordering::Relaxed);

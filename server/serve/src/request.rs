@@ -4,17 +4,19 @@
 //! text, an unknown field and a vector with a hole are told apart, each with its own code.
 
 use std::fmt;
+use std::marker::PhantomData;
 
 use dpr_core::Embedding;
-use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+use serde::de::{DeserializeSeed as _, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
+use super::bounded::{Bounded, BoundedSeed};
 use super::error::ApiError;
 use super::limits::Limits;
 use super::metadata::WireCondition;
-use super::vector::{Batch, BatchSeed, VectorInput, VectorSeed, WireVector};
+use super::vector::{VectorInput, VectorSeed, WireVector};
 use dpr_index::search::Filter;
 
 /// A search: one vector, or a batch of them.
@@ -28,7 +30,7 @@ pub struct SearchRequest<'a> {
     vector: Option<VectorInput>,
     /// A batch of question vectors.
     #[schema(value_type = Vec<WireVector>, required = false)]
-    vectors: Option<Batch>,
+    vectors: Option<Bounded<VectorInput>>,
     /// Passages to return for each vector, best first.
     #[schema(value_type = usize, required = false, minimum = 1, default = 10)]
     k: Option<&'a RawValue>,
@@ -51,9 +53,11 @@ pub struct SearchRequest<'a> {
 pub struct FilterBody<'a> {
     /// Titles, at most 1000; none leaves all.
     #[schema(value_type = Vec<String>)]
+    #[serde(deserialize_with = "names")]
     titles: Names,
     /// Ids, at most 1000; none leaves all.
     #[schema(value_type = Vec<String>)]
+    #[serde(deserialize_with = "names")]
     ids: Names,
     /// A condition on the metadata; none leaves all.
     #[schema(value_type = WireCondition, required = false)]
@@ -64,43 +68,12 @@ pub struct FilterBody<'a> {
 /// Most titles, and most ids, of a filter.
 const MAX_FILTER: usize = 1000;
 
-/// Names of a filter, as many as it may hold, and how many there were.
-#[derive(Debug, Default, Serialize)]
-#[serde(transparent)]
-struct Names {
-    kept: Vec<String>,
-    #[serde(skip)]
-    count: usize,
-}
+/// Names of a filter.
+type Names = Bounded<String>;
 
-impl<'de> Deserialize<'de> for Names {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_seq(NamesVisitor)
-    }
-}
-
-struct NamesVisitor;
-
-impl<'de> Visitor<'de> for NamesVisitor {
-    type Value = Names;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an array of strings")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Names, A::Error> {
-        let mut kept = Vec::new();
-        while kept.len() < MAX_FILTER
-            && let Some(name) = seq.next_element()?
-        {
-            kept.push(name);
-        }
-        let mut count = kept.len();
-        while count >= MAX_FILTER && seq.next_element::<IgnoredAny>()?.is_some() {
-            count += 1;
-        }
-        Ok(Names { kept, count })
-    }
+fn names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Names, D::Error> {
+    let seed = BoundedSeed { max: MAX_FILTER, element: PhantomData, expected: "an array of strings" };
+    seed.deserialize(deserializer)
 }
 
 impl<'a> FilterBody<'a> {
@@ -151,10 +124,10 @@ impl<'a> SearchRequest<'a> {
         fingerprint: &str,
         limits: &Limits,
     ) -> Result<ValidSearch, ApiError> {
-        Self::parse(body, BatchSeed { max: limits.max_batch, dim })?.validate(dim, fingerprint, limits)
+        Self::parse(body, bounds(limits.max_batch, dim))?.validate(dim, fingerprint, limits)
     }
 
-    fn parse(body: &'a [u8], bounds: BatchSeed) -> Result<Self, ApiError> {
+    fn parse(body: &'a [u8], bounds: BoundedSeed<VectorSeed>) -> Result<Self, ApiError> {
         let mut json = serde_json::Deserializer::from_slice(body);
         let parsed = json.deserialize_map(RequestVisitor(bounds));
         parsed.and_then(|request| json.end().map(|()| request)).map_err(|error| {
@@ -176,7 +149,7 @@ impl<'a> SearchRequest<'a> {
             return Err(ApiError::UnknownField(name));
         }
         let (inputs, batch) = match (self.vector, self.vectors) {
-            (Some(one), None) => (Batch { kept: vec![one], count: 1 }, false),
+            (Some(one), None) => (Bounded { kept: vec![one], count: 1 }, false),
             (None, Some(many)) => (many, true),
             (None, None) => return Err(ApiError::MissingField("vector")),
             (Some(_), Some(_)) => {
@@ -205,6 +178,11 @@ impl<'a> SearchRequest<'a> {
         }
         Ok(ValidSearch { vectors, k, filter, batch })
     }
+}
+
+/// Reads a batch of at most `max` vectors, each of at most `dim` numbers.
+fn bounds(max: usize, dim: usize) -> BoundedSeed<VectorSeed> {
+    BoundedSeed { max, element: VectorSeed { dim }, expected: "an array of vectors" }
 }
 
 fn checked_k(json: Option<&RawValue>, limits: &Limits) -> Result<usize, ApiError> {
@@ -236,7 +214,7 @@ fn brief(json: &RawValue) -> String {
 }
 
 /// Reads a request, and of its vectors no more than these bounds.
-struct RequestVisitor(BatchSeed);
+struct RequestVisitor(BoundedSeed<VectorSeed>);
 
 impl<'de> Visitor<'de> for RequestVisitor {
     type Value = SearchRequest<'de>;
@@ -251,11 +229,7 @@ impl<'de> Visitor<'de> for RequestVisitor {
         while let Some(field) = map.next_key::<String>()? {
             match field.as_str() {
                 "vector" => {
-                    once(
-                        &mut request.vector,
-                        map.next_value_seed(VectorSeed { dim: bounds.dim })?,
-                        "vector",
-                    )?;
+                    once(&mut request.vector, map.next_value_seed(bounds.element)?, "vector")?;
                 }
                 "vectors" => once(&mut request.vectors, map.next_value_seed(bounds)?, "vectors")?,
                 "filter" => once(&mut request.filter, map.next_value()?, "filter")?,
@@ -394,7 +368,7 @@ mod tests {
 
     #[test]
     fn no_more_is_kept_of_a_body_than_a_good_one_holds() {
-        let bounds = BatchSeed { max: 64, dim: 3 };
+        let bounds = bounds(64, 3);
         let many = |element: &str| vec![element; 100_000].join(",");
         let body = format!(r#"{{"vectors":[{}]}}"#, many("[]"));
         let batch = SearchRequest::parse(body.as_bytes(), bounds).unwrap().vectors.unwrap();

@@ -9,10 +9,10 @@ use dpr_core::private::encrypted::wire::Kind;
 use dpr_private::{AnswerError, MOST_FETCHES, Tables};
 use tokio::sync::oneshot;
 
-use super::body_room::HeldBody;
 use super::error::ApiError;
 use super::file::ServedFile;
 use super::gate::SearchGate;
+use super::room::HeldBody;
 
 /// Questions that one reading of a table answers.
 const BATCH: usize = 8;
@@ -77,23 +77,37 @@ impl ServedTables {
         let taken = {
             let mut waiting = self.waiting(kind).lock().unwrap_or_else(PoisonError::into_inner);
             waiting.retain(|(_, back)| !back.is_closed());
-            let count = waiting.len().min(BATCH);
+            // Together they are read in one time and computed one by one: no more than end in time.
+            let count = waiting.len().min(BATCH).min(self.gate.fitting(self.cost(kind)));
             waiting.drain(..count).collect::<Vec<_>>()
         };
         match kind {
-            Kind::Rank => answer_all(taken, |body| self.tables.read_rank(body), |all| self.tables.rank(all)),
-            Kind::Fetch => {
-                answer_all(taken, |body| self.tables.read_fetch(body), |all| self.tables.fetch(all))
+            Kind::Rank => {
+                let read = |body: &[u8]| self.tables.read_rank(body);
+                answer_all(taken, read, |all, is_wanted| self.tables.rank_while(all, is_wanted));
             }
+            Kind::Fetch => {
+                let read = |body: &[u8]| self.tables.read_fetch(body);
+                answer_all(taken, read, |all, is_wanted| self.tables.fetch_while(all, is_wanted));
+            }
+        }
+    }
+
+    /// Returns the work of one question.
+    pub(super) fn cost(&self, kind: Kind) -> u64 {
+        match kind {
+            Kind::Rank => self.tables.rank_cost(),
+            Kind::Fetch => self.tables.fetch_cost(MOST_FETCHES),
         }
     }
 }
 
-/// Reads messages, answers those that are questions together, and the others with what is wrong.
+/// Reads messages, answers those that are questions together, and the others with what is wrong. The reading of the
+/// table ends early when all who asked have gone, or their time is over.
 fn answer_all<Q>(
     taken: Vec<Message>,
     read: impl Fn(&[u8]) -> Result<Q, AnswerError>,
-    answer: impl Fn(&[Q]) -> Vec<Vec<u8>>,
+    answer: impl Fn(&[Q], &dyn Fn() -> bool) -> Option<Vec<Vec<u8>>>,
 ) {
     let (mut questions, mut backs) = (Vec::new(), Vec::new());
     for (body, back) in taken {
@@ -109,7 +123,8 @@ fn answer_all<Q>(
     if questions.is_empty() {
         return;
     }
-    for (answer, back) in answer(&questions).into_iter().zip(backs) {
+    let answers = answer(&questions, &|| backs.iter().any(|back| !back.is_closed()));
+    for (answer, back) in answers.unwrap_or_default().into_iter().zip(backs) {
         let _ = back.send(Ok(answer));
     }
 }

@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::connection::Connection;
+use super::open::{OpenConnections, Opened};
 use super::places::{Place, Places};
 use super::tls::Tls;
 
@@ -72,6 +73,12 @@ pub enum Ended {
 pub struct Connections {
     /// Connections open at once, and beside them requests that HTTP/2 connections send beside each other.
     pub max: usize,
+    /// Connections that one client may have open: an address, or an IPv6 network of 64 bits. More are closed at once.
+    /// Clients on this machine may have any number, and so may all where there is no limit.
+    pub max_of_client: Option<usize>,
+    /// Where `max` connections are open, the one that has been without a request for longest is closed, if that is so
+    /// long.
+    pub spare: Duration,
     /// Time for a request's head, and time that an idle connection is kept, also one that has sent nothing yet.
     pub idle: Duration,
     /// Time that a client may take too little of its answer.
@@ -92,6 +99,8 @@ impl Default for Connections {
         let (seconds, minute) = (Duration::from_secs(10), Duration::from_secs(60));
         Self {
             max: 1024,
+            max_of_client: None,
+            spare: Duration::from_secs(5),
             idle: minute,
             patience: minute,
             handshake: seconds,
@@ -116,12 +125,18 @@ pub async fn run(
 ) -> Ended {
     let places = Places::new(connections.max, connections.health.is_some());
     let (stop, stopping) = watch::channel(());
-    let mut open = JoinSet::new();
+    let (mut running, open) = (JoinSet::new(), OpenConnections::default());
     let mut shutdown = pin!(shutdown);
     loop {
+        let are_full = places.are_full();
+        if are_full {
+            // So that the next client finds a place. One that was closed reconnects with its next request.
+            open.close_longest_idle(connections.spare);
+        }
         let accepted = tokio::select! {
             () = &mut shutdown => break,
-            Some(_) = open.join_next() => continue,
+            Some(_) = running.join_next() => continue,
+            () = tokio::time::sleep(LOOK_AGAIN), if are_full => continue,
             accepted = accept(&listener, &places) => accepted,
         };
         let (socket, peer, place) = match accepted {
@@ -134,20 +149,27 @@ pub async fn run(
                 continue;
             }
         };
-        let connection = connections.of(peer, &app, place.is_reserve, &places, &stopping);
-        open.spawn(async move {
+        let Some(opened) = open.add(peer.ip(), connections.max_of_client) else {
+            tracing::debug!(target: "dpr_serve", "a connection was closed: its client has too many");
+            continue;
+        };
+        let connection = connections.of(peer, opened, &app, place.is_reserve, &places, &stopping);
+        running.spawn(async move {
             connection.converse(socket).await;
             drop(place);
         });
     }
     drop(listener);
     let _ = stop.send(());
-    let finished = async { while open.join_next().await.is_some() {} };
+    let finished = async { while running.join_next().await.is_some() {} };
     match tokio::time::timeout(connections.grace, finished).await {
         Ok(()) => Ended::Finished,
         Err(_) => Ended::CutOff,
     }
 }
+
+/// Time after which a server whose places are all taken looks for an idle connection again.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 /// Time that a connection of the reserve has for each of its steps.
 const RESERVE_TIME: Duration = Duration::from_secs(5);
@@ -156,6 +178,7 @@ impl Connections {
     fn of(
         &self,
         peer: SocketAddr,
+        opened: Opened,
         app: &Router,
         is_reserve: bool,
         places: &Places,
@@ -165,6 +188,7 @@ impl Connections {
         let time = |time: Duration| if is_reserve { time.min(RESERVE_TIME) } else { time };
         Connection {
             peer,
+            opened,
             app: reserve.unwrap_or(app).clone(),
             tls: self.tls.clone(),
             idle: time(self.idle),

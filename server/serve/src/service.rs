@@ -22,7 +22,7 @@ pub trait TextSearch: Send + Sync + 'static {
     ) -> Result<Vec<Hit>, SearchError>;
 
     /// Returns an estimate of the work of a search, as [`Backend::cost`](dpr_index::search::Backend::cost) does.
-    fn cost(&self, _method: Method, _k: usize, _filter: Option<&Filter>) -> u64 {
+    fn cost(&self, _question: &str, _method: Method, _k: usize, _filter: Option<&Filter>) -> u64 {
         0
     }
 }
@@ -40,7 +40,7 @@ impl TextSearch for TextSearcher {
         self.search_until(question, method, fusion, k, filter, cancel)
     }
 
-    fn cost(&self, method: Method, k: usize, filter: Option<&Filter>) -> u64 {
-        Self::cost(self, method, k, filter)
+    fn cost(&self, question: &str, method: Method, k: usize, filter: Option<&Filter>) -> u64 {
+        Self::cost(self, question, method, k, filter)
     }
 }

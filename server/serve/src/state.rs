@@ -5,7 +5,6 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use super::access::{Access, Rate};
-use super::body_room::BodyRoom;
 use super::counters::Metrics;
 use super::error::ApiError;
 use super::gate::SearchGate;
@@ -14,6 +13,7 @@ use super::limits::Limits;
 use super::origins::Origins;
 use super::rate::Rates;
 use super::recall::Sampled;
+use super::room::Room;
 use super::served_blur::ServedBlur;
 use super::served_model::ServedModel;
 use super::served_reader::ServedReader;
@@ -62,7 +62,8 @@ struct Inner {
     update_gate: SearchGate,
     encode_gate: SearchGate,
     rates: Rates,
-    bodies: BodyRoom,
+    bodies: Room,
+    answers: Room,
     metrics: Metrics,
     ready: RwLock<Option<Arc<Ready>>>,
 }
@@ -115,7 +116,7 @@ impl AppState {
         let Limits { concurrency, queue, timeout, max_answer, .. } = options.limits;
         let gate = SearchGate::new(concurrency, queue).with_timeout(timeout).with_max_answer(max_answer);
         let update_gate = SearchGate::new(UPDATES, UPDATES_WAITING);
-        let bodies = BodyRoom::new(options.limits.max_bodies);
+        let [bodies, answers] = [options.limits.max_bodies, options.limits.max_answers].map(Room::new);
         let rates = Rates::new(options.rate);
         Self(Arc::new(Inner {
             options,
@@ -125,6 +126,7 @@ impl AppState {
             encode_gate: SearchGate::new(1, ENCODINGS_WAITING),
             rates,
             bodies,
+            answers,
             metrics: Metrics::new(),
             ready: RwLock::new(None),
         }))
@@ -218,8 +220,13 @@ impl AppState {
         self.0.options.trusted_proxies
     }
 
-    pub(super) fn bodies(&self) -> &BodyRoom {
+    pub(super) fn bodies(&self) -> &Room {
         &self.0.bodies
+    }
+
+    /// Returns the room for answers until clients have read them.
+    pub(super) fn answers(&self) -> &Room {
+        &self.0.answers
     }
 
     pub(super) fn metrics(&self) -> &Metrics {

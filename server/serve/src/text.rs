@@ -67,7 +67,7 @@ pub(super) fn hybrid() -> Method {
     (status = 413, description = "`body_too_large`", body = ErrorBody),
     (status = 415, description = "`unsupported_media_type`", body = ErrorBody),
     (status = 421, description = "`unknown_host`", body = ErrorBody),
-    (status = 422, description = "`invalid_question`, `invalid_k`, `invalid_filter`, `answer_too_large`", body = ErrorBody),
+    (status = 422, description = "`invalid_question`, `invalid_k`, `invalid_filter`, `answer_too_large`, `too_costly`", body = ErrorBody),
     (status = 429, description = "`overloaded`, `rate_limited`; see the header retry-after", body = ErrorBody),
     (status = 503, description = "`not_ready`, `timeout`", body = ErrorBody),
 ))]
@@ -92,7 +92,7 @@ pub(super) async fn search_text(
         }
         let filter = asked.filter.map(FilterBody::parse).transpose()?;
         let (question, method) = (asked.question, asked.method);
-        let cost = service.cost(method, k, filter.as_ref());
+        let cost = service.cost(&question, method, k, filter.as_ref());
         let rows = ready.serving.search.snapshot().map_or(0, |index| index.len());
         let search = move |cancel: &CancelToken| -> Result<Answered, ApiError> {
             let search = || service.search_text(&question, method, fusion, k, filter.as_ref(), cancel);

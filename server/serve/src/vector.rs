@@ -107,50 +107,6 @@ impl<'de> Visitor<'de> for VectorSeed {
     }
 }
 
-/// The vectors of a batch, as many as it may hold, and how many there were.
-#[derive(Debug)]
-pub(super) struct Batch {
-    pub(super) kept: Vec<VectorInput>,
-    pub(super) count: usize,
-}
-
-/// Reads a batch of at most so many vectors; more are counted and not kept.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct BatchSeed {
-    pub(super) max: usize,
-    pub(super) dim: usize,
-}
-
-impl<'de> DeserializeSeed<'de> for BatchSeed {
-    type Value = Batch;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Batch, D::Error> {
-        deserializer.deserialize_seq(self)
-    }
-}
-
-impl<'de> Visitor<'de> for BatchSeed {
-    type Value = Batch;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an array of vectors")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Batch, A::Error> {
-        let mut kept = Vec::new();
-        while kept.len() < self.max
-            && let Some(vector) = seq.next_element_seed(VectorSeed { dim: self.dim })?
-        {
-            kept.push(vector);
-        }
-        let mut count = kept.len();
-        while count >= self.max && seq.next_element::<IgnoredAny>()?.is_some() {
-            count += 1;
-        }
-        Ok(Batch { kept, count })
-    }
-}
-
 /// An element of a vector.
 enum Number {
     Float(f32),

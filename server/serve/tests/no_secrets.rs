@@ -185,6 +185,8 @@ fn requests() -> Vec<(&'static str, String, String)> {
             json!({"y": QUESTION, "level": QUESTION, "projection": blur, "model": model}),
         ),
         ("POST", "/v1/private/candidates", json!({"question": QUESTION, QUESTION: NUMBER})),
+        ("POST", "/v1/encrypted/rank", json!(QUESTION)),
+        ("POST", "/v1/encrypted/fetch", json!([NUMBER, QUESTION])),
         ("DELETE", "/v1/passages", json!({"ids": ["a"]})),
         ("DELETE", "/v1/passages", json!({"ids": [TEXT]})),
     ];
@@ -197,6 +199,8 @@ fn requests() -> Vec<(&'static str, String, String)> {
         all.push(("PUT", format!("{path}?q={QUESTION}"), TEXT.into()));
     }
     all.push(("GET", format!("/v1/model/files/{QUESTION}/{QUESTION}"), String::new()));
+    all.push(("GET", format!("/v1/encrypted/files/{QUESTION}/{QUESTION}"), String::new()));
+    all.push(("GET", "/v1/encrypted".into(), String::new()));
     all.push(("GET", format!("/{QUESTION}"), String::new()));
     all
 }

@@ -123,6 +123,9 @@ fn a_server_that_others_reach_needs_keys_or_is_told_that_it_is_public() {
     assert!(error.contains("--public"), "{error}");
     let error = fail(&mut serve(&bench, &["--listen", "0.0.0.0:0", "--public", "--allow-updates"]));
     assert!(error.contains("--allow-updates") && error.contains("DPR_UPDATE_TOKEN"), "{error}");
+    let mut command = serve(&bench, &["--listen", "0.0.0.0:0", "--public", "--allow-updates"]);
+    let error = fail(command.env("DPR_UPDATE_TOKEN", "fifteen-letters"));
+    assert!(error.contains("fewer than 16 characters") && !error.contains("fifteen-letters"), "{error}");
     // What is wrong with keys and certificates is told before anything listens.
     let error = fail(serve(&bench, &[]).env("DPR_KEYS", "[[key]]\nname = \"dpr_marked"));
     assert!(error.contains("line 2") && !error.contains("marked"), "{error}");

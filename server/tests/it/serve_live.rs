@@ -195,29 +195,36 @@ fn no_body_makes_a_server_take_much_more_memory_than_it_has_bytes() {
     let model = server.index()["model"].as_str().unwrap().to_owned();
     let field = |name: &str| format!(r#"{{"vector":[1],"model":"{model}","{name}":["#);
     let bombs = [
-        ("/v1/search", bomb(r#"{"vectors":["#, "[]", "]}")),
-        ("/v1/search", bomb(r#"{"vectors":["#, r#""""#, "]}")),
-        ("/v1/search", bomb(r#"{"vectors":["#, "[0]", "]}")),
-        ("/v1/search", bomb(r#"{"vector":["#, "0", "]}")),
-        ("/v1/search", bomb(&field("k"), r#"{"":0}"#, "]}")),
-        ("/v1/search", bomb(&field("filter"), r#"{"":0}"#, "]}")),
-        ("/v1/search", bomb(&field("other"), r#"{"":0}"#, "]}")),
-        ("/v1/search", bomb(r#"{"vector":[1],"model":["#, r#"{"":0}"#, "]}")),
+        ("POST", "/v1/search", bomb(r#"{"vectors":["#, "[]", "]}")),
+        ("POST", "/v1/search", bomb(r#"{"vectors":["#, r#""""#, "]}")),
+        ("POST", "/v1/search", bomb(r#"{"vectors":["#, "[0]", "]}")),
+        ("POST", "/v1/search", bomb(r#"{"vector":["#, "0", "]}")),
+        ("POST", "/v1/search", bomb(&field("k"), r#"{"":0}"#, "]}")),
+        ("POST", "/v1/search", bomb(&field("filter"), r#"{"":0}"#, "]}")),
+        ("POST", "/v1/search", bomb(&field("other"), r#"{"":0}"#, "]}")),
+        ("POST", "/v1/search", bomb(r#"{"vector":[1],"model":["#, r#"{"":0}"#, "]}")),
         (
+            "POST",
             "/v1/search",
             bomb(&format!(r#"{{"vector":[1],"model":"{model}","filter":{{"ids":["#), r#""""#, "]}}"),
         ),
-        ("/v1/passages", bomb(r#"{"model":"m","passages":["#, r#"{"id":"","text":"","vector":[]}"#, "]}")),
+        (
+            "POST",
+            "/v1/passages",
+            bomb(r#"{"model":"m","passages":["#, r#"{"id":"","text":"","vector":[]}"#, "]}"),
+        ),
+        ("POST", "/v1/passages", bomb(r#"{"model":"m","passages":["#, r#"{"id":"","text":""}"#, "]}")),
+        ("DELETE", "/v1/passages", bomb(r#"{"ids":["#, r#""""#, "]}")),
     ];
     let before = server.peak_memory();
-    for (path, body) in &bombs {
-        let one = || server.send_text("host: localhost", "POST", path, body);
+    for (method, path, body) in &bombs {
+        let one = || server.send_text("host: localhost", method, path, body);
         let (status, said) = one();
         assert!((400..430).contains(&status), "{status} {said}");
         std::thread::scope(|scope| [0; 4].map(|_| scope.spawn(one)).map(|sent| sent.join().unwrap()));
         let grown = (server.peak_memory() - before) >> 20;
         println!("{status}, {grown} MiB more: {}...", &body[..60]);
-        assert!(grown < 64, "{grown} MiB for {path} {}...", &body[..60]);
+        assert!(grown < 64, "{grown} MiB for {method} {path} {}...", &body[..60]);
     }
 }
 

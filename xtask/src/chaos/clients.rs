@@ -26,10 +26,30 @@ pub(super) fn silent(report: &mut Report) -> Outcome {
         report_release(report, &server, name);
         drop(held);
     }
-    let answer = server.ask("PRI", "*", &[], &[])?;
-    let version = answer.text.split(' ').next().unwrap_or_default().to_owned();
-    report.line("HTTP/2 without TLS", &version, "HTTP/1.1", version.starts_with("HTTP/1."));
+    let spoken = preface(&server)?;
+    report.line("HTTP/2 without TLS", &spoken, "closed or HTTP/1.1", spoken != HTTP_2);
     Ok(())
+}
+
+/// What a server that speaks HTTP/2 without TLS is told to.
+const HTTP_2: &str = "HTTP/2";
+
+/// Sends the preface of HTTP/2 with its first frame, of settings, and returns what is spoken in the answer.
+fn preface(server: &Server) -> Outcome<String> {
+    let failed = |error: std::io::Error| Failure::new(format!("cannot ask for HTTP/2: {error}"));
+    let mut socket = server.connect()?;
+    socket.set_read_timeout(Some(Duration::from_secs(5))).map_err(failed)?;
+    socket.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").map_err(failed)?;
+    let mut answer = [0; 9];
+    // A reset, where bytes were left unread, is as good as a close.
+    let read = socket.read(&mut answer).unwrap_or(0);
+    Ok(match &answer[..read] {
+        [] => "closed".into(),
+        text if text.starts_with(b"HTTP/1") => "HTTP/1.1".into(),
+        // A frame: three bytes of its length, then the type of settings.
+        [_, _, _, 4, ..] => HTTP_2.into(),
+        other => format!("{other:?}"),
+    })
 }
 
 /// Connections whose client reads a byte now and then.

@@ -14,11 +14,13 @@ pub struct Health {
     /// The time since a follower last served what the directory holds, if it knows that it serves something older: a
     /// new version or the log cannot be read, or belongs to another model.
     pub stale_for: Option<Duration>,
+    /// The time for which the service that holds the passages has not answered, if it did not when it was asked last.
+    pub away_for: Option<Duration>,
     /// Compactions that failed since the index was opened.
     pub compaction_failures: u64,
     /// Bytes of the write-ahead log.
     pub log_bytes: u64,
-    /// `false` if the thread that follows or compacts the index has ended by itself.
+    /// `false` if the thread that follows, compacts or counts the index has ended by itself, or fails each time.
     pub background_alive: bool,
 }
 
@@ -28,6 +30,7 @@ impl Default for Health {
         Self {
             log_broken: None,
             stale_for: None,
+            away_for: None,
             compaction_failures: 0,
             log_bytes: 0,
             background_alive: true,
@@ -84,6 +87,7 @@ impl HealthRecord {
         Health {
             log_broken: record.log_broken.clone(),
             stale_for: record.stale_since.map(|since| since.elapsed()),
+            away_for: None,
             compaction_failures: record.compaction_failures,
             log_bytes: record.log_bytes,
             background_alive: record.background.as_ref().is_none_or(|state| state.is_alive()),

@@ -10,6 +10,7 @@ mod method;
 mod ranker;
 mod searcher;
 mod service;
+mod service_health;
 mod text;
 
 pub use backend::{Backend, Description, WriteError, Writer};
@@ -21,4 +22,5 @@ pub use method::Method;
 pub use ranker::{RankedPair, Ranker};
 pub use searcher::{Hit, Searcher};
 pub use service::{LoadReport, Row, batches, watch};
+pub use service_health::ServiceHealth;
 pub use text::TextSearcher;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use dpr_core::TextEncoder;
 
 use super::{Backend, Filter, Fusion, HYBRID_DEPTH, Hit, Method, Ranker, SearchError, Searcher};
-use crate::CancelToken;
 use crate::sparse::Scoring;
+use crate::{CancelToken, VectorIndex as _};
 use dpr_data::normalise_question;
 
 /// Encodes questions and searches an index for them, as it is when each is asked.
@@ -36,10 +36,16 @@ impl TextSearcher {
         self.backend.snapshot().is_some_and(|snapshot| snapshot.base().sparse().is_some())
     }
 
-    /// Returns an estimate of the work of a search, as [`Backend::cost`] does.
-    pub fn cost(&self, method: Method, k: usize, filter: Option<&Filter>) -> u64 {
+    /// Returns an estimate of the work of a search, as [`Backend::cost`] does: a word of the question is read in at most
+    /// all passages.
+    pub fn cost(&self, question: &str, method: Method, k: usize, filter: Option<&Filter>) -> u64 {
         let depth = if method == Method::Hybrid { HYBRID_DEPTH } else { k };
-        if method.needs_vectors() { self.backend.cost(1, depth, filter) } else { 0 }
+        let vectors = if method.needs_vectors() { self.backend.cost(1, depth, filter) } else { 0 };
+        if !method.needs_words() {
+            return vectors;
+        }
+        let rows = self.backend.snapshot().map_or(0, |snapshot| snapshot.len());
+        vectors.saturating_add((question.split_whitespace().count() as u64).saturating_mul(rows as u64))
     }
 
     /// The best `k` passages for `question`, best first.

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use dpr_files::progress::Silent;
 use dpr_index::NewPassage;
+use dpr_index::search::Backend;
 use dpr_postgres::{LoadOptions, PostgresAddress, PostgresError, PostgresIndex, load};
 
 use super::server::Server;
@@ -52,12 +53,16 @@ fn searches_and_updates_fail_while_the_server_is_away_and_go_on_when_it_is_back(
     assert!(matches!(error, PostgresError::Unavailable { .. }), "{error}");
     let error = index.delete(&["p1".into()]).unwrap_err();
     assert!(matches!(error, PostgresError::Unavailable { .. }), "{error}");
-    assert!(index.refresh().is_err());
+    assert_eq!(Backend::health(&index).away_for, None, "nobody has asked yet");
+    assert!(Backend::refresh(&index).is_err());
+    assert!(Backend::health(&index).away_for.is_some());
     server.start_again();
     assert_eq!(found(&index, &question, 3, None), before, "the first search after it is back");
     let passage = dpr_data::Passage::new("new", "", "Text.");
     index.put(&[NewPassage { passage, vector: question.clone() }]).unwrap();
     assert_eq!(index.refresh().unwrap(), 51);
+    Backend::refresh(&index).unwrap();
+    assert_eq!(Backend::health(&index).away_for, None);
 }
 
 #[test]

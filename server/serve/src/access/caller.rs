@@ -20,6 +20,11 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
+    /// Returns whether it sent a key that the server does not know.
+    pub(crate) fn is_guess(&self) -> bool {
+        self.has_sent && self.key.is_none()
+    }
+
     /// Returns the name for log lines: that of the key, or `-`.
     pub(crate) fn name(&self) -> &str {
         self.key.as_ref().map_or("-", |key| key.name())

@@ -20,7 +20,8 @@ pub(crate) async fn admit(State(state): State<AppState>, mut request: Request, n
     let address = client_address(peer, request.headers(), state.trusted_proxies());
     let sent = sent_key(request.headers());
     let key = sent.and_then(|sent| state.access().find(sent));
-    let caller = Caller { address, key, has_sent: sent.is_some() };
+    // Where there are no keys, one that is sent opens nothing and is no guess.
+    let caller = Caller { address, key, has_sent: sent.is_some() && state.access().has_keys() };
     if let Err(error) = state.rates().take(&caller) {
         let limit = if caller.key.is_some() { Refused::KeyRate } else { Refused::AddressRate };
         state.metrics().refusals().refused(limit);

@@ -94,6 +94,11 @@ impl Access {
         Ok(Self((keys.is_listed || !keys.fixed.is_empty()).then(|| Arc::new(keys))))
     }
 
+    /// Returns whether there are any keys.
+    pub(crate) fn has_keys(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Whether requests of this scope need a key.
     pub fn needs_key(&self, scope: Scope) -> bool {
         let Some(keys) = &self.0 else { return false };

@@ -107,7 +107,7 @@ async fn a_search_that_cannot_end_in_time_is_refused_before_it_begins() {
     let (app, told) = endless(Duration::from_secs(10), 50_000_000_000);
     let body = json!({"vectors": [[1, 0, 0, 0], [0, 1, 0, 0]], "model": fingerprint()});
     let reply = search(&app, &body).await;
-    assert_eq!(reply.error(), (422, "invalid_vector".into()));
+    assert_eq!(reply.error(), (422, "too_costly".into()));
     let message = reply.message();
     assert!(
         message.contains("2 vectors among 0 passages")

@@ -30,7 +30,7 @@ impl KeyBox {
 }
 
 /// Method, path, and the scope that opens it.
-pub(super) const ROUTES: [(&str, &str, Option<Scope>); 19] = [
+pub(super) const ROUTES: [(&str, &str, Option<Scope>); 23] = [
     ("POST", "/v1/search", Some(Scope::Search)),
     ("POST", "/v1/search/text", Some(Scope::Search)),
     ("POST", "/v1/answer", Some(Scope::Search)),
@@ -41,6 +41,10 @@ pub(super) const ROUTES: [(&str, &str, Option<Scope>); 19] = [
     ("GET", "/v1/private", Some(Scope::Search)),
     ("GET", "/v1/private/files/abc/projection.f16", Some(Scope::Search)),
     ("POST", "/v1/private/candidates", Some(Scope::Search)),
+    ("GET", "/v1/encrypted", Some(Scope::Search)),
+    ("GET", "/v1/encrypted/files/abc/ranks.bin", Some(Scope::Search)),
+    ("POST", "/v1/encrypted/rank", Some(Scope::Search)),
+    ("POST", "/v1/encrypted/fetch", Some(Scope::Search)),
     ("POST", "/v1/passages", Some(Scope::Write)),
     ("DELETE", "/v1/passages", Some(Scope::Write)),
     ("GET", "/metrics", Some(Scope::Admin)),
@@ -81,6 +85,23 @@ impl Verdict {
         };
         assert!(challenge.starts_with("Bearer"), "{challenge}");
         verdict
+    }
+}
+
+#[test]
+fn every_route_of_the_interface_is_in_the_table() {
+    let document: Value = serde_json::from_str(&crate::openapi_document()).unwrap();
+    for (template, methods) in document["paths"].as_object().unwrap() {
+        let is_at = |path: &str| {
+            let (template, path) = (template.split('/'), path.split('/'));
+            template.clone().count() == path.clone().count()
+                && template.zip(path).all(|(part, found)| part.starts_with('{') || part == found)
+        };
+        for method in methods.as_object().unwrap().keys() {
+            let is_listed =
+                |(of, path, _): &(&str, &str, Option<Scope>)| of.eq_ignore_ascii_case(method) && is_at(path);
+            assert!(ROUTES.iter().any(is_listed), "{method} {template}");
+        }
     }
 }
 
@@ -132,6 +153,27 @@ async fn every_route_is_open_to_the_keys_of_its_scope_from_every_origin() {
         }
     }
     assert_eq!(checked, 4 * ROUTES.len() * 4 * 2 * 2);
+}
+
+#[tokio::test]
+async fn keys_cannot_be_guessed_quickly_and_known_ones_pass_meanwhile() {
+    use axum::extract::ConnectInfo;
+    let keys = KeyBox::new();
+    let (app, _dir) = ready(Options { access: keys.access(false), ..Options::default() });
+    let ask = async |key: &str, address: &str| {
+        let request = Request::get("/v1/index").header("x-api-key", key);
+        let peer: std::net::SocketAddr = address.parse().unwrap();
+        send(&app, request.extension(ConnectInfo(peer)).body(Body::empty()).unwrap()).await
+    };
+    for guess in 0..30 {
+        let reply = ask(&format!("guess-{guess}"), "192.0.2.7:1").await;
+        assert_eq!(reply.error(), (401, "unauthorized".into()));
+    }
+    let reply = ask("guess-30", "192.0.2.7:2").await;
+    assert_eq!(reply.error(), (429, "rate_limited".into()));
+    assert_eq!(reply.header("retry-after"), "1");
+    assert_eq!(ask(keys.of(Scope::Search), "192.0.2.7:3").await.status, StatusCode::OK);
+    assert_eq!(ask("guess-31", "192.0.2.8:1").await.error(), (401, "unauthorized".into()), "another address");
 }
 
 #[tokio::test]

@@ -154,6 +154,16 @@ async fn metrics_and_health_checks_may_be_apart() {
 }
 
 #[tokio::test]
+async fn counters_apart_are_told_under_the_own_names_alone() {
+    let hosts = crate::Hosts::new("127.0.0.1:1".parse().unwrap(), &[]).unwrap();
+    let apart = metrics_app(AppState::new(Options { metrics_apart: true, hosts, ..Options::default() }));
+    let reply = get_with(&apart, "/metrics", &[("host", "evil.example")]).await;
+    assert_eq!(reply.error(), (421, "unknown_host".into()));
+    assert_eq!(get_with(&apart, "/metrics", &[("host", "localhost:9")]).await.status, StatusCode::OK);
+    assert_eq!(get_with(&apart, "/healthz", &[("host", "evil.example")]).await.status, StatusCode::OK);
+}
+
+#[tokio::test]
 async fn other_origins_are_allowed_only_when_told() {
     let preflight = |origin: &str| {
         Request::options("/v1/search")

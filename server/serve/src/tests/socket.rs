@@ -182,6 +182,78 @@ async fn above_the_limit_health_checks_are_answered_and_others_told_to_come_back
     tokio::time::timeout(Duration::from_secs(20), search).await.unwrap();
 }
 
+#[tokio::test]
+async fn a_connection_that_asks_now_and_then_makes_room_for_another_client() {
+    let (app, _dir) = ready(Options::default());
+    // An hour each, but that they are closed when others wait.
+    let hour = Duration::from_secs(3600);
+    let spare = Duration::from_millis(100);
+    let connections = Connections { idle: hour, patience: hour, spare, ..Connections::default() };
+    let keeps_alive = async |address| {
+        let mut socket = TcpStream::connect(address).await.unwrap();
+        socket.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+        let mut start = [0; 15];
+        socket.read_exact(&mut start).await.unwrap();
+        assert_eq!(&start, b"HTTP/1.1 200 OK");
+        socket
+    };
+    let reply = answer_beside(app, connections, keeps_alive).await;
+    assert!(reply.starts_with("HTTP/1.1 200"), "{reply}");
+}
+
+#[tokio::test]
+async fn a_connection_with_a_request_never_makes_room() {
+    let (app, open, _dir) = gated(Options::default());
+    let connections = Connections { max: 1, spare: Duration::from_millis(300), ..Connections::default() };
+    let (address, _stop, _running) = start(app.clone(), connections).await;
+    let client = tokio::spawn(exchange(address, good().to_string().into_bytes()));
+    while !get(&app, "/metrics").await.text().contains("dpr_http_requests_in_flight 2") {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let waiting = tokio::spawn(exchange(address, good().to_string().into_bytes()));
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    open.send(()).unwrap();
+    assert!(client.await.unwrap().starts_with("HTTP/1.1 200"));
+    open.send(()).unwrap();
+    assert!(waiting.await.unwrap().starts_with("HTTP/1.1 200"));
+}
+
+#[tokio::test]
+async fn answers_that_nobody_reads_take_room_from_others_until_their_clients_are_gone() {
+    // One answer of 20 MB fits, which is more than the buffers of both ends hold.
+    let (vectors, room) = (3000, 24 << 20);
+    let limits = Limits {
+        max_batch: vectors,
+        max_k: vectors * 2,
+        max_answer: room,
+        max_answers: room,
+        ..Limits::default()
+    };
+    let (app, _dir) = ready(Options { limits, ..Options::default() });
+    let (address, _stop, _running) = start(app, Connections::default()).await;
+    let vectors = vec![[1, 0, 0, 0]; vectors];
+    let asked = json!({"vectors": vectors, "k": PASSAGES, "model": fingerprint()}).to_string().into_bytes();
+    let head = format!(
+        "POST /v1/search HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        asked.len()
+    );
+    let mut unread = TcpStream::connect(address).await.unwrap();
+    unread.write_all(&[head.as_bytes(), &asked].concat()).await.unwrap();
+    let mut start = [0; 15];
+    unread.read_exact(&mut start).await.unwrap();
+    assert_eq!(&start, b"HTTP/1.1 200 OK");
+    let refused = exchange(address, asked.clone()).await;
+    assert!(refused.starts_with("HTTP/1.1 429") && refused.contains("have not read yet"), "{refused:.500}");
+    assert!(refused.contains("retry-after"), "{refused:.500}");
+    drop(unread);
+    let answered = async {
+        while !exchange(address, asked.clone()).await.starts_with("HTTP/1.1 200") {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), answered).await.expect("the room comes back");
+}
+
 /// A server of a page with a file of more than the buffers of both ends hold.
 pub(super) fn with_large_file() -> (Router, [tempfile::TempDir; 2]) {
     let web = tempfile::tempdir().unwrap();

@@ -147,10 +147,14 @@ async fn keys_and_hosts_are_checked_over_http_2_as_without_tls() {
     let keyed = [None, Some(Scope::Search), Some(Scope::Write), Some(Scope::Admin)];
     let cases = ROUTES.into_iter().flat_map(|route| keyed.map(|sent| (route, sent)));
     for ((method, path, needed), sent) in cases {
-        for from in [origin, "https://other.example", ""] {
+        let froms = [origin, "https://other.example", ""];
+        for (from, header) in
+            froms.into_iter().flat_map(|from| ["authorization", "x-api-key"].map(|h| (from, h)))
+        {
             let mut request = Request::builder().method(method).uri(format!("https://localhost{path}"));
             if let Some(scope) = sent {
-                request = request.header("authorization", format!("Bearer {}", keys.of(scope)));
+                let scheme = if header == "authorization" { "Bearer " } else { "" };
+                request = request.header(header, format!("{scheme}{}", keys.of(scope)));
             }
             if !from.is_empty() {
                 request = request.header("origin", from);

@@ -190,6 +190,9 @@ pub(super) struct LimitArgs {
     /// Most bytes of a search's answer
     #[arg(long, env = "DPR_MAX_ANSWER", value_name = "BYTES", default_value = "67108864", value_parser = at_least_one)]
     pub(super) max_answer: usize,
+    /// Most bytes of answers that clients have not read yet, together. Default: 4 times --max-answer
+    #[arg(long, env = "DPR_MAX_ANSWERS", value_name = "BYTES", value_parser = at_least_one)]
+    pub(super) max_answers: Option<usize>,
     /// Most passages that one update adds
     #[arg(long, env = "DPR_MAX_PASSAGES", value_name = "N", default_value = "1000", value_parser = at_least_one)]
     pub(super) max_passages: usize,
@@ -209,9 +212,12 @@ pub(super) struct LimitArgs {
     /// are answered health checks alone, the next ones wait
     #[arg(long, env = "DPR_MAX_CONNECTIONS", value_name = "N", default_value = "1024", value_parser = at_least_one)]
     pub(super) max_connections: usize,
+    /// Connections that one address (IPv6: network of 64 bits) may have open; more are closed at once. This machine may
+    /// have any number, and so may all with --trust-forwarded. Default: a quarter of --max-connections
+    #[arg(long, env = "DPR_MAX_CLIENT_CONNECTIONS", value_name = "N", value_parser = at_least_one)]
+    pub(super) max_client_connections: Option<usize>,
     /// Requests a second that each key may send, and each address (IPv6: network of 64 bits) without one; more are
-    /// answered
-    /// 429. Keys may have a rate of their own in their file. Default: no limit
+    /// answered 429. Keys may have a rate of their own in their file. Default: no limit
     #[arg(long, env = "DPR_RATE", value_name = "PER_SECOND")]
     pub(super) rate: Option<f64>,
     /// With --rate: requests that it may send at once. Default: those of a second, at least 10

@@ -91,6 +91,7 @@ async fn serve(args: Args, index: Location) -> Result<(), CliError> {
     let reloading = state.reload_files(tls.clone(), RELOAD_EVERY)?;
     let connections = Connections {
         max: args.limits.max_connections,
+        max_of_client: protection::connections_of_client(args),
         grace: Duration::from_secs(args.grace.into()),
         ..Connections::default()
     };
@@ -255,6 +256,7 @@ fn options(args: &Args, access: Access, address: SocketAddr) -> Result<Options, 
             max_body: asked.max_body,
             max_bodies: asked.max_bodies.unwrap_or(Limits::bodies(asked.max_body)),
             max_answer: asked.max_answer,
+            max_answers: asked.max_answers.unwrap_or(Limits::answers(asked.max_answer)).max(asked.max_answer),
             max_passages: asked.max_passages,
             max_ids: asked.max_ids,
             concurrency,

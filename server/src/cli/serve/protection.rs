@@ -6,11 +6,14 @@ use std::sync::Arc;
 
 use dpr_serve::{Access, Hosts, KeySources, Rate, Scope, Tls};
 
-use super::args::{AccessArgs, LimitArgs};
+use super::args::{AccessArgs, Args, LimitArgs};
 use crate::cli::CliError;
 
 /// Tokens of fewer characters are warned of: a key of `dpr keys new` has 47.
 const SHORT_TOKEN: usize = 32;
+
+/// Characters that a token has at least where other machines may try it.
+const LEAST_TOKEN: usize = 16;
 
 /// Reads the keys of the file, of `DPR_KEYS` and of `DPR_UPDATE_TOKEN`. The last two have no flag: a command line is
 /// seen by every process of the machine.
@@ -24,6 +27,12 @@ pub(super) fn access(args: &AccessArgs) -> Result<Access, CliError> {
     let list = variable("DPR_KEYS", "take the keys of --keys alone")?;
     let sources = KeySources { file: args.keys.clone(), list, update_token, open_search: args.open_search };
     Ok(Access::new(sources)?)
+}
+
+/// Returns the most connections of one client; `None` where all clients come through proxies.
+pub(super) fn connections_of_client(args: &Args) -> Option<usize> {
+    let (named, all) = (args.limits.max_client_connections, args.limits.max_connections);
+    named.or((args.access.trust_forwarded == 0).then_some(all.div_ceil(4)))
 }
 
 /// Returns a secret of the environment, if it is set.
@@ -56,6 +65,13 @@ pub(super) async fn check_reach(
         return Err(format!(
             "--allow-updates without a key would let everybody who reaches {address} change the index: give --keys (see \
              `dpr keys new --help`), set DPR_UPDATE_TOKEN, or listen on this machine alone with --listen 127.0.0.1:{port}"
+        )
+        .into());
+    }
+    let token = variable("DPR_UPDATE_TOKEN", "take updates without a token")?;
+    if takes_updates && token.is_some_and(|token| token.len() < LEAST_TOKEN) {
+        return Err(format!(
+            "DPR_UPDATE_TOKEN has fewer than {LEAST_TOKEN} characters, and everybody who reaches {address} may try: take a              key of `dpr keys new`, or listen on this machine alone with --listen 127.0.0.1:{port}"
         )
         .into());
     }
