@@ -151,7 +151,7 @@ pub enum ApiError {
     /// A request without a key, or with one that the server does not know, where one is needed.
     #[error("{}", unauthorized(.has_sent))]
     Unauthorized {
-        /// Whether a key was sent.
+        /// `true` if a key was sent.
         has_sent: bool,
     },
     /// A key that opens other routes.

@@ -18,7 +18,7 @@ use dpr_index::{CancelToken, VectorIndex as _};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::answer::{Answered, Asked, respond, timed};
+use super::answer::{Answered, PreparedSearch, respond, timed};
 use super::body::json_body;
 use super::error::ApiError;
 use super::error_answer::ErrorBody;
@@ -222,7 +222,7 @@ pub(super) async fn candidates_of(
     let takes_gzip = accepts_gzip(request.headers());
     let body = json_body(&state, request).await?;
     let max_k = state.limits().max_k;
-    let read = move |body: &[u8]| -> Result<Asked<CandidatesResponse>, ApiError> {
+    let read = move |body: &[u8]| -> Result<PreparedSearch<CandidatesResponse>, ApiError> {
         let asked: CandidatesRequest =
             serde_json::from_slice(body).map_err(|error| ApiError::InvalidJson(error.to_string()))?;
         let (sent, count) = asked.checked(&blur, &ready.fingerprint, max_k)?;
@@ -235,7 +235,7 @@ pub(super) async fn candidates_of(
             let candidates = found.into_iter().map(CandidateBody::from).collect();
             Ok(Answered { answer: CandidatesResponse { candidates, took_ms }, took, k: count })
         };
-        Ok(Asked { vectors: 1, rows, cost, search: Box::new(search) })
+        Ok(PreparedSearch { vectors: 1, rows, cost, search: Box::new(search) })
     };
     respond(&state, body, takes_gzip, read).await
 }

@@ -42,7 +42,7 @@ pub struct Options {
     pub trusted_proxies: usize,
     /// How long the index may not have been brought up to date before `/readyz` says so; without it, for ever.
     pub max_stale: Option<Duration>,
-    /// Whether [`metrics_app`](crate::metrics_app) has `/metrics`, `/healthz` and `/readyz`, in the place of
+    /// `true` if [`metrics_app`](crate::metrics_app) has `/metrics`, `/healthz` and `/readyz`, in the place of
     /// [`app`](crate::app).
     pub metrics_apart: bool,
     /// `true` if only blurred and encrypted questions are answered: `POST /v1/search` and `POST /v1/search/text` are then

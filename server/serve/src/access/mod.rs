@@ -33,7 +33,7 @@ pub struct KeySources {
     pub list: Option<String>,
     /// A text of the operator's own choice that opens changes alone. By itself it closes nothing else.
     pub update_token: Option<String>,
-    /// Whether searches need no key, whatever keys there are.
+    /// `true` if searches need no key, whatever keys there are.
     pub open_search: bool,
 }
 
@@ -43,7 +43,7 @@ struct Keys {
     /// Those that stay as they are.
     fixed: Vec<Arc<Key>>,
     file: Option<KeyFile>,
-    /// Whether there are others than the update token.
+    /// `true` if there are others than the update token.
     is_listed: bool,
     open_search: bool,
 }
@@ -99,7 +99,7 @@ impl Access {
         self.0.is_some()
     }
 
-    /// Whether requests of this scope need a key.
+    /// Returns whether requests of this scope need a key.
     pub fn needs_key(&self, scope: Scope) -> bool {
         let Some(keys) = &self.0 else { return false };
         match scope {
@@ -109,7 +109,7 @@ impl Access {
         }
     }
 
-    /// Whether some key has this scope now.
+    /// Returns whether some key has this scope now.
     pub fn has_key_for(&self, scope: Scope) -> bool {
         self.0.as_ref().is_some_and(|keys| keys.current().iter().any(|key| key.has(scope)))
     }
