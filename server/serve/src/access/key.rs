@@ -149,12 +149,4 @@ mod tests {
             assert!(find(keys.iter(), weak).is_none(), "{weak}");
         }
     }
-
-    #[test]
-    fn scopes_are_read_as_they_are_written() {
-        for scope in [Scope::Search, Scope::Write, Scope::Admin] {
-            assert_eq!(scope.to_string().parse(), Ok(scope));
-        }
-        assert_eq!("Search".parse::<Scope>(), Err(ScopeError));
-    }
 }

@@ -49,3 +49,16 @@ impl FromStr for Scope {
             .ok_or(ScopeError)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scopes_are_read_as_they_are_written() {
+        for scope in [Scope::Search, Scope::Write, Scope::Admin] {
+            assert_eq!(scope.to_string().parse(), Ok(scope));
+        }
+        assert_eq!("Search".parse::<Scope>(), Err(ScopeError));
+    }
+}

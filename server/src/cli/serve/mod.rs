@@ -91,7 +91,7 @@ async fn serve(args: Args, index: Location) -> Result<(), CliError> {
     let reloading = state.reload_files(tls.clone(), RELOAD_EVERY)?;
     let connections = Connections {
         max: args.limits.max_connections,
-        max_of_client: protection::connections_of_client(args),
+        max_of_client: protection::connections_of_client(&args),
         grace: Duration::from_secs(args.grace.into()),
         ..Connections::default()
     };
