@@ -4,9 +4,9 @@
 //! the answer's own passage is to score above the passages of all other questions, and above the hard negatives, which
 //! look like an answer and are none (paper §3.2).
 //!
-//! This example takes 400 questions of SQuAD, writes the training file, trains a tiny encoder with random weights for 200
-//! steps, and compares how often the right passage comes first before and after. It takes seconds on two cores; a real
-//! run differs in its model, its files and its settings, which `configs/` holds.
+//! This example takes 400 questions of SQuAD, writes the training file, trains a tiny encoder with random weights for
+//! 200 steps, and compares how often the right passage comes first before and after. It takes seconds on two cores; a
+//! real run differs in its model, its files and its settings, which `configs/` holds.
 //!
 //! ```sh
 //! cargo run --release -p dpr-examples --example train_on_your_questions
@@ -83,7 +83,8 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
 
     // # The model to start from
     //
-    // One encoder for questions and passages. The paper trains two, from BERT; `encoders = "separate"` makes two of one.
+    // One encoder for questions and passages. The paper trains two, from BERT; `encoders = "separate"` makes two of
+    // one.
     let encoder = repository.join("tests/fixtures/dpr-tiny/question");
     let options = ImportOptions { pooling: Some(Pooling::Mean), ..ImportOptions::default() };
     import(&encoder, None, &dir.join("model"), &options)?;

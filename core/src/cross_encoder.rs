@@ -11,13 +11,13 @@
 mod config;
 
 use crate::device::Device;
-use crate::engine::{Engine, PAIR_TYPES, Row, by_length};
+use crate::engine::Engine;
+use crate::row::{PAIR_TYPES, Row, by_length};
 use crate::text::{EncodeError, EncoderBytes, LoadError};
 use crate::tokenizer::{PairTokens, TextTokenizer};
 use crate::weights::TensorMap;
 
 pub use config::CrossEncoderConfig;
-pub(crate) use config::supported_classes;
 
 /// Pairs that [`CrossEncoder::score`] gives the device at once.
 const BATCH: usize = 16;

@@ -34,7 +34,7 @@ pub enum EmbeddingError {
     /// Not base64, or not a whole number of little-endian f32 or f16.
     #[error("the vector is not base64 of little-endian f32 or f16 numbers: {reason}")]
     Base64 {
-        /// What is wrong.
+        /// The fault that was found.
         reason: String,
     },
 }

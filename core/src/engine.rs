@@ -1,47 +1,16 @@
-//! The two engines of an encoder behind one forward pass, and the rows that they take.
+//! The two engines of an encoder behind one forward pass.
 
 use crate::config::EncoderConfig;
 use crate::device::Device;
+use crate::error::EncodeError;
+#[cfg(not(target_family = "wasm"))]
+use crate::error::LoadError;
 use crate::kernel::KernelEncoder;
 use crate::precision::Precision;
 #[cfg(all(feature = "burn", not(target_family = "wasm")))]
 use crate::precision::PrecisionError;
-use crate::text::EncodeError;
-#[cfg(not(target_family = "wasm"))]
-use crate::text::LoadError;
+use crate::row::Row;
 use crate::weights::{TensorMap, WeightsError};
-
-/// Token types that pairs of texts have: 0 for the first text and 1 for the second.
-pub(crate) const PAIR_TYPES: usize = 2;
-
-/// One row of a batch: token ids, and the type of each token. Without types, every token is of type 0.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Row<'a> {
-    /// `[tokens]`.
-    pub(crate) ids: &'a [u32],
-    /// `[tokens]` or empty.
-    pub(crate) types: &'a [u8],
-}
-
-impl<'a> Row<'a> {
-    /// Returns rows whose tokens are all of type 0.
-    pub(crate) fn of_ids(rows: &'a [Vec<u32>]) -> Vec<Self> {
-        rows.iter().map(|ids| Self { ids, types: &[] }).collect()
-    }
-
-    /// Returns the number of tokens.
-    pub(crate) fn len(&self) -> usize {
-        self.ids.len()
-    }
-}
-
-/// Returns the positions of rows by their numbers of tokens, so that batches of neighbours have little padding.
-pub(crate) fn by_length(tokens: impl Iterator<Item = usize>) -> Vec<usize> {
-    let tokens: Vec<_> = tokens.collect();
-    let mut order: Vec<_> = (0..tokens.len()).collect();
-    order.sort_by_key(|row| tokens[*row]);
-    order
-}
 
 /// An encoder on one of its engines.
 pub(crate) enum Engine {
@@ -83,8 +52,8 @@ impl Engine {
     /// in `precision`.
     ///
     /// # Errors
-    /// [`LoadError::Precision`] for a device that computes in single precision only, and [`LoadError::Weights`] when the
-    /// tensors do not fit the config.
+    /// [`LoadError::Precision`] for a device that computes in single precision only, and [`LoadError::Weights`] when
+    /// the tensors do not fit the config.
     #[cfg(not(target_family = "wasm"))]
     pub(crate) fn load_at(
         config: &EncoderConfig,

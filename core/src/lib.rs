@@ -50,6 +50,12 @@
 //!
 //! This crate touches no files, sockets, threads or clocks: the crate builds for `wasm32-unknown-unknown` as it is.
 
+#[cfg(all(feature = "autodiff", feature = "page-kernels"))]
+compile_error!(
+    "the features `autodiff` and `page-kernels` of dpr-core exclude each other: page kernels are forward only, so that a \
+     build with them does not train"
+);
+
 pub mod config;
 pub mod cross_encoder;
 pub mod device;
@@ -57,6 +63,7 @@ pub mod embedding;
 #[cfg(feature = "burn")]
 pub mod encoder;
 mod engine;
+mod error;
 pub mod form;
 pub mod head;
 pub mod kernel;
@@ -68,7 +75,9 @@ pub mod private;
 pub mod project;
 pub mod random;
 pub mod reader;
+mod relative;
 mod rotary;
+mod row;
 pub mod text;
 pub mod tokenizer;
 pub mod weights;

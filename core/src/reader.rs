@@ -38,7 +38,8 @@ mod heads;
 mod spans;
 
 use crate::device::Device;
-use crate::engine::{Engine, PAIR_TYPES, Row, by_length};
+use crate::engine::Engine;
+use crate::row::{PAIR_TYPES, Row, by_length};
 use crate::text::{EncodeError, EncoderBytes, LoadError};
 use crate::tokenizer::{LocateError, TextTokenizer};
 use crate::weights::TensorMap;
@@ -46,7 +47,6 @@ use crate::weights::TensorMap;
 pub use crate::tokenizer::ReaderInput;
 pub use answer::{Answer, FoundSpan, PassageReading, best_answers};
 pub use config::ReaderConfig;
-pub(crate) use config::supported_classes;
 use heads::Heads;
 pub use heads::ReaderLogits;
 

@@ -18,17 +18,17 @@ mod train;
 use std::fs;
 use std::path::Path;
 
-use serde_json::Value;
-
 use crate::failure::{Failure, Outcome};
+use crate::json::{json, number};
 use crate::npm::{MODULES, sizes};
+use crate::parts::{Part as _, parts};
 use crate::paths::{DEMO_MODEL, MINILM, SQUAD, built, dpr, venv_python};
 use crate::process::{self, command, output};
 use crate::stamp::Stamp;
 use crate::{demo_data, npm, setup};
 pub(crate) use index::{Vectors, vectors};
+pub(crate) use report::verdict;
 use report::{Native, median};
-pub(crate) use report::{memory_of, verdict};
 
 const FOLDER: &str = "target/bench";
 const ROUNDS: usize = 3;
@@ -37,23 +37,23 @@ const QUESTION_ENCODER_LIMIT: u64 = 24_000_000;
 /// The peers, in the order they take turns.
 const PEERS: [&str; 3] = ["sentence-transformers", "onnxruntime", "onnxruntime-int8"];
 
-/// All parts, in the order they run.
-const PARTS: [&str; 14] = [
-    "native",
-    "precision",
-    "train",
-    "browser",
-    "first-visit",
-    "sizes",
-    "sparse",
-    "hybrid",
-    "index",
-    "million",
-    "load",
-    "milvus",
-    "homes",
-    "private",
-];
+parts!(
+    "bench":
+    Native "native",
+    Precision "precision",
+    Train "train",
+    Browser "browser",
+    FirstVisit "first-visit",
+    Sizes "sizes",
+    Sparse "sparse",
+    Hybrid "hybrid",
+    Index "index",
+    Million "million",
+    Load "load",
+    Milvus "milvus",
+    Homes "homes",
+    Private "private",
+);
 
 /// Runs the parts that `--skip` leaves, or only those that `--only` names; `--quick` measures each engine once
 /// instead of in three turns, and hybrid ranking among fewer passages. `--against` compares with another build instead.
@@ -74,50 +74,46 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
             "--only" => &mut only,
             _ => return Err(usage()),
         };
-        list.push(rest.next().filter(|part| PARTS.contains(part)).ok_or_else(usage)?);
+        list.push(Part::named(rest.next())?);
     }
-    let parts =
-        PARTS.into_iter().filter(|part| !skipped.contains(part) && (only.is_empty() || only.contains(part)));
-    let parts: Vec<_> = parts.collect();
+    let runs = |part: &Part| !skipped.contains(part) && (only.is_empty() || only.contains(part));
+    let parts: Vec<_> = Part::ALL.iter().copied().filter(runs).collect();
     let rounds = if is_quick { 1 } else { ROUNDS };
     setup::run(setup::Scope::All)?;
     demo_data::build()?;
     if let Some(other) = against {
         return against::run(other, is_quick, rounds);
     }
-    if parts.iter().any(|part| ["browser", "first-visit", "sizes"].contains(part)) {
+    if parts.iter().any(|part| [Part::Browser, Part::FirstVisit, Part::Sizes].contains(part)) {
         npm::build()?;
     }
-    if parts.iter().any(|part| ["native", "browser", "first-visit"].contains(part)) {
+    if parts.iter().any(|part| [Part::Native, Part::Browser, Part::FirstVisit].contains(part)) {
         export_onnx().map_err(|failure| failure.during("ONNX export"))?;
     }
     for part in parts {
-        println!("\n=== {part} ===");
+        println!("\n=== {} ===", part.name());
         match part {
-            "native" => native(rounds)?,
-            "precision" => precision::run(rounds)?,
-            "train" => train::run(rounds)?,
-            "browser" => process::run(&mut command("node", &["tests/browser/bench/run.mjs"]))?,
-            "first-visit" => first_visit::run(rounds)?,
-            "sizes" => module_sizes()?,
-            "sparse" => sparse::run(rounds)?,
-            "hybrid" => hybrid::run(is_quick)?,
-            "index" => index::run(is_quick)?,
-            "million" => million::run(is_quick)?,
-            "load" => load::run(is_quick)?,
-            "milvus" => milvus::run(is_quick)?,
-            "private" => private::run(is_quick)?,
-            _ => homes::run(is_quick)?,
+            Part::Native => native(rounds)?,
+            Part::Precision => precision::run(rounds)?,
+            Part::Train => train::run(rounds)?,
+            Part::Browser => process::run(&mut command("node", &["tests/browser/bench/run.mjs"]))?,
+            Part::FirstVisit => first_visit::run(rounds)?,
+            Part::Sizes => module_sizes()?,
+            Part::Sparse => sparse::run(rounds)?,
+            Part::Hybrid => hybrid::run(is_quick)?,
+            Part::Index => index::run(is_quick)?,
+            Part::Million => million::run(is_quick)?,
+            Part::Load => load::run(is_quick)?,
+            Part::Milvus => milvus::run(is_quick)?,
+            Part::Private => private::run(is_quick)?,
+            Part::Homes => homes::run(is_quick)?,
         }
     }
     Ok(())
 }
 
 fn usage() -> Failure {
-    Failure::new(format!(
-        "bench takes --quick, --against DPR, --skip PART and --only PART, PART one of {}",
-        PARTS.join(", ")
-    ))
+    Failure::new("bench takes --quick, --against DPR, --skip PART and --only PART")
 }
 
 /// The starter model as ONNX, fp32 and int8, for the native and the browser peers.
@@ -209,17 +205,6 @@ fn module_sizes() -> Outcome {
         println!("{name:<34} {raw:>10.2} {packed:>10.2} {limit:>10.2}  {verdict}");
     }
     Ok(())
-}
-
-pub(crate) fn json(text: &str, program: &str) -> Outcome<Value> {
-    let last = text.trim();
-    serde_json::from_str(last)
-        .or_else(|_| serde_json::from_str(last.lines().last().unwrap_or_default()))
-        .map_err(|e| Failure::new(format!("{program} printed no JSON ({e}): {last}")))
-}
-
-pub(crate) fn number(value: &Value, key: &str) -> Outcome<f64> {
-    value[key].as_f64().ok_or_else(|| Failure::new(format!("no number `{key}` in {value}")))
 }
 
 /// Medians need at least one value, which every engine has after the first round.

@@ -1,7 +1,8 @@
 //! `cargo xtask docs`: the book, rustdoc and the npm package's reference, in one folder without a dead link.
 //!
-//! `--check` looks at the sources alone, in a second and without any tool: links and anchors, pages that the book does not list,
-//! `cargo xtask` lines, exports of the npm package, and versions. The test `docs_commands` of the server looks at `dpr` lines.
+//! `--check` looks at the sources alone, in a second and without any tool: links and anchors, pages that the book does
+//! not list, `cargo xtask` lines, exports of the npm package, and versions. The test `docs_commands` of the server
+//! looks at `dpr` lines.
 
 mod check;
 mod html;
@@ -98,7 +99,7 @@ fn relative(from: &str, to: &str) -> String {
     up.join(to[shared..].join("/")).to_string_lossy().replace('\\', "/")
 }
 
-/// Whether a link leads to another site.
+/// Returns whether a link leads to another site.
 fn is_external(target: &str) -> bool {
     ["http://", "https://", "mailto:", "data:", "javascript:"].iter().any(|scheme| target.starts_with(scheme))
 }

@@ -61,7 +61,7 @@ fn check(arguments: &[&str]) -> Command {
     check
 }
 
-/// Whether a tree of `cargo tree --prefix none`, a package with its version a line, has this one.
+/// Returns whether a tree of `cargo tree --prefix none`, a package with its version a line, has this one.
 fn needs(tree: &str, package: &str) -> bool {
     tree.lines().any(|line| line.split(' ').next() == Some(package))
 }

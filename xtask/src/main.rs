@@ -6,6 +6,8 @@
 mod audit;
 mod bench;
 mod chaos;
+#[cfg(test)]
+mod circles;
 mod demo;
 mod demo_data;
 mod docs;
@@ -14,7 +16,9 @@ mod feature_sets;
 mod fuzz;
 mod image;
 mod jobs;
+mod json;
 mod npm;
+mod parts;
 mod paths;
 mod process;
 mod quality;

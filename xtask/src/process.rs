@@ -185,7 +185,7 @@ fn wait(child: Child) -> io::Result<ExitStatus> {
     ended.map(|used| used.status)
 }
 
-/// Whether the program runs and succeeds; nothing is printed.
+/// Returns whether the program runs and succeeds; nothing is printed.
 pub(crate) fn succeeds(command: &mut Command) -> bool {
     let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     spawn(quiet).and_then(wait).is_ok_and(|status| status.success())
@@ -212,7 +212,7 @@ pub(crate) fn succeeds_within(command: &mut Command, limit: Duration) -> bool {
     false
 }
 
-/// Whether the program ends by itself within this time; one that does not is stopped.
+/// Returns whether the program ends by itself within this time; one that does not is stopped.
 pub(crate) fn ends_within(command: &mut Command, limit: Duration) -> Outcome<bool> {
     let line = describe(command);
     let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -235,7 +235,7 @@ pub(crate) fn find_on_path(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
-/// Whether this process may install system packages.
+/// Returns whether this process may install system packages.
 pub(crate) fn is_root() -> bool {
     output(&mut command("id", &["-u"])).is_ok_and(|id| id.trim() == "0")
 }
@@ -252,6 +252,14 @@ fn describe(command: &Command) -> String {
 
 fn cannot_start(line: &str, error: &std::io::Error) -> Failure {
     Failure::new(format!("cannot start `{line}`: {error}"))
+}
+
+/// Bytes of a process in memory, by the name of a line of `/proc/PID/status`; not a number where there is none.
+pub(crate) fn memory_of(pid: &str, line: &str) -> f64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let found = status.lines().find(|text| text.starts_with(line));
+    let kilobytes = found.and_then(|text| text.split_whitespace().nth(1)?.parse::<f64>().ok());
+    kilobytes.map_or(f64::NAN, |kilobytes| kilobytes * 1024.0)
 }
 
 #[cfg(test)]

@@ -10,8 +10,9 @@ mod seeds;
 use std::fs;
 use std::path::Path;
 
-use crate::bench::{json, number};
 use crate::failure::{Failure, Outcome};
+use crate::json::{json, number};
+use crate::parts::{Part as _, parts};
 use crate::paths::{DEMO_MODEL, SQUAD, dpr, venv_python};
 use crate::process::{self, command, output};
 use crate::wikipedia::{Wikipedia, encode};
@@ -27,39 +28,44 @@ const TUNED_ON: &str = "2015";
 /// nothing measured on these is measured on tasks it never saw.
 const STARTER: &str = "as-downloaded";
 
-/// All parts, in the order they run.
-const PARTS: [&str; 7] = ["training", "distant", "ict", "distill", "korean", "privacy", "reader"];
+parts!(
+    "quality":
+    Training "training",
+    Distant "distant",
+    Ict "ict",
+    Distill "distill",
+    Korean "korean",
+    Privacy "privacy",
+    Reader "reader",
+);
 
 /// Runs the parts that `--only` names, or all.
 pub(crate) fn run(arguments: &[String]) -> Outcome {
     let mut parts = Vec::new();
     let mut rest = arguments.iter().map(String::as_str);
     while let Some(flag) = rest.next() {
-        match (flag, rest.next().filter(|part| PARTS.contains(part))) {
-            ("--only", Some(part)) => parts.push(part),
-            _ => {
-                let parts = PARTS.join(", ");
-                return Err(Failure::new(format!("quality takes --only PART, PART one of {parts}")));
-            }
+        match flag {
+            "--only" => parts.push(Part::named(rest.next())?),
+            _ => return Err(Failure::new("quality takes --only PART")),
         }
     }
     if parts.is_empty() {
-        parts.extend(PARTS);
+        parts.extend(Part::ALL);
     }
     setup::run(setup::Scope::All)?;
     demo_data::build()?;
     let Some(data) = Wikipedia::find() else { return Ok(()) };
     for part in parts {
-        println!("\n=== {part} ===");
-        let work = Work::new(part, &data)?;
+        println!("\n=== {} ===", part.name());
+        let work = Work::new(part.name(), &data)?;
         match part {
-            "training" => work.training()?,
-            "distant" => work.distant()?,
-            "ict" => work.ict()?,
-            "distill" => work.distill()?,
-            "privacy" => work.privacy()?,
-            "reader" => work.reader()?,
-            _ => work.korean()?,
+            Part::Training => work.training()?,
+            Part::Distant => work.distant()?,
+            Part::Ict => work.ict()?,
+            Part::Distill => work.distill()?,
+            Part::Privacy => work.privacy()?,
+            Part::Reader => work.reader()?,
+            Part::Korean => work.korean()?,
         }
     }
     Ok(())

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::bench::{json, memory_of};
 use crate::failure::{Failure, Outcome};
+use crate::json::json;
 use crate::paths::dpr;
-use crate::process::command;
+use crate::process::{command, memory_of};
 
 /// A running server; it ends with this value.
 pub(crate) struct Server {

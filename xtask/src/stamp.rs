@@ -42,7 +42,7 @@ impl Stamp {
         Ok(Self { file: Path::new(FOLDER).join(name), hash: hex(&hash.finalize()) })
     }
 
-    /// Whether the work was done with these inputs and its outputs are still there.
+    /// Returns whether the work was done with these inputs and its outputs are still there.
     pub(crate) fn is_fresh(&self, outputs: &[&str]) -> bool {
         outputs.iter().all(|output| Path::new(output).exists())
             && fs::read_to_string(&self.file).is_ok_and(|hash| hash == self.hash)

@@ -4,8 +4,8 @@
 //! load_bench VECTORS MODEL QUESTIONS FOLDER
 //! ```
 //!
-//! Builds an HNSW index of the vectors in FOLDER/index and writes FOLDER/bodies.jsonl: a search for 10 passages a line, for
-//! the vector of each of the first 1,000 questions, as a browser sends it.
+//! Builds an HNSW index of the vectors in FOLDER/index and writes FOLDER/bodies.jsonl: a search for 10 passages a line,
+//! for the vector of each of the first 1,000 questions, as a browser sends it.
 
 use std::error::Error;
 use std::path::Path;

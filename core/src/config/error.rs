@@ -29,21 +29,23 @@ pub enum ConfigError {
     },
     /// The model is not a cross-encoder, or one of a class that is not supported.
     #[error(
-        "config.json has the architectures {classes:?}; supported cross-encoders are {}: give the directory of one of these",
-        crate::cross_encoder::supported_classes()
+        "config.json has the architectures {classes:?}; supported cross-encoders are {supported}: give the directory of one of these"
     )]
     NotACrossEncoder {
         /// What the file says, joined; empty where it says nothing.
         classes: String,
+        /// The classes that are read, joined.
+        supported: String,
     },
     /// The model is not a reader, or one of a class that is not supported.
     #[error(
-        "config.json has the architectures {classes:?}; supported readers are {}: give the directory of one of these",
-        crate::reader::supported_classes()
+        "config.json has the architectures {classes:?}; supported readers are {supported}: give the directory of one of these"
     )]
     NotAReader {
         /// What the file says, joined; empty where it says nothing.
         classes: String,
+        /// The classes that are read, joined.
+        supported: String,
     },
     /// A classifier of another number of labels than one.
     #[error(

@@ -50,9 +50,9 @@ const CLASSES: [Class; 7] = [
     class("MPNetForSequenceClassification", Family::Mpnet, "mpnet", Pooling::Cls, TANH),
 ];
 
-/// Returns the names of the classes that are read, for people.
-pub(crate) fn supported_classes() -> String {
-    CLASSES.map(|class| class.name).join(", ")
+/// Returns the error for a file that names `classes`.
+fn unsupported(classes: String) -> ConfigError {
+    ConfigError::NotACrossEncoder { classes, supported: CLASSES.map(|class| class.name).join(", ") }
 }
 
 /// A cross-encoder: an encoder, and the head that makes a score of its states.
@@ -75,7 +75,7 @@ impl CrossEncoderConfig {
         let (mut encoder, root) = EncoderConfig::read(bytes, |root| class_of(root).map(drop))?;
         let class = class_of(&root)?;
         if class.family != encoder.family {
-            return Err(ConfigError::NotACrossEncoder { classes: classes(&root) });
+            return Err(unsupported(classes(&root)));
         }
         let got = labels(&root);
         if got != 1 {
@@ -181,7 +181,7 @@ impl CrossEncoderConfig {
 /// Returns the class of a `config.json`, which must be the only one that it names.
 fn class_of(root: &Value) -> Result<&'static Class, ConfigError> {
     let classes = classes(root);
-    CLASSES.iter().find(|class| class.name == classes).ok_or(ConfigError::NotACrossEncoder { classes })
+    CLASSES.iter().find(|class| class.name == classes).ok_or_else(|| unsupported(classes))
 }
 
 /// Returns the number of labels as transformers reads it.

@@ -2,7 +2,7 @@
 
 use burn::tensor::{Device, Tensor, TensorData};
 
-use super::TokenBatch;
+use super::batch::TokenBatch;
 use crate::config::Pooling;
 
 /// The number that the padding's states are lowered by before a maximum: far below any state, and finite, since WGSL

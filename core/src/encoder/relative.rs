@@ -4,8 +4,7 @@ use burn::module::Module;
 use burn::nn::Embedding;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
-/// Distance from which on all positions share the last bucket.
-const MAX_DISTANCE: f64 = 128.0;
+use crate::relative::bucket;
 
 /// One learned number for each bucket of relative positions and each head.
 #[derive(Module, Debug)]
@@ -23,35 +22,5 @@ impl RelativeBias {
             .collect();
         let ids = Tensor::<2, Int>::from_data(TensorData::new(ids, [tokens, tokens]), device);
         self.weight.forward(ids).permute([2, 0, 1]).unsqueeze()
-    }
-}
-
-/// Returns the bucket of a relative position (key minus query): half the buckets for each direction; within one, half
-/// for single distances and the rest on a logarithmic scale.
-fn bucket(relative: i64, buckets: usize) -> usize {
-    let half = buckets / 2;
-    let direction = if relative > 0 { half } else { 0 };
-    let distance = relative.unsigned_abs() as usize;
-    let exact = half / 2;
-    if distance < exact {
-        return direction + distance;
-    }
-    let scale = (distance as f64 / exact as f64).ln() / (MAX_DISTANCE / exact as f64).ln();
-    direction + (exact + (scale * (half - exact) as f64) as usize).min(half - 1)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::bucket;
-
-    #[test]
-    fn buckets_are_those_of_transformers() {
-        // MPNetEncoder.relative_position_bucket(torch.tensor(…), num_buckets=32)
-        let cases =
-            [(0, 0), (-1, 1), (1, 17), (-7, 7), (8, 24), (-15, 9), (16, 26), (-64, 14), (90, 30), (127, 31)];
-        for (relative, expected) in cases {
-            assert_eq!(bucket(relative, 32), expected, "relative position {relative}");
-        }
-        assert_eq!((bucket(-500, 32), bucket(500, 32)), (15, 31));
     }
 }

@@ -2,7 +2,7 @@
 
 use burn::tensor::{DType, Device, FloatDType, Tensor, TensorData};
 
-use super::MASKED;
+use super::batch::MASKED;
 use super::cast::as_f32;
 use crate::config::Rotary;
 use crate::rotary::angles;

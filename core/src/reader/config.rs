@@ -51,9 +51,9 @@ const CLASSES: [Class; 8] = [
     class("MPNetForQuestionAnswering", Family::Mpnet, "mpnet."),
 ];
 
-/// Returns the names of the classes that are read, for people.
-pub(crate) fn supported_classes() -> String {
-    CLASSES.map(|class| class.name).join(", ")
+/// Returns the error for a file that names `classes`.
+fn unsupported(classes: String) -> ConfigError {
+    ConfigError::NotAReader { classes, supported: CLASSES.map(|class| class.name).join(", ") }
 }
 
 /// A reader: an encoder, and the layers that score starts, ends and passages by its states.
@@ -76,7 +76,7 @@ impl ReaderConfig {
         let (mut encoder, root) = EncoderConfig::read(bytes, |root| class_of(root).map(drop))?;
         let class = class_of(&root)?;
         if class.family != encoder.family {
-            return Err(ConfigError::NotAReader { classes: classes(&root) });
+            return Err(unsupported(classes(&root)));
         }
         if encoder.projection_dim > 0 {
             return Err(ConfigError::Value {
@@ -193,7 +193,7 @@ impl ReaderConfig {
 /// Returns the class of a `config.json`, which must be the only one that it names.
 fn class_of(root: &Value) -> Result<&'static Class, ConfigError> {
     let classes = classes(root);
-    CLASSES.iter().find(|class| class.name == classes).ok_or(ConfigError::NotAReader { classes })
+    CLASSES.iter().find(|class| class.name == classes).ok_or_else(|| unsupported(classes))
 }
 
 #[cfg(test)]

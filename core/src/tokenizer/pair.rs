@@ -1,8 +1,8 @@
 //! Pairs of a question and a passage as one input, with token types.
 
 use super::{TextTokenizer, TokenizerError};
-use crate::engine::PAIR_TYPES;
 use crate::form::PassageForm;
+use crate::row::PAIR_TYPES;
 use crate::tokenizer::template::Template;
 
 /// The token ids of a question and a passage, and the type of each token: 0 for the question and 1 for the passage

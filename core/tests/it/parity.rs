@@ -17,6 +17,12 @@ struct Tolerance {
 const CPU: Tolerance = Tolerance { cosine: 0.99999, difference: 2e-4 };
 const GPU: Tolerance = Tolerance { cosine: 0.9999, difference: 1e-2 };
 
+/// Returns the engines of this build that need no GPU.
+fn engines() -> Vec<DeviceChoice> {
+    let flex = cfg!(feature = "flex").then_some(DeviceChoice::Flex);
+    flex.into_iter().chain([DeviceChoice::Cpu]).collect()
+}
+
 /// Checks up to `limit` questions and passages, in batches of mixed length.
 fn check(
     fixture: &str,
@@ -76,6 +82,7 @@ fn small_models(device: &Device, within: &Tolerance) {
     }
 }
 
+#[cfg(feature = "flex")]
 #[test]
 fn small_models_on_flex() {
     small_models(&Device::open(DeviceChoice::Flex).unwrap(), &CPU);
@@ -89,7 +96,7 @@ fn small_models_on_the_cpu_kernels() {
 #[test]
 fn minilm_on_flex_and_the_cpu_kernels() {
     let Some(dir) = fetched("minilm") else { return };
-    for choice in [DeviceChoice::Flex, DeviceChoice::Cpu] {
+    for choice in engines() {
         check("minilm", &dir, &dir, &Device::open(choice).unwrap(), 64, &CPU);
     }
 }
@@ -97,7 +104,7 @@ fn minilm_on_flex_and_the_cpu_kernels() {
 #[test]
 fn mpnet_on_flex_and_the_cpu_kernels() {
     let Some(dir) = fetched("mpnet") else { return };
-    for choice in [DeviceChoice::Flex, DeviceChoice::Cpu] {
+    for choice in engines() {
         check("mpnet", &dir, &dir, &Device::open(choice).unwrap(), 16, &CPU);
     }
 }
@@ -115,7 +122,7 @@ fn wgpu_gives_the_same_vectors() {
 #[test]
 fn a_row_in_a_batch_equals_the_row_alone() {
     let own = FAMILIES.map(|family| (family, family));
-    for choice in [DeviceChoice::Flex, DeviceChoice::Cpu] {
+    for choice in engines() {
         for (model, texts) in
             [("mpnet-tiny", "mpnet-tiny"), ("dpr-tiny/ctx", "mpnet-tiny")].into_iter().chain(own)
         {

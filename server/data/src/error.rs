@@ -15,7 +15,7 @@ pub enum DataError {
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
     /// Compressed data that ends too early or is damaged.
@@ -23,7 +23,7 @@ pub enum DataError {
     Gzip {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
     /// A file that cannot be written.
@@ -31,7 +31,7 @@ pub enum DataError {
     Write {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
     /// An entry that the format has no way to write.

@@ -26,11 +26,11 @@ struct Article {
 struct Paragraph {
     context: String,
     #[serde(default)]
-    qas: Vec<Asked>,
+    qas: Vec<SquadQuestion>,
 }
 
 #[derive(Deserialize)]
-struct Asked {
+struct SquadQuestion {
     id: String,
     question: String,
     #[serde(default)]

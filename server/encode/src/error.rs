@@ -20,7 +20,7 @@ pub enum EncodingError {
     Text {
         /// The text, as `passage "12-3"`.
         row: String,
-        /// Why.
+        /// The encoder's error.
         source: EncodeError,
     },
     /// A batch could not be computed.
@@ -32,7 +32,7 @@ pub enum EncodingError {
         rows: usize,
         /// Tokens of the longest.
         tokens: usize,
-        /// Why.
+        /// The encoder's error.
         source: EncodeError,
     },
     /// The encoder made numbers by which nothing can be ranked.

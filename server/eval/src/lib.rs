@@ -57,6 +57,7 @@ pub mod privacy;
 mod ranking;
 mod reading;
 mod recall;
+mod rules;
 mod tokens;
 
 pub use accuracy::Accuracy;
@@ -70,8 +71,7 @@ pub use ranking::{
     DEFAULT_KS, QrelsReport, QuestionScores, RankingError, RecallAt, TopK, check_qrels, first_hit,
     mean_reciprocal_rank, measure_qrels, score_ranking, top_k, trec_order,
 };
-pub use reading::{
-    ReadingError, ReadingReport, ReadingRules, ReadingScore, measure_reading, read_predictions,
-};
+pub use reading::{ReadingError, ReadingReport, measure_reading, read_predictions};
 pub use recall::{Recall, recall};
+pub use rules::{ReadingRules, ReadingScore};
 pub use tokens::TokenizedPassage;

@@ -8,8 +8,8 @@ use dpr_core::private::blur::{Blur, DeviceKey, Level};
 use dpr_core::random::SplitMix;
 use dpr_data::{Passage, read_passages, read_questions};
 use dpr_eval::privacy::{
-    Asked, AskedSplit, Attacked, Attackers, Blurred, Mode, NetworkOptions, Noise, Plain, Random, attack,
-    search,
+    Attacked, Attackers, Blurred, EncodedQuestion, Mode, NetworkOptions, Noise, Plain, QuestionSplit, Random,
+    attack, search,
 };
 use dpr_files::progress::Silent;
 use dpr_index::private::principal_directions;
@@ -56,12 +56,13 @@ fn corpus() -> Corpus {
     let dir = tempfile::tempdir().unwrap();
     build_index(&set, dir.path(), &IndexOptions::default(), &Silent).unwrap();
     let reader = IndexReader::open(dir.path()).unwrap();
-    let questions = read_questions(Path::new(SQUAD)).unwrap().into_iter().step_by(4).map(|question| Asked {
-        tokens: tokens(&question.text),
-        vector: vector(&question.text),
-        text: question.text,
-    });
-    let split = AskedSplit::new(questions.collect(), 300, SEED).unwrap();
+    let questions =
+        read_questions(Path::new(SQUAD)).unwrap().into_iter().step_by(4).map(|question| EncodedQuestion {
+            tokens: tokens(&question.text),
+            vector: vector(&question.text),
+            text: question.text,
+        });
+    let split = QuestionSplit::new(questions.collect(), 300, SEED).unwrap();
     let network = NetworkOptions { hidden: 96, epochs: 40 };
     let attackers = Attackers::new(split, set.rows.chunks(DIM), DIM, Some(network), SEED);
     Corpus { reader, attackers, _dir: dir }

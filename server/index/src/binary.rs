@@ -6,7 +6,7 @@ use dpr_core::kernel::search::binary::{BinaryQuery, Rotation, binarize_row, bina
 use rayon::prelude::*;
 
 use super::Matrix;
-use super::quantized::{Codes, Values};
+use super::codes::{Codes, Values};
 use crate::vectors::rows;
 use dpr_files::Mapped;
 

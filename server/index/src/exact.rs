@@ -6,7 +6,8 @@ use dpr_core::Embedding;
 use dpr_core::kernel::search::batch::QueryBatch;
 use rayon::prelude::*;
 
-use super::quantized::{AnyQuantized, Codes};
+use super::codes::{Codes, SPARE};
+use super::quantized::AnyQuantized;
 use super::{IndexKind, Matrix, QueryError, RowSet, ScoredRow, VectorIndex};
 use crate::ranking::TopK;
 use crate::{CancelToken, Stopped};
@@ -28,14 +29,6 @@ const BATCH_QUESTIONS: usize = 192;
 
 /// The work of a batch's matrix product, as a share (one of so many) of searching for each question alone.
 const BATCH_SHARE: u64 = 8;
-
-/// Rows kept beyond `k` where what chooses them is rounded otherwise than scores are.
-const SPARE: usize = 16;
-
-/// Returns the number of rows that are chosen by their quantized vectors and scored again, for a search for `k`.
-pub(super) fn rescored(k: usize) -> usize {
-    2 * k + SPARE
-}
 
 /// An index that compares a question with every passage.
 #[derive(Debug)]

@@ -63,6 +63,7 @@ mod binary;
 mod cancel;
 #[cfg(test)]
 mod cancelled;
+mod codes;
 mod directory;
 mod error;
 mod exact;

@@ -1,9 +1,8 @@
-//! Quantized vectors: a second copy of an index's vectors in eight bits, in half precision (f16) or in one bit, by
-//! which rows are chosen to be scored.
+//! Quantized vectors (the quantized codes of an index): a second copy of its vectors in eight bits, in half precision
+//! (f16) or in one bit, by which rows are chosen to be scored.
 
 use std::fmt::Debug;
 use std::io::{self, Write};
-use std::ops::Range;
 use std::sync::Arc;
 
 use bytemuck::Pod;
@@ -14,28 +13,11 @@ use dpr_core::kernel::search::i8::{
 use rayon::prelude::*;
 
 use super::binary::Binary;
-use super::exact::rescored;
+use super::codes::{Codes, Values};
 use super::{Matrix, Storage};
 use crate::directory::pointer::{CODES_BINARY, CODES_F16, CODES_INT8};
 use crate::vectors::rows;
 use dpr_files::Mapped;
-
-/// Vectors in fewer bits, by which an exact search chooses rows to score.
-pub(super) trait Codes: Sync {
-    /// A question in the form that rows are scored by.
-    type Query: Clone + Default + Send + Sync;
-
-    /// Prepares a question.
-    fn query(&self, question: &[f32]) -> Self::Query;
-
-    /// Fills `scores` with the scores of the rows from `start` on, which only compare rows.
-    fn scores(&self, query: &mut Self::Query, start: usize, scores: &mut [f32]);
-
-    /// Returns the number of rows that are chosen and scored again, for a search for `k`.
-    fn rescored(&self, k: usize) -> usize {
-        rescored(k)
-    }
-}
 
 /// The number type of quantized vectors: `i8`, or the bits of an f16 in a `u16`.
 pub(super) trait Code: Pod + Default + Send + Sync + Debug {
@@ -64,23 +46,6 @@ pub(super) struct Quantized<C = i8> {
     values: Values<C>,
     scales: Vec<f32>,
     dim: usize,
-}
-
-/// The memory of the numbers.
-#[derive(Debug)]
-pub(super) enum Values<C> {
-    Owned(Vec<C>),
-    /// A file, and the bytes of the numbers in it, which begin at a multiple of a number's size.
-    Mapped(Mapped, Range<usize>),
-}
-
-impl<C: Pod> Values<C> {
-    pub(super) fn as_slice(&self) -> &[C] {
-        match self {
-            Self::Owned(values) => values,
-            Self::Mapped(file, bytes) => bytemuck::cast_slice(&file.bytes()[bytes.clone()]),
-        }
-    }
 }
 
 impl<C: Code> Quantized<C> {

@@ -33,7 +33,7 @@ impl Truth {
         exact.search_batch(queries, k).map(Self)
     }
 
-    /// The share of it that is in `found`, a list for each question.
+    /// Returns the share of these results that is in `found`, a list for each query.
     pub(super) fn recall(&self, found: &[Vec<ScoredRow>]) -> f64 {
         let (mut hits, mut all) = (0, 0);
         for (truth, found) in self.0.iter().zip(found) {

@@ -50,7 +50,8 @@ impl Backend for MilvusIndex {
         Description::of_service("milvus", self.count(), dim, model, self.version())
     }
 
-    /// The cluster's answer arrives whole; what is bounded is what becomes of it.
+    /// Searches as [`Backend::search_until`] says. The answer of the cluster arrives whole, whatever its size; the
+    /// token counts the bytes of the passages that are made of it.
     fn search_until(
         &self,
         vectors: &[Embedding],

@@ -100,7 +100,7 @@ pub enum MilvusError {
     Vector {
         /// The passage's id.
         id: String,
-        /// What is wrong.
+        /// The error of the vector.
         source: EmbeddingError,
     },
     /// An id that is given twice.
@@ -134,7 +134,7 @@ pub enum MilvusError {
         "{address} was made without metadata, by an older dpr: load the vectors again into another collection to have it"
     )]
     NoMetadata {
-        /// Where.
+        /// The collection.
         address: String,
     },
     /// Nothing to write.
@@ -171,7 +171,7 @@ pub enum MilvusError {
     Answer {
         /// The collection.
         address: String,
-        /// What.
+        /// The part of the answer that is not understood.
         what: String,
     },
     /// The load was told to stop.

@@ -10,7 +10,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::PostgresError;
 use crate::options;
-use crate::password::Secret;
+use crate::secret::Secret;
 
 const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
 

@@ -24,7 +24,7 @@ pub(crate) struct Limit {
     pub(crate) each: Duration,
     /// How long it is tried again while the server is away; 0 for not at all.
     pub(crate) patience: Duration,
-    /// Whether it may be done twice: when a connection breaks, nobody knows whether the server had done it.
+    /// `true` if it may be done twice: when a connection breaks, nobody knows whether the server had done it.
     pub(crate) again: bool,
 }
 

@@ -23,7 +23,7 @@ pub struct Described {
     /// Parameters of the graph, and of searches in it.
     #[serde(default)]
     pub hnsw: HnswParams,
-    /// Whether the table was made by `dpr`, and not by the user.
+    /// `true` if the table was made by `dpr`, and not by the user.
     #[serde(default)]
     pub table_made: bool,
     /// The program that wrote the comment.

@@ -171,7 +171,7 @@ pub enum PostgresError {
     Vector {
         /// The passage's id.
         id: String,
-        /// What is wrong.
+        /// The error of the vector.
         source: EmbeddingError,
     },
     /// A vector with a number that 16 bits cannot hold.

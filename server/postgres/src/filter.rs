@@ -16,7 +16,7 @@ use crate::{PostgresAddress, PostgresError};
 pub(crate) struct Conditions {
     conditions: Vec<String>,
     pub(crate) params: Vec<Param>,
-    /// Whether a filter is among them.
+    /// `true` if a filter is among them.
     pub(crate) is_filtered: bool,
 }
 

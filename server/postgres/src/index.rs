@@ -43,7 +43,7 @@ pub struct PostgresIndex {
     changes: AtomicU64,
     /// Changes by this program.
     own_changes: AtomicU64,
-    /// Whether the comment is another than it was.
+    /// `true` if the comment of the table has changed since it was read.
     is_replaced: AtomicBool,
     pub(crate) health: ServiceHealth,
 }

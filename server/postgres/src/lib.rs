@@ -59,6 +59,7 @@ mod params;
 mod password;
 mod rows;
 mod search;
+mod secret;
 mod table;
 mod tls;
 

@@ -1,30 +1,10 @@
 //! Passwords, and where they are looked for: the address, `PGPASSWORD`, the password file.
 
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::secret::Secret;
 use crate::{PostgresAddress, PostgresError};
-
-/// A password, which no formatting shows.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Secret(String);
-
-impl Secret {
-    pub(crate) fn new(text: String) -> Self {
-        Self(text)
-    }
-
-    pub(crate) fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(...)")
-    }
-}
 
 /// Returns the password for an address, as PostgreSQL's own programs find it: in the address, in `PGPASSWORD`, or in
 /// the file that `PGPASSFILE` names (`~/.pgpass`). `None` leaves it to the server whether one is needed.
@@ -33,7 +13,7 @@ pub(crate) fn of(address: &PostgresAddress) -> Result<Option<Secret>, PostgresEr
         return Ok(address.password.clone());
     }
     match std::env::var("PGPASSWORD") {
-        Ok(password) if !password.is_empty() => return Ok(Some(Secret(password))),
+        Ok(password) if !password.is_empty() => return Ok(Some(Secret::new(password))),
         Ok(_) | Err(std::env::VarError::NotPresent) => {}
         Err(std::env::VarError::NotUnicode(_)) => {
             return Err(PostgresError::Password {
@@ -68,7 +48,7 @@ fn from_file(file: &Path, address: &PostgresAddress) -> Result<Option<Secret>, P
     };
     Ok(text.lines().filter(|line| !line.starts_with('#')).map(fields).find_map(|fields| {
         match fields.as_slice() {
-            [place @ .., password] if place.len() == 4 && fits(place) => Some(Secret(password.clone())),
+            [place @ .., password] if place.len() == 4 && fits(place) => Some(Secret::new(password.clone())),
             _ => None,
         }
     }))
@@ -122,11 +102,11 @@ mod tests {
             0o600,
         );
         let find = |address: &str| from_file(&file, &address.parse().unwrap()).unwrap();
-        assert_eq!(find("postgres://web@db/shop"), Some(Secret("a:b\\c".into())));
-        assert_eq!(find("postgres://web@db/else"), Some(Secret("last".into())));
+        assert_eq!(find("postgres://web@db/shop"), Some(Secret::new("a:b\\c".into())));
+        assert_eq!(find("postgres://web@db/else"), Some(Secret::new("last".into())));
         let (_dir, file) = write("localhost:5432:shop:web:socket\n", 0o600);
         let address = "postgres://web@/shop?host=/run/postgresql".parse().unwrap();
-        assert_eq!(from_file(&file, &address).unwrap(), Some(Secret("socket".into())));
+        assert_eq!(from_file(&file, &address).unwrap(), Some(Secret::new("socket".into())));
         let address = "postgres://web@other/shop".parse().unwrap();
         assert_eq!(from_file(&file, &address).unwrap(), None);
         assert_eq!(from_file(Path::new("/nonexistent/pgpass"), &address).unwrap(), None);

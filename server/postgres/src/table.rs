@@ -23,9 +23,9 @@ pub(crate) struct Table {
     pub(crate) text: String,
     pub(crate) metadata: Option<String>,
     pub(crate) vector: String,
-    /// Whether rows may have no vector; these are not passages.
+    /// `true` if rows may have no vector; these are not passages.
     pub(crate) is_partial: bool,
-    /// Whether vectors are kept in 16 bits a number.
+    /// `true` if vectors are kept in 16 bits a number.
     pub(crate) is_half: bool,
     pub(crate) dim: usize,
     pub(crate) extension: Extension,

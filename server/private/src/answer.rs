@@ -6,6 +6,7 @@ use dpr_core::private::encrypted::rank;
 use dpr_core::private::encrypted::wire::{HEAD, Head, Kind, unpack};
 
 use crate::Tables;
+use crate::tables::hex;
 
 pub use dpr_core::private::encrypted::search::MOST_FETCHES;
 
@@ -219,12 +220,4 @@ fn check_length(message: &[u8], expected: usize) -> Result<(), AnswerError> {
         true => Ok(()),
         false => Err(AnswerError::Message(format!("it has {} bytes, expected {expected}", message.len()))),
     }
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}"); // writing to a String cannot fail
-        text
-    })
 }

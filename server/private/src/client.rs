@@ -13,7 +13,8 @@ use dpr_data::Passage;
 use dpr_index::search::Hit;
 use flate2::read::DeflateDecoder;
 
-use crate::answer::{MOST_FETCHES, hex};
+use crate::answer::MOST_FETCHES;
+use crate::tables::hex;
 
 /// The most bytes of the passages of a column, decompressed.
 const MOST_TEXT: u64 = 16 << 20;

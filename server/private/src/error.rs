@@ -70,7 +70,7 @@ pub enum OpenError {
     Manifest {
         /// The manifest.
         path: PathBuf,
-        /// Why.
+        /// The error of the manifest.
         source: ManifestError,
     },
     /// The tables are of another index.

@@ -90,7 +90,7 @@ impl Tables {
 
     /// Returns the version of the tables: 64 hexadecimal digits.
     pub fn version(&self) -> String {
-        crate::answer::hex(&self.checked.version)
+        hex(&self.checked.version)
     }
 
     /// Returns the files that everybody downloads, with their sizes and checksums.
@@ -117,4 +117,13 @@ fn check(path: &Path, expected: &FileEntry) -> Result<(), FileError> {
         true => Ok(()),
         false => Err(FileError::Checksum { path: path.to_path_buf() }),
     }
+}
+
+/// Returns bytes as hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}"); // writing to a String cannot fail
+        text
+    })
 }

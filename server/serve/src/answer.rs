@@ -89,7 +89,7 @@ struct Written {
 }
 
 /// A search that was read from a body and checked.
-pub(super) struct Asked<T = SearchResponse> {
+pub(super) struct PreparedSearch<T = SearchResponse> {
     /// Vectors that are searched for.
     pub(super) vectors: usize,
     /// Passages that are searched.
@@ -111,14 +111,14 @@ pub(super) async fn respond<T: Serialize + 'static>(
     state: &AppState,
     body: HeldBody,
     takes_gzip: bool,
-    read: impl FnOnce(&[u8]) -> Result<Asked<T>, ApiError> + Send + 'static,
+    read: impl FnOnce(&[u8]) -> Result<PreparedSearch<T>, ApiError> + Send + 'static,
 ) -> Result<Response, ApiError> {
     let place = state.gate().enter().inspect_err(|_| state.metrics().rejected())?;
     let (span, limit) = (Span::current(), state.limits().max_answer);
     let prepare = move || {
         let asked = span.in_scope(|| read(&body));
         drop(body);
-        let Asked { vectors, rows, cost, search } = asked?;
+        let PreparedSearch { vectors, rows, cost, search } = asked?;
         let run = move |cancel: &CancelToken| {
             let _in_request = span.enter();
             let Answered { answer, took, k } = search(cancel)?;

@@ -51,15 +51,15 @@ pub(super) async fn page(State(state): State<AppState>, request: Request) -> Res
     Ok(response)
 }
 
-/// Whether the path belongs to the interface, or to a file that was never meant to be served: one with a hidden part, or
-/// with a part that no file of a page has. It is decoded first, as it is before a file is opened.
+/// Returns whether the path belongs to the interface, or to a file that was never meant to be served: one with a hidden
+/// part, or with a part that no file of a page has. It is decoded first, as it is before a file is opened.
 fn is_private(path: &str) -> bool {
     let Ok(path) = percent_decode_str(path).decode_utf8() else { return true };
     let is_odd = |part: &str| part.starts_with('.') || part.contains(['\0', '\\']);
     path.starts_with("/v1/") || path == "/v1" || path.split('/').any(is_odd)
 }
 
-/// Whether the name ends in a hash of its content, as Vite writes them: `assets/main-Bx3kQ9_a.js`.
+/// Returns whether the name ends in a hash of its content, as Vite writes them: `assets/main-Bx3kQ9_a.js`.
 fn is_hashed(path: &str) -> bool {
     let stem = Path::new(path).file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
     path.starts_with("/assets/") && stem.len() > 9 && stem.as_bytes()[stem.len() - 9] == b'-'

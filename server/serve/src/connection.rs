@@ -58,7 +58,7 @@ pub(super) struct Connection {
     pub(super) patience: Duration,
     /// Time for the handshake of TLS.
     pub(super) handshake: Duration,
-    /// Whether it answers one request alone.
+    /// `true` if it answers one request alone.
     pub(super) is_single: bool,
     /// Where requests beside each other take a place each.
     pub(super) places: Places,

@@ -146,7 +146,7 @@ impl Metrics {
         InFlight { in_flight, cancelled, is_answered: false }
     }
 
-    /// What was not done.
+    /// Returns the counters of refused and cancelled requests.
     pub(super) fn refusals(&self) -> &Refusals {
         &self.refusals
     }

@@ -1,4 +1,7 @@
 //! Refused and failed requests: each knows its code, what was wrong and what to do about it.
+//!
+//! An answer over HTTP is an edge, as the command line is: the advice in it is for clients, who can do nothing with
+//! flags, and for the operator of the server, whom it tells the flag of `dpr serve`.
 
 use axum::extract::Request;
 use dpr_core::model::short;
@@ -148,7 +151,7 @@ pub enum ApiError {
     /// A request without a key, or with one that the server does not know, where one is needed.
     #[error("{}", unauthorized(.has_sent))]
     Unauthorized {
-        /// Whether a key was sent.
+        /// `true` if a key was sent.
         has_sent: bool,
     },
     /// A key that opens other routes.

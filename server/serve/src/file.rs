@@ -181,7 +181,7 @@ fn text<'a>(headers: &'a HeaderMap, name: &header::HeaderName) -> Option<&'a str
     headers.get(name).map(HeaderValue::to_str)?.ok()
 }
 
-/// Whether `If-Range`, if there is one, names this very content; else a range would join two files.
+/// Returns whether `If-Range`, if there is one, names this very content; else a range would join two files.
 fn unchanged(request: &HeaderMap, tag: &str) -> bool {
     match request.get(header::IF_RANGE) {
         None => true,
@@ -189,7 +189,7 @@ fn unchanged(request: &HeaderMap, tag: &str) -> bool {
     }
 }
 
-/// Whether the list of an `If-None-Match` holds one of `tags`; weak comparison (RFC 9110 §13.1.2).
+/// Returns whether the list of an `If-None-Match` holds one of `tags`; weak comparison (RFC 9110 §13.1.2).
 fn lists(header: &str, tags: &[&str]) -> bool {
     header
         .split(',')
@@ -197,7 +197,7 @@ fn lists(header: &str, tags: &[&str]) -> bool {
         .any(|listed| listed == "*" || tags.contains(&listed.strip_prefix("W/").unwrap_or(listed)))
 }
 
-/// Whether the client takes answers compressed by gzip.
+/// Returns whether the client takes answers compressed by gzip.
 pub(super) fn accepts_gzip(request: &HeaderMap) -> bool {
     request.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok()).any(|value| {
         value.split(',').any(|coding| {

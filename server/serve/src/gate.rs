@@ -96,7 +96,7 @@ impl SearchGate {
         Self { max_answer: Some(bytes), ..self }
     }
 
-    /// Whether searches wait for a thread.
+    /// Returns whether searches wait for a thread.
     pub(super) fn has_waiting(&self) -> bool {
         self.places.available_permits() < self.queue
     }

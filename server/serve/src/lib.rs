@@ -85,6 +85,7 @@ mod forwarded;
 pub mod gate;
 mod headers;
 mod health;
+mod host_names;
 mod hosts;
 mod index;
 mod limits;
@@ -108,8 +109,10 @@ mod request;
 mod request_id;
 mod room;
 mod search;
+mod served_blur;
 mod served_model;
 mod served_reader;
+mod served_tables;
 pub mod server;
 mod service;
 mod state;
@@ -122,32 +125,32 @@ mod vector;
 mod watched;
 
 pub use access::{
-    Access, AccessError, KeySources, KeysError, NewKey, RandomError, Scope, ScopeError,
+    Access, AccessError, KeySources, KeysError, NewKey, RandomError, Rate, Scope, ScopeError,
     is_name as is_key_name,
 };
 pub use answer::{HitList, SearchHit, SearchResponse};
-pub use encrypted::ServedTables;
 pub use error::ApiError;
 pub use error_answer::{ErrorBody, ErrorDetail};
 pub use error_code::ErrorCode;
 pub use file::ServedFile;
 pub use health::HealthBody;
-pub use hosts::{HostError, Hosts};
+pub use host_names::{HostError, Hosts};
 pub use index::IndexBody;
 pub use limits::Limits;
 pub use openapi::document as openapi_document;
 pub use origins::{OriginError, Origins};
 pub use passages::{DeleteRequest, DeleteResponse, NewPassageBody, PutRequest, PutResponse};
 pub use private::{
-    BlurredBody, CandidateBody, CandidatesRequest, CandidatesResponse, LevelBody, PrivateBody, ServedBlur,
+    BlurredBody, CandidateBody, CandidatesRequest, CandidatesResponse, LevelBody, PrivateBody,
 };
-pub use rate::Rate;
 pub use reading::{AnswerRequest, AnswerResponse, FoundAnswer};
 pub use request::{FilterBody, SearchRequest};
+pub use served_blur::ServedBlur;
 pub use served_model::{
     EncoderBody, EncoderFiles, FileBody, ModelBody, PairBody, PairFiles, PairWeightsBody, ServedModel,
 };
 pub use served_reader::ServedReader;
+pub use served_tables::ServedTables;
 pub use service::TextSearch;
 pub use state::{AppState, Options, Serving};
 pub use text::TextSearchRequest;

@@ -48,7 +48,7 @@ impl Origins {
         texts.iter().map(parse).collect::<Result<_, _>>().map(Self::Listed)
     }
 
-    /// Whether pages of other origins may read model files and answers.
+    /// Returns whether pages of other origins may read model files and answers.
     pub(super) fn allows_others(&self) -> bool {
         *self != Self::Own
     }

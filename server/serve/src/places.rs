@@ -18,7 +18,7 @@ pub(super) struct Places {
 #[derive(Debug)]
 pub(super) struct Place {
     _permit: Option<OwnedSemaphorePermit>,
-    /// Whether it is above the limit.
+    /// `true` if it is above the limit.
     pub(super) is_reserve: bool,
 }
 
@@ -70,7 +70,7 @@ mod tests {
     use std::pin::Pin;
     use std::task::{Context, Waker};
 
-    /// Whether a future that is polled now is not done.
+    /// Returns whether a future that is polled now is not done.
     fn is_pending<T>(future: &mut Pin<Box<impl Future<Output = T>>>) -> bool {
         future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending()
     }

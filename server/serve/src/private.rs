@@ -13,18 +13,19 @@ use base64::engine::general_purpose::STANDARD;
 use dpr_core::Embedding;
 use dpr_core::model::sha256_hex;
 use dpr_data::Metadata;
-use dpr_index::private::{BlurDir, Candidate, Level, LevelEntry, PROJECTION, candidates};
+use dpr_index::private::{Candidate, Level, LevelEntry, candidates};
 use dpr_index::{CancelToken, VectorIndex as _};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::answer::{Answered, Asked, respond, timed};
+use super::answer::{Answered, PreparedSearch, respond, timed};
 use super::body::json_body;
 use super::error::ApiError;
 use super::error_answer::ErrorBody;
 use super::file::{ServedFile, accepts_gzip, respond_by_content};
 use super::metadata::WireValue;
 use super::model::FileContent;
+use super::served_blur::ServedBlur;
 use super::served_model::FileBody;
 use super::state::AppState;
 
@@ -111,36 +112,7 @@ pub struct CandidatesResponse {
     pub took_ms: f64,
 }
 
-/// Blurred search as it is served.
-#[derive(Debug)]
-pub struct ServedBlur {
-    dir: BlurDir,
-    file: ServedFile,
-}
-
 impl ServedBlur {
-    /// Takes a blur directory that was read and checked. The projection is held in memory: a directory that is made
-    /// again while the server runs has another.
-    pub fn new(dir: BlurDir) -> Self {
-        let file = ServedFile::of_bytes(PROJECTION, dir.projection().to_bytes());
-        Self { dir, file }
-    }
-
-    /// Returns the blur directory.
-    pub fn dir(&self) -> &BlurDir {
-        &self.dir
-    }
-
-    /// Returns a level that is offered where a search returns at most `max_k` passages.
-    fn level(&self, name: &str, max_k: usize) -> Option<(Level, LevelEntry)> {
-        self.levels(max_k).find(|(level, _)| level.name() == name)
-    }
-
-    fn levels(&self, max_k: usize) -> impl Iterator<Item = (Level, LevelEntry)> {
-        let levels = self.dir.manifest().levels.iter().map(|(level, entry)| (*level, *entry));
-        levels.filter(move |(_, entry)| entry.candidates <= max_k)
-    }
-
     fn body(&self, mounted_at: &str, max_k: usize) -> BlurredBody {
         let manifest = self.dir.manifest();
         let ServedFile { name, bytes, sha256, .. } = &self.file;
@@ -250,7 +222,7 @@ pub(super) async fn candidates_of(
     let takes_gzip = accepts_gzip(request.headers());
     let body = json_body(&state, request).await?;
     let max_k = state.limits().max_k;
-    let read = move |body: &[u8]| -> Result<Asked<CandidatesResponse>, ApiError> {
+    let read = move |body: &[u8]| -> Result<PreparedSearch<CandidatesResponse>, ApiError> {
         let asked: CandidatesRequest =
             serde_json::from_slice(body).map_err(|error| ApiError::InvalidJson(error.to_string()))?;
         let (sent, count) = asked.checked(&blur, &ready.fingerprint, max_k)?;
@@ -263,7 +235,7 @@ pub(super) async fn candidates_of(
             let candidates = found.into_iter().map(CandidateBody::from).collect();
             Ok(Answered { answer: CandidatesResponse { candidates, took_ms }, took, k: count })
         };
-        Ok(Asked { vectors: 1, rows, cost, search: Box::new(search) })
+        Ok(PreparedSearch { vectors: 1, rows, cost, search: Box::new(search) })
     };
     respond(&state, body, takes_gzip, read).await
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use super::answer::{Answered, Asked, SearchHit, respond, timed};
+use super::answer::{Answered, PreparedSearch, SearchHit, respond, timed};
 use super::body::json_body;
 use super::error::ApiError;
 use super::error_answer::ErrorBody;
@@ -112,7 +112,7 @@ pub(super) async fn answer(State(state): State<AppState>, request: Request) -> R
     let reader = ready.serving.reader.as_ref().map(Arc::clone).ok_or(ApiError::AnswersDisabled)?;
     let takes_gzip = accepts_gzip(request.headers());
     let (body, limits) = (json_body(&state, request).await?, state.limits().clone());
-    let read = move |body: &[u8]| -> Result<Asked<AnswerResponse>, ApiError> {
+    let read = move |body: &[u8]| -> Result<PreparedSearch<AnswerResponse>, ApiError> {
         let asked: AnswerRequest<'_> =
             serde_json::from_slice(body).map_err(|error| ApiError::InvalidJson(error.to_string()))?;
         check_question(&asked.question)?;
@@ -133,7 +133,7 @@ pub(super) async fn answer(State(state): State<AppState>, request: Request) -> R
             let answer = AnswerResponse { answers, read, reader: fingerprint, took_ms };
             Ok(Answered { answer, took, k: depth })
         };
-        Ok(Asked { vectors: 1, rows, cost, search: Box::new(search) })
+        Ok(PreparedSearch { vectors: 1, rows, cost, search: Box::new(search) })
     };
     respond(&state, body, takes_gzip, read).await
 }

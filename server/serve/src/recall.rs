@@ -83,7 +83,8 @@ impl Sampled {
         Ok(sampled)
     }
 
-    /// And where what is taken arrives: nothing is kept for one who is busy.
+    /// Returns the sampler and the end of its channel at which samples arrive. The channel holds none: a sample that
+    /// is taken while the thread repeats another one is dropped.
     fn new(backend: Arc<dyn Backend>, gate: SearchGate, every: Duration) -> (Self, Receiver<Sample>) {
         let (idle, samples) = sync_channel(0);
         (Self { backend, gate, every, next: Mutex::new(Instant::now()), idle }, samples)
@@ -167,8 +168,8 @@ impl Backend for Sampled {
 }
 
 impl Sample {
-    /// How many passages exact search finds, and how many of them were found; those that score as the last of them
-    /// are as good.
+    /// Returns the number of passages that exact search finds, and how many of these the search had found. A passage
+    /// that scores as high as the last of them counts as found too.
     fn repeat(&self) -> Result<(u64, u64), QueryError> {
         let best = self.snapshot.search_exactly(&self.vector, self.k)?;
         let last = best.last().map_or(f32::INFINITY, |row| row.score);

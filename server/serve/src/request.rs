@@ -79,7 +79,7 @@ fn names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Names, D::Error> 
 impl<'a> FilterBody<'a> {
     pub(super) fn parse(json: &'a RawValue) -> Result<Filter, ApiError> {
         let Self { titles, ids, metadata } = serde_json::from_str(json.get())
-            .map_err(|error| ApiError::InvalidFilter(format!("`filter` is no filter: {error}")))?;
+            .map_err(|error| ApiError::InvalidFilter(format!("`filter` is not a filter: {error}")))?;
         for (name, Names { count, .. }) in [("titles", &titles), ("ids", &ids)] {
             if *count > MAX_FILTER {
                 let text =
@@ -104,7 +104,7 @@ pub(super) struct ValidSearch {
     pub(super) k: usize,
     /// Only where the body has one.
     pub(super) filter: Option<Filter>,
-    /// Whether the body had `vectors`, so that the answer has `results`.
+    /// `true` if the body had `vectors`, so that the answer has `results`.
     pub(super) batch: bool,
 }
 
@@ -313,7 +313,7 @@ mod tests {
             (
                 r#"{"vector":[1,2,3],"model":MODEL,"filter":"a title"}"#,
                 InvalidFilter,
-                "`filter` is no filter",
+                "`filter` is not a filter",
             ),
             (
                 r#"{"vector":[1,2,3],"model":MODEL,"filter":{"title":"a"}}"#,

@@ -4,7 +4,7 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use super::answer::{Answered, Asked, HitList, SearchHit, SearchResponse, respond, timed};
+use super::answer::{Answered, HitList, PreparedSearch, SearchHit, SearchResponse, respond, timed};
 use super::body::json_body;
 use super::error::ApiError;
 use super::error_answer::ErrorBody;
@@ -34,7 +34,7 @@ pub(super) async fn search(State(state): State<AppState>, request: Request) -> R
     let takes_gzip = accepts_gzip(request.headers());
     let body = json_body(&state, request).await?;
     let (ready, limits) = (state.ready()?, state.limits().clone());
-    let read = move |body: &[u8]| -> Result<Asked, ApiError> {
+    let read = move |body: &[u8]| -> Result<PreparedSearch, ApiError> {
         let asked = SearchRequest::read(body, ready.dim, &ready.fingerprint, &limits)?;
         let (vectors, backend) = (asked.vectors.len(), &ready.serving.search);
         let cost = backend.cost(vectors, asked.k, asked.filter.as_ref());
@@ -52,7 +52,7 @@ pub(super) async fn search(State(state): State<AppState>, request: Request) -> R
             };
             Ok(Answered { answer, took, k: asked.k })
         };
-        Ok(Asked { vectors, rows, cost, search: Box::new(search) })
+        Ok(PreparedSearch { vectors, rows, cost, search: Box::new(search) })
     };
     respond(&state, body, takes_gzip, read).await
 }

@@ -22,20 +22,20 @@ use super::tls::Tls;
 pub enum ListenError {
     /// Another process has the port.
     #[error(
-        "cannot listen on {listen}: the port is in use; stop the other server or choose another port with --listen (port 0 takes a free one)"
+        "cannot listen on {listen}: the port is in use; stop the other server or choose another port (port 0 takes a free one)"
     )]
     InUse {
         /// Address as given.
         listen: String,
     },
     /// A low port without the right to it.
-    #[error("cannot listen on {listen}: not permitted; choose a port from 1024 up with --listen")]
+    #[error("cannot listen on {listen}: not permitted; choose a port from 1024 up")]
     NotPermitted {
         /// Address as given.
         listen: String,
     },
     /// Not an address of this machine, or not an address.
-    #[error("cannot listen on {listen}: {source}; give --listen as address:port, such as 127.0.0.1:7878")]
+    #[error("cannot listen on {listen}: {source}; give an address and a port, such as 127.0.0.1:7878")]
     Other {
         /// Address as given.
         listen: String,
@@ -47,7 +47,7 @@ pub enum ListenError {
 /// Binds `listen`, an `address:port` or `name:port`.
 ///
 /// # Errors
-/// [`ListenError`], which names the address and `--listen`.
+/// [`ListenError`], which names the address.
 pub async fn bind(listen: &str) -> Result<TcpListener, ListenError> {
     TcpListener::bind(listen).await.map_err(|source| {
         let listen = listen.to_owned();

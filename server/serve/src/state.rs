@@ -4,20 +4,20 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use super::access::Access;
+use super::access::{Access, Rate};
 use super::counters::Metrics;
-use super::encrypted::ServedTables;
 use super::error::ApiError;
 use super::gate::SearchGate;
-use super::hosts::Hosts;
+use super::host_names::Hosts;
 use super::limits::Limits;
 use super::origins::Origins;
-use super::private::ServedBlur;
-use super::rate::{Rate, Rates};
+use super::rate::Rates;
 use super::recall::Sampled;
 use super::room::Room;
+use super::served_blur::ServedBlur;
 use super::served_model::ServedModel;
 use super::served_reader::ServedReader;
+use super::served_tables::ServedTables;
 use super::service::TextSearch;
 use super::updates::Updates;
 use dpr_core::model::short;
@@ -42,7 +42,7 @@ pub struct Options {
     pub trusted_proxies: usize,
     /// How long the index may not have been brought up to date before `/readyz` says so; without it, for ever.
     pub max_stale: Option<Duration>,
-    /// Whether [`metrics_app`](crate::metrics_app) has `/metrics`, `/healthz` and `/readyz`, in the place of
+    /// `true` if [`metrics_app`](crate::metrics_app) has `/metrics`, `/healthz` and `/readyz`, in the place of
     /// [`app`](crate::app).
     pub metrics_apart: bool,
     /// `true` if only blurred and encrypted questions are answered: `POST /v1/search` and `POST /v1/search/text` are then

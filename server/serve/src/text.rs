@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use super::answer::{Answered, Asked, SearchHit, SearchResponse, respond, timed};
+use super::answer::{Answered, PreparedSearch, SearchHit, SearchResponse, respond, timed};
 use super::body::json_body;
 use super::error::ApiError;
 use super::error_answer::ErrorBody;
@@ -81,7 +81,7 @@ pub(super) async fn search_text(
     let service = ready.serving.text.as_ref().map(Arc::clone).ok_or(ApiError::TextSearchDisabled)?;
     let takes_gzip = accepts_gzip(request.headers());
     let (body, limits) = (json_body(&state, request).await?, state.limits().clone());
-    let read = move |body: &[u8]| -> Result<Asked, ApiError> {
+    let read = move |body: &[u8]| -> Result<PreparedSearch, ApiError> {
         let asked: TextSearchRequest<'_> =
             serde_json::from_slice(body).map_err(|error| ApiError::InvalidJson(error.to_string()))?;
         check_question(&asked.question)?;
@@ -100,7 +100,7 @@ pub(super) async fn search_text(
             let hits = found.into_iter().map(SearchHit::from).collect();
             Ok(Answered { answer: SearchResponse::Single { hits, took_ms }, took, k })
         };
-        Ok(Asked { vectors: 1, rows, cost, search: Box::new(search) })
+        Ok(PreparedSearch { vectors: 1, rows, cost, search: Box::new(search) })
     };
     respond(&state, body, takes_gzip, read).await
 }

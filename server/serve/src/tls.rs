@@ -40,7 +40,7 @@ pub enum TlsError {
         certificate: PathBuf,
         /// The key's file.
         key: PathBuf,
-        /// What is wrong.
+        /// The fault that was found.
         reason: String,
     },
 }

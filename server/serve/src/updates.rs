@@ -63,7 +63,7 @@ fn foreign(name: &HeaderName, value: &str) -> ApiError {
     ApiError::ForeignUpdate(format!("the header `{name}` is `{value}`"))
 }
 
-/// Whether a `host` names the machine that the request was sent on.
+/// Returns whether a `host` names the machine that the request was sent on.
 fn is_of_this_machine(host: &str) -> bool {
     let Ok(authority) = host.parse::<Authority>() else { return false };
     let host = authority.host().trim_start_matches('[').trim_end_matches(']');

@@ -76,8 +76,8 @@ impl Args {
 /// Runs `dpr distill`.
 ///
 /// # Errors
-/// When the settings, the questions or the models cannot be used, the loss stops being a number, the directory cannot be
-/// written, or on Ctrl-C.
+/// When the settings, the questions or the models cannot be used, the loss stops being a number, the directory cannot
+/// be written, or on Ctrl-C.
 pub fn run(args: Args) -> Result<(), CliError> {
     let mut config = args.settings()?;
     keep_freed_memory();

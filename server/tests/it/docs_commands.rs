@@ -1,5 +1,5 @@
-//! Every command of the documentation: `dpr` lines are parsed as the program parses them, and those of the guides are
-//! run, in the order of the book, on small files with the names that the guides use.
+//! Every command of the documentation: `dpr` lines are parsed as the program parses them, and those of the README
+//! and of the guides are run, in the order of the book, on small files with the names that the guides use.
 
 use crate::support::docs;
 
@@ -36,7 +36,7 @@ const GUIDES: [&str; 20] = [
 const ELSEWHERE: [(&str, &str); 14] = [
     ("cargo xtask ", "`cargo xtask docs --check` holds tasks and flags against the usage"),
     ("cargo install --path server --locked", "the same build as `cargo xtask demo`"),
-    ("cargo test --release -p dpr-core", "a part of `cargo xtask test`"),
+    ("cargo test --release -p dpr-index", "a part of `cargo xtask test`"),
     ("npm install dpr-web", "the search page installs the package's tarball"),
     ("npm ci", "`cargo xtask setup`"),
     ("esbuild worker.js --bundle", "`wasm/npm/test/bundlers.test.mjs`"),
@@ -141,4 +141,14 @@ fn the_commands_of_the_guides_run_in_their_order() {
         walk.stop_server();
     }
     assert!(run > 40, "only {run} commands were run");
+}
+
+#[test]
+fn the_commands_of_the_readme_run_in_their_order() {
+    let mut walk = Walk::new();
+    walk.prepare("README");
+    let text = fs_err::read_to_string(root().join("README.md")).unwrap();
+    let lines = examples("README.md", &text);
+    let run = lines.iter().filter(|line| line.is_run && walk.run(line)).count();
+    assert!(run > 5, "only {run} commands were run");
 }

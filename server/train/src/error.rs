@@ -52,7 +52,7 @@ pub enum TrainError {
     Encoder {
         /// The encoder's directory.
         dir: PathBuf,
-        /// What is wrong.
+        /// The error of the files.
         source: LoadError,
     },
     /// One encoder was asked for, but there are two.
@@ -191,7 +191,7 @@ pub enum TrainError {
     WriteCheckpoint {
         /// The checkpoint.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
     /// Told to stop.

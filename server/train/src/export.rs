@@ -34,7 +34,7 @@ pub(super) struct Exported<'a> {
     pub(super) out: &'a Path,
     pub(super) name: &'a str,
     pub(super) similarity: Similarity,
-    /// Whether the first numbers of a vector were trained to be a vector too.
+    /// `true` if the first numbers of a vector were trained to be a vector too.
     pub(super) matryoshka: bool,
     pub(super) max_passage_tokens: usize,
     /// The directory of the passage encoder, where it is not one of the model's.

@@ -41,8 +41,8 @@ pub struct Objective {
     pub temperature: f64,
     /// Margin of the triplet loss; the paper's 1.
     pub margin: f64,
-    /// Sizes of nested vectors, as `[384, 192, 96]`: the loss is the mean over whole vectors and their first numbers, as
-    /// many as each size says, so that an index may hold shorter vectors. None in the paper.
+    /// Sizes of nested vectors, as `[384, 192, 96]`: the loss is the mean over whole vectors and their first numbers,
+    /// as many as each size says, so that an index may hold shorter vectors. None in the paper.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub matryoshka: Vec<usize>,
 }
@@ -76,7 +76,7 @@ pub(super) struct BatchVectors {
     pub(super) questions: Tensor<2>,
     /// `[P, dim]`.
     pub(super) passages: Tensor<2>,
-    /// Whether the encoders scale their vectors to length 1, so that shorter vectors are scaled too.
+    /// `true` if the encoders scale their vectors to length 1, so that shorter vectors are scaled too.
     pub(super) unit_length: bool,
 }
 
@@ -137,7 +137,7 @@ impl Objective {
         };
         if model.encoders.iter().any(|encoder| encoder.config.projection_dim > 0) {
             return bad(
-                "the model has a projection, whose vectors cannot be cut: import it without --project".into(),
+                "the model has a projection, whose vectors cannot be cut: import it without one".into()
             );
         }
         let dim = model.question().dim();
@@ -147,8 +147,8 @@ impl Objective {
         Ok(())
     }
 
-    /// Returns the scores `[B, P]` of whole vectors, and the loss `[1]`: the mean of [`loss`](Self::loss) over whole and
-    /// nested vectors.
+    /// Returns the scores `[B, P]` of whole vectors, and the loss `[1]`: the mean of [`loss`](Self::loss) over whole
+    /// and nested vectors.
     pub(super) fn of_batch(
         &self,
         vectors: &BatchVectors,

@@ -43,8 +43,8 @@ use dpr_files::progress::Progress;
 /// ```
 ///
 /// # Errors
-/// [`TrainError`]; [`TrainError::Interrupted`] once `job` is stopped and a checkpoint is written. The last checkpoint is
-/// kept in any case.
+/// [`TrainError`]; [`TrainError::Interrupted`] once `job` is stopped and a checkpoint is written. The last checkpoint
+/// is kept in any case.
 pub fn train(
     config: &TrainConfig,
     out: &Path,

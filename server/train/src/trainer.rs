@@ -66,8 +66,8 @@ pub(super) struct Setup<'a, C> {
 /// Begins the run, or goes on with it, and takes the steps.
 ///
 /// # Errors
-/// [`TrainError`]; [`TrainError::Interrupted`] once `job` is stopped and a checkpoint is written. The last checkpoint is
-/// kept in any case.
+/// [`TrainError`]; [`TrainError::Interrupted`] once `job` is stopped and a checkpoint is written. The last checkpoint
+/// is kept in any case.
 pub(super) fn run<C: Settings>(
     setup: Setup<'_, C>,
     device: &TrainDevice,

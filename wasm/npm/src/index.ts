@@ -4,9 +4,10 @@
  *
  * @packageDocumentation
  */
-export type { ClientEvents, ClientState, ReadyClient } from './client/client-events.js';
+export type { ClientEvents, ClientState } from './client/client-events.js';
 export type { RequestDetail, RequestOutcome, TypedEventTarget } from './client/client-events.js';
 export { SearchClient } from './client/search-client.js';
+export type { ReadyClient } from './client/search-client.js';
 export type { Typeahead, TypeaheadOptions, TypeaheadState } from './client/typeahead.js';
 export { typeahead } from './client/typeahead.js';
 export { QuestionEncoder } from './encoder/question-encoder.js';

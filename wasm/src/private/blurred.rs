@@ -50,8 +50,8 @@ impl Blurred {
     /// `light`, `medium` or `strong`, and `model` the fingerprint of the encoder.
     ///
     /// # Errors
-    /// An `Error` with the code `unknown_parameters` for another level, and for a projection that is too small for it; one
-    /// without a code for a key that has not 32 bytes, or a vector without direction.
+    /// An `Error` with the code `unknown_parameters` for another level, and for a projection that is too small for it;
+    /// one without a code for a key that has not 32 bytes, or a vector without direction.
     pub fn ask(
         &self,
         level: &str,

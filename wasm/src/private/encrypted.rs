@@ -3,7 +3,9 @@
 //! Experimental until it has been reviewed by somebody who did not write it.
 
 use dpr_core::private::encrypted::manifest::Tables;
-use dpr_core::private::encrypted::search::{Asked, Chosen, Found, Masks, PUBLIC_FILES, Public, SearchError};
+use dpr_core::private::encrypted::search::{
+    Chosen, Found, Masks, PUBLIC_FILES, PendingRanking, Public, SearchError,
+};
 use dpr_core::private::encrypted::wire::HEAD;
 use dpr_core::private::encrypted::{ManifestError, WireError};
 use js_sys::{Array, Float64Array, Uint8Array};
@@ -34,7 +36,7 @@ pub struct EncryptedSearch {
 
 /// How far a search is. A step is taken out before the next one is made: none happens twice.
 enum Step {
-    Asked(Asked),
+    Ranking(PendingRanking),
     Chosen(Chosen),
     Over,
 }
@@ -57,8 +59,8 @@ impl PrivateTables {
     /// Reads the manifest as the server sent it.
     ///
     /// # Errors
-    /// An `Error` with the code `unknown_parameters` for sets or sizes that this release refuses, and `invalid_manifest`
-    /// for another document.
+    /// An `Error` with the code `unknown_parameters` for sets or sizes that this release refuses, and
+    /// `invalid_manifest` for another document.
     pub fn read(manifest: &[u8]) -> Result<PrivateTables, JsValue> {
         let tables = Tables::read(manifest).map_err(|error| refused(error.into()))?;
         Ok(Self { tables })
@@ -144,7 +146,7 @@ impl EncryptedTables {
         self.prepare(k)?;
         let masks = self.masks.take().ok_or_else(|| refused(SearchError::Count(k)))?;
         let (message, asked) = self.public.ask(masks, vector).map_err(refused)?;
-        Ok(EncryptedQuestion { message, search: EncryptedSearch { step: Step::Asked(asked), found: None } })
+        Ok(EncryptedQuestion { message, search: EncryptedSearch { step: Step::Ranking(asked), found: None } })
     }
 
     /// Returns the message that fetches texts, after the answer to the ranking, whatever that is.
@@ -152,7 +154,9 @@ impl EncryptedTables {
     /// # Errors
     /// An `Error` when the search is not at this step.
     pub fn choose(&self, search: &mut EncryptedSearch, answer: &[u8]) -> Result<Uint8Array, JsValue> {
-        let Step::Asked(asked) = std::mem::replace(&mut search.step, Step::Over) else { return Err(over()) };
+        let Step::Ranking(asked) = std::mem::replace(&mut search.step, Step::Over) else {
+            return Err(over());
+        };
         let (message, chosen) = self.public.choose(asked, answer).map_err(refused)?;
         search.step = Step::Chosen(chosen);
         Ok(Uint8Array::from(message.as_slice()))

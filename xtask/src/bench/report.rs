@@ -89,14 +89,6 @@ pub(super) fn print_native(ours: &Native, peers: &[Native; 3]) {
     );
 }
 
-/// Bytes of a process in memory, by the name of a line of `/proc/PID/status`; not a number where there is none.
-pub(crate) fn memory_of(pid: &str, line: &str) -> f64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let found = status.lines().find(|text| text.starts_with(line));
-    let kilobytes = found.and_then(|text| text.split_whitespace().nth(1)?.parse::<f64>().ok());
-    kilobytes.map_or(f64::NAN, |kilobytes| kilobytes * 1024.0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use super::{is_external, relative, resolve};
 use crate::failure::{Failure, Outcome};
 
-/// Checks every page under `root` and returns their number. Links from the folders `trusted` are not looked at, because the
-/// program that wrote them has checked them; links into them are.
+/// Checks every page under `root` and returns their number. Links from the folders `trusted` are not looked at, because
+/// the program that wrote them has checked them; links into them are.
 pub(super) fn check(root: &Path, trusted: &[&str]) -> Outcome<usize> {
     let mut files = BTreeSet::new();
     collect(root, root, &mut files)

@@ -47,7 +47,7 @@ impl Stop {
         }
     }
 
-    /// Whether it was pulled.
+    /// Returns whether it was pulled.
     pub(crate) fn is_pulled(&self) -> bool {
         lock(&self.0).is_stopped
     }

@@ -172,5 +172,4 @@ fn start(job: Job, folder: &str, stop: &Arc<Stop>, sender: &mpsc::Sender<Ended>)
 }
 
 #[cfg(test)]
-#[path = "run_tests.rs"]
 mod tests;

@@ -81,7 +81,7 @@ impl Module {
         Stamp::of(&format!("module-{}", self.name), &inputs, &[&way])
     }
 
-    /// Whether the module that is there is the one that would be built.
+    /// Returns whether the module that is there is the one that would be built.
     pub(crate) fn is_fresh(&self) -> Outcome<bool> {
         let outputs = [self.wasm(), self.script()];
         WasmTarget::detect()

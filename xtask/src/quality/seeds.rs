@@ -5,8 +5,8 @@ use std::fs;
 use serde_json::Value;
 
 use super::Work;
-use crate::bench::json;
 use crate::failure::{Failure, Outcome};
+use crate::json::json;
 
 /// Seeds of training runs whose gain is reported: each figure is a mean of these, with the least and the greatest.
 const SEEDS: [&str; 3] = ["12345", "1", "2"];

@@ -31,7 +31,7 @@ pub(super) fn install_node() -> Outcome {
     apt::install(&["nodejs", "npm"]).map_err(|failure| failure.fix(fix))
 }
 
-/// Whether `npm ci` has run in the folder since its lock file last changed.
+/// Returns whether `npm ci` has run in the folder since its lock file last changed.
 fn packages_are_current(folder: &str) -> bool {
     let wanted = Path::new(folder).join("package-lock.json");
     let Ok(wanted) = fs::metadata(wanted).and_then(|m| m.modified()) else {

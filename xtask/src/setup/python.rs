@@ -19,7 +19,7 @@ const MILVUS_PORT: u16 = 19530;
 /// The port that PostgreSQL's clients look for.
 const POSTGRES_PORT: u16 = 5432;
 
-/// Whether there is such a package for this processor.
+/// `true` if there is such a package for this processor.
 const HAS_MILVUS: bool = cfg!(any(target_arch = "x86_64", target_os = "macos"));
 
 pub(super) fn find_python() -> Option<String> {

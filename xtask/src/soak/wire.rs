@@ -86,7 +86,7 @@ fn head(socket: &mut impl BufRead) -> io::Result<(u16, usize, bool)> {
     }
 }
 
-/// Whether the other side had closed the connection before it read the request.
+/// Returns whether the other side had closed the connection before it read the request.
 fn is_closed(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
     matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)

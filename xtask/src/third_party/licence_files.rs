@@ -77,7 +77,7 @@ fn split(text: &str) -> LicenceText {
     LicenceText { notices, body: body.trim_matches('\n').to_owned() }
 }
 
-/// Whether a line names who holds a copyright; the template at the end of Apache's text names nobody.
+/// Returns whether a line names who holds a copyright; the template at the end of Apache's text names nobody.
 fn is_notice(line: &str) -> bool {
     let is_template = ["[yyyy]", "{yyyy}", "<year>"].iter().any(|mark| line.contains(mark));
     let names_somebody = line.contains(|c: char| c.is_ascii_digit() || c == '©')

@@ -4,12 +4,10 @@ use super::super::gemm::{blocks, product};
 use super::super::isa::{MAX_MR, Task};
 use super::super::math::softmax_numerators;
 use super::super::vector::Simd;
+use crate::relative::bucket;
 
 /// Queries whose scores are held at once, so that the scores of a long text stay in the cache.
 const QUERIES: usize = 64;
-
-/// Distance from which on all positions share the last bucket.
-const MAX_DISTANCE: f64 = 128.0;
 
 /// MPNet's bias by relative position (Song et al. 2020; the buckets are T5's, Raffel et al. 2020 §2.1).
 #[derive(Debug)]
@@ -37,20 +35,6 @@ impl RelativeBias {
     fn row(&self, head: usize, query: usize, tokens: usize) -> &[f32] {
         &self.table[head * (2 * self.limit - 1) + self.limit - 1 - query..][..tokens]
     }
-}
-
-/// Returns the bucket of a relative position (key minus query): half the buckets for each direction; within one, half
-/// for single distances and the rest on a logarithmic scale.
-fn bucket(relative: i64, buckets: usize) -> usize {
-    let half = buckets / 2;
-    let direction = if relative > 0 { half } else { 0 };
-    let distance = relative.unsigned_abs() as usize;
-    let exact = half / 2;
-    if distance < exact {
-        return direction + distance;
-    }
-    let scale = (distance as f64 / exact as f64).ln() / (MAX_DISTANCE / exact as f64).ln();
-    direction + (exact + (scale * (half - exact) as f64) as usize).min(half.saturating_sub(1))
 }
 
 /// Buffers of [`Attention`]; reused from one text to the next.
@@ -177,21 +161,5 @@ fn pack_values<const NA: usize>(from: &[f32], stride: usize, tokens: usize, widt
             to[..used].copy_from_slice(&from[token * stride + panel * NA..][..used]);
             to[used..].fill(0.0);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::bucket;
-
-    #[test]
-    fn buckets_are_those_of_transformers() {
-        // MPNetEncoder.relative_position_bucket(torch.tensor(…), num_buckets=32)
-        let cases =
-            [(0, 0), (-1, 1), (1, 17), (-7, 7), (8, 24), (-15, 9), (16, 26), (-64, 14), (90, 30), (500, 31)];
-        for (relative, expected) in cases {
-            assert_eq!(bucket(relative, 32), expected, "relative position {relative}");
-        }
-        assert_eq!(bucket(5, 1), 0, "a damaged config does not panic");
     }
 }

@@ -4,8 +4,8 @@ use super::super::isa::{Isa, vectorised};
 use super::super::math::{gelu, silu};
 use crate::config::FeedForward;
 
-/// Replaces rows `[activated, linear]` of twice `width` numbers by `activation(activated) * linear`, `[rows, width]`, at
-/// the front of `wide`.
+/// Replaces rows `[activated, linear]` of twice `width` numbers by `activation(activated) * linear`, `[rows, width]`,
+/// at the front of `wide`.
 pub(super) fn gate(isa: Isa, kind: FeedForward, width: usize, wide: &mut [f32]) {
     let (swish, rows) = (kind == FeedForward::SwiGlu, &mut *wide);
     vectorised!(isa, |swish: bool, width: usize, rows: &mut [f32]| {

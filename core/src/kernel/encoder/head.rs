@@ -3,8 +3,8 @@
 use super::super::isa::Isa;
 use super::linear::{ConvertedInput, Epilogue, Linear};
 use crate::config::{EncoderConfig, Pooling};
-use crate::engine::Row;
 use crate::head::{Activation, HeadStep};
+use crate::row::Row;
 
 /// Pooling and all that follows it.
 #[derive(Debug)]

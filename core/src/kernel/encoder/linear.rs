@@ -7,24 +7,14 @@
 
 use super::super::gemm::{self, Panels, blocks};
 use super::super::isa::{Isa, MAX_MR, vectorised};
-use super::super::math::gelu;
-use super::super::vector::Simd;
 use super::gemm_q8::{self, OUTPUTS, QuantizedInput, QuantizedPanels};
 #[cfg(not(target_arch = "wasm32"))]
 use super::narrow::{Format, NarrowInput, NarrowPanels};
+pub(super) use super::output::Epilogue;
+use super::output::Output;
+pub(super) use super::part::Part;
 use crate::precision::Precision;
 use crate::weights::Matrix;
-
-/// The operation on a layer's outputs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Epilogue {
-    /// The outputs replace the old values.
-    Store,
-    /// The GELU of the outputs replaces the old values.
-    Gelu,
-    /// The outputs are added to the old values: a residual connection.
-    Add,
-}
 
 /// A linear layer of `n` outputs.
 #[derive(Debug)]
@@ -48,45 +38,6 @@ pub(super) struct ConvertedInput {
     quantized: QuantizedInput,
     #[cfg(not(target_arch = "wasm32"))]
     narrow: NarrowInput,
-}
-
-/// One of the layers that [`Linear::new`] puts side by side.
-pub(super) struct Part {
-    /// `[outputs, k]`.
-    pub(super) weight: Matrix,
-    /// `[outputs]`.
-    pub(super) bias: Vec<f32>,
-    /// The factor that the outputs are multiplied by.
-    pub(super) factor: f32,
-}
-
-impl Part {
-    /// Returns the part as `factors.len()` parts of as many outputs, each times its factor.
-    pub(super) fn split(self, factors: &[f32]) -> Vec<Self> {
-        let Self { weight, bias, factor } = self;
-        let length = bias.len() / factors.len();
-        let part = |index: usize, weight: Matrix, by: f32| Self {
-            weight,
-            bias: bias[index * length..][..length].to_vec(),
-            factor: factor * by,
-        };
-        let factors = factors.iter().copied().enumerate();
-        match weight {
-            Matrix::F32(values) => {
-                let columns = values.len() / bias.len().max(1);
-                let rows = |index| values[index * length * columns..][..length * columns].to_vec();
-                factors.map(|(index, by)| part(index, Matrix::F32(rows(index)), by)).collect()
-            }
-            Matrix::Q8 { values, scales } => {
-                let columns = values.len() / bias.len().max(1);
-                let rows = |index| Matrix::Q8 {
-                    values: values[index * length * columns..][..length * columns].to_vec(),
-                    scales: scales[index * length..][..length].to_vec(),
-                };
-                factors.map(|(index, by)| part(index, rows(index), by)).collect()
-            }
-        }
-    }
 }
 
 impl Linear {
@@ -208,43 +159,4 @@ fn panels(parts: Vec<Part>, k: usize, width: usize) -> Weights {
         first += part.bias.len();
     }
     Weights::F32(panels)
-}
-
-/// The place of the products: `[m, n]` row-major.
-pub(super) struct Output<'a> {
-    bias: &'a [f32],
-    n: usize,
-    epilogue: Epilogue,
-    out: &'a mut [f32],
-}
-
-impl Output<'_> {
-    /// Finishes the outputs of panel `panel` for the rows from `first` on.
-    #[inline(always)]
-    pub(super) fn put<S: Simd, const NR: usize>(
-        &mut self,
-        first: usize,
-        panel: usize,
-        sums: &mut [[f32; NR]],
-    ) {
-        let column = panel * NR;
-        let width = NR.min(self.n - column);
-        let Some(bias) = self.bias[column..].first_chunk::<NR>() else { return };
-        for (i, sums) in sums.iter_mut().enumerate() {
-            for j in 0..NR {
-                sums[j] += bias[j];
-            }
-            let to = &mut self.out[(first + i) * self.n + column..][..width];
-            match self.epilogue {
-                Epilogue::Store => to.copy_from_slice(&sums[..width]),
-                Epilogue::Gelu => {
-                    for j in 0..NR {
-                        sums[j] = gelu::<S>(sums[j]);
-                    }
-                    to.copy_from_slice(&sums[..width]);
-                }
-                Epilogue::Add => to.iter_mut().zip(sums).for_each(|(to, sum)| *to += *sum),
-            }
-        }
-    }
 }

@@ -17,6 +17,8 @@ mod linear;
 mod load;
 #[cfg(not(target_arch = "wasm32"))]
 mod narrow;
+mod output;
+mod part;
 mod rotary;
 #[cfg(test)]
 mod tests;
@@ -24,8 +26,8 @@ mod tests;
 use super::isa::{Isa, vectorised};
 use super::math;
 use crate::config::{EncoderConfig, FeedForward};
-use crate::engine::Row;
 use crate::names::widened;
+use crate::row::Row;
 use crate::weights::Matrix;
 use attention::{Attention, AttentionScratch, RelativeBias};
 use head::Head;

@@ -19,7 +19,8 @@ use super::super::dot::Dot;
 use super::super::gemm::{Panels, blocks, product_by};
 use super::super::isa::{DotTask, Isa, MAX_MR};
 use super::super::vector::Simd;
-use super::linear::{Output, Part};
+use super::output::Output;
+use super::part::Part;
 use crate::weights::{Matrix, quantize_rows};
 pub(super) use input::NarrowInput;
 #[cfg(test)]

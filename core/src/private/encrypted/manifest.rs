@@ -9,7 +9,7 @@ use half::f16;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::params::{FetchShape, ParameterError, RankShape, check_noise, within};
+use super::params::{FetchShape, LEAST_MARGIN, ParameterError, ROW_NORM, RankShape, within};
 use super::public::TablesHash;
 use super::wire::WireError;
 use crate::model::{FileEntry, sha256_hex};
@@ -120,7 +120,7 @@ pub enum ManifestError {
     Content {
         /// The file.
         name: &'static str,
-        /// What is wrong.
+        /// The fault that was found.
         reason: &'static str,
     },
 }
@@ -188,6 +188,15 @@ impl Tables {
         check_files(&self.manifest.tables, &server)?;
         check_files(&self.manifest.files, &public)
     }
+}
+
+/// Checks what a manifest says of its rows.
+fn check_noise(tables: &Tables, rank_norm: f64, fetch_norm: f64) -> Result<(), ParameterError> {
+    if !(0.0..=ROW_NORM).contains(&rank_norm) {
+        return Err(ParameterError::RowNorm(rank_norm));
+    }
+    let margin = tables.fetch.margin(fetch_norm);
+    if fetch_norm >= 0.0 && margin >= LEAST_MARGIN { Ok(()) } else { Err(ParameterError::Margin(margin)) }
 }
 
 fn check_files(

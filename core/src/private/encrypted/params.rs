@@ -4,8 +4,6 @@
 //! set from other values. `docs/guide/encrypted.md` has the security estimate of each; `tests/python/lattice.py`
 //! computes it.
 
-use super::manifest::Tables;
-
 /// The greatest length of a row of the rank table: the scores of longer ones would wrap around the modulus.
 pub const ROW_NORM: f64 = 44.0;
 
@@ -98,7 +96,7 @@ pub enum ParameterError {
     /// A number outside its range.
     #[error("{name} is {got}, outside {least} to {most}")]
     Range {
-        /// What is wrong.
+        /// The name of the number.
         name: &'static str,
         /// As given.
         got: u64,
@@ -108,14 +106,14 @@ pub enum ParameterError {
         most: u64,
     },
     /// Columns that are not whole polynomials.
-    #[error("{columns} columns are no multiple of {degree}")]
+    #[error("{columns} columns are not a multiple of {degree}")]
     Columns {
         /// As given.
         columns: usize,
         /// The degree of the set.
         degree: usize,
     },
-    /// Rows so long that their scores would wrap around, or that are no number.
+    /// Rows so long that their scores would wrap around, or that are not a number.
     #[error("the rows of the rank table have a length of {0}, above {ROW_NORM}")]
     RowNorm(f64),
     /// Noise under which bytes would be fetched wrong.
@@ -275,15 +273,6 @@ impl FetchShape {
     pub fn margin(&self, row_norm: f64) -> f64 {
         f64::from(1u32 << (BYTE_SHIFT - 1)) / self.noise(row_norm)
     }
-}
-
-/// Checks what a manifest says of its rows.
-pub(super) fn check_noise(tables: &Tables, rank_norm: f64, fetch_norm: f64) -> Result<(), ParameterError> {
-    if !(0.0..=ROW_NORM).contains(&rank_norm) {
-        return Err(ParameterError::RowNorm(rank_norm));
-    }
-    let margin = tables.fetch.margin(fetch_norm);
-    if fetch_norm >= 0.0 && margin >= LEAST_MARGIN { Ok(()) } else { Err(ParameterError::Margin(margin)) }
 }
 
 #[cfg(test)]

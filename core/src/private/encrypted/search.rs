@@ -54,7 +54,7 @@ pub struct Masks {
 }
 
 /// A search whose ranking has been asked for.
-pub struct Asked {
+pub struct PendingRanking {
     head: Head,
     key: RankKey,
     projected: Projected,
@@ -133,13 +133,13 @@ impl Public {
     ///
     /// # Errors
     /// [`WireError::Question`] for a vector of another length, or one that has no direction.
-    pub fn ask(&self, masks: Masks, question: &[f32]) -> Result<(Vec<u8>, Asked), SearchError> {
+    pub fn ask(&self, masks: Masks, question: &[f32]) -> Result<(Vec<u8>, PendingRanking), SearchError> {
         let projected = self.projection.project(question)?;
         let (set, dims) = (self.tables.rank.set().number, self.tables.rank.dims());
         let head = Head { kind: Kind::Rank, set, count: dims as u16, version: self.tables.version };
         let (numbers, key) = masks.rank.encrypt(&projected.z)?;
         let message = [head.write().as_slice(), &numbers].concat();
-        Ok((message, Asked { head, key, projected, fetch: masks.fetch }))
+        Ok((message, PendingRanking { head, key, projected, fetch: masks.fetch }))
     }
 
     /// Takes the answer to the ranking, and returns the message that asks for the columns of the best passages. There
@@ -147,8 +147,8 @@ impl Public {
     ///
     /// # Errors
     /// Never but for columns that the tables do not have.
-    pub fn choose(&self, asked: Asked, answer: &[u8]) -> Result<(Vec<u8>, Chosen), SearchError> {
-        let Asked { head, key, projected, fetch } = asked;
+    pub fn choose(&self, asked: PendingRanking, answer: &[u8]) -> Result<(Vec<u8>, Chosen), SearchError> {
+        let PendingRanking { head, key, projected, fetch } = asked;
         let ranked = head
             .strip("the answer to a ranking", answer, self.tables.rank.answer_bytes())
             .and_then(|scores| key.open(scores))
@@ -174,8 +174,8 @@ impl Public {
     /// Takes the answer to the fetch, and returns the passages, each checked.
     ///
     /// # Errors
-    /// [`SearchError::Answer`] for a wrong answer to this or to the ranking; [`WireError::Spoiled`] for passages that are
-    /// not those of the tables.
+    /// [`SearchError::Answer`] for a wrong answer to this or to the ranking; [`WireError::Spoiled`] for passages that
+    /// are not those of the tables.
     pub fn open(&self, chosen: Chosen, answer: &[u8]) -> Result<Found, SearchError> {
         let Chosen { head, keys, columns, places, wrong } = chosen;
         let each = self.tables.fetch.answer_bytes();

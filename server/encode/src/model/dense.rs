@@ -7,7 +7,7 @@ use dpr_core::{TensorMap, WeightsError};
 use serde_json::Value;
 
 use super::ModelError;
-use super::huggingface::require_json;
+use super::json::require_json;
 use super::weights;
 
 /// One Dense module as listed.

@@ -9,8 +9,8 @@ use dpr_core::model::MODEL_FORMAT;
 use dpr_core::{
     DeviceChoice, EncoderBytes, EncoderConfig, ModelKind, ModelManifest, Precision, Side, TextEncoder,
 };
+use serde_json::{Value, json};
 
-use super::narrower::rewritten;
 use super::{ModelError, PASSAGE_DIR, QUESTION_DIR, WebManifest, manifest, web};
 
 /// A model directory whose files are those that its manifest names.
@@ -144,4 +144,11 @@ impl ModelDir {
         let encoder = TextEncoder::load_at(&files, Some(max_tokens), &device, self.precision);
         Ok(encoder.map_err(ModelError::in_dir(&dir))?.on_side(side))
     }
+}
+
+/// Returns the config.json `bytes` with what `config` says in its section, as an import writes it.
+pub(super) fn rewritten(bytes: &[u8], config: &EncoderConfig) -> Result<Vec<u8>, ModelError> {
+    let mut json: Value = serde_json::from_slice(bytes).map_err(std::io::Error::other)?;
+    json["dpr"] = json!(config.section());
+    Ok(serde_json::to_vec_pretty(&json).map_err(std::io::Error::other)?)
 }

@@ -26,7 +26,7 @@ pub enum ModelError {
     NotACrossEncoder {
         /// The directory, or the file that says it.
         path: PathBuf,
-        /// What it is.
+        /// The kind of model that it is.
         what: String,
     },
     /// A reader where encoders are needed.
@@ -211,7 +211,7 @@ pub enum ModelError {
     NotAnEncoder {
         /// The file that says it.
         path: PathBuf,
-        /// What it is.
+        /// The kind of model that it is.
         what: String,
     },
     /// Texts are lowercased by sentence-transformers, but not by the tokenizer.
@@ -224,7 +224,7 @@ pub enum ModelError {
     Encoder {
         /// The encoder's directory.
         dir: PathBuf,
-        /// What is wrong.
+        /// The error of the files.
         source: LoadError,
     },
     /// The requested device is not available.

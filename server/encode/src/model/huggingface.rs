@@ -118,13 +118,6 @@ impl HuggingFaceDir {
     }
 }
 
-/// Returns the JSON of a file that must be there; `fix` says what to do where it is not.
-pub(super) fn require_json(dir: &Path, file: &'static str, fix: &'static str) -> Result<Value, ModelError> {
-    let bytes = require(dir, file, fix)?;
-    serde_json::from_slice(&bytes)
-        .map_err(|e| ModelError::Json { path: dir.join(file), reason: e.to_string() })
-}
-
 fn require(dir: &Path, file: &'static str, fix: &'static str) -> Result<Vec<u8>, ModelError> {
     match fs_err::read(dir.join(file)) {
         Ok(bytes) => Ok(bytes),

@@ -1,4 +1,4 @@
-//! Optional JSON files of a published model.
+//! JSON files of a published model.
 
 use std::path::Path;
 
@@ -15,4 +15,9 @@ pub(super) fn optional_json(path: &Path) -> Result<Option<Value>, ModelError> {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(e) => Err(e.into()),
     }
+}
+
+/// Returns the JSON of a file that must be there; `fix` says what to do where it is not.
+pub(super) fn require_json(dir: &Path, file: &'static str, fix: &'static str) -> Result<Value, ModelError> {
+    optional_json(&dir.join(file))?.ok_or_else(|| ModelError::MissingFile { dir: dir.into(), file, fix })
 }

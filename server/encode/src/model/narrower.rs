@@ -2,8 +2,8 @@
 
 use dpr_core::EncoderConfig;
 use dpr_core::model::{FileEntry, MODEL_FORMAT, sha256_hex};
-use serde_json::{Value, json};
 
+use super::dir::rewritten;
 use super::{ModelDir, ModelError, PASSAGE_DIR, QUESTION_DIR};
 
 impl ModelDir {
@@ -17,8 +17,8 @@ impl ModelDir {
     ///
     /// # Errors
     /// [`ModelError::NotMatryoshka`] for a model that was not trained for it, [`ModelError::Truncate`] for 0 or more
-    /// numbers than there are, [`ModelError::Projected`] for one with a projection, and [`ModelError::Narrower`] for one
-    /// whose vectors are compared with another model's or have a coordinate for the Euclidean distance.
+    /// numbers than there are, [`ModelError::Projected`] for one with a projection, and [`ModelError::Narrower`] for
+    /// one whose vectors are compared with another model's or have a coordinate for the Euclidean distance.
     pub fn at_dim(&self, dim: usize) -> Result<Self, ModelError> {
         let (cut, untrained) = self.cut(dim)?;
         match untrained {
@@ -95,11 +95,4 @@ impl ModelDir {
         cut.manifest.fingerprint = cut.manifest.compute_fingerprint();
         Ok((cut, untrained))
     }
-}
-
-/// Returns the config.json `bytes` with what `config` says in its section, as an import writes it.
-pub(super) fn rewritten(bytes: &[u8], config: &EncoderConfig) -> Result<Vec<u8>, ModelError> {
-    let mut json: Value = serde_json::from_slice(bytes).map_err(std::io::Error::other)?;
-    json["dpr"] = json!(config.section());
-    Ok(serde_json::to_vec_pretty(&json).map_err(std::io::Error::other)?)
 }

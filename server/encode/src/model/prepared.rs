@@ -12,8 +12,8 @@ use dpr_core::{
 use serde_json::{Value, json};
 
 use super::huggingface::HuggingFaceDir;
-use super::import::override_form;
-use super::{ImportOptions, ModelError, weights};
+use super::options::{ImportOptions, override_form};
+use super::{ModelError, weights};
 
 /// Seed of `--project`: fixed, so that one model projected twice has one fingerprint.
 const PROJECTION_SEED: u64 = 12345;

@@ -8,7 +8,7 @@ use super::linear::{Ridge, Views, predict, products};
 use super::modes::{Mode, Noise};
 use super::network::{self, NetworkOptions};
 use super::pieces::{Named, Pieces};
-use super::questions::{Asked, AskedSplit};
+use super::questions::{EncodedQuestion, QuestionSplit};
 
 /// Penalties of ridge regression that are tried on held-out questions.
 const PENALTIES: [f64; 4] = [0.03, 0.3, 3.0, 30.0];
@@ -18,7 +18,7 @@ const TOPICS: usize = 64;
 
 /// What attackers know before they see a view.
 pub struct Attackers {
-    split: AskedSplit,
+    split: QuestionSplit,
     pieces: Pieces,
     topics: Clusters,
     network: Option<NetworkOptions>,
@@ -52,7 +52,7 @@ impl Attacked {
 impl Attackers {
     /// Trains nothing yet. `passages` are vectors `[dim]` of the index, of which topics are made.
     pub fn new<'a>(
-        split: AskedSplit,
+        split: QuestionSplit,
         passages: impl Iterator<Item = &'a [f32]>,
         dim: usize,
         network: Option<NetworkOptions>,
@@ -63,7 +63,7 @@ impl Attackers {
     }
 
     /// Returns the questions.
-    pub fn split(&self) -> &AskedSplit {
+    pub fn split(&self) -> &QuestionSplit {
         &self.split
     }
 
@@ -86,7 +86,7 @@ impl Attackers {
         share(topics.iter().map(|topic| *topic == commonest))
     }
 
-    fn topics_of(&self, questions: &[Asked]) -> Vec<usize> {
+    fn topics_of(&self, questions: &[EncodedQuestion]) -> Vec<usize> {
         let rows: Vec<f32> = questions.iter().flat_map(|asked| asked.vector.as_slice()).copied().collect();
         self.topics.nearest(&rows)
     }
@@ -133,8 +133,8 @@ fn ridge(
 
 /// Returns the share of test questions whose own view without noise is the nearest to what the server saw, among those
 /// of all questions.
-fn known(mode: &dyn Mode, split: &AskedSplit, test: &Views) -> Result<f64, PrivacyError> {
-    let all: Vec<Asked> =
+fn known(mode: &dyn Mode, split: &QuestionSplit, test: &Views) -> Result<f64, PrivacyError> {
+    let all: Vec<EncodedQuestion> =
         [&split.test, &split.train, &split.held_out].into_iter().flatten().cloned().collect();
     let list = mode.views(&all, Noise::None)?;
     let lengths: Vec<f32> = list.rows().map(|row| row.iter().map(|value| value * value).sum()).collect();

@@ -30,6 +30,6 @@ pub use linear::Views;
 pub use modes::{Blurred, Found, Mode, Noise, Plain, Random};
 pub use network::NetworkOptions;
 pub use pieces::Named;
-pub use questions::{Asked, AskedSplit};
+pub use questions::{EncodedQuestion, QuestionSplit};
 pub use recall::{Searched, WITHIN, search};
 pub use report::{ModeReport, PrivacyReport};

@@ -13,7 +13,7 @@ use dpr_index::search::{Backend, Hit, SearchError};
 
 use super::PrivacyError;
 use super::linear::Views;
-use super::questions::Asked;
+use super::questions::EncodedQuestion;
 
 /// The noise in views.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,13 +51,13 @@ pub trait Mode: Sync {
     ///
     /// # Errors
     /// [`PrivacyError`] when a question cannot be sent in this mode.
-    fn views(&self, questions: &[Asked], noise: Noise) -> Result<Views, PrivacyError>;
+    fn views(&self, questions: &[EncodedQuestion], noise: Noise) -> Result<Views, PrivacyError>;
 
     /// Returns the `k` passages that a user in this mode finds; `None` where the mode finds nothing.
     ///
     /// # Errors
     /// [`PrivacyError`] when the search fails.
-    fn search(&self, question: &Asked, k: usize) -> Result<Option<Found>, PrivacyError>;
+    fn search(&self, question: &EncodedQuestion, k: usize) -> Result<Option<Found>, PrivacyError>;
 }
 
 fn bytes_of(hits: &[Hit]) -> usize {
@@ -89,11 +89,11 @@ impl Mode for Plain<'_> {
         format!("{} numbers", self.backend.describe().dim)
     }
 
-    fn views(&self, questions: &[Asked], _: Noise) -> Result<Views, PrivacyError> {
+    fn views(&self, questions: &[EncodedQuestion], _: Noise) -> Result<Views, PrivacyError> {
         Ok(Views::of(questions.iter().map(|asked| asked.vector.as_slice().to_vec()).collect()))
     }
 
-    fn search(&self, question: &Asked, k: usize) -> Result<Option<Found>, PrivacyError> {
+    fn search(&self, question: &EncodedQuestion, k: usize) -> Result<Option<Found>, PrivacyError> {
         let vector = std::slice::from_ref(&question.vector);
         let hits = self.backend.search(vector, k, None)?.pop().unwrap_or_default();
         let up_bytes = serde_json::json!({
@@ -133,7 +133,7 @@ impl<'a> Blurred<'a> {
         Self { backend, projection, name: name.into(), blur, candidates, key, model }
     }
 
-    fn sent(&self, question: &Asked, noise: Noise) -> Result<Vec<f32>, PrivacyError> {
+    fn sent(&self, question: &EncodedQuestion, noise: Noise) -> Result<Vec<f32>, PrivacyError> {
         let (projection, vector) = (&self.projection, question.vector.as_slice());
         Ok(match noise {
             Noise::None => self.blur.with_noise(projection, vector, &[])?,
@@ -158,12 +158,12 @@ impl Mode for Blurred<'_> {
         format!("{} numbers, noise {}", self.blur.dims, self.blur.noise)
     }
 
-    fn views(&self, questions: &[Asked], noise: Noise) -> Result<Views, PrivacyError> {
+    fn views(&self, questions: &[EncodedQuestion], noise: Noise) -> Result<Views, PrivacyError> {
         let rows = questions.iter().map(|asked| self.sent(asked, noise));
         Ok(Views::of(rows.collect::<Result<_, _>>()?))
     }
 
-    fn search(&self, question: &Asked, k: usize) -> Result<Option<Found>, PrivacyError> {
+    fn search(&self, question: &EncodedQuestion, k: usize) -> Result<Option<Found>, PrivacyError> {
         let sent = self.sent(question, Noise::Device)?;
         let never = CancelToken::never();
         let found = candidates(self.backend, &self.projection, &sent, self.candidates, &never)?;
@@ -201,7 +201,7 @@ impl Mode for Random {
         format!("{} random numbers", self.dims)
     }
 
-    fn views(&self, questions: &[Asked], noise: Noise) -> Result<Views, PrivacyError> {
+    fn views(&self, questions: &[EncodedQuestion], noise: Noise) -> Result<Views, PrivacyError> {
         let seed = match noise {
             Noise::None => 1,
             Noise::Device => 2,
@@ -213,7 +213,7 @@ impl Mode for Random {
         Ok(Views::of(questions.iter().map(|_| view()).collect()))
     }
 
-    fn search(&self, _: &Asked, _: usize) -> Result<Option<Found>, PrivacyError> {
+    fn search(&self, _: &EncodedQuestion, _: usize) -> Result<Option<Found>, PrivacyError> {
         Ok(None)
     }
 }

@@ -7,7 +7,7 @@ use super::PrivacyError;
 use super::linear::{Views, products, transposed};
 use super::modes::{Mode, Noise};
 use super::pieces::{Named, Pieces};
-use super::questions::AskedSplit;
+use super::questions::QuestionSplit;
 
 /// Questions in a batch.
 const BATCH: usize = 256;
@@ -147,7 +147,7 @@ fn scaled(views: Views) -> Vec<f32> {
 /// Trains the network on the views of a mode and measures it on the test questions.
 pub(super) fn attack(
     mode: &dyn Mode,
-    split: &AskedSplit,
+    split: &QuestionSplit,
     pieces: &Pieces,
     options: NetworkOptions,
 ) -> Result<Named, PrivacyError> {
@@ -181,12 +181,12 @@ mod tests {
     use dpr_core::Embedding;
 
     use super::*;
-    use crate::privacy::questions::Asked;
+    use crate::privacy::questions::EncodedQuestion;
 
     /// The gradients that a step is taken by, against central differences of the loss.
     #[test]
     fn the_first_step_goes_down_the_loss() {
-        let asked = |tokens: &[u32]| Asked {
+        let asked = |tokens: &[u32]| EncodedQuestion {
             text: String::new(),
             tokens: tokens.to_vec(),
             vector: Embedding::new(vec![1.0], 1).unwrap(),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::questions::Asked;
+use super::questions::EncodedQuestion;
 
 /// The commonest pieces, which are no content: who, the, of.
 const COMMON: usize = 60;
@@ -35,7 +35,7 @@ pub(super) struct Pieces {
 }
 
 /// The pieces of a question that is attacked.
-struct Wanted {
+struct QuestionPieces {
     /// Pieces, known to the attacker or not.
     count: usize,
     /// Columns of those that are known.
@@ -46,7 +46,7 @@ struct Wanted {
 
 impl Pieces {
     /// Counts the pieces of the questions.
-    pub(super) fn of(questions: &[Asked]) -> Self {
+    pub(super) fn of(questions: &[EncodedQuestion]) -> Self {
         let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
         for asked in questions {
             for piece in asked.tokens.iter().collect::<BTreeSet<_>>() {
@@ -73,24 +73,24 @@ impl Pieces {
     }
 
     /// Returns the columns of each question's pieces, without those that are not known.
-    pub(super) fn labels(&self, questions: &[Asked]) -> Vec<Vec<usize>> {
-        questions.iter().map(|asked| self.wanted(asked).columns).collect()
+    pub(super) fn labels(&self, questions: &[EncodedQuestion]) -> Vec<Vec<usize>> {
+        questions.iter().map(|asked| self.pieces_of(asked).columns).collect()
     }
 
-    fn wanted(&self, asked: &Asked) -> Wanted {
+    fn pieces_of(&self, asked: &EncodedQuestion) -> QuestionPieces {
         let pieces: BTreeSet<u32> =
             asked.tokens.iter().copied().filter(|piece| !self.everywhere.contains(piece)).collect();
         let columns: Vec<usize> =
             pieces.iter().filter_map(|piece| self.columns.get(piece).copied()).collect();
         let common = columns.iter().filter(|column| **column < COMMON).count();
-        Wanted { count: pieces.len(), content: pieces.len() - common, columns }
+        QuestionPieces { count: pieces.len(), content: pieces.len() - common, columns }
     }
 
     /// Measures an attacker by its `scores` `[questions, columns]`.
-    pub(super) fn measure(&self, scores: &[f32], questions: &[Asked]) -> Named {
+    pub(super) fn measure(&self, scores: &[f32], questions: &[EncodedQuestion]) -> Named {
         let (mut sum, mut with_content) = (Named::default(), 0usize);
         for (scores, asked) in scores.chunks_exact(self.len().max(1)).zip(questions) {
-            let wanted = self.wanted(asked);
+            let wanted = self.pieces_of(asked);
             let best = best(scores, GUESSES * wanted.count);
             let hits = |guesses: &[usize], from: usize| {
                 wanted.columns.iter().filter(|column| **column >= from && guesses.contains(column)).count()
@@ -114,7 +114,7 @@ impl Pieces {
     }
 
     /// Measures an attacker that names the commonest pieces and has seen nothing.
-    pub(super) fn floor(&self, questions: &[Asked]) -> Named {
+    pub(super) fn floor(&self, questions: &[EncodedQuestion]) -> Named {
         let counts: Vec<f32> = self.counts.iter().map(|count| *count as f32).collect();
         self.measure(&counts.repeat(questions.len()), questions)
     }
@@ -138,15 +138,15 @@ mod tests {
 
     use super::*;
 
-    fn asked(tokens: &[u32]) -> Asked {
+    fn asked(tokens: &[u32]) -> EncodedQuestion {
         let vector = Embedding::new(vec![1.0], 1).unwrap();
-        Asked { text: String::new(), tokens: tokens.to_vec(), vector }
+        EncodedQuestion { text: String::new(), tokens: tokens.to_vec(), vector }
     }
 
     #[test]
     fn content_is_what_is_not_common_and_unknown_pieces_are_missed() {
         // 7 is in every question; 100 to 159 are the 60 commonest; 300 and 301 are content.
-        let mut train: Vec<Asked> = (100..160).map(|piece| asked(&[7, piece, 7])).collect();
+        let mut train: Vec<EncodedQuestion> = (100..160).map(|piece| asked(&[7, piece, 7])).collect();
         train.extend((100..160).map(|piece| asked(&[7, piece])));
         train.extend([asked(&[7, 300]), asked(&[7, 301])]);
         let pieces = Pieces::of(&train);

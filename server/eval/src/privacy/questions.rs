@@ -12,7 +12,7 @@ const LEAST: usize = 100;
 
 /// A question, as an attacker knows those it is trained on.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct EncodedQuestion {
     /// The text.
     pub text: String,
     /// Token ids of the text.
@@ -23,24 +23,24 @@ pub struct Asked {
 
 /// Questions to train attackers on, and others to test them on.
 #[derive(Clone, Debug)]
-pub struct AskedSplit {
+pub struct QuestionSplit {
     /// Attackers know these, with their texts.
-    pub train: Vec<Asked>,
+    pub train: Vec<EncodedQuestion>,
     /// The settings of attackers are chosen by these.
-    pub held_out: Vec<Asked>,
+    pub held_out: Vec<EncodedQuestion>,
     /// Attackers see what the server sees of these.
-    pub test: Vec<Asked>,
+    pub test: Vec<EncodedQuestion>,
 }
 
-impl AskedSplit {
+impl QuestionSplit {
     /// Removes duplicates, shuffles by `seed`, and takes `test` questions to test on and a tenth of the others, up to
     /// 1,000, to choose settings by. Questions are alike when their letters and digits are.
     ///
     /// # Errors
     /// [`PrivacyError::TooFew`] when fewer than 100 are left to train on.
-    pub fn new(questions: Vec<Asked>, test: usize, seed: u64) -> Result<Self, PrivacyError> {
+    pub fn new(questions: Vec<EncodedQuestion>, test: usize, seed: u64) -> Result<Self, PrivacyError> {
         let mut seen = HashSet::new();
-        let mut all: Vec<Asked> =
+        let mut all: Vec<EncodedQuestion> =
             questions.into_iter().filter(|asked| seen.insert(words_of(&asked.text))).collect();
         let too_few = PrivacyError::TooFew { distinct: all.len(), test, least: LEAST };
         SplitMix::new(seed).shuffle(&mut all);
@@ -65,22 +65,22 @@ fn words_of(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn asked(text: String) -> Asked {
-        Asked { text, tokens: vec![1], vector: Embedding::new(vec![1.0], 1).unwrap() }
+    fn asked(text: String) -> EncodedQuestion {
+        EncodedQuestion { text, tokens: vec![1], vector: Embedding::new(vec![1.0], 1).unwrap() }
     }
 
     #[test]
     fn no_question_is_in_two_parts() {
         let texts =
             (0..300).flat_map(|n| [format!("Who is {n}?"), format!("who is  {n}"), format!("where is {n}")]);
-        let split = AskedSplit::new(texts.map(asked).collect(), 200, 7).unwrap();
+        let split = QuestionSplit::new(texts.map(asked).collect(), 200, 7).unwrap();
         assert_eq!((split.train.len(), split.held_out.len(), split.test.len()), (360, 40, 200));
         let parts = [&split.train, &split.held_out, &split.test];
         let all: HashSet<String> =
             parts.iter().flat_map(|part| part.iter()).map(|asked| words_of(&asked.text)).collect();
         assert_eq!(all.len(), 600);
-        let again = AskedSplit::new((0..600).map(|n| asked(n.to_string())).collect(), 200, 7).unwrap();
-        let other = AskedSplit::new((0..600).map(|n| asked(n.to_string())).collect(), 200, 8).unwrap();
+        let again = QuestionSplit::new((0..600).map(|n| asked(n.to_string())).collect(), 200, 7).unwrap();
+        let other = QuestionSplit::new((0..600).map(|n| asked(n.to_string())).collect(), 200, 8).unwrap();
         assert_ne!(again.test[0].text, other.test[0].text, "the seed matters");
     }
 
@@ -89,7 +89,7 @@ mod tests {
         for (count, test) in [(0, 1), (100, 50), (200, 100), (500, 0), (10, 20)] {
             let questions = (0..count).map(|n| asked(n.to_string())).collect();
             assert!(
-                matches!(AskedSplit::new(questions, test, 1), Err(PrivacyError::TooFew { .. })),
+                matches!(QuestionSplit::new(questions, test, 1), Err(PrivacyError::TooFew { .. })),
                 "{count}"
             );
         }

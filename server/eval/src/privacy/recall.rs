@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::PrivacyError;
 use super::modes::{Mode, Plain};
-use super::questions::Asked;
+use super::questions::EncodedQuestion;
 use dpr_index::search::Backend;
 
 /// Best passages of plain search that are looked for.
@@ -42,7 +42,7 @@ pub struct Searched {
 pub fn search(
     mode: &dyn Mode,
     backend: &dyn Backend,
-    questions: &[Asked],
+    questions: &[EncodedQuestion],
 ) -> Result<Option<Searched>, PrivacyError> {
     let plain = Plain::new(backend);
     let mut sum = Searched::default();

@@ -189,7 +189,9 @@ impl LoadedIndex {
         let (said, found) = (self.manifest.max_squared_norm, self.matrix.measure_max_squared_norm());
         // Numbers lose their last digit in JSON.
         if (said - found).abs() > found * 1e-12 {
-            let reason = format!("it says that phi is {said}, which is {found}");
+            let reason = format!(
+                "it says that the greatest squared norm of a vector (`phi`) is {said}, and it is {found}"
+            );
             return Err(FileError::corrupt(&version.join(MANIFEST), reason));
         }
         Ok(())

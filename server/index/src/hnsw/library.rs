@@ -60,8 +60,9 @@ pub(crate) fn build(
         let distance = Augmented::new(Arc::clone(matrix));
         let mut hnsw =
             Hnsw::<u32, Augmented>::new(params.m, count, MAX_LAYERS, params.ef_construction, distance);
-        // Links that pruning left out stay out: kept, they crowd out the far ones that questions, which are not passages,
-        // need to come near (recall@20 0.79 instead of 0.97 with 120 candidates, M 16, 5,000 Wikipedia blocks).
+        // Links that pruning left out stay out: kept, they crowd out the far ones that questions, which are not
+        // passages, need to come near (recall@20 0.79 instead of 0.97 with 120 candidates, M 16, 5,000 Wikipedia
+        // blocks).
         hnsw.set_keeping_pruned(false);
         for row in 0..count {
             if stop.load(Ordering::Relaxed) {

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use dpr_core::Embedding;
 use serde::{Deserialize, Serialize};
 
-use super::exact::rescored;
+use super::codes::rescored;
 use super::quantized::{Code as _, Quantized};
 use super::{
     BuildError, CancelToken, ExactIndex, IndexKind, Matrix, QueryError, RowSet, ScoredRow, Stopped,

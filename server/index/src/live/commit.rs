@@ -7,8 +7,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::state::{Resolved, State};
 use super::wal::record::{self, Change};
 use super::wal::writer::WalWriter;
-use super::{DeltaLimit, LiveIndex, Put};
+use super::{DeltaLimit, LiveIndex};
 use crate::{FileError, LoadedIndex, UpdateError};
+
+/// The result of putting passages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Put {
+    /// Passages whose ids were new.
+    pub added: usize,
+    /// Passages that took the place of others.
+    pub replaced: usize,
+}
 
 /// The state and the log, which one thread at a time changes.
 #[derive(Debug)]

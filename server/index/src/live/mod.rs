@@ -29,12 +29,13 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::VectorIndex as _;
 
+pub use commit::Put;
 pub use health::Health;
 pub use policy::{CompactionPolicy, DeltaLimit};
 pub use reader::IndexReader;
 pub use snapshot::Snapshot;
 pub use wal::record::NewPassage;
-pub use writer::{IndexWriter, Put};
+pub use writer::IndexWriter;
 
 pub(super) use wal::WalReader;
 

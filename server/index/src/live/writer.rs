@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::commit::{self, Inner, Waiting};
+use super::commit::{self, Inner, Put, Waiting};
 use super::state::{Resolved, State};
 use super::wal::header::Header;
 use super::wal::reader::write_new;
@@ -29,15 +29,6 @@ pub struct IndexWriter {
     inner: Mutex<Inner>,
     /// Held while a new version is built.
     pub(super) compacting: Mutex<()>,
-}
-
-/// The result of putting passages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Put {
-    /// Passages whose ids were new.
-    pub added: usize,
-    /// Passages that took the place of others.
-    pub replaced: usize,
 }
 
 impl IndexWriter {

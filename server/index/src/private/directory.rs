@@ -81,7 +81,10 @@ impl BlurDir {
         let path = dir.join(MANIFEST);
         let length = fs::metadata(&path).map_err(FileError::read(&path))?.len();
         if length > MAX_MANIFEST {
-            return Err(FileError::corrupt(&path, format!("{length} bytes are no manifest")));
+            return Err(FileError::corrupt(
+                &path,
+                format!("it has {length} bytes, and a manifest has at most {MAX_MANIFEST}"),
+            ));
         }
         let bytes = fs::read(&path).map_err(FileError::read(&path))?;
         let manifest: BlurManifest =

@@ -4,7 +4,6 @@
 //! is one type that implements [`Backend`], and [`Writer`] where it can be changed, in a crate of its own.
 
 use std::collections::HashMap;
-use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
@@ -12,7 +11,7 @@ use dpr_core::Embedding;
 use dpr_data::Passage;
 use serde::Serialize;
 
-use super::{Filter, Hit, SearchError, Searcher};
+use super::{Cause, Filter, Hit, SearchError, Searcher};
 use crate::{
     CancelToken, Health, IndexManifest, IndexWriter, LiveIndex, NewPassage, Put, Snapshot, UpdateError,
     VectorIndex as _,
@@ -172,9 +171,6 @@ impl Description {
         }
     }
 }
-
-/// The error of a backend, of whatever type it has there.
-pub type Cause = Box<dyn Error + Send + Sync>;
 
 /// The error of writing passages, by the part that is at fault.
 #[derive(Debug, thiserror::Error)]

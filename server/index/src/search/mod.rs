@@ -3,6 +3,7 @@
 
 mod backend;
 mod condition;
+mod error;
 mod filter;
 mod hybrid;
 mod method;
@@ -12,13 +13,14 @@ mod service;
 mod service_health;
 mod text;
 
-pub use backend::{Backend, Cause, Description, WriteError, Writer};
+pub use backend::{Backend, Description, WriteError, Writer};
 pub use condition::Condition;
+pub use error::{Cause, SearchError};
 pub use filter::Filter;
 pub use hybrid::{Fusion, HYBRID_DEPTH, fuse};
 pub use method::Method;
 pub use ranker::{RankedPair, Ranker};
-pub use searcher::{Hit, SearchError, Searcher};
+pub use searcher::{Hit, Searcher};
 pub use service::{LoadReport, Row, batches, watch};
 pub use service_health::ServiceHealth;
 pub use text::TextSearcher;

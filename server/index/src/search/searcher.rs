@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
-use dpr_core::private::blur::BlurError;
-use dpr_core::{Embedding, EncodeError};
+use dpr_core::Embedding;
 use dpr_data::{Metadata, Passage};
 use serde::Serialize;
 
-use super::{Cause, Filter};
+use super::{Filter, SearchError};
 use crate::ranking::ScoredRow;
-use crate::sparse::SparseError;
-use crate::{CancelToken, FileError, LoadedIndex, QueryError, Snapshot, Stopped, VectorIndex as _};
+use crate::{CancelToken, LoadedIndex, Snapshot, VectorIndex as _};
 
 /// Passages that are read between two looks at whether to stop.
 const LOOK_HITS: usize = 64;
@@ -42,74 +40,6 @@ impl Hit {
     /// Returns the passage.
     pub fn into_passage(self) -> Passage {
         Passage::new(self.id, self.title, self.text).with_metadata(self.metadata)
-    }
-}
-
-/// The error of a search in passages.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum SearchError {
-    /// The question was, or would be, encoded by another model than the passages.
-    #[error("the index was built by model {index}, the question's model is {question}")]
-    WrongModel {
-        /// Fingerprint of the model the index was built by.
-        index: String,
-        /// Fingerprint of the question's.
-        question: String,
-    },
-    /// A blurred question that no index can be searched by.
-    #[error("{0}")]
-    Blur(#[source] BlurError),
-    /// Words to search by are not indexed.
-    #[error("the index has no inverted index, so that it cannot be searched by words")]
-    NoSparse,
-    /// Vectors to search by are not indexed.
-    #[error("the index has no vectors")]
-    NoVectors,
-    /// A filter that no passage passes.
-    #[error("the index holds no passage with these ids, titles and metadata")]
-    NothingAllowed,
-    /// A filter by metadata where the backend keeps none.
-    #[error("the passages are kept without metadata, so that they cannot be filtered by it: load them again")]
-    NoMetadata,
-    /// See [`QueryError`].
-    #[error("{0}")]
-    Query(#[source] QueryError),
-    /// See [`Stopped`].
-    #[error("{0}")]
-    Stopped(#[from] Stopped),
-    /// Passages that were found cannot be read.
-    #[error("{0}")]
-    File(#[from] FileError),
-    /// The backend does not answer now, and may later.
-    #[error(transparent)]
-    Unavailable(Cause),
-    /// The backend failed.
-    #[error(transparent)]
-    Backend(Cause),
-    /// See [`SparseError`].
-    #[error("{0}")]
-    Sparse(#[source] SparseError),
-    /// See [`EncodeError`].
-    #[error(transparent)]
-    Encode(#[from] EncodeError),
-}
-
-impl From<QueryError> for SearchError {
-    fn from(error: QueryError) -> Self {
-        match error {
-            QueryError::Stopped(stopped) => Self::Stopped(stopped),
-            error => Self::Query(error),
-        }
-    }
-}
-
-impl From<SparseError> for SearchError {
-    fn from(error: SparseError) -> Self {
-        match error {
-            SparseError::Stopped(stopped) => Self::Stopped(stopped),
-            error => Self::Sparse(error),
-        }
     }
 }
 

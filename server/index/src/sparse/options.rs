@@ -29,9 +29,9 @@ pub trait WordIndex: std::fmt::Debug + Send + Sync {
         self.search_batch_until(questions, k, scoring, None, &CancelToken::never())
     }
 
-    /// Searches as [`search_batch`](Self::search_batch) does, among the rows of `allowed` alone where it is given, until
-    /// `cancel` says to stop. Scores are those of a search among all passages; returns fewer than `k` only where fewer
-    /// of `allowed` share a term with the question.
+    /// Searches as [`search_batch`](Self::search_batch) does, among the rows of `allowed` alone where it is given,
+    /// until `cancel` says to stop. Scores are those of a search among all passages; returns fewer than `k` only where
+    /// fewer of `allowed` share a term with the question.
     ///
     /// # Errors
     /// The errors of [`search_batch`](Self::search_batch), and [`SparseError::Stopped`].

@@ -80,7 +80,7 @@ pub enum VectorsError {
     BadRow {
         /// The passage's id.
         id: String,
-        /// What is wrong.
+        /// The error of the vector.
         source: EmbeddingError,
     },
     /// A spec that cannot be.

@@ -35,10 +35,10 @@ pub enum SiteError {
         model_dim: usize,
     },
     /// A model without weights for browsers.
-    #[error("the model has no weights for browsers: run `dpr export-web --model MODEL` first")]
+    #[error("the model has no weights for browsers: export them first")]
     NoWeights,
     /// A number of dimensions that is not possible.
-    #[error("{got} dimensions are not possible: give --dims from 1 to {most}")]
+    #[error("{got} dimensions are not possible: give a number from 1 to {most}")]
     Dims {
         /// Dimensions asked for.
         got: usize,
@@ -46,7 +46,7 @@ pub enum SiteError {
         most: usize,
     },
     /// A number of bytes that packs cannot have.
-    #[error("packs of {got} bytes are not possible: give --pack-bytes from {least} to {most}")]
+    #[error("packs of {got} bytes are not possible: give a number from {least} to {most}")]
     PackBytes {
         /// Bytes asked for.
         got: usize,
@@ -59,7 +59,9 @@ pub enum SiteError {
     #[error("the index holds no passages, so there is nothing to search")]
     Empty,
     /// An index that no page should download.
-    #[error("{got} passages are too many for a page to download, {most} are possible: use `dpr serve`")]
+    #[error(
+        "{got} passages are too many for a page to download, {most} are possible: let a server search them"
+    )]
     TooMany {
         /// Passages of the index.
         got: usize,

@@ -51,7 +51,10 @@ pub(super) fn before(out: &Path) -> Result<Option<SiteManifest>, SiteError> {
 pub(super) fn read_manifest(path: &Path) -> Result<SiteManifest, FileError> {
     let length = fs::metadata(path).map_err(FileError::read(path))?.len();
     if length > MOST_MANIFEST {
-        return Err(FileError::corrupt(path, format!("{length} bytes are no manifest")));
+        return Err(FileError::corrupt(
+            path,
+            format!("it has {length} bytes, and a manifest has at most {MOST_MANIFEST}"),
+        ));
     }
     let bytes = fs::read(path).map_err(FileError::read(path))?;
     let damaged = |error: serde_json::Error| FileError::corrupt(path, error.to_string());

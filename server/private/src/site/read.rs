@@ -30,9 +30,7 @@ pub enum SiteReadError {
     #[error(transparent)]
     File(#[from] FileError),
     /// A file that is not what the manifest says, or makes no sense.
-    #[error(
-        "{path} is damaged: {reason}; export the site again with `dpr index export-static`, or copy it again"
-    )]
+    #[error("{path} is damaged: {reason}; export the site again, or copy it again")]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -57,8 +55,8 @@ impl Site {
     /// Reads and checks all files but the question encoder's.
     ///
     /// # Errors
-    /// [`SiteReadError`]: `path` is neither a `dpr-static.json` nor a folder with one, or a file that it names is missing,
-    /// too large, not the one that it names, or makes no sense.
+    /// [`SiteReadError`]: `path` is neither a `dpr-static.json` nor a folder with one, or a file that it names is
+    /// missing, too large, not the one that it names, or makes no sense.
     pub fn open(path: &Path) -> Result<Self, SiteReadError> {
         let path = if path.is_dir() { path.join(SITE_MANIFEST) } else { path.to_owned() };
         let manifest = read_manifest(&path)?;
@@ -118,8 +116,8 @@ impl Site {
     /// where there are fewer.
     ///
     /// # Errors
-    /// [`SiteReadError::Question`] for a vector of another length and for `k` 0, [`SiteReadError::Damaged`] for texts that
-    /// cannot be opened.
+    /// [`SiteReadError::Question`] for a vector of another length and for `k` 0, [`SiteReadError::Damaged`] for texts
+    /// that cannot be opened.
     pub fn search(&self, vector: &[f32], k: usize) -> Result<Vec<(Passage, f32)>, SiteReadError> {
         let found = self.index.search(vector, k)?;
         found.into_iter().map(|Found { row, score }| Ok((self.passage(row as usize)?, score))).collect()

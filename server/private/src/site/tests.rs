@@ -228,7 +228,7 @@ fn what_cannot_be_a_site_is_refused_before_anything_is_written() {
     assert!(refused(&narrow, SiteOptions::default(), &out).contains("(20 dims)"));
     for dims in [0, DIM + 1] {
         let options = SiteOptions { dims: Some(dims), ..SiteOptions::default() };
-        assert!(refused(&encoder(), options, &out).contains("give --dims from 1 to 40"));
+        assert!(refused(&encoder(), options, &out).contains("give a number from 1 to 40"));
     }
     assert!(!out.exists());
 

@@ -1,39 +1,18 @@
 //! The two checks of every request: whether its sender may send another one, and whether its key opens the route.
 
-use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::net::SocketAddr;
 
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 
-use super::{Access, Key, Scope};
+use super::caller::{API_KEY, Caller};
+use super::{Access, Scope};
 use crate::error::ApiError;
 use crate::forwarded::client_address;
 use crate::refusals::Refused;
 use crate::state::AppState;
-
-/// The sender of a request: its address where that is known, and the key it sent.
-#[derive(Debug, Clone)]
-pub(crate) struct Caller {
-    pub(crate) address: Option<IpAddr>,
-    pub(crate) key: Option<Arc<Key>>,
-    /// Whether it sent a key, known or not.
-    has_sent: bool,
-}
-
-impl Caller {
-    /// Returns whether it sent a key that the server does not know.
-    pub(crate) fn is_guess(&self) -> bool {
-        self.has_sent && self.key.is_none()
-    }
-
-    /// Returns the name for log lines: that of the key, or `-`.
-    pub(crate) fn name(&self) -> &str {
-        self.key.as_ref().map_or("-", |key| key.name())
-    }
-}
 
 /// Finds out who sent a request, and refuses senders of too many.
 pub(crate) async fn admit(State(state): State<AppState>, mut request: Request, next: Next) -> Response {
@@ -76,9 +55,6 @@ impl Access {
         }
     }
 }
-
-/// The header beside `authorization` in which a key may come.
-pub(crate) const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
 /// Returns the key of a request: its bearer token, or else its `x-api-key`.
 fn sent_key(headers: &HeaderMap) -> Option<&str> {

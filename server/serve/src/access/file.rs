@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::key::{Key, Scope};
-use crate::rate::Rate;
+use super::key::Key;
+use super::rate::Rate;
+use super::scope::Scope;
 
 /// A list of keys that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -95,7 +96,8 @@ pub(super) fn parse(text: &str) -> Result<Vec<Arc<Key>>, KeysError> {
     if keys.is_empty() { Err(KeysError::Empty) } else { Ok(keys) }
 }
 
-/// Whether a key may be called so: 1 to 64 letters, digits, dots, hyphens and underscores, as log lines hold it.
+/// Returns whether a key may be called so: 1 to 64 letters, digits, dots, hyphens and underscores, since log lines
+/// hold the name.
 pub fn is_name(name: &str) -> bool {
     (1..=64).contains(&name.len())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte))

@@ -1,68 +1,22 @@
 //! API keys: their form, their scopes, and how a new one is made.
 
 use std::fmt;
-use std::str::FromStr;
 use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
-use crate::rate::Rate;
-
-/// The part of the interface that a key opens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Scope {
-    /// Searches, the model and its files, the description of the index.
-    Search,
-    /// Changes to the index.
-    Write,
-    /// Counters, and the description of the interface.
-    Admin,
-}
-
-impl Scope {
-    /// Returns the scope as a file of keys names it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Search => "search",
-            Self::Write => "write",
-            Self::Admin => "admin",
-        }
-    }
-}
-
-impl fmt::Display for Scope {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// Text that names no scope.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a scope is `search`, `write` or `admin`")]
-pub struct ScopeError;
-
-impl FromStr for Scope {
-    type Err = ScopeError;
-
-    fn from_str(text: &str) -> Result<Self, ScopeError> {
-        [Self::Search, Self::Write, Self::Admin]
-            .into_iter()
-            .find(|scope| scope.name() == text)
-            .ok_or(ScopeError)
-    }
-}
+use super::rate::Rate;
+use super::scope::Scope;
 
 /// A key that the server knows: its SHA-256, and what it opens.
 pub(crate) struct Key {
     pub(super) name: Arc<str>,
     pub(super) scopes: Vec<Scope>,
     pub(super) digest: [u8; 32],
-    /// Whether the operator chose the text, as for a token of the environment; other keys have the form of a
+    /// `true` if the operator chose the text, as for a token of the environment; other keys have the form of a
     /// [`NewKey`].
     pub(super) is_chosen: bool,
     pub(super) rate: Option<Rate>,
@@ -126,7 +80,7 @@ const PREFIX: &str = "dpr_";
 /// Bytes of a key: 256 bits.
 const BYTES: usize = 32;
 
-/// Whether a text has the form of a [`NewKey`].
+/// Returns whether a text has the form of a [`NewKey`].
 fn is_made(text: &str) -> bool {
     let bytes = text.strip_prefix(PREFIX).and_then(|rest| URL_SAFE_NO_PAD.decode(rest).ok());
     bytes.is_some_and(|bytes| bytes.len() == BYTES)
@@ -194,13 +148,5 @@ mod tests {
             let keys = super::super::file::parse(&entry).unwrap();
             assert!(find(keys.iter(), weak).is_none(), "{weak}");
         }
-    }
-
-    #[test]
-    fn scopes_are_read_as_they_are_written() {
-        for scope in [Scope::Search, Scope::Write, Scope::Admin] {
-            assert_eq!(scope.to_string().parse(), Ok(scope));
-        }
-        assert_eq!("Search".parse::<Scope>(), Err(ScopeError));
     }
 }

@@ -1,16 +1,22 @@
 //! Access control: which requests need an API key, and which keys there are.
 
+mod caller;
 mod check;
 mod file;
 mod key;
+mod rate;
+mod scope;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-pub(crate) use self::check::{API_KEY, Caller, admit, require};
+pub(crate) use self::caller::{API_KEY, Caller};
+pub(crate) use self::check::{admit, require};
 pub use self::file::{KeysError, is_name};
 pub(crate) use self::key::Key;
-pub use self::key::{NewKey, RandomError, Scope, ScopeError};
+pub use self::key::{NewKey, RandomError};
+pub use self::rate::Rate;
+pub use self::scope::{Scope, ScopeError};
 use crate::watched::Watched;
 
 /// Who may do what. Without any key everybody may search and read counters, and changes are for programs of this
@@ -27,7 +33,7 @@ pub struct KeySources {
     pub list: Option<String>,
     /// A text of the operator's own choice that opens changes alone. By itself it closes nothing else.
     pub update_token: Option<String>,
-    /// Whether searches need no key, whatever keys there are.
+    /// `true` if searches need no key, whatever keys there are.
     pub open_search: bool,
 }
 
@@ -37,7 +43,7 @@ struct Keys {
     /// Those that stay as they are.
     fixed: Vec<Arc<Key>>,
     file: Option<KeyFile>,
-    /// Whether there are others than the update token.
+    /// `true` if there are others than the update token.
     is_listed: bool,
     open_search: bool,
 }
@@ -65,7 +71,7 @@ pub enum AccessError {
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The error of the list.
         source: KeysError,
     },
     /// A list that was given as text.
@@ -93,7 +99,7 @@ impl Access {
         self.0.is_some()
     }
 
-    /// Whether requests of this scope need a key.
+    /// Returns whether requests of this scope need a key.
     pub fn needs_key(&self, scope: Scope) -> bool {
         let Some(keys) = &self.0 else { return false };
         match scope {
@@ -103,7 +109,7 @@ impl Access {
         }
     }
 
-    /// Whether some key has this scope now.
+    /// Returns whether some key has this scope now.
     pub fn has_key_for(&self, scope: Scope) -> bool {
         self.0.as_ref().is_some_and(|keys| keys.current().iter().any(|key| key.has(scope)))
     }

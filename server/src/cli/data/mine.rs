@@ -194,7 +194,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     for (count, what) in [
         (
             denoised,
-            "passages are no hard negatives, since the cross-encoder scores them as high as the positive",
+            "passages are not hard negatives, since the cross-encoder scores them as high as the positive",
         ),
         (without_hard_negative, "have no hard negative"),
         (short_of_random_negatives, "have fewer random negatives than asked for"),

@@ -109,7 +109,7 @@ struct OfResults {
 }
 
 /// Questions of one file with what was found.
-struct Asked {
+struct RetrievedQuestions {
     name: String,
     questions: Vec<RetrieverResult>,
     /// `true` if the accepted answers are regular expressions, as CuratedTREC's.
@@ -140,7 +140,7 @@ fn run_reader(reader: &Path, rules: ReadingRules, args: &Args) -> Result<(), Cli
     let asked = args.results.iter().map(|argument| {
         let (name, path) = result_files::named(argument);
         let questions = read_results(path)?.take(limit).collect::<Result<Vec<_>, _>>()?;
-        Ok(Asked { name, questions, are_patterns: args.patterns })
+        Ok(RetrievedQuestions { name, questions, are_patterns: args.patterns })
     });
     let mut asked = asked.collect::<Result<Vec<_>, CliError>>()?;
     match &args.questions {
@@ -149,7 +149,7 @@ fn run_reader(reader: &Path, rules: ReadingRules, args: &Args) -> Result<(), Cli
             let depth = args.k.iter().max().map_or(most, |depth| *depth as usize);
             let found = args.retrieve.search(path, limit, depth, args.device)?;
             let are_patterns = found.are_patterns || args.patterns;
-            asked.extend(found.by_method.into_iter().map(|(name, questions)| Asked {
+            asked.extend(found.by_method.into_iter().map(|(name, questions)| RetrievedQuestions {
                 name: name.to_owned(),
                 questions,
                 are_patterns,
@@ -157,7 +157,11 @@ fn run_reader(reader: &Path, rules: ReadingRules, args: &Args) -> Result<(), Cli
         }
         Some(path) => {
             let questions = with_gold(path, limit)?;
-            asked.push(Asked { name: "gold paragraph".into(), questions, are_patterns: args.patterns });
+            asked.push(RetrievedQuestions {
+                name: "gold paragraph".into(),
+                questions,
+                are_patterns: args.patterns,
+            });
         }
         None => {}
     }
@@ -170,7 +174,7 @@ fn run_reader(reader: &Path, rules: ReadingRules, args: &Args) -> Result<(), Cli
     depths.sort_unstable();
     depths.dedup();
     // Questions without answers are refused before the passages are read, which can take an hour.
-    for Asked { questions, are_patterns, .. } in &asked {
+    for RetrievedQuestions { questions, are_patterns, .. } in &asked {
         let unread = |asked: &RetrieverResult| question(asked, Vec::new(), *are_patterns);
         measure_depths(&questions.iter().map(unread).collect::<Vec<_>>(), &[], rules)?;
     }
@@ -218,7 +222,7 @@ fn with_gold(path: &Path, limit: usize) -> Result<Vec<RetrieverResult>, CliError
 /// Reads the passages of one file and measures the answers.
 fn measured(
     reading: &Reading,
-    asked: &Asked,
+    asked: &RetrievedQuestions,
     depths: &[usize],
     rules: ReadingRules,
 ) -> Result<OfResults, CliError> {

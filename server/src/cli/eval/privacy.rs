@@ -6,8 +6,8 @@ use std::sync::Arc;
 use dpr_core::private::blur::{Blur, DeviceKey, Level};
 use dpr_data::{Question, read_questions};
 use dpr_eval::privacy::{
-    Asked, AskedSplit, Attackers, Blurred, Mode, ModeReport, NetworkOptions, Plain, PrivacyReport, Random,
-    attack, search,
+    Attackers, Blurred, EncodedQuestion, Mode, ModeReport, NetworkOptions, Plain, PrivacyReport,
+    QuestionSplit, Random, attack, search,
 };
 use dpr_files::atomic;
 use dpr_index::private::{BlurDir, CANDIDATES};
@@ -41,7 +41,7 @@ pub(super) struct Args {
     /// Modes: plain, random (a control), light, medium, strong, or NUMBERS:NOISE such as 32:0.5
     /// [default: plain and random, with --blur also the levels that it offers]
     #[arg(long, value_name = "MODE,...", value_delimiter = ',', value_parser = wanted)]
-    modes: Vec<Wanted>,
+    modes: Vec<QuestionPieces>,
     /// Questions that are attacked; the attackers learn from the others
     #[arg(long, value_name = "N", default_value_t = 1000)]
     test: usize,
@@ -67,7 +67,7 @@ pub(super) struct Args {
 
 /// A mode that is attacked.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Wanted {
+enum QuestionPieces {
     Plain,
     Random,
     Level(Level),
@@ -75,18 +75,18 @@ enum Wanted {
     Own(Blur),
 }
 
-fn wanted(text: &str) -> Result<Wanted, String> {
+fn pieces_of(text: &str) -> Result<QuestionPieces, String> {
     if let Some(level) = Level::ALL.into_iter().find(|level| level.name() == text) {
-        return Ok(Wanted::Level(level));
+        return Ok(QuestionPieces::Level(level));
     }
     let own = text.split_once(':').and_then(|(dims, noise)| {
         let (dims, noise) = (dims.parse().ok()?, noise.parse::<f32>().ok()?);
         (dims > 0 && noise.is_finite() && noise >= 0.0).then_some(Blur { dims, noise })
     });
     match (text, own) {
-        ("plain", _) => Ok(Wanted::Plain),
-        ("random", _) => Ok(Wanted::Random),
-        (_, Some(blur)) => Ok(Wanted::Own(blur)),
+        ("plain", _) => Ok(QuestionPieces::Plain),
+        ("random", _) => Ok(QuestionPieces::Random),
+        (_, Some(blur)) => Ok(QuestionPieces::Own(blur)),
         _ => Err("give plain, random, light, medium, strong, or NUMBERS:NOISE such as 32:0.5".to_owned()),
     }
 }
@@ -107,7 +107,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
         "topics are made of the passages' vectors, which only an index directory holds: give a directory as --index",
     )?;
     let source = Source::open_live(args.source, &[Method::Dense])?;
-    let split = AskedSplit::new(asked(&source, &questions)?, args.test, args.seed)?;
+    let split = QuestionSplit::new(asked(&source, &questions)?, args.test, args.seed)?;
     let network = NetworkOptions { hidden: args.hidden.max(1), epochs: args.epochs };
     let network = (args.epochs > 0).then_some(network);
     let dim = backend.describe().dim;
@@ -160,21 +160,21 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
 }
 
 /// Returns the modes that were asked for, and refuses those that cannot be had.
-fn modes_of(args: &Args, blur: Option<&BlurDir>) -> Result<Vec<Wanted>, CliError> {
+fn modes_of(args: &Args, blur: Option<&BlurDir>) -> Result<Vec<QuestionPieces>, CliError> {
     if args.modes.is_empty() {
         let levels = blur.into_iter().flat_map(|blur| blur.manifest().levels.keys());
-        return Ok([Wanted::Plain]
+        return Ok([QuestionPieces::Plain]
             .into_iter()
-            .chain(levels.map(|level| Wanted::Level(*level)))
-            .chain([Wanted::Random])
+            .chain(levels.map(|level| QuestionPieces::Level(*level)))
+            .chain([QuestionPieces::Random])
             .collect());
     }
     for wanted in &args.modes {
         let dims = match (wanted, blur) {
-            (Wanted::Plain | Wanted::Random, _) => continue,
+            (QuestionPieces::Plain | QuestionPieces::Random, _) => continue,
             (_, None) => return Err("blurred modes need --blur, which `dpr index blur` writes".into()),
-            (Wanted::Level(level), Some(_)) => level.blur().dims,
-            (Wanted::Own(own), Some(_)) => own.dims,
+            (QuestionPieces::Level(level), Some(_)) => level.blur().dims,
+            (QuestionPieces::Own(own), Some(_)) => own.dims,
         };
         let rank = blur.map_or(0, |blur| blur.manifest().rank);
         if dims > rank {
@@ -185,21 +185,21 @@ fn modes_of(args: &Args, blur: Option<&BlurDir>) -> Result<Vec<Wanted>, CliError
 }
 
 fn mode<'a>(
-    wanted: Wanted,
+    wanted: QuestionPieces,
     backend: &'a dyn Backend,
     blur: Option<&BlurDir>,
     seed: u64,
 ) -> Result<Box<dyn Mode + 'a>, CliError> {
     let most = CANDIDATES.into_iter().max().unwrap_or(1);
     let (name, own, candidates) = match wanted {
-        Wanted::Plain => return Ok(Box::new(Plain::new(backend))),
-        Wanted::Random => return Ok(Box::new(Random { dims: 64 })),
+        QuestionPieces::Plain => return Ok(Box::new(Plain::new(backend))),
+        QuestionPieces::Random => return Ok(Box::new(Random { dims: 64 })),
         // A level that is not offered is measured with as many candidates as there can be.
-        Wanted::Level(level) => {
+        QuestionPieces::Level(level) => {
             let entry = blur.and_then(|blur| blur.level(level));
             (level.name().to_owned(), level.blur(), entry.map_or(most, |entry| entry.candidates))
         }
-        Wanted::Own(own) => (format!("{}:{}", own.dims, own.noise), own, most),
+        QuestionPieces::Own(own) => (format!("{}:{}", own.dims, own.noise), own, most),
     };
     let blur = blur.ok_or("blurred modes need --blur, which `dpr index blur` writes")?;
     // Not secret here, so that a report can be made again.
@@ -210,10 +210,14 @@ fn mode<'a>(
 }
 
 /// Encodes the questions.
-fn asked(source: &Source, questions: &[Question]) -> Result<Vec<Asked>, CliError> {
+fn asked(source: &Source, questions: &[Question]) -> Result<Vec<EncodedQuestion>, CliError> {
     let (vectors, _) = source.encode(questions)?;
     let of = |(question, vector): (&Question, _)| {
-        Ok(Asked { text: question.text.clone(), tokens: source.question_tokens(&question.text)?, vector })
+        Ok(EncodedQuestion {
+            text: question.text.clone(),
+            tokens: source.question_tokens(&question.text)?,
+            vector,
+        })
     };
     questions.iter().zip(vectors).map(of).collect()
 }

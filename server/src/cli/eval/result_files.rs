@@ -13,7 +13,7 @@ pub(super) struct Ranked<'a> {
     pub(super) questions: &'a [Question],
     pub(super) rows: &'a [Vec<ScoredRow>],
     pub(super) passages: &'a [Passage],
-    /// Whether the passages are right, at least for those written.
+    /// `true` if the passages are right, at least for those written.
     pub(super) marks: &'a [Vec<bool>],
 }
 

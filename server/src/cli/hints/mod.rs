@@ -16,6 +16,8 @@ use dpr_index::{BuildError, FileError, MatrixError, OpenError, QueryError, TuneE
 use dpr_milvus::MilvusError;
 #[cfg(feature = "postgres")]
 use dpr_postgres::PostgresError;
+use dpr_private::site::{SiteError, SiteReadError};
+use dpr_serve::server::ListenError;
 
 /// Returns what helps against an error or the first of its causes for which something does.
 pub fn hint(error: &(dyn Error + 'static)) -> Option<String> {
@@ -52,6 +54,9 @@ fn of(error: &(dyn Error + 'static)) -> Option<String> {
             path.display()
         ));
     }
+    if let Some(SiteReadError::Damaged { .. }) = error.downcast_ref() {
+        return Some("`dpr index export-static` exports it".to_owned());
+    }
     if let Some(SparseError::OtherAnalyzer { expected, .. }) = error.downcast_ref() {
         let (language, keep) = (expected.without_stop_words(), *expected != expected.without_stop_words());
         let keep = if keep { " --keep-stop-words" } else { "" };
@@ -77,6 +82,8 @@ fn of(error: &(dyn Error + 'static)) -> Option<String> {
         return of_postgres(error);
     }
     let advice = model::of(error)
+        .or_else(|| error.downcast_ref().and_then(of_listen))
+        .or_else(|| error.downcast_ref().and_then(of_site))
         .or_else(|| error.downcast_ref().and_then(of_open))
         .or_else(|| error.downcast_ref().and_then(of_build))
         .or_else(|| error.downcast_ref().and_then(of_tune))
@@ -98,6 +105,23 @@ fn of_vectors(error: &VectorsError) -> Option<String> {
         VectorsError::File(FileError::Foreign { .. }) => "give another --out".to_owned(),
         VectorsError::File(FileError::Busy { .. }) => "wait for it or give another --out".to_owned(),
         VectorsError::File(error) => return of_file(error).map(str::to_owned),
+        _ => return None,
+    })
+}
+
+fn of_listen(error: &ListenError) -> Option<&'static str> {
+    Some(match error {
+        ListenError::InUse { .. } | ListenError::NotPermitted { .. } => "--listen ADDRESS:PORT chooses it",
+        ListenError::Other { .. } => "--listen takes it",
+    })
+}
+
+fn of_site(error: &SiteError) -> Option<&'static str> {
+    Some(match error {
+        SiteError::NoWeights => "`dpr export-web --model MODEL` exports them",
+        SiteError::Dims { .. } => "--dims takes it",
+        SiteError::PackBytes { .. } => "--pack-bytes takes it",
+        SiteError::TooMany { .. } => "`dpr serve` searches them",
         _ => return None,
     })
 }

@@ -30,6 +30,11 @@ fn of_training(error: &TrainError) -> Option<String> {
         TrainError::Setting { setting: "model.start" | "model.teacher", got, .. } if got == "not given" => {
             "make one with `dpr import`"
         }
+        TrainError::Setting { setting: "objective.matryoshka", expected, .. }
+            if expected.contains("projection") =>
+        {
+            "`dpr import` without --project"
+        }
         TrainError::Setting { setting: "data.train", .. } => "make one with `dpr data mine`",
         TrainError::Item { what, .. } if what.ends_with("negatives") => {
             "`dpr data mine` finds hard ones, with --random-negatives also random ones"

@@ -35,10 +35,10 @@ use dpr_index::{
 /// Results compared when recall is measured; what the DPR paper's top-20 needs.
 const RECALL_K: usize = 20;
 
-/// Vectors asked with when recall is measured.
+/// Vectors of the index that are searched for when recall is measured.
 const RECALL_SAMPLE: usize = 200;
 
-/// Vectors asked with when the effort is tuned.
+/// Vectors of the index that are searched for when `ef_search` is tuned.
 const TUNE_SAMPLE: usize = 1000;
 
 /// Recall under which the user is told what to do.
@@ -151,7 +151,7 @@ enum Task {
 fn share(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(share) if share > 0.0 && share <= 1.0 => Ok(share),
-        _ => Err(format!("{text} is no share above 0, up to 1")),
+        _ => Err(format!("{text} is not a share above 0, up to 1")),
     }
 }
 
@@ -361,9 +361,13 @@ fn build(args: BuildArgs) -> Result<(), CliError> {
     if args.json {
         return output::json(&Report { manifest: &manifest, bytes, seconds, recall });
     }
-    let IndexManifest { count, dim, kind, max_squared_norm: phi, sparse, .. } = &manifest;
+    let IndexManifest { count, dim, kind, max_squared_norm, sparse, .. } = &manifest;
     let words = sparse.map_or_else(String::new, |sparse| format!(", {} words", sparse.analyzer));
-    let vectors = if *dim == 0 { String::new() } else { format!(", {dim} dimensions, {kind}, phi {phi:.4}") };
+    let vectors = if *dim == 0 {
+        String::new()
+    } else {
+        format!(", {dim} dimensions, {kind}, greatest squared norm {max_squared_norm:.4}")
+    };
     output::line(format_args!("{count} passages{vectors}{words}, {bytes} bytes, {seconds:.1} s"))?;
     if let Some(recall) = recall {
         output::line(format_args!(

@@ -165,8 +165,17 @@ impl Walk {
         walk
     }
 
-    /// Makes what a guide needs and commands of the guides before have not made.
+    /// Makes what a guide or the README needs and commands of the guides before have not made.
     pub(crate) fn prepare(&self, guide: &str) {
+        if guide == "README" {
+            let passages = (0..TOWNS).map(|town| {
+                format!("{town}\tThe bridge of town{town} was built by Mason{town}.\tTown {town}\n")
+            });
+            self.write("passages.tsv", &("id\ttext\ttitle\n".to_owned() + &passages.collect::<String>()));
+            let mut import = self.dpr();
+            import.args(["import", "--reader", "dpr-reader-single-nq-base", "--out", "reader"]);
+            succeed(&mut import);
+        }
         if guide == "evaluation" {
             let passages = fs::read_to_string(self.path("passages.tsv")).unwrap();
             let ids = passages.lines().skip(1).filter_map(|line| line.split('\t').next());

@@ -57,8 +57,8 @@ pub struct Pool<'a> {
     pub denoiser: Option<Denoiser<'a>>,
 }
 
-/// A cross-encoder that denoises hard negatives (RocketQA; Qu et al. 2021, §4.2): a passage that it scores as high as the
-/// positive may well answer the question in other words, and is left out.
+/// A cross-encoder that denoises hard negatives (RocketQA; Qu et al. 2021, §4.2): a passage that it scores as high as
+/// the positive may well answer the question in other words, and is left out.
 #[derive(Clone, Copy)]
 pub struct Denoiser<'a> {
     /// Scores a question and a passage.
@@ -152,7 +152,7 @@ pub enum MineError {
     Denoise {
         /// The question's id.
         id: String,
-        /// Why.
+        /// The encoder's error.
         source: EncodeError,
     },
     /// Another process is at it.
@@ -192,7 +192,7 @@ pub enum MineError {
     Write {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
 }

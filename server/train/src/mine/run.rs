@@ -56,8 +56,8 @@ pub struct MineReport {
 /// gzip-compressed when its name ends in `.gz`.
 ///
 /// # Errors
-/// [`MineError`]; [`MineError::Interrupted`] once `job` is stopped. Errors of the questions, the options or the place of
-/// `out` are returned before the first question is mined.
+/// [`MineError`]; [`MineError::Interrupted`] once `job` is stopped. Errors of the questions, the options or the place
+/// of `out` are returned before the first question is mined.
 pub fn mine(
     questions: &[Question],
     pool: Pool<'_>,

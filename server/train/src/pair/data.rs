@@ -50,8 +50,9 @@ impl PairData {
     /// Reads the files that `config` names.
     ///
     /// # Errors
-    /// [`TrainError::Item`] for a question without answers, where a reader is trained, and for a DPR training item without
-    /// a positive; [`TrainError::PairFormat`] for a file of another kind; [`TrainError::Data`] for one that cannot be read.
+    /// [`TrainError::Item`] for a question without answers, where a reader is trained, and for a DPR training item
+    /// without a positive; [`TrainError::PairFormat`] for a file of another kind; [`TrainError::Data`] for one that
+    /// cannot be read.
     pub(super) fn read(config: &PairConfig) -> Result<Self, TrainError> {
         let mut data = Self::default();
         let mut read = |path: &Path| -> Result<Vec<PairItem>, TrainError> {

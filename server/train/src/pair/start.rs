@@ -59,7 +59,7 @@ pub enum PairKind {
 pub struct PairModel {
     /// The reader or the cross-encoder, as one encoder for both sides.
     pub model: DualEncoder,
-    /// What it is.
+    /// The kind of the model.
     pub kind: PairKind,
     /// A name for people, from the model that training starts from.
     pub name: String,
@@ -77,7 +77,7 @@ struct Source {
     tensors: TensorMap,
     name: String,
     fingerprint: String,
-    /// Whether it is a cross-encoder, whose layers after the encoder have their own names.
+    /// `true` if it is a cross-encoder, whose layers after the encoder have their own names.
     is_cross_encoder: bool,
 }
 
@@ -135,8 +135,8 @@ impl PairModel {
     /// Reads the model directory that `options` name, as the beginning of what `task` trains.
     ///
     /// # Errors
-    /// [`TrainError`] for a directory that is no model, an encoder that the task has no class for, and a limit of tokens
-    /// that it does not have.
+    /// [`TrainError`] for a directory that is no model, an encoder that the task has no class for, and a limit of
+    /// tokens that it does not have.
     pub fn start(
         task: PairTask,
         options: &PairModelOptions,

@@ -1,17 +1,8 @@
-import type { Device, Dtype } from '../types/device.js';
 import type { ModelManifest } from '../types/manifest.js';
 import type { SentRequest } from '../types/search-result.js';
-import type { SearchClient } from './search-client.js';
 
-/** How far a {@link SearchClient} is. `failed`: the encoder could not be loaded; the next search tries again. */
+/** How far a `SearchClient` is. `failed`: the encoder could not be loaded; the next search tries again. */
 export type ClientState = 'idle' | 'loading' | 'ready' | 'failed' | 'disposed';
-
-/** A {@link SearchClient} whose encoder is here. */
-export type ReadyClient = SearchClient & {
-  readonly device: Device;
-  readonly dtype: Dtype;
-  readonly model: ModelManifest;
-};
 
 /** What became of a request: an answer that could be used, an error, or an abort before either. */
 export type RequestOutcome = 'answered' | 'failed' | 'aborted';
@@ -25,7 +16,7 @@ export interface RequestDetail {
   outcome: Promise<RequestOutcome>;
 }
 
-/** The events of {@link SearchClient}. */
+/** The events of `SearchClient`. */
 export interface ClientEvents {
   /**
    * A search was handed to `fetch`, just now: every one, whether it is answered, fails or is aborted, and every further

@@ -18,7 +18,7 @@ import { postSearch, silent } from '../wire/post-search.js';
 import { buildSearchRequest } from '../wire/search-request.js';
 import { transport, type Transport } from '../wire/transport.js';
 import { within } from '../wire/within.js';
-import type { ClientEvents, ClientState, ReadyClient, RequestOutcome, TypedEventTarget } from './client-events.js';
+import type { ClientEvents, ClientState, RequestOutcome, TypedEventTarget } from './client-events.js';
 import { engine, privacy, reading } from './engine.js';
 
 const DEFAULT_K = 10;
@@ -373,3 +373,10 @@ export class SearchClient extends (EventTarget as new () => TypedEventTarget<Cli
     return sent;
   }
 }
+
+/** A {@link SearchClient} whose encoder is here. */
+export type ReadyClient = SearchClient & {
+  readonly device: Device;
+  readonly dtype: Dtype;
+  readonly model: ModelManifest;
+};

@@ -1,7 +1,7 @@
 import { EncoderError } from '../errors/encoder-error.js';
 import type { Device } from '../types/device.js';
 import type { ModelFiles } from '../weights/model-files.js';
-import type { WorkerSource } from '../worker/worker-source.js';
+import type { WorkerSource } from '../worker/encoder-worker.js';
 import { WorkerSession, type Fetched } from './worker-session.js';
 
 /** What {@link openSession} needs. */

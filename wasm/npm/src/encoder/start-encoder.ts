@@ -8,7 +8,7 @@ import type { ProgressListener } from '../types/progress.js';
 import { chooseDtype, fetchModelFiles, type ModelFiles } from '../weights/model-files.js';
 import type { Transport } from '../wire/transport.js';
 import { within } from '../wire/within.js';
-import type { WorkerSource } from '../worker/worker-source.js';
+import type { WorkerSource } from '../worker/encoder-worker.js';
 import { openSession } from './open-session.js';
 import { WorkerFailure } from './worker-failure.js';
 import type { WorkerSession } from './worker-session.js';

@@ -5,7 +5,7 @@ import { Silence } from '../wire/silence.js';
 import { fetchedScript } from '../worker/fetched-script.js';
 import { median } from '../worker/median.js';
 import { HELLO, PROTOCOL, type Command, type Reply } from '../worker/protocol.js';
-import type { EncoderWorker, WorkerSource } from '../worker/worker-source.js';
+import type { EncoderWorker, WorkerSource } from '../worker/encoder-worker.js';
 import { untilAborted } from '../wire/until-aborted.js';
 import { SessionEnded, WorkerFailure } from './worker-failure.js';
 

@@ -3,7 +3,7 @@ import { WorkerSession } from '../encoder/worker-session.js';
 import { DprWebError } from '../errors/dpr-web-error.js';
 import { EncoderError } from '../errors/encoder-error.js';
 import type { ProgressListener } from '../types/progress.js';
-import type { WorkerSource } from '../worker/worker-source.js';
+import type { WorkerSource } from '../worker/encoder-worker.js';
 import { notStatic } from './static-manifest.js';
 
 /** A row of the index and its score. */

@@ -4,8 +4,7 @@
  *
  * @packageDocumentation
  */
-import { SearchClient } from '../client/search-client.js';
-import type { ReadyClient } from '../client/client-events.js';
+import { SearchClient, type ReadyClient } from '../client/search-client.js';
 import { QuestionEncoder } from '../encoder/question-encoder.js';
 import type { ModelManifest } from '../types/manifest.js';
 import type { ConnectOptions, LoadOptions } from '../types/options.js';

@@ -1,7 +1,8 @@
 import type { PrivateDesk } from '../worker/private/desk.js';
 import { make, score, warmUp, type Model } from '../worker/models.js';
 import { HELLO, PROTOCOL, type Command, type Reply } from '../worker/protocol.js';
-import type { ModuleError, WasmModule, WasmQuestionEncoder } from '../worker/wasm-module.js';
+import type { ModuleError } from '../worker/module-error.js';
+import type { WasmModule, WasmQuestionEncoder } from '../worker/wasm-module.js';
 import { fileFetch } from './files.js';
 
 /** The encoder in this very thread, behind the interface of a web worker: whoever encodes waits meanwhile. */

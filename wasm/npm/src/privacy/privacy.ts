@@ -1,10 +1,10 @@
-import type { SearchClient } from '../client/search-client.js';
 import type { QuestionEncoder } from '../encoder/question-encoder.js';
 import type { WorkerSession } from '../encoder/worker-session.js';
 import { OptionError } from '../errors/option-error.js';
 import { PrivacyError } from '../errors/privacy-error.js';
 import { ServerError } from '../errors/server-error.js';
 import type { SearchOptions } from '../types/options.js';
+import type { ParentClient } from '../types/parent-client.js';
 import type { Privacy, PrivacyMode, PrivacyOptions } from '../types/privacy.js';
 import type { SearchResult, SentRequest } from '../types/search-result.js';
 import { silent } from '../wire/post-search.js';
@@ -44,7 +44,7 @@ interface Open {
 }
 
 /** The modes of each client, and the ones that are being opened. */
-const opened = new WeakMap<SearchClient, Map<Mode, Promise<Open>>>();
+const opened = new WeakMap<ParentClient, Map<Mode, Promise<Open>>>();
 
 let lastSearch = 0;
 

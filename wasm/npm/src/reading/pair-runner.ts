@@ -9,7 +9,7 @@ import type { ProgressListener } from '../types/progress.js';
 import type { Hit } from '../types/search-result.js';
 import { noteModel } from '../weights/old-models.js';
 import { untilAborted } from '../wire/until-aborted.js';
-import type { WorkerSource } from '../worker/worker-source.js';
+import type { WorkerSource } from '../worker/encoder-worker.js';
 import { openPairSession } from './pair-session.js';
 import { Pool } from './pool.js';
 

@@ -1,7 +1,7 @@
 import { WorkerSession, type Fetched } from '../encoder/worker-session.js';
 import type { Device } from '../types/device.js';
 import type { PairFiles, PairKind } from '../types/pair-files.js';
-import type { WorkerSource } from '../worker/worker-source.js';
+import type { WorkerSource } from '../worker/encoder-worker.js';
 
 /** What {@link openPairSession} needs. */
 export interface PairRequest {

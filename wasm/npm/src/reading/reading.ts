@@ -1,4 +1,3 @@
-import type { SearchClient } from '../client/search-client.js';
 import { safely } from '../encoder/safely.js';
 import { DprWebError } from '../errors/dpr-web-error.js';
 import { ManifestError } from '../errors/manifest-error.js';
@@ -7,6 +6,7 @@ import type { AnswerResult } from '../types/answer.js';
 import type { ModelManifest } from '../types/manifest.js';
 import type { AnswerOptions, ConnectOptions, SearchOptions } from '../types/options.js';
 import type { PairKind } from '../types/pair-files.js';
+import type { ParentClient } from '../types/parent-client.js';
 import type { Hit, SearchResult } from '../types/search-result.js';
 import type { Transport } from '../wire/transport.js';
 import { within } from '../wire/within.js';
@@ -26,7 +26,7 @@ export type ClientParts = [...ClientBase, ...unknown[]];
 
 /** What re-ranking and private modes both need of a client. */
 export type ClientBase = [
-  client: SearchClient,
+  client: ParentClient,
   /** Address of the manifest. */
   source: URL,
   options: ConnectOptions,
@@ -36,7 +36,7 @@ export type ClientBase = [
 ];
 
 /** The models of pairs of each client, for as long as it lives. */
-const runners = new WeakMap<SearchClient, Map<PairKind, PairRunner>>();
+const runners = new WeakMap<ParentClient, Map<PairKind, PairRunner>>();
 
 /**
  * Searches, and puts the first passages of each result into the order of the server's reranker or reader. Where that

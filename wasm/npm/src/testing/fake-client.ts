@@ -1,5 +1,6 @@
-import type { ClientEvents, ClientState, ReadyClient } from '../client/client-events.js';
+import type { ClientEvents, ClientState } from '../client/client-events.js';
 import type { RequestOutcome, TypedEventTarget } from '../client/client-events.js';
+import type { ReadyClient } from '../client/search-client.js';
 import { DisposedError } from '../errors/disposed-error.js';
 import type { DprWebError } from '../errors/dpr-web-error.js';
 import type { SearchClientLike } from '../types/client-like.js';

@@ -4,7 +4,8 @@ import { Local } from './local.js';
 import { make, SAMPLE, score, warmUp, type Load, type Model } from './models.js';
 import type { PrivateDesk } from './private/desk.js';
 import type { Reply, Work } from './protocol.js';
-import { ModuleError, startModule, type WasmModule, type WasmQuestionEncoder } from './wasm-module.js';
+import { ModuleError } from './module-error.js';
+import { startModule, type WasmModule, type WasmQuestionEncoder } from './wasm-module.js';
 
 /** Sends an answer to the page that gave the command. */
 export type Post = (message: Reply, transfer?: Transferable[]) => void;

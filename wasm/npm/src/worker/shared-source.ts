@@ -1,5 +1,5 @@
 import type { LoadOptions } from '../types/options.js';
-import type { EncoderWorker, WorkerSource } from './worker-source.js';
+import type { EncoderWorker, WorkerSource } from './encoder-worker.js';
 
 /**
  * Shared workers for the CPU, as long as they work, and dedicated ones for everything else; `undefined` where the

@@ -1,4 +1,4 @@
-import type { DprWebErrorCode } from '../errors/dpr-web-error.js';
+import { ModuleError } from './module-error.js';
 import type { PrivateDesk } from './private/desk.js';
 
 /** The question encoder that both WebAssembly modules export. */
@@ -82,21 +82,6 @@ const BLOCKED = /unsafe-eval|\bCSP\b|Content.Security.Policy/i;
 const ALLOW =
   "Allow WebAssembly in the Content-Security-Policy of the page and of the worker's script: " +
   "script-src 'self' 'wasm-unsafe-eval'.";
-
-/** The module is not there, or is not the module. */
-export class ModuleError extends Error {
-  readonly code: DprWebErrorCode;
-  readonly fix: string;
-
-  constructor(message: string, fix?: string, code: DprWebErrorCode = 'wasm_not_loaded') {
-    super(message);
-    this.code = code;
-    this.fix =
-      fix ??
-      'Check that this address answers with the file of that name in the folder `wasm` of dpr-web; ' +
-        'if the file is elsewhere, say where with the option `wasmUrl`.';
-  }
-}
 
 /**
  * Fetches and compiles a module from `address`, or from where the worker's script expects it.

@@ -8,7 +8,7 @@ use dpr_core::{
 use serde_json::Value;
 
 use super::super::huggingface::HuggingFaceDir;
-use super::super::import::override_form;
+use super::super::options::override_form;
 use super::super::{ModelError, pair, weights};
 
 /// How to import a cross-encoder.

@@ -1,8 +1,9 @@
 //! What the calls in a pickle of weights make. Nothing is called: the allowed names are known here by what they return.
 
 use super::globals::Global;
+use super::storage::Storage;
 use super::tensor::{MOST_AXES, Tensor};
-use super::value::{Id, Storage, Value};
+use super::value::{Id, Value};
 
 /// What a call returns.
 pub(super) enum Made<'p> {

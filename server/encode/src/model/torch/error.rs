@@ -18,7 +18,7 @@ pub enum TorchError {
     Archive {
         /// The entry, where it is about one.
         entry: Option<String>,
-        /// What is wrong.
+        /// The fault that was found.
         reason: &'static str,
     },
     /// A program, not weights.
@@ -51,7 +51,7 @@ pub enum TorchError {
     Pickle {
         /// Place of the instruction in the pickle.
         at: usize,
-        /// What is wrong.
+        /// The fault that was found.
         reason: &'static str,
     },
     /// More of something than weights have.
@@ -74,7 +74,7 @@ pub enum TorchError {
     Tensor {
         /// Its name in the file.
         name: String,
-        /// What is wrong.
+        /// The fault that was found.
         reason: String,
     },
     /// A storage is missing or has another size than the pickle says.
@@ -82,7 +82,7 @@ pub enum TorchError {
     Storage {
         /// Its key.
         key: String,
-        /// What is wrong.
+        /// The fault that was found.
         reason: &'static str,
     },
     /// The numbers are stored with the other byte order.

@@ -8,7 +8,8 @@ use std::io::{Read, Seek};
 use super::error::TorchError;
 use super::pickle::{self, MOST_BYTES};
 use super::source::{Source, number};
-use super::value::{Pickled, Storage, Value};
+use super::storage::Storage;
+use super::value::{Pickled, Value};
 
 const MAGIC: i128 = 0x1950_a86a_20f9_469c_fc6c;
 const VERSION: i128 = 1001;

@@ -10,6 +10,7 @@ mod globals;
 mod legacy;
 mod pickle;
 mod source;
+mod storage;
 mod tensor;
 mod value;
 mod zip;
@@ -22,11 +23,12 @@ use dpr_core::TensorMap;
 
 pub use self::error::TorchError;
 use self::source::Source;
+use self::storage::Storage;
 use self::tensor::Tensor;
-use self::value::Storage;
 use self::zip::Archive;
 
-/// The tensors of a file have at most this many times its bytes. Those that share a storage may have more than the file.
+/// The tensors of a file have at most this many times its bytes. Those that share a storage may have more than the
+/// file.
 const MOST_TIMES: u64 = 2;
 
 /// Adds the tensors of a file to `map`: one storage is in memory beside them.

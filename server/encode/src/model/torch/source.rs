@@ -1,4 +1,5 @@
-//! Bytes at places of a file. The file is not read as a whole: of a file of weights, one storage at a time is in memory.
+//! Bytes at places of a file. The file is not read as a whole: of a file of weights, one storage at a time is in
+//! memory.
 
 use std::io::{Read, Seek, SeekFrom};
 

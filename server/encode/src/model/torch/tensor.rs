@@ -2,7 +2,7 @@
 
 use safetensors::tensor::Dtype;
 
-use super::value::Storage;
+use super::storage::Storage;
 
 /// Most axes of a tensor. Weights of encoders have two.
 pub(super) const MOST_AXES: usize = 8;

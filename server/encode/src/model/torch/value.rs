@@ -1,10 +1,9 @@
 //! What a pickle of weights consists of. Values refer to one another by number, so that a deep or circular pickle costs
 //! no stack, and is dropped without one.
 
-use safetensors::tensor::Dtype;
-
 use super::error::{TorchError, shown};
 use super::globals::Global;
+use super::storage::Storage;
 use super::tensor::Tensor;
 
 /// The number of a value.
@@ -42,27 +41,6 @@ impl Value<'_> {
             Self::Storage(_) => "a storage",
             Self::Tensor(_) => "a tensor",
         }
-    }
-}
-
-/// A run of numbers outside of the pickle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Storage<'p> {
-    pub(super) key: &'p str,
-    pub(super) dtype: Dtype,
-    /// Its numbers.
-    pub(super) count: u64,
-}
-
-impl Storage<'_> {
-    /// Returns the bytes of one number.
-    pub(super) fn width(&self) -> u64 {
-        self.dtype.bitsize() as u64 / 8
-    }
-
-    /// Returns its bytes; `None` past 64 bits.
-    pub(super) fn bytes(&self) -> Option<u64> {
-        self.count.checked_mul(self.width())
     }
 }
 

@@ -1,4 +1,5 @@
-//! The digest by which columns are compared with the metadata of passages: it is made in any order, and in little memory.
+//! The digest by which columns are compared with the metadata of passages: it is made in any order, and in little
+//! memory.
 
 use dpr_data::{Metadata, Value};
 use sha2::{Digest as _, Sha256};

@@ -1,6 +1,6 @@
 import type { DprWebErrorCode } from '../../errors/dpr-web-error.js';
 import type { Hit } from '../../types/search-result.js';
-import { ModuleError } from '../wasm-module.js';
+import { ModuleError } from '../module-error.js';
 import type { PrivateAnswer, PrivateCall, TablesShape } from './calls.js';
 import { inflate, UNSAID } from './inflate.js';
 import type { WasmBlurred, WasmBlurredQuestion, WasmEncryptedSearch, WasmEncryptedTables } from './wasm-private.js';

@@ -1,4 +1,4 @@
-import { ModuleError } from '../wasm-module.js';
+import { ModuleError } from '../module-error.js';
 
 /** What to do about it is for the page to say, by the code. */
 export const UNSAID = '-';

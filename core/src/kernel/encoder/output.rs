@@ -1,0 +1,58 @@
+//! Outputs of a linear layer: its epilogue, done while the sums are in registers.
+#![allow(
+    clippy::needless_range_loop,
+    reason = "loops over fixed arrays by index are what stays in registers"
+)]
+
+use super::super::math::gelu;
+use super::super::vector::Simd;
+
+/// The operation on a layer's outputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Epilogue {
+    /// The outputs replace the old values.
+    Store,
+    /// The GELU of the outputs replaces the old values.
+    Gelu,
+    /// The outputs are added to the old values: a residual connection.
+    Add,
+}
+
+/// The place of the products: `[m, n]` row-major.
+pub(super) struct Output<'a> {
+    pub(super) bias: &'a [f32],
+    pub(super) n: usize,
+    pub(super) epilogue: Epilogue,
+    pub(super) out: &'a mut [f32],
+}
+
+impl Output<'_> {
+    /// Finishes the outputs of panel `panel` for the rows from `first` on.
+    #[inline(always)]
+    pub(super) fn put<S: Simd, const NR: usize>(
+        &mut self,
+        first: usize,
+        panel: usize,
+        sums: &mut [[f32; NR]],
+    ) {
+        let column = panel * NR;
+        let width = NR.min(self.n - column);
+        let Some(bias) = self.bias[column..].first_chunk::<NR>() else { return };
+        for (i, sums) in sums.iter_mut().enumerate() {
+            for j in 0..NR {
+                sums[j] += bias[j];
+            }
+            let to = &mut self.out[(first + i) * self.n + column..][..width];
+            match self.epilogue {
+                Epilogue::Store => to.copy_from_slice(&sums[..width]),
+                Epilogue::Gelu => {
+                    for j in 0..NR {
+                        sums[j] = gelu::<S>(sums[j]);
+                    }
+                    to.copy_from_slice(&sums[..width]);
+                }
+                Epilogue::Add => to.iter_mut().zip(sums).for_each(|(to, sum)| *to += *sum),
+            }
+        }
+    }
+}

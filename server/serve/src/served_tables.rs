@@ -1,0 +1,139 @@
+//! The private tables that a server has, and the questions that wait for them: those that wait together are answered in
+//! one reading of a table.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::http::HeaderValue;
+use dpr_core::private::encrypted::wire::Kind;
+use dpr_private::{AnswerError, MOST_FETCHES, Tables};
+use tokio::sync::oneshot;
+
+use super::error::ApiError;
+use super::file::ServedFile;
+use super::gate::SearchGate;
+use super::room::HeldBody;
+
+/// Questions that one reading of a table answers.
+const BATCH: usize = 8;
+
+/// Private tables, as they are served.
+#[derive(Debug)]
+pub struct ServedTables {
+    pub(super) tables: Tables,
+    pub(super) files: Vec<ServedFile>,
+    pub(super) tag: HeaderValue,
+    pub(super) gate: SearchGate,
+    ranks: Waiting,
+    fetches: Waiting,
+}
+
+/// Messages that wait for a thread, with the ways back of their answers.
+pub(super) type Waiting = Mutex<Vec<Message>>;
+
+/// A message, and the way back of its answer.
+pub(super) type Message = (HeldBody, oneshot::Sender<Result<Vec<u8>, ApiError>>);
+
+impl ServedTables {
+    /// Prepares tables for serving: so many readings of them run at once, so many requests wait, and each has so much
+    /// time.
+    ///
+    /// # Errors
+    /// When a file cannot be described.
+    pub fn new(tables: Tables, concurrency: usize, queue: usize, timeout: Duration) -> std::io::Result<Self> {
+        let file = |(path, name, file): (std::path::PathBuf, &str, &dpr_core::model::FileEntry)| {
+            ServedFile::new(path, name, file.bytes, &file.sha256)
+        };
+        let files = tables.public_files().map(file).collect::<Result<_, _>>()?;
+        let tag = HeaderValue::from_str(&format!("\"{}\"", tables.version()));
+        Ok(Self {
+            files,
+            tag: tag.map_err(std::io::Error::other)?,
+            tables,
+            gate: SearchGate::new(concurrency, queue).with_timeout(timeout),
+            ranks: Waiting::default(),
+            fetches: Waiting::default(),
+        })
+    }
+
+    pub(super) fn waiting(&self, kind: Kind) -> &Waiting {
+        match kind {
+            Kind::Rank => &self.ranks,
+            Kind::Fetch => &self.fetches,
+        }
+    }
+
+    /// Returns the bytes of the longest message of this kind.
+    pub(super) fn longest(&self, kind: Kind) -> usize {
+        match kind {
+            Kind::Rank => self.tables.rank_question_bytes(),
+            Kind::Fetch => self.tables.fetch_question_bytes(MOST_FETCHES),
+        }
+    }
+
+    /// Answers messages that wait, as many as one reading takes. Whoever gets a thread does this, for the others too;
+    /// a message whose client has gone is passed over.
+    pub(super) fn answer_waiting(&self, kind: Kind) {
+        let taken = {
+            let mut waiting = self.waiting(kind).lock().unwrap_or_else(PoisonError::into_inner);
+            waiting.retain(|(_, back)| !back.is_closed());
+            // Together they are read in one time and computed one by one: no more than end in time.
+            let count = waiting.len().min(BATCH).min(self.gate.fitting(self.cost(kind)));
+            waiting.drain(..count).collect::<Vec<_>>()
+        };
+        match kind {
+            Kind::Rank => {
+                let read = |body: &[u8]| self.tables.read_rank(body);
+                answer_all(taken, read, |all, is_wanted| self.tables.rank_while(all, is_wanted));
+            }
+            Kind::Fetch => {
+                let read = |body: &[u8]| self.tables.read_fetch(body);
+                answer_all(taken, read, |all, is_wanted| self.tables.fetch_while(all, is_wanted));
+            }
+        }
+    }
+
+    /// Returns the work of one question.
+    pub(super) fn cost(&self, kind: Kind) -> u64 {
+        match kind {
+            Kind::Rank => self.tables.rank_cost(),
+            Kind::Fetch => self.tables.fetch_cost(MOST_FETCHES),
+        }
+    }
+}
+
+/// Reads messages, answers those that are questions together, and the others with what is wrong. The reading of the
+/// table ends early when all who asked have gone, or their time is over.
+fn answer_all<Q>(
+    taken: Vec<Message>,
+    read: impl Fn(&[u8]) -> Result<Q, AnswerError>,
+    answer: impl Fn(&[Q], &dyn Fn() -> bool) -> Option<Vec<Vec<u8>>>,
+) {
+    let (mut questions, mut backs) = (Vec::new(), Vec::new());
+    for (body, back) in taken {
+        match read(&body) {
+            Ok(question) => {
+                questions.push(question);
+                backs.push(back);
+            }
+            // Nobody may be there any more.
+            Err(error) => drop(back.send(Err(error.into()))),
+        }
+    }
+    if questions.is_empty() {
+        return;
+    }
+    let answers = answer(&questions, &|| backs.iter().any(|back| !back.is_closed()));
+    for (answer, back) in answers.unwrap_or_default().into_iter().zip(backs) {
+        let _ = back.send(Ok(answer));
+    }
+}
+
+impl From<AnswerError> for ApiError {
+    fn from(error: AnswerError) -> Self {
+        match error {
+            AnswerError::Version { got, expected } => Self::WrongVersion { got, expected },
+            AnswerError::Message(_) => Self::InvalidCiphertext(error.to_string()),
+        }
+    }
+}
