@@ -37,6 +37,17 @@ impl Passage {
         Self { metadata, ..self }
     }
 
+    /// Replaces `line` by the passage's line in `passages.jsonl`: an object, and a line feed.
+    ///
+    /// # Errors
+    /// None that a passage can have; those of writing JSON.
+    pub fn to_line(&self, line: &mut Vec<u8>) -> io::Result<()> {
+        line.clear();
+        serde_json::to_writer(&mut *line, self)?;
+        line.push(b'\n');
+        Ok(())
+    }
+
     /// Returns the bytes of id, title, text and metadata, as [`Metadata::bytes`] counts them.
     pub fn bytes(&self) -> usize {
         self.id.len() + self.title.len() + self.text.len() + self.metadata.bytes()
@@ -63,9 +74,7 @@ pub fn corpus_sha256(passages: &[Passage]) -> String {
 pub fn write_passages(passages: &[Passage], out: &mut dyn Write) -> io::Result<Vec<u64>> {
     let (mut starts, mut line) = (vec![0], Vec::new());
     for passage in passages {
-        line.clear();
-        serde_json::to_writer(&mut line, passage)?;
-        line.push(b'\n');
+        passage.to_line(&mut line)?;
         out.write_all(&line)?;
         starts.extend(starts.last().map(|start| start + line.len() as u64));
     }

@@ -22,6 +22,7 @@ mod job;
 mod lock;
 mod mapped;
 mod open_files;
+pub mod plain;
 pub mod progress;
 pub mod relative;
 

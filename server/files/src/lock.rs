@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use fs_err as fs;
 
 use crate::identity::Identity;
-use crate::relative::NotPlain;
+use crate::plain::NotPlain;
 
 /// Attempts to lock a file that is removed and made again meanwhile.
 const ATTEMPTS: usize = 10;

@@ -10,6 +10,7 @@ use memmap2::Mmap;
 
 use crate::faults::Registered;
 use crate::identity::Identity;
+use crate::plain;
 
 /// The bytes of a file that nobody writes to: only for files that were published whole and are replaced, never changed.
 ///
@@ -28,9 +29,9 @@ impl Mapped {
     /// Maps a file.
     ///
     /// # Errors
-    /// An I/O error that names the path.
+    /// [`NotPlain`](plain::NotPlain), or an I/O error that names the path.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let file = fs::File::open(path)?;
+        let file = plain::open(path)?;
         // SAFETY: the files of a published version are never written to again, by any command of this program: they are
         // read-only, a new version has files of its own, and an old one's are unlinked, which leaves what is mapped.
         let map = unsafe { Mmap::map(file.file()) };

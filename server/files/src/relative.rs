@@ -1,20 +1,11 @@
 //! Files that a manifest names: only plain files with names that stay in the manifest's directory.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use fs_err as fs;
 
-/// What is not a plain file, where one must be.
-#[derive(Debug, thiserror::Error)]
-#[error("{} is a link or a device, not a plain file: remove it", .0.display())]
-pub struct NotPlain(pub PathBuf);
-
-impl From<NotPlain> for io::Error {
-    fn from(error: NotPlain) -> Self {
-        Self::new(io::ErrorKind::InvalidInput, error)
-    }
-}
+use crate::plain::NotPlain;
 
 /// Whether `name` is a path of plain parts with `/` between them: it cannot lead out of the directory it is joined to, on
 /// any system.

@@ -61,6 +61,30 @@ impl<C: Code> Quantized<C> {
         Self { values: Values::Owned(values), scales, dim }
     }
 
+    /// Quantizes the vectors of `matrix` into a file, block by block: in memory are the scales alone.
+    fn write_of(matrix: &Matrix, out: &mut dyn Write) -> io::Result<()> {
+        let (dim, mut all, mut codes, mut scales) = (matrix.dim(), Vec::new(), Vec::new(), Vec::new());
+        all.reserve_exact(matrix.count());
+        let mut quantize = |block: &[f32], codes: &mut Vec<C>| {
+            codes.resize(block.len(), C::default());
+            scales.resize(block.len() / dim, 0.0);
+            let rows = codes.par_chunks_mut(dim).zip(block.par_chunks(dim)).zip(&mut scales);
+            rows.with_min_len(64).for_each(|((codes, row), scale)| *scale = C::encode(row, codes));
+            scales.clone()
+        };
+        // The scales are the first in the file, so that every row is quantized twice.
+        matrix.rows().for_each_block(dim, |_, block| all.extend(quantize(block, &mut codes)));
+        rows::write(&all, out)?;
+        let mut written = Ok(());
+        matrix.rows().for_each_block(dim, |_, block| {
+            if written.is_ok() {
+                quantize(block, &mut codes);
+                written = write_codes(&codes, out);
+            }
+        });
+        written
+    }
+
     /// Takes a file of `count` quantized vectors of `dim` numbers. The error says what is wrong with it.
     fn of_file(file: Mapped, count: usize, dim: usize) -> Result<Self, String> {
         let (start, got) = (count * size_of::<f32>(), file.bytes().len());
@@ -83,11 +107,7 @@ impl<C: Code> Quantized<C> {
     /// Writes the file.
     fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         rows::write(&self.scales, out)?;
-        let values = self.values.as_slice();
-        if cfg!(target_endian = "little") || size_of::<C>() == 1 {
-            return out.write_all(bytemuck::cast_slice(values));
-        }
-        values.iter().try_for_each(|code| out.write_all(bytemuck::bytes_of(&code.to_le())))
+        write_codes(self.values.as_slice(), out)
     }
 
     /// Returns `true` if quantizing `matrix` gives the very same numbers.
@@ -101,6 +121,13 @@ impl<C: Code> Quantized<C> {
     fn rows(&self, start: usize, count: usize) -> &[C] {
         &self.values.as_slice()[start * self.dim..][..count * self.dim]
     }
+}
+
+fn write_codes<C: Code>(codes: &[C], out: &mut dyn Write) -> io::Result<()> {
+    if cfg!(target_endian = "little") || size_of::<C>() == 1 {
+        return out.write_all(bytemuck::cast_slice(codes));
+    }
+    codes.iter().try_for_each(|code| out.write_all(bytemuck::bytes_of(&code.to_le())))
 }
 
 impl<C: Code> Codes for Quantized<C> {
@@ -208,6 +235,17 @@ impl AnyQuantized {
             Storage::Int8 => Some(CODES_INT8),
             Storage::F16 => Some(CODES_F16),
             Storage::Binary => Some(CODES_BINARY),
+        }
+    }
+
+    /// Quantizes the vectors of `matrix` into the file that [`AnyQuantized::file_name`] names. Those of eight bits and
+    /// of f16 are never all in memory.
+    pub(super) fn write_of(matrix: &Matrix, storage: Storage, out: &mut dyn Write) -> io::Result<()> {
+        match storage {
+            Storage::F32 => Ok(()),
+            Storage::Int8 => Quantized::<i8>::write_of(matrix, out),
+            Storage::F16 => Quantized::<u16>::write_of(matrix, out),
+            Storage::Binary => Binary::of(matrix).write(out),
         }
     }
 

@@ -14,8 +14,7 @@ use std::path::{Path, PathBuf};
 
 use dpr_core::model::FileEntry;
 use dpr_core::private::encrypted::manifest::{self, RANK_TABLE, TEXT_TABLE};
-use dpr_files::{Error as FileError, Mapped, digest};
-use fs_err as fs;
+use dpr_files::{Error as FileError, Mapped, digest, plain, relative};
 
 use crate::{OpenError, hint};
 
@@ -52,12 +51,7 @@ impl Tables {
     pub fn open(index: &Path, number: u64, version: &str) -> Result<Self, OpenError> {
         let dir = dir_of_version(index, number);
         let path = dir.join(MANIFEST);
-        let json = match fs::metadata(&path).map(|file| file.len()) {
-            Ok(bytes) if bytes > MOST_MANIFEST => {
-                return Err(FileError::corrupt(&path, format!("it has {bytes} bytes")).into());
-            }
-            _ => fs::read(&path).map_err(FileError::read(&path)),
-        };
+        let json = plain::read(&path, MOST_MANIFEST).map_err(FileError::read(&path));
         let json = json.map_err(|error| match error {
             FileError::Missing { .. } => OpenError::Missing { path: index.to_path_buf() },
             error => error.into(),
@@ -108,7 +102,7 @@ impl Tables {
 }
 
 fn check(path: &Path, expected: &FileEntry) -> Result<(), FileError> {
-    let found = fs::metadata(path).map_err(FileError::read(path))?.len();
+    let found = relative::size(path).map_err(FileError::read(path))?;
     if found != expected.bytes {
         return Err(FileError::Size { path: path.to_path_buf(), expected: expected.bytes, got: found });
     }

@@ -267,6 +267,27 @@ fn a_file_of_a_snapshot_that_is_a_device_is_not_read() {
 }
 
 #[test]
+fn a_pointer_that_is_a_device_is_neither_restored_nor_read_without_end() {
+    let root = tempfile::tempdir().unwrap();
+    let [dir, snapshot] = ["index", "snapshot"].map(|name| root.path().join(name));
+    index(&dir, 60);
+    copy_index(&dir, &snapshot).unwrap();
+    fs_err::remove_file(snapshot.join("current")).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", snapshot.join("current")).unwrap();
+    // In 4 GB of addresses, so that reading it ends.
+    let script = "ulimit -v 4000000; exec \"$0\" index restore --snapshot snapshot --out restored";
+    let output = Command::new("bash")
+        .args(["-c", script, env!("CARGO_BIN_EXE_dpr")])
+        .current_dir(root.path())
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert!(errors.contains("snapshot/current is not a plain file"), "{errors}");
+    assert!(errors.contains("put the file that was written in its place"), "{errors}");
+}
+
+#[test]
 fn a_lock_that_is_a_link_is_neither_followed_nor_written_through() {
     let root = tempfile::tempdir().unwrap();
     let dir = root.path().join("index");

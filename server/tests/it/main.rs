@@ -2,6 +2,8 @@
 //! would link everything.
 
 mod answer;
+#[cfg(unix)]
+mod compaction_killed;
 mod data_files;
 mod data_formats;
 mod data_split;

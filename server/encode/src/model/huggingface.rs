@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::sentence::{SentenceModules, tokenizer_limit};
 use super::{ModelError, weights};
+use dpr_files::plain;
 
 /// The files of one encoder as published.
 pub struct HuggingFaceDir {
@@ -119,7 +120,7 @@ impl HuggingFaceDir {
 }
 
 fn require(dir: &Path, file: &'static str, fix: &'static str) -> Result<Vec<u8>, ModelError> {
-    match fs_err::read(dir.join(file)) {
+    match plain::read(&dir.join(file), super::json::MOST) {
         Ok(bytes) => Ok(bytes),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound && dir.is_dir() => {
             Err(ModelError::MissingFile { dir: dir.into(), file, fix })

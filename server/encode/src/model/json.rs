@@ -5,10 +5,14 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::ModelError;
+use dpr_files::plain;
+
+/// The most bytes of a JSON file of a published model; the index of the shards of a large one has some megabytes.
+pub(super) const MOST: u64 = 64 << 20;
 
 /// Returns the JSON of a file, or `None` where there is no such file.
 pub(super) fn optional_json(path: &Path) -> Result<Option<Value>, ModelError> {
-    match fs_err::read(path) {
+    match plain::read(path, MOST) {
         Ok(bytes) => serde_json::from_slice(&bytes)
             .map(Some)
             .map_err(|e| ModelError::Json { path: path.into(), reason: e.to_string() }),

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use dpr_core::ModelKind;
-use dpr_core::model::{FileEntry, sha256_hex};
+use dpr_core::model::FileEntry;
 use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::{MANIFEST, ModelError};
-use dpr_files::relative;
+use dpr_files::{digest, plain, relative};
 
 /// Returns the contents of the manifest of the model directory at `path`.
 ///
@@ -20,7 +20,8 @@ pub(super) fn read(path: &Path) -> Result<Value, ModelError> {
     if !manifest.exists() {
         return Err(ModelError::NotAModel(path.into()));
     }
-    serde_json::from_slice(&fs_err::read(&manifest)?).map_err(|e| damaged(path, e.to_string()))
+    serde_json::from_slice(&plain::read(&manifest, plain::DESCRIPTION)?)
+        .map_err(|e| damaged(path, e.to_string()))
 }
 
 /// Returns what a manifest's directory holds; `None` for encoders.
@@ -70,10 +71,43 @@ pub(super) fn check_files(path: &Path, files: &BTreeMap<String, FileEntry>) -> R
         if size != entry.bytes {
             return Err(damaged("size", size.to_string(), entry.bytes.to_string()));
         }
-        let sha256 = sha256_hex(&fs_err::read(&file)?);
+        let sha256 = digest::of_file(&file)?.sha256;
         if sha256 != entry.sha256 {
             return Err(damaged("sha256", sha256, entry.sha256.clone()));
         }
     }
     Ok(())
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manifest_or_a_file_of_a_model_that_has_no_end_is_refused_before_it_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(MANIFEST);
+        std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
+        let error = read(dir.path()).unwrap_err().to_string();
+        assert!(error.contains(MANIFEST) && error.contains("not a plain file"), "{error}");
+        fs_err::remove_file(&path).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let error = read(dir.path()).unwrap_err().to_string();
+        assert!(error.contains(MANIFEST) && error.contains("not a plain file"), "{error}");
+        fs_err::remove_file(&path).unwrap();
+        fs_err::File::create(&path).unwrap().set_len(1 << 30).unwrap();
+        let error = read(dir.path()).unwrap_err().to_string();
+        assert!(error.contains(MANIFEST) && error.contains("16777216 bytes"), "{error}");
+
+        // As long as it is listed, and of holes: it is digested piece by piece.
+        let weights = dir.path().join("weights");
+        fs_err::File::create(&weights).unwrap().set_len(64 << 20).unwrap();
+        let entry = FileEntry { bytes: 64 << 20, sha256: "0".repeat(64) };
+        let error = check_files(dir.path(), &[("weights".to_owned(), entry)].into()).unwrap_err();
+        assert!(matches!(error, ModelError::Damaged { what: "sha256", .. }), "{error}");
+        let settings = dir.path().join("config.json");
+        std::os::unix::fs::symlink("/dev/zero", &settings).unwrap();
+        let error = super::super::json::optional_json(&settings).unwrap_err().to_string();
+        assert!(error.contains("config.json") && error.contains("not a plain file"), "{error}");
+    }
 }

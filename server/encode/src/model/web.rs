@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use dpr_core::model::{FileEntry, sha256_hex};
+use dpr_core::model::FileEntry;
 use serde::{Deserialize, Serialize};
 
 use super::ModelError;
-use dpr_files::relative;
+use dpr_files::{digest, plain, relative};
 
 /// Folder of the browser's copies in a model directory.
 pub const WEB_DIR: &str = "web";
@@ -106,7 +106,8 @@ pub(super) fn read(model: &Path, fingerprints: &[&str]) -> Result<Option<WebMani
         return Ok(None);
     }
     let bad = |e: serde_json::Error| ModelError::Manifest { path: path.clone(), reason: e.to_string() };
-    let value: serde_json::Value = serde_json::from_slice(&fs_err::read(&path)?).map_err(bad)?;
+    let value: serde_json::Value =
+        serde_json::from_slice(&plain::read(&path, plain::DESCRIPTION)?).map_err(bad)?;
     let got = value.get("format_version").and_then(serde_json::Value::as_u64).unwrap_or(0) as u32;
     if got > WEB_FORMAT {
         return Err(ModelError::Newer { path, got, supported: WEB_FORMAT });
@@ -126,7 +127,7 @@ pub(super) fn read(model: &Path, fingerprints: &[&str]) -> Result<Option<WebMani
             let (got, expected) = (size.to_string(), expected.to_string());
             return Err(ModelError::Damaged { path, what: "size", got, expected });
         }
-        let (got, expected) = (sha256_hex(&fs_err::read(&path)?), file.entry.sha256.clone());
+        let (got, expected) = (digest::of_file(&path)?.sha256, file.entry.sha256.clone());
         if got != expected {
             return Err(ModelError::Damaged { path, what: "sha256", got, expected });
         }

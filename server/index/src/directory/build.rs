@@ -11,17 +11,18 @@ use fs_err as fs;
 
 use super::columns::ColumnsWriter;
 use super::manifest::FORMAT_WITHOUT_METADATA;
-use super::passages::write_table;
+use super::passage_stream::PassageStream;
+use super::passages::TableWriter;
 use super::pointer::{GRAPH, MANIFEST, METADATA, PASSAGES, PASSAGES_TABLE, Publisher, SPARSE, VECTORS};
 use super::version::newest;
 use crate::quantized::AnyQuantized;
-use crate::sparse::{SparseError, SparseOptions, build_sparse};
+use crate::sparse::{SparseError, SparseOptions, write_sparse};
 use crate::vectors::{Rows, VectorSet, rows};
 use crate::{
     BuildError, FileError, GraphBuilder, HnswParams, INDEX_FORMAT, IndexDir, IndexKind, IndexManifest,
     Matrix, MatrixError, SparseManifest, Storage, hnsw, limits,
 };
-use dpr_data::{Passage, write_passages};
+use dpr_data::Passage;
 use dpr_files::atomic::StagedDir;
 use dpr_files::progress::Progress;
 use dpr_files::{Mapped, digest};
@@ -83,7 +84,8 @@ pub fn build_index(
 
     let mut draft = Writing::new(IndexDir::new(out).publisher()?, out, options)?;
     draft.write_vectors(matrix.rows())?;
-    draft.complete(&vectors.model_fingerprint, &matrix, passages, options, progress)?.publish(out)
+    let passages = passages.as_slice();
+    draft.complete(&vectors.model_fingerprint, &matrix, &passages, options, progress)?.publish(out)
 }
 
 /// Builds an index without vectors, for BM25 and TF-IDF alone, and publishes it as [`build_index`] does.
@@ -100,8 +102,8 @@ pub fn build_sparse_index(
     check(passages)?;
     let options = IndexOptions { kind: IndexKind::Sparse, stop: Arc::clone(stop), ..IndexOptions::default() };
     let mut draft = Writing::new(IndexDir::new(out).publisher()?, out, &options)?;
-    draft.write_passages(passages)?;
-    let sparse = Some(draft.write_sparse(passages, sparse, progress)?);
+    draft.write_passages(&passages)?;
+    let sparse = Some(draft.write_sparse(&passages, sparse, progress)?);
     let draft = draft.finish(IndexManifest {
         format_version: INDEX_FORMAT,
         model_fingerprint: String::new(),
@@ -119,6 +121,9 @@ pub fn build_sparse_index(
     })?;
     draft.publish(out)
 }
+
+/// Passages between two looks at whether to stop.
+const STEP: usize = 1024;
 
 const CREATED_BY: &str = concat!("dpr ", env!("CARGO_PKG_VERSION"));
 
@@ -223,7 +228,7 @@ impl<'a> Writing<'a> {
         mut self,
         model_fingerprint: &str,
         matrix: &Arc<Matrix>,
-        passages: &[Passage],
+        passages: &dyn PassageStream,
         options: &IndexOptions,
         progress: &dyn Progress,
     ) -> Result<Draft, BuildError> {
@@ -247,7 +252,7 @@ impl<'a> Writing<'a> {
             metric: IndexManifest::INNER_PRODUCT.to_owned(),
             kind: options.kind,
             storage,
-            count: passages.len(),
+            count: passages.count(),
             max_squared_norm: matrix.max_squared_norm(),
             sparse,
             hnsw,
@@ -260,27 +265,39 @@ impl<'a> Writing<'a> {
     /// Quantizes the vectors into a file, if `storage` has one, and maps it: no copy of it stays in memory of this
     /// process while a graph is built.
     fn write_codes(&mut self, matrix: &Matrix, storage: Storage) -> Result<Option<AnyQuantized>, BuildError> {
-        let codes = AnyQuantized::of(matrix, storage);
-        let (Some(codes), Some(name)) = (codes, AnyQuantized::file_name(storage)) else { return Ok(None) };
-        self.write(name, &mut |out| codes.write(out))?;
-        drop(codes);
+        let Some(name) = AnyQuantized::file_name(storage) else { return Ok(None) };
+        self.write(name, &mut |out| AnyQuantized::write_of(matrix, storage, out))?;
         let path = self.staged.path().join(name);
         let file = Mapped::open(&path).map_err(FileError::read(&path))?;
         let mapped = AnyQuantized::of_file(file, matrix, storage);
         Ok(mapped.map_err(|reason| FileError::corrupt(&path, reason))?)
     }
 
-    fn write_passages(&mut self, passages: &[Passage]) -> Result<(), BuildError> {
-        let mut starts = Vec::new();
-        self.write(PASSAGES, &mut |out| {
-            starts = write_passages(passages, out)?;
-            Ok(())
-        })?;
-        self.write(PASSAGES_TABLE, &mut |out| write_table(&starts, passages, out))?;
+    /// Writes the passages, one after the other, their table and their metadata.
+    fn write_passages(&mut self, passages: &dyn PassageStream) -> Result<(), BuildError> {
+        let mut table = TableWriter::new(passages.count());
         let mut columns = ColumnsWriter::new(self.staged.path());
-        for passage in passages {
-            columns.add(&passage.metadata).map_err(BuildError::write(self.out))?;
+        let (stop, mut ended) = (self.stop, None);
+        let written = self.write(PASSAGES, &mut |out| {
+            let mut line = Vec::new();
+            for (passage, row) in passages.passages().zip(0usize..) {
+                if row.is_multiple_of(STEP) && stop.load(Ordering::Relaxed) {
+                    return Err(end(&mut ended, BuildError::Interrupted));
+                }
+                let passage = passage.map_err(|error| end(&mut ended, error.into()))?;
+                passage.to_line(&mut line)?;
+                out.write_all(&line)?;
+                table.add(&passage, line.len());
+                columns.add(&passage.metadata)?;
+            }
+            Ok(())
+        });
+        if let Some(error) = ended {
+            return Err(error);
         }
+        written?;
+        self.write(PASSAGES_TABLE, &mut |out| table.write(out))?;
+        drop(table);
         if !columns.is_empty() {
             self.write(METADATA, &mut |out| columns.write(out))?;
         }
@@ -289,18 +306,19 @@ impl<'a> Writing<'a> {
 
     fn write_sparse(
         &mut self,
-        passages: &[Passage],
+        passages: &dyn PassageStream,
         options: SparseOptions,
         progress: &dyn Progress,
     ) -> Result<SparseManifest, BuildError> {
         self.go_on()?;
         let dir = self.staged.path().join(SPARSE);
         fs::create_dir(&dir).map_err(BuildError::write(self.out))?;
-        build_sparse(&dir, passages, options, self.stop, progress).map_err(|error| match error {
+        write_sparse(&dir, passages, options, self.stop, progress).map_err(|error| match error {
             SparseError::Interrupted => BuildError::Interrupted,
             SparseError::File(FileError::Write(source)) => {
                 BuildError::Write { path: self.out.to_path_buf(), source }
             }
+            SparseError::File(error) => error.into(),
             other => BuildError::Sparse(other),
         })?;
         for entry in fs::read_dir(&dir).map_err(BuildError::write(self.out))? {
@@ -327,6 +345,12 @@ impl<'a> Writing<'a> {
         }
         Ok(Draft { publisher: self.publisher, staged: self.staged, manifest, json })
     }
+}
+
+/// Keeps the reason for which writing ends, and returns the error that ends it.
+fn end(ended: &mut Option<BuildError>, reason: BuildError) -> io::Error {
+    *ended = Some(reason);
+    io::ErrorKind::Other.into()
 }
 
 fn check(passages: &[Passage]) -> Result<(), BuildError> {

@@ -10,7 +10,7 @@ use fs_err as fs;
 use super::pointer::{MANIFEST, Publisher, SPARSE};
 use super::version::{Version, check_size, compare, newest};
 use crate::{BuildError, FileError, IndexDir, IndexManifest};
-use dpr_files::digest;
+use dpr_files::{digest, plain};
 
 /// Copies the version in use of the index directory `from` into `to`, as its newest version, with the updates that
 /// were acknowledged since. An index in `to` stays in use until the copy is whole and on disk, and when anything
@@ -87,7 +87,7 @@ fn publish(
 
 /// Copies one file and returns its size and digest.
 fn copy(source: &Path, target: &Path) -> Result<FileEntry, FileError> {
-    let mut reader = fs::File::open(source).map_err(FileError::read(source))?;
+    let mut reader = plain::open(source).map_err(FileError::read(source))?;
     let file = fs::File::create_new(target).map_err(FileError::write)?;
     let mut file = io::BufWriter::with_capacity(1 << 20, file);
     let mut writer = digest::Writer::new(&mut file);

@@ -9,6 +9,7 @@ pub(crate) mod columns;
 pub(crate) mod copy;
 pub(crate) mod loaded;
 pub(crate) mod manifest;
+pub(crate) mod passage_stream;
 pub(crate) mod passages;
 pub(crate) mod pointer;
 pub(crate) mod upgrade;

@@ -20,10 +20,12 @@ use dpr_core::model::sha256_hex;
 use fs_err as fs;
 
 use crate::{FileError, OpenError};
-use dpr_files::DirLock;
 use dpr_files::atomic::{self, StagedDir};
+use dpr_files::{DirLock, plain};
 
 const CURRENT: &str = "current";
+/// The most bytes of the pointer that are read: some five times what it has.
+const POINTER: u64 = 512;
 const VERSION_PREFIX: &str = "v-";
 const LOG_PREFIX: &str = "updates-";
 const LOG_SUFFIX: &str = ".log";
@@ -91,7 +93,7 @@ impl IndexDir {
 
     pub(crate) fn pointer(&self) -> Result<Pointer, OpenError> {
         let path = self.path.join(CURRENT);
-        let bytes = match fs::read(&path) {
+        let bytes = match plain::read(&path, POINTER) {
             Ok(bytes) => bytes,
             Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
                 return Err(OpenError::NotAnIndex { path: self.path.clone() });

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use dpr_core::model::{FileEntry, sha256_hex};
-use fs_err as fs;
 
 use super::columns::Columns;
 use super::pointer::{GRAPH, MANIFEST, METADATA, PASSAGES, PASSAGES_TABLE, Pointer, SPARSE, VECTORS};
@@ -15,7 +14,7 @@ use crate::sparse::{Analyzer, SparseError, SparseIndex};
 use crate::vectors::Rows;
 use crate::{FileError, INDEX_FORMAT, IndexDir, IndexManifest, Matrix, OpenError, StoredPassages};
 use dpr_files::Mapped;
-use dpr_files::{digest, relative};
+use dpr_files::{digest, plain, relative};
 
 /// Attempts to open the version in use, which builds may remove while it is read.
 const ATTEMPTS: usize = 3;
@@ -151,7 +150,7 @@ pub(crate) fn open_version<'a>(
     log: Option<PathBuf>,
 ) -> Result<Version<'a>, OpenError> {
     let path = dir.join(MANIFEST);
-    let bytes = fs::read(&path).map_err(FileError::read(&path))?;
+    let bytes = plain::read(&path, plain::DESCRIPTION).map_err(FileError::read(&path))?;
     let sha256 = sha256_hex(&bytes);
     if sha256 != pointer.manifest_sha256 {
         return Err(FileError::Checksum { path }.into());

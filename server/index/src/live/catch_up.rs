@@ -4,14 +4,13 @@ use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fs_err as fs;
-
 use super::state::State;
 use super::wal::header::Header;
 use super::wal::reader::write_new;
 use super::wal::record::{self, NoFrame};
 use super::wal::writer::WalWriter;
 use crate::{CompactError, FileError, LoadedIndex};
+use dpr_files::plain;
 
 /// A new version with a log of its own, which nobody looks at before the version is in use.
 #[derive(Debug)]
@@ -47,7 +46,7 @@ impl Next {
             return Ok(0);
         }
         let path = &self.before;
-        let mut file = fs::File::open(path).map_err(FileError::read(path))?;
+        let mut file = plain::open(path).map_err(FileError::read(path))?;
         file.seek(SeekFrom::Start(self.at)).map_err(FileError::read(path))?;
         let mut frames = Vec::new();
         file.take(bytes).read_to_end(&mut frames).map_err(FileError::read(path))?;

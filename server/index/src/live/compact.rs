@@ -15,7 +15,7 @@ use crate::directory::pointer::Publisher;
 use crate::sparse::SparseOptions;
 use crate::vectors::rows;
 use crate::{
-    BuildError, CompactError, GraphBuilder, IndexDir, IndexManifest, IndexOptions, LoadedIndex, OpenError,
+    BuildError, CompactError, GraphBuilder, IndexDir, IndexManifest, IndexOptions, LoadedIndex,
     VectorIndex as _,
 };
 use dpr_files::Background;
@@ -188,19 +188,19 @@ impl IndexWriter {
         };
         let publisher = IndexDir::new(&self.dir).publisher_with(Arc::clone(&self.lock))?;
         let mut draft = Writing::new(publisher, &self.dir, &options)?;
-        let passages = snapshot
-            .passages()
-            .map(|live| live.map(|live| live.0))
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(OpenError::from)?;
-        // From one file to the other: vectors that are not looked at need not be in memory.
+        // From one file to the other: vectors and passages that are not looked at need not be in memory.
         let matrix = draft.stream_vectors(
             manifest.dim,
-            passages.len(),
+            snapshot.len(),
             &mut |out| snapshot.vectors().try_for_each(|vector| rows::write(vector, out)),
-            |row| passages[row].id.as_str(),
+            |row| {
+                snapshot.stream().nth(row).map_or_else(String::new, |passage| match passage {
+                    Ok(passage) => passage.id.clone(),
+                    Err(error) => error.to_string(),
+                })
+            },
         )?;
-        draft.complete(&manifest.model_fingerprint, &Arc::new(matrix), &passages, &options, progress)
+        draft.complete(&manifest.model_fingerprint, &Arc::new(matrix), snapshot, &options, progress)
     }
 }
 

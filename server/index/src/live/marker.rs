@@ -11,13 +11,16 @@ use fs_err as fs;
 
 use crate::FileError;
 use crate::directory::pointer::COMPACTING;
-use dpr_files::atomic;
+use dpr_files::{atomic, plain};
 
 /// The pause after the first compaction that failed or was killed; it doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_secs(60);
 
 /// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The most bytes of a marker that are read.
+const MOST: u64 = 512;
 
 /// Returns the pause after so many failures in a row.
 pub(super) fn pause(failures: u32) -> Duration {
@@ -69,7 +72,7 @@ pub(super) fn wait(dir: &Path, now: SystemTime) -> Option<Duration> {
 
 /// Reads the marker; `None` when there is none, or nothing can be made of it.
 fn read(dir: &Path) -> Option<Killed> {
-    let text = fs::read_to_string(dir.join(COMPACTING)).ok()?;
+    let text = plain::read_text(&dir.join(COMPACTING), MOST).ok()?;
     let (times, seconds) = text.trim_end().split_once(' ')?;
     let begun = UNIX_EPOCH.checked_add(Duration::from_secs(seconds.parse().ok()?))?;
     Some(Killed { times: times.parse().ok()?, begun })

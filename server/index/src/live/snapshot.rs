@@ -1,5 +1,6 @@
 //! Snapshots: an index with its updates as it was at one moment.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use dpr_core::Embedding;
@@ -108,10 +109,15 @@ impl Snapshot {
 
     /// Returns all passages that are alive, with their vectors, in the order of the rows.
     pub fn passages(&self) -> impl Iterator<Item = Result<(Passage, &[f32]), FileError>> {
-        let of_base = |row| self.base.passage(row);
-        let of_delta = |row| Ok(self.delta.passage(row).clone());
-        let passages = self.kept.iter().map(of_base).chain(self.delta.alive().iter().map(of_delta));
-        passages.zip(self.vectors()).map(|(passage, vector)| Ok((passage?, vector)))
+        self.stream().zip(self.vectors()).map(|(passage, vector)| Ok((passage?.into_owned(), vector)))
+    }
+
+    /// Returns all passages that are alive, in the order of the rows; those of the base are read when they are asked
+    /// for.
+    pub(crate) fn stream(&self) -> impl Iterator<Item = Result<Cow<'_, Passage>, FileError>> {
+        let of_base = |row| Ok(Cow::Owned(self.base.passage(row)?));
+        let of_delta = |row| Ok(Cow::Borrowed(self.delta.passage(row)));
+        self.kept.iter().map(of_base).chain(self.delta.alive().iter().map(of_delta))
     }
 
     /// Returns the vector `[dim]` of a row.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use dpr_core::model::{FileEntry, sha256_hex};
 use dpr_core::private::blur::{Blur, Level};
 use dpr_core::private::projection::Projection;
-use dpr_files::Error as FileError;
 use dpr_files::atomic::StagedDir;
+use dpr_files::{Error as FileError, plain, relative};
 use fs_err as fs;
 use serde::{Deserialize, Serialize};
 
@@ -79,14 +79,7 @@ impl BlurDir {
     /// [`FileError`]: a missing or damaged file, a newer format, or a manifest that makes no sense.
     pub fn open(dir: &Path) -> Result<Self, FileError> {
         let path = dir.join(MANIFEST);
-        let length = fs::metadata(&path).map_err(FileError::read(&path))?.len();
-        if length > MAX_MANIFEST {
-            return Err(FileError::corrupt(
-                &path,
-                format!("it has {length} bytes, and a manifest has at most {MAX_MANIFEST}"),
-            ));
-        }
-        let bytes = fs::read(&path).map_err(FileError::read(&path))?;
+        let bytes = plain::read(&path, MAX_MANIFEST).map_err(FileError::read(&path))?;
         let manifest: BlurManifest =
             serde_json::from_slice(&bytes).map_err(|e| FileError::corrupt(&path, e.to_string()))?;
         if manifest.format_version > BLUR_FORMAT {
@@ -216,11 +209,11 @@ fn refuse_other(dir: &Path) -> Result<(), FileError> {
 
 /// Reads a file whose size and digest are known.
 fn read_entry(path: &Path, entry: &FileEntry) -> Result<Vec<u8>, FileError> {
-    let got = fs::metadata(path).map_err(FileError::read(path))?.len();
+    let got = relative::size(path).map_err(FileError::read(path))?;
     if got != entry.bytes {
         return Err(FileError::Size { path: path.to_path_buf(), expected: entry.bytes, got });
     }
-    let bytes = fs::read(path).map_err(FileError::read(path))?;
+    let bytes = plain::read(path, entry.bytes).map_err(FileError::read(path))?;
     match sha256_hex(&bytes) == entry.sha256 {
         true => Ok(bytes),
         false => Err(FileError::Checksum { path: path.to_path_buf() }),
@@ -314,7 +307,7 @@ mod tests {
             assert!(refused("a cut manifest").contains("damaged"));
         }
         fs::write(&manifest, vec![b' '; (MAX_MANIFEST + 1) as usize]).unwrap();
-        assert!(refused("a long manifest").contains("no manifest"));
+        assert!(refused("a long manifest").contains(&format!("{MAX_MANIFEST} bytes")));
         fs::write(&manifest, &json).unwrap();
 
         fs::write(&projection, &bytes[..bytes.len() - 1]).unwrap();

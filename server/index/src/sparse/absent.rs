@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use crate::directory::passage_stream::PassageStream;
 use dpr_data::Passage;
 use dpr_files::progress::Progress;
 
@@ -98,9 +99,9 @@ impl AddedWords {
 ///
 /// # Errors
 /// [`SparseError::NotBuiltIn`], always.
-pub fn build_sparse(
+pub(crate) fn write_sparse(
     _: &Path,
-    _: &[Passage],
+    _: &dyn PassageStream,
     _: SparseOptions,
     _: &AtomicBool,
     _: &dyn Progress,

@@ -13,7 +13,7 @@ use tantivy::{Index, IndexWriter, TantivyDocument, TantivyError};
 
 use super::documents::Documents;
 use super::{Analyzer, SparseError, SparseOptions};
-use dpr_data::Passage;
+use crate::directory::passage_stream::PassageStream;
 use dpr_files::progress::Progress;
 
 /// The field of titles and texts, and that of rows.
@@ -27,21 +27,20 @@ const LEAST_BUFFER: usize = 16 << 20;
 /// More threads than that would wait for one another.
 const MAX_THREADS: usize = 64;
 /// Passages between two looks at the stop flag and at the progress.
-const STEP: usize = 1024;
+const STEP: u64 = 1024;
 
-/// Writes an index of the titles and texts of `passages` into the directory `dir`, which must be empty. Nothing is
-/// synced and nothing published: that is the caller's, who knows what else belongs to it.
+/// Writes the index of [`build_sparse`](super::build_sparse), of passages that are read one after the other.
 ///
 /// # Errors
-/// [`SparseError::Empty`], [`SparseError::File`], or [`SparseError::Interrupted`] once `stop` is set.
-pub fn build_sparse(
+/// As [`build_sparse`](super::build_sparse), and the error of a passage that cannot be read.
+pub(crate) fn write_sparse(
     dir: &Path,
-    passages: &[Passage],
+    passages: &dyn PassageStream,
     options: SparseOptions,
     stop: &AtomicBool,
     progress: &dyn Progress,
 ) -> Result<(), SparseError> {
-    if passages.is_empty() {
+    if passages.count() == 0 {
         return Err(SparseError::Empty);
     }
     let failed = |error: TantivyError| SparseError::File(FileError::write(named(to_io(error), dir)));
@@ -55,20 +54,24 @@ pub fn build_sparse(
     let threads = threads.min(MAX_THREADS);
     let buffer = (BUFFER / threads).clamp(LEAST_BUFFER, THREAD_BUFFER);
     let mut writer: IndexWriter = index.writer_with_num_threads(threads, buffer * threads).map_err(failed)?;
-    progress.start("indexing terms", "passages", passages.len() as u64);
-    for (block, from) in passages.chunks(STEP).zip((0u64..).step_by(STEP)) {
-        if stop.load(Ordering::Relaxed) {
-            return Err(SparseError::Interrupted);
+    progress.start("indexing terms", "passages", passages.count() as u64);
+    let mut told = 0;
+    for (passage, number) in passages.passages().zip(0u64..) {
+        if number - told == STEP {
+            if stop.load(Ordering::Relaxed) {
+                return Err(SparseError::Interrupted);
+            }
+            progress.advance(STEP);
+            told = number;
         }
-        for (passage, number) in block.iter().zip(from..) {
-            let mut document = TantivyDocument::new();
-            document.add_text(text, &passage.title);
-            document.add_text(text, &passage.text);
-            document.add_u64(row, number);
-            writer.add_document(document).map_err(failed)?;
-        }
-        progress.advance(block.len() as u64);
+        let passage = passage?;
+        let mut document = TantivyDocument::new();
+        document.add_text(text, &passage.title);
+        document.add_text(text, &passage.text);
+        document.add_u64(row, number);
+        writer.add_document(document).map_err(failed)?;
     }
+    progress.advance(passages.count() as u64 - told);
     writer.commit().map_err(failed)?;
     writer.wait_merging_threads().map_err(failed)?;
     progress.finish();

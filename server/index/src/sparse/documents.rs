@@ -3,7 +3,6 @@
 use std::io;
 use std::path::Path;
 
-use fs_err as fs;
 use tantivy::index::SegmentReader;
 use tantivy::postings::Postings as _;
 use tantivy::schema::{Field, IndexRecordOption};
@@ -13,7 +12,7 @@ use tantivy::{DocSet as _, TERMINATED};
 use super::SparseError;
 use super::scoring::tfidf_idf;
 use dpr_files::Error as FileError;
-use dpr_files::atomic;
+use dpr_files::{atomic, plain};
 
 /// The file's name beside tantivy's own: for each row, its length (u32) and the norm of its TF-IDF vector (f32),
 /// little-endian.
@@ -81,7 +80,7 @@ impl Documents {
 
     pub(super) fn read(dir: &Path, count: usize) -> Result<Self, SparseError> {
         let path = dir.join(FILE);
-        let bytes = fs::read(&path).map_err(FileError::read(&path))?;
+        let bytes = plain::read(&path, (count * ROW) as u64).map_err(FileError::read(&path))?;
         let (rows, rest) = bytes.as_chunks::<ROW>();
         if rows.len() != count || !rest.is_empty() {
             let reason = format!("{FILE} has {} bytes, {count} passages need {}", bytes.len(), count * ROW);

@@ -28,14 +28,37 @@ mod scoring;
 mod tokens;
 
 #[cfg(not(feature = "sparse"))]
-pub use absent::{AddedWords, SparseIndex, build_sparse};
+pub(crate) use absent::write_sparse;
+#[cfg(not(feature = "sparse"))]
+pub use absent::{AddedWords, SparseIndex};
 #[cfg(feature = "sparse")]
 pub use added::AddedWords;
 pub use analyzer::{Analyzer, UnknownAnalyzer};
 #[cfg(feature = "sparse")]
-pub use build::build_sparse;
+pub(crate) use build::write_sparse;
 pub use error::SparseError;
 #[cfg(feature = "sparse")]
 pub use index::SparseIndex;
 pub use options::{SparseOptions, WordIndex};
 pub use scoring::Scoring;
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use dpr_data::Passage;
+use dpr_files::progress::Progress;
+
+/// Writes an index of the titles and texts of `passages` into the directory `dir`, which must be empty. Nothing is
+/// synced and nothing published: that is the caller's, who knows what else belongs to it.
+///
+/// # Errors
+/// [`SparseError::Empty`], [`SparseError::File`], or [`SparseError::Interrupted`] once `stop` is set.
+pub fn build_sparse(
+    dir: &Path,
+    passages: &[Passage],
+    options: SparseOptions,
+    stop: &AtomicBool,
+    progress: &dyn Progress,
+) -> Result<(), SparseError> {
+    write_sparse(dir, &passages, options, stop, progress)
+}

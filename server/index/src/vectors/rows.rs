@@ -9,7 +9,7 @@ use dpr_core::model::FileEntry;
 use fs_err as fs;
 use sha2::{Digest as _, Sha256};
 
-use dpr_files::{Mapped, digest};
+use dpr_files::{Mapped, digest, plain};
 
 /// Bytes handled at a time.
 const CHUNK: usize = 1 << 20;
@@ -136,7 +136,7 @@ pub(crate) fn write(rows: &[f32], out: &mut dyn Write) -> io::Result<()> {
 
 /// Reads a whole file of rows onto the end of `rows`, and returns its size and digest.
 pub(super) fn read(path: &Path, rows: &mut Vec<f32>) -> io::Result<FileEntry> {
-    let mut file = fs::File::open(path)?;
+    let mut file = plain::open(path)?;
     let size = file.metadata()?.len();
     rows.reserve(usize::try_from(size / 4).unwrap_or(0));
     let mut hash = Sha256::new();

@@ -4,12 +4,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use dpr_core::model::FileEntry;
-use fs_err as fs;
 
 use super::manifest::FORMAT_VERSION;
 use super::{Rows, VectorsError, VectorsManifest, VectorsSpec, rows};
 use dpr_data::{Passage, parse_passages};
-use dpr_files::Error as FileError;
+use dpr_files::{Error as FileError, plain};
 
 pub(super) const MANIFEST: &str = "manifest.json";
 pub(super) const PASSAGES: &str = "passages.jsonl";
@@ -127,9 +126,10 @@ fn check_rows(
 
 fn read_passages(dir: &Path, manifest: &VectorsManifest) -> Result<Vec<Passage>, VectorsError> {
     let path = dir.join(PASSAGES);
-    let bytes = fs::read(&path).map_err(FileError::read(&path))?;
+    let entry = manifest.files.get(PASSAGES);
+    let bytes = plain::read(&path, entry.map_or(0, |entry| entry.bytes)).map_err(FileError::read(&path))?;
     let sha256 = dpr_core::model::sha256_hex(&bytes);
-    if manifest.files.get(PASSAGES).is_none_or(|entry| entry.sha256 != sha256) {
+    if entry.is_none_or(|entry| entry.sha256 != sha256) {
         return Err(FileError::corrupt(&path, "its sha256 is not the manifest's").into());
     }
     Ok(parse_passages(&bytes, manifest.count).map_err(|e| FileError::corrupt(&path, e))?)
@@ -178,7 +178,7 @@ pub(super) fn read_manifest(dir: &Path) -> Result<Option<VectorsManifest>, Vecto
         format_version: u32,
     }
     let path = dir.join(MANIFEST);
-    let bytes = match fs::read(&path) {
+    let bytes = match plain::read(&path, plain::DESCRIPTION) {
         Ok(bytes) => bytes,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(FileError::read(&path)(error).into()),

@@ -14,13 +14,12 @@ use super::manifest::FORMAT_VERSION;
 use super::set::{MANIFEST, PASSAGES, VECTORS, read_manifest};
 use super::{VectorsError, VectorsManifest, VectorsSpec, rows};
 use dpr_data::Passage;
-use dpr_files::DirLock;
-use dpr_files::Error as FileError;
-use dpr_files::atomic;
-use dpr_files::digest;
+use dpr_files::{DirLock, Error as FileError, atomic, digest, plain};
 
 const SPEC: &str = "spec.json";
 const PARTS: &str = "parts";
+/// The most bytes of a file that holds a digest.
+const DIGEST: u64 = 512;
 
 /// A vectors directory being written. Parts may be written in any order and from several threads.
 #[derive(Debug)]
@@ -162,7 +161,7 @@ impl VectorsWriter {
                 let mut values = Vec::new();
                 let source = self.part_path(part);
                 let entry = rows::read(&source, &mut values)?;
-                if fs::read_to_string(source.with_extension("sha256"))?.trim_end() != entry.sha256 {
+                if plain::read_text(&source.with_extension("sha256"), DIGEST)?.trim_end() != entry.sha256 {
                     torn = Some(source);
                     return Err(io::ErrorKind::InvalidData.into());
                 }
@@ -182,7 +181,7 @@ impl VectorsWriter {
     /// Compares the directory's spec, writes what a fresh one needs, and looks for whole parts.
     fn resume(&mut self, passages: &[Passage]) -> Result<(), VectorsError> {
         let spec_path = self.dir.join(SPEC);
-        match fs::read(&spec_path) {
+        match plain::read(&spec_path, plain::DESCRIPTION) {
             Ok(bytes) => {
                 let found: VectorsSpec = serde_json::from_slice(&bytes)
                     .map_err(|e| FileError::corrupt(&spec_path, e.to_string()))?;
@@ -208,7 +207,7 @@ impl VectorsWriter {
     /// Returns `true` if a part is on disk with the size and the digest it was written with.
     fn is_whole(&self, part: usize) -> bool {
         let path = self.part_path(part);
-        let Ok(recorded) = fs::read_to_string(path.with_extension("sha256")) else { return false };
+        let Ok(recorded) = plain::read_text(&path.with_extension("sha256"), DIGEST) else { return false };
         let bytes = (self.range(part).len() * self.spec.dim * 4) as u64;
         digest::of_file(&path).is_ok_and(|found| found.bytes == bytes && found.sha256 == recorded.trim_end())
     }

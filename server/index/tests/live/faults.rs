@@ -13,6 +13,7 @@ use dpr_files::progress::Silent;
 use dpr_index::{IndexReader, IndexWriter, verify};
 use fs_err as fs;
 
+use crate::shim::library;
 use crate::{build, new};
 
 /// Updates that a child tries.
@@ -21,23 +22,7 @@ const UPDATES: usize = 8;
 /// Compiles the library, once for all tests; `None` where there is no C compiler.
 fn shim() -> Option<&'static Path> {
     static SHIM: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let compile = || {
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("shim-{}.so", std::process::id()));
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/live/shim.c");
-        let mut compiler = Command::new("cc");
-        compiler.args(["-shared", "-fPIC", "-O1", "-o"]).args([path.as_os_str(), source.as_ref()]);
-        match compiler.status() {
-            Ok(status) => {
-                assert!(status.success(), "the C compiler refuses {source}");
-                Some(path)
-            }
-            Err(error) => {
-                eprintln!("skipped: there is no C compiler ({error})");
-                None
-            }
-        }
-    };
-    SHIM.get_or_init(compile).as_deref()
+    SHIM.get_or_init(|| library("shim.c")).as_deref()
 }
 
 /// Runs one of the ignored tests below in a process of its own, over the index in `dir`, and returns what it says.

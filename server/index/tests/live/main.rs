@@ -1,7 +1,17 @@
-//! Indexes that change, from outside: failing disks, backups while updates come in.
+//! Indexes that change, from outside: failing disks, power failures, memory, backups while updates come in.
 
 #[cfg(target_os = "linux")]
 mod faults;
+#[cfg(unix)]
+mod hostile;
+#[cfg(unix)]
+mod killed;
+#[cfg(target_os = "linux")]
+mod memory;
+#[cfg(target_os = "linux")]
+mod power;
+#[cfg(target_os = "linux")]
+mod shim;
 mod snapshots;
 
 use std::path::Path;

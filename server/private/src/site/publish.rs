@@ -5,7 +5,7 @@ use std::path::Path;
 
 use dpr_core::private::projection::Projection;
 use dpr_files::atomic::{StagedDir, write_file};
-use dpr_files::{DirLock, Error as FileError, digest};
+use dpr_files::{DirLock, Error as FileError, digest, plain};
 use fs_err as fs;
 use serde::Serialize;
 
@@ -49,14 +49,7 @@ pub(super) fn before(out: &Path) -> Result<Option<SiteManifest>, SiteError> {
 /// # Errors
 /// [`FileError`]: one that is missing, damaged, or of a later format.
 pub(super) fn read_manifest(path: &Path) -> Result<SiteManifest, FileError> {
-    let length = fs::metadata(path).map_err(FileError::read(path))?.len();
-    if length > MOST_MANIFEST {
-        return Err(FileError::corrupt(
-            path,
-            format!("it has {length} bytes, and a manifest has at most {MOST_MANIFEST}"),
-        ));
-    }
-    let bytes = fs::read(path).map_err(FileError::read(path))?;
+    let bytes = plain::read(path, MOST_MANIFEST).map_err(FileError::read(path))?;
     let damaged = |error: serde_json::Error| FileError::corrupt(path, error.to_string());
     let value: serde_json::Value = serde_json::from_slice(&bytes).map_err(damaged)?;
     let found = value.get("format_version").and_then(serde_json::Value::as_u64).unwrap_or(0);
@@ -87,7 +80,7 @@ pub(super) fn kept(out: &Path, site: &SiteManifest) -> Option<(Projection, usize
     if !is_own(url) || entry.bytes > MOST_PROJECTION || !is_there(out, &site.projection) {
         return None;
     }
-    let projection = Projection::from_bytes(&fs::read(out.join(url)).ok()?).ok()?;
+    let projection = Projection::from_bytes(&plain::read(&out.join(url), MOST_PROJECTION).ok()?).ok()?;
     ((projection.dim(), projection.rank()) == (site.dim, site.dims)).then_some((projection, site.fitted_on))
 }
 

@@ -8,9 +8,8 @@ use dpr_core::model::sha256_hex;
 use dpr_core::private::local::{Found, LocalError, LocalIndex, MAX_PASSAGES};
 use dpr_core::private::projection::Projection;
 use dpr_data::Passage;
-use dpr_files::Error as FileError;
+use dpr_files::{Error as FileError, plain, relative};
 use flate2::read::DeflateDecoder;
-use fs_err as fs;
 
 use super::manifest::{SITE_MANIFEST, SiteFile, SiteManifest};
 use super::parts::{HEAD, MOST_BYTES, TEXTS};
@@ -133,7 +132,7 @@ impl Site {
 
 /// Reads a file that has the size and the SHA-256 that the manifest names.
 fn checked(path: PathBuf, file: &SiteFile) -> Result<Vec<u8>, SiteReadError> {
-    let length = fs::metadata(&path).map_err(FileError::read(&path))?.len();
+    let length = relative::size(&path).map_err(FileError::read(&path))?;
     let damaged = |reason: String| SiteReadError::Damaged { path: path.clone(), reason };
     if length != file.entry.bytes || length > MOST_FILE {
         let expected = file.entry.bytes;
@@ -141,7 +140,7 @@ fn checked(path: PathBuf, file: &SiteFile) -> Result<Vec<u8>, SiteReadError> {
             "it has {length} bytes, {expected} were expected, {MOST_FILE} are possible"
         )));
     }
-    let bytes = fs::read(&path).map_err(FileError::read(&path))?;
+    let bytes = plain::read(&path, length).map_err(FileError::read(&path))?;
     match sha256_hex(&bytes) == file.entry.sha256 {
         true => Ok(bytes),
         false => Err(damaged("its SHA-256 is not the one in its name".to_owned())),

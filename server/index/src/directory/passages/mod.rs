@@ -11,10 +11,10 @@
 //! table is made when it is first needed, by one thread while the others that need it wait.
 
 mod name;
+mod table;
 mod titles;
 
 use std::borrow::Cow;
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -28,6 +28,7 @@ use crate::{CancelToken, FileError};
 use dpr_data::{Metadata, Passage};
 use dpr_files::Mapped;
 use name::Name;
+pub(crate) use table::TableWriter;
 use titles::TitleGroups;
 
 /// Bytes in which a thread looks for line ends.
@@ -274,12 +275,6 @@ fn size(count: usize) -> Option<usize> {
     count.checked_mul(16)?.checked_add(8)
 }
 
-/// Writes `passages.idx` for passages whose lines begin at `starts`, and end at the last of them.
-pub(crate) fn write_table(starts: &[u64], passages: &[Passage], out: &mut dyn Write) -> io::Result<()> {
-    let names: Vec<Name<'_>> = passages.iter().map(Name::of).collect();
-    out.write_all(&encode(starts, &keys(&names, true)))
-}
-
 fn encode(starts: &[u64], keys: &[[u8; 4]]) -> Vec<u8> {
     starts.iter().flat_map(|start| start.to_le_bytes()).chain(keys.as_flattened().iter().copied()).collect()
 }
@@ -319,15 +314,18 @@ fn line_starts(text: &[u8]) -> Vec<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dpr_data::write_passages;
 
     /// The passages as an index holds them, with `passages.idx` or, as in older formats, without.
     pub(super) fn stored(passages: &[Passage], with_table: bool) -> StoredPassages {
         let dir = tempfile::tempdir().unwrap();
         let [path, table_path] = ["passages.jsonl", "passages.idx"].map(|name| dir.path().join(name));
         let mut file = fs_err::File::create(&path).unwrap();
-        let starts = write_passages(passages, &mut file).unwrap();
-        write_table(&starts, passages, &mut fs_err::File::create(&table_path).unwrap()).unwrap();
+        let starts = dpr_data::write_passages(passages, &mut file).unwrap();
+        let mut table = TableWriter::new(passages.len());
+        for (passage, line) in passages.iter().zip(starts.windows(2)) {
+            table.add(passage, (line[1] - line[0]) as usize);
+        }
+        table.write(&mut fs_err::File::create(&table_path).unwrap()).unwrap();
         let table = with_table.then(|| (table_path.as_path(), Mapped::open(&table_path).unwrap()));
         StoredPassages::open(&path, Mapped::open(&path).unwrap(), table, passages.len(), None).unwrap()
     }

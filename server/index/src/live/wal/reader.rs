@@ -9,7 +9,7 @@ use fs_err as fs;
 use super::header::{Commit, FRAMES, Header, Sector};
 use super::record::{self, Change, NoFrame};
 use crate::{FileError, OpenError};
-use dpr_files::atomic;
+use dpr_files::{atomic, plain};
 
 /// Attempts to read the commit marks when one is torn: its writer may be in the middle of it.
 const LOOKS: usize = 20;
@@ -37,7 +37,7 @@ impl WalReader {
     /// [`OpenError`]: there is none, it is of another version or a newer format, its beginning is damaged, or it is
     /// shorter than what was committed.
     pub(crate) fn open(path: &Path, base: &str, dim: usize) -> Result<Self, OpenError> {
-        let mut file = fs::File::open(path).map_err(FileError::read(path))?;
+        let mut file = plain::open(path).map_err(FileError::read(path))?;
         let header = Header { base: base.to_owned(), dim };
         check_header(&mut file, path, &header)?;
         let mut log =
@@ -100,7 +100,7 @@ impl WalReader {
     /// # Errors
     /// [`OpenError`]: it cannot be read, or `target` cannot be written.
     pub(crate) fn copy(&self, target: &Path, base: &str) -> Result<(), FileError> {
-        let mut input = fs::File::open(&self.path).map_err(FileError::read(&self.path))?;
+        let mut input = plain::open(&self.path).map_err(FileError::read(&self.path))?;
         input.seek(SeekFrom::Start(FRAMES)).map_err(FileError::read(&self.path))?;
         let header = Header { base: base.to_owned(), dim: self.header.dim };
         write_new(target, &header, &mut input.take(self.at - FRAMES), self.at - FRAMES, self.seen)

@@ -10,6 +10,7 @@ use super::header::{Commit, FRAMES, Header};
 use super::reader::{Apply, check_header, read_commits};
 use super::record;
 use crate::{FileError, OpenError, UpdateError};
+use dpr_files::plain;
 
 /// The writing end of a log; there is one, whose owner holds the directory's lock.
 #[derive(Debug)]
@@ -33,7 +34,7 @@ impl WalWriter {
     /// As for [`WalReader::open`](super::WalReader::open) and [`WalReader::read`](super::WalReader::read), or it
     /// cannot be written.
     pub(crate) fn open(path: &Path, header: Header, apply: Apply<'_>) -> Result<Self, OpenError> {
-        let file = fs::OpenOptions::new().read(true).write(true).open(path);
+        let file = plain::open_with(fs::OpenOptions::new().read(true).write(true), path);
         let mut file = file.map_err(FileError::read(path))?;
         check_header(&mut file, path, &header)?;
         let Some((commit, both)) = read_commits(&mut file).map_err(FileError::read(path))? else {
