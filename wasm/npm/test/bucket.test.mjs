@@ -180,9 +180,9 @@ test('a search that is given up fetches no further bucket, and the next one goes
   asked();
   const controller = new AbortController();
   const { url } = manifest.buckets.files[2];
-  spoiled.set(url, () => {
-    controller.abort(new Error('the user left'));
-    return new Promise(() => undefined);
+  spoiled.set(url, ({ signal }) => {
+    setTimeout(() => controller.abort(new Error('the user left')), 10);
+    return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
   });
   await assert.rejects(client.search('123456789', { k: 1, signal: controller.signal }), /the user left/);
   assert.deepEqual(asked(), ['bucket', 'bucket']);

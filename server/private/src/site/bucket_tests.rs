@@ -109,7 +109,7 @@ fn what_is_found_in_all_buckets_is_what_a_page_finds_that_downloads_everything()
         shared += ids(found.hits).intersection(&expected).count();
         inside += ids(few.search(&question, 20).unwrap().hits).intersection(&expected).count();
     }
-    assert!(shared > 850, "{shared} of 1000");
+    assert!(shared > 800, "{shared} of 1000");
     assert!(inside > 300 && inside < shared, "{inside} of 1000 in one bucket and a decoy");
 }
 

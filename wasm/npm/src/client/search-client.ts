@@ -55,10 +55,13 @@ export class SearchClient extends (EventTarget as new () => TypedEventTarget<Cli
 
   private constructor(server: URL, options: ConnectOptions) {
     super();
-    this.#isLocal = ['local', 'bucket'].includes(modeOf(options.privacy));
-    // So that `https://host/dpr` and `https://host/dpr/` mean the same.
-    if (!this.#isLocal && !server.pathname.endsWith('/')) server.pathname += '/';
-    this.#source = this.#isLocal ? server : new URL('v1/model', server);
+    this.#isLocal = /local|bucket/.test(modeOf(options.privacy));
+    if (this.#isLocal) this.#source = server;
+    else {
+      // So that `https://host/dpr` and `https://host/dpr/` mean the same.
+      if (!server.pathname.endsWith('/')) server.pathname += '/';
+      this.#source = new URL('v1/model', server);
+    }
     this.#options = options;
     this.#transport = transport(options, server, 'omit');
   }

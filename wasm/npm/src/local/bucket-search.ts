@@ -18,7 +18,7 @@ import { BucketRanking, type Plan } from './bucket-ranking.js';
 import type { LocalOptions, LocalResult } from './local-options.js';
 import { PassageTexts } from './passage-texts.js';
 import { fetchSite, type Site } from './site-files.js';
-import type { StaticBuckets } from './static-manifest.js';
+import { bucketsOf, type StaticBuckets } from './static-buckets.js';
 import type { AnnouncePack } from './text-files.js';
 
 const PROBES = [1, 2, 4, 8];
@@ -78,21 +78,27 @@ export class BucketSearch {
     let ranking: BucketRanking | undefined;
     try {
       return await within([signal], async (stop) => {
-        const site = await fetchSite(source, expect?.index, onProgress, requests, stop.signal);
+        let buckets: StaticBuckets | undefined;
+        const site = await fetchSite(source, expect?.index, onProgress, requests, stop.signal, (manifest) => {
+          if (manifest.buckets === undefined) return [];
+          buckets = bucketsOf(manifest, source);
+          return [buckets.centroids, ...buckets.files.map(({ file }) => file)];
+        });
         requireExpected(site.model, expect);
-        const { buckets, projection, fingerprint } = site.manifest;
         if (!buckets) throw noBuckets();
+        const found = buckets;
+        const { projection, fingerprint } = site.manifest;
         const get = (file: typeof projection) => fetchFile(file, site.cache, onProgress, stop.signal, requests);
-        const files = Promise.all([get(projection), get(buckets.centroids)]).then(([projection, centroids]) => ({ projection, centroids }));
+        const files = Promise.all([get(projection), get(found.centroids)]).then(([projection, centroids]) => ({ projection, centroids }));
         // Whoever waits for them hears of a failure; nobody does where the worker cannot be made.
         files.catch(() => undefined);
         // Timing WebGPU would go on, and download its module, after the index is open.
         const load = { device: 'cpu' as const, ...rest, measure: 'never' as const, baseUrl: source, keepOldModels: true };
         const loading = QuestionEncoder.load(site.model, { ...load, expect, signal: stop.signal }).then((it) => (encoder = it));
-        const starting = BucketRanking.start(workers, fingerprint, files, buckets.files.length, onProgress, stop.signal).then((it) => (ranking = it));
+        const starting = BucketRanking.start(workers, fingerprint, files, found.files.length, onProgress, stop.signal).then((it) => (ranking = it));
         const [loaded, started] = await Promise.all([loading, starting]);
         void evictOldModels();
-        return new BucketSearch(site, buckets, loaded, started, requests, new AbortController());
+        return new BucketSearch(site, found, loaded, started, requests, new AbortController());
       });
     } catch (error) {
       encoder?.dispose();

@@ -17,22 +17,6 @@ export interface StaticPart {
   packs: StaticPack[];
 }
 
-/** A bucket: passages that are about one thing, with their codes and texts in one file. */
-export interface StaticBucket {
-  passages: number;
-  file: ModelFile;
-}
-
-/** The passages of a static index once more, in buckets. */
-export interface StaticBuckets {
-  /** The fewest passages of a bucket. */
-  least: number;
-  /** Bytes of a bucket, which all have. */
-  bytes: number;
-  centroids: ModelFile;
-  files: StaticBucket[];
-}
-
 /** `dpr-static.json`, checked, with absolute addresses. */
 export interface StaticManifest {
   passages: number;
@@ -44,20 +28,19 @@ export interface StaticManifest {
   model: ModelFile;
   projection: ModelFile;
   parts: StaticPart[];
-  /** `undefined` where the index has no buckets. */
-  buckets: StaticBuckets | undefined;
+  /** Buckets as they are described, not checked; `undefined` where the index has none. */
+  buckets: unknown;
 }
 
 /** The newest; 1 has no buckets. */
 const FORMAT_VERSION = 2;
 /** More than `dpr index export-static` exports. */
-const MOST_PASSAGES = 250_000;
+export const MOST_PASSAGES = 250_000;
 const MOST_PARTS = 4096;
 /** Most packs of a part: one for each passage. */
 const MOST_PACKS = 4096;
-const MOST_BUCKETS = 4096;
 /** Most bytes of a file of a part: far more than one has. */
-const MOST_PART = 2 ** 28;
+export const MOST_PART = 2 ** 28;
 
 /** The error for an address that is not of a static index. */
 export function notStatic(message: string): ManifestError {
@@ -102,31 +85,8 @@ export function parseStatic(value: unknown, base: string): StaticManifest {
     model: file(manifest['model'], 'model', MOST_TEXT, base),
     projection: file(manifest['projection'], 'projection', MOST_WEIGHTS, base),
     parts: read,
-    buckets: manifest['buckets'] === undefined ? undefined : bucketsOf(manifest['buckets'], passages, base),
+    buckets: manifest['buckets'],
   };
-}
-
-/** Checks buckets: one that is smaller than promised, or has a length of its own, would show more than it says. */
-function bucketsOf(value: unknown, passages: number, base: string): StaticBuckets {
-  const buckets = record(value, '`buckets` of the static index');
-  const { files } = buckets;
-  if (!Array.isArray(files) || files.length < 1 || files.length > MOST_BUCKETS) {
-    throw notStatic(`\`buckets.files\` of the static index is not a list of 1 to ${MOST_BUCKETS}`);
-  }
-  const least = count(buckets['least'], 'buckets.least', MOST_PASSAGES);
-  const read = files.map((value: unknown, at): StaticBucket => {
-    const name = `buckets.files[${at}]`;
-    const bucket = record(value, `\`${name}\` of the static index`);
-    const passages = count(bucket['passages'], `${name}.passages`, MOST_PASSAGES);
-    if (passages < least) throw notStatic(`bucket ${at} of the static index has ${passages} passages, fewer than the ${least} that were promised`);
-    return { passages, file: file(bucket, name, MOST_PART, base) };
-  });
-  const sum = read.reduce((sum, bucket) => sum + bucket.passages, 0);
-  if (sum !== passages) throw notStatic(`the buckets of the static index hold ${sum} passages, not ${passages}`);
-  const { bytes } = read[0]!.file;
-  if (read.some(({ file }) => file.bytes !== bytes)) throw notStatic('the buckets of the static index do not all have one length');
-  if (new Set(read.map(({ file }) => file.sha256)).size !== read.length) throw notStatic('two buckets of the static index are one file');
-  return { least, bytes, centroids: file(buckets['centroids'], 'buckets.centroids', MOST_PART, base), files: read };
 }
 
 function packsOf({ packs = [], passages }: Record<string, unknown>, part: number, base: string): StaticPack[] {
@@ -143,7 +103,8 @@ function packsOf({ packs = [], passages }: Record<string, unknown>, part: number
   return read;
 }
 
-function count(value: unknown, what: string, most: number): number {
+/** A whole number from 1 on. */
+export function count(value: unknown, what: string, most: number): number {
   if (typeof value === 'number' && Number.isInteger(value) && value >= 1 && value <= most) return value;
   throw notStatic(`\`${what}\` of the static index is ${String(value)}, expected a whole number from 1 to ${most}`);
 }
