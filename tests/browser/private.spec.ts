@@ -201,7 +201,7 @@ test('the search page says of each mode what is sent, and what was', async ({ pa
     const time = await page.locator('#time-server').innerText();
     expect(time === '–', `${name}: ${time}`).toBe(name === 'encrypted' || name === 'local' || name === 'bucket');
     if (name === 'bucket') {
-      const fetched = gateway.requests.map(({ url }) => /\/bucket\.[0-9a-f]{64}\.bin$/.exec(url)?.[0]).filter((url) => url !== undefined);
+      const fetched = gateway.requests.map(({ path }) => /\/bucket\.[0-9a-f]{64}\.bin$/.exec(path)?.[0]).filter((name) => name !== undefined);
       const listed = await page.locator('#sent-list summary b').allInnerTexts();
       expect(listed.slice(0, 8).reverse().map((text) => text.replace(/.*\//, '/'))).toEqual(fetched);
     }

@@ -3,7 +3,7 @@ import test from 'node:test';
 import { SearchClient } from 'dpr-web';
 import { LocalSearch } from 'dpr-web/local';
 import { cachesInMemory, fileOf, someBytes } from './helpers.mjs';
-import { BASE, FINGERPRINT, host, options, PACK, PACK_BYTES, passage, textsOf, URL_OF_INDEX } from './static-host.mjs';
+import { BASE, FINGERPRINT, host, options, PACK_BYTES, passage, textsOf, URL_OF_INDEX } from './static-host.mjs';
 
 const text = new TextEncoder();
 

@@ -155,7 +155,11 @@ export class BucketSearch {
       const encoded = performance.now();
       const buckets = await this.#ranking.choose(vector, ask, ask.key, signal);
       const requests: SentRequest[] = [];
-      const fetching = this.#fetching.then(() => this.#fetch(buckets, signal, (request, sent) => (requests.push(request), announce(request, sent))));
+      const told: AnnouncePack = (request, sent) => {
+        requests.push(request);
+        return announce(request, sent);
+      };
+      const fetching = this.#fetching.then(() => this.#fetch(buckets, signal, told));
       this.#fetching = fetching.catch(() => undefined);
       await untilAborted(fetching, signal);
       const fetched = performance.now();
