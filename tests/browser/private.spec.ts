@@ -30,7 +30,7 @@ test.beforeAll(async () => {
   dpr('index', 'private', '--index', index);
   web = path.join(folder, 'web');
   cpSync(repository('web-demo/dist', 'DPR_WEB'), web, { recursive: true });
-  dpr('index', 'export-static', '--model', MODEL, '--index', index, '--out', path.join(web, 'dpr'));
+  dpr('index', 'export-static', '--model', MODEL, '--index', index, '--buckets', '--bucket-size', '100', '--out', path.join(web, 'dpr'));
   server = await startServer({ DPR_INDEX: index, DPR_WEB: web, more: ['--blur', blur, '--encrypted'] });
 });
 
@@ -181,11 +181,12 @@ test('the search page says of each mode what is sent, and what was', async ({ pa
   await ready(page);
   await page.locator('#options summary').click();
   const mode = page.locator('#privacy');
-  await expect(mode.locator('option')).toHaveText(['Plain', 'Blurred', 'Encrypted (experimental)', 'Nothing: search here']);
+  await expect(mode.locator('option')).toHaveText(['Plain', 'Blurred', 'Encrypted (experimental)', 'Nothing: search here', 'Buckets and decoys']);
   const cases = [
     ['blurred', /few coordinates/, /Blurred, not hidden/, /^The server saw 64 coordinates .* One request: [\d,]+ bytes were sent\.$/, 1],
     ['encrypted', /under encryption/, /Experimental/, /^The server saw 256 encrypted .* 2 requests: [\d,]+ bytes were sent, [\d,]+ bytes came back\.$/, 2],
     ['local', /not sent/, /Nothing of the question leaves/, /0 bytes were sent\.$/, 0],
+    ['bucket', /fetches the buckets of passages/, /The host sees which buckets/, /^The host saw which 8 of 16 buckets of some 129 passages .* 4 of them decoys.* 8 were fetched now/, 0],
     ['plain', /Only those numbers are sent/, /Not a secret code/, /^The server saw the vector\. One request: [\d,]+ bytes were sent\.$/, 1],
   ] as const;
   for (const [name, lede, caveat, saw, requests] of cases) {
@@ -198,7 +199,12 @@ test('the search page says of each mode what is sent, and what was', async ({ pa
     await expect(page.locator('.result').first(), name).toContainText('Super Bowl');
     expect(gateway.requests.filter(({ method }) => method === 'POST').length - before, name).toBe(requests);
     const time = await page.locator('#time-server').innerText();
-    expect(time === '–', `${name}: ${time}`).toBe(name === 'encrypted' || name === 'local');
+    expect(time === '–', `${name}: ${time}`).toBe(name === 'encrypted' || name === 'local' || name === 'bucket');
+    if (name === 'bucket') {
+      const fetched = gateway.requests.map(({ path }) => /\/bucket\.[0-9a-f]{64}\.bin$/.exec(path)?.[0]).filter((name) => name !== undefined);
+      const listed = await page.locator('#sent-list summary b').allInnerTexts();
+      expect(listed.slice(0, 8).reverse().map((text) => text.replace(/.*\//, '/'))).toEqual(fetched);
+    }
     const sent = gateway.requests.slice(-requests).reduce((sum, { body }) => sum + body.length, 0);
     if (requests > 0) await expect(page.locator('#privacy-saw'), name).toContainText(`${sent.toLocaleString('en')} bytes were sent`);
   }

@@ -3,6 +3,8 @@
 //! Two modules are built from this crate with one JavaScript interface: the CPU module (SIMD128 kernels,
 //! without Burn) and, with the feature `webgpu`, the WebGPU module (Burn on wgpu). A page downloads one.
 
+#[cfg(not(feature = "webgpu"))]
+mod bucket;
 mod cross_encoder;
 #[cfg(not(feature = "webgpu"))]
 mod local;
@@ -17,6 +19,8 @@ use dpr_core::{EncoderBytes, TextEncoder};
 use js_sys::Float32Array;
 use wasm_bindgen::prelude::*;
 
+#[cfg(not(feature = "webgpu"))]
+pub use bucket::BucketIndex;
 pub use cross_encoder::CrossEncoder;
 #[cfg(not(feature = "webgpu"))]
 pub use local::LocalIndex;

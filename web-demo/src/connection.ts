@@ -14,8 +14,8 @@ export class Connection {
   readonly #onRequest: (request: RequestDetail) => void;
   readonly #onModel: (model: ModelManifest) => void;
   #current: SearchClient | undefined;
-  /** Searches the static index, once that was chosen. */
-  #local: SearchClient | undefined;
+  /** Search the static index, once that was chosen, one client for each of its modes. */
+  readonly #static = new Map<Privacy, SearchClient>();
   #settings: Settings | undefined;
   /** How much the server is shown of questions, while typing too. */
   privacy: Privacy = 'plain';
@@ -39,8 +39,8 @@ export class Connection {
   /** Loads the encoder with these settings. Rejects with a `DisposedError` when other settings replace it. */
   open(settings: Settings): Promise<ReadyClient> {
     this.#current?.dispose();
-    this.#local?.dispose();
-    this.#local = undefined;
+    for (const client of this.#static.values()) client.dispose();
+    this.#static.clear();
     this.#settings = settings;
     const client = SearchClient.create(SERVER, {
       ...settings,
@@ -58,15 +58,30 @@ export class Connection {
 
   /** The modes that can be searched in. */
   async modes(): Promise<PrivacyMode[]> {
-    const modes = (await this.#current?.privacyModes) ?? [];
-    const local = { onceBytes: 0, upBytes: 0, downBytes: 0, sees: 'nothing: the index is downloaded once, and searched in this page' };
-    return (await hasStaticIndex()) ? [...modes, { mode: 'local', ...local }] : modes;
+    const modes = [...((await this.#current?.privacyModes) ?? [])];
+    const index = await staticIndex();
+    if (!index) return modes;
+    const free = { onceBytes: 0, upBytes: 0 };
+    modes.push({ mode: 'local', ...free, downBytes: 0, sees: 'nothing: the index is downloaded once, and searched in this page' });
+    // Four that the question is about and four decoys.
+    if (index.buckets >= 8) {
+      const each = Math.round(index.passages / index.buckets);
+      const sees = `which 8 of ${index.buckets} buckets of some ${each} passages are fetched, 4 of them decoys`;
+      modes.push({ mode: 'bucket', ...free, downBytes: undefined, sees });
+    }
+    return modes;
   }
 
   #searching(): SearchClient | undefined {
-    if (this.privacy !== 'local') return this.#current;
-    this.#local ??= SearchClient.create(STATIC_INDEX, { ...this.#settings, onProgress: this.#onProgress, privacy: 'local' });
-    return this.#local;
+    const { privacy } = this;
+    if (privacy !== 'local' && privacy !== 'bucket') return this.#current;
+    let client = this.#static.get(privacy);
+    if (!client) {
+      client = SearchClient.create(STATIC_INDEX, { ...this.#settings, onProgress: this.#onProgress, privacy });
+      client.addEventListener('request', ({ detail }) => this.#onRequest(detail));
+      this.#static.set(privacy, client);
+    }
+    return client;
   }
 
   /** Searches as soon as the encoder is there; if it is replaced meanwhile, its successor answers. */
@@ -77,18 +92,20 @@ export class Connection {
       try {
         return await client.search(question, { privacy: this.privacy, ...options });
       } catch (error) {
-        if (client === this.#current || client === this.#local || options.signal?.aborted) throw error;
+        if (client === this.#current || client === this.#static.get(this.privacy) || options.signal?.aborted) throw error;
       }
     }
   }
 }
 
-/** Whether the server hosts a static index; where it has none, it may answer with a page. */
-async function hasStaticIndex(): Promise<boolean> {
+/** The static index that the server hosts, if it does; where it has none, it may answer with a page. */
+async function staticIndex(): Promise<{ passages: number; buckets: number } | undefined> {
   try {
-    const answer = await fetch(STATIC_INDEX, { method: 'HEAD', credentials: 'omit', referrerPolicy: 'no-referrer' });
-    return answer.ok && (answer.headers.get('content-type') ?? '').includes('json');
+    const answer = await fetch(STATIC_INDEX, { cache: 'no-cache', credentials: 'omit', referrerPolicy: 'no-referrer' });
+    if (!answer.ok || !(answer.headers.get('content-type') ?? '').includes('json')) return undefined;
+    const { passages, buckets } = (await answer.json()) as { passages: number; buckets?: { files: unknown[] } };
+    return { passages, buckets: buckets?.files.length ?? 0 };
   } catch {
-    return false;
+    return undefined;
   }
 }

@@ -35,6 +35,14 @@ const TEXTS: Record<Privacy, Texts> = {
     ],
     typing: 'Each pause searches in this page for what is typed by then; nothing is sent.',
   },
+  bucket: {
+    lede: 'They are not sent: this page fetches the buckets of passages that the question is about, and decoys, and itself finds the passages',
+    caveat: [
+      'The host sees which buckets.',
+      'The question is about something in one of them, among thousands of passages and not among people. Decoys stay the same for this browser; what two questions on neighbouring topics have in common can tell them apart.',
+    ],
+    typing: 'Each pause fetches the buckets of what is typed by then, which shows more than one question does.',
+  },
   encrypted: {
     lede: 'They are sent under encryption that the server cannot open, to find the passages',
     caveat: [
@@ -52,5 +60,5 @@ export function describeMode(mode: Privacy): void {
   byId('caveat-title').textContent = caveat[0];
   byId('caveat-text').textContent = caveat[1];
   byId('typing-note').textContent = typing;
-  byId('time-search-name').textContent = mode === 'local' ? 'Search' : 'Request';
+  byId('time-search-name').textContent = mode === 'local' || mode === 'bucket' ? 'Search' : 'Request';
 }

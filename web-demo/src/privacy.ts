@@ -4,7 +4,13 @@ import { byId, make } from './dom.js';
 import { count } from './format.js';
 import { describeMode } from './mode-texts.js';
 
-const NAMES: Record<Privacy, string> = { plain: 'Plain', blurred: 'Blurred', local: 'Nothing: search here', encrypted: 'Encrypted (experimental)' };
+const NAMES: Record<Privacy, string> = {
+  plain: 'Plain',
+  blurred: 'Blurred',
+  local: 'Nothing: search here',
+  bucket: 'Buckets and decoys',
+  encrypted: 'Encrypted (experimental)',
+};
 
 /** The select of how much the server is shown of questions, and what it saw of the last one. */
 export class PrivacyChoice {
@@ -31,6 +37,12 @@ export class PrivacyChoice {
 
   /** Tells what the server saw of a search. */
   show({ privacy, requests }: SearchResult): void {
+    if (privacy.mode === 'bucket') {
+      const now = requests.length === 0 ? 'All of them were kept: no request was made.' : `${count(requests.length)} were fetched now, in the order of their numbers, and are listed below.`;
+      this.#saw.textContent = `The host saw ${privacy.sees}. ${now}`;
+      byId('sent-link').hidden = requests.length === 0;
+      return;
+    }
     if (requests.length === 0) {
       byId('sent-link').hidden = true;
       this.#saw.textContent = 'Nobody saw anything of the search: no request was made, 0 bytes were sent.';

@@ -18,6 +18,7 @@ function shown(body: string | Uint8Array): string {
 
 /** What the body of a request holds. */
 function about(path: string): string {
+  if (path.includes('/bucket.')) return 'No body: the host saw which bucket was fetched, and not whether it is a decoy';
   if (path.endsWith('/private/candidates')) return 'Body: coordinates with noise in base64, the level, which projection, which model';
   if (path.endsWith('/encrypted/rank')) return 'Body: a head of 40 bytes, then the encrypted coordinates';
   if (path.endsWith('/encrypted/fetch')) return 'Body: a head of 40 bytes, then the encrypted numbers of columns';
@@ -32,7 +33,7 @@ export class SentPanel {
   add({ request, outcome }: RequestDetail): void {
     byId('sent-none').hidden = true;
     const link = byId('sent-link');
-    link.textContent = `${count(request.bytes)} bytes left this page: see them`;
+    link.textContent = request.bytes > 0 ? `${count(request.bytes)} bytes left this page: see them` : 'Requests left this page: see them';
     link.hidden = false;
     for (const older of this.#list.querySelectorAll('details')) older.open = false;
     const path = new URL(request.url).pathname;

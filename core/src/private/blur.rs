@@ -12,11 +12,11 @@
 
 use std::fmt;
 
+pub use super::device_key::DeviceKey;
+use super::device_key::mac;
+use super::projection::Projection;
 use half::f16;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
-
-use super::projection::Projection;
 
 /// What the noise is made for; another version of the noise has another.
 const LABEL: &[u8] = b"dpr blurred noise 1";
@@ -80,23 +80,6 @@ impl Level {
 impl fmt::Display for Level {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
-    }
-}
-
-/// The secret of one device that its noise is made from: 32 bytes from the platform's source of randomness.
-#[derive(Clone)]
-pub struct DeviceKey([u8; 32]);
-
-impl DeviceKey {
-    /// Takes random bytes. They must be secret: whoever knows them takes the noise off.
-    pub fn new(bytes: [u8; 32]) -> Self {
-        Self(bytes)
-    }
-}
-
-impl fmt::Debug for DeviceKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("DeviceKey(..)")
     }
 }
 
@@ -191,7 +174,7 @@ impl Blur {
         about.extend((self.dims as u64).to_le_bytes());
         about.extend(self.noise.to_le_bytes());
         about.extend(tokens.iter().flat_map(|token| token.to_le_bytes()));
-        let seed = mac(&key.0, &about);
+        let seed = key.mac(&about);
         let mut block = 0u64;
         let mut words = std::iter::repeat_with(|| {
             let bytes = mac(&seed, &block.to_le_bytes());
@@ -204,16 +187,6 @@ impl Blur {
         // page and a program with one key send the same.
         (0..count).map(|_| words.by_ref().take(UNIFORMS).sum::<f64>() - UNIFORMS as f64 / 2.0).collect()
     }
-}
-
-/// Bytes of a block of SHA-256.
-const BLOCK: usize = 64;
-
-/// Returns the HMAC-SHA256 of a message (RFC 2104).
-fn mac(key: &[u8; 32], message: &[u8]) -> [u8; 32] {
-    let padded = |pad: u8| -> [u8; BLOCK] { std::array::from_fn(|at| key.get(at).unwrap_or(&0) ^ pad) };
-    let inner = Sha256::new().chain_update(padded(0x36)).chain_update(message).finalize();
-    Sha256::new().chain_update(padded(0x5c)).chain_update(inner).finalize().into()
 }
 
 fn norm(values: &[f32]) -> f64 {
@@ -332,10 +305,5 @@ mod tests {
         let plain = norm(&question);
         let along: f64 = one.iter().zip(&question).map(|(a, b)| f64::from(*a) * f64::from(*b) / plain).sum();
         assert!(along < 0.97, "there is noise: {along}");
-    }
-
-    #[test]
-    fn a_key_is_not_printed() {
-        assert_eq!(format!("{:?}", key(7)), "DeviceKey(..)");
     }
 }

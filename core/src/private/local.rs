@@ -113,28 +113,14 @@ impl LocalIndex {
     /// # Errors
     /// [`LocalError::Question`] and [`LocalError::K`].
     pub fn search(&self, question: &[f32], k: usize) -> Result<Vec<Found>, LocalError> {
-        let expected = self.projection.dim();
-        if question.len() != expected || question.iter().any(|value| !value.is_finite()) {
-            return Err(LocalError::Question { got: question.len(), expected });
-        }
+        let mut scorer = Scorer::new(&self.projection, question)?;
         if k == 0 {
             return Err(LocalError::K);
         }
-        let coordinates = self.projection.project(question, self.projection.rank());
-        // The mean is left out of codes.
-        let offset = inner_product(question, self.projection.mean());
         let mut found = Vec::with_capacity(self.passages);
-        let (mut query, mut sums) = (Vec::new(), Vec::new());
         for part in &self.parts {
-            let scaled: Vec<f32> =
-                coordinates.iter().zip(part.scales()).map(|(x, scale)| x * scale).collect();
-            let scale = quantize_query(&scaled, &mut query);
-            sums.resize(part.len(), 0);
-            quantized_products(&query, part.rows(), &mut sums);
             let first = found.len() as u32;
-            found.extend(
-                (first..).zip(&sums).map(|(row, sum)| Found { row, score: offset + scale * *sum as f32 }),
-            );
+            found.extend((first..).zip(scorer.scores(part)).map(|(row, score)| Found { row, score }));
         }
         let order = |a: &Found, b: &Found| b.score.total_cmp(&a.score).then(a.row.cmp(&b.row));
         if k < found.len() {
@@ -143,6 +129,47 @@ impl LocalIndex {
         }
         found.sort_unstable_by(order);
         Ok(found)
+    }
+}
+
+/// The vector of a question, ready to be compared with codes.
+pub(super) struct Scorer {
+    coordinates: Vec<f32>,
+    /// The question's inner product with the mean, which is left out of codes.
+    offset: f32,
+    query: Vec<i16>,
+    sums: Vec<i32>,
+}
+
+impl Scorer {
+    /// Takes the vector of a question `[dim]`.
+    ///
+    /// # Errors
+    /// [`LocalError::Question`].
+    pub(super) fn new(projection: &Projection, question: &[f32]) -> Result<Self, LocalError> {
+        let expected = projection.dim();
+        if question.len() != expected || question.iter().any(|value| !value.is_finite()) {
+            return Err(LocalError::Question { got: question.len(), expected });
+        }
+        let coordinates = projection.project(question, projection.rank());
+        let offset = inner_product(question, projection.mean());
+        Ok(Self { coordinates, offset, query: Vec::new(), sums: Vec::new() })
+    }
+
+    /// Returns the question's coordinates in the directions of the codes.
+    pub(super) fn coordinates(&self) -> &[f32] {
+        &self.coordinates
+    }
+
+    /// Returns the score of each passage.
+    pub(super) fn scores(&mut self, codes: &Codes) -> impl Iterator<Item = f32> + '_ {
+        let scaled: Vec<f32> =
+            self.coordinates.iter().zip(codes.scales()).map(|(x, scale)| x * scale).collect();
+        let scale = quantize_query(&scaled, &mut self.query);
+        self.sums.resize(codes.len(), 0);
+        quantized_products(&self.query, codes.rows(), &mut self.sums);
+        let offset = self.offset;
+        self.sums.iter().map(move |sum| offset + scale * *sum as f32)
     }
 }
 

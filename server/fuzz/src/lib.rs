@@ -28,7 +28,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 35] = [
+pub const TARGETS: [Target; 37] = [
     Target { name: "pointer", run: index::pointer, valid: index::valid_pointer },
     Target { name: "manifest", run: index::manifest, valid: index::valid_manifest },
     Target { name: "graph", run: index::graph, valid: index::valid_graph },
@@ -64,6 +64,8 @@ pub const TARGETS: [Target; 35] = [
     Target { name: "site-manifest", run: site::manifest, valid: site::valid_manifest },
     Target { name: "site-codes", run: site::codes, valid: site::valid_codes },
     Target { name: "site-texts", run: site::texts, valid: site::valid_texts },
+    Target { name: "site-centroids", run: site::centroids, valid: site::valid_centroids },
+    Target { name: "site-bucket", run: site::bucket, valid: site::valid_bucket },
 ];
 
 /// Returns the target of this name.

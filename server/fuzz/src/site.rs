@@ -1,13 +1,15 @@
-//! Files of a static site, as `dpr search --privacy local` reads them: the manifest, codes and texts.
+//! Files of a static site, as `dpr search --privacy local` and `bucket` read them: the manifest, codes, texts, centroids
+//! and buckets.
 
 use std::sync::{Mutex, OnceLock};
 
 use dpr_core::model::sha256_hex;
+use dpr_core::private::device_key::DeviceKey;
 use dpr_data::Passage;
 use dpr_files::progress::Silent;
 use dpr_index::vectors::VectorSet;
 use dpr_index::{IndexOptions, IndexReader, build_index};
-use dpr_private::site::{SITE_MANIFEST, Site, SiteEncoder, SiteOptions, export};
+use dpr_private::site::{BucketSite, SITE_MANIFEST, Site, SiteEncoder, SiteOptions, export};
 use fs_err as fs;
 use serde_json::{Value, json};
 
@@ -16,7 +18,7 @@ use crate::index::{COUNT, vector_of};
 use crate::made::Made;
 use crate::named;
 
-/// A site of one part.
+/// A site of one part and of two buckets.
 fn site() -> &'static Mutex<Made> {
     static MADE: OnceLock<Mutex<Made>> = OnceLock::new();
     MADE.get_or_init(|| {
@@ -31,7 +33,8 @@ fn site() -> &'static Mutex<Made> {
             build_index(&set, &index, &IndexOptions::default(), &Silent).expect("an index");
             let index = IndexReader::open(&index).expect("an index that was just made").snapshot();
             let encoder = SiteEncoder::of(&model).expect("a model with copies for browsers");
-            export(&index, &encoder, path, &SiteOptions::default(), &Silent).expect("a new folder");
+            let options = SiteOptions { bucket_size: Some(COUNT / 2), ..SiteOptions::default() };
+            export(&index, &encoder, path, &options, &Silent).expect("a new folder");
         })
     })
 }
@@ -49,10 +52,56 @@ fn search(manifest: &[u8], more: Option<(&str, &[u8])>) {
                 assert_eq!(found.len(), manifest.passages.min(3));
             }
         }
+        if let Ok(mut site) = BucketSite::open(path, 1, 1, DeviceKey::new([1; 32])) {
+            let question = vector_of(COUNT, site.manifest().dim);
+            if let Ok(found) = site.search(&question, 3) {
+                assert!(found.hits.len() <= 3 && found.buckets.is_sorted() && found.buckets.len() == 2);
+            }
+        }
         if let Some((name, _)) = more {
             fs::remove_file(path.join(name)).expect("a file that was just written");
         }
     });
+}
+
+/// Puts the bytes in the place of a file of the buckets, with its size and checksum in the manifest.
+fn in_buckets(pointer: &str, bytes: &[u8]) {
+    let mut manifest = described();
+    let sha256 = sha256_hex(bytes);
+    let name = format!("fuzzed_bucket.{sha256}.bin");
+    if let Some(file) = manifest.pointer_mut(pointer) {
+        file["url"] = json!(name);
+        file["bytes"] = json!(bytes.len());
+        file["sha256"] = json!(sha256);
+    }
+    search(manifest.to_string().as_bytes(), Some((&name, bytes)));
+}
+
+/// Returns a file of the buckets.
+fn of_buckets(pointer: &str) -> Vec<u8> {
+    let manifest = described();
+    let name = manifest.pointer(pointer).and_then(|file| file["url"].as_str());
+    Made::read(site(), name.expect("the manifest names its files"))
+}
+
+/// The centroids of the buckets.
+pub(crate) fn centroids(bytes: &[u8]) {
+    in_buckets("/buckets/centroids", bytes);
+}
+
+pub(crate) fn valid_centroids() -> Vec<(String, Vec<u8>)> {
+    vec![named("two-buckets", of_buckets("/buckets/centroids"))]
+}
+
+/// A bucket, of the length that the site's buckets have.
+pub(crate) fn bucket(bytes: &[u8]) {
+    let mut whole = bytes.to_vec();
+    whole.resize(of_buckets("/buckets/files/0").len(), 0);
+    in_buckets("/buckets/files/0", &whole);
+}
+
+pub(crate) fn valid_bucket() -> Vec<(String, Vec<u8>)> {
+    vec![named("one-of-two", of_buckets("/buckets/files/0"))]
 }
 
 /// The site's manifest.

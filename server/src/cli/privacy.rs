@@ -16,6 +16,9 @@ use super::CliError;
 /// Bytes of a device's key.
 const KEY: usize = 32;
 
+/// Buckets that a question is taken to be about, where nothing else is said.
+const DEFAULT_PROBES: usize = 4;
+
 /// How much the index is shown of a question.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Privacy {
@@ -26,6 +29,8 @@ pub(super) enum Privacy {
     Blurred,
     /// Nothing: the index is a static site, which is searched here.
     Local,
+    /// Which buckets of a static site are fetched, some of them decoys; they are searched here.
+    Bucket,
     /// Nothing but when it was asked: passages are ranked and texts fetched under encryption (experimental).
     Encrypted,
 }
@@ -34,8 +39,9 @@ pub(super) enum Privacy {
 #[derive(Debug, clap::Args)]
 pub(super) struct PrivacyArgs {
     /// How much is shown of the question: plain (its vector), blurred (few coordinates with noise; needs --blur), local
-    /// (nothing: --index is a folder or dpr-static.json of `dpr index export-static`, searched as a page does), or
-    /// encrypted (nothing of it; needs --server; experimental until it has been reviewed)
+    /// (nothing: --index is a folder or dpr-static.json of `dpr index export-static`, searched as a page does), bucket
+    /// (which buckets of such a site are read, some of them decoys), or encrypted (nothing of it; needs --server;
+    /// experimental until it has been reviewed)
     #[arg(long, value_name = "MODE", value_enum, default_value_t)]
     privacy: Privacy,
     /// Blur directory, as `dpr index blur` wrote it
@@ -44,10 +50,16 @@ pub(super) struct PrivacyArgs {
     /// Blurred: light, medium or strong
     #[arg(long, value_name = "LEVEL", default_value = "medium", value_parser = level)]
     level: Level,
-    /// Blurred: file of this device's secret key, made when it is not there, so that the same question is blurred alike
-    /// each time; without it the key is forgotten at the end
+    /// Blurred and bucket: file of this device's secret key, made when it is not there, so that the same question is
+    /// blurred alike, or has the same decoys, each time; without it the key is forgotten at the end
     #[arg(long, value_name = "FILE")]
     device_key: Option<PathBuf>,
+    /// Bucket: buckets that the question is about, 1, 2, 4 or 8
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_PROBES)]
+    probes: usize,
+    /// Bucket: buckets that it is not about, a multiple of --probes; without it as many as --probes
+    #[arg(long, value_name = "N")]
+    decoys: Option<usize>,
     /// Encrypted: the version of the private tables, the only one that is taken
     #[arg(long, value_name = "SHA256")]
     expect_version: Option<String>,
@@ -95,6 +107,19 @@ impl PrivacyArgs {
         self.expect_version.as_deref()
     }
 
+    /// Returns the numbers of buckets that are probed and of decoys.
+    pub(super) fn buckets(&self) -> (usize, usize) {
+        (self.probes, self.decoys.unwrap_or(self.probes))
+    }
+
+    /// Returns this device's key: that of the file, else one for this run.
+    pub(super) fn key(&self) -> Result<DeviceKey, CliError> {
+        match &self.device_key {
+            Some(file) => kept_key(file),
+            None => new_key().map(DeviceKey::new),
+        }
+    }
+
     /// Opens what blurred search needs to ask `backend`. There is no plainer search in its place.
     pub(super) fn open(&self, backend: &dyn Backend) -> Result<BlurredSearch, CliError> {
         let path =
@@ -108,10 +133,7 @@ impl PrivacyArgs {
             return Err(format!("{path} does not offer the level {level}, only: {offered}").into());
         };
         let (count, level) = (entry.candidates, self.level);
-        let key = match &self.device_key {
-            Some(file) => kept_key(file)?,
-            None => new_key().map(DeviceKey::new)?,
-        };
+        let key = self.key()?;
         Ok(BlurredSearch { dir, level, count, key, model: index.model })
     }
 }

@@ -6,7 +6,7 @@ use dpr_core::{Embedding, EncodeError};
 use serde::Serialize;
 
 use super::encrypted::Encrypted;
-use super::local::Local;
+use super::local::{Buckets, Local, Seen};
 use super::privacy::{Privacy, PrivacyArgs};
 use super::rerank::{RerankArgs, Reranker};
 use super::source::Source;
@@ -35,6 +35,7 @@ Examples:
   dpr search --model model/ --index index/ --rerank reranker/ --depth 50 \"who won super bowl 50\"
   dpr search --model model/ --index index/ --privacy blurred --blur blur/ \"who won super bowl 50\"
   dpr search --model model/ --index site/dpr/dpr-static.json --privacy local \"who won super bowl 50\"
+  dpr search --model model/ --index site/dpr/dpr-static.json --privacy bucket --device-key key \"who won super bowl 50\"
   dpr search --model model/ --server https://search.example.org --privacy encrypted --k 5 \"who won super bowl 50\"")]
 pub struct Args {
     #[command(flatten)]
@@ -100,6 +101,9 @@ struct Answer<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     device: Option<&'a str>,
     hits: &'a [Hit],
+    /// What the host of a site may see, of a search by buckets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    privacy: Option<&'a Seen>,
 }
 
 /// A line of `--questions`.
@@ -108,6 +112,9 @@ struct Line<'a> {
     id: &'a str,
     question: &'a str,
     hits: Vec<LineHit>,
+    /// The buckets that the question needs, of a search by buckets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    buckets: Option<Vec<u32>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -142,7 +149,18 @@ pub fn run(mut args: Args) -> Result<(), CliError> {
         Privacy::Local => {
             check_private(args.method, &filter, &args.rerank)?;
             let site = Local::open(&args.source)?;
-            return search_singly(&args, &questions, site.model(), |question| site.search(question, args.k));
+            return search_singly(&args, &questions, site.model(), |question| {
+                Ok((site.search(question, args.k)?, None))
+            });
+        }
+        Privacy::Bucket => {
+            check_private(args.method, &filter, &args.rerank)?;
+            let mut site = Buckets::open(&args.source, &args.privacy)?;
+            let model = site.model().to_owned();
+            return search_singly(&args, &questions, &model, |question| {
+                let (hits, seen) = site.search(question, args.k)?;
+                Ok((hits, Some(seen)))
+            });
         }
         Privacy::Encrypted => {
             check_private(args.method, &filter, &args.rerank)?;
@@ -152,7 +170,7 @@ pub fn run(mut args: Args) -> Result<(), CliError> {
             let model = server.model().to_owned();
             let search = |question: &Question| {
                 let found = server.search(std::slice::from_ref(question), args.k)?.pop();
-                Ok(found.unwrap_or_default())
+                Ok((found.unwrap_or_default(), None))
             };
             return search_singly(&args, &questions, &model, search);
         }
@@ -181,7 +199,14 @@ fn say(
 ) -> Result<(), CliError> {
     if as_json {
         let (question, model, device) = (question.text.as_str(), &source.model(), source.device());
-        return output::json(&Answer { question, method, model: model.as_deref(), device, hits });
+        return output::json(&Answer {
+            question,
+            method,
+            model: model.as_deref(),
+            device,
+            hits,
+            privacy: None,
+        });
     }
     if hits.is_empty() {
         return output::line(format_args!("no passage shares a word with the question"));
@@ -222,7 +247,7 @@ impl PrivateSearch {
                     return say(&source, self.as_json, Method::Dense, question, &hits);
                 }
                 let hits = hits.into_iter().map(|hit| LineHit { id: hit.id, score: hit.score }).collect();
-                let line = Line { id: &question.id, question: &question.text, hits };
+                let line = Line { id: &question.id, question: &question.text, hits, buckets: None };
                 lines.push_str(&serde_json::to_string(&line)?);
                 lines.push('\n');
             }
@@ -253,33 +278,41 @@ fn check_private(method: Method, filter: &Filter, rerank: &RerankArgs) -> Result
     }
 }
 
-/// Searches for one question after another and prints what is found.
+/// Searches for one question after another and prints what is found, and what was shown of a question that was typed.
 fn search_singly(
     args: &Args,
     questions: &[Question],
     model: &str,
-    mut search: impl FnMut(&Question) -> Result<Vec<Hit>, CliError>,
+    mut search: impl FnMut(&Question) -> Result<(Vec<Hit>, Option<Seen>), CliError>,
 ) -> Result<(), CliError> {
     for question in questions {
-        let hits = search(question)?;
+        let (hits, seen) = search(question)?;
         if args.question.is_some() {
             if args.json {
-                let (question, model) = (question.text.as_str(), Some(model));
                 return output::json(&Answer {
-                    question,
+                    question: &question.text,
                     method: args.method,
-                    model,
+                    model: Some(model),
                     device: None,
                     hits: &hits,
+                    privacy: seen.as_ref(),
                 });
             }
-            return print_table(&hits);
+            print_table(&hits)?;
+            return seen.map_or(Ok(()), |seen| print_seen(&seen));
         }
         let hits = hits.into_iter().map(|hit| LineHit { id: hit.id, score: hit.score }).collect();
-        let line = Line { id: &question.id, question: &question.text, hits };
+        let buckets = seen.map(|seen| seen.buckets);
+        let line = Line { id: &question.id, question: &question.text, hits, buckets };
         output::line(format_args!("{}", serde_json::to_string(&line)?))?;
     }
     Ok(())
+}
+
+/// Prints what the host of a site may see of a question.
+fn print_seen(Seen { sees, buckets, .. }: &Seen) -> Result<(), CliError> {
+    let numbers: Vec<String> = buckets.iter().map(u32::to_string).collect();
+    output::line(format_args!("\nThe host of the files sees {sees}. They are: {}", numbers.join(", ")))
 }
 
 /// A question from the command line, as it was typed.
@@ -331,7 +364,7 @@ fn search_file(
             let hits =
                 rows.iter().map(|hit| Ok(LineHit { id: source.passage(hit.row)?.id, score: hit.score }));
             let hits = hits.collect::<Result<_, CliError>>()?;
-            let line = Line { id: &question.id, question: &question.text, hits };
+            let line = Line { id: &question.id, question: &question.text, hits, buckets: None };
             lines.push_str(&serde_json::to_string(&line)?);
             lines.push('\n');
         }

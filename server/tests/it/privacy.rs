@@ -119,6 +119,105 @@ fn a_static_site_is_searched_as_it_was_exported_and_a_damaged_one_by_no_other_wa
 }
 
 #[test]
+fn a_site_is_searched_by_its_buckets_which_the_answer_lists_and_the_device_s_key_decides() {
+    let bench = Bench::new();
+    bench.corpus(300);
+    bench.index();
+    succeed(&mut bench.dpr(&["export-web", "--model", "model"]));
+    let export = ["index", "export-static", "--model", "model", "--index", "index", "--out", "site"];
+    let made = json(bench.dpr(&export).args(["--buckets", "--bucket-size", "24", "--json"]));
+    let buckets = &made["buckets"];
+    assert_eq!((&buckets["count"], &buckets["kept_centroids"]), (&10.into(), &false.into()));
+    assert!(buckets["least"].as_u64().unwrap() >= 24, "{made}");
+    let again = succeed(bench.dpr(&export).args(["--buckets", "--bucket-size", "24"]));
+    assert!(again.contains("buckets: 10 of") && again.contains("files: 0 written"), "{again}");
+    let error = fail(bench.dpr(&export).args(["--buckets", "--bucket-size", "200"]));
+    assert!(error.contains("give --bucket-size from 10 to 150"), "{error}");
+    fail(bench.dpr(&export).args(["--bucket-size", "24"]));
+
+    let search = |more: &[&str], question: &str| {
+        let mut command = bench.dpr(&["search", "--model", "model", "--index", "site", "--device", "cpu"]);
+        command.args(["--privacy", "bucket"]).args(more).arg(question);
+        command
+    };
+    let with_key = ["--device-key", "key", "--probes", "2", "--json"];
+    let first = json(&mut search(&with_key, "w1 w8 w15"));
+    let numbers = |found: &serde_json::Value| -> Vec<u64> {
+        found["privacy"]["buckets"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|number| number.as_u64().unwrap())
+            .collect()
+    };
+    assert_eq!((numbers(&first).len(), &first["privacy"]["mode"]), (4, &"bucket".into()));
+    assert!(numbers(&first).is_sorted(), "{first}");
+    assert_eq!(first["privacy"]["buckets"], first["privacy"]["read"]);
+    assert_eq!(
+        json(&mut search(&with_key, "w1 w8 w15")),
+        first,
+        "the same question fetches the same buckets"
+    );
+    let table = succeed(&mut search(&["--device-key", "key", "--probes", "2"], "w1 w8 w15"));
+    assert!(
+        table.contains("The host of the files sees 4 of 10 buckets of some 30 passages each, 2 of them"),
+        "{table}"
+    );
+    // All buckets hold all that a page downloads that searches by itself.
+    let all = json(&mut search(&["--probes", "2", "--decoys", "8", "--k", "300", "--json"], "w1 w8 w15"));
+    assert_eq!((all["hits"].as_array().unwrap().len(), numbers(&all).len()), (300, 10));
+    // Another key has other decoys, at least for one of these questions.
+    bench.write("questions.txt", "w1 w8 w15\nw2 w9\nw3 w30\nw70 w4\nw11 w12\n");
+    let lines = |key: &str| -> Vec<serde_json::Value> {
+        let mut many = bench.dpr(&["search", "--model", "model", "--index", "site", "--device", "cpu"]);
+        many.args(["--privacy", "bucket", "--probes", "1", "--decoys", "3", "--questions", "questions.txt"]);
+        let text = succeed(many.args(["--device-key", key]));
+        text.lines()
+            .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["buckets"].clone())
+            .collect()
+    };
+    assert_eq!(lines("key").len(), 5);
+    assert_eq!(lines("key"), lines("key"));
+    assert_ne!(lines("key"), lines("other-key"));
+
+    for refused in [&["--title", "T"][..], &["--method", "bm25"], &["--rerank", "model"]] {
+        let error = fail(&mut search(refused, "w1"));
+        assert!(error.contains("--privacy"), "{error}");
+    }
+    for (numbers, says) in [
+        (&["--probes", "3"][..], "ask for 1, 2, 4 or 8"),
+        (&["--probes", "2", "--decoys", "3"], "another multiple"),
+        (&["--probes", "8"], "are 16 buckets, the site has 10"),
+    ] {
+        let error = fail(&mut search(numbers, "w1"));
+        assert!(error.contains(says), "{error}");
+    }
+    let manifest: serde_json::Value =
+        serde_json::from_slice(&fs::read(bench.path("site/dpr-static.json")).unwrap()).unwrap();
+    for bucket in manifest["buckets"]["files"].as_array().unwrap() {
+        let path = bench.path("site").join(bucket["url"].as_str().unwrap());
+        let bytes = fs::read(&path).unwrap();
+        fs::write(&path, [&bytes[..bytes.len() - 1], &[1]].concat()).unwrap();
+    }
+    let error = fail(&mut search(&["--probes", "1"], "w1"));
+    assert!(error.contains("bucket.") && error.contains("SHA-256"), "{error}");
+    succeed(bench.dpr(&[
+        "index",
+        "export-static",
+        "--model",
+        "model",
+        "--index",
+        "index",
+        "--out",
+        "plain-site",
+    ]));
+    let mut without =
+        bench.dpr(&["search", "--model", "model", "--index", "plain-site", "--privacy", "bucket", "w1"]);
+    let error = fail(&mut without);
+    assert!(error.contains("has no buckets"), "{error}");
+}
+
+#[test]
 fn a_report_has_its_table_its_json_and_its_plot() {
     let bench = bench();
     bench.corpus(300);

@@ -10,6 +10,13 @@ interface NativeHit {
   score: number;
 }
 
+/** A line of `dpr search --questions`. */
+interface NativeLine {
+  hits: NativeHit[];
+  /** Of a search by buckets. */
+  buckets?: number[];
+}
+
 /** The ids of the `k` passages that `dpr search` finds for each question, best first. */
 export function nativeIds(questions: readonly string[], k: number): string[][] {
   const index = ['--index', repository('data/index', 'DPR_INDEX')];
@@ -21,7 +28,16 @@ export function localHits(questions: readonly string[], k: number, site: string)
   return nativeHits(questions, k, ['--index', site, '--privacy', 'local']);
 }
 
+/** What `dpr search --privacy bucket` finds in a static site, and the buckets that it fetches, with a device's key. */
+export function bucketLines(questions: readonly string[], k: number, site: string, key: string, probes: number, decoys: number): NativeLine[] {
+  return nativeLines(questions, k, ['--index', site, '--privacy', 'bucket', '--device-key', key, '--probes', String(probes), '--decoys', String(decoys)]);
+}
+
 function nativeHits(questions: readonly string[], k: number, index: string[]): NativeHit[][] {
+  return nativeLines(questions, k, index).map(({ hits }) => hits);
+}
+
+function nativeLines(questions: readonly string[], k: number, index: string[]): NativeLine[] {
   const folder = mkdtempSync(path.join(tmpdir(), 'dpr-questions-'));
   try {
     const file = path.join(folder, 'questions.txt');
@@ -39,7 +55,7 @@ function nativeHits(questions: readonly string[], k: number, index: string[]): N
     return lines
       .trim()
       .split('\n')
-      .map((line) => (JSON.parse(line) as { hits: NativeHit[] }).hits);
+      .map((line) => JSON.parse(line) as NativeLine);
   } finally {
     rmSync(folder, { recursive: true });
   }

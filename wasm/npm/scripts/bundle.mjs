@@ -1,5 +1,6 @@
 // The script `bundle`: one file for pages that load the package from a CDN, one for each worker, and one each for what
-// re-ranks and answers, for private modes, and for search without a server, which a page fetches when it does.
+// re-ranks and answers, for private modes, and for search without a server, whole or by buckets, which a page fetches
+// when it does.
 import esbuild from 'esbuild';
 
 const common = {
@@ -25,9 +26,13 @@ await esbuild.build({
   plugins: [from('reading.js', /\/reading\/reading\.js$/), from('privacy.js', /\/privacy\/privacy\.js$/)],
 });
 // Its errors are those of the first file: `instanceof` must hold.
-const parts = ['dist/reading/reading.js', 'dist/privacy/privacy.js', 'dist/local/local-search.js'];
+const parts = ['dist/reading/reading.js', 'dist/privacy/privacy.js', 'dist/local/local-search.js', 'dist/local/bucket-search.js'];
 await esbuild.build({
   ...common,
   entryPoints: parts,
-  plugins: [from('index.js', /\/errors\/[a-z-]+\.js$/), from('local-search.js', /\/local\/local-search\.js$/)],
+  plugins: [
+    from('index.js', /\/errors\/[a-z-]+\.js$/),
+    from('local-search.js', /\/local\/local-search\.js$/),
+    from('bucket-search.js', /\/local\/bucket-search\.js$/),
+  ],
 });

@@ -81,18 +81,18 @@ test('a page that makes a client and searches gets at most 8 kB of script at a t
   // What the page loads, what it loads when the encoder is wanted, and what it loads for `worker: 'shared'`.
   const parts = { index: 5000, question: 8000, shared: 1000 };
   // Only pages that re-rank or answer load the first, only those that search in private modes the second, and only those
-  // that search a static index the third. What the encoder shares with them is a file of its own, and counts as the
-  // encoder's.
-  const { reading, privacy, local, old = 0, ...usual } = sizes;
+  // that search a static index, whole or by its buckets, the next ones, which share the last. What the encoder shares with
+  // them is a file of its own, and counts as the encoder's.
+  const { reading, privacy, local, bucket, site, old = 0, ...usual } = sizes;
   usual.question += old;
   assert.ok(reading > 1000 && reading <= 5000, `reading: ${reading} bytes`);
   assert.ok(privacy > 1000 && privacy <= 7000, `privacy: ${privacy} bytes`);
-  assert.ok(local > 1000 && local <= 5000, `local: ${local} bytes`);
+  for (const [name, bytes] of Object.entries({ local, bucket })) assert.ok(bytes > 1000 && bytes + site <= 6000, `${name}: ${bytes} + ${site} bytes`);
   assert.deepEqual(Object.keys(usual).sort(), Object.keys(parts).sort());
   for (const [name, bytes] of Object.entries(usual)) assert.ok(bytes <= parts[name], `${name}: ${bytes} bytes`);
 });
 
-test('what a CDN serves is one script for the page, one for each worker, and three for pages that re-rank, answer, search in private modes or without a server', async (t) => {
+test('what a CDN serves is one script for the page, one for each worker, and four for pages that re-rank, answer, search in private modes or without a server', async (t) => {
   const folder = path.join(standInApp(t, {}), 'node_modules/dpr-web');
   const { unpkg, jsdelivr } = JSON.parse(readFileSync(path.join(folder, 'package.json'), 'utf8'));
   assert.equal(unpkg, jsdelivr);
@@ -103,9 +103,11 @@ test('what a CDN serves is one script for the page, one for each worker, and thr
     assert.ok(page.includes(`import("./${name}")`));
     assert.deepEqual(imported(part), []);
   }
-  const local = readFileSync(path.join(folder, path.dirname(unpkg), 'local-search.js'), 'utf8');
-  assert.ok(readFileSync(path.join(folder, path.dirname(unpkg), 'privacy.js'), 'utf8').includes('import("./local-search.js")'));
-  assert.deepEqual(imported(local), []);
+  for (const name of ['local-search.js', 'bucket-search.js']) {
+    const part = readFileSync(path.join(folder, path.dirname(unpkg), name), 'utf8');
+    assert.ok(readFileSync(path.join(folder, path.dirname(unpkg), 'privacy.js'), 'utf8').includes(`import("./${name}")`));
+    assert.deepEqual(imported(part), []);
+  }
   for (const device of ['cpu', 'webgpu']) {
     const name = `worker-${device}.js`;
     assert.ok(page.includes(`"./${name}"`) && page.includes(`"../../wasm/${device}/dpr_wasm_bg.wasm"`), name);

@@ -36,7 +36,7 @@ export class FakeWorker {
     this.terminated = true;
   }
 
-  #reply({ type, id, text, texts, call, vector, k }, plan) {
+  #reply({ type, id, text, texts, call, vector, k, centroids, probes, decoys, buckets }, plan) {
     if (plan === 'fatal') return { type: 'fatal', message: 'unreachable executed' };
     if (typeof plan === 'string') return { type: 'failed', id, message: plan };
     switch (type) {
@@ -67,6 +67,19 @@ export class FakeWorker {
         return { type: 'done', id };
       case 'local_rank':
         return { type: 'numbers', id, numbers: Float64Array.from(rowsOf(vector, k)) };
+      case 'bucket_open':
+        this.buckets = centroids.length;
+        return { type: 'numbers', id, numbers: Float64Array.of(this.buckets) };
+      case 'bucket_choose': {
+        const chosen = Array.from({ length: probes + decoys }, (_, at) => (vector[0] + 2 * at) % this.buckets);
+        return { type: 'numbers', id, numbers: Float64Array.from(chosen.sort((a, b) => a - b)) };
+      }
+      case 'bucket_add':
+        return { type: 'done', id };
+      case 'bucket_rank': {
+        const placed = (_, at) => [buckets[at % buckets.length], Math.floor(at / buckets.length), 1 - at / 10];
+        return { type: 'numbers', id, numbers: Float64Array.from(Array.from({ length: k }, placed).flat()) };
+      }
       case 'measure':
         return { type: 'measured', id, milliseconds: plan ?? 10 };
     }

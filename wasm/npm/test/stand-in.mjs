@@ -41,6 +41,7 @@ export class Reader {
   get device() { return 'DEVICE'; }
   free() {}
 }
+export class BucketIndex {}
 export class LocalIndex {}
 export class CrossEncoder extends Reader {
   static async load() {

@@ -1,4 +1,4 @@
-//! `--only privacy`: what attackers make of plain and blurred questions, on blocks of Wikipedia.
+//! `--only privacy`: what attackers make of plain and blurred questions and of fetched buckets, on blocks of Wikipedia.
 
 use super::Work;
 use crate::bench::{Vectors, vectors};
@@ -23,9 +23,13 @@ impl Work<'_> {
         let calibrated_on = self.data.questions(CALIBRATED_ON);
         let make = ["index", "blur", "--index", &index, "--model", DEMO_MODEL, "--out", &blur, "--questions"];
         process::run(command(dpr(), &make).arg(calibrated_on))?;
+        let site = self.path("site");
+        let export = ["index", "export-static", "--index", &index, "--model", DEMO_MODEL, "--out", &site];
+        output(command(dpr(), &export).arg("--buckets"))?;
         let attack = ["eval", "privacy", "--index", &index, "--model", DEMO_MODEL, "--blur", &blur, "--out"];
         let mut attack = command(dpr(), &attack);
-        attack.args([report.as_str(), "--modes", "plain,light,medium,strong,random"]);
+        attack.args([report.as_str(), "--site", &site, "--modes"]);
+        attack.arg("plain,light,medium,strong,bucket:1:1,bucket:2:2,bucket:4:4,bucket:8:8,random");
         for set in QUESTIONS {
             attack.args(["--questions", &self.data.questions(set)]);
         }

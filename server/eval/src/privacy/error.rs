@@ -3,6 +3,7 @@
 use dpr_core::private::blur::BlurError;
 use dpr_core::private::rerank::CodeError;
 use dpr_index::search::SearchError;
+use dpr_private::site::SiteReadError;
 
 /// The reason why a mode cannot be attacked or measured.
 #[derive(Debug, thiserror::Error)]
@@ -37,4 +38,7 @@ pub enum PrivacyError {
     /// See [`SearchError`].
     #[error(transparent)]
     Search(#[from] SearchError),
+    /// See [`SiteReadError`].
+    #[error(transparent)]
+    Site(#[from] SiteReadError),
 }

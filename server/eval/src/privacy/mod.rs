@@ -14,6 +14,7 @@
 //! [`Random`] mode does; [`Plain`] shows that the attackers work.
 
 mod attack;
+mod bucket;
 mod clusters;
 mod error;
 mod linear;
@@ -25,6 +26,7 @@ mod recall;
 mod report;
 
 pub use attack::{Attacked, Attackers, attack};
+pub use bucket::Bucket;
 pub use error::PrivacyError;
 pub use linear::Views;
 pub use modes::{Blurred, Found, Mode, Noise, Plain, Random};

@@ -55,6 +55,18 @@ pub enum SiteError {
         /// The most there can be.
         most: usize,
     },
+    /// A number of passages that buckets cannot have.
+    #[error(
+        "buckets of {got} passages are not possible: give --bucket-size from {least} to {most} for this index"
+    )]
+    BucketSize {
+        /// Passages asked for.
+        got: usize,
+        /// The fewest there can be.
+        least: usize,
+        /// The most there can be.
+        most: usize,
+    },
     /// An index without passages.
     #[error("the index holds no passages, so there is nothing to search")]
     Empty,

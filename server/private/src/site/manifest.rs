@@ -7,8 +7,8 @@ use dpr_core::model::{FileEntry, sha256_hex};
 use dpr_index::IndexManifest;
 use serde::{Deserialize, Serialize};
 
-/// The newest format of the manifest, and the only one.
-pub const SITE_FORMAT: u32 = 1;
+/// The newest format of the manifest: 2, which sites with buckets have. Others have 1.
+pub const SITE_FORMAT: u32 = 2;
 
 /// The manifest's file name.
 pub const SITE_MANIFEST: &str = "dpr-static.json";
@@ -47,6 +47,34 @@ pub struct SitePart {
     pub packs: Vec<SitePack>,
 }
 
+/// A bucket: passages that are about one thing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SiteBucket {
+    /// Number of passages in the bucket.
+    pub passages: usize,
+    /// Their [codes and texts](dpr_core::private::bucket::BucketFile).
+    #[serde(flatten)]
+    pub file: SiteFile,
+}
+
+/// The passages of a site once more, in buckets: pages that do not download all of them fetch some buckets whole.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SiteBuckets {
+    /// The fewest passages of a bucket.
+    pub least: usize,
+    /// The [middle of each bucket](dpr_core::private::bucket::Centroids), in the order of the buckets.
+    pub centroids: SiteFile,
+    /// The buckets, all of one number of bytes.
+    pub files: Vec<SiteBucket>,
+}
+
+impl SiteBuckets {
+    /// Returns the bytes of a bucket.
+    pub fn bytes(&self) -> u64 {
+        self.files.first().map_or(0, |bucket| bucket.file.entry.bytes)
+    }
+}
+
 /// `dpr-static.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SiteManifest {
@@ -77,6 +105,9 @@ pub struct SiteManifest {
     pub pack_bytes: Option<usize>,
     /// The passages, in order.
     pub parts: Vec<SitePart>,
+    /// The passages in buckets, where the site has buckets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub buckets: Option<SiteBuckets>,
     /// The program that made it, as `dpr 0.1.0`.
     pub created_by: String,
 }
@@ -87,13 +118,22 @@ impl SiteManifest {
         let parts = self.parts.iter().flat_map(|part| {
             [&part.codes, &part.texts].into_iter().chain(part.packs.iter().map(|pack| &pack.file))
         });
-        [&self.model, &self.projection].into_iter().chain(&self.encoder).chain(parts)
+        let buckets = self.buckets.iter().flat_map(|buckets| {
+            [&buckets.centroids].into_iter().chain(buckets.files.iter().map(|bucket| &bucket.file))
+        });
+        [&self.model, &self.projection].into_iter().chain(&self.encoder).chain(parts).chain(buckets)
     }
 
     /// Returns the bytes of everything but the question encoder.
     pub fn passage_bytes(&self) -> u64 {
         let parts = self.parts.iter().map(|part| part.codes.entry.bytes + part.texts.entry.bytes);
         parts.sum::<u64>() + self.projection.entry.bytes
+    }
+
+    /// Returns the bytes that a page downloads before the first question, beside the question encoder, where it fetches
+    /// buckets; 0 where the site has none.
+    pub fn centroid_bytes(&self) -> u64 {
+        self.buckets.as_ref().map_or(0, |buckets| buckets.centroids.entry.bytes + self.projection.entry.bytes)
     }
 
     /// Returns `true` if `passages` vectors of an index can be coded in the directions of this site: they are of one

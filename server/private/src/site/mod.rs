@@ -2,14 +2,19 @@
 //!
 //! [`fn@export`] writes `dpr-static.json`, which names all other files with their sizes and checksums, and files whose
 //! names hold the SHA-256 of their content: a projection, and for each part of the passages its codes and its texts.
-//! The question encoder's files lie beside them.
+//! The question encoder's files lie beside them. A site may hold its passages in [buckets](SiteBuckets) too.
 
+mod buckets;
+mod cluster;
 mod encoder;
 mod error;
 mod manifest;
 mod parts;
 mod publish;
 mod read;
+mod read_buckets;
+mod source;
+mod texts;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,11 +28,16 @@ use dpr_index::private::{DirectionsError, principal_directions};
 use dpr_index::{Snapshot, VectorIndex as _};
 use rayon::prelude::*;
 
+pub use buckets::DEFAULT_BUCKET_SIZE;
 pub use encoder::SiteEncoder;
 pub use error::SiteError;
-pub use manifest::{SITE_FORMAT, SITE_MANIFEST, SiteFile, SiteManifest, SitePack, SitePart};
+pub use manifest::{
+    SITE_FORMAT, SITE_MANIFEST, SiteBucket, SiteBuckets, SiteFile, SiteManifest, SitePack, SitePart,
+};
 pub use publish::Written;
-pub use read::{Site, SiteReadError};
+pub use read::Site;
+pub use read_buckets::{BucketSite, Fetched};
+pub use source::SiteReadError;
 
 use manifest::Content;
 
@@ -48,6 +58,8 @@ pub struct SiteOptions {
     pub refit: bool,
     /// Bytes of a pack of texts, from which pages fetch the texts of the passages that they found; `None` for no packs.
     pub pack_bytes: Option<usize>,
+    /// The fewest passages of a bucket, of which pages fetch some whole; `None` for no buckets.
+    pub bucket_size: Option<usize>,
     /// A flag that another thread or a signal handler sets to stop the export; the site stays as it was.
     pub stop: Arc<AtomicBool>,
 }
@@ -61,6 +73,8 @@ pub struct Exported {
     pub written: Written,
     /// `true` if the principal directions of the previous export were kept.
     pub kept_directions: bool,
+    /// `true` if the centroids of the previous export's buckets were kept.
+    pub kept_centroids: bool,
 }
 
 /// Writes an index, as it is at this moment, as a static site to the folder `out`. A site that is there is updated:
@@ -99,9 +113,12 @@ pub fn export(
         got if got > MAX_PASSAGES => return Err(SiteError::TooMany { got, most: MAX_PASSAGES }),
         _ => {}
     }
+    if let Some(size) = options.bucket_size {
+        buckets::sizes(index.len(), size)?;
+    }
     let go_on = || if options.stop.load(Ordering::Relaxed) { Err(SiteError::Interrupted) } else { Ok(()) };
 
-    progress.start("exporting a static site", "steps", 4);
+    progress.start("exporting a static site", "steps", 5);
     let before = publish::before(out)?;
     let rows = index.passages().collect::<Result<Vec<(Passage, &[f32])>, _>>()?;
     let old = before.as_ref().filter(|site| !options.refit && site.codes_like(built_by, dims, rows.len()));
@@ -121,13 +138,23 @@ pub fn export(
         })
         .collect::<Result<_, SiteError>>()?;
     progress.advance(1);
+    let kept_centroids = |size| {
+        let site = before.as_ref().filter(|_| frame.kept)?;
+        publish::kept_centroids(out, site, size)
+    };
+    let buckets = options
+        .bucket_size
+        .map(|size| buckets::make(&frame.projection, &rows, size, kept_centroids(size), &go_on));
+    let buckets = buckets.transpose()?;
+    let kept_centroids = buckets.as_ref().is_some_and(|buckets| buckets.kept);
+    progress.advance(1);
 
     let projection = Content::new("projection", "bin", frame.projection.to_bytes());
     let mut contents = encoder.contents();
     let model = contents.first().map(Content::entry).ok_or(SiteError::NoWeights)?;
     let files = contents.iter().skip(1).map(Content::entry).collect();
     let manifest = SiteManifest {
-        format_version: SITE_FORMAT,
+        format_version: if buckets.is_some() { SITE_FORMAT } else { 1 },
         passages: rows.len(),
         dim: built_by.dim,
         dims: frame.projection.rank(),
@@ -140,6 +167,7 @@ pub fn export(
         fitted_on: frame.fitted_on,
         pack_bytes: options.pack_bytes,
         parts: made.iter().map(Made::entry).collect(),
+        buckets: buckets.as_ref().map(buckets::Made::entry),
         created_by: format!("dpr {}", env!("CARGO_PKG_VERSION")),
     };
     drop(rows);
@@ -148,12 +176,13 @@ pub fn export(
         contents.extend([codes, texts]);
         contents.extend(packs.into_iter().map(|(_, pack)| pack));
     }
+    contents.extend(buckets.into_iter().flat_map(buckets::Made::contents));
     go_on()?;
     progress.advance(1);
     let written = publish::publish(out, before.as_ref(), &contents, &manifest, &go_on)?;
     progress.advance(1);
     progress.finish();
-    Ok(Exported { manifest, written, kept_directions: frame.kept })
+    Ok(Exported { manifest, written, kept_directions: frame.kept, kept_centroids })
 }
 
 /// The files of a part.
@@ -204,5 +233,7 @@ fn frame(
     Ok(Frame { projection, fitted_on: rows.len(), kept: false })
 }
 
+#[cfg(test)]
+mod bucket_tests;
 #[cfg(test)]
 mod tests;

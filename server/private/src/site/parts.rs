@@ -74,14 +74,24 @@ fn ends(id: &str) -> bool {
 
 /// Returns the file of a part's codes.
 pub(super) fn codes(projection: &Projection, part: &[Row<'_>]) -> Content {
+    Content::new("codes", "bin", code_bytes(projection, part))
+}
+
+/// Returns a file of codes of some passages.
+pub(super) fn code_bytes(projection: &Projection, part: &[Row<'_>]) -> Vec<u8> {
     let coordinates: Vec<f32> = part.iter().flat_map(|(_, vector)| projection.centred(vector)).collect();
-    Content::new("codes", "bin", codes::encode(&coordinates, projection.rank()))
+    codes::encode(&coordinates, projection.rank())
 }
 
 /// Returns the file of a part's texts.
 pub(super) fn texts(part: &[Row<'_>]) -> Result<Content, SiteError> {
+    Ok(Content::new("texts", "bin", text_bytes(part)?))
+}
+
+/// Returns a file of the texts of some passages, without padding.
+pub(super) fn text_bytes(part: &[Row<'_>]) -> Result<Vec<u8>, SiteError> {
     let blocks = part.chunks(BLOCK).map(block).collect::<Result<Vec<_>, _>>()?;
-    Ok(Content::new("texts", "bin", file(part.len(), BLOCK, &blocks, 0)))
+    Ok(file(part.len(), BLOCK, &blocks, 0))
 }
 
 /// Returns the packs of a part's texts: files of texts of exactly `bytes` bytes each, or a multiple of them where a

@@ -18,6 +18,9 @@ const MOST_MANIFEST: u64 = 16 << 20;
 /// Most bytes of a projection, which is read for an update.
 const MOST_PROJECTION: u64 = 1 << 28;
 
+/// Most bytes of a file of centroids, which is read for an update.
+const MOST_CENTROIDS: u64 = 1 << 26;
+
 /// What was done to the folder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Written {
@@ -82,6 +85,17 @@ pub(super) fn kept(out: &Path, site: &SiteManifest) -> Option<(Projection, usize
     }
     let projection = Projection::from_bytes(&plain::read(&out.join(url), MOST_PROJECTION).ok()?).ok()?;
     ((projection.dim(), projection.rank()) == (site.dim, site.dims)).then_some((projection, site.fitted_on))
+}
+
+/// Returns the file of the centroids of a site's buckets, of so many passages at least; `None` where it has none, or
+/// their file is not as it was written.
+pub(super) fn kept_centroids(out: &Path, site: &SiteManifest, least: usize) -> Option<Vec<u8>> {
+    let buckets = site.buckets.as_ref().filter(|buckets| buckets.least == least)?;
+    let SiteFile { url, entry } = &buckets.centroids;
+    if !is_own(url) || entry.bytes > MOST_CENTROIDS || !is_there(out, &buckets.centroids) {
+        return None;
+    }
+    fs::read(out.join(url)).ok()
 }
 
 /// Writes the files and then the manifest.

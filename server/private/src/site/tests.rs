@@ -14,10 +14,10 @@ use serde_json::{Value, json};
 
 use super::*;
 
-const DIM: usize = 40;
+pub(super) const DIM: usize = 40;
 const MODEL: &str = "abcd";
 
-fn passages(ids: impl Iterator<Item = usize>) -> (Vec<Passage>, Vec<f32>) {
+pub(super) fn passages(ids: impl Iterator<Item = usize>) -> (Vec<Passage>, Vec<f32>) {
     let (mut passages, mut vectors) = (Vec::new(), Vec::new());
     let mut centres = SplitMix::new(2);
     let centres: Vec<f64> = (0..12 * DIM).map(|_| centres.normal()).collect();
@@ -38,7 +38,7 @@ fn passages(ids: impl Iterator<Item = usize>) -> (Vec<Passage>, Vec<f32>) {
 }
 
 /// An index of these passages in a folder of its own, as it is searched.
-fn index(ids: impl Iterator<Item = usize>) -> (tempfile::TempDir, Arc<Snapshot>) {
+pub(super) fn index(ids: impl Iterator<Item = usize>) -> (tempfile::TempDir, Arc<Snapshot>) {
     let dir = tempfile::tempdir().unwrap();
     let (passages, vectors) = passages(ids);
     let set = VectorSet::new(MODEL, DIM, passages, vectors);
@@ -47,7 +47,7 @@ fn index(ids: impl Iterator<Item = usize>) -> (tempfile::TempDir, Arc<Snapshot>)
     (dir, snapshot)
 }
 
-fn encoder() -> SiteEncoder {
+pub(super) fn encoder() -> SiteEncoder {
     let weights = Content::new("question_encoder.q8", "bin", b"weights".to_vec());
     let body = json!({ "weights": { "q8": weights.entry() } });
     SiteEncoder::new(MODEL, DIM, &body, vec![weights])
@@ -58,7 +58,7 @@ fn site(index: &Snapshot, out: &Path) -> Exported {
 }
 
 /// Checks every file that the manifest in `out` names, and returns its names and the manifest.
-fn whole(out: &Path) -> (BTreeSet<String>, SiteManifest) {
+pub(super) fn whole(out: &Path) -> (BTreeSet<String>, SiteManifest) {
     let manifest: SiteManifest =
         serde_json::from_slice(&fs_err::read(out.join(SITE_MANIFEST)).unwrap()).unwrap();
     for file in manifest.files() {
@@ -70,13 +70,13 @@ fn whole(out: &Path) -> (BTreeSet<String>, SiteManifest) {
     (names, manifest)
 }
 
-fn listed(out: &Path) -> BTreeSet<String> {
+pub(super) fn listed(out: &Path) -> BTreeSet<String> {
     let names = fs_err::read_dir(out).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     names.filter(|name| name != SITE_MANIFEST && name != ".lock").collect()
 }
 
 /// Opens a file of texts as a page does.
-fn opened(bytes: &[u8]) -> Vec<Passage> {
+pub(super) fn opened(bytes: &[u8]) -> Vec<Passage> {
     let number = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
     let (count, block) = (number(8), number(16));
     let blocks = count.div_ceil(block);
@@ -239,7 +239,7 @@ fn what_cannot_be_a_site_is_refused_before_anything_is_written() {
     site(&snapshot, &out);
     let path = out.join(SITE_MANIFEST);
     let good: Value = serde_json::from_slice(&fs_err::read(&path).unwrap()).unwrap();
-    for (version, says) in [(2, "format version 2"), (u64::MAX, "format version")] {
+    for (version, says) in [(3, "format version 3"), (u64::MAX, "format version")] {
         let mut newer = good.clone();
         newer["format_version"] = json!(version);
         fs_err::write(&path, newer.to_string()).unwrap();

@@ -1,17 +1,18 @@
 //! `dpr eval privacy`: what a server can make of questions, in each mode of search.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use dpr_core::private::blur::{Blur, DeviceKey, Level};
 use dpr_data::{Question, read_questions};
 use dpr_eval::privacy::{
-    Attackers, Blurred, EncodedQuestion, Mode, ModeReport, NetworkOptions, Plain, PrivacyReport,
+    Attackers, Blurred, Bucket, EncodedQuestion, Mode, ModeReport, NetworkOptions, Plain, PrivacyReport,
     QuestionSplit, Random, attack, search,
 };
 use dpr_files::atomic;
 use dpr_index::private::{BlurDir, CANDIDATES};
 use dpr_index::search::{Backend, Method};
+use dpr_private::site::BucketSite;
 
 use super::super::privacy::open_blur;
 use super::super::source::Source;
@@ -26,6 +27,7 @@ Examples:
   dpr eval privacy --model model/ --index index/ --questions nq-dev.tsv --questions trivia-dev.tsv
   dpr index blur --model model/ --index index/ --questions nq-dev.tsv --out blur/
   dpr eval privacy --model model/ --index index/ --blur blur/ --questions nq-dev.tsv --questions trivia-dev.tsv --out report/
+  dpr eval privacy --model model/ --index index/ --site site/dpr/ --questions nq-dev.tsv --modes plain,bucket:4:4,random
 
 The attackers know the model, the index, the program, and all questions but those that they are tested on. They do not \
 know the device's key. A question is recovered more easily by a better attacker than these: the figures are lower bounds.")]
@@ -38,10 +40,13 @@ pub(super) struct Args {
     /// Blur directory, as `dpr index blur` wrote it, for the blurred modes
     #[arg(long, value_name = "DIR")]
     blur: Option<PathBuf>,
-    /// Modes: plain, random (a control), light, medium, strong, or NUMBERS:NOISE such as 32:0.5
-    /// [default: plain and random, with --blur also the levels that it offers]
-    #[arg(long, value_name = "MODE,...", value_delimiter = ',', value_parser = wanted)]
-    modes: Vec<QuestionPieces>,
+    /// Static site of the index with buckets, as `dpr index export-static --buckets` wrote it, for the bucket modes
+    #[arg(long, value_name = "DIR")]
+    site: Option<PathBuf>,
+    /// Modes: plain, random (a control), light, medium, strong, NUMBERS:NOISE such as 32:0.5, or bucket:PROBES:DECOYS
+    /// [default: plain and random, with --blur also the levels that it offers, with --site also bucket:4:4]
+    #[arg(long, value_name = "MODE,...", value_delimiter = ',', value_parser = mode_choice)]
+    modes: Vec<ModeChoice>,
     /// Questions that are attacked; the attackers learn from the others
     #[arg(long, value_name = "N", default_value_t = 1000)]
     test: usize,
@@ -67,27 +72,38 @@ pub(super) struct Args {
 
 /// A mode that is attacked.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum QuestionPieces {
+enum ModeChoice {
     Plain,
     Random,
     Level(Level),
     /// Numbers and noise that no level has.
     Own(Blur),
+    Bucket {
+        probes: usize,
+        decoys: usize,
+    },
 }
 
-fn pieces_of(text: &str) -> Result<QuestionPieces, String> {
+fn mode_choice(text: &str) -> Result<ModeChoice, String> {
     if let Some(level) = Level::ALL.into_iter().find(|level| level.name() == text) {
-        return Ok(QuestionPieces::Level(level));
+        return Ok(ModeChoice::Level(level));
     }
     let own = text.split_once(':').and_then(|(dims, noise)| {
         let (dims, noise) = (dims.parse().ok()?, noise.parse::<f32>().ok()?);
         (dims > 0 && noise.is_finite() && noise >= 0.0).then_some(Blur { dims, noise })
     });
+    let bucket = text.strip_prefix("bucket:").and_then(|numbers| numbers.split_once(':'));
+    if let Some((Ok(probes), Ok(decoys))) = bucket.map(|(probes, decoys)| (probes.parse(), decoys.parse())) {
+        return Ok(ModeChoice::Bucket { probes, decoys });
+    }
     match (text, own) {
-        ("plain", _) => Ok(QuestionPieces::Plain),
-        ("random", _) => Ok(QuestionPieces::Random),
-        (_, Some(blur)) => Ok(QuestionPieces::Own(blur)),
-        _ => Err("give plain, random, light, medium, strong, or NUMBERS:NOISE such as 32:0.5".to_owned()),
+        ("plain", _) => Ok(ModeChoice::Plain),
+        ("random", _) => Ok(ModeChoice::Random),
+        (_, Some(blur)) => Ok(ModeChoice::Own(blur)),
+        _ => Err(
+            "give plain, random, light, medium, strong, NUMBERS:NOISE such as 32:0.5, or bucket:PROBES:DECOYS"
+                .to_owned(),
+        ),
     }
 }
 
@@ -116,7 +132,12 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     let backend = backend.as_ref();
     let modes: Vec<Box<dyn Mode + '_>> = wanted
         .iter()
-        .map(|wanted| mode(*wanted, backend, blur.as_ref(), args.seed))
+        .map(|wanted| match wanted {
+            ModeChoice::Bucket { probes, decoys } => {
+                bucket(args.site.as_deref(), (*probes, *decoys), backend, args.seed)
+            }
+            other => mode(*other, backend, blur.as_ref(), args.seed),
+        })
         .collect::<Result<_, _>>()?;
     let test = &attackers.split().test;
     let searched_for = &test[..test.len().min(args.searches)];
@@ -160,21 +181,22 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
 }
 
 /// Returns the modes that were asked for, and refuses those that cannot be had.
-fn modes_of(args: &Args, blur: Option<&BlurDir>) -> Result<Vec<QuestionPieces>, CliError> {
+fn modes_of(args: &Args, blur: Option<&BlurDir>) -> Result<Vec<ModeChoice>, CliError> {
     if args.modes.is_empty() {
         let levels = blur.into_iter().flat_map(|blur| blur.manifest().levels.keys());
-        return Ok([QuestionPieces::Plain]
+        return Ok([ModeChoice::Plain]
             .into_iter()
-            .chain(levels.map(|level| QuestionPieces::Level(*level)))
-            .chain([QuestionPieces::Random])
+            .chain(levels.map(|level| ModeChoice::Level(*level)))
+            .chain(args.site.iter().map(|_| ModeChoice::Bucket { probes: 4, decoys: 4 }))
+            .chain([ModeChoice::Random])
             .collect());
     }
     for wanted in &args.modes {
         let dims = match (wanted, blur) {
-            (QuestionPieces::Plain | QuestionPieces::Random, _) => continue,
+            (ModeChoice::Plain | ModeChoice::Random | ModeChoice::Bucket { .. }, _) => continue,
             (_, None) => return Err("blurred modes need --blur, which `dpr index blur` writes".into()),
-            (QuestionPieces::Level(level), Some(_)) => level.blur().dims,
-            (QuestionPieces::Own(own), Some(_)) => own.dims,
+            (ModeChoice::Level(level), Some(_)) => level.blur().dims,
+            (ModeChoice::Own(own), Some(_)) => own.dims,
         };
         let rank = blur.map_or(0, |blur| blur.manifest().rank);
         if dims > rank {
@@ -185,28 +207,53 @@ fn modes_of(args: &Args, blur: Option<&BlurDir>) -> Result<Vec<QuestionPieces>, 
 }
 
 fn mode<'a>(
-    wanted: QuestionPieces,
+    wanted: ModeChoice,
     backend: &'a dyn Backend,
     blur: Option<&BlurDir>,
     seed: u64,
 ) -> Result<Box<dyn Mode + 'a>, CliError> {
     let most = CANDIDATES.into_iter().max().unwrap_or(1);
     let (name, own, candidates) = match wanted {
-        QuestionPieces::Plain => return Ok(Box::new(Plain::new(backend))),
-        QuestionPieces::Random => return Ok(Box::new(Random { dims: 64 })),
+        ModeChoice::Plain => return Ok(Box::new(Plain::new(backend))),
+        ModeChoice::Bucket { .. } => return Err("bucket modes need --site".into()),
+        ModeChoice::Random => return Ok(Box::new(Random { dims: 64 })),
         // A level that is not offered is measured with as many candidates as there can be.
-        QuestionPieces::Level(level) => {
+        ModeChoice::Level(level) => {
             let entry = blur.and_then(|blur| blur.level(level));
             (level.name().to_owned(), level.blur(), entry.map_or(most, |entry| entry.candidates))
         }
-        QuestionPieces::Own(own) => (format!("{}:{}", own.dims, own.noise), own, most),
+        ModeChoice::Own(own) => (format!("{}:{}", own.dims, own.noise), own, most),
     };
     let blur = blur.ok_or("blurred modes need --blur, which `dpr index blur` writes")?;
-    // Not secret here, so that a report can be made again.
+    let projection = Arc::clone(blur.projection());
+    Ok(Box::new(Blurred::new(backend, projection, name, own, candidates, device_key(seed))))
+}
+
+/// Opens a site of the same index as a mode.
+fn bucket<'a>(
+    site: Option<&Path>,
+    (probes, decoys): (usize, usize),
+    backend: &dyn Backend,
+    seed: u64,
+) -> Result<Box<dyn Mode + 'a>, CliError> {
+    let path = site.ok_or("bucket modes need --site, which `dpr index export-static --buckets` writes")?;
+    let site = BucketSite::open(path, probes, decoys, device_key(seed))?;
+    let (index, manifest) = (backend.describe(), site.manifest());
+    if (manifest.model_fingerprint.as_str(), manifest.passages) != (index.model.as_str(), index.count) {
+        let path = path.display();
+        return Err(format!(
+            "{path} is not of this index: export it with `dpr index export-static --buckets`"
+        )
+        .into());
+    }
+    Ok(Box::new(Bucket::new(site, device_key(seed))))
+}
+
+/// Returns the key of the device that is attacked. It is not secret here, so that a report can be made again.
+fn device_key(seed: u64) -> DeviceKey {
     let mut key = [0; 32];
     key[..8].copy_from_slice(&seed.to_le_bytes());
-    let projection = Arc::clone(blur.projection());
-    Ok(Box::new(Blurred::new(backend, projection, name, own, candidates, DeviceKey::new(key))))
+    DeviceKey::new(key)
 }
 
 /// Encodes the questions.

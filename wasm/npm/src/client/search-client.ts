@@ -32,7 +32,7 @@ interface Sent extends Answer {
 
 /**
  * Searches a `dpr serve`: the question is encoded here, its vector is sent. With `privacy: 'local'` it searches a
- * static index in the page, and sends nothing.
+ * static index in the page, and sends nothing; with `privacy: 'bucket'` it fetches some buckets of one.
  *
  * @example
  * const client = await SearchClient.connect('https://search.example.org/');
@@ -55,10 +55,13 @@ export class SearchClient extends (EventTarget as new () => TypedEventTarget<Cli
 
   private constructor(server: URL, options: ConnectOptions) {
     super();
-    this.#isLocal = modeOf(options.privacy) === 'local';
-    // So that `https://host/dpr` and `https://host/dpr/` mean the same.
-    if (!this.#isLocal && !server.pathname.endsWith('/')) server.pathname += '/';
-    this.#source = this.#isLocal ? server : new URL('v1/model', server);
+    this.#isLocal = /local|bucket/.test(modeOf(options.privacy));
+    if (this.#isLocal) this.#source = server;
+    else {
+      // So that `https://host/dpr` and `https://host/dpr/` mean the same.
+      if (!server.pathname.endsWith('/')) server.pathname += '/';
+      this.#source = new URL('v1/model', server);
+    }
     this.#options = options;
     this.#transport = transport(options, server, 'omit');
   }
@@ -72,8 +75,8 @@ export class SearchClient extends (EventTarget as new () => TypedEventTarget<Cli
    * input.addEventListener('focus', () => client.preload(), { once: true });
    * form.onsubmit = async () => show((await client.search(input.value)).hits);
    *
-   * @param url - the server's address, absolute or relative to the document, e.g. `/`; with `privacy: 'local'`, that of
-   * a `dpr-static.json`
+   * @param url - the server's address, absolute or relative to the document, e.g. `/`; with `privacy: 'local'` or
+   * `'bucket'`, that of a `dpr-static.json`
    * @throws {@link OptionError} when that is not an address
    */
   static create(url: string | URL, options: ConnectOptions = {}): SearchClient {

@@ -76,7 +76,7 @@ export class Ranking {
 }
 
 /** What the worker could not do, as an error of this package. */
-function explained(error: unknown, what: string): unknown {
+export function explained(error: unknown, what: string): unknown {
   if (error instanceof DprWebError || !(error instanceof WorkerFailure)) return error;
   const message = `${what}: ${error.message}`;
   // The worker goes on: it is the files that are wrong.

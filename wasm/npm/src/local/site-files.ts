@@ -1,7 +1,7 @@
 import { DownloadError } from '../errors/download-error.js';
 import { DprWebError } from '../errors/dpr-web-error.js';
 import { ModelMismatchError } from '../errors/model-mismatch-error.js';
-import type { ModelManifest } from '../types/manifest.js';
+import type { ModelFile, ModelManifest } from '../types/manifest.js';
 import type { ProgressListener } from '../types/progress.js';
 import { refused } from '../weights/download.js';
 import { fetchFile } from '../weights/fetch-file.js';
@@ -30,6 +30,7 @@ export interface Site {
  * that they stay there, and those that it does not name any more go later.
  *
  * @param expected - SHA-256 of the manifest
+ * @param more - further files that it names
  */
 export async function fetchSite(
   url: string,
@@ -37,6 +38,7 @@ export async function fetchSite(
   onProgress: ProgressListener,
   requests: Transport,
   signal: AbortSignal | undefined,
+  more: (manifest: StaticManifest) => ModelFile[] = () => [],
 ): Promise<Site> {
   requireSecureContext();
   const text = await fetchText(url, requests, signal);
@@ -63,7 +65,7 @@ export async function fetchSite(
   }
   const parts = manifest.parts.flatMap(({ codes, texts, packs }) => [codes, texts, ...packs.map(({ file }) => file)]);
   const { config, tokenizer } = model.encoder;
-  const files = [manifest.model, manifest.projection, config, tokenizer, ...Object.values(model.weights), ...parts];
+  const files = [manifest.model, manifest.projection, config, tokenizer, ...Object.values(model.weights), ...parts, ...more(manifest)];
   await noteIndex(url, files.map(({ sha256 }) => sha256), text);
   return { manifest, model, cache };
 }

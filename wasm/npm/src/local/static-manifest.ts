@@ -28,16 +28,19 @@ export interface StaticManifest {
   model: ModelFile;
   projection: ModelFile;
   parts: StaticPart[];
+  /** Buckets as they are described, not checked; `undefined` where the index has none. */
+  buckets: unknown;
 }
 
-const FORMAT_VERSION = 1;
+/** The newest; 1 has no buckets. */
+const FORMAT_VERSION = 2;
 /** More than `dpr index export-static` exports. */
-const MOST_PASSAGES = 250_000;
+export const MOST_PASSAGES = 250_000;
 const MOST_PARTS = 4096;
 /** Most packs of a part: one for each passage. */
 const MOST_PACKS = 4096;
 /** Most bytes of a file of a part: far more than one has. */
-const MOST_PART = 2 ** 28;
+export const MOST_PART = 2 ** 28;
 
 /** The error for an address that is not of a static index. */
 export function notStatic(message: string): ManifestError {
@@ -54,9 +57,10 @@ export function notStatic(message: string): ManifestError {
 export function parseStatic(value: unknown, base: string): StaticManifest {
   const manifest = record(value, 'the static index');
   const { format_version, bits, model_fingerprint, parts } = manifest;
-  if (format_version !== FORMAT_VERSION || bits !== 4) {
-    const found = format_version === FORMAT_VERSION ? `codes of ${String(bits)} bits` : `format_version ${String(format_version)}`;
-    throw notStatic(`the static index has ${found}, this release of dpr-web reads format_version ${FORMAT_VERSION} and 4 bits`);
+  const isKnown = format_version === 1 || format_version === FORMAT_VERSION;
+  if (!isKnown || bits !== 4) {
+    const found = isKnown ? `codes of ${String(bits)} bits` : `format_version ${String(format_version)}`;
+    throw notStatic(`the static index has ${found}, this release of dpr-web reads format_version 1 to ${FORMAT_VERSION} and 4 bits`);
   }
   if (typeof model_fingerprint !== 'string' || !SHA256.test(model_fingerprint)) {
     throw notStatic('`model_fingerprint` of the static index is not 64 hex digits');
@@ -81,6 +85,7 @@ export function parseStatic(value: unknown, base: string): StaticManifest {
     model: file(manifest['model'], 'model', MOST_TEXT, base),
     projection: file(manifest['projection'], 'projection', MOST_WEIGHTS, base),
     parts: read,
+    buckets: manifest['buckets'],
   };
 }
 
@@ -98,7 +103,8 @@ function packsOf({ packs = [], passages }: Record<string, unknown>, part: number
   return read;
 }
 
-function count(value: unknown, what: string, most: number): number {
+/** A whole number from 1 on. */
+export function count(value: unknown, what: string, most: number): number {
   if (typeof value === 'number' && Number.isInteger(value) && value >= 1 && value <= most) return value;
   throw notStatic(`\`${what}\` of the static index is ${String(value)}, expected a whole number from 1 to ${most}`);
 }

@@ -5,6 +5,8 @@ import type { LocalSearch } from '../local/local-search.js';
 import type { ConnectOptions, SearchOptions } from '../types/options.js';
 import type { PrivacyMode, PrivacyOptions } from '../types/privacy.js';
 import type { SearchResult } from '../types/search-result.js';
+import { openBuckets } from './bucket.js';
+import { modeOf } from './mode-of.js';
 import type { PrivateParts } from './parts.js';
 
 const NOTHING = 'nothing: the page searched by itself and sent nothing';
@@ -16,6 +18,7 @@ const opened = new WeakMap<QuestionEncoder, LocalSearch>();
 export const LocalEncoder = {
   /** Downloads a static index and returns its question encoder; disposing that ends both. */
   async load(source: URL, options: ConnectOptions, _previous?: QuestionEncoder): Promise<QuestionEncoder> {
+    if (modeOf(options.privacy) === 'bucket') return openBuckets(source, options);
     const { LocalSearch } = await loaded(import('../local/local-search.js'));
     options.signal?.throwIfAborted();
     const { expectIndex, texts } = Object(options.privacy) as Extract<PrivacyOptions, { mode: 'local' }>;

@@ -11,6 +11,7 @@ import { silent } from '../wire/post-search.js';
 import { untilAborted } from '../wire/until-aborted.js';
 import { within } from '../wire/within.js';
 import type { TablesShape } from '../worker/private/calls.js';
+import { bucketMode, searchBuckets } from './bucket.js';
 import { blurredOf, blurredSees, describeModes, isOfModel, openBlurred, searchBlurred, type Blurred } from './blurred.js';
 import { describeEncrypted, encryptedSees, openEncrypted, requireCount, requireVersion, searchEncrypted } from './encrypted.js';
 import { notOffered } from './http.js';
@@ -28,12 +29,16 @@ const OUTDATED = ['wrong_model', 'wrong_projection', 'wrong_version', 'outdated_
 
 export { LocalEncoder as QuestionEncoder } from './local.js';
 
-/** The modes of a server that hide something. */
-type Mode = Exclude<Privacy, 'plain' | 'local'>;
+/** The modes of a static index. */
+type StaticMode = 'local' | 'bucket';
 
-const MODES: Privacy[] = ['plain', 'blurred', 'local', 'encrypted'];
+/** The modes of a server that hide something. */
+type Mode = Exclude<Privacy, 'plain' | StaticMode>;
+
+const MODES: Privacy[] = ['plain', 'blurred', 'local', 'bucket', 'encrypted'];
 
 type ServerOptions = Extract<PrivacyOptions, { mode: Mode }>;
+type StaticOptions = Extract<PrivacyOptions, { mode: StaticMode }>;
 
 /** A mode that is ready for questions, in one worker, for one model. */
 interface Open {
@@ -57,9 +62,11 @@ export async function search(
   const asked = privacyOf(parts, options);
   const { k = DEFAULT_K, filter } = options;
   if (!Number.isInteger(k) || k < 1) throw new OptionError(`\`k\` is ${k}`, 'Give a whole number from 1 on.');
-  if (asked === 'local') {
+  if (isStatic(asked)) {
     const results: SearchResult[] = [];
-    for (const text of texts) results.push(await searchLocal(parts, text, k, options));
+    for (const text of texts) {
+      results.push(asked.mode === 'bucket' ? await searchBuckets(parts, text, k, options, asked) : await searchLocal(parts, text, k, options));
+    }
     return results;
   }
   if (filter && Object.values(filter).some((value) => value !== undefined)) {
@@ -128,11 +135,11 @@ async function searchOne(
  * Downloads and prepares what searches in the mode of these options need, so that the first one does not wait for it.
  */
 export async function prepare(parts: PrivateParts, options: SearchOptions): Promise<void> {
-  if (modeOf(options.privacy ?? parts[2].privacy) === 'plain' && modeOf(parts[2].privacy) !== 'local') return;
+  if (modeOf(options.privacy ?? parts[2].privacy) === 'plain' && !isStaticMode(modeOf(parts[2].privacy))) return;
   const asked = privacyOf(parts, options);
   await parts[5](options, async (encoder, signal) => {
     // Loaded with the encoder.
-    if (asked === 'local') return;
+    if (isStatic(asked)) return;
     const { session, encrypted } = await ready(parts, asked.mode, encoder, signal);
     if (asked.mode !== 'encrypted') return;
     const { k = DEFAULT_K } = options;
@@ -145,7 +152,9 @@ export async function prepare(parts: PrivateParts, options: SearchOptions): Prom
 /** The modes that a client can search in. */
 export function modes(parts: PrivateParts): Promise<PrivacyMode[]> {
   return parts[5]({}, async (encoder, signal) => {
-    if (modeOf(parts[2].privacy) === 'local') return [localMode(encoder)];
+    const own = modeOf(parts[2].privacy);
+    if (own === 'local') return [localMode(encoder)];
+    if (own === 'bucket') return [bucketMode(encoder, privacyOf(parts, {}) as Extract<PrivacyOptions, { mode: 'bucket' }>)];
     const found: PrivacyMode[] = [];
     const offered = async (add: () => Promise<PrivacyMode>) => {
       try {
@@ -250,20 +259,32 @@ async function open(
  *
  * @throws {@link OptionError} for an unknown mode, {@link PrivacyError} for a mode that this client cannot use
  */
-function privacyOf([, , { privacy }]: PrivateParts, options: SearchOptions): ServerOptions | 'local' {
+function privacyOf([, , { privacy }]: PrivateParts, options: SearchOptions): ServerOptions | StaticOptions {
   const given = options.privacy ?? privacy;
   const mode = modeOf(given);
   if (!(MODES as unknown[]).includes(mode)) {
     throw new OptionError(`\`privacy\` is ${JSON.stringify(given)}`, `Give one of ${MODES.join(', ')}; nothing was sent.`);
   }
-  const isLocal = modeOf(privacy) === 'local';
-  if (isLocal && mode !== 'local') throw notOffered(mode, `a client of a static index has no server, and ${mode} search needs one`);
-  if (!isLocal && mode === 'local') {
+  const own = modeOf(privacy);
+  if (isStaticMode(own) && mode !== own) {
+    throw isStaticMode(mode)
+      ? new PrivacyError('not_offered', `this client was made for ${own} search, and not for ${mode}`, `Nothing was fetched. Make another client with \`privacy: '${mode}'\`.`)
+      : notOffered(mode, `a client of a static index has no server, and ${mode} search needs one`);
+  }
+  if (!isStaticMode(own) && isStaticMode(mode)) {
     throw new PrivacyError(
       'not_offered',
-      'this client searches a server, and local search needs none',
-      "Nothing was sent. Make a client of a static index: `SearchClient.connect('…/dpr-static.json', { privacy: 'local' })`.",
+      `this client searches a server, and ${mode} search needs none`,
+      `Nothing was sent. Make a client of a static index: \`SearchClient.connect('…/dpr-static.json', { privacy: '${mode}' })\`.`,
     );
   }
-  return isLocal ? 'local' : (Object(typeof given === 'string' ? { mode } : given) as ServerOptions);
+  return Object(typeof given === 'string' ? { mode } : given) as ServerOptions | StaticOptions;
+}
+
+function isStaticMode(mode: Privacy): mode is StaticMode {
+  return mode === 'local' || mode === 'bucket';
+}
+
+function isStatic(asked: ServerOptions | StaticOptions): asked is StaticOptions {
+  return isStaticMode(asked.mode);
 }

@@ -115,7 +115,7 @@ export class FakeClient extends (EventTarget as new () => TypedEventTarget<Clien
       const { k = 10, filter } = options;
       const mode = modeOf(options.privacy);
       const vector = fakeVector(question, FAKE_MODEL.dim);
-      const request = mode === 'local' ? undefined : buildSearchRequest(ADDRESS, vector, k, FAKE_MODEL.fingerprint, filter);
+      const request = mode === 'local' || mode === 'bucket' ? undefined : buildSearchRequest(ADDRESS, vector, k, FAKE_MODEL.fingerprint, filter);
       const answer = this.#answer(question, options, signal);
       const outcome = answer.then(
         (): RequestOutcome => 'answered',

@@ -98,10 +98,11 @@ export interface ConnectOptions extends LoadOptions {
   timeout?: number | undefined;
   /**
    * How much the server is shown of questions, where the search does not say it. A mode that the server does not offer
-   * is a {@link PrivacyError}, never a plainer search. With `local`, the client's address is that of a
-   * `dpr-static.json`, and all its searches are `local`. Default `plain`.
+   * is a {@link PrivacyError}, never a plainer search. With `local` and `bucket`, the client's address is that of a
+   * `dpr-static.json`, and all its searches are in that mode. Default `plain`.
    * @example { privacy: 'encrypted' }
    * @example { privacy: 'local' }
+   * @example { privacy: { mode: 'bucket', probes: 4, decoys: 8 } }
    * @example { privacy: { mode: 'blurred', level: 'strong' } }
    */
   privacy?: Privacy | PrivacyOptions | undefined;

@@ -1,9 +1,10 @@
 /**
  * How much the server is shown of a question. `plain`: its vector. `blurred`: few coordinates with noise, at the level
- * `medium`. `local`: nothing, as there is no server: the index is downloaded, and searched in the page. `encrypted`:
- * nothing of it (experimental until it has been reviewed).
+ * `medium`. `local`: nothing, as there is no server: the index is downloaded, and searched in the page. `bucket`: the
+ * host of a static index sees which of its buckets are fetched, some of them decoys. `encrypted`: nothing of it
+ * (experimental until it has been reviewed).
  */
-export type Privacy = 'plain' | 'blurred' | 'local' | 'encrypted';
+export type Privacy = 'plain' | 'blurred' | 'local' | 'bucket' | 'encrypted';
 
 /** How much of a question `blurred` hides: 96 numbers with noise 0.3, 64 with 0.3, or 48 with 0.5. */
 export type BlurLevel = 'light' | 'medium' | 'strong';
@@ -29,6 +30,19 @@ export type PrivacyOptions =
        * that are found. Whoever hosts the files sees which packs are fetched. Of the client, not of a search.
        */
       texts?: 'all' | 'packs' | undefined;
+      /** SHA-256 of `dpr-static.json`, the only one that is taken; another is a {@link ModelMismatchError}. */
+      expectIndex?: string | undefined;
+    }
+  | {
+      /**
+       * Of a client that was made with the address of a `dpr-static.json` that has buckets, and its only mode. The same
+       * buckets are fetched whenever this browser asks about the same thing.
+       */
+      mode: 'bucket';
+      /** Buckets that the question is about. Default 4. */
+      probes?: 1 | 2 | 4 | 8 | undefined;
+      /** Buckets that it is not about: a multiple of `probes`, up to 64. Default as many as `probes`. */
+      decoys?: number | undefined;
       /** SHA-256 of `dpr-static.json`, the only one that is taken; another is a {@link ModelMismatchError}. */
       expectIndex?: string | undefined;
     }

@@ -30,7 +30,7 @@ export interface SearchTimings {
   searchMs: number;
   /**
    * The part of `searchMs` that the server spent searching, by its own clock; 0 for `encrypted`, where it says nothing,
-   * and for `local`.
+   * and for `local` and `bucket`.
    */
   tookMs: number;
   /** Re-ranking in this browser, with the wait for the model when it is used for the first time. */
@@ -39,7 +39,7 @@ export interface SearchTimings {
 
 /** A request of a search, as it was handed to `fetch`. */
 export interface SentRequest {
-  /** `GET` for packs of texts in `local`. */
+  /** `GET` for packs of texts in `local`, and for buckets. */
   method: 'POST' | 'GET';
   url: string;
   /**
@@ -65,7 +65,7 @@ export interface SearchResult {
   request: SentRequest | undefined;
   /**
    * All requests of the search, in their order: one, or two where it is `encrypted`; none where it is `local`, but one
-   * for each pack of texts with `texts: 'packs'`.
+   * for each pack of texts with `texts: 'packs'`; where it is `bucket`, one for each bucket that was not kept yet.
    */
   requests: SentRequest[];
   /** The mode of the search, and what the server saw of the question. */

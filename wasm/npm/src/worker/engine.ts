@@ -1,4 +1,5 @@
 import type { Device } from '../types/device.js';
+import { Buckets } from './buckets.js';
 import { watchDeviceLoss } from './device-watch.js';
 import { Local } from './local.js';
 import { make, SAMPLE, score, warmUp, type Load, type Model } from './models.js';
@@ -18,6 +19,7 @@ export class Engine {
   readonly #onFatal: (message: string) => void;
   readonly #models = new Map<string, Model>();
   readonly #local = new Local();
+  readonly #buckets = new Buckets();
   #module: WasmModule | undefined;
   #desk: PrivateDesk | undefined;
   /** Address that the module came from. */
@@ -109,6 +111,13 @@ export class Engine {
       case 'local_add':
       case 'local_rank': {
         post(this.#local.run(this.#module, command));
+        return;
+      }
+      case 'bucket_open':
+      case 'bucket_choose':
+      case 'bucket_add':
+      case 'bucket_rank': {
+        post(this.#buckets.run(this.#module, command));
         return;
       }
       case 'measure': {

@@ -42,6 +42,14 @@ export type Command =
   | { type: 'local_add'; id: number; codes: Uint8Array<ArrayBuffer>; passages: number }
   /** Rank its passages. Answered by `numbers`, row and score of each, `[k, 2]`. */
   | { type: 'local_rank'; id: number; vector: Float32Array<ArrayBuffer>; k: number }
+  /** Begin an index in buckets, in the place of the one before. Answered by `numbers`: how many buckets it has. */
+  | { type: 'bucket_open'; id: number; projection: Uint8Array<ArrayBuffer>; centroids: Uint8Array<ArrayBuffer> }
+  /** Choose the buckets that are fetched for a question. Answered by `numbers`, ascending. */
+  | { type: 'bucket_choose'; id: number; vector: Float32Array<ArrayBuffer>; probes: number; decoys: number; key: Uint8Array<ArrayBuffer> }
+  /** Add the codes of a bucket, of so many passages. Answered by `done`. */
+  | { type: 'bucket_add'; id: number; bucket: number; codes: Uint8Array<ArrayBuffer>; passages: number }
+  /** Rank the passages of these buckets. Answered by `numbers`, bucket, place and score of each, `[k, 3]`. */
+  | { type: 'bucket_rank'; id: number; vector: Float32Array<ArrayBuffer>; buckets: Uint32Array<ArrayBuffer>; k: number }
   /** Milliseconds for one fixed question. Answered by `measured`. */
   | { type: 'measure'; id: number; model: string };
 

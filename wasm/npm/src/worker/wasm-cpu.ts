@@ -3,7 +3,7 @@ import { PrivateDesk } from './private/desk.js';
 import type { WasmPrivate } from './private/wasm-private.js';
 import type { WasmModule } from './wasm-module.js';
 
-const { CrossEncoder, LocalIndex, QuestionEncoder, Reader } = all;
+const { BucketIndex, CrossEncoder, LocalIndex, QuestionEncoder, Reader } = all;
 
 /** The SIMD module. Literal paths: bundlers have to see them. */
 export const cpu: WasmModule = {
@@ -12,6 +12,7 @@ export const cpu: WasmModule = {
   Reader,
   CrossEncoder,
   LocalIndex,
+  BucketIndex,
   privateDesk: () => new PrivateDesk(all as unknown as WasmPrivate),
   address: () => new URL('../../wasm/cpu/dpr_wasm_bg.wasm', import.meta.url),
 };

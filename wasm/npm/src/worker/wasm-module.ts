@@ -46,6 +46,18 @@ export interface WasmLocalIndex {
   free(): void;
 }
 
+/** The centroids of an index in the worker, and the buckets of it that were fetched. */
+export interface WasmBucketIndex {
+  readonly buckets: number;
+  /** The numbers of the buckets that are fetched for a question, ascending. */
+  choose(question: Float32Array, probes: number, decoys: number, key: Uint8Array): Uint32Array;
+  /** Adds the codes of a bucket, which has so many passages. */
+  add(bucket: number, codes: Uint8Array, passages: number): void;
+  /** `[k, 3]` numbers: bucket, place in it and score of the best passages of these buckets. */
+  search(question: Float32Array, buckets: Uint32Array, k: number): Float64Array;
+  free(): void;
+}
+
 /** Loads a model of pairs; `shared` is a file of the tensors that `weights` leaves out. */
 interface PairLoader<T> {
   load(
@@ -69,6 +81,8 @@ export interface WasmModule {
   privateDesk?(): PrivateDesk;
   /** In the module for the CPU. */
   LocalIndex?: new (projection: Uint8Array) => WasmLocalIndex;
+  /** In the module for the CPU. */
+  BucketIndex?: new (projection: Uint8Array, centroids: Uint8Array) => WasmBucketIndex;
   /** Where the module's code is, seen from the worker's script, if the page does not say. */
   address(): URL;
 }

@@ -13,5 +13,6 @@ declare module '*/wasm/cpu/dpr_wasm.js' {
   export const QuestionEncoder: import('./wasm-module.js').WasmModule['QuestionEncoder'];
   export const Reader: import('./wasm-module.js').WasmModule['Reader'];
   export const CrossEncoder: import('./wasm-module.js').WasmModule['CrossEncoder'];
+  export const BucketIndex: NonNullable<import('./wasm-module.js').WasmModule['BucketIndex']>;
   export const LocalIndex: NonNullable<import('./wasm-module.js').WasmModule['LocalIndex']>;
 }
