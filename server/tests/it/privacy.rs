@@ -200,7 +200,7 @@ fn a_site_is_searched_by_its_buckets_which_the_answer_lists_and_the_device_s_key
     }
     let error = fail(&mut search(&["--probes", "1"], "w1"));
     assert!(error.contains("bucket.") && error.contains("SHA-256"), "{error}");
-    succeed(bench.dpr(&[
+    succeed(&mut bench.dpr(&[
         "index",
         "export-static",
         "--model",

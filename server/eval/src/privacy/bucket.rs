@@ -8,7 +8,7 @@ use dpr_private::site::BucketSite;
 use super::PrivacyError;
 use super::linear::Views;
 use super::modes::{Found, Mode, Noise};
-use super::questions::Asked;
+use super::questions::EncodedQuestion;
 
 /// Bucket search: the host sees a set of buckets, some of which are decoys.
 pub struct Bucket {
@@ -41,10 +41,10 @@ impl Mode for Bucket {
 
     /// Returns a number for each bucket: 1 where it is fetched. Without noise there are no decoys; drawn, they are those
     /// of another device for each question.
-    fn views(&self, questions: &[Asked], noise: Noise) -> Result<Views, PrivacyError> {
+    fn views(&self, questions: &[EncodedQuestion], noise: Noise) -> Result<Views, PrivacyError> {
         self.with(|site| {
             let buckets = site.buckets().files.len();
-            let view = |(at, asked): (usize, &Asked)| {
+            let view = |(at, asked): (usize, &EncodedQuestion)| {
                 let key = match noise {
                     Noise::Drawn(seed) => drawn(seed, at as u64),
                     Noise::None | Noise::Device => self.key.clone(),
@@ -61,7 +61,7 @@ impl Mode for Bucket {
 
     /// Searches; the candidates are all passages of the buckets that are probed, without those of decoys. The bytes are
     /// those of a page that has kept no bucket.
-    fn search(&self, question: &Asked, k: usize) -> Result<Option<Found>, PrivacyError> {
+    fn search(&self, question: &EncodedQuestion, k: usize) -> Result<Option<Found>, PrivacyError> {
         self.with(|site| {
             let vector = question.vector.as_slice();
             let found = site.search(vector, k)?;
