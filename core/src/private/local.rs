@@ -3,7 +3,7 @@
 use super::codes::{Codes, CodesError};
 use super::projection::Projection;
 use crate::kernel::search::f32::inner_product;
-use crate::kernel::search::i8::{quantize_query, quantized_products};
+use crate::kernel::search::i8::{QuantizedQuery, quantized_products};
 
 /// Most passages of an index that is searched locally: more would take some 100 MB of download.
 pub const MAX_PASSAGES: usize = 250_000;
@@ -124,11 +124,11 @@ impl LocalIndex {
         // The mean is left out of codes.
         let offset = inner_product(question, self.projection.mean());
         let mut found = Vec::with_capacity(self.passages);
-        let (mut query, mut sums) = (Vec::new(), Vec::new());
+        let (mut query, mut sums) = (QuantizedQuery::default(), Vec::new());
         for part in &self.parts {
             let scaled: Vec<f32> =
                 coordinates.iter().zip(part.scales()).map(|(x, scale)| x * scale).collect();
-            let scale = quantize_query(&scaled, &mut query);
+            let scale = query.set(&scaled);
             sums.resize(part.len(), 0);
             quantized_products(&query, part.rows(), &mut sums);
             let first = found.len() as u32;

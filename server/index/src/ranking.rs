@@ -98,6 +98,18 @@ impl TopK {
         }
     }
 
+    /// Offers the scores of these rows, in any order.
+    pub(crate) fn offer_rows(&mut self, rows: &[u32], scores: &[f32]) {
+        let mut floor = self.floor();
+        for (row, score) in rows.iter().zip(scores) {
+            // Of equal scores the lower row is better.
+            if *score >= floor {
+                self.offer(Candidate { score: *score, row: *row });
+                floor = self.floor();
+            }
+        }
+    }
+
     /// Returns the score that the next candidate must exceed.
     pub(crate) fn floor(&self) -> f32 {
         match self.worst() {
