@@ -37,7 +37,7 @@ impl Server {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let (index, model) = (dir.path().join("index"), dir.path().join("model"));
         fs_err::create_dir(&index).expect("a new directory");
-        index::build(&index, index::Chosen::ByGraph);
+        index::build(&index, index::Chosen::Graph);
         let encoder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/dpr-tiny/question");
         let options = ImportOptions { pooling: Some(Pooling::Mean), ..ImportOptions::default() };
         import(encoder.as_ref(), None, &model, &options).expect("a model of the fixtures");

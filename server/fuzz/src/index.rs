@@ -34,9 +34,9 @@ struct Index {
 /// The way in which the rows of a made index are chosen.
 #[derive(Clone, Copy)]
 pub(crate) enum Chosen {
-    ByGraph,
-    ByHalves,
-    BySigns,
+    Graph,
+    Halves,
+    Signs,
 }
 
 /// The index of this kind; one target at a time uses it.
@@ -72,9 +72,9 @@ pub(crate) fn build(dir: &Path, chosen: Chosen) {
     let rows: Vec<f32> = (0..COUNT).flat_map(vector).collect();
     let set = VectorSet::new(fingerprint(), DIM, passages, rows);
     let (kind, storage) = match chosen {
-        Chosen::ByGraph => (IndexKind::Hnsw, Storage::default()),
-        Chosen::ByHalves => (IndexKind::Exact, Storage::F16),
-        Chosen::BySigns => (IndexKind::Exact, Storage::Binary),
+        Chosen::Graph => (IndexKind::Hnsw, Storage::default()),
+        Chosen::Halves => (IndexKind::Exact, Storage::F16),
+        Chosen::Signs => (IndexKind::Exact, Storage::Binary),
     };
     let options = IndexOptions { kind, storage, ..IndexOptions::default() };
     build_index(&set, dir, &options, &Silent).expect("an index of passages that are right");
@@ -87,7 +87,7 @@ pub(crate) fn build(dir: &Path, chosen: Chosen) {
 /// Metadata of each type, with values that several rows share.
 fn metadata(row: usize) -> Metadata {
     let fields = [
-        ("lang", Value::from(if row % 2 == 0 { "en" } else { "de" })),
+        ("lang", Value::from(if row.is_multiple_of(2) { "en" } else { "de" })),
         ("year", Value::from(2000 + row as i32 / 4)),
         ("draft", Value::from(row == 5)),
     ];
@@ -183,7 +183,7 @@ impl Index {
 
 /// Runs with the restored graph.
 fn with_index(work: impl FnOnce(&Index)) {
-    with_index_of(Chosen::ByGraph, work);
+    with_index_of(Chosen::Graph, work);
 }
 
 /// Runs with a restored index of this kind.
@@ -200,7 +200,7 @@ fn with_file(name: &str, bytes: &[u8]) {
 }
 
 fn made(name: &str) -> Vec<(String, Vec<u8>)> {
-    made_of(Chosen::ByGraph, name)
+    made_of(Chosen::Graph, name)
 }
 
 fn made_of(chosen: Chosen, name: &str) -> Vec<(String, Vec<u8>)> {
@@ -241,19 +241,19 @@ pub(crate) fn valid_codes() -> Vec<(String, Vec<u8>)> {
 }
 
 pub(crate) fn halves(bytes: &[u8]) {
-    with_index_of(Chosen::ByHalves, |index| index.replace("codes.f16", bytes));
+    with_index_of(Chosen::Halves, |index| index.replace("codes.f16", bytes));
 }
 
 pub(crate) fn valid_halves() -> Vec<(String, Vec<u8>)> {
-    made_of(Chosen::ByHalves, "v-1/codes.f16")
+    made_of(Chosen::Halves, "v-1/codes.f16")
 }
 
 pub(crate) fn signs(bytes: &[u8]) {
-    with_index_of(Chosen::BySigns, |index| index.replace("codes.b1", bytes));
+    with_index_of(Chosen::Signs, |index| index.replace("codes.b1", bytes));
 }
 
 pub(crate) fn valid_signs() -> Vec<(String, Vec<u8>)> {
-    made_of(Chosen::BySigns, "v-1/codes.b1")
+    made_of(Chosen::Signs, "v-1/codes.b1")
 }
 
 pub(crate) fn columns(bytes: &[u8]) {
