@@ -9,7 +9,7 @@ use super::super::gemm::{self, Panels, blocks};
 use super::super::isa::{Isa, MAX_MR, vectorised};
 use super::super::math::gelu;
 use super::super::vector::Simd;
-use super::gemm_q8::{self, OUTPUTS, QuantizedInput, QuantizedPanels};
+use super::gemm_q8::{Kernel, OUTPUTS, QuantizedInput, QuantizedPanels};
 #[cfg(not(target_arch = "wasm32"))]
 use super::narrow::{Format, NarrowInput, NarrowPanels};
 use crate::precision::Precision;
@@ -139,7 +139,7 @@ impl Linear {
         out: &mut [f32],
     ) {
         let k = x.len() / m.max(1);
-        let to = Output { bias: &self.bias, n: self.n(), epilogue, out };
+        let to = Output::new(&self.bias, self.n(), epilogue, out);
         match &self.weights {
             Weights::F32(panels) => {
                 vectorised!(isa, |x: &[f32], m: usize, k: usize, panels: &Panels, to: Output<'_>| {
@@ -152,24 +152,7 @@ impl Linear {
                     }
                 });
             }
-            Weights::Q8(panels) => {
-                debug_assert_eq!(k, panels.k(), "inputs of the layer");
-                let scratch = &mut scratch.quantized;
-                vectorised!(isa, |x: &[f32],
-                                  m: usize,
-                                  panels: &QuantizedPanels,
-                                  scratch: &mut QuantizedInput,
-                                  to: Output<'_>| {
-                    scratch.quantize(x, panels.k());
-                    let (mut to, mut sums) = (to, [[0f32; OUTPUTS]; MAX_MR]);
-                    for (index, panel) in panels.iter().enumerate() {
-                        for (first, rows) in blocks::<MR>(m) {
-                            gemm_q8::product::<MR>(scratch, first, rows, panel, &mut sums);
-                            to.put::<S, OUTPUTS>(first, index, &mut sums[..rows]);
-                        }
-                    }
-                });
-            }
+            Weights::Q8(panels) => panels.apply(isa, &x[..m * k], &mut scratch.quantized, to),
             #[cfg(not(target_arch = "wasm32"))]
             Weights::Narrow(panels) => panels.apply(isa, &x[..m * k], &mut scratch.narrow, to),
         }
@@ -192,7 +175,7 @@ fn quantized_panels(parts: &[Part], k: usize) -> QuantizedPanels {
             Matrix::F32(_) => None,
         })
         .collect();
-    QuantizedPanels::new(&parts, k)
+    QuantizedPanels::new(Kernel::best(), &parts, k)
 }
 
 fn panels(parts: Vec<Part>, k: usize, width: usize) -> Weights {
@@ -218,7 +201,12 @@ pub(super) struct Output<'a> {
     out: &'a mut [f32],
 }
 
-impl Output<'_> {
+impl<'a> Output<'a> {
+    /// Returns the place of `n` outputs, with `bias` as [`Linear`] has it.
+    pub(super) fn new(bias: &'a [f32], n: usize, epilogue: Epilogue, out: &'a mut [f32]) -> Self {
+        Self { bias, n, epilogue, out }
+    }
+
     /// Finishes the outputs of panel `panel` for the rows from `first` on.
     #[inline(always)]
     pub(super) fn put<S: Simd, const NR: usize>(
