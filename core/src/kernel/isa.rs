@@ -140,6 +140,7 @@ impl Isa {
     }
 
     /// Runs a task compiled for this instruction set.
+    #[inline(always)]
     #[allow(unsafe_code)]
     pub(super) fn run<T: Task>(self, task: T) -> T::Output {
         match self.0 {
@@ -189,8 +190,10 @@ impl Isa {
     }
 }
 
+// Functions with the same instructions take it in: alone, its loops over what comes by reference are not vectorised.
 #[cfg(all(target_arch = "wasm32", feature = "relaxed-simd"))]
-#[target_feature(enable = "relaxed-simd")]
+#[target_feature(enable = "simd128,relaxed-simd")]
+#[inline]
 fn run_relaxed<T: Task>(task: T) -> T::Output {
     task.run::<Portable, 8, 8, PORTABLE_ROWS>()
 }

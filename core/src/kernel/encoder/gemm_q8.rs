@@ -122,6 +122,10 @@ impl QuantizedPanels {
     }
 
     /// Computes the products with `x`, row-major `[m, k]`, and gives them to `to`.
+    #[cfg_attr(
+        all(target_arch = "wasm32", feature = "relaxed-simd"),
+        target_feature(enable = "simd128,relaxed-simd")
+    )]
     pub(super) fn apply(&self, isa: Isa, x: &[f32], input: &mut QuantizedInput, to: Output<'_>) {
         match self.kernel {
             Kernel::Pairs => isa.run(Product::<Pairs> { x, panels: self, input, to, by: PhantomData }),

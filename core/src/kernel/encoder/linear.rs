@@ -129,6 +129,10 @@ impl Linear {
     }
 
     /// Applies the layer to `x`, row-major `[m, k]`, and leaves `[m, n]` in `out` by way of `epilogue`.
+    #[cfg_attr(
+        all(target_arch = "wasm32", feature = "relaxed-simd"),
+        target_feature(enable = "simd128,relaxed-simd")
+    )]
     pub(super) fn apply(
         &self,
         isa: Isa,
