@@ -1,6 +1,6 @@
 import { WorkerSession } from '../encoder/worker-session.js';
 import type { ProgressListener } from '../types/progress.js';
-import type { WorkerSource } from '../worker/worker-source.js';
+import type { WorkerSource } from '../worker/encoder-worker.js';
 import { explained } from './ranking.js';
 import { notStatic } from './static-manifest.js';
 
