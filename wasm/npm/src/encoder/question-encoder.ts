@@ -1,3 +1,4 @@
+import { loaded } from '../client/loaded.js';
 import { forgetDevice } from '../device/remembered-device.js';
 import { DisposedError } from '../errors/disposed-error.js';
 import { EncoderError } from '../errors/encoder-error.js';
@@ -7,7 +8,6 @@ import { asyncDispose, dispose } from '../types/disposable.js';
 import type { EncodeOptions, LoadOptions } from '../types/options.js';
 import { fetchManifest } from '../weights/model-files.js';
 import { evictOldModels, noteModel } from '../weights/old-models.js';
-import { pinned } from '../weights/pinned.js';
 import { address } from '../wire/address.js';
 import { parseManifest } from '../wire/parse-manifest.js';
 import { pageAddress } from '../wire/page-address.js';
@@ -71,7 +71,7 @@ export class QuestionEncoder {
     const url = isAddress ? address(source, 'the manifest', base).href : undefined;
     const requests = transport(options, url ?? base, 'same-origin');
     const offered = url === undefined ? parseManifest(source, base) : await fetchManifest(url, requests, signal);
-    const manifest = await pinned(offered, options.expect);
+    const manifest = options.expect ? (await loaded(import('../weights/require-expected.js'))).requireExpected(offered, options.expect) : offered;
     if (previous?.model.fingerprint === manifest.fingerprint) return previous;
     if (previous) forgetDevice(previous.model.fingerprint);
     const lifetime = new AbortController();

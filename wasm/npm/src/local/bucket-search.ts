@@ -7,7 +7,7 @@ import type { SentRequest } from '../types/search-result.js';
 import { fetchFile } from '../weights/fetch-file.js';
 import type { FileCache } from '../weights/file-cache.js';
 import { evictOldModels } from '../weights/old-models.js';
-import { pinned } from '../weights/pinned.js';
+import { requireExpected } from '../weights/require-expected.js';
 import { address } from '../wire/address.js';
 import { transport, type Transport } from '../wire/transport.js';
 import { untilAborted } from '../wire/until-aborted.js';
@@ -84,7 +84,7 @@ export class BucketSearch {
           buckets = bucketsOf(manifest, source);
           return [buckets.centroids, ...buckets.files.map(({ file }) => file)];
         });
-        await pinned(site.model, expect);
+        requireExpected(site.model, expect);
         if (!buckets) throw noBuckets();
         const found = buckets;
         const { projection, fingerprint } = site.manifest;

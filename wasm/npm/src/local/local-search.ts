@@ -7,7 +7,7 @@ import { asyncDispose, dispose } from '../types/disposable.js';
 import type { ModelManifest } from '../types/manifest.js';
 import type { SentRequest } from '../types/search-result.js';
 import { evictOldModels } from '../weights/old-models.js';
-import { pinned } from '../weights/pinned.js';
+import { requireExpected } from '../weights/require-expected.js';
 import { address } from '../wire/address.js';
 import { transport } from '../wire/transport.js';
 import { untilAborted } from '../wire/until-aborted.js';
@@ -78,7 +78,7 @@ export class LocalSearch {
       return await within([signal], async (stop) => {
         const site = await fetchSite(source, expect?.index, onProgress, requests, stop.signal);
         // Before anything else of it is downloaded.
-        await pinned(site.model, expect);
+        requireExpected(site.model, expect);
         const packed = which === 'packs' ? new PackedTexts(site.manifest, site.cache, requests) : undefined;
         const texts: PassageTexts[] = [];
         const codes: { passages: number; codes: Uint8Array<ArrayBuffer> }[] = [];
