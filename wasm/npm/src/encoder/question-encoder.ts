@@ -1,4 +1,3 @@
-import { loaded } from '../client/loaded.js';
 import { forgetDevice } from '../device/remembered-device.js';
 import { DisposedError } from '../errors/disposed-error.js';
 import { EncoderError } from '../errors/encoder-error.js';
@@ -8,6 +7,7 @@ import { asyncDispose, dispose } from '../types/disposable.js';
 import type { EncodeOptions, LoadOptions } from '../types/options.js';
 import { fetchManifest } from '../weights/model-files.js';
 import { evictOldModels, noteModel } from '../weights/old-models.js';
+import { requireExpected } from '../weights/require-expected.js';
 import { address } from '../wire/address.js';
 import { parseManifest } from '../wire/parse-manifest.js';
 import { pageAddress } from '../wire/page-address.js';
@@ -71,7 +71,7 @@ export class QuestionEncoder {
     const url = isAddress ? address(source, 'the manifest', base).href : undefined;
     const requests = transport(options, url ?? base, 'same-origin');
     const offered = url === undefined ? parseManifest(source, base) : await fetchManifest(url, requests, signal);
-    const manifest = options.expect ? (await loaded(import('../weights/require-expected.js'))).requireExpected(offered, options.expect) : offered;
+    const manifest = requireExpected(offered, options.expect);
     if (previous?.model.fingerprint === manifest.fingerprint) return previous;
     if (previous) forgetDevice(previous.model.fingerprint);
     const lifetime = new AbortController();

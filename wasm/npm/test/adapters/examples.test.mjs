@@ -33,8 +33,7 @@ for (const name of pages) {
     await build({ root, logLevel: 'error', build: { assetsInlineLimit: 0 } });
     const assets = readdirSync(path.join(root, 'dist/assets'));
     for (const device of ['cpu', 'webgpu']) assert.ok(assets.some((file) => file.startsWith(`worker-${device}`)), assets.join(' '));
-    // Two of the CPU, of which a page fetches one, and that of WebGPU.
-    assert.equal(assets.filter((file) => file.endsWith('.wasm')).length, 3, assets.join(' '));
+    assert.equal(assets.filter((file) => file.endsWith('.wasm')).length, 2, assets.join(' '));
   });
 }
 
