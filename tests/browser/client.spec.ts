@@ -218,26 +218,6 @@ test('a model that the operator changed is loaded by the button of the error', a
   expect(gateway.matching('/v1/model').length).toBeGreaterThan(models);
 });
 
-for (const [what, module] of [
-  ['with relaxed SIMD', 'cpu-relaxed'],
-  ['without relaxed SIMD', 'cpu'],
-] as const) {
-  test(`a browser ${what} fetches the module ${module} and no other`, async ({ page, gateway }) => {
-    // The page says which module its worker fetches.
-    if (module === 'cpu') await page.addInitScript(() => void (WebAssembly.validate = () => false));
-    await page.goto(`${gateway.url}/blank.html`);
-    const title = await page.evaluate(async (entry) => {
-      const { SearchClient } = (await import(entry)) as typeof window.dpr;
-      const client = await SearchClient.connect('/', { device: 'cpu' });
-      const { hits } = await client.search('who won super bowl 50', { k: 1 });
-      client.dispose();
-      return hits[0]!.title;
-    }, `${PACKAGE}dist/cdn/index.js`);
-    expect(title).toBe('Super Bowl 50');
-    expect(gateway.matching('dpr_wasm_bg.wasm').map(({ path }) => path)).toEqual([`${PACKAGE}wasm/${module}/dpr_wasm_bg.wasm`]);
-  });
-}
-
 test('the package works from another origin, as a CDN serves it: three scripts', async ({ page, gateway }) => {
   // The same server under another name is another origin.
   const cdn = gateway.url.replace('127.0.0.1', 'localhost');

@@ -2,7 +2,7 @@ import type * as DprWeb from '../../wasm/npm/src/index.ts';
 import { PACKAGE } from './support/gateway.ts';
 import { expect, test } from './support/fixtures.ts';
 
-const ASSETS = ['dist/cdn/index.js', 'dist/cdn/worker-cpu.js', 'wasm/cpu/dpr_wasm.js', 'wasm/cpu-relaxed/dpr_wasm_bg.wasm'].map((name) => PACKAGE + name);
+const ASSETS = ['dist/cdn/index.js', 'dist/cdn/worker-cpu.js', 'wasm/cpu/dpr_wasm.js', 'wasm/cpu/dpr_wasm_bg.wasm'].map((name) => PACKAGE + name);
 const PAGE = '<!doctype html><title>offline</title><link rel="icon" href="data:,">';
 const WORKER = `
   import { keepOffline } from '${PACKAGE}dist/service-worker/index.js';

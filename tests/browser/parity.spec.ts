@@ -7,13 +7,11 @@ const { texts, vectors } = golden();
 const byLength = texts.map((_, i) => i).sort((a, b) => texts[a]!.length - texts[b]!.length);
 
 const CASES = [
-  { device: 'cpu', module: 'cpu', dtype: 'f32', least: 0.9999, rows: Infinity },
-  { device: 'cpu', module: 'cpu', dtype: 'f16', least: 0.9999, rows: Infinity },
-  { device: 'cpu', module: 'cpu', dtype: 'q8', least: 0.995, rows: Infinity },
-  { device: 'cpu', module: 'cpu-relaxed', dtype: 'f32', least: 0.9999, rows: Infinity },
-  { device: 'cpu', module: 'cpu-relaxed', dtype: 'q8', least: 0.995, rows: Infinity },
+  { device: 'cpu', dtype: 'f32', least: 0.9999, rows: Infinity },
+  { device: 'cpu', dtype: 'f16', least: 0.9999, rows: Infinity },
+  { device: 'cpu', dtype: 'q8', least: 0.995, rows: Infinity },
   // A software GPU takes seconds a text; DPR_PARITY_ROWS=128 checks every text of the fixture.
-  { device: 'webgpu', module: undefined, dtype: 'f32', least: 0.9999, rows: Number(process.env.DPR_PARITY_ROWS ?? 16) },
+  { device: 'webgpu', dtype: 'f32', least: 0.9999, rows: Number(process.env.DPR_PARITY_ROWS ?? 16) },
 ] as const;
 
 /** `count` of the fixture's texts, the shortest and the longest among them, and the others evenly between. */
@@ -23,25 +21,24 @@ function spread(count: number): number[] {
   return Array.from({ length: count }, (_, i) => byLength[Math.round((i * last) / (count - 1))]!);
 }
 
-for (const { device, dtype, least, rows, module } of CASES) {
-  test(`vectors on ${module ?? device} with ${dtype} weights are those of transformers`, async ({ blank }) => {
+for (const { device, dtype, least, rows } of CASES) {
+  test(`vectors on ${device} with ${dtype} weights are those of transformers`, async ({ blank }) => {
     test.setTimeout(1_800_000);
     const chosen = spread(rows);
     const encoded = await blank.evaluate(
-      async ([device, dtype, texts, code]) => {
-        const wasmUrl = code === undefined ? undefined : { cpu: code };
-        const encoder = await window.dpr.QuestionEncoder.load('/v1/model', { device, dtype, wasmUrl });
+      async ([device, dtype, texts]) => {
+        const encoder = await window.dpr.QuestionEncoder.load('/v1/model', { device, dtype });
         const vectors: string[] = [];
         for (const text of texts) vectors.push(window.dpr.vectorToBase64(await encoder.encode(text)));
         const used = encoder.device;
         encoder.dispose();
         return { vectors, used };
       },
-      [device, dtype, chosen.map((i) => texts[i]!), module && `${PACKAGE}wasm/${module}/dpr_wasm_bg.wasm`] as const,
+      [device, dtype, chosen.map((i) => texts[i]!)] as const,
     );
     expect(encoded.used).toBe(device);
     const cosines = chosen.map((row, i) => cosine(vectors[row]!, decodeVector(encoded.vectors[i]!)));
-    console.log(`${module ?? device} ${dtype}: lowest cosine of ${cosines.length} texts ${Math.min(...cosines).toFixed(7)}`);
+    console.log(`${device} ${dtype}: lowest cosine of ${cosines.length} texts ${Math.min(...cosines).toFixed(7)}`);
     expect(Math.min(...cosines)).toBeGreaterThanOrEqual(least);
   });
 }
@@ -59,14 +56,14 @@ const SMALL_MODELS = [
 ];
 
 for (const name of SMALL_MODELS) {
-  for (const module of ['cpu', 'cpu-relaxed', 'webgpu']) {
+  for (const module of ['cpu', 'webgpu']) {
     test(`${name} on the ${module} module gives the vectors of transformers`, async ({ blank }) => {
       test.setTimeout(300_000);
       const { files, texts, vectors } = smallModel(name);
       const got = await blank.evaluate(
-        async ([entry, code, files, texts]) => {
+        async ([entry, files, texts]) => {
           const { default: init, QuestionEncoder } = await import(entry);
-          await init({ module_or_path: code });
+          await init();
           const encoder = await QuestionEncoder.load(
             ...files.map((file) => Uint8Array.from(atob(file), (character) => character.charCodeAt(0))),
           );
@@ -75,8 +72,7 @@ for (const name of SMALL_MODELS) {
           encoder.free();
           return vectors;
         },
-        // The CPU modules have one script.
-        [`${PACKAGE}wasm/${module.split('-')[0]}/dpr_wasm.js`, `${PACKAGE}wasm/${module}/dpr_wasm_bg.wasm`, files, texts] as const,
+        [`${PACKAGE}wasm/${module}/dpr_wasm.js`, files, texts] as const,
       );
       const cosines = vectors.map((vector, i) => cosine(vector, got[i]!));
       const [config, tokenizer, weights] = files.map((file) => Buffer.byteLength(file, 'base64'));

@@ -1,8 +1,7 @@
 //! The question encoder, cross-encoders and readers for the browser: thin exports of `dpr-core`.
 //!
-//! Three modules are built from this crate with one JavaScript interface: the CPU module (SIMD128 kernels, without Burn),
-//! the same with relaxed SIMD, by the feature `relaxed-simd`, and, by the feature `webgpu`, the WebGPU module (Burn on
-//! wgpu). A page downloads one.
+//! Two modules are built from this crate with one JavaScript interface: the CPU module (SIMD128 kernels,
+//! without Burn) and, with the feature `webgpu`, the WebGPU module (Burn on wgpu). A page downloads one.
 
 #[cfg(not(feature = "webgpu"))]
 mod bucket;

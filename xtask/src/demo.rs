@@ -37,7 +37,7 @@ struct Options {
 pub(crate) fn run(arguments: &[String]) -> Outcome {
     let options = options(arguments)?;
     let (clock, stop) = (Clock::now(), Stop::new());
-    let is_whole = MODULES[2].is_fresh()?;
+    let is_whole = MODULES[1].is_fresh()?;
     println!("demo: set-up, server, data and page; logs in {LOGS}");
     if !is_whole {
         println!("demo: the page comes with the CPU module first, the WebGPU module follows while it is up");
@@ -93,14 +93,14 @@ fn options(arguments: &[String]) -> Outcome<Options> {
 fn first_jobs(is_whole: bool, options: &Options) -> Vec<Job> {
     let mut jobs = setup::jobs(setup::Scope::Demo);
     jobs.push(npm::tool(Packages::Serving));
-    jobs.extend(npm::cpu_modules());
+    jobs.push(npm::cpu_module());
     jobs.push(Job::new(BINARY, &[npm::TOOL], || Packages::Serving.build(&["--bin", "dpr"])));
     jobs.extend(demo_data::jobs(BINARY));
     if let Some(reader) = options.reader.clone() {
         jobs.push(Job::new("reader", &[demo_data::MODEL], move || add_reader(&reader)));
     }
-    let [cpu, relaxed, webgpu] = npm::bound();
-    jobs.extend([cpu, relaxed, npm::scripts()]);
+    let [cpu, webgpu] = npm::bound();
+    jobs.extend([cpu, npm::scripts()]);
     if is_whole {
         jobs.push(webgpu);
         jobs.extend(npm::whole_page(npm::publish));
@@ -122,7 +122,7 @@ fn add_reader(reader: &str) -> Outcome {
 
 /// Builds what the first page is without, and tells the pages that are open.
 fn build_webgpu(clock: Clock, stop: &Arc<Stop>) {
-    let [.., bound] = npm::bound();
+    let [_, bound] = npm::bound();
     let mut jobs = vec![npm::webgpu_module(), bound];
     jobs.extend(npm::whole_page(npm::publish_beside));
     let (_, outcome) = jobs::run(jobs, processors(), LOGS, clock, stop, OnFailure::EndAll);

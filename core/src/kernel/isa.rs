@@ -87,11 +87,6 @@ pub(super) use vectorised;
 /// The largest `MR` of any instruction set.
 pub(super) const MAX_MR: usize = 8;
 
-/// `MR` of what the target guarantees. Engines of browsers have fifteen vector registers on x86-64, and a product that is
-/// not added by the same instruction takes one.
-const PORTABLE_ROWS: usize =
-    if cfg!(all(target_arch = "wasm32", not(feature = "relaxed-simd"))) { 4 } else { 6 };
-
 /// An instruction set that this machine has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Isa(Kind);
@@ -99,8 +94,7 @@ pub(super) struct Isa(Kind);
 /// Private, so that an [`Isa`] other than portable comes only from a feature test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// The instructions that the target guarantees: SSE2 on x86-64, SIMD128 in a browser module. Engines refuse a module
-    /// with instructions that they lack, so one with relaxed SIMD has these wherever it runs.
+    /// The instructions that the target guarantees: SSE2 on x86-64, SIMD128 in a browser module.
     Portable,
     #[cfg(target_arch = "x86_64")]
     Avx2,
@@ -156,14 +150,10 @@ impl Isa {
     }
 
     /// Runs a task compiled for this instruction set.
-    #[inline(always)]
     #[allow(unsafe_code)]
     pub(super) fn run<T: Task>(self, task: T) -> T::Output {
         match self.0 {
-            #[cfg(not(all(target_arch = "wasm32", feature = "relaxed-simd")))]
-            Kind::Portable => task.run::<Portable, 8, 8, PORTABLE_ROWS>(),
-            #[cfg(all(target_arch = "wasm32", feature = "relaxed-simd"))]
-            Kind::Portable => run_relaxed(task),
+            Kind::Portable => task.run::<Portable, 8, 8, 6>(),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: `available` makes this kind only after it found AVX2, FMA, F16C and POPCNT on this machine.
             Kind::Avx2 => unsafe { run_avx2(task) },
@@ -249,14 +239,6 @@ impl Isa {
             Kind::Avx512 { .. } => unsafe { run_avx512_words::<T, Bytes<Avx512>>(task) },
         }
     }
-}
-
-// Functions with the same instructions take it in: alone, its loops over what comes by reference are not vectorised.
-#[cfg(all(target_arch = "wasm32", feature = "relaxed-simd"))]
-#[target_feature(enable = "simd128,relaxed-simd")]
-#[inline]
-fn run_relaxed<T: Task>(task: T) -> T::Output {
-    task.run::<Portable, 8, 8, PORTABLE_ROWS>()
 }
 
 #[cfg(target_arch = "x86_64")]

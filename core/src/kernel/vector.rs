@@ -13,7 +13,7 @@ pub(super) trait Simd {
     type V: Copy;
     /// Numbers in a vector.
     const LANES: usize;
-    /// `true` if a fused multiply-add of single numbers is an instruction (elsewhere it is a slow library call).
+    /// `true` if a fused multiply-add is an instruction (elsewhere it is a slow library call).
     const FMA: bool;
     /// `x` in every lane.
     fn splat(x: f32) -> Self::V;
@@ -30,7 +30,7 @@ pub(super) trait Simd {
     }
     /// Sets the numbers from `at * LANES` on.
     fn store(v: Self::V, to: &mut [f32], at: usize);
-    /// `a * b + c`, fused when `FMA`, and with relaxed SIMD where the engine has an instruction for it.
+    /// `a * b + c`, fused when `FMA`.
     fn mul_add(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
 }
 
@@ -73,17 +73,17 @@ impl Simd for Portable {
 
 /// WebAssembly's SIMD128.
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
-pub(super) use wasm::Portable;
+pub(super) use wasm::Simd128 as Portable;
 
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 mod wasm {
     use super::Simd;
     use std::arch::wasm32::*;
 
-    /// WebAssembly's SIMD128, with the feature `relaxed-simd` with the relaxed instructions.
-    pub(in super::super) struct Portable;
+    /// WebAssembly's SIMD128.
+    pub(in super::super) struct Simd128;
 
-    impl Simd for Portable {
+    impl Simd for Simd128 {
         type V = v128;
         const LANES: usize = 4;
         const FMA: bool = false;
@@ -105,9 +105,6 @@ mod wasm {
         }
         #[inline(always)]
         fn mul_add(a: v128, b: v128, c: v128) -> v128 {
-            #[cfg(feature = "relaxed-simd")]
-            return f32x4_relaxed_madd(a, b, c);
-            #[cfg(not(feature = "relaxed-simd"))]
             f32x4_add(f32x4_mul(a, b), c)
         }
     }

@@ -3,23 +3,18 @@
 /** Runs of one engine before the next has its turn. */
 const BLOCK = 10;
 
-/**
- * The CPU modules with f32 and 8-bit weights, and onnxruntime-web's wasm, one thread, with fp32 and int8. Where the browser
- * has relaxed SIMD, the module that it loads and the plain one; ratios are of neighbours.
- */
+/** The CPU module with f32 and 8-bit weights, and onnxruntime-web's wasm, one thread, with fp32 and int8. */
 window.measureCpu = async (plan) => {
   const ort = await importOrt('ort.wasm.min.mjs');
-  const q8Weights = '/model/web/question_encoder.q8.safetensors';
   const f32 = await loadDpr('cpu', await f32Weights());
   const ids = idsOf(f32.encoder, plan);
-  const names = ['dpr-web f32', 'onnxruntime-web fp32', 'dpr-web q8', 'onnxruntime-web int8'];
-  const q8 = await loadDpr('cpu', q8Weights);
-  const engines = [f32, await loadOrt(ort, 'model.onnx', 'wasm'), q8, await loadOrt(ort, 'model.int8.onnx', 'wasm')];
-  if (await isValid('cpu-relaxed')) {
-    names.push('dpr-web f32 relaxed', 'dpr-web f32 plain', 'dpr-web q8 relaxed', 'dpr-web q8 plain');
-    engines.push(await loadDpr('cpu-relaxed', await f32Weights()), f32, await loadDpr('cpu-relaxed', q8Weights), q8);
-  }
-  return measure(names, engines, ids, plan);
+  const engines = [
+    f32,
+    await loadOrt(ort, 'model.onnx', 'wasm'),
+    await loadDpr('cpu', '/model/web/question_encoder.q8.safetensors'),
+    await loadOrt(ort, 'model.int8.onnx', 'wasm'),
+  ];
+  return measure(['dpr-web f32', 'onnxruntime-web fp32', 'dpr-web q8', 'onnxruntime-web int8'], engines, ids, plan);
 };
 
 /** The WebGPU module and onnxruntime-web's webgpu, on the same adapter. */
@@ -72,16 +67,10 @@ export async function loadDpr(device, weightsUrl) {
     ['/model/question_encoder/config.json', '/model/question_encoder/tokenizer.json', weightsUrl].map(bytes),
   );
   const start = performance.now();
-  // Another copy of the script for each module and weights: it keeps one module.
-  const module = await import(`/dpr/${device.split('-')[0]}/dpr_wasm.js?${device}&${weightsUrl}`);
-  await module.default({ module_or_path: `/dpr/${device}/dpr_wasm_bg.wasm` });
+  const module = await import(`/dpr/${device}/dpr_wasm.js`);
+  await module.default();
   const encoder = await module.QuestionEncoder.load(config, tokenizer, weights);
   return { encoder, loadMs: performance.now() - start, run: (ids) => encoder.encodeTokens(ids) };
-}
-
-/** Whether this browser takes a module. */
-async function isValid(device) {
-  return WebAssembly.validate(await bytes(`/dpr/${device}/dpr_wasm_bg.wasm`));
 }
 
 export async function importOrt(file) {

@@ -6,8 +6,7 @@ const { exports, unpkg } = JSON.parse(readFileSync('package.json', 'utf8'));
 const entries = Object.values(exports).flatMap((entry) => (typeof entry === 'string' ? entry : Object.values(entry)));
 const modules = ['cpu', 'webgpu'].flatMap((device) => [`./wasm/${device}/dpr_wasm.js`, `./wasm/${device}/dpr_wasm_bg.wasm`]);
 const bundled = ['worker-cpu.js', 'worker-webgpu.js', 'worker-shared.js', 'reading.js'].map((name) => unpkg.replace('index.js', name));
-const relaxed = './wasm/cpu-relaxed/dpr_wasm_bg.wasm';
-const needed = new Set([unpkg, ...bundled, ...entries.filter((entry) => !entry.includes('*')), ...modules, relaxed, './THIRD_PARTY.txt']);
+const needed = new Set([unpkg, ...bundled, ...entries.filter((entry) => !entry.includes('*')), ...modules, './THIRD_PARTY.txt']);
 const missing = [...needed].filter((file) => !(statSync(file, { throwIfNoEntry: false })?.size > 0));
 
 if (missing.length > 0) {

@@ -88,9 +88,6 @@ export function standInPackage(folder) {
     const name = Uint8Array.from([0, device.length + 1, device.length, ...Buffer.from(device)]);
     writeFileSync(path.join(folder, 'wasm', device, 'dpr_wasm_bg.wasm'), Buffer.concat([WASM, name]));
   }
-  // The JavaScript of the CPU serves it.
-  mkdirSync(path.join(folder, 'wasm/cpu-relaxed'), { recursive: true });
-  writeFileSync(path.join(folder, 'wasm/cpu-relaxed/dpr_wasm_bg.wasm'), Buffer.concat([WASM, Uint8Array.from([0, 3, 2, 114, 115])]));
   return folder;
 }
 

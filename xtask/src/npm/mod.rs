@@ -1,6 +1,5 @@
-//! The browser side: the wasm modules, the npm package around them, and the search page built from the package.
+//! The browser side: two wasm modules, the npm package around them, and the search page built from the package.
 
-mod closures;
 mod module;
 mod page;
 
@@ -14,10 +13,8 @@ use crate::setup;
 
 pub(crate) const TOOL: &str = "wasm-bindgen";
 pub(crate) const CPU: &str = "CPU module";
-const RELAXED: &str = "CPU module with relaxed SIMD";
 pub(crate) const WEBGPU: &str = "WebGPU module";
 const CPU_BOUND: &str = "JavaScript of the CPU module";
-const RELAXED_BOUND: &str = "JavaScript of the CPU module with relaxed SIMD";
 const WEBGPU_BOUND: &str = "JavaScript of the WebGPU module";
 pub(crate) const SCRIPTS: &str = "package scripts";
 pub(crate) const PACKAGE: &str = "package";
@@ -27,8 +24,7 @@ pub(crate) const PAGE: &str = "search page";
 pub(crate) fn build() -> Outcome {
     let mut jobs = setup::only(&[setup::NODE, setup::WASM_TARGET, setup::WASM_OPT, setup::PAGE_PACKAGES]);
     jobs.push(tool(Packages::Bindgen));
-    jobs.extend(cpu_modules());
-    jobs.extend([webgpu_module(), scripts()]);
+    jobs.extend([cpu_module(), webgpu_module(), scripts()]);
     jobs.extend(bound());
     jobs.extend(whole_page(publish));
     run_task("npm", jobs)
@@ -39,27 +35,21 @@ pub(crate) fn tool(packages: Packages) -> Job {
     Job::new(TOOL, &[], move || packages.build(&["--bin", "xtask-bindgen"]))
 }
 
-/// Compiles the CPU modules, one after the other: cargo lets one build at a time into a folder. All that they have in
-/// common but `dpr-core` is compiled once.
-pub(crate) fn cpu_modules() -> [Job; 2] {
-    [
-        Job::new(CPU, &[setup::WASM_TARGET], || module::compile(&MODULES[0])),
-        Job::new(RELAXED, &[setup::WASM_TARGET, CPU], || module::compile(&MODULES[1])),
-    ]
+/// Compiles the CPU module.
+pub(crate) fn cpu_module() -> Job {
+    Job::new(CPU, &[setup::WASM_TARGET], || module::compile(&MODULES[0]))
 }
 
-/// Compiles the WebGPU module, after the others.
+/// Compiles the WebGPU module, after the other one: cargo lets one build at a time into a folder.
 pub(crate) fn webgpu_module() -> Job {
-    Job::new(WEBGPU, &[setup::WASM_TARGET, RELAXED], || module::compile(&MODULES[2]))
+    Job::new(WEBGPU, &[setup::WASM_TARGET, CPU], || module::compile(&MODULES[1]))
 }
 
-/// Puts the JavaScript around the modules and optimises them: those of the CPU, then that of WebGPU.
-pub(crate) fn bound() -> [Job; 3] {
+/// Puts the JavaScript around the modules and optimises them.
+pub(crate) fn bound() -> [Job; 2] {
     [
         Job::new(CPU_BOUND, &[CPU, TOOL, setup::WASM_OPT], || module::bind(&MODULES[0])),
-        // Its JavaScript is held against the other's.
-        Job::new(RELAXED_BOUND, &[RELAXED, CPU_BOUND], || module::bind_beside(&MODULES[1], &MODULES[0])),
-        Job::new(WEBGPU_BOUND, &[WEBGPU, TOOL, setup::WASM_OPT], || module::bind(&MODULES[2])),
+        Job::new(WEBGPU_BOUND, &[WEBGPU, TOOL, setup::WASM_OPT], || module::bind(&MODULES[1])),
     ]
 }
 
@@ -68,14 +58,14 @@ pub(crate) fn scripts() -> Job {
     Job::new(SCRIPTS, &[setup::PAGE_PACKAGES], page::scripts)
 }
 
-/// Builds the page with the CPU modules alone.
+/// Builds the page with the CPU module alone.
 pub(crate) fn early_page() -> Job {
-    Job::new(PAGE, &[SCRIPTS, RELAXED_BOUND], page::early)
+    Job::new(PAGE, &[SCRIPTS, CPU_BOUND], page::early)
 }
 
 /// Packs the package as it would be published.
 pub(crate) fn package() -> Job {
-    Job::new(PACKAGE, &[SCRIPTS, RELAXED_BOUND, WEBGPU_BOUND], page::pack)
+    Job::new(PACKAGE, &[SCRIPTS, CPU_BOUND, WEBGPU_BOUND], page::pack)
 }
 
 /// Packs the package and builds the page of it; `publish` puts it where it is served.

@@ -1,9 +1,8 @@
-//! The wasm modules: compiled, given their JavaScript, optimised.
+//! The two wasm modules: compiled, given their JavaScript, optimised.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::closures;
 use crate::failure::{Failure, Outcome};
 use crate::jobs::Done;
 use crate::paths::{absolute, built};
@@ -15,13 +14,9 @@ use crate::stamp::Stamp;
 /// Builds for wasm32 have their own folder: another compiler may make them.
 const TARGET_DIR: &str = "target/wasm";
 /// The cfg is what getrandom 0.3 asks for on this target.
-///
-/// Instructions stay in the order of the sources: browsers keep the order that they get, and LLVM's own, which is for
-/// machines that it allocates the registers of, has the sums of a matrix product wait in memory.
-const RUSTFLAGS: &str =
-    "-C target-feature=+simd128 -C llvm-args=-pre-RA-sched=source --cfg getrandom_backend=\"wasm_js\"";
+const RUSTFLAGS: &str = "-C target-feature=+simd128 --cfg getrandom_backend=\"wasm_js\"";
 
-/// One of the modules; a page downloads only the one it runs.
+/// One of the two modules; a page downloads only the one it runs.
 pub(crate) struct Module {
     pub(crate) name: &'static str,
     features: &'static [&'static str],
@@ -38,17 +33,9 @@ pub(crate) struct Module {
     waits: bool,
 }
 
-/// The modules: for the CPU, for the CPU in browsers with relaxed SIMD, and for WebGPU.
-pub(crate) const MODULES: [Module; 3] = [
+/// Both modules.
+pub(crate) const MODULES: [Module; 2] = [
     Module { name: "cpu", features: &[], limit: 1_500_000, optimise: "-O3", lto: "fat", waits: false },
-    Module {
-        name: "cpu-relaxed",
-        features: &["--features", "relaxed-simd"],
-        limit: 1_500_000,
-        optimise: "-O3",
-        lto: "fat",
-        waits: false,
-    },
     Module {
         name: "webgpu",
         features: &["--features", "webgpu"],
@@ -59,10 +46,9 @@ pub(crate) const MODULES: [Module; 3] = [
     },
 ];
 
-/// WebAssembly features that browsers have had since 2023 and rustc uses, and the one of the module that others refuse.
-const WASM_FEATURES: [&str; 8] = [
+/// WebAssembly features that browsers have had since 2023 and rustc uses.
+const WASM_FEATURES: [&str; 7] = [
     "--enable-simd",
-    "--enable-relaxed-simd",
     "--enable-bulk-memory",
     "--enable-nontrapping-float-to-int",
     "--enable-sign-ext",
@@ -144,26 +130,11 @@ pub(super) fn bind(module: &Module) -> Outcome<Done> {
     Ok(Done::note(format!("{:.2} MB, {:.2} MB gzip", raw as f64 / 1e6, packed as f64 / 1e6)))
 }
 
-/// Does what [`bind`] does, and checks that the JavaScript is that of `other`: the package has it once.
-pub(super) fn bind_beside(module: &Module, other: &Module) -> Outcome<Done> {
-    let done = bind(module)?;
-    let script = |module: &Module| {
-        let file = module.script();
-        fs::read(&file).map_err(|e| Failure::new(format!("cannot read {file}: {e}")))
-    };
-    if script(module)? != script(other)? {
-        return Err(Failure::new(format!("{} and {} differ", module.script(), other.script()))
-            .fix("export the same from both modules: the package serves both with one script"));
-    }
-    Ok(done)
-}
-
 fn make(module: &Module) -> Outcome {
     let work = Path::new(TARGET_DIR).join("bindgen").join(module.name);
     let _ = fs::remove_dir_all(&work);
     process::run(&mut command(built("xtask-bindgen"), &[module.raw(), work.clone()]))?;
     let (bound, small) = (work.join("dpr_wasm_bg.wasm"), work.join("small.wasm"));
-    closures::name_by_order(&work.join("dpr_wasm.js"), &bound)?;
     let (bound_text, small_text) = (bound.to_string_lossy(), small.to_string_lossy());
     let mut arguments = vec![module.optimise, "-o", &small_text, &bound_text];
     arguments.extend(WASM_FEATURES);

@@ -41,10 +41,10 @@ pub(super) fn scripts() -> Outcome<Done> {
 
 /// Packs the package.
 pub(super) fn pack() -> Outcome<Done> {
-    let [cpu, relaxed, webgpu] = MODULES.each_ref().map(|module| format!("{PACKAGE}/wasm/{}", module.name));
+    let [cpu, webgpu] = MODULES.each_ref().map(|module| format!("{PACKAGE}/wasm/{}", module.name));
     let [manifest, readme, notices] =
         ["package.json", "README.md", "THIRD_PARTY.txt"].map(|name| format!("{PACKAGE}/{name}"));
-    let inputs = ["wasm/npm/dist", &manifest, &readme, &notices, &cpu, &relaxed, &webgpu];
+    let inputs = ["wasm/npm/dist", &manifest, &readme, &notices, &cpu, &webgpu];
     let stamp = Stamp::of("package", &inputs, &[])?;
     unless_fresh(&stamp, &[TARBALL], || npm(PACKAGE, &["run", "--silent", "tarball"]))
 }
@@ -63,10 +63,9 @@ pub(super) fn whole(publish: fn() -> Outcome) -> Outcome<Done> {
     })
 }
 
-/// Builds the page with the CPU modules alone, of what the package is packed of.
+/// Builds the page with the CPU module alone, of what the package is packed of.
 pub(super) fn early() -> Outcome<Done> {
-    let modules = ["wasm/npm/wasm/cpu", "wasm/npm/wasm/cpu-relaxed"];
-    let stamp = Stamp::of("page-early", &["web-demo", "wasm/npm/dist", modules[0], modules[1]], &[])?;
+    let stamp = Stamp::of("page-early", &["web-demo", "wasm/npm/dist", "wasm/npm/wasm/cpu"], &[])?;
     unless_fresh(&stamp, &[&format!("{PAGE}/index.html")], || {
         let vite = absolute("web-demo/node_modules/.bin/vite");
         let mut build = command(vite, &["build", "--outDir", "../target/page", "--emptyOutDir"]);
@@ -76,7 +75,7 @@ pub(super) fn early() -> Outcome<Done> {
     })
 }
 
-/// Forgets the page with the CPU modules alone.
+/// Forgets the page with the CPU module alone.
 fn clear_early() {
     if let Ok(stamp) = Stamp::of("page-early", &[], &[]) {
         stamp.clear();

@@ -85,8 +85,7 @@ fn plan(chosen: &Chosen) -> Vec<Job> {
         jobs.push(native_build(any(&["rust"]), lints));
     }
     if has_package {
-        jobs.extend(npm::cpu_modules());
-        jobs.push(npm::webgpu_module());
+        jobs.extend([npm::cpu_module(), npm::webgpu_module()]);
     }
     if has_data {
         jobs.extend(demo_data::jobs(NATIVE));

@@ -6,10 +6,6 @@ use crate::config::FeedForward;
 
 /// Replaces rows `[activated, linear]` of twice `width` numbers by `activation(activated) * linear`, `[rows, width]`,
 /// at the front of `wide`.
-#[cfg_attr(
-    all(target_arch = "wasm32", feature = "relaxed-simd"),
-    target_feature(enable = "simd128,relaxed-simd")
-)]
 pub(super) fn gate(isa: Isa, kind: FeedForward, width: usize, wide: &mut [f32]) {
     let (swish, rows) = (kind == FeedForward::SwiGlu, &mut *wide);
     vectorised!(isa, |swish: bool, width: usize, rows: &mut [f32]| {

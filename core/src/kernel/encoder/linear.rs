@@ -7,7 +7,7 @@
 
 use super::super::gemm::{self, Panels, blocks};
 use super::super::isa::{Isa, MAX_MR, vectorised};
-use super::gemm_q8::{Kernel, OUTPUTS, QuantizedInput, QuantizedPanels};
+use super::gemm_q8::{self, OUTPUTS, QuantizedInput, QuantizedPanels};
 #[cfg(not(target_arch = "wasm32"))]
 use super::narrow::{Format, NarrowInput, NarrowPanels};
 pub(super) use super::output::Epilogue;
@@ -80,10 +80,6 @@ impl Linear {
     }
 
     /// Applies the layer to `x`, row-major `[m, k]`, and leaves `[m, n]` in `out` by way of `epilogue`.
-    #[cfg_attr(
-        all(target_arch = "wasm32", feature = "relaxed-simd"),
-        target_feature(enable = "simd128,relaxed-simd")
-    )]
     pub(super) fn apply(
         &self,
         isa: Isa,
@@ -94,7 +90,7 @@ impl Linear {
         out: &mut [f32],
     ) {
         let k = x.len() / m.max(1);
-        let to = Output::new(&self.bias, self.n(), epilogue, out);
+        let to = Output { bias: &self.bias, n: self.n(), epilogue, out };
         match &self.weights {
             Weights::F32(panels) => {
                 vectorised!(isa, |x: &[f32], m: usize, k: usize, panels: &Panels, to: Output<'_>| {
@@ -107,7 +103,24 @@ impl Linear {
                     }
                 });
             }
-            Weights::Q8(panels) => panels.apply(isa, &x[..m * k], &mut scratch.quantized, to),
+            Weights::Q8(panels) => {
+                debug_assert_eq!(k, panels.k(), "inputs of the layer");
+                let scratch = &mut scratch.quantized;
+                vectorised!(isa, |x: &[f32],
+                                  m: usize,
+                                  panels: &QuantizedPanels,
+                                  scratch: &mut QuantizedInput,
+                                  to: Output<'_>| {
+                    scratch.quantize(x, panels.k());
+                    let (mut to, mut sums) = (to, [[0f32; OUTPUTS]; MAX_MR]);
+                    for (index, panel) in panels.iter().enumerate() {
+                        for (first, rows) in blocks::<MR>(m) {
+                            gemm_q8::product::<MR>(scratch, first, rows, panel, &mut sums);
+                            to.put::<S, OUTPUTS>(first, index, &mut sums[..rows]);
+                        }
+                    }
+                });
+            }
             #[cfg(not(target_arch = "wasm32"))]
             Weights::Narrow(panels) => panels.apply(isa, &x[..m * k], &mut scratch.narrow, to),
         }
@@ -130,7 +143,7 @@ fn quantized_panels(parts: &[Part], k: usize) -> QuantizedPanels {
             Matrix::F32(_) => None,
         })
         .collect();
-    QuantizedPanels::new(Kernel::best(), &parts, k)
+    QuantizedPanels::new(&parts, k)
 }
 
 fn panels(parts: Vec<Part>, k: usize, width: usize) -> Weights {

@@ -229,10 +229,6 @@ impl KernelEncoder {
         }
     }
 
-    #[cfg_attr(
-        all(target_arch = "wasm32", feature = "relaxed-simd"),
-        target_feature(enable = "simd128,relaxed-simd")
-    )]
     fn norm(&self, norm: &Norm, states: &mut [f32]) {
         let eps = self.config.layer_norm_eps as f32;
         vectorised!(self.isa, |norm: &Norm, eps: f32, states: &mut [f32]| {
@@ -244,10 +240,6 @@ impl KernelEncoder {
 
     /// Computes each row's attention in layer `index`, from queries, keys and values `[tokens, 3 * hidden]` into
     /// `context` `[tokens, hidden]`.
-    #[cfg_attr(
-        all(target_arch = "wasm32", feature = "relaxed-simd"),
-        target_feature(enable = "simd128,relaxed-simd")
-    )]
     fn attend(
         &self,
         index: usize,

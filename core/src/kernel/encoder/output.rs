@@ -20,18 +20,13 @@ pub(super) enum Epilogue {
 
 /// The place of the products: `[m, n]` row-major.
 pub(super) struct Output<'a> {
-    bias: &'a [f32],
-    n: usize,
-    epilogue: Epilogue,
-    out: &'a mut [f32],
+    pub(super) bias: &'a [f32],
+    pub(super) n: usize,
+    pub(super) epilogue: Epilogue,
+    pub(super) out: &'a mut [f32],
 }
 
-impl<'a> Output<'a> {
-    /// Returns the place of `n` outputs, with `bias` as [`Linear`](super::linear::Linear) has it.
-    pub(super) fn new(bias: &'a [f32], n: usize, epilogue: Epilogue, out: &'a mut [f32]) -> Self {
-        Self { bias, n, epilogue, out }
-    }
-
+impl Output<'_> {
     /// Finishes the outputs of panel `panel` for the rows from `first` on.
     #[inline(always)]
     pub(super) fn put<S: Simd, const NR: usize>(

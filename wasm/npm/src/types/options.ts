@@ -64,12 +64,10 @@ export interface LoadOptions extends NetworkOptions {
   startTimeout?: number | undefined;
   /**
    * Where the WebAssembly files are, for set-ups that put them elsewhere than beside the worker's script.
-   * They are `dpr-web/wasm/cpu/dpr_wasm_bg.wasm` and `dpr-web/wasm/webgpu/dpr_wasm_bg.wasm`, and
-   * `dpr-web/wasm/cpu-relaxed/dpr_wasm_bg.wasm`, which browsers with relaxed SIMD load instead of the first where
-   * `cpuRelaxed` says where it is.
-   * @example { wasmUrl: { cpu: '/assets/cpu.wasm', cpuRelaxed: '/assets/cpu-relaxed.wasm', webgpu: '/assets/webgpu.wasm' } }
+   * They are `dpr-web/wasm/cpu/dpr_wasm_bg.wasm` and `dpr-web/wasm/webgpu/dpr_wasm_bg.wasm`.
+   * @example { wasmUrl: { cpu: '/assets/cpu.wasm', webgpu: '/assets/webgpu.wasm' } }
    */
-  wasmUrl?: Partial<Record<Device | 'cpuRelaxed', string | URL>> | undefined;
+  wasmUrl?: Partial<Record<Device, string | URL>> | undefined;
   /**
    * Address that relative file addresses are resolved against when a manifest object is given.
    * Default: the document's address.

@@ -15,13 +15,10 @@ export interface DprWebPluginOptions {
   prefetch?: boolean | undefined;
 }
 
-/**
- * What the first search on the CPU fetches, by the modules and files that it is made of. Of the two modules it is the one
- * for relaxed SIMD, which all browsers that prefetch have but Firefox before 146.
- */
+/** What the first search on the CPU fetches, by the modules and files that it is made of. */
 const ENGINE = /dpr-web\/dist\/encoder\/question-encoder\.js$/;
 const WORKER = /^(?:.*\/)?worker-cpu[^/]*\.js$/;
-const MODULE = /wasm\/cpu-relaxed\/dpr_wasm_bg\.wasm$/;
+const MODULE = /wasm\/cpu\/dpr_wasm_bg\.wasm$/;
 
 /**
  * Does what Vite 5 to 7 need to find the workers in development and in a build; Vite 8 needs nothing. With `prefetch`,

@@ -1,4 +1,3 @@
-import { hasRelaxedSimd } from '../device/relaxed-simd.js';
 import type { Device } from '../types/device.js';
 
 /**
@@ -30,8 +29,7 @@ export function spawnedScript(device: Device): string {
 
 /** The module for a device, beside the page's own script: a worker may have no address to look from. */
 export function spawnedWasm(device: Device): URL {
-  if (device === 'webgpu') return new URL('../../wasm/webgpu/dpr_wasm_bg.wasm', import.meta.url);
-  return hasRelaxedSimd()
-    ? new URL('../../wasm/cpu-relaxed/dpr_wasm_bg.wasm', import.meta.url)
+  return device === 'webgpu'
+    ? new URL('../../wasm/webgpu/dpr_wasm_bg.wasm', import.meta.url)
     : new URL('../../wasm/cpu/dpr_wasm_bg.wasm', import.meta.url);
 }

@@ -1,5 +1,4 @@
 import type { Device } from '../types/device.js';
-import { hasRelaxedSimd } from '../device/relaxed-simd.js';
 import { WorkerFailure } from '../encoder/worker-failure.js';
 import type { LoadOptions } from '../types/options.js';
 import { address } from '../wire/address.js';
@@ -25,8 +24,7 @@ function dedicated({ createWorker, wasmUrl, startTimeout }: LoadOptions): Worker
     script: (device) => (own ? spawnedScript(device) : undefined),
     wasm: (device) => {
       // A worker of the page's own may lie beside other files than the page's script does.
-      const relaxed = device === 'cpu' && hasRelaxedSimd() ? wasmUrl?.cpuRelaxed : undefined;
-      const url = relaxed ?? wasmUrl?.[device] ?? (own ? spawnedWasm(device) : undefined);
+      const url = wasmUrl?.[device] ?? (own ? spawnedWasm(device) : undefined);
       // Absolute: some bundlers give addresses that a worker could not resolve.
       return url === undefined ? undefined : address(url, '`wasmUrl`').href;
     },

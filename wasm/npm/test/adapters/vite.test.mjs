@@ -32,10 +32,10 @@ test('with `prefetch`, pages name the script, the worker and the module of the C
   assert.ok(tags.every((tag) => tag.includes('referrerpolicy="no-referrer"') && tag.includes('crossorigin')));
 });
 
-test('of the modules it is the one of the CPU with relaxed SIMD', async (t) => {
+test('of two modules it is the one of the CPU', async (t) => {
   const { pages, root } = await links(t, { prefetch: true });
   const wasm = hrefs(pages['index.html']).find((href) => href.endsWith('.wasm'));
-  assert.deepEqual(readFileSync(path.join(root, 'dist', wasm)), readFileSync(path.join(root, 'node_modules/dpr-web/wasm/cpu-relaxed/dpr_wasm_bg.wasm')));
+  assert.deepEqual(readFileSync(path.join(root, 'dist', wasm)), readFileSync(path.join(root, 'node_modules/dpr-web/wasm/cpu/dpr_wasm_bg.wasm')));
 });
 
 test('addresses follow the base, a relative one as well, and without `prefetch` there are none', async (t) => {
