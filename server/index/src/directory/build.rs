@@ -12,7 +12,9 @@ use fs_err as fs;
 use super::columns::ColumnsWriter;
 use super::manifest::FORMAT_WITHOUT_METADATA;
 use super::passages::write_table;
-use super::pointer::{CODES_INT4, GRAPH, MANIFEST, METADATA, PASSAGES, PASSAGES_TABLE, Publisher, SPARSE, VECTORS};
+use super::pointer::{
+    CODES_INT4, GRAPH, MANIFEST, METADATA, PASSAGES, PASSAGES_TABLE, Publisher, SPARSE, VECTORS,
+};
 use super::version::newest;
 use crate::nibbles::Nibbles;
 use crate::quantized::AnyQuantized;
