@@ -10,6 +10,9 @@ use fs_err as fs;
 
 use crate::{build, new};
 
+/// A use of an index directory, and where it may write.
+type Use = fn(&Path, &Path) -> Result<(), String>;
+
 /// Puts something else in the place of a file.
 type Replace = fn(&Path);
 
@@ -56,7 +59,7 @@ fn the_pointer_the_manifest_and_the_log_of_an_index_are_not_read_without_end() {
         fs::rename(&path, &aside).unwrap();
         for (at, replace) in [device as Replace, pipe, holes].into_iter().enumerate() {
             replace(&path);
-            let uses: [fn(&Path, &Path) -> Result<(), String>; 4] = [
+            let uses: [Use; 4] = [
                 |dir, out| copy_index(dir, out).map(drop).map_err(|error| error.to_string()),
                 |dir, _| {
                     let verified = verify(dir).map_err(|error| error.to_string())?;
