@@ -66,7 +66,7 @@ function search(page: Page, asked: string[], privacy: BucketOptions) {
 
 const forget = (page: Page) => page.evaluate(() => caches.keys().then((names) => Promise.all(names.map((name) => caches.delete(name)))));
 /** The buckets that the host was asked for, in their order. */
-const seen = () => host.requests.splice(0).map(({ path }) => path).filter((path) => path.includes('/bucket.')).map(number);
+const seen = () => host.requests.splice(0).map(({ path }) => path).filter((path) => path.startsWith('/dpr/bucket.')).map(number);
 
 test('the host sees a set of buckets that depends on the bucket of the question and on the key alone, in ascending order', async ({ page }) => {
   const privacy: BucketOptions = { mode: 'bucket', probes: 2, decoys: 4 };
@@ -125,7 +125,7 @@ test('of the best passages most are in the buckets of a question, and the page d
 test('a spoiled bucket is an error, an index that promises more than it holds is another, and no plainer search takes their place', async ({ page }) => {
   const privacy: BucketOptions = { mode: 'bucket', probes: 2, decoys: 4 };
   host.spoil = (path, bytes, response) => {
-    if (!path.includes('/bucket.')) return false;
+    if (!path.startsWith('/dpr/bucket.')) return false;
     const spoiled = Buffer.from(bytes);
     spoiled[100]! ^= 1;
     response.end(spoiled);
@@ -158,7 +158,7 @@ test('a spoiled bucket is an error, an index that promises more than it holds is
 
 test('a search that is given up stops in the middle, and the next one goes on with the buckets that are missing', async ({ page }) => {
   let asked = 0;
-  host.spoil = (path) => path.includes('/bucket.') && ++asked === 3;
+  host.spoil = (path) => path.startsWith('/dpr/bucket.') && ++asked === 3;
   const [reason, first, second] = await page.evaluate(
     async ([entry, text]) => {
       const { SearchClient } = (await import(entry)) as typeof Package;
