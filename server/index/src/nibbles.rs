@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 use super::Matrix;
 use super::binary::mean;
-use super::quantized::Values;
+use super::codes::Values;
 use crate::vectors::rows;
 use dpr_files::Mapped;
 

@@ -367,7 +367,7 @@ fn after_a_power_failure_at_any_step_all_that_was_acknowledged_is_there_and_noth
 
 /// Without a kind of sync the same failures lose something: the test above would see it.
 /// Returns whether a sync of this file is left out.
-type LeftOut = dyn Fn(&Disk, Inode) -> bool;
+type LeftOut<'a> = dyn Fn(&Disk, Inode) -> bool + 'a;
 
 #[test]
 fn a_sync_that_is_left_out_is_found_by_its_power_failures() {
@@ -375,7 +375,7 @@ fn a_sync_that_is_left_out_is_found_by_its_power_failures() {
     let under = |disk: &Disk, inode: Inode, start: &str, end: &str| {
         disk.path(inode).is_some_and(|path| path.starts_with(start) && path.ends_with(end))
     };
-    let controls: [(&str, &LeftOut); 5] = [
+    let controls: [(&str, &LeftOut<'_>); 5] = [
         ("the frames of the log, before their mark", &|disk, inode| {
             under(disk, inode, "/index/updates-", ".log") && disk.is_pending(inode, LOG_HEAD)
         }),
