@@ -1,6 +1,8 @@
 import { EncoderError } from '../errors/encoder-error.js';
 import type { Device } from '../types/device.js';
+import type { ProgressListener } from '../types/progress.js';
 import type { ModelFiles } from '../weights/model-files.js';
+import type { FileOrder } from '../worker/file-order.js';
 import type { WorkerSource } from '../worker/worker-source.js';
 import { WorkerSession, type Fetched } from './worker-session.js';
 
@@ -9,6 +11,8 @@ export interface OpenRequest {
   device: Device;
   /** Downloads them once, while the module is fetched and compiled; a shared worker may not need them. */
   files(): Promise<ModelFiles>;
+  /** With it a worker of this page downloads them instead. */
+  order: FileOrder | undefined;
   /** Whether `files` are needed again, on another device. */
   keepFiles: boolean;
   /** What tells the model and its format from others. */
@@ -19,6 +23,9 @@ export interface OpenRequest {
   signal: AbortSignal;
   /** Longest wait for the worker's first word, in milliseconds. */
   patience(isShared: boolean): number;
+  onProgress: ProgressListener;
+  /** Called when the worker has downloaded files. */
+  onFetched(files: Fetched): void;
   /** Called when the module is there: what fails from then on is the device's. */
   onStarted(files: Fetched): void;
 }
@@ -31,10 +38,16 @@ export async function openSession(request: OpenRequest): Promise<WorkerSession> 
   const onAbort = () => session.end(signal.reason as Error);
   signal.addEventListener('abort', onAbort, { once: true });
   try {
-    const early = session.isShared ? undefined : files();
-    const started = session.start(request.patience(session.isShared)).then((files) => request.onStarted(files));
+    // What other pages use downloads nothing for one of them.
+    const order = session.isShared ? undefined : request.order;
+    session.onProgress = request.onProgress;
+    const early = session.isShared || order ? undefined : files();
+    const started = session.start(request.patience(session.isShared), order).then((files) => request.onStarted(files));
     await Promise.all([started, early]);
-    const shape = (await session.find()) ?? (await session.load(await files(), keepFiles));
+    const ordered = order && (await session.load());
+    if (ordered?.fetched?.length) request.onFetched({ fetched: ordered.fetched, bytes: ordered.bytes ?? [] });
+    const shape = ordered ?? (await session.find()) ?? (await session.load(await files(), keepFiles));
+    if (!shape) throw new EncoderError('the worker did not take the files of the model');
     if (shape.dim !== dim) {
       throw new EncoderError(`the encoder makes vectors of ${shape.dim} numbers, the manifest says ${dim}`);
     }

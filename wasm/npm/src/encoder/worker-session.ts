@@ -1,10 +1,12 @@
 import type { DprWebErrorCode } from '../errors/dpr-web-error.js';
 import type { Device } from '../types/device.js';
+import type { ProgressListener } from '../types/progress.js';
 import type { ModelFiles } from '../weights/model-files.js';
 import { Silence } from '../wire/silence.js';
 import { fetchedScript } from '../worker/fetched-script.js';
-import { median } from '../worker/median.js';
+import type { FileOrder } from '../worker/file-order.js';
 import { HELLO, PROTOCOL, type Command, type Reply } from '../worker/protocol.js';
+import { receivedError } from '../worker/received-error.js';
 import type { EncoderWorker, WorkerSource } from '../worker/worker-source.js';
 import { untilAborted } from '../wire/until-aborted.js';
 import { SessionEnded, WorkerFailure } from './worker-failure.js';
@@ -17,9 +19,6 @@ type CommandBody = Command extends infer C ? (C extends Command ? Omit<C, 'id' |
  */
 const LONGEST_SILENCE = 60_000;
 const LONGEST_LOADING = 120_000;
-const MEASURE_RUNS = 7;
-/** A slow device is known to be slow before it has run that often, in milliseconds. */
-const MEASURE_BUDGET = 2000;
 
 const WRONG_SCRIPT =
   'Check that this script is there and allowed (worker-src, trusted types, cross-origin-embedder-policy), or give one of ' +
@@ -30,6 +29,9 @@ export interface EncoderShape {
   dim: number;
   maxTokens: number;
 }
+
+/** The shape, and what the worker fetched of an order. */
+export type LoadedShape = EncoderShape & Partial<Fetched>;
 
 /** Addresses that a worker fetched, and the bytes that came for each. */
 export interface Fetched {
@@ -54,6 +56,8 @@ export class WorkerSession {
   readonly isShared: boolean;
   /** Called once if the worker ends by itself: a lost device, a panic, a script that does not load or answer. */
   onFatal: ((reason: SessionEnded) => void) | undefined;
+  /** Called with each step of the downloads of an order. */
+  onProgress: ProgressListener | undefined;
   readonly #worker: EncoderWorker;
   readonly #model: string;
   readonly #source: WorkerSource;
@@ -98,9 +102,10 @@ export class WorkerSession {
   /**
    * Waits for the worker's hello, then has it fetch and compile the module. Before anything else.
    * @param patience - longest wait for the hello, in milliseconds
+   * @param order - files that the worker downloads meanwhile
    * @returns the addresses that the worker fetched, and the bytes of each
    */
-  async start(patience = this.#source.startTimeout): Promise<Fetched> {
+  async start(patience = this.#source.startTimeout, order?: FileOrder): Promise<Fetched> {
     this.#patience = patience;
     // Asked for, although a worker says one by itself: this one may have been running for long.
     const { address, protocol } = await this.ask({ type: 'hello' }, 'hello');
@@ -113,17 +118,20 @@ export class WorkerSession {
       );
     }
     const wasm = this.#source.wasm(this.device);
-    const { fetched = [], bytes = [] } = await this.ask({ type: 'init', device: this.device, wasm }, 'done');
+    const { fetched = [], bytes = [] } = await this.ask({ type: 'init', device: this.device, wasm, order }, 'done');
     return { fetched, bytes };
   }
 
   /**
-   * Builds the encoder and warms it up. The worker gets a copy of the files when another device may
-   * need them after this one (`keepFiles`), else the files themselves.
+   * Builds the encoder and warms it up, from the files of the order, or from these. The worker gets a copy of them when
+   * another device may need them after this one (`keepFiles`), else the files themselves.
+   *
+   * @returns `undefined` where the worker cannot download the files of the order
    */
-  async load(files: ModelFiles, keepFiles: boolean): Promise<EncoderShape> {
-    const transfer = keepFiles ? [] : [files.config.buffer, files.tokenizer.buffer, files.weights.buffer];
-    return this.ask({ type: 'load', files }, 'loaded', { transfer });
+  async load(files?: ModelFiles, keepFiles?: boolean): Promise<LoadedShape | undefined> {
+    const transfer = keepFiles || !files ? [] : [files.config.buffer, files.tokenizer.buffer, files.weights.buffer];
+    const reply = await this.ask({ type: 'load', files }, ['loaded', 'needed'], { transfer });
+    return reply.type === 'loaded' ? reply : undefined;
   }
 
   /** The encoder's shape where another client of a shared worker has loaded the model. */
@@ -141,16 +149,6 @@ export class WorkerSession {
   /** Tokens of a text, special ones included, at most as many as the encoder takes. */
   async count(text: string, signal?: AbortSignal): Promise<number> {
     return (await this.ask({ type: 'count', text }, 'counted', { signal })).tokens;
-  }
-
-  /** Median milliseconds for one question of usual length, in runs of one each: questions go before. */
-  async measure(): Promise<number> {
-    const times: number[] = [];
-    const end = performance.now() + MEASURE_BUDGET;
-    while (times.length < MEASURE_RUNS && (times.length === 0 || performance.now() < end)) {
-      times.push((await this.ask({ type: 'measure' }, 'measured')).milliseconds);
-    }
-    return median(times);
   }
 
   /** Ends the worker, which frees its memory and its GPU device; what it was asked rejects with `reason`. */
@@ -214,13 +212,15 @@ export class WorkerSession {
       this.#fatal(reply.message, undefined, undefined, !reply.isBystander);
     } else if (this.#ended || !job) {
       // Of a command that nobody waits for any more.
-    } else if (reply.type === 'alive') {
+    } else if (reply.type === 'alive' || reply.type === 'progress') {
       this.#listen(job.command.type);
+      if (reply.type === 'progress') this.onProgress?.(reply.event);
     } else if (reply.id === this.#id) {
       this.#silence.stop();
       this.#current = undefined;
-      if (reply.type === 'failed') job.reject(new WorkerFailure(reply.message, reply.code, reply.fix));
-      else job.resolve(reply);
+      if (reply.type === 'failed') {
+        job.reject(reply.error ? receivedError(reply.error) : new WorkerFailure(reply.message, reply.code, reply.fix));
+      } else job.resolve(reply);
       this.#next();
     }
   }

@@ -1,6 +1,6 @@
 import { PrivateDesk } from '../worker/private/desk.js';
 import type { WasmPrivate } from '../worker/private/wasm-private.js';
-import { make, score, warmUp, type Model } from '../worker/models.js';
+import { make, score, warmUp, type Load, type Model } from '../worker/models.js';
 import { HELLO, PROTOCOL, type Command, type Reply } from '../worker/protocol.js';
 import type { ModuleError, WasmModule, WasmQuestionEncoder } from '../worker/wasm-module.js';
 import { fileFetch } from './files.js';
@@ -86,7 +86,8 @@ export class InlineWorker {
       }
       case 'load':
       case 'load_pair': {
-        const model = await make(this.#module!, command);
+        // Outside browsers the files are the page's to download.
+        const model = await make(this.#module!, command as Load);
         this.#model = model;
         await warmUp(model);
         const { maxTokens, device } = model.it;

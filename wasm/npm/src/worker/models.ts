@@ -1,3 +1,4 @@
+import type { ModelFiles } from '../weights/model-files.js';
 import type { Work } from './protocol.js';
 import type { WasmCrossEncoder, WasmModule, WasmQuestionEncoder, WasmReader } from './wasm-module.js';
 
@@ -8,7 +9,7 @@ export type Model =
   | { kind: 'reranker'; it: WasmCrossEncoder };
 
 /** What makes a model. */
-export type Load = Extract<Work, { type: 'load' | 'load_pair' }>;
+export type Load = (Extract<Work, { type: 'load' }> & { files: ModelFiles }) | Extract<Work, { type: 'load_pair' }>;
 
 /** Typical length, about 16 tokens; encoded to warm up and to measure. Never sent anywhere. */
 export const SAMPLE = 'which team won the championship game in the year two thousand and sixteen';
