@@ -1,8 +1,9 @@
 //! Builds of an index: the files of a new version, written whole and published.
 
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,11 +12,11 @@ use fs_err as fs;
 
 use super::columns::ColumnsWriter;
 use super::manifest::FORMAT_WITHOUT_METADATA;
-use super::passages::write_table;
+use super::passages::TableWriter;
 use super::pointer::{GRAPH, MANIFEST, METADATA, PASSAGES, PASSAGES_TABLE, Publisher, SPARSE, VECTORS};
 use super::version::newest;
 use crate::quantized::AnyQuantized;
-use crate::sparse::{SparseError, SparseOptions, build_sparse};
+use crate::sparse::{STEP, SparseError, SparseOptions, SparseWriter, build_sparse};
 use crate::vectors::{Rows, VectorSet, rows};
 use crate::{
     BuildError, FileError, GraphBuilder, HnswParams, INDEX_FORMAT, IndexDir, IndexKind, IndexManifest,
@@ -23,7 +24,7 @@ use crate::{
 };
 use dpr_data::{Passage, write_passages};
 use dpr_files::atomic::StagedDir;
-use dpr_files::progress::Progress;
+use dpr_files::progress::{Progress, Silent};
 use dpr_files::{Mapped, digest};
 
 /// The options of building an index.
@@ -98,10 +99,32 @@ pub fn build_sparse_index(
     progress: &dyn Progress,
 ) -> Result<IndexManifest, BuildError> {
     check(passages)?;
+    build_sparse_index_of(passages.iter().map(Ok::<_, BuildError>), out, sparse, stop, progress)
+}
+
+/// Builds an index without vectors as [`build_sparse_index`] does, of passages that come one at a time, so that it takes
+/// the memory of their ids and not of their texts. Ends at the first error, and nothing is published then.
+///
+/// # Errors
+/// As [`build_sparse_index`], and what `passages` gives.
+pub fn build_sparse_index_of<P: Borrow<Passage>, E: From<BuildError>>(
+    passages: impl Iterator<Item = Result<P, E>>,
+    out: &Path,
+    sparse: SparseOptions,
+    stop: &Arc<AtomicBool>,
+    progress: &dyn Progress,
+) -> Result<IndexManifest, E> {
     let options = IndexOptions { kind: IndexKind::Sparse, stop: Arc::clone(stop), ..IndexOptions::default() };
-    let mut draft = Writing::new(IndexDir::new(out).publisher()?, out, &options)?;
-    draft.write_passages(passages)?;
-    let sparse = Some(draft.write_sparse(passages, sparse, progress)?);
+    let publisher = IndexDir::new(out).publisher().map_err(BuildError::from)?;
+    let mut draft = Writing::new(publisher, out, &options)?;
+    let dir = draft.make_sparse_dir()?;
+    let mut words = SparseWriter::new(&dir, sparse).map_err(|error| of_sparse(error, out))?;
+    progress.start("indexing terms", "passages", passages.size_hint().0 as u64);
+    let count = draft.write_passages(passages, &mut |passage| words.add(passage), progress)?;
+    let written = words.finish().map_err(|error| of_sparse(error, out));
+    progress.finish();
+    written?;
+    let sparse = Some(draft.add_sparse_files(&dir, sparse)?);
     let draft = draft.finish(IndexManifest {
         format_version: INDEX_FORMAT,
         model_fingerprint: String::new(),
@@ -109,7 +132,7 @@ pub fn build_sparse_index(
         metric: IndexManifest::INNER_PRODUCT.to_owned(),
         kind: IndexKind::Sparse,
         storage: Storage::F32,
-        count: passages.len(),
+        count,
         max_squared_norm: 0.0,
         sparse,
         hnsw: None,
@@ -117,7 +140,7 @@ pub fn build_sparse_index(
         files: BTreeMap::new(),
         crc32: BTreeMap::new(),
     })?;
-    draft.publish(out)
+    Ok(draft.publish(out)?)
 }
 
 const CREATED_BY: &str = concat!("dpr ", env!("CARGO_PKG_VERSION"));
@@ -228,7 +251,7 @@ impl<'a> Writing<'a> {
         progress: &dyn Progress,
     ) -> Result<Draft, BuildError> {
         let hnsw = (options.kind == IndexKind::Hnsw).then_some(options.hnsw);
-        self.write_passages(passages)?;
+        self.write_passages(passages.iter().map(Ok::<_, BuildError>), &mut |_| Ok(()), &Silent)?;
         let storage = if hnsw.is_some() { Storage::Int8 } else { options.storage };
         let codes = self.write_codes(matrix, storage)?;
         if let (Some(params), Some(AnyQuantized::Int8(codes))) = (hnsw, &codes) {
@@ -270,21 +293,59 @@ impl<'a> Writing<'a> {
         Ok(mapped.map_err(|reason| FileError::corrupt(&path, reason))?)
     }
 
-    fn write_passages(&mut self, passages: &[Passage]) -> Result<(), BuildError> {
-        let mut starts = Vec::new();
-        self.write(PASSAGES, &mut |out| {
-            starts = write_passages(passages, out)?;
-            Ok(())
-        })?;
-        self.write(PASSAGES_TABLE, &mut |out| write_table(&starts, passages, out))?;
+    /// Writes the files of the passages, hands each to `add`, and returns their number.
+    fn write_passages<P: Borrow<Passage>, E: From<BuildError>>(
+        &mut self,
+        mut passages: impl Iterator<Item = Result<P, E>>,
+        add: &mut dyn FnMut(&Passage) -> Result<(), SparseError>,
+        progress: &dyn Progress,
+    ) -> Result<usize, E> {
+        let (out_dir, stop) = (self.out, self.stop);
         let mut columns = ColumnsWriter::new(self.staged.path());
-        for passage in passages {
-            columns.add(&passage.metadata).map_err(BuildError::write(self.out))?;
+        let mut table = TableWriter::default();
+        let mut failed = None;
+        let written = self.write(PASSAGES, &mut |out| {
+            for passage in &mut passages {
+                let step = passage.and_then(|passage| {
+                    let passage = passage.borrow();
+                    limits::check(passage).map_err(BuildError::from)?;
+                    let starts = write_passages(std::slice::from_ref(passage), out)
+                        .map_err(BuildError::write(out_dir))?;
+                    table.add(passage, starts.last().copied().unwrap_or(0));
+                    columns.add(&passage.metadata).map_err(BuildError::write(out_dir))?;
+                    add(passage).map_err(|error| of_sparse(error, out_dir))?;
+                    if table.len() % STEP == 0 {
+                        progress.advance(STEP as u64);
+                        if stop.load(Ordering::Relaxed) {
+                            return Err(BuildError::Interrupted.into());
+                        }
+                    }
+                    Ok(())
+                });
+                if let Err(error) = step {
+                    failed = Some(error);
+                    return Err(io::Error::other("stopped"));
+                }
+            }
+            progress.advance((table.len() % STEP) as u64);
+            Ok(())
+        });
+        match failed {
+            Some(error) => return Err(error),
+            None => written?,
         }
+        let count = table.len();
+        check_count(count)?;
+        let by_id = table.rows_by_id();
+        if let Some((id, first, second)) = table.duplicate(&by_id) {
+            return Err(BuildError::DuplicateId { id, first, second }.into());
+        }
+        self.write(PASSAGES_TABLE, &mut |out| table.write(&by_id, out))?;
         if !columns.is_empty() {
             self.write(METADATA, &mut |out| columns.write(out))?;
         }
-        columns.finish().map_err(BuildError::write(self.out))
+        columns.finish().map_err(BuildError::write(self.out))?;
+        Ok(count)
     }
 
     fn write_sparse(
@@ -293,17 +354,22 @@ impl<'a> Writing<'a> {
         options: SparseOptions,
         progress: &dyn Progress,
     ) -> Result<SparseManifest, BuildError> {
+        let dir = self.make_sparse_dir()?;
+        build_sparse(&dir, passages, options, self.stop, progress)
+            .map_err(|error| of_sparse(error, self.out))?;
+        self.add_sparse_files(&dir, options)
+    }
+
+    fn make_sparse_dir(&self) -> Result<PathBuf, BuildError> {
         self.go_on()?;
         let dir = self.staged.path().join(SPARSE);
         fs::create_dir(&dir).map_err(BuildError::write(self.out))?;
-        build_sparse(&dir, passages, options, self.stop, progress).map_err(|error| match error {
-            SparseError::Interrupted => BuildError::Interrupted,
-            SparseError::File(FileError::Write(source)) => {
-                BuildError::Write { path: self.out.to_path_buf(), source }
-            }
-            other => BuildError::Sparse(other),
-        })?;
-        for entry in fs::read_dir(&dir).map_err(BuildError::write(self.out))? {
+        Ok(dir)
+    }
+
+    /// Adds the files of the inverted index to those of the version.
+    fn add_sparse_files(&mut self, dir: &Path, options: SparseOptions) -> Result<SparseManifest, BuildError> {
+        for entry in fs::read_dir(dir).map_err(BuildError::write(self.out))? {
             let entry = entry.map_err(BuildError::write(self.out))?;
             let name = format!("{SPARSE}/{}", entry.file_name().to_string_lossy());
             let (file, crc32) =
@@ -330,15 +396,29 @@ impl<'a> Writing<'a> {
 }
 
 fn check(passages: &[Passage]) -> Result<(), BuildError> {
-    if passages.is_empty() {
+    check_count(passages.len())?;
+    passages.iter().try_for_each(limits::check)?;
+    check_ids(passages)
+}
+
+fn check_count(count: usize) -> Result<(), BuildError> {
+    if count == 0 {
         return Err(MatrixError::Empty.into());
     }
-    passages.iter().try_for_each(limits::check)?;
-    if u32::try_from(passages.len()).is_err() {
-        let (value, max) = (passages.len(), u32::MAX as usize);
-        return Err(BuildError::Parameter { name: "the number of passages", value, min: 1, max });
+    if u32::try_from(count).is_err() {
+        let max = u32::MAX as usize;
+        return Err(BuildError::Parameter { name: "the number of passages", value: count, min: 1, max });
     }
-    check_ids(passages)
+    Ok(())
+}
+
+/// Returns the error of a build in the index directory `out` whose inverted index failed.
+fn of_sparse(error: SparseError, out: &Path) -> BuildError {
+    match error {
+        SparseError::Interrupted => BuildError::Interrupted,
+        SparseError::File(FileError::Write(source)) => BuildError::Write { path: out.to_path_buf(), source },
+        other => BuildError::Sparse(other),
+    }
 }
 
 fn check_ids(passages: &[Passage]) -> Result<(), BuildError> {

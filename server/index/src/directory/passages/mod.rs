@@ -274,10 +274,57 @@ fn size(count: usize) -> Option<usize> {
     count.checked_mul(16)?.checked_add(8)
 }
 
-/// Writes `passages.idx` for passages whose lines begin at `starts`, and end at the last of them.
-pub(crate) fn write_table(starts: &[u64], passages: &[Passage], out: &mut dyn Write) -> io::Result<()> {
-    let names: Vec<Name<'_>> = passages.iter().map(Name::of).collect();
-    out.write_all(&encode(starts, &keys(&names, true)))
+/// Writes `passages.idx` of passages that come one at a time. It holds 20 bytes of each passage, and its id.
+#[derive(Default)]
+pub(crate) struct TableWriter {
+    ids: String,
+    id_ends: Vec<usize>,
+    titles: Vec<[u8; 4]>,
+    line_ends: Vec<u64>,
+}
+
+impl TableWriter {
+    /// Returns the number of passages.
+    pub(crate) fn len(&self) -> usize {
+        self.titles.len()
+    }
+
+    /// Adds a passage whose line has so many bytes.
+    pub(crate) fn add(&mut self, passage: &Passage, bytes: u64) {
+        self.ids.push_str(&passage.id);
+        self.id_ends.push(self.ids.len());
+        self.titles.push(sum(&passage.title));
+        self.line_ends.push(self.line_ends.last().copied().unwrap_or(0) + bytes);
+    }
+
+    fn id(&self, row: u32) -> &str {
+        let row = row as usize;
+        let start = row.checked_sub(1).map_or(0, |before| self.id_ends[before]);
+        &self.ids[start..self.id_ends[row]]
+    }
+
+    /// Returns the rows in the order of their ids, equal ones by row.
+    pub(crate) fn rows_by_id(&self) -> Vec<u32> {
+        // Building refuses more rows than u32 counts.
+        let mut rows: Vec<u32> = (0..self.len() as u32).collect();
+        rows.par_sort_unstable_by_key(|row| (self.id(*row), *row));
+        rows
+    }
+
+    /// Returns the first passage whose id is that of an earlier one: the id, and both rows.
+    pub(crate) fn duplicate(&self, by_id: &[u32]) -> Option<(String, usize, usize)> {
+        let pairs = by_id.windows(2).filter(|pair| self.id(pair[0]) == self.id(pair[1]));
+        let first = pairs.min_by_key(|pair| pair[1])?;
+        Some((self.id(first[0]).to_owned(), first[0] as usize, first[1] as usize))
+    }
+
+    /// Writes the table.
+    pub(crate) fn write(&self, by_id: &[u32], out: &mut dyn Write) -> io::Result<()> {
+        out.write_all(&0u64.to_le_bytes())?;
+        self.line_ends.iter().try_for_each(|end| out.write_all(&end.to_le_bytes()))?;
+        by_id.iter().try_for_each(|row| out.write_all(&row.to_le_bytes()))?;
+        out.write_all(self.titles.as_flattened())
+    }
 }
 
 fn encode(starts: &[u64], keys: &[[u8; 4]]) -> Vec<u8> {
@@ -327,7 +374,11 @@ mod tests {
         let [path, table_path] = ["passages.jsonl", "passages.idx"].map(|name| dir.path().join(name));
         let mut file = fs_err::File::create(&path).unwrap();
         let starts = write_passages(passages, &mut file).unwrap();
-        write_table(&starts, passages, &mut fs_err::File::create(&table_path).unwrap()).unwrap();
+        let mut table = TableWriter::default();
+        for (passage, line) in passages.iter().zip(starts.windows(2)) {
+            table.add(passage, line[1] - line[0]);
+        }
+        table.write(&table.rows_by_id(), &mut fs_err::File::create(&table_path).unwrap()).unwrap();
         let table = with_table.then(|| (table_path.as_path(), Mapped::open(&table_path).unwrap()));
         StoredPassages::open(&path, Mapped::open(&path).unwrap(), table, passages.len(), None).unwrap()
     }

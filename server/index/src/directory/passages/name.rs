@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+#[cfg(test)]
 use dpr_data::Passage;
 use serde::Deserialize;
 
@@ -15,6 +16,7 @@ pub(super) struct Name<'a> {
 }
 
 impl<'a> Name<'a> {
+    #[cfg(test)]
     pub(super) fn of(passage: &'a Passage) -> Self {
         Self { id: Cow::Borrowed(&passage.id), title: Cow::Borrowed(&passage.title) }
     }
