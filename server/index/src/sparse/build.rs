@@ -59,8 +59,8 @@ pub fn build_sparse(
     Ok(())
 }
 
-/// Writes an inverted index of passages that come one at a time, as [`build_sparse`] does. The memory that it takes does
-/// not grow with their texts.
+/// Writes an inverted index of passages that come one at a time, as [`build_sparse`] does. The memory that it takes
+/// does not grow with their texts.
 pub(crate) struct SparseWriter {
     dir: PathBuf,
     index: Index,
