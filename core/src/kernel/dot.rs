@@ -72,7 +72,7 @@ mod words;
 mod x86;
 
 pub(super) use nibbles::{NibbleDots, NibbleQuery};
-pub(super) use rows::{Pairs, QueryBytes, RowDots, pairs};
+pub(super) use rows::{Pairs, QueryBytes, RowDots};
 #[cfg(not(target_arch = "wasm32"))]
 pub(super) use words::{Bf16, Bytes};
 #[cfg(target_arch = "x86_64")]

@@ -48,12 +48,6 @@ impl QueryBytes {
         }
     }
 
-    /// Returns the numbers.
-    #[inline(always)]
-    pub(in super::super) fn numbers(&self) -> &[i16] {
-        &self.numbers
-    }
-
     /// Returns the number of numbers.
     #[inline(always)]
     pub(in super::super) fn len(&self) -> usize {
@@ -75,7 +69,7 @@ pub(in super::super) trait RowDots {
     /// Returns the inner product of two rows.
     #[inline(always)]
     fn between(a: &[i8], b: &[i8]) -> i32 {
-        pairs(a, b)
+        plain(a, b)
     }
 }
 
@@ -85,12 +79,11 @@ pub(in super::super) struct Pairs;
 impl RowDots for Pairs {
     #[inline(always)]
     fn dot(query: &QueryBytes, row: &[i8]) -> i32 {
-        pairs(&query.numbers, row)
+        plain(&query.numbers, row)
     }
 }
 
-/// Returns the inner product by one plain sum, in which the compiler finds the instruction that adds two products.
 #[inline(always)]
-pub(in super::super) fn pairs<N: Copy + Into<i32>>(a: &[N], b: &[i8]) -> i32 {
+fn plain<N: Copy + Into<i32>>(a: &[N], b: &[i8]) -> i32 {
     a.iter().zip(b).map(|(a, b)| (*a).into() * i32::from(*b)).sum()
 }

@@ -1,18 +1,18 @@
 //! Quantized (8-bit) vectors and their inner products: a quarter of the memory that a search reads.
 //!
 //! A row is kept as `i8` numbers and a scale, a query as `i16` numbers and a scale: where two products and their sum
-//! are one instruction, the finer query costs nothing, and with AVX-512 VNNI its two bytes are multiplied apart where
-//! rows do not follow one another. Sums are whole numbers, so a pair has one score on every instruction set, and the
-//! score is off by what the row lost in rounding: at most half a step of each number.
+//! are one instruction, the finer query costs nothing, and with AVX-512 VNNI its two bytes are multiplied apart. Sums
+//! are whole numbers, so a pair has one score on every instruction set, and the score is off by what the row lost in
+//! rounding: at most half a step of each number.
 
-use super::super::dot::{NibbleDots, QueryBytes, RowDots, pairs};
+use super::super::dot::{NibbleDots, QueryBytes, RowDots};
 use super::super::isa::{Isa, RowTask, best, vectorised};
 use super::super::vector::prefetch;
 
 /// The greatest magnitude of a row's numbers.
 const ROW_LIMIT: f32 = 127.0;
 
-/// Rows whose products are made at a time, where rows lie apart.
+/// Rows whose products are made at a time.
 const ROWS: usize = 4;
 
 /// The number of rows by which prefetching is ahead of the sums, where rows lie apart.
@@ -75,15 +75,26 @@ pub fn quantized_products(query: &QuantizedQuery, rows: &[i8], sums: &mut [i32])
 }
 
 fn products(isa: Isa, query: &QuantizedQuery, rows: &[i8], sums: &mut [i32]) {
-    debug_assert_eq!(rows.len(), sums.len() * query.0.len());
-    let numbers = query.0.numbers();
-    // Rows that follow one another are read as fast as memory gives them by pairs of 16-bit numbers, and faster than by
-    // bytes.
-    vectorised!(isa, |numbers: &[i16], rows: &[i8], sums: &mut [i32]| {
-        for (sum, row) in sums.iter_mut().zip(rows.chunks_exact(numbers.len())) {
-            *sum = pairs(numbers, row);
+    struct Kernel<'a>(&'a QueryBytes, &'a [i8], &'a mut [i32]);
+    impl RowTask for Kernel<'_> {
+        type Output = ();
+        #[inline(always)]
+        fn run<D: RowDots + NibbleDots>(self) {
+            let Self(query, rows, sums) = self;
+            let dim = query.len();
+            let (fours, rest) = sums.as_chunks_mut::<ROWS>();
+            for (at, sums) in fours.iter_mut().enumerate() {
+                let rows = &rows[at * ROWS * dim..][..ROWS * dim];
+                *sums = D::dots(query, std::array::from_fn(|row| &rows[row * dim..][..dim]));
+            }
+            let rows = &rows[fours.len() * ROWS * dim..];
+            for (at, sum) in rest.iter_mut().enumerate() {
+                *sum = D::dot(query, &rows[at * dim..][..dim]);
+            }
         }
-    });
+    }
+    debug_assert_eq!(rows.len(), sums.len() * query.0.len());
+    isa.run_rows(Kernel(&query.0, rows, sums));
 }
 
 /// Replaces `sums` by the inner products of `query` with the quantized rows of `rows` `[any, dim]` that `picked`

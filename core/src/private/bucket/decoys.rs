@@ -1,7 +1,7 @@
 //! Which buckets are fetched for a question: those that it is about, and decoys.
 
-use super::Centroids;
 use crate::kernel::search::i8::QuantizedQuery;
+use super::Centroids;
 use crate::private::device_key::DeviceKey;
 
 /// What decoys are drawn for; another way to draw them has another label.

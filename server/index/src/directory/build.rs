@@ -13,9 +13,7 @@ use super::columns::ColumnsWriter;
 use super::manifest::FORMAT_WITHOUT_METADATA;
 use super::passage_stream::PassageStream;
 use super::passages::TableWriter;
-use super::pointer::{
-    CODES_INT4, GRAPH, MANIFEST, METADATA, PASSAGES, PASSAGES_TABLE, Publisher, SPARSE, VECTORS,
-};
+use super::pointer::{CODES_INT4, GRAPH, MANIFEST, METADATA, PASSAGES, PASSAGES_TABLE, Publisher, SPARSE, VECTORS};
 use super::version::newest;
 use crate::nibbles::Nibbles;
 use crate::quantized::AnyQuantized;

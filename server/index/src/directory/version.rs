@@ -6,9 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use dpr_core::model::{FileEntry, sha256_hex};
 
 use super::columns::Columns;
-use super::pointer::{
-    CODES_INT4, GRAPH, MANIFEST, METADATA, PASSAGES, PASSAGES_TABLE, Pointer, SPARSE, VECTORS,
-};
+use super::pointer::{CODES_INT4, GRAPH, MANIFEST, METADATA, PASSAGES, PASSAGES_TABLE, Pointer, SPARSE, VECTORS};
 use crate::hnsw::Graph;
 use crate::live::WalReader;
 use crate::nibbles::Nibbles;

@@ -365,10 +365,10 @@ fn after_a_power_failure_at_any_step_all_that_was_acknowledged_is_there_and_noth
     assert!(syncs > 100 && outcome.opened > 200, "{outcome:?}");
 }
 
-/// Without a kind of sync the same failures lose something: the test above would see it.
 /// Returns whether a sync of this file is left out.
 type LeftOut<'a> = dyn Fn(&Disk, Inode) -> bool + 'a;
 
+/// Without a kind of sync the same failures lose something: the test above would see it.
 #[test]
 fn a_sync_that_is_left_out_is_found_by_its_power_failures() {
     let Some(record) = record() else { return };
