@@ -3,7 +3,7 @@
 use super::codes::{Codes, CodesError};
 use super::projection::Projection;
 use crate::kernel::search::f32::inner_product;
-use crate::kernel::search::i8::{QuantizedQuery, quantized_products};
+use crate::kernel::search::i8::{quantize_query, quantized_products};
 
 /// Most passages of an index that is searched locally: more would take some 100 MB of download.
 pub const MAX_PASSAGES: usize = 250_000;
@@ -137,7 +137,7 @@ pub(super) struct Scorer {
     coordinates: Vec<f32>,
     /// The question's inner product with the mean, which is left out of codes.
     offset: f32,
-    query: QuantizedQuery,
+    query: Vec<i16>,
     sums: Vec<i32>,
 }
 
@@ -153,7 +153,7 @@ impl Scorer {
         }
         let coordinates = projection.project(question, projection.rank());
         let offset = inner_product(question, projection.mean());
-        Ok(Self { coordinates, offset, query: QuantizedQuery::default(), sums: Vec::new() })
+        Ok(Self { coordinates, offset, query: Vec::new(), sums: Vec::new() })
     }
 
     /// Returns the question's coordinates in the directions of the codes.
@@ -165,7 +165,7 @@ impl Scorer {
     pub(super) fn scores(&mut self, codes: &Codes) -> impl Iterator<Item = f32> + '_ {
         let scaled: Vec<f32> =
             self.coordinates.iter().zip(codes.scales()).map(|(x, scale)| x * scale).collect();
-        let scale = self.query.set(&scaled);
+        let scale = quantize_query(&scaled, &mut self.query);
         self.sums.resize(codes.len(), 0);
         quantized_products(&self.query, codes.rows(), &mut self.sums);
         let offset = self.offset;

@@ -73,7 +73,6 @@ mod hnsw;
 pub mod limits;
 mod live;
 pub mod private;
-mod nibbles;
 mod quantized;
 pub mod ranking;
 mod recall;

@@ -7,10 +7,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytemuck::Pod;
-use dpr_core::kernel::search::batch_i8::{QuantizedBatch, RowWords};
 use dpr_core::kernel::search::f16::{f16_products, scale_query, to_f16};
 use dpr_core::kernel::search::i8::{
-    QuantizedQuery, quantize_row, quantized_product, quantized_products, quantized_products_at,
+    quantize_query, quantize_row, quantized_product, quantized_products, quantized_products_at,
 };
 use rayon::prelude::*;
 
@@ -148,7 +147,7 @@ impl<C: Code> Codes for Quantized<C> {
 /// A query of vectors quantized to eight bits.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Int8Query {
-    values: QuantizedQuery,
+    values: Vec<i16>,
     scale: f32,
     sums: Vec<i32>,
 }
@@ -162,7 +161,7 @@ impl Code for i8 {
 
     fn query(question: &[f32]) -> Int8Query {
         let mut query = Int8Query { scale: 1.0, ..Int8Query::default() };
-        query.values.set(question);
+        quantize_query(question, &mut query.values);
         query
     }
 
@@ -270,19 +269,8 @@ impl AnyQuantized {
     }
 }
 
-/// The products that a graph is built and searched by, and those of a batch of questions.
+/// The products that a graph is built and searched by.
 impl Quantized {
-    /// Fills `scores` (`[rows, questions]`) with the scores of these rows.
-    pub(super) fn batch_scores(
-        &self,
-        questions: &QuantizedBatch,
-        rows: Range<usize>,
-        words: &mut RowWords,
-        scores: &mut [f32],
-    ) {
-        questions.products(self.rows(rows.start, rows.len()), &self.scales[rows], words, scores);
-    }
-
     pub(super) fn count(&self) -> usize {
         self.scales.len()
     }
@@ -293,7 +281,8 @@ impl Quantized {
 
     /// Makes `query` of a row.
     pub(super) fn query_of_row(&self, row: u32, query: &mut Int8Query) {
-        query.values.set_row(self.row(row));
+        query.values.clear();
+        query.values.extend(self.row(row).iter().map(|code| i16::from(*code)));
         query.scale = self.scales[row as usize];
     }
 

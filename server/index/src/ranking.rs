@@ -64,6 +64,10 @@ impl TopK {
         self.heap.len() >= self.k
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.heap.len()
+    }
+
     pub(crate) fn worst(&self) -> Option<Candidate> {
         self.heap.peek().map(|worst| worst.0)
     }
@@ -89,18 +93,6 @@ impl TopK {
             if *score > floor {
                 // Rows fit u32: building and opening refuse more.
                 self.offer(Candidate { score: *score, row: row as u32 });
-                floor = self.floor();
-            }
-        }
-    }
-
-    /// Offers the scores of these rows, in any order.
-    pub(crate) fn offer_rows(&mut self, rows: &[u32], scores: &[f32]) {
-        let mut floor = self.floor();
-        for (row, score) in rows.iter().zip(scores) {
-            // Of equal scores the lower row is better.
-            if *score >= floor {
-                self.offer(Candidate { score: *score, row: *row });
                 floor = self.floor();
             }
         }

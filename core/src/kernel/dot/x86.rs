@@ -8,17 +8,15 @@ use std::arch::x86_64::*;
 use std::mem::transmute;
 
 use super::super::vector::{Avx2, Avx512, Simd};
-use super::nibbles::{NibbleDots, NibbleQuery};
-use super::rows::{BLOCK, QueryBytes, RowDots};
+use super::Dot;
 use super::words::Words;
-use super::{Dot, WholeDot};
 
 macro_rules! words {
     (
-        $name:ident, $words:ty, $vector:ty, $lanes:literal, $splat:ident, $load:ident, $store:ident, $and:ident, $left:ident, $cast:ident,
+        $name:ident, $words:ty, $vector:ty, $lanes:literal, $splat:ident, $load:ident, $and:ident, $left:ident, $cast:ident,
         $left16:ident, $right16:ident, $logical16:ident, $madd:ident, $add:ident, $single:ident
     ) => {
-        // SAFETY of each call: this type reaches a task only where `Isa` enabled its instructions; a load or a store has the
+        // SAFETY of each call: this type reaches a task only where `Isa` enabled its instructions; a load has the
         // address of an array of the vector's size.
         impl Words for $name {
             type W = $words;
@@ -30,11 +28,6 @@ macro_rules! words {
             fn load_words(from: &[u32], at: usize) -> $words {
                 let from: &[u32; $lanes] = &from.as_chunks().0[at];
                 unsafe { $load(from.as_ptr().cast()) }
-            }
-            #[inline(always)]
-            fn store_words(words: $words, to: &mut [u32], at: usize) {
-                let to: &mut [u32; $lanes] = &mut to.as_chunks_mut().0[at];
-                unsafe { $store(to.as_mut_ptr().cast(), words) }
             }
             #[inline(always)]
             fn widen_halves(words: $words) -> [$vector; 2] {
@@ -70,7 +63,6 @@ words!(
     8,
     _mm256_set1_epi32,
     _mm256_loadu_si256,
-    _mm256_storeu_si256,
     _mm256_and_si256,
     _mm256_slli_epi32,
     _mm256_castsi256_ps,
@@ -88,7 +80,6 @@ words!(
     16,
     _mm512_set1_epi32,
     _mm512_loadu_si512,
-    _mm512_storeu_si512,
     _mm512_and_si512,
     _mm512_slli_epi32,
     _mm512_castsi512_ps,
@@ -153,159 +144,5 @@ impl Dot for NativeBytes {
     #[inline(always)]
     fn store(sums: __m512i, to: &mut [f32], at: usize) {
         Avx512::store(Avx512::to_single(sums), to, at);
-    }
-}
-
-impl WholeDot for NativeBytes {
-    #[inline(always)]
-    fn load_sums(from: &[u32], at: usize) -> __m512i {
-        Avx512::load_words(from, at)
-    }
-    #[inline(always)]
-    fn store_sums(sums: __m512i, to: &mut [u32], at: usize) {
-        Avx512::store_words(sums, to, at);
-    }
-}
-
-/// Returns the sums of the lanes of four vectors.
-#[inline(always)]
-fn four_sums(vectors: [__m512i; 4]) -> [i32; 4] {
-    // SAFETY: the caller has AVX-512; `sums` is as long as the vector that is stored.
-    unsafe {
-        let [a, b, c, d] = vectors.map(|vector| {
-            _mm256_add_epi32(_mm512_castsi512_si256(vector), _mm512_extracti64x4_epi64::<1>(vector))
-        });
-        let halves = _mm256_hadd_epi32(_mm256_hadd_epi32(a, b), _mm256_hadd_epi32(c, d));
-        let whole = _mm_add_epi32(_mm256_castsi256_si128(halves), _mm256_extracti128_si256::<1>(halves));
-        let mut sums = [0; 4];
-        _mm_storeu_si128(sums.as_mut_ptr().cast(), whole);
-        sums
-    }
-}
-
-/// Returns the bytes of a row's block `at`, zero beyond its end.
-#[inline(always)]
-fn block(row: &[i8], at: usize) -> __m512i {
-    let start = at * BLOCK;
-    // SAFETY: the caller has AVX-512 BW; a whole block is loaded from an array of its size, of another one only the
-    // bytes that the row has.
-    unsafe {
-        match row[start..].first_chunk::<BLOCK>() {
-            Some(block) => _mm512_loadu_si512(block.as_ptr().cast()),
-            None => {
-                let rest = &row[start..];
-                _mm512_maskz_loadu_epi8((1 << rest.len()) - 1, rest.as_ptr())
-            }
-        }
-    }
-}
-
-impl NativeBytes {
-    /// Returns the inner products with `N` rows, a vector of sums each.
-    #[inline(always)]
-    fn row_sums<const N: usize, const WIDE: bool>(query: &QueryBytes, rows: [&[i8]; N]) -> [__m512i; N] {
-        // SAFETY: this type is only used where `Isa` enabled its instructions.
-        unsafe {
-            let sign = _mm512_set1_epi8(-128);
-            let (mut low, mut high) = ([_mm512_setzero_si512(); N], [_mm512_setzero_si512(); N]);
-            for (at, bytes) in query.low.iter().enumerate() {
-                let low_bytes = _mm512_loadu_si512(bytes.as_ptr().cast());
-                let high_bytes = match WIDE {
-                    true => _mm512_loadu_si512(query.high[at].as_ptr().cast()),
-                    false => _mm512_setzero_si512(),
-                };
-                for i in 0..N {
-                    // Plus 128: the other sign bit.
-                    let row = _mm512_xor_si512(block(rows[i], at), sign);
-                    low[i] = _mm512_dpbusd_epi32(low[i], row, low_bytes);
-                    if WIDE {
-                        high[i] = _mm512_dpbusd_epi32(high[i], row, high_bytes);
-                    }
-                }
-            }
-            // What wraps around 32 bits comes back: the whole sum fits.
-            std::array::from_fn(|i| match WIDE {
-                true => _mm512_add_epi32(low[i], _mm512_slli_epi32::<8>(high[i])),
-                false => low[i],
-            })
-        }
-    }
-
-    #[inline(always)]
-    fn rows<const N: usize>(query: &QueryBytes, rows: [&[i8]; N]) -> [__m512i; N] {
-        let rows = rows.map(|row| &row[..query.len()]);
-        match query.high.is_empty() {
-            true => Self::row_sums::<N, false>(query, rows),
-            false => Self::row_sums::<N, true>(query, rows),
-        }
-    }
-}
-
-impl RowDots for NativeBytes {
-    #[inline(always)]
-    fn dot(query: &QueryBytes, row: &[i8]) -> i32 {
-        let [sums] = Self::rows(query, [row]);
-        // SAFETY: this type is only used where `Isa` enabled its instructions.
-        let sum = unsafe { _mm512_reduce_add_epi32(sums) };
-        sum.wrapping_sub(query.total.wrapping_mul(128))
-    }
-
-    #[inline(always)]
-    fn dots(query: &QueryBytes, rows: [&[i8]; 4]) -> [i32; 4] {
-        four_sums(Self::rows(query, rows)).map(|sum| sum.wrapping_sub(query.total.wrapping_mul(128)))
-    }
-
-    #[inline(always)]
-    fn between(a: &[i8], b: &[i8]) -> i32 {
-        let b = &b[..a.len()];
-        // SAFETY: this type is only used where `Isa` enabled its instructions.
-        unsafe {
-            let (sign, ones) = (_mm512_set1_epi8(-128), _mm512_set1_epi8(1));
-            let (mut sums, mut total) = (_mm512_setzero_si512(), _mm512_setzero_si512());
-            for at in 0..a.len().div_ceil(BLOCK) {
-                let numbers = block(a, at);
-                sums = _mm512_dpbusd_epi32(sums, _mm512_xor_si512(block(b, at), sign), numbers);
-                total = _mm512_dpbusd_epi32(total, ones, numbers);
-            }
-            _mm512_reduce_add_epi32(_mm512_sub_epi32(sums, _mm512_slli_epi32::<7>(total)))
-        }
-    }
-}
-
-impl NativeBytes {
-    /// Returns the inner products with `N` rows of 4-bit numbers, a vector of sums each.
-    #[inline(always)]
-    fn nibble_sums<const N: usize>(query: &NibbleQuery, rows: [&[u8]; N]) -> [__m512i; N] {
-        let rows = rows.map(|row| &row.as_chunks::<BLOCK>().0[..query.blocks.len()]);
-        // SAFETY: this type is only used where `Isa` enabled its instructions.
-        unsafe {
-            let mask = _mm512_set1_epi8(15);
-            let (mut lows, mut highs) = ([_mm512_setzero_si512(); N], [_mm512_setzero_si512(); N]);
-            for (at, [low, high]) in query.blocks.iter().enumerate() {
-                let low = _mm512_loadu_si512(low.as_ptr().cast());
-                let high = _mm512_loadu_si512(high.as_ptr().cast());
-                for i in 0..N {
-                    let bytes = _mm512_loadu_si512(rows[i][at].as_ptr().cast());
-                    let halves = _mm512_and_si512(_mm512_srli_epi16::<4>(bytes), mask);
-                    lows[i] = _mm512_dpbusd_epi32(lows[i], _mm512_and_si512(bytes, mask), low);
-                    highs[i] = _mm512_dpbusd_epi32(highs[i], halves, high);
-                }
-            }
-            std::array::from_fn(|i| _mm512_add_epi32(lows[i], highs[i]))
-        }
-    }
-}
-
-impl NibbleDots for NativeBytes {
-    #[inline(always)]
-    fn nibble_dot(query: &NibbleQuery, row: &[u8]) -> i32 {
-        let [sums] = Self::nibble_sums(query, [row]);
-        // SAFETY: this type is only used where `Isa` enabled its instructions.
-        unsafe { _mm512_reduce_add_epi32(sums) }
-    }
-
-    #[inline(always)]
-    fn nibble_dots(query: &NibbleQuery, rows: [&[u8]; 4]) -> [i32; 4] {
-        four_sums(Self::nibble_sums(query, rows))
     }
 }

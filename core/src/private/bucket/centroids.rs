@@ -1,6 +1,6 @@
 //! Centroids: the middle of each bucket, as 8-bit numbers, by which a page finds the buckets that a question is about.
 
-use crate::kernel::search::i8::{QuantizedQuery, quantized_products};
+use crate::kernel::search::i8::{quantize_query, quantized_products};
 
 /// First bytes of a file of private search.
 const MAGIC: &[u8; 4] = b"DPRF";
@@ -142,13 +142,13 @@ impl Centroids {
     /// Returns the bucket whose centroid has the greatest inner product with these coordinates `[dims]`: the one that
     /// a question is about. Of equal ones it is the first.
     pub fn home(&self, coordinates: &[f32]) -> usize {
-        let mut query = QuantizedQuery::default();
-        query.set(coordinates);
+        let mut query = Vec::new();
+        quantize_query(coordinates, &mut query);
         self.nearest(&query, 1).first().copied().unwrap_or(0)
     }
 
     /// Returns the buckets of the greatest inner products with `query` `[dims]`, greatest first.
-    pub(super) fn nearest(&self, query: &QuantizedQuery, count: usize) -> Vec<usize> {
+    pub(super) fn nearest(&self, query: &[i16], count: usize) -> Vec<usize> {
         let mut sums = vec![0; self.len()];
         quantized_products(query, &self.rows, &mut sums);
         let mut order: Vec<usize> = (0..self.len()).collect();

@@ -1,6 +1,5 @@
 //! Which buckets are fetched for a question: those that it is about, and decoys.
 
-use crate::kernel::search::i8::QuantizedQuery;
 use super::Centroids;
 use crate::private::device_key::DeviceKey;
 
@@ -138,8 +137,7 @@ impl Centroids {
 
     /// Returns a bucket and its nearest ones that are not taken, `size` together.
     fn group(&self, of: usize, size: usize, taken: &[bool]) -> Vec<usize> {
-        let mut query = QuantizedQuery::default();
-        query.set_row(self.row(of));
+        let query: Vec<i16> = self.row(of).iter().map(|number| i16::from(*number)).collect();
         let near = self.nearest(&query, self.len()).into_iter();
         let free = near.filter(|bucket| *bucket != of && !taken.get(*bucket).is_some_and(|taken| *taken));
         std::iter::once(of).chain(free).take(size).collect()

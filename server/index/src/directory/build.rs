@@ -13,9 +13,8 @@ use super::columns::ColumnsWriter;
 use super::manifest::FORMAT_WITHOUT_METADATA;
 use super::passage_stream::PassageStream;
 use super::passages::TableWriter;
-use super::pointer::{CODES_INT4, GRAPH, MANIFEST, METADATA, PASSAGES, PASSAGES_TABLE, Publisher, SPARSE, VECTORS};
+use super::pointer::{GRAPH, MANIFEST, METADATA, PASSAGES, PASSAGES_TABLE, Publisher, SPARSE, VECTORS};
 use super::version::newest;
-use crate::nibbles::Nibbles;
 use crate::quantized::AnyQuantized;
 use crate::sparse::{SparseError, SparseOptions, write_sparse};
 use crate::vectors::{Rows, VectorSet, rows};
@@ -243,8 +242,6 @@ impl<'a> Writing<'a> {
                 GraphBuilder::HnswRs => hnsw::build_with_library(matrix, params, &options.stop, progress)?,
             };
             self.write(GRAPH, &mut |out| graph.write(out))?;
-            drop(graph);
-            self.write(CODES_INT4, &mut |out| Nibbles::of(matrix).write(out))?;
         }
         let sparse =
             options.sparse.map(|sparse| self.write_sparse(passages, sparse, progress)).transpose()?;

@@ -1,9 +1,8 @@
 //! Approximate search through a hierarchical navigable small-world graph (HNSW, Malkov and Yashunin 2016).
 //!
-//! The [`Graph`] is built here ([`build`]) or by `hnsw_rs` ([`build_with_library`]), and searched by 4-bit codes of the
-//! vectors. Those quantized to eight bits rank what was found; the best rows are scored again by the vectors themselves,
-//! so that a row has the very score that exact search gives it. Either graph is repaired where pruning left a passage
-//! unreachable.
+//! The [`Graph`] is built here ([`build`]) or by `hnsw_rs` ([`build_with_library`]), and searched by the vectors
+//! quantized to eight bits; the best rows are scored again by the vectors themselves, so that a row has the very score
+//! that exact search gives it. Either graph is repaired where pruning left a passage unreachable.
 //!
 //! `hnsw_rs` does not search, for three reasons. It reloads its dump only as a value that borrows from its reader, so
 //! that an index could not be swapped while serving; it ends the process or panics on damaged files; and the dump
@@ -27,13 +26,12 @@ use dpr_core::Embedding;
 use serde::{Deserialize, Serialize};
 
 use super::codes::rescored;
-use super::nibbles::Nibbles;
 use super::quantized::{Code as _, Quantized};
 use super::{
     BuildError, CancelToken, ExactIndex, IndexKind, Matrix, QueryError, RowSet, ScoredRow, Stopped,
     VectorIndex,
 };
-use crate::ranking::{Candidate, TopK};
+use crate::ranking::Candidate;
 use search::{VisitedSet, descend, search_layer};
 
 pub(super) use build::build;
@@ -85,26 +83,18 @@ const LINKS_PASSED: usize = 10;
 pub struct HnswIndex {
     matrix: Arc<Matrix>,
     codes: Arc<Quantized>,
-    /// What the graph is searched by, unless an earlier program built it: then the quantized vectors.
-    nibbles: Option<Arc<Nibbles>>,
     graph: Graph,
     ef_search: usize,
     exact: ExactIndex,
 }
 
 impl HnswIndex {
-    pub(super) fn new(
-        matrix: Arc<Matrix>,
-        codes: Arc<Quantized>,
-        nibbles: Option<Arc<Nibbles>>,
-        graph: Graph,
-        ef_search: usize,
-    ) -> Self {
+    pub(super) fn new(matrix: Arc<Matrix>, codes: Arc<Quantized>, graph: Graph, ef_search: usize) -> Self {
         let exact = ExactIndex::new(Arc::clone(&matrix));
-        Self { matrix, codes, nibbles, graph, ef_search, exact }
+        Self { matrix, codes, graph, ef_search, exact }
     }
 
-    /// Finds `ef` rows by their codes and ranks the best of them by their vectors; `None` when fewer than
+    /// Finds `ef` rows by their quantized vectors and ranks the best of them by their vectors; `None` when fewer than
     /// `k` are found.
     fn find(
         &self,
@@ -115,11 +105,8 @@ impl HnswIndex {
         cancel: &CancelToken,
     ) -> Result<Option<Vec<ScoredRow>>, Stopped> {
         let mut quantized = i8::query(query);
-        let mut nibbles = self.nibbles.as_ref().map(|codes| (codes, codes.query(query)));
-        let mut score = |rows: &[u32], scores: &mut Vec<f32>| match &mut nibbles {
-            Some((codes, query)) => codes.scores_at(query, rows, scores),
-            None => self.codes.scores_at(&mut quantized, rows, scores),
-        };
+        let mut score =
+            |rows: &[u32], scores: &mut Vec<f32>| self.codes.scores_at(&mut quantized, rows, scores);
         let (entry, mut scores) = (self.graph.entry(), Vec::new());
         score(&[entry], &mut scores);
         let entry = Candidate { score: scores[0], row: entry };
@@ -129,20 +116,12 @@ impl HnswIndex {
         // From the graph's entry every row can be reached, which is not sure of where the descent ended.
         let (starts, mut visited) = ([near, entry], VisitedSet::new(self.len()));
         let links = |row| self.graph.links(0, row);
-        let found = search_layer(&starts, ef, allowed, &mut visited, cancel, links, score);
+        let top = search_layer(&starts, ef, allowed, &mut visited, cancel, links, score);
         cancel.check()?;
-        if found.len() < k {
+        if top.len() < k {
             return Ok(None);
         }
-        let mut rows: Vec<u32> = found.iter().map(|found| found.row).collect();
-        if self.nibbles.is_some() && rows.len() > rescored(k) {
-            // Four bits find the way; eight choose which rows are read whole.
-            let mut best = TopK::new(rescored(k));
-            self.codes.scores_at(&mut quantized, &rows, &mut scores);
-            best.offer_rows(&rows, &scores);
-            rows = best.into_sorted().iter().map(|found| found.row).collect();
-        }
-        rows.truncate(rescored(k));
+        let rows: Vec<u32> = top.into_sorted().iter().take(rescored(k)).map(|found| found.row).collect();
         self.matrix.rank(query, &rows, k, cancel).map(Some)
     }
 
@@ -192,12 +171,7 @@ impl VectorIndex for HnswIndex {
         if !is_exact_quicker && let Some(found) = self.find(query.as_slice(), k, ef, allowed, cancel)? {
             return Ok(found);
         }
-        match allowed {
-            None => self.exact.search_until(query, k, None, cancel),
-            Some(allowed) => {
-                Ok(self.exact.search_among(Some(&self.codes), query.as_slice(), allowed, k, cancel)?)
-            }
-        }
+        self.exact.search_until(query, k, allowed, cancel)
     }
 
     fn cost(&self, queries: usize, k: usize, filtered: bool) -> u64 {
