@@ -3,7 +3,6 @@
 
 use std::fmt::Debug;
 use std::io::{self, Write};
-use std::ops::Range;
 use std::sync::Arc;
 
 use bytemuck::Pod;

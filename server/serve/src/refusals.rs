@@ -33,6 +33,17 @@ pub(super) enum Refused {
 }
 
 impl Refused {
+    const ALL: [Self; 8] = [
+        Self::Queue,
+        Self::Updates,
+        Self::Encoding,
+        Self::Bodies,
+        Self::Answers,
+        Self::Connections,
+        Self::KeyRate,
+        Self::AddressRate,
+    ];
+
     fn name(self) -> &'static str {
         match self {
             Self::Queue => "queue",
@@ -98,6 +109,9 @@ impl Refusals {
             reload_failures.clone(),
         );
         // Present from the start, so that alerts can watch them.
+        for limit in Refused::ALL {
+            drop(refused.get_or_create(&RefusedLabels { limit: limit.name() }));
+        }
         for file in [Reloaded::Keys, Reloaded::Certificate] {
             drop(reload_failures.get_or_create(&ReloadLabels { file: file.name() }));
         }

@@ -49,7 +49,7 @@ fn it_says_what_it_built() {
     let output = index(&vectors, &out, &["--kind", "hnsw"]).output().unwrap();
     let (stdout, stderr) = text(&output);
     assert!(output.status.success(), "{stderr}");
-    assert!(stdout.starts_with("600 passages, 8 dimensions, hnsw, phi "), "{stdout}");
+    assert!(stdout.starts_with("600 passages, 8 dimensions, hnsw, greatest squared norm "), "{stdout}");
     assert!(stdout.contains("recall@20"), "{stdout}");
 
     let output = index(&vectors, &out, &["--json"]).output().unwrap();

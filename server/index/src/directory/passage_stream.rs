@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use crate::{FileError, Snapshot, VectorIndex as _};
+use crate::FileError;
 use dpr_data::Passage;
 
 /// Passages in the order of their rows.
@@ -25,15 +25,5 @@ impl PassageStream for &[Passage] {
 
     fn passages(&self) -> Box<Passages<'_>> {
         Box::new(self.iter().map(|passage| Ok(Cow::Borrowed(passage))))
-    }
-}
-
-impl PassageStream for Snapshot {
-    fn count(&self) -> usize {
-        self.len()
-    }
-
-    fn passages(&self) -> Box<Passages<'_>> {
-        Box::new(self.stream())
     }
 }

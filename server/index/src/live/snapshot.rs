@@ -6,6 +6,7 @@ use std::sync::Arc;
 use dpr_core::Embedding;
 
 use super::delta::Delta;
+use crate::directory::passage_stream::{PassageStream, Passages};
 use crate::ranking::{Candidate, TopK};
 use crate::{CancelToken, FileError, IndexKind, LoadedIndex, QueryError, RowSet, ScoredRow, VectorIndex};
 use dpr_data::Passage;
@@ -244,5 +245,15 @@ impl VectorIndex for Snapshot {
             return self.base.index.search_batch_until(queries, k, cancel);
         }
         queries.par_iter().map(|query| self.search_until(query, k, None, cancel)).collect()
+    }
+}
+
+impl PassageStream for Snapshot {
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn passages(&self) -> Box<Passages<'_>> {
+        Box::new(self.stream())
     }
 }

@@ -80,7 +80,7 @@ async fn a_filter_that_allows_nothing_or_makes_no_sense_is_refused() {
         (json!({"titles": ["No such title"]}), "no passage with these"),
         (json!({"ids": ["p1"], "titles": ["Title 9"]}), "no passage with these"),
         (json!({"ids": many}), "1001 of them; a filter holds at most 1000"),
-        (json!(["p1"]), "no filter"),
+        (json!(["p1"]), "is not a filter"),
         (json!({"metadata": {"field": "year", "gt": 2009}}), "no passage with these"),
         (json!({"metadata": {"field": "year", "eq": [2000]}}), "`filter.metadata`: eq is an array"),
         (json!({"metadata": {"field": "year", "like": "20%"}}), "there is no operator `like`"),

@@ -41,7 +41,7 @@ async fn a_taken_port_is_named_with_the_way_out() {
     let first = server::bind("127.0.0.1:0").await.unwrap();
     let address = first.local_addr().unwrap().to_string();
     let error = server::bind(&address).await.unwrap_err().to_string();
-    assert!(error.contains(&address) && error.contains("in use") && error.contains("--listen"), "{error}");
+    assert!(error.contains(&address) && error.contains("in use") && error.contains("port 0"), "{error}");
     let error = server::bind("nowhere").await.unwrap_err().to_string();
     assert!(error.contains("nowhere") && error.contains("127.0.0.1:7878"), "{error}");
 }
