@@ -125,7 +125,7 @@ impl Centroids {
         self.dims
     }
 
-    /// Returns the centroid of a bucket; an empty one where there is no such bucket.
+    /// Returns the centroid of a bucket, or an empty slice for a number beyond the last bucket.
     pub(super) fn row(&self, bucket: usize) -> &[i8] {
         self.rows.chunks_exact(self.dims).nth(bucket).unwrap_or_default()
     }

@@ -16,7 +16,7 @@ pub const MAX_DECOYS: usize = 64;
 /// the buckets that are left.
 const DRAWS: u32 = 64;
 
-/// How many buckets are fetched for a question.
+/// The numbers of buckets that are fetched for a question: probes and decoys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
     probes: usize,
@@ -66,7 +66,7 @@ impl Plan {
     /// of so many buckets.
     ///
     /// # Errors
-    /// [`PlanError`]. There is no smaller number in the place of one that is not possible.
+    /// [`PlanError`] for a number that is not possible; it is never replaced by a smaller one.
     pub fn new(probes: usize, decoys: usize, buckets: usize) -> Result<Self, PlanError> {
         if !PROBES.contains(&probes) {
             return Err(PlanError::Probes { got: probes });
@@ -123,7 +123,7 @@ impl Centroids {
             let drawn = (0..DRAWS)
                 .map(|draw| self.group(below(key, [home as u32, group, draw], self.len()), plan.probes, &[]));
             let apart = drawn.into_iter().find(|group| group.iter().all(|bucket| !taken[*bucket]));
-            // Of few buckets, no natural group may be left.
+            // With few buckets, every group of neighbours may overlap one that is taken.
             let group = apart.unwrap_or_else(|| {
                 let left: Vec<usize> = (0..self.len()).filter(|bucket| !taken[*bucket]).collect();
                 let of = left.get(below(key, [home as u32, group, DRAWS], left.len()));
