@@ -5,17 +5,19 @@ use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
+use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use tracing::Span;
 
+use super::body::json_body;
 use super::error::ApiError;
+use super::file::accepts_gzip;
 use super::gate::{Prepared, Run};
 use super::metadata::WireValue;
 use super::refusals::Refused;
-use super::room::HeldBody;
 use super::state::AppState;
 use dpr_data::Metadata;
 use dpr_index::search::{Hit, SearchError};
@@ -100,7 +102,7 @@ pub(super) struct PreparedSearch<T = SearchResponse> {
     pub(super) search: Run<Result<Answered<T>, ApiError>>,
 }
 
-/// Reads a search from the bytes of a body with `read` and runs it, on a thread of the gate's. All work that grows
+/// Takes in the JSON body of a request and answers it by the search that `read` makes of it. The search runs on a thread of the gate's. All work that grows
 /// with the body or the answer is done there, and by no more requests at once than the gate lets in: reading JSON,
 /// searching, printing JSON, compressing it for a client that takes gzip. The search stops when the returned future
 /// is dropped, and once its passages have more bytes than an answer: one that is too large is neither read whole nor
@@ -109,10 +111,11 @@ pub(super) struct PreparedSearch<T = SearchResponse> {
 /// The header `server-timing` has the time in the queue and the time of the search.
 pub(super) async fn respond<T: Serialize + 'static>(
     state: &AppState,
-    body: HeldBody,
-    takes_gzip: bool,
+    request: Request,
     read: impl FnOnce(&[u8]) -> Result<PreparedSearch<T>, ApiError> + Send + 'static,
 ) -> Result<Response, ApiError> {
+    let takes_gzip = accepts_gzip(request.headers());
+    let body = json_body(state, request).await?;
     let place = state.gate().enter().inspect_err(|_| state.metrics().rejected())?;
     let (span, limit) = (Span::current(), state.limits().max_answer);
     let prepare = move || {

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use axum::body::{Body, HttpBody};
 use axum::extract::Request;
 use axum::http::{HeaderMap, header};
+use serde::Deserialize;
 
 use super::error::ApiError;
 use super::refusals::Refused;
@@ -44,6 +45,14 @@ pub(super) async fn json_body(state: &AppState, request: Request) -> Result<Held
     }
     media_type?;
     Ok(body)
+}
+
+/// Returns what a JSON body says.
+///
+/// # Errors
+/// [`ApiError::InvalidJson`]: it is not JSON, or of another form.
+pub(super) fn parse_json<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, ApiError> {
+    serde_json::from_slice(body).map_err(|error| ApiError::InvalidJson(error.to_string()))
 }
 
 /// The bytes of a body of at most `limit` bytes that says it is binary.

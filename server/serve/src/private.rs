@@ -13,16 +13,16 @@ use base64::engine::general_purpose::STANDARD;
 use dpr_core::Embedding;
 use dpr_core::model::sha256_hex;
 use dpr_data::Metadata;
+use dpr_index::CancelToken;
 use dpr_index::private::{Candidate, Level, LevelEntry, candidates};
-use dpr_index::{CancelToken, VectorIndex as _};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::answer::{Answered, PreparedSearch, respond, timed};
-use super::body::json_body;
+use super::body::parse_json;
 use super::error::ApiError;
 use super::error_answer::ErrorBody;
-use super::file::{ServedFile, accepts_gzip, respond_by_content};
+use super::file::{ServedFile, respond_by_content};
 use super::metadata::WireValue;
 use super::model::FileContent;
 use super::served_blur::ServedBlur;
@@ -219,15 +219,12 @@ pub(super) async fn candidates_of(
 ) -> Result<Response, ApiError> {
     let ready = state.ready()?;
     let blur = ready.serving.blur.as_ref().map(Arc::clone).ok_or(ApiError::NoPrivateSearch)?;
-    let takes_gzip = accepts_gzip(request.headers());
-    let body = json_body(&state, request).await?;
     let max_k = state.limits().max_k;
     let read = move |body: &[u8]| -> Result<PreparedSearch<CandidatesResponse>, ApiError> {
-        let asked: CandidatesRequest =
-            serde_json::from_slice(body).map_err(|error| ApiError::InvalidJson(error.to_string()))?;
+        let asked: CandidatesRequest = parse_json(body)?;
         let (sent, count) = asked.checked(&blur, &ready.fingerprint, max_k)?;
         let cost = ready.serving.search.cost(1, count, None);
-        let rows = ready.serving.search.snapshot().map_or(0, |index| index.len());
+        let rows = ready.rows();
         let search = move |cancel: &CancelToken| -> Result<Answered<CandidatesResponse>, ApiError> {
             let backend = ready.serving.search.as_ref();
             let search = || candidates(backend, blur.dir.projection(), sent.as_slice(), count, cancel);
@@ -237,7 +234,7 @@ pub(super) async fn candidates_of(
         };
         Ok(PreparedSearch { vectors: 1, rows, cost, search: Box::new(search) })
     };
-    respond(&state, body, takes_gzip, read).await
+    respond(&state, request, read).await
 }
 
 impl CandidatesRequest {

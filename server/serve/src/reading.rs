@@ -11,16 +11,15 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::answer::{Answered, PreparedSearch, SearchHit, respond, timed};
-use super::body::json_body;
+use super::body::parse_json;
 use super::error::ApiError;
 use super::error_answer::ErrorBody;
-use super::file::accepts_gzip;
 use super::limits::Limits;
 use super::request::FilterBody;
 use super::state::AppState;
 use super::text::{check_question, fusion, hybrid};
+use dpr_index::CancelToken;
 use dpr_index::search::{Hit, Method};
-use dpr_index::{CancelToken, VectorIndex as _};
 
 /// Passages that are read unless said otherwise.
 const DEPTH: usize = 20;
@@ -110,18 +109,16 @@ pub(super) async fn answer(State(state): State<AppState>, request: Request) -> R
     // Before the body is read: what must not be sent here is not looked at.
     let service = ready.serving.text.as_ref().map(Arc::clone).ok_or(ApiError::TextSearchDisabled)?;
     let reader = ready.serving.reader.as_ref().map(Arc::clone).ok_or(ApiError::AnswersDisabled)?;
-    let takes_gzip = accepts_gzip(request.headers());
-    let (body, limits) = (json_body(&state, request).await?, state.limits().clone());
+    let limits = state.limits().clone();
     let read = move |body: &[u8]| -> Result<PreparedSearch<AnswerResponse>, ApiError> {
-        let asked: AnswerRequest<'_> =
-            serde_json::from_slice(body).map_err(|error| ApiError::InvalidJson(error.to_string()))?;
+        let asked: AnswerRequest<'_> = parse_json(body)?;
         check_question(&asked.question)?;
         let fusion = fusion(asked.lambda)?;
         let (depth, top) = asked.counts(&limits)?;
         let filter = asked.filter.map(FilterBody::parse).transpose()?;
         let (question, method) = (asked.question, asked.method);
         let cost = service.cost(&question, method, depth, filter.as_ref()).saturating_add(reader.cost(depth));
-        let rows = ready.serving.search.snapshot().map_or(0, |index| index.len());
+        let rows = ready.rows();
         let search = move |cancel: &CancelToken| -> Result<Answered<AnswerResponse>, ApiError> {
             let found = || {
                 let hits = service.search_text(&question, method, fusion, depth, filter.as_ref(), cancel)?;
@@ -135,7 +132,7 @@ pub(super) async fn answer(State(state): State<AppState>, request: Request) -> R
         };
         Ok(PreparedSearch { vectors: 1, rows, cost, search: Box::new(search) })
     };
-    respond(&state, body, takes_gzip, read).await
+    respond(&state, request, read).await
 }
 
 impl AnswerRequest<'_> {

@@ -5,13 +5,11 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use super::answer::{Answered, HitList, PreparedSearch, SearchHit, SearchResponse, respond, timed};
-use super::body::json_body;
 use super::error::ApiError;
 use super::error_answer::ErrorBody;
-use super::file::accepts_gzip;
 use super::request::SearchRequest;
 use super::state::AppState;
-use dpr_index::{CancelToken, VectorIndex as _};
+use dpr_index::CancelToken;
 
 /// Finds the passages nearest to question vectors. There is no field for a question's text.
 #[utoipa::path(post, path = "/v1/search", tag = "search", request_body = SearchRequest,
@@ -31,14 +29,13 @@ use dpr_index::{CancelToken, VectorIndex as _};
 ))]
 pub(super) async fn search(State(state): State<AppState>, request: Request) -> Result<Response, ApiError> {
     state.takes_plain_questions()?;
-    let takes_gzip = accepts_gzip(request.headers());
-    let body = json_body(&state, request).await?;
-    let (ready, limits) = (state.ready()?, state.limits().clone());
+    let served = state.clone();
     let read = move |body: &[u8]| -> Result<PreparedSearch, ApiError> {
-        let asked = SearchRequest::read(body, ready.dim, &ready.fingerprint, &limits)?;
-        let (vectors, backend) = (asked.vectors.len(), &ready.serving.search);
-        let cost = backend.cost(vectors, asked.k, asked.filter.as_ref());
-        let rows = backend.snapshot().map_or(0, |index| index.len());
+        // After the body has come, so that it is answered from the newest index.
+        let ready = served.ready()?;
+        let asked = SearchRequest::read(body, ready.dim, &ready.fingerprint, served.limits())?;
+        let (vectors, rows) = (asked.vectors.len(), ready.rows());
+        let cost = ready.serving.search.cost(vectors, asked.k, asked.filter.as_ref());
         let search = move |cancel: &CancelToken| -> Result<Answered, ApiError> {
             let backend = &ready.serving.search;
             let search = || backend.search_until(&asked.vectors, asked.k, asked.filter.as_ref(), cancel);
@@ -54,7 +51,7 @@ pub(super) async fn search(State(state): State<AppState>, request: Request) -> R
         };
         Ok(PreparedSearch { vectors, rows, cost, search: Box::new(search) })
     };
-    respond(&state, body, takes_gzip, read).await
+    respond(&state, request, read).await
 }
 
 /// Ends a search request whose time is up, be it in its body, in the queue or in the search, which then stops.

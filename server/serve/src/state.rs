@@ -21,6 +21,7 @@ use super::served_tables::ServedTables;
 use super::service::TextSearch;
 use super::updates::Updates;
 use dpr_core::model::short;
+use dpr_index::VectorIndex as _;
 use dpr_index::search::{Backend, Description};
 
 /// How the HTTP interface behaves.
@@ -108,6 +109,13 @@ pub(super) struct Ready {
     /// What vectors are checked by. Both stay the same while passages come and go.
     pub(super) dim: usize,
     pub(super) fingerprint: String,
+}
+
+impl Ready {
+    /// Returns the number of rows that a search may look at, where this process holds them.
+    pub(super) fn rows(&self) -> usize {
+        self.serving.search.snapshot().map_or(0, |index| index.len())
+    }
 }
 
 impl AppState {

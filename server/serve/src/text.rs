@@ -12,14 +12,13 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::answer::{Answered, PreparedSearch, SearchHit, SearchResponse, respond, timed};
-use super::body::json_body;
+use super::body::parse_json;
 use super::error::ApiError;
 use super::error_answer::ErrorBody;
-use super::file::accepts_gzip;
 use super::request::FilterBody;
 use super::state::AppState;
+use dpr_index::CancelToken;
 use dpr_index::search::{Fusion, Method};
-use dpr_index::{CancelToken, VectorIndex as _};
 
 /// Characters of a question: more than any encoder reads.
 const MAX_CHARACTERS: usize = 4096;
@@ -79,11 +78,9 @@ pub(super) async fn search_text(
     let ready = state.ready()?;
     // Before the body is read: what must not be sent here is not looked at.
     let service = ready.serving.text.as_ref().map(Arc::clone).ok_or(ApiError::TextSearchDisabled)?;
-    let takes_gzip = accepts_gzip(request.headers());
-    let (body, limits) = (json_body(&state, request).await?, state.limits().clone());
+    let limits = state.limits().clone();
     let read = move |body: &[u8]| -> Result<PreparedSearch, ApiError> {
-        let asked: TextSearchRequest<'_> =
-            serde_json::from_slice(body).map_err(|error| ApiError::InvalidJson(error.to_string()))?;
+        let asked: TextSearchRequest<'_> = parse_json(body)?;
         check_question(&asked.question)?;
         let fusion = fusion(asked.lambda)?;
         let k = asked.k.unwrap_or(limits.default_k.min(limits.max_k));
@@ -93,7 +90,7 @@ pub(super) async fn search_text(
         let filter = asked.filter.map(FilterBody::parse).transpose()?;
         let (question, method) = (asked.question, asked.method);
         let cost = service.cost(&question, method, k, filter.as_ref());
-        let rows = ready.serving.search.snapshot().map_or(0, |index| index.len());
+        let rows = ready.rows();
         let search = move |cancel: &CancelToken| -> Result<Answered, ApiError> {
             let search = || service.search_text(&question, method, fusion, k, filter.as_ref(), cancel);
             let (found, took, took_ms) = timed(k, search)?;
@@ -102,7 +99,7 @@ pub(super) async fn search_text(
         };
         Ok(PreparedSearch { vectors: 1, rows, cost, search: Box::new(search) })
     };
-    respond(&state, body, takes_gzip, read).await
+    respond(&state, request, read).await
 }
 
 /// Refuses a question that is blank or too long.

@@ -35,6 +35,7 @@ pub mod keys;
 mod local;
 mod logging;
 mod model_of_index;
+mod opened;
 mod output;
 mod precision;
 mod privacy;

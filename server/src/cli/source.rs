@@ -1,7 +1,6 @@
 //! What rankings are made from: an index, and the question encoder where vectors are compared.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Instant;
 
 #[cfg(feature = "burn")]
@@ -15,14 +14,11 @@ use dpr_index::search::Description;
 use dpr_index::search::{Filter, Fusion, Method, Ranker, SearchError, Searcher};
 #[cfg(feature = "train")]
 use dpr_index::sparse::SparseIndex;
-use dpr_index::sparse::WordIndex;
-use dpr_index::{
-    CancelToken, FileError, IndexReader, LoadedIndex, LoadedSparse, OpenError, RowSet, ScoredRow, Snapshot,
-    VectorIndex,
-};
+use dpr_index::{IndexReader, LoadedIndex, LoadedSparse, OpenError, RowSet, ScoredRow};
 
 use super::by_id::ById;
 use super::model_of_index::model_of_index;
+use super::opened::{self, Opened};
 use super::source_args::SourceArgs;
 use super::{CliError, progress};
 use crate::location::{Location, of_server};
@@ -34,22 +30,18 @@ const UNASKED_GPU_BYTES: usize = 2 << 30;
 /// An open index.
 pub(super) struct Source {
     args: SourceArgs,
-    opened: Opened,
+    home: Home,
     /// Encodes questions, where a method compares vectors.
     encoder: Option<TextEncoder>,
     /// All passages by row, where they were [read](Source::read_passages): built-in ones, then added ones.
     passages: Vec<Passage>,
 }
 
-/// What a method ranks by.
-enum Opened {
-    /// The vectors of an index directory, and its words where it has some.
-    Vectors(Searcher),
-    /// The words of an index directory, as it was built.
-    Words(Box<LoadedSparse>),
-    /// The words of an index directory with its updates.
-    LiveWords(Arc<Snapshot>),
-    /// A backend that keeps its rows elsewhere.
+/// Where what a method ranks by is kept.
+enum Home {
+    /// In an index directory.
+    Here(Box<dyn Opened>),
+    /// In a database that knows passages by their ids.
     #[cfg_attr(not(any(feature = "milvus", feature = "postgres")), allow(dead_code))]
     Elsewhere(ById),
 }
@@ -59,7 +51,8 @@ impl Source {
     /// index with updates is refused: what is measured is what was built.
     pub(super) fn open(args: SourceArgs, methods: &[Method]) -> Result<Self, CliError> {
         let choice = args.device;
-        let as_built = |dir: &Path| Ok(Opened::Words(Box::new(LoadedSparse::open(dir)?)));
+        let as_built =
+            |dir: &Path| -> Result<Box<dyn Opened>, CliError> { Ok(Box::new(LoadedSparse::open(dir)?)) };
         let mut source = Self::open_with(args, methods, as_built, |index| {
             let mut index = LoadedIndex::open(index)?;
             let bytes = size_of_val(index.matrix().as_slice());
@@ -68,20 +61,24 @@ impl Source {
             }
             Ok(Searcher::new(index))
         })?;
-        source.read_passages()?;
+        if let Home::Here(opened) = &source.home {
+            source.passages = opened.read_passages()?;
+        }
         Ok(source)
     }
 
     /// As [`Source::open`], with the updates of the index, and without reading its passages.
     pub(super) fn open_live(args: SourceArgs, methods: &[Method]) -> Result<Self, CliError> {
         let open = |index: &Path| IndexReader::open(index).map(|reader| reader.snapshot());
-        let words = |dir: &Path| match LoadedSparse::open(dir) {
-            Ok(words) => Ok(Opened::Words(Box::new(words))),
-            Err(OpenError::HasUpdates { .. }) => match open(dir)? {
-                snapshot if snapshot.base().sparse().is_some() => Ok(Opened::LiveWords(snapshot)),
-                _ => Err(OpenError::NoSparse { path: dir.to_path_buf() }.into()),
-            },
-            Err(error) => Err(error.into()),
+        let words = |dir: &Path| -> Result<Box<dyn Opened>, CliError> {
+            match LoadedSparse::open(dir) {
+                Ok(words) => Ok(Box::new(words)),
+                Err(OpenError::HasUpdates { .. }) => match open(dir)? {
+                    snapshot if snapshot.base().sparse().is_some() => Ok(Box::new(snapshot)),
+                    _ => Err(OpenError::NoSparse { path: dir.to_path_buf() }.into()),
+                },
+                Err(error) => Err(error.into()),
+            }
         };
         Self::open_with(args, methods, words, |index| Ok(Searcher::of(open(index)?)))
     }
@@ -89,7 +86,7 @@ impl Source {
     fn open_with(
         args: SourceArgs,
         methods: &[Method],
-        words: impl FnOnce(&Path) -> Result<Opened, CliError>,
+        words: impl FnOnce(&Path) -> Result<Box<dyn Opened>, CliError>,
         vectors: impl FnOnce(&Path) -> Result<Searcher, CliError>,
     ) -> Result<Self, CliError> {
         args.use_threads();
@@ -102,7 +99,7 @@ impl Source {
             Location::Postgres(_) => return Self::open_elsewhere(args, methods),
         };
         if !methods.iter().any(|method| method.needs_vectors()) {
-            return Ok(Self { opened: words(&dir)?, encoder: None, passages: Vec::new(), args });
+            return Ok(Self { home: Home::Here(words(&dir)?), encoder: None, passages: Vec::new(), args });
         }
         let path = args.model()?;
         let searcher = vectors(&dir)?;
@@ -112,7 +109,8 @@ impl Source {
         if methods.iter().any(|method| method.needs_words()) && searcher.index().sparse().is_none() {
             return Err(OpenError::NoSparse { path: dir }.into());
         }
-        Ok(Self { opened: Opened::Vectors(searcher), encoder: Some(encoder), passages: Vec::new(), args })
+        let home = Home::Here(Box::new(searcher));
+        Ok(Self { home, encoder: Some(encoder), passages: Vec::new(), args })
     }
 
     /// Opens a backend that keeps vectors and passages, and no words.
@@ -132,70 +130,60 @@ impl Source {
         let Description { model: built_by, dim, .. } = backend.describe();
         let model = model_of_index(&args.index, (&built_by, dim), path, model)?;
         let encoder = model.in_precision(args.numbers.precision).question_encoder(args.device)?;
-        let opened = Opened::Elsewhere(ById::new(backend));
-        Ok(Self { opened, encoder: Some(encoder), passages: Vec::new(), args })
+        let home = Home::Elsewhere(ById::new(backend));
+        Ok(Self { home, encoder: Some(encoder), passages: Vec::new(), args })
     }
 
-    /// Reads all passages, for what looks at every one of them.
-    fn read_passages(&mut self) -> Result<(), CliError> {
-        self.passages = match &self.opened {
-            Opened::Vectors(searcher) => all(searcher.snapshot())?,
-            Opened::LiveWords(snapshot) => all(snapshot)?,
-            Opened::Words(words) => words.passages.read_all()?,
-            Opened::Elsewhere(_) => Vec::new(),
-        };
-        Ok(())
+    /// Returns the index directory, where there is one.
+    fn here(&self) -> Option<&dyn Opened> {
+        match &self.home {
+            Home::Here(opened) => Some(opened.as_ref()),
+            Home::Elsewhere(_) => None,
+        }
     }
 
     /// Returns all passages by row, where they were read; of a backend elsewhere those that were found so far.
     pub(super) fn passages(&self) -> &[Passage] {
-        match &self.opened {
-            Opened::Elsewhere(by_id) => by_id.passages(),
-            _ => &self.passages,
+        match &self.home {
+            Home::Here(_) => &self.passages,
+            Home::Elsewhere(by_id) => by_id.passages(),
         }
     }
 
     /// Returns the passage of a row that was ranked.
     pub(super) fn passage(&self, row: usize) -> Result<Passage, CliError> {
-        Ok(match &self.opened {
-            Opened::Vectors(searcher) => searcher.snapshot().passage(row)?,
-            Opened::LiveWords(snapshot) => snapshot.passage(row)?,
-            Opened::Words(words) => words.passages.get(row)?,
-            Opened::Elsewhere(by_id) => by_id.passages()[row].clone(),
+        Ok(match &self.home {
+            Home::Here(opened) => opened.passage(row)?,
+            Home::Elsewhere(by_id) => by_id.passages()[row].clone(),
         })
     }
 
-    /// Returns a fingerprint of the index's contents.
+    /// Returns a fingerprint of the index's contents, where they have one.
     pub(super) fn version(&self) -> &str {
-        match &self.opened {
-            Opened::Vectors(searcher) => searcher.index().version(),
-            Opened::Words(words) => words.version(),
-            Opened::LiveWords(_) | Opened::Elsewhere(_) => "",
-        }
+        self.here().map_or("", Opened::version)
     }
 
     /// Returns the number of passages in the index.
     pub(super) fn count(&self) -> usize {
-        match &self.opened {
-            Opened::Elsewhere(by_id) => by_id.backend().describe().count,
-            _ => self.passages.len(),
+        match &self.home {
+            Home::Here(_) => self.passages.len(),
+            Home::Elsewhere(by_id) => by_id.backend().describe().count,
         }
     }
 
     /// Takes in those of the passages with these ids that a backend elsewhere holds: rankings are judged by them.
     pub(super) fn take_in<'a>(&mut self, ids: impl IntoIterator<Item = &'a str>) -> Result<(), SearchError> {
-        match &mut self.opened {
-            Opened::Elsewhere(by_id) => by_id.take_in(ids),
-            _ => Ok(()),
+        match &mut self.home {
+            Home::Here(_) => Ok(()),
+            Home::Elsewhere(by_id) => by_id.take_in(ids),
         }
     }
 
     /// Returns the fingerprint of the model, where vectors are compared.
     pub(super) fn model(&self) -> Option<String> {
-        match &self.opened {
-            Opened::Vectors(searcher) => Some(searcher.model_fingerprint().to_owned()),
-            Opened::Elsewhere(by_id) => Some(by_id.backend().describe().model),
-            Opened::Words(_) | Opened::LiveWords(_) => None,
+        match &self.home {
+            Home::Here(opened) => Some(opened.searcher()?.model_fingerprint().to_owned()),
+            Home::Elsewhere(by_id) => Some(by_id.backend().describe().model),
         }
     }
 
@@ -206,19 +194,15 @@ impl Source {
 
     /// Returns how vectors are searched, where they are.
     pub(super) fn kind(&self) -> Option<String> {
-        match &self.opened {
-            Opened::Vectors(searcher) => Some(searcher.index().index.kind().to_string()),
-            Opened::Elsewhere(by_id) => Some(by_id.backend().describe().kind),
-            Opened::Words(_) | Opened::LiveWords(_) => None,
+        match &self.home {
+            Home::Here(opened) => Some(opened.searcher()?.index().index.kind().to_string()),
+            Home::Elsewhere(by_id) => Some(by_id.backend().describe().kind),
         }
     }
 
     /// Returns the index whose vectors are compared, where this process holds them.
     pub(super) fn searcher(&self) -> Option<&Searcher> {
-        match &self.opened {
-            Opened::Vectors(searcher) => Some(searcher),
-            _ => None,
-        }
+        self.here()?.searcher()
     }
 
     /// Returns the vectors of the questions, and the seconds that encoding took; no vectors when nothing needs them.
@@ -260,42 +244,27 @@ impl Source {
         fusion: Fusion,
         filter: &Filter,
     ) -> Result<Vec<Vec<ScoredRow>>, CliError> {
-        if let Opened::Elsewhere(by_id) = &mut self.opened {
-            // Opening refused all methods but this.
-            let filter = Some(filter).filter(|filter| !filter.is_empty());
-            return Ok(by_id.rank(vectors, depth, filter)?);
+        let allowed = match &mut self.home {
+            Home::Elsewhere(by_id) => {
+                // Opening refused all methods but this.
+                let filter = Some(filter).filter(|filter| !filter.is_empty());
+                return Ok(by_id.rank(vectors, depth, filter)?);
+            }
+            Home::Here(_) if filter.is_empty() => None,
+            Home::Here(opened) => Some(opened.allowed(filter)?),
+        };
+        if allowed.as_ref().is_some_and(RowSet::is_empty) {
+            return Err(SearchError::NothingAllowed.into());
         }
-        let allowed = self.allowed(filter)?;
         let ranker = Ranker { allowed: allowed.as_ref(), ..self.ranker() };
         Ok(ranker.rank(method, &texts(questions), vectors, depth, fusion)?)
     }
 
-    /// Returns the rows that a filter allows; `None` for all.
-    fn allowed(&self, filter: &Filter) -> Result<Option<RowSet>, CliError> {
-        let allowed = match &self.opened {
-            _ if filter.is_empty() => return Ok(None),
-            Opened::Elsewhere(_) => return Ok(None),
-            Opened::Vectors(searcher) => filter.rows(searcher.snapshot())?,
-            Opened::LiveWords(snapshot) => filter.rows(snapshot)?,
-            Opened::Words(words) => filter.built_rows(&words.passages, &CancelToken::never())?,
-        };
-        if allowed.is_empty() { Err(SearchError::NothingAllowed.into()) } else { Ok(Some(allowed)) }
-    }
-
-    /// Returns a ranker of all that is open.
+    /// Returns a ranker of all that this process holds.
     pub(super) fn ranker(&self) -> Ranker<'_> {
-        let (words, vectors): (Option<&dyn WordIndex>, Option<&dyn VectorIndex>) = match &self.opened {
-            Opened::Vectors(searcher) => {
-                let has_words = searcher.index().sparse().is_some();
-                (has_words.then_some(searcher.snapshot() as &dyn WordIndex), Some(searcher.snapshot()))
-            }
-            Opened::Words(words) => (Some(&words.index), None),
-            Opened::LiveWords(snapshot) => (Some(snapshot.as_ref()), None),
-            Opened::Elsewhere(_) => (None, None),
-        };
         Ranker {
-            words,
-            vectors,
+            words: self.here().and_then(Opened::word_index),
+            vectors: self.here().and_then(opened::vectors),
             allowed: None,
             bm25: self.args.ranking.bm25(),
             depth: self.args.ranking.hybrid_depth,
@@ -305,11 +274,7 @@ impl Source {
     /// Returns the inverted index of the passages as they were built in.
     #[cfg(feature = "train")]
     pub(super) fn words(&self) -> Option<&SparseIndex> {
-        match &self.opened {
-            Opened::Vectors(searcher) => searcher.index().sparse(),
-            Opened::Words(words) => Some(&words.index),
-            Opened::LiveWords(_) | Opened::Elsewhere(_) => None,
-        }
+        self.here()?.built_words()
     }
 }
 
@@ -320,14 +285,6 @@ fn search_on_gpu(index: &mut LoadedIndex, choice: DeviceChoice) -> Result<(), Cl
     #[cfg(not(feature = "burn"))]
     let _ = (index, choice);
     Ok(())
-}
-
-/// The passages of all rows.
-fn all(snapshot: &Snapshot) -> Result<Vec<Passage>, FileError> {
-    let mut passages = snapshot.base().passages().read_all()?;
-    let added = (passages.len()..snapshot.rows()).map(|row| snapshot.passage(row));
-    passages.extend(added.collect::<Result<Vec<_>, _>>()?);
-    Ok(passages)
 }
 
 /// The questions' texts.
