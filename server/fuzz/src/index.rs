@@ -240,19 +240,19 @@ pub(crate) fn valid_codes() -> Vec<(String, Vec<u8>)> {
     made("v-1/codes.i8")
 }
 
-pub(crate) fn halves(bytes: &[u8]) {
+pub(crate) fn f16_codes(bytes: &[u8]) {
     with_index_of(Chosen::Halves, |index| index.replace("codes.f16", bytes));
 }
 
-pub(crate) fn valid_halves() -> Vec<(String, Vec<u8>)> {
+pub(crate) fn valid_f16_codes() -> Vec<(String, Vec<u8>)> {
     made_of(Chosen::Halves, "v-1/codes.f16")
 }
 
-pub(crate) fn signs(bytes: &[u8]) {
+pub(crate) fn sign_codes(bytes: &[u8]) {
     with_index_of(Chosen::Signs, |index| index.replace("codes.b1", bytes));
 }
 
-pub(crate) fn valid_signs() -> Vec<(String, Vec<u8>)> {
+pub(crate) fn valid_sign_codes() -> Vec<(String, Vec<u8>)> {
     made_of(Chosen::Signs, "v-1/codes.b1")
 }
 

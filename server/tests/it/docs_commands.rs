@@ -1,5 +1,5 @@
-//! Every command of the documentation: `dpr` lines are parsed as the program parses them, and those of the README
-//! and of the guides are run, in the order of the book, on small files with the names that the guides use.
+//! Every command of the documentation: `dpr` lines are parsed as the program parses them, and those of the README,
+//! of the guides and of the page of private modes are run, in the order of the book, on small files with the names that the guides use.
 
 use crate::support::docs;
 
@@ -131,9 +131,10 @@ fn the_guides_are_those_that_are_walked() {
 fn the_commands_of_the_guides_run_in_their_order() {
     let mut walk = Walk::new();
     let mut run = 0;
-    for guide in GUIDES {
-        let page = format!("docs/guide/{guide}.md");
-        walk.prepare(guide);
+    // The page of private modes after them: its commands name what the guides have made.
+    let guides = GUIDES.map(|guide| (guide, format!("docs/guide/{guide}.md")));
+    for (name, page) in guides.into_iter().chain([("privacy", "docs/privacy.md".to_owned())]) {
+        walk.prepare(name);
         let text = fs_err::read_to_string(root().join(&page)).unwrap();
         for line in examples(&page, &text).into_iter().filter(|line| line.is_run) {
             run += usize::from(walk.run(&line));

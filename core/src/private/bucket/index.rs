@@ -37,7 +37,7 @@ pub enum BucketError {
         projection: usize,
     },
     /// A bucket that the site does not have.
-    #[error("there is no bucket {bucket}, the site has {buckets}")]
+    #[error("bucket {bucket} is not one of the {buckets} of the site, which are numbered from 0")]
     Bucket {
         /// Its number.
         bucket: u32,

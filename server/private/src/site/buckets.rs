@@ -88,7 +88,7 @@ pub(super) fn make(
     go_on()?;
     let clusters = assign(&directions, dims, &middles, sizes);
     drop(directions);
-    let halves: Vec<(usize, Vec<u8>, Vec<u8>)> = clusters
+    let contents: Vec<(usize, Vec<u8>, Vec<u8>)> = clusters
         .par_iter()
         .map(|members| {
             go_on()?;
@@ -96,8 +96,8 @@ pub(super) fn make(
             Ok((part.len(), parts::code_bytes(projection, &part), parts::text_bytes(&part)?))
         })
         .collect::<Result<_, SiteError>>()?;
-    let length = halves.iter().map(|(_, codes, texts)| bucket_bytes(codes, texts)).max().unwrap_or(0);
-    let buckets = halves.into_iter().map(|(passages, codes, texts)| {
+    let length = contents.iter().map(|(_, codes, texts)| bucket_bytes(codes, texts)).max().unwrap_or(0);
+    let buckets = contents.into_iter().map(|(passages, codes, texts)| {
         (passages, Content::new("bucket", "bin", encode_bucket(passages, &codes, &texts, length)))
     });
     let centroids = Content::new("centroids", "bin", bytes);

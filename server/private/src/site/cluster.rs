@@ -1,14 +1,14 @@
 //! Clusters of passages of nearly one size: spherical k-means with a least and a greatest size.
 //!
-//! Clusters begin as halves of halves, and are then moved as k-means moves them. Passages that a cluster has too many
+//! Bisecting k-means finds the first clusters, and k-means then moves them. Passages that a cluster has too many
 //! go to their next best one, and a cluster that has too few takes those that lose least by it.
 
 use dpr_core::kernel::search::batch::QueryBatch;
 use dpr_core::kernel::search::f32::{inner_product, inner_products};
 use rayon::prelude::*;
 
-/// Turns in which two halves are found.
-const HALVING: usize = 8;
+/// Turns of k-means with two clusters by which rows are bisected.
+const BISECTION_TURNS: usize = 8;
 
 /// Turns of k-means.
 const TURNS: usize = 10;
@@ -51,7 +51,7 @@ impl Sizes {
 /// rows.
 pub(super) fn centroids(rows: &[f32], dims: usize, sizes: Sizes) -> Vec<f32> {
     let all: Vec<u32> = (0..(rows.len() / dims.max(1)) as u32).collect();
-    let mut centroids = middles(rows, dims, &halves(rows, dims, all, sizes));
+    let mut centroids = middles(rows, dims, &bisect(rows, dims, all, sizes));
     for _ in 0..TURNS {
         centroids = middles(rows, dims, &assign(rows, dims, &centroids, sizes));
     }
@@ -175,8 +175,8 @@ fn middle(rows: &[f32], dims: usize, members: &[u32]) -> Vec<f32> {
     sum.into_iter().map(|value| (value / length) as f32).collect()
 }
 
-/// Halves rows, and the halves again, until there are as many clusters as there are to be.
-fn halves(rows: &[f32], dims: usize, members: Vec<u32>, sizes: Sizes) -> Vec<Vec<u32>> {
+/// Returns clusters by bisecting k-means: rows in two, each part in two again, until there are `sizes.clusters`.
+fn bisect(rows: &[f32], dims: usize, members: Vec<u32>, sizes: Sizes) -> Vec<Vec<u32>> {
     let Sizes { clusters, least, most } = sizes;
     if clusters <= 1 {
         return vec![members];
@@ -190,7 +190,7 @@ fn halves(rows: &[f32], dims: usize, members: Vec<u32>, sizes: Sizes) -> Vec<Vec
     let first = far(&middle(rows, dims, &members));
     let mut ends = [row(first).to_vec(), row(far(row(first))).to_vec()];
     let (mut order, mut left, mut cut) = (members.clone(), clusters / 2, members.len() / 2);
-    for _ in 0..HALVING {
+    for _ in 0..BISECTION_TURNS {
         let between: Vec<f32> = ends[0].iter().zip(&ends[1]).map(|(a, b)| a - b).collect();
         let mut scored: Vec<(f32, u32)> =
             members.par_iter().map(|member| (inner_product(&between, row(*member)), *member)).collect();
@@ -207,7 +207,7 @@ fn halves(rows: &[f32], dims: usize, members: Vec<u32>, sizes: Sizes) -> Vec<Vec
     let (one, other) = (order[..cut].to_vec(), order[cut..].to_vec());
     let of = |clusters: usize| Sizes { clusters, ..sizes };
     let (mut found, more) =
-        rayon::join(|| halves(rows, dims, one, of(left)), || halves(rows, dims, other, of(clusters - left)));
+        rayon::join(|| bisect(rows, dims, one, of(left)), || bisect(rows, dims, other, of(clusters - left)));
     found.extend(more);
     found
 }

@@ -176,6 +176,14 @@ impl Walk {
             import.args(["import", "--reader", "dpr-reader-single-nq-base", "--out", "reader"]);
             succeed(&mut import);
         }
+        if guide == "privacy" {
+            // Real questions teach an attacker; here, enough of them that some are held out.
+            let questions: String =
+                (0..TOWNS).map(|town| format!("{}\t['Mason{town}']\n", question(town))).collect();
+            for name in ["questions.tsv", "nq-dev.tsv", "trivia-dev.tsv"] {
+                self.write(name, &questions);
+            }
+        }
         if guide == "evaluation" {
             let passages = fs::read_to_string(self.path("passages.tsv")).unwrap();
             let ids = passages.lines().skip(1).filter_map(|line| line.split('\t').next());
