@@ -3,11 +3,11 @@
 use crate::support::corpus;
 
 use std::collections::BTreeMap;
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use corpus::{Numbers, embedding, set, write_vectors};
@@ -31,6 +31,12 @@ fn kills(of_200: usize) -> usize {
 
 /// Kills of a process that writes all the time.
 const WRITERS: usize = 120;
+
+/// Lines that a writer says before it is killed, less than these: two of each change.
+const LINES: usize = 40;
+
+/// How long a line of a writer is waited for: it ends by itself after 30 seconds.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Kills of `dpr` commands.
 const COMMANDS: usize = 80;
@@ -173,13 +179,15 @@ fn killed_writers_lose_nothing_that_they_acknowledged() {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let mut said = child.stdout.take().unwrap();
+        let said = BufReader::new(child.stdout.take().unwrap());
+        let (told, lines) = mpsc::channel();
         let reader = std::thread::spawn(move || {
-            let mut text = String::new();
-            said.read_to_string(&mut text).unwrap();
-            text
+            let lines = said.lines().map(Result::unwrap);
+            lines.inspect(|_| drop(told.send(()))).collect::<Vec<_>>().join("\n")
         });
-        let killed = kill_after(&mut child, Duration::from_micros(random.below(150_000) as u64));
+        // By what the writer has done, and not by the clock: a slow machine gets as far as a fast one.
+        (0..random.below(LINES)).for_each(|_| lines.recv_timeout(PATIENCE).unwrap_or_default());
+        let killed = kill_after(&mut child, Duration::from_micros(random.below(10_000) as u64));
         let said = reader.join().unwrap();
         assert!(killed, "round {round}: the writer ended by itself:\n{said}");
         let mut pending = None;

@@ -9,7 +9,8 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 
-use super::ledger::{Hit, Ledger, Passage, Search};
+use super::filter::{Condition, Filter};
+use super::ledger::{Hit, Ledger, Passage, Search, Written};
 use super::misuse;
 use super::numbers::Numbers;
 use super::report::Report;
@@ -54,17 +55,22 @@ impl Client<'_> {
         let mut connection = Connection::new(self.server.address(), "");
         while !stop.load(Ordering::Relaxed) {
             match self.numbers.below(10) {
-                0 => self.search_once(&mut connection, "batch", 4, &[], &[]),
+                0 => self.search_once(&mut connection, "batch", 4, &Filter::default()),
                 1 => {
-                    let titles: Vec<_> = (0..3).map(|_| self.title()).collect();
-                    self.search_once(&mut connection, "filter by titles", 1, &titles, &[]);
+                    let titles = (0..3).map(|_| self.title()).collect();
+                    let filter = Filter { titles, ..Filter::default() };
+                    self.search_once(&mut connection, "filter by titles", 1, &filter);
                 }
                 2 => {
-                    let ids: Vec<_> =
-                        (0..20).map(|_| id(self.numbers.below(SHARE), self.numbers.below(IDS))).collect();
-                    self.search_once(&mut connection, "filter by ids", 1, &[], &ids);
+                    let ids = (0..20).map(|_| id(self.numbers.below(SHARE), self.numbers.below(IDS)));
+                    let filter = Filter { ids: ids.collect(), ..Filter::default() };
+                    self.search_once(&mut connection, "filter by ids", 1, &filter);
                 }
-                _ => self.search_once(&mut connection, "search", 1, &[], &[]),
+                3 => {
+                    let filter = Filter { condition: Some(self.condition()), ..Filter::default() };
+                    self.search_once(&mut connection, "filter by metadata", 1, &filter);
+                }
+                _ => self.search_once(&mut connection, "search", 1, &Filter::default()),
             }
         }
     }
@@ -77,14 +83,26 @@ impl Client<'_> {
         }
     }
 
+    /// Returns a condition that leaves few passages, or nearly all.
+    fn condition(&mut self) -> Condition {
+        let writers = (0..1 + self.numbers.below(3)).map(|_| writer(self.numbers.below(SHARE))).collect();
+        let from = self.numbers.below(2000) as u64;
+        let rounds = Condition::Rounds(from, from + 500);
+        match self.numbers.below(4) {
+            0 => Condition::Writers(writers),
+            1 => rounds,
+            2 => Condition::Not(Box::new(Condition::Writers(writers))),
+            _ => Condition::Both(Box::new([Condition::Writers(writers), Condition::Not(Box::new(rounds))])),
+        }
+    }
+
     /// One request of `count` vectors, and its check.
     fn search_once(
         &mut self,
         connection: &mut Connection,
         kind: &'static str,
         count: usize,
-        titles: &[String],
-        ids: &[String],
+        filter: &Filter,
     ) {
         let vectors: Vec<_> = (0..count).map(|_| self.vector()).collect();
         let k = 1 + self.numbers.below(20);
@@ -94,11 +112,8 @@ impl Client<'_> {
             1 => body["vector"] = sent[0].clone(),
             _ => body["vectors"] = sent.into(),
         }
-        if !titles.is_empty() {
-            body["filter"] = json!({ "titles": titles });
-        }
-        if !ids.is_empty() {
-            body["filter"] = json!({ "ids": ids });
+        if !filter.is_empty() {
+            body["filter"] = filter.json();
         }
         let start = Instant::now();
         let answered = connection.ask("POST", "/v1/search", &body.to_string());
@@ -113,16 +128,14 @@ impl Client<'_> {
             // A full queue is said at once; the client comes back a little later.
             429 | 503 => return std::thread::sleep(Duration::from_millis(5)),
             // A filter that leaves nothing may be refused: as if nothing had been found.
-            422 if answer.contains("invalid_filter") && !(titles.is_empty() && ids.is_empty()) => {
-                Some(vec![Vec::new()])
-            }
+            422 if answer.contains("invalid_filter") && !filter.is_empty() => Some(vec![Vec::new()]),
             _ => return self.report.wrong(format!("{kind}: {status} {answer}")),
         };
         let Some(lists) = lists else {
             return self.report.wrong(format!("{kind}: not the answer to {count} vectors: {answer}"));
         };
         for (vector, hits) in vectors.iter().zip(lists) {
-            let search = Search { vector, k, titles, ids };
+            let search = Search { vector, k, filter };
             if let Err(what) = self.ledger.check(&search, &hits, start, end) {
                 self.report.wrong(format!("{kind}: {what}"));
             }
@@ -182,14 +195,18 @@ impl Client<'_> {
                     .map(|id| {
                         let text = format!("{SECRET} text of {id}, round {round}");
                         let title = format!("{SECRET} title {own}");
-                        (id.clone(), Arc::new(Passage { title, text, vector: self.vector() }))
+                        let written = Some(Written { writer: writer(own), round });
+                        (id.clone(), Arc::new(Passage { title, text, vector: self.vector(), written }))
                     })
                     .collect();
                 let sent: Vec<_> = passages
                     .iter()
                     .map(|(id, passage)| {
                         let vector = self.on_the_wire(&passage.vector);
-                        json!({ "id": id, "title": passage.title, "text": passage.text, "vector": vector })
+                        let metadata = json!({ "writer": writer(own), "round": round });
+                        json!({
+                            "id": id, "title": passage.title, "text": passage.text, "vector": vector, "metadata": metadata
+                        })
                     })
                     .collect();
                 let body = json!({ "model": self.ledger.model, "passages": sent });
@@ -248,6 +265,11 @@ fn id(writer: usize, number: usize) -> String {
     format!("soak-{writer}-{number}")
 }
 
+/// The name of a writer in metadata, which no log may show.
+fn writer(number: usize) -> String {
+    format!("{SECRET} writer {number}")
+}
+
 /// The hits for each of `count` vectors; nothing when the answer is not one of that form.
 fn lists(answer: &str, count: usize) -> Option<Vec<Vec<Hit>>> {
     let answer: Value = serde_json::from_str(answer).ok()?;
@@ -256,7 +278,14 @@ fn lists(answer: &str, count: usize) -> Option<Vec<Vec<Hit>>> {
         list.map(|hit| {
             let text = |field: &str| hit[field].as_str().map(str::to_owned);
             let score = hit["score"].as_f64()? as f32;
-            Some(Hit { id: text("id")?, title: text("title")?, text: text("text")?, score })
+            let metadata = |field: &str| hit.get("metadata")?.get(field);
+            let written = match (metadata("writer"), metadata("round")) {
+                (None, None) => None,
+                (writer, round) => {
+                    Some(Written { writer: writer?.as_str()?.to_owned(), round: round?.as_u64()? })
+                }
+            };
+            Some(Hit { id: text("id")?, title: text("title")?, text: text("text")?, score, written })
         })
         .collect()
     };
@@ -278,6 +307,11 @@ mod tests {
         let hit = r#"{"id": "a", "score": 0.5, "title": "t", "text": "x"}"#;
         let one = lists(&format!(r#"{{"hits": [{hit}], "took_ms": 1}}"#), 1).unwrap();
         assert_eq!((one.len(), one[0][0].id.as_str(), one[0][0].score), (1, "a", 0.5));
+        let metadata = r#", "metadata": {"writer": "w", "round": 3}}"#;
+        let changed = format!(r#"{{"hits": [{}{metadata}]}}"#, hit.trim_end_matches('}'));
+        let written = lists(&changed, 1).unwrap().remove(0).remove(0).written;
+        assert_eq!(written, Some(Written { writer: "w".into(), round: 3 }));
+        assert_eq!(one[0][0].written, None);
         let two = format!(r#"{{"results": [{{"hits": [{hit}]}}, {{"hits": []}}], "took_ms": 1}}"#);
         assert_eq!(lists(&two, 2).unwrap().iter().map(Vec::len).collect::<Vec<_>>(), [1, 0]);
         assert!(

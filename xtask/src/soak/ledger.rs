@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 
+use super::filter::Filter;
 use super::numbers::dot;
 use crate::failure::{Failure, Outcome};
 
@@ -20,6 +21,15 @@ pub(super) struct Passage {
     pub(super) title: String,
     pub(super) text: String,
     pub(super) vector: Vec<f32>,
+    /// Its metadata; none of a passage that was built in.
+    pub(super) written: Option<Written>,
+}
+
+/// Metadata of a passage: who wrote it, and in which round.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Written {
+    pub(super) writer: String,
+    pub(super) round: u64,
 }
 
 /// What an id became, or that it was deleted, and when.
@@ -48,14 +58,14 @@ pub(super) struct Hit {
     pub(super) title: String,
     pub(super) text: String,
     pub(super) score: f32,
+    pub(super) written: Option<Written>,
 }
 
 /// A search: its vector `[dim]`, how many it asked for, and which passages it was to find.
 pub(super) struct Search<'a> {
     pub(super) vector: &'a [f32],
     pub(super) k: usize,
-    pub(super) titles: &'a [String],
-    pub(super) ids: &'a [String],
+    pub(super) filter: &'a Filter,
 }
 
 impl Ledger {
@@ -81,7 +91,7 @@ impl Ledger {
             let field = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
             let vector =
                 bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
-            let passage = Passage { title: field("title"), text: field("text"), vector };
+            let passage = Passage { title: field("title"), text: field("text"), vector, written: None };
             titles.push(passage.title.clone());
             let change = Change { sent: start, done: Some(start), passage: Some(Arc::new(passage)) };
             passages.insert(field("id"), vec![change]);
@@ -148,7 +158,8 @@ impl Ledger {
                 (dot(search.vector, &passage.vector) - hit.score).abs() < TOLERANCE
                     && passage.text == hit.text
                     && passage.title == hit.title
-                    && search.takes(&hit.id, passage)
+                    && passage.written == hit.written
+                    && search.filter.takes(&hit.id, passage)
             });
             if !is_right {
                 return Err(format!(
@@ -165,7 +176,8 @@ impl Ledger {
             hits.last().map_or(f32::INFINITY, |hit| hit.score)
         };
         for (id, history) in passages.iter() {
-            let Some(passage) = lasting(history, start, end).filter(|passage| search.takes(id, passage))
+            let Some(passage) =
+                lasting(history, start, end).filter(|passage| search.filter.takes(id, passage))
             else {
                 continue;
             };
@@ -178,13 +190,6 @@ impl Ledger {
             }
         }
         Ok(())
-    }
-}
-
-impl Search<'_> {
-    fn takes(&self, id: &str, passage: &Passage) -> bool {
-        (self.titles.is_empty() || self.titles.contains(&passage.title))
-            && (self.ids.is_empty() || self.ids.iter().any(|other| other == id))
     }
 }
 
@@ -210,11 +215,11 @@ mod tests {
     use super::*;
 
     fn passage(text: &str, vector: [f32; 2]) -> Arc<Passage> {
-        Arc::new(Passage { title: "t".into(), text: text.into(), vector: vector.into() })
+        Arc::new(Passage { title: "t".into(), text: text.into(), vector: vector.into(), written: None })
     }
 
     fn hit(id: &str, text: &str, score: f32) -> Hit {
-        Hit { id: id.into(), title: "t".into(), text: text.into(), score }
+        Hit { id: id.into(), title: "t".into(), text: text.into(), score, written: None }
     }
 
     /// `a` and `b` since long, at 0.9 and 0.5 of the question (1, 0).
@@ -229,7 +234,8 @@ mod tests {
     }
 
     fn check(ledger: &Ledger, k: usize, ids: &[String], hits: &[Hit], start: Instant) -> Result<(), String> {
-        let search = Search { vector: &[1.0, 0.0], k, titles: &[], ids };
+        let filter = Filter { ids: ids.to_vec(), ..Filter::default() };
+        let search = Search { vector: &[1.0, 0.0], k, filter: &filter };
         ledger.check(&search, hits, start, start + Duration::from_millis(1))
     }
 
@@ -270,7 +276,7 @@ mod tests {
         ledger.answered(&id, true);
         assert!(check(&ledger, 1, &[], &old, after).is_err());
         assert_eq!(check(&ledger, 1, &[], &gone, after), Ok(()));
-        let search = Search { vector: &[1.0, 0.0], k: 1, titles: &[], ids: &[] };
+        let search = Search { vector: &[1.0, 0.0], k: 1, filter: &Filter::default() };
         assert_eq!(ledger.check(&search, &old, start, start), Ok(()));
         assert!(ledger.check(&search, &gone, start, start).is_err());
         // Refused: as if it had never been sent.

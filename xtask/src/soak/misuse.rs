@@ -32,6 +32,13 @@ pub(super) fn send(numbers: &mut Numbers, ledger: &Ledger, address: &str) -> Res
             "/v1/search",
             format!(r#"{{"vector":[{vector}],"filter":{{"titles":"{SECRET}"}},"model":"{model}"}}"#),
         ),
+        (
+            "POST",
+            "/v1/search",
+            format!(
+                r#"{{"vector":[{vector}],"filter":{{"metadata":{{"field":"{SECRET}","like":"{SECRET}"}}}},"model":"{model}"}}"#
+            ),
+        ),
         ("POST", "/v1/search", format!("{{{SECRET}")),
         ("POST", "/v1/search", "[".repeat(100_000)),
         ("POST", "/v1/search", format!(r#""{SECRET}{}""#, "x".repeat(3 << 20))),

@@ -5,6 +5,7 @@
 //! changed while it ran. The server logs all it can, and nothing of texts, vectors or keys may be in it.
 
 mod clients;
+mod filter;
 mod ledger;
 mod misuse;
 mod numbers;
