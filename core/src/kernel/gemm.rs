@@ -66,7 +66,13 @@ impl<T: Copy + Default> Panels<T> {
 /// possible, since one of a row or two would leave the multipliers waiting for the sums.
 #[inline(always)]
 pub(super) fn blocks<const MR: usize>(m: usize) -> impl Iterator<Item = (usize, usize)> {
-    let count = m.div_ceil(MR).max(1);
+    blocks_of(m, MR)
+}
+
+/// Cuts `m` rows into blocks of at most `most`, as [`blocks`] does.
+#[inline(always)]
+pub(super) fn blocks_of(m: usize, most: usize) -> impl Iterator<Item = (usize, usize)> {
+    let count = m.div_ceil(most).max(1);
     let (rows, extra) = (m / count, m % count);
     (0..count).map(move |i| (i * rows + i.min(extra), rows + usize::from(i < extra)))
 }
@@ -111,8 +117,9 @@ pub(super) fn product_by<D: Dot, const NR: usize, const MR: usize>(
 /// The most vectors across a panel.
 const MAX_VECTORS: usize = 3;
 
-/// Inputs taken in one turn of the innermost loop; in a browser a turn has costs of its own.
-const UNROLL: usize = 4;
+/// Inputs taken in one turn of the innermost loop. Browsers keep the order of the instructions: where a turn has several
+/// inputs, the compiler loads all of them first, and most then wait in memory for want of registers.
+const UNROLL: usize = if cfg!(target_arch = "wasm32") { 1 } else { 4 };
 
 #[inline(always)]
 fn tile<D: Dot, const NR: usize, const ROWS: usize>(
@@ -129,11 +136,11 @@ fn tile<D: Dot, const NR: usize, const ROWS: usize>(
     let mut acc = [[D::zero(); MAX_VECTORS]; ROWS];
     for k in 0..fours.len() {
         for u in 0..UNROLL {
-            step::<D, NR, ROWS>(&mut acc, std::array::from_fn(|i| row_fours[i][k][u]), &fours[k][u]);
+            step::<D, NR, ROWS>(&mut acc, |i| row_fours[i][k][u], &fours[k][u]);
         }
     }
     for k in 0..rest.len() {
-        step::<D, NR, ROWS>(&mut acc, std::array::from_fn(|i| row_rest[i][k]), &rest[k]);
+        step::<D, NR, ROWS>(&mut acc, |i| row_rest[i][k], &rest[k]);
     }
     for i in 0..ROWS {
         for v in 0..NR / D::LANES {
@@ -146,11 +153,11 @@ fn tile<D: Dot, const NR: usize, const ROWS: usize>(
 #[inline(always)]
 fn step<D: Dot, const NR: usize, const ROWS: usize>(
     acc: &mut [[D::V; MAX_VECTORS]; ROWS],
-    inputs: [D::Number; ROWS],
+    input_of: impl Fn(usize) -> D::Number,
     weights: &[D::Number; NR],
 ) {
     for i in 0..ROWS {
-        let input = D::input(inputs[i]);
+        let input = D::input(input_of(i));
         for v in 0..NR / D::LANES {
             acc[i][v] = D::add(acc[i][v], input, weights, v);
         }

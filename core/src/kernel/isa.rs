@@ -71,6 +71,10 @@ pub(super) use vectorised;
 /// The largest `MR` of any instruction set.
 pub(super) const MAX_MR: usize = 8;
 
+/// `MR` of what the target guarantees. Engines of browsers have fifteen vector registers on x86-64, and a product that is
+/// not added by the same instruction takes one of them.
+const PORTABLE_ROWS: usize = if cfg!(target_arch = "wasm32") { 4 } else { 6 };
+
 /// An instruction set that this machine has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Isa(Kind);
@@ -137,7 +141,7 @@ impl Isa {
     #[allow(unsafe_code)]
     pub(super) fn run<T: Task>(self, task: T) -> T::Output {
         match self.0 {
-            Kind::Portable => task.run::<Portable, 8, 8, 6>(),
+            Kind::Portable => task.run::<Portable, 8, 8, PORTABLE_ROWS>(),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: `available` makes this kind only after it found AVX2, FMA, F16C and POPCNT on this machine.
             Kind::Avx2 => unsafe { run_avx2(task) },

@@ -106,6 +106,12 @@ impl QuantizedInput {
     }
 }
 
+/// Returns the rows of a tile at most, where an instruction set has `mr` for products of floats. A browser's fifteen
+/// vector registers hold two sums for each of five rows, two of weights, and a product on its way.
+pub(super) const fn most_rows(mr: usize) -> usize {
+    if cfg!(target_arch = "wasm32") { 5 } else { mr }
+}
+
 /// Computes the products of `rows` tokens from `first` on with a panel, `[rows][OUTPUTS]`, into `sums`.
 #[inline(always)]
 pub(super) fn product<const MR: usize>(
@@ -117,14 +123,14 @@ pub(super) fn product<const MR: usize>(
 ) {
     match rows {
         1 => tile::<1>(input, first, panel, scales, sums),
-        2 if MR >= 2 => tile::<2>(input, first, panel, scales, sums),
-        3 if MR >= 3 => tile::<3>(input, first, panel, scales, sums),
-        4 if MR >= 4 => tile::<4>(input, first, panel, scales, sums),
-        5 if MR >= 5 => tile::<5>(input, first, panel, scales, sums),
-        6 if MR >= 6 => tile::<6>(input, first, panel, scales, sums),
-        7 if MR >= 7 => tile::<7>(input, first, panel, scales, sums),
-        8 if MR >= 8 => tile::<8>(input, first, panel, scales, sums),
-        _ => debug_assert_eq!(rows, 0, "blocks are at most MR rows"),
+        2 if most_rows(MR) >= 2 => tile::<2>(input, first, panel, scales, sums),
+        3 if most_rows(MR) >= 3 => tile::<3>(input, first, panel, scales, sums),
+        4 if most_rows(MR) >= 4 => tile::<4>(input, first, panel, scales, sums),
+        5 if most_rows(MR) >= 5 => tile::<5>(input, first, panel, scales, sums),
+        6 if most_rows(MR) >= 6 => tile::<6>(input, first, panel, scales, sums),
+        7 if most_rows(MR) >= 7 => tile::<7>(input, first, panel, scales, sums),
+        8 if most_rows(MR) >= 8 => tile::<8>(input, first, panel, scales, sums),
+        _ => debug_assert_eq!(rows, 0, "blocks are at most that many rows"),
     }
 }
 
@@ -139,8 +145,10 @@ fn tile<const ROWS: usize>(
     let stride = panel.len();
     let rows: [&[i32]; ROWS] = std::array::from_fn(|i| &input.pairs[(first + i) * stride..][..stride]);
     let mut acc = [lanes::ZERO; ROWS];
-    for (k, block) in panel.iter().enumerate() {
-        let weights = lanes::widen(*block);
+    // By index, of slices of one length: their bounds are checked once, before the loop.
+    #[allow(clippy::needless_range_loop, reason = "see above")]
+    for k in 0..panel.len() {
+        let weights = lanes::widen(panel[k]);
         for i in 0..ROWS {
             lanes::add_products(&mut acc[i], weights, rows[i][k]);
         }

@@ -5,7 +5,7 @@
     reason = "loops over fixed arrays by index are what stays in registers"
 )]
 
-use super::super::gemm::{self, Panels, blocks};
+use super::super::gemm::{self, Panels, blocks, blocks_of};
 use super::super::isa::{Isa, MAX_MR, vectorised};
 use super::gemm_q8::{self, OUTPUTS, QuantizedInput, QuantizedPanels};
 #[cfg(not(target_arch = "wasm32"))]
@@ -114,7 +114,7 @@ impl Linear {
                     scratch.quantize(x, panels.k());
                     let (mut to, mut sums) = (to, [[0f32; OUTPUTS]; MAX_MR]);
                     for (index, panel) in panels.iter().enumerate() {
-                        for (first, rows) in blocks::<MR>(m) {
+                        for (first, rows) in blocks_of(m, gemm_q8::most_rows(MR)) {
                             gemm_q8::product::<MR>(scratch, first, rows, panel, &mut sums);
                             to.put::<S, OUTPUTS>(first, index, &mut sums[..rows]);
                         }
