@@ -106,10 +106,16 @@ impl QuantizedInput {
     }
 }
 
-/// Returns the rows of a tile at most, where an instruction set has `mr` for products of floats. A browser's fifteen
-/// vector registers hold two sums for each of five rows, two of weights, and a product on its way.
-pub(super) const fn most_rows(mr: usize) -> usize {
-    if cfg!(target_arch = "wasm32") { 5 } else { mr }
+/// Returns the rows of a tile at most, where an instruction set has `mr` for products of floats.
+const fn most_rows(mr: usize) -> usize {
+    if cfg!(target_arch = "wasm32") { 6 } else { mr }
+}
+
+/// Returns the rows of a tile at most for `m` tokens. A browser's fifteen vector registers hold two sums for each of five
+/// rows, two of weights, and a product on its way. A question's few tokens are better off with fewer tiles, which read
+/// the weights less often.
+pub(super) const fn rows_for(mr: usize, m: usize) -> usize {
+    if cfg!(target_arch = "wasm32") && m >= 32 { 5 } else { most_rows(mr) }
 }
 
 /// Computes the products of `rows` tokens from `first` on with a panel, `[rows][OUTPUTS]`, into `sums`.

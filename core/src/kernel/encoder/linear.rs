@@ -114,7 +114,7 @@ impl Linear {
                     scratch.quantize(x, panels.k());
                     let (mut to, mut sums) = (to, [[0f32; OUTPUTS]; MAX_MR]);
                     for (index, panel) in panels.iter().enumerate() {
-                        for (first, rows) in blocks_of(m, gemm_q8::most_rows(MR)) {
+                        for (first, rows) in blocks_of(m, gemm_q8::rows_for(MR, m)) {
                             gemm_q8::product::<MR>(scratch, first, rows, panel, &mut sums);
                             to.put::<S, OUTPUTS>(first, index, &mut sums[..rows]);
                         }
