@@ -129,8 +129,11 @@ impl PrivacyArgs {
         let path = path.display();
         let Some(entry) = dir.level(self.level) else {
             let offered: Vec<&str> = dir.manifest().levels.keys().map(|level| level.name()).collect();
-            let (level, offered) = (self.level, offered.join(", "));
-            return Err(format!("{path} does not offer the level {level}, only: {offered}").into());
+            let offered = match offered.as_slice() {
+                [] => "nor another: `dpr index blur` says why".to_owned(),
+                levels => format!("only {}", levels.join(" and ")),
+            };
+            return Err(format!("{path} does not offer the level {}, {offered}", self.level).into());
         };
         let (count, level) = (entry.candidates, self.level);
         let key = self.key()?;

@@ -100,6 +100,11 @@ fn apply(contents: &mut Contents, change: &str) {
     assert!(["put", "delete"].contains(&what), "{change}");
 }
 
+fn say(line: String) {
+    let mut out = std::io::stdout().lock();
+    out.write_all(line.as_bytes()).and_then(|()| out.flush()).unwrap();
+}
+
 /// Writes without end and says what, before and after, while another thread compacts and takes snapshots.
 #[test]
 #[ignore = "the process that `killed_writers_lose_nothing_that_they_acknowledged` kills"]
@@ -113,7 +118,8 @@ fn the_writer_that_is_killed() {
         for round in 0.. {
             std::thread::sleep(Duration::from_micros(pauses.below(8000) as u64));
             match compacting.compact(1, &Arc::default(), &Silent) {
-                Ok(_) | Err(CompactError::NothingLeft { .. }) => {}
+                Ok(_) => say("compacted\n".into()),
+                Err(CompactError::NothingLeft { .. }) => {}
                 Err(error) => panic!("{error}"),
             }
             if round % 3 == 0 {
@@ -121,10 +127,6 @@ fn the_writer_that_is_killed() {
             }
         }
     });
-    let say = |line: String| {
-        let mut out = std::io::stdout().lock();
-        out.write_all(line.as_bytes()).and_then(|()| out.flush()).unwrap();
-    };
     say("\n".into());
     let started = Instant::now();
     for revision in 1000 * u64::from(std::process::id()).. {
@@ -182,11 +184,22 @@ fn killed_writers_lose_nothing_that_they_acknowledged() {
         let said = BufReader::new(child.stdout.take().unwrap());
         let (told, lines) = mpsc::channel();
         let reader = std::thread::spawn(move || {
-            let lines = said.lines().map(Result::unwrap);
-            lines.inspect(|_| drop(told.send(()))).collect::<Vec<_>>().join("\n")
+            let mut text = String::new();
+            for line in said.lines().map(Result::unwrap) {
+                text += &format!("{line}\n");
+                // Fails once the writer was killed, when nobody listens any more.
+                let _ = told.send(line.starts_with("compacted"));
+            }
+            text
         });
-        // By what the writer has done, and not by the clock: a slow machine gets as far as a fast one.
-        (0..random.below(LINES)).for_each(|_| lines.recv_timeout(PATIENCE).unwrap_or_default());
+        // By what the writer has done, and not by the clock: a slow machine gets as far as a fast one. A third of the
+        // writers have compacted at least once.
+        let (least, compacts) = (random.below(LINES), random.below(3) == 0);
+        let (mut count, mut has_compacted) = (0, false);
+        while count < least || (compacts && !has_compacted) {
+            let Ok(is_compaction) = lines.recv_timeout(PATIENCE) else { break };
+            (count, has_compacted) = (count + 1, has_compacted || is_compaction);
+        }
         let killed = kill_after(&mut child, Duration::from_micros(random.below(10_000) as u64));
         let said = reader.join().unwrap();
         assert!(killed, "round {round}: the writer ended by itself:\n{said}");

@@ -55,9 +55,10 @@ fn a_blur_directory_is_made_and_what_does_not_fit_it_is_refused() {
         assert!(error.contains("--privacy"), "{error}");
     }
     // 31 directions are too few for any level, so that none is offered; plain search does not take its place.
-    succeed(&mut bench.dpr(&["index", "blur", "--index", "small", "--out", "small-blur"]));
+    let told = succeed(&mut bench.dpr(&["index", "blur", "--index", "small", "--out", "small-blur"]));
+    assert!(told.contains("64 numbers: not offered, the vectors have 31 directions"), "{told}");
     let error = fail(&mut search(&["--blur", "small-blur"]));
-    assert!(error.contains("does not offer the level medium"), "{error}");
+    assert!(error.contains("does not offer the level medium, nor another"), "{error}");
     let error =
         fail(&mut bench.dpr(&["serve", "--index", "small", "--blur", "blur", "--listen", "127.0.0.1:0"]));
     assert!(error.contains("of another model than the index"), "{error}");

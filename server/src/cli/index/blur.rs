@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use dpr_core::private::blur::Level;
 use dpr_core::random::SplitMix;
 use dpr_core::{DeviceChoice, Embedding};
 use dpr_data::read_questions;
@@ -157,6 +158,11 @@ fn say(args: &BlurArgs, blur: &BlurDir, kept: &[f64], calibrations: &[Calibratio
             blur.noise,
             all.join("  ")
         ));
+    }
+    // Those that were not measured, for want of directions.
+    for level in Level::ALL.into_iter().filter(|level| level.blur().dims > rank) {
+        let (name, dims) = (level.name(), level.blur().dims);
+        text.push_str(&format!("{name:<8}{dims} numbers: not offered, the vectors have {rank} directions\n"));
     }
     output::print(&text)
 }

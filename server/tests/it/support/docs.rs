@@ -180,9 +180,7 @@ impl Walk {
             // Real questions teach an attacker; here, enough of them that some are held out.
             let questions: String =
                 (0..TOWNS).map(|town| format!("{}\t['Mason{town}']\n", question(town))).collect();
-            for name in ["questions.tsv", "nq-dev.tsv", "trivia-dev.tsv"] {
-                self.write(name, &questions);
-            }
+            self.write("questions.tsv", &questions);
         }
         if guide == "evaluation" {
             let passages = fs::read_to_string(self.path("passages.tsv")).unwrap();
