@@ -1,0 +1,155 @@
+//! Tests that ranking by bounds finds what scoring every posting finds, to the last bit.
+
+use std::path::Path;
+
+use dpr_core::random::SplitMix;
+use dpr_data::Passage;
+use dpr_files::progress::Silent;
+use fs_err as fs;
+
+use super::{Analyzer, Scoring, SparseError, SparseIndex, SparseOptions, WordIndex as _, build_sparse};
+use crate::ranking::ScoredRow;
+use crate::{CancelToken, RowSet};
+
+const SCORINGS: [Scoring; 8] = [
+    Scoring::PAPER,
+    Scoring::TfIdf,
+    Scoring::Bm25 { k1: 0.0, b: 0.0 },
+    Scoring::Bm25 { k1: 1.2, b: 0.75 },
+    Scoring::Bm25 { k1: 2.0, b: 1.0 },
+    Scoring::Bm25 { k1: 3.0, b: 0.0 },
+    Scoring::Bm25 { k1: 1e-30, b: 1.0 },
+    Scoring::Bm25 { k1: 3e38, b: 0.5 },
+];
+
+/// Passages of words whose frequencies fall as those of a language do; some passages are there twice, and some words
+/// stand many times in one passage.
+fn corpus(count: usize, seed: u64) -> Vec<Passage> {
+    let mut random = SplitMix::new(seed);
+    let mut texts: Vec<String> = Vec::with_capacity(count);
+    for at in 0..count {
+        if at > 10 && random.below(20) == 0 {
+            texts.push(texts[random.below(at)].clone());
+            continue;
+        }
+        let words = 1 + random.below(30) + if random.below(50) == 0 { 300 } else { 0 };
+        let mut text = String::new();
+        for _ in 0..words {
+            text.push_str(&word(&mut random));
+            text.push(' ');
+        }
+        if random.below(500) == 0 {
+            text.push_str(&"w1 w40 ".repeat(200 + random.below(200)));
+        }
+        texts.push(text);
+    }
+    texts.into_iter().enumerate().map(|(row, text)| Passage::new(row.to_string(), "", text)).collect()
+}
+
+/// A word among three thousand: the `n`-th is about `1 / n` as frequent as the first.
+fn word(random: &mut SplitMix) -> String {
+    let unit = (1 + random.below(1 << 20)) as f64 / (1 << 20) as f64;
+    format!("w{}", 3000f64.powf(unit) as usize)
+}
+
+fn questions(count: usize, seed: u64) -> Vec<String> {
+    let mut random = SplitMix::new(seed);
+    let mut questions: Vec<String> = (0..count)
+        .map(|_| (0..1 + random.below(8)).map(|_| word(&mut random)).collect::<Vec<_>>().join(" "))
+        .collect();
+    questions.extend(["w1", "w1 w2 w3", "w1 w1 w1 w2999", "nothing of it", ""].map(str::to_owned));
+    questions.push((1..400).map(|word| format!("w{word} ")).collect());
+    questions
+}
+
+fn build(dir: &Path, passages: &[Passage], threads: usize) -> SparseIndex {
+    let options = SparseOptions { analyzer: Analyzer::English, threads };
+    build_sparse(dir, passages, options, &false.into(), &Silent).unwrap();
+    SparseIndex::open(dir, Analyzer::English, passages.len()).unwrap()
+}
+
+/// Rows and the bits of their scores.
+fn bits(found: &[ScoredRow]) -> Vec<(usize, u32)> {
+    found.iter().map(|found| (found.row, found.score.to_bits())).collect()
+}
+
+fn compare(index: &SparseIndex, questions: &[String]) {
+    let mut random = SplitMix::new(9);
+    let mut half = RowSet::none(index.len());
+    let mut few = RowSet::none(index.len());
+    (0..index.len()).filter(|_| random.below(2) == 0).for_each(|row| _ = half.insert(row));
+    (0..index.len() / 100).for_each(|_| _ = few.insert(random.below(index.len())));
+    let none = RowSet::none(index.len());
+    let never = CancelToken::never();
+    for question in questions {
+        for scoring in SCORINGS {
+            let all = index.search_every_posting(question, index.len(), scoring).unwrap();
+            for allowed in [None, Some(&half), Some(&few), Some(&none)] {
+                let is_found = |found: &&ScoredRow| allowed.is_none_or(|rows| rows.contains(found.row));
+                let expected: Vec<ScoredRow> = all.iter().filter(is_found).copied().collect();
+                for k in [1, 10, 100, 1000, 10 * index.len()] {
+                    let found = index.search_batch_until(&[question], k, scoring, allowed, &never).unwrap();
+                    let expected = &expected[..k.min(expected.len())];
+                    assert_eq!(bits(&found[0]), bits(expected), "`{question}`, {k}, {scoring:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_best_are_those_of_scoring_every_posting_to_the_last_bit() {
+    let dir = tempfile::tempdir().unwrap();
+    for (count, threads) in [(1, 1), (200, 1), (3000, 2), (30_000, 1), (24_000, 3)] {
+        let dir = dir.path().join(format!("{count}"));
+        fs::create_dir(&dir).unwrap();
+        let index = build(&dir, &corpus(count, count as u64), threads);
+        let asked = if count < 10_000 { 20 } else { 8 };
+        compare(&index, &questions(asked, 3));
+    }
+}
+
+#[test]
+fn an_index_of_before_there_were_impacts_finds_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let passages = corpus(12_000, 5);
+    drop(build(dir.path(), &passages, 1));
+    let impacts = dir.path().join("impacts.bin");
+    assert!(fs::metadata(&impacts).unwrap().len() > 1000);
+    fs::remove_file(&impacts).unwrap();
+    let index = SparseIndex::open(dir.path(), Analyzer::English, passages.len()).unwrap();
+    compare(&index, &questions(4, 8));
+}
+
+#[test]
+fn a_batch_finds_what_each_question_finds() {
+    let dir = tempfile::tempdir().unwrap();
+    let index = build(dir.path(), &corpus(9000, 6), 2);
+    let questions = questions(30, 7);
+    let asked: Vec<&str> = questions.iter().map(String::as_str).collect();
+    for scoring in [Scoring::PAPER, Scoring::TfIdf] {
+        let batch = index.search_batch(&asked, 20, scoring).unwrap();
+        for (question, found) in asked.iter().zip(batch) {
+            assert_eq!(bits(&found), bits(&index.search(question, 20, scoring).unwrap()));
+        }
+    }
+}
+
+#[test]
+fn impacts_that_are_cut_off_or_of_another_index_are_refused() {
+    let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let passages = corpus(3000, 1);
+    drop((build(one.path(), &passages, 1), build(other.path(), &passages, 1)));
+    let path = one.path().join("impacts.bin");
+    let whole = fs::read(&path).unwrap();
+    let others = fs::read(other.path().join("impacts.bin")).unwrap();
+    let (mut newer, mut longer) = (whole.clone(), whole.clone());
+    newer[7] = b'2';
+    longer.extend([0; 4]);
+    for bytes in [&whole[..whole.len() - 4], &whole[..9], &[], &others, &newer, &longer] {
+        fs::write(&path, bytes).unwrap();
+        let error = SparseIndex::open(one.path(), Analyzer::English, passages.len()).unwrap_err();
+        assert!(matches!(error, SparseError::File(_)), "{error}");
+        assert!(error.to_string().contains("impacts.bin"), "{error}");
+    }
+}
