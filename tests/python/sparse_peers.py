@@ -9,6 +9,7 @@ the list, and lengths that PISA rounds, take some). Packages: pyterrier-pisa, bm
 
 import csv
 import json
+import os
 import sys
 import tempfile
 import time
@@ -96,8 +97,12 @@ def main(passages_file, questions_file):
             "agree": float(numpy.mean(shares)),
             "algorithm": algorithm[0] if algorithm else "scores stored",
         }
-    print(json.dumps(report))
+    return json.dumps(report)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    # PISA tells on standard output what it does: that goes to standard error.
+    out = os.dup(1)
+    os.dup2(2, 1)
+    report = main(*sys.argv[1:])
+    os.write(out, report.encode() + b"\n")

@@ -7,7 +7,7 @@
 use super::super::isa::{best, vectorised};
 use super::super::vector::Simd;
 
-/// Passages in a window: the scores of a term in it, and their lengths, fit the first cache of a core.
+/// Passages in a window, whose sums are compared at once.
 pub const WINDOW: usize = 1 << 11;
 
 /// The most scores that are summed and compared at once.
@@ -56,39 +56,6 @@ impl TermScore {
             }
         }
     }
-}
-
-/// Sets the scores of a term in a window: those of `documents`, which lie in the window that begins at `start`. `values`
-/// are those of the window's passages.
-pub fn score_window(
-    term: TermScore,
-    weight: f32,
-    (documents, tfs): (&[u32], &[u32]),
-    start: u32,
-    values: &[f32; WINDOW],
-    scores: &mut [f32; WINDOW],
-) {
-    debug_assert!(documents.iter().all(|document| (start..start + WINDOW as u32).contains(document)));
-    vectorised!(best(), |term: TermScore,
-                         weight: f32,
-                         documents: &[u32],
-                         tfs: &[u32],
-                         start: u32,
-                         values: &[f32; WINDOW],
-                         scores: &mut [f32; WINDOW]| {
-        // The window's size is a power of two: no place is beyond it, and none is compared with it.
-        let place = |document: u32| document.wrapping_sub(start) as usize % WINDOW;
-        let (mut picked, mut found) = ([0f32; CHUNK], [0f32; CHUNK]);
-        for (documents, tfs) in documents.chunks(CHUNK).zip(tfs.chunks(CHUNK)) {
-            for (value, document) in picked.iter_mut().zip(documents) {
-                *value = values[place(*document)];
-            }
-            term.of_chunk(weight, tfs, &picked, &mut found);
-            for (score, document) in found.iter().zip(documents) {
-                scores[place(*document)] = *score;
-            }
-        }
-    });
 }
 
 /// Appends the scores of a term in `documents` to `scores`. `values` are those of all passages.
@@ -215,27 +182,24 @@ mod tests {
     }
 
     #[test]
-    fn scores_in_windows_and_lists_are_those_of_the_formula() {
+    fn scores_of_lists_are_those_of_the_formula() {
         let mut random = SplitMix::new(1);
         for share in [0.0, 0.01, 0.3, 1.0] {
             let (documents, tfs, values) = window(&mut random, 0, share);
             for term in [BM25, TermScore::TfIdf] {
-                let mut scores = Box::new([0f32; WINDOW]);
-                score_window(term, 1.7, (&documents, &tfs), 0, &values, &mut scores);
                 let mut list = Vec::new();
                 score_list(term, 1.7, &documents, &tfs, values.as_slice(), &mut list);
-                let mut expected = Box::new([0f32; WINDOW]);
+                assert_eq!(list.len(), documents.len());
                 for ((document, tf), score) in documents.iter().zip(&tfs).zip(&list) {
                     let value = values[*document as usize];
-                    expected[*document as usize] = match term {
+                    let expected = match term {
                         TermScore::TfIdf => 1.7 * (*tf as f32 * value),
                         TermScore::Bm25 { fixed, by_length } => {
                             1.7 * (*tf as f32 / (*tf as f32 + fixed + by_length * value))
                         }
                     };
-                    assert_eq!(expected[*document as usize].to_bits(), score.to_bits());
+                    assert_eq!(expected.to_bits(), score.to_bits());
                 }
-                assert_eq!(expected, scores);
             }
         }
     }
@@ -275,26 +239,26 @@ mod tests {
                 })
                 .collect();
             let rows: Vec<&[f32; WINDOW]> = rows.iter().map(|row| &**row).collect();
-            let sums: Vec<f32> =
+            let totals: Vec<f32> =
                 (0..WINDOW).map(|place| rows.iter().fold(0f32, |sum, row| sum + row[place])).collect();
-            for least in [f32::MIN_POSITIVE, 0.5, sums[77].max(0.1), 100.0] {
+            for least in [f32::MIN_POSITIVE, 0.5, totals[77].max(0.1), 100.0] {
                 let mut found = vec![(1, 1.0)];
                 let expected: Vec<(u32, f32)> =
-                    (0..).zip(sums.iter().copied()).filter(|(_, sum)| *sum >= least).collect();
+                    (0..).zip(totals.iter().copied()).filter(|(_, sum)| *sum >= least).collect();
                 assert!(sums_at_least(&rows, least, WINDOW, &mut found));
                 assert_eq!(found, expected, "{count} terms, {least}");
                 for isa in Isa::available() {
-                    let (rows, found) = (rows.as_slice(), &mut found);
+                    let mut of_isa = Vec::new();
+                    let (rows, found) = (rows.as_slice(), &mut of_isa);
                     let most = expected.len();
                     let whole = vectorised!(isa, |rows: &[&[f32; WINDOW]],
                                                   least: f32,
                                                   most: usize,
                                                   found: &mut Vec<(u32, f32)>|
                      -> bool {
-                        found.clear();
                         sums::<S>(rows, least, most, found)
                     });
-                    assert!(whole && *found == expected, "{count} terms, {least}");
+                    assert!(whole && of_isa == expected, "{count} terms, {least}");
                 }
                 let fewer = expected.len().saturating_sub(1);
                 assert_eq!(sums_at_least(&rows, least, fewer, &mut found), expected.is_empty());

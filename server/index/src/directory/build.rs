@@ -507,4 +507,44 @@ mod tests {
         let index = LoadedIndex::open(&linked).unwrap();
         assert_eq!(index.matrix().as_slice(), &set.rows[..]);
     }
+
+    #[cfg(feature = "sparse")]
+    #[test]
+    fn passages_that_come_one_at_a_time_make_the_same_index_and_an_error_among_them_makes_none() {
+        use crate::LoadedSparse;
+        use crate::sparse::{Analyzer, Scoring};
+        let dir = tempfile::tempdir().unwrap();
+        let sparse = SparseOptions { analyzer: Analyzer::English, threads: 1 };
+        let passage =
+            |row: usize| Passage::new(format!("p{row}"), "A title", format!("word{} of many", row % 7));
+        let passages: Vec<Passage> = (0..3000).map(passage).collect();
+        let (at_once, streamed) = (dir.path().join("a"), dir.path().join("b"));
+        build_sparse_index(&passages, &at_once, sparse, &Arc::default(), &Silent).unwrap();
+        let stream = |passages: Vec<Result<Passage, BuildError>>, out: &Path| {
+            build_sparse_index_of(passages.into_iter(), out, sparse, &Arc::default(), &Silent)
+        };
+        let manifest = stream(passages.iter().cloned().map(Ok).collect(), &streamed).unwrap();
+        assert_eq!(manifest.count, 3000);
+        for name in [PASSAGES, PASSAGES_TABLE] {
+            let of = |out: &Path| fs::read(out.join("v-1").join(name)).unwrap();
+            assert_eq!(of(&at_once), of(&streamed), "{name}");
+        }
+        let find =
+            |out: &Path| LoadedSparse::open(out).unwrap().index.search("word3", 50, Scoring::PAPER).unwrap();
+        assert_eq!(find(&at_once), find(&streamed));
+
+        let nothing = dir.path().join("c");
+        let mut twice: Vec<Result<Passage, BuildError>> = passages.iter().take(9).cloned().map(Ok).collect();
+        twice.insert(7, Ok(passage(4)));
+        let error = stream(twice, &nothing).unwrap_err();
+        assert!(
+            matches!(&error, BuildError::DuplicateId { id, first: 4, second: 7 } if id == "p4"),
+            "{error}"
+        );
+        let error = stream(vec![Ok(passage(1)), Err(BuildError::Interrupted)], &nothing).unwrap_err();
+        assert!(matches!(error, BuildError::Interrupted), "{error}");
+        let error = stream(Vec::new(), &nothing).unwrap_err();
+        assert!(matches!(error, BuildError::Matrix(MatrixError::Empty)), "{error}");
+        assert!(LoadedSparse::open(&nothing).is_err());
+    }
 }
