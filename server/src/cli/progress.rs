@@ -100,7 +100,8 @@ impl<W: Write + Send> Progress for Lines<W> {
         let Some(stage) = stage else { return };
         stage.done += steps;
         let now = Instant::now();
-        if now.duration_since(stage.last_line) >= self.every && (stage.done < stage.total || stage.total == 0) {
+        if now.duration_since(stage.last_line) >= self.every && (stage.done < stage.total || stage.total == 0)
+        {
             stage.last_line = now;
             let _ = writeln!(out, "{}", stage.line(now));
         }

@@ -90,7 +90,7 @@ pub fn score_list(
 /// Points of a block's impacts.
 pub const POINTS: usize = 4;
 
-/// Computes for each block an upper bound of a term's shares of BM25 in it: the greatest of its impacts, times `factor`.
+/// Computes for each block an upper bound of a term's shares of BM25: the greatest of its impacts, times `factor`.
 /// An impact is a term frequency in the low 8 bits, of which 255 stands for any above, and a length in the others.
 pub fn block_bounds(fixed: f32, by_length: f32, factor: f32, blocks: &[[u32; POINTS]], bounds: &mut [f32]) {
     vectorised!(best(), |fixed: f32,

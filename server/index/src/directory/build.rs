@@ -104,8 +104,8 @@ pub fn build_sparse_index(
     build_sparse_index_of(passages.iter().map(Ok::<_, BuildError>), out, sparse, stop, progress)
 }
 
-/// Builds an index without vectors as [`build_sparse_index`] does, of passages that come one at a time, so that it takes
-/// the memory of their ids and not of their texts. Ends at the first error, and nothing is published then.
+/// Builds an index without vectors as [`build_sparse_index`] does, of passages that come one at a time, so that it
+/// takes the memory of their ids and not of their texts. Ends at the first error, and nothing is published then.
 ///
 /// # Errors
 /// As [`build_sparse_index`], and what `passages` gives.

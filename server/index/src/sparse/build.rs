@@ -64,8 +64,8 @@ pub(crate) fn write_sparse(
     Ok(())
 }
 
-/// Writes an inverted index of passages that come one at a time, as [`build_sparse`] does. The memory that it takes does
-/// not grow with their texts.
+/// Writes an inverted index of passages that come one at a time, as [`build_sparse`] does. The memory that it takes
+/// does not grow with their texts.
 pub(crate) struct SparseWriter {
     dir: PathBuf,
     index: Index,

@@ -232,8 +232,8 @@ impl SparseIndex {
         (k1 * (1.0 - b), (f64::from(k1 * b) / self.mean_length) as f32)
     }
 
-    /// Returns the question's terms with their weights, idf times the term's frequency in the question, those alone that
-    /// have one. `others` gives the document frequency of a term among passages outside of the index, used where it is 0 in the index.
+    /// Returns the question's terms that have a weight: idf times the term's frequency in the question. `others` gives
+    /// the document frequency of a term among passages outside of the index, used where it is 0 in the index.
     pub(super) fn weigh(
         &self,
         analysis: &mut Analysis,

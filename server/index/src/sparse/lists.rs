@@ -10,8 +10,8 @@ use super::impacts::Blocks;
 /// Documents of a span, which is searched at once: their sums fit the first cache of a core.
 pub(super) const SPAN: usize = 2 * WINDOW;
 
-/// Postings of the longest list that is scored whole before the spans are searched: most of its passages would be scored
-/// anyway, and its bounds become exact.
+/// Postings of the longest list that is scored whole before the spans are searched: most of its passages would be
+/// scored anyway, and its bounds become exact.
 const WHOLE: u32 = 4096;
 
 /// What the lists of a segment share: the formula, and the lengths or inverse norms of the documents, padded to whole

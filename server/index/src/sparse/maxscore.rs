@@ -2,9 +2,9 @@
 //!
 //! A span whose bounds do not reach the threshold, the k-th best score so far, is passed over. In the others, the terms
 //! whose bounds together do not reach it are left out at first: the scores of the other terms (the essential ones) are
-//! summed, and only those documents look for the terms left out that could then reach the threshold. A score is the sum of
-//! the terms' scores in the order of the question, whichever terms were left out, so that it is the same as if all had
-//! been summed.
+//! summed, and only those documents look for the terms left out that could then reach the threshold. A score is the sum
+//! of the terms' scores in the order of the question, whichever terms were left out, so that it is the same as if all
+//! had been summed.
 
 use dpr_core::kernel::search::postings::{WINDOW, sums_at_least};
 
