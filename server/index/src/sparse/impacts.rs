@@ -4,11 +4,13 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use dpr_core::kernel::search::postings::POINTS;
 use dpr_files::Mapped;
 use dpr_files::{Error as FileError, atomic};
 use tantivy::index::SegmentReader;
+use tantivy::postings::BlockSegmentPostings;
 use tantivy::schema::{Field, IndexRecordOption};
 
 use super::SparseError;
@@ -45,7 +47,13 @@ struct Tables {
     lists: usize,
     blocks: usize,
     from: usize,
+    /// Whether the impacts of each list are known to bound its postings: one of the three below.
+    states: Vec<AtomicU8>,
 }
+
+const UNKNOWN: u8 = 0;
+const RIGHT: u8 = 1;
+const WRONG: u8 = 2;
 
 /// The impacts of a list.
 #[derive(Clone, Copy, Debug)]
@@ -116,18 +124,60 @@ impl Impacts {
         Ok(Some(Self { file, segments }))
     }
 
-    /// Returns the impacts of the list of `doc_freq` postings that begins at this byte of a segment's postings.
-    pub(super) fn of(&self, segment: usize, start: usize, doc_freq: u32) -> Option<Blocks<'_>> {
+    /// Returns the impacts of the list that begins at byte `start` of a segment's postings; `None` where it has none, and
+    /// where they do not bound it, so that no file can make a search find other passages. `lengths` are those of the
+    /// segment's documents. The first search for a term reads its list to see that; later ones do not.
+    pub(super) fn of(
+        &self,
+        segment: usize,
+        start: usize,
+        postings: &BlockSegmentPostings,
+        lengths: &[f32],
+    ) -> Option<Blocks<'_>> {
         let words: &[u32] = bytemuck::try_cast_slice(self.file.bytes()).ok()?;
-        let Tables { lists, blocks, from } = *self.segments.get(segment)?;
-        let table = words.get(from..)?.get(..lists * LIST)?.as_chunks::<LIST>().0;
+        let Tables { lists, blocks, from, states } = self.segments.get(segment)?;
+        let table = words.get(*from..)?.get(..lists * LIST)?.as_chunks::<LIST>().0;
         let at = table.binary_search_by_key(&start, |[low, high, ..]| whole(*low, *high)).ok()?;
         let [_, _, low, high] = table[at];
-        let (first, count) = (whole(low, high), doc_freq.div_ceil(BLOCK) as usize);
-        let last = words.get(from + lists * LIST..)?.get(..blocks)?;
+        let (first, count) = (whole(low, high), postings.doc_freq().div_ceil(BLOCK) as usize);
+        let last = words.get(from + lists * LIST..)?.get(..*blocks)?;
         let impacts = words.get(from + lists * LIST + blocks..)?.as_chunks::<POINTS>().0;
         let of_list = first..first.checked_add(count)?;
-        Some(Blocks { last: last.get(of_list.clone())?, impacts: impacts.get(of_list)? })
+        let found = Blocks { last: last.get(of_list.clone())?, impacts: impacts.get(of_list)? };
+        let state = states.get(at)?;
+        if state.load(Ordering::Relaxed) == UNKNOWN {
+            let is_right = found.bound(postings.clone(), lengths);
+            state.store(if is_right { RIGHT } else { WRONG }, Ordering::Relaxed);
+            if !is_right {
+                tracing::warn!(
+                    "{FILE} does not bound the posting list at byte {start}: it is searched without its bounds; \
+                     build the index again"
+                );
+            }
+        }
+        (state.load(Ordering::Relaxed) == RIGHT).then_some(found)
+    }
+}
+
+impl Blocks<'_> {
+    /// Returns whether these are the ends of the list's blocks, and an impact of each block bounds each of its postings.
+    fn bound(&self, mut postings: BlockSegmentPostings, lengths: &[f32]) -> bool {
+        for (last, impacts) in self.last.iter().zip(self.impacts) {
+            let (documents, tfs) = (postings.docs(), postings.freqs());
+            if documents.last() != Some(last) {
+                return false;
+            }
+            let impacts = impacts.map(|impact| (impact & MOST_TF, (impact >> 8) as f32));
+            for (document, tf) in documents.iter().zip(tfs) {
+                let Some(length) = lengths.get(*document as usize) else { return false };
+                let bounds = |(most, shortest): (u32, f32)| (*tf).min(MOST_TF) <= most && *length >= shortest;
+                if !impacts.iter().fold(false, |is_bounded, impact| is_bounded | bounds(*impact)) {
+                    return false;
+                }
+            }
+            postings.advance();
+        }
+        postings.docs().is_empty()
     }
 }
 
@@ -150,7 +200,7 @@ fn tables(bytes: &[u8], ids: &[String]) -> Option<Vec<Tables>> {
         let from = at + SEGMENT;
         let size = lists.checked_mul(LIST)?.checked_add(blocks.checked_mul(1 + POINTS)?)?;
         at = from.checked_add(size).filter(|end| *end <= words.len())?;
-        found.push(Tables { lists, blocks, from });
+        found.push(Tables { lists, blocks, from, states: (0..lists).map(|_| AtomicU8::new(UNKNOWN)).collect() });
     }
     (at == words.len()).then_some(found)
 }

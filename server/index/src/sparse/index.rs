@@ -205,10 +205,12 @@ impl SparseIndex {
         let open = |(info, weight): (&TermInfo, f32)| {
             let option = IndexRecordOption::WithFreqs;
             let postings = inverted.read_block_postings_from_terminfo(info, option)?;
-            let impacts = self
-                .impacts
-                .as_ref()
-                .and_then(|impacts| impacts.of(at, info.postings_range.start, info.doc_freq));
+            let impacts = match (&self.impacts, formula.term) {
+                (Some(impacts), TermScore::Bm25 { .. }) => {
+                    impacts.of(at, info.postings_range.start, &postings, formula.values)
+                }
+                _ => None,
+            };
             Ok(List::new(postings, weight, formula, impacts))
         };
         found.map(open).collect()

@@ -153,3 +153,52 @@ fn impacts_that_are_cut_off_or_of_another_index_are_refused() {
         assert!(error.to_string().contains("impacts.bin"), "{error}");
     }
 }
+
+#[test]
+fn impacts_that_do_not_bound_their_lists_are_refused_or_find_the_same_without_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let passages = corpus(12_000, 5);
+    let index = build(dir.path(), &passages, 1);
+    let questions = questions(5, 8);
+    let scorings = [Scoring::PAPER, Scoring::Bm25 { k1: 2.0, b: 1.0 }];
+    let asked = || questions.iter().flat_map(|question| scorings.map(|scoring| (question, scoring)));
+    let every = |(question, scoring): (&String, _)| index.search_every_posting(question, 10, scoring).unwrap();
+    let expected: Vec<_> = asked().map(|asked| bits(&every(asked))).collect();
+    drop(index);
+    let path = dir.path().join("impacts.bin");
+    let whole = fs::read(&path).unwrap();
+    let blocks = u64::from_le_bytes(*whole[56..].first_chunk().unwrap()) as usize;
+    let impacts = whole.len() - 16 * blocks;
+    let (mut random, mut refused, mut searched) = (SplitMix::new(4), 0, 0);
+    for round in 0..150 {
+        let mut bytes = whole.clone();
+        let any = 4 * random.below(whole.len() / 4);
+        match round {
+            // No score at all, that of one posting, the least length and the greatest.
+            0 => bytes[impacts..].fill(0),
+            1 => bytes[impacts..].as_chunks_mut().0.fill([1, 100, 0, 0]),
+            2 => bytes[impacts..].as_chunks_mut().0.fill([255, 255, 255, 255]),
+            // The blocks of a list backwards; other numbers anywhere.
+            3 => bytes[impacts..].reverse(),
+            4 => bytes[impacts - 4 * blocks..impacts].as_chunks_mut::<4>().0.reverse(),
+            _ if round % 3 == 0 => bytes[any..any + 4].fill(if round % 2 == 0 { 0 } else { 255 }),
+            _ if round % 3 == 1 => bytes[any] ^= 1 << random.below(8),
+            _ => bytes[64..impacts - 4 * blocks].as_chunks_mut::<4>().0.rotate_left(round % 11),
+        }
+        fs::write(&path, &bytes).unwrap();
+        match SparseIndex::open(dir.path(), Analyzer::English, passages.len()) {
+            Err(error) => {
+                assert!(error.to_string().contains("impacts.bin"), "{error}");
+                refused += 1;
+            }
+            Ok(index) => {
+                for (asked, expected) in asked().zip(&expected) {
+                    let found = index.search(asked.0, 10, asked.1).unwrap();
+                    assert_eq!(&bits(&found), expected, "round {round}, {asked:?}");
+                }
+                searched += 1;
+            }
+        }
+    }
+    assert!(refused > 0 && searched > 100, "{refused} refused, {searched} searched");
+}
