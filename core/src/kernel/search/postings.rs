@@ -17,7 +17,7 @@ const LANES: usize = 64;
 const CHUNK: usize = 128;
 
 /// The share of a term in a passage's score.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum TermScore {
     /// `tf / (tf + fixed + by_length * value)`, where `value` is the passage's length.
     Bm25 {

@@ -200,7 +200,12 @@ fn tables(bytes: &[u8], ids: &[String]) -> Option<Vec<Tables>> {
         let from = at + SEGMENT;
         let size = lists.checked_mul(LIST)?.checked_add(blocks.checked_mul(1 + POINTS)?)?;
         at = from.checked_add(size).filter(|end| *end <= words.len())?;
-        found.push(Tables { lists, blocks, from, states: (0..lists).map(|_| AtomicU8::new(UNKNOWN)).collect() });
+        found.push(Tables {
+            lists,
+            blocks,
+            from,
+            states: (0..lists).map(|_| AtomicU8::new(UNKNOWN)).collect(),
+        });
     }
     (at == words.len()).then_some(found)
 }

@@ -19,6 +19,7 @@ use super::documents::Documents;
 use super::impacts::Impacts;
 use super::lists::{Formula, List, SPAN};
 use super::maxscore::{Scratch, rank};
+use super::shares::ShareCache;
 use super::top::Top;
 use super::{Analyzer, Scoring, SparseError, WordIndex};
 use crate::ranking::ScoredRow;
@@ -45,6 +46,7 @@ pub struct SparseIndex {
     pub(super) field: Field,
     pub(super) segments: Vec<Segment>,
     impacts: Option<Impacts>,
+    pub(super) shares: ShareCache,
     count: usize,
     mean_length: f64,
     /// What searches that ended have left for the next ones.
@@ -125,7 +127,16 @@ impl SparseIndex {
             })
         });
         let segments = segments.collect::<Result<_, SparseError>>()?;
-        Ok(Self { analyzer, field, segments, impacts, count, mean_length, workers: Mutex::default() })
+        Ok(Self {
+            analyzer,
+            field,
+            segments,
+            impacts,
+            shares: ShareCache::default(),
+            count,
+            mean_length,
+            workers: Mutex::default(),
+        })
     }
 
     /// Returns the analyzer of its text.
@@ -201,10 +212,16 @@ impl SparseIndex {
     /// Opens the posting lists of the terms that a segment has.
     fn lists(&self, at: usize, terms: &[QuestionTerm], formula: &Formula<'_>) -> io::Result<Vec<List>> {
         let inverted = &self.segments[at].inverted;
+        let is_kept = self.shares.is_of(formula.term);
         let found = terms.iter().filter_map(|term| Some((term.infos[at].as_ref()?, term.weight)));
         let open = |(info, weight): (&TermInfo, f32)| {
             let option = IndexRecordOption::WithFreqs;
             let postings = inverted.read_block_postings_from_terminfo(info, option)?;
+            let key = (at, info.postings_range.start);
+            let kept = if is_kept { self.shares.list(key, &postings, formula) } else { None };
+            if let Some(shares) = kept {
+                return Ok(List::whole(shares, weight, formula));
+            }
             let impacts = match (&self.impacts, formula.term) {
                 (Some(impacts), TermScore::Bm25 { .. }) => {
                     impacts.of(at, info.postings_range.start, &postings, formula.values)

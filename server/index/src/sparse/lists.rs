@@ -1,11 +1,13 @@
 //! The posting lists of a question's terms in one segment, and upper bounds of their scores.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use dpr_core::kernel::search::postings::{TermScore, WINDOW, block_bounds, score_list};
 use tantivy::postings::BlockSegmentPostings;
 
 use super::impacts::Blocks;
+use super::shares::Shares;
 
 /// Documents of a span, which is searched at once: their sums fit the first cache of a core.
 pub(super) const SPAN: usize = 2 * WINDOW;
@@ -37,18 +39,15 @@ pub(super) struct List {
     pub(super) bounds: Vec<f32>,
     /// Postings of the list.
     pub(super) postings: usize,
-    weight: f32,
-    /// Documents, ascending, and the term's scores in them: all, or those of the span that was loaded.
-    documents: Vec<u32>,
-    scores: Vec<f32>,
-    /// Those of the span that was loaded.
+    pub(super) weight: f32,
+    /// The postings of the span that was loaded, in the source's.
     part: Range<usize>,
     source: Source,
 }
 
 enum Source {
-    /// All is scored; for each span where its postings begin, and the end of the last.
-    Whole { starts: Vec<u32> },
+    /// All shares are at hand.
+    Whole(Arc<Shares>),
     /// Read block after block.
     Blocks(Box<Cursor>),
 }
@@ -58,6 +57,9 @@ struct Cursor {
     first: BlockSegmentPostings,
     postings: BlockSegmentPostings,
     blocks: Bounds,
+    /// Documents of the span that was loaded, ascending, and the shares in them.
+    documents: Vec<u32>,
+    shares: Vec<f32>,
 }
 
 /// The last document and the bound of each block; empty without impacts.
@@ -69,65 +71,54 @@ struct Bounds {
 }
 
 impl List {
+    /// Opens a list whose shares are at hand.
+    pub(super) fn whole(shares: Arc<Shares>, weight: f32, formula: &Formula<'_>) -> Self {
+        let bounds = shares.most.iter().map(|share| upper(weight * share, formula.slack)).collect();
+        Self { bounds, postings: shares.documents.len(), weight, part: 0..0, source: Source::Whole(shares) }
+    }
+
+    /// Opens a list, which is read whole where it is short.
     pub(super) fn new(
-        mut postings: BlockSegmentPostings,
+        postings: BlockSegmentPostings,
         weight: f32,
         formula: &Formula<'_>,
         impacts: Option<Blocks<'_>>,
     ) -> Self {
         let doc_freq = postings.doc_freq();
+        if doc_freq < WHOLE {
+            return Self::whole(Arc::new(Shares::of(postings, formula)), weight, formula);
+        }
         let mut bounds = vec![0f32; formula.spans()];
-        let (mut documents, mut scores) = (Vec::new(), Vec::new());
-        let source = if doc_freq < WHOLE {
-            documents.reserve_exact(doc_freq as usize);
-            scores.reserve_exact(doc_freq as usize);
-            while !postings.docs().is_empty() {
-                let (more, tfs) = (postings.docs(), postings.freqs());
-                score_list(formula.term, weight, more, tfs, formula.values, &mut scores);
-                documents.extend_from_slice(more);
-                postings.advance();
-            }
-            let mut starts = Vec::with_capacity(bounds.len() + 1);
-            for ((document, score), at) in documents.iter().zip(&scores).zip(0u32..) {
-                let span = *document as usize / SPAN;
-                while starts.len() <= span {
-                    starts.push(at);
-                }
-                bounds[span] = if *score > bounds[span] { *score } else { bounds[span] };
-            }
-            starts.resize(bounds.len() + 1, documents.len() as u32);
-            bounds.iter_mut().for_each(|bound| *bound = upper(*bound, formula.slack));
-            Source::Whole { starts }
-        } else {
-            let blocks = match (formula.term, impacts) {
-                (TermScore::Bm25 { fixed, by_length }, Some(Blocks { last, impacts })) => {
-                    let mut of_blocks = vec![0f32; impacts.len()];
-                    block_bounds(fixed, by_length, weight, impacts, &mut of_blocks);
-                    let mut begin = 0;
-                    for (last, bound) in last.iter().zip(&mut of_blocks) {
-                        *bound = upper(*bound, formula.slack);
-                        let end = (*last as usize / SPAN).min(bounds.len() - 1);
-                        for span in &mut bounds[begin..=end.max(begin)] {
-                            *span = if *bound > *span { *bound } else { *span };
-                        }
-                        // The next block may begin in the span where this one ends.
-                        begin = end;
+        let blocks = match (formula.term, impacts) {
+            (TermScore::Bm25 { fixed, by_length }, Some(Blocks { last, impacts })) => {
+                let mut of_blocks = vec![0f32; impacts.len()];
+                block_bounds(fixed, by_length, weight, impacts, &mut of_blocks);
+                let mut begin = 0;
+                for (last, bound) in last.iter().zip(&mut of_blocks) {
+                    *bound = upper(*bound, formula.slack);
+                    let end = (*last as usize / SPAN).min(bounds.len() - 1);
+                    for span in &mut bounds[begin..=end.max(begin)] {
+                        *span = if *bound > *span { *bound } else { *span };
                     }
-                    Bounds { last: last.to_vec(), bounds: of_blocks, at: 0 }
+                    // The next block may begin in the span where this one ends.
+                    begin = end;
                 }
-                (TermScore::Bm25 { .. }, None) => {
-                    // A share is at most 1.
-                    bounds.fill(upper(weight, formula.slack));
-                    Bounds::default()
-                }
-                (TermScore::TfIdf, _) => {
-                    bounds.fill(f32::INFINITY);
-                    Bounds::default()
-                }
-            };
-            Source::Blocks(Box::new(Cursor { postings: postings.clone(), first: postings, blocks }))
+                Bounds { last: last.to_vec(), bounds: of_blocks, at: 0 }
+            }
+            (TermScore::Bm25 { .. }, None) => {
+                // A share is at most 1.
+                bounds.fill(upper(weight, formula.slack));
+                Bounds::default()
+            }
+            (TermScore::TfIdf, _) => {
+                bounds.fill(f32::INFINITY);
+                Bounds::default()
+            }
         };
-        Self { bounds, postings: doc_freq as usize, weight, documents, scores, part: 0..0, source }
+        let (documents, shares) = (Vec::new(), Vec::new());
+        let cursor = Cursor { postings: postings.clone(), first: postings, blocks, documents, shares };
+        let source = Source::Blocks(Box::new(cursor));
+        Self { bounds, postings: doc_freq as usize, weight, part: 0..0, source }
     }
 
     /// Goes back to the first span.
@@ -138,14 +129,14 @@ impl List {
         }
     }
 
-    /// Loads the postings of a span, and their scores. Spans must ascend.
+    /// Loads the postings of a span, and the shares in them. Spans must ascend.
     pub(super) fn load(&mut self, span: usize, formula: &Formula<'_>) {
         match &mut self.source {
-            Source::Whole { starts } => self.part = starts[span] as usize..starts[span + 1] as usize,
+            Source::Whole(list) => self.part = list.starts[span] as usize..list.starts[span + 1] as usize,
             Source::Blocks(cursor) => {
-                let postings = &mut cursor.postings;
-                self.documents.clear();
-                self.scores.clear();
+                let Cursor { postings, documents: picked, shares, .. } = &mut **cursor;
+                picked.clear();
+                shares.clear();
                 let start = (span * SPAN) as u32;
                 let mut from = postings.seek(start);
                 let end = start + SPAN as u32;
@@ -157,29 +148,39 @@ impl List {
                         Some(last) if *last < end => documents.len(),
                         Some(_) => documents.partition_point(|document| *document < end),
                     };
-                    let (picked, tfs) = (&documents[..inside], &tfs[..inside]);
-                    score_list(formula.term, self.weight, picked, tfs, formula.values, &mut self.scores);
-                    self.documents.extend_from_slice(picked);
+                    score_list(
+                        formula.term,
+                        1.0,
+                        &documents[..inside],
+                        &tfs[..inside],
+                        formula.values,
+                        shares,
+                    );
+                    picked.extend_from_slice(&documents[..inside]);
                     if inside < documents.len() {
                         break;
                     }
                     postings.advance();
                     from = 0;
                 }
-                self.part = 0..self.documents.len();
+                self.part = 0..picked.len();
             }
         }
     }
 
-    /// Returns the documents of the span that was loaded, and the term's scores in them.
+    /// Returns the documents of the span that was loaded, and the shares in them.
     pub(super) fn loaded(&self) -> (&[u32], &[f32]) {
-        (&self.documents[self.part.clone()], &self.scores[self.part.clone()])
+        let (documents, shares) = match &self.source {
+            Source::Whole(list) => (&list.documents, &list.shares),
+            Source::Blocks(cursor) => (&cursor.documents, &cursor.shares),
+        };
+        (&documents[self.part.clone()], &shares[self.part.clone()])
     }
 
     /// Returns the term's score in a document of the span that was loaded, 0 where it is not.
     pub(super) fn loaded_score(&self, document: u32) -> f32 {
-        let (documents, scores) = self.loaded();
-        documents.binary_search(&document).map_or(0.0, |at| scores[at])
+        let (documents, shares) = self.loaded();
+        documents.binary_search(&document).map_or(0.0, |at| self.weight * shares[at])
     }
 
     /// Returns an upper bound of the term's score in a document of a span. Documents must ascend.
@@ -199,10 +200,10 @@ impl List {
     /// Returns the term's score in a document of a span that was not loaded, 0 where it is not. Documents must ascend.
     pub(super) fn score(&mut self, span: usize, document: u32, formula: &Formula<'_>) -> f32 {
         match &mut self.source {
-            Source::Whole { starts } => {
-                let part = starts[span] as usize..starts[span + 1] as usize;
-                let at = self.documents[part.clone()].binary_search(&document);
-                at.map_or(0.0, |at| self.scores[part.start + at])
+            Source::Whole(list) => {
+                let part = list.starts[span] as usize..list.starts[span + 1] as usize;
+                let at = list.documents[part.clone()].binary_search(&document);
+                at.map_or(0.0, |at| self.weight * list.shares[part.start + at])
             }
             Source::Blocks(cursor) => {
                 let postings = &mut cursor.postings;

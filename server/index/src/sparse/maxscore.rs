@@ -117,10 +117,9 @@ fn rank_span(
             }
             postings += lists[*at].loaded().0.len();
         }
-        let essential =
-            || lists.iter().zip(&*is_essential).filter(|(_, is)| **is).map(|(list, _)| list.loaded());
-        for (documents, scores) in essential() {
-            add(sums.as_flattened_mut(), documents, scores);
+        let essential = || lists.iter().zip(&*is_essential).filter(|(_, is)| **is).map(|(list, _)| list);
+        for list in essential() {
+            add(sums.as_flattened_mut(), list.loaded(), list.weight);
         }
         let least = if left_out == 0 {
             top.least()
@@ -136,8 +135,8 @@ fn rank_span(
                 sums.fill(0.0);
             }
         } else {
-            for (documents, _) in essential() {
-                take(sums.as_flattened_mut(), documents, least, found);
+            for list in essential() {
+                take(sums.as_flattened_mut(), list.loaded().0, least, found);
             }
         }
         // Where many documents would look for the terms left out, half of these are summed too.
@@ -177,12 +176,12 @@ fn rank_span(
     }
 }
 
-/// Adds the scores of documents to the sums of their span.
+/// Adds the scores of documents, the shares in them times the weight, to the sums of their span.
 #[inline(never)]
-fn add(sums: &mut [f32], documents: &[u32], scores: &[f32]) {
+fn add(sums: &mut [f32], (documents, shares): (&[u32], &[f32]), weight: f32) {
     let Some(sums) = sums.first_chunk_mut::<SPAN>() else { return };
-    for (document, score) in documents.iter().zip(scores) {
-        sums[*document as usize % SPAN] += score;
+    for (document, share) in documents.iter().zip(shares) {
+        sums[*document as usize % SPAN] += weight * share;
     }
 }
 

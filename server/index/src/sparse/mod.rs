@@ -35,14 +35,16 @@ mod parity;
 #[cfg_attr(not(feature = "sparse"), allow(dead_code, reason = "nothing is scored"))]
 mod scoring;
 #[cfg(feature = "sparse")]
+mod shares;
+#[cfg(feature = "sparse")]
 mod tokens;
 #[cfg(feature = "sparse")]
 mod top;
 
 #[cfg(not(feature = "sparse"))]
-pub(crate) use absent::{STEP, SparseWriter, write_sparse};
-#[cfg(not(feature = "sparse"))]
 pub use absent::{AddedWords, SparseIndex};
+#[cfg(not(feature = "sparse"))]
+pub(crate) use absent::{STEP, SparseWriter, write_sparse};
 #[cfg(feature = "sparse")]
 pub use added::AddedWords;
 pub use analyzer::{Analyzer, UnknownAnalyzer};

@@ -7,6 +7,7 @@ use dpr_data::Passage;
 use dpr_files::progress::Silent;
 use fs_err as fs;
 
+use super::shares::ShareCache;
 use super::{Analyzer, Scoring, SparseError, SparseIndex, SparseOptions, WordIndex as _, build_sparse};
 use crate::ranking::ScoredRow;
 use crate::{CancelToken, RowSet};
@@ -103,9 +104,14 @@ fn the_best_are_those_of_scoring_every_posting_to_the_last_bit() {
     for (count, threads) in [(1, 1), (200, 1), (3000, 2), (30_000, 1), (24_000, 3)] {
         let dir = dir.path().join(format!("{count}"));
         fs::create_dir(&dir).unwrap();
-        let index = build(&dir, &corpus(count, count as u64), threads);
+        let mut index = build(&dir, &corpus(count, count as u64), threads);
         let asked = if count < 10_000 { 20 } else { 8 };
+        // Lists are kept, all or some, and none.
         compare(&index, &questions(asked, 3));
+        for most_bytes in [200_000, 0] {
+            index.shares = ShareCache::new(most_bytes);
+            compare(&index, &questions(asked / 2, 3));
+        }
     }
 }
 
@@ -117,7 +123,9 @@ fn an_index_of_before_there_were_impacts_finds_the_same() {
     let impacts = dir.path().join("impacts.bin");
     assert!(fs::metadata(&impacts).unwrap().len() > 1000);
     fs::remove_file(&impacts).unwrap();
-    let index = SparseIndex::open(dir.path(), Analyzer::English, passages.len()).unwrap();
+    let mut index = SparseIndex::open(dir.path(), Analyzer::English, passages.len()).unwrap();
+    compare(&index, &questions(4, 8));
+    index.shares = ShareCache::new(0);
     compare(&index, &questions(4, 8));
 }
 
@@ -162,7 +170,8 @@ fn impacts_that_do_not_bound_their_lists_are_refused_or_find_the_same_without_th
     let questions = questions(5, 8);
     let scorings = [Scoring::PAPER, Scoring::Bm25 { k1: 2.0, b: 1.0 }];
     let asked = || questions.iter().flat_map(|question| scorings.map(|scoring| (question, scoring)));
-    let every = |(question, scoring): (&String, _)| index.search_every_posting(question, 10, scoring).unwrap();
+    let every =
+        |(question, scoring): (&String, _)| index.search_every_posting(question, 10, scoring).unwrap();
     let expected: Vec<_> = asked().map(|asked| bits(&every(asked))).collect();
     drop(index);
     let path = dir.path().join("impacts.bin");
@@ -191,7 +200,8 @@ fn impacts_that_do_not_bound_their_lists_are_refused_or_find_the_same_without_th
                 assert!(error.to_string().contains("impacts.bin"), "{error}");
                 refused += 1;
             }
-            Ok(index) => {
+            Ok(mut index) => {
+                index.shares = ShareCache::new(0);
                 for (asked, expected) in asked().zip(&expected) {
                     let found = index.search(asked.0, 10, asked.1).unwrap();
                     assert_eq!(&bits(&found), expected, "round {round}, {asked:?}");
@@ -201,4 +211,32 @@ fn impacts_that_do_not_bound_their_lists_are_refused_or_find_the_same_without_th
         }
     }
     assert!(refused > 0 && searched > 100, "{refused} refused, {searched} searched");
+}
+
+#[test]
+fn the_shares_of_terms_that_are_kept_take_no_more_memory_than_allowed_and_are_of_the_constants_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut index = build(dir.path(), &corpus(20_000, 7), 1);
+    let [paper, other] = [Scoring::PAPER, Scoring::Bm25 { k1: 2.0, b: 0.3 }];
+    let same = |index: &SparseIndex, question: &str, scoring| {
+        let expected = index.search_every_posting(question, 20, scoring).unwrap();
+        assert_eq!(bits(&index.search(question, 20, scoring).unwrap()), bits(&expected), "{scoring:?}");
+    };
+    let questions = questions(40, 5);
+    questions.iter().for_each(|question| same(&index, question, paper));
+    let all = index.shares.size();
+    assert!(all.0 > 10, "{all:?}");
+    questions.iter().for_each(|question| same(&index, question, paper));
+    assert_eq!(index.shares.size(), all, "each list once");
+    questions.iter().for_each(|question| same(&index, question, other));
+    assert_eq!(index.shares.size(), all, "a few questions by other constants leave the cache alone");
+    (0..300).for_each(|_| same(&index, "w5", other));
+    assert_eq!(index.shares.size().0, 1, "many others make it theirs");
+    questions.iter().for_each(|question| same(&index, question, other));
+    assert_eq!(index.shares.size(), all);
+
+    index.shares = ShareCache::new(all.1 / 2);
+    questions.iter().for_each(|question| same(&index, question, paper));
+    let half = index.shares.size();
+    assert!(half.0 > 0 && half.1 <= all.1 / 2, "{half:?} of {all:?}");
 }
