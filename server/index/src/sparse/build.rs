@@ -23,7 +23,7 @@ pub(super) const TEXT: &str = "text";
 const ROW: &str = "row";
 /// Bytes of postings that all threads collect before they write segments, and the most of one thread. Tantivy asks
 /// for at least 15 MB a thread.
-const BUFFER: usize = 2 << 30;
+const BUFFER: usize = 1 << 30;
 const THREAD_BUFFER: usize = 256 << 20;
 const LEAST_BUFFER: usize = 16 << 20;
 /// More threads than that would wait for one another.
