@@ -124,8 +124,8 @@ impl Impacts {
         Ok(Some(Self { file, segments }))
     }
 
-    /// Returns the impacts of the list that begins at byte `start` of a segment's postings; `None` where it has none, and
-    /// where they do not bound it, so that no file can make a search find other passages. `lengths` are those of the
+    /// Returns the impacts of the list that begins at byte `start` of a segment's postings; `None` where it has none or
+    /// they do not bound it, so that no file can make a search find other passages. `lengths` are those of the
     /// segment's documents. The first search for a term reads its list to see that; later ones do not.
     pub(super) fn of(
         &self,
@@ -160,7 +160,7 @@ impl Impacts {
 }
 
 impl Blocks<'_> {
-    /// Returns whether these are the ends of the list's blocks, and an impact of each block bounds each of its postings.
+    /// Returns whether these are the ends of the blocks, and an impact of each bounds each of its postings.
     fn bound(&self, mut postings: BlockSegmentPostings, lengths: &[f32]) -> bool {
         for (last, impacts) in self.last.iter().zip(self.impacts) {
             let (documents, tfs) = (postings.docs(), postings.freqs());

@@ -100,7 +100,7 @@ impl ShareCache {
         kept.term == Some(term)
     }
 
-    /// Returns the list as it is kept; otherwise reads it, and keeps it where there is room. `None` where there is none, or
+    /// Returns the list as it is kept; otherwise reads it and keeps it if there is room. `None` without room, or
     /// where the list is so short that reading it takes no longer than looking for it.
     pub(super) fn list(
         &self,
