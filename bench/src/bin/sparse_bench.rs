@@ -3,7 +3,8 @@
 //!     sparse_bench PASSAGES QUESTIONS FOLDER [ROUNDS]
 //!
 //! Prints JSON. Both index with two threads and search with one, 100 passages a question; tantivy with its own
-//! constants, its one-byte lengths and its top-k that skips blocks.
+//! constants, its one-byte lengths and its top-k that skips blocks. `every_posting` is our index searched without bounds;
+//! `differ` is the number of questions for which a search with bounds found other rows or scores than that.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ use std::time::Instant;
 
 use dpr_data::{Passage, read_passages, read_questions};
 use dpr_files::progress::Silent;
+use dpr_index::ScoredRow;
 use dpr_index::sparse::{Analyzer, Scoring, SparseIndex, SparseOptions, build_sparse};
 use serde_json::json;
 use tantivy::collector::TopDocs;
@@ -39,9 +41,18 @@ fn main() -> Result<(), Box<dyn Error>> {
     let passages = read_passages(passages.as_ref())?;
     let questions: Vec<String> =
         read_questions(questions.as_ref())?.into_iter().map(|question| question.text).collect();
-    let (mut ours, mut plain) = (Engine::default(), Engine::default());
-    for _ in 0..rounds {
-        measure_ours(&empty(folder, "dpr")?, &passages, &questions, &mut ours)?;
+    let (mut ours, mut every, mut plain) = (Engine::default(), Engine::default(), Engine::default());
+    let mut differ = 0;
+    for round in 0..rounds {
+        let index = build_ours(&empty(folder, "dpr")?, &passages, &mut ours)?;
+        if round == 0 {
+            differ = different(&index, &questions)?;
+        }
+        // Each engine is asked twice: the first pass brings the files into memory and learns the words.
+        time(&questions, &mut ours, |question| index.search(question, K, Scoring::PAPER).map(drop))?;
+        time(&questions, &mut every, |question| {
+            index.search_every_posting(question, K, Scoring::PAPER).map(drop)
+        })?;
         measure_plain(&empty(folder, "tantivy")?, &passages, &questions, &mut plain)?;
     }
     let report = |engine: Engine| {
@@ -54,7 +65,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (passages, questions) = (passages.len(), questions.len());
     println!(
         "{}",
-        json!({"passages": passages, "questions": questions, "dpr": report(ours), "tantivy": report(plain)})
+        json!({
+            "passages": passages,
+            "questions": questions,
+            "dpr": report(ours),
+            "every_posting": report(every),
+            "tantivy": report(plain),
+            "differ": differ,
+        })
     );
     Ok(())
 }
@@ -72,29 +90,56 @@ fn bytes(folder: &Path) -> std::io::Result<u64> {
     fs_err::read_dir(folder)?.map(|entry| Ok(entry?.metadata()?.len())).sum()
 }
 
-fn measure_ours(
+fn build_ours(
     folder: &Path,
     passages: &[Passage],
-    questions: &[String],
     engine: &mut Engine,
-) -> Result<(), Box<dyn Error>> {
+) -> Result<SparseIndex, Box<dyn Error>> {
     let started = Instant::now();
     let options = SparseOptions { analyzer: ANALYZER, threads: THREADS };
     build_sparse(folder, passages, options, &false.into(), &Silent)?;
     engine.build_seconds.push(started.elapsed().as_secs_f64());
     engine.bytes = bytes(folder)?;
-    let index = SparseIndex::open(folder, ANALYZER, passages.len())?;
-    // The first pass brings the files into memory and learns the words.
+    Ok(SparseIndex::open(folder, ANALYZER, passages.len())?)
+}
+
+/// Times the second of two passes over the questions.
+fn time<E: Error + 'static>(
+    questions: &[String],
+    engine: &mut Engine,
+    mut search: impl FnMut(&str) -> Result<(), E>,
+) -> Result<(), Box<dyn Error>> {
     for pass in 0..2 {
         let started = Instant::now();
-        for question in questions {
-            index.search(question, K, Scoring::PAPER)?;
-        }
+        questions.iter().try_for_each(|question| search(question))?;
         if pass == 1 {
             engine.questions_per_second.push(questions.len() as f64 / started.elapsed().as_secs_f64());
         }
     }
     Ok(())
+}
+
+/// Returns the number of questions and constants for which the search with bounds finds other rows or scores than the
+/// one that scores every posting.
+fn different(index: &SparseIndex, questions: &[String]) -> Result<usize, Box<dyn Error>> {
+    let scorings = [
+        Scoring::PAPER,
+        Scoring::Bm25 { k1: 1.2, b: 0.75 },
+        Scoring::Bm25 { k1: 0.0, b: 0.0 },
+        Scoring::Bm25 { k1: 2.0, b: 1.0 },
+        Scoring::TfIdf,
+    ];
+    let bits = |found: Vec<ScoredRow>| -> Vec<(usize, u32)> {
+        found.iter().map(|found| (found.row, found.score.to_bits())).collect()
+    };
+    let mut differ = 0;
+    for question in questions {
+        for scoring in scorings {
+            let found = bits(index.search(question, K, scoring)?);
+            differ += usize::from(found != bits(index.search_every_posting(question, K, scoring)?));
+        }
+    }
+    Ok(differ)
 }
 
 fn measure_plain(
@@ -125,21 +170,14 @@ fn measure_plain(
     engine.bytes = bytes(folder)?;
     let searcher = index.reader()?.searcher();
     let mut analyzer = ANALYZER.tantivy();
-    for pass in 0..2 {
-        let started = Instant::now();
-        for question in questions {
-            let mut terms: Vec<(Occur, Box<dyn Query>)> = Vec::new();
-            let mut stream = analyzer.token_stream(question);
-            while stream.advance() {
-                let term = Term::from_field_text(text, &stream.token().text);
-                terms.push((Occur::Should, Box::new(TermQuery::new(term, IndexRecordOption::WithFreqs))));
-            }
-            drop(stream);
-            searcher.search(&BooleanQuery::new(terms), &TopDocs::with_limit(K).order_by_score())?;
+    time(questions, engine, |question| {
+        let mut terms: Vec<(Occur, Box<dyn Query>)> = Vec::new();
+        let mut stream = analyzer.token_stream(question);
+        while stream.advance() {
+            let term = Term::from_field_text(text, &stream.token().text);
+            terms.push((Occur::Should, Box::new(TermQuery::new(term, IndexRecordOption::WithFreqs))));
         }
-        if pass == 1 {
-            engine.questions_per_second.push(questions.len() as f64 / started.elapsed().as_secs_f64());
-        }
-    }
-    Ok(())
+        drop(stream);
+        searcher.search(&BooleanQuery::new(terms), &TopDocs::with_limit(K).order_by_score()).map(drop)
+    })
 }

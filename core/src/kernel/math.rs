@@ -193,6 +193,12 @@ mod tests {
         fn mul_add(a: f32, b: f32, c: f32) -> f32 {
             a.mul_add(b, c)
         }
+        fn add(a: f32, b: f32) -> f32 {
+            a + b
+        }
+        fn at_least(a: f32, b: f32) -> u32 {
+            u32::from(a >= b)
+        }
     }
 
     /// Returns erf by its Taylor series and, far out, by its continued fraction; both in f64.

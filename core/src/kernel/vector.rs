@@ -32,6 +32,10 @@ pub(super) trait Simd {
     fn store(v: Self::V, to: &mut [f32], at: usize);
     /// `a * b + c`, fused when `FMA`.
     fn mul_add(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
+    /// `a + b`.
+    fn add(a: Self::V, b: Self::V) -> Self::V;
+    /// Returns a bit for each lane, the first one's the lowest, set where the number is at least that of `b`.
+    fn at_least(a: Self::V, b: Self::V) -> u32;
 }
 
 /// Returns the `f32` of a half-precision number that is neither infinite nor NaN. Compilers vectorise this function,
@@ -68,6 +72,14 @@ impl Simd for Portable {
     #[inline(always)]
     fn mul_add(a: Self::V, b: Self::V, c: Self::V) -> Self::V {
         std::array::from_fn(|i| a[i] * b[i] + c[i])
+    }
+    #[inline(always)]
+    fn add(a: Self::V, b: Self::V) -> Self::V {
+        std::array::from_fn(|i| a[i] + b[i])
+    }
+    #[inline(always)]
+    fn at_least(a: Self::V, b: Self::V) -> u32 {
+        (0..4).fold(0, |bits, i| bits | u32::from(a[i] >= b[i]) << i)
     }
 }
 
@@ -107,6 +119,14 @@ mod wasm {
         fn mul_add(a: v128, b: v128, c: v128) -> v128 {
             f32x4_add(f32x4_mul(a, b), c)
         }
+        #[inline(always)]
+        fn add(a: v128, b: v128) -> v128 {
+            f32x4_add(a, b)
+        }
+        #[inline(always)]
+        fn at_least(a: v128, b: v128) -> u32 {
+            u32::from(i32x4_bitmask(f32x4_ge(a, b)))
+        }
     }
 }
 
@@ -121,7 +141,8 @@ mod x86 {
     macro_rules! simd {
         (
             $(#[$doc:meta])* $name:ident, $vector:ty, $lanes:literal, $splat:ident, $load:ident, $store:ident, $fma:ident,
-            $load_half:ident, $widen:ident
+            $load_half:ident, $widen:ident, $add:ident,
+            |$a:ident, $b:ident| $at_least:expr
         ) => {
             $(#[$doc])*
             pub(in super::super) struct $name;
@@ -155,6 +176,14 @@ mod x86 {
                 fn mul_add(a: $vector, b: $vector, c: $vector) -> $vector {
                     unsafe { $fma(a, b, c) }
                 }
+                #[inline(always)]
+                fn add(a: $vector, b: $vector) -> $vector {
+                    unsafe { $add(a, b) }
+                }
+                #[inline(always)]
+                fn at_least($a: $vector, $b: $vector) -> u32 {
+                    unsafe { $at_least }
+                }
             }
         };
     }
@@ -162,12 +191,12 @@ mod x86 {
     simd!(
         /// 256-bit vectors with FMA and half-precision loads.
         Avx2, __m256, 8, _mm256_set1_ps, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_fmadd_ps, _mm_loadu_si128,
-        _mm256_cvtph_ps
+        _mm256_cvtph_ps, _mm256_add_ps, |a, b| _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_GE_OQ>(a, b)) as u32
     );
     simd!(
         /// 512-bit vectors.
         Avx512, __m512, 16, _mm512_set1_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_fmadd_ps, _mm256_loadu_si256,
-        _mm512_cvtph_ps
+        _mm512_cvtph_ps, _mm512_add_ps, |a, b| u32::from(_mm512_cmp_ps_mask::<_CMP_GE_OQ>(a, b))
     );
 }
 

@@ -2,8 +2,8 @@
 
 /// A receiver of progress. Many threads may call it at once.
 pub trait Progress: Send + Sync {
-    /// A stage of `total` steps begins; it takes the place of the stage before. `stage` says what is being
-    /// done ("encoding"), `unit` what a step is ("passages").
+    /// A stage of `total` steps begins, 0 where their number is not known; it takes the place of the stage before. `stage`
+    /// says what is being done ("encoding"), `unit` what a step is ("passages").
     fn start(&self, stage: &'static str, unit: &'static str, total: u64);
 
     /// `steps` more are done.

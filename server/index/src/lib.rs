@@ -88,7 +88,7 @@ use dpr_core::Embedding;
 use serde::{Deserialize, Serialize};
 
 pub use cancel::{CancelToken, Stopped};
-pub use directory::build::{IndexOptions, build_index, build_sparse_index};
+pub use directory::build::{IndexOptions, build_index, build_sparse_index, build_sparse_index_of};
 pub use directory::copy::copy_index;
 pub use directory::loaded::{LoadedIndex, LoadedSparse};
 pub use directory::manifest::{INDEX_FORMAT, IndexManifest, SparseManifest};

@@ -28,6 +28,10 @@ impl Progress for Bar {
         let template = format!(
             "{{prefix}} {{wide_bar}} {{human_pos}}/{{human_len}} {unit}, {{rate}}, {{eta}} left{{msg}}"
         );
+        let template = match total {
+            0 => format!("{{prefix}} {{spinner}} {{human_pos}} {unit}, {{rate}}{{msg}}"),
+            _ => template,
+        };
         let style = ProgressStyle::with_template(&template)
             .unwrap_or_else(|_| ProgressStyle::default_bar())
             .with_key("rate", move |state: &indicatif::ProgressState, out: &mut dyn std::fmt::Write| {
@@ -96,7 +100,8 @@ impl<W: Write + Send> Progress for Lines<W> {
         let Some(stage) = stage else { return };
         stage.done += steps;
         let now = Instant::now();
-        if now.duration_since(stage.last_line) >= self.every && stage.done < stage.total {
+        if now.duration_since(stage.last_line) >= self.every && (stage.done < stage.total || stage.total == 0)
+        {
             stage.last_line = now;
             let _ = writeln!(out, "{}", stage.line(now));
         }
@@ -120,7 +125,10 @@ impl Stage {
     fn line(&self, now: Instant) -> String {
         let Self { name, unit, total, done, .. } = self;
         let seconds = now.duration_since(self.started).as_secs_f64();
-        let mut line = format!("{name}: {done} of {total} {unit}");
+        let mut line = match total {
+            0 => format!("{name}: {done} {unit}"),
+            _ => format!("{name}: {done} of {total} {unit}"),
+        };
         if *done > 0 && seconds > 0.0 {
             let rate = *done as f64 / seconds;
             line.push_str(&format!(", {rate:.1} {unit}/s"));
@@ -181,6 +189,17 @@ mod tests {
             told[1].starts_with("encoding: 4 of 4 passages, ") && told[1].ends_with(" s in all"),
             "{told:?}"
         );
+    }
+
+    #[test]
+    fn a_stage_of_which_no_end_is_known_tells_what_is_done() {
+        let lines = Lines::new(Vec::new(), Duration::ZERO);
+        lines.start("indexing terms", "passages", 0);
+        lines.advance(1024);
+        lines.finish();
+        let told = told(lines);
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(told.iter().all(|line| line.starts_with("indexing terms: 1024 passages")), "{told:?}");
     }
 
     #[test]

@@ -15,6 +15,8 @@ use crate::wikipedia::Wikipedia;
 
 /// Least ratio of our questions/s to plain tantivy's.
 const SPEED_TARGET: f64 = 0.7;
+/// Least ratio of our questions/s to those of bm25s, the fastest peer that is exact.
+const PEER_TARGET: f64 = 1.2;
 /// Most of our build time over plain tantivy's.
 const BUILD_TARGET: f64 = 1.3;
 /// Most points that top-20 and top-100 may differ from bm25s.
@@ -43,6 +45,8 @@ pub(super) fn run(rounds: usize) -> Outcome {
             ["eval", "retrieval", "--index", &index, "--questions", &questions, "--limit", LIMIT, "--json"];
         let accuracy = json(&output(&mut command(dpr(), &eval))?, "dpr eval")?;
         print(name, &measured, &peer)?;
+        let script = ["tests/python/sparse_peers.py", &passages, &questions];
+        print_optional(&json(&output(&mut command(venv_python(), &script))?, "the optional peers")?);
         print_accuracy(&accuracy["methods"][0]["top_k"], &peer["top_k"])?;
     }
     Ok(())
@@ -59,12 +63,18 @@ fn print(name: &str, measured: &Value, peer: &Value) -> Outcome {
         "\n{} Wikipedia blocks, {name}: {} questions, top-100; indexed with two threads (bm25s: one), searched with one",
         measured["passages"], measured["questions"]
     );
-    println!("{:<10} {:>10} {:>14} {:>10}", "engine", "index, s", "questions/s", "MB");
+    println!("{:<18} {:>10} {:>14} {:>10}", "engine", "index, s", "questions/s", "MB");
     let mut figures = Vec::new();
-    for (name, engine) in [("dpr", &measured["dpr"]), ("tantivy", &measured["tantivy"]), ("bm25s", peer)] {
-        let (build, speed) = (middle(engine, "build_seconds")?, middle(engine, "questions_per_second")?);
+    for (name, engine) in [
+        ("dpr", &measured["dpr"]),
+        ("tantivy", &measured["tantivy"]),
+        ("bm25s", peer),
+        ("dpr, every posting", &measured["every_posting"]),
+    ] {
+        let build = middle(engine, "build_seconds").unwrap_or(f64::NAN);
+        let speed = middle(engine, "questions_per_second")?;
         let megabytes = engine["bytes"].as_f64().unwrap_or(f64::NAN) / 1e6;
-        println!("{name:<10} {build:>10.1} {speed:>14.0} {megabytes:>10.1}");
+        println!("{name:<18} {build:>10.1} {speed:>14.0} {megabytes:>10.1}");
         figures.push((build, speed));
     }
     let ((build, speed), (tantivy_build, tantivy_speed)) = (figures[0], figures[1]);
@@ -79,8 +89,35 @@ fn print(name: &str, measured: &Value, peer: &Value) -> Outcome {
         "index time over plain tantivy",
         verdict(longer <= BUILD_TARGET)
     );
-    println!("{:<44} {:>6.2}  (no target yet)", "questions/s over bm25s", speed / figures[2].1);
+    let over_peer = speed / figures[2].1;
+    println!(
+        "{:<44} {over_peer:>6.2}  (at least {PEER_TARGET:.2}: {})",
+        "questions/s over bm25s",
+        verdict(over_peer >= PEER_TARGET)
+    );
+    println!("{:<44} {:>6.2}", "questions/s over scoring every posting", speed / figures[3].1);
+    println!(
+        "{:<44} {:>6}  (none: {})",
+        "searches that find anything else than that",
+        measured["differ"],
+        verdict(measured["differ"] == 0)
+    );
     Ok(())
+}
+
+/// Prints the peers that are installed.
+fn print_optional(peers: &Value) {
+    for name in ["bm25s", "bm25-turbo", "pisa"] {
+        let Some(speed) = peers[name]["questions_per_second"][0].as_f64() else {
+            println!("{name} is not installed: an optional peer");
+            continue;
+        };
+        let agree = peers[name]["agree"].as_f64().map(|share| {
+            let algorithm = peers[name]["algorithm"].as_str().unwrap_or_default();
+            format!(", {:.1} % of its best 100 are those of bm25s ({algorithm})", share * 100.0)
+        });
+        println!("{name}, terms given: {speed:.0} questions/s{}", agree.unwrap_or_default());
+    }
 }
 
 fn print_accuracy(ours: &Value, peer: &Value) -> Outcome {

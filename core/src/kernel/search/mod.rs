@@ -1,4 +1,5 @@
-//! Search kernels: inner products of queries with the vectors of an index, one file for each number format.
+//! Search kernels: inner products of queries with the vectors of an index, one file for each number format, and the
+//! scores of posting lists.
 //!
 //! | module | rows | use |
 //! |---|---|---|
@@ -7,9 +8,12 @@
 //! | [`mod@f16`] | half precision and a scale | choosing rows to score |
 //! | [`binary`] | one bit a number and a scale | choosing rows to score |
 //! | [`batch`] | single precision, for many queries at once | choosing rows to score |
+//!
+//! [`postings`] scores passages by the words that they share with a question.
 
 pub mod batch;
 pub mod binary;
 pub mod f16;
 pub mod f32;
 pub mod i8;
+pub mod postings;

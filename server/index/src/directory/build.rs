@@ -1,8 +1,9 @@
 //! Builds of an index: the files of a new version, written whole and published.
 
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -16,7 +17,7 @@ use super::passages::TableWriter;
 use super::pointer::{GRAPH, MANIFEST, METADATA, PASSAGES, PASSAGES_TABLE, Publisher, SPARSE, VECTORS};
 use super::version::newest;
 use crate::quantized::AnyQuantized;
-use crate::sparse::{SparseError, SparseOptions, write_sparse};
+use crate::sparse::{STEP, SparseError, SparseOptions, SparseWriter, write_sparse};
 use crate::vectors::{Rows, VectorSet, rows};
 use crate::{
     BuildError, FileError, GraphBuilder, HnswParams, INDEX_FORMAT, IndexDir, IndexKind, IndexManifest,
@@ -100,10 +101,46 @@ pub fn build_sparse_index(
     progress: &dyn Progress,
 ) -> Result<IndexManifest, BuildError> {
     check(passages)?;
+    build_sparse_index_of(passages.iter().map(Ok::<_, BuildError>), out, sparse, stop, progress)
+}
+
+/// Builds an index without vectors as [`build_sparse_index`] does, of passages that come one at a time, so that it
+/// takes the memory of their ids and not of their texts. Ends at the first error, and nothing is published then.
+///
+/// # Errors
+/// As [`build_sparse_index`], and what `passages` gives.
+pub fn build_sparse_index_of<P: Borrow<Passage>, E: From<BuildError>>(
+    passages: impl Iterator<Item = Result<P, E>>,
+    out: &Path,
+    sparse: SparseOptions,
+    stop: &Arc<AtomicBool>,
+    progress: &dyn Progress,
+) -> Result<IndexManifest, E> {
     let options = IndexOptions { kind: IndexKind::Sparse, stop: Arc::clone(stop), ..IndexOptions::default() };
-    let mut draft = Writing::new(IndexDir::new(out).publisher()?, out, &options)?;
-    draft.write_passages(&passages)?;
-    let sparse = Some(draft.write_sparse(&passages, sparse, progress)?);
+    let publisher = IndexDir::new(out).publisher().map_err(BuildError::from)?;
+    let mut draft = Writing::new(publisher, out, &options)?;
+    let dir = draft.make_sparse_dir()?;
+    let mut words = SparseWriter::new(&dir, sparse).map_err(|error| of_sparse(error, out))?;
+    progress.start("indexing terms", "passages", passages.size_hint().0 as u64);
+    let checked = passages.map(|passage| {
+        let passage = passage?;
+        limits::check(passage.borrow()).map_err(BuildError::from)?;
+        Ok::<P, E>(passage)
+    });
+    let mut told = 0;
+    let count = draft.write_passages(checked, &mut |passage| {
+        words.add(passage)?;
+        if words.rows().is_multiple_of(STEP as u64) {
+            progress.advance(STEP as u64);
+            told += STEP as u64;
+        }
+        Ok(())
+    })?;
+    progress.advance(count as u64 - told);
+    let written = words.finish().map_err(|error| of_sparse(error, out));
+    progress.finish();
+    written?;
+    let sparse = Some(draft.add_sparse_files(&dir, sparse)?);
     let draft = draft.finish(IndexManifest {
         format_version: INDEX_FORMAT,
         model_fingerprint: String::new(),
@@ -111,7 +148,7 @@ pub fn build_sparse_index(
         metric: IndexManifest::INNER_PRODUCT.to_owned(),
         kind: IndexKind::Sparse,
         storage: Storage::F32,
-        count: passages.len(),
+        count,
         max_squared_norm: 0.0,
         sparse,
         hnsw: None,
@@ -119,11 +156,8 @@ pub fn build_sparse_index(
         files: BTreeMap::new(),
         crc32: BTreeMap::new(),
     })?;
-    draft.publish(out)
+    Ok(draft.publish(out)?)
 }
-
-/// Passages between two looks at whether to stop.
-const STEP: usize = 1024;
 
 const CREATED_BY: &str = concat!("dpr ", env!("CARGO_PKG_VERSION"));
 
@@ -233,7 +267,8 @@ impl<'a> Writing<'a> {
         progress: &dyn Progress,
     ) -> Result<Draft, BuildError> {
         let hnsw = (options.kind == IndexKind::Hnsw).then_some(options.hnsw);
-        self.write_passages(passages)?;
+        let all = passages.passages().map(|passage| passage.map_err(BuildError::from));
+        self.write_passages(all, &mut |_| Ok(()))?;
         let storage = if hnsw.is_some() { Storage::Int8 } else { options.storage };
         let codes = self.write_codes(matrix, storage)?;
         if let (Some(params), Some(AnyQuantized::Int8(codes))) = (hnsw, &codes) {
@@ -273,22 +308,29 @@ impl<'a> Writing<'a> {
         Ok(mapped.map_err(|reason| FileError::corrupt(&path, reason))?)
     }
 
-    /// Writes the passages, one after the other, their table and their metadata.
-    fn write_passages(&mut self, passages: &dyn PassageStream) -> Result<(), BuildError> {
-        let mut table = TableWriter::new(passages.count());
+    /// Writes the files of the passages, hands each to `add`, and returns their number.
+    fn write_passages<P: Borrow<Passage>, E: From<BuildError>>(
+        &mut self,
+        passages: impl Iterator<Item = Result<P, E>>,
+        add: &mut dyn FnMut(&Passage) -> Result<(), SparseError>,
+    ) -> Result<usize, E> {
+        let mut table = TableWriter::new(passages.size_hint().0);
         let mut columns = ColumnsWriter::new(self.staged.path());
-        let (stop, mut ended) = (self.stop, None);
+        let (out_dir, stop, mut ended) = (self.out, self.stop, None);
+        let mut passages = passages.zip(0usize..);
         let written = self.write(PASSAGES, &mut |out| {
             let mut line = Vec::new();
-            for (passage, row) in passages.passages().zip(0usize..) {
+            for (passage, row) in &mut passages {
                 if row.is_multiple_of(STEP) && stop.load(Ordering::Relaxed) {
-                    return Err(end(&mut ended, BuildError::Interrupted));
+                    return Err(end(&mut ended, BuildError::Interrupted.into()));
                 }
-                let passage = passage.map_err(|error| end(&mut ended, error.into()))?;
+                let passage = passage.map_err(|error| end(&mut ended, error))?;
+                let passage = passage.borrow();
                 passage.to_line(&mut line)?;
                 out.write_all(&line)?;
-                table.add(&passage, line.len());
+                table.add(passage, line.len());
                 columns.add(&passage.metadata)?;
+                add(passage).map_err(|error| end(&mut ended, of_sparse(error, out_dir).into()))?;
             }
             Ok(())
         });
@@ -296,12 +338,19 @@ impl<'a> Writing<'a> {
             return Err(error);
         }
         written?;
-        self.write(PASSAGES_TABLE, &mut |out| table.write(out))?;
-        drop(table);
+        let count = table.len();
+        check_count(count)?;
+        let by_id = table.rows_by_id();
+        if let Some((id, first, second)) = table.duplicate(&by_id) {
+            return Err(BuildError::DuplicateId { id, first, second }.into());
+        }
+        self.write(PASSAGES_TABLE, &mut |out| table.write(&by_id, out))?;
+        drop((table, by_id));
         if !columns.is_empty() {
             self.write(METADATA, &mut |out| columns.write(out))?;
         }
-        columns.finish().map_err(BuildError::write(self.out))
+        columns.finish().map_err(BuildError::write(self.out))?;
+        Ok(count)
     }
 
     fn write_sparse(
@@ -310,18 +359,22 @@ impl<'a> Writing<'a> {
         options: SparseOptions,
         progress: &dyn Progress,
     ) -> Result<SparseManifest, BuildError> {
+        let dir = self.make_sparse_dir()?;
+        write_sparse(&dir, passages, options, self.stop, progress)
+            .map_err(|error| of_sparse(error, self.out))?;
+        self.add_sparse_files(&dir, options)
+    }
+
+    fn make_sparse_dir(&self) -> Result<PathBuf, BuildError> {
         self.go_on()?;
         let dir = self.staged.path().join(SPARSE);
         fs::create_dir(&dir).map_err(BuildError::write(self.out))?;
-        write_sparse(&dir, passages, options, self.stop, progress).map_err(|error| match error {
-            SparseError::Interrupted => BuildError::Interrupted,
-            SparseError::File(FileError::Write(source)) => {
-                BuildError::Write { path: self.out.to_path_buf(), source }
-            }
-            SparseError::File(error) => error.into(),
-            other => BuildError::Sparse(other),
-        })?;
-        for entry in fs::read_dir(&dir).map_err(BuildError::write(self.out))? {
+        Ok(dir)
+    }
+
+    /// Adds the files of the inverted index to those of the version.
+    fn add_sparse_files(&mut self, dir: &Path, options: SparseOptions) -> Result<SparseManifest, BuildError> {
+        for entry in fs::read_dir(dir).map_err(BuildError::write(self.out))? {
             let entry = entry.map_err(BuildError::write(self.out))?;
             let name = format!("{SPARSE}/{}", entry.file_name().to_string_lossy());
             let (file, crc32) =
@@ -348,21 +401,36 @@ impl<'a> Writing<'a> {
 }
 
 /// Keeps the reason for which writing ends, and returns the error that ends it.
-fn end(ended: &mut Option<BuildError>, reason: BuildError) -> io::Error {
+fn end<E>(ended: &mut Option<E>, reason: E) -> io::Error {
     *ended = Some(reason);
     io::ErrorKind::Other.into()
 }
 
 fn check(passages: &[Passage]) -> Result<(), BuildError> {
-    if passages.is_empty() {
+    check_count(passages.len())?;
+    passages.iter().try_for_each(limits::check)?;
+    check_ids(passages)
+}
+
+fn check_count(count: usize) -> Result<(), BuildError> {
+    if count == 0 {
         return Err(MatrixError::Empty.into());
     }
-    passages.iter().try_for_each(limits::check)?;
-    if u32::try_from(passages.len()).is_err() {
-        let (value, max) = (passages.len(), u32::MAX as usize);
-        return Err(BuildError::Parameter { name: "the number of passages", value, min: 1, max });
+    if u32::try_from(count).is_err() {
+        let max = u32::MAX as usize;
+        return Err(BuildError::Parameter { name: "the number of passages", value: count, min: 1, max });
     }
-    check_ids(passages)
+    Ok(())
+}
+
+/// Returns the error of a build in the index directory `out` whose inverted index failed.
+fn of_sparse(error: SparseError, out: &Path) -> BuildError {
+    match error {
+        SparseError::Interrupted => BuildError::Interrupted,
+        SparseError::File(FileError::Write(source)) => BuildError::Write { path: out.to_path_buf(), source },
+        SparseError::File(error) => error.into(),
+        other => BuildError::Sparse(other),
+    }
 }
 
 fn check_ids(passages: &[Passage]) -> Result<(), BuildError> {
@@ -438,5 +506,45 @@ mod tests {
         assert_eq!((set.rows[0], other.rows[0]), (1.0, 5.0));
         let index = LoadedIndex::open(&linked).unwrap();
         assert_eq!(index.matrix().as_slice(), &set.rows[..]);
+    }
+
+    #[cfg(feature = "sparse")]
+    #[test]
+    fn passages_that_come_one_at_a_time_make_the_same_index_and_an_error_among_them_makes_none() {
+        use crate::LoadedSparse;
+        use crate::sparse::{Analyzer, Scoring};
+        let dir = tempfile::tempdir().unwrap();
+        let sparse = SparseOptions { analyzer: Analyzer::English, threads: 1 };
+        let passage =
+            |row: usize| Passage::new(format!("p{row}"), "A title", format!("word{} of many", row % 7));
+        let passages: Vec<Passage> = (0..3000).map(passage).collect();
+        let (at_once, streamed) = (dir.path().join("a"), dir.path().join("b"));
+        build_sparse_index(&passages, &at_once, sparse, &Arc::default(), &Silent).unwrap();
+        let stream = |passages: Vec<Result<Passage, BuildError>>, out: &Path| {
+            build_sparse_index_of(passages.into_iter(), out, sparse, &Arc::default(), &Silent)
+        };
+        let manifest = stream(passages.iter().cloned().map(Ok).collect(), &streamed).unwrap();
+        assert_eq!(manifest.count, 3000);
+        for name in [PASSAGES, PASSAGES_TABLE] {
+            let of = |out: &Path| fs::read(out.join("v-1").join(name)).unwrap();
+            assert_eq!(of(&at_once), of(&streamed), "{name}");
+        }
+        let find =
+            |out: &Path| LoadedSparse::open(out).unwrap().index.search("word3", 50, Scoring::PAPER).unwrap();
+        assert_eq!(find(&at_once), find(&streamed));
+
+        let nothing = dir.path().join("c");
+        let mut twice: Vec<Result<Passage, BuildError>> = passages.iter().take(9).cloned().map(Ok).collect();
+        twice.insert(7, Ok(passage(4)));
+        let error = stream(twice, &nothing).unwrap_err();
+        assert!(
+            matches!(&error, BuildError::DuplicateId { id, first: 4, second: 7 } if id == "p4"),
+            "{error}"
+        );
+        let error = stream(vec![Ok(passage(1)), Err(BuildError::Interrupted)], &nothing).unwrap_err();
+        assert!(matches!(error, BuildError::Interrupted), "{error}");
+        let error = stream(Vec::new(), &nothing).unwrap_err();
+        assert!(matches!(error, BuildError::Matrix(MatrixError::Empty)), "{error}");
+        assert!(LoadedSparse::open(&nothing).is_err());
     }
 }

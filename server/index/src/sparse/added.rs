@@ -9,6 +9,7 @@ use std::io;
 use tantivy::Term;
 
 use super::analysis::Analysis;
+use super::index::QuestionTerm;
 use super::{Scoring, SparseError, SparseIndex};
 use dpr_data::Passage;
 
@@ -94,7 +95,7 @@ impl SparseIndex {
         let terms = self.weigh(&mut analysis, question, scoring, &others).map_err(SparseError::search)?;
         for (first, words) in added {
             let mut scores: HashMap<u32, f32> = HashMap::new();
-            for (term, weight) in &terms {
+            for QuestionTerm { term, weight, .. } in &terms {
                 let rows = term.value().as_str().and_then(|text| words.postings.get(text));
                 for (row, tf) in rows.into_iter().flatten() {
                     let (at, tf) = (*row as usize, *tf as f32);

@@ -1,7 +1,7 @@
 //! Writing an inverted index.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use dpr_files::Error as FileError;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,8 +12,10 @@ use tantivy::schema::{FAST, Field, IndexRecordOption, Schema, TextFieldIndexing,
 use tantivy::{Index, IndexWriter, TantivyDocument, TantivyError};
 
 use super::documents::Documents;
+use super::impacts::Impacts;
 use super::{Analyzer, SparseError, SparseOptions};
 use crate::directory::passage_stream::PassageStream;
+use dpr_data::Passage;
 use dpr_files::progress::Progress;
 
 /// The field of titles and texts, and that of rows.
@@ -21,13 +23,13 @@ pub(super) const TEXT: &str = "text";
 const ROW: &str = "row";
 /// Bytes of postings that all threads collect before they write segments, and the most of one thread. Tantivy asks
 /// for at least 15 MB a thread.
-const BUFFER: usize = 2 << 30;
+const BUFFER: usize = 1 << 30;
 const THREAD_BUFFER: usize = 256 << 20;
 const LEAST_BUFFER: usize = 16 << 20;
 /// More threads than that would wait for one another.
 const MAX_THREADS: usize = 64;
 /// Passages between two looks at the stop flag and at the progress.
-const STEP: u64 = 1024;
+pub(crate) const STEP: usize = 1024;
 
 /// Writes the index of [`build_sparse`](super::build_sparse), of passages that are read one after the other.
 ///
@@ -43,44 +45,83 @@ pub(crate) fn write_sparse(
     if passages.count() == 0 {
         return Err(SparseError::Empty);
     }
-    let failed = |error: TantivyError| SparseError::File(FileError::write(named(to_io(error), dir)));
-    let (schema, text, row) = schema(options.analyzer);
-    let index = Index::create_in_dir(dir, schema).map_err(failed)?;
-    register(&index, options.analyzer);
-    let threads = match options.threads {
-        0 => std::thread::available_parallelism().map_or(1, usize::from),
-        threads => threads,
-    };
-    let threads = threads.min(MAX_THREADS);
-    let buffer = (BUFFER / threads).clamp(LEAST_BUFFER, THREAD_BUFFER);
-    let mut writer: IndexWriter = index.writer_with_num_threads(threads, buffer * threads).map_err(failed)?;
+    let mut writer = SparseWriter::new(dir, options)?;
     progress.start("indexing terms", "passages", passages.count() as u64);
     let mut told = 0;
-    for (passage, number) in passages.passages().zip(0u64..) {
+    for (passage, number) in passages.passages().zip(0usize..) {
         if number - told == STEP {
             if stop.load(Ordering::Relaxed) {
                 return Err(SparseError::Interrupted);
             }
-            progress.advance(STEP);
+            progress.advance(STEP as u64);
             told = number;
         }
-        let passage = passage?;
-        let mut document = TantivyDocument::new();
-        document.add_text(text, &passage.title);
-        document.add_text(text, &passage.text);
-        document.add_u64(row, number);
-        writer.add_document(document).map_err(failed)?;
+        writer.add(passage?.as_ref())?;
     }
-    progress.advance(passages.count() as u64 - told);
-    writer.commit().map_err(failed)?;
-    writer.wait_merging_threads().map_err(failed)?;
+    progress.advance((passages.count() - told) as u64);
+    writer.finish()?;
     progress.finish();
+    Ok(())
+}
 
-    let segments = segments(&index).map_err(failed)?;
-    let rows = rows(&segments).map_err(failed)?;
-    let documents = Documents::count(&segments, &rows, text).map_err(failed)?;
-    let written = documents.write(dir).and_then(|()| remove_locks(dir));
-    written.map_err(|error| FileError::write(error).into())
+/// Writes an inverted index of passages that come one at a time, as [`build_sparse`] does. The memory that it takes
+/// does not grow with their texts.
+pub(crate) struct SparseWriter {
+    dir: PathBuf,
+    index: Index,
+    writer: IndexWriter,
+    text: Field,
+    row: Field,
+    rows: u64,
+}
+
+impl SparseWriter {
+    pub(crate) fn new(dir: &Path, options: SparseOptions) -> Result<Self, SparseError> {
+        let (schema, text, row) = schema(options.analyzer);
+        let index = Index::create_in_dir(dir, schema).map_err(failed(dir))?;
+        register(&index, options.analyzer);
+        let threads = match options.threads {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            threads => threads,
+        };
+        let threads = threads.min(MAX_THREADS);
+        let buffer = (BUFFER / threads).clamp(LEAST_BUFFER, THREAD_BUFFER);
+        let writer = index.writer_with_num_threads(threads, buffer * threads).map_err(failed(dir))?;
+        Ok(Self { dir: dir.to_path_buf(), index, writer, text, row, rows: 0 })
+    }
+
+    /// Adds the passage of the next row.
+    pub(crate) fn add(&mut self, passage: &Passage) -> Result<(), SparseError> {
+        let mut document = TantivyDocument::new();
+        document.add_text(self.text, &passage.title);
+        document.add_text(self.text, &passage.text);
+        document.add_u64(self.row, self.rows);
+        self.writer.add_document(document).map_err(failed(&self.dir))?;
+        self.rows += 1;
+        Ok(())
+    }
+
+    /// Returns the number of passages that were added.
+    pub(crate) fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Writes what is still in memory, and the files beside tantivy's.
+    pub(crate) fn finish(self) -> Result<(), SparseError> {
+        let Self { dir, index, mut writer, text, .. } = self;
+        writer.commit().map_err(failed(&dir))?;
+        writer.wait_merging_threads().map_err(failed(&dir))?;
+        let segments = segments(&index).map_err(failed(&dir))?;
+        let rows = rows(&segments).map_err(failed(&dir))?;
+        let documents = Documents::count(&segments, &rows, text).map_err(failed(&dir))?;
+        Impacts::write(&dir, &segments, &rows, &documents, text).map_err(failed(&dir))?;
+        let written = documents.write(&dir).and_then(|()| remove_locks(&dir));
+        written.map_err(|error| FileError::write(error).into())
+    }
+}
+
+fn failed(dir: &Path) -> impl Fn(TantivyError) -> SparseError + '_ {
+    |error| SparseError::File(FileError::write(named(to_io(error), dir)))
 }
 
 /// Adds the path to an error of tantivy, as `fs_err` does.

@@ -68,6 +68,12 @@ impl Documents {
         Ok(Self { lengths, norms: squares.into_iter().map(|square| square.sqrt() as f32).collect() })
     }
 
+    /// Returns the mean length, at least 1.
+    pub(super) fn mean_length(&self) -> f64 {
+        let total: u64 = self.lengths.iter().map(|length| u64::from(*length)).sum();
+        (total as f64 / self.lengths.len().max(1) as f64).max(1.0)
+    }
+
     pub(super) fn write(&self, dir: &Path) -> io::Result<()> {
         atomic::write_file(&dir.join(FILE), |out| {
             for (length, norm) in self.lengths.iter().zip(&self.norms) {

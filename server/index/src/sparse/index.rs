@@ -1,11 +1,13 @@
 //! Searching an inverted index.
 
 use std::collections::HashMap;
+use std::io;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
+use dpr_core::kernel::search::postings::TermScore;
 use tantivy::index::InvertedIndexReader;
-use tantivy::postings::BlockSegmentPostings;
+use tantivy::postings::TermInfo;
 use tantivy::schema::{Field, FieldType, IndexRecordOption};
 use tantivy::{Index, TantivyError, Term};
 
@@ -14,14 +16,14 @@ use dpr_files::Error as FileError;
 use super::analysis::Analysis;
 use super::build::{TEXT, rows, segments};
 use super::documents::Documents;
+use super::impacts::Impacts;
+use super::lists::{Formula, List, SPAN};
+use super::maxscore::{Scratch, rank};
+use super::shares::ShareCache;
+use super::top::Top;
 use super::{Analyzer, Scoring, SparseError, WordIndex};
-use crate::ranking::{Candidate, ScoredRow, TopK};
-use crate::{CancelToken, RowSet, Stopped};
-
-/// Documents in a window of accumulators, whose scores are summed term at a time: they fit a core's cache.
-const WINDOW: usize = 1 << 14;
-/// Accumulators in a block, which is skipped if its greatest score cannot enter the top-k heap.
-const BLOCK: usize = 16;
+use crate::ranking::ScoredRow;
+use crate::{CancelToken, RowSet};
 
 impl WordIndex for SparseIndex {
     fn search_batch_until(
@@ -33,13 +35,8 @@ impl WordIndex for SparseIndex {
         cancel: &CancelToken,
     ) -> Result<Vec<Vec<ScoredRow>>, SparseError> {
         use rayon::prelude::*;
-        let analysis = || Analysis::new(self.analyzer);
-        questions
-            .par_iter()
-            .map_init(analysis, |analysis, question| {
-                self.search_with(analysis, question, k, scoring, allowed, cancel)
-            })
-            .collect()
+        let search = |question: &&str| self.search_with(question, k, scoring, allowed, cancel);
+        questions.par_iter().map(search).collect()
     }
 }
 
@@ -48,24 +45,40 @@ pub struct SparseIndex {
     analyzer: Analyzer,
     pub(super) field: Field,
     pub(super) segments: Vec<Segment>,
+    impacts: Option<Impacts>,
+    pub(super) shares: ShareCache,
     count: usize,
     mean_length: f64,
+    /// What searches that ended have left for the next ones.
+    workers: Mutex<Vec<Worker>>,
 }
+
+/// What a search needs beside the index.
+struct Worker {
+    analysis: Analysis,
+    scratch: Scratch,
+}
+
+/// Workers that are kept for the next searches.
+const WORKERS: usize = 64;
 
 /// A segment of the inverted index; all lists are by its own document numbers.
 pub(super) struct Segment {
     pub(super) inverted: Arc<InvertedIndexReader>,
-    rows: Vec<u32>,
-    lengths: Vec<f32>,
-    /// 1 / norm of the TF-IDF vector.
-    inverse_norms: Vec<f32>,
+    pub(super) rows: Vec<u32>,
+    /// Padded to whole spans.
+    pub(super) lengths: Vec<f32>,
+    /// 1 / norm of the TF-IDF vector, padded to whole spans.
+    pub(super) inverse_norms: Vec<f32>,
 }
 
-/// A cursor over a term's posting list in one segment.
-struct Cursor {
-    postings: BlockSegmentPostings,
-    position: usize,
-    weight: f32,
+/// A term of a question.
+pub(super) struct QuestionTerm {
+    pub(super) term: Term,
+    /// idf times the term's frequency in the question.
+    pub(super) weight: f32,
+    /// Where its posting list is in each segment.
+    pub(super) infos: Vec<Option<TermInfo>>,
 }
 
 impl SparseIndex {
@@ -96,16 +109,20 @@ impl SparseIndex {
             return Err(corrupt(format!("row {missing} of {count} is missing")));
         }
         let documents = Documents::read(dir, count)?;
-        let total: u64 = documents.lengths.iter().map(|length| u64::from(*length)).sum();
+        let impacts = Impacts::open(dir, &readers)?;
+        let mean_length = documents.mean_length();
         let segments = readers.iter().zip(rows).map(|(reader, rows)| {
             let of = |row: &u32| *row as usize;
+            let padded = |value: &dyn Fn(&u32) -> f32| {
+                let mut values: Vec<f32> = Vec::with_capacity(rows.len().next_multiple_of(SPAN));
+                values.extend(rows.iter().map(value));
+                values.resize(rows.len().next_multiple_of(SPAN), 0.0);
+                values
+            };
             Ok(Segment {
                 inverted: reader.inverted_index(field).map_err(failed)?,
-                lengths: rows.iter().map(|row| documents.lengths[of(row)] as f32).collect(),
-                inverse_norms: rows
-                    .iter()
-                    .map(|row| 1.0 / documents.norms[of(row)].max(f32::MIN_POSITIVE))
-                    .collect(),
+                lengths: padded(&|row| documents.lengths[of(row)] as f32),
+                inverse_norms: padded(&|row| 1.0 / documents.norms[of(row)].max(f32::MIN_POSITIVE)),
                 rows,
             })
         });
@@ -114,8 +131,11 @@ impl SparseIndex {
             analyzer,
             field,
             segments,
+            impacts,
+            shares: ShareCache::default(),
             count,
-            mean_length: (total as f64 / count.max(1) as f64).max(1.0),
+            mean_length,
+            workers: Mutex::default(),
         })
     }
 
@@ -140,8 +160,7 @@ impl SparseIndex {
     /// # Errors
     /// [`SparseError::K`] for `k = 0`, [`SparseError::Parameters`], [`SparseError::Search`].
     pub fn search(&self, question: &str, k: usize, scoring: Scoring) -> Result<Vec<ScoredRow>, SparseError> {
-        let never = CancelToken::never();
-        self.search_with(&mut Analysis::new(self.analyzer), question, k, scoring, None, &never)
+        self.search_with(question, k, scoring, None, &CancelToken::never())
     }
 
     /// [`search`](Self::search) for each question, in their order, on every processor.
@@ -159,7 +178,6 @@ impl SparseIndex {
 
     fn search_with(
         &self,
-        analysis: &mut Analysis,
         question: &str,
         k: usize,
         scoring: Scoring,
@@ -170,28 +188,61 @@ impl SparseIndex {
             return Err(SparseError::K);
         }
         scoring.check()?;
-        let terms = self.weigh(analysis, question, scoring, &|_| 0).map_err(SparseError::search)?;
-        let mut top = Top { rows: TopK::new(k.min(self.count)), allowed };
-        let mut scores = vec![0f32; WINDOW];
-        for segment in &self.segments {
-            let cursors = terms.iter().filter_map(|(term, weight)| segment.cursor(term, *weight).transpose());
-            let cursors = cursors.collect::<std::io::Result<Vec<_>>>().map_err(SparseError::search)?;
-            match scoring {
-                Scoring::Bm25 { k1, b } => {
-                    let (fixed, by_length) = self.length_normalization(k1, b);
-                    let lengths = segment.lengths.as_slice();
-                    let saturated =
-                        |document: usize, tf: f32| tf / (tf + fixed + by_length * lengths[document]);
-                    segment.rank(cursors, saturated, &mut scores, &mut top, cancel)?;
-                }
-                Scoring::TfIdf => {
-                    let norms = segment.inverse_norms.as_slice();
-                    let normalized = |document: usize, tf: f32| tf * norms[document];
-                    segment.rank(cursors, normalized, &mut scores, &mut top, cancel)?;
-                }
-            }
+        let kept = self.workers.lock().ok().and_then(|mut workers| workers.pop());
+        let mut worker = kept.unwrap_or_else(|| Worker {
+            analysis: Analysis::new(self.analyzer),
+            scratch: Scratch::default(),
+        });
+        let terms =
+            self.weigh(&mut worker.analysis, question, scoring, &|_| 0).map_err(SparseError::search)?;
+        let mut top = Top::new(k.min(self.count), allowed);
+        for (at, segment) in self.segments.iter().enumerate() {
+            let formula = self.formula(segment, scoring, terms.len());
+            let mut lists = self.lists(at, &terms, &formula).map_err(SparseError::search)?;
+            rank(&mut lists, &formula, &segment.rows, &mut worker.scratch, &mut top, cancel)?;
         }
-        Ok(top.rows.into_rows(k))
+        if let Ok(mut workers) = self.workers.lock()
+            && workers.len() < WORKERS
+        {
+            workers.push(worker);
+        }
+        Ok(top.into_rows())
+    }
+
+    /// Opens the posting lists of the terms that a segment has.
+    fn lists(&self, at: usize, terms: &[QuestionTerm], formula: &Formula<'_>) -> io::Result<Vec<List>> {
+        let inverted = &self.segments[at].inverted;
+        let is_kept = self.shares.is_of(formula.term);
+        let found = terms.iter().filter_map(|term| Some((term.infos[at].as_ref()?, term.weight)));
+        let open = |(info, weight): (&TermInfo, f32)| {
+            let option = IndexRecordOption::WithFreqs;
+            let postings = inverted.read_block_postings_from_terminfo(info, option)?;
+            let key = (at, info.postings_range.start);
+            let kept = if is_kept { self.shares.list(key, &postings, formula) } else { None };
+            if let Some(shares) = kept {
+                return Ok(List::whole(shares, weight, formula));
+            }
+            let impacts = match (&self.impacts, formula.term) {
+                (Some(impacts), TermScore::Bm25 { .. }) => {
+                    impacts.of(at, info.postings_range.start, &postings, formula.values)
+                }
+                _ => None,
+            };
+            Ok(List::new(postings, weight, formula, impacts))
+        };
+        found.map(open).collect()
+    }
+
+    /// Returns the formula of the terms' scores in a segment's documents, for a question of so many terms.
+    pub(super) fn formula<'a>(&self, segment: &'a Segment, scoring: Scoring, terms: usize) -> Formula<'a> {
+        let (term, values) = match scoring {
+            Scoring::Bm25 { k1, b } => {
+                let (fixed, by_length) = self.length_normalization(k1, b);
+                (TermScore::Bm25 { fixed, by_length }, segment.lengths.as_slice())
+            }
+            Scoring::TfIdf => (TermScore::TfIdf, segment.inverse_norms.as_slice()),
+        };
+        Formula { term, values, slack: 1.0 + (16 + 2 * terms) as f32 * f32::EPSILON }
     }
 
     /// Returns BM25's length normalization, the terms that its denominator adds to the term frequency: a constant,
@@ -200,15 +251,15 @@ impl SparseIndex {
         (k1 * (1.0 - b), (f64::from(k1 * b) / self.mean_length) as f32)
     }
 
-    /// Returns the question's terms with their weights: idf times the term's frequency in the question. `others`
-    /// gives the document frequency of a term among passages outside of the index, used where it is 0 in the index.
+    /// Returns the question's terms that have a weight: idf times the term's frequency in the question. `others` gives
+    /// the document frequency of a term among passages outside of the index, used where it is 0 in the index.
     pub(super) fn weigh(
         &self,
         analysis: &mut Analysis,
         question: &str,
         scoring: Scoring,
         others: &dyn Fn(&str) -> usize,
-    ) -> std::io::Result<Vec<(Term, f32)>> {
+    ) -> io::Result<Vec<QuestionTerm>> {
         let mut frequencies: HashMap<String, f64> = HashMap::new();
         let mut order = Vec::new();
         analysis.each(question, |term| match frequencies.get_mut(term) {
@@ -222,7 +273,10 @@ impl SparseIndex {
         let mut square = 0.0;
         for text in order {
             let term = self.term(&text);
-            let known = self.frequency(&term)?;
+            let segments = self.segments.iter();
+            let infos = segments.map(|segment| segment.inverted.get_term_info(&term));
+            let infos = infos.collect::<io::Result<Vec<Option<TermInfo>>>>()?;
+            let known = infos.iter().flatten().map(|info| info.doc_freq as usize).sum();
             let frequency = if known == 0 { others(&text) } else { known };
             if frequency == 0 {
                 continue;
@@ -233,10 +287,15 @@ impl SparseIndex {
             }
             // In TF-IDF the passage's vector has the factor idf too.
             let weight = if scoring == Scoring::TfIdf { tf * idf * idf } else { tf * idf };
-            terms.push((term, weight));
+            terms.push((term, weight, infos));
         }
         let scale = if scoring == Scoring::TfIdf && square > 0.0 { 1.0 / square.sqrt() } else { 1.0 };
-        Ok(terms.into_iter().map(|(term, weight)| (term, (weight * scale) as f32)).collect())
+        let weighed = terms.into_iter().map(|(term, weight, infos)| QuestionTerm {
+            term,
+            weight: (weight * scale) as f32,
+            infos,
+        });
+        Ok(weighed.collect())
     }
 }
 
@@ -249,107 +308,6 @@ impl std::fmt::Debug for SparseIndex {
             .field("mean_length", mean_length)
             .field("segments", &segments.len())
             .finish_non_exhaustive()
-    }
-}
-
-impl Segment {
-    fn cursor(&self, term: &Term, weight: f32) -> std::io::Result<Option<Cursor>> {
-        let postings = self.inverted.read_block_postings(term, IndexRecordOption::WithFreqs)?;
-        Ok(postings.map(|postings| Cursor { postings, position: 0, weight }))
-    }
-
-    /// Scores the segment term at a time, a window of documents after the other: sums `weight * tf_score(document, tf)`
-    /// over the cursors and offers every sum above 0 to `top`. `scores` are [`WINDOW`] zeros before and after.
-    fn rank(
-        &self,
-        mut cursors: Vec<Cursor>,
-        tf_score: impl Fn(usize, f32) -> f32,
-        scores: &mut [f32],
-        top: &mut Top<'_>,
-        cancel: &CancelToken,
-    ) -> Result<(), Stopped> {
-        let mut start = 0;
-        while !cursors.is_empty() {
-            cancel.check()?;
-            let end = start + WINDOW;
-            let mut touched = false;
-            cursors.retain_mut(|cursor| cursor.accumulate(start, end, &tf_score, scores, &mut touched));
-            if touched {
-                self.offer(start, scores, top);
-                scores.fill(0.0);
-            }
-            start = end;
-        }
-        Ok(())
-    }
-
-    fn offer(&self, start: usize, scores: &[f32], top: &mut Top<'_>) {
-        let mut least = top.least();
-        for (block, at) in scores.chunks_exact(BLOCK).zip((start..).step_by(BLOCK)) {
-            if block.iter().fold(0.0, |best: f32, score| best.max(*score)) < least {
-                continue;
-            }
-            for (score, document) in block.iter().zip(at..) {
-                if *score >= least && top.allows(self.rows[document]) {
-                    top.rows.offer(Candidate { score: *score, row: self.rows[document] });
-                    least = top.least();
-                }
-            }
-        }
-    }
-}
-
-/// The best rows so far, of those that may be found.
-struct Top<'a> {
-    rows: TopK,
-    allowed: Option<&'a RowSet>,
-}
-
-impl Top<'_> {
-    /// Returns the threshold: the least score that could still enter the heap.
-    fn least(&self) -> f32 {
-        match self.rows.worst() {
-            Some(worst) if self.rows.is_full() => worst.score,
-            _ => f32::MIN_POSITIVE,
-        }
-    }
-
-    /// Returns `true` if a row may be found. Few scores come to this: most are below the threshold.
-    fn allows(&self, row: u32) -> bool {
-        self.allowed.is_none_or(|allowed| allowed.contains(row as usize))
-    }
-}
-
-impl Cursor {
-    /// Adds the term's scores of the documents from `start` to `end` to their accumulators and sets `touched` if there
-    /// were any; returns `false` when the posting list has ended.
-    #[inline]
-    fn accumulate(
-        &mut self,
-        start: usize,
-        end: usize,
-        tf_score: &impl Fn(usize, f32) -> f32,
-        scores: &mut [f32],
-        touched: &mut bool,
-    ) -> bool {
-        loop {
-            let (documents, frequencies) = (self.postings.docs(), self.postings.freqs());
-            let rest = documents.iter().zip(frequencies).skip(self.position);
-            for (document, tf) in rest {
-                let document = *document as usize;
-                if document >= end {
-                    return true;
-                }
-                scores[document - start] += self.weight * tf_score(document, *tf as f32);
-                self.position += 1;
-                *touched = true;
-            }
-            if documents.is_empty() {
-                return false;
-            }
-            self.postings.advance();
-            self.position = 0;
-        }
     }
 }
 

@@ -18,24 +18,38 @@ mod build;
 mod documents;
 mod error;
 #[cfg(feature = "sparse")]
+mod exhaustive;
+#[cfg(feature = "sparse")]
+mod impacts;
+#[cfg(feature = "sparse")]
 mod index;
 #[cfg(all(test, feature = "sparse"))]
 mod languages;
+#[cfg(feature = "sparse")]
+mod lists;
+#[cfg(feature = "sparse")]
+mod maxscore;
 mod options;
+#[cfg(all(test, feature = "sparse"))]
+mod parity;
 #[cfg_attr(not(feature = "sparse"), allow(dead_code, reason = "nothing is scored"))]
 mod scoring;
 #[cfg(feature = "sparse")]
+mod shares;
+#[cfg(feature = "sparse")]
 mod tokens;
+#[cfg(feature = "sparse")]
+mod top;
 
 #[cfg(not(feature = "sparse"))]
-pub(crate) use absent::write_sparse;
-#[cfg(not(feature = "sparse"))]
 pub use absent::{AddedWords, SparseIndex};
+#[cfg(not(feature = "sparse"))]
+pub(crate) use absent::{STEP, SparseWriter, write_sparse};
 #[cfg(feature = "sparse")]
 pub use added::AddedWords;
 pub use analyzer::{Analyzer, UnknownAnalyzer};
 #[cfg(feature = "sparse")]
-pub(crate) use build::write_sparse;
+pub(crate) use build::{STEP, SparseWriter, write_sparse};
 pub use error::SparseError;
 #[cfg(feature = "sparse")]
 pub use index::SparseIndex;

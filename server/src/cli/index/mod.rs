@@ -23,12 +23,12 @@ use self::update::{AddArgs, CompactArgs, DeleteArgs};
 use super::{CliError, output, stop_on_interrupt};
 use crate::cli::progress;
 use crate::location::{Location, of_server};
-use dpr_data::read_passages;
+use dpr_data::stream_passages;
 use dpr_index::sparse::{Analyzer, SparseOptions};
 use dpr_index::vectors::VectorSet;
 use dpr_index::{
     GraphBuilder, HnswParams, IndexDir, IndexKind, IndexManifest, IndexOptions, LoadedIndex, LoadedSparse,
-    Storage, Upgraded, Verified, build_index, build_sparse_index, copy_index, recall_against_exact, tune,
+    Storage, Upgraded, Verified, build_index, build_sparse_index_of, copy_index, recall_against_exact, tune,
     upgrade, verify,
 };
 
@@ -339,7 +339,8 @@ fn build(args: BuildArgs) -> Result<(), CliError> {
     let progress = progress::on_stderr();
     let manifest = match (&args.passages, sparse) {
         (Some(file), Some(sparse)) => {
-            build_sparse_index(&read_passages(file)?, out, sparse, &options.stop, progress.as_ref())?
+            let passages = stream_passages(file)?.map(|passage| passage.map_err(CliError::from));
+            build_sparse_index_of(passages, out, sparse, &options.stop, progress.as_ref())?
         }
         _ => build_index(&VectorSet::read(&args.vectors)?, out, &options, progress.as_ref())?,
     };

@@ -325,7 +325,7 @@ mod tests {
         for (passage, line) in passages.iter().zip(starts.windows(2)) {
             table.add(passage, (line[1] - line[0]) as usize);
         }
-        table.write(&mut fs_err::File::create(&table_path).unwrap()).unwrap();
+        table.write(&table.rows_by_id(), &mut fs_err::File::create(&table_path).unwrap()).unwrap();
         let table = with_table.then(|| (table_path.as_path(), Mapped::open(&table_path).unwrap()));
         StoredPassages::open(&path, Mapped::open(&path).unwrap(), table, passages.len(), None).unwrap()
     }

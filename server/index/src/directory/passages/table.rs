@@ -41,11 +41,30 @@ impl TableWriter {
         self.titles.push(sum(&passage.title));
     }
 
-    /// Writes the file.
-    pub(crate) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+    /// Returns the number of passages.
+    pub(crate) fn len(&self) -> usize {
+        self.id_ends.len()
+    }
+
+    /// Returns the rows in the order of their ids, equal ones by row.
+    pub(crate) fn rows_by_id(&self) -> Vec<u32> {
         // Building refuses more rows than u32 counts.
-        let mut by_id: Vec<u32> = (0..self.id_ends.len() as u32).collect();
-        by_id.par_sort_unstable_by_key(|row| self.id(*row as usize));
+        let mut by_id: Vec<u32> = (0..self.len() as u32).collect();
+        by_id.par_sort_unstable_by_key(|row| (self.id(*row as usize), *row));
+        by_id
+    }
+
+    /// Returns the first passage whose id is that of an earlier one: the id, and both rows. `by_id` are the rows in the
+    /// order of their ids.
+    pub(crate) fn duplicate(&self, by_id: &[u32]) -> Option<(String, usize, usize)> {
+        let ids = by_id.windows(2).map(|pair| [pair[0] as usize, pair[1] as usize]);
+        let equal = ids.filter(|[first, second]| self.id(*first) == self.id(*second));
+        let [first, second] = equal.min_by_key(|[_, second]| *second)?;
+        Some((String::from_utf8_lossy(self.id(first)).into_owned(), first, second))
+    }
+
+    /// Writes the file. `by_id` are the rows in the order of their ids.
+    pub(crate) fn write(&self, by_id: &[u32], out: &mut dyn Write) -> io::Result<()> {
         let mut bytes = Vec::with_capacity(NUMBERS * size_of::<u64>());
         for starts in self.starts.chunks(NUMBERS) {
             bytes.clear();
@@ -86,7 +105,7 @@ mod tests {
             starts.push(starts[row] + (row % 300) as u64);
         }
         let mut written = Vec::new();
-        table.write(&mut written).unwrap();
+        table.write(&table.rows_by_id(), &mut written).unwrap();
         let names: Vec<Name<'_>> = passages.iter().map(Name::of).collect();
         assert_eq!(written, encode(&starts, &keys(&names, true)));
     }
