@@ -136,11 +136,11 @@ fn tile<D: Dot, const NR: usize, const ROWS: usize>(
     let mut acc = [[D::zero(); MAX_VECTORS]; ROWS];
     for k in 0..fours.len() {
         for u in 0..UNROLL {
-            step::<D, NR, ROWS>(&mut acc, |i| row_fours[i][k][u], &fours[k][u]);
+            step::<D, NR, ROWS>(&mut acc, std::array::from_fn(|i| row_fours[i][k][u]), &fours[k][u]);
         }
     }
     for k in 0..rest.len() {
-        step::<D, NR, ROWS>(&mut acc, |i| row_rest[i][k], &rest[k]);
+        step::<D, NR, ROWS>(&mut acc, std::array::from_fn(|i| row_rest[i][k]), &rest[k]);
     }
     for i in 0..ROWS {
         for v in 0..NR / D::LANES {
@@ -153,11 +153,11 @@ fn tile<D: Dot, const NR: usize, const ROWS: usize>(
 #[inline(always)]
 fn step<D: Dot, const NR: usize, const ROWS: usize>(
     acc: &mut [[D::V; MAX_VECTORS]; ROWS],
-    input_of: impl Fn(usize) -> D::Number,
+    inputs: [D::Number; ROWS],
     weights: &[D::Number; NR],
 ) {
     for i in 0..ROWS {
-        let input = D::input(input_of(i));
+        let input = D::input(inputs[i]);
         for v in 0..NR / D::LANES {
             acc[i][v] = D::add(acc[i][v], input, weights, v);
         }

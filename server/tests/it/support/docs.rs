@@ -177,10 +177,9 @@ impl Walk {
             succeed(&mut import);
         }
         if guide == "privacy" {
-            // Real questions teach an attacker; here, enough of them that some are held out.
-            let questions: String =
-                (0..TOWNS).map(|town| format!("{}\t['Mason{town}']\n", question(town))).collect();
-            self.write("questions.tsv", &questions);
+            // As many as an attack needs: 1,000 to test on, and some to learn from.
+            let questions = (0..1200).map(|town| format!("{}\t['Mason{town}']\n", question(town)));
+            self.write("questions.tsv", &questions.collect::<String>());
         }
         if guide == "evaluation" {
             let passages = fs::read_to_string(self.path("passages.tsv")).unwrap();
