@@ -272,6 +272,7 @@ export class SearchClient extends (EventTarget as new () => TypedEventTarget<Cli
       stop.signal.throwIfAborted();
       const encoder = await QuestionEncoder.load(this.#source, options, old);
       this.#encoder = encoder;
+      if (this.#state === 'disposed') encoder.dispose();
       this.#become('ready');
       if (old && old !== encoder) {
         old.dispose();

@@ -21,7 +21,7 @@ export interface OpenRequest {
   onStarted(files: Fetched): void;
 }
 
-/** A worker with a warm encoder in it. On failure, or when the signal fires, the worker is ended. */
+/** A worker with a warm encoder in it. It is ended on failure, and whenever the signal fires, also after it is warm. */
 export async function openSession(request: OpenRequest): Promise<WorkerSession> {
   const { device, files, keepFiles, model, dim, workers, signal } = request;
   signal.throwIfAborted();
@@ -40,7 +40,5 @@ export async function openSession(request: OpenRequest): Promise<WorkerSession> 
   } catch (error) {
     session.end(error as Error);
     throw error;
-  } finally {
-    signal.removeEventListener('abort', onAbort);
   }
 }

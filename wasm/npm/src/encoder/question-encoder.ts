@@ -86,7 +86,15 @@ export class QuestionEncoder {
       life: lifetime.signal,
     };
     const noted = noteModel(url ?? String(base ?? ''), offered);
-    const started = await startEncoder(manifest, settings);
+    let started: Started | undefined;
+    try {
+      started = await startEncoder(manifest, settings);
+      signal?.throwIfAborted();
+    } catch (error) {
+      lifetime.abort(error);
+      started?.session.end(error as Error);
+      throw error;
+    }
     // Nobody waits for it, and it never fails.
     if (!options.keepOldModels) void noted.then(() => evictOldModels());
     return new QuestionEncoder(manifest, settings, lifetime, started);

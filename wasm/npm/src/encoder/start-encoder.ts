@@ -58,6 +58,8 @@ export async function startEncoder(manifest: ModelManifest, settings: StartSetti
     const opening = plan === 'webgpu' ? openOr(open, onProgress, stop.signal) : openCpu(open, isMeasured, stop.signal);
     const session = await opening;
     onProgress({ status: 'ready', device: session.device, dtype });
+    // Its listener may have had enough.
+    stop.signal.throwIfAborted();
     if (!isMeasured) return { session, dtype };
     return { session, dtype, faster: findFaster(session, open, manifest.fingerprint, settings) };
   });
