@@ -13,7 +13,7 @@ const noted = (url: string): Promise<string> => keyOf(`${url}#index`);
 export async function noteIndex(url: string, files: string[], text: string): Promise<void> {
   try {
     const note: IndexNote = { files, usedAt: Date.now(), text };
-    await (await openCache())?.put(await noted(url), Response.json(note));
+    await (await openCache())?.put(await noted(url), new Response(JSON.stringify(note)));
   } catch {
     // A full cache.
   }

@@ -26,7 +26,7 @@ export async function noteModel(address: string, manifest: ModelManifest, now = 
     const { config, tokenizer } = manifest.encoder;
     const files = [config, tokenizer, ...Object.values(manifest.weights)].map((file) => file.sha256);
     const source: Source = { files, usedAt: now, manifest };
-    await (await openCache())?.put(await keyOf(address), Response.json(source));
+    await (await openCache())?.put(await keyOf(address), new Response(JSON.stringify(source)));
   } catch {
     // A full cache.
   }

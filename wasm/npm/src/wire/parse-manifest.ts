@@ -71,8 +71,9 @@ export function file(value: unknown, what: string, most: number, base: string | 
   if (!Number.isInteger(bytes) || bytes < 1 || bytes > most) {
     throw new ManifestError(`\`${what}.bytes\` of the model manifest is ${bytes}, expected a whole number from 1 to ${most}`);
   }
-  if (!URL.canParse(url, base)) {
+  try {
+    return { url: new URL(url, base).href, bytes, sha256 };
+  } catch {
     throw new ManifestError(`\`${what}.url\` of the model manifest is not an address: ${url}`);
   }
-  return { url: new URL(url, base).href, bytes, sha256 };
 }
