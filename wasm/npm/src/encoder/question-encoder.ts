@@ -85,7 +85,8 @@ export class QuestionEncoder {
       signal,
       life: lifetime.signal,
     };
-    const noted = noteModel(url ?? String(base ?? ''), offered);
+    // A manifest without an address is told from others by its first file's: the page's own would hold its question.
+    const noted = noteModel(url ?? offered.encoder.config.url, offered);
     let started: Started | undefined;
     try {
       started = await startEncoder(manifest, settings);
