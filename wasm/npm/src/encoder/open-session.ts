@@ -17,6 +17,8 @@ export interface OpenRequest {
   dim: number;
   workers: WorkerSource;
   signal: AbortSignal;
+  /** Longest wait for the worker's first word, in milliseconds. */
+  patience(isShared: boolean): number;
   /** Called when the module is there: what fails from then on is the device's. */
   onStarted(files: Fetched): void;
 }
@@ -30,7 +32,7 @@ export async function openSession(request: OpenRequest): Promise<WorkerSession> 
   signal.addEventListener('abort', onAbort, { once: true });
   try {
     const early = session.isShared ? undefined : files();
-    const started = session.start().then((files) => request.onStarted(files));
+    const started = session.start(request.patience(session.isShared)).then((files) => request.onStarted(files));
     await Promise.all([started, early]);
     const shape = (await session.find()) ?? (await session.load(await files(), keepFiles));
     if (shape.dim !== dim) {

@@ -74,11 +74,16 @@ export function restartOnCpu(manifest: ModelManifest, dtype: Dtype, settings: St
   });
 }
 
-/** Opens sessions with the files of one download, which ends with the signal that it began with. */
+/**
+ * Opens sessions with the files of one download, which ends with the signal that it began with. Workers that say nothing
+ * share one wait: where another may be tried after this one, this one has half of what is left.
+ */
 function opener(manifest: ModelManifest, dtype: Dtype, settings: StartSettings, until: AbortSignal): Open {
   const { onProgress, requests, workers } = settings;
   let files: Promise<ModelFiles> | undefined;
+  let patience = workers.startTimeout;
   return async (device, keepFiles, signal = until, onStarted) => {
+    let limit = 0;
     const open = () =>
       openSession({
         device,
@@ -93,10 +98,15 @@ function opener(manifest: ModelManifest, dtype: Dtype, settings: StartSettings, 
         dim: manifest.dim,
         workers,
         signal,
+        patience: (isShared) => (limit = isShared || (device === 'webgpu' && keepFiles) ? patience / 2 : patience),
         onStarted(files) {
           onProgress({ status: 'worker', device, ...files });
           onStarted?.();
         },
+      }).catch((error: unknown) => {
+        // Of silences, that before the first word alone has a fix.
+        if (error instanceof WorkerFailure && error.code === 'worker_silent' && error.fix) patience -= limit;
+        throw error;
       });
     try {
       return await open();

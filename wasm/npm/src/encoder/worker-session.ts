@@ -64,6 +64,7 @@ export class WorkerSession {
   #id = HELLO - 1;
   /** The script's address in its own words, which may be empty; none before its hello. */
   #address: string | undefined;
+  #patience = 0;
   #ended: Error | undefined;
   /** Why it is to end once nothing waits any more. */
   #closing: Error | undefined;
@@ -96,9 +97,11 @@ export class WorkerSession {
 
   /**
    * Waits for the worker's hello, then has it fetch and compile the module. Before anything else.
+   * @param patience - longest wait for the hello, in milliseconds
    * @returns the addresses that the worker fetched, and the bytes of each
    */
-  async start(): Promise<Fetched> {
+  async start(patience = this.#source.startTimeout): Promise<Fetched> {
+    this.#patience = patience;
     // Asked for, although a worker says one by itself: this one may have been running for long.
     const { address, protocol } = await this.ask({ type: 'hello' }, 'hello');
     this.#address = address;
@@ -224,8 +227,7 @@ export class WorkerSession {
 
   /** Gives the worker the time that its work may take, from now on. */
   #listen(type: Command['type']): void {
-    const limit =
-      type === 'hello' ? this.#source.startTimeout : /find|load/.test(type) ? LONGEST_LOADING : LONGEST_SILENCE;
+    const limit = type === 'hello' ? this.#patience : /find|load/.test(type) ? LONGEST_LOADING : LONGEST_SILENCE;
     this.#silence.wait(limit, () => {
       const said = `${this.#name()} said nothing for ${limit / 1000} s`;
       if (type === 'hello') this.#fatal(said, 'worker_silent', WRONG_SCRIPT);

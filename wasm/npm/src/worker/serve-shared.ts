@@ -56,9 +56,14 @@ export function serveShared(
       const { client, command } = job;
       if (!clients.has(client)) continue;
       current = client;
-      for (const { client } of waiting) client.post({ type: 'alive' });
+      const alive = () => waiting.forEach(({ client }) => client.post({ type: 'alive' }));
+      alive();
       if (command.type === 'find') client.model = command.model;
-      await engine.run(command, client.post);
+      await engine.run(command, (message, transfer) => {
+        client.post(message, transfer);
+        // Those behind wait for the same work.
+        if (message.type === 'alive') alive();
+      });
     }
     current = undefined;
     tidy();
