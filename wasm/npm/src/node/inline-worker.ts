@@ -1,9 +1,26 @@
-import type { PrivateDesk } from '../worker/private/desk.js';
+import { PrivateDesk } from '../worker/private/desk.js';
+import type { WasmPrivate } from '../worker/private/wasm-private.js';
 import { make, score, warmUp, type Model } from '../worker/models.js';
 import { HELLO, PROTOCOL, type Command, type Reply } from '../worker/protocol.js';
 import type { ModuleError } from '../worker/module-error.js';
 import type { WasmModule, WasmQuestionEncoder } from '../worker/wasm-module.js';
 import { fileFetch } from './files.js';
+
+/** How many modules have trapped in this thread. */
+let traps = 0;
+
+/**
+ * The module for the CPU. After a trap it is made anew, from a script under another address: that of the first keeps the
+ * memory that the trap left in an unknown state, for as long as the process runs.
+ */
+async function freshModule(): Promise<WasmModule> {
+  const { cpu } = await import('../worker/wasm-cpu.js');
+  if (traps === 0) return cpu;
+  const script = new URL(`dpr_wasm.js?after-trap=${traps}`, cpu.address()).href;
+  const { default: init, ...all } = (await import(script)) as WasmModule & WasmPrivate & { default: WasmModule['init'] };
+  const { QuestionEncoder, Reader, CrossEncoder } = all;
+  return { init, QuestionEncoder, Reader, CrossEncoder, privateDesk: () => new PrivateDesk(all), address: cpu.address };
+}
 
 /** The encoder in this very thread, behind the interface of a web worker: whoever encodes waits meanwhile. */
 export class InlineWorker {
@@ -15,6 +32,8 @@ export class InlineWorker {
   #desk: PrivateDesk | undefined;
   #queue: Promise<void> = Promise.resolve();
   #isEnded = false;
+  /** Traps before the module was started: the encoders of this thread share it. */
+  #since = traps;
 
   postMessage(command: Command): void {
     this.#queue = this.#queue.then(() => this.#run(command));
@@ -22,7 +41,9 @@ export class InlineWorker {
 
   terminate(): void {
     this.#isEnded = true;
-    void this.#queue.then(() => this.#model?.it.free());
+    void this.#queue.then(() => {
+      if (this.#since === traps) this.#model?.it.free();
+    });
   }
 
   async #run(command: Command): Promise<void> {
@@ -32,8 +53,13 @@ export class InlineWorker {
       data = await this.#answer(command);
     } catch (error) {
       const { message, fix, code } = error as ModuleError;
-      // A trap leaves the module's memory in an unknown state.
-      data = error instanceof WebAssembly.RuntimeError
+      const isTrap = error instanceof WebAssembly.RuntimeError;
+      if (isTrap) {
+        traps++;
+        // Nothing of it is touched again, not even to free it.
+        this.#model = undefined;
+      }
+      data = isTrap
         ? { type: 'fatal', message }
         : { type: 'failed', id: command.id, message, fix, code: fix ? code : undefined };
     }
@@ -42,16 +68,21 @@ export class InlineWorker {
 
   async #answer(command: Command): Promise<Reply> {
     const { id } = command;
+    if (this.#module && this.#since !== traps) {
+      this.#model = undefined;
+      return { type: 'fatal', message: 'a question of another encoder ended the module', isBystander: true };
+    }
     switch (command.type) {
       case 'hello':
         return { type: 'hello', id: HELLO, protocol: PROTOCOL, address: '' };
       case 'init': {
-        const { cpu } = await import('../worker/wasm-cpu.js');
+        const cpu = await freshModule();
         const address = command.wasm ?? cpu.address().href;
         const response = await fileFetch(undefined, { readsFiles: true })(address);
         if (!response.ok) throw new Error(`${address} could not be read: ${response.statusText || response.status}`);
         await cpu.init({ module_or_path: response });
         this.#module = cpu;
+        this.#since = traps;
         return { type: 'done', id, fetched: [address] };
       }
       case 'load':
