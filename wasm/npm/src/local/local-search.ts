@@ -13,9 +13,10 @@ import { transport } from '../wire/transport.js';
 import { untilAborted } from '../wire/until-aborted.js';
 import { within } from '../wire/within.js';
 import { workerSource } from '../worker/worker-source.js';
+import type { AnnouncePack } from './announce-pack.js';
 import type { LocalOptions, LocalResult, LocalSearchOptions } from './local-options.js';
 import { PassageTexts } from './passage-texts.js';
-import { allTexts, PackedTexts, type AnnouncePack, type TextFiles } from './text-files.js';
+import { allTexts, PackedTexts, type TextFiles } from './text-files.js';
 import { Ranking } from './ranking.js';
 import { fetchParts, fetchSite, type Site } from './site-files.js';
 
