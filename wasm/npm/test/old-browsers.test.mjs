@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import { QuestionEncoder } from '../dist/index.js';
 import { noteIndex, recallIndex } from '../dist/local/index-note.js';
-import { recallManifest } from '../dist/weights/old-models.js';
+import { recallManifest } from '../dist/weights/manifest-note.js';
 import { parseManifest } from '../dist/wire/parse-manifest.js';
 import { FakeWorker, tinyModel, until } from './fake-worker.mjs';
 import { cachesInMemory, fakeFetch } from './helpers.mjs';

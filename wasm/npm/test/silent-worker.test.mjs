@@ -2,6 +2,11 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import { QuestionEncoder } from '../dist/index.js';
 import { download } from '../dist/weights/download.js';
+// Parts that are imported when they are needed, so that time stands still for none of them.
+import '../dist/encoder/gpu.js';
+import '../dist/weights/read-manifest.js';
+import '../dist/worker/explain-failure.js';
+import '../dist/worker/shared-source.js';
 import { Silence } from '../dist/wire/silence.js';
 import { FakeWorker, tinyModel } from './fake-worker.mjs';
 import { fakeFetch, fileOf, someBytes } from './helpers.mjs';

@@ -1,5 +1,5 @@
-import { openCache } from '../weights/file-cache.js';
-import { keyOf, type Source } from '../weights/old-models.js';
+import { openCache } from '../weights/open-cache.js';
+import { keyOf, type Source } from '../weights/manifest-note.js';
 
 /** A note of the model cache, with the text of a static index's manifest in the place of a model's. */
 interface IndexNote extends Source {

@@ -1,9 +1,8 @@
-import { PrivateDesk } from '../worker/private/desk.js';
-import type { WasmPrivate } from '../worker/private/wasm-private.js';
-import { make, score, warmUp, type Model } from '../worker/models.js';
-import { HELLO, PROTOCOL, type Command, type Reply } from '../worker/protocol.js';
+import type { PrivateDesk } from '../worker/private/desk.js';
+import { encoderOf, make, score, shape, warmUp, type Load, type Model } from '../worker/models.js';
+import { hello, type Command, type Reply } from '../worker/protocol.js';
 import type { ModuleError } from '../worker/module-error.js';
-import type { WasmModule, WasmQuestionEncoder } from '../worker/wasm-module.js';
+import type { WasmModule } from '../worker/wasm-module.js';
 import { fileFetch } from './files.js';
 
 /** How many modules have trapped in this thread. */
@@ -14,12 +13,10 @@ let traps = 0;
  * memory that the trap left in an unknown state, for as long as the process runs.
  */
 async function freshModule(): Promise<WasmModule> {
-  const { cpu } = await import('../worker/wasm-cpu.js');
-  if (traps === 0) return cpu;
-  const script = new URL(`dpr_wasm.js?after-trap=${traps}`, cpu.address()).href;
-  const { default: init, ...all } = (await import(script)) as WasmModule & WasmPrivate & { default: WasmModule['init'] };
-  const { QuestionEncoder, Reader, CrossEncoder } = all;
-  return { init, QuestionEncoder, Reader, CrossEncoder, privateDesk: () => new PrivateDesk(all), address: cpu.address };
+  const { cpu, cpuModule } = await import('../worker/wasm-cpu.js');
+  if (!traps) return cpu;
+  const script: string = new URL(`dpr_wasm.js?${traps}`, cpu.address()).href;
+  return cpuModule((await import(script)) as Parameters<typeof cpuModule>[0]);
 }
 
 /** The encoder in this very thread, behind the interface of a web worker: whoever encodes waits meanwhile. */
@@ -32,8 +29,8 @@ export class InlineWorker {
   #desk: PrivateDesk | undefined;
   #queue: Promise<void> = Promise.resolve();
   #isEnded = false;
-  /** Traps before the module was started: the encoders of this thread share it. */
-  #since = traps;
+  /** Traps before the module was started: the encoders of this thread share it. After the next one nothing of it is touched. */
+  #since: number | undefined;
 
   postMessage(command: Command): void {
     this.#queue = this.#queue.then(() => this.#run(command));
@@ -41,9 +38,7 @@ export class InlineWorker {
 
   terminate(): void {
     this.#isEnded = true;
-    void this.#queue.then(() => {
-      if (this.#since === traps) this.#model?.it.free();
-    });
+    void this.#queue.then(() => this.#since === traps && this.#model?.it.free());
   }
 
   async #run(command: Command): Promise<void> {
@@ -53,13 +48,7 @@ export class InlineWorker {
       data = await this.#answer(command);
     } catch (error) {
       const { message, fix, code } = error as ModuleError;
-      const isTrap = error instanceof WebAssembly.RuntimeError;
-      if (isTrap) {
-        traps++;
-        // Nothing of it is touched again, not even to free it.
-        this.#model = undefined;
-      }
-      data = isTrap
+      data = error instanceof WebAssembly.RuntimeError && ++traps
         ? { type: 'fatal', message }
         : { type: 'failed', id: command.id, message, fix, code: fix ? code : undefined };
     }
@@ -68,13 +57,10 @@ export class InlineWorker {
 
   async #answer(command: Command): Promise<Reply> {
     const { id } = command;
-    if (this.#module && this.#since !== traps) {
-      this.#model = undefined;
-      return { type: 'fatal', message: 'a question of another encoder ended the module', isBystander: true };
-    }
+    if ((this.#since ?? traps) !== traps) return { type: 'fatal', message: 'another encoder ended the module', isBystander: true };
     switch (command.type) {
       case 'hello':
-        return { type: 'hello', id: HELLO, protocol: PROTOCOL, address: '' };
+        return hello();
       case 'init': {
         const cpu = await freshModule();
         const address = command.wasm ?? cpu.address().href;
@@ -87,35 +73,26 @@ export class InlineWorker {
       }
       case 'load':
       case 'load_pair': {
-        const model = await make(this.#module!, command);
-        this.#model = model;
-        await warmUp(model);
-        const { maxTokens, device } = model.it;
-        return { type: 'loaded', id, dim: model.kind === 'encoder' ? model.it.dim : 0, maxTokens, device };
+        // Outside browsers the files are the page's to download.
+        this.#model = await make(this.#module!, command as Load);
+        await warmUp(this.#model);
+        return shape(id, this.#model);
       }
       case 'encode':
-        return { type: 'vector', id, vector: new Float32Array(await this.#encoder().encode(command.text)) };
+        return { type: 'vector', id, vector: new Float32Array(await encoderOf(this.#model).encode(command.text)) };
       case 'read':
       case 'score':
         return { type: 'numbers', id, numbers: await score(this.#model, command) };
-      // Nothing is shared: the model is always asked for.
-      case 'find':
-        return { type: 'needed', id };
       case 'count':
-        return { type: 'counted', id, tokens: this.#encoder().tokenCount(command.text) };
+        return { type: 'counted', id, tokens: encoderOf(this.#model).tokenCount(command.text) };
       case 'tokens':
-        return { type: 'tokens', id, tokens: Uint32Array.from(this.#encoder().tokens(command.text)) };
+        return { type: 'tokens', id, tokens: Uint32Array.from(encoderOf(this.#model).tokens(command.text)) };
       case 'private':
         this.#desk ??= this.#module!.privateDesk!();
         return { type: 'private', id, answer: await this.#desk.answer(command.call) };
-      // There is one device to measure, and `dpr-web/local` has a worker of its own.
+      // Nothing is shared, there is one device to measure, and `dpr-web/local` has a worker of its own.
       default:
         throw new Error(`\`${command.type}\` is not for this thread`);
     }
-  }
-
-  #encoder(): WasmQuestionEncoder {
-    if (this.#model?.kind !== 'encoder') throw new Error('a question came before `load`');
-    return this.#model.it;
   }
 }

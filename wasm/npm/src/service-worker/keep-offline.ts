@@ -1,7 +1,9 @@
 import type { DtypeChoice } from '../types/device.js';
 import type { NetworkOptions } from '../types/network.js';
-import { refused } from '../weights/download.js';
-import { chooseDtype, fetchManifest, fetchModelFiles } from '../weights/model-files.js';
+import { refused } from '../wire/refused.js';
+import { fetchManifest } from '../weights/fetch-manifest.js';
+import { chooseDtype } from '../weights/choose-dtype.js';
+import { fetchModelFiles } from '../weights/model-files.js';
 import { evictOldModels, noteModel } from '../weights/old-models.js';
 import { sha256Hex } from '../weights/sha256.js';
 import { address } from '../wire/address.js';

@@ -3,6 +3,7 @@ import type { ModelFile, ModelManifest } from '../types/manifest.js';
 
 /** The second format is the first with encoders that the first releases did not know. */
 const FORMAT_VERSIONS: readonly unknown[] = [1, 2];
+
 export const SHA256 = /^[0-9a-f]{64}$/;
 /** Most bytes of weights: a module's memory ends at 4 GiB, and a file is in it twice while it is read. */
 export const MOST_WEIGHTS = 2 ** 31;

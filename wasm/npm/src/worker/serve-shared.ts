@@ -1,7 +1,6 @@
 import type { Device } from '../types/device.js';
 import { Engine, messageOf, type Post } from './engine.js';
-import type { Command, Presence, Work } from './protocol.js';
-import { hello } from './serve.js';
+import { hello, type Command, type Presence, type Work } from './protocol.js';
 import type { WasmModule } from './wasm-module.js';
 
 /** A page that goes to the next one finds the engine still there; in milliseconds. */
