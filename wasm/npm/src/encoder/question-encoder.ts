@@ -6,7 +6,8 @@ import type { ModelManifest } from '../types/manifest.js';
 import { asyncDispose, dispose } from '../types/disposable.js';
 import type { EncodeOptions, LoadOptions } from '../types/options.js';
 import { expected } from '../weights/expected.js';
-import { checkManifest, fetchManifest } from '../weights/fetch-manifest.js';
+import { fetchManifest } from '../weights/fetch-manifest.js';
+import { manifestParts } from '../weights/manifest-parts.js';
 import { openCache } from '../weights/open-cache.js';
 import { address } from '../wire/address.js';
 import { pageAddress } from '../wire/page-address.js';
@@ -74,7 +75,10 @@ export class QuestionEncoder {
     const isAddress = typeof source === 'string' || source instanceof URL;
     const url = isAddress ? address(source, 'the manifest', base).href : undefined;
     const requests = transport(options, url ?? base, 'same-origin');
-    const offered = url === undefined ? await checkManifest(source, base) : await fetchManifest(url, requests, signal);
+    const offered =
+      url === undefined
+        ? (await manifestParts.reader()).parseManifest(source, base)
+        : await fetchManifest(url, requests, signal, manifestParts);
     const manifest = await expected(offered, options.expect);
     if (previous?.model.fingerprint === manifest.fingerprint) return previous;
     const lifetime = new AbortController();
