@@ -1,4 +1,3 @@
-import { loaded } from '../client/loaded.js';
 import { DisposedError } from '../errors/disposed-error.js';
 import { EncoderError } from '../errors/encoder-error.js';
 import type { Device, Dtype } from '../types/device.js';
@@ -10,6 +9,7 @@ import { fetchManifest } from '../weights/fetch-manifest.js';
 import { manifestParts } from '../weights/manifest-parts.js';
 import { openCache } from '../weights/open-cache.js';
 import { address } from '../wire/address.js';
+import { loaded } from '../wire/loaded.js';
 import { pageAddress } from '../wire/page-address.js';
 import { transport } from '../wire/transport.js';
 import { orderSettings } from '../worker/file-order.js';

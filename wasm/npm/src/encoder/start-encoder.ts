@@ -1,4 +1,3 @@
-import { loaded } from '../client/loaded.js';
 import { DprWebError } from '../errors/dpr-web-error.js';
 import { EncoderError } from '../errors/encoder-error.js';
 import type { Device, DeviceChoice, Dtype, DtypeChoice } from '../types/device.js';
@@ -6,6 +5,7 @@ import type { ModelManifest } from '../types/manifest.js';
 import type { ProgressListener } from '../types/progress.js';
 import type { ModelFiles } from '../weights/model-files.js';
 import { offeredDtype } from '../weights/offered-dtype.js';
+import { loaded } from '../wire/loaded.js';
 import type { Transport } from '../wire/transport.js';
 import { within } from '../wire/within.js';
 import type { WorkerSource } from '../worker/encoder-worker.js';

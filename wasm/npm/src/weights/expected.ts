@@ -1,6 +1,6 @@
-import { loaded } from '../client/loaded.js';
 import type { ExpectedModel } from '../types/expected-model.js';
 import type { ModelManifest } from '../types/manifest.js';
+import { loaded } from '../wire/loaded.js';
 
 /**
  * The manifest with those weights that may be loaded. What compares it is a script of its own, for pages that expect a

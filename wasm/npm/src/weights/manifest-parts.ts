@@ -1,4 +1,4 @@
-import { loaded } from '../client/loaded.js';
+import { loaded } from '../wire/loaded.js';
 import type { ManifestParts } from './fetch-manifest.js';
 
 /** Scripts that a page fetches when it needs them. A service worker can fetch none. */

@@ -1,4 +1,4 @@
-import { loaded } from '../client/loaded.js';
+import { loaded } from './loaded.js';
 import { ServerError } from '../errors/server-error.js';
 import type { SentRequest } from '../types/search-result.js';
 import { jsonAnswer } from './json-answer.js';

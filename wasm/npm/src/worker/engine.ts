@@ -14,7 +14,8 @@ import { startModule, type WasmModule, type WasmQuestionEncoder } from './wasm-m
 export type Post = (message: Reply, transfer?: Transferable[]) => void;
 
 /**
- * One WebAssembly module and the models made with it. It fetches nothing but the module's own file, and stores nothing.
+ * One WebAssembly module and the models made with it. It fetches the module's own file and, where the page orders them,
+ * the files of a model.
  */
 export class Engine {
   readonly #offered: Partial<Record<Device, WasmModule>>;

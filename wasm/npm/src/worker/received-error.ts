@@ -1,5 +1,5 @@
-import { loaded } from '../client/loaded.js';
 import { DownloadError } from '../errors/download-error.js';
+import { loaded } from '../wire/loaded.js';
 import type { SentError } from './sent-error.js';
 
 /** The error that a worker sent, in the page. Of a file that came, the network can bring the words too. */
