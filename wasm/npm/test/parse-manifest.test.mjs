@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { chooseDtype } from '../dist/weights/model-files.js';
+import { chooseDtype } from '../dist/weights/choose-dtype.js';
 import { parseManifest } from '../dist/wire/parse-manifest.js';
 
 const sha256 = 'a'.repeat(64);

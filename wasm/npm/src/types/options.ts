@@ -57,8 +57,9 @@ export interface LoadOptions extends NetworkOptions {
    */
   createWorker?: ((device: Device) => Worker | SharedWorker) | undefined;
   /**
-   * Longest wait for a worker's first word, in milliseconds; an {@link EncoderError} says then which script
-   * is silent. Default 10 000.
+   * Longest wait for the first word of workers, in milliseconds; an {@link EncoderError} says then which script
+   * is silent. A worker after which another is tried (WebGPU, a shared one) has half of it, the next one the rest.
+   * Default 10 000.
    * @example { startTimeout: 30_000 }
    */
   startTimeout?: number | undefined;

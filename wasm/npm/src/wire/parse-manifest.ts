@@ -3,6 +3,7 @@ import type { ModelFile, ModelManifest } from '../types/manifest.js';
 
 /** The second format is the first with encoders that the first releases did not know. */
 const FORMAT_VERSIONS: readonly unknown[] = [1, 2];
+
 export const SHA256 = /^[0-9a-f]{64}$/;
 /** Most bytes of weights: a module's memory ends at 4 GiB, and a file is in it twice while it is read. */
 export const MOST_WEIGHTS = 2 ** 31;
@@ -71,8 +72,9 @@ export function file(value: unknown, what: string, most: number, base: string | 
   if (!Number.isInteger(bytes) || bytes < 1 || bytes > most) {
     throw new ManifestError(`\`${what}.bytes\` of the model manifest is ${bytes}, expected a whole number from 1 to ${most}`);
   }
-  if (!URL.canParse(url, base)) {
+  try {
+    return { url: new URL(url, base).href, bytes, sha256 };
+  } catch {
     throw new ManifestError(`\`${what}.url\` of the model manifest is not an address: ${url}`);
   }
-  return { url: new URL(url, base).href, bytes, sha256 };
 }
