@@ -36,7 +36,7 @@ export function parseManifest(value: unknown, base: string | URL | undefined): M
   // A server whose model was not exported for browsers leaves them out.
   for (const [name, entry] of Object.entries(record(manifest['weights'] ?? {}, '`weights` of the model manifest'))) {
     // A format this release does not know is no error: a newer server may offer more.
-    if (name === 'f32' || name === 'f16' || name === 'q8') weights[name] = file(entry, `weights.${name}`, MOST_WEIGHTS, base);
+    if (name === 'f32' || name === 'f16' || name === 'q8' || name === 'q4') weights[name] = file(entry, `weights.${name}`, MOST_WEIGHTS, base);
   }
   if (Object.keys(weights).length === 0) {
     throw new ManifestError(
