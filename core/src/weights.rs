@@ -6,14 +6,23 @@
 //! common wrappers are stripped; the heads of pre-training and other tensors that no vector depends on are ignored.
 //!
 //! A matrix may be stored in 8 bits: an `I8` tensor `NAME` of shape `[rows, columns]` with an `F32` tensor
-//! `NAME.scale` of shape `[rows]`; row `r` then stands for `values[r] * scale[r]`.
+//! `NAME.scale` of shape `[rows]`; row `r` then stands for `values[r] * scale[r]`. In 4 bits it is a `U8` tensor `NAME`
+//! of shape `[rows, columns / 2]` with two codes a byte, the first in the low half, an `I8` tensor `NAME.steps` of shape
+//! `[rows, columns / 32]`, and `NAME.scale` as before; code `c`, from 0 to 15, then stands for
+//! `(c - 8) * step * scale[r]`, where the product of the first two is a number in 8 bits.
+
+mod error;
+mod four_bits;
 
 use std::collections::BTreeMap;
 
 use half::{bf16, f16};
 use safetensors::tensor::{Dtype, SafeTensors};
 
-/// Suffix of the tensor that holds an 8-bit matrix's row scales.
+pub use error::WeightsError;
+pub use four_bits::{FourBits, GROUP, STEPS_SUFFIX, fits_groups, quantize_groups};
+
+/// Suffix of the tensor that holds an 8-bit or a 4-bit matrix's row scales.
 pub const SCALE_SUFFIX: &str = ".scale";
 
 const PREFIXES: [&str; 14] = [
@@ -59,95 +68,6 @@ const SPARE: &str = "pooler.";
 
 /// Unused tensors that an error names.
 const NAMED: usize = 4;
-
-/// The reason why weights cannot be used.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum WeightsError {
-    /// The bytes are not whole safetensors: cut short, or damaged.
-    #[error("{file} is not a whole safetensors file ({reason}; it has {bytes} bytes): fetch it again")]
-    Format {
-        /// Name of the file or shard.
-        file: String,
-        /// Its length.
-        bytes: usize,
-        /// What the parser says.
-        reason: String,
-    },
-    /// A tensor that the config calls for is absent.
-    #[error(
-        "tensor {name:?} is missing, expected with shape {expected:?}: do config.json and the weights belong together?"
-    )]
-    Missing {
-        /// Canonical name.
-        name: String,
-        /// Its shape by the config.
-        expected: Vec<usize>,
-    },
-    /// A tensor has another shape than the config calls for.
-    #[error(
-        "tensor {name:?} has shape {got:?}, expected {expected:?}: do config.json and the weights belong together?"
-    )]
-    Shape {
-        /// Canonical name.
-        name: String,
-        /// Its shape by the config.
-        expected: Vec<usize>,
-        /// Its shape in the file.
-        got: Vec<usize>,
-    },
-    /// A tensor's number type is not one of F32, F16, BF16, or I8 with scales.
-    #[error(
-        "tensor {name:?} is stored as {dtype}, supported are F32, F16, BF16, and I8 with \"{name}.scale\": convert it"
-    )]
-    Dtype {
-        /// Canonical name.
-        name: String,
-        /// The type in the file.
-        dtype: String,
-    },
-    /// A tensor holds a NaN or an infinity.
-    #[error(
-        "tensor {name:?} holds a number that is not finite, at {position}: the file is damaged or its training diverged"
-    )]
-    NotFinite {
-        /// Canonical name.
-        name: String,
-        /// Flat position of the first such number.
-        position: usize,
-    },
-    /// Tensors are there that the config's encoder has no place for.
-    #[error(
-        "the weights hold tensors that the encoder of config.json has no place for: {count}, first {names:?}; without them the vectors might not be the model's: take the config.json that belongs to the weights, or, where they are a head that vectors do not need, save the encoder alone (AutoModel.from_pretrained(…).save_pretrained(…))"
-    )]
-    Unused {
-        /// Their number.
-        count: usize,
-        /// Canonical names of the first few.
-        names: Vec<String>,
-    },
-    /// Two shards, or one file under two names, hold the same tensor.
-    #[error("tensor {name:?} is there twice, in two shards or under two names: keep one")]
-    Duplicate {
-        /// Canonical name.
-        name: String,
-    },
-}
-
-impl WeightsError {
-    /// Returns the same error with the tensor under the name that `rename` gives.
-    pub(crate) fn renamed(mut self, rename: impl Fn(&str) -> String) -> Self {
-        match &mut self {
-            Self::Missing { name, .. }
-            | Self::Shape { name, .. }
-            | Self::Dtype { name, .. }
-            | Self::NotFinite { name, .. }
-            | Self::Duplicate { name } => *name = rename(name),
-            Self::Format { .. } | Self::Unused { .. } => {}
-        }
-        self
-    }
-}
 
 /// A tensor's name in the files, its shape and its numbers, row-major.
 pub type StoredTensor = (String, Vec<usize>, Vec<f32>);
@@ -267,7 +187,7 @@ impl TensorMap {
     /// # Errors
     /// [`WeightsError::Duplicate`] for a name that is taken.
     pub(crate) fn rename_layer(&mut self, from: &str, to: &str) -> Result<(), WeightsError> {
-        for part in ["weight", "weight.scale", "bias"] {
+        for part in ["weight", "weight.scale", "weight.steps", "bias"] {
             let Some(stored) = self.tensors.remove(&format!("{from}.{part}")) else { continue };
             let name = format!("{to}.{part}");
             if self.tensors.insert(name.clone(), stored).is_some() {
@@ -312,37 +232,81 @@ impl TensorMap {
         Ok(self.take_matrix(name, shape)?.into_f32())
     }
 
-    /// Takes a tensor out and returns it as it is stored: 8-bit with its scales, or plain numbers.
+    /// Takes a tensor out and returns it as it is stored: 8-bit with its scales, or plain numbers. A matrix in 4 bits is
+    /// returned in 8 bits, which hold its numbers exactly.
     ///
     /// # Errors
     /// As [`TensorMap::take_f32`].
     pub fn take_matrix(&mut self, name: &str, shape: &[usize]) -> Result<Matrix, WeightsError> {
-        let Some(stored) = self.tensors.remove(name).or_else(|| self.spare.remove(name)) else {
-            return Err(WeightsError::Missing { name: name.into(), expected: shape.to_vec() });
-        };
-        if stored.shape != shape {
-            return Err(WeightsError::Shape {
-                name: name.into(),
-                expected: shape.to_vec(),
-                got: stored.shape,
-            });
+        let stored = self.take_stored(name, shape)?;
+        if let (Dtype::U8, [rows, columns]) = (stored.dtype, shape) {
+            return self.four_bits(name, &stored, *rows, *columns);
         }
-        let values = match stored.dtype {
-            Dtype::F32 => numbers::<4>(&stored.bytes, f32::from_le_bytes),
-            Dtype::F16 => numbers::<2>(&stored.bytes, |b| f16::from_le_bytes(b).to_f32()),
-            Dtype::BF16 => numbers::<2>(&stored.bytes, |b| bf16::from_le_bytes(b).to_f32()),
-            Dtype::I8 if shape.len() == 2 => {
-                let scales = self.take_f32(&format!("{name}{SCALE_SUFFIX}"), &shape[..1])?;
-                let values = stored.bytes.iter().map(|b| i8::from_le_bytes([*b])).collect();
-                return Ok(Matrix::Q8 { values, scales });
+        let values = match with_shape(name, stored, shape)? {
+            Stored { dtype: Dtype::F32, bytes, .. } => numbers::<4>(&bytes, f32::from_le_bytes),
+            Stored { dtype: Dtype::F16, bytes, .. } => {
+                numbers::<2>(&bytes, |b| f16::from_le_bytes(b).to_f32())
             }
-            other => return Err(WeightsError::Dtype { name: name.into(), dtype: format!("{other:?}") }),
+            Stored { dtype: Dtype::BF16, bytes, .. } => {
+                numbers::<2>(&bytes, |b| bf16::from_le_bytes(b).to_f32())
+            }
+            Stored { dtype: Dtype::I8, bytes, .. } if shape.len() == 2 => {
+                let scales = self.take_f32(&format!("{name}{SCALE_SUFFIX}"), &shape[..1])?;
+                return Ok(Matrix::Q8 { values: signed(&bytes), scales });
+            }
+            Stored { dtype, .. } => {
+                return Err(WeightsError::Dtype { name: name.into(), dtype: format!("{dtype:?}") });
+            }
         };
         match values.iter().position(|v| !v.is_finite()) {
             Some(position) => Err(WeightsError::NotFinite { name: name.into(), position }),
             None => Ok(Matrix::F32(values)),
         }
     }
+
+    /// Returns a matrix `[rows, columns]` of which the codes are stored in 4 bits.
+    fn four_bits(
+        &mut self,
+        name: &str,
+        codes: &Stored,
+        rows: usize,
+        columns: usize,
+    ) -> Result<Matrix, WeightsError> {
+        if codes.shape != [rows, columns / 2] || !fits_groups(columns) {
+            let reason = format!(
+                "its codes have shape {:?}, expected [{rows}, {columns} / 2] and rows of whole groups of {GROUP}",
+                codes.shape
+            );
+            return Err(WeightsError::FourBits { name: name.into(), reason });
+        }
+        let (steps_name, steps_shape) = (format!("{name}{STEPS_SUFFIX}"), [rows, columns / GROUP]);
+        let steps = with_shape(&steps_name, self.take_stored(&steps_name, &steps_shape)?, &steps_shape)?;
+        if steps.dtype != Dtype::I8 {
+            let reason = format!("its steps are stored as {:?}, expected I8", steps.dtype);
+            return Err(WeightsError::FourBits { name: name.into(), reason });
+        }
+        let scales = self.take_f32(&format!("{name}{SCALE_SUFFIX}"), &[rows])?;
+        let values = four_bits::open(name, &codes.bytes, &signed(&steps.bytes), columns)?;
+        Ok(Matrix::Q8 { values, scales })
+    }
+
+    /// Takes a tensor out, whatever its shape is; `expected` is for the error.
+    fn take_stored(&mut self, name: &str, expected: &[usize]) -> Result<Stored, WeightsError> {
+        let stored = self.tensors.remove(name).or_else(|| self.spare.remove(name));
+        stored.ok_or_else(|| WeightsError::Missing { name: name.into(), expected: expected.to_vec() })
+    }
+}
+
+/// Returns the tensor if it has the expected shape.
+fn with_shape(name: &str, stored: Stored, expected: &[usize]) -> Result<Stored, WeightsError> {
+    if stored.shape == expected {
+        return Ok(stored);
+    }
+    Err(WeightsError::Shape { name: name.into(), expected: expected.to_vec(), got: stored.shape })
+}
+
+fn signed(bytes: &[u8]) -> Vec<i8> {
+    bytes.iter().map(|byte| i8::from_le_bytes([*byte])).collect()
 }
 
 fn numbers<const N: usize>(bytes: &[u8], read: impl Fn([u8; N]) -> f32) -> Vec<f32> {

@@ -1,62 +1,77 @@
+import { readdirSync } from 'node:fs';
 import type * as DprWeb from '../../wasm/npm/src/index.ts';
-import { PACKAGE } from './support/gateway.ts';
+import { PACKAGE, packageFile } from './support/gateway.ts';
 import { expect, test } from './support/fixtures.ts';
 
-const ASSETS = ['dist/cdn/index.js', 'dist/cdn/worker-cpu.js', 'wasm/cpu/dpr_wasm.js', 'wasm/cpu/dpr_wasm_bg.wasm'].map((name) => PACKAGE + name);
+const MODULE = ['wasm/cpu/dpr_wasm.js', 'wasm/cpu/dpr_wasm_bg.wasm'];
+/** The package as one script, and as many, of which a page fetches some when it needs them. */
+const PACKAGES = {
+  'one script': ['dist/cdn/index.js', 'dist/cdn/worker-cpu.js', ...MODULE],
+  'many scripts': ['dist/index.js', ...scripts('client', 'device', 'encoder', 'errors', 'privacy', 'types', 'weights', 'wire', 'worker', 'worker/private'), ...MODULE],
+};
 const PAGE = '<!doctype html><title>offline</title><link rel="icon" href="data:,">';
-const WORKER = `
+const worker = (assets: string[]) => `
   import { keepOffline } from '${PACKAGE}dist/service-worker/index.js';
-  const files = keepOffline({ assets: ${JSON.stringify(ASSETS)}, pages: ['/offline.html'] });
+  const files = keepOffline({ assets: ${JSON.stringify(assets)}, pages: ['/offline.html'] });
   self.addEventListener('install', (event) => event.waitUntil(files.install()));
   self.addEventListener('activate', (event) => event.waitUntil(files.activate().then(() => clients.claim())));
   self.addEventListener('fetch', (event) => files.fetch(event));`;
 
-test('after one visit a page encodes questions without a network, and the service worker keeps no search', async ({ page, gateway }) => {
-  const own: Record<string, [string, string]> = { '/offline.html': ['text/html', PAGE], '/sw.js': ['text/javascript', WORKER] };
-  gateway.intercept(({ path }, response) => {
-    const [type, text] = own[path.split('?')[0]!] ?? [];
-    if (!type) return false;
-    response.writeHead(200, { 'content-type': type }).end(text);
-    return true;
-  });
-  const encode = (question: string) =>
-    page.evaluate(
-      async ([entry, question]) => {
-        const { QuestionEncoder } = (await import(entry!)) as typeof DprWeb;
-        const encoder = await QuestionEncoder.load('/v1/model', { device: 'cpu', retry: 0 });
-        const vector = [...(await encoder.encode(question!))];
-        encoder.dispose();
-        return vector;
-      },
-      [ASSETS[0], question],
-    );
-  await page.goto(`${gateway.url}/offline.html`);
-  await page.evaluate(async () => {
-    await navigator.serviceWorker.register('/sw.js', { type: 'module' });
-    await navigator.serviceWorker.ready;
-    if (!navigator.serviceWorker.controller) await new Promise((resolve) => navigator.serviceWorker.addEventListener('controllerchange', resolve, { once: true }));
-  });
-  const found = await page.evaluate(async (entry) => {
-    const { SearchClient } = (await import(entry!)) as typeof DprWeb;
-    const client = await SearchClient.connect('/', { device: 'cpu' });
-    const { hits } = await client.search('who won super bowl 50');
-    client.dispose();
-    return hits.length;
-  }, ASSETS[0]);
-  expect(found).toBe(10);
-  const before = await encode('who won super bowl 50');
+/** The scripts of these folders. */
+function scripts(...folders: string[]): string[] {
+  return folders.flatMap((folder) => readdirSync(packageFile(`dist/${folder}`)).filter((name) => name.endsWith('.js')).map((name) => `dist/${folder}/${name}`));
+}
 
-  // Nobody answers any more.
-  gateway.intercept((_, response) => {
-    response.destroy();
-    return true;
+for (const [kind, names] of Object.entries(PACKAGES)) {
+  const assets = names.map((name) => PACKAGE + name);
+  test(`after one visit a page of ${kind} encodes questions without a network, and the service worker keeps no search`, async ({ page, gateway }) => {
+    const own: Record<string, [string, string]> = { '/offline.html': ['text/html', PAGE], '/sw.js': ['text/javascript', worker(assets)] };
+    gateway.intercept(({ path }, response) => {
+      const [type, text] = own[path.split('?')[0]!] ?? [];
+      if (!type) return false;
+      response.writeHead(200, { 'content-type': type }).end(text);
+      return true;
+    });
+    const encode = (question: string) =>
+      page.evaluate(
+        async ([entry, question]) => {
+          const { QuestionEncoder } = (await import(entry!)) as typeof DprWeb;
+          const encoder = await QuestionEncoder.load('/v1/model', { device: 'cpu', retry: 0 });
+          const vector = [...(await encoder.encode(question!))];
+          encoder.dispose();
+          return vector;
+        },
+        [assets[0], question],
+      );
+    await page.goto(`${gateway.url}/offline.html`);
+    await page.evaluate(async () => {
+      await navigator.serviceWorker.register('/sw.js', { type: 'module' });
+      await navigator.serviceWorker.ready;
+      if (!navigator.serviceWorker.controller) await new Promise((resolve) => navigator.serviceWorker.addEventListener('controllerchange', resolve, { once: true }));
+    });
+    const found = await page.evaluate(async (entry) => {
+      const { SearchClient } = (await import(entry!)) as typeof DprWeb;
+      const client = await SearchClient.connect('/', { device: 'cpu' });
+      const { hits } = await client.search('who won super bowl 50');
+      client.dispose();
+      return hits.length;
+    }, assets[0]);
+    expect(found).toBe(10);
+    const before = await encode('who won super bowl 50');
+
+    // Nobody answers any more.
+    gateway.intercept((_, response) => {
+      response.destroy();
+      return true;
+    });
+    await page.goto(`${gateway.url}/offline.html?q=who`);
+    expect(await page.title()).toBe('offline');
+    expect(await encode('who won super bowl 50')).toEqual(before);
+    const kept = await page.evaluate(async () => {
+      const caches = await Promise.all((await window.caches.keys()).map((name) => window.caches.open(name)));
+      return (await Promise.all(caches.map((cache) => cache.keys()))).flat().map(({ url }) => url);
+    });
+    const others = kept.map((url) => new URL(url)).filter(({ pathname }) => !assets.includes(pathname));
+    expect(others.filter(({ pathname, search }) => /search|who/.test(pathname + search))).toEqual([]);
   });
-  await page.goto(`${gateway.url}/offline.html?q=who`);
-  expect(await page.title()).toBe('offline');
-  expect(await encode('who won super bowl 50')).toEqual(before);
-  const kept = await page.evaluate(async () => {
-    const caches = await Promise.all((await window.caches.keys()).map((name) => window.caches.open(name)));
-    return (await Promise.all(caches.map((cache) => cache.keys()))).flat().map(({ url }) => url);
-  });
-  expect(kept.filter((url) => /search|who/.test(new URL(url).pathname + new URL(url).search))).toEqual([]);
-});
+}

@@ -124,6 +124,23 @@ test('the package passes the page\'s address on with nothing but scripts, and wi
   }
 });
 
+test('without a policy, a worker that imports the script passes the page\'s address on with no request at all', async ({ page, gateway }) => {
+  await page.goto(`${gateway.url}${BLANK}?q=${encodeURIComponent(QUESTIONS[1]!)}`);
+  const navigation = gateway.requests.length;
+  await page.evaluate(async (folder) => {
+    const { SearchClient } = (await import(`${folder}index.js`)) as typeof window.dpr;
+    const script = new URL(`${folder}worker/worker-cpu.js`, location.href).href;
+    const source = new Blob([`import ${JSON.stringify(script)};`], { type: 'text/javascript' });
+    const createWorker = () => new Worker(URL.createObjectURL(source), { type: 'module' });
+    const client = await SearchClient.connect('/', { device: 'cpu', createWorker });
+    await client.search('who');
+    client.dispose();
+  }, `${PACKAGE}dist/`);
+  for (const part of ['/v1/model/files/', '/v1/search', '.wasm', 'worker-cpu.js']) expect(gateway.matching(part), part).not.toEqual([]);
+  const telling = gateway.requests.slice(navigation).filter((request) => leaks(request, QUESTIONS).length > 0);
+  expect(telling.map(({ path }) => path)).toEqual([]);
+});
+
 test('a question in the page\'s own address does not travel as the referrer', async ({ page, gateway }) => {
   await openDemo(page, gateway, '?device=cpu');
   await ready(page);

@@ -173,7 +173,7 @@ test('colours and direction are chosen in the page, and stay', async ({ page, ga
   expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(360);
 });
 
-test('devices are compared side by side: times, and passages in common', async ({ page, gateway }) => {
+test('encoders are compared side by side: bytes, times, and passages in common', async ({ page, gateway }) => {
   await openDemo(page, gateway);
   await ready(page);
   await open(page, 'compare');
@@ -182,12 +182,17 @@ test('devices are compared side by side: times, and passages in common', async (
   await page.fill('#question', QUESTION);
   await page.locator('#compare-start').click();
   // WebGPU is software here.
-  await expect(page.locator('#compare-state')).toHaveText(/^(?:9|10) of 10 passages in common, in (?:the same|another) order\.$/, { timeout: 100_000 });
+  await expect(page.locator('#compare-state')).toHaveText(
+    /^The CPU in 4 bits: (?:[6-9]|10) of 10 passages in common with the CPU in 8 bits, in (?:the same|another) order\. WebGPU: (?:9|10) of 10 passages in common with the CPU in 8 bits, in (?:the same|another) order\.$/,
+    { timeout: 100_000 },
+  );
   const row = (name: string) => page.locator('#compare-rows tr', { hasText: name }).locator('td').allTextContents();
   for (const name of ['Ready after', 'Encode', 'Request']) for (const cell of await row(name)) expect(cell).toMatch(/^\d[\d.,]* m?s$/);
-  expect(await row('Best passage')).toEqual(['Super Bowl 50', 'Super Bowl 50']);
-  // Both searches stand in the list of what left.
-  await expect(page.locator('.request')).toHaveCount(2);
+  expect(await row('Best passage')).toEqual(Array(3).fill('Super Bowl 50'));
+  const [eight, four, gpu] = (await row('Weights')).map(Number.parseFloat);
+  expect([gpu, four! < 0.6 * eight!]).toEqual([eight, true]);
+  // All searches stand in the list of what left.
+  await expect(page.locator('.request')).toHaveCount(3);
   await expect(page.locator('#compare-start')).toBeEnabled();
 });
 

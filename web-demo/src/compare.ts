@@ -1,20 +1,32 @@
-import { type Device, DprWebError, type RequestDetail, SearchClient, type SearchResult } from 'dpr-web';
+import { type Device, DprWebError, type Dtype, type RequestDetail, SearchClient, type SearchResult } from 'dpr-web';
 import { byId, make } from './dom.js';
-import { fixed, milliseconds } from './format.js';
+import { fixed, megabytes, milliseconds } from './format.js';
 
 const K = 10;
 /** Questions encoded to time a device, besides the one that is searched. */
 const RUNS = 5;
-const DEVICES: readonly Device[] = ['cpu', 'webgpu'];
+
+interface Encoder {
+  name: string;
+  device: Device;
+  dtype: Dtype;
+}
+
+/** In the order of the table's columns; the others are held against the first. */
+const ENCODERS: readonly Encoder[] = [
+  { name: 'the CPU in 8 bits', device: 'cpu', dtype: 'q8' },
+  { name: 'the CPU in 4 bits', device: 'cpu', dtype: 'q4' },
+  { name: 'WebGPU', device: 'webgpu', dtype: 'q8' },
+];
 
 interface Column {
-  device: Device;
+  bytes: number;
   readyMs: number;
   encodeMs: number;
   result: SearchResult;
 }
 
-/** Encodes one question on both devices and puts times and passages side by side. */
+/** Encodes one question by each encoder and puts times and passages side by side. */
 export class Compare {
   readonly #start = byId<HTMLButtonElement>('compare-start');
   readonly #state = byId('compare-state');
@@ -38,9 +50,9 @@ export class Compare {
     try {
       const columns: (Column | string)[] = [];
       // One after the other: they would take each other's time.
-      for (const device of DEVICES) {
-        this.#state.textContent = `Encoding on ${name(device)}…`;
-        columns.push(await this.#column(device, question).catch(said));
+      for (const encoder of ENCODERS) {
+        this.#state.textContent = `Encoding on ${encoder.name}…`;
+        columns.push(await this.#column(encoder, question).catch(said));
       }
       show(columns);
       byId('compare-frame').hidden = false;
@@ -50,28 +62,27 @@ export class Compare {
     }
   }
 
-  async #column(device: Device, question: string): Promise<Column | string> {
+  async #column({ device, dtype }: Encoder, question: string): Promise<Column | string> {
     const start = performance.now();
-    const client = SearchClient.create(this.#server, { device, dtype: 'q8' });
+    const client = SearchClient.create(this.#server, { device, dtype });
     client.addEventListener('request', ({ detail }) => this.#onRequest(detail));
     try {
       const ready = await client.ready;
       if (ready.device !== device) return 'not available here';
       const readyMs = performance.now() - start;
+      const bytes = ready.model.weights[dtype]?.bytes ?? 0;
       const times: number[] = [];
       for (let run = 0; run < RUNS; run++) {
         const begin = performance.now();
         await client.encodeMany([question]);
         times.push(performance.now() - begin);
       }
-      return { device, readyMs, encodeMs: median(times), result: await client.search(question, { k: K }) };
+      return { bytes, readyMs, encodeMs: median(times), result: await client.search(question, { k: K }) };
     } finally {
       client.dispose();
     }
   }
 }
-
-const name = (device: Device) => (device === 'cpu' ? 'the CPU' : 'WebGPU');
 
 function said(error: unknown): string {
   return error instanceof DprWebError ? `${error.message}. ${error.fix}` : String(error);
@@ -91,6 +102,7 @@ function show(columns: readonly (Column | string)[]): void {
     return make('tr', '', Object.assign(make('th', '', label), { scope: 'row' }), ...cells);
   };
   byId('compare-rows').replaceChildren(
+    row('Weights', ({ bytes }) => megabytes(bytes)),
     row('Ready after', ({ readyMs }) => milliseconds(readyMs)),
     row('Encode, median of 5', ({ encodeMs }) => milliseconds(encodeMs)),
     row('Request', ({ result }) => milliseconds(result.timings.searchMs)),
@@ -100,12 +112,22 @@ function show(columns: readonly (Column | string)[]): void {
 }
 
 function summary(columns: readonly (Column | string)[]): string {
-  const missing = columns.flatMap((column, position) =>
-    typeof column === 'string' ? `${name(DEVICES[position]!)}: ${column}.` : [],
-  );
-  if (missing.length > 0) return missing.join(' ');
-  const [first, second] = columns.map(ids);
-  const common = first!.filter((id) => second!.includes(id)).length;
-  const isSame = first!.every((id, position) => id === second![position]);
-  return `${common} of ${first!.length} passages in common, ${isSame ? 'in the same order' : 'in another order'}.`;
+  const [first, ...others] = columns;
+  const sentences = columns.flatMap((column, position) => (typeof column === 'string' ? `${capital(position)}: ${column}.` : []));
+  if (typeof first === 'string') return sentences.join(' ');
+  const best = ids(first!);
+  for (const [at, column] of others.entries()) {
+    if (typeof column === 'string') continue;
+    const found = ids(column);
+    const common = best.filter((id) => found.includes(id)).length;
+    const order = best.every((id, position) => id === found[position]) ? 'the same' : 'another';
+    sentences.push(`${capital(at + 1)}: ${common} of ${best.length} passages in common with ${ENCODERS[0]!.name}, in ${order} order.`);
+  }
+  return sentences.join(' ');
+}
+
+/** The name of an encoder at the beginning of a sentence. */
+function capital(position: number): string {
+  const { name } = ENCODERS[position]!;
+  return name.charAt(0).toUpperCase() + name.slice(1);
 }

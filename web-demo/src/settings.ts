@@ -8,7 +8,7 @@ export interface Settings {
 }
 
 const DEVICES: readonly string[] = ['auto', 'webgpu', 'cpu'] satisfies DeviceChoice[];
-const DTYPES: readonly string[] = ['auto', 'f32', 'f16', 'q8'] satisfies DtypeChoice[];
+const DTYPES: readonly string[] = ['auto', 'f32', 'f16', 'q8', 'q4'] satisfies DtypeChoice[];
 
 /** Shows the settings of the address and calls `onChange` with each choice. Returns the first ones. */
 export function settingsControls(onChange: (settings: Settings) => void): Settings {

@@ -3,7 +3,7 @@ import { byId, make } from './dom.js';
 import { megabytes, milliseconds } from './format.js';
 
 const DEVICE_NAMES = { webgpu: 'WebGPU', cpu: 'the CPU' };
-const DTYPE_NAMES = { f32: '32-bit', f16: '16-bit', q8: '8-bit' };
+const DTYPE_NAMES = { f32: '32-bit', f16: '16-bit', q8: '8-bit', q4: '4-bit' };
 
 /** The line under the search box: what the encoder is doing, and what went wrong, in words. */
 export class StatusLine {

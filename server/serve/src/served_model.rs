@@ -62,7 +62,7 @@ pub struct PairBody {
     pub config: FileBody,
     /// The Hugging Face tokenizer.json.
     pub tokenizer: FileBody,
-    /// The weights by their number format, `f32`, `f16`, `q8`.
+    /// The weights by their number format, `f32`, `f16`, `q8`, `q4`.
     pub weights: BTreeMap<String, PairWeightsBody>,
 }
 
@@ -99,7 +99,7 @@ pub struct ModelBody {
     pub question_prompt: String,
     /// Configuration and tokenizer.
     pub encoder: EncoderBody,
-    /// The weights by their number format, `f32`, `f16`, `q8`: those that `dpr export-web` has made.
+    /// The weights by their number format, `f32`, `f16`, `q8`, `q4`: those that `dpr export-web` has made.
     /// Absent when it has not run.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(required = false)]
@@ -149,7 +149,7 @@ pub struct EncoderFiles {
     pub config: ServedFile,
     /// tokenizer.json
     pub tokenizer: ServedFile,
-    /// `f32`, `f16`, `q8`
+    /// `f32`, `f16`, `q8`, `q4`
     pub weights: BTreeMap<String, ServedFile>,
     /// The reader that pages may download.
     pub reader: Option<PairFiles>,

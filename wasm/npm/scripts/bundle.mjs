@@ -1,6 +1,7 @@
 // The script `bundle`: one file for pages that load the package from a CDN, one for each worker, and one each for what
 // re-ranks and answers, for private modes, and for search without a server, whole or by buckets, which a page fetches
 // when it does.
+import { readFileSync } from 'node:fs';
 import esbuild from 'esbuild';
 
 const common = {
@@ -20,10 +21,28 @@ const from = (file, filter) => ({
   setup: (build) => build.onResolve({ filter }, ({ kind }) => (kind === 'entry-point' ? undefined : { path: `./${file}`, external: true })),
 });
 
+/**
+ * Imports at once what is in the same file anyway: esbuild would wrap each module that an `import()` reaches into a
+ * function, which makes the file 5 % larger, compressed. Not what another file of the folder has.
+ */
+const atOnce = {
+  name: 'at once',
+  setup: (build) =>
+    build.onLoad({ filter: /[\\/]dist[\\/].*\.js$/ }, ({ path }) => {
+      const found = [];
+      const text = readFileSync(path, 'utf8').replace(/\bimport\(('[^']+')\)/g, (whole, name) => {
+        if (/\/(reading|privacy|local-search|bucket-search)\.js'$/.test(name)) return whole;
+        if (!found.includes(name)) found.push(name);
+        return `Promise.resolve(part_${found.indexOf(name)})`;
+      });
+      return { contents: found.map((name, at) => `import * as part_${at} from ${name};\n`).join('') + text };
+    }),
+};
+
 await esbuild.build({
   ...common,
   entryPoints: ['index', 'worker/worker-cpu', 'worker/worker-webgpu', 'worker/worker-shared'].map((name) => `dist/${name}.js`),
-  plugins: [from('reading.js', /\/reading\/reading\.js$/), from('privacy.js', /\/privacy\/privacy\.js$/)],
+  plugins: [atOnce, from('reading.js', /\/reading\/reading\.js$/), from('privacy.js', /\/privacy\/privacy\.js$/)],
 });
 // Its errors are those of the first file: `instanceof` must hold.
 const parts = ['dist/reading/reading.js', 'dist/privacy/privacy.js', 'dist/local/local-search.js', 'dist/local/bucket-search.js'];
@@ -31,6 +50,7 @@ await esbuild.build({
   ...common,
   entryPoints: parts,
   plugins: [
+    atOnce,
     from('index.js', /\/errors\/[a-z-]+\.js$/),
     from('local-search.js', /\/local\/local-search\.js$/),
     from('bucket-search.js', /\/local\/bucket-search\.js$/),

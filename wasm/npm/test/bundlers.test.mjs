@@ -75,21 +75,31 @@ test('a page that makes a client and searches gets at most 8 kB of script at a t
   });
   await vite({ root: folder, configFile: false, logLevel: 'silent', build: { target: 'es2022', assetsInlineLimit: 0, modulePreload: { polyfill: false } } });
   const assets = path.join(folder, 'dist/assets');
-  const scripts = readdirSync(assets).filter((name) => name.endsWith('.js') && !name.startsWith('worker-'));
-  const sizes = Object.fromEntries(scripts.map((name) => [name.split('-')[0], gzipped(readFileSync(path.join(assets, name)))]));
+  const scripts = readdirSync(assets).filter((name) => name.endsWith('.js') && !/^worker-(cpu|webgpu|shared)-/.test(name));
+  const nameOf = (file) => file.replace(/-.{8}\.js$/, '');
+  const texts = Object.fromEntries(scripts.map((file) => [nameOf(file), readFileSync(path.join(assets, file), 'utf8')]));
+  const sizes = Object.fromEntries(Object.entries(texts).map(([name, text]) => [name, gzipped(text)]));
   t.diagnostic(`gzip: ${JSON.stringify(sizes)}`);
-  // What the page loads, what it loads when the encoder is wanted, and what it loads for `worker: 'shared'`.
-  const parts = { index: 5000, question: 8000, shared: 1000 };
+  /** These scripts and all that they import at once. */
+  const imports = (names) => {
+    const all = new Set(names);
+    for (const at of all) for (const [, file] of texts[at].matchAll(/\b(?:from|import)\s*["'`]\.\/([^"'`]+)["'`]/g)) all.add(nameOf(file));
+    return [...all];
+  };
+  /** Bytes of a script and of what it imports, without these scripts. */
+  const whole = (name, without) => imports([name]).reduce((sum, at) => (without.includes(at) ? sum : sum + sizes[at]), 0);
+  // What the page loads, what it loads when the encoder is wanted, and what it loads beside that or for few pages.
+  const parts = { index: 5000, 'question-encoder': 8000, later: 2500, 'read-answer': 2500, 'read-manifest': 2500, gpu: 5000, 'model-files': 3500, 'shared-source': 1000 };
+  for (const [name, most] of Object.entries(parts)) {
+    const bytes = whole(name, name === 'index' ? [] : imports(['index', ...(name === 'question-encoder' ? [] : ['question-encoder'])]));
+    assert.ok(bytes <= most, `${name}: ${bytes} bytes`);
+  }
   // Only pages that re-rank or answer load the first, only those that search in private modes the second, and only those
-  // that search a static index, whole or by its buckets, the next ones, which share the last. What the encoder shares with
-  // them is a file of its own, and counts as the encoder's.
-  const { reading, privacy, local, bucket, site, old = 0, ...usual } = sizes;
-  usual.question += old;
+  // that search a static index, whole or by its buckets, the next ones, which share the last.
+  const { reading, privacy, 'local-search': local, 'bucket-search': bucket, 'site-files': site } = sizes;
   assert.ok(reading > 1000 && reading <= 5000, `reading: ${reading} bytes`);
   assert.ok(privacy > 1000 && privacy <= 7000, `privacy: ${privacy} bytes`);
   for (const [name, bytes] of Object.entries({ local, bucket })) assert.ok(bytes > 1000 && bytes + site <= 6000, `${name}: ${bytes} + ${site} bytes`);
-  assert.deepEqual(Object.keys(usual).sort(), Object.keys(parts).sort());
-  for (const [name, bytes] of Object.entries(usual)) assert.ok(bytes <= parts[name], `${name}: ${bytes} bytes`);
 });
 
 test('what a CDN serves is one script for the page, one for each worker, and four for pages that re-rank, answer, search in private modes or without a server', async (t) => {

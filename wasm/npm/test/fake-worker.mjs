@@ -1,3 +1,6 @@
+import { fetchOrdered } from '../dist/worker/fetch-ordered.js';
+import { PROTOCOL } from '../dist/worker/protocol.js';
+import { sentError } from '../dist/worker/sent-error.js';
 import { fakeFetch, fileOf, someBytes } from './helpers.mjs';
 
 const DIM = 4;
@@ -13,6 +16,8 @@ export class FakeWorker {
   /** Types of the commands it got. */
   commands = [];
   #script;
+  #stop = new AbortController();
+  #ordered;
 
   constructor(script) {
     this.#script = script;
@@ -23,17 +28,30 @@ export class FakeWorker {
     if (command.type === 'init') {
       this.device = command.device;
       this.wasm = command.wasm;
+      this.order = command.order;
+      // The package's own code, as in a worker.
+      const post = (event) => this.terminated || this.onmessage({ data: { type: 'progress', event } });
+      this.#ordered = command.order && fetchOrdered(command.order, post, this.#stop.signal);
+      this.#ordered?.catch(() => undefined);
     }
     this.asked?.(command);
     const plan = command.type === 'hello' ? this.#script.hello : this.#script[this.device]?.[command.type];
-    setTimeout(() => {
+    setTimeout(async () => {
+      let data;
+      try {
+        const files = command.type === 'load' ? (command.files ?? (await this.#ordered)) : true;
+        data = files ? this.#reply(command, plan) : { type: 'needed', id: command.id };
+      } catch (error) {
+        data = { type: 'failed', id: command.id, message: error.message, error: sentError(error) };
+      }
       if (this.terminated || plan === 'never') return;
-      this.onmessage({ data: this.#reply(command, plan) });
+      this.onmessage({ data });
     }, 1);
   }
 
   terminate() {
     this.terminated = true;
+    this.#stop.abort(new Error('terminated'));
   }
 
   #reply({ type, id, text, texts, call, vector, k, centroids, probes, decoys, buckets }, plan) {
@@ -41,7 +59,7 @@ export class FakeWorker {
     if (typeof plan === 'string') return { type: 'failed', id, message: plan };
     switch (type) {
       case 'hello':
-        return { type, id, protocol: plan?.protocol ?? 4, address: 'https://page.test/worker.js' };
+        return { type, id, protocol: plan?.protocol ?? PROTOCOL, address: 'https://page.test/worker.js' };
       case 'init':
         return { type: 'done', id };
       case 'load':

@@ -63,3 +63,17 @@ test('without crypto.subtle the error says what to do', async () => {
     Object.defineProperty(globalThis, 'crypto', original);
   }
 });
+
+test('percent signs in a file name are decoded, and stay where they stand for nothing', async () => {
+  for (const [name, said] of [['mod%C3%A8le%20q8.bin', 'modèle q8.bin'], ['100%.bin', '100%.bin'], ['%ff.bin', '%ff.bin']]) {
+    const { restore } = fakeFetch(() => new Response(bytes));
+    const events = [];
+    try {
+      const got = await fetchFile({ ...file, url: `https://server.test/files/${name}` }, memoryCache(), (event) => events.push(event));
+      assert.deepEqual(got, bytes);
+    } finally {
+      restore();
+    }
+    assert.deepEqual([...new Set(events.map((event) => event.file))], [said]);
+  }
+});

@@ -4,7 +4,7 @@ import { QuestionEncoder } from '../dist/index.js';
 import { fileKey, openFileCache } from '../dist/weights/file-cache.js';
 import { evictOldModels, noteModel } from '../dist/weights/old-models.js';
 import { FakeWorker, tinyModel } from './fake-worker.mjs';
-import { cachesInMemory, someBytes } from './helpers.mjs';
+import { cachesInMemory, fakeFetch, someBytes } from './helpers.mjs';
 
 const DAY = 24 * 3600 * 1000;
 const sum = (letter) => letter.repeat(64);
@@ -65,3 +65,24 @@ for (const keepOldModels of [false, true]) {
     assert.ok(await (await openFileCache()).read(manifest.weights.q8.sha256));
   });
 }
+
+test('a second manifest object leaves the files of the first, and no note depends on the question in the page\'s address', async (t) => {
+  const left = await withFiles(t, 'a');
+  const load = async (config, query, most) => {
+    const { manifest, restore } = tinyModel();
+    t.after(restore);
+    const files = globalThis.fetch;
+    const server = fakeFetch((url, init) => files(url.replace(config, 'config.json'), init));
+    t.after(server.restore);
+    manifest.encoder.config.url = config;
+    const worker = () => new FakeWorker({});
+    (await QuestionEncoder.load(manifest, { device: 'cpu', baseUrl: `https://server.test/${query}`, createWorker: worker })).dispose();
+    const cache = await globalThis.caches.open();
+    const notes = async () => (await cache.keys()).map(({ url }) => url).filter((url) => url.includes('/sources/'));
+    for (let turn = 0; turn < 100 && (left() !== '' || (await notes()).length < most); turn++) await new Promise((resolve) => setTimeout(resolve, 5));
+    return notes();
+  };
+  const [one] = await load('one/config.json', '?q=who', 1);
+  assert.deepEqual(await load('one/config.json', '?q=what', 1), [one]);
+  assert.equal((await load('two/config.json', '?q=who', 2)).length, 2);
+});

@@ -45,7 +45,13 @@ test('the tarball of any version has one name and the code in it', (t) => {
   assert.equal(status, 0, said);
   assert.ok(existsSync(path.join(folder, 'dpr-web.tgz')));
   const listed = npm(folder, 'pack', '--dry-run', '--json').said;
-  for (const file of ['dist/index.js', 'dist/worker/worker-cpu.js', 'wasm/cpu/dpr_wasm_bg.wasm', 'wasm/webgpu/dpr_wasm.js', 'THIRD_PARTY.txt']) {
+  for (const file of ['CHANGELOG.md', 'dist/index.js', 'dist/worker/worker-cpu.js', 'wasm/cpu/dpr_wasm_bg.wasm', 'wasm/webgpu/dpr_wasm.js', 'THIRD_PARTY.txt']) {
     assert.ok(listed.includes(`"${file}"`), file);
   }
+});
+
+test('the package\'s list of changes has its version', () => {
+  const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'));
+  const changes = readFileSync(new URL('../CHANGELOG.md', import.meta.url), 'utf8');
+  assert.match(changes.match(/^## .*$/m)[0], new RegExp(`\\b${version.replaceAll('.', '\\.')}\\b`));
 });

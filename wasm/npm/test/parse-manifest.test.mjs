@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { chooseDtype } from '../dist/weights/model-files.js';
+import { chooseDtype } from '../dist/weights/choose-dtype.js';
 import { parseManifest } from '../dist/wire/parse-manifest.js';
 
 const sha256 = 'a'.repeat(64);
@@ -14,7 +14,7 @@ const manifest = (change = {}) => ({
   family: 'bert',
   max_question_tokens: 64,
   encoder: { config: file('config.json'), tokenizer: file('/v1/tokenizer.json') },
-  weights: { f16: file('w.f16'), q8: file('w.q8'), q4: { future: true } },
+  weights: { f16: file('w.f16'), q8: file('w.q8'), q4: file('w.q4'), q2: { future: true } },
   ...change,
 });
 
@@ -22,7 +22,7 @@ test('file addresses are resolved against the manifest\'s own', () => {
   const parsed = parseManifest(manifest(), 'https://server.test/models/tiny/web.json');
   assert.equal(parsed.encoder.config.url, 'https://server.test/models/tiny/config.json');
   assert.equal(parsed.encoder.tokenizer.url, 'https://server.test/v1/tokenizer.json');
-  assert.deepEqual(Object.keys(parsed.weights), ['f16', 'q8']);
+  assert.deepEqual(Object.keys(parsed.weights), ['f16', 'q8', 'q4']);
 });
 
 test('a model of the second format has its prompt', () => {

@@ -62,6 +62,25 @@ test('the worker\'s request for its module has no referrer, and the module is ha
   }
 });
 
+test('every part of a module that arrives is a sign of life, once a second', async (t) => {
+  t.mock.timers.enable({ apis: ['Date'] });
+  const body = new ReadableStream({
+    pull(controller) {
+      t.mock.timers.tick(400);
+      controller.enqueue(new Uint8Array(10));
+      if (Date.now() > 100_000) controller.close();
+    },
+  });
+  const { restore } = fakeFetch(() => new Response(body));
+  t.after(restore);
+  let parts = 0;
+  let bytes;
+  const module = { init: async ({ module_or_path }) => void (bytes = (await module_or_path.arrayBuffer()).byteLength) };
+  await startModule(module, 'https://page.test/cpu.wasm', () => parts++);
+  assert.ok(parts > 60 && parts <= 102, `${parts}`);
+  assert.ok(bytes > 2000);
+});
+
 test('a module that is not where it should be is named, with what to do', async () => {
   const { restore } = fakeFetch(() => new Response('', { status: 404 }));
   try {

@@ -20,7 +20,8 @@ function fakeLocks() {
 }
 
 /** A browser in which the tiny model's manifest and files are counted, `isOnline` while that holds. */
-function browser(t, { caches = cachesInMemory(), locks = fakeLocks() } = {}) {
+function browser(t, { caches = cachesInMemory(), ...given } = {}) {
+  const locks = 'locks' in given ? given.locks : fakeLocks();
   const original = Object.getOwnPropertyDescriptor(globalThis, 'navigator');
   Object.defineProperty(globalThis, 'navigator', { value: { userAgent: 'test', locks }, configurable: true });
   globalThis.caches = caches;
@@ -66,6 +67,32 @@ test('when the one that downloads gives up, the next one downloads', async (t) =
   (await second).dispose();
   assert.ok(asked().includes('w.q8'));
 });
+
+for (const [what, given] of [
+  ['the Cache API is blocked', { caches: { open: async () => { throw new DOMException('no', 'SecurityError'); } } }],
+  ['there are no Web Locks', { locks: undefined }],
+]) {
+  test(`where ${what}, clients of one page that want the same files at once download them once`, async (t) => {
+    const { load, asked } = browser(t, given);
+    const encoders = await Promise.all([load(), load(), load()]);
+    assert.deepEqual(asked().sort(), ['config.json', 'tokenizer.json', 'w.q8']);
+    for (const encoder of encoders) {
+      assert.equal((await encoder.encode('abc')).length, 4);
+      encoder.dispose();
+    }
+  });
+
+  test(`where ${what} and the one that downloads gives up, the next one downloads`, async (t) => {
+    const { load, asked } = browser(t, given);
+    const stop = new AbortController();
+    const first = load({ signal: stop.signal });
+    const [second, third] = [load(), load()];
+    setTimeout(() => stop.abort(new Error('enough')), 3);
+    await assert.rejects(first, { message: 'enough' });
+    for (const encoder of await Promise.all([second, third])) encoder.dispose();
+    assert.equal(asked().filter((name) => name === 'w.q8').length, 2);
+  });
+}
 
 test('with everything in the cache a model loads offline, by the manifest of the last time', async (t) => {
   const { load, state, calls } = browser(t);

@@ -2,6 +2,11 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import { QuestionEncoder } from '../dist/index.js';
 import { download } from '../dist/weights/download.js';
+// Parts that are imported when they are needed, so that time stands still for none of them.
+import '../dist/encoder/gpu.js';
+import '../dist/weights/read-manifest.js';
+import '../dist/worker/explain-failure.js';
+import '../dist/worker/shared-source.js';
 import { Silence } from '../dist/wire/silence.js';
 import { FakeWorker, tinyModel } from './fake-worker.mjs';
 import { fakeFetch, fileOf, someBytes } from './helpers.mjs';
@@ -120,12 +125,54 @@ for (const work of ['init', 'load']) {
   });
 }
 
-test('workers that are all silent end `device: \'webgpu\'` too', async (t) => {
+test('workers that are all silent end `device: \'webgpu\'` within the same ten seconds, half of them for WebGPU', async (t) => {
   withGpu(t);
-  const { promise, workers } = load(t, { hello: 'never' }, { device: 'webgpu' });
-  assert.ok((await inTime(t, promise)) <= 25);
-  await assert.rejects(promise, { name: 'EncoderError' });
+  const { promise, workers, events } = load(t, { hello: 'never' }, { device: 'webgpu' });
+  assert.ok((await inTime(t, promise)) <= 12);
+  await assert.rejects(promise, { name: 'EncoderError', message: /said nothing for 5 s/ });
+  assert.match(events.find(({ status }) => status === 'fallback').reason, /said nothing for 5 s/);
   assert.equal(workers.length, 2);
+});
+
+test('a shared worker that is silent, and the tab\'s own after it, end within the same ten seconds', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout', 'Date'] });
+  const original = Object.getOwnPropertyDescriptor(globalThis, 'navigator');
+  Object.defineProperty(globalThis, 'navigator', { value: { userAgent: 'test', locks: { request: async (_, work) => work() } }, configurable: true });
+  const workers = [];
+  globalThis.SharedWorker = class {
+    constructor() {
+      workers.push('shared');
+      this.port = { postMessage() {}, close() {} };
+    }
+  };
+  globalThis.Worker = class extends FakeWorker {
+    constructor() {
+      super({ hello: 'never' });
+      workers.push('dedicated');
+    }
+  };
+  t.after(() => {
+    delete globalThis.Worker;
+    delete globalThis.SharedWorker;
+    if (original) Object.defineProperty(globalThis, 'navigator', original);
+    else delete globalThis.navigator;
+  });
+  const { manifest, restore } = tinyModel();
+  t.after(restore);
+  const promise = QuestionEncoder.load(manifest, { device: 'cpu', baseUrl: 'https://server.test/', worker: 'shared' });
+  promise.catch(() => undefined);
+  assert.ok((await inTime(t, promise)) <= 12);
+  await assert.rejects(promise, { code: 'worker_silent', message: /said nothing for 5 s/ });
+  assert.deepEqual(workers, ['shared', 'dedicated']);
+});
+
+test('a WebGPU worker that spoke and failed later leaves the CPU\'s worker the whole ten seconds', async (t) => {
+  withGpu(t);
+  let made = 0;
+  const createWorker = () => new FakeWorker(made++ === 0 ? { webgpu: { init: 'no adapter' } } : { hello: 'never' });
+  const { promise } = load(t, {}, { device: 'webgpu', createWorker });
+  await inTime(t, promise);
+  await assert.rejects(promise, /said nothing for 10 s/);
 });
 
 test('a question that is never answered is an EncoderError; the one behind it has a worker and a time of its own', async (t) => {

@@ -78,7 +78,7 @@ export function temporaryFolder(t) {
 
 /** Puts the package into `folder`, built, with stand-ins for the WebAssembly modules: they are slow to build. */
 export function standInPackage(folder) {
-  for (const name of ['package.json', 'README.md', 'LICENSE-MIT', 'LICENSE-APACHE', 'THIRD_PARTY.txt', 'scripts', 'dist']) {
+  for (const name of ['package.json', 'README.md', 'CHANGELOG.md', 'LICENSE-MIT', 'LICENSE-APACHE', 'THIRD_PARTY.txt', 'scripts', 'dist']) {
     cpSync(path.join(PACKAGE, name), path.join(folder, name), { recursive: true });
   }
   for (const device of ['cpu', 'webgpu']) {

@@ -60,7 +60,7 @@ fn data() -> Outcome<(String, String)> {
     let [model, vectors, index] = ["model", "vectors", "index"].map(|name| format!("{folder}/{name}"));
     let weights = format!("{MINILM}/checked.sha256");
     let inputs = [weights.as_str(), SQUAD, "core/src", "server/encode/src", "server/index/src"];
-    let stamp = Stamp::of("bench-first-visit", &inputs, &[])?;
+    let stamp = Stamp::of("bench-first-visit", &inputs, &["q8,q4"])?;
     if stamp.is_fresh(&[&model, &index]) {
         return Ok((model, index));
     }
@@ -74,7 +74,7 @@ fn data() -> Outcome<(String, String)> {
     let encode = ["encode", "--model", &model, "--passages", SQUAD, "--out", &vectors];
     let steps: [&[&str]; 4] = [
         &import,
-        &["export-web", "--model", &model],
+        &["export-web", "--model", &model, "--dtype", "q8,q4"],
         &encode,
         &["index", "--vectors", &vectors, "--out", &index],
     ];

@@ -13,7 +13,7 @@ use super::web::{WEB_FORMAT, WebEncoder, WebFile};
 use super::web_tensors::{Formats, serialize};
 use super::{
     CrossEncoderDir, ModelDir, ModelError, QUESTION_DIR, ReaderDir, Vocabulary, WEB_DIR, WEB_MANIFEST,
-    WebManifest,
+    WebFormat, WebManifest,
 };
 use dpr_files::atomic::StagedDir;
 
@@ -33,6 +33,23 @@ pub struct WebPairs<'a> {
     pub reranker: Option<&'a CrossEncoderDir>,
 }
 
+/// Settings of an export.
+#[derive(Clone, Copy)]
+pub struct WebOptions<'a> {
+    /// The tokens that are kept, where it is not all of them.
+    pub vocabulary: Option<&'a Vocabulary>,
+    /// Models of pairs.
+    pub pairs: WebPairs<'a>,
+    /// The formats of the weights, besides single precision.
+    pub formats: &'a [WebFormat],
+}
+
+impl Default for WebOptions<'_> {
+    fn default() -> Self {
+        Self { vocabulary: None, pairs: WebPairs::default(), formats: &WebFormat::DEFAULT }
+    }
+}
+
 /// Writes `web/`: `q8` (matrices in 8 bits with a scale a row, 23 MB for MiniLM), `f16` (matrices in half
 /// precision) and `f32` (the question encoder's own file).
 ///
@@ -42,26 +59,24 @@ pub struct WebPairs<'a> {
 /// # Errors
 /// [`ModelError`] when the model cannot be read or `web/` not be written; an older export stays then.
 pub fn export_web(model: &ModelDir, vocabulary: Option<&Vocabulary>) -> Result<ExportReport, ModelError> {
-    export_web_with(model, vocabulary, WebPairs::default())
+    export_web_with(model, &WebOptions { vocabulary, ..WebOptions::default() })
 }
 
-/// Writes `web/` as [`export_web`] does, with models of pairs beside the question encoder. Their files leave out the
+/// Writes `web/` as [`export_web`] does, in the formats that `options` name (`q4` is 12 MB for MiniLM) and `f32`, with
+/// models of pairs beside the question encoder. Their files leave out the
 /// tensors that the question encoder's of the same format has byte for byte: the embeddings of a model that was trained
 /// with frozen ones.
 ///
 /// # Errors
 /// [`ModelError`] as from [`export_web`].
-pub fn export_web_with(
-    model: &ModelDir,
-    vocabulary: Option<&Vocabulary>,
-    pairs: WebPairs<'_>,
-) -> Result<ExportReport, ModelError> {
+pub fn export_web_with(model: &ModelDir, options: &WebOptions<'_>) -> Result<ExportReport, ModelError> {
+    let WebOptions { vocabulary, pairs, formats } = *options;
     let dir = model.path().join(QUESTION_DIR);
     let config_bytes = model.config(QUESTION_DIR)?;
     let config = EncoderConfig::from_json(&config_bytes).map_err(ModelError::in_dir(&dir))?;
     let bytes = fs_err::read(dir.join("model.safetensors"))?;
     let pruned = vocabulary.map(|vocabulary| vocabulary.prune(&config_bytes)).transpose()?;
-    let formats = question_encoder(&dir, &config, &bytes, pruned.as_ref())?;
+    let tensors = question_encoder(&dir, &config, &bytes, pruned.as_ref(), Formats::new(formats))?;
     let staging = StagedDir::beside(&model.path().join(WEB_DIR))?;
     let write = |file: &str, content: &[u8]| {
         fs_err::write(staging.path().join(file), content)?;
@@ -69,13 +84,11 @@ pub fn export_web_with(
         Ok::<_, ModelError>(WebFile { path: format!("{WEB_DIR}/{file}"), entry })
     };
     let (mut weights, mut contents) = (BTreeMap::new(), BTreeMap::new());
-    for (dtype, tensors) in [("f16", formats.f16), ("q8", formats.q8), ("f32", formats.f32)] {
-        if !tensors.is_empty() {
-            let content = serialize(&tensors)?;
-            let file = write(&format!("question_encoder.{dtype}.safetensors"), &content)?;
-            weights.insert(dtype.to_owned(), file);
-            contents.insert(dtype, content);
-        }
+    for (dtype, tensors) in tensors.by_name() {
+        let content = serialize(&tensors)?;
+        let file = write(&format!("question_encoder.{dtype}.safetensors"), &content)?;
+        weights.insert(dtype.to_owned(), file);
+        contents.insert(dtype, content);
     }
     let encoder = |config: &[u8], tokenizer: &[u8], tokens: usize| {
         let (config, tokenizer) = (write("config.json", config)?, write("tokenizer.json", tokenizer)?);
@@ -100,7 +113,7 @@ pub fn export_web_with(
         weights.insert("f32".to_owned(), WebFile { path, entry });
         contents.insert("f32", bytes);
     }
-    let files = OtherFiles { question: &contents, write: &write };
+    let files = OtherFiles { question: &contents, write: &write, formats };
     let manifest = WebManifest {
         format_version: if encoder.is_some() { WEB_FORMAT } else { 1 },
         fingerprint: model.manifest().fingerprint.clone(),
@@ -115,18 +128,18 @@ pub fn export_web_with(
     Ok(ExportReport { manifest })
 }
 
-/// Returns the question encoder's tensors in the formats that a page downloads; in single precision only where that is
-/// not the encoder's own file.
+/// Returns `formats` with the question encoder's tensors; in single precision only where that is not the encoder's own
+/// file.
 fn question_encoder(
     dir: &Path,
     config: &EncoderConfig,
     bytes: &[u8],
     pruned: Option<&Pruned>,
+    mut formats: Formats,
 ) -> Result<Formats, ModelError> {
     let mut map =
         TensorMap::from_safetensors([("model.safetensors", bytes)]).map_err(ModelError::in_dir(dir))?;
     let words = format!("{}.weight", OuterNames::new(config.family).words);
-    let mut formats = Formats::default();
     for (name, mut shape) in names::tensors(config) {
         let mut values = map.take_f32(&name, &shape).map_err(ModelError::in_dir(dir))?;
         if let Some(pruned) = pruned.filter(|_| name == words) {

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use dpr_core::weights::StoredTensor;
 use dpr_core::{CrossEncoderConfig, ModelKind, ReaderConfig, TensorMap};
 
-use super::ModelError;
 use super::pair::{PairDir, folder};
 use super::web::{WebFile, WebPair, WebPairWeights};
 use super::web_tensors::{Formats, serialize, take_shared};
+use super::{ModelError, WebFormat};
 
 /// Writes a file of this name and content into `web/`.
 type Write<'a> = dyn Fn(&str, &[u8]) -> Result<WebFile, ModelError> + 'a;
@@ -19,6 +19,8 @@ pub(super) struct OtherFiles<'a> {
     pub(super) question: &'a BTreeMap<&'static str, Vec<u8>>,
     /// Writes the pair's files.
     pub(super) write: &'a Write<'a>,
+    /// The formats of the weights, besides single precision.
+    pub(super) formats: &'a [WebFormat],
 }
 
 /// Writes a model of pairs in all formats that a page downloads, and returns its entry in the manifest.
@@ -33,9 +35,9 @@ pub(super) fn export_pair(pair: &PairDir, files: &OtherFiles<'_>) -> Result<WebP
         ModelKind::CrossEncoder => "reranker",
         ModelKind::Reader => "reader",
     };
-    let Formats { f32, f16, q8 } = formats(pair, &config, &read("model.safetensors")?)?;
+    let tensors = formats(pair, &config, &read("model.safetensors")?, Formats::new(files.formats))?;
     let mut weights = BTreeMap::new();
-    for (dtype, mut tensors) in [("f32", f32), ("f16", f16), ("q8", q8)] {
+    for (dtype, mut tensors) in tensors.by_name() {
         let question = files.question.get(dtype);
         let shares = question.map(|question| take_shared(&mut tensors, question)).transpose()?;
         let file = (files.write)(&format!("{name}.{dtype}.safetensors"), &serialize(&tensors)?)?;
@@ -51,8 +53,13 @@ pub(super) fn export_pair(pair: &PairDir, files: &OtherFiles<'_>) -> Result<WebP
     })
 }
 
-/// Returns the tensors of a model of pairs.
-fn formats(pair: &PairDir, config: &[u8], weights: &[u8]) -> Result<Formats, ModelError> {
+/// Returns `formats` with the tensors of a model of pairs.
+fn formats(
+    pair: &PairDir,
+    config: &[u8],
+    weights: &[u8],
+    mut formats: Formats,
+) -> Result<Formats, ModelError> {
     let dir = pair.path.join(folder(pair.manifest.kind));
     let mut map =
         TensorMap::from_safetensors([("model.safetensors", weights)]).map_err(ModelError::in_dir(&dir))?;
@@ -66,7 +73,6 @@ fn formats(pair: &PairDir, config: &[u8], weights: &[u8]) -> Result<Formats, Mod
             config.take_tensors(&mut map).map_err(ModelError::in_dir(&dir))?
         }
     };
-    let mut formats = Formats::default();
     for (name, shape, values) in tensors {
         formats.push_of_pair(name, shape, &values);
     }

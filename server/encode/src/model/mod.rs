@@ -21,13 +21,14 @@ mod settings;
 mod torch;
 mod vocabulary;
 mod web;
+mod web_format;
 mod web_tensors;
 mod weights;
 
 pub use cross_encoder::{CROSS_ENCODER_DIR, CrossEncoderDir, CrossEncoderOptions, import_cross_encoder};
 pub use dir::ModelDir;
 pub use error::ModelError;
-pub use export::{ExportReport, WebPairs, export_web, export_web_with};
+pub use export::{ExportReport, WebOptions, WebPairs, export_web, export_web_with};
 pub use huggingface::HuggingFaceDir;
 pub use import::import;
 pub use options::ImportOptions;
@@ -37,6 +38,7 @@ pub use settings::SentenceSettings;
 pub use torch::TorchError;
 pub use vocabulary::{Language, Vocabulary};
 pub use web::{WEB_DIR, WEB_FORMAT, WEB_MANIFEST, WebEncoder, WebFile, WebManifest, WebPair, WebPairWeights};
+pub use web_format::{UnknownFormat, WebFormat};
 
 /// Folder of the question encoder in a model directory.
 pub const QUESTION_DIR: &str = "question_encoder";

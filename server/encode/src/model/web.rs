@@ -25,7 +25,7 @@ pub struct WebManifest {
     pub format_version: u32,
     /// Fingerprint of the model the weights were exported from.
     pub fingerprint: String,
-    /// The weights by number format (`f32`, `f16`, `q8`), by path relative to the model directory.
+    /// The weights by number format (`f32`, `f16`, `q8`, `q4`), by path relative to the model directory.
     pub weights: BTreeMap<String, WebFile>,
     /// The browser's own configuration and tokenizer, where they are not the question encoder's.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use dpr_core::weights::{SCALE_SUFFIX, canonical, quantize_rows};
+use dpr_core::weights::{GROUP, SCALE_SUFFIX, STEPS_SUFFIX, canonical, quantize_groups, quantize_rows};
 use half::f16;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 
-use super::ModelError;
+use super::{ModelError, WebFormat};
 
 /// Rows of the largest matrix that stays in single precision: the last layer of a head has a few thousand numbers, and
 /// all scores depend on each of them.
@@ -34,62 +34,117 @@ impl Tensor {
     fn q8(name: String, shape: Vec<usize>, values: &[f32]) -> [Self; 2] {
         let (quantized, scales) = quantize_rows(values, shape[1]);
         let scales = Self::f32(format!("{name}{SCALE_SUFFIX}"), vec![shape[0]], &scales);
-        let bytes = quantized.iter().map(|v| v.to_le_bytes()[0]).collect();
-        [Self { name, dtype: Dtype::I8, shape, bytes }, scales]
+        [Self::i8(name, shape, &quantized), scales]
+    }
+
+    /// Returns the codes of the matrix in 4 bits, its steps `[rows, groups]` and its row scales `[rows]`. A matrix whose
+    /// rows are not whole groups is in 8 bits.
+    fn q4(name: String, shape: Vec<usize>, values: &[f32]) -> Vec<Self> {
+        let Some(quantized) = quantize_groups(values, shape[1]) else {
+            return Self::q8(name, shape, values).into();
+        };
+        let steps = vec![shape[0], shape[1] / GROUP];
+        let steps = Self::i8(format!("{name}{STEPS_SUFFIX}"), steps, &quantized.steps);
+        let scales = Self::f32(format!("{name}{SCALE_SUFFIX}"), vec![shape[0]], &quantized.scales);
+        let shape = vec![shape[0], shape[1] / 2];
+        vec![Self { name, dtype: Dtype::U8, shape, bytes: quantized.codes }, steps, scales]
+    }
+
+    fn i8(name: String, shape: Vec<usize>, values: &[i8]) -> Self {
+        let bytes = values.iter().map(|v| v.to_le_bytes()[0]).collect();
+        Self { name, dtype: Dtype::I8, shape, bytes }
     }
 }
 
 /// One file's tensors in each number format.
-#[derive(Default)]
 pub(super) struct Formats {
+    /// In single precision, as far as tensors were added so.
     pub(super) f32: Vec<Tensor>,
-    pub(super) f16: Vec<Tensor>,
-    pub(super) q8: Vec<Tensor>,
+    /// In each of the formats that were asked for.
+    pub(super) small: Vec<(WebFormat, Vec<Tensor>)>,
 }
 
 impl Formats {
+    /// Returns no tensors yet, in these formats.
+    pub(super) fn new(formats: &[WebFormat]) -> Self {
+        let asked = WebFormat::ALL.into_iter().filter(|format| formats.contains(format));
+        Self { f32: Vec::new(), small: asked.map(|format| (format, Vec::new())).collect() }
+    }
+
+    /// Returns the tensors of each format by its name, where there are any.
+    pub(super) fn by_name(self) -> impl Iterator<Item = (&'static str, Vec<Tensor>)> {
+        let small = self.small.into_iter().map(|(format, tensors)| (format.name(), tensors));
+        small.chain([("f32", self.f32)]).filter(|(_, tensors)| !tensors.is_empty())
+    }
+
     /// Adds a tensor in single precision.
     pub(super) fn push_f32(&mut self, name: String, shape: Vec<usize>, values: &[f32]) {
         self.f32.push(Tensor::f32(name, shape, values));
     }
 
-    /// Adds a tensor in half precision and in 8 bits.
+    /// Adds a tensor in each of the small formats.
     pub(super) fn push_small(&mut self, name: String, shape: Vec<usize>, values: &[f32]) {
         // Biases and LayerNorms are a hundredth of the size and most of the precision.
         if shape.len() < 2 {
             self.push_precise(name, shape, values);
             return;
         }
-        self.f16.push(Tensor::f16(name.clone(), shape.clone(), values));
-        if is_quantized(&name) {
-            self.q8.extend(Tensor::q8(name, shape, values));
-        } else {
-            self.q8.push(Tensor::f16(name, shape, values));
+        for (format, tensors) in &mut self.small {
+            let (name, shape) = (name.clone(), shape.clone());
+            match (format, Part::of(&name)) {
+                (WebFormat::F16, _) | (WebFormat::Q8, Part::Positions) | (_, Part::Small) => {
+                    tensors.push(Tensor::f16(name, shape, values));
+                }
+                (WebFormat::Q4, Part::Body) => tensors.extend(Tensor::q4(name, shape, values)),
+                (WebFormat::Q8 | WebFormat::Q4, _) => tensors.extend(Tensor::q8(name, shape, values)),
+            }
         }
     }
 
-    /// Adds a tensor of a model of pairs in all three formats. The last layers of heads stay in single precision.
+    /// Adds a tensor of a model of pairs in single precision and in each of the small formats. The last layers of heads stay in single precision.
     pub(super) fn push_of_pair(&mut self, name: String, shape: Vec<usize>, values: &[f32]) {
         self.push_f32(name.clone(), shape.clone(), values);
-        if shape.first().is_some_and(|rows| *rows <= FEW_ROWS) && is_quantized(&name) {
+        let is_small = matches!(Part::of(&name), Part::Positions | Part::Small);
+        if shape.first().is_some_and(|rows| *rows <= FEW_ROWS) && !is_small {
             self.push_precise(name, shape, values);
         } else {
             self.push_small(name, shape, values);
         }
     }
 
-    /// Adds a tensor in single precision to the two small formats.
+    /// Adds a tensor in single precision to the small formats.
     fn push_precise(&mut self, name: String, shape: Vec<usize>, values: &[f32]) {
-        self.f16.push(Tensor::f32(name.clone(), shape.clone(), values));
-        self.q8.push(Tensor::f32(name, shape, values));
+        for (_, tensors) in &mut self.small {
+            tensors.push(Tensor::f32(name.clone(), shape.clone(), values));
+        }
     }
 }
 
-/// Returns whether a matrix is stored in 8 bits: words and linear layers, which are nearly all of the bytes.
-/// Positions, token types and the relative bias stay in f16.
-fn is_quantized(name: &str) -> bool {
-    let small = ["position_embeddings", "token_type_embeddings", "relative_attention_bias"];
-    !small.iter().any(|part| name.contains(part))
+/// The part of a model that a matrix belongs to.
+enum Part {
+    /// Words and the layers of the transformer: nearly all of the bytes.
+    Body,
+    /// Layers behind the transformer, whose errors are those of the vectors.
+    Head,
+    /// Positions: in f16 beside 8 bits, and in 8 bits beside 4.
+    Positions,
+    /// Token types and the relative bias, which stay in f16.
+    Small,
+}
+
+impl Part {
+    fn of(name: &str) -> Self {
+        let holds = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
+        if holds(&["position_embeddings"]) {
+            Self::Positions
+        } else if holds(&["token_type_embeddings", "relative_attention_bias"]) {
+            Self::Small
+        } else if holds(&["word_embeddings", "tok_embeddings", "layer.", "layers."]) {
+            Self::Body
+        } else {
+            Self::Head
+        }
+    }
 }
 
 pub(super) fn serialize(tensors: &[Tensor]) -> Result<Vec<u8>, ModelError> {

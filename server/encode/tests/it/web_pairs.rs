@@ -9,7 +9,7 @@ use dpr_core::device::Device;
 use dpr_core::{CrossEncoder, DeviceChoice, EncoderBytes, ReadOptions, Reader};
 use dpr_encode::model::{
     CrossEncoderDir, CrossEncoderOptions, ImportOptions, ModelDir, ReaderDir, ReaderOptions, WebManifest,
-    WebPair, WebPairs, export_web, export_web_with, import, import_cross_encoder, import_reader,
+    WebOptions, WebPair, WebPairs, export_web, export_web_with, import, import_cross_encoder, import_reader,
 };
 use safetensors::SafeTensors;
 use serde_json::{Value, json};
@@ -85,7 +85,7 @@ fn a_reader_answers_from_the_files_of_the_page_in_every_format() {
     for trained in [false, true] {
         let (_dir, model, reader) = models(trained);
         let pairs = WebPairs { reader: Some(&reader), reranker: None };
-        let web = export_web_with(&model, None, pairs).unwrap().manifest;
+        let web = export_web_with(&model, &WebOptions { pairs, ..WebOptions::default() }).unwrap().manifest;
         assert_eq!(model.web_exports().unwrap().unwrap(), web);
         let pair = web.reader.as_ref().unwrap();
         assert_eq!((&pair.fingerprint, pair.max_tokens), (&reader.manifest().fingerprint, 60));
@@ -110,7 +110,7 @@ fn a_reader_answers_from_the_files_of_the_page_in_every_format() {
 fn embeddings_that_are_the_question_encoder_s_are_left_out_and_others_are_not() {
     let (_dir, model, reader) = models(true);
     let pairs = WebPairs { reader: Some(&reader), reranker: None };
-    let web = export_web_with(&model, None, pairs).unwrap().manifest;
+    let web = export_web_with(&model, &WebOptions { pairs, ..WebOptions::default() }).unwrap().manifest;
     let weights = &web.reader.as_ref().unwrap().weights;
     let words = "embeddings.word_embeddings.weight";
     assert!(weights["q8"].shares.contains(&format!("{words}.scale")), "{:?}", weights["q8"].shares);
@@ -132,7 +132,7 @@ fn embeddings_that_are_the_question_encoder_s_are_left_out_and_others_are_not() 
     let path = other.path().join("model");
     import(other.path(), None, &path, &ImportOptions::default()).unwrap();
     let model = ModelDir::open(&path).unwrap();
-    let web = export_web_with(&model, None, pairs).unwrap().manifest;
+    let web = export_web_with(&model, &WebOptions { pairs, ..WebOptions::default() }).unwrap().manifest;
     let own = &web.reader.unwrap().weights["q8"];
     assert!(!own.shares.iter().any(|name| name == words), "{:?}", own.shares);
     assert!(own.file.entry.bytes > alone + 156 * 32, "{} and {alone}", own.file.entry.bytes);
@@ -148,7 +148,7 @@ fn a_reranker_scores_from_the_files_of_the_page() {
         .unwrap();
     let reranker = CrossEncoderDir::open(&path).unwrap();
     let pairs = WebPairs { reader: None, reranker: Some(&reranker) };
-    let web = export_web_with(&model, None, pairs).unwrap().manifest;
+    let web = export_web_with(&model, &WebOptions { pairs, ..WebOptions::default() }).unwrap().manifest;
     let pair = web.reranker.as_ref().unwrap();
     let passages = [("Cats", "Cats sleep most of the day."), ("", "Dogs bark at strangers.")];
     let question = "what sleeps most of the day?";
@@ -167,7 +167,7 @@ fn a_reranker_scores_from_the_files_of_the_page() {
 fn a_reader_s_file_that_is_changed_or_outside_is_named() {
     let (_dir, model, reader) = models(true);
     let pairs = WebPairs { reader: Some(&reader), reranker: None };
-    let web = export_web_with(&model, None, pairs).unwrap().manifest;
+    let web = export_web_with(&model, &WebOptions { pairs, ..WebOptions::default() }).unwrap().manifest;
     let file = model.path().join(&web.reader.unwrap().weights["q8"].file.path);
     let whole = fs_err::read(&file).unwrap();
     fs_err::write(&file, &whole[1..]).unwrap();

@@ -40,8 +40,8 @@ async fn a_model_without_exports_for_browsers_is_served_without_weights() {
 #[tokio::test]
 async fn a_reader_and_a_reranker_that_were_exported_are_described_and_served_where_the_routes_are_mounted() {
     use dpr_encode::model::{
-        CrossEncoderDir, ModelDir, ReaderDir, WebPairs, export_web_with, import, import_cross_encoder,
-        import_reader,
+        CrossEncoderDir, ModelDir, ReaderDir, WebOptions, WebPairs, export_web_with, import,
+        import_cross_encoder, import_reader,
     };
     let directory = tempfile::tempdir().unwrap();
     let [at, reader, reranker] = ["model", "reader", "reranker"].map(|name| directory.path().join(name));
@@ -52,7 +52,7 @@ async fn a_reader_and_a_reranker_that_were_exported_are_described_and_served_whe
     let (reader, reranker) = (ReaderDir::open(&reader).unwrap(), CrossEncoderDir::open(&reranker).unwrap());
     let pairs = WebPairs { reader: Some(&reader), reranker: Some(&reranker) };
     let directory = ModelDir::open(&at).unwrap();
-    let web = export_web_with(&directory, None, pairs).unwrap().manifest;
+    let web = export_web_with(&directory, &WebOptions { pairs, ..WebOptions::default() }).unwrap().manifest;
     let state = AppState::new(Options::default());
     let model = ServedModel::open(&directory).unwrap();
     state.publish(Arc::new(FakeSearch { before: Box::new(|| {}) }), model);

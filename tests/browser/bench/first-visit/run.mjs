@@ -20,6 +20,7 @@ const SLOWER = 4;
 const QUESTION = 'who won super bowl 50';
 const ENGINES = [
   { name: 'dpr-web q8', page: 'dpr.html' },
+  { name: 'dpr-web q4', page: 'dpr.html?dtype=q4' },
   { name: 'transformers.js q8', page: 'transformers.html' },
   { name: 'onnxruntime-web q8', page: 'onnxruntime.html' },
 ];
@@ -96,19 +97,22 @@ function summary(name, visits) {
   return { name, bytes: of('bytes'), requests: of('requests'), readyMs: of('readyMs'), firstHitMs: of('firstHitMs'), title, visits };
 }
 
-function report([ours, ...peers]) {
+/** Prints the table, and the ratios of both of ours to each peer. */
+function report([ours, small, ...peers]) {
   console.log(
     `Chromium ${version}, ${LINE.megabits} Mbit/s and ${LINE.latencyMs} ms, processor ${SLOWER}x slower, nothing cached; medians of ${flags.rounds}`,
   );
   console.log(line('', 'MB', 'requests', 'ready s', 'first hit s', 'finds'));
-  for (const row of [ours, ...peers]) {
+  for (const row of [ours, small, ...peers]) {
     const seconds = (value) => (value / 1000).toFixed(2);
     console.log(line(row.name, (row.bytes / 1e6).toFixed(2), row.requests, seconds(row.readyMs), seconds(row.firstHitMs), row.title));
   }
   for (const peer of peers) {
     if (peer.title !== ours.title) throw new Error(`${peer.name} finds ${peer.title}, ${ours.name} finds ${ours.title}`);
-    const ratio = (key) => (ours[key] / peer[key]).toFixed(2);
-    console.log(`ratio ${ours.name} / ${peer.name}: bytes ${ratio('bytes')}, ready ${ratio('readyMs')}, first hit ${ratio('firstHitMs')}`);
+    for (const mine of [ours, small]) {
+      const ratio = (key) => (mine[key] / peer[key]).toFixed(2);
+      console.log(`ratio ${mine.name} / ${peer.name}: bytes ${ratio('bytes')}, ready ${ratio('readyMs')}, first hit ${ratio('firstHitMs')}`);
+    }
   }
 }
 

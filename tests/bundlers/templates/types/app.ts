@@ -1,5 +1,9 @@
 import { DprWebError, modelCache, QuestionEncoder, SearchClient, ServerError, typeahead } from 'dpr-web';
 import type { Device, Hit, Progress, SearchResult } from 'dpr-web';
+import 'dpr-web/element';
+import { LocalSearch } from 'dpr-web/local';
+import { keepOffline } from 'dpr-web/service-worker';
+import { FakeClient } from 'dpr-web/testing';
 import 'dpr-web/worker';
 import 'dpr-web/worker/cpu';
 import 'dpr-web/worker/webgpu';
@@ -20,6 +24,9 @@ const encoder = await QuestionEncoder.load('https://search.example.org/v1/model'
 const vector: Float32Array = await encoder.encode('who');
 typeahead(client, { debounce: 100 }).subscribe(({ result }) => console.log(result?.hits.length, vector.length));
 await modelCache.clear();
+const local = await LocalSearch.open('/dpr/dpr-static.json', { device: 'cpu' });
+console.log((await local.search('who')).hits.length, new FakeClient({ hits: ['a text'] }).state);
+keepOffline({ server: null, assets: ['/a.js'] });
 
 try {
   await client.search('who');

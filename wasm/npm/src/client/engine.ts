@@ -1,4 +1,4 @@
-import { loaded } from './loaded.js';
+import { loaded } from '../wire/loaded.js';
 
 /**
  * The part of this package that loads and runs models: bundlers make a file of its own of it, which a page fetches when

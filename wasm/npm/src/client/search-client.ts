@@ -14,7 +14,7 @@ import { modeOf } from '../privacy/mode-of.js';
 import type { PrivacyMode } from '../types/privacy.js';
 import { address } from '../wire/address.js';
 import type { Answer } from '../wire/parse-answer.js';
-import { postSearch, silent } from '../wire/post-search.js';
+import { postSearch, reader, silent } from '../wire/post-search.js';
 import { buildSearchRequest } from '../wire/search-request.js';
 import { transport, type Transport } from '../wire/transport.js';
 import { within } from '../wire/within.js';
@@ -272,7 +272,10 @@ export class SearchClient extends (EventTarget as new () => TypedEventTarget<Cli
       stop.signal.throwIfAborted();
       const encoder = await QuestionEncoder.load(this.#source, options, old);
       this.#encoder = encoder;
+      if (this.#state === 'disposed') encoder.dispose();
       this.#become('ready');
+      // So that it is there when an answer comes.
+      if (!this.#isLocal) reader().catch(() => undefined);
       if (old && old !== encoder) {
         old.dispose();
         this.dispatchEvent(new CustomEvent('modelchange', { detail: { from: old.model, to: encoder.model } }));

@@ -1,23 +1,28 @@
-import { forgetDevice } from '../device/remembered-device.js';
 import { DisposedError } from '../errors/disposed-error.js';
 import { EncoderError } from '../errors/encoder-error.js';
 import type { Device, Dtype } from '../types/device.js';
 import type { ModelManifest } from '../types/manifest.js';
 import { asyncDispose, dispose } from '../types/disposable.js';
 import type { EncodeOptions, LoadOptions } from '../types/options.js';
-import { fetchManifest } from '../weights/model-files.js';
-import { evictOldModels, noteModel } from '../weights/old-models.js';
-import { requireExpected } from '../weights/require-expected.js';
+import { expected } from '../weights/expected.js';
+import { fetchManifest } from '../weights/fetch-manifest.js';
+import { manifestParts } from '../weights/manifest-parts.js';
+import { openCache } from '../weights/open-cache.js';
 import { address } from '../wire/address.js';
-import { parseManifest } from '../wire/parse-manifest.js';
+import { loaded } from '../wire/loaded.js';
 import { pageAddress } from '../wire/page-address.js';
 import { transport } from '../wire/transport.js';
+import { orderSettings } from '../worker/file-order.js';
+import type { Reply } from '../worker/protocol.js';
 import { workerSource } from '../worker/worker-source.js';
 import { safely } from './safely.js';
 import { untilAborted } from '../wire/until-aborted.js';
-import { restartOnCpu, startEncoder, type Started, type StartSettings } from './start-encoder.js';
+import { startEncoder, type Started, type StartSettings } from './start-encoder.js';
 import { SessionEnded } from './worker-failure.js';
-import type { WorkerSession } from './worker-session.js';
+import type { CommandBody, WorkerSession } from './worker-session.js';
+
+/** What is needed after the start. */
+const later = (): Promise<typeof import('./later.js')> => loaded(import('./later.js'));
 
 /** How often a question is tried while workers end under it. */
 const MOST_ATTEMPTS = 3;
@@ -70,10 +75,12 @@ export class QuestionEncoder {
     const isAddress = typeof source === 'string' || source instanceof URL;
     const url = isAddress ? address(source, 'the manifest', base).href : undefined;
     const requests = transport(options, url ?? base, 'same-origin');
-    const offered = url === undefined ? parseManifest(source, base) : await fetchManifest(url, requests, signal);
-    const manifest = requireExpected(offered, options.expect);
+    const offered =
+      url === undefined
+        ? (await manifestParts.reader()).parseManifest(source, base)
+        : await fetchManifest(url, requests, signal, manifestParts);
+    const manifest = await expected(offered, options.expect);
     if (previous?.model.fingerprint === manifest.fingerprint) return previous;
-    if (previous) forgetDevice(previous.model.fingerprint);
     const lifetime = new AbortController();
     const settings: StartSettings = {
       device: options.device ?? 'auto',
@@ -82,13 +89,25 @@ export class QuestionEncoder {
       onProgress: safely(options.onProgress),
       workers: await workerSource(options),
       requests,
+      order: (await keepsFiles()) ? orderSettings(options, url ?? base?.toString()) : undefined,
       signal,
       life: lifetime.signal,
     };
-    const noted = noteModel(url ?? String(base ?? ''), offered);
-    const started = await startEncoder(manifest, settings);
-    // Nobody waits for it, and it never fails.
-    if (!options.keepOldModels) void noted.then(() => evictOldModels());
+    let started: Started | undefined;
+    try {
+      started = await startEncoder(manifest, settings);
+      signal?.throwIfAborted();
+    } catch (error) {
+      lifetime.abort(error);
+      started?.session.end(error as Error);
+      throw error;
+    }
+    // Nobody waits for it. A manifest without an address is told from others by its first file's: the page's own would
+    // hold its question.
+    void later().then(
+      (part) => part.tidy(url ?? offered.encoder.config.url, offered, options.keepOldModels, previous?.model),
+      () => undefined,
+    );
     return new QuestionEncoder(manifest, settings, lifetime, started);
   }
 
@@ -129,8 +148,7 @@ export class QuestionEncoder {
    * {@link IntegrityError} when a lost worker could not be replaced, which the next question tries again
    */
   encode(text: string, options: EncodeOptions = {}): Promise<Float32Array> {
-    const { signal } = options;
-    return untilAborted(this.#ask((session) => session.encode(text, signal), signal), signal);
+    return this.#ask({ type: 'encode', text }, 'vector', options).then(({ vector }) => vector);
   }
 
   /**
@@ -156,8 +174,7 @@ export class QuestionEncoder {
    * @example const isLong = (await encoder.countTokens(text)) >= encoder.model.max_question_tokens;
    */
   countTokens(text: string, options: EncodeOptions = {}): Promise<number> {
-    const { signal } = options;
-    return untilAborted(this.#ask((session) => session.count(text, signal), signal), signal);
+    return this.#ask({ type: 'count', text }, 'counted', options).then(({ tokens }) => tokens);
   }
 
   /**
@@ -181,7 +198,14 @@ export class QuestionEncoder {
     this.dispose();
   }
 
-  async #ask<T>(ask: (session: WorkerSession) => Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  #ask<T extends Reply['type']>(command: CommandBody, answer: T, { signal }: EncodeOptions): Promise<Extract<Reply, { type: T }>> {
+    return untilAborted(
+      this.#tried((session) => session.ask(command, answer, { signal }), signal),
+      signal,
+    );
+  }
+
+  async #tried<T>(ask: (session: WorkerSession) => Promise<T>, signal: AbortSignal | undefined): Promise<T> {
     for (let attempt = 1; ; attempt++) {
       this.#lifetime.signal.throwIfAborted();
       signal?.throwIfAborted();
@@ -227,22 +251,22 @@ export class QuestionEncoder {
   /** Puts the CPU in the place of a session that ended, once, however many questions find it so. */
   #replace(session: WorkerSession, reason: Error): void {
     if (this.#started.session !== session || this.#restart || this.#lifetime.signal.aborted) return;
-    const { onProgress, life } = this.#settings;
-    const restart = async () => {
-      // Ends this session first: its memory is free before the next one asks for some.
-      session.end(reason);
-      // What ended one shared worker would end the next, for every tab.
-      this.#settings.workers.unshare?.(session.device);
-      if (session.device === 'webgpu') {
-        forgetDevice(this.model.fingerprint);
-        onProgress({ status: 'fallback', from: 'webgpu', to: 'cpu', reason: reason.message });
-      }
-      const started = await restartOnCpu(this.model, this.#started.dtype, this.#settings);
-      if (life.aborted) started.session.end(life.reason as Error);
-      this.#started = started;
-    };
+    const { life } = this.#settings;
+    // First: its memory is free before the next one asks for some.
+    session.end(reason);
     // If it fails, those who wait hear of it, and the next question tries again.
-    this.#restart = restart().finally(() => (this.#restart = undefined));
+    this.#restart = later()
+      .then((part) => part.restart(this.model, this.#started, reason, this.#settings))
+      .then((started) => {
+        if (life.aborted) started.session.end(life.reason as Error);
+        this.#started = started;
+      })
+      .finally(() => (this.#restart = undefined));
     this.#restart.catch(() => undefined);
   }
+}
+
+/** Whether files that a worker downloads are there for the next one, and for other tabs that want them meanwhile. */
+async function keepsFiles(): Promise<boolean> {
+  return (globalThis.navigator as Partial<Navigator> | undefined)?.locks !== undefined && (await openCache()) !== undefined;
 }

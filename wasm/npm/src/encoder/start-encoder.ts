@@ -1,14 +1,15 @@
-import { recallDevice, rememberDevice } from '../device/remembered-device.js';
-import { savesData, webgpuObstacle } from '../device/webgpu-support.js';
 import { DprWebError } from '../errors/dpr-web-error.js';
 import { EncoderError } from '../errors/encoder-error.js';
 import type { Device, DeviceChoice, Dtype, DtypeChoice } from '../types/device.js';
 import type { ModelManifest } from '../types/manifest.js';
 import type { ProgressListener } from '../types/progress.js';
-import { chooseDtype, fetchModelFiles, type ModelFiles } from '../weights/model-files.js';
+import type { ModelFiles } from '../weights/model-files.js';
+import { offeredDtype } from '../weights/offered-dtype.js';
+import { loaded } from '../wire/loaded.js';
 import type { Transport } from '../wire/transport.js';
 import { within } from '../wire/within.js';
 import type { WorkerSource } from '../worker/encoder-worker.js';
+import type { OrderSettings } from '../worker/file-order.js';
 import { openSession } from './open-session.js';
 import { WorkerFailure } from './worker-failure.js';
 import type { WorkerSession } from './worker-session.js';
@@ -22,6 +23,8 @@ export interface StartSettings {
   onProgress: ProgressListener;
   workers: WorkerSource;
   requests: Transport;
+  /** How a worker makes the same requests; `undefined` where only the page can, or the browser keeps no files. */
+  order: OrderSettings | undefined;
   /** Ends the start. */
   signal: AbortSignal | undefined;
   /** Ends with the encoder. */
@@ -36,7 +39,8 @@ export interface Started {
   faster?: Promise<WorkerSession | undefined>;
 }
 
-type Open = (
+/** Starts an encoder on a device. */
+export type Open = (
   device: Device,
   keepFiles: boolean,
   signal?: AbortSignal,
@@ -49,52 +53,72 @@ type Open = (
  * happens.
  */
 export async function startEncoder(manifest: ModelManifest, settings: StartSettings): Promise<Started> {
-  const { onProgress, life } = settings;
-  const plan = await choosePlan(manifest, settings);
-  const dtype = chooseDtype(settings.dtype, settings.device === 'auto' || plan === 'measure' ? 'auto' : plan, manifest);
+  const { device, onProgress, life } = settings;
+  const gpu = await gpuPart(settings);
+  const plan = gpu ? await gpu.choosePlan(manifest, settings) : 'cpu';
+  const choice = [settings.dtype, device === 'auto' || plan === 'measure' ? 'auto' : plan, manifest] as const;
+  // What says that there is none is a script of its own.
+  const dtype = offeredDtype(...choice) ?? (await loaded(import('../weights/choose-dtype.js'))).chooseDtype(...choice);
   return within([settings.signal, life], async (stop) => {
-    const open = opener(manifest, dtype, settings, stop.signal);
+    // Where two devices may need the files, the page has them.
+    const open = opener(manifest, dtype, plan === 'cpu' ? settings : { ...settings, order: undefined }, stop.signal);
     const isMeasured = plan === 'measure';
-    const opening = plan === 'webgpu' ? openOr(open, onProgress, stop.signal) : openCpu(open, isMeasured, stop.signal);
-    const session = await opening;
+    const session = await (plan === 'webgpu' ? gpu!.openOr(open, onProgress, stop.signal) : openCpu(open, isMeasured, stop.signal));
     onProgress({ status: 'ready', device: session.device, dtype });
+    // Its listener may have had enough.
+    stop.signal.throwIfAborted();
     if (!isMeasured) return { session, dtype };
-    return { session, dtype, faster: findFaster(session, open, manifest.fingerprint, settings) };
+    return { session, dtype, faster: gpu!.findFaster(session, open, manifest.fingerprint, settings) };
   });
 }
 
-/** Starts the CPU encoder after a worker was lost, from the files that are already kept. */
-export function restartOnCpu(manifest: ModelManifest, dtype: Dtype, settings: StartSettings): Promise<Started> {
-  return within([settings.life], async (stop) => {
-    const session = await openCpu(opener(manifest, dtype, settings, stop.signal), false, stop.signal);
-    settings.onProgress({ status: 'ready', device: 'cpu', dtype });
-    return { session, dtype };
-  });
+/** What is for GPUs, where there is one and it may be used. */
+async function gpuPart({ device, onProgress }: StartSettings): Promise<typeof import('./gpu.js') | undefined> {
+  if (device === 'cpu') return undefined;
+  let reason = 'this browser has no WebGPU';
+  try {
+    if ((globalThis.navigator as { gpu?: object } | undefined)?.gpu) return await import('./gpu.js');
+  } catch (error) {
+    reason = messageOf(error);
+  }
+  if (device === 'webgpu') onProgress({ status: 'fallback', from: 'webgpu', to: 'cpu', reason });
+  return undefined;
 }
 
-/** Opens sessions with the files of one download, which ends with the signal that it began with. */
-function opener(manifest: ModelManifest, dtype: Dtype, settings: StartSettings, until: AbortSignal): Open {
-  const { onProgress, requests, workers } = settings;
+/**
+ * Opens sessions with the files of one download, which ends with the signal that it began with. Workers that say nothing
+ * share one wait: where another may be tried after this one, this one has half of what is left.
+ */
+export function opener(manifest: ModelManifest, dtype: Dtype, settings: StartSettings, until: AbortSignal): Open {
+  const { onProgress, requests, workers, order } = settings;
   let files: Promise<ModelFiles> | undefined;
+  let patience = workers.startTimeout;
   return async (device, keepFiles, signal = until, onStarted) => {
     const open = () =>
       openSession({
         device,
         files() {
-          files ??= fetchModelFiles(manifest, dtype, onProgress, requests, signal);
+          files ??= loaded(import('../weights/model-files.js')).then(({ fetchModelFiles }) =>
+            fetchModelFiles(manifest, dtype, onProgress, requests, signal),
+          );
           // A failed download is heard of where it is waited for, or nobody asks any more.
           files.catch(() => undefined);
           return files;
         },
+        // Nothing but what can be sent to a worker.
+        order: order && { ...order, dtype, manifest: { name: manifest.name, encoder: manifest.encoder, weights: manifest.weights } },
         keepFiles,
         model: `${manifest.fingerprint} ${dtype}`,
         dim: manifest.dim,
         workers,
         signal,
-        onStarted(files) {
-          onProgress({ status: 'worker', device, ...files });
-          onStarted?.();
-        },
+        patience,
+        onProgress,
+        onStarted,
+      }).catch((error: unknown) => {
+        // Of silences, that before the first word alone has a fix.
+        if (error instanceof WorkerFailure && error.code === 'worker_silent' && error.fix) patience /= 2;
+        throw error;
       });
     try {
       return await open();
@@ -106,21 +130,8 @@ function opener(manifest: ModelManifest, dtype: Dtype, settings: StartSettings, 
   };
 }
 
-async function choosePlan(manifest: ModelManifest, settings: StartSettings): Promise<Device | 'measure'> {
-  if (settings.device === 'cpu') return 'cpu';
-  const obstacle = await webgpuObstacle();
-  settings.signal?.throwIfAborted();
-  if (obstacle === undefined) {
-    if (settings.device === 'webgpu') return 'webgpu';
-    return recallDevice(manifest.fingerprint) ?? (settings.measures && !savesData() ? 'measure' : 'cpu');
-  }
-  if (settings.device === 'webgpu') {
-    settings.onProgress({ status: 'fallback', from: 'webgpu', to: 'cpu', reason: obstacle });
-  }
-  return 'cpu';
-}
-
-async function openCpu(open: Open, keepFiles: boolean, signal: AbortSignal): Promise<WorkerSession> {
+/** The CPU, or an error of this package. */
+export async function openCpu(open: Open, keepFiles: boolean, signal: AbortSignal): Promise<WorkerSession> {
   try {
     return await open('cpu', keepFiles);
   } catch (error) {
@@ -132,54 +143,12 @@ async function openCpu(open: Open, keepFiles: boolean, signal: AbortSignal): Pro
   }
 }
 
-/** WebGPU, or the CPU when it does not start. */
-async function openOr(open: Open, onProgress: ProgressListener, signal: AbortSignal): Promise<WorkerSession> {
-  try {
-    return await open('webgpu', true);
-  } catch (error) {
-    signal.throwIfAborted();
-    if (!isDeviceFailure(error)) throw error;
-    onProgress({ status: 'fallback', from: 'webgpu', to: 'cpu', reason: messageOf(error) });
-    return openCpu(open, false, signal);
-  }
-}
-
-/**
- * Times WebGPU on the weights of the CPU's session, and then the CPU between its questions. Remembers the faster; not
- * one that lost because of the network.
- */
-async function findFaster(
-  cpu: WorkerSession,
-  open: Open,
-  fingerprint: string,
-  { onProgress, life }: StartSettings,
-): Promise<WorkerSession | undefined> {
-  let gpu: WorkerSession | undefined;
-  let isStarted = false;
-  try {
-    gpu = await open('webgpu', false, life, () => (isStarted = true));
-    const milliseconds = await gpu.measure();
-    onProgress({ status: 'measure', device: 'webgpu', milliseconds });
-    const cpuTime = await cpu.measure();
-    onProgress({ status: 'measure', device: 'cpu', milliseconds: cpuTime });
-    const faster = milliseconds < cpuTime ? gpu : cpu;
-    rememberDevice(fingerprint, faster.device);
-    if (faster === gpu) return gpu;
-    gpu.end(new Error('the other device is faster'));
-  } catch (error) {
-    gpu?.end(error as Error);
-    if (life.aborted) return undefined;
-    if (isStarted) rememberDevice(fingerprint, 'cpu');
-    onProgress({ status: 'fallback', from: 'webgpu', to: 'cpu', reason: messageOf(error) });
-  }
-  return undefined;
-}
-
 /** A failed download or a wrong file is no reason to try another device. */
-function isDeviceFailure(error: unknown): boolean {
+export function isDeviceFailure(error: unknown): boolean {
   return !(error instanceof DprWebError);
 }
 
-function messageOf(error: unknown): string {
+/** What an error says. */
+export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

@@ -1,15 +1,17 @@
 import type { DprWebErrorCode } from '../errors/dpr-web-error.js';
 import type { Device } from '../types/device.js';
+import type { ProgressListener } from '../types/progress.js';
 import type { ModelFiles } from '../weights/model-files.js';
 import { Silence } from '../wire/silence.js';
-import { fetchedScript } from '../worker/fetched-script.js';
-import { median } from '../worker/median.js';
-import { HELLO, PROTOCOL, type Command, type Reply } from '../worker/protocol.js';
 import type { EncoderWorker, WorkerSource } from '../worker/encoder-worker.js';
+import type { FileOrder } from '../worker/file-order.js';
+import { HELLO, PROTOCOL, type Command, type Reply } from '../worker/protocol.js';
+import { receivedError } from '../worker/received-error.js';
 import { untilAborted } from '../wire/until-aborted.js';
 import { SessionEnded, WorkerFailure } from './worker-failure.js';
 
-type CommandBody = Command extends infer C ? (C extends Command ? Omit<C, 'id' | 'model'> : never) : never;
+/** A command without what a session adds. */
+export type CommandBody = Command extends infer C ? (C extends Command ? Omit<C, 'id' | 'model'> : never) : never;
 
 /**
  * Longest silence of a worker, in milliseconds: at work of usual length, and where a model is loaded. Software WebGPU
@@ -17,19 +19,18 @@ type CommandBody = Command extends infer C ? (C extends Command ? Omit<C, 'id' |
  */
 const LONGEST_SILENCE = 60_000;
 const LONGEST_LOADING = 120_000;
-const MEASURE_RUNS = 7;
-/** A slow device is known to be slow before it has run that often, in milliseconds. */
-const MEASURE_BUDGET = 2000;
 
-const WRONG_SCRIPT =
-  'Check that this script is there and allowed (worker-src, trusted types, cross-origin-embedder-policy), or give one of ' +
-  '`dpr-web/worker` (`createWorker`): see "Worker" in the README of dpr-web.';
+/** The advice where the script that gives it at length could not be loaded either. */
+const WRONG_SCRIPT = 'See "Worker" in the README of dpr-web.';
 
 /** What a loaded encoder says of itself. */
 export interface EncoderShape {
   dim: number;
   maxTokens: number;
 }
+
+/** The shape, and what the worker fetched of an order. */
+export type LoadedShape = EncoderShape & Partial<Fetched>;
 
 /** Addresses that a worker fetched, and the bytes that came for each. */
 export interface Fetched {
@@ -51,19 +52,24 @@ interface Job {
 export class WorkerSession {
   readonly device: Device;
   /** Whether other clients use the worker too. */
-  readonly isShared: boolean;
+  readonly isShared: boolean = false;
   /** Called once if the worker ends by itself: a lost device, a panic, a script that does not load or answer. */
   onFatal: ((reason: SessionEnded) => void) | undefined;
-  readonly #worker: EncoderWorker;
+  /** Called with each step of the downloads of an order. */
+  onProgress: ProgressListener | undefined;
+  readonly #worker: EncoderWorker | undefined;
   readonly #model: string;
   readonly #source: WorkerSource;
   readonly #createdAt = globalThis.performance.now();
   readonly #waiting: Job[] = [];
+  /** Timing waits for questions, whenever they come. */
+  readonly #idle: Job[] = [];
   readonly #silence = new Silence();
   #current: Job | undefined;
   #id = HELLO - 1;
   /** The script's address in its own words, which may be empty; none before its hello. */
   #address: string | undefined;
+  #patience = 0;
   #ended: Error | undefined;
   /** Why it is to end once nothing waits any more. */
   #closing: Error | undefined;
@@ -73,81 +79,67 @@ export class WorkerSession {
     this.device = device;
     this.#model = model;
     this.#source = source;
+    let worker: EncoderWorker;
     try {
-      this.#worker = source.create(device);
-      this.isShared = this.#worker.isShared ?? false;
+      worker = source.create(device);
     } catch (error) {
-      if (error instanceof WorkerFailure) throw error;
-      const message = `${this.#name()} could not be made: ${(error as Error).message}`;
-      throw new SessionEnded(message, 'worker_not_loaded', WRONG_SCRIPT);
+      // Heard of when it is started.
+      const message = `the worker could not be made: ${(error as Error).message}`;
+      this.#ended = error instanceof WorkerFailure ? error : new SessionEnded(message, 'worker_not_loaded', WRONG_SCRIPT);
+      return;
     }
-    this.#worker.onmessage = ({ data }: MessageEvent<Reply>) => this.#receive(data);
-    this.#worker.onerror = (event) => {
+    this.#worker = worker;
+    this.isShared = worker.isShared ?? false;
+    worker.onmessage = ({ data }: MessageEvent<Reply>) => this.#receive(data);
+    worker.onerror = (event) => {
       event.preventDefault?.();
-      if (this.#address !== undefined) {
-        this.#fatal(event.message || 'the worker failed');
-        return;
-      }
-      const why = event.message ? `: ${event.message}` : '';
-      this.#fatal(`${this.#name()} could not be loaded${why}`, 'worker_not_loaded', WRONG_SCRIPT);
+      const why = event.message;
+      if (this.#address !== undefined) this.#fatal(why || 'the worker failed');
+      else this.#fatal(`the worker could not be loaded${why ? `: ${why}` : ''}`, 'worker_not_loaded', WRONG_SCRIPT);
     };
-    this.#worker.onmessageerror = () => this.#fatal('an answer of the worker could not be read');
+    worker.onmessageerror = () => this.#fatal('an answer of the worker could not be read');
   }
 
   /**
    * Waits for the worker's hello, then has it fetch and compile the module. Before anything else.
+   * @param patience - longest wait for the hello, in milliseconds
+   * @param order - files that the worker downloads meanwhile
    * @returns the addresses that the worker fetched, and the bytes of each
    */
-  async start(): Promise<Fetched> {
-    // Asked for, although a worker says one by itself: this one may have been running for long.
-    const { address, protocol } = await this.ask({ type: 'hello' }, 'hello');
-    this.#address = address;
-    if (protocol !== PROTOCOL) {
-      throw new SessionEnded(
-        `${this.#name()} is of another release of dpr-web than the page`,
-        'worker_version',
-        'Build page and worker from one release of dpr-web.',
-      );
+  async start(patience = this.#source.startTimeout, order?: FileOrder): Promise<Fetched> {
+    this.#patience = patience;
+    try {
+      // Asked for, although a worker says one by itself: this one may have been running for long.
+      const { address, protocol } = await this.ask({ type: 'hello' }, 'hello');
+      this.#address = address;
+      if (protocol !== PROTOCOL) {
+        throw new SessionEnded('the worker is of another release of dpr-web than the page', 'worker_version', WRONG_SCRIPT);
+      }
+    } catch (error) {
+      if (!(error instanceof WorkerFailure)) throw error;
+      // The words are a script of their own.
+      const part = await import('../worker/explain-failure.js').catch(() => undefined);
+      throw part?.explained(error, this.#source, this.device, this.#createdAt, this.#address) ?? error;
     }
     const wasm = this.#source.wasm(this.device);
-    const { fetched = [], bytes = [] } = await this.ask({ type: 'init', device: this.device, wasm }, 'done');
+    const { fetched = [], bytes = [] } = await this.ask({ type: 'init', device: this.device, wasm, order }, 'done');
     return { fetched, bytes };
   }
 
   /**
-   * Builds the encoder and warms it up. The worker gets a copy of the files when another device may
-   * need them after this one (`keepFiles`), else the files themselves.
+   * Builds the encoder and warms it up, from the files of the order, or from these. The worker gets a copy of them when
+   * another device may need them after this one (`keepFiles`), else the files themselves.
+   *
+   * @returns `undefined` where the worker cannot download the files of the order
    */
-  async load(files: ModelFiles, keepFiles: boolean): Promise<EncoderShape> {
-    const transfer = keepFiles ? [] : [files.config.buffer, files.tokenizer.buffer, files.weights.buffer];
-    return this.ask({ type: 'load', files }, 'loaded', { transfer });
+  load(files?: ModelFiles, keepFiles?: boolean): Promise<LoadedShape | undefined> {
+    const transfer = keepFiles || !files ? [] : [files.config.buffer, files.tokenizer.buffer, files.weights.buffer];
+    return this.#shape({ type: 'load', files }, transfer);
   }
 
   /** The encoder's shape where another client of a shared worker has loaded the model. */
-  async find(): Promise<EncoderShape | undefined> {
-    if (!this.isShared) return undefined;
-    const reply = await this.ask({ type: 'find' }, ['loaded', 'needed']);
-    return reply.type === 'loaded' ? reply : undefined;
-  }
-
-  /** `[dim]` numbers. A question that is still waiting when the signal fires is not encoded. */
-  async encode(text: string, signal?: AbortSignal): Promise<Float32Array> {
-    return (await this.ask({ type: 'encode', text }, 'vector', { signal })).vector;
-  }
-
-  /** Tokens of a text, special ones included, at most as many as the encoder takes. */
-  async count(text: string, signal?: AbortSignal): Promise<number> {
-    return (await this.ask({ type: 'count', text }, 'counted', { signal })).tokens;
-  }
-
-  /** Median milliseconds for one question of usual length, in runs of one each: questions go before. */
-  async measure(): Promise<number> {
-    const times: number[] = [];
-    const end = performance.now() + MEASURE_BUDGET;
-    while (times.length < MEASURE_RUNS && (times.length === 0 || performance.now() < end)) {
-      times.push((await this.ask({ type: 'measure' }, 'measured')).milliseconds);
-    }
-    return median(times);
+  async find(): Promise<LoadedShape | undefined> {
+    return this.isShared ? this.#shape({ type: 'find' }) : undefined;
   }
 
   /** Ends the worker, which frees its memory and its GPU device; what it was asked rejects with `reason`. */
@@ -155,9 +147,9 @@ export class WorkerSession {
     if (this.#ended) return;
     this.#ended = reason;
     this.#silence.stop();
-    this.#worker.terminate();
+    this.#worker?.terminate();
     this.#current?.reject(reason);
-    for (const { reject } of this.#waiting.splice(0)) reject(reason);
+    for (const { reject } of [...this.#waiting.splice(0), ...this.#idle.splice(0)]) reject(reason);
   }
 
   /** Ends it after what it was asked so far. */
@@ -177,9 +169,7 @@ export class WorkerSession {
     const reply = await untilAborted(
       new Promise<Reply>((resolve, reject) => {
         job = { command, transfer, resolve, reject };
-        // Timing waits for questions, whenever they come.
-        const first = this.#waiting.findIndex(({ command }) => command.type === 'measure');
-        this.#waiting.splice(command.type === 'measure' || first < 0 ? this.#waiting.length : first, 0, job);
+        (command.type === 'measure' ? this.#idle : this.#waiting).push(job);
         if (!signal?.aborted) this.#next();
       }),
       signal,
@@ -192,13 +182,18 @@ export class WorkerSession {
     return reply as Extract<Reply, { type: T }>;
   }
 
+  async #shape(command: CommandBody, transfer: Transferable[] = []): Promise<LoadedShape | undefined> {
+    const reply = await this.ask(command, ['loaded', 'needed'], { transfer });
+    return reply.type === 'loaded' ? reply : undefined;
+  }
+
   /** Sends what has waited longest, if the worker has nothing to do. */
   #next(): void {
     if (this.#ended || this.#current) return;
-    this.#current = this.#waiting.shift();
+    this.#current = this.#waiting.shift() ?? this.#idle.shift();
     if (this.#current) {
       const { command, transfer } = this.#current;
-      this.#worker.postMessage({ ...command, model: this.#model, id: ++this.#id } as Command, transfer);
+      this.#worker!.postMessage({ ...command, model: this.#model, id: ++this.#id } as Command, transfer);
       this.#listen(command.type);
     } else if (this.#closing) {
       this.end(this.#closing);
@@ -211,32 +206,27 @@ export class WorkerSession {
       this.#fatal(reply.message, undefined, undefined, !reply.isBystander);
     } else if (this.#ended || !job) {
       // Of a command that nobody waits for any more.
-    } else if (reply.type === 'alive') {
+    } else if (reply.type === 'alive' || reply.type === 'progress') {
       this.#listen(job.command.type);
+      if (reply.type === 'progress') this.onProgress?.(reply.event);
     } else if (reply.id === this.#id) {
       this.#silence.stop();
       this.#current = undefined;
-      if (reply.type === 'failed') job.reject(new WorkerFailure(reply.message, reply.code, reply.fix));
-      else job.resolve(reply);
+      if (reply.type !== 'failed') job.resolve(reply);
+      else if (reply.error) receivedError(reply.error).then(job.reject, job.reject);
+      else job.reject(new WorkerFailure(reply.message, reply.code, reply.fix));
       this.#next();
     }
   }
 
   /** Gives the worker the time that its work may take, from now on. */
   #listen(type: Command['type']): void {
-    const limit =
-      type === 'hello' ? this.#source.startTimeout : /find|load/.test(type) ? LONGEST_LOADING : LONGEST_SILENCE;
+    const limit = type === 'hello' ? this.#patience : /find|load/.test(type) ? LONGEST_LOADING : LONGEST_SILENCE;
     this.#silence.wait(limit, () => {
-      const said = `${this.#name()} said nothing for ${limit / 1000} s`;
+      const said = `the worker ${this.#address ? `${this.#address} ` : ''}said nothing for ${limit / 1000} s`;
       if (type === 'hello') this.#fatal(said, 'worker_silent', WRONG_SCRIPT);
       else this.#fatal(`${said} after it was told to ${type}`, 'worker_silent');
     });
-  }
-
-  /** The worker with its address: in its own words, as the browser fetched it, or where it should be. */
-  #name(): string {
-    const address = this.#address || fetchedScript(this.#createdAt) || this.#source.script(this.device);
-    return address ? `the worker ${address}` : 'the worker that `createWorker` returned';
   }
 
   #fatal(message: string, code?: DprWebErrorCode, fix?: string, begun = true): void {

@@ -1,7 +1,7 @@
 import { WorkerSession } from '../encoder/worker-session.js';
 import type { ProgressListener } from '../types/progress.js';
 import type { WorkerSource } from '../worker/encoder-worker.js';
-import { explained } from './ranking.js';
+import { explained } from './explained.js';
 import { notStatic } from './static-manifest.js';
 
 /** A passage of a bucket and its score. */

@@ -1,5 +1,5 @@
-import { openCache } from '../weights/file-cache.js';
-import { keyOf, type Source } from '../weights/old-models.js';
+import { openCache } from '../weights/open-cache.js';
+import { keyOf, type Source } from '../weights/manifest-note.js';
 
 /** A note of the model cache, with the text of a static index's manifest in the place of a model's. */
 interface IndexNote extends Source {
@@ -13,7 +13,7 @@ const noted = (url: string): Promise<string> => keyOf(`${url}#index`);
 export async function noteIndex(url: string, files: string[], text: string): Promise<void> {
   try {
     const note: IndexNote = { files, usedAt: Date.now(), text };
-    await (await openCache())?.put(await noted(url), Response.json(note));
+    await (await openCache())?.put(await noted(url), new Response(JSON.stringify(note)));
   } catch {
     // A full cache.
   }

@@ -6,16 +6,17 @@ import type { Device } from '../types/device.js';
 import { asyncDispose, dispose } from '../types/disposable.js';
 import type { ModelManifest } from '../types/manifest.js';
 import type { SentRequest } from '../types/search-result.js';
+import { expected } from '../weights/expected.js';
 import { evictOldModels } from '../weights/old-models.js';
-import { requireExpected } from '../weights/require-expected.js';
 import { address } from '../wire/address.js';
 import { transport } from '../wire/transport.js';
 import { untilAborted } from '../wire/until-aborted.js';
 import { within } from '../wire/within.js';
 import { workerSource } from '../worker/worker-source.js';
+import type { AnnouncePack } from './announce-pack.js';
 import type { LocalOptions, LocalResult, LocalSearchOptions } from './local-options.js';
 import { PassageTexts } from './passage-texts.js';
-import { allTexts, PackedTexts, type AnnouncePack, type TextFiles } from './text-files.js';
+import { allTexts, PackedTexts, type TextFiles } from './text-files.js';
 import { Ranking } from './ranking.js';
 import { fetchParts, fetchSite, type Site } from './site-files.js';
 
@@ -78,7 +79,7 @@ export class LocalSearch {
       return await within([signal], async (stop) => {
         const site = await fetchSite(source, expect?.index, onProgress, requests, stop.signal);
         // Before anything else of it is downloaded.
-        requireExpected(site.model, expect);
+        await expected(site.model, expect);
         const packed = which === 'packs' ? new PackedTexts(site.manifest, site.cache, requests) : undefined;
         const texts: PassageTexts[] = [];
         const codes: { passages: number; codes: Uint8Array<ArrayBuffer> }[] = [];

@@ -3,7 +3,7 @@ import { DprWebError } from '../errors/dpr-web-error.js';
 import { ModelMismatchError } from '../errors/model-mismatch-error.js';
 import type { ModelFile, ModelManifest } from '../types/manifest.js';
 import type { ProgressListener } from '../types/progress.js';
-import { refused } from '../weights/download.js';
+import { refused } from '../wire/refused.js';
 import { fetchFile } from '../weights/fetch-file.js';
 import { openFileCache, type FileCache } from '../weights/file-cache.js';
 import { requireSecureContext, sha256Hex } from '../weights/sha256.js';

@@ -1,6 +1,6 @@
 import { ManifestError } from '../errors/manifest-error.js';
 import type { ModelFile } from '../types/manifest.js';
-import { file, MOST_TEXT, MOST_WEIGHTS, record, SHA256 } from '../wire/parse-manifest.js';
+import { MOST_TEXT, MOST_WEIGHTS, SHA256, file, record } from '../wire/parse-manifest.js';
 
 /** The texts of some passages of a part, in a file of a fixed number of bytes. */
 export interface StaticPack {

@@ -3,11 +3,9 @@ import type { SentRequest } from '../types/search-result.js';
 import { fetchFile } from '../weights/fetch-file.js';
 import type { FileCache } from '../weights/file-cache.js';
 import type { Transport } from '../wire/transport.js';
+import type { AnnouncePack } from './announce-pack.js';
 import { PassageTexts, type Passage } from './passage-texts.js';
 import type { StaticManifest, StaticPack } from './static-manifest.js';
-
-/** Takes a request for a pack that is handed to `fetch`, and returns its answer. */
-export type AnnouncePack = <T>(request: SentRequest, sent: Promise<T>) => Promise<T>;
 
 /** The texts of all passages of an index, by their rows. */
 export interface TextFiles {

@@ -1,9 +1,23 @@
 import type { PrivateDesk } from '../worker/private/desk.js';
-import { make, score, warmUp, type Model } from '../worker/models.js';
-import { HELLO, PROTOCOL, type Command, type Reply } from '../worker/protocol.js';
+import { encoderOf, make, score, shape, warmUp, type Load, type Model } from '../worker/models.js';
+import { hello, type Command, type Reply } from '../worker/protocol.js';
 import type { ModuleError } from '../worker/module-error.js';
-import type { WasmModule, WasmQuestionEncoder } from '../worker/wasm-module.js';
+import type { WasmModule } from '../worker/wasm-module.js';
 import { fileFetch } from './files.js';
+
+/** How many modules have trapped in this thread. */
+let traps = 0;
+
+/**
+ * The module for the CPU. After a trap it is made anew, from a script under another address: that of the first keeps the
+ * memory that the trap left in an unknown state, for as long as the process runs.
+ */
+async function freshModule(): Promise<WasmModule> {
+  const { cpu, cpuModule } = await import('../worker/wasm-cpu.js');
+  if (!traps) return cpu;
+  const script: string = new URL(`dpr_wasm.js?${traps}`, cpu.address()).href;
+  return cpuModule((await import(script)) as Parameters<typeof cpuModule>[0]);
+}
 
 /** The encoder in this very thread, behind the interface of a web worker: whoever encodes waits meanwhile. */
 export class InlineWorker {
@@ -15,6 +29,8 @@ export class InlineWorker {
   #desk: PrivateDesk | undefined;
   #queue: Promise<void> = Promise.resolve();
   #isEnded = false;
+  /** Traps before the module was started: the encoders of this thread share it. After the next one nothing of it is touched. */
+  #since: number | undefined;
 
   postMessage(command: Command): void {
     this.#queue = this.#queue.then(() => this.#run(command));
@@ -22,7 +38,7 @@ export class InlineWorker {
 
   terminate(): void {
     this.#isEnded = true;
-    void this.#queue.then(() => this.#model?.it.free());
+    void this.#queue.then(() => this.#since === traps && this.#model?.it.free());
   }
 
   async #run(command: Command): Promise<void> {
@@ -32,8 +48,7 @@ export class InlineWorker {
       data = await this.#answer(command);
     } catch (error) {
       const { message, fix, code } = error as ModuleError;
-      // A trap leaves the module's memory in an unknown state.
-      data = error instanceof WebAssembly.RuntimeError
+      data = error instanceof WebAssembly.RuntimeError && ++traps
         ? { type: 'fatal', message }
         : { type: 'failed', id: command.id, message, fix, code: fix ? code : undefined };
     }
@@ -42,49 +57,42 @@ export class InlineWorker {
 
   async #answer(command: Command): Promise<Reply> {
     const { id } = command;
+    if ((this.#since ?? traps) !== traps) return { type: 'fatal', message: 'another encoder ended the module', isBystander: true };
     switch (command.type) {
       case 'hello':
-        return { type: 'hello', id: HELLO, protocol: PROTOCOL, address: '' };
+        return hello();
       case 'init': {
-        const { cpu } = await import('../worker/wasm-cpu.js');
+        const cpu = await freshModule();
         const address = command.wasm ?? cpu.address().href;
         const response = await fileFetch(undefined, { readsFiles: true })(address);
         if (!response.ok) throw new Error(`${address} could not be read: ${response.statusText || response.status}`);
         await cpu.init({ module_or_path: response });
         this.#module = cpu;
+        this.#since = traps;
         return { type: 'done', id, fetched: [address] };
       }
       case 'load':
       case 'load_pair': {
-        const model = await make(this.#module!, command);
-        this.#model = model;
-        await warmUp(model);
-        const { maxTokens, device } = model.it;
-        return { type: 'loaded', id, dim: model.kind === 'encoder' ? model.it.dim : 0, maxTokens, device };
+        // Outside browsers the files are the page's to download.
+        this.#model = await make(this.#module!, command as Load);
+        await warmUp(this.#model);
+        return shape(id, this.#model);
       }
       case 'encode':
-        return { type: 'vector', id, vector: new Float32Array(await this.#encoder().encode(command.text)) };
+        return { type: 'vector', id, vector: new Float32Array(await encoderOf(this.#model).encode(command.text)) };
       case 'read':
       case 'score':
         return { type: 'numbers', id, numbers: await score(this.#model, command) };
-      // Nothing is shared: the model is always asked for.
-      case 'find':
-        return { type: 'needed', id };
       case 'count':
-        return { type: 'counted', id, tokens: this.#encoder().tokenCount(command.text) };
+        return { type: 'counted', id, tokens: encoderOf(this.#model).tokenCount(command.text) };
       case 'tokens':
-        return { type: 'tokens', id, tokens: Uint32Array.from(this.#encoder().tokens(command.text)) };
+        return { type: 'tokens', id, tokens: Uint32Array.from(encoderOf(this.#model).tokens(command.text)) };
       case 'private':
         this.#desk ??= this.#module!.privateDesk!();
         return { type: 'private', id, answer: await this.#desk.answer(command.call) };
-      // There is one device to measure, and `dpr-web/local` has a worker of its own.
+      // Nothing is shared, there is one device to measure, and `dpr-web/local` has a worker of its own.
       default:
         throw new Error(`\`${command.type}\` is not for this thread`);
     }
-  }
-
-  #encoder(): WasmQuestionEncoder {
-    if (this.#model?.kind !== 'encoder') throw new Error('a question came before `load`');
-    return this.#model.it;
   }
 }

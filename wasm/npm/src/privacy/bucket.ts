@@ -1,10 +1,10 @@
-import { loaded } from '../client/loaded.js';
 import type { QuestionEncoder } from '../encoder/question-encoder.js';
 import { OptionError } from '../errors/option-error.js';
 import type { BucketSearch } from '../local/bucket-search.js';
 import type { ConnectOptions, SearchOptions } from '../types/options.js';
 import type { PrivacyMode, PrivacyOptions } from '../types/privacy.js';
 import type { SearchResult } from '../types/search-result.js';
+import { loaded } from '../wire/loaded.js';
 import { deviceKey } from './device-key.js';
 import type { PrivateParts } from './parts.js';
 

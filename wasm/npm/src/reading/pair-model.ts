@@ -2,9 +2,9 @@ import { ManifestError } from '../errors/manifest-error.js';
 import type { Dtype } from '../types/device.js';
 import type { ModelManifest, PairModel } from '../types/manifest.js';
 import type { PairKind } from '../types/pair-files.js';
-import { file, MOST_TEXT, MOST_WEIGHTS, record, SHA256 } from '../wire/parse-manifest.js';
+import { MOST_TEXT, MOST_WEIGHTS, SHA256, file, record } from '../wire/parse-manifest.js';
 
-const DTYPES = ['q8', 'f16', 'f32'] as const;
+const DTYPES = ['q8', 'q4', 'f16', 'f32'] as const;
 
 /**
  * The model of this kind that a manifest offers, checked, with absolute addresses; `undefined` where there is none.

@@ -1,11 +1,18 @@
 import type { DtypeChoice } from '../types/device.js';
 import type { NetworkOptions } from '../types/network.js';
-import { refused } from '../weights/download.js';
-import { chooseDtype, fetchManifest, fetchModelFiles } from '../weights/model-files.js';
+import { refused } from '../wire/refused.js';
+import { fetchManifest, type ManifestParts } from '../weights/fetch-manifest.js';
+import { chooseDtype } from '../weights/choose-dtype.js';
+import { recallManifest } from '../weights/manifest-note.js';
+import { fetchModelFiles } from '../weights/model-files.js';
 import { evictOldModels, noteModel } from '../weights/old-models.js';
+import { parseManifest, readManifest } from '../weights/read-manifest.js';
 import { sha256Hex } from '../weights/sha256.js';
 import { address } from '../wire/address.js';
 import { transport } from '../wire/transport.js';
+
+/** Service workers cannot fetch scripts by `import()`. */
+const MANIFEST_PARTS: ManifestParts = { reader: async () => ({ parseManifest, readManifest }), recall: recallManifest };
 
 /** Beginning of the names of the caches with scripts; the fingerprint of the list follows. */
 const PREFIX = 'dpr-web-assets:';
@@ -77,7 +84,7 @@ export function keepOffline(options: KeepOfflineOptions): OfflineFiles {
 
   async function keepModel(): Promise<void> {
     const url = new URL('v1/model', server).href;
-    const manifest = await fetchManifest(url, requests, undefined);
+    const manifest = await fetchManifest(url, requests, undefined, MANIFEST_PARTS);
     const dtype = chooseDtype(options.dtype ?? 'auto', 'auto', manifest);
     await fetchModelFiles(manifest, dtype, () => undefined, requests);
     await noteModel(url, manifest);

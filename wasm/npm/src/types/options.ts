@@ -25,7 +25,8 @@ export interface LoadOptions extends NetworkOptions {
   measure?: 'background' | 'never' | undefined;
   /**
    * Which weights file to download. `auto` (the default) is `f16` for `device: 'webgpu'`, else `q8`:
-   * with `device: 'auto'` one q8 file serves the measurement on both devices and the work after it.
+   * with `device: 'auto'` one q8 file serves the measurement on both devices and the work after it. `q4` is half of `q8`
+   * and finds nearly the same passages; `auto` takes it where the operator exported no other that suits the device.
    * @example { dtype: 'f32' }
    */
   dtype?: DtypeChoice | undefined;
@@ -57,8 +58,9 @@ export interface LoadOptions extends NetworkOptions {
    */
   createWorker?: ((device: Device) => Worker | SharedWorker) | undefined;
   /**
-   * Longest wait for a worker's first word, in milliseconds; an {@link EncoderError} says then which script
-   * is silent. Default 10 000.
+   * Longest wait for the first word of workers, in milliseconds; an {@link EncoderError} says then which script
+   * is silent. A worker after which another is tried (WebGPU, a shared one) has half of it, the next one the rest.
+   * Default 10 000.
    * @example { startTimeout: 30_000 }
    */
   startTimeout?: number | undefined;

@@ -8,7 +8,7 @@ import type { IndexHtmlTransformContext, Plugin } from 'vite';
 /** Options of {@link dprWeb}. */
 export interface DprWebPluginOptions {
   /**
-   * Has browsers fetch, when they have nothing else to do, what the first search will want: the encoder's script, the
+   * Has browsers fetch, when they have nothing else to do, what the first search will want: the encoder's scripts, the
    * worker and the WebAssembly module of the CPU. For sites whose visitors mostly search. Default `false`.
    * @example dprWeb({ prefetch: true })
    */
@@ -16,7 +16,7 @@ export interface DprWebPluginOptions {
 }
 
 /** What the first search on the CPU fetches, by the modules and files that it is made of. */
-const ENGINE = /dpr-web\/dist\/encoder\/question-encoder\.js$/;
+const ENGINE = /dpr-web\/dist\/(encoder\/(question-encoder|later)|weights\/read-manifest|wire\/read-answer)\.js$/;
 const WORKER = /^(?:.*\/)?worker-cpu[^/]*\.js$/;
 const MODULE = /wasm\/cpu\/dpr_wasm_bg\.wasm$/;
 
@@ -57,13 +57,22 @@ export function dprWeb({ prefetch = false }: DprWebPluginOptions = {}): Plugin {
 
 /** Names of the files in a build that the first search fetches. */
 function wanted(bundle: NonNullable<IndexHtmlTransformContext['bundle']>): string[] {
-  return Object.values(bundle)
-    .filter((file) => {
-      if (file.type === 'chunk') return file.isDynamicEntry && file.moduleIds.some((id) => ENGINE.test(id));
-      return WORKER.test(file.fileName) || file.originalFileNames.some((name) => MODULE.test(name));
-    })
-    .map(({ fileName }) => fileName)
-    .sort();
+  const files = Object.values(bundle);
+  const withImports = (names: string[]) => {
+    const all = new Set(names);
+    for (const name of all) {
+      const file = bundle[name];
+      if (file?.type === 'chunk') for (const next of file.imports) all.add(next);
+    }
+    return all;
+  };
+  const isWanted = (file: (typeof files)[number]) =>
+    file.type === 'chunk'
+      ? file.isDynamicEntry && file.moduleIds.some((id) => ENGINE.test(id))
+      : WORKER.test(file.fileName) || file.originalFileNames.some((name) => MODULE.test(name));
+  const namesOf = (list: typeof files) => list.map(({ fileName }) => fileName);
+  const loaded = withImports(namesOf(files.filter((file) => file.type === 'chunk' && file.isEntry)));
+  return [...withImports(namesOf(files.filter(isWanted)))].filter((name) => !loaded.has(name)).sort();
 }
 
 /** Address of a file of the build, on this page: with a relative base, as many folders up as the page lies deep. */

@@ -1,4 +1,5 @@
-import { CACHE_NAME, PRIVATE_CACHE } from './file-cache.js';
+import { PRIVATE_CACHE } from './file-cache.js';
+import { CACHE_NAME } from './open-cache.js';
 
 /**
  * Deletes every model file this package keeps for this origin, and the files of private modes. Where the browser blocks

@@ -4,7 +4,7 @@ import { IntegrityError } from '../errors/integrity-error.js';
 import type { ModelFile } from '../types/manifest.js';
 import type { ProgressListener } from '../types/progress.js';
 import { Silence } from '../wire/silence.js';
-import { retryAfter } from '../wire/retry-after.js';
+import { refused } from '../wire/refused.js';
 import { PLAIN, type Transport } from '../wire/transport.js';
 import { within } from '../wire/within.js';
 
@@ -74,13 +74,6 @@ export async function download(
     return buffer;
   };
   return within([signal], (stop) => requests.retrying(stop.signal, () => within([stop.signal], once)));
-}
-
-/** The error for an answer that is not the file. */
-export function refused(url: string, response: Response): DownloadError {
-  const { status, statusText } = response;
-  const reason = `the server answered ${status} ${statusText}`.trimEnd();
-  return new DownloadError(url, status, reason, { retryAfter: retryAfter(response) });
 }
 
 function allocate(file: ModelFile): Uint8Array<ArrayBuffer> {

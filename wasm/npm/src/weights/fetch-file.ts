@@ -2,6 +2,7 @@ import { IntegrityError } from '../errors/integrity-error.js';
 import type { ModelFile } from '../types/manifest.js';
 import type { ProgressListener } from '../types/progress.js';
 import { PLAIN, type Transport } from '../wire/transport.js';
+import { untilAborted } from '../wire/until-aborted.js';
 import { download } from './download.js';
 import type { FileCache } from './file-cache.js';
 import { sha256Hex } from './sha256.js';
@@ -40,12 +41,34 @@ export async function fetchFile(
     return done(bytes, 'network');
   };
   const locks = (globalThis.navigator as Partial<Navigator> | undefined)?.locks;
-  // Without a cache nobody could take it from anywhere.
-  if (!locks || !cache.keeps) return fetched();
+  // Without a cache other tabs could take it from nowhere.
+  if (!locks || !cache.keeps) return once(file.sha256, fetched, (bytes) => done(bytes, 'network'), signal);
   return locks.request(`dpr-web:${file.sha256}`, signal ? { signal } : {}, async () => {
     const arrived = await fromCache(file, cache);
     return arrived ? done(arrived, 'cache') : fetched();
   });
+}
+
+/** Files that this page downloads at the moment, by their SHA-256. */
+const underWay = new Map<string, Promise<Uint8Array<ArrayBuffer>>>();
+
+/** Downloads a file, or takes a copy of what another client of this page downloads; once that fails, it is its turn. */
+async function once(
+  sha256: string,
+  fetched: () => Promise<Uint8Array<ArrayBuffer>>,
+  taken: (bytes: Uint8Array<ArrayBuffer>) => Uint8Array<ArrayBuffer>,
+  signal: AbortSignal | undefined,
+): Promise<Uint8Array<ArrayBuffer>> {
+  for (let other = underWay.get(sha256); other; other = underWay.get(sha256)) {
+    // A copy, before the other client hands its bytes to a worker.
+    const copy = await untilAborted(other.then((bytes) => bytes.slice()).catch(() => undefined), signal);
+    if (copy) return taken(copy);
+  }
+  const own = fetched();
+  underWay.set(sha256, own);
+  const over = () => underWay.delete(sha256);
+  own.then(over, over);
+  return own;
 }
 
 /** The file as it was kept, if it is still what it was. */

@@ -1,5 +1,4 @@
-/** Name of the package's cache in the Cache API. */
-export const CACHE_NAME = 'dpr-web-v1';
+import { openCache } from './open-cache.js';
 
 /** The beginning of the names of caches for the files of private modes: one for each mode and server. */
 export const PRIVATE_CACHE = 'dpr-web-private-v1 ';
@@ -13,15 +12,6 @@ export interface FileCache {
   /** Keeps the bytes. A full disk is no error: the file is downloaded again next time. */
   write(sha256: string, bytes: Uint8Array<ArrayBuffer>): Promise<void>;
   remove(sha256: string): Promise<void>;
-}
-
-/** The Cache API's cache of this package; `undefined` where the browser has none or blocks storage. */
-export async function openCache(): Promise<Cache | undefined> {
-  try {
-    return await globalThis.caches.open(CACHE_NAME);
-  } catch {
-    return undefined;
-  }
 }
 
 /**

@@ -1,8 +1,9 @@
 import type { DtypeChoice } from '../types/device.js';
 import type { ModelManifest } from '../types/manifest.js';
 import { clearModelCache } from './clear-model-cache.js';
-import { fileKey, openCache } from './file-cache.js';
-import { chooseDtype } from './model-files.js';
+import { fileKey } from './file-cache.js';
+import { openCache } from './open-cache.js';
+import { chooseDtype } from './choose-dtype.js';
 import { readNotes, removeUnnamed } from './old-models.js';
 
 /** A model that the browser keeps for this origin. */

@@ -1,24 +1,10 @@
 import type { ModelManifest } from '../types/manifest.js';
-import { fileKey, openCache } from './file-cache.js';
-import { sha256Hex } from './sha256.js';
+import { fileKey } from './file-cache.js';
+import { keyOf, SOURCES, type Source } from './manifest-note.js';
+import { openCache } from './open-cache.js';
 
 /** A model that no page of this origin has loaded for so long goes, in milliseconds: 90 days. */
 const LONGEST_UNUSED = 90 * 24 * 3600 * 1000;
-const SOURCES = 'https://dpr-web.invalid/sources/';
-
-/** What the cache keeps for the address of a manifest. */
-export interface Source {
-  /** SHA-256 of the files that the manifest names, in all formats. */
-  files: string[];
-  usedAt: number;
-  /** The manifest itself, for when its address does not answer. Notes of earlier releases have none. */
-  manifest?: ModelManifest;
-}
-
-/** The key of the note of an address. */
-export async function keyOf(address: string): Promise<string> {
-  return SOURCES + (await sha256Hex(new TextEncoder().encode(address)));
-}
 
 /** Notes which files the model of this address has, in the place of those that it had before. Never throws. */
 export async function noteModel(address: string, manifest: ModelManifest, now = Date.now()): Promise<void> {
@@ -26,19 +12,9 @@ export async function noteModel(address: string, manifest: ModelManifest, now = 
     const { config, tokenizer } = manifest.encoder;
     const files = [config, tokenizer, ...Object.values(manifest.weights)].map((file) => file.sha256);
     const source: Source = { files, usedAt: now, manifest };
-    await (await openCache())?.put(await keyOf(address), Response.json(source));
+    await (await openCache())?.put(await keyOf(address), new Response(JSON.stringify(source)));
   } catch {
     // A full cache.
-  }
-}
-
-/** The manifest that this address had the last time. Not checked; `undefined` if there is none. Never throws. */
-export async function recallManifest(address: string): Promise<unknown> {
-  try {
-    const note = await (await openCache())?.match(await keyOf(address));
-    return ((await note?.json()) as Source | undefined)?.manifest;
-  } catch {
-    return undefined;
   }
 }
 

@@ -2,7 +2,7 @@ import { ModelMismatchError } from '../errors/model-mismatch-error.js';
 import type { ExpectedModel } from '../types/expected-model.js';
 import type { ModelManifest } from '../types/manifest.js';
 
-const DTYPES = ['q8', 'f16', 'f32'] as const;
+const DTYPES = ['q8', 'q4', 'f16', 'f32'] as const;
 
 /**
  * The manifest with those weights that may be loaded. It is enough to compare the manifest's sums: each file is held

@@ -12,9 +12,7 @@ export function address(url: string | URL, what: string, base: string | URL | un
   } catch (error) {
     throw new OptionError(
       `${what} is not an address: ${String(url)}`,
-      base === undefined
-        ? 'There is no document to resolve it against: give it with https://.'
-        : 'Give an address with https://, or a relative one.',
+      'Give an address with https://, or, where there is a document, a relative one.',
       { cause: error },
     );
   }

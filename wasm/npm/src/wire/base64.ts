@@ -1,6 +1,3 @@
-// `String.fromCharCode(...bytes)` overflows the stack on long inputs; this many arguments is safe everywhere.
-const CHUNK = 0x2000;
-
 /**
  * Base64 (standard alphabet, padded) of the vector's numbers as little-endian 32-bit floats,
  * whatever the machine's own byte order. `[dim]` floats give `4 * ceil(4 * dim / 3)` characters.
@@ -8,11 +5,8 @@ const CHUNK = 0x2000;
 export function vectorToBase64(vector: Float32Array): string {
   const view = new DataView(new ArrayBuffer(vector.length * 4));
   vector.forEach((value, position) => view.setFloat32(position * 4, value, true));
-  const bytes = new Uint8Array(view.buffer);
   let binary = '';
-  for (let start = 0; start < bytes.length; start += CHUNK) {
-    binary += String.fromCharCode(...bytes.subarray(start, start + CHUNK));
-  }
+  for (const byte of new Uint8Array(view.buffer)) binary += String.fromCharCode(byte);
   return btoa(binary);
 }
 

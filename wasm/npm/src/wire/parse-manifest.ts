@@ -3,6 +3,7 @@ import type { ModelFile, ModelManifest } from '../types/manifest.js';
 
 /** The second format is the first with encoders that the first releases did not know. */
 const FORMAT_VERSIONS: readonly unknown[] = [1, 2];
+
 export const SHA256 = /^[0-9a-f]{64}$/;
 /** Most bytes of weights: a module's memory ends at 4 GiB, and a file is in it twice while it is read. */
 export const MOST_WEIGHTS = 2 ** 31;
@@ -35,7 +36,7 @@ export function parseManifest(value: unknown, base: string | URL | undefined): M
   // A server whose model was not exported for browsers leaves them out.
   for (const [name, entry] of Object.entries(record(manifest['weights'] ?? {}, '`weights` of the model manifest'))) {
     // A format this release does not know is no error: a newer server may offer more.
-    if (name === 'f32' || name === 'f16' || name === 'q8') weights[name] = file(entry, `weights.${name}`, MOST_WEIGHTS, base);
+    if (name === 'f32' || name === 'f16' || name === 'q8' || name === 'q4') weights[name] = file(entry, `weights.${name}`, MOST_WEIGHTS, base);
   }
   if (Object.keys(weights).length === 0) {
     throw new ManifestError(
@@ -71,8 +72,9 @@ export function file(value: unknown, what: string, most: number, base: string | 
   if (!Number.isInteger(bytes) || bytes < 1 || bytes > most) {
     throw new ManifestError(`\`${what}.bytes\` of the model manifest is ${bytes}, expected a whole number from 1 to ${most}`);
   }
-  if (!URL.canParse(url, base)) {
+  try {
+    return { url: new URL(url, base).href, bytes, sha256 };
+  } catch {
     throw new ManifestError(`\`${what}.url\` of the model manifest is not an address: ${url}`);
   }
-  return { url: new URL(url, base).href, bytes, sha256 };
 }

@@ -1,9 +1,12 @@
-import { DprWebError } from '../errors/dpr-web-error.js';
+import { loaded } from './loaded.js';
 import { ServerError } from '../errors/server-error.js';
 import type { SentRequest } from '../types/search-result.js';
-import { parseAnswer, type Answer } from './parse-answer.js';
-import { readServerError } from './server-error.js';
+import { jsonAnswer } from './json-answer.js';
+import type { Answer } from './parse-answer.js';
 import type { Transport } from './transport.js';
+
+/** What reads answers. */
+export const reader = (): Promise<typeof import('./read-answer.js')> => loaded(import('./read-answer.js'));
 
 /**
  * Sends a search once and checks its answer.
@@ -19,40 +22,18 @@ export async function postSearch(
   vectors: number | undefined,
   signal: AbortSignal,
 ): Promise<Answer> {
-  try {
-    const response = await requests.send(url, { method, headers, body: body as string, cache: 'no-store', signal }, own);
-    if (!response.ok) throw await readServerError(response);
-    return parseAnswer(await response.json(), response.status, vectors);
-  } catch (error) {
-    throw error instanceof DprWebError ? error : failed(error);
-  }
+  const init: RequestInit = { method, body: body as string, cache: 'no-store', signal };
+  const [response, value] = await jsonAnswer(requests.send(url, { ...init, headers }, own), (cause) =>
+    noAnswer('unreachable', 'the search server does not answer', cause),
+  );
+  return (await reader()).readAnswer(response, value, vectors);
 }
 
 /** The error for an answer that did not come in so many milliseconds. */
 export function silent(timeout: number): ServerError {
-  return new ServerError(
-    'timeout',
-    0,
-    `the search server did not answer within ${timeout / 1000} s`,
-    'Search again; if it happens again, tell who runs the server.',
-  );
+  return noAnswer('timeout', `the search server did not answer within ${timeout / 1000} s`);
 }
 
-function failed(error: unknown): ServerError {
-  if (error instanceof SyntaxError) {
-    return new ServerError(
-      'unexpected_answer',
-      200,
-      'the answer of the search server is not JSON',
-      'Check that the address is that of a `dpr serve`.',
-      { cause: error },
-    );
-  }
-  return new ServerError(
-    'unreachable',
-    0,
-    'the search server does not answer',
-    'Check the connection and that the server is running, then search again.',
-    { cause: error },
-  );
+function noAnswer(code: string, message: string, cause?: unknown): ServerError {
+  return new ServerError(code, 0, message, 'Check the connection and that the server is running, then search again.', { cause });
 }

@@ -75,7 +75,7 @@ export function transport(
 }
 
 /** Requests without anything of the page's own. */
-export const PLAIN: Transport = transport({}, undefined, 'same-origin');
+export const PLAIN: Transport = /* @__PURE__ */ transport({}, undefined, 'same-origin');
 
 function mayPass(error: unknown): error is DprWebError & { status: number } {
   return error instanceof DprWebError && PASSING.includes((error as { status?: number }).status ?? -1);

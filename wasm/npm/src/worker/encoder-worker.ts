@@ -16,8 +16,10 @@ export interface EncoderWorker {
 /** Where workers come from. */
 export interface WorkerSource {
   create(device: Device): EncoderWorker;
-  /** Address of the worker's script, where it is known beforehand. */
-  script(device: Device): string | undefined;
+  /** Whether the scripts are the package's own. */
+  isOwn: boolean;
+  /** Address of the worker's script, where it is another than that of `spawn`. */
+  script?(device: Device): string | undefined;
   /** Address of the module's code to hand in, or `undefined`: the worker knows. */
   wasm(device: Device): string | undefined;
   /** Longest wait for a worker's first word, in milliseconds. */

@@ -2,17 +2,20 @@ import type { Device } from '../types/device.js';
 import { Buckets } from './buckets.js';
 import { watchDeviceLoss } from './device-watch.js';
 import { Local } from './local.js';
-import { make, SAMPLE, score, warmUp, type Load, type Model } from './models.js';
+import { encoderOf, make, SAMPLE, score, shape, warmUp, type Load, type Model } from './models.js';
+import { ModuleError } from './module-error.js';
+import { OrderedFiles } from './ordered-files.js';
 import type { PrivateDesk } from './private/desk.js';
 import type { Reply, Work } from './protocol.js';
-import { ModuleError } from './module-error.js';
+import { sentError } from './sent-error.js';
 import { startModule, type WasmModule, type WasmQuestionEncoder } from './wasm-module.js';
 
 /** Sends an answer to the page that gave the command. */
 export type Post = (message: Reply, transfer?: Transferable[]) => void;
 
 /**
- * One WebAssembly module and the models made with it. It fetches nothing but the module's own file, and stores nothing.
+ * One WebAssembly module and the models made with it. It fetches the module's own file and, where the page orders them,
+ * the files of a model.
  */
 export class Engine {
   readonly #offered: Partial<Record<Device, WasmModule>>;
@@ -22,6 +25,7 @@ export class Engine {
   readonly #buckets = new Buckets();
   #module: WasmModule | undefined;
   #desk: PrivateDesk | undefined;
+  #ordered: OrderedFiles | undefined;
   /** Address that the module came from. */
   #started: Promise<string> | undefined;
 
@@ -43,7 +47,7 @@ export class Engine {
         this.#onFatal(messageOf(error));
       }
       const { code, fix } = error instanceof ModuleError ? error : {};
-      post({ type: 'failed', id: command.id, message: messageOf(error), fix, code });
+      post({ type: 'failed', id: command.id, message: messageOf(error), fix, code, error: sentError(error) });
     }
   }
 
@@ -66,19 +70,34 @@ export class Engine {
           this.#started = undefined;
           throw error;
         });
-        post({ type: 'done', id, ...fetchedWith(await this.#started) });
+        if (command.order) this.#ordered = new OrderedFiles(command.order, post);
+        // A download that failed is heard of at once.
+        const module = await (this.#ordered?.unlessFailed(this.#started) ?? this.#started);
+        post({ type: 'done', id, ...fetchedWith(module, this.#ordered?.urls) });
         return;
       }
       case 'find': {
         const model = this.#models.get(command.model);
-        post(model ? loaded(id, model) : { type: 'needed', id });
+        post(model ? shape(id, model) : { type: 'needed', id });
         return;
       }
-      case 'load':
+      case 'load': {
+        const ordered = command.files ? undefined : this.#ordered;
+        const files = command.files ?? (await ordered?.take(alive));
+        this.#ordered = undefined;
+        if (!files) {
+          post({ type: 'needed', id });
+          return;
+        }
+        // Another page may have been faster.
+        const model = this.#models.get(command.model) ?? (await this.#load({ ...command, files }, alive));
+        post({ ...shape(id, model), ...(ordered && fetchedOf(ordered.urls)) });
+        return;
+      }
       case 'load_pair': {
         // Another page may have been faster.
         const model = this.#models.get(command.model) ?? (await this.#load(command, alive));
-        post(loaded(id, model));
+        post(shape(id, model));
         return;
       }
       case 'encode': {
@@ -165,24 +184,30 @@ export class Engine {
   }
 
   #loaded(model: string): WasmQuestionEncoder {
-    const found = this.#models.get(model);
-    if (found?.kind !== 'encoder') throw new Error('a question came before `load`');
-    return found.it;
+    return encoderOf(this.#models.get(model));
   }
 }
 
-function loaded(id: number, { kind, it }: Model): Reply {
-  const { maxTokens, device } = it;
-  return { type: 'loaded', id, dim: kind === 'encoder' ? it.dim : 0, maxTokens, device };
+/** Bytes that came over the network, by the address that they came from. */
+function transferred(): Map<string, number> {
+  const listed = (globalThis.performance?.getEntriesByType?.('resource') ?? []) as PerformanceResourceTiming[];
+  return new Map(listed.map(({ name, transferSize = 0 }) => [name, transferSize]));
 }
 
-/** What this worker fetched: its script, what that imports, and the module from this address. */
-function fetchedWith(module: string): { fetched: string[]; bytes: number[] } {
-  const listed = (globalThis.performance?.getEntriesByType?.('resource') ?? []) as PerformanceResourceTiming[];
-  const bytes = new Map(listed.map(({ name, transferSize = 0 }) => [name, transferSize]));
+/** What this worker fetched: its script, what that imports, and the module from this address; not these files. */
+function fetchedWith(module: string, files: string[] = []): { fetched: string[]; bytes: number[] } {
+  const bytes = transferred();
+  for (const file of files) bytes.delete(file);
   const script = globalThis.location?.href;
   const fetched = [...new Set([...(script ? [script] : []), ...bytes.keys(), module])];
   return { fetched, bytes: fetched.map((name) => bytes.get(name) ?? 0) };
+}
+
+/** Which of these files this worker fetched. */
+function fetchedOf(files: string[]): { fetched: string[]; bytes: number[] } {
+  const bytes = transferred();
+  const fetched = files.filter((name) => bytes.has(name));
+  return { fetched, bytes: fetched.map((name) => bytes.get(name)!) };
 }
 
 /** The first line of an error's message. */

@@ -1,4 +1,5 @@
-import type { Work } from './protocol.js';
+import type { ModelFiles } from '../weights/model-files.js';
+import type { Reply, Work } from './protocol.js';
 import type { WasmCrossEncoder, WasmModule, WasmQuestionEncoder, WasmReader } from './wasm-module.js';
 
 /** A model of one of the three kinds. */
@@ -8,7 +9,7 @@ export type Model =
   | { kind: 'reranker'; it: WasmCrossEncoder };
 
 /** What makes a model. */
-export type Load = Extract<Work, { type: 'load' | 'load_pair' }>;
+export type Load = (Extract<Work, { type: 'load' }> & { files: ModelFiles }) | Extract<Work, { type: 'load_pair' }>;
 
 /** Typical length, about 16 tokens; encoded to warm up and to measure. Never sent anywhere. */
 export const SAMPLE = 'which team won the championship game in the year two thousand and sixteen';
@@ -27,6 +28,18 @@ export async function make(module: WasmModule, command: Load): Promise<Model> {
   return kind === 'reader'
     ? { kind, it: await module.Reader.load(config, tokenizer, weights, maxTokens, shared) }
     : { kind, it: await module.CrossEncoder.load(config, tokenizer, weights, maxTokens, shared) };
+}
+
+/** What a model says of itself, once it is there. */
+export function shape(id: number, { kind, it }: Model): Reply {
+  const { maxTokens, device } = it;
+  return { type: 'loaded', id, dim: kind === 'encoder' ? it.dim : 0, maxTokens, device };
+}
+
+/** The model, which must be one that encodes questions. */
+export function encoderOf(model: Model | undefined): WasmQuestionEncoder {
+  if (model?.kind !== 'encoder') throw new Error('a question came before `load`');
+  return model.it;
 }
 
 /** Has a model do its work once. */

@@ -1,11 +1,14 @@
 import type { DprWebErrorCode } from '../errors/dpr-web-error.js';
 import type { Device } from '../types/device.js';
 import type { PairFiles, PairKind } from '../types/pair-files.js';
+import type { Progress } from '../types/progress.js';
 import type { ModelFiles } from '../weights/model-files.js';
+import type { FileOrder } from './file-order.js';
 import type { PrivateAnswer, PrivateCall } from './private/calls.js';
+import type { SentError } from './sent-error.js';
 
 /** Version of these messages. A page may have built its worker from another release of the package. */
-export const PROTOCOL = 4;
+export const PROTOCOL = 5;
 /** The id of every hello: a worker says one unasked. */
 export const HELLO = 0;
 
@@ -15,13 +18,16 @@ export type Command =
   | { type: 'hello'; id: typeof HELLO }
   /**
    * First work: fetch and compile the module for this device, from `wasm`, else from where the worker's
-   * own script expects it. Answered by `done`.
+   * own script expects it. `order`: download these files meanwhile, for `load`. Answered by `done`.
    */
-  | { type: 'init'; id: number; device: Device; wasm: string | undefined }
+  | { type: 'init'; id: number; device: Device; wasm: string | undefined; order?: FileOrder | undefined }
   /** To a shared worker: is this model there already? Answered by `loaded`, else by `needed`. */
   | { type: 'find'; id: number; model: string }
-  /** Build the encoder of this model and warm it up. Answered by `loaded`. */
-  | { type: 'load'; id: number; model: string; files: ModelFiles }
+  /**
+   * Build the encoder of this model and warm it up, from these files or those of the order. Answered by `loaded`, or by
+   * `needed` where the worker may not download them.
+   */
+  | { type: 'load'; id: number; model: string; files?: ModelFiles | undefined }
   /** Answered by `vector`. Questions are encoded one after another, in the order they came. */
   | { type: 'encode'; id: number; model: string; text: string }
   /** Answered by `counted`. */
@@ -69,10 +75,12 @@ export type Reply =
   | { type: 'hello'; id: typeof HELLO; protocol: number; address: string }
   /** A part of the work under way is done. */
   | { type: 'alive' }
+  /** How far the downloads of an order are. */
+  | { type: 'progress'; event: Progress }
   /** `fetched`: the addresses that the worker has fetched so far, with `bytes` for each. Older releases do not say. */
   | { type: 'done'; id: number; fetched?: string[]; bytes?: number[] }
-  /** `dim`: of a model of pairs, 0. */
-  | { type: 'loaded'; id: number; dim: number; maxTokens: number; device: string }
+  /** `dim`: of a model of pairs, 0. `fetched` and `bytes`: the files of an order. */
+  | { type: 'loaded'; id: number; dim: number; maxTokens: number; device: string; fetched?: string[]; bytes?: number[] }
   /** What a model of pairs makes of passages. */
   | { type: 'numbers'; id: number; numbers: Float64Array<ArrayBuffer> }
   /** The model is not there: send its files. */
@@ -84,10 +92,22 @@ export type Reply =
   | { type: 'tokens'; id: number; tokens: Uint32Array<ArrayBuffer> }
   | { type: 'private'; id: number; answer: PrivateAnswer }
   | { type: 'measured'; id: number; milliseconds: number }
-  /** This one command failed; the encoder goes on. */
-  | { type: 'failed'; id: number; message: string; fix: string | undefined; code?: DprWebErrorCode | undefined }
+  /** This one command failed; the encoder goes on. `error`: of a download. */
+  | {
+      type: 'failed';
+      id: number;
+      message: string;
+      fix: string | undefined;
+      code?: DprWebErrorCode | undefined;
+      error?: SentError | undefined;
+    }
   /**
    * The encoder is gone: a lost GPU device, or a panic in the module. No more answers come. `isBystander`: it was at
    * the command of another page.
    */
   | { type: 'fatal'; message: string; isBystander?: boolean };
+
+/** A worker's first word. */
+export function hello(): Reply {
+  return { type: 'hello', id: HELLO, protocol: PROTOCOL, address: globalThis.location?.href ?? '' };
+}

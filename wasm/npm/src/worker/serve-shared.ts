@@ -1,7 +1,6 @@
 import type { Device } from '../types/device.js';
 import { Engine, messageOf, type Post } from './engine.js';
-import type { Command, Presence, Work } from './protocol.js';
-import { hello } from './serve.js';
+import { hello, type Command, type Presence, type Work } from './protocol.js';
 import type { WasmModule } from './wasm-module.js';
 
 /** A page that goes to the next one finds the engine still there; in milliseconds. */
@@ -56,9 +55,14 @@ export function serveShared(
       const { client, command } = job;
       if (!clients.has(client)) continue;
       current = client;
-      for (const { client } of waiting) client.post({ type: 'alive' });
+      const alive = () => waiting.forEach(({ client }) => client.post({ type: 'alive' }));
+      alive();
       if (command.type === 'find') client.model = command.model;
-      await engine.run(command, client.post);
+      await engine.run(command, (message, transfer) => {
+        client.post(message, transfer);
+        // Those behind wait for the same work.
+        if (message.type === 'alive') alive();
+      });
     }
     current = undefined;
     tidy();

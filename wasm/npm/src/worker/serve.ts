@@ -1,6 +1,6 @@
 import type { Device } from '../types/device.js';
 import { Engine, messageOf } from './engine.js';
-import { HELLO, PROTOCOL, type Command, type Reply } from './protocol.js';
+import { hello, type Command, type Reply } from './protocol.js';
 import type { WasmModule } from './wasm-module.js';
 
 // What every dedicated worker does: starts one module, encodes one question after another.
@@ -34,9 +34,4 @@ export function serve(offered: Partial<Record<Device, WasmModule>>): void {
   scope.addEventListener('error', (event) => fatal(event.message));
   scope.addEventListener('unhandledrejection', (event) => fatal(messageOf(event.reason)));
   sayHello();
-}
-
-/** A worker's first word. */
-export function hello(): Reply {
-  return { type: 'hello', id: HELLO, protocol: PROTOCOL, address: globalThis.location?.href ?? '' };
 }

@@ -17,7 +17,7 @@ export function sharedSource({ createWorker }: LoadOptions, own: WorkerSource): 
       const worker = isOwn ? spawnShared() : createWorker(device);
       return 'port' in worker ? place(worker, locks) : worker;
     },
-    script: (device) => (isOwn && isSharing && device === 'cpu' ? sharedScript() : own.script(device)),
+    script: (device) => (isOwn && isSharing && device === 'cpu' ? sharedScript() : undefined),
     unshare(device) {
       // Nobody knows what else the page could make.
       const wasSharing = isSharing && isOwn && device === 'cpu';

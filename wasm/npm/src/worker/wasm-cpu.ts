@@ -1,18 +1,25 @@
-import init, * as all from '../../wasm/cpu/dpr_wasm.js';
+import * as script from '../../wasm/cpu/dpr_wasm.js';
 import { PrivateDesk } from './private/desk.js';
 import type { WasmPrivate } from './private/wasm-private.js';
 import type { WasmModule } from './wasm-module.js';
 
-const { BucketIndex, CrossEncoder, LocalIndex, QuestionEncoder, Reader } = all;
+/** The module's own script. */
+type Script = typeof script;
+
+/** The module of a script, which has no memory yet. */
+export function cpuModule(all: Script): WasmModule {
+  const { default: init, BucketIndex, CrossEncoder, LocalIndex, QuestionEncoder, Reader } = all;
+  return {
+    init,
+    QuestionEncoder,
+    Reader,
+    CrossEncoder,
+    LocalIndex,
+    BucketIndex,
+    privateDesk: () => new PrivateDesk(all as unknown as WasmPrivate),
+    address: () => new URL('../../wasm/cpu/dpr_wasm_bg.wasm', import.meta.url),
+  };
+}
 
 /** The SIMD module. Literal paths: bundlers have to see them. */
-export const cpu: WasmModule = {
-  init,
-  QuestionEncoder,
-  Reader,
-  CrossEncoder,
-  LocalIndex,
-  BucketIndex,
-  privateDesk: () => new PrivateDesk(all as unknown as WasmPrivate),
-  address: () => new URL('../../wasm/cpu/dpr_wasm_bg.wasm', import.meta.url),
-};
+export const cpu: WasmModule = cpuModule(script);

@@ -93,6 +93,9 @@ export interface WasmModule {
  */
 const BLOCKED = /unsafe-eval|\bCSP\b|Content.Security.Policy/i;
 
+/** Tells of parts at most this often, in milliseconds. */
+const PART_INTERVAL = 1000;
+
 const ALLOW =
   "Allow WebAssembly in the Content-Security-Policy of the page and of the worker's script: " +
   "script-src 'self' 'wasm-unsafe-eval'.";
@@ -100,13 +103,13 @@ const ALLOW =
 /**
  * Fetches and compiles a module from `address`, or from where the worker's script expects it.
  *
- * @param onAnswer - called when the answer begins
+ * @param onPart - called when the answer begins, and with every part of it that arrives
  * @returns the address that it came from
  */
 export async function startModule(
   module: WasmModule,
   address: string | undefined,
-  onAnswer: () => void,
+  onPart: () => void,
 ): Promise<string> {
   const from = address ?? module.address().href;
   let response: Response;
@@ -117,7 +120,8 @@ export async function startModule(
     throw new ModuleError(`${from} could not be fetched: ${(error as Error).message}`);
   }
   if (!response.ok) throw new ModuleError(`${from} could not be fetched: the server answered ${response.status}`);
-  onAnswer();
+  onPart();
+  void watch(response.clone(), onPart);
   try {
     await module.init({ module_or_path: response });
     return from;
@@ -133,5 +137,20 @@ export async function startModule(
         : undefined,
       blocked ? 'wasm_blocked_by_csp' : undefined,
     );
+  }
+}
+
+/** Reads an answer beside the browser, which compiles it while it arrives and does not tell how far it is. */
+async function watch(copy: Response, onPart: () => void): Promise<void> {
+  let last = Date.now();
+  try {
+    const reader = copy.body?.getReader();
+    while (reader && !(await reader.read()).done) {
+      if (Date.now() - last < PART_INTERVAL) continue;
+      last = Date.now();
+      onPart();
+    }
+  } catch {
+    // The browser hears of it too.
   }
 }

@@ -3,7 +3,7 @@ import { WorkerFailure } from '../encoder/worker-failure.js';
 import type { LoadOptions } from '../types/options.js';
 import { address } from '../wire/address.js';
 import type { WorkerSource } from './encoder-worker.js';
-import { spawnedScript, spawnedWasm, spawnWorker } from './spawn.js';
+import { spawnedWasm, spawnWorker } from './spawn.js';
 
 /** A script that a browser has fetched runs at once; this is for a slow line. Milliseconds. */
 const START_TIMEOUT = 10_000;
@@ -18,13 +18,13 @@ export async function workerSource(options: LoadOptions): Promise<WorkerSource> 
 }
 
 function dedicated({ createWorker, wasmUrl, startTimeout }: LoadOptions): WorkerSource {
-  const own = createWorker === undefined;
+  const isOwn = createWorker === undefined;
   return {
     create: (createWorker as ((device: Device) => Worker) | undefined) ?? spawnOwn,
-    script: (device) => (own ? spawnedScript(device) : undefined),
+    isOwn,
     wasm: (device) => {
       // A worker of the page's own may lie beside other files than the page's script does.
-      const url = wasmUrl?.[device] ?? (own ? spawnedWasm(device) : undefined);
+      const url = wasmUrl?.[device] ?? (isOwn ? spawnedWasm(device) : undefined);
       // Absolute: some bundlers give addresses that a worker could not resolve.
       return url === undefined ? undefined : address(url, '`wasmUrl`').href;
     },
@@ -34,9 +34,5 @@ function dedicated({ createWorker, wasmUrl, startTimeout }: LoadOptions): Worker
 
 function spawnOwn(device: Device): Worker {
   if (typeof globalThis.Worker === 'function') return spawnWorker(device);
-  throw new WorkerFailure(
-    'this runtime has no web workers',
-    'no_worker',
-    'In Node use `dpr-web/node`; elsewhere give the option `createWorker`.',
-  );
+  throw new WorkerFailure('this runtime has no web workers', 'no_worker');
 }

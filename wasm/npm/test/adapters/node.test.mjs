@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test from 'node:test';
 import { pathToFileURL } from 'node:url';
@@ -56,6 +56,32 @@ for (const engine of ['thread', 'inline']) {
     await assert.rejects(loadEncoder(pathToFileURL(path.join(folder, 'missing.json')), { engine, retry: 0 }), { name: 'DownloadError', message: /missing\.json.*ENOENT/ });
   });
 }
+
+test('a module that traps in this thread is replaced by a new one, with a memory of its own (inline)', async (t) => {
+  const { folder, loadEncoder } = await installed(t);
+  // A module that a question spoils for good, as a trap does.
+  const script = path.join(folder, 'wasm/cpu/dpr_wasm.js');
+  const spoilt = `async encode(text) {
+    if (text === 'trap') wasm.isSpoilt = true;
+    if (wasm.isSpoilt) throw new WebAssembly.RuntimeError('unreachable executed');`;
+  writeFileSync(
+    script,
+    readFileSync(script, 'utf8')
+      .replace('async encode(text) {', spoilt)
+      .replace('wasm = await load(', 'if (wasm) return wasm;\n  wasm = await load(')
+      .replace('return await WebAssembly.instantiateStreaming(module, imports)', 'return { ...(await WebAssembly.instantiateStreaming(module, imports)) }'),
+  );
+  const encoder = await loadEncoder(modelFolder(t).address, { engine: 'inline' });
+  const other = await loadEncoder(modelFolder(t).address, { engine: 'inline' });
+  for (let turn = 0; turn < 2; turn++) {
+    assert.deepEqual([...(await encoder.encode('who'))], [3, 3, 3, 3]);
+    await assert.rejects(encoder.encode('trap'), { name: 'EncoderError', message: /unreachable/ });
+    assert.deepEqual([...(await other.encode('whom'))], [4, 4, 4, 4], 'an encoder that did not ask is answered');
+  }
+  other.dispose();
+  assert.deepEqual([...(await encoder.encode('where'))], [5, 5, 5, 5]);
+  encoder.dispose();
+});
 
 test('`createClient` loads nothing before the first search', async (t) => {
   const { createClient } = await installed(t);

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
+import { fileURLToPath } from 'node:url';
+import esbuild from 'esbuild';
 import { QuestionEncoder } from 'dpr-web';
 import { keepOffline } from 'dpr-web/service-worker';
 import { FakeWorker, tinyModel } from '../fake-worker.mjs';
@@ -123,4 +125,13 @@ test('an installation that fails keeps no script and says what is missing', asyn
   await assert.rejects(keepOffline({ assets: ASSETS, retry: 0 }).install(), { name: 'DownloadError', message: /cpu-1\.wasm.*404/ });
   assert.ok(offline.kept().every((url) => !url.includes('assets')), offline.kept().join(' '));
   assert.throws(() => keepOffline({ assets: ['http://'] }), { name: 'OptionError' });
+});
+
+test('nothing of what service workers and workers run fetches a script by `import()`, which service workers refuse', async () => {
+  for (const name of ['service-worker/index', 'worker/worker', 'worker/worker-shared']) {
+    const entryPoints = [fileURLToPath(new URL(`../../dist/${name}.js`, import.meta.url))];
+    const { metafile } = await esbuild.build({ entryPoints, outdir: 'out', bundle: true, format: 'esm', write: false, metafile: true, external: ['*/dpr_wasm.js'] });
+    const found = Object.entries(metafile.inputs).filter(([, { imports }]) => imports.some(({ kind }) => kind === 'dynamic-import'));
+    assert.deepEqual(found.map(([file]) => file), [], name);
+  }
 });

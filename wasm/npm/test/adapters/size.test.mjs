@@ -15,9 +15,13 @@ const MOST_BYTES = 2000;
 /** Entries that are a client of their own, and no adapter. */
 const CLIENTS = { './local': 5000 };
 
-/** The package's own modules that `dpr-web` and its workers load before anything is asked of them, as they are in `dist`. */
+/**
+ * The package's own modules that `dpr-web` and its workers load before anything is asked of them, as they are in `dist`,
+ * and what reads the manifest of every model.
+ */
 async function coreModules() {
-  const entryPoints = ['.', './worker', './worker/shared'].map((name) => path.join(PACKAGE, exports[name].default));
+  const entries = ['.', './worker', './worker/shared'].map((name) => exports[name].default);
+  const entryPoints = [...entries, 'dist/weights/read-manifest.js'].map((file) => path.join(PACKAGE, file));
   const { metafile } = await esbuild.build({ entryPoints, outdir: 'out', bundle: true, format: 'esm', write: false, metafile: true, external: ['*/dpr_wasm.js'], absWorkingDir: PACKAGE });
   const core = new Set(entryPoints.map((file) => path.relative(PACKAGE, file)));
   for (const file of core) {

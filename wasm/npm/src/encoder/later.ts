@@ -1,0 +1,41 @@
+import { forgetDevice } from '../device/remembered-device.js';
+import type { ModelManifest } from '../types/manifest.js';
+import { evictOldModels, noteModel } from '../weights/old-models.js';
+import { within } from '../wire/within.js';
+import { openCpu, opener, type Started, type StartSettings } from './start-encoder.js';
+
+// What an encoder needs after it has started: a script of its own, which pages fetch as soon as it has, so that it is there
+// when the network is not.
+
+/** Starts the CPU encoder after a worker was lost, from the files that are already kept. */
+export async function restart(
+  manifest: ModelManifest,
+  { session: lost, dtype }: Started,
+  reason: Error,
+  settings: StartSettings,
+): Promise<Started> {
+  const { onProgress, life, workers } = settings;
+  // What ended one shared worker would end the next, for every tab.
+  workers.unshare?.(lost.device);
+  if (lost.device === 'webgpu') {
+    forgetDevice(manifest.fingerprint);
+    onProgress({ status: 'fallback', from: 'webgpu', to: 'cpu', reason: reason.message });
+  }
+  return within([life], async (stop) => {
+    const session = await openCpu(opener(manifest, dtype, settings, stop.signal), false, stop.signal);
+    onProgress({ status: 'ready', device: 'cpu', dtype });
+    return { session, dtype };
+  });
+}
+
+/** Notes which files the model has, and removes those of models before it. Never rejects. */
+export async function tidy(
+  address: string,
+  manifest: ModelManifest,
+  keepOldModels: boolean | undefined,
+  previous: ModelManifest | undefined,
+): Promise<void> {
+  if (previous) forgetDevice(previous.fingerprint);
+  await noteModel(address, manifest);
+  if (!keepOldModels) await evictOldModels();
+}
