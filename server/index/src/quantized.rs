@@ -3,9 +3,11 @@
 
 use std::fmt::Debug;
 use std::io::{self, Write};
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytemuck::Pod;
+use dpr_core::kernel::search::batch_i8::{QuantizedBatch, RowWords};
 use dpr_core::kernel::search::f16::{f16_products, scale_query, to_f16};
 use dpr_core::kernel::search::i8::{
     quantize_query, quantize_row, quantized_product, quantized_products, quantized_products_at,
@@ -268,8 +270,19 @@ impl AnyQuantized {
     }
 }
 
-/// The products that a graph is built and searched by.
+/// The products that a graph is built and searched by, and those of a batch of questions.
 impl Quantized {
+    /// Fills `scores` (`[rows, questions]`) with the scores of these rows.
+    pub(super) fn batch_scores(
+        &self,
+        questions: &QuantizedBatch,
+        rows: Range<usize>,
+        words: &mut RowWords,
+        scores: &mut [f32],
+    ) {
+        questions.products(self.rows(rows.start, rows.len()), &self.scales[rows], words, scores);
+    }
+
     pub(super) fn count(&self) -> usize {
         self.scales.len()
     }

@@ -121,7 +121,7 @@ impl HnswIndex {
         if top.len() < k {
             return Ok(None);
         }
-        let rows: Vec<u32> = top.into_sorted().iter().take(rescored(k)).map(|found| found.row).collect();
+        let rows: Vec<u32> = top.iter().take(rescored(k)).map(|found| found.row).collect();
         self.matrix.rank(query, &rows, k, cancel).map(Some)
     }
 
