@@ -7,6 +7,7 @@ use dpr_core::kernel::search::batch::QueryBatch;
 use dpr_core::kernel::search::batch_i8::{QuantizedBatch, RowWords};
 use rayon::prelude::*;
 
+use super::allowed::search_allowed;
 use super::codes::{Codes, SPARE, rescored};
 use super::quantized::{AnyQuantized, Quantized};
 use super::{IndexKind, Matrix, QueryError, RowSet, ScoredRow, VectorIndex};
@@ -220,6 +221,9 @@ impl VectorIndex for ExactIndex {
         let (k, query) = (self.matrix.check(query, k)?, query.as_slice());
         cancel.check()?;
         if let Some(allowed) = allowed {
+            if let Some(AnyQuantized::Int8(codes)) = &self.codes {
+                return Ok(search_allowed(&self.matrix, codes, query, allowed, k, cancel)?);
+            }
             let rows: Vec<u32> = allowed.iter().map(|row| row as u32).collect();
             return Ok(self.matrix.rank(query, &rows, k.min(rows.len()), cancel)?);
         }
