@@ -2,8 +2,8 @@
 
     python tests/bench/index_peer.py ENGINE FOLDER [--dim N]
 
-ENGINE is faiss, hnswlib or usearch. FOLDER holds rows.f32 and queries.f32, little-endian, as `index_bench` writes them.
-Prints one JSON object: {"engine", "exact": {"single", "batch"} or null, "hnsw": {"build_seconds", "bytes", "efforts":
+ENGINE is faiss, hnswlib or usearch; exact search in a batch is of 64 questions. FOLDER holds rows.f32 and queries.f32,
+little-endian, as `index_bench` writes them. Prints one JSON object: {"engine", "exact": {"single", "batch"} or null, "hnsw": {"build_seconds", "bytes", "efforts":
 [[ef, questions/s, recall@20], ...]}}; figures are questions a second. All graphs have M 16 and efConstruction 200, are built
 with two threads, and are asked for 20 rows by inner product. Recall is against exact search with numpy.
 """
@@ -16,6 +16,7 @@ import tempfile
 import time
 
 K = 20
+BATCH = 64
 M = 16
 EF_CONSTRUCTION = 200
 THREADS = 2
@@ -43,7 +44,7 @@ def faiss_engine(numpy, rows, queries):
     flat.add(rows)
     faiss.omp_set_num_threads(1)
     _, single = timed(lambda: [flat.search(query[None], K) for query in queries])
-    _, batch = timed(lambda: flat.search(queries, K))
+    _, batch = timed(lambda: [flat.search(queries[at : at + BATCH], K) for at in range(0, len(queries), BATCH)])
     graph = faiss.IndexHNSWFlat(dim, M, faiss.METRIC_INNER_PRODUCT)
     graph.hnsw.efConstruction = EF_CONSTRUCTION
     faiss.omp_set_num_threads(THREADS)

@@ -18,12 +18,17 @@ use dpr_encode::{PipelineOptions, encode_questions};
 use dpr_files::progress::Silent;
 use dpr_index::vectors::VectorSet;
 use dpr_index::{
-    HnswParams, IndexKind, IndexOptions, LoadedIndex, ScoredRow, Storage, VectorIndex, build_index,
+    CancelToken, HnswParams, IndexKind, IndexOptions, LoadedIndex, RowSet, ScoredRow, Storage, VectorIndex,
+    build_index,
 };
 use serde_json::{Value, json};
 
 const K: usize = 20;
 const QUESTIONS: usize = 1000;
+/// Questions of a batch.
+const BATCH: usize = 64;
+/// Of so many rows a filter allows one.
+const FILTER: usize = 100;
 const EFFORTS: [usize; 12] = [30, 40, 60, 80, 120, 160, 200, 240, 280, 320, 400, 480];
 
 type Failed = Box<dyn Error + Send + Sync>;
@@ -68,7 +73,9 @@ fn measure(set: &VectorSet, queries: &[Embedding], folder: &Path) -> Result<Valu
     let truth = queries.iter().map(|query| exact.search(query, K)).collect::<Result<Vec<_>, _>>()?;
     let single = QUESTIONS as f64 / started.elapsed().as_secs_f64();
     let started = Instant::now();
-    exact.search_batch(queries, K)?;
+    for queries in queries.chunks(BATCH) {
+        exact.search_batch(queries, K)?;
+    }
     let batch = QUESTIONS as f64 / started.elapsed().as_secs_f64();
     let [int8, f16, binary] = [Storage::Int8, Storage::F16, Storage::Binary]
         .map(|storage| stored(set, queries, &truth, folder, storage));
@@ -80,10 +87,11 @@ fn measure(set: &VectorSet, queries: &[Embedding], folder: &Path) -> Result<Valu
         let seconds = started.elapsed().as_secs_f64();
         efforts.push(json!([ef, QUESTIONS as f64 / seconds, recall(&found, &truth)]));
     }
+    let filtered = filtered(&index, queries)?;
     let bytes: u64 = index.manifest.files.values().map(|file| file.bytes).sum();
     Ok(json!({
         "engine": "dpr", "exact": { "single": single, "batch": batch }, "int8": int8?, "f16": f16?, "binary": binary?, "open_seconds": open_seconds,
-        "hnsw": { "build_seconds": build_seconds, "bytes": bytes, "efforts": efforts },
+        "hnsw": { "build_seconds": build_seconds, "bytes": bytes, "efforts": efforts, "filtered": filtered },
     }))
 }
 
@@ -101,7 +109,33 @@ fn stored(
     let started = Instant::now();
     let found = ask(index.index.as_ref(), queries)?;
     let seconds = started.elapsed().as_secs_f64();
-    Ok(json!({ "single": QUESTIONS as f64 / seconds, "recall": recall(&found, truth) }))
+    let mut batches = Vec::with_capacity(queries.len());
+    let started = Instant::now();
+    for queries in queries.chunks(BATCH) {
+        batches.extend(index.index.search_batch(queries, K)?);
+    }
+    let batch_seconds = started.elapsed().as_secs_f64();
+    Ok(json!({
+        "single": QUESTIONS as f64 / seconds, "recall": recall(&found, truth),
+        "batch": QUESTIONS as f64 / batch_seconds, "batch_recall": recall(&batches, truth),
+    }))
+}
+
+/// The graph's index where a filter allows one row of a hundred.
+fn filtered(index: &LoadedIndex, queries: &[Embedding]) -> Result<Value, Failed> {
+    let mut allowed = RowSet::none(index.index.len());
+    (0..allowed.rows()).step_by(FILTER).for_each(|row| {
+        allowed.insert(row);
+    });
+    let never = CancelToken::never();
+    let search = |index: &dyn VectorIndex| -> Result<Vec<Vec<ScoredRow>>, Failed> {
+        queries.iter().map(|query| Ok(index.search_until(query, K, Some(&allowed), &never)?)).collect()
+    };
+    let truth = search(&index.exact())?;
+    let started = Instant::now();
+    let found = search(index.index.as_ref())?;
+    let seconds = started.elapsed().as_secs_f64();
+    Ok(json!({ "single": QUESTIONS as f64 / seconds, "recall": recall(&found, &truth) }))
 }
 
 fn ask(index: &dyn VectorIndex, queries: &[Embedding]) -> Result<Vec<Vec<ScoredRow>>, Failed> {

@@ -29,6 +29,15 @@ pub(super) trait Dot {
     fn store(sums: Self::V, to: &mut [f32], at: usize);
 }
 
+/// A multiplication whose sums are whole numbers of 32 bits, in two's complement.
+#[cfg(not(target_arch = "wasm32"))]
+pub(super) trait WholeDot: Dot<Number = u32> {
+    /// Returns the sums from `at * LANES` on.
+    fn load_sums(from: &[u32], at: usize) -> Self::V;
+    /// Sets the numbers from `at * LANES` on to the sums.
+    fn store_sums(sums: Self::V, to: &mut [u32], at: usize);
+}
+
 /// Products in single precision.
 pub(super) struct Single<S>(PhantomData<S>);
 

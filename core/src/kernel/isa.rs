@@ -7,7 +7,7 @@
 use std::sync::OnceLock;
 
 #[cfg(not(target_arch = "wasm32"))]
-use super::dot::{Bf16, Bytes, Dot};
+use super::dot::{Bf16, Bytes, Dot, WholeDot};
 #[cfg(target_arch = "x86_64")]
 use super::dot::{NativeBf16, NativeBytes};
 #[cfg(target_arch = "x86_64")]
@@ -33,6 +33,13 @@ pub(super) trait Task {
 pub(super) trait DotTask {
     /// Runs the task. Must be `#[inline(always)]`, as [`Task::run`].
     fn run<S: Simd, D: Dot<Number = u32>, const NR: usize, const MR: usize>(self);
+}
+
+/// A product of two matrices of bytes with whole sums: `NR` columns of a panel, `MR` rows of a tile at most.
+#[cfg(not(target_arch = "wasm32"))]
+pub(super) trait WholeTask {
+    /// Runs the task. Must be `#[inline(always)]`, as [`Task::run`].
+    fn run<D: WholeDot, const NR: usize, const MR: usize>(self);
 }
 
 /// Runs a block of code compiled for an instruction set: `vectorised!(isa, |a: &[f32], b: &[f32]| -> f32 { .. })`.
@@ -151,6 +158,36 @@ impl Isa {
         }
     }
 
+    /// Runs a product of two matrices of bytes, of which one has no sign, with whole sums.
+    #[cfg(not(target_arch = "wasm32"))]
+    #[allow(unsafe_code)]
+    pub(super) fn run_whole<T: WholeTask>(self, task: T) {
+        match self.0 {
+            Kind::Portable => task.run::<Bytes<Portable>, 8, 4>(),
+            // SAFETY: `available` makes each kind only after it found its features on this machine.
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2 => unsafe { run_avx2_whole(task) },
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512 { vnni: true, .. } => unsafe { run_avx512_vnni_whole(task) },
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512 { .. } => unsafe { run_avx512_whole(task) },
+        }
+    }
+
+    /// Returns the width `NR` of the panels that [`Isa::run_whole`] will pass to its tasks.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(super) fn whole_width(self) -> usize {
+        match self.0 {
+            Kind::Portable => 8,
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2 => 16,
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512 { vnni: true, .. } => 64,
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512 { .. } => 32,
+        }
+    }
+
     /// Runs a product of words of two numbers in bf16.
     #[cfg(not(target_arch = "wasm32"))]
     #[allow(unsafe_code)]
@@ -220,4 +257,22 @@ fn run_avx512_bf16<T: DotTask>(task: T) {
 #[target_feature(enable = "avx512vnni,avx512f,avx512bw,avx512vl,avx2,fma,f16c,popcnt")]
 fn run_avx512_vnni<T: DotTask>(task: T) {
     task.run::<Avx512, NativeBytes, 48, 8>();
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,f16c,popcnt")]
+fn run_avx2_whole<T: WholeTask>(task: T) {
+    task.run::<Bytes<Avx2>, 16, 4>();
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2,fma,f16c,popcnt")]
+fn run_avx512_whole<T: WholeTask>(task: T) {
+    task.run::<Bytes<Avx512>, 32, 6>();
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512vnni,avx512f,avx512bw,avx512vl,avx2,fma,f16c,popcnt")]
+fn run_avx512_vnni_whole<T: WholeTask>(task: T) {
+    task.run::<NativeBytes, 64, 6>();
 }

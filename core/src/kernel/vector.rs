@@ -202,7 +202,7 @@ mod x86 {
 
 /// Prefetches the numbers into the cache. No result depends on it.
 #[inline(always)]
-pub(super) fn prefetch<T>(numbers: &[T]) {
+pub fn prefetch<T>(numbers: &[T]) {
     #[cfg(target_arch = "x86_64")]
     for line in numbers.chunks(64 / size_of::<T>().max(1)) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use dpr_core::Embedding;
 use dpr_core::kernel::search::batch::QueryBatch;
+use dpr_core::kernel::search::batch_i8::{QuantizedBatch, RowWords};
 use rayon::prelude::*;
 
-use super::codes::{Codes, SPARE};
-use super::quantized::AnyQuantized;
+use super::allowed::search_allowed;
+use super::codes::{Codes, SPARE, rescored};
+use super::quantized::{AnyQuantized, Quantized};
 use super::{IndexKind, Matrix, QueryError, RowSet, ScoredRow, VectorIndex};
 use crate::ranking::TopK;
 use crate::{CancelToken, Stopped};
@@ -26,6 +28,9 @@ const BATCH_ROWS: usize = 64;
 
 /// Questions of a batch that a thread takes at a time: with the rows they fit a core's cache.
 const BATCH_QUESTIONS: usize = 192;
+
+/// Questions from which on a product of bytes for all of them takes less time than the rows' products with each.
+const BATCH_FROM: usize = 8;
 
 /// The work of a batch's matrix product, as a share (one of so many) of searching for each question alone.
 const BATCH_SHARE: u64 = 8;
@@ -128,6 +133,44 @@ impl ExactIndex {
         self.settle(queries, tops, k, |query| self.matrix.rounding(query), cancel)
     }
 
+    /// Finds the best `k` rows for each of some questions: one matrix product of bytes chooses rows, and their vectors
+    /// rank them.
+    fn search_group_codes(
+        &self,
+        codes: &Quantized,
+        queries: &[Embedding],
+        k: usize,
+        cancel: &CancelToken,
+    ) -> Result<Vec<Vec<ScoredRow>>, QueryError> {
+        let count = self.len();
+        let batch = QuantizedBatch::new(queries.iter().map(Embedding::as_slice), self.dim());
+        let mut tops: Vec<TopK> = queries.iter().map(|_| TopK::new(rescored(k))).collect();
+        let mut floors = vec![f32::NEG_INFINITY; queries.len()];
+        let (mut scores, mut words) = (vec![0.0; queries.len() * BATCH_ROWS], RowWords::default());
+        for start in (0..count).step_by(BATCH_ROWS) {
+            cancel.check()?;
+            let rows = BATCH_ROWS.min(count - start);
+            codes.batch_scores(&batch, start..start + rows, &mut words, &mut scores);
+            for (row, scores) in (start..start + rows).zip(scores.chunks_exact(queries.len())) {
+                // Most rows are among the best of no question: one pass without branches says so.
+                if !scores.iter().zip(&floors).fold(false, |any, (score, floor)| any | (score > floor)) {
+                    continue;
+                }
+                for ((top, floor), score) in tops.iter_mut().zip(&mut floors).zip(scores) {
+                    if score > floor {
+                        top.offer_all(row, &[*score]);
+                        *floor = top.floor();
+                    }
+                }
+            }
+        }
+        let found = queries.iter().zip(tops).map(|(query, top)| {
+            let rows: Vec<u32> = top.into_sorted().iter().map(|found| found.row).collect();
+            self.matrix.rank(query.as_slice(), &rows, k, cancel)
+        });
+        Ok(found.collect::<Result<_, _>>()?)
+    }
+
     /// Makes a heap for each question, with room for rows that a matrix product may rank too high.
     pub(super) fn spare_tops(questions: usize, k: usize) -> Vec<TopK> {
         (0..questions).map(|_| TopK::new(k + SPARE)).collect()
@@ -178,6 +221,9 @@ impl VectorIndex for ExactIndex {
         let (k, query) = (self.matrix.check(query, k)?, query.as_slice());
         cancel.check()?;
         if let Some(allowed) = allowed {
+            if let Some(AnyQuantized::Int8(codes)) = &self.codes {
+                return Ok(search_allowed(&self.matrix, codes, query, allowed, k, cancel)?);
+            }
             let rows: Vec<u32> = allowed.iter().map(|row| row as u32).collect();
             return Ok(self.matrix.rank(query, &rows, k.min(rows.len()), cancel)?);
         }
@@ -197,6 +243,7 @@ impl VectorIndex for ExactIndex {
         let all = queries as u64 * self.len() as u64 * self.dim() as u64;
         match &self.codes {
             _ if filtered => all,
+            Some(AnyQuantized::Int8(_)) if queries >= BATCH_FROM => all / 16,
             Some(AnyQuantized::Int8(_)) => all / 4,
             Some(AnyQuantized::F16(_)) => all / 2,
             Some(AnyQuantized::Binary(_)) => all / 16,
@@ -216,12 +263,15 @@ impl VectorIndex for ExactIndex {
         for query in queries {
             self.matrix.check(query, k)?;
         }
-        if self.codes.is_some() {
-            return queries.par_iter().map(|query| self.search_until(query, k, None, cancel)).collect();
-        }
         let k = k.min(self.len());
         let group = queries.len().div_ceil(rayon::current_num_threads()).clamp(1, BATCH_QUESTIONS);
-        let groups = queries.par_chunks(group).map(|group| self.search_group(group, k, cancel));
+        let groups = queries.par_chunks(group).map(|group| match &self.codes {
+            None => self.search_group(group, k, cancel),
+            Some(AnyQuantized::Int8(codes)) if group.len() >= BATCH_FROM => {
+                self.search_group_codes(codes, group, k, cancel)
+            }
+            Some(_) => group.iter().map(|query| self.search_until(query, k, None, cancel)).collect(),
+        });
         Ok(groups.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
     }
 }

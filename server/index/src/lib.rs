@@ -59,6 +59,7 @@
 //! # }
 //! ```
 
+mod allowed;
 mod binary;
 mod cancel;
 #[cfg(test)]

@@ -3,9 +3,11 @@
 
 use std::fmt::Debug;
 use std::io::{self, Write};
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytemuck::Pod;
+use dpr_core::kernel::search::batch_i8::{QuantizedBatch, RowWords};
 use dpr_core::kernel::search::f16::{f16_products, scale_query, to_f16};
 use dpr_core::kernel::search::i8::{
     quantize_query, quantize_row, quantized_product, quantized_products, quantized_products_at,
@@ -268,8 +270,57 @@ impl AnyQuantized {
     }
 }
 
-/// The products that a graph is built and searched by.
+/// A question whose scores by 8-bit codes bound those by the vectors.
+#[derive(Debug)]
+pub(super) struct Bounds {
+    values: Vec<i16>,
+    /// What the question's codes are multiplied by.
+    scale: f64,
+    /// The most that a score by codes is below that by the vector, for a row whose scale is 1.
+    step: f64,
+    /// The same for whatever is lost beside steps.
+    rest: f64,
+    sums: Vec<i32>,
+}
+
+/// The products that a graph is built and searched by, and those of a batch of questions.
 impl Quantized {
+    /// Fills `scores` (`[rows, questions]`) with the scores of these rows.
+    pub(super) fn batch_scores(
+        &self,
+        questions: &QuantizedBatch,
+        rows: Range<usize>,
+        words: &mut RowWords,
+        scores: &mut [f32],
+    ) {
+        questions.products(self.rows(rows.start, rows.len()), &self.scales[rows], words, scores);
+    }
+
+    /// Prepares a question whose scores by the vectors are off by `rounding` at most.
+    pub(super) fn bounds(&self, question: &[f32], rounding: f32) -> Bounds {
+        // Half a step of a row's and of the question's numbers, and some of what f32 rounds.
+        const HALF_ROW: f64 = 0.501;
+        const HALF_QUESTION: f64 = 0.51;
+        // Numbers below this have the code 0, and sums of products round by less, each.
+        let least = f64::from(f32::MIN_POSITIVE) * 128.0;
+        let mut values = Vec::new();
+        let scale = f64::from(quantize_query(question, &mut values));
+        let (dim, magnitudes) =
+            (self.dim as f64, question.iter().map(|value| f64::from(value.abs())).sum::<f64>());
+        let step = HALF_ROW * magnitudes + 128.0 * dim * (HALF_QUESTION * scale).max(least);
+        let rest = f64::from(rounding) + (magnitudes + dim) * least;
+        Bounds { values, scale, step, rest, sums: Vec::new() }
+    }
+
+    /// Gives `found` each of these rows and a number that its score does not exceed.
+    pub(super) fn bounds_at(&self, query: &mut Bounds, rows: &[u32], mut found: impl FnMut(u32, f64)) {
+        quantized_products_at(&query.values, self.values.as_slice(), rows, &mut query.sums);
+        for (row, sum) in rows.iter().zip(&query.sums) {
+            let score = f64::from(*sum) * query.scale + query.step;
+            found(*row, f64::from(self.scales[*row as usize]) * score + query.rest);
+        }
+    }
+
     pub(super) fn count(&self) -> usize {
         self.scales.len()
     }

@@ -64,10 +64,6 @@ impl TopK {
         self.heap.len() >= self.k
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.heap.len()
-    }
-
     pub(crate) fn worst(&self) -> Option<Candidate> {
         self.heap.peek().map(|worst| worst.0)
     }

@@ -4,7 +4,7 @@
 use std::marker::PhantomData;
 
 use super::super::vector::{Portable, Simd};
-use super::Dot;
+use super::{Dot, WholeDot};
 
 /// Vectors of words.
 pub(in super::super) trait Words: Simd {
@@ -14,6 +14,8 @@ pub(in super::super) trait Words: Simd {
     fn splat_word(x: u32) -> Self::W;
     /// Returns the words from `at * LANES` on.
     fn load_words(from: &[u32], at: usize) -> Self::W;
+    /// Sets the words from `at * LANES` on.
+    fn store_words(words: Self::W, to: &mut [u32], at: usize);
     /// Returns the low and the high half of every word, in bf16, as single precision.
     fn widen_halves(words: Self::W) -> [Self::V; 2];
     /// Returns the even and the odd bytes of every word as pairs of 16-bit numbers; the bytes have no sign.
@@ -82,6 +84,17 @@ impl<S: Words> Dot for Bytes<S> {
     }
 }
 
+impl<S: Words> WholeDot for Bytes<S> {
+    #[inline(always)]
+    fn load_sums(from: &[u32], at: usize) -> S::W {
+        S::load_words(from, at)
+    }
+    #[inline(always)]
+    fn store_sums(sums: S::W, to: &mut [u32], at: usize) {
+        S::store_words(sums, to, at);
+    }
+}
+
 impl Words for Portable {
     type W = [u32; 4];
     #[inline(always)]
@@ -91,6 +104,10 @@ impl Words for Portable {
     #[inline(always)]
     fn load_words(from: &[u32], at: usize) -> [u32; 4] {
         from.as_chunks().0[at]
+    }
+    #[inline(always)]
+    fn store_words(words: [u32; 4], to: &mut [u32], at: usize) {
+        to.as_chunks_mut().0[at] = words;
     }
     #[inline(always)]
     fn widen_halves(words: [u32; 4]) -> [[f32; 4]; 2] {

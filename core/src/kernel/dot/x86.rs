@@ -8,16 +8,16 @@ use std::arch::x86_64::*;
 use std::mem::transmute;
 
 use super::super::vector::{Avx2, Avx512, Simd};
-use super::Dot;
 use super::words::Words;
+use super::{Dot, WholeDot};
 
 macro_rules! words {
     (
-        $name:ident, $words:ty, $vector:ty, $lanes:literal, $splat:ident, $load:ident, $and:ident, $left:ident, $cast:ident,
+        $name:ident, $words:ty, $vector:ty, $lanes:literal, $splat:ident, $load:ident, $store:ident, $and:ident, $left:ident, $cast:ident,
         $left16:ident, $right16:ident, $logical16:ident, $madd:ident, $add:ident, $single:ident
     ) => {
-        // SAFETY of each call: this type reaches a task only where `Isa` enabled its instructions; a load has the
-        // address of an array of the vector's size.
+        // SAFETY of each call: this type reaches a task only where `Isa` enabled its instructions; a load or a store has
+        // the address of an array of the vector's size.
         impl Words for $name {
             type W = $words;
             #[inline(always)]
@@ -28,6 +28,11 @@ macro_rules! words {
             fn load_words(from: &[u32], at: usize) -> $words {
                 let from: &[u32; $lanes] = &from.as_chunks().0[at];
                 unsafe { $load(from.as_ptr().cast()) }
+            }
+            #[inline(always)]
+            fn store_words(words: $words, to: &mut [u32], at: usize) {
+                let to: &mut [u32; $lanes] = &mut to.as_chunks_mut().0[at];
+                unsafe { $store(to.as_mut_ptr().cast(), words) }
             }
             #[inline(always)]
             fn widen_halves(words: $words) -> [$vector; 2] {
@@ -63,6 +68,7 @@ words!(
     8,
     _mm256_set1_epi32,
     _mm256_loadu_si256,
+    _mm256_storeu_si256,
     _mm256_and_si256,
     _mm256_slli_epi32,
     _mm256_castsi256_ps,
@@ -80,6 +86,7 @@ words!(
     16,
     _mm512_set1_epi32,
     _mm512_loadu_si512,
+    _mm512_storeu_si512,
     _mm512_and_si512,
     _mm512_slli_epi32,
     _mm512_castsi512_ps,
@@ -144,5 +151,16 @@ impl Dot for NativeBytes {
     #[inline(always)]
     fn store(sums: __m512i, to: &mut [f32], at: usize) {
         Avx512::store(Avx512::to_single(sums), to, at);
+    }
+}
+
+impl WholeDot for NativeBytes {
+    #[inline(always)]
+    fn load_sums(from: &[u32], at: usize) -> __m512i {
+        Avx512::load_words(from, at)
+    }
+    #[inline(always)]
+    fn store_sums(sums: __m512i, to: &mut [u32], at: usize) {
+        Avx512::store_words(sums, to, at);
     }
 }

@@ -5,6 +5,7 @@
 
 use super::super::gemm::{Panels, blocks, product};
 use super::super::isa::{Isa, MAX_MR, best, vectorised};
+use super::super::vector::Simd;
 
 /// Queries `[count, dim]`, laid out for products.
 #[derive(Debug)]
@@ -12,17 +13,23 @@ pub struct QueryBatch {
     panels: Panels,
     isa: Isa,
     dim: usize,
+    /// Panels are of the narrower of the instruction set's two widths.
+    is_narrow: bool,
 }
 
 impl QueryBatch {
     /// Takes queries of `dim` numbers each.
     pub fn new<'a>(queries: impl ExactSizeIterator<Item = &'a [f32]>, dim: usize) -> Self {
         let isa = best();
-        let mut panels = Panels::new(queries.len(), dim, isa.panel_width());
+        let [wide, narrow] = vectorised!(isa, || -> [usize; 2] { [NR, NA] });
+        // A panel costs its width, whatever part of it are queries: 64 of them are two narrow ones.
+        let cost = |width: usize| queries.len().next_multiple_of(width);
+        let is_narrow = cost(narrow) < cost(wide);
+        let mut panels = Panels::new(queries.len(), dim, if is_narrow { narrow } else { wide });
         for (at, query) in queries.enumerate() {
             panels.set_rows(at, query);
         }
-        Self { panels, isa, dim }
+        Self { panels, isa, dim, is_narrow }
     }
 
     /// Returns the number of queries.
@@ -45,21 +52,33 @@ impl QueryBatch {
         }
         let queries = self;
         vectorised!(self.isa, |queries: &QueryBatch, rows: &[f32], scores: &mut [f32]| {
-            let (dim, count) = (queries.dim, rows.len() / queries.dim);
-            let mut sums = [[0f32; NR]; MAX_MR];
-            for (at, panel) in queries.panels.iter::<NR>().enumerate() {
-                let width = NR.min(queries.len() - at * NR);
-                for (first, block) in blocks::<MR>(count) {
-                    product::<S, NR, MR>(&rows[first * dim..], dim, block, panel, &mut sums);
-                    for column in 0..width {
-                        let to = &mut scores[(at * NR + column) * count + first..][..block];
-                        for (score, sums) in to.iter_mut().zip(&sums) {
-                            *score = sums[column];
-                        }
-                    }
-                }
+            match queries.is_narrow {
+                true => panel_products::<S, NA, MR>(queries, rows, scores),
+                false => panel_products::<S, NR, MR>(queries, rows, scores),
             }
         });
+    }
+}
+
+#[inline(always)]
+fn panel_products<S: Simd, const NR: usize, const MR: usize>(
+    queries: &QueryBatch,
+    rows: &[f32],
+    scores: &mut [f32],
+) {
+    let (dim, count) = (queries.dim, rows.len() / queries.dim);
+    let mut sums = [[0f32; NR]; MAX_MR];
+    for (at, panel) in queries.panels.iter::<NR>().enumerate() {
+        let width = NR.min(queries.len() - at * NR);
+        for (first, block) in blocks::<MR>(count) {
+            product::<S, NR, MR>(&rows[first * dim..], dim, block, panel, &mut sums);
+            for column in 0..width {
+                let to = &mut scores[(at * NR + column) * count + first..][..block];
+                for (score, sums) in to.iter_mut().zip(&sums) {
+                    *score = sums[column];
+                }
+            }
+        }
     }
 }
 
@@ -70,7 +89,7 @@ mod tests {
 
     #[test]
     fn each_product_is_that_of_its_question_and_its_row() {
-        for (queries, rows, dim) in [(1, 1, 3), (2, 7, 64), (49, 9, 100), (100, 33, 768)] {
+        for (queries, rows, dim) in [(1, 1, 3), (2, 7, 64), (49, 9, 100), (64, 33, 96), (100, 33, 768)] {
             let vectors = |count: usize, step: f32| -> Vec<f32> {
                 (0..count * dim).map(|i| (i as f32 * step).sin()).collect()
             };

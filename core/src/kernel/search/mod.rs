@@ -7,13 +7,18 @@
 //! | [`mod@i8`] | quantized to 8 bits and a scale | choosing rows to score |
 //! | [`mod@f16`] | half precision and a scale | choosing rows to score |
 //! | [`binary`] | one bit a number and a scale | choosing rows to score |
+//! | [`batch_i8`] | quantized to 8 bits, for many queries at once | choosing rows to score |
 //! | [`batch`] | single precision, for many queries at once | choosing rows to score |
 //!
 //! [`postings`] scores passages by the words that they share with a question.
 
 pub mod batch;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod batch_i8;
 pub mod binary;
 pub mod f16;
 pub mod f32;
 pub mod i8;
 pub mod postings;
+
+pub use super::vector::prefetch;

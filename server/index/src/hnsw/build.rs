@@ -183,9 +183,8 @@ impl<'a> Builder<'a> {
         let never = CancelToken::never();
         for layer in (0..=above).rev() {
             let links = |row| self.links(layer, row);
-            let kept =
-                search_layer(&starts, self.params.ef_construction, None, visited, &never, links, &mut near)
-                    .into_sorted();
+            let ef = self.params.ef_construction;
+            let kept = search_layer(&starts, ef, None, visited, &never, links, &mut near);
             found[layer] = self.choose(&kept, self.params.m);
             starts = kept;
         }

@@ -25,6 +25,7 @@ use std::sync::Arc;
 use dpr_core::Embedding;
 use serde::{Deserialize, Serialize};
 
+use super::allowed::search_allowed;
 use super::codes::rescored;
 use super::quantized::{Code as _, Quantized};
 use super::{
@@ -121,7 +122,7 @@ impl HnswIndex {
         if top.len() < k {
             return Ok(None);
         }
-        let rows: Vec<u32> = top.into_sorted().iter().take(rescored(k)).map(|found| found.row).collect();
+        let rows: Vec<u32> = top.iter().take(rescored(k)).map(|found| found.row).collect();
         self.matrix.rank(query, &rows, k, cancel).map(Some)
     }
 
@@ -171,7 +172,12 @@ impl VectorIndex for HnswIndex {
         if !is_exact_quicker && let Some(found) = self.find(query.as_slice(), k, ef, allowed, cancel)? {
             return Ok(found);
         }
-        self.exact.search_until(query, k, allowed, cancel)
+        match allowed {
+            None => self.exact.search_until(query, k, None, cancel),
+            Some(allowed) => {
+                Ok(search_allowed(&self.matrix, &self.codes, query.as_slice(), allowed, k, cancel)?)
+            }
+        }
     }
 
     fn cost(&self, queries: usize, k: usize, filtered: bool) -> u64 {

@@ -2,6 +2,8 @@
 
 use std::collections::BinaryHeap;
 
+use dpr_core::kernel::search::prefetch;
+
 use crate::ranking::{Candidate, TopK};
 use crate::{CancelToken, RowSet};
 
@@ -56,10 +58,105 @@ pub(super) fn descend<'a>(
 /// Rows whose links are followed between two looks at whether to stop.
 const LOOK_ROWS: usize = 64;
 
-/// Searches a layer with a beam of `ef` candidates from `starts` on, and returns the best `ef` rows found (algorithm
-/// 2 of the paper). Only `allowed` rows are returned, if these are given; the search passes through the others too.
-/// It ends early once `cancel` says to stop.
+/// The greatest beam that is kept sorted: in a greater one, inserting costs more than a heap.
+const SORTED: usize = 2048;
+
+/// The best candidates of a beam search, best first, each followed or not yet.
+struct Beam {
+    limit: usize,
+    found: Vec<Candidate>,
+    followed: Vec<bool>,
+    /// All before this place were followed.
+    next: usize,
+}
+
+impl Beam {
+    fn new(limit: usize) -> Self {
+        Self { limit, found: Vec::with_capacity(limit + 1), followed: Vec::with_capacity(limit + 1), next: 0 }
+    }
+
+    /// Adds a candidate, unless there are as many better ones as the beam keeps.
+    #[inline]
+    fn offer(&mut self, candidate: Candidate) {
+        if self.found.len() == self.limit {
+            if self.found.last().is_none_or(|worst| candidate.score < worst.score || candidate < *worst) {
+                return;
+            }
+            self.found.pop();
+            self.followed.pop();
+        }
+        let at = self.found.partition_point(|better| *better > candidate);
+        self.found.insert(at, candidate);
+        self.followed.insert(at, false);
+        self.next = self.next.min(at);
+    }
+
+    /// Returns the best candidate that was not followed, which now is.
+    fn follow(&mut self) -> Option<Candidate> {
+        let at = self.next + self.followed[self.next..].iter().position(|followed| !followed)?;
+        self.followed[at] = true;
+        self.next = at + 1;
+        Some(self.found[at])
+    }
+
+    /// Returns the best candidate that was not followed.
+    fn peek(&self) -> Option<Candidate> {
+        let at = self.followed[self.next..].iter().position(|followed| !followed)?;
+        Some(self.found[self.next + at])
+    }
+}
+
+/// Searches a layer with a beam of `ef` candidates from `starts` on, and returns the best `ef` rows found, best first
+/// (algorithm 2 of the paper). Only `allowed` rows are returned, if these are given; the search passes through the
+/// others too. It ends early once `cancel` says to stop.
 pub(super) fn search_layer<'a>(
+    starts: &[Candidate],
+    ef: usize,
+    allowed: Option<&RowSet>,
+    visited: &mut VisitedSet,
+    cancel: &CancelToken,
+    links: impl Fn(u32) -> &'a [u32],
+    score: impl FnMut(&[u32], &mut Vec<f32>),
+) -> Vec<Candidate> {
+    match allowed {
+        None if ef <= SORTED => search_sorted(starts, ef, visited, cancel, links, score),
+        _ => search_heaps(starts, ef, allowed, visited, cancel, links, score).into_sorted(),
+    }
+}
+
+/// Searches a layer with one sorted beam: what is followed and what is found are the same rows.
+fn search_sorted<'a>(
+    starts: &[Candidate],
+    ef: usize,
+    visited: &mut VisitedSet,
+    cancel: &CancelToken,
+    links: impl Fn(u32) -> &'a [u32],
+    mut score: impl FnMut(&[u32], &mut Vec<f32>),
+) -> Vec<Candidate> {
+    visited.clear();
+    let mut beam = Beam::new(ef);
+    starts.iter().filter(|start| visited.insert(start.row)).for_each(|start| beam.offer(*start));
+    let (mut fresh, mut scores) = (Vec::new(), Vec::new());
+    let mut followed = 0_usize;
+    while let Some(here) = beam.follow() {
+        if followed.is_multiple_of(LOOK_ROWS) && cancel.is_stopped() {
+            break;
+        }
+        followed += 1;
+        fresh.clear();
+        fresh.extend(links(here.row).iter().copied().filter(|row| visited.insert(*row)));
+        // Most likely the next to be followed.
+        if let Some(next) = beam.peek() {
+            prefetch(links(next.row));
+        }
+        score(&fresh, &mut scores);
+        fresh.iter().zip(&scores).for_each(|(row, score)| beam.offer(Candidate { score: *score, row: *row }));
+    }
+    beam.found
+}
+
+/// Searches a layer with a heap of what is to be followed and another of what is found.
+fn search_heaps<'a>(
     starts: &[Candidate],
     ef: usize,
     allowed: Option<&RowSet>,
@@ -105,4 +202,42 @@ pub(super) fn search_layer<'a>(
         }
     }
     top
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dpr_core::random::SplitMix;
+
+    #[test]
+    fn a_sorted_beam_finds_what_two_heaps_find() {
+        let mut random = SplitMix::new(5);
+        for (rows, degree) in [(1, 0), (10, 2), (300, 4), (2000, 8)] {
+            let links: Vec<Vec<u32>> = (0..rows)
+                .map(|row| {
+                    let next = (row + 1) % rows;
+                    (0..degree).map(|_| random.below(rows) as u32).chain([next as u32]).collect()
+                })
+                .collect();
+            // Few values, so that many rows have equal scores.
+            let scores: Vec<f32> = (0..rows).map(|_| random.below(rows / 3 + 1) as f32 - 5.0).collect();
+            let score = |rows: &[u32], found: &mut Vec<f32>| {
+                found.clear();
+                found.extend(rows.iter().map(|row| scores[*row as usize]));
+            };
+            let (links, never) = (|row: u32| links[row as usize].as_slice(), CancelToken::never());
+            let mut visited = VisitedSet::new(rows);
+            for ef in [1, 2, 7, 50, 3000] {
+                let start = |row: usize| Candidate { score: scores[row], row: row as u32 };
+                let starts = [start(0), start(rows / 2), start(0)];
+                let found = search_sorted(&starts, ef, &mut visited, &never, links, score);
+                let heaps = search_heaps(&starts, ef, None, &mut visited, &never, links, score).into_sorted();
+                assert_eq!(found, heaps, "{rows} rows, ef {ef}");
+                for allowed in [None, Some(&RowSet::all(rows))] {
+                    let found = search_layer(&starts, ef, allowed, &mut visited, &never, links, score);
+                    assert_eq!(found, heaps, "{rows} rows, ef {ef}");
+                }
+            }
+        }
+    }
 }

@@ -122,7 +122,20 @@ impl Matrix {
         k: usize,
         cancel: &CancelToken,
     ) -> Result<Vec<ScoredRow>, Stopped> {
-        let (mut top, mut scores) = (TopK::new(k), Vec::new());
+        let mut top = TopK::new(k);
+        self.offer(query, rows, &mut top, cancel)?;
+        Ok(top.into_rows(k))
+    }
+
+    /// Offers these rows with their exact scores.
+    pub(crate) fn offer(
+        &self,
+        query: &[f32],
+        rows: &[u32],
+        top: &mut TopK,
+        cancel: &CancelToken,
+    ) -> Result<(), Stopped> {
+        let mut scores = Vec::new();
         for rows in rows.chunks(LOOK_ROWS) {
             cancel.check()?;
             for rows in rows.chunks(GROUP) {
@@ -132,7 +145,7 @@ impl Matrix {
                 }
             }
         }
-        Ok(top.into_rows(k))
+        Ok(())
     }
 
     /// Returns twice the most that the sum of a row's and `query`'s products changes with the order of adding.
