@@ -89,10 +89,11 @@ use dpr_core::Embedding;
 use serde::{Deserialize, Serialize};
 
 pub use cancel::{CancelToken, Stopped};
-pub use directory::build::{IndexOptions, build_index, build_sparse_index, build_sparse_index_of};
+pub use directory::build::{build_index, build_sparse_index, build_sparse_index_of};
 pub use directory::copy::copy_index;
 pub use directory::loaded::{LoadedIndex, LoadedSparse};
 pub use directory::manifest::{INDEX_FORMAT, IndexManifest, SparseManifest};
+pub use directory::options::IndexOptions;
 pub use directory::passages::StoredPassages;
 pub use directory::pointer::IndexDir;
 pub use directory::upgrade::{Upgraded, upgrade};

@@ -3,11 +3,11 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use super::build::write_new;
 use super::copy::publish_with;
 use super::manifest::FORMAT_WITHOUT_METADATA;
 use super::pointer::PASSAGES_TABLE;
 use super::version::newest;
+use super::writing::write_new;
 use crate::quantized::AnyQuantized;
 use crate::{BuildError, FileError, IndexKind, LoadedIndex, LoadedSparse, verify};
 use dpr_files::digest;

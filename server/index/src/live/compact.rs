@@ -10,8 +10,8 @@ use super::commit::Inner;
 use super::marker::{self, Marker};
 use super::snapshot::Snapshot;
 use super::{CompactionPolicy, IndexWriter};
-use crate::directory::build::{Draft, Writing};
 use crate::directory::pointer::Publisher;
+use crate::directory::writing::{Draft, Writing};
 use crate::sparse::SparseOptions;
 use crate::vectors::rows;
 use crate::{
