@@ -64,11 +64,13 @@ impl<S: Simd> Dot for Single<S> {
     }
 }
 
+mod nibbles;
 #[cfg(not(target_arch = "wasm32"))]
 mod words;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
+pub(super) use nibbles::{NibbleDots, NibbleQuery, Pairs};
 #[cfg(not(target_arch = "wasm32"))]
 pub(super) use words::{Bf16, Bytes};
 #[cfg(target_arch = "x86_64")]

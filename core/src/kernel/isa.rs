@@ -10,6 +10,7 @@ use std::sync::OnceLock;
 use super::dot::{Bf16, Bytes, Dot, WholeDot};
 #[cfg(target_arch = "x86_64")]
 use super::dot::{NativeBf16, NativeBytes};
+use super::dot::{NibbleDots, Pairs};
 #[cfg(target_arch = "x86_64")]
 use super::vector::{Avx2, Avx512};
 use super::vector::{Portable, Simd};
@@ -40,6 +41,14 @@ pub(super) trait DotTask {
 pub(super) trait WholeTask {
     /// Runs the task. Must be `#[inline(always)]`, as [`Task::run`].
     fn run<D: WholeDot, const NR: usize, const MR: usize>(self);
+}
+
+/// Inner products with rows of 4-bit numbers, by the instructions of `D`.
+pub(super) trait NibbleTask {
+    /// The result of the task.
+    type Output;
+    /// Runs the task. Must be `#[inline(always)]`, as [`Task::run`].
+    fn run<D: NibbleDots>(self) -> Self::Output;
 }
 
 /// Runs a block of code compiled for an instruction set: `vectorised!(isa, |a: &[f32], b: &[f32]| -> f32 { .. })`.
@@ -184,6 +193,21 @@ impl Isa {
         }
     }
 
+    /// Runs inner products with rows of 4-bit numbers.
+    #[allow(unsafe_code)]
+    pub(super) fn run_nibbles<T: NibbleTask>(self, task: T) -> T::Output {
+        match self.0 {
+            Kind::Portable => task.run::<Pairs>(),
+            // SAFETY: `available` makes each kind only after it found its features on this machine.
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2 => unsafe { run_avx2_nibbles(task) },
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512 { vnni: true, .. } => unsafe { run_avx512_vnni_nibbles(task) },
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512 { .. } => unsafe { run_avx512_nibbles(task) },
+        }
+    }
+
     /// Runs a product of words of two numbers in bf16.
     #[cfg(not(target_arch = "wasm32"))]
     #[allow(unsafe_code)]
@@ -253,6 +277,24 @@ fn run_avx512_bf16<T: DotTask>(task: T) {
 #[target_feature(enable = "avx512vnni,avx512f,avx512bw,avx512vl,avx2,fma,f16c,popcnt")]
 fn run_avx512_vnni<T: DotTask>(task: T) {
     task.run::<Avx512, NativeBytes, 48, 8>();
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,f16c,popcnt")]
+fn run_avx2_nibbles<T: NibbleTask>(task: T) -> T::Output {
+    task.run::<Pairs>()
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2,fma,f16c,popcnt")]
+fn run_avx512_nibbles<T: NibbleTask>(task: T) -> T::Output {
+    task.run::<Pairs>()
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512vnni,avx512f,avx512bw,avx512vl,avx2,fma,f16c,popcnt")]
+fn run_avx512_vnni_nibbles<T: NibbleTask>(task: T) -> T::Output {
+    task.run::<NativeBytes>()
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -240,6 +240,14 @@ pub(crate) fn valid_codes() -> Vec<(String, Vec<u8>)> {
     made("v-1/codes.i8")
 }
 
+pub(crate) fn nibbles(bytes: &[u8]) {
+    with_file("codes.i4", bytes);
+}
+
+pub(crate) fn valid_nibbles() -> Vec<(String, Vec<u8>)> {
+    made("v-1/codes.i4")
+}
+
 pub(crate) fn halves(bytes: &[u8]) {
     with_index_of(Chosen::Halves, |index| index.replace("codes.f16", bytes));
 }

@@ -28,11 +28,12 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 37] = [
+pub const TARGETS: [Target; 38] = [
     Target { name: "pointer", run: index::pointer, valid: index::valid_pointer },
     Target { name: "manifest", run: index::manifest, valid: index::valid_manifest },
     Target { name: "graph", run: index::graph, valid: index::valid_graph },
     Target { name: "codes", run: index::codes, valid: index::valid_codes },
+    Target { name: "codes-i4", run: index::nibbles, valid: index::valid_nibbles },
     Target { name: "codes-f16", run: index::halves, valid: index::valid_halves },
     Target { name: "codes-b1", run: index::signs, valid: index::valid_signs },
     Target { name: "columns", run: index::columns, valid: index::valid_columns },

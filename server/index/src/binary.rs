@@ -92,7 +92,7 @@ impl Binary {
 }
 
 /// Returns the mean of all rows, `[dim]`, added in their order, so that it is the same on any number of threads.
-fn mean(matrix: &Matrix) -> Vec<f32> {
+pub(super) fn mean(matrix: &Matrix) -> Vec<f32> {
     let dim = matrix.dim();
     let mut sums = vec![0f64; dim];
     matrix.rows().for_each_block(dim, |_, block| {

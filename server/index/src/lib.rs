@@ -73,6 +73,7 @@ mod gpu;
 mod hnsw;
 pub mod limits;
 mod live;
+mod nibbles;
 pub mod private;
 mod quantized;
 pub mod ranking;

@@ -8,6 +8,7 @@ use std::arch::x86_64::*;
 use std::mem::transmute;
 
 use super::super::vector::{Avx2, Avx512, Simd};
+use super::nibbles::{BLOCK, NibbleDots, NibbleQuery};
 use super::words::Words;
 use super::{Dot, WholeDot};
 
@@ -162,5 +163,59 @@ impl WholeDot for NativeBytes {
     #[inline(always)]
     fn store_sums(sums: __m512i, to: &mut [u32], at: usize) {
         Avx512::store_words(sums, to, at);
+    }
+}
+
+/// Returns the sums of the lanes of four vectors.
+#[inline(always)]
+fn four_sums(vectors: [__m512i; 4]) -> [i32; 4] {
+    // SAFETY: the caller has AVX-512; `sums` is as long as the vector that is stored.
+    unsafe {
+        let [a, b, c, d] = vectors.map(|vector| {
+            _mm256_add_epi32(_mm512_castsi512_si256(vector), _mm512_extracti64x4_epi64::<1>(vector))
+        });
+        let halves = _mm256_hadd_epi32(_mm256_hadd_epi32(a, b), _mm256_hadd_epi32(c, d));
+        let whole = _mm_add_epi32(_mm256_castsi256_si128(halves), _mm256_extracti128_si256::<1>(halves));
+        let mut sums = [0; 4];
+        _mm_storeu_si128(sums.as_mut_ptr().cast(), whole);
+        sums
+    }
+}
+
+impl NativeBytes {
+    /// Returns the inner products with `N` rows of 4-bit numbers, a vector of sums each.
+    #[inline(always)]
+    fn nibble_sums<const N: usize>(query: &NibbleQuery, rows: [&[u8]; N]) -> [__m512i; N] {
+        let rows = rows.map(|row| &row.as_chunks::<BLOCK>().0[..query.blocks.len()]);
+        // SAFETY: this type is only used where `Isa` enabled its instructions.
+        unsafe {
+            let mask = _mm512_set1_epi8(15);
+            let (mut lows, mut highs) = ([_mm512_setzero_si512(); N], [_mm512_setzero_si512(); N]);
+            for (at, [low, high]) in query.blocks.iter().enumerate() {
+                let low = _mm512_loadu_si512(low.as_ptr().cast());
+                let high = _mm512_loadu_si512(high.as_ptr().cast());
+                for i in 0..N {
+                    let bytes = _mm512_loadu_si512(rows[i][at].as_ptr().cast());
+                    let halves = _mm512_and_si512(_mm512_srli_epi16::<4>(bytes), mask);
+                    lows[i] = _mm512_dpbusd_epi32(lows[i], _mm512_and_si512(bytes, mask), low);
+                    highs[i] = _mm512_dpbusd_epi32(highs[i], halves, high);
+                }
+            }
+            std::array::from_fn(|i| _mm512_add_epi32(lows[i], highs[i]))
+        }
+    }
+}
+
+impl NibbleDots for NativeBytes {
+    #[inline(always)]
+    fn nibble_dot(query: &NibbleQuery, row: &[u8]) -> i32 {
+        let [sums] = Self::nibble_sums(query, [row]);
+        // SAFETY: this type is only used where `Isa` enabled its instructions.
+        unsafe { _mm512_reduce_add_epi32(sums) }
+    }
+
+    #[inline(always)]
+    fn nibble_dots(query: &NibbleQuery, rows: [&[u8]; 4]) -> [i32; 4] {
+        four_sums(Self::nibble_sums(query, rows))
     }
 }

@@ -81,7 +81,7 @@ fn hadamard(values: &mut [f32]) {
 }
 
 /// Divides `values` by the greatest magnitude among them and rotates them; returns that magnitude, 0 where all are 0.
-fn turn_scaled(rotation: &Rotation, values: &mut [f32]) -> f32 {
+pub(super) fn turn_scaled(rotation: &Rotation, values: &mut [f32]) -> f32 {
     debug_assert_eq!(values.len(), rotation.dim);
     let most = values.iter().fold(0f32, |most, value| most.max(value.abs()));
     if most > 0.0 {

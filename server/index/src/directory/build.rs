@@ -13,7 +13,9 @@ use super::columns::ColumnsWriter;
 use super::manifest::FORMAT_WITHOUT_METADATA;
 use super::passage_stream::PassageStream;
 use super::passages::TableWriter;
-use super::pointer::{GRAPH, MANIFEST, METADATA, PASSAGES, PASSAGES_TABLE, Publisher, SPARSE, VECTORS};
+use super::pointer::{
+    CODES_INT4, GRAPH, MANIFEST, METADATA, PASSAGES, PASSAGES_TABLE, Publisher, SPARSE, VECTORS,
+};
 use super::version::newest;
 use crate::quantized::AnyQuantized;
 use crate::sparse::{SparseError, SparseOptions, write_sparse};
@@ -242,6 +244,12 @@ impl<'a> Writing<'a> {
                 GraphBuilder::HnswRs => hnsw::build_with_library(matrix, params, &options.stop, progress)?,
             };
             self.write(GRAPH, &mut |out| graph.write(out))?;
+            self.go_on()?;
+            let graph =
+                hnsw::HnswIndex::new(Arc::clone(matrix), Arc::clone(codes), None, graph, params.ef_search);
+            if let Some(nibbles) = graph.close_nibbles() {
+                self.write(CODES_INT4, &mut |out| nibbles.write(out))?;
+            }
         }
         let sparse =
             options.sparse.map(|sparse| self.write_sparse(passages, sparse, progress)).transpose()?;

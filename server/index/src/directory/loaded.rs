@@ -6,10 +6,11 @@ use std::sync::Arc;
 #[cfg(feature = "gpu")]
 use dpr_core::device::Device;
 
-use super::pointer::{MANIFEST, Pointer};
+use super::pointer::{CODES_INT4, MANIFEST, Pointer};
 use super::version::{Version, newest, open_version};
 #[cfg(feature = "gpu")]
 use crate::gpu::GpuIndex;
+use crate::nibbles::Nibbles;
 use crate::quantized::AnyQuantized;
 use crate::sparse::SparseIndex;
 use crate::{
@@ -29,6 +30,7 @@ pub struct LoadedIndex {
     number: u64,
     matrix: Arc<Matrix>,
     codes: Option<AnyQuantized>,
+    nibbles: Option<Arc<Nibbles>>,
     passages: StoredPassages,
     sparse: Option<SparseIndex>,
 }
@@ -157,10 +159,14 @@ impl LoadedIndex {
         let passages = version.passages()?;
         let matrix = Arc::new(version.matrix(&passages)?);
         let codes = version.codes(&matrix)?;
+        let nibbles = match version.manifest.kind {
+            IndexKind::Hnsw => version.nibbles()?.map(Arc::new),
+            IndexKind::Exact | IndexKind::Sparse => None,
+        };
         let index: Box<dyn VectorIndex> = match (version.manifest.kind, version.manifest.hnsw, &codes) {
             (IndexKind::Hnsw, Some(params), Some(AnyQuantized::Int8(codes))) => {
                 let (matrix, graph) = (Arc::clone(&matrix), version.graph()?);
-                Box::new(HnswIndex::new(matrix, Arc::clone(codes), graph, params.ef_search))
+                Box::new(HnswIndex::new(matrix, Arc::clone(codes), nibbles.clone(), graph, params.ef_search))
             }
             (IndexKind::Hnsw, ..) => {
                 let error = FileError::corrupt(&dir.join(MANIFEST), "an hnsw index without its parameters");
@@ -170,7 +176,7 @@ impl LoadedIndex {
         };
         let sparse = version.sparse()?;
         let Version { manifest, sha256, number, .. } = version;
-        Ok(Self { manifest, index, version: sha256, number, matrix, codes, passages, sparse })
+        Ok(Self { manifest, index, version: sha256, number, matrix, codes, nibbles, passages, sparse })
     }
 
     /// Checks what opening takes on trust, as the checksums say it is what was built: every passage, the quantized
@@ -185,6 +191,11 @@ impl LoadedIndex {
             && !codes.are_of(&self.matrix)
         {
             return Err(FileError::corrupt(&version.join(name), "it is not made of the vectors"));
+        }
+        if let Some(nibbles) = &self.nibbles
+            && !nibbles.are_of(&self.matrix)
+        {
+            return Err(FileError::corrupt(&version.join(CODES_INT4), "it is not made of the vectors"));
         }
         let (said, found) = (self.manifest.max_squared_norm, self.matrix.measure_max_squared_norm());
         // Numbers lose their last digit in JSON.

@@ -43,6 +43,7 @@ pub(crate) const PASSAGES_TABLE: &str = "passages.idx";
 pub(crate) const METADATA: &str = "metadata.columns";
 /// The quantized vectors.
 pub(crate) const CODES_INT8: &str = "codes.i8";
+pub(crate) const CODES_INT4: &str = "codes.i4";
 pub(crate) const CODES_F16: &str = "codes.f16";
 pub(crate) const CODES_BINARY: &str = "codes.b1";
 pub(crate) const GRAPH: &str = "graph.hnsw";

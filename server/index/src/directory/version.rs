@@ -6,9 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use dpr_core::model::{FileEntry, sha256_hex};
 
 use super::columns::Columns;
-use super::pointer::{GRAPH, MANIFEST, METADATA, PASSAGES, PASSAGES_TABLE, Pointer, SPARSE, VECTORS};
+use super::pointer::{
+    CODES_INT4, GRAPH, MANIFEST, METADATA, PASSAGES, PASSAGES_TABLE, Pointer, SPARSE, VECTORS,
+};
 use crate::hnsw::Graph;
 use crate::live::WalReader;
+use crate::nibbles::Nibbles;
 use crate::quantized::AnyQuantized;
 use crate::sparse::{Analyzer, SparseError, SparseIndex};
 use crate::vectors::Rows;
@@ -100,6 +103,16 @@ impl Version<'_> {
             Some(file) => AnyQuantized::of_file(file, matrix, storage)
                 .map_err(|e| FileError::corrupt(&self.dir.join(name), e)),
         }
+    }
+
+    /// Opens the 4-bit codes that the graph is searched by; versions of earlier programs have none.
+    pub(crate) fn nibbles(&self) -> Result<Option<Nibbles>, FileError> {
+        if !self.manifest.files.contains_key(CODES_INT4) {
+            return Ok(None);
+        }
+        let file = map_checked(&self.manifest, self.dir, CODES_INT4)?;
+        let codes = Nibbles::of_file(file, self.manifest.count, self.manifest.dim);
+        codes.map(Some).map_err(|e| FileError::corrupt(&self.dir.join(CODES_INT4), e))
     }
 
     /// Opens the graph.

@@ -1,8 +1,9 @@
 //! Approximate search through a hierarchical navigable small-world graph (HNSW, Malkov and Yashunin 2016).
 //!
-//! The [`Graph`] is built here ([`build`]) or by `hnsw_rs` ([`build_with_library`]), and searched by the vectors
-//! quantized to eight bits; the best rows are scored again by the vectors themselves, so that a row has the very score
-//! that exact search gives it. Either graph is repaired where pruning left a passage unreachable.
+//! The [`Graph`] is built here ([`build`]) or by `hnsw_rs` ([`build_with_library`]), and searched by 4-bit codes where
+//! these find what 8-bit codes find ([`close`]), else by 8-bit codes. These rank what was found; the best rows are
+//! scored again by the vectors themselves, so that a row has the very score that exact search gives it. Either graph is
+//! repaired where pruning left a passage unreachable.
 //!
 //! `hnsw_rs` does not search, for three reasons. It reloads its dump only as a value that borrows from its reader, so
 //! that an index could not be swapped while serving; it ends the process or panics on damaged files; and the dump
@@ -15,6 +16,7 @@
 //! measures and warns.
 
 mod build;
+mod close;
 mod graph;
 mod library;
 mod repair;
@@ -27,12 +29,13 @@ use serde::{Deserialize, Serialize};
 
 use super::allowed::search_allowed;
 use super::codes::rescored;
+use super::nibbles::Nibbles;
 use super::quantized::{Code as _, Quantized};
 use super::{
     BuildError, CancelToken, ExactIndex, IndexKind, Matrix, QueryError, RowSet, ScoredRow, Stopped,
     VectorIndex,
 };
-use crate::ranking::Candidate;
+use crate::ranking::{Candidate, TopK};
 use search::{VisitedSet, descend, search_layer};
 
 pub(super) use build::build;
@@ -84,19 +87,26 @@ const LINKS_PASSED: usize = 10;
 pub struct HnswIndex {
     matrix: Arc<Matrix>,
     codes: Arc<Quantized>,
+    /// The codes by which the graph is searched; without them it is searched by the quantized vectors.
+    nibbles: Option<Arc<Nibbles>>,
     graph: Graph,
     ef_search: usize,
     exact: ExactIndex,
 }
 
 impl HnswIndex {
-    pub(super) fn new(matrix: Arc<Matrix>, codes: Arc<Quantized>, graph: Graph, ef_search: usize) -> Self {
+    pub(super) fn new(
+        matrix: Arc<Matrix>,
+        codes: Arc<Quantized>,
+        nibbles: Option<Arc<Nibbles>>,
+        graph: Graph,
+        ef_search: usize,
+    ) -> Self {
         let exact = ExactIndex::new(Arc::clone(&matrix));
-        Self { matrix, codes, graph, ef_search, exact }
+        Self { matrix, codes, nibbles, graph, ef_search, exact }
     }
 
-    /// Finds `ef` rows by their quantized vectors and ranks the best of them by their vectors; `None` when fewer than
-    /// `k` are found.
+    /// Finds `ef` rows by their codes and ranks the best of them by their vectors; `None` when fewer than `k` are found.
     fn find(
         &self,
         query: &[f32],
@@ -106,8 +116,11 @@ impl HnswIndex {
         cancel: &CancelToken,
     ) -> Result<Option<Vec<ScoredRow>>, Stopped> {
         let mut quantized = i8::query(query);
-        let mut score =
-            |rows: &[u32], scores: &mut Vec<f32>| self.codes.scores_at(&mut quantized, rows, scores);
+        let mut nibbles = self.nibbles.as_ref().map(|codes| (codes, codes.query(query)));
+        let mut score = |rows: &[u32], scores: &mut Vec<f32>| match &mut nibbles {
+            Some((codes, query)) => codes.scores_at(query, rows, scores),
+            None => self.codes.scores_at(&mut quantized, rows, scores),
+        };
         let (entry, mut scores) = (self.graph.entry(), Vec::new());
         score(&[entry], &mut scores);
         let entry = Candidate { score: scores[0], row: entry };
@@ -122,7 +135,17 @@ impl HnswIndex {
         if top.len() < k {
             return Ok(None);
         }
-        let rows: Vec<u32> = top.iter().take(rescored(k)).map(|found| found.row).collect();
+        let mut rows: Vec<u32> = top.iter().map(|found| found.row).collect();
+        if self.nibbles.is_some() && rows.len() > rescored(k) {
+            // Four bits find the way; eight choose which rows are read whole.
+            let mut best = TopK::new(rescored(k));
+            self.codes.scores_at(&mut quantized, &rows, &mut scores);
+            for (row, score) in rows.iter().zip(&scores) {
+                best.offer(Candidate { score: *score, row: *row });
+            }
+            rows = best.into_sorted().iter().map(|found| found.row).collect();
+        }
+        rows.truncate(rescored(k));
         self.matrix.rank(query, &rows, k, cancel).map(Some)
     }
 
