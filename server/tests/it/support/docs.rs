@@ -176,11 +176,6 @@ impl Walk {
             import.args(["import", "--reader", "dpr-reader-single-nq-base", "--out", "reader"]);
             succeed(&mut import);
         }
-        if guide == "privacy" {
-            // As many as an attack needs: 1,000 to test on, and some to learn from.
-            let questions = (0..1200).map(|town| format!("{}\t['Mason{town}']\n", question(town)));
-            self.write("questions.tsv", &questions.collect::<String>());
-        }
         if guide == "evaluation" {
             let passages = fs::read_to_string(self.path("passages.tsv")).unwrap();
             let ids = passages.lines().skip(1).filter_map(|line| line.split('\t').next());
