@@ -287,7 +287,7 @@ mod tests {
         let said = output(&mut at_low_priority(&program)).unwrap();
         let lines: Vec<&str> = said.lines().collect();
         assert_eq!(lines[1..], ["/", "kept"]);
-        let usual: u8 = output(&mut command("nice", &[""; 0])).unwrap().trim().parse().unwrap();
+        let usual: i8 = output(&mut command("nice", &[""; 0])).unwrap().trim().parse().unwrap();
         assert_eq!(lines[0], (usual + 10).min(19).to_string());
     }
 

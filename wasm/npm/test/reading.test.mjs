@@ -277,7 +277,7 @@ const bad = [
   ['no fingerprint', { fingerprint: 'x' }, /fingerprint/],
   ['no limit', { max_tokens: 0 }, /max_tokens/],
   ['no weights', { weights: undefined }, /weights/],
-  ['weights of unknown formats alone', { weights: { q4: {} } }, /no weights that this page can use/],
+  ['weights of unknown formats alone', { weights: { q2: {} } }, /no weights that this page can use/],
   ['weights of null', { weights: { q8: null } }, /weights\.q8/],
   ['a huge file', (file) => ({ weights: { q8: { ...file('r.q8'), bytes: 1e12 } } }), /bytes/],
   ['shares that are a string', (file) => ({ weights: { q8: { ...file('r.q8'), shares: 'words' } } }), /shares/],

@@ -27,10 +27,12 @@ function browser(t, { caches = cachesInMemory(), ...given } = {}) {
   globalThis.caches = caches;
   const { manifest, restore } = tinyModel();
   const files = globalThis.fetch;
-  const state = { isOnline: true };
+  /** `weights`: what the answer with the weights waits for. */
+  const state = { isOnline: true, weights: undefined };
   const { calls, restore: restoreServer } = fakeFetch(async (url, init) => {
     if (!state.isOnline) throw new TypeError('Failed to fetch');
     await new Promise((resolve) => setTimeout(resolve, 2));
+    if (url.endsWith('w.q8')) await state.weights;
     if (url.endsWith('/v1/model')) return Response.json(manifest);
     return files(`https://server.test/${url.split('/').pop()}`, init);
   });
@@ -47,6 +49,15 @@ function browser(t, { caches = cachesInMemory(), ...given } = {}) {
   return { load, calls, asked, state, manifest };
 }
 
+/** Stops a load when its weights have been asked for and have not come. */
+async function stopDuringDownload(stop, { asked, state }) {
+  let come;
+  state.weights = new Promise((resolve) => (come = resolve));
+  while (!asked().includes('w.q8')) await new Promise((resolve) => setTimeout(resolve, 1));
+  stop.abort(new Error('enough'));
+  come();
+}
+
 test('clients and tabs that want the same files at once download them once', async (t) => {
   const { load, asked } = browser(t);
   const encoders = await Promise.all([load(), load(), load()]);
@@ -58,12 +69,11 @@ test('clients and tabs that want the same files at once download them once', asy
 });
 
 test('when the one that downloads gives up, the next one downloads', async (t) => {
-  const { load, asked } = browser(t);
+  const { load, asked, state } = browser(t);
   const stop = new AbortController();
   const first = load({ signal: stop.signal });
   const second = load();
-  setTimeout(() => stop.abort(new Error('enough')), 3);
-  await assert.rejects(first, { message: 'enough' });
+  await Promise.all([stopDuringDownload(stop, { asked, state }), assert.rejects(first, { message: 'enough' })]);
   (await second).dispose();
   assert.ok(asked().includes('w.q8'));
 });
@@ -83,12 +93,11 @@ for (const [what, given] of [
   });
 
   test(`where ${what} and the one that downloads gives up, the next one downloads`, async (t) => {
-    const { load, asked } = browser(t, given);
+    const { load, asked, state } = browser(t, given);
     const stop = new AbortController();
     const first = load({ signal: stop.signal });
     const [second, third] = [load(), load()];
-    setTimeout(() => stop.abort(new Error('enough')), 3);
-    await assert.rejects(first, { message: 'enough' });
+    await Promise.all([stopDuringDownload(stop, { asked, state }), assert.rejects(first, { message: 'enough' })]);
     for (const encoder of await Promise.all([second, third])) encoder.dispose();
     assert.equal(asked().filter((name) => name === 'w.q8').length, 2);
   });

@@ -10,9 +10,10 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 
 use super::filter::{Condition, Filter};
-use super::ledger::{Hit, Ledger, Passage, Search, Written};
+use super::ledger::{Hit, Ledger, Search};
 use super::misuse;
 use super::numbers::Numbers;
+use super::passage::{Passage, Written};
 use super::report::Report;
 use super::server::{SECRET, SECRET_NUMBER, Server, token};
 use super::wire::Connection;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::ledger::Passage;
+use super::passage::Passage;
 
 /// Titles, ids and a condition on metadata; none of them leaves all passages.
 #[derive(Debug, Default)]
@@ -76,7 +76,7 @@ impl Condition {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ledger::Written;
+    use super::super::passage::Written;
     use super::*;
 
     #[test]

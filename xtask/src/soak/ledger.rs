@@ -10,27 +10,11 @@ use serde_json::Value;
 
 use super::filter::Filter;
 use super::numbers::dot;
+use super::passage::{Passage, Written};
 use crate::failure::{Failure, Outcome};
 
 /// Scores that differ by less may stand in either order: sums of floats depend on their order.
 const TOLERANCE: f32 = 1e-4;
-
-/// A passage as it was written.
-#[derive(Debug, PartialEq)]
-pub(super) struct Passage {
-    pub(super) title: String,
-    pub(super) text: String,
-    pub(super) vector: Vec<f32>,
-    /// Its metadata; none of a passage that was built in.
-    pub(super) written: Option<Written>,
-}
-
-/// Metadata of a passage: who wrote it, and in which round.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Written {
-    pub(super) writer: String,
-    pub(super) round: u64,
-}
 
 /// What an id became, or that it was deleted, and when.
 #[derive(Clone, Debug)]

@@ -9,6 +9,7 @@ mod filter;
 mod ledger;
 mod misuse;
 mod numbers;
+mod passage;
 mod report;
 mod server;
 mod wire;

@@ -3,35 +3,16 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use dpr_core::kernel::search::postings::{TermScore, WINDOW, block_bounds, score_list};
+use dpr_core::kernel::search::postings::{TermScore, block_bounds, score_list};
 use tantivy::postings::BlockSegmentPostings;
 
+use super::formula::{Formula, SPAN};
 use super::impacts::Blocks;
 use super::shares::Shares;
-
-/// Documents of a span, which is searched at once: their sums fit the first cache of a core.
-pub(super) const SPAN: usize = 2 * WINDOW;
 
 /// Postings of the longest list that is scored whole before the spans are searched: most of its passages would be
 /// scored anyway, and its bounds become exact.
 const WHOLE: u32 = 4096;
-
-/// What the lists of a segment share: the formula, and the lengths or inverse norms of the documents, padded to whole
-/// spans.
-#[derive(Clone, Copy)]
-pub(super) struct Formula<'a> {
-    pub(super) term: TermScore,
-    pub(super) values: &'a [f32],
-    /// What bounds are multiplied by, so that no rounding lifts a score above them.
-    pub(super) slack: f32,
-}
-
-impl Formula<'_> {
-    /// Returns the number of spans.
-    pub(super) fn spans(&self) -> usize {
-        self.values.len() / SPAN
-    }
-}
 
 /// A term's posting list.
 pub(super) struct List {

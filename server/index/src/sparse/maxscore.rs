@@ -8,7 +8,8 @@
 
 use dpr_core::kernel::search::postings::{WINDOW, sums_at_least};
 
-use super::lists::{Formula, List, SPAN};
+use super::formula::{Formula, SPAN};
+use super::lists::List;
 use super::top::Top;
 use crate::{CancelToken, Stopped};
 

@@ -20,6 +20,8 @@ mod error;
 #[cfg(feature = "sparse")]
 mod exhaustive;
 #[cfg(feature = "sparse")]
+mod formula;
+#[cfg(feature = "sparse")]
 mod impacts;
 #[cfg(feature = "sparse")]
 mod index;

@@ -10,7 +10,7 @@ use std::sync::{Arc, RwLock};
 use dpr_core::kernel::search::postings::{TermScore, score_list};
 use tantivy::postings::BlockSegmentPostings;
 
-use super::lists::{Formula, SPAN};
+use super::formula::{Formula, SPAN};
 
 /// The most bytes of all lists that are kept. Lists beyond it are read from their file by every search.
 const MOST_BYTES: usize = 128 << 20;
