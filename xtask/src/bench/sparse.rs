@@ -71,11 +71,13 @@ fn print(name: &str, measured: &Value, peer: &Value) -> Outcome {
         ("bm25s", peer),
         ("dpr, every posting", &measured["every_posting"]),
     ] {
-        let build = middle(engine, "build_seconds").unwrap_or(f64::NAN);
+        // A second way to search the same index has neither.
+        let build = middle(engine, "build_seconds").ok();
         let speed = middle(engine, "questions_per_second")?;
-        let megabytes = engine["bytes"].as_f64().unwrap_or(f64::NAN) / 1e6;
-        println!("{name:<18} {build:>10.1} {speed:>14.0} {megabytes:>10.1}");
-        figures.push((build, speed));
+        let megabytes = engine["bytes"].as_f64().filter(|bytes| *bytes > 0.0).map(|bytes| bytes / 1e6);
+        let shown = |figure: Option<f64>| figure.map_or_else(String::new, |figure| format!("{figure:.1}"));
+        println!("{name:<18} {:>10} {speed:>14.0} {:>10}", shown(build), shown(megabytes));
+        figures.push((build.unwrap_or(f64::NAN), speed));
     }
     let ((build, speed), (tantivy_build, tantivy_speed)) = (figures[0], figures[1]);
     let (faster, longer) = (speed / tantivy_speed, build / tantivy_build);
