@@ -278,7 +278,7 @@ pub(super) struct Bounds {
     scale: f64,
     /// The most that a score by codes is below that by the vector, for a row whose scale is 1.
     step: f64,
-    /// The same for whatever is lost beside steps.
+    /// The most that rounding in f32 and numbers below the least code add to that, for any row.
     rest: f64,
     sums: Vec<i32>,
 }

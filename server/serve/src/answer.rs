@@ -102,9 +102,9 @@ pub(super) struct PreparedSearch<T = SearchResponse> {
     pub(super) search: Run<Result<Answered<T>, ApiError>>,
 }
 
-/// Takes in the JSON body of a request and answers it by the search that `read` makes of it. The search runs on a thread of the gate's. All work that grows
-/// with the body or the answer is done there, and by no more requests at once than the gate lets in: reading JSON,
-/// searching, printing JSON, compressing it for a client that takes gzip. The search stops when the returned future
+/// Takes in the JSON body of a request and answers it by the search that `read` makes of it. The search runs on a thread
+/// of the gate's. All work that grows with the body or the answer is done there, and by no more requests at once than the
+/// gate lets in: reading JSON, searching, printing JSON, compressing it for a client that takes gzip. The search stops when the returned future
 /// is dropped, and once its passages have more bytes than an answer: one that is too large is neither read whole nor
 /// printed.
 ///

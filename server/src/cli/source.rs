@@ -37,7 +37,7 @@ pub(super) struct Source {
     passages: Vec<Passage>,
 }
 
-/// Where what a method ranks by is kept.
+/// The home of the passages that are ranked.
 enum Home {
     /// In an index directory.
     Here(Box<dyn Opened>),

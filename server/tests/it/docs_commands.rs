@@ -1,5 +1,6 @@
 //! Every command of the documentation: `dpr` lines are parsed as the program parses them, and those of the README,
-//! of the guides and of the page of private modes are run, in the order of the book, on small files with the names that the guides use.
+//! of the guides and of the page of private modes are run, in the order of the book, on small files with the names that
+//! the guides use.
 
 use crate::support::docs;
 

@@ -192,8 +192,8 @@ fn killed_writers_lose_nothing_that_they_acknowledged() {
             }
             text
         });
-        // By what the writer has done, and not by the clock: a slow machine gets as far as a fast one. A third of the
-        // writers have compacted at least once.
+        // The moment of the kill depends on the number of lines and not on the clock, so that a slow machine gets as far
+        // as a fast one. A third of the writers have compacted at least once.
         let (least, compacts) = (random.below(LINES), random.below(3) == 0);
         let (mut count, mut has_compacted) = (0, false);
         while count < least || (compacts && !has_compacted) {

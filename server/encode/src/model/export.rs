@@ -62,10 +62,9 @@ pub fn export_web(model: &ModelDir, vocabulary: Option<&Vocabulary>) -> Result<E
     export_web_with(model, &WebOptions { vocabulary, ..WebOptions::default() })
 }
 
-/// Writes `web/` as [`export_web`] does, in the formats that `options` name (`q4` is 12 MB for MiniLM) and `f32`, with
-/// models of pairs beside the question encoder. Their files leave out the
-/// tensors that the question encoder's of the same format has byte for byte: the embeddings of a model that was trained
-/// with frozen ones.
+/// Writes `web/` as [`export_web`] does, in the formats that `options` name and `f32`, with models of pairs beside the
+/// question encoder. Their files leave out the tensors that the question encoder's file of the same format has byte for
+/// byte: the embeddings of a model that was trained with frozen ones.
 ///
 /// # Errors
 /// [`ModelError`] as from [`export_web`].

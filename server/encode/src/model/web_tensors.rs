@@ -101,7 +101,8 @@ impl Formats {
         }
     }
 
-    /// Adds a tensor of a model of pairs in single precision and in each of the small formats. The last layers of heads stay in single precision.
+    /// Adds a tensor of a model of pairs in single precision and in each of the small formats. The last layers of heads
+    /// stay in single precision.
     pub(super) fn push_of_pair(&mut self, name: String, shape: Vec<usize>, values: &[f32]) {
         self.push_f32(name.clone(), shape.clone(), values);
         let is_small = matches!(Part::of(&name), Part::Positions | Part::Small);

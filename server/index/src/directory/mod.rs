@@ -1,8 +1,8 @@
 //! The index directory: versions of an index side by side, built, published, opened, copied and checked.
 //!
-//! [`pointer`] draws the directory. A version is built whole beside those that are there ([`build`], [`writing`]), or made of
-//! another ([`copy`], [`upgrade`]); one rename of the pointer puts it in use. A reader checks every file that the
-//! [`manifest`] lists before it is used ([`version`]) and maps it ([`loaded`], [`passages`]).
+//! [`pointer`] draws the directory. A version is built whole beside those that are there ([`build`], [`writing`]), or
+//! made of another ([`copy`], [`upgrade`]); one rename of the pointer puts it in use. A reader checks every file that
+//! the [`manifest`] lists before it is used ([`version`]) and maps it ([`loaded`], [`passages`]).
 
 pub(crate) mod build;
 pub(crate) mod columns;

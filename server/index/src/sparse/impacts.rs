@@ -47,12 +47,15 @@ struct Tables {
     lists: usize,
     blocks: usize,
     from: usize,
-    /// Whether the impacts of each list are known to bound its postings: one of the three below.
+    /// For each list [`UNKNOWN`], [`RIGHT`] or [`WRONG`]: whether its impacts bound its postings.
     states: Vec<AtomicU8>,
 }
 
+/// No search has read the list yet.
 const UNKNOWN: u8 = 0;
+/// The impacts bound the postings.
 const RIGHT: u8 = 1;
+/// They do not, and are not used.
 const WRONG: u8 = 2;
 
 /// The impacts of a list.
@@ -82,8 +85,8 @@ impl Impacts {
                 if info.doc_freq < LEAST {
                     continue;
                 }
-                lists.extend(halves(info.postings_range.start));
-                lists.extend(halves(last.len()));
+                lists.extend(low_and_high(info.postings_range.start));
+                lists.extend(low_and_high(last.len()));
                 let option = IndexRecordOption::WithFreqs;
                 let mut postings = inverted.read_block_postings_from_terminfo(info, option)?;
                 while let Some(end) = postings.docs().last() {
@@ -96,8 +99,8 @@ impl Impacts {
             }
             let id = segment.segment_id().uuid_string();
             words.extend(id.as_bytes().as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes)));
-            words.extend(halves(lists.len() / LIST));
-            words.extend(halves(last.len()));
+            words.extend(low_and_high(lists.len() / LIST));
+            words.extend(low_and_high(last.len()));
             words.extend([lists, last, impacts].concat());
         }
         let written = atomic::write_file(&dir.join(FILE), |out| {
@@ -210,10 +213,12 @@ fn tables(bytes: &[u8], ids: &[String]) -> Option<Vec<Tables>> {
     (at == words.len()).then_some(found)
 }
 
-fn halves(number: usize) -> [u32; 2] {
+/// Returns a number as two words of 32 bits, the low one first.
+fn low_and_high(number: usize) -> [u32; 2] {
     [number as u32, (number as u64 >> 32) as u32]
 }
 
+/// Returns the number of two words of 32 bits.
 fn whole(low: u32, high: u32) -> usize {
     (u64::from(low) | u64::from(high) << 32) as usize
 }

@@ -159,7 +159,7 @@ fn say(args: &BlurArgs, blur: &BlurDir, kept: &[f64], calibrations: &[Calibratio
             all.join("  ")
         ));
     }
-    // Those that were not measured, for want of directions.
+    // Levels that need more directions than the vectors have are not measured.
     for level in Level::ALL.into_iter().filter(|level| level.blur().dims > rank) {
         let (name, dims) = (level.name(), level.blur().dims);
         text.push_str(&format!("{name:<8}{dims} numbers: not offered, the vectors have {rank} directions\n"));

@@ -4,8 +4,8 @@ import { evictOldModels, noteModel } from '../weights/old-models.js';
 import { within } from '../wire/within.js';
 import { openCpu, opener, type Started, type StartSettings } from './start-encoder.js';
 
-// What an encoder needs after it has started: a script of its own, which pages fetch as soon as it has, so that it is there
-// when the network is not.
+// What an encoder needs after it has started: a script of its own, which pages fetch as soon as the encoder has started,
+// so that it is there when the network is not.
 
 /** Starts the CPU encoder after a worker was lost, from the files that are already kept. */
 export async function restart(

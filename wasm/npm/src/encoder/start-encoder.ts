@@ -116,7 +116,7 @@ export function opener(manifest: ModelManifest, dtype: Dtype, settings: StartSet
         onProgress,
         onStarted,
       }).catch((error: unknown) => {
-        // Of silences, that before the first word alone has a fix.
+        // The error has a fix only if the worker never sent a message; the next start then waits half as long.
         if (error instanceof WorkerFailure && error.code === 'worker_silent' && error.fix) patience /= 2;
         throw error;
       });
