@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError};
 
 use axum::body::Bytes;
 use axum::extract::{Path, Request, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use dpr_core::private::encrypted::wire::Kind;
 use dpr_index::CancelToken;
@@ -16,6 +16,7 @@ use tokio::sync::oneshot;
 
 use super::answer::hold_answer;
 use super::body::binary_body;
+use super::document::respond_tagged;
 use super::error::ApiError;
 use super::error_answer::ErrorBody;
 use super::file::respond_by_content;
@@ -51,15 +52,11 @@ pub(super) async fn manifest(
     request: HeaderMap,
 ) -> Result<Response, ApiError> {
     let served = tables_of(state.ready()?.as_ref())?;
-    let headers = [
-        (header::ETAG, served.tag.clone()),
-        (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
-        (header::CONTENT_TYPE, HeaderValue::from_static("application/json")),
-    ];
-    if request.get(header::IF_NONE_MATCH) == Some(&served.tag) {
-        return Ok((StatusCode::NOT_MODIFIED, headers).into_response());
-    }
-    Ok((headers, Bytes::copy_from_slice(served.tables.json())).into_response())
+    let json = || {
+        let kind = [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))];
+        (kind, Bytes::copy_from_slice(served.tables.json()))
+    };
+    Ok(respond_tagged(&request, &served.tag, json))
 }
 
 /// One file of the private tables, by its content.

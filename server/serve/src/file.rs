@@ -190,7 +190,7 @@ fn unchanged(request: &HeaderMap, tag: &str) -> bool {
 }
 
 /// Returns whether the list of an `If-None-Match` holds one of `tags`; weak comparison (RFC 9110 §13.1.2).
-fn lists(header: &str, tags: &[&str]) -> bool {
+pub(super) fn lists(header: &str, tags: &[&str]) -> bool {
     header
         .split(',')
         .map(str::trim)

@@ -75,6 +75,7 @@ mod body;
 mod bounded;
 mod connection;
 mod counters;
+mod document;
 mod encrypted;
 mod error;
 mod error_answer;

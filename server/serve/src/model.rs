@@ -2,10 +2,11 @@
 
 use axum::Json;
 use axum::extract::{OriginalUri, Path, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::HeaderMap;
+use axum::response::Response;
 use utoipa::ToSchema;
 
+use super::document::respond_tagged;
 use super::error::ApiError;
 use super::error_answer::ErrorBody;
 use super::file::respond_by_content;
@@ -37,14 +38,9 @@ pub(super) async fn model(
 ) -> Result<Response, ApiError> {
     let ready = state.ready()?;
     let model = ready.serving.model.as_ref().ok_or(ApiError::NoModel)?;
-    let headers =
-        [(header::ETAG, model.tag().clone()), (header::CACHE_CONTROL, HeaderValue::from_static("no-cache"))];
-    if request.get(header::IF_NONE_MATCH) == Some(model.tag()) {
-        return Ok((StatusCode::NOT_MODIFIED, headers).into_response());
-    }
     // An application that nests these routes has them under a path of its own.
     let mounted_at = address.path().strip_suffix(PATH).unwrap_or_default();
-    Ok((headers, Json(model.body(mounted_at))).into_response())
+    Ok(respond_tagged(&request, model.tag(), || Json(model.body(mounted_at))))
 }
 
 /// One file of the question encoder, by its content.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{OriginalUri, Path, Request, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderMap, HeaderValue};
+use axum::response::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use dpr_core::Embedding;
@@ -20,6 +20,7 @@ use utoipa::ToSchema;
 
 use super::answer::{Answered, PreparedSearch, respond, timed};
 use super::body::parse_json;
+use super::document::respond_tagged;
 use super::error::ApiError;
 use super::error_answer::ErrorBody;
 use super::file::{ServedFile, respond_by_content};
@@ -160,12 +161,7 @@ pub(super) async fn private(
     let digest = sha256_hex(&serde_json::to_vec(&body).unwrap_or_default());
     // Weak, as the document is compressed on the way.
     let tag = HeaderValue::from_str(&format!("W/\"{digest}\"")).unwrap_or(HeaderValue::from_static("W/\"\""));
-    let headers =
-        [(header::ETAG, tag.clone()), (header::CACHE_CONTROL, HeaderValue::from_static("no-cache"))];
-    if request.get(header::IF_NONE_MATCH) == Some(&tag) {
-        return Ok((StatusCode::NOT_MODIFIED, headers).into_response());
-    }
-    Ok((headers, Json(body)).into_response())
+    Ok(respond_tagged(&request, &tag, || Json(body)))
 }
 
 /// The projection, by its content.

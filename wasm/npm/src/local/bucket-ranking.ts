@@ -1,7 +1,7 @@
-import { WorkerSession } from '../encoder/worker-session.js';
+import type { WorkerSession } from '../encoder/worker-session.js';
 import type { ProgressListener } from '../types/progress.js';
 import type { WorkerSource } from '../worker/encoder-worker.js';
-import { explained } from './explained.js';
+import { asked, startRanking } from './ranking-session.js';
 import { notStatic } from './static-manifest.js';
 
 /** A passage of a bucket and its score. */
@@ -40,30 +40,17 @@ export class BucketRanking {
     onProgress: ProgressListener,
     signal: AbortSignal,
   ): Promise<BucketRanking> {
-    let session: WorkerSession | undefined;
-    const onAbort = () => session?.end(signal.reason as Error);
-    try {
-      signal.throwIfAborted();
-      session = new WorkerSession('cpu', workers, model);
-      signal.addEventListener('abort', onAbort, { once: true });
-      const started = session.start().then((fetched) => onProgress({ status: 'worker', device: 'cpu', ...fetched }));
-      const [{ projection, centroids }] = await Promise.all([files, started]);
+    const open = async (session: WorkerSession, { projection, centroids }: Awaited<typeof files>) => {
       const transfer = [projection.buffer, centroids.buffer];
       const { numbers } = await session.ask({ type: 'bucket_open', projection, centroids }, 'numbers', { transfer });
       if (numbers[0] !== buckets) throw notStatic(`the centroids of the static index are of ${numbers[0]} buckets, it has ${buckets}`);
-      return new BucketRanking(session);
-    } catch (error) {
-      session?.end(error as Error);
-      signal.throwIfAborted();
-      throw explained(error, 'the index could not be opened');
-    } finally {
-      signal.removeEventListener('abort', onAbort);
-    }
+    };
+    return new BucketRanking(await startRanking(workers, model, files, open, onProgress, signal));
   }
 
   /** The buckets that are fetched for a vector, in ascending order. They depend on nothing but its bucket and the key. */
   async choose(vector: Float32Array<ArrayBuffer>, { probes, decoys }: Plan, key: Uint8Array<ArrayBuffer>, signal: AbortSignal): Promise<number[]> {
-    return this.#asked(signal, async () => {
+    return asked(signal, async () => {
       const { numbers } = await this.#session.ask({ type: 'bucket_choose', vector, probes, decoys, key }, 'numbers', { signal });
       return [...numbers];
     });
@@ -71,14 +58,14 @@ export class BucketRanking {
 
   /** Adds the codes of a bucket, which are copied. */
   async add(bucket: number, codes: Uint8Array<ArrayBuffer>, passages: number): Promise<void> {
-    return this.#asked(undefined, async () => {
+    return asked(undefined, async () => {
       await this.#session.ask({ type: 'bucket_add', bucket, codes, passages }, 'done');
     });
   }
 
   /** The best `k` passages of these buckets for a vector, best first. */
   async rank(vector: Float32Array<ArrayBuffer>, buckets: number[], k: number, signal: AbortSignal): Promise<Placed[]> {
-    return this.#asked(signal, async () => {
+    return asked(signal, async () => {
       const ask = { type: 'bucket_rank', vector, buckets: Uint32Array.from(buckets), k } as const;
       const { numbers } = await this.#session.ask(ask, 'numbers', { signal });
       return Array.from({ length: numbers.length / 3 }, (_, at) => ({
@@ -92,14 +79,5 @@ export class BucketRanking {
   /** Ends the worker. */
   end(reason: Error): void {
     this.#session.end(reason);
-  }
-
-  async #asked<T>(signal: AbortSignal | undefined, ask: () => Promise<T>): Promise<T> {
-    try {
-      return await ask();
-    } catch (error) {
-      signal?.throwIfAborted();
-      throw explained(error, 'the index could not be searched');
-    }
   }
 }

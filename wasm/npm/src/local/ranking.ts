@@ -1,7 +1,7 @@
-import { WorkerSession } from '../encoder/worker-session.js';
+import type { WorkerSession } from '../encoder/worker-session.js';
 import type { ProgressListener } from '../types/progress.js';
 import type { WorkerSource } from '../worker/encoder-worker.js';
-import { explained } from './explained.js';
+import { asked, startRanking } from './ranking-session.js';
 
 /** A row of the index and its score. */
 export interface Ranked {
@@ -33,37 +33,21 @@ export class Ranking {
     onProgress: ProgressListener,
     signal: AbortSignal,
   ): Promise<Ranking> {
-    let session: WorkerSession | undefined;
-    const onAbort = () => session?.end(signal.reason as Error);
-    try {
-      signal.throwIfAborted();
-      session = new WorkerSession('cpu', workers, model);
-      signal.addEventListener('abort', onAbort, { once: true });
-      const started = session.start().then((fetched) => onProgress({ status: 'worker', device: 'cpu', ...fetched }));
-      const [{ projection, parts }] = await Promise.all([files, started]);
+    const open = async (session: WorkerSession, { projection, parts }: Awaited<typeof files>) => {
       await session.ask({ type: 'local_open', projection }, 'done', { transfer: [projection.buffer] });
       for (const { passages, codes } of parts) {
         await session.ask({ type: 'local_add', codes, passages }, 'done', { transfer: [codes.buffer] });
       }
-      return new Ranking(session);
-    } catch (error) {
-      session?.end(error as Error);
-      signal.throwIfAborted();
-      throw explained(error, 'the index could not be opened');
-    } finally {
-      signal.removeEventListener('abort', onAbort);
-    }
+    };
+    return new Ranking(await startRanking(workers, model, files, open, onProgress, signal));
   }
 
   /** The best `k` passages for a vector, best first. */
   async rank(vector: Float32Array<ArrayBuffer>, k: number, signal: AbortSignal): Promise<Ranked[]> {
-    try {
+    return asked(signal, async () => {
       const { numbers } = await this.#session.ask({ type: 'local_rank', vector, k }, 'numbers', { signal });
       return Array.from({ length: numbers.length / 2 }, (_, at) => ({ row: numbers[at * 2]!, score: numbers[at * 2 + 1]! }));
-    } catch (error) {
-      signal.throwIfAborted();
-      throw explained(error, 'the index could not be searched');
-    }
+    });
   }
 
   /** Ends the worker. */

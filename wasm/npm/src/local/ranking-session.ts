@@ -1,0 +1,48 @@
+import { WorkerSession } from '../encoder/worker-session.js';
+import type { ProgressListener } from '../types/progress.js';
+import type { WorkerSource } from '../worker/encoder-worker.js';
+import { explained } from './explained.js';
+
+/**
+ * Starts a worker with the module for the CPU, wherever questions are encoded, and opens an index in it with files that
+ * are downloaded meanwhile. The worker ends where that fails.
+ *
+ * @param open - gives the worker the files
+ * @throws {@link ManifestError} for files that do not fit, {@link EncoderError} where the worker does not start
+ */
+export async function startRanking<Files>(
+  workers: WorkerSource,
+  model: string,
+  files: Promise<Files>,
+  open: (session: WorkerSession, files: Files) => Promise<void>,
+  onProgress: ProgressListener,
+  signal: AbortSignal,
+): Promise<WorkerSession> {
+  let session: WorkerSession | undefined;
+  const onAbort = () => session?.end(signal.reason as Error);
+  try {
+    signal.throwIfAborted();
+    session = new WorkerSession('cpu', workers, model);
+    signal.addEventListener('abort', onAbort, { once: true });
+    const started = session.start().then((fetched) => onProgress({ status: 'worker', device: 'cpu', ...fetched }));
+    const [here] = await Promise.all([files, started]);
+    await open(session, here);
+    return session;
+  } catch (error) {
+    session?.end(error as Error);
+    signal.throwIfAborted();
+    throw explained(error, 'the index could not be opened');
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+  }
+}
+
+/** What the worker answers; a failure is one of the search, or the abort. */
+export async function asked<T>(signal: AbortSignal | undefined, ask: () => Promise<T>): Promise<T> {
+  try {
+    return await ask();
+  } catch (error) {
+    signal?.throwIfAborted();
+    throw explained(error, 'the index could not be searched');
+  }
+}
