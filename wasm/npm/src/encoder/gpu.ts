@@ -4,7 +4,9 @@ import type { Device } from '../types/device.js';
 import type { ModelManifest } from '../types/manifest.js';
 import type { ProgressListener } from '../types/progress.js';
 import { median } from '../worker/median.js';
-import { isDeviceFailure, messageOf, openCpu, type Open, type StartSettings } from './start-encoder.js';
+import { isDeviceFailure, messageOf } from './device-failure.js';
+import { openCpu, type Open } from './open-cpu.js';
+import type { StartSettings } from './start-settings.js';
 import type { WorkerSession } from './worker-session.js';
 
 // What only browsers with WebGPU need: a script of its own. The page has the files there, as two workers may need them.

@@ -2,7 +2,9 @@ import { forgetDevice } from '../device/remembered-device.js';
 import type { ModelManifest } from '../types/manifest.js';
 import { evictOldModels, noteModel } from '../weights/old-models.js';
 import { within } from '../wire/within.js';
-import { openCpu, opener, type Started, type StartSettings } from './start-encoder.js';
+import { openCpu } from './open-cpu.js';
+import { opener, type Started } from './start-encoder.js';
+import type { StartSettings } from './start-settings.js';
 
 // What an encoder needs after it has started: a script of its own, which pages fetch as soon as the encoder has started,
 // so that it is there when the network is not.

@@ -17,7 +17,8 @@ import type { Reply } from '../worker/protocol.js';
 import { workerSource } from '../worker/worker-source.js';
 import { safely } from './safely.js';
 import { untilAborted } from '../wire/until-aborted.js';
-import { startEncoder, type Started, type StartSettings } from './start-encoder.js';
+import { startEncoder, type Started } from './start-encoder.js';
+import type { StartSettings } from './start-settings.js';
 import { SessionEnded } from './worker-failure.js';
 import type { CommandBody, WorkerSession } from './worker-session.js';
 

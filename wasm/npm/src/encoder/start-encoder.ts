@@ -1,35 +1,15 @@
-import { DprWebError } from '../errors/dpr-web-error.js';
-import { EncoderError } from '../errors/encoder-error.js';
-import type { Device, DeviceChoice, Dtype, DtypeChoice } from '../types/device.js';
+import type { Dtype } from '../types/device.js';
 import type { ModelManifest } from '../types/manifest.js';
-import type { ProgressListener } from '../types/progress.js';
 import type { ModelFiles } from '../weights/model-files.js';
 import { offeredDtype } from '../weights/offered-dtype.js';
 import { loaded } from '../wire/loaded.js';
-import type { Transport } from '../wire/transport.js';
 import { within } from '../wire/within.js';
-import type { WorkerSource } from '../worker/encoder-worker.js';
-import type { OrderSettings } from '../worker/file-order.js';
+import { isDeviceFailure, messageOf } from './device-failure.js';
+import { openCpu, type Open } from './open-cpu.js';
 import { openSession } from './open-session.js';
+import type { StartSettings } from './start-settings.js';
 import { WorkerFailure } from './worker-failure.js';
 import type { WorkerSession } from './worker-session.js';
-
-/** How to start; the options of the public API with their defaults filled in. */
-export interface StartSettings {
-  device: DeviceChoice;
-  dtype: DtypeChoice;
-  /** Whether `auto` may time WebGPU. */
-  measures: boolean;
-  onProgress: ProgressListener;
-  workers: WorkerSource;
-  requests: Transport;
-  /** How a worker makes the same requests; `undefined` where only the page can, or the browser keeps no files. */
-  order: OrderSettings | undefined;
-  /** Ends the start. */
-  signal: AbortSignal | undefined;
-  /** Ends with the encoder. */
-  life: AbortSignal;
-}
 
 /** A running encoder and the weights format it was made from. */
 export interface Started {
@@ -38,14 +18,6 @@ export interface Started {
   /** WebGPU, if it turns out to be faster; its session is not in use yet. Never rejects. */
   faster?: Promise<WorkerSession | undefined>;
 }
-
-/** Starts an encoder on a device. */
-export type Open = (
-  device: Device,
-  keepFiles: boolean,
-  signal?: AbortSignal,
-  onStarted?: () => void,
-) => Promise<WorkerSession>;
 
 /**
  * Starts the encoder on the device that was asked for, or on the CPU where WebGPU does not work. `auto` starts on the
@@ -128,27 +100,4 @@ export function opener(manifest: ModelManifest, dtype: Dtype, settings: StartSet
       return open();
     }
   };
-}
-
-/** The CPU, or an error of this package. */
-export async function openCpu(open: Open, keepFiles: boolean, signal: AbortSignal): Promise<WorkerSession> {
-  try {
-    return await open('cpu', keepFiles);
-  } catch (error) {
-    signal.throwIfAborted();
-    if (!isDeviceFailure(error)) throw error;
-    const { fix, code } = error instanceof WorkerFailure ? error : {};
-    const message = `the question encoder could not be started: ${messageOf(error)}`;
-    throw new EncoderError(message, fix, code, { cause: error });
-  }
-}
-
-/** A failed download or a wrong file is no reason to try another device. */
-export function isDeviceFailure(error: unknown): boolean {
-  return !(error instanceof DprWebError);
-}
-
-/** What an error says. */
-export function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }
