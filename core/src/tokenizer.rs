@@ -1,22 +1,18 @@
 //! Tokenizer of questions and passages, on both ends by the same `tokenizers` crate.
 
 mod answers;
-mod charsmap;
+mod file;
 mod located;
 mod pair;
-mod pieces;
 mod template;
 
-use serde::Deserialize;
-use serde_json::Value;
-use tokenizers::{PostProcessorWrapper, Tokenizer};
+use tokenizers::Tokenizer;
 
 use crate::config::EncoderConfig;
 use crate::form::{PassageForm, TextForm};
 pub use located::ReaderInput;
 pub(crate) use located::{Layout, LocateError};
 pub use pair::PairTokens;
-use pieces::Pieces;
 use template::Template;
 
 /// A tokenizer that fits one encoder: ids below its vocabulary, length at most its limit.
@@ -74,28 +70,6 @@ pub enum TokenizerError {
     Text(String),
 }
 
-/// The parts of a file whose reading can panic in the library, and the post-processor.
-#[derive(Deserialize)]
-struct Parts {
-    /// Read by an `expect`: only JSON that can be read whole may get there.
-    #[serde(default, rename = "decoder")]
-    _decoder: Value,
-    #[serde(default)]
-    normalizer: Value,
-    #[serde(default)]
-    post_processor: Value,
-    /// Read for its check.
-    #[serde(default, rename = "model")]
-    _model: Pieces,
-}
-
-/// Refuses what the library would panic on, and returns the post-processor.
-fn check(bytes: &[u8]) -> Result<Value, TokenizerError> {
-    let parts: Parts = serde_json::from_slice(bytes).map_err(|e| TokenizerError::Format(e.to_string()))?;
-    charsmap::check_all(&parts.normalizer).map_err(TokenizerError::Format)?;
-    Ok(parts.post_processor)
-}
-
 impl TextTokenizer {
     /// Reads a `tokenizer.json` and checks that it fits `config`. The special tokens are those of its post-processor.
     /// Padding and truncation set in the file are dropped: batches are padded, and texts truncated to
@@ -104,11 +78,8 @@ impl TextTokenizer {
     /// # Errors
     /// [`TokenizerError`] when the file is damaged or belongs to another model.
     pub fn from_json(bytes: &[u8], config: &EncoderConfig) -> Result<Self, TokenizerError> {
-        let template = Template::read(&check(bytes)?).map_err(TokenizerError::Template)?;
-        let mut inner = Tokenizer::from_bytes(bytes).map_err(|e| TokenizerError::Format(e.to_string()))?;
-        inner.with_truncation(None).map_err(|e| TokenizerError::Format(e.to_string()))?;
-        inner.with_padding(None);
-        inner.with_post_processor(None::<PostProcessorWrapper>);
+        let (inner, post_processor) = file::read(bytes).map_err(TokenizerError::Format)?;
+        let template = Template::read(&post_processor).map_err(TokenizerError::Template)?;
         let largest = inner.get_vocab(true).into_values().chain([template.largest()]).max();
         let tokens = largest.map_or(0, |id| id as usize + 1);
         if tokens > config.vocab_size {

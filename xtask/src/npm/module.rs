@@ -35,7 +35,7 @@ pub(crate) struct Module {
 
 /// Both modules.
 pub(crate) const MODULES: [Module; 2] = [
-    Module { name: "cpu", features: &[], limit: 1_500_000, optimise: "-O3", lto: "fat", waits: false },
+    Module { name: "cpu", features: &[], limit: 850_000, optimise: "-O3", lto: "fat", waits: false },
     Module {
         name: "webgpu",
         features: &["--features", "webgpu"],

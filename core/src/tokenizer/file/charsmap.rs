@@ -6,32 +6,22 @@
 //! is `c`; the unit's offset leads to the next node, where the value stands if the unit says that there is one.
 
 use base64::Engine as _;
-use serde_json::Value;
+
+use super::field::Field;
 
 /// The longest replacement in bytes. The longest of SentencePiece's own tables is a phrase of 33 bytes, for U+FDFA; a
 /// table whose replacements are long would make a question as large as it likes.
 const MAX_REPLACEMENT: usize = 1024;
 
-/// Checks the table of every `Precompiled` normalizer in `value`, at any depth.
+/// Reads a table, base64 of it, and checks it.
 ///
 /// # Errors
 /// Says what in the table is wrong.
-pub(super) fn check_all(value: &Value) -> Result<(), String> {
-    match value {
-        Value::Object(fields) => {
-            let table = fields.get("precompiled_charsmap");
-            if table.is_some() || fields.get("type").is_some_and(|kind| kind == "Precompiled") {
-                // Anything but base64 of a whole table would meet an `expect`.
-                let text = table.and_then(Value::as_str).ok_or("it has no precompiled_charsmap")?;
-                let bytes = base64::engine::general_purpose::STANDARD.decode(text);
-                check(&bytes.map_err(|e| format!("its precompiled_charsmap is not base64: {e}"))?)
-                    .map_err(|reason| format!("its precompiled_charsmap is damaged: {reason}"))?;
-            }
-            fields.values().try_for_each(check_all)
-        }
-        Value::Array(items) => items.iter().try_for_each(check_all),
-        _ => Ok(()),
-    }
+pub(super) fn read(table: &Field<'_>) -> Result<Vec<u8>, String> {
+    let bytes = base64::engine::general_purpose::STANDARD.decode(table.text()?);
+    let bytes = bytes.map_err(|e| table.is_not(&format!("base64: {e}")))?;
+    check(&bytes).map_err(|reason| format!("its precompiled_charsmap is damaged: {reason}"))?;
+    Ok(bytes)
 }
 
 /// Checks one table.
@@ -104,8 +94,8 @@ mod tests {
     fn precompiled(bytes: &[u8]) -> Result<String, String> {
         let text = base64::engine::general_purpose::STANDARD.encode(bytes);
         let value = serde_json::json!({"type": "Precompiled", "precompiled_charsmap": text});
-        check_all(&serde_json::json!({"type": "Sequence", "normalizers": [value]}))?;
-        let normalizer: tokenizers::NormalizerWrapper = serde_json::from_value(value).unwrap();
+        let sequence = serde_json::json!({"type": "Sequence", "normalizers": [value]});
+        let normalizer = super::super::normalizer::read(&Field::root(&sequence))?;
         let mut text = tokenizers::NormalizedString::from("banana");
         tokenizers::Normalizer::normalize(&normalizer, &mut text).unwrap();
         Ok(text.get().to_owned())
