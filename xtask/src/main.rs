@@ -10,6 +10,7 @@ mod chaos;
 mod circles;
 mod demo;
 mod demo_data;
+mod dist;
 mod docs;
 mod failure;
 mod feature_sets;
@@ -58,6 +59,7 @@ usage: cargo xtask TASK
   data     build the demo's model, vectors and index
   lint     format check, clippy, rustdoc and the TypeScript linter
   features every crate alone, and dpr without the features that somebody may want to do without
+  dist     build dpr as it is handed out, optimised across all crates and for size, into target/dist, and print its size
   audit    known holes, licences and sources of all packages, Rust's and npm's (builds cargo-deny first)
   licenses write the notices of other people's licences anew: after every change of Cargo.lock
   fuzz     inputs that break a parser, searched for by coverage (--only TARGET, repeatable; --seconds N a target, 600;
@@ -101,6 +103,7 @@ fn dispatch(arguments: &[String]) -> Outcome {
         "quality" => quality::run(rest),
         "npm" => no_arguments(rest).and_then(|()| npm::build()),
         "data" => no_arguments(rest).and_then(|()| demo_data::build()),
+        "dist" => no_arguments(rest).and_then(|()| dist::run()),
         "audit" => no_arguments(rest).and_then(|()| audit::run()),
         "licenses" => no_arguments(rest).and_then(|()| third_party::write_notices()),
         "sbom" => no_arguments(rest).and_then(|()| third_party::write_sboms()),
