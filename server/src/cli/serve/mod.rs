@@ -273,6 +273,7 @@ fn options(args: &Args, access: Access, address: SocketAddr) -> Result<Options, 
         private_only: args.private_only,
         max_stale: (args.max_stale > 0).then(|| Duration::from_secs(args.max_stale.into())),
         metrics_apart: args.access.metrics_listen.is_some(),
+        trace_parent: None,
     })
 }
 
