@@ -52,8 +52,9 @@ pub struct Options {
     /// `true` if only blurred and encrypted questions are answered: `POST /v1/search` and `POST /v1/search/text` are then
     /// refused with 403.
     pub private_only: bool,
-    /// Makes the caller's span the parent of a request's (target [`TRACE_TARGET`](crate::TRACE_TARGET)), where a request
-    /// names one in the header `traceparent`; without it, none is read. It is called before the span is entered.
+    /// Makes the caller's span the parent of a request's (target [`TRACE_TARGET`](crate::TRACE_TARGET)), where a
+    /// request names one in the header `traceparent`; without it, none is read. It is called before the span is
+    /// entered.
     pub trace_parent: Option<fn(&Span, TraceParent)>,
 }
 

@@ -1,9 +1,9 @@
 //! The spans of a request for distributed tracing: one for the request, and one for each part of it that takes time.
 //!
-//! They have the target [`TARGET`], so that a program sends them to a collector and keeps them out of its log lines, and
-//! the attributes of OpenTelemetry's semantic conventions for HTTP servers. Attributes are names and counts alone: no
-//! address as sent, query string, text, vector, key or address of a client. Where nobody subscribes to the target, a span
-//! is a look at a flag.
+//! They have the target [`TARGET`], so that a program sends them to a collector and keeps them out of its log lines,
+//! and the attributes of OpenTelemetry's semantic conventions for HTTP servers. Attributes are names and counts alone:
+//! no address as sent, query string, text, vector, key or address of a client. Where nobody subscribes to the target,
+//! a span is a look at a flag.
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{Method, StatusCode};

@@ -1,6 +1,6 @@
-//! Nothing of keys, texts and vectors reaches a log or a trace, at any level: all routes are asked, rightly and wrongly,
-//! over TLS and without, while every line and every span of every crate is kept. Alone in its program, as the subscriber
-//! is the program's.
+//! Nothing of keys, texts and vectors reaches a log or a trace, at any level: all routes are asked, rightly and
+//! wrongly, over TLS and without, while every line and every span of every crate is kept. Alone in its program, as the
+//! subscriber is the program's.
 
 use std::io::{self, Write};
 use std::sync::{Arc, LazyLock, Mutex};

@@ -1,4 +1,4 @@
-//! The way of spans to the collector: a layer of the log's subscriber, a bounded queue, and a thread that sends batches.
+//! The way of spans to the collector: a layer of the log's subscriber, a bounded queue, and a thread that sends.
 
 use std::time::Duration;
 
