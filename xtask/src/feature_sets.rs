@@ -11,7 +11,7 @@ use crate::process::{cargo, output};
 use crate::test::lint;
 
 /// Sets of features of `dpr`, by what they are for: the arguments of `cargo check`.
-const SETS: [(&str, &[&str]); 5] = [
+const SETS: [(&str, &[&str]); 6] = [
     ("dpr, serving only", &["-p", "dpr", "--no-default-features"]),
     ("dpr, no Milvus", &["-p", "dpr", "--no-default-features", "--features", "eval,postgres,train"]),
     (
@@ -19,6 +19,10 @@ const SETS: [(&str, &[&str]); 5] = [
         &["-p", "dpr", "--no-default-features", "--features", "burn,eval,milvus,postgres,sparse"],
     ),
     ("dpr, all", &["-p", "dpr"]),
+    (
+        "dpr, with OpenTelemetry",
+        &["-p", "dpr", "--no-default-features", "--features", "otel", "--bins", "--tests"],
+    ),
     ("dpr-index, no words", &["-p", "dpr-index", "--no-default-features"]),
 ];
 

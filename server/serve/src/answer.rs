@@ -19,6 +19,7 @@ use super::gate::{Prepared, Run};
 use super::metadata::WireValue;
 use super::refusals::Refused;
 use super::state::AppState;
+use super::trace::Trace;
 use dpr_data::Metadata;
 use dpr_index::search::{Hit, SearchError};
 use dpr_index::{CancelToken, Stopped};
@@ -115,17 +116,21 @@ pub(super) async fn respond<T: Serialize + 'static>(
     read: impl FnOnce(&[u8]) -> Result<PreparedSearch<T>, ApiError> + Send + 'static,
 ) -> Result<Response, ApiError> {
     let takes_gzip = accepts_gzip(request.headers());
+    let trace = Trace::of(&request);
     let body = json_body(state, request).await?;
     let place = state.gate().enter().inspect_err(|_| state.metrics().rejected())?;
-    let (span, limit) = (Span::current(), state.limits().max_answer);
+    let (span, limit, queue) = (Span::current(), state.limits().max_answer, trace.queue());
     let prepare = move || {
-        let asked = span.in_scope(|| read(&body));
-        drop(body);
+        drop(queue);
+        let parse = trace.parse(body.len());
+        let asked = span.in_scope(|| parse.in_scope(|| read(&body)));
+        drop((body, parse));
         let PreparedSearch { vectors, rows, cost, search } = asked?;
         let run = move |cancel: &CancelToken| {
             let _in_request = span.enter();
-            let Answered { answer, took, k } = search(cancel)?;
-            Ok::<_, ApiError>((written(&answer, k, limit, takes_gzip)?, took))
+            let Answered { answer, took, k } = trace.search(vectors, rows).in_scope(|| search(cancel))?;
+            let write = trace.write_answer();
+            Ok::<_, ApiError>((write.in_scope(|| written(&answer, k, limit, takes_gzip))?, took))
         };
         Ok(Prepared { vectors, rows, cost, run: Box::new(run) })
     };

@@ -7,11 +7,13 @@ use axum::body::{Body, HttpBody};
 use axum::extract::Request;
 use axum::http::{HeaderMap, header};
 use serde::Deserialize;
+use tracing::Instrument as _;
 
 use super::error::ApiError;
 use super::refusals::Refused;
 use super::room::{HeldBody, Room};
 use super::state::AppState;
+use super::trace::Trace;
 
 /// How much of a body over the limit is read and thrown away. A client that is still sending would otherwise
 /// see a broken connection in place of the answer.
@@ -35,11 +37,13 @@ pub(super) async fn json_body(state: &AppState, request: Request) -> Result<Held
         return Err(ApiError::BodyTooLarge { limit });
     }
     let media_type = check_media_type(request.headers());
-    let body = read(request.into_body(), limit, state.bodies()).await.inspect_err(|error| {
-        if matches!(error, ApiError::BodiesFull { .. }) {
-            state.metrics().refusals().refused(Refused::Bodies);
-        }
-    })?;
+    let span = Trace::of(&request).read_body();
+    let body =
+        read(request.into_body(), limit, state.bodies()).instrument(span).await.inspect_err(|error| {
+            if matches!(error, ApiError::BodiesFull { .. }) {
+                state.metrics().refusals().refused(Refused::Bodies);
+            }
+        })?;
     if body.is_empty() {
         return Err(ApiError::EmptyBody);
     }
@@ -69,11 +73,13 @@ pub(super) async fn binary_body(
     }
     let media_type = essence(request.headers()).filter(|essence| essence == "application/octet-stream");
     let sent = essence(request.headers()).unwrap_or_else(|| "absent".into());
-    let body = read(request.into_body(), limit, state.bodies()).await.inspect_err(|error| {
-        if matches!(error, ApiError::BodiesFull { .. }) {
-            state.metrics().refusals().refused(Refused::Bodies);
-        }
-    })?;
+    let span = Trace::of(&request).read_body();
+    let body =
+        read(request.into_body(), limit, state.bodies()).instrument(span).await.inspect_err(|error| {
+            if matches!(error, ApiError::BodiesFull { .. }) {
+                state.metrics().refusals().refused(Refused::Bodies);
+            }
+        })?;
     match media_type {
         Some(_) if body.is_empty() => Err(ApiError::EmptyBody),
         Some(_) => Ok(body),

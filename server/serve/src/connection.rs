@@ -28,6 +28,7 @@ use super::open::Opened;
 use super::patient::Patient;
 use super::places::Places;
 use super::tls::{HTTP_2, Tls};
+use super::trace::Scheme;
 
 /// Time between two questions to a client that has sent nothing for a while whether it is still there.
 const KEEPALIVE: Duration = Duration::from_secs(15);
@@ -88,13 +89,18 @@ impl Connection {
         }
     }
 
+    fn scheme(&self) -> Scheme {
+        Scheme(if self.tls.is_some() { "https" } else { "http" })
+    }
+
     async fn http_1(mut self, socket: impl AsyncRead + AsyncWrite + Unpin + Send) {
+        let scheme = self.scheme();
         let (peer, app, activity) = (self.peer, self.app, Arc::clone(&self.opened.activity));
         let watched = Arc::clone(&activity);
         let service = service_fn(move |request| {
             let (app, (in_progress, _)) = (app.clone(), watched.begin());
             async move {
-                let response = answer(app, peer, request).await?;
+                let response = answer(app, peer, scheme, request).await?;
                 Ok::<_, Infallible>(response.map(|body| in_progress.watch(body, None)))
             }
         });
@@ -119,7 +125,7 @@ impl Connection {
     async fn http_2(mut self, socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
         let activity = Arc::clone(&self.opened.activity);
         let (peer, app, places, wait) = (self.peer, self.app, self.places, self.idle);
-        let is_single = self.is_single;
+        let (is_single, scheme) = (self.is_single, Scheme("https"));
         let watched = Arc::clone(&activity);
         let service = service_fn(move |request: Request<Incoming>| {
             let (app, places) = (app.clone(), places.clone());
@@ -137,7 +143,7 @@ impl Connection {
                         Err(_) => return Ok(ApiError::ConnectionsFull.into_response()),
                     },
                 };
-                let response = answer(app, peer, request).await?;
+                let response = answer(app, peer, scheme, request).await?;
                 Ok::<_, Infallible>(response.map(|body| in_progress.watch(body, place)))
             }
         });
@@ -175,13 +181,15 @@ impl Connection {
     }
 }
 
-/// Hands a request to the routes, with the address it came from.
+/// Hands a request to the routes, with the address and the scheme by which it came.
 async fn answer(
     app: Router,
     peer: SocketAddr,
+    scheme: Scheme,
     mut request: Request<Incoming>,
 ) -> Result<Response<Body>, Infallible> {
     request.extensions_mut().insert(ConnectInfo(peer));
+    request.extensions_mut().insert(scheme);
     app.oneshot(request).await
 }
 

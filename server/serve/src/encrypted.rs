@@ -23,6 +23,7 @@ use super::file::respond_by_content;
 use super::gate::Prepared;
 use super::served_tables::ServedTables;
 use super::state::{AppState, Ready};
+use super::trace::Trace;
 
 /// Returns the tables, if they are of the passages that are searched: what was deleted since must not be found.
 fn tables_of(ready: &Ready) -> Result<Arc<ServedTables>, ApiError> {
@@ -129,6 +130,7 @@ pub(super) async fn fetch(State(state): State<AppState>, request: Request) -> Re
 
 async fn answer(state: &AppState, request: Request, kind: Kind) -> Result<Response, ApiError> {
     let served = tables_of(state.ready()?.as_ref())?;
+    let trace = Trace::of(&request);
     let body = binary_body(state, request, served.longest(kind)).await?;
     let place = served.gate.enter().inspect_err(|_| state.metrics().rejected())?;
     let (back, mut answered) = oneshot::channel();
@@ -136,8 +138,10 @@ async fn answer(state: &AppState, request: Request, kind: Kind) -> Result<Respon
     served.waiting(kind).lock().unwrap_or_else(PoisonError::into_inner).push((body, back));
     let rows = served.tables.checked().manifest.passages;
     let reading = Arc::clone(&served);
+    let queue = trace.queue();
     let prepare = move || {
-        let run = move |_: &CancelToken| reading.answer_waiting(kind);
+        drop(queue);
+        let run = move |_: &CancelToken| trace.search(1, rows).in_scope(|| reading.answer_waiting(kind));
         Ok(Prepared { vectors: 1, rows, cost, run: Box::new(run) })
     };
     let thread = served.gate.search(place, prepare);

@@ -121,6 +121,8 @@ mod state;
 mod tests;
 mod text;
 mod tls;
+mod trace;
+mod trace_parent;
 mod updates;
 mod vector;
 mod watched;
@@ -156,6 +158,8 @@ pub use service::TextSearch;
 pub use state::{AppState, Options, Serving};
 pub use text::TextSearchRequest;
 pub use tls::{Tls, TlsError};
+pub use trace::TARGET as TRACE_TARGET;
+pub use trace_parent::TraceParent;
 pub use updates::Updates;
 
 /// All routes. Pages of other origins, where they are let in, may search but not change the index: what it is changed
@@ -174,7 +178,7 @@ pub fn app(state: AppState) -> Router {
     let passages = post(passages::put).delete(passages::delete);
     let passages = Router::new().route("/v1/passages", open_to(Scope::Write, passages, &state));
     let passages = passages.method_not_allowed_fallback(error::method_not_allowed);
-    pages.merge(guarded(passages, &state)).layer(from_fn(request_id::assign)).with_state(state)
+    observed(pages.merge(guarded(passages, &state)), state)
 }
 
 /// `/metrics`, `/healthz` and `/readyz` alone, for a socket that only the operator reaches
@@ -184,13 +188,19 @@ pub fn metrics_app(state: AppState) -> Router {
         .layer(from_fn_with_state(state.clone(), access::admit))
         .layer(from_fn_with_state(state.clone(), hosts::check));
     let routes = with_common_layers(health_routes().merge(counters), &state);
-    routes.layer(from_fn(request_id::assign)).with_state(state)
+    observed(routes, state)
 }
 
 /// `/healthz` and `/readyz` alone, for connections above the limit ([`server::Connections::health`]).
 pub fn health_app(state: AppState) -> Router {
     let routes = health_routes().fallback(busy);
-    with_common_layers(routes, &state).layer(from_fn(request_id::assign)).with_state(state)
+    observed(with_common_layers(routes, &state), state)
+}
+
+/// Routes whose requests have a span, and an id in their log lines and answers.
+fn observed(routes: Router<AppState>, state: AppState) -> Router {
+    let routes = routes.layer(from_fn(request_id::assign));
+    routes.layer(from_fn_with_state(state.clone(), trace::follow)).with_state(state)
 }
 
 /// Answers what comes over a connection above the limit.

@@ -23,6 +23,7 @@ use super::metadata::WireValue;
 use super::refusals::Refused;
 use super::room::{BodyShare, HeldBody};
 use super::state::{AppState, Ready};
+use super::trace::Trace;
 use super::updates::Updates;
 use super::vector::{VectorInput, WireVector};
 use dpr_data::{Metadata, Passage};
@@ -109,20 +110,22 @@ pub(super) async fn put(
     request: Request,
 ) -> Result<Json<PutResponse>, ApiError> {
     let ready = state.ready()?;
-    let author = Author::of(&request);
+    let (author, trace) = (Author::of(&request), Trace::of(&request));
     let (service, body) = admit(&state, &ready, request).await?;
     let (max, asked) = (state.limits().max_passages, Arc::clone(&ready));
+    let parsing = trace.clone();
     let read = move |body: HeldBody| {
+        let _parse = parsing.parse(body.len()).entered();
         let passages = parse::<PutRequest<'_>>(&body)?.passages(&asked, max)?;
         // The room that the body had is that of its passages now.
         Ok((passages, BodyShare::from(body)))
     };
     let (passages, share) = run(&state, Stage::Update, move || read(body)).await?;
-    let passages = with_vectors(&state, &service, passages).await?;
+    let passages = with_vectors(&state, &service, passages, &trace).await?;
     let written = state.clone();
     let put = move || {
         let (_share, count) = (share, passages.len());
-        let Put { added, replaced } = service.put(passages)?;
+        let Put { added, replaced } = trace.update(count).in_scope(|| service.put(passages))?;
         // Here, since a change that has begun is done even if its client has gone.
         written.metrics().updated(count);
         author.log(&ready, Change::Put { added, replaced });
@@ -137,13 +140,16 @@ async fn with_vectors(
     state: &AppState,
     service: &Arc<PassageUpdater>,
     passages: Vec<(Passage, Option<Embedding>)>,
+    trace: &Trace,
 ) -> Result<Vec<NewPassage>, ApiError> {
     let (service, stop) = (Arc::clone(service), Arc::new(AtomicBool::new(false)));
     if passages.iter().all(|(_, vector)| vector.is_some()) {
         return Ok(service.encode(passages, &stop)?);
     }
     let _is_wanted = StopOnDrop(Arc::clone(&stop));
-    run(state, Stage::Encoding, move || Ok(service.encode(passages, &stop)?)).await
+    let (trace, count) = (trace.clone(), passages.len());
+    let encode = move || trace.encode(count).in_scope(|| Ok(service.encode(passages, &stop)?));
+    run(state, Stage::Encoding, encode).await
 }
 
 /// Sets a flag when it is dropped.
@@ -192,12 +198,12 @@ pub(super) async fn delete(
     request: Request,
 ) -> Result<Json<DeleteResponse>, ApiError> {
     let ready = state.ready()?;
-    let author = Author::of(&request);
+    let (author, trace) = (Author::of(&request), Trace::of(&request));
     let (service, body) = admit(&state, &ready, request).await?;
     let (max, written) = (state.limits().max_ids, state.clone());
     let delete = move || {
         let ids = elements(parse::<DeleteRequest<'_>>(&body)?.ids, "ids", max)?;
-        let deleted = service.delete(ids)?;
+        let deleted = trace.update(ids.len()).in_scope(|| service.delete(ids))?;
         written.metrics().updated(deleted);
         author.log(&ready, Change::Deleted { deleted });
         Ok(DeleteResponse { deleted })

@@ -18,6 +18,7 @@ use super::limits::Limits;
 use super::request::FilterBody;
 use super::state::AppState;
 use super::text::{check_question, fusion, hybrid};
+use super::trace::Trace;
 use dpr_index::CancelToken;
 use dpr_index::search::{Hit, Method};
 
@@ -109,7 +110,7 @@ pub(super) async fn answer(State(state): State<AppState>, request: Request) -> R
     // Before the body is read: what must not be sent here is not looked at.
     let service = ready.serving.text.as_ref().map(Arc::clone).ok_or(ApiError::TextSearchDisabled)?;
     let reader = ready.serving.reader.as_ref().map(Arc::clone).ok_or(ApiError::AnswersDisabled)?;
-    let limits = state.limits().clone();
+    let (limits, trace) = (state.limits().clone(), Trace::of(&request));
     let read = move |body: &[u8]| -> Result<PreparedSearch<AnswerResponse>, ApiError> {
         let asked: AnswerRequest<'_> = parse_json(body)?;
         check_question(&asked.question)?;
@@ -122,7 +123,8 @@ pub(super) async fn answer(State(state): State<AppState>, request: Request) -> R
         let search = move |cancel: &CancelToken| -> Result<Answered<AnswerResponse>, ApiError> {
             let found = || {
                 let hits = service.search_text(&question, method, fusion, depth, filter.as_ref(), cancel)?;
-                Ok((reader.answers(&question, &hits, top, cancel), hits))
+                let reading = trace.read_passages(hits.len());
+                Ok((reading.in_scope(|| reader.answers(&question, &hits, top, cancel)), hits))
             };
             let ((answers, hits), took, took_ms) = timed(depth, found)?;
             let (read, fingerprint) = (hits.len(), reader.fingerprint().to_owned());

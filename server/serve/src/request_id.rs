@@ -10,6 +10,8 @@ use axum::middleware::Next;
 use axum::response::Response;
 use tracing::Instrument as _;
 
+use super::trace::Trace;
+
 /// The header of a request and of its answer.
 pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -50,6 +52,7 @@ pub(super) async fn assign(mut request: Request, next: Next) -> Response {
     let id = RequestId::of(request.headers());
     // An error's span, so that lines have the id at every level that is logged.
     let span = tracing::error_span!(target: "dpr_serve", "request", id = id.as_str());
+    Trace::of(&request).record_id(id.as_str());
     request.extensions_mut().insert(id.clone());
     let mut response = next.run(request).instrument(span).await;
     response.headers_mut().insert(REQUEST_ID, id.0);

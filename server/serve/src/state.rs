@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use tracing::Span;
+
 use super::access::{Access, Rate};
 use super::counters::Metrics;
 use super::error::ApiError;
@@ -19,6 +21,7 @@ use super::served_model::ServedModel;
 use super::served_reader::ServedReader;
 use super::served_tables::ServedTables;
 use super::service::TextSearch;
+use super::trace_parent::TraceParent;
 use super::updates::Updates;
 use dpr_core::model::short;
 use dpr_index::VectorIndex as _;
@@ -49,6 +52,10 @@ pub struct Options {
     /// `true` if only blurred and encrypted questions are answered: `POST /v1/search` and `POST /v1/search/text` are then
     /// refused with 403.
     pub private_only: bool,
+    /// Makes the caller's span the parent of a request's (target [`TRACE_TARGET`](crate::TRACE_TARGET)), where a
+    /// request names one in the header `traceparent`; without it, none is read. It is called before the span is
+    /// entered.
+    pub trace_parent: Option<fn(&Span, TraceParent)>,
 }
 
 /// The shared state; a clone is another handle to it.

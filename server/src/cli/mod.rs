@@ -50,6 +50,7 @@ pub mod serve;
 )]
 mod source;
 mod source_args;
+mod traces;
 #[cfg(feature = "train")]
 pub mod train;
 #[cfg(feature = "train")]
@@ -144,7 +145,15 @@ pub fn main() -> ExitCode {
             return ExitCode::from(u8::try_from(usage.exit_code()).unwrap_or(2));
         }
     };
-    logging::start(cli.log_format);
+    let traces = match &cli.command {
+        Some(Command::Serve(args)) => args.traces.start(),
+        _ => Ok(None),
+    };
+    let traces = match traces {
+        Ok(traces) => traces,
+        Err(error) => return failed(error.as_ref()),
+    };
+    logging::start(cli.log_format, traces.as_ref());
     #[cfg(unix)]
     crate::sigbus::install();
     let outcome = match cli.command {
@@ -152,13 +161,18 @@ pub fn main() -> ExitCode {
         None if cli.licenses => output::print(THIRD_PARTY),
         None => Err("there is no command to run: `dpr --help` names them".into()),
     };
+    if let Some(traces) = traces {
+        traces.end();
+    }
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {}", one_line(error.as_ref()));
-            ExitCode::FAILURE
-        }
+        Err(error) => failed(error.as_ref()),
     }
+}
+
+fn failed(error: &(dyn Error + 'static)) -> ExitCode {
+    eprintln!("error: {}", one_line(error));
+    ExitCode::FAILURE
 }
 
 fn run(command: Command) -> Result<(), CliError> {

@@ -9,7 +9,7 @@ use super::packages::Package;
 use crate::failure::Outcome;
 
 const HELD: &str = "Packages";
-const OTHERS: &str = "Not in it, but in the lock file for tests, tools or other platforms";
+const OTHERS: &str = "Not in it, but in the lock file for tests, tools, optional features or other platforms";
 const TEXTS: &str = "Licences";
 
 /// A licence text, and what each package says above it.

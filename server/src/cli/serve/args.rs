@@ -6,6 +6,7 @@ use dpr_core::DeviceChoice;
 use dpr_index::{CompactionPolicy, DeltaLimit};
 
 use crate::cli::precision::PrecisionArgs;
+use crate::cli::traces::TraceArgs;
 use crate::location::Location;
 
 /// When a server builds new versions of its index.
@@ -117,6 +118,8 @@ pub struct Args {
     pub(super) access: AccessArgs,
     #[command(flatten)]
     pub(super) limits: LimitArgs,
+    #[command(flatten)]
+    pub(in crate::cli) traces: TraceArgs,
     /// Seconds from one search that is repeated exactly, to measure what a graph finds (dpr_recall_sample_* at
     /// /metrics), to the next; at least 1, or 0 for none. Answers do not wait for it
     #[arg(long, env = "DPR_RECALL_SAMPLE", value_name = "SECONDS", default_value = "10")]

@@ -14,6 +14,7 @@ use tokio::net::TcpListener;
 pub use self::args::Args;
 use self::args::Compact;
 use self::load::{Loaded, Wanted, load, load_reader};
+use super::traces::SET_PARENT;
 use super::{CliError, output};
 use crate::location::{Location, Opened};
 use dpr_encode::PassageUpdater;
@@ -273,6 +274,7 @@ fn options(args: &Args, access: Access, address: SocketAddr) -> Result<Options, 
         private_only: args.private_only,
         max_stale: (args.max_stale > 0).then(|| Duration::from_secs(args.max_stale.into())),
         metrics_apart: args.access.metrics_listen.is_some(),
+        trace_parent: SET_PARENT,
     })
 }
 

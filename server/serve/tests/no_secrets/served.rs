@@ -1,13 +1,8 @@
-//! Nothing of keys, texts and vectors reaches a log, at any level: all routes are asked, rightly and wrongly, over
-//! TLS and without, while every line of every crate is kept. Alone in its program, as the log is the program's.
+//! A server with everything on, and requests of every kind, right and wrong.
 
-use std::io::{self, Write};
-use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use axum::body::Body;
-use axum::http::Request;
 use dpr_core::device::Device;
 use dpr_core::model::sha256_hex;
 use dpr_core::private::projection::Projection;
@@ -19,51 +14,20 @@ use dpr_index::private::{BlurDir, BlurManifest};
 use dpr_index::search::{Filter, Fusion, Hit, Method, SearchError};
 use dpr_index::vectors::VectorSet;
 use dpr_index::{CancelToken, IndexOptions, IndexWriter, LiveIndex, build_index};
-use dpr_serve::server::{self, Connections};
 use dpr_serve::{
     Access, AppState, KeySources, Limits, NewKey, Options, Rate, Scope, ServedBlur, ServedReader, Serving,
-    TextSearch, Tls, Updates, app,
+    TextSearch, Updates,
 };
-use hyper::client::conn::{http1, http2};
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use rustls::crypto::ring;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
-use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
-use tracing_subscriber::fmt::MakeWriter;
 
-/// Every line that was logged.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Log {
-    fn write(&mut self, part: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(part);
-        Ok(part.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Log {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
-}
+use crate::spans::keep_parent;
 
 /// Words and numbers that stand nowhere else.
-const TEXT: &str = "Zebrafinken";
-const QUESTION: &str = "Wiesenschaumkraut";
-const TOKEN: &str = "Zwetschgenmus-Zwetschgenmus-Zwetschgenmus";
-const GUESS: &str = "Quittengelee";
-const NUMBER: f32 = 4711.25;
+pub(crate) const TEXT: &str = "Zebrafinken";
+pub(crate) const QUESTION: &str = "Wiesenschaumkraut";
+pub(crate) const TOKEN: &str = "Zwetschgenmus-Zwetschgenmus-Zwetschgenmus";
+pub(crate) const GUESS: &str = "Quittengelee";
+pub(crate) const NUMBER: f32 = 4711.25;
 
 /// A search by text whose answers and errors hold what was asked.
 struct Echo;
@@ -95,7 +59,7 @@ fn fingerprint() -> String {
     sha256_hex(b"a model")
 }
 
-fn state(dir: &Path, keys: &NewKey) -> AppState {
+pub(crate) fn state(dir: &Path, keys: &NewKey) -> AppState {
     let passage = |n: usize| Passage::new(format!("p{n}"), TEXT, format!("{TEXT} {n}"));
     let rows = vec![1.0, 0.0, 0.0, 1.0, 1.0, 1.0];
     let set = VectorSet::new(fingerprint(), 2, (0..3).map(passage).collect(), rows);
@@ -109,7 +73,13 @@ fn state(dir: &Path, keys: &NewKey) -> AppState {
     });
     let limits = Limits { max_body: 10_000, ..Limits::default() };
     let rate = Rate::new(1e6, 1000);
-    let state = AppState::new(Options { limits, access: access.unwrap(), rate, ..Options::default() });
+    let state = AppState::new(Options {
+        limits,
+        access: access.unwrap(),
+        rate,
+        trace_parent: Some(keep_parent),
+        ..Options::default()
+    });
     let search = Arc::<LiveIndex>::clone(writer.live());
     state.publish_all(Serving {
         text: Some(Arc::new(Echo)),
@@ -144,7 +114,7 @@ fn blur(dir: &Path) -> BlurDir {
 }
 
 /// Requests of every kind: method, path, body.
-fn requests() -> Vec<(&'static str, String, String)> {
+pub(crate) fn requests() -> Vec<(&'static str, String, String)> {
     let model = fingerprint();
     let vector = [NUMBER, 1.0];
     let base64 = Embedding::new(vector.to_vec(), 2).unwrap().to_base64_f32();
@@ -203,103 +173,4 @@ fn requests() -> Vec<(&'static str, String, String)> {
     all.push(("GET", "/v1/encrypted".into(), String::new()));
     all.push(("GET", format!("/{QUESTION}"), String::new()));
     all
-}
-
-/// A socket with or without TLS.
-trait Socket: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static {}
-impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static> Socket for S {}
-
-async fn connect(address: SocketAddr, pem: Option<&str>, protocol: &str) -> Box<dyn Socket> {
-    let socket = TcpStream::connect(address).await.unwrap();
-    let Some(pem) = pem else { return Box::new(socket) };
-    let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()).unwrap();
-    let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
-    let name = ServerName::try_from("localhost").unwrap();
-    Box::new(TlsConnector::from(Arc::new(config)).connect(name, socket).await.unwrap())
-}
-
-fn request(base: &str, (method, path, body): &(&str, String, String), key: (&str, &str)) -> Request<Body> {
-    let request = Request::builder().method(*method).uri(format!("{base}{path}"));
-    let request = request.header("content-type", "application/json").header("x-request-id", "from-the-test");
-    request.header("host", "localhost").header(key.0, key.1).body(Body::from(body.clone())).unwrap()
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_key_text_or_vector_is_logged_at_any_level() {
-    let log = Log::default();
-    let lines = tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_ansi(false);
-    lines.with_writer(log.clone()).init();
-    let dir = tempfile::tempdir().unwrap();
-    let key = NewKey::generate().unwrap();
-    let state = state(&dir.path().join("index"), &key);
-    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let [certificate, private] = ["cert.pem", "key.pem"].map(|name| dir.path().join(name));
-    fs_err::write(&certificate, made.cert.pem()).unwrap();
-    fs_err::write(&private, made.signing_key.serialize_pem()).unwrap();
-    let tls = Arc::new(Tls::open(&certificate, &private).unwrap());
-    let pem = made.cert.pem();
-    let bearer = format!("Bearer {}", key.secret());
-    let (token, guess) = (format!("Bearer {TOKEN}"), format!("Bearer {GUESS}"));
-    let sent = [
-        ("authorization", bearer.as_str()),
-        ("x-api-key", key.secret()),
-        ("authorization", &token),
-        ("authorization", &guess),
-        ("x-api-key", GUESS),
-    ];
-    let mut statuses = Vec::new();
-    for (tls, protocol) in [(None, "http/1.1"), (Some(&tls), "http/1.1"), (Some(&tls), "h2")] {
-        let listener = server::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let connections = Connections { tls: tls.cloned(), ..Connections::default() };
-        tokio::spawn(server::run(listener, app(state.clone()), std::future::pending(), connections));
-        let pem = tls.map(|_| pem.as_str());
-        for key in sent {
-            for asked in requests() {
-                let socket = TokioIo::new(connect(address, pem, protocol).await);
-                let response = if protocol == "h2" {
-                    let (mut client, connection) =
-                        http2::handshake(TokioExecutor::new(), socket).await.unwrap();
-                    tokio::spawn(connection);
-                    client.send_request(request("https://localhost", &asked, key)).await.unwrap()
-                } else {
-                    let (mut client, connection) = http1::handshake(socket).await.unwrap();
-                    tokio::spawn(connection);
-                    client.send_request(request("", &asked, key)).await.unwrap()
-                };
-                statuses.push(response.status().as_u16());
-                axum::body::to_bytes(Body::new(response.into_body()), usize::MAX).await.unwrap();
-            }
-        }
-    }
-    for status in [200, 400, 401, 403, 404, 405, 409, 413, 422] {
-        assert!(statuses.contains(&status), "no request was answered {status}");
-    }
-    let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
-    for line in ["the index was changed", "dpr_audit", "id=\"from-the-test\"", "TRACE", "h2::"] {
-        assert!(log.contains(line), "no `{line}` among {} bytes of log", log.len());
-    }
-    let audit = log.lines().find(|line| line.contains("the index was changed")).unwrap();
-    for field in [
-        "dpr_audit",
-        "key=\"all\"",
-        "address=\"127.0.0.1\"",
-        "added=1 replaced=0 deleted=0 version=1 changes=1",
-        "request_id=\"from-the-test\"",
-    ] {
-        assert!(audit.contains(field), "no `{field}` in {audit}");
-    }
-    let number = NUMBER.to_string();
-    let base64 = Embedding::new(vec![NUMBER, 1.0], 2).unwrap().to_base64_f32();
-    for secret in [TEXT, QUESTION, TOKEN, GUESS, &key.secret()[4..], &number, &base64] {
-        if let Some(line) = log.lines().find(|line| line.contains(secret)) {
-            panic!("`{secret}` stands in the log: {line}");
-        }
-    }
 }
