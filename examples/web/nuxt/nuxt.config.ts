@@ -7,7 +7,7 @@ export default defineNuxtConfig({
     head: {
       title: 'dpr-web and Nuxt',
       // Before Nuxt's own scripts.
-      meta: [{ name: 'referrer', content: 'no-referrer', tagPriority: 'critical' }],
+      meta: [{ name: 'referrer', content: 'no-referrer', tagPriority: -10 }],
     },
   },
   routeRules: { '/v1/**': { proxy: `${server}/v1/**` } },

@@ -5,7 +5,7 @@ export default defineNuxtConfig({
     head: {
       title: 'dpr-web',
       // Before Nuxt's own scripts.
-      meta: [{ name: 'referrer', content: 'no-referrer', tagPriority: 'critical' }],
+      meta: [{ name: 'referrer', content: 'no-referrer', tagPriority: -10 }],
       link: [{ rel: 'icon', href: 'data:,' }],
     },
   },
