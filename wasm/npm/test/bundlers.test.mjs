@@ -59,6 +59,14 @@ test('a worker that the package starts imports the script of its module alone: b
   }
 });
 
+test('the workers of the package have names that differ, as webpack makes them names of files', () => {
+  const names = ['spawn', 'shared-source'].flatMap((file) => {
+    const script = readFileSync(new URL(`../dist/worker/${file}.js`, import.meta.url), 'utf8');
+    return [...script.matchAll(/type: 'module', name: '([\w-]+)'/g)].map(([, name]) => name);
+  });
+  assert.deepEqual(names.sort(), ['dpr-web-cpu', 'dpr-web-shared', 'dpr-web-webgpu']);
+});
+
 test('Vite makes both workers and both modules of the package with no configuration', async (t) => {
   const folder = standInApp(t, {
     'index.html': '<!doctype html><script type="module" src="/main.js"></script>',
