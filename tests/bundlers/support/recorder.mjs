@@ -1,6 +1,7 @@
 // An HTTP proxy on this machine that keeps what a browser sends, whoever of the page or its workers sends it.
 import { createServer, request as send } from 'node:http';
 import { connect } from 'node:net';
+import { pipeline } from 'node:stream';
 
 /** The header that a request has once it was kept: one without it went around the proxy. */
 export const RECORDED = 'x-recorded';
@@ -64,7 +65,8 @@ function passOn({ method, url, headers }, body, { hostname, port }, response) {
   delete kept['proxy-connection'];
   const onward = send({ hostname, port: port || 80, method, path, headers: kept }, (answer) => {
     response.writeHead(answer.statusCode, answer.rawHeaders);
-    answer.pipe(response);
+    // An answer that breaks off breaks off for the browser too.
+    pipeline(answer, response, () => undefined);
   });
   onward.on('error', () => response.destroy());
   response.on('close', () => onward.destroy());
