@@ -66,7 +66,7 @@ test('two tabs with a shared worker have one download, one module and one engine
   expect(one.tokens).toBe(3);
   expect(gateway.matching('/v1/model/files/').length).toBe(3);
   expect(gateway.matching('dpr_wasm_bg.wasm').length).toBe(1);
-  expect(gateway.matching('worker-cpu.js').length).toBe(0);
+  expect(gateway.matching('worker-cpu.js').length).toBe(1);
 
   // A tab that is closed takes nothing with it.
   await page.close();

@@ -3,6 +3,7 @@ import { cpSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { Page } from '@playwright/test';
+import { openPanels, violations, violationsInAll } from './support/axe.ts';
 import { ask, expect, openBlank, openDemo, ready, test } from './support/fixtures.ts';
 import type { Gateway } from './support/gateway.ts';
 import { repository } from './support/paths.ts';
@@ -208,6 +209,22 @@ test('the search page says of each mode what is sent, and what was', async ({ pa
     const sent = gateway.requests.slice(-requests).reduce((sum, { body }) => sum + body.length, 0);
     if (requests > 0) await expect(page.locator('#privacy-saw'), name).toContainText(`${sent.toLocaleString('en')} bytes were sent`);
   }
+});
+
+test('axe finds nothing wrong with the search page in any private mode, with hits and all panels open', async ({ page, gateway }) => {
+  gateway.serve(server.url);
+  await openDemo(page, gateway);
+  await ready(page);
+  for (const name of ['blurred', 'encrypted', 'local', 'bucket']) {
+    await openPanels(page);
+    await page.locator('#privacy').selectOption(name);
+    await ask(page, 'who won super bowl 50');
+    await expect(page.locator('#privacy-saw'), name).toHaveText(/^The (server|host) saw|0 bytes were sent/, { timeout: 60_000 });
+    await expect(page.locator('.result').first(), name).toContainText('Super Bowl');
+    await openPanels(page);
+    expect(await violations(page), name).toEqual([]);
+  }
+  expect(await violationsInAll(page)).toEqual([]);
 });
 
 test('a server that takes no vectors offers no plain search, and the page does not either', async ({ page, gateway }) => {

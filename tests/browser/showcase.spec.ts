@@ -46,6 +46,27 @@ test('the policy of the page allows no inline style or script, and the page brea
   expect(await page.evaluate(() => (window as unknown as { broken: string[] }).broken)).toEqual(['style-src-attr']);
 });
 
+test('two tabs of the search page have one download and one engine', async ({ page, context, browser, gateway }) => {
+  const other = await context.newPage();
+  for (const tab of [page, other]) {
+    await openDemo(tab, gateway);
+    await ready(tab);
+    await ask(tab, QUESTION);
+    await expect(tab.locator('.result').first().locator('h3')).toHaveText('Super Bowl 50');
+  }
+  const session = await browser.newBrowserCDPSession();
+  const { targetInfos } = await session.send('Target.getTargets');
+  expect(targetInfos.map(({ type }) => type).filter((type) => type.endsWith('worker'))).toEqual(['shared_worker']);
+  expect(gateway.matching('/v1/model/files/').length).toBe(3);
+  expect(gateway.matching('dpr_wasm_bg').length).toBe(1);
+  // The tab that came first takes nothing with it.
+  await page.close();
+  await ask(other, 'what is the capital of Egypt');
+  await expect(other.locator('.request')).toHaveCount(2);
+  await expect(other.locator('#results')).toHaveAttribute('aria-busy', 'false');
+  expect(gateway.matching('dpr_wasm_bg').length).toBe(1);
+});
+
 test('passages of one title alone: the filter is a chip, is sent, and is removed by a click', async ({ page, gateway }) => {
   await openDemo(page, gateway);
   await ready(page);

@@ -44,6 +44,8 @@ export class Connection {
     this.#settings = settings;
     const client = SearchClient.create(SERVER, {
       ...settings,
+      // All tabs of the page have one engine, with the model in memory once.
+      worker: 'shared',
       onProgress: (event) => {
         if (client === this.#current) this.#onProgress(event);
       },

@@ -45,6 +45,7 @@ export class SentPanel {
     });
     const body = make('pre', '', shown(request.body));
     body.tabIndex = 0;
+    body.setAttribute('role', 'group');
     body.setAttribute('aria-label', 'Request body');
     const details = make(
       'details',

@@ -1,5 +1,7 @@
 // Bundlers other than Vite, with no configuration beyond what the README says.
 
+import { EVERY_BROWSER } from './browsers.mjs';
+
 const HTML = ['index.html', 'dist/index.html'];
 
 /** The files that the README has one copy, where a bundler does not. */
@@ -10,13 +12,13 @@ function copyModules(job, folder) {
 
 export const bundlers = [
   {
-    firefox: true,
+    browsers: EVERY_BROWSER,
     name: 'webpack-5',
     about: 'webpack 5, production',
     template: 'webpack',
     sources: ['page', 'classic-page'],
     packages: ['webpack', 'webpack-cli'],
-    short: true,
+    short: ['chromium'],
     run: async (job) => {
       await job.tool('webpack', '--mode', 'production', '--entry', './main.js');
       job.copy(...HTML);
@@ -41,7 +43,7 @@ export const bundlers = [
     template: 'esbuild',
     sources: ['page', 'own-worker'],
     packages: ['esbuild'],
-    short: true,
+    short: ['chromium'],
     run: async (job) => {
       await job.tool('esbuild', 'main.js', '--bundle', '--format=esm', '--minify', '--outfile=dist/main.js');
       await job.tool(
@@ -73,7 +75,7 @@ export const bundlers = [
     },
   },
   {
-    firefox: true,
+    browsers: EVERY_BROWSER,
     name: 'parcel-2',
     about: 'Parcel 2, production',
     template: 'parcel',

@@ -22,7 +22,7 @@ const typescript = (version) => ({
   about: `TypeScript ${version}: strict, the package’s own types checked too, each way to find packages`,
   template: 'types',
   packages: [`typescript-${version}`],
-  short: true,
+  short: ['chromium'],
   run: async (job) => {
     for (const [resolution, module] of RESOLUTIONS) {
       const tsc = JSON.parse(job.read(`node_modules/typescript-${version}/package.json`)).bin.tsc;
@@ -48,7 +48,7 @@ export const checks = [
     about: 'publint: what `package.json` promises is in the tarball',
     template: 'lint',
     packages: ['publint'],
-    short: true,
+    short: ['chromium'],
     run: async (job) => {
       await job.tool('publint', 'run', '--strict', TARBALL);
     },
@@ -58,7 +58,7 @@ export const checks = [
     about: 'Are The Types Wrong: types are found for each entry',
     template: 'lint',
     packages: ['@arethetypeswrong/cli'],
-    short: true,
+    short: ['chromium'],
     run: async (job) => {
       await job.tool('attw', TARBALL, '--profile', 'esm-only', '--no-color');
     },

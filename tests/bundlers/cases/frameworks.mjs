@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 
 const EXAMPLES = fileURLToPath(new URL('../../../examples/web', import.meta.url));
 
-const search = async (job, command) => job.ask(await job.serve(command));
+const search = async (job, command, options) => job.ask(await job.serve(command), options);
 const address = (port) => ['--port', port, '--hostname', '127.0.0.1'];
 
 function next(major, bundler, flags, mode = 'build') {
@@ -16,7 +16,8 @@ function next(major, bundler, flags, mode = 'build') {
     sources: ['next'],
     packages: ['next', 'react'],
     run: async (job) => {
-      if (mode === 'dev') return search(job, (port) => ['next', 'dev', ...flags, ...address(port)]);
+      // While developing, Next tells its server on the same machine which page is open, address and all.
+      if (mode === 'dev') return search(job, (port) => ['next', 'dev', ...flags, ...address(port)], { inAddress: false });
       await job.tool('next', 'build', ...flags);
       return search(job, (port) => ['next', 'start', ...address(port)]);
     },

@@ -1,4 +1,5 @@
 // Pages without a bundler, and the headers that a page may come with.
+import { EVERY_BROWSER } from './browsers.mjs';
 
 /** The package beside the page, as the README says. */
 async function plainSite(job, options) {
@@ -6,13 +7,14 @@ async function plainSite(job, options) {
   return job.site('.', options);
 }
 
-const plain = { template: 'plain', packages: ['dpr-web'], short: true };
+const plain = { template: 'plain', packages: ['dpr-web'], short: ['chromium'] };
 const POLICY = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'; img-src data:";
 
 export const pages = [
   {
     ...plain,
-    firefox: true,
+    browsers: EVERY_BROWSER,
+    short: EVERY_BROWSER,
     name: 'plain-page',
     about: 'no bundler: the package’s files beside the page',
     sources: ['page', 'plain-page'],
@@ -38,7 +40,7 @@ export const pages = [
   },
   {
     ...plain,
-    firefox: true,
+    browsers: EVERY_BROWSER,
     name: 'csp',
     about: '`Content-Security-Policy` without `unsafe-eval`',
     sources: ['page', 'plain-page'],

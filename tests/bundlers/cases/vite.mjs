@@ -1,15 +1,15 @@
 // Vite: builds without a configuration, below another path, and its development server.
+import { EVERY_BROWSER } from './browsers.mjs';
 
 const page = { sources: ['page'], packages: ['vite'] };
 
-function build(major, short = false) {
+function build(major, more = {}) {
   return {
     ...page,
     name: `vite-${major}`,
     about: `Vite ${major}, \`vite build\``,
     template: `vite-${major}`,
-    short,
-    firefox: major === 8,
+    ...more,
     run: async (job) => {
       await job.tool('vite', 'build');
       await job.ask(await job.site('dist'));
@@ -24,8 +24,11 @@ function dev(major, sources, how) {
     about: `Vite ${major}, \`vite dev\`${how}`,
     template: `vite-${major}`,
     sources: [...page.sources, ...sources],
-    run: async (job) =>
-      job.ask(await job.serve((port) => ['vite', '--port', port, '--strictPort', '--host', '127.0.0.1'])),
+    run: async (job) => {
+      const url = await job.serve((port) => ['vite', '--port', port, '--strictPort', '--host', '127.0.0.1']);
+      // Vite puts a script of its own before the page's policy for referrers; it is on the developer's own machine.
+      await job.ask(url, { inAddress: false });
+    },
   };
 }
 
@@ -33,7 +36,7 @@ function dev(major, sources, how) {
 const excluded = (major) => dev(major, ['vite-exclude'], ' with `optimizeDeps.exclude`');
 
 export const vite = [
-  build(8, true),
+  build(8, { browsers: EVERY_BROWSER, short: ['chromium', 'firefox'] }),
   {
     ...page,
     name: 'vite-8-sub',

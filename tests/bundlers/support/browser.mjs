@@ -1,6 +1,6 @@
 // Opens a built page in a browser, asks it, and holds the answer against Python's.
 import { gzipSync } from 'node:zlib';
-import { leaks } from './leaks.mjs';
+import { leaksOf, told, unrecorded } from './leaks.mjs';
 import { cosine, nearest, QUESTIONS } from './questions.mjs';
 
 const HITS = 5;
@@ -8,37 +8,44 @@ const HITS = 5;
 export const LEAST_COSINE = 0.999;
 
 /**
- * Opens the page, asks one question with each device that the browser has, and fails unless the right passages are
- * printed, nothing that was sent holds the question, and the console has no error.
+ * Opens the page with the question in its address, asks it with each device that the browser has, and fails unless the
+ * right passages are printed, nothing that was sent holds the question, and the console has no error.
  *
  * @param browser - of browsers.mjs
+ * @param recorder - what the browser sends goes through it
  * @param watched - servers that keep what arrives
+ * @param inAddress - whether the question stands in the page's address as well
  * @returns bytes of JavaScript that page and worker asked for, plain and by gzip
  */
-export async function askPage(browser, url, { server, watched, inspect }) {
+export async function askPage({ browser, recorder }, url, { server, watched, inspect, inAddress = true }) {
+  const { requests, elsewhere } = recorder;
   let size;
   for (const [at, device] of browser.devices.entries()) {
     const question = QUESTIONS[at];
     const { page, close } = await browser.open();
     try {
-      const seen = watch(page, browser.bodyOf);
-      const before = server.searches.length;
-      await page.goto(`${url}?${new URLSearchParams({ server: server.url, device })}`);
+      const seen = watch(page);
+      const [before, arrived] = [server.searches.length, watched.map(({ requests }) => requests.length)];
+      const [first, away] = [requests.length, elsewhere.length];
+      const address = `${url}?${new URLSearchParams({ server: server.url, device, ...(inAddress && { q: question.text }) })}`;
+      await page.goto(address);
       const printed = await ask(page, question.text).catch((error) => {
         throw new Error(`${device}: ${error.message}\n${seen.report()}`);
       });
       await inspect?.(page);
+      const errors = [...seen.errors, ...((await page.errors?.()) ?? [])];
       // A beacon goes when the page does.
       await page.goto('about:blank');
       const wrong = [
-        ...seen.errors,
+        ...errors,
         ...judge(printed, device, question, server.searches.slice(before)),
-        ...[
-          ...(await seen.sent()),
-          ...watched.flatMap(({ requests }) => requests).map(({ what, head, body }) => `${what}\n${head}\n${body}`),
-        ]
-          .filter((text) => leaks(text, question.text).length > 0)
-          .map((text) => `the question left the page: ${leaks(text, question.text)} in ${text.slice(0, 300)}`),
+        ...seen.frames.flatMap((text) => told(text, question.text)),
+        ...requests.slice(first).flatMap((request) => leaksOf(request, { address, question: question.text })),
+        ...elsewhere
+          .slice(away)
+          .filter((what) => !browser.isOwn(what))
+          .map((what) => `another machine was asked: ${what}`),
+        ...watched.flatMap(({ requests }, at) => unrecorded(requests.slice(arrived[at]))),
       ];
       if (wrong.length > 0) throw new Error(`${device}: ${wrong.join('\n')}\n${seen.report()}`);
       size ??= await seen.scripts();
@@ -88,33 +95,24 @@ export function judge({ state, hits }, device, question, searches) {
   ];
 }
 
-/** Keeps what the page says and sends. */
-function watch(page, bodyOf) {
-  const [errors, requests, responses, frames, said] = [[], [], [], [], []];
-  page.on('console', (message) => {
+/** Keeps what the page says; nothing where the browser's driver has no events. */
+function watch(page) {
+  const [errors, responses, frames, said] = [[], [], [], []];
+  page.on?.('console', (message) => {
     said.push(`${message.type()}: ${message.text()}`);
     if (message.type() === 'error') errors.push(`console: ${message.text()} ${message.location().url ?? ''}`);
   });
-  page.on('pageerror', (error) => errors.push(`uncaught: ${error.stack ?? error}`));
-  page.on('request', (request) => requests.push(request));
-  page.on('requestfailed', (request) => said.push(`failed: ${request.url()} ${request.failure()?.errorText}`));
-  page.on('response', (response) => {
+  page.on?.('pageerror', (error) => errors.push(`uncaught: ${error.stack ?? error}`));
+  page.on?.('requestfailed', (request) => said.push(`failed: ${request.url()} ${request.failure()?.errorText}`));
+  page.on?.('response', (response) => {
     if (response.status() >= 400) said.push(`${response.status()}: ${response.url()}`);
     if (/javascript/.test(response.headers()['content-type']))
-      responses.push(bodyOf(response).catch(() => Buffer.alloc(0)));
+      responses.push(Promise.resolve(response.body?.() ?? Buffer.alloc(0)).catch(() => Buffer.alloc(0)));
   });
-  page.on('websocket', (socket) => socket.on('framesent', ({ payload }) => frames.push(String(payload))));
+  page.on?.('websocket', (socket) => socket.on('framesent', ({ payload }) => frames.push(String(payload))));
   return {
     errors,
-    sent: async () => [
-      ...frames,
-      ...(await Promise.all(
-        requests.map(async (request) => {
-          const headers = (await request.allHeaders?.().catch(() => undefined)) ?? request.headers();
-          return `${request.method()} ${request.url()}\n${JSON.stringify(headers)}\n${request.postData() ?? ''}`;
-        }),
-      )),
-    ],
+    frames,
     scripts: async () => {
       const bodies = await Promise.all(responses);
       if (bodies.every((body) => body.length === 0)) return undefined;

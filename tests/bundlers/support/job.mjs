@@ -14,8 +14,8 @@ export class Job {
   size;
   #started = [];
 
-  constructor({ browser, server, folder, first }) {
-    this.browser = browser;
+  constructor({ browsers, server, folder, first }) {
+    this.browsers = browsers;
     this.server = server;
     this.folder = folder;
     this.first = first;
@@ -61,10 +61,17 @@ export class Job {
     return site.url;
   }
 
-  /** Asks the page with both devices. */
+  /** Asks the page in each browser, with each device that the browser has. */
   async ask(url, options) {
     const watched = [this.server, ...this.#started].filter(({ requests }) => requests);
-    this.size = await askPage(this.browser, url, { server: this.server, watched, ...options });
+    for (const browser of this.browsers) {
+      try {
+        const size = await askPage(browser, url, { server: this.server, watched, ...options });
+        this.size ??= size;
+      } catch (error) {
+        throw new Error(`${browser.name}, ${error.message}`, { cause: error });
+      }
+    }
   }
 
   copy(from, to) {

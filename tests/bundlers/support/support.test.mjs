@@ -2,17 +2,19 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { request as send } from 'node:http';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import test from 'node:test';
 import { setTimeout } from 'node:timers/promises';
-import { CASES } from '../cases/index.mjs';
+import { browsersOf, CASES } from '../cases/index.mjs';
 import { judge } from './browser.mjs';
 import { startServer } from './dpr-server.mjs';
-import { leaks } from './leaks.mjs';
+import { leaks, leaksOf, unrecorded } from './leaks.mjs';
 import { isWhole, TEMPLATES } from './project.mjs';
 import { nearest, QUESTIONS } from './questions.mjs';
+import { startRecorder } from './recorder.mjs';
 import { startSite } from './site.mjs';
 import { run } from './tools.mjs';
 
@@ -31,6 +33,53 @@ test('a question is found in addresses, bodies and base64, whole or a word of it
   const base64 = Buffer.from(Float32Array.from(vector).buffer).toString('base64');
   const vectorAlone = `POST /v1/search\n{"vector":"${base64}","k":5}`;
   assert.deepEqual(leaks(vectorAlone, text), []);
+});
+
+test('the page itself may be asked for by its address with the question, and nothing else may hold it', () => {
+  const address = `http://127.0.0.1:1/?${new URLSearchParams({ q: text })}`;
+  const sent = (what, head = '', headers = {}) => leaksOf({ what, head, headers, body: '' }, { address, question: text });
+  assert.deepEqual(sent(`GET ${address}`, 'Host\n127.0.0.1:1', { 'sec-fetch-mode': 'navigate' }), []);
+  assert.equal(sent(`GET ${address}`, `Referer\n${address}`).length, 1);
+  assert.equal(sent(`GET ${address}`, '', { 'sec-fetch-mode': 'cors' }).length, 1);
+  assert.equal(sent(`GET ${address}&_rsc=1`).length, 1);
+  assert.equal(sent('GET http://127.0.0.1:1/main.js', `Referer\n${address}`).length, 1);
+});
+
+test('a browser’s requests are kept by the recorder with head and body, also those that it passes on to nobody', async (t) => {
+  const [server, recorder] = [await startServer(), await startRecorder()];
+  t.after(() => Promise.all([server.stop(), recorder.stop()]));
+  const [host, port] = recorder.address.split(':');
+  const through = (url, options = {}) =>
+    new Promise((resolve, reject) => {
+      const request = send({ host, port, path: url, headers: { referer: 'page' }, ...options }, async (answer) => {
+        const chunks = [];
+        for await (const chunk of answer) chunks.push(chunk);
+        resolve({ status: answer.statusCode, text: Buffer.concat(chunks).toString() });
+      });
+      request.on('error', reject);
+      request.end(options.body);
+    });
+  const { status, text: model } = await through(`${server.url}v1/model`);
+  assert.equal(status, 200);
+  assert.equal(model, await (await fetch(new URL('v1/model', server.url))).text());
+  assert.equal((await through('http://search.test/', { method: 'POST', body: text })).status, 502);
+  assert.deepEqual(recorder.requests.map(({ what }) => what), [`GET ${server.url}v1/model`, 'POST http://search.test/']);
+  assert.match(recorder.requests[0].head, /referer\npage/);
+  assert.equal(recorder.requests[1].body, text);
+  assert.deepEqual(recorder.elsewhere, ['POST http://search.test/']);
+  // The second one went to the server without it.
+  assert.deepEqual(unrecorded(server.requests), ['a request went around the recorder: GET /v1/model']);
+});
+
+test('five pages are for every browser, and the short set asks two of them in Firefox and one in WebKit', () => {
+  const names = (browser, isShort) =>
+    CASES.filter((one) => browsersOf(one, [browser], isShort).length > 0).map(({ name }) => name);
+  for (const browser of ['firefox', 'webkit']) {
+    assert.deepEqual(names(browser, false), ['vite-8', 'webpack-5', 'parcel-2', 'plain-page', 'csp']);
+  }
+  assert.deepEqual(names('firefox', true), ['vite-8', 'plain-page']);
+  assert.deepEqual(names('webkit', true), ['plain-page']);
+  assert.equal(names('chromium', false).length, CASES.length);
 });
 
 test('a page with the wrong vector, passage or device, or with two searches, is wrong', () => {

@@ -15,9 +15,9 @@ export function table(head, rows) {
 }
 
 /** One line of the table. */
-export function rowOf({ name, versions, seconds, size, wrong }) {
+export function rowOf({ name, versions, seconds, size, browsers, wrong }) {
   const bytes = size ? `${size.raw} (${size.gzip} gzip)` : '';
-  return [name, versions, seconds ? seconds.toFixed(1) : '', bytes, wrong ? 'FAILED' : 'passed'];
+  return [name, versions, seconds ? seconds.toFixed(1) : '', bytes, browsers.join(', '), wrong ? 'FAILED' : 'passed'];
 }
 
-export const HEAD = ['case', 'versions', 'build s', 'bytes of scripts', 'result'];
+export const HEAD = ['case', 'versions', 'build s', 'bytes of scripts', 'browsers', 'result'];

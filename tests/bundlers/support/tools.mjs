@@ -81,6 +81,18 @@ export async function run(folder, command, options) {
 
 /** Starts a server of the project, and waits until `url` answers with a page. */
 export async function serve(folder, command, url, options) {
+  let status;
+  const answers = async () => {
+    const answer = await fetch(url).catch(() => undefined);
+    await answer?.arrayBuffer().catch(() => undefined);
+    status = answer?.status;
+    return answer?.ok;
+  };
+  return { url, ...(await beside(folder, command, answers, options, () => `does not answer at ${url} (${status})`)) };
+}
+
+/** Starts a program that runs until `stop`, and waits until `isReady`, which gets what the program has printed. */
+export async function beside(folder, command, isReady, options, late = () => 'is not ready') {
   const tool = start(folder, command, options);
   let wrong;
   void tool.ended.then((said) => (wrong = said || 'ended'));
@@ -89,19 +101,14 @@ export async function serve(folder, command, url, options) {
     await tool.ended;
   };
   const until = Date.now() + 120_000;
-  for (;;) {
-    const answer = await fetch(url).catch(() => undefined);
-    await answer?.arrayBuffer().catch(() => undefined);
-    if (answer?.ok) return { url, stop, output: tool.output };
+  while (!(await isReady(tool.output()))) {
     if (wrong || Date.now() > until) {
       await stop();
-      throw new ToolError(
-        `\`${tool.command}\` ${wrong ?? `does not answer at ${url} (${answer?.status})`}`,
-        tool.output(),
-      );
+      throw new ToolError(`\`${tool.command}\` ${wrong ?? late()}`, tool.output());
     }
-    await new Promise((resolve) => setTimeout(resolve, 200));
+    await new Promise((resolve) => setTimeout(resolve, 50));
   }
+  return { stop, output: tool.output };
 }
 
 /** A port that nothing listens on. */

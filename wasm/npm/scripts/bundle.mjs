@@ -1,7 +1,7 @@
 // The script `bundle`: one file for pages that load the package from a CDN, one for each worker, and one each for what
 // re-ranks and answers, for private modes, and for search without a server, whole or by buckets, which a page fetches
 // when it does.
-import { readFileSync } from 'node:fs';
+import { copyFileSync, readFileSync } from 'node:fs';
 import esbuild from 'esbuild';
 
 const common = {
@@ -41,7 +41,7 @@ const atOnce = {
 
 await esbuild.build({
   ...common,
-  entryPoints: ['index', 'worker/worker-cpu', 'worker/worker-webgpu', 'worker/worker-shared'].map((name) => `dist/${name}.js`),
+  entryPoints: ['index', 'worker/worker-cpu', 'worker/worker-webgpu'].map((name) => `dist/${name}.js`),
   plugins: [atOnce, from('reading.js', /\/reading\/reading\.js$/), from('privacy.js', /\/privacy\/privacy\.js$/)],
 });
 // Its errors are those of the first file: `instanceof` must hold.
@@ -56,3 +56,6 @@ await esbuild.build({
     from('bucket-search.js', /\/local\/bucket-search\.js$/),
   ],
 });
+
+// The workers that the package starts are whole files for bundlers too, which then have nothing to share among them.
+for (const name of ['worker-cpu.js', 'worker-webgpu.js']) copyFileSync(`dist/cdn/${name}`, `dist/worker/${name}`);

@@ -38,7 +38,7 @@ test('two tabs have one worker, one model in it and one download', async (t) => 
   assert.deepEqual(downloads().sort(), ['config.json', 'tokenizer.json', 'w.q8']);
   assert.ok(one.isShared && two.isShared);
   // In the form that bundlers look for.
-  assert.match(state.workers[0].url, /worker\/worker-shared\.js$/);
+  assert.match(state.workers[0].url, /worker\/worker-cpu\.js$/);
   assert.deepEqual(state.workers[0].options, { type: 'module', name: 'dpr-web-shared' });
 });
 

@@ -5,6 +5,7 @@
 //! is touched except through the system's package manager, and that only as root.
 
 mod apt;
+pub(crate) mod browsers;
 pub(crate) mod cargo_tools;
 mod components;
 mod models;
@@ -26,6 +27,8 @@ pub(crate) const PAGE_PACKAGES: &str = "npm packages";
 pub(crate) const STARTER_MODEL: &str = "starter model";
 pub(crate) const TEST_PACKAGES: &str = "npm test packages";
 pub(crate) const CHROMIUM: &str = "Chromium";
+pub(crate) const FIREFOX: &str = "Firefox";
+pub(crate) const WEBKIT: &str = "WebKitGTK";
 pub(crate) const VULKAN: &str = "Vulkan driver";
 pub(crate) const MPNET: &str = "MPNet model";
 pub(crate) const PYTHON_TESTS: &str = "Python test packages";
@@ -58,7 +61,7 @@ struct Step {
     install: fn() -> Outcome,
 }
 
-const STEPS: [Step; 16] = [
+const STEPS: [Step; 18] = [
     Step {
         name: COMPONENTS,
         needs: &[],
@@ -168,8 +171,24 @@ const STEPS: [Step; 16] = [
         needs: &[],
         scope: Scope::Test,
         why: "the browser tests run in it",
-        find: tools::find_chromium,
-        install: tools::install_chromium,
+        find: browsers::find_chromium,
+        install: browsers::install_chromium,
+    },
+    Step {
+        name: FIREFOX,
+        needs: &[],
+        scope: Scope::Test,
+        why: "pages of the package are asked in it too",
+        find: browsers::find_firefox,
+        install: browsers::install_firefox,
+    },
+    Step {
+        name: WEBKIT,
+        needs: &[],
+        scope: Scope::Test,
+        why: "pages of the package are asked in it too, as the engine of Safari",
+        find: browsers::find_webkit,
+        install: browsers::install_webkit,
     },
     Step {
         name: PYTHON_TESTS,

@@ -1,4 +1,4 @@
-//! Programs: wasm-opt, Biome, Chromium and a Vulkan driver.
+//! Programs: wasm-opt, Biome and a Vulkan driver.
 
 use std::fs;
 use std::io;
@@ -131,26 +131,6 @@ fn wrong_packages(lock: &str, known: &[(&str, &str)]) -> Option<String> {
     })
 }
 
-/// The browser of the tests: `CHROMIUM` names one, else the first of the usual names on PATH.
-pub(crate) fn chromium() -> Option<PathBuf> {
-    if let Some(named) = std::env::var_os("CHROMIUM") {
-        return Some(PathBuf::from(named)).filter(|program| program.is_file());
-    }
-    ["chromium", "chromium-browser", "google-chrome-stable", "google-chrome"]
-        .into_iter()
-        .find_map(process::find_on_path)
-}
-
-pub(super) fn find_chromium() -> Option<String> {
-    chromium().map(|program| shown(&program))
-}
-
-pub(super) fn install_chromium() -> Outcome {
-    apt::install(&["chromium"]).map_err(|failure| {
-        failure.fix("install Chromium or Chrome and name its program in the variable CHROMIUM")
-    })
-}
-
 /// The load generator of the benches.
 pub(crate) fn wrk() -> Outcome<PathBuf> {
     if process::find_on_path("wrk").is_none() {
@@ -194,7 +174,8 @@ pub(super) fn install_vulkan() -> Outcome {
     apt::install(&["mesa-vulkan-drivers", "libvulkan1"])
 }
 
-fn shown(path: &Path) -> String {
+/// Returns a path as messages name it: relative where it lies in the repository.
+pub(super) fn shown(path: &Path) -> String {
     path.strip_prefix(paths::absolute(".")).unwrap_or(path).display().to_string()
 }
 

@@ -117,7 +117,7 @@ fn plan(chosen: &Chosen) -> Vec<Job> {
         jobs.push(Job::new("Rust tests", &needs_of_rust, move || runners::rust(RustTests::Others, lints)));
     }
     if any(&["bundlers"]) {
-        let needs = [npm::PACKAGE, setup::CHROMIUM, setup::TEST_PACKAGES];
+        let needs = [npm::PACKAGE, setup::CHROMIUM, setup::FIREFOX, setup::WEBKIT, setup::TEST_PACKAGES];
         let all = chosen.all_bundlers;
         jobs.push(Job::new("bundlers", &needs, move || runners::bundlers(all)));
     }

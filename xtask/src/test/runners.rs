@@ -11,7 +11,7 @@ use crate::jobs::Done;
 use crate::paths::{dpr, venv_python};
 use crate::process::{Packages, command, run, run_lines};
 use crate::setup;
-use crate::setup::tools::chromium;
+use crate::setup::browsers;
 
 /// Rust's tests, in two parts that take about as long as each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,12 +120,13 @@ pub(super) fn node() -> Outcome<Done> {
 pub(super) fn bundlers(all: bool) -> Outcome<Done> {
     run(&mut command("node", &["--test", "tests/bundlers/support/support.test.mjs"]))?;
     let mut node = command("node", &["tests/bundlers/run.mjs"]);
+    for browser in ["chromium", "firefox", "webkit"] {
+        node.args(["--browser", browser]);
+    }
     if !all {
         node.arg("--short");
     }
-    if let Some(program) = chromium() {
-        node.env("CHROMIUM", program);
-    }
+    node.envs(browsers::variables());
     let lines = run_lines(&mut node)?;
     Ok(closed(&lines, &["bundlers: "]))
 }
@@ -134,9 +135,7 @@ pub(super) fn bundlers(all: bool) -> Outcome<Done> {
 pub(super) fn browser() -> Outcome<Done> {
     let mut npm = command("npm", &["test"]);
     npm.current_dir("tests/browser").env("DPR_BIN", dpr());
-    if let Some(program) = chromium() {
-        npm.env("CHROMIUM", program);
-    }
+    npm.envs(browsers::variables());
     let lines = run_lines(&mut npm)?;
     Ok(closed(&lines, &[" passed", " failed", " flaky", " skipped", "did not run"]))
 }

@@ -29,13 +29,13 @@ export function sharedSource({ createWorker }: LoadOptions, own: WorkerSource): 
 
 /** The static `new SharedWorker(new URL(…))` that bundlers look for; it must stay in this form. */
 function spawnShared(): SharedWorker {
-  return new SharedWorker(new URL('./worker-shared.js', import.meta.url), { type: 'module', name: 'dpr-web-shared' });
+  return new SharedWorker(new URL('./worker-cpu.js', import.meta.url), { type: 'module', name: 'dpr-web-shared' });
 }
 
 /** Where {@link spawnShared} looks for its script, for messages. */
 function sharedScript(): string {
   const here: string = import.meta.url;
-  return new URL('worker-shared.js', here).href;
+  return new URL('worker-cpu.js', here).href;
 }
 
 /** This page's place in a shared worker, which it has until it is terminated or its tab is gone. */

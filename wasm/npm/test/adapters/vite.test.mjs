@@ -31,7 +31,7 @@ test('with `prefetch`, pages name the scripts, the worker and the module of the 
     assert.equal(names.filter((name) => name.startsWith(`${wanted}-`)).length, 1, `${wanted}: ${names.join(' ')}`);
   }
   // What they import, and nothing that the page has already, or that a first search on the CPU does without.
-  assert.ok(!names.some((name) => /^(index|gpu|reading|privacy|local|bucket|worker-webgpu|worker-shared|shared-source|model-files)/.test(name)), names.join(' '));
+  assert.ok(!names.some((name) => /^(index|gpu|reading|privacy|local|bucket|worker-webgpu|shared-source|model-files)/.test(name)), names.join(' '));
   assert.ok(tags.every((tag) => tag.includes('referrerpolicy="no-referrer"') && tag.includes('crossorigin')));
 });
 
