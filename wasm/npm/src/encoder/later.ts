@@ -3,6 +3,7 @@ import type { ModelManifest } from '../types/manifest.js';
 import { evictOldModels, noteModel } from '../weights/old-models.js';
 import { within } from '../wire/within.js';
 import { openCpu, opener, type Started, type StartSettings } from './start-encoder.js';
+import type { WorkerSession } from './worker-session.js';
 
 // What an encoder needs after it has started: a script of its own, which pages fetch as soon as the encoder has started,
 // so that it is there when the network is not.
@@ -13,7 +14,7 @@ export async function restart(
   { session: lost, dtype }: Started,
   reason: Error,
   settings: StartSettings,
-): Promise<Started> {
+): Promise<WorkerSession> {
   const { onProgress, life, workers } = settings;
   // What ended one shared worker would end the next, for every tab.
   workers.unshare?.(lost.device);
@@ -21,11 +22,7 @@ export async function restart(
     forgetDevice(manifest.fingerprint);
     onProgress({ status: 'fallback', from: 'webgpu', to: 'cpu', reason: reason.message });
   }
-  return within([life], async (stop) => {
-    const session = await openCpu(opener(manifest, dtype, settings, stop.signal), false, stop.signal);
-    onProgress({ status: 'ready', device: 'cpu', dtype });
-    return { session, dtype };
-  });
+  return within([life], (stop) => openCpu(opener(manifest, dtype, settings, stop.signal), false, stop.signal));
 }
 
 /** Notes which files the model has, and removes those of models before it. Never rejects. */
