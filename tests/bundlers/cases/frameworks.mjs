@@ -117,7 +117,6 @@ export const examples = [
     folder: 'build',
     node: 24,
     isStatic: true,
-    isStatic: true,
   }),
   example({
     name: 'astro',
