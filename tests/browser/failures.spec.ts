@@ -1,7 +1,7 @@
-import { readFileSync } from 'node:fs';
 import { chromium } from '@playwright/test';
 import { ask, expect, openBlank, openDemo, ready, test } from './support/fixtures.ts';
-import { BLANK, packageFile, type Gateway } from './support/gateway.ts';
+import { BLANK } from './support/gateway.ts';
+import { exposeGpuDevices, gpuWorker, loseGpu } from './support/gpu-devices.ts';
 
 test('a browser without WebGPU uses the CPU and never asks for the WebGPU module', async ({ gateway }) => {
   // A browser of its own: the others are started with a software adapter.
@@ -183,9 +183,9 @@ test('an aborted search rejects with its reason and leaves the client usable', a
 
 test('a GPU lost during a search: the CPU answers it', async ({ page, gateway }) => {
   test.setTimeout(240_000);
-  exposeGpuDevices(gateway);
+  gateway.intercept(exposeGpuDevices);
   await openBlank(page, gateway);
-  const worker = page.waitForEvent('worker');
+  const worker = gpuWorker(page);
   await page.evaluate(async () => {
     const client = await window.dpr.SearchClient.connect('/', {
       device: 'webgpu',
@@ -200,7 +200,7 @@ test('a GPU lost during a search: the CPU answers it', async ({ page, gateway })
     const { client } = window as unknown as { client: import('../../wasm/npm/src/index.ts').SearchClient };
     Object.assign(window, { found: client.search('who won super bowl 50', { k: 1 }) });
   });
-  await (await worker).evaluate(() => (globalThis as unknown as { devices: { destroy(): void }[] }).devices.forEach((device) => device.destroy()));
+  await loseGpu(worker);
   const outcome = await page.evaluate(async () => {
     const { client, before, found, fallback } = window as unknown as {
       client: import('../../wasm/npm/src/index.ts').SearchClient;
@@ -223,6 +223,49 @@ test('a GPU lost during a search: the CPU answers it', async ({ page, gateway })
   });
   // The weights were here already.
   expect(gateway.matching('q8.safetensors').length).toBe(1);
+});
+
+test('a GPU lost without a network, where the CPU\'s worker was never fetched: an error that names its script, and an answer once the network is back', async ({ page, gateway }) => {
+  test.setTimeout(240_000);
+  gateway.intercept(exposeGpuDevices);
+  await openBlank(page, gateway);
+  const worker = gpuWorker(page);
+  await page.evaluate(async () => {
+    const client = await window.dpr.SearchClient.connect('/', { device: 'webgpu', dtype: 'q8', retry: 0 });
+    const changes: unknown[] = [];
+    client.addEventListener('devicechange', ({ detail }) => changes.push(detail));
+    Object.assign(window, { client, changes });
+    await client.search('who won super bowl 50', { k: 1 });
+  });
+  expect(gateway.matching('/worker/worker-cpu.js')).toEqual([]);
+  expect(gateway.matching('wasm/cpu/')).toEqual([]);
+  gateway.intercept((_, response) => {
+    response.destroy();
+    return true;
+  });
+  await loseGpu(worker);
+  const encode = () =>
+    page.evaluate(async () => {
+      const { client, changes } = window as unknown as { client: import('../../wasm/npm/src/index.ts').SearchClient; changes: unknown[] };
+      const said = await client.encodeMany(['who won super bowl 50']).then(
+        ([vector]) => ({ dim: vector!.length }),
+        ({ name, code, message, fix }: Error & { code: string; fix: string }) => ({ name, code, message, fix }),
+      );
+      return { said, changes };
+    });
+  for (let times = 0; times < 2; times++) {
+    const { said, changes } = await encode();
+    expect(said).toMatchObject({ name: 'EncoderError', code: 'worker_not_loaded', fix: expect.stringMatching(/./) });
+    expect((said as { message: string }).message).toContain(`${gateway.url}/package/dist/worker/worker-cpu.js`);
+    expect(changes).toEqual([]);
+  }
+
+  gateway.reset();
+  const { said, changes } = await encode();
+  expect(said).toEqual({ dim: expect.any(Number) });
+  expect(changes).toEqual([{ from: 'webgpu', to: 'cpu', reason: expect.any(String) }]);
+  // The weights were here already.
+  expect(gateway.matching('q8.safetensors')).toEqual([]);
 });
 
 test('a WebGPU module that cannot be loaded leaves the CPU', async ({ blank, gateway }) => {
@@ -349,24 +392,6 @@ test('auto measures once and remembers', async ({ blank }) => {
   expect(first).toMatchObject({ dtype: 'q8', title: 'Super Bowl 50', measured: 2 });
   expect(await visit()).toEqual({ ...first, before: first.device, measured: 0 });
 });
-
-/** Puts a line before the worker's own code that keeps the GPU devices it requests: the product has no such hook. */
-function exposeGpuDevices(gateway: Gateway): void {
-  const hook = `
-    globalThis.devices = [];
-    const request = GPUAdapter.prototype.requestDevice;
-    GPUAdapter.prototype.requestDevice = async function (...a) {
-      const device = await request.apply(this, a);
-      devices.push(device);
-      return device;
-    };\n`;
-  gateway.intercept((request, response) => {
-    if (!request.path.endsWith('/worker/worker-webgpu.js')) return false;
-    response.setHeader('content-type', 'text/javascript');
-    response.end(hook + readFileSync(packageFile('dist/worker/worker-webgpu.js'), 'utf8'));
-    return true;
-  });
-}
 
 /** A file as the server has it. */
 async function original(path: string): Promise<Buffer> {

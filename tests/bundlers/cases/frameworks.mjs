@@ -2,6 +2,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { LEAST_COSINE } from '../support/browser.mjs';
+import { cosine, nearest, QUESTIONS } from '../support/questions.mjs';
 
 const EXAMPLES = fileURLToPath(new URL('../../../examples/web', import.meta.url));
 
@@ -34,8 +36,43 @@ const built = ({ command, folder, ...rest }) => ({
   },
 });
 
-/** An example that people copy: its build has to have the worker and the module of the CPU in it. */
-const example = ({ name, about, template, packages, command, folder, node }) => ({
+/** Types a question into a built example, whose server is behind the same address, and expects what Python finds. */
+async function searchIn(job, folder) {
+  const url = await job.site(folder, { server: job.server.url });
+  const [{ text, vector }] = QUESTIONS;
+  const { page, close } = await job.browser.open();
+  const said = [];
+  page.on('console', (message) => {
+    // Browsers ask for an icon, which the examples do not have.
+    const isIcon = /favicon\.ico$/.test(message.location().url ?? '');
+    if (message.type() === 'error' && !isIcon) said.push(message.text());
+  });
+  page.on('pageerror', (error) => said.push(String(error)));
+  try {
+    await page.goto(url);
+    await page.focus('input[type=search]');
+    await page.keyboard.type(text);
+    await page.keyboard.press('Enter');
+    let titles = [];
+    for (const end = Date.now() + 60_000; titles.length === 0 && Date.now() < end; ) {
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      titles = await page.evaluate("[...document.querySelectorAll('li strong')].map((title) => title.textContent)");
+    }
+    const expected = nearest(vector, 5).map(({ title }) => title);
+    if (titles.join() !== expected.join() || said.length > 0)
+      throw new Error(`the page prints ${titles}, expected ${expected}\n${said.join('\n')}`);
+    const likeness = cosine(job.server.searches.at(-1), vector);
+    if (!(likeness >= LEAST_COSINE)) throw new Error(`the vector's cosine to Python's is ${likeness}`);
+  } finally {
+    await close();
+  }
+}
+
+/**
+ * An example that people copy: its build has to have the worker and the module of the CPU in it, and where it is a page for
+ * a static host, it has to find what Python finds.
+ */
+const example = ({ name, about, template, packages, command, folder, node, isStatic }) => ({
   name: `example-${name}`,
   about: `the example \`${name}\`: ${about}`,
   template,
@@ -50,6 +87,7 @@ const example = ({ name, about, template, packages, command, folder, node }) => 
     for (const wanted of [/worker|dpr-web-cpu/, /dpr_wasm_bg.*\.wasm$/]) {
       if (!files.some((file) => wanted.test(file))) throw new Error(`the build has no file like ${wanted}`);
     }
+    if (isStatic) await searchIn(job, folder);
   },
 });
 
@@ -79,6 +117,27 @@ export const examples = [
     command: ['vite', 'build'],
     folder: 'build',
     node: 24,
+    isStatic: true,
+  }),
+  example({
+    name: 'astro',
+    about: 'Astro 7',
+    template: 'astro',
+    packages: ['astro'],
+    command: ['astro', 'build'],
+    folder: 'dist',
+    node: 24,
+    isStatic: true,
+  }),
+  example({
+    name: 'angular',
+    about: 'Angular 22',
+    template: 'angular',
+    packages: ['@angular/build', '@angular/core'],
+    command: ['ng', 'build'],
+    folder: 'dist/browser',
+    node: 24,
+    isStatic: true,
   }),
 ];
 

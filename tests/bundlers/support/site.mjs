@@ -17,10 +17,12 @@ const TYPES = {
  * Serves `folder` below `base`.
  *
  * @param headers - of each answer, by name; a function of the path where they differ
+ * @param server - address of a server that answers below `/v1/`, as behind a proxy
  */
-export async function startSite(folder, { base = '/', headers = {} } = {}) {
-  const site = await listen((request, response) => {
+export async function startSite(folder, { base = '/', headers = {}, server } = {}) {
+  const site = await listen((request, response, body) => {
     const { pathname } = new URL(request.url, 'http://site.test');
+    if (server && pathname.startsWith('/v1/')) return forward(new URL(request.url, server), request, response, body);
     const name = decodeURIComponent(pathname.startsWith(base) ? pathname.slice(base.length) : '');
     const file = fileOf(folder, pathname.startsWith(base) ? name : '../');
     const own = typeof headers === 'function' ? headers(pathname) : headers;
@@ -31,6 +33,13 @@ export async function startSite(folder, { base = '/', headers = {} } = {}) {
       .end(readFileSync(file));
   });
   return { ...site, url: new URL(base, site.url).href };
+}
+
+/** Passes a request on, and its answer back. */
+async function forward(url, { method }, response, body) {
+  const answer = await fetch(url, { method, body: method === 'POST' ? body : undefined });
+  response.writeHead(answer.status, { 'content-type': answer.headers.get('content-type') });
+  response.end(Buffer.from(await answer.arrayBuffer()));
 }
 
 /** The file that a path means, if it is one below the folder. */

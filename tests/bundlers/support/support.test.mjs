@@ -185,8 +185,10 @@ test('each case has a name of its own and a template with a lock file and exact 
   }
 });
 
-test('the guide names each case with the versions that it installs', () => {
-  const guide = readFileSync(new URL('../../../docs/guide/bundlers.md', import.meta.url), 'utf8').split('\n\n');
+test('the guides name each case with the versions that it installs', () => {
+  const guide = ['bundlers', 'frameworks'].flatMap((page) =>
+    readFileSync(new URL(`../../../docs/guide/${page}.md`, import.meta.url), 'utf8').split('\n\n'),
+  );
   for (const { name, template, packages = [] } of CASES) {
     const said = guide
       .flatMap((part) => (part.startsWith('|') ? part.split('\n') : [part]))

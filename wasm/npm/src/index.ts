@@ -35,7 +35,7 @@ export type { HeadersSource, NetworkOptions, RetryOptions } from './types/networ
 export type { AnswerOptions, ConnectOptions, EncodeOptions, LoadOptions } from './types/options.js';
 export type { PassageFilter, RerankOptions, SearchOptions } from './types/options.js';
 export type { BlurLevel, Privacy, PrivacyMode, PrivacyOptions, SearchPrivacy } from './types/privacy.js';
-export type { Progress, ProgressListener } from './types/progress.js';
+export type { DeviceChange, Progress, ProgressListener } from './types/progress.js';
 export type { Hit, SearchResult, SearchTimings, SentRequest } from './types/search-result.js';
 export { base64ToVector, vectorToBase64 } from './wire/base64.js';
 export { clearModelCache } from './weights/clear-model-cache.js';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { SearchClient } from '../dist/index.js';
-import { FakeWorker, tinyModel, until } from './fake-worker.mjs';
+import { FakeWorker, tinyModel, until, withGpu, withStorage } from './fake-worker.mjs';
 import { fakeFetch } from './helpers.mjs';
 
 /** A client, not loaded yet, of a server of the tiny model whose searches are answered by `answer`. */
@@ -45,6 +45,69 @@ test('every request that leaves is told of before its answer: answered, failed a
   assert.deepEqual(told.map(({ id }) => id), [1, 2, 3]);
   assert.deepEqual(told[0].request, result.request);
   assert.deepEqual(told.map(({ request }) => request.body), searches().map(({ init }) => init.body));
+});
+
+test('every step of the loading is an event `progress`, as `onProgress` gets it, and a listener that throws keeps neither from the other', async (t) => {
+  const reported = [];
+  globalThis.reportError = (error) => reported.push(error.message);
+  t.after(() => delete globalThis.reportError);
+  const [events, steps] = [[], []];
+  const onProgress = (event) => {
+    steps.push(event);
+    throw new Error(`thrown at ${event.status}`);
+  };
+  const { client: loading } = client(t, nothing, { onProgress });
+  loading.addEventListener('progress', ({ detail }) => events.push(detail));
+  loading.addEventListener('devicechange', () => assert.fail('there was none before'));
+  await loading.ready;
+  assert.deepEqual(events, steps);
+  assert.deepEqual([...new Set(events.map(({ status }) => status))].sort(), ['done', 'download', 'initiate', 'progress', 'ready', 'worker']);
+  assert.deepEqual(events.at(-1), { status: 'ready', device: 'cpu', dtype: 'q8' });
+  assert.ok(reported.includes('thrown at ready'));
+});
+
+test('`devicechange` tells that WebGPU turned out to be faster, once it encodes', async (t) => {
+  withGpu(t);
+  withStorage(t);
+  const script = { cpu: { measure: 70 }, webgpu: { measure: 5 } };
+  const { client: timed } = client(t, nothing, { device: 'auto', createWorker: () => new FakeWorker(script) });
+  const changes = [];
+  timed.addEventListener('devicechange', ({ detail }) => changes.push({ ...detail, now: timed.device }));
+  await timed.ready;
+  assert.deepEqual([timed.device, changes], ['cpu', []]);
+  await until(() => changes.length > 0);
+  assert.deepEqual(changes, [{ from: 'cpu', to: 'webgpu', reason: 'WebGPU is faster', now: 'webgpu' }]);
+});
+
+test('`devicechange` tells that the GPU was lost, with the reason, once the CPU encodes; a CPU that is replaced by another is no change', async (t) => {
+  withGpu(t);
+  const workers = [];
+  const createWorker = () => {
+    workers.push(new FakeWorker(workers.length ? {} : { webgpu: { encode: 'fatal' } }));
+    return workers.at(-1);
+  };
+  const { client: losing } = client(t, nothing, { device: 'webgpu', createWorker });
+  const changes = [];
+  losing.addEventListener('devicechange', ({ detail }) => changes.push({ ...detail, now: losing.device }));
+  await losing.search('who');
+  const change = { from: 'webgpu', to: 'cpu', reason: 'unreachable executed', now: 'cpu' };
+  assert.deepEqual(changes, [change]);
+  workers[1].onmessage({ data: { type: 'fatal', message: 'unreachable executed' } });
+  await losing.search('what');
+  assert.deepEqual([workers.length, changes], [3, [change]]);
+});
+
+test('a client that is disposed in `devicechange` ends the worker that has just taken over', async (t) => {
+  withGpu(t);
+  const workers = [];
+  const createWorker = () => {
+    workers.push(new FakeWorker({ webgpu: { encode: 'fatal' } }));
+    return workers.at(-1);
+  };
+  const { client: losing } = client(t, nothing, { device: 'webgpu', createWorker });
+  losing.addEventListener('devicechange', () => losing.dispose());
+  await assert.rejects(losing.search('who'), { code: 'disposed' });
+  assert.deepEqual(workers.map(({ terminated }) => terminated), [true, true]);
 });
 
 test('a search that is given up before it is sent is not told of', async (t) => {

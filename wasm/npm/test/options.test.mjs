@@ -80,6 +80,8 @@ export async function page(): Promise<void> {
   const state: 'webgpu' | 'cpu' | undefined = lazy.device;
   lazy.addEventListener('request', ({ detail }) => void detail.request.body.length);
   lazy.addEventListener('modelchange', ({ detail }) => void detail.to.fingerprint.length);
+  lazy.addEventListener('devicechange', ({ detail }) => void [detail.from === detail.to, detail.reason.length]);
+  lazy.addEventListener('progress', ({ detail }) => void (detail.status === 'progress' && detail.loaded < detail.total));
   lazy.addEventListener('anything', (event: Event) => void event.type);
   const client = await SearchClient.connect('https://server.test/', given);
   const sure: 'webgpu' | 'cpu' = client.device;

@@ -1,4 +1,5 @@
 import type { ModelManifest } from '../types/manifest.js';
+import type { DeviceChange, Progress } from '../types/progress.js';
 import type { SentRequest } from '../types/search-result.js';
 
 /** How far a `SearchClient` is. `failed`: the encoder could not be loaded; the next search tries again. */
@@ -30,6 +31,20 @@ export interface ClientEvents {
    * @example client.addEventListener('modelchange', ({ detail }) => console.log(detail.to.name));
    */
   modelchange: CustomEvent<{ from: ModelManifest; to: ModelManifest }>;
+  /**
+   * Questions are encoded on another device from now on, and `client.device` has changed: from the CPU to WebGPU, which
+   * turned out to be faster, or from a GPU that was lost to the CPU. Those in flight are answered.
+   * @example client.addEventListener('devicechange', ({ detail }) => console.log(detail.from, detail.to, detail.reason));
+   */
+  devicechange: CustomEvent<DeviceChange>;
+  /**
+   * What `onProgress` gets as well: how far downloads of this client are, those of its reader and of an index included.
+   * @example
+   * client.addEventListener('progress', ({ detail }) => {
+   *   if (detail.status === 'progress') bar.value = detail.loaded / detail.total;
+   * });
+   */
+  progress: CustomEvent<Progress>;
   /** `client.state` has changed. */
   statechange: Event;
 }

@@ -6,6 +6,7 @@ import type { ServerError } from '../errors/server-error.js';
 import type { Device, Dtype } from '../types/device.js';
 import { asyncDispose, dispose } from '../types/disposable.js';
 import type { ModelManifest } from '../types/manifest.js';
+import type { DeviceChange } from '../types/progress.js';
 import type { AnswerResult } from '../types/answer.js';
 import type { AnswerOptions, ConnectOptions, EncodeOptions, SearchOptions } from '../types/options.js';
 import type { SearchResult, SentRequest } from '../types/search-result.js';
@@ -62,7 +63,15 @@ export class SearchClient extends (EventTarget as new () => TypedEventTarget<Cli
       if (!server.pathname.endsWith('/')) server.pathname += '/';
       this.#source = new URL('v1/model', server);
     }
-    this.#options = options;
+    this.#options = {
+      ...options,
+      onProgress: (event) => {
+        const { change } = event as { change?: DeviceChange };
+        this.#tell('progress', event);
+        if (change) this.#tell('devicechange', change);
+        options.onProgress?.(event);
+      },
+    };
     this.#transport = transport(options, server, 'omit');
   }
 
@@ -278,7 +287,7 @@ export class SearchClient extends (EventTarget as new () => TypedEventTarget<Cli
       if (!this.#isLocal) reader().catch(() => undefined);
       if (old && old !== encoder) {
         old.dispose();
-        this.dispatchEvent(new CustomEvent('modelchange', { detail: { from: old.model, to: encoder.model } }));
+        this.#tell('modelchange', { from: old.model, to: encoder.model });
       }
       return encoder;
     });
@@ -287,7 +296,11 @@ export class SearchClient extends (EventTarget as new () => TypedEventTarget<Cli
   #become(state: ClientState): void {
     if (state === this.#state || this.#state === 'disposed') return;
     this.#state = state;
-    this.dispatchEvent(new Event('statechange'));
+    this.#tell('statechange');
+  }
+
+  #tell(type: keyof ClientEvents, detail?: unknown): void {
+    this.dispatchEvent(new CustomEvent(type, { detail }));
   }
 
   get #parts(): PrivateParts {
@@ -375,7 +388,7 @@ export class SearchClient extends (EventTarget as new () => TypedEventTarget<Cli
       (): RequestOutcome => 'answered',
       (): RequestOutcome => (signal.aborted ? 'aborted' : 'failed'),
     );
-    this.dispatchEvent(new CustomEvent('request', { detail: { id: ++this.#lastId, request, outcome } }));
+    this.#tell('request', { id: ++this.#lastId, request, outcome });
     return sent;
   }
 }

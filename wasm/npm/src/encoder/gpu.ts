@@ -9,9 +9,11 @@ import { openCpu, type Open } from './open-cpu.js';
 import type { StartSettings } from './start-settings.js';
 import type { WorkerSession } from './worker-session.js';
 
-// What only browsers with WebGPU need: a script of its own. The page has the files there, as two workers may need them.
+// What only browsers with WebGPU need: a script of its own. The page has the files there, as two workers may need them, and
+// a GPU may be lost when there is no network, with the worker for the CPU never fetched: the words for that are here.
 
 export { fetchModelFiles } from '../weights/model-files.js';
+export { explained } from '../worker/explain-failure.js';
 
 const MEASURE_RUNS = 7;
 /** A slow device is known to be slow before it has run that often, in milliseconds. */

@@ -5,6 +5,7 @@ import { within } from '../wire/within.js';
 import { openCpu } from './open-cpu.js';
 import { opener, type Started } from './start-encoder.js';
 import type { StartSettings } from './start-settings.js';
+import type { WorkerSession } from './worker-session.js';
 
 // What an encoder needs after it has started: a script of its own, which pages fetch as soon as the encoder has started,
 // so that it is there when the network is not.
@@ -15,7 +16,7 @@ export async function restart(
   { session: lost, dtype }: Started,
   reason: Error,
   settings: StartSettings,
-): Promise<Started> {
+): Promise<WorkerSession> {
   const { onProgress, life, workers } = settings;
   // What ended one shared worker would end the next, for every tab.
   workers.unshare?.(lost.device);
@@ -23,11 +24,7 @@ export async function restart(
     forgetDevice(manifest.fingerprint);
     onProgress({ status: 'fallback', from: 'webgpu', to: 'cpu', reason: reason.message });
   }
-  return within([life], async (stop) => {
-    const session = await openCpu(opener(manifest, dtype, settings, stop.signal), false, stop.signal);
-    onProgress({ status: 'ready', device: 'cpu', dtype });
-    return { session, dtype };
-  });
+  return within([life], (stop) => openCpu(opener(manifest, dtype, settings, stop.signal), false, stop.signal));
 }
 
 /** Notes which files the model has, and removes those of models before it. Never rejects. */

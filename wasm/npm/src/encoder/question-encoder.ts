@@ -237,16 +237,23 @@ export class QuestionEncoder {
 
   /** Goes on with the faster device; what waits for the other is still answered there. */
   #switch(session: WorkerSession): void {
-    const { session: old, dtype } = this.#started;
-    const reason = new Error('the other device is faster');
+    const { session: old } = this.#started;
+    const reason = new Error('WebGPU is faster');
     if (this.#lifetime.signal.aborted || this.#restart) {
       session.end(reason);
       return;
     }
-    this.#started = { session, dtype };
     this.#watch(session);
     old.finish(reason);
-    this.#settings.onProgress({ status: 'ready', device: session.device, dtype });
+    this.#use(session, reason);
+  }
+
+  /** Encodes in another session from now on, and says so: with the `change` where the device is another one. */
+  #use(session: WorkerSession, { message: reason }: Error): void {
+    const { session: { device: from }, dtype } = this.#started;
+    const { device } = session;
+    this.#started = { session, dtype };
+    this.#settings.onProgress({ status: 'ready', device, dtype, ...(device !== from && { change: { from, to: device, reason } }) });
   }
 
   /** Puts the CPU in the place of a session that ended, once, however many questions find it so. */
@@ -258,10 +265,7 @@ export class QuestionEncoder {
     // If it fails, those who wait hear of it, and the next question tries again.
     this.#restart = later()
       .then((part) => part.restart(this.model, this.#started, reason, this.#settings))
-      .then((started) => {
-        if (life.aborted) started.session.end(life.reason as Error);
-        this.#started = started;
-      })
+      .then((other) => (life.aborted ? other.end(life.reason as Error) : this.#use(other, reason)))
       .finally(() => (this.#restart = undefined));
     this.#restart.catch(() => undefined);
   }

@@ -32,7 +32,7 @@ export interface LoadOptions extends NetworkOptions {
   dtype?: DtypeChoice | undefined;
   /**
    * Called with each step of loading, with `ready` again when another device takes over, and with `fallback` if the GPU
-   * is lost later. What it throws goes to `reportError`.
+   * is lost later. What it throws goes to `reportError`. A client has the same as the event `progress`.
    * @example { onProgress: (event) => console.log(event.status) }
    */
   onProgress?: ProgressListener | undefined;

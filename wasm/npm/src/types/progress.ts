@@ -29,8 +29,19 @@ export type Progress =
   | { status: 'measure'; device: Device; milliseconds: number }
   /** A device was asked for, or in use, and another takes over. */
   | { status: 'fallback'; from: Device; to: Device; reason: string }
-  /** Questions can be encoded, or are now encoded on another device. */
-  | { status: 'ready'; device: Device; dtype: Dtype };
+  /**
+   * Questions can be encoded; with `change`: they are encoded on another device from now on, as the event `devicechange`
+   * of a `SearchClient` tells as well.
+   */
+  | { status: 'ready'; device: Device; dtype: Dtype; change?: DeviceChange };
+
+/** Another device encodes. */
+export interface DeviceChange {
+  from: Device;
+  to: Device;
+  /** A clause without a full stop, as `WebGPU is faster` or `the GPU device was lost (destroyed)`. */
+  reason: string;
+}
 
 /** Receives {@link Progress} events. What it throws goes to `reportError` and stops nothing. */
 export type ProgressListener = (event: Progress) => void;

@@ -49,11 +49,27 @@ test('the example plain is put together without a bundler, and every file that i
   for (const file of [...files, ...assets, ...modules]) assert.ok(existsSync(path.join(site, file)), file);
 });
 
+test('the service worker of the example offline keeps every script that the build has, and the module for the CPU alone', async (t) => {
+  const root = installed(t, 'offline');
+  await build({ root, logLevel: 'error' });
+  const [, list] = /^self\.assets = (\[.*\]);\n/.exec(readFileSync(path.join(root, 'dist/service-worker.js'), 'utf8'));
+  const files = readdirSync(path.join(root, 'dist/assets')).map((name) => `/assets/${name}`);
+  const [modules, others] = [files.filter((name) => name.endsWith('.wasm')), files.filter((name) => /\.(js|css)$/.test(name) && !name.includes('worker-webgpu'))];
+  const kept = JSON.parse(list);
+  assert.deepEqual(kept.filter((name) => !name.endsWith('.wasm')).sort(), others.sort());
+  assert.ok(others.some((name) => name.includes('worker-cpu')) && others.some((name) => name.endsWith('.css')));
+  const [module, ...more] = kept.filter((name) => modules.includes(name));
+  assert.deepEqual([modules.length, more], [2, []]);
+  assert.ok(readFileSync(path.join(root, 'dist', module)).includes('cpu'));
+});
+
 for (const [name, script, line] of [
   ['node', 'search.js', /^1\.000 Found \| a passage\n\d+ bytes were sent to http:.*\/v1\/search\n$/],
   ['langchain', 'retrieve.js', /^1\.000 Found \| a passage\n$/],
+  ['llamaindex', 'retrieve.js', /^1\.000 Found \| a passage\n$/],
+  ['ai', 'similar.js', /^1\.000 won\n$/],
 ]) {
-  test(`the example ${name} searches a server from the command line`, async (t) => {
+  test(`the example ${name} runs against a server from the command line`, async (t) => {
     const root = installed(t, name);
     const { url, asked } = await modelServer(t);
     const run = promisify(execFile);
@@ -69,9 +85,9 @@ test('every example names the packages that it imports, and the page of examples
     assert.ok(listed.includes(`\`${name}\``), name);
     const folder = path.join(EXAMPLES, name);
     const { dependencies = {}, devDependencies = {} } = JSON.parse(readFileSync(path.join(folder, 'package.json'), 'utf8'));
-    const files = readdirSync(folder, { recursive: true }).filter((file) => /\.(js|jsx|mjs|ts|vue|svelte)$/.test(file) && !/node_modules|dist/.test(file));
+    const files = readdirSync(folder, { recursive: true }).filter((file) => /\.(js|jsx|mjs|ts|vue|svelte|astro)$/.test(file) && !/node_modules|dist/.test(file));
     for (const file of files) {
-      for (const [, wanted] of readFileSync(path.join(folder, file), 'utf8').matchAll(/^import (?:.* from )?'([^.'][^']*)'/gm)) {
+      for (const [, wanted] of readFileSync(path.join(folder, file), 'utf8').matchAll(/^\s*import (?:.* from )?'([^.'][^']*)'/gm)) {
         if (wanted.startsWith('node:')) continue;
         const parts = wanted.split('/');
         const dependency = wanted.startsWith('@') ? parts.slice(0, 2).join('/') : parts[0];

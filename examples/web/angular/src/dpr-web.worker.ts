@@ -1,0 +1,2 @@
+// Angular makes workers of the application's own files only: this is the package's.
+import 'dpr-web/worker';
