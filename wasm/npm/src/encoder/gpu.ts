@@ -9,11 +9,9 @@ import { openCpu, type Open } from './open-cpu.js';
 import type { StartSettings } from './start-settings.js';
 import type { WorkerSession } from './worker-session.js';
 
-// What only browsers with WebGPU need: a script of its own. The page has the files there, as two workers may need them, and
-// a GPU may be lost when there is no network, with the worker for the CPU never fetched: the words for that are here.
+// What only browsers with WebGPU need: a script of its own. The page has the files there, as two workers may need them.
 
 export { fetchModelFiles } from '../weights/model-files.js';
-export { explained } from '../worker/explain-failure.js';
 
 const MEASURE_RUNS = 7;
 /** A slow device is known to be slow before it has run that often, in milliseconds. */
@@ -36,7 +34,9 @@ export async function choosePlan(manifest: ModelManifest, settings: StartSetting
 /** WebGPU, or the CPU when it does not start. */
 export async function openOr(open: Open, onProgress: ProgressListener, signal: AbortSignal): Promise<WorkerSession> {
   try {
-    return await open('webgpu', true);
+    const session = await open('webgpu', true);
+    fetchWords();
+    return session;
   } catch (error) {
     signal.throwIfAborted();
     if (!isDeviceFailure(error)) throw error;
@@ -65,7 +65,10 @@ export async function findFaster(
     onProgress({ status: 'measure', device: 'cpu', milliseconds: cpuTime });
     const faster = milliseconds < cpuTime ? gpu : cpu;
     rememberDevice(fingerprint, faster.device);
-    if (faster === gpu) return gpu;
+    if (faster === gpu) {
+      fetchWords();
+      return gpu;
+    }
     gpu.end(new Error('the other device is faster'));
   } catch (error) {
     gpu?.end(error as Error);
@@ -74,6 +77,11 @@ export async function findFaster(
     onProgress({ status: 'fallback', from: 'webgpu', to: 'cpu', reason: messageOf(error) });
   }
   return undefined;
+}
+
+/** Fetches the words for a worker that does not start: the GPU may be lost without a network, and the CPU's worker be missing. */
+function fetchWords(): void {
+  import('../worker/explain-failure.js').catch(() => undefined);
 }
 
 /** Median milliseconds for one question of usual length, in runs of one each: questions go before. */
