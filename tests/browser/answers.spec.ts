@@ -101,6 +101,21 @@ function bySelection(row: number[], passages: [string, string][]): GoldenAnswer[
   );
 }
 
+test('beside a question encoder that all tabs share, passages are read by a worker for each processor', async ({ page, gateway }) => {
+  offerReader(gateway, smallReader());
+  await openBlank(page, gateway);
+  const client = await page.evaluateHandle(async () => {
+    const client = await window.dpr.SearchClient.connect('/', { device: 'cpu', worker: 'shared' });
+    await client.answer('who won super bowl 50', { depth: 6 });
+    return client;
+  });
+  const cores = await page.evaluate(() => navigator.hardwareConcurrency);
+  // A shared worker is none of these.
+  expect(page.workers().length).toBe(Math.min(cores, 4));
+  await client.evaluate((client) => client.dispose());
+  await expect.poll(() => page.workers().length).toBe(0);
+});
+
 test('answers come from the passages found, a second visit downloads nothing, and a search is re-ranked', async ({ page, gateway }) => {
   const files = offerReader(gateway, smallReader());
   for (const visit of [1, 2]) {

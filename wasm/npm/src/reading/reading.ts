@@ -146,7 +146,10 @@ async function runnerOf(parts: ClientParts, kind: PairKind): Promise<PairRunner>
   runners.set(client, own);
   const encoder = client.model as ModelManifest;
   const dtype = pairDtype(pair, encoder, client.dtype!);
-  const workers = await workerSource(options);
+  // Passages are read by workers of this tab, one a core, beside a shared question encoder; those of a page's own are its
+  // choice.
+  const isShared = options.worker === 'shared' && options.createWorker !== undefined;
+  const workers = await workerSource(isShared ? options : { ...options, worker: 'dedicated' });
   life.throwIfAborted();
   const old = own.get(kind);
   if (old && old.settings.pair.fingerprint === pair.fingerprint && old.settings.dtype === dtype) return old;
@@ -159,7 +162,7 @@ async function runnerOf(parts: ClientParts, kind: PairKind): Promise<PairRunner>
     source: source.href,
     device: client.device!,
     dtype,
-    isShared: options.worker === 'shared',
+    isShared,
     workers,
     fetchFiles: () => fetchPairFiles(pair, dtype, encoder, onProgress, requests, life),
     onProgress,
