@@ -158,7 +158,7 @@ pub use service::TextSearch;
 pub use state::{AppState, Options, Serving};
 pub use text::TextSearchRequest;
 pub use tls::{Tls, TlsError};
-pub use trace::TARGET as TRACE_TARGET;
+pub use trace::{SetParent, TARGET as TRACE_TARGET};
 pub use trace_parent::TraceParent;
 pub use updates::Updates;
 
@@ -200,7 +200,7 @@ pub fn health_app(state: AppState) -> Router {
 /// Routes whose requests have a span, and an id in their log lines and answers.
 fn observed(routes: Router<AppState>, state: AppState) -> Router {
     let routes = routes.layer(from_fn(request_id::assign));
-    routes.layer(from_fn_with_state(state.clone(), trace::follow)).with_state(state)
+    routes.layer(from_fn_with_state(state.options().trace_parent, trace::follow)).with_state(state)
 }
 
 /// Answers what comes over a connection above the limit.

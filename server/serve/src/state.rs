@@ -4,8 +4,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use tracing::Span;
-
 use super::access::{Access, Rate};
 use super::counters::Metrics;
 use super::error::ApiError;
@@ -21,7 +19,7 @@ use super::served_model::ServedModel;
 use super::served_reader::ServedReader;
 use super::served_tables::ServedTables;
 use super::service::TextSearch;
-use super::trace_parent::TraceParent;
+use super::trace::SetParent;
 use super::updates::Updates;
 use dpr_core::model::short;
 use dpr_index::VectorIndex as _;
@@ -55,7 +53,7 @@ pub struct Options {
     /// Makes the caller's span the parent of a request's (target [`TRACE_TARGET`](crate::TRACE_TARGET)), where a
     /// request names one in the header `traceparent`; without it, none is read. It is called before the span is
     /// entered.
-    pub trace_parent: Option<fn(&Span, TraceParent)>,
+    pub trace_parent: Option<SetParent>,
 }
 
 /// The shared state; a clone is another handle to it.

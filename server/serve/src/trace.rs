@@ -12,7 +12,6 @@ use axum::response::Response;
 use tracing::field::Empty;
 use tracing::{Instrument as _, Span};
 
-use super::state::AppState;
 use super::trace_parent::TraceParent;
 
 /// The target of all spans of this module.
@@ -26,13 +25,20 @@ pub(super) struct Scheme(pub(super) &'static str);
 #[derive(Debug, Clone)]
 pub(super) struct Trace(Span);
 
+/// Makes the caller's span the parent of a request's span, where spans are sent to a collector.
+pub type SetParent = fn(&Span, TraceParent);
+
 /// Opens the span of a request and ends it with the head of the answer.
-pub(super) async fn follow(State(state): State<AppState>, mut request: Request, next: Next) -> Response {
+pub(super) async fn follow(
+    State(set_parent): State<Option<SetParent>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     let span = opened(&request);
     if span.is_disabled() {
         return next.run(request).await;
     }
-    if let Some(set) = state.options().trace_parent
+    if let Some(set) = set_parent
         && let Some(parent) = TraceParent::of(request.headers())
     {
         set(&span, parent);

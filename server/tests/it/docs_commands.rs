@@ -34,9 +34,11 @@ const GUIDES: [&str; 20] = [
 ];
 
 /// Lines that something else runs, and what.
-const ELSEWHERE: [(&str, &str); 14] = [
+const ELSEWHERE: [(&str, &str); 16] = [
     ("cargo xtask ", "`cargo xtask docs --check` holds tasks and flags against the usage"),
     ("cargo install --path server --locked", "the same build as `cargo xtask demo`"),
+    ("cargo build --release -p dpr --features otel", "`cargo xtask features` checks the same set"),
+    ("cargo test --release -p dpr --features otel", "`cargo xtask features` checks the same set"),
     ("cargo test --release -p dpr-index", "a part of `cargo xtask test`"),
     ("npm install dpr-web", "the search page installs the package's tarball"),
     ("npm ci", "`cargo xtask setup`"),

@@ -237,14 +237,13 @@ export class QuestionEncoder {
 
   /** Goes on with the faster device; what waits for the other is still answered there. */
   #switch(session: WorkerSession): void {
-    const { session: old } = this.#started;
     const reason = new Error('WebGPU is faster');
     if (this.#lifetime.signal.aborted || this.#restart) {
       session.end(reason);
       return;
     }
     this.#watch(session);
-    old.finish(reason);
+    this.#started.session.finish(reason);
     this.#use(session, reason);
   }
 
@@ -258,8 +257,8 @@ export class QuestionEncoder {
 
   /** Puts the CPU in the place of a session that ended, once, however many questions find it so. */
   #replace(session: WorkerSession, reason: Error): void {
-    if (this.#started.session !== session || this.#restart || this.#lifetime.signal.aborted) return;
-    const { life } = this.#settings;
+    const { signal: life } = this.#lifetime;
+    if (this.#started.session !== session || this.#restart || life.aborted) return;
     // First: its memory is free before the next one asks for some.
     session.end(reason);
     // If it fails, those who wait hear of it, and the next question tries again.

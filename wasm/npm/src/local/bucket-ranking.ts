@@ -49,23 +49,23 @@ export class BucketRanking {
   }
 
   /** The buckets that are fetched for a vector, in ascending order. They depend on nothing but its bucket and the key. */
-  async choose(vector: Float32Array<ArrayBuffer>, { probes, decoys }: Plan, key: Uint8Array<ArrayBuffer>, signal: AbortSignal): Promise<number[]> {
-    return asked(signal, async () => {
+  choose(vector: Float32Array<ArrayBuffer>, { probes, decoys }: Plan, key: Uint8Array<ArrayBuffer>, signal: AbortSignal): Promise<number[]> {
+    return asked(async () => {
       const { numbers } = await this.#session.ask({ type: 'bucket_choose', vector, probes, decoys, key }, 'numbers', { signal });
       return [...numbers];
-    });
+    }, signal);
   }
 
   /** Adds the codes of a bucket, which are copied. */
-  async add(bucket: number, codes: Uint8Array<ArrayBuffer>, passages: number): Promise<void> {
-    return asked(undefined, async () => {
+  add(bucket: number, codes: Uint8Array<ArrayBuffer>, passages: number): Promise<void> {
+    return asked(async () => {
       await this.#session.ask({ type: 'bucket_add', bucket, codes, passages }, 'done');
     });
   }
 
   /** The best `k` passages of these buckets for a vector, best first. */
-  async rank(vector: Float32Array<ArrayBuffer>, buckets: number[], k: number, signal: AbortSignal): Promise<Placed[]> {
-    return asked(signal, async () => {
+  rank(vector: Float32Array<ArrayBuffer>, buckets: number[], k: number, signal: AbortSignal): Promise<Placed[]> {
+    return asked(async () => {
       const ask = { type: 'bucket_rank', vector, buckets: Uint32Array.from(buckets), k } as const;
       const { numbers } = await this.#session.ask(ask, 'numbers', { signal });
       return Array.from({ length: numbers.length / 3 }, (_, at) => ({
@@ -73,7 +73,7 @@ export class BucketRanking {
         place: numbers[at * 3 + 1]!,
         score: numbers[at * 3 + 2]!,
       }));
-    });
+    }, signal);
   }
 
   /** Ends the worker. */

@@ -3,11 +3,11 @@ import { DprWebError } from '../errors/dpr-web-error.js';
 import { EncoderError } from '../errors/encoder-error.js';
 import { notStatic } from './static-manifest.js';
 
-/** What the worker could not do, as an error of this package. */
-export function explained(error: unknown, what: string): unknown {
+/** Why the worker could not do it, as an error of this package: the index could not be `opened`, or `searched`. */
+export function explained(error: unknown, done: string): unknown {
   if (error instanceof DprWebError || !(error instanceof WorkerFailure)) return error;
-  const message = `${what}: ${error.message}`;
+  const message = `the index could not be ${done}: ${error.message}`;
   // The worker goes on: it is the files that are wrong.
   if (!(error instanceof SessionEnded) && error.code === 'encoder_failed') return notStatic(message);
-  return new EncoderError(message, error.fix ?? 'Open the index again, or reload the page.', error.code, { cause: error });
+  return new EncoderError(message, error.fix ?? 'Open it again, or reload the page.', error.code, { cause: error });
 }

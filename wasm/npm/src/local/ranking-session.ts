@@ -18,31 +18,29 @@ export async function startRanking<Files>(
   onProgress: ProgressListener,
   signal: AbortSignal,
 ): Promise<WorkerSession> {
-  let session: WorkerSession | undefined;
-  const onAbort = () => session?.end(signal.reason as Error);
+  signal.throwIfAborted();
+  const session = new WorkerSession('cpu', workers, model);
+  const onAbort = () => session.end(signal.reason as Error);
   try {
-    signal.throwIfAborted();
-    session = new WorkerSession('cpu', workers, model);
-    signal.addEventListener('abort', onAbort, { once: true });
+    signal.addEventListener('abort', onAbort);
     const started = session.start().then((fetched) => onProgress({ status: 'worker', device: 'cpu', ...fetched }));
-    const [here] = await Promise.all([files, started]);
-    await open(session, here);
+    await open(session, (await Promise.all([files, started]))[0]);
     return session;
   } catch (error) {
-    session?.end(error as Error);
+    session.end(error as Error);
     signal.throwIfAborted();
-    throw explained(error, 'the index could not be opened');
+    throw explained(error, 'opened');
   } finally {
     signal.removeEventListener('abort', onAbort);
   }
 }
 
 /** What the worker answers; a failure is one of the search, or the abort. */
-export async function asked<T>(signal: AbortSignal | undefined, ask: () => Promise<T>): Promise<T> {
+export async function asked<T>(ask: () => Promise<T>, signal?: AbortSignal): Promise<T> {
   try {
     return await ask();
   } catch (error) {
     signal?.throwIfAborted();
-    throw explained(error, 'the index could not be searched');
+    throw explained(error, 'searched');
   }
 }

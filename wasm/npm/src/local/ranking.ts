@@ -43,11 +43,11 @@ export class Ranking {
   }
 
   /** The best `k` passages for a vector, best first. */
-  async rank(vector: Float32Array<ArrayBuffer>, k: number, signal: AbortSignal): Promise<Ranked[]> {
-    return asked(signal, async () => {
+  rank(vector: Float32Array<ArrayBuffer>, k: number, signal: AbortSignal): Promise<Ranked[]> {
+    return asked(async () => {
       const { numbers } = await this.#session.ask({ type: 'local_rank', vector, k }, 'numbers', { signal });
       return Array.from({ length: numbers.length / 2 }, (_, at) => ({ row: numbers[at * 2]!, score: numbers[at * 2 + 1]! }));
-    });
+    }, signal);
   }
 
   /** Ends the worker. */

@@ -46,7 +46,7 @@ export const MOST_PART = 2 ** 28;
 export function notStatic(message: string): ManifestError {
   return new ManifestError(
     message,
-    'Check that the address is the `dpr-static.json` that `dpr index export-static` wrote, and that dpr-web is of the same release or a later one.',
+    'Check that the address is the `dpr-static.json` that `dpr index export-static` wrote, and dpr-web not older.',
   );
 }
 
@@ -60,7 +60,7 @@ export function parseStatic(value: unknown, base: string): StaticManifest {
   const isKnown = format_version === 1 || format_version === FORMAT_VERSION;
   if (!isKnown || bits !== 4) {
     const found = isKnown ? `codes of ${String(bits)} bits` : `format_version ${String(format_version)}`;
-    throw notStatic(`the static index has ${found}, this release of dpr-web reads format_version 1 to ${FORMAT_VERSION} and 4 bits`);
+    throw notStatic(`the static index has ${found}, this dpr-web reads format_version 1 to ${FORMAT_VERSION} and 4 bits`);
   }
   if (typeof model_fingerprint !== 'string' || !SHA256.test(model_fingerprint)) {
     throw notStatic('`model_fingerprint` of the static index is not 64 hex digits');
