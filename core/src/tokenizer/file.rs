@@ -1,7 +1,7 @@
 //! Reader of a `tokenizer.json`, part by part: the parts are those of the `tokenizers` library, made by its constructors.
 //!
-//! The library's own reader tries each part as every type there is and panics on some damaged files. It is a tenth of the
-//! browser's module besides. This one goes by the `type` of each part, and its errors name the field that is wrong.
+//! The library's own reader tries each part as every type there is, panics on some damaged files, and would make the
+//! browser's module a tenth larger. This one goes by the `type` of each part, and its errors name the field that is wrong.
 
 mod charsmap;
 mod field;

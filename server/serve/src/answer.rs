@@ -103,11 +103,12 @@ pub(super) struct PreparedSearch<T = SearchResponse> {
     pub(super) search: Run<Result<Answered<T>, ApiError>>,
 }
 
-/// Takes in the JSON body of a request and answers it by the search that `read` makes of it. The search runs on a thread
-/// of the gate's. All work that grows with the body or the answer is done there, and by no more requests at once than the
-/// gate lets in: reading JSON, searching, printing JSON, compressing it for a client that takes gzip. The search stops when the returned future
-/// is dropped, and once its passages have more bytes than an answer: one that is too large is neither read whole nor
-/// printed.
+/// Returns the answer to a request with a JSON body, by the search that `read` makes of the body.
+///
+/// All work that grows with the body or the answer is done on a thread of the gate, by no more requests at once than the
+/// gate lets in: reading JSON, searching, printing JSON, compressing it for a client that takes gzip. The search stops
+/// when the returned future is dropped, and once its passages have more bytes than an answer may have: one that is too
+/// large is neither read whole nor printed.
 ///
 /// The header `server-timing` has the time in the queue and the time of the search.
 pub(super) async fn respond<T: Serialize + 'static>(

@@ -3,7 +3,7 @@
 //! They have the target [`TARGET`], so that a program sends them to a collector and keeps them out of its log lines,
 //! and the attributes of OpenTelemetry's semantic conventions for HTTP servers. Attributes are names and counts alone:
 //! no address as sent, query string, text, vector, key or address of a client. Where nobody subscribes to the target,
-//! a span is a look at a flag.
+//! opening a span costs one check.
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{Method, StatusCode};
@@ -132,42 +132,42 @@ impl Trace {
         self.0.record("dpr.request_id", id);
     }
 
-    /// The client sends the body.
+    /// Returns the span of reading the body from the client.
     pub(super) fn read_body(&self) -> Span {
         part!(self, "read body")
     }
 
-    /// The request waits for a thread.
+    /// Returns the span of waiting for a thread.
     pub(super) fn queue(&self) -> Span {
         part!(self, "wait for a thread")
     }
 
-    /// The body is parsed and checked.
+    /// Returns the span of parsing and checking the body.
     pub(super) fn parse(&self, bytes: usize) -> Span {
         part!(self, "parse body", dpr.bytes = bytes)
     }
 
-    /// So many vectors (or questions) are searched for among so many rows.
+    /// Returns the span of a search for these many vectors or questions among these many rows.
     pub(super) fn search(&self, vectors: usize, rows: usize) -> Span {
         part!(self, "search", dpr.vectors = vectors, dpr.rows = rows)
     }
 
-    /// A reader reads so many passages.
+    /// Returns the span of a reader that reads these many passages.
     pub(super) fn read_passages(&self, passages: usize) -> Span {
         part!(self, "read passages", dpr.passages = passages)
     }
 
-    /// The answer is printed as JSON and compressed.
+    /// Returns the span of printing the answer as JSON and compressing it.
     pub(super) fn write_answer(&self) -> Span {
         part!(self, "write answer")
     }
 
-    /// So many passages of an update are encoded.
+    /// Returns the span of encoding these many passages of an update.
     pub(super) fn encode(&self, passages: usize) -> Span {
         part!(self, "encode passages", dpr.passages = passages)
     }
 
-    /// So many passages are written or deleted.
+    /// Returns the span of writing or deleting these many passages.
     pub(super) fn update(&self, passages: usize) -> Span {
         part!(self, "write update", dpr.passages = passages)
     }

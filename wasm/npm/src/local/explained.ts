@@ -3,7 +3,7 @@ import { DprWebError } from '../errors/dpr-web-error.js';
 import { EncoderError } from '../errors/encoder-error.js';
 import { notStatic } from './static-manifest.js';
 
-/** Why the worker could not do it, as an error of this package: the index could not be `opened`, or `searched`. */
+/** The error of this package for a failure of the worker: the index could not be `opened` or `searched` (`done`). */
 export function explained(error: unknown, done: string): unknown {
   if (error instanceof DprWebError || !(error instanceof WorkerFailure)) return error;
   const message = `the index could not be ${done}: ${error.message}`;

@@ -35,7 +35,7 @@ export async function startRanking<Files>(
   }
 }
 
-/** What the worker answers; a failure is one of the search, or the abort. */
+/** The answer of the worker. A failure becomes an error of the search; after an abort it is the reason of the signal. */
 export async function asked<T>(ask: () => Promise<T>, signal?: AbortSignal): Promise<T> {
   try {
     return await ask();
