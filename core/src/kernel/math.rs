@@ -13,11 +13,17 @@ fn mul_add<S: Simd>(a: f32, b: f32, c: f32) -> f32 {
     if S::FMA { a.mul_add(b, c) } else { a * b + c }
 }
 
+/// Returns the polynomial of the coefficients, lowest power first, at `x` (Horner's scheme).
+///
+/// The loop counts by itself: an iterator is unrolled only after the loops around it were looked at, which then stay
+/// scalar where a crate is compiled as one unit.
 #[inline(always)]
 fn polynomial<S: Simd, const N: usize>(x: f32, coefficients: [f32; N]) -> f32 {
     let mut sum = coefficients[N - 1];
-    for c in coefficients.iter().rev().skip(1) {
-        sum = mul_add::<S>(sum, x, *c);
+    let mut power = N - 1;
+    while power > 0 {
+        power -= 1;
+        sum = mul_add::<S>(sum, x, coefficients[power]);
     }
     sum
 }
