@@ -1,4 +1,5 @@
-"""Joins DPR training files and holds some questions out: all.json.gz, some.json.gz (the first N), dev.json.gz.
+"""Joins DPR training files and holds some questions out: all.json.gz, some.json.gz (the first N), dev.json.gz; and
+first-N.json.gz for each N of --first.
 
 An article's questions are held out together, those of all its passages, and no question is on both sides: neighbours of a
 held-out passage tell of the same things. Passages of one title are of one article; one without a title is alone. Items without
@@ -15,6 +16,7 @@ parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("files", nargs="+")
 parser.add_argument("--dev", type=int, default=400, help="questions to hold out, at least")
 parser.add_argument("--some", type=int, default=1000, help="questions of the smaller file")
+parser.add_argument("--first", type=int, nargs="*", default=[], help="sizes of further files; each holds those before it")
 parser.add_argument("--out", type=Path, required=True)
 arguments = parser.parse_args()
 
@@ -35,7 +37,9 @@ train = [item for article in articles[held_out:] for item in by_article[article]
 random.shuffle(train)
 asked = {item["question"] for item in dev}
 train = [item for item in train if item["question"] not in asked and item["hard_negative_ctxs"]]
-for name, items in (("dev", dev), ("all", train), ("some", train[: arguments.some])):
+files = [("dev", dev), ("all", train), ("some", train[: arguments.some])]
+files += [(f"first-{size}", train[:size]) for size in arguments.first]
+for name, items in files:
     with gzip.open(arguments.out / f"{name}.json.gz", "wt", encoding="utf-8") as out:
         json.dump(items, out)
     print(f"{name}: {len(items)} questions")

@@ -3,6 +3,7 @@
 
 mod distill;
 mod korean;
+mod paper;
 mod privacy;
 mod reader;
 mod seeds;
@@ -37,6 +38,12 @@ parts!(
     Korean "korean",
     Privacy "privacy",
     Reader "reader",
+    Table3 "table3",
+    Table5 "table5",
+    Table6 "table6",
+    Figure1 "figure1",
+    CrossData "crossdata",
+    Multi "multi",
 );
 
 /// Runs the parts that `--only` names, or all.
@@ -57,7 +64,14 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     let Some(data) = Wikipedia::find() else { return Ok(()) };
     for part in parts {
         println!("\n=== {} ===", part.name());
-        let work = Work::new(part.name(), &data)?;
+        // The paper's tables have runs in common.
+        let folder = match part {
+            Part::Table3 | Part::Table5 | Part::Table6 | Part::Figure1 | Part::CrossData | Part::Multi => {
+                "paper"
+            }
+            _ => part.name(),
+        };
+        let work = Work::new(folder, &data)?;
         match part {
             Part::Training => work.training()?,
             Part::Distant => work.distant()?,
@@ -66,6 +80,12 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
             Part::Privacy => work.privacy()?,
             Part::Reader => work.reader()?,
             Part::Korean => work.korean()?,
+            Part::Table3 => work.table3()?,
+            Part::Table5 => work.table5()?,
+            Part::Table6 => work.table6()?,
+            Part::Figure1 => work.figure1()?,
+            Part::CrossData => work.cross_data()?,
+            Part::Multi => work.multi()?,
         }
     }
     Ok(())
@@ -90,20 +110,7 @@ impl<'a> Work<'a> {
 
     /// Trained on questions of two other sets with their paragraphs, tested on SQuAD dev.
     fn training(&self) -> Outcome {
-        for set in ["new-wiki-v1.0", "amazon-v1.0"] {
-            let squad = self.data.squad(set);
-            let [passages, blocks, words, mined] =
-                ["tsv", "blocks.tsv", "words", "json.gz"].map(|end| self.path(&format!("{set}.{end}")));
-            let to =
-                ["data", "convert", "--input", &squad, "--to", "psgs-tsv", "--lossy", "--out", &passages];
-            once(&passages, &to)?;
-            once(&blocks, &["data", "split", "--input", &passages, "--out", &blocks])?;
-            once(&words, &["index", "--passages", &blocks, "--sparse", "english", "--out", &words])?;
-            let mine =
-                ["data", "mine", "--index", &words, "--questions", &squad, "--positives", "gold", "--out"];
-            once(&mined, &[&mine[..], &[&mined]].concat())?;
-        }
-        self.hold_out(&["new-wiki-v1.0.json.gz", "amazon-v1.0.json.gz"])?;
+        self.hold_out(&self.mine_of_squad_sets("gold")?)?;
         let corpus = self.path("corpus.tsv");
         self.data.mix(BLOCKS, &corpus)?;
         let mut models = vec![(STARTER.to_owned(), DEMO_MODEL.to_owned())];
@@ -117,6 +124,30 @@ impl<'a> Work<'a> {
         self.over_seeds(&["1000", "all"])
     }
 
+    /// Mines the questions of new Wikipedia articles and of Amazon reviews from blocks of their own paragraphs; the
+    /// names of the training files. Positives are `gold` or `distant`.
+    fn mine_of_squad_sets(&self, positives: &str) -> Outcome<Vec<String>> {
+        let mine = |set: &str| -> Outcome<String> {
+            let squad = self.data.squad(set);
+            let name = match positives {
+                "gold" => format!("{set}.json.gz"),
+                _ => format!("{set}-{positives}.json.gz"),
+            };
+            let [passages, blocks, words] =
+                ["tsv", "blocks.tsv", "words"].map(|end| self.path(&format!("{set}.{end}")));
+            let to =
+                ["data", "convert", "--input", &squad, "--to", "psgs-tsv", "--lossy", "--out", &passages];
+            once(&passages, &to)?;
+            once(&blocks, &["data", "split", "--input", &passages, "--out", &blocks])?;
+            once(&words, &["index", "--passages", &blocks, "--sparse", "english", "--out", &words])?;
+            let mined = self.path(&name);
+            let from = ["--index", &words, "--questions", &squad, "--positives", positives];
+            once(&mined, &[&["data", "mine"], &from[..], &["--out", &mined]].concat())?;
+            Ok(name)
+        };
+        ["new-wiki-v1.0", "amazon-v1.0"].into_iter().map(mine).collect()
+    }
+
     /// Trained on questions whose passages BM25 found by their answers, tested on NQ test.
     fn distant(&self) -> Outcome {
         let blocks = self.data.blocks()?;
@@ -128,7 +159,7 @@ impl<'a> Work<'a> {
             let (questions, out) = (self.data.questions(set), self.path(mined));
             once(&out, &["data", "mine", "--index", &words, "--questions", &questions, "--out", &out])?;
         }
-        self.hold_out(&mined.iter().map(String::as_str).collect::<Vec<_>>())?;
+        self.hold_out(&mined)?;
         let mut models = vec![(STARTER.to_owned(), DEMO_MODEL.to_owned())];
         models.extend(self.train_seeds("trained", "all", &["--warm-up", "50", "--epochs", "1"])?);
         println!("\nNQ test among all blocks; the weight of hybrid is tuned on WebQuestions dev");
@@ -198,13 +229,13 @@ impl<'a> Work<'a> {
     }
 
     /// Joins training files, and holds some of their questions out.
-    fn hold_out(&self, files: &[&str]) -> Outcome {
+    fn hold_out(&self, files: &[String]) -> Outcome {
         if Path::new(&self.path("all.json.gz")).exists() {
             return Ok(());
         }
         let files: Vec<String> = files.iter().map(|file| self.path(file)).collect();
         let mut python = command(venv_python(), &["tests/bench/hold_out.py", "--out", &self.path("")]);
-        process::run(python.args(files))
+        process::run(python.args(files).arg("--first").args(paper::SIZES))
     }
 
     fn train_by(&self, run: &str, config: &str, data: &[&str], more: &[&str]) -> Outcome {

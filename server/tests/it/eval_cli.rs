@@ -142,3 +142,49 @@ fn systems_are_compared_by_whole_articles() {
     let error = fail(&mut compare(&["--cluster", "article", "--questions", "other.json"]));
     assert!(error.contains("does not say which passage \"What is it?\" is about"), "{error}");
 }
+
+#[test]
+fn questions_on_which_systems_differ_are_shown() {
+    let bench = Bench::new();
+    let file = |right: [bool; 3]| {
+        let result = |(number, right): (usize, bool)| {
+            let passage = |place: usize, text: &str, has_answer: bool| {
+                json!({"id": format!("{number}-{place}"), "title": "Finals", "text": text, "score": 1.0,
+                       "has_answer": has_answer})
+            };
+            let first = if right { "The Broncos won." } else { "A halftime show." };
+            let ctxs = [passage(1, first, right), passage(2, "Denver.", true)];
+            json!({"question": format!("who won final {number}?"), "answers": ["Broncos"], "ctxs": ctxs})
+        };
+        json!(right.into_iter().enumerate().map(result).collect::<Vec<_>>()).to_string()
+    };
+    bench.write("a.json", file([true, false, true]));
+    bench.write("b.json", file([true, true, false]));
+    let compare = |more: &[&str]| {
+        let mut command = bench.dpr(&["eval", "compare", "BM25=a.json", "DPR=b.json", "--k", "1"]);
+        command.args(more);
+        command
+    };
+    let table = succeed(&mut compare(&["--examples", "5"]));
+    let shown: Vec<&str> = table.lines().skip_while(|line| !line.starts_with("who won")).collect();
+    assert_eq!(
+        shown,
+        [
+            "who won final 1?",
+            "  DPR has a right passage within 1, BM25 has not",
+            "  DPR (right at 1): Finals | The Broncos won.",
+            "  BM25 (right at 2): Finals | A halftime show.",
+            "",
+            "who won final 2?",
+            "  BM25 has a right passage within 1, DPR has not",
+            "  BM25 (right at 1): Finals | The Broncos won.",
+            "  DPR (right at 2): Finals | A halftime show.",
+        ]
+    );
+    let report = json(compare(&["--examples", "1"]).arg("--json"));
+    assert_eq!(report["examples"][0]["winner"], "DPR");
+    assert_eq!(report["examples"][1]["lost"]["right_at"], 2);
+    assert!(json(compare(&[]).arg("--json")).get("examples").is_none());
+    let error = fail(&mut compare(&["--examples", "1001"]));
+    assert!(error.contains("--examples"), "{error}");
+}

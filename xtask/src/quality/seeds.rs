@@ -50,10 +50,10 @@ fn of_seed(name: &str, seed: &str) -> String {
 }
 
 /// The accuracies of one method, by the number of passages looked at.
-type Accuracies = Vec<(String, Vec<(u64, f64)>)>;
+pub(super) type Accuracies = Vec<(String, Vec<(u64, f64)>)>;
 
 /// Reads the accuracies of `metrics.json`, as `dpr eval retrieval --out` writes it.
-fn accuracies(metrics: &Value) -> Accuracies {
+pub(super) fn accuracies(metrics: &Value) -> Accuracies {
     let top = |method: &Value| {
         let top = method["top_k"].as_array().into_iter().flatten();
         top.filter_map(|top| Some((top["k"].as_u64()?, top["accuracy"].as_f64()?))).collect()

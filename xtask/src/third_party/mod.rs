@@ -22,6 +22,8 @@ struct Product {
     package: &'static str,
     /// Arguments of cargo that select its features.
     features: &'static [&'static str],
+    /// Arguments that select every feature, so that the notices hold for each build.
+    all_features: &'static [&'static str],
     /// Where it runs. A package that any of these needs is listed.
     targets: &'static [&'static str],
     /// Its notices.
@@ -34,6 +36,7 @@ const PRODUCTS: [Product; 2] = [
     Product {
         package: "dpr",
         features: &[],
+        all_features: &["--features", "otel"],
         targets: &["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"],
         notices: "server/THIRD_PARTY.txt",
         sbom: "target/sbom/dpr.cdx.json",
@@ -41,6 +44,7 @@ const PRODUCTS: [Product; 2] = [
     Product {
         package: "dpr-wasm",
         features: &["--features", "webgpu"],
+        all_features: &["--features", "webgpu"],
         targets: &["wasm32-unknown-unknown"],
         notices: "wasm/npm/THIRD_PARTY.txt",
         sbom: "target/sbom/dpr-web.cdx.json",
@@ -51,7 +55,7 @@ const PRODUCTS: [Product; 2] = [
 pub(crate) fn write_notices() -> Outcome {
     let locked = lock::read()?;
     for product in &PRODUCTS {
-        let packages = packages::of(product)?;
+        let packages = packages::of(product, product.all_features)?;
         let text = notices::text(product.package, &packages, &left_out(&locked, &packages))?;
         write(product.notices, &text)?;
         println!("{}: {} packages, {} KB", product.notices, packages.len(), text.len() / 1000);
@@ -63,7 +67,7 @@ pub(crate) fn write_notices() -> Outcome {
 pub(crate) fn write_sboms() -> Outcome {
     let locked = lock::read()?;
     for product in &PRODUCTS {
-        let packages = packages::of(product)?;
+        let packages = packages::of(product, product.features)?;
         write(product.sbom, &sbom::document(product.package, &packages, &locked)?)?;
         println!("{}: {} packages", product.sbom, packages.len());
     }
@@ -93,6 +97,17 @@ fn write(path: &str, text: &str) -> Outcome {
 mod tests {
     use super::*;
     use crate::paths::root;
+
+    #[test]
+    fn notices_hold_what_an_optional_feature_links() {
+        let [dpr, _] = &PRODUCTS;
+        let notices = fs::read_to_string(root().join(dpr.notices)).unwrap();
+        let listed =
+            |name: &str| notices.lines().find(|line| line.starts_with(&format!("  {name} "))).unwrap();
+        for name in ["opentelemetry", "opentelemetry-otlp", "opentelemetry_sdk", "tracing-opentelemetry"] {
+            assert!(listed(name).contains("https://"), "{name} is not among the packages: {}", listed(name));
+        }
+    }
 
     #[test]
     fn notices_name_every_package_of_the_lock_file() {

@@ -41,6 +41,7 @@ pub(super) fn text(product: &str, packages: &[Package], others: &[&Locked]) -> O
         "Software of others in {product}\n\nWritten by `cargo xtask licenses` from the packages themselves; do not edit it.\n"
     );
     section(&mut out, HELD);
+    out.push_str("Those of a build with every feature; one with fewer features holds fewer.\n\n");
     for Package { name, version, licence, repository } in packages {
         let _ = writeln!(out, "  {name} {version}  {licence}  {repository}");
     }

@@ -18,13 +18,14 @@ pub(super) struct Package {
     pub(super) repository: String,
 }
 
-/// Everything that `product` is linked of on any of its targets, in order; without tools that only its build needs.
-pub(super) fn of(product: &Product) -> Outcome<Vec<Package>> {
+/// Everything that `product` with these features is linked of on any of its targets, in order; without tools that only
+/// its build needs.
+pub(super) fn of(product: &Product, features: &[&str]) -> Outcome<Vec<Package>> {
     let mut packages = BTreeSet::new();
     for target in product.targets {
         let selection = ["tree", "--locked", "--package", product.package, "--target", target];
         let form = ["--edges", "normal", "--prefix", "none", "--format", "{p}\t{l}\t{r}"];
-        let tree = output(cargo(&selection).args(product.features).args(form))?;
+        let tree = output(cargo(&selection).args(features).args(form))?;
         packages.extend(tree.lines().filter_map(parse));
     }
     match packages.is_empty() {

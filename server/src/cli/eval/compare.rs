@@ -7,6 +7,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use super::super::{CliError, output};
+use super::examples::{self, Example, First, Side};
 use super::result_files;
 use dpr_data::{Question, RetrieverResult, read_questions, read_results};
 use dpr_eval::{
@@ -21,7 +22,9 @@ Example:
 Example, with names, a picture, and one rank:
   dpr eval compare BM25=a.json DPR=b.json --k 20 --plot accuracy.svg
 Example, with intervals that count an article as one draw, not each of its questions:
-  dpr eval compare a.json b.json --cluster article --questions squad-dev-v1.1.json")]
+  dpr eval compare a.json b.json --cluster article --questions squad-dev-v1.1.json
+Example, with questions on which they differ:
+  dpr eval compare BM25=a.json DPR=b.json --examples 5")]
 pub(super) struct Args {
     /// DPR result files (json, also .gz) of the same questions; the first is what the others are compared with.
     /// NAME=FILE gives a name, else the file's name is it
@@ -48,6 +51,10 @@ pub(super) struct Args {
     /// Also draw accuracy against k into this SVG file
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
+    /// Also show this many questions that a system wins and as many that it loses, with the passages that come first
+    /// (the paper's Table 7); drawn by the seed
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1000))]
+    examples: u32,
     /// Print JSON; figures from 0 to 1
     #[arg(long)]
     json: bool,
@@ -68,6 +75,8 @@ struct Results {
     name: String,
     questions: Vec<String>,
     first_hits: Vec<Option<usize>>,
+    /// The best passage of each question, where examples are asked for.
+    firsts: Vec<First>,
     depth: usize,
 }
 
@@ -82,6 +91,8 @@ struct Report {
     clusters: Option<Clusters>,
     systems: Vec<Accuracies>,
     comparisons: Vec<AtRank>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    examples: Vec<Example>,
 }
 
 #[derive(Clone, Copy, Serialize)]
@@ -107,7 +118,9 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     let mut ks: Vec<usize> = args.k.iter().map(|k| *k as usize).collect();
     ks.sort_unstable();
     ks.dedup();
-    let results = args.results.iter().map(|result| read(result)).collect::<Result<Vec<_>, _>>()?;
+    let with_examples = args.examples > 0;
+    let results =
+        args.results.iter().map(|result| read(result, with_examples)).collect::<Result<Vec<_>, _>>()?;
     check(&results, &ks)?;
     result_files::check_plot(args.plot.as_deref())?;
     let clusters = match (args.cluster, &args.questions, results.first()) {
@@ -150,6 +163,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
             .map(|result| Accuracies { name: result.name.clone(), top_k: top_k(&result.first_hits, &ks) })
             .collect(),
         comparisons,
+        examples: examples_of(&results, ks.first().copied().unwrap_or(1), args.examples as usize, args.seed),
     };
     if args.json { output::json(&report) } else { output::print(&table(&report)) }
 }
@@ -183,19 +197,33 @@ fn clusters(by: Cluster, path: &Path, asked: &[String]) -> Result<Vec<usize>, Cl
     asked.iter().map(number).collect()
 }
 
-fn read(argument: &str) -> Result<Results, CliError> {
+/// Returns questions that each system wins or loses against the first one within `k`, `most` each.
+fn examples_of(results: &[Results], k: usize, most: usize, seed: u64) -> Vec<Example> {
+    let [baseline, others @ ..] = results else { return Vec::new() };
+    let pairs = others.iter().map(|other| [side(other), side(baseline)]);
+    pairs.flat_map(|pair| examples::draw(&baseline.questions, pair, k, most, seed)).collect()
+}
+
+fn side(result: &Results) -> Side<'_> {
+    Side { name: &result.name, first_hits: &result.first_hits, firsts: &result.firsts }
+}
+
+fn read(argument: &str, with_examples: bool) -> Result<Results, CliError> {
     let (name, path) = result_files::named(argument);
-    let (mut questions, mut first_hits, mut depth) = (Vec::new(), Vec::new(), 0);
+    let (mut questions, mut first_hits, mut firsts, mut depth) = (Vec::new(), Vec::new(), Vec::new(), 0);
     for result in read_results(path)? {
-        let RetrieverResult { question, ctxs, .. } = result?;
+        let RetrieverResult { question, answers, ctxs } = result?;
         questions.push(question);
         first_hits.push(first_hit(ctxs.iter().map(|context| context.has_answer)));
         depth = depth.max(ctxs.len());
+        if with_examples {
+            firsts.push(First::of(ctxs.into_iter().next(), &answers));
+        }
     }
     if questions.is_empty() {
         return Err(format!("{}: no questions in this file", path.display()).into());
     }
-    Ok(Results { name, questions, first_hits, depth })
+    Ok(Results { name, questions, first_hits, firsts, depth })
 }
 
 fn check(results: &[Results], ks: &[usize]) -> Result<(), CliError> {
@@ -252,6 +280,7 @@ fn table(report: &Report) -> String {
         None => String::new(),
     };
     lines.push(format!("Paired bootstrap{drawn}, {} resamples, seed {}.", report.resamples, report.seed));
+    lines.extend(report.examples.iter().flat_map(|example| [String::new(), example.to_string()]));
     lines.push(String::new());
     lines.join("\n")
 }

@@ -2,6 +2,7 @@
 
 mod answers;
 mod compare;
+mod examples;
 mod privacy;
 mod questions;
 mod result_files;

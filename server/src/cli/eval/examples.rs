@@ -1,0 +1,165 @@
+//! Questions on which two systems differ, with the passages that they put first (paper §5.3, Table 7).
+
+use std::fmt;
+
+use dpr_core::random::SplitMix;
+use dpr_data::RetrievedContext;
+use serde::Serialize;
+
+/// Characters of a passage that are shown.
+const SHOWN: usize = 240;
+
+/// Results of one system, question by question.
+#[derive(Clone, Copy)]
+pub(super) struct Side<'a> {
+    pub(super) name: &'a str,
+    /// Rank of the first right passage, from 1.
+    pub(super) first_hits: &'a [Option<usize>],
+    pub(super) firsts: &'a [First],
+}
+
+/// The passage that a system puts first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct First {
+    id: String,
+    title: String,
+    /// The text around the first accepted answer that it holds, or its beginning.
+    text: String,
+    /// Rank of the first right passage, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    right_at: Option<usize>,
+}
+
+/// A question that one of two systems answers.
+#[derive(Serialize)]
+pub(super) struct Example {
+    question: String,
+    winner: String,
+    loser: String,
+    /// Ranks within which the winner has a right passage and the loser has none.
+    k: usize,
+    /// What the winner puts first.
+    won: First,
+    /// What the loser puts first.
+    lost: First,
+}
+
+impl First {
+    /// Returns what is shown of the best passage; empty where nothing was found.
+    pub(super) fn of(context: Option<RetrievedContext>, answers: &[String]) -> Self {
+        let Some(RetrievedContext { id, title, text, .. }) = context else {
+            return Self { id: String::new(), title: String::new(), text: String::new(), right_at: None };
+        };
+        Self { id, title, text: excerpt(&text, answers), right_at: None }
+    }
+}
+
+/// Returns up to `SHOWN` characters of `text` on one line: those around its first answer, or the first ones.
+fn excerpt(text: &str, answers: &[String]) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let answer =
+        answers.iter().filter(|answer| !answer.is_empty()).filter_map(|answer| line.find(answer)).min();
+    let before = answer.map_or(0, |at| line[..at].chars().count());
+    let length = line.chars().count();
+    // The answer stands in the middle, unless the text ends before.
+    let start = before.saturating_sub(SHOWN / 2).min(length.saturating_sub(SHOWN));
+    let shown: String = line.chars().skip(start).take(SHOWN).collect();
+    let [head, tail] = [start > 0, start + SHOWN < length].map(|is_cut| if is_cut { "…" } else { "" });
+    format!("{head}{shown}{tail}")
+}
+
+/// Draws `most` questions for which the first of `pair` has a right passage within `k` and the second has none, then as
+/// many the other way around. The same seed draws the same questions; they keep their order.
+pub(super) fn draw(questions: &[String], pair: [Side; 2], k: usize, most: usize, seed: u64) -> Vec<Example> {
+    let [one, other] = pair;
+    let within = |side: Side, number: usize| side.first_hits[number].is_some_and(|rank| rank <= k);
+    let of = |winner: Side, loser: Side| -> Vec<Example> {
+        let mut numbers: Vec<usize> = (0..questions.len())
+            .filter(|number| within(winner, *number) && !within(loser, *number))
+            .collect();
+        SplitMix::new(seed).shuffle(&mut numbers);
+        numbers.truncate(most);
+        numbers.sort_unstable();
+        let first = |side: Side, number: usize| First {
+            right_at: side.first_hits[number],
+            ..side.firsts[number].clone()
+        };
+        let example = |number: usize| Example {
+            question: questions[number].clone(),
+            winner: winner.name.to_owned(),
+            loser: loser.name.to_owned(),
+            k,
+            won: first(winner, number),
+            lost: first(loser, number),
+        };
+        numbers.into_iter().map(example).collect()
+    };
+    if most == 0 {
+        return Vec::new();
+    }
+    let mut drawn = of(one, other);
+    drawn.extend(of(other, one));
+    drawn
+}
+
+impl fmt::Display for Example {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { question, winner, loser, k, won, lost } = self;
+        writeln!(f, "{question}")?;
+        writeln!(f, "  {winner} has a right passage within {k}, {loser} has not")?;
+        for (name, first) in [(winner, won), (loser, lost)] {
+            let rank = match first.right_at {
+                Some(rank) => format!("right at {rank}"),
+                None => "none is right".to_owned(),
+            };
+            write!(f, "  {name} ({rank}): ")?;
+            match (first.id.is_empty(), first.title.is_empty()) {
+                (true, _) => writeln!(f, "nothing found")?,
+                (false, true) => writeln!(f, "{}", first.text)?,
+                (false, false) => writeln!(f, "{} | {}", first.title, first.text)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_excerpt_shows_the_answer_on_one_line() {
+        let text = format!("{}\nthe Denver\tBroncos won {}", "é ".repeat(300), "ü".repeat(300));
+        let shown = excerpt(&text, &[String::new(), "Denver Broncos".to_owned()]);
+        assert!(shown.contains("the Denver Broncos won"), "{shown}");
+        assert!(shown.starts_with('…') && shown.ends_with('…'), "{shown}");
+        assert_eq!(shown.chars().count(), SHOWN + 2);
+        assert_eq!(excerpt("short", &["absent".to_owned()]), "short");
+        let at_the_end = excerpt(&format!("{} Denver", "a ".repeat(300)), &["Denver".to_owned()]);
+        assert!(at_the_end.ends_with("Denver"), "{at_the_end}");
+    }
+
+    #[test]
+    fn examples_are_drawn_from_both_sides_and_keep_their_order() {
+        let questions: Vec<String> = (0..100).map(|number| format!("question {number}")).collect();
+        let hits =
+            |every: usize| (0..100).map(|n| Some(if n % every == 0 { 1 } else { 7 })).collect::<Vec<_>>();
+        let (second, third) = (hits(2), hits(3));
+        let firsts: Vec<First> = (0..100).map(|_| First::of(None, &[])).collect();
+        let side = |name, first_hits| Side { name, first_hits, firsts: &firsts };
+        let names = |seed| -> Vec<(String, String)> {
+            let drawn = draw(&questions, [side("a", &second), side("b", &third)], 1, 3, seed);
+            drawn.into_iter().map(|example| (example.winner, example.question)).collect()
+        };
+        let drawn = names(1);
+        let winners: Vec<&str> = drawn.iter().map(|(winner, _)| winner.as_str()).collect();
+        assert_eq!(winners, ["a", "a", "a", "b", "b", "b"]);
+        for (winner, question) in &drawn {
+            let number: usize = question.rsplit(' ').next().unwrap().parse().unwrap();
+            assert_eq!(winner == "a", number % 2 == 0 && number % 3 != 0, "{question}");
+        }
+        assert_eq!(drawn, names(1));
+        assert_ne!(drawn, names(2));
+        assert!(draw(&questions, [side("a", &second), side("b", &third)], 7, 3, 1).is_empty());
+    }
+}
