@@ -5,6 +5,8 @@ mod cloze;
 mod convert;
 #[cfg(feature = "train")]
 mod mine;
+#[cfg(feature = "train")]
+mod questions;
 mod split;
 
 use clap::Subcommand;
@@ -38,6 +40,9 @@ enum What {
     /// Make training data of passages alone: a sentence asks for the rest of its block
     #[cfg(feature = "train")]
     Ict(cloze::Args),
+    /// Make questions of passages alone, by rules: for tuning and distillation
+    #[cfg(feature = "train")]
+    Questions(questions::Args),
 }
 
 /// Runs `dpr data`.
@@ -52,5 +57,7 @@ pub fn run(args: Args) -> Result<(), CliError> {
         What::Mine(args) => mine::run(args),
         #[cfg(feature = "train")]
         What::Ict(args) => cloze::run(args),
+        #[cfg(feature = "train")]
+        What::Questions(args) => questions::run(args),
     }
 }

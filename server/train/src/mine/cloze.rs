@@ -7,6 +7,7 @@ use dpr_core::random::SplitMix;
 use serde::Serialize;
 
 use super::MineError;
+use super::sentences::sentences;
 use dpr_data::{Passage, TrainingContext, TrainingItem, stream_passages, write_training};
 
 /// How to cut blocks.
@@ -73,7 +74,7 @@ pub fn cloze(corpus: &Path, out: &Path, options: &ClozeOptions) -> Result<ClozeR
 }
 
 /// Returns `limit` of the numbers below `count`, drawn at random, ascending.
-fn spread(count: usize, limit: usize, seed: u64) -> Vec<usize> {
+pub(super) fn spread(count: usize, limit: usize, seed: u64) -> Vec<usize> {
     let mut numbers: Vec<usize> = (0..count).collect();
     SplitMix::keyed(&[seed]).shuffle(&mut numbers);
     numbers.truncate(limit);
@@ -104,55 +105,9 @@ fn item(passage: &Passage, number: usize, options: &ClozeOptions) -> Option<Trai
     Some(TrainingItem { question, positive_ctxs: vec![positive], ..TrainingItem::default() })
 }
 
-/// Returns the sentences of a text. One ends at a full stop, question or exclamation mark (with what closes a
-/// quotation) before white space, unless what follows goes on in lower case or a short abbreviation came before.
-fn sentences(text: &str) -> Vec<&str> {
-    let mut sentences = Vec::new();
-    let mut start = 0;
-    let mut from = 0;
-    while let Some(space) = text[from..].find(char::is_whitespace).map(|at| from + at) {
-        let after = text[space..].trim_start();
-        from = text.len() - after.len();
-        let word = text[start..space].rsplit(char::is_whitespace).next().unwrap_or_default();
-        let bare = word.trim_end_matches(['"', '\'', '”', '’', ')', ']']);
-        let stops = bare.ends_with(['.', '?', '!', '。', '？', '！']);
-        // "J. Smith", "U.S. Army", "St. Louis": a capital and a stop, or a title.
-        let letters = bare.trim_end_matches('.');
-        let is_short = bare.ends_with('.')
-            && letters.chars().next().is_some_and(char::is_uppercase)
-            && (letters.chars().count() < 3 || letters.contains('.'));
-        let goes_on = after.chars().next().is_none_or(char::is_lowercase);
-        if stops && !is_short && !goes_on {
-            sentences.push(text[start..space].trim());
-            start = from;
-        }
-    }
-    sentences.push(text[start..].trim());
-    sentences.retain(|sentence| !sentence.is_empty());
-    sentences
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sentences_end_where_they_end() {
-        let cases: [(&str, &[&str]); 6] = [
-            ("One is here. Two is there!  Three?", &["One is here.", "Two is there!", "Three?"]),
-            (
-                "J. R. Smith of St. Louis left the U.S. Army. He went home.",
-                &["J. R. Smith of St. Louis left the U.S. Army.", "He went home."],
-            ),
-            ("He said \"Go.\" Then he went.", &["He said \"Go.\"", "Then he went."]),
-            ("It rose 3.5 percent . The bank agreed .", &["It rose 3.5 percent .", "The bank agreed ."]),
-            ("no stop", &["no stop"]),
-            ("", &[]),
-        ];
-        for (text, expected) in cases {
-            assert_eq!(sentences(text), expected, "{text:?}");
-        }
-    }
 
     #[test]
     fn nine_of_ten_passages_lack_their_sentence() {

@@ -2,10 +2,12 @@
 //! paragraphs, and hard negatives that share words with the question but do not hold the answer.
 
 mod cloze;
+mod generate;
 mod gold;
 mod journal;
 mod negatives;
 mod run;
+mod sentences;
 
 use std::path::PathBuf;
 use std::{fmt, io};
@@ -18,6 +20,7 @@ use dpr_index::sparse::{Scoring, SparseError, SparseIndex};
 use dpr_index::{QueryError, VectorIndex};
 
 pub use cloze::{ClozeOptions, ClozeReport, cloze};
+pub use generate::{GenerateOptions, GenerateReport, GeneratedFiles, QuestionKind, generate};
 pub use run::{MineReport, mine};
 
 /// Where positives come from.
@@ -135,6 +138,14 @@ pub enum MineError {
         blocks: usize,
         /// Words that a sentence must have.
         min_words: usize,
+    },
+    /// No rule makes a question of any passage.
+    #[error(
+        "no rule makes a question of any of {passages} passages: give passages with titles, or with dates, numbers and names in English sentences"
+    )]
+    NoQuestions {
+        /// Passages looked at.
+        passages: usize,
     },
     /// A question that names no passage, where one is needed.
     #[error(

@@ -1,0 +1,99 @@
+//! `dpr data questions`
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+
+use super::super::{CliError, output};
+use dpr_data::check_not_input;
+use dpr_train::mine::{GenerateOptions, GeneratedFiles, QuestionKind, generate};
+
+/// Arguments of `dpr data questions`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example, to weigh words against vectors where nobody has asked yet:
+  dpr data questions --passages passages.tsv --limit 2000 --out made.json.gz --queries made.jsonl --qrels made.tsv
+  dpr eval tune-hybrid --model model/ --index index/ --questions made.jsonl --qrels made.tsv
+Example, for a small encoder that knows the corpus:
+  dpr data questions --passages passages.tsv --out made.json.gz
+  dpr distill --config configs/distill.toml --teacher large/ --model model/ --questions made.json.gz --out small/
+
+The rules know English sentences. A passage has one question of each kind at most.")]
+pub(super) struct Args {
+    /// Passages: psgs_w100.tsv order, BEIR corpus.jsonl, or SQuAD json; each also .gz
+    #[arg(long, value_name = "FILE")]
+    passages: PathBuf,
+    /// DPR training json to write, without negatives; gzip-compressed when its name ends in .gz
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+    /// Also write the questions as BEIR queries
+    #[arg(long, value_name = "FILE", requires = "qrels")]
+    queries: Option<PathBuf>,
+    /// Also write which passage each question is about, as BEIR qrels
+    #[arg(long, value_name = "FILE", requires = "queries")]
+    qrels: Option<PathBuf>,
+    /// Kinds of questions [default: all]
+    #[arg(long, value_name = "KIND,...", value_delimiter = ',')]
+    kinds: Vec<Kind>,
+    /// Passages to make questions of, at most, drawn from the whole corpus
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+    /// Decides the passages, the sentences and what is asked for
+    #[arg(long, value_name = "N", default_value_t = 12345)]
+    seed: u64,
+    /// Print the counts as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Kind {
+    /// An article's title
+    Title,
+    /// A sentence without a date, a number or a name in it
+    Cloze,
+    /// A question word in their place: who, what, when, where, how many
+    Template,
+    /// A sentence that names another article, which it asks for
+    Anchor,
+}
+
+impl From<Kind> for QuestionKind {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Title => Self::Title,
+            Kind::Cloze => Self::Cloze,
+            Kind::Template => Self::Template,
+            Kind::Anchor => Self::Anchor,
+        }
+    }
+}
+
+pub(super) fn run(args: Args) -> Result<(), CliError> {
+    let outs = [Some(&args.out), args.queries.as_ref(), args.qrels.as_ref()];
+    for (place, out) in outs.iter().flatten().enumerate() {
+        check_not_input(out, &args.passages)?;
+        if outs.iter().flatten().skip(place + 1).any(|other| other == out) {
+            return Err(format!("{} is named twice: give each file a name of its own", out.display()).into());
+        }
+    }
+    let kinds: Vec<QuestionKind> = args.kinds.into_iter().map(Into::into).collect();
+    let kinds = if kinds.is_empty() { QuestionKind::ALL.to_vec() } else { kinds };
+    let options = GenerateOptions { kinds, limit: args.limit, seed: args.seed };
+    let judged = args.queries.as_deref().zip(args.qrels.as_deref());
+    let report = generate(&args.passages, GeneratedFiles { training: &args.out, judged }, &options)?;
+    if args.json {
+        return output::json(&report);
+    }
+    let counts: Vec<String> = report
+        .questions
+        .iter()
+        .map(|(kind, count)| format!("{count} by {}", format!("{kind:?}").to_lowercase()))
+        .collect();
+    let (count, out) = (report.questions.values().sum::<usize>(), args.out.display());
+    output::line(format_args!(
+        "{count} questions of {} passages, {}: {out}",
+        report.passages,
+        counts.join(", ")
+    ))
+}

@@ -1,0 +1,355 @@
+//! Questions made of passages alone, by rules: for tuning and distillation where nobody has asked yet.
+
+mod spans;
+mod templates;
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+use dpr_core::random::SplitMix;
+use serde::{Deserialize, Serialize};
+
+use super::MineError;
+use super::cloze::spread;
+use super::sentences::sentences;
+use dpr_data::{
+    Answers, DataError, Passage, Qrels, QrelsLayout, Question, QuestionLayout, TrainingContext, TrainingItem,
+    TrainingWriter, stream_passages, write_qrels, write_questions, write_training,
+};
+use spans::{core, spans};
+
+/// How a question is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QuestionKind {
+    /// The title of an article asks for its first passage.
+    Title,
+    /// A sentence without a date, a number or a name in it asks for its passage, which keeps it.
+    Cloze,
+    /// A question word in the place of that date, number or name (cloze translation by rules; Lewis et al. 2019,
+    /// "Unsupervised question answering by cloze translation"). The rules know English.
+    Template,
+    /// A sentence that names another article, without its title, asks for that article's first passage (as the links of
+    /// Chang et al. 2020, "Pre-training tasks for embedding-based large-scale retrieval").
+    Anchor,
+}
+
+impl QuestionKind {
+    /// All kinds.
+    pub const ALL: [Self; 4] = [Self::Title, Self::Cloze, Self::Template, Self::Anchor];
+}
+
+/// Which questions to make.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GenerateOptions {
+    /// The kinds; a passage has one question of each at most.
+    pub kinds: Vec<QuestionKind>,
+    /// Passages to make questions of, at most, drawn at random from the whole corpus.
+    pub limit: Option<usize>,
+    /// Decides the passages, the sentences and what is asked for.
+    pub seed: u64,
+}
+
+impl Default for GenerateOptions {
+    fn default() -> Self {
+        Self { kinds: QuestionKind::ALL.to_vec(), limit: None, seed: 12345 }
+    }
+}
+
+/// Files to write.
+#[derive(Clone, Copy, Debug)]
+pub struct GeneratedFiles<'a> {
+    /// DPR training json, without negatives.
+    pub training: &'a Path,
+    /// The questions as BEIR queries, and the passage of each as BEIR qrels.
+    pub judged: Option<(&'a Path, &'a Path)>,
+}
+
+/// What was made.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct GenerateReport {
+    /// Passages that questions were made of.
+    pub passages: usize,
+    /// Questions, by kind.
+    pub questions: BTreeMap<QuestionKind, usize>,
+}
+
+/// Titles of articles, by what a text may call them, with the number of the first passage of each.
+struct Titles(HashMap<String, usize>);
+
+/// A sentence that names another article.
+struct Anchor {
+    question: String,
+    answer: String,
+}
+
+/// Makes questions of the passages of `corpus` by rules and writes them with their passages. The same options make the
+/// same questions. The corpus is read three times; memory grows with its titles and with the questions that are judged.
+///
+/// # Errors
+/// [`MineError::NoQuestions`] when no rule fits any passage, [`MineError::Data`] for a file that cannot be read or
+/// written; what was at its place before is then unchanged.
+pub fn generate(
+    corpus: &Path,
+    files: GeneratedFiles<'_>,
+    options: &GenerateOptions,
+) -> Result<GenerateReport, MineError> {
+    let titles = Titles::read(corpus)?;
+    let chosen = match options.limit {
+        Some(limit) => Some(spread(stream_passages(corpus)?.count(), limit, options.seed)),
+        None => None,
+    };
+    let is_chosen =
+        |number: usize| chosen.as_ref().is_none_or(|chosen| chosen.binary_search(&number).is_ok());
+    let makes = |kind: QuestionKind| options.kinds.contains(&kind);
+    let mut report = GenerateReport::default();
+    let mut judged = Judged::default();
+    write_training(files.training, |writer| {
+        // Sentences that name other articles, by the number of the passage that they ask for.
+        let mut anchors: HashMap<usize, Anchor> = HashMap::new();
+        if makes(QuestionKind::Anchor) {
+            for (number, passage) in stream_passages(corpus)?.enumerate() {
+                let passage = passage?;
+                if is_chosen(number) {
+                    let found = titles.anchor(&passage, number, options.seed);
+                    anchors.extend(
+                        found
+                            .into_iter()
+                            .filter(|(other, _)| !anchors.contains_key(other))
+                            .collect::<Vec<_>>(),
+                    );
+                }
+            }
+        }
+        let mut out = Out { writer, judged: &mut judged, counts: &mut report.questions };
+        for (number, passage) in stream_passages(corpus)?.enumerate() {
+            let passage = passage?;
+            if let Some(Anchor { question, answer }) = anchors.remove(&number) {
+                out.write(QuestionKind::Anchor, question, Some(answer), &passage)?;
+            }
+            if !is_chosen(number) {
+                continue;
+            }
+            report.passages += 1;
+            if makes(QuestionKind::Title) && titles.is_first(&passage, number) {
+                out.write(QuestionKind::Title, passage.title.trim().to_owned(), None, &passage)?;
+            }
+            for kind in [QuestionKind::Cloze, QuestionKind::Template].into_iter().filter(|kind| makes(*kind))
+            {
+                if let Some((question, answer)) = asked(&passage, number, kind, options.seed) {
+                    out.write(kind, question, Some(answer), &passage)?;
+                }
+            }
+        }
+        match out.writer.count() {
+            0 => Err(MineError::NoQuestions { passages: report.passages }),
+            _ => Ok(()),
+        }
+    })?;
+    if let Some((queries, qrels)) = files.judged {
+        write_questions(queries, QuestionLayout::Beir, &judged.questions)?;
+        write_qrels(qrels, QrelsLayout::Beir, &judged.qrels)?;
+    }
+    Ok(report)
+}
+
+/// Questions with the passage of each.
+#[derive(Default)]
+struct Judged {
+    questions: Vec<Question>,
+    qrels: Qrels,
+}
+
+/// Where questions go.
+struct Out<'a, 'b> {
+    writer: &'a mut TrainingWriter<'b>,
+    judged: &'a mut Judged,
+    counts: &'a mut BTreeMap<QuestionKind, usize>,
+}
+
+impl Out<'_, '_> {
+    fn write(
+        &mut self,
+        kind: QuestionKind,
+        question: String,
+        answer: Option<String>,
+        passage: &Passage,
+    ) -> Result<(), DataError> {
+        let id = format!("{kind:?}-{}", self.writer.count()).to_lowercase();
+        let answers: Vec<String> = answer.into_iter().collect();
+        self.judged.qrels.insert(&id, &passage.id, 1);
+        self.judged.questions.push(Question {
+            id,
+            text: question.clone(),
+            answers: Answers::Texts(answers.clone()),
+            gold: None,
+        });
+        let positive = TrainingContext {
+            title: passage.title.clone(),
+            text: passage.text.clone(),
+            score: None,
+            passage_id: Some(passage.id.clone()),
+        };
+        *self.counts.entry(kind).or_default() += 1;
+        self.writer.write(&TrainingItem {
+            question,
+            answers,
+            positive_ctxs: vec![positive],
+            ..TrainingItem::default()
+        })
+    }
+}
+
+impl Titles {
+    fn read(corpus: &Path) -> Result<Self, MineError> {
+        let mut titles = HashMap::new();
+        for (number, passage) in stream_passages(corpus)?.enumerate() {
+            let title = called(&passage?.title).to_owned();
+            if !title.is_empty() {
+                titles.entry(title).or_insert(number);
+            }
+        }
+        Ok(Self(titles))
+    }
+
+    fn is_first(&self, passage: &Passage, number: usize) -> bool {
+        self.0.get(called(&passage.title)) == Some(&number)
+    }
+
+    /// Returns the number of a passage and a sentence of this one that names its article.
+    fn anchor(&self, passage: &Passage, number: usize, seed: u64) -> Option<(usize, Anchor)> {
+        let own = called(&passage.title);
+        let mut found = Vec::new();
+        for sentence in sentences(&passage.text) {
+            let Some(words) = templates::alone(sentence, own) else { continue };
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            for span in spans(&words) {
+                let name = words[span.words.clone()].join(" ");
+                let name = core(&name);
+                let other = self.0.get(name).filter(|_| name != own);
+                if let (Some(other), Some(question)) = (other, templates::cloze(&words, &span)) {
+                    found.push((*other, Anchor { question, answer: name.to_owned() }));
+                }
+            }
+        }
+        choose(found, number, QuestionKind::Anchor, seed)
+    }
+}
+
+/// Returns what a text calls an article: its title without what tells it from others of its name, "Mercury (planet)".
+fn called(title: &str) -> &str {
+    title.split(" (").next().unwrap_or_default().trim()
+}
+
+/// Returns a question about a passage, and its answer.
+fn asked(passage: &Passage, number: usize, kind: QuestionKind, seed: u64) -> Option<(String, String)> {
+    let mut found = Vec::new();
+    for sentence in sentences(&passage.text) {
+        let Some(words) = templates::alone(sentence, called(&passage.title)) else { continue };
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        for span in spans(&words) {
+            let question = match kind {
+                QuestionKind::Template => templates::question(&words, &span),
+                _ => templates::cloze(&words, &span),
+            };
+            let answer = words[span.words.clone()].join(" ");
+            found.extend(question.map(|question| (question, core(&answer).to_owned())));
+        }
+    }
+    choose(found, number, kind, seed)
+}
+
+/// Returns one of `found`, drawn by the seed, the passage and the kind.
+fn choose<T>(mut found: Vec<T>, number: usize, kind: QuestionKind, seed: u64) -> Option<T> {
+    if found.is_empty() {
+        return None;
+    }
+    let place = SplitMix::keyed(&[seed, number as u64, kind as u64]).below(found.len());
+    Some(found.swap_remove(place))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made(corpus: &str, options: &GenerateOptions) -> (GenerateReport, Vec<TrainingItem>, String, String) {
+        let dir = tempfile::tempdir().unwrap();
+        let [passages, out, queries, qrels] =
+            ["c.tsv", "train.json", "q.jsonl", "qrels.tsv"].map(|name| dir.path().join(name));
+        fs_err::write(&passages, format!("id\ttext\ttitle\n{corpus}")).unwrap();
+        let files = GeneratedFiles { training: &out, judged: Some((&queries, &qrels)) };
+        let report = generate(&passages, files, options).unwrap();
+        let items = dpr_data::read_training(&out).unwrap().collect::<Result<_, _>>().unwrap();
+        let read = |path| fs_err::read_to_string(path).unwrap();
+        (report, items, read(queries), read(qrels))
+    }
+
+    const CORPUS: &str = "\
+        a1\tThe Denver Broncos won Super Bowl 50 in 2016. The game was played at night.\tDenver Broncos\n\
+        a2\tThe team was led by Peyton Manning in that season.\tDenver Broncos\n\
+        b1\tPeyton Manning was born on March 24, 1976. He played for Indianapolis for many years.\tPeyton Manning\n\
+        c1\tnothing to ask for here\t\n";
+
+    #[test]
+    fn each_kind_asks_for_its_passage() {
+        let (report, items, queries, qrels) = made(CORPUS, &GenerateOptions::default());
+        let of = |question: &str| {
+            let item = items.iter().find(|item| item.question == question);
+            let item = item.unwrap_or_else(|| {
+                panic!(
+                    "no {question:?} among {:?}",
+                    items.iter().map(|item| &item.question).collect::<Vec<_>>()
+                )
+            });
+            (item.positive_ctxs[0].passage_id.clone().unwrap(), item.answers.clone())
+        };
+        assert_eq!(of("Peyton Manning"), ("b1".to_owned(), Vec::new()));
+        assert_eq!(
+            of("who was the team led by in that season?"),
+            ("a2".to_owned(), vec!["Peyton Manning".to_owned()])
+        );
+        assert_eq!(
+            of("the team was led by in that season"),
+            ("a2".to_owned(), vec!["Peyton Manning".to_owned()])
+        );
+        // The same words ask for the article that the sentence names.
+        let anchor = items.iter().find(|item| {
+            item.question == "the team was led by in that season"
+                && item.positive_ctxs[0].passage_id.as_deref() == Some("b1")
+        });
+        assert!(anchor.is_some());
+        assert_eq!(report.passages, 4);
+        assert_eq!(report.questions[&QuestionKind::Title], 2);
+        assert_eq!(report.questions.values().sum::<usize>(), items.len());
+        assert_eq!(queries.lines().count(), items.len());
+        assert_eq!(qrels.lines().count(), items.len() + 1, "{qrels}");
+    }
+
+    #[test]
+    fn a_seed_makes_the_same_questions_and_a_limit_draws_passages() {
+        let options = GenerateOptions::default();
+        assert_eq!(made(CORPUS, &options).1, made(CORPUS, &options).1);
+        let few = GenerateOptions { limit: Some(1), kinds: vec![QuestionKind::Template], ..options };
+        assert!(
+            made(
+                &CORPUS
+                    .replace("c1\tnothing to ask for here", "c1\tAnna Lee was born in the year 1901 here."),
+                &few
+            )
+            .0
+            .passages
+                == 1
+        );
+    }
+
+    #[test]
+    fn a_corpus_that_no_rule_fits_is_an_error_and_leaves_no_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let [passages, out] = ["c.tsv", "train.json"].map(|name| dir.path().join(name));
+        fs_err::write(&passages, "id\ttext\ttitle\n1\tall small letters\t\n").unwrap();
+        let files = GeneratedFiles { training: &out, judged: None };
+        let error = generate(&passages, files, &GenerateOptions::default()).unwrap_err();
+        assert!(matches!(error, MineError::NoQuestions { passages: 1 }), "{error}");
+        assert!(!out.exists());
+    }
+}
