@@ -5,6 +5,7 @@ mod distill;
 mod korean;
 mod paper;
 mod privacy;
+mod questions;
 mod reader;
 mod seeds;
 
@@ -38,6 +39,7 @@ parts!(
     Korean "korean",
     Privacy "privacy",
     Reader "reader",
+    Questions "questions",
     Table3 "table3",
     Table5 "table5",
     Table6 "table6",
@@ -80,6 +82,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
             Part::Privacy => work.privacy()?,
             Part::Reader => work.reader()?,
             Part::Korean => work.korean()?,
+            Part::Questions => work.made_questions()?,
             Part::Table3 => work.table3()?,
             Part::Table5 => work.table5()?,
             Part::Table6 => work.table6()?,

@@ -1,0 +1,105 @@
+//! A row of a table: one training run, by what its configuration says.
+
+use super::files::read;
+use crate::failure::Outcome;
+use crate::json::{json, number};
+
+/// Name of the row of the model that training starts from.
+pub(super) const UNTRAINED: &str = "no training";
+
+/// One row of a table, which is one training run.
+pub(super) struct Row {
+    /// Its name in the table.
+    pub(super) name: String,
+    /// The name of its run; rows of two tables may have one run in common.
+    pub(super) run: String,
+    /// Model directory that training starts from.
+    pub(super) start: String,
+    /// Training files, with the number of times that an epoch sees each question.
+    pub(super) data: Vec<(String, f64)>,
+    pub(super) batch: usize,
+    pub(super) epochs: String,
+    /// Sections `[data]` and `[objective]` of the configuration.
+    pub(super) settings: String,
+    /// The paper's figures for this row, from its lowest rank on.
+    pub(super) paper: &'static str,
+}
+
+impl Row {
+    /// The row of the model that training starts from.
+    pub(super) fn untrained(start: &str) -> Self {
+        Row {
+            name: UNTRAINED.to_owned(),
+            run: String::new(),
+            start: start.to_owned(),
+            data: Vec::new(),
+            batch: 0,
+            epochs: String::new(),
+            settings: String::new(),
+            paper: "",
+        }
+    }
+
+    /// Returns the name that the row's vectors and results have in their paths.
+    pub(super) fn key(&self) -> String {
+        if self.run.is_empty() { key_of(&self.start) } else { self.run.clone() }
+    }
+}
+
+/// Returns the sections of a configuration that differ from row to row. The dev files are none: nothing is chosen.
+pub(super) fn settings(
+    kind: &str,
+    count: usize,
+    in_batch: bool,
+    similarity: &str,
+    loss: &str,
+    temperature: &str,
+) -> String {
+    format!(
+        "[objective]\nsimilarity = \"{similarity}\"\nloss = \"{loss}\"\ntemperature = {temperature}\n\n\
+         [data]\nnegatives = \"{kind}\"\nnegatives_per_question = {}\nin_batch = {in_batch}\n",
+        count.max(1)
+    )
+}
+
+pub(super) fn run_of(kind: &str, count: usize, in_batch: bool, batch: usize) -> String {
+    let scope = if in_batch { "in-batch" } else { "alone" };
+    format!("{kind}-{count}-{scope}-{batch}")
+}
+
+/// Returns a name without what a path may not hold.
+pub(super) fn key_of(name: &str) -> String {
+    let key = |sign: char| if sign.is_ascii_alphanumeric() { sign.to_ascii_lowercase() } else { '-' };
+    name.rsplit_once("paper/").map_or(name, |(_, end)| end).chars().map(key).collect()
+}
+
+/// Returns the seconds that the steps of a run took, by its `metrics.jsonl`.
+pub(super) fn seconds(run: &str, batch: usize) -> Outcome<f64> {
+    let path = format!("{run}/metrics.jsonl");
+    let text = read(&path)?;
+    let mut seconds = 0.0;
+    for line in text.lines() {
+        let metric = json(line, &path)?;
+        if metric["kind"] == "step" {
+            seconds += batch as f64 / number(&metric, "questions_per_second")?;
+        }
+    }
+    Ok(seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_says_what_its_run_is_called_and_what_it_sees() {
+        assert_eq!(run_of("hard", 1, true, 32), "hard-1-in-batch-32");
+        assert_eq!(Row::untrained("target/quality/paper/ict/best").key(), "ict-best");
+        assert_eq!(key_of("SQuAD style"), "squad-style");
+        let text = settings("gold", 0, true, "l2", "triplet", "1.0");
+        assert!(
+            text.contains("similarity = \"l2\"") && text.contains("negatives_per_question = 1\n"),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,169 @@
+//! Sets of questions: an encoder for each and one for all, each tested on every set (paper Table 2 and §5.2).
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::super::{Work, eval, once};
+use super::files::read;
+use super::row::{Row, key_of, settings};
+use crate::failure::{Failure, Outcome};
+use crate::json::json;
+
+/// Blocks among which questions that name no paragraph are asked.
+const ASKED_BLOCKS: usize = 20_000;
+
+/// A set of questions: its name, its training questions, where the tests begin in the file, and the file of tests.
+struct Set {
+    name: &'static str,
+    train: &'static str,
+    /// Questions of the training file that are trained on; the tests of a set with one file are those after them.
+    limit: Option<&'static str>,
+    test: &'static str,
+    /// The paper's top-20 of the encoder trained on this set alone, and of that trained on four (Table 2).
+    paper: (&'static str, &'static str),
+}
+
+const SETS: [Set; 4] = [
+    Set { name: "NQ", train: "nq-dev.tsv", limit: None, test: "nq-test.tsv", paper: ("78.4", "79.4") },
+    Set {
+        name: "TriviaQA",
+        train: "trivia-dev.tsv",
+        limit: Some("6800"),
+        test: "trivia-dev.tsv",
+        paper: ("79.4", "78.8"),
+    },
+    Set {
+        name: "WebQuestions",
+        train: "wq-train.json",
+        limit: None,
+        test: "wq-dev.json",
+        paper: ("73.2", "75.0"),
+    },
+    Set {
+        name: "CuratedTREC",
+        train: "trec-train.tsv",
+        limit: Some("300"),
+        test: "trec-train.tsv",
+        paper: ("79.8", "89.1"),
+    },
+];
+/// The fifth set, whose questions name their paragraphs.
+const SQUAD_STYLE: &str = "SQuAD style";
+
+impl Work<'_> {
+    /// Trained on one set, tested on another (paper §5.2, "cross-dataset generalization").
+    pub(in crate::quality) fn cross_data(&self) -> Outcome {
+        println!("top-20, in %, of the questions that any block answers; gold paragraphs for {SQUAD_STYLE}");
+        let names: Vec<_> = SETS.iter().map(|set| set.name).chain([SQUAD_STYLE]).collect();
+        println!("| trained on | {} |\n|---|{}", names.join(" | "), "---|".repeat(names.len()));
+        for row in self.set_rows()? {
+            let tested = self.tested(&row)?;
+            let cells: Vec<String> =
+                tested.iter().map(|accuracy| format!("{:.1}", accuracy * 100.0)).collect();
+            println!("| {} | {} |", row.name, cells.join(" | "));
+        }
+        Ok(())
+    }
+
+    /// One encoder for all sets beside one for each (Table 2).
+    pub(in crate::quality) fn multi(&self) -> Outcome {
+        let rows = self.set_rows()?;
+        let Some((multi, singles)) = rows.split_last() else { return Ok(()) };
+        let of_multi = self.tested(multi)?;
+        println!("top-20, in %, of the questions that any block answers\n");
+        println!(
+            "| tested on | trained on it alone | trained on all | paper, alone | paper, on four |\n|---|---|---|---|---|"
+        );
+        for (number, set) in SETS.iter().enumerate() {
+            // The first row is the start.
+            let alone = self.tested(&singles[number + 1])?[number];
+            let (one, four) = set.paper;
+            let [alone, all] = [alone, of_multi[number]].map(|accuracy| accuracy * 100.0);
+            println!("| {} | {alone:.1} | {all:.1} | {one} | {four} |", set.name);
+        }
+        Ok(())
+    }
+
+    /// The start, one row a set, and one of all sets.
+    fn set_rows(&self) -> Outcome<Vec<Row>> {
+        let start = self.start()?;
+        let blocks = self.data.blocks()?;
+        let words = self.path("all-words");
+        once(&words, &["index", "--passages", &blocks, "--sparse", "english", "--out", &words])?;
+        let mut files = Vec::new();
+        for set in &SETS {
+            let (questions, out) =
+                (self.data.questions(set.train), self.path(&format!("{}.json.gz", set.train)));
+            let mut mine = vec!["data", "mine", "--index", &words, "--questions", &questions, "--out", &out];
+            mine.extend(set.limit.into_iter().flat_map(|limit| ["--limit", limit]));
+            once(&out, &mine)?;
+            files.push((set.name, out));
+        }
+        files.push((SQUAD_STYLE, self.path("first-4000.json.gz")));
+        let row = |name: &str, data: Vec<(String, f64)>| Row {
+            name: name.to_owned(),
+            run: format!("set-{}", key_of(name)),
+            data,
+            start: start.clone(),
+            batch: 32,
+            epochs: "1".to_owned(),
+            settings: settings("hard", 1, true, "dot", "nll", "1.0"),
+            paper: "",
+        };
+        let mut rows = vec![Row::untrained(&start)];
+        rows.extend(files.iter().map(|(name, file)| row(name, vec![(file.clone(), 1.0)])));
+        rows.push(row("all five", files.into_iter().map(|(_, file)| (file, 1.0)).collect()));
+        Ok(rows)
+    }
+
+    /// Top-20 of a row's model on each set's tests, and on SQuAD dev.
+    fn tested(&self, row: &Row) -> Outcome<Vec<f64>> {
+        let (model, _) = self.train_row(row)?;
+        let key = row.key();
+        let drawn = self.path("drawn.tsv");
+        if !Path::new(&drawn).exists() {
+            self.data.drawn_blocks(0..ASKED_BLOCKS, &drawn)?;
+        }
+        let mut found = Vec::new();
+        for set in &SETS {
+            let results = self.path(&format!("results-{key}-on-{}", key_of(set.name)));
+            if !Path::new(&format!("{results}/metrics.json")).exists() {
+                let index = self.index(&format!("{key}-drawn"), &model, &drawn, &[])?;
+                let questions = self.data.questions(set.test);
+                let mut asked = vec!["--questions", &questions, "--answerable", "--out", &results];
+                asked.extend(set.limit.into_iter().flat_map(|limit| ["--skip", limit]));
+                eval(&model, &index, "dense", &asked)?;
+            }
+            let path = format!("{results}/metrics.json");
+            let metrics = json(&read(&path)?, &path)?;
+            found.push(top_20(&metrics["methods"][0]["of_answerable"]).ok_or_else(|| {
+                Failure::new(format!("{path}: no top-20 of the questions that have an answer"))
+            })?);
+        }
+        self.measure(row, &model)?;
+        let path = format!("{}/metrics.json", self.path(&format!("results-{key}")));
+        let metrics = json(&read(&path)?, &path)?;
+        let dense =
+            metrics["methods"].as_array().into_iter().flatten().find(|method| method["method"] == "dense");
+        found.extend(dense.and_then(top_20));
+        Ok(found)
+    }
+}
+
+fn top_20(accuracy: &Value) -> Option<f64> {
+    let top = accuracy["top_k"].as_array()?;
+    top.iter().find(|top| top["k"] == 20)?["accuracy"].as_f64()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_share_within_twenty_is_read() {
+        let accuracy = serde_json::json!({"top_k": [{"k": 1, "accuracy": 0.1}, {"k": 20, "accuracy": 0.25}]});
+        assert_eq!(top_20(&accuracy), Some(0.25));
+        assert_eq!(top_20(&Value::Null), None);
+    }
+}

@@ -1,0 +1,61 @@
+//! Questions made by rules: whether the weight of hybrid ranking can be tuned on them.
+
+use std::fs;
+
+use super::seeds::accuracies;
+use super::{TUNED_ON, Work, eval, once};
+use crate::failure::{Failure, Outcome};
+use crate::json::json;
+use crate::paths::{DEMO_MODEL, SQUAD};
+
+/// Blocks of Wikipedia among the paragraphs of SQuAD dev.
+const BLOCKS: usize = 5_000;
+/// Passages that questions are made of.
+const MADE_OF: &str = "4000";
+/// Kinds of questions, each alone and all together.
+const KINDS: [&str; 5] = ["title", "cloze", "template", "anchor", "title,cloze,template,anchor"];
+
+impl Work<'_> {
+    /// Tunes hybrid ranking on questions of each kind and on real ones, and asks those of SQuAD dev that were not
+    /// tuned on.
+    pub(super) fn made_questions(&self) -> Outcome {
+        let corpus = self.path("corpus.tsv");
+        self.data.mix(BLOCKS, &corpus)?;
+        let index = self.index("starter", DEMO_MODEL, &corpus, &["--sparse", "english"])?;
+        let real = self.tune(DEMO_MODEL, &index, &["--questions", SQUAD, "--limit", TUNED_ON])?;
+        let mut rows =
+            vec![("the default".to_owned(), None), (format!("{TUNED_ON} real questions"), Some(real))];
+        for kinds in KINDS {
+            let [out, queries, qrels] = ["json.gz", "jsonl", "tsv"]
+                .map(|end| self.path(&format!("{}.{end}", kinds.replace(',', "-"))));
+            let from = ["data", "questions", "--passages", &corpus, "--kinds", kinds, "--limit", MADE_OF];
+            once(&qrels, &[&from[..], &["--out", &out, "--queries", &queries, "--qrels", &qrels]].concat())?;
+            let weight = self.tune(DEMO_MODEL, &index, &["--questions", &queries, "--qrels", &qrels])?;
+            rows.push((kinds.to_owned(), Some(weight)));
+        }
+        let mut table = vec![
+            "| tuned on | weight | top-1 | top-5 | top-20 | top-100 |".to_owned(),
+            "|---|---|---|---|---|---|".to_owned(),
+        ];
+        for (name, weight) in &rows {
+            let results = self.path(&format!("results-{}", weight.as_deref().unwrap_or("default")));
+            let mut asked = vec!["--questions", SQUAD, "--skip", TUNED_ON, "--out", &results];
+            asked.extend(weight.iter().flat_map(|weight| ["--lambda", weight]));
+            eval(DEMO_MODEL, &index, "hybrid", &asked)?;
+            let path = format!("{results}/metrics.json");
+            let text = fs::read_to_string(&path)
+                .map_err(|error| Failure::new(format!("cannot read {path}: {error}")))?;
+            let measured = accuracies(&json(&text, &path)?);
+            let top = measured.first().map(|(_, top)| top.as_slice()).unwrap_or_default();
+            let cells: Vec<String> = top.iter().map(|(_, share)| format!("{:.1}", share * 100.0)).collect();
+            table.push(format!(
+                "| {name} | {} | {} |",
+                weight.as_deref().unwrap_or("1.1"),
+                cells.join(" | ")
+            ));
+        }
+        println!();
+        table.iter().for_each(|line| println!("{line}"));
+        Ok(())
+    }
+}
