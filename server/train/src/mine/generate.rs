@@ -16,7 +16,7 @@ use dpr_data::{
     Answers, DataError, Passage, Qrels, QrelsLayout, Question, QuestionLayout, TrainingContext, TrainingItem,
     TrainingWriter, stream_passages, write_qrels, write_questions, write_training,
 };
-use spans::{core, spans};
+use spans::{Span, capitals, core, spans};
 
 /// How a question is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -220,18 +220,14 @@ impl Titles {
     fn anchor(&self, passage: &Passage, number: usize, seed: u64) -> Option<(usize, Anchor)> {
         let own = called(&passage.title);
         let mut found = Vec::new();
-        for sentence in sentences(&passage.text) {
-            let Some(words) = templates::alone(sentence, own) else { continue };
-            let words: Vec<&str> = words.iter().map(String::as_str).collect();
-            for span in spans(&words) {
-                let name = words[span.words.clone()].join(" ");
-                let name = core(&name);
-                let other = self.0.get(name).filter(|_| name != own);
-                if let (Some(other), Some(question)) = (other, templates::cloze(&words, &span)) {
-                    found.push((*other, Anchor { question, answer: name.to_owned() }));
-                }
+        for_each_span(passage, |words, span| {
+            let name = words[span.words.clone()].join(" ");
+            let name = core(&name);
+            let other = self.0.get(name).filter(|_| name != own);
+            if let (Some(other), Some(question)) = (other, templates::cloze(words, span)) {
+                found.push((*other, Anchor { question, answer: name.to_owned() }));
             }
-        }
+        });
         choose(found, number, QuestionKind::Anchor, seed)
     }
 }
@@ -244,19 +240,26 @@ fn called(title: &str) -> &str {
 /// Returns a question about a passage, and its answer.
 fn asked(passage: &Passage, number: usize, kind: QuestionKind, seed: u64) -> Option<(String, String)> {
     let mut found = Vec::new();
-    for sentence in sentences(&passage.text) {
-        let Some(words) = templates::alone(sentence, called(&passage.title)) else { continue };
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        for span in spans(&words) {
-            let question = match kind {
-                QuestionKind::Template => templates::question(&words, &span),
-                _ => templates::cloze(&words, &span),
-            };
-            let answer = words[span.words.clone()].join(" ");
-            found.extend(question.map(|question| (question, core(&answer).to_owned())));
-        }
-    }
+    for_each_span(passage, |words, span| {
+        let question = match kind {
+            QuestionKind::Template => templates::question(words, span),
+            _ => templates::cloze(words, span),
+        };
+        let answer = words[span.words.clone()].join(" ");
+        found.extend(question.map(|question| (question, core(&answer).to_owned())));
+    });
     choose(found, number, kind, seed)
+}
+
+/// Gives `see` the words of each sentence of a passage with each thing that it tells.
+fn for_each_span(passage: &Passage, mut see: impl FnMut(&[&str], &Span)) {
+    let (sentences, title) = (sentences(&passage.text), called(&passage.title));
+    let capitals = capitals(&sentences, title);
+    for sentence in &sentences {
+        let Some(words) = templates::alone(sentence, title) else { continue };
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        spans(&words, &capitals).iter().for_each(|span| see(&words, span));
+    }
 }
 
 /// Returns one of `found`, drawn by the seed, the passage and the kind.

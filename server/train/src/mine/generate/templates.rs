@@ -27,18 +27,83 @@ const PRONOUNS: [(&str, bool); 8] = [
     ("Its", true),
     ("Their", true),
 ];
-/// First words of sentences that say nothing without those before.
-const LEANING: [&str; 8] = ["This", "These", "That", "Those", "However", "But", "There", "Such"];
+/// First words of sentences that say nothing without those before, or that no question can be made of.
+const LEANING: [&str; 14] = [
+    "This", "These", "That", "Those", "However", "But", "There", "Such", "Here", "Then", "If", "And", "Or",
+    "Instead",
+];
+/// First words of a phrase before the sentence's subject.
+const LEADING: [&str; 26] = [
+    "In",
+    "On",
+    "At",
+    "By",
+    "For",
+    "From",
+    "To",
+    "With",
+    "As",
+    "After",
+    "Before",
+    "During",
+    "While",
+    "When",
+    "Since",
+    "Until",
+    "Under",
+    "Over",
+    "Despite",
+    "Among",
+    "Although",
+    "Near",
+    "Between",
+    "Through",
+    "Following",
+    "Unlike",
+];
+/// First words that can be left out.
+const FILLING: [&str; 12] = [
+    "Thus",
+    "Specifically",
+    "Initially",
+    "Finally",
+    "So",
+    "Also",
+    "Therefore",
+    "Moreover",
+    "Furthermore",
+    "Generally",
+    "Additionally",
+    "Consequently",
+];
+/// Words of a phrase before the subject, at most.
+const PHRASE: usize = 10;
 
-/// Returns the words of a sentence, whose pronoun at the beginning is replaced by the title of its passage. `None`
-/// where it cannot be understood alone.
+/// Returns the words of a sentence that can be understood alone: a pronoun at its beginning is replaced by the title of
+/// its passage, and a phrase before the subject comes last. `None` where it cannot be understood.
 pub(super) fn alone(sentence: &str, title: &str) -> Option<Vec<String>> {
     let mut words: Vec<String> = sentence.split_whitespace().map(str::to_owned).collect();
-    let first = words.first()?.clone();
-    if LEANING.contains(&core(&first)) {
+    let opens = sentence.matches(['(', '[', '“']).count();
+    let closes = sentence.matches([')', ']', '”']).count();
+    let is_whole = opens == closes && sentence.matches('"').count() % 2 == 0 && !sentence.contains('[');
+    if !is_whole || LEANING.contains(&core(words.first()?)) {
         return None;
     }
-    if let Some((_, is_owner)) = PRONOUNS.iter().find(|(pronoun, _)| *pronoun == first) {
+    let comma = words.iter().take(PHRASE).position(|word| word.ends_with(','));
+    let first = core(&words[0]).to_owned();
+    if let Some(comma) = comma.filter(|_| FILLING.contains(&first.as_str())) {
+        words.drain(..=comma);
+    } else if let Some(comma) = comma.filter(|_| LEADING.contains(&first.as_str())) {
+        let mut phrase: Vec<String> = words.drain(..=comma).collect();
+        phrase[0] = phrase[0].to_lowercase();
+        let trimmed = |word: &String| word.trim_end_matches(|sign: char| !sign.is_alphanumeric()).to_owned();
+        let last = words.last_mut()?;
+        *last = trimmed(last);
+        words.extend(phrase.iter().map(trimmed).filter(|word| !word.is_empty()));
+    }
+    let first = words.first()?.clone();
+    let pronoun = PRONOUNS.iter().find(|(pronoun, _)| pronoun.eq_ignore_ascii_case(&first));
+    if let Some((_, is_owner)) = pronoun {
         if title.is_empty() {
             return None;
         }
@@ -54,16 +119,15 @@ pub(super) fn cloze(words: &[&str], span: &Span) -> Option<String> {
     WORDS.contains(&rest.len()).then(|| sentence(&rest))
 }
 
-/// Returns a question whose answer is the span; `None` where too little or too much is left.
+/// Returns a question whose answer is the span; `None` where too little or too much is left, or where the rules would
+/// not make a sentence of it: the verb has to be in second place already, or be an auxiliary that can be brought there.
 pub(super) fn question(words: &[&str], span: &Span) -> Option<String> {
     let (start, end) = (span.words.start, span.words.end);
     let before = start.checked_sub(1).map(|at| words[at]);
-    let begins_so = |prepositions: &[&str]| {
-        before.is_some_and(|word| prepositions.iter().any(|known| word.eq_ignore_ascii_case(known)))
-    };
+    let follows = |known: &[&str]| before.is_some_and(|word| known.contains(&word));
     let (ask, rest) = match span.kind {
-        SpanKind::Date if begins_so(&OF_TIME) => ("when".to_owned(), without(words, start - 1, end)),
-        SpanKind::Date => ("when".to_owned(), without(words, start, end)),
+        SpanKind::Date if follows(&OF_TIME) => ("when".to_owned(), without(words, start - 1, end)),
+        SpanKind::Date => return None,
         SpanKind::Number => {
             let noun = words.get(end)?;
             (format!("how many {}", core(noun)), without(words, start, end + 1))
@@ -71,14 +135,20 @@ pub(super) fn question(words: &[&str], span: &Span) -> Option<String> {
         SpanKind::Name if start == 0 => {
             // The name is the subject: what follows it is the question already.
             let rest = without(words, start, end);
-            let is_clause = rest.first().is_some_and(|word| word.starts_with(char::is_lowercase));
+            let is_clause =
+                rest.first().is_some_and(|word| word.starts_with(char::is_lowercase) && *word != "and");
             return (is_clause && WORDS.contains(&rest.len()))
                 .then(|| format!("{} {}?", asks_for(&words[..end]), sentence(&rest)));
         }
-        SpanKind::Name if begins_so(&OF_PLACE) => ("where".to_owned(), without(words, start - 1, end)),
-        SpanKind::Name => (asks_for(&words[start..end]).to_owned(), without(words, start, end)),
+        SpanKind::Name if follows(&OF_PLACE) => ("where".to_owned(), without(words, start - 1, end)),
+        SpanKind::Name if follows(&["by"]) => {
+            (asks_for(&words[start..end]).to_owned(), without(words, start, end))
+        }
+        SpanKind::Name => return None,
     };
-    WORDS.contains(&rest.len()).then(|| format!("{ask} {}?", sentence(&inverted(rest))))
+    let leads = LEADING.contains(rest.first()?);
+    let rest = inverted(rest).filter(|rest| !leads && WORDS.contains(&rest.len()))?;
+    Some(format!("{ask} {}?", sentence(&rest)))
 }
 
 /// Returns `who` for what looks like a person's name: two or three words, no digit, no article; else `what`.
@@ -99,15 +169,16 @@ fn without<'a>(words: &[&'a str], start: usize, end: usize) -> Vec<&'a str> {
     rest
 }
 
-/// Returns the words with the first auxiliary verb of the clause before its subject, in small letters where they began
-/// the sentence with an ordinary word.
-fn inverted(mut words: Vec<&str>) -> Vec<&str> {
+/// Returns the words with the first auxiliary verb of the clause before its subject; `None` without one.
+fn inverted(mut words: Vec<&str>) -> Option<Vec<&str>> {
     let clause = words.len().min(CLAUSE);
-    if let Some(at) = words[..clause].iter().position(|word| AUXILIARY.contains(word)) {
-        let verb = words.remove(at);
-        words.insert(0, verb);
-    }
-    words
+    let at = words[..clause].iter().position(|word| AUXILIARY.contains(word)).filter(|at| *at > 0)?;
+    // "the game, which was played": the verb of another clause.
+    let is_other =
+        words[..at].iter().any(|word| word.ends_with(',') || ["which", "that", "who"].contains(word));
+    let verb = words.remove(at);
+    words.insert(0, verb);
+    (!is_other).then_some(words)
 }
 
 /// Joins words to one line without the punctuation at its end; an article that began the sentence has a small letter.
@@ -130,12 +201,12 @@ fn sentence(words: &[&str]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::spans::spans;
+    use super::super::spans::{capitals, spans};
     use super::*;
 
     #[test]
     fn questions_ask_for_what_a_sentence_tells() {
-        let cases: [(&str, &str, &[(&str, &str)]); 6] = [
+        let cases: [(&str, &str, &[(&str, &str)]); 8] = [
             (
                 "The game was played on February 7, 2016, at Levi's Stadium.",
                 "Super Bowl 50",
@@ -157,6 +228,12 @@ mod tests {
                     ("68,500", "how many seats has Levi's Stadium under one roof?"),
                 ],
             ),
+            (
+                "During the war, the house was owned by Anna Lee.",
+                "T",
+                &[("Anna Lee", "who was the house owned by during the war?")],
+            ),
+            ("Thus, nobody knew Anna Lee (of Prague.", "T", &[]),
             ("This was in 1927, as is well known.", "T", &[]),
             ("Its owner was born in 1927 in the old town.", "", &[]),
             ("He died in 1927.", "Otto", &[]),
@@ -164,7 +241,8 @@ mod tests {
         for (text, title, expected) in cases {
             let words = alone(text, title).unwrap_or_default();
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
-            let made: Vec<(String, String)> = spans(&words)
+            let capitals = capitals(&[text], title);
+            let made: Vec<(String, String)> = spans(&words, &capitals)
                 .iter()
                 .filter_map(|span| {
                     let answer = sentence(&words[span.words.clone()]);
