@@ -105,19 +105,15 @@ pub(super) fn draw(questions: &[String], pair: [Side; 2], k: usize, most: usize,
 impl fmt::Display for Example {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { question, winner, loser, k, won, lost } = self;
-        writeln!(f, "{question}")?;
-        writeln!(f, "  {winner} has a right passage within {k}, {loser} has not")?;
+        write!(f, "{question}\n  {winner} has a right passage within {k}, {loser} has not")?;
         for (name, first) in [(winner, won), (loser, lost)] {
             let rank = match first.right_at {
                 Some(rank) => format!("right at {rank}"),
                 None => "none is right".to_owned(),
             };
-            write!(f, "  {name} ({rank}): ")?;
-            match (first.id.is_empty(), first.title.is_empty()) {
-                (true, _) => writeln!(f, "nothing found")?,
-                (false, true) => writeln!(f, "{}", first.text)?,
-                (false, false) => writeln!(f, "{} | {}", first.title, first.text)?,
-            }
+            let text = if first.id.is_empty() { "nothing found" } else { &first.text };
+            let title = if first.title.is_empty() { String::new() } else { format!("{} | ", first.title) };
+            write!(f, "\n  {name} ({rank}): {title}{text}")?;
         }
         Ok(())
     }
