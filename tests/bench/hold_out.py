@@ -37,9 +37,14 @@ train = [item for article in articles[held_out:] for item in by_article[article]
 random.shuffle(train)
 asked = {item["question"] for item in dev}
 train = [item for item in train if item["question"] not in asked and item["hard_negative_ctxs"]]
-files = [("dev", dev), ("all", train), ("some", train[: arguments.some])]
+if arguments.first and max(arguments.first) > len(train):
+    parser.error(f"--first {max(arguments.first)} asks for more than the {len(train)} questions that are left to train on")
+files = [("dev", dev), ("some", train[: arguments.some])]
 files += [(f"first-{size}", train[:size]) for size in arguments.first]
-for name, items in files:
-    with gzip.open(arguments.out / f"{name}.json.gz", "wt", encoding="utf-8") as out:
+# The last one tells that all are there.
+for name, items in files + [("all", train)]:
+    part, whole = (arguments.out / f"{name}{end}" for end in (".part", ".json.gz"))
+    with gzip.open(part, "wt", encoding="utf-8") as out:
         json.dump(items, out)
+    part.replace(whole)
     print(f"{name}: {len(items)} questions")

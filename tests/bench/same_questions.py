@@ -27,6 +27,8 @@ one, other = read(arguments.files[:1]), read(arguments.files[1:])
 questions = [question for question in one if question in other and other[question]["hard_negative_ctxs"]]
 questions = questions[: arguments.most]
 for items, path in zip((one, other), arguments.out):
-    with gzip.open(path, "wt", encoding="utf-8") as out:
+    part = path.with_suffix(".part")
+    with gzip.open(part, "wt", encoding="utf-8") as out:
         json.dump([items[question] for question in questions], out)
+    part.replace(path)
 print(f"{len(questions)} questions are in both")

@@ -2,6 +2,7 @@
 //! Hours of work on two cores: what was done is kept under `target/quality`, and a run that was stopped goes on.
 
 mod distill;
+mod files;
 mod korean;
 mod paper;
 mod privacy;
@@ -113,7 +114,7 @@ impl<'a> Work<'a> {
 
     /// Trained on questions of two other sets with their paragraphs, tested on SQuAD dev.
     fn training(&self) -> Outcome {
-        self.hold_out(&self.mine_of_squad_sets("gold")?)?;
+        self.hold_out(&self.mine_of_squad_sets("gold")?, &[])?;
         let corpus = self.path("corpus.tsv");
         self.data.mix(BLOCKS, &corpus)?;
         let mut models = vec![(STARTER.to_owned(), DEMO_MODEL.to_owned())];
@@ -162,7 +163,7 @@ impl<'a> Work<'a> {
             let (questions, out) = (self.data.questions(set), self.path(mined));
             once(&out, &["data", "mine", "--index", &words, "--questions", &questions, "--out", &out])?;
         }
-        self.hold_out(&mined)?;
+        self.hold_out(&mined, &[])?;
         let mut models = vec![(STARTER.to_owned(), DEMO_MODEL.to_owned())];
         models.extend(self.train_seeds("trained", "all", &["--warm-up", "50", "--epochs", "1"])?);
         println!("\nNQ test among all blocks; the weight of hybrid is tuned on WebQuestions dev");
@@ -231,14 +232,15 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// Joins training files, and holds some of their questions out.
-    fn hold_out(&self, files: &[String]) -> Outcome {
+    /// Joins training files, and holds some of their questions out; also writes a file of as many as each of `sizes`
+    /// says.
+    fn hold_out(&self, files: &[String], sizes: &[&str]) -> Outcome {
         if Path::new(&self.path("all.json.gz")).exists() {
             return Ok(());
         }
         let files: Vec<String> = files.iter().map(|file| self.path(file)).collect();
         let mut python = command(venv_python(), &["tests/bench/hold_out.py", "--out", &self.path("")]);
-        process::run(python.args(files).arg("--first").args(paper::SIZES))
+        process::run(python.args(files).arg("--first").args(sizes))
     }
 
     fn train_by(&self, run: &str, config: &str, data: &[&str], more: &[&str]) -> Outcome {
@@ -317,8 +319,13 @@ items = [
 ]
 with gzip.open(f"{folder}/items.json.gz", "wt") as out:
     json.dump(items, out)
-subprocess.run([sys.executable, script, "--dev", "40", "--out", folder, f"{folder}/items.json.gz"], check=True, stdout=subprocess.DEVNULL)
+hold_out = [sys.executable, script, "--dev", "40", "--out", folder, f"{folder}/items.json.gz", "--first"]
+subprocess.run([*hold_out, "10", "20"], check=True, stdout=subprocess.DEVNULL)
 sides = [json.load(gzip.open(f"{folder}/{name}.json.gz")) for name in ("dev", "all")]
+first, more = (json.load(gzip.open(f"{folder}/first-{size}.json.gz")) for size in (10, 20))
+assert first == more[:10] and more == sides[1][:20]
+too_many = subprocess.run([*hold_out, "136"], capture_output=True, text=True)
+assert too_many.returncode == 2 and "more than the 135 questions" in too_many.stderr, too_many.stderr
 articles = [{item["positive_ctxs"][0]["title"] for item in side} for side in sides]
 print(len(articles[0] & articles[1]), *map(len, sides))
 "#;

@@ -46,16 +46,20 @@ impl Wikipedia {
 
     /// Writes `corpus`: the paragraphs of SQuAD dev, then blocks of Wikipedia drawn at random.
     pub(crate) fn mix(&self, blocks: usize, corpus: &str) -> Outcome {
-        let convert = ["data", "convert", "--input", SQUAD, "--out", corpus, "--to", "psgs-tsv", "--lossy"];
+        let part = format!("{corpus}.part");
+        let convert = ["data", "convert", "--input", SQUAD, "--out", &part, "--to", "psgs-tsv", "--lossy"];
         output(&mut command(dpr(), &convert))?;
-        self.append(0..blocks, false, corpus)
+        self.append(0..blocks, false, &part)?;
+        whole(&part, corpus)
     }
 
     /// Writes `corpus`: blocks of Wikipedia drawn at random, those from `drawn.start` to `drawn.end` of a random order.
     /// Two ranges that do not meet have no block in common.
     pub(crate) fn drawn_blocks(&self, drawn: Range<usize>, corpus: &str) -> Outcome {
-        let _ = fs::remove_file(corpus);
-        self.append(drawn, true, corpus)
+        let part = format!("{corpus}.part");
+        let _ = fs::remove_file(&part);
+        self.append(drawn, true, &part)?;
+        whole(&part, corpus)
     }
 
     /// Adds drawn lines of the file of blocks to `corpus`, in the order of the file, with its header where that is
@@ -99,6 +103,11 @@ impl Wikipedia {
     fn passages(&self) -> String {
         self.0.join("wiki/passages.tsv.gz").to_string_lossy().into_owned()
     }
+}
+
+/// Gives a file its name when all of it is written.
+fn whole(part: &str, name: &str) -> Outcome {
+    fs::rename(part, name).map_err(|error| Failure::new(format!("cannot rename {part} to {name}: {error}")))
 }
 
 /// Returns the numbers below `count` at these places of a random order, ascending. The order is that of SHA-256 over a

@@ -1,31 +1,30 @@
 //! The paper's tables on data at hand: what negatives, positives, losses and numbers of questions make of an encoder
 //! (Karpukhin et al. 2020, §5 and appendix). One row is one training run, kept under `target/quality/paper`.
 
-mod files;
 mod row;
 mod sets;
 
+use std::fs;
 use std::path::Path;
 
-use super::seeds::{Accuracies, accuracies};
+use super::files::{cells, measured, read, write};
 use super::{Work, eval, go_on, once};
-use crate::failure::Outcome;
-use crate::json::json;
+use crate::failure::{Failure, Outcome};
 use crate::paths::{MINILM, SQUAD, dpr, venv_python};
 use crate::process::{self, command};
-use files::{read, write};
 use row::{Row, UNTRAINED, key_of, run_of, seconds, settings};
 
 /// Blocks of Wikipedia among the paragraphs of SQuAD dev: fewer than elsewhere, as each row's model encodes them anew.
 const BLOCKS: usize = 5_000;
 /// Questions of training in each row of tables 3 and 6.
 const QUESTIONS: &str = "1000";
-/// Times that each of these questions is seen.
-const EPOCHS: &str = "2";
+/// Steps of each row of tables 3, 5 and 6, whatever the batch, and of each set's encoder.
+const STEPS: usize = 60;
 /// Numbers of training questions of Figure 1 that are not all.
-pub(super) const SIZES: [&str; 5] = ["250", "1000", "2000", "4000", "10000"];
-/// Least number of questions that a run of Figure 1 sees, the same ones several times if need be.
-const LEAST_SEEN: usize = 4_000;
+const SIZES: [&str; 5] = ["250", "1000", "2000", "4000", "10000"];
+/// Steps of a run of Figure 1, of 32 questions each: the same questions are seen again where they are few. More
+/// questions than these steps take are seen once.
+const LEAST_STEPS: usize = 125;
 
 /// A row of Table 3: the kind of negatives, how many, whether the batch's other passages count, the batch, and the
 /// paper's top-5, top-20 and top-100.
@@ -72,13 +71,13 @@ impl Work<'_> {
                 data: vec![(self.path(&format!("first-{QUESTIONS}.json.gz")), 1.0)],
                 start: start.clone(),
                 batch,
-                epochs: EPOCHS.to_owned(),
+                steps: STEPS,
                 settings,
                 paper,
             });
         }
         println!(
-            "{QUESTIONS} questions, {EPOCHS} epochs; the paper's figures are top-5, top-20 and top-100 on NQ dev"
+            "{QUESTIONS} questions, {STEPS} steps; the paper's figures are top-5, top-20 and top-100 on NQ dev"
         );
         self.table("table3", &rows, UNTRAINED)
     }
@@ -87,15 +86,12 @@ impl Work<'_> {
     pub(super) fn table5(&self) -> Outcome {
         let start = self.start()?;
         let distant = self.mine_of_squad_sets("distant")?;
-        let [gold, found, joined] =
-            ["same-gold.json.gz", "same-distant.json.gz", "distant.json.gz"].map(|name| self.path(name));
+        let [gold, found] = ["same-gold.json.gz", "same-distant.json.gz"].map(|name| self.path(name));
         if !Path::new(&found).exists() {
-            let mut python = command(venv_python(), &["tests/bench/join.py", "--out", &joined]);
-            process::run(python.args(distant.iter().map(|file| self.path(file))))?;
-            let of = [self.path("all.json.gz"), joined];
             let mut python =
-                command(venv_python(), &["tests/bench/same_questions.py", "--most", "4000", "--out"]);
-            process::run(python.args([&gold, &found]).args(of))?;
+                command(venv_python(), &["tests/bench/same_questions.py", &self.path("all.json.gz")]);
+            python.args(distant.iter().map(|file| self.path(file)));
+            process::run(python.args(["--most", QUESTIONS, "--out", &gold, &found]))?;
         }
         let row = |name: &str, file: &str, paper| Row {
             name: name.to_owned(),
@@ -103,7 +99,7 @@ impl Work<'_> {
             data: vec![(file.to_owned(), 1.0)],
             start: start.clone(),
             batch: 32,
-            epochs: "1".to_owned(),
+            steps: STEPS,
             settings: settings("hard", 1, true, "dot", "nll", "1.0"),
             paper,
         };
@@ -129,13 +125,13 @@ impl Work<'_> {
                 data: vec![(self.path(&format!("first-{QUESTIONS}.json.gz")), 1.0)],
                 start: start.clone(),
                 batch: 32,
-                epochs: EPOCHS.to_owned(),
+                steps: STEPS,
                 settings: settings("hard", 1, true, similarity, loss, temperature),
                 paper,
             });
         }
         println!(
-            "{QUESTIONS} questions, {EPOCHS} epochs; the paper's figures are top-1, top-5, top-20 and top-100 on NQ dev"
+            "{QUESTIONS} questions, {STEPS} steps; the paper's figures are top-1, top-5, top-20 and top-100 on NQ dev"
         );
         self.table("table6", &rows, UNTRAINED)
     }
@@ -146,8 +142,8 @@ impl Work<'_> {
         let start = self.start()?;
         let unasked = self.unasked_start()?;
         println!(
-            "each run sees {LEAST_SEEN} questions at least, the same ones again if need be; in the paper, 1,000 \
-             questions were enough to pass BM25 on NQ dev"
+            "{LEAST_STEPS} steps of 32 questions, the same ones again where they are fewer, and more where there are more; \
+             in the paper, 1,000 questions were enough to pass BM25 on NQ dev"
         );
         for (name, start) in [("starter", start), ("never saw a question", unasked)] {
             let mut rows = vec![Row { name: format!("{name}, 0 questions"), ..Row::untrained(&start) }];
@@ -156,14 +152,14 @@ impl Work<'_> {
                     "all" => self.path("all.json.gz"),
                     size => self.path(&format!("first-{size}.json.gz")),
                 };
-                let questions: usize = size.parse().unwrap_or(LEAST_SEEN);
+                let seen_once = size.parse::<usize>().map_or(true, |questions| questions / 32 > LEAST_STEPS);
                 rows.push(Row {
                     name: format!("{name}, {size} questions"),
                     run: format!("{}-{size}", if name == "starter" { "starter" } else { "unasked" }),
                     data: vec![(file, 1.0)],
                     start: start.clone(),
                     batch: 32,
-                    epochs: LEAST_SEEN.div_ceil(questions).max(1).to_string(),
+                    steps: if seen_once { 0 } else { LEAST_STEPS },
                     settings: settings("hard", 1, true, "dot", "nll", "1.0"),
                     paper: "",
                 });
@@ -175,7 +171,7 @@ impl Work<'_> {
 
     /// The starter model without scaling, as the paper compares, and the corpus; the model directory.
     fn start(&self) -> Outcome<String> {
-        self.hold_out(&self.mine_of_squad_sets("gold")?)?;
+        self.hold_out(&self.mine_of_squad_sets("gold")?, &SIZES)?;
         let corpus = self.corpus();
         if !Path::new(&corpus).exists() {
             self.data.mix(BLOCKS, &corpus)?;
@@ -192,11 +188,22 @@ impl Work<'_> {
         let (blocks, sentences) = (self.data.blocks()?, self.path("ict.json.gz"));
         once(&sentences, &["data", "ict", "--passages", &blocks, "--limit", "8000", "--out", &sentences])?;
         let (config, start) = (self.path("ict.toml"), self.start()?);
-        let text = read("configs/ict.toml")?.replace("weights = \"given\"", "weights = \"random\"");
-        write(&config, &text.replace("temperature = 0.05", "temperature = 1.0"))?;
-        let run = self.path("ict");
-        let arguments = ["train", "--config", &config, "--model", &start, "--data", &sentences];
-        go_on(&run, &[&arguments[..], &["--warm-up", "20", "--learning-rate", "5e-4"]].concat())?;
+        let mut text = read("configs/ict.toml")?;
+        for (given, wanted) in
+            [("weights = \"given\"", "weights = \"random\""), ("temperature = 0.05", "temperature = 1.0")]
+        {
+            if !text.contains(given) {
+                return Err(Failure::new(format!("configs/ict.toml has no line `{given}`")));
+            }
+            text = text.replace(given, wanted);
+        }
+        write(&config, &text)?;
+        let (run, done) = (self.path("ict"), self.path("ict.done"));
+        if !Path::new(&done).exists() {
+            let arguments = ["train", "--config", &config, "--model", &start, "--data", &sentences];
+            go_on(&run, &[&arguments[..], &["--warm-up", "20", "--learning-rate", "5e-4"]].concat())?;
+            write(&done, "")?;
+        }
         Ok(format!("{run}/best"))
     }
 
@@ -210,21 +217,41 @@ impl Work<'_> {
             return Ok((row.start.clone(), 0.0));
         }
         let (run, config) = (self.path(&row.run), self.path(&format!("{}.toml", row.run)));
-        let common = read("configs/experiments.toml")?;
-        let files = row
-            .data
-            .iter()
-            .map(|(path, weight)| format!("[[data.train]]\npath = {path:?}\nweight = {weight:?}\n"));
-        write(&config, &format!("{common}\n{}\n{}", row.settings, files.collect::<String>()))?;
-        let batch = row.batch.to_string();
-        let steps = ["--batch-size", &batch, "--epochs", &row.epochs, "--warm-up", "10"];
         let finished = self.path(&format!("{}.seconds", row.run));
+        let wanted = row.config(&read("configs/experiments.toml")?);
+        if fs::read_to_string(&config).is_ok_and(|begun| begun != wanted) {
+            // Another configuration's run and figures.
+            self.forget(row)?;
+        }
+        write(&config, &wanted)?;
         if !Path::new(&finished).exists() {
-            go_on(&run, &[&["train", "--config", &config, "--model", &row.start], &steps[..]].concat())?;
+            go_on(&run, &["train", "--config", &config, "--model", &row.start])?;
             write(&finished, &seconds(&run, row.batch)?.to_string())?;
         }
         let text = read(&finished)?;
-        Ok((format!("{run}/best"), text.trim().parse().unwrap_or(0.0)))
+        let seconds = text.trim().parse().map_err(|error| Failure::new(format!("{finished}: {error}")))?;
+        Ok((format!("{run}/best"), seconds))
+    }
+
+    /// Removes what a row's run and its measurements left.
+    fn forget(&self, row: &Row) -> Outcome {
+        let folder = self.path("");
+        let failed =
+            |error: std::io::Error| Failure::new(format!("cannot clear {folder} of {}: {error}", row.run));
+        let results = format!("results-{}", row.run);
+        for entry in fs::read_dir(&folder).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let is_own = [row.run.clone(), format!("{}.seconds", row.run), results.clone()].contains(&name)
+                || name.starts_with(&format!("{results}-on-"));
+            match (is_own, path.is_dir()) {
+                (false, _) => Ok(()),
+                (true, true) => fs::remove_dir_all(&path),
+                (true, false) => fs::remove_file(&path),
+            }
+            .map_err(failed)?;
+        }
+        Ok(())
     }
 
     /// Asks SQuAD dev's questions of a row's model; the folder of the results.
@@ -269,30 +296,5 @@ impl Work<'_> {
         let mut compare = command(dpr(), &["eval", "compare", "--plot", &plot, "--examples", "2"]);
         println!();
         process::run(compare.args(["--cluster", "article", "--questions", SQUAD]).args(rankings))
-    }
-}
-
-fn measured(results: &str) -> Outcome<Accuracies> {
-    let path = format!("{results}/metrics.json");
-    Ok(accuracies(&json(&read(&path)?, &path)?))
-}
-
-/// Returns the cells of a method's accuracies, in %.
-fn cells(measured: &Accuracies, method: &str) -> String {
-    let top = measured.iter().find(|(name, _)| name == method).map(|(_, top)| top.as_slice());
-    let cells = top.unwrap_or_default().iter().map(|(_, accuracy)| format!("{:.1}", accuracy * 100.0));
-    cells.collect::<Vec<_>>().join(" | ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_table_has_the_accuracies_of_its_method_and_none_of_one_that_is_not_there() {
-        let top = |accuracy: f64| vec![(1, accuracy), (20, 0.956)];
-        let measured = vec![("bm25".to_owned(), top(0.742)), ("dense".to_owned(), top(0.5))];
-        assert_eq!(cells(&measured, "bm25"), "74.2 | 95.6");
-        assert_eq!(cells(&measured, "hybrid"), "");
     }
 }

@@ -1,11 +1,8 @@
 //! Questions made by rules: whether the weight of hybrid ranking can be tuned on them.
 
-use std::fs;
-
-use super::seeds::accuracies;
+use super::files::{cells, measured};
 use super::{TUNED_ON, Work, eval, once};
-use crate::failure::{Failure, Outcome};
-use crate::json::json;
+use crate::failure::Outcome;
 use crate::paths::{DEMO_MODEL, SQUAD};
 
 /// Blocks of Wikipedia among the paragraphs of SQuAD dev.
@@ -42,17 +39,8 @@ impl Work<'_> {
             let mut asked = vec!["--questions", SQUAD, "--skip", TUNED_ON, "--out", &results];
             asked.extend(weight.iter().flat_map(|weight| ["--lambda", weight]));
             eval(DEMO_MODEL, &index, "hybrid", &asked)?;
-            let path = format!("{results}/metrics.json");
-            let text = fs::read_to_string(&path)
-                .map_err(|error| Failure::new(format!("cannot read {path}: {error}")))?;
-            let measured = accuracies(&json(&text, &path)?);
-            let top = measured.first().map(|(_, top)| top.as_slice()).unwrap_or_default();
-            let cells: Vec<String> = top.iter().map(|(_, share)| format!("{:.1}", share * 100.0)).collect();
-            table.push(format!(
-                "| {name} | {} | {} |",
-                weight.as_deref().unwrap_or("1.1"),
-                cells.join(" | ")
-            ));
+            let weight = weight.as_deref().unwrap_or("the paper's 1.1");
+            table.push(format!("| {name} | {weight} | {} |", cells(&measured(&results)?, "hybrid")));
         }
         println!();
         table.iter().for_each(|line| println!("{line}"));

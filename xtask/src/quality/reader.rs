@@ -30,7 +30,7 @@ impl Work<'_> {
             let mine = ["data", "mine", "--index", &words, "--questions", &squad, "--positives", "gold"];
             once(&mined, &[&mine[..], &["--hard-negatives", NEGATIVES, "--out", &mined]].concat())?;
         }
-        self.hold_out(&sets.map(|set| format!("{set}.json.gz")))?;
+        self.hold_out(&sets.map(|set| format!("{set}.json.gz")), &[])?;
         let (all, dev, run) = (self.path("all.json.gz"), self.path("dev.json.gz"), self.path("trained"));
         let train = ["train", "--config", "configs/reader-cpu.toml", "--model", DEMO_MODEL];
         go_on(&run, &[&train[..], &["--data", &all, "--dev", &dev], &AN_HOUR].concat())?;

@@ -102,10 +102,11 @@ mod tests {
     fn notices_hold_what_an_optional_feature_links() {
         let [dpr, _] = &PRODUCTS;
         let notices = fs::read_to_string(root().join(dpr.notices)).unwrap();
-        let listed =
-            |name: &str| notices.lines().find(|line| line.starts_with(&format!("  {name} "))).unwrap();
+        let listed = |name: &str| notices.lines().find(|line| line.starts_with(&format!("  {name} ")));
         for name in ["opentelemetry", "opentelemetry-otlp", "opentelemetry_sdk", "tracing-opentelemetry"] {
-            assert!(listed(name).contains("https://"), "{name} is not among the packages: {}", listed(name));
+            // Packages that are not in it have no address.
+            let is_held = listed(name).is_some_and(|line| line.contains("https://"));
+            assert!(is_held, "{name} is not among the packages: {:?}", listed(name));
         }
     }
 

@@ -35,9 +35,9 @@ pub(super) struct Args {
     /// Kinds of questions [default: all]
     #[arg(long, value_name = "KIND,...", value_delimiter = ',')]
     kinds: Vec<Kind>,
-    /// Passages to make questions of, at most, drawn from the whole corpus
-    #[arg(long, value_name = "N")]
-    limit: Option<usize>,
+    /// Passages to look at, at most, drawn from the whole corpus
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    limit: Option<u32>,
     /// Decides the passages, the sentences and what is asked for
     #[arg(long, value_name = "N", default_value_t = 12345)]
     seed: u64,
@@ -50,11 +50,11 @@ pub(super) struct Args {
 enum Kind {
     /// An article's title
     Title,
-    /// A sentence without a date, a number or a name in it
+    /// A sentence from which a date, a number or a name was taken
     Cloze,
-    /// A question word in their place: who, what, when, where, how many
+    /// A question word in the place of a date, a number or a name: who, what, when, where, how many
     Template,
-    /// A sentence that names another article, which it asks for
+    /// A sentence that names another article, and asks for it without the name
     Anchor,
 }
 
@@ -73,13 +73,18 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     let outs = [Some(&args.out), args.queries.as_ref(), args.qrels.as_ref()];
     for (place, out) in outs.iter().flatten().enumerate() {
         check_not_input(out, &args.passages)?;
-        if outs.iter().flatten().skip(place + 1).any(|other| other == out) {
+        if outs
+            .iter()
+            .flatten()
+            .skip(place + 1)
+            .any(|other| std::path::absolute(other).ok() == std::path::absolute(out).ok())
+        {
             return Err(format!("{} is named twice: give each file a name of its own", out.display()).into());
         }
     }
     let kinds: Vec<QuestionKind> = args.kinds.into_iter().map(Into::into).collect();
     let kinds = if kinds.is_empty() { QuestionKind::ALL.to_vec() } else { kinds };
-    let options = GenerateOptions { kinds, limit: args.limit, seed: args.seed };
+    let options = GenerateOptions { kinds, limit: args.limit.map(|limit| limit as usize), seed: args.seed };
     let judged = args.queries.as_deref().zip(args.qrels.as_deref());
     let report = generate(&args.passages, GeneratedFiles { training: &args.out, judged }, &options)?;
     if args.json {
@@ -92,7 +97,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
         .collect();
     let (count, out) = (report.questions.values().sum::<usize>(), args.out.display());
     output::line(format_args!(
-        "{count} questions of {} passages, {}: {out}",
+        "{count} questions, {} passages looked at, {}: {out}",
         report.passages,
         counts.join(", ")
     ))

@@ -51,8 +51,8 @@ pub(super) struct Args {
     /// Also draw accuracy against k into this SVG file
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
-    /// Also show this many questions that a system wins and as many that it loses, with the passages that come first
-    /// (the paper's Table 7); drawn by the seed
+    /// Also show this many questions that a system wins at the smallest rank of --k and as many that it loses, with the
+    /// passages that come first (the paper's Table 7); drawn by the seed
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1000))]
     examples: u32,
     /// Print JSON; figures from 0 to 1

@@ -23,7 +23,7 @@ pub(super) struct Side<'a> {
 pub(super) struct First {
     id: String,
     title: String,
-    /// The text around the first accepted answer that it holds, or its beginning.
+    /// The text around the first accepted answer that it holds in the same spelling, or its beginning.
     text: String,
     /// Rank of the first right passage, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -24,12 +24,12 @@ use spans::{Span, capitals, core, spans};
 pub enum QuestionKind {
     /// The title of an article asks for its first passage.
     Title,
-    /// A sentence without a date, a number or a name in it asks for its passage, which keeps it.
+    /// A sentence from which a date, a number or a name was taken asks for its passage, which keeps the whole sentence.
     Cloze,
     /// A question word in the place of that date, number or name (cloze translation by rules; Lewis et al. 2019,
     /// "Unsupervised question answering by cloze translation"). The rules know English.
     Template,
-    /// A sentence that names another article, without its title, asks for that article's first passage (as the links of
+    /// A sentence that names another article asks, without that name, for the article's first passage (as the links of
     /// Chang et al. 2020, "Pre-training tasks for embedding-based large-scale retrieval").
     Anchor,
 }
@@ -44,7 +44,8 @@ impl QuestionKind {
 pub struct GenerateOptions {
     /// The kinds; a passage has one question of each at most.
     pub kinds: Vec<QuestionKind>,
-    /// Passages to make questions of, at most, drawn at random from the whole corpus.
+    /// Passages whose sentences are used, at most, drawn at random from the whole corpus. An anchor may ask for any
+    /// passage.
     pub limit: Option<usize>,
     /// Decides the passages, the sentences and what is asked for.
     pub seed: u64,
@@ -68,14 +69,19 @@ pub struct GeneratedFiles<'a> {
 /// What was made.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct GenerateReport {
-    /// Passages that questions were made of.
+    /// Passages looked at.
     pub passages: usize,
     /// Questions, by kind.
     pub questions: BTreeMap<QuestionKind, usize>,
 }
 
-/// Titles of articles, by what a text may call them, with the number of the first passage of each.
-struct Titles(HashMap<String, usize>);
+/// Titles of articles with the number of the first passage of each.
+#[derive(Default)]
+struct Titles {
+    whole: HashMap<String, usize>,
+    /// By what a text may call them; none where two articles are called so.
+    called: HashMap<String, Option<usize>>,
+}
 
 /// A sentence that names another article.
 struct Anchor {
@@ -84,11 +90,12 @@ struct Anchor {
 }
 
 /// Makes questions of the passages of `corpus` by rules and writes them with their passages. The same options make the
-/// same questions. The corpus is read three times; memory grows with its titles and with the questions that are judged.
+/// same questions. The corpus is read up to four times; memory grows with its titles, with the sentences of anchors
+/// (one an article) and, where judgements are written, with the questions.
 ///
 /// # Errors
 /// [`MineError::NoQuestions`] when no rule fits any passage, [`MineError::Data`] for a file that cannot be read or
-/// written; what was at its place before is then unchanged.
+/// written. Training data takes its place last: after an error, what was there before is unchanged.
 pub fn generate(
     corpus: &Path,
     files: GeneratedFiles<'_>,
@@ -103,25 +110,22 @@ pub fn generate(
         |number: usize| chosen.as_ref().is_none_or(|chosen| chosen.binary_search(&number).is_ok());
     let makes = |kind: QuestionKind| options.kinds.contains(&kind);
     let mut report = GenerateReport::default();
-    let mut judged = Judged::default();
+    let mut judged = files.judged.map(|_| Judged::default());
     write_training(files.training, |writer| {
         // Sentences that name other articles, by the number of the passage that they ask for.
         let mut anchors: HashMap<usize, Anchor> = HashMap::new();
         if makes(QuestionKind::Anchor) {
             for (number, passage) in stream_passages(corpus)?.enumerate() {
                 let passage = passage?;
-                if is_chosen(number) {
-                    let found = titles.anchor(&passage, number, options.seed);
-                    anchors.extend(
-                        found
-                            .into_iter()
-                            .filter(|(other, _)| !anchors.contains_key(other))
-                            .collect::<Vec<_>>(),
-                    );
+                if !is_chosen(number) {
+                    continue;
+                }
+                if let Some((other, anchor)) = titles.anchor(&passage, number, options.seed) {
+                    anchors.entry(other).or_insert(anchor);
                 }
             }
         }
-        let mut out = Out { writer, judged: &mut judged, counts: &mut report.questions };
+        let mut out = Out { writer, judged: judged.as_mut(), counts: &mut report.questions };
         for (number, passage) in stream_passages(corpus)?.enumerate() {
             let passage = passage?;
             if let Some(Anchor { question, answer }) = anchors.remove(&number) {
@@ -141,15 +145,15 @@ pub fn generate(
                 }
             }
         }
-        match out.writer.count() {
-            0 => Err(MineError::NoQuestions { passages: report.passages }),
-            _ => Ok(()),
+        if out.writer.count() == 0 {
+            return Err(MineError::NoQuestions { path: corpus.into(), passages: report.passages });
         }
+        if let Some(((queries, qrels), judged)) = files.judged.zip(judged.as_ref()) {
+            write_qrels(qrels, QrelsLayout::Beir, &judged.qrels)?;
+            write_questions(queries, QuestionLayout::Beir, &judged.questions)?;
+        }
+        Ok(())
     })?;
-    if let Some((queries, qrels)) = files.judged {
-        write_questions(queries, QuestionLayout::Beir, &judged.questions)?;
-        write_qrels(qrels, QrelsLayout::Beir, &judged.qrels)?;
-    }
     Ok(report)
 }
 
@@ -163,7 +167,7 @@ struct Judged {
 /// Where questions go.
 struct Out<'a, 'b> {
     writer: &'a mut TrainingWriter<'b>,
-    judged: &'a mut Judged,
+    judged: Option<&'a mut Judged>,
     counts: &'a mut BTreeMap<QuestionKind, usize>,
 }
 
@@ -175,15 +179,13 @@ impl Out<'_, '_> {
         answer: Option<String>,
         passage: &Passage,
     ) -> Result<(), DataError> {
-        let id = format!("{kind:?}-{}", self.writer.count()).to_lowercase();
         let answers: Vec<String> = answer.into_iter().collect();
-        self.judged.qrels.insert(&id, &passage.id, 1);
-        self.judged.questions.push(Question {
-            id,
-            text: question.clone(),
-            answers: Answers::Texts(answers.clone()),
-            gold: None,
-        });
+        if let Some(judged) = &mut self.judged {
+            let id = format!("{kind:?}-{}", self.writer.count()).to_lowercase();
+            judged.qrels.insert(&id, &passage.id, 1);
+            let (text, answers) = (question.clone(), Answers::Texts(answers.clone()));
+            judged.questions.push(Question { id, text, answers, gold: None });
+        }
         let positive = TrainingContext {
             title: passage.title.clone(),
             text: passage.text.clone(),
@@ -202,18 +204,21 @@ impl Out<'_, '_> {
 
 impl Titles {
     fn read(corpus: &Path) -> Result<Self, MineError> {
-        let mut titles = HashMap::new();
+        let mut titles = Self::default();
         for (number, passage) in stream_passages(corpus)?.enumerate() {
-            let title = called(&passage?.title).to_owned();
-            if !title.is_empty() {
-                titles.entry(title).or_insert(number);
+            let title = passage?.title.trim().to_owned();
+            if title.is_empty() || titles.whole.contains_key(&title) {
+                continue;
             }
+            let name = called(&title).to_owned();
+            titles.called.entry(name).and_modify(|place| *place = None).or_insert(Some(number));
+            titles.whole.insert(title, number);
         }
-        Ok(Self(titles))
+        Ok(titles)
     }
 
     fn is_first(&self, passage: &Passage, number: usize) -> bool {
-        self.0.get(called(&passage.title)) == Some(&number)
+        self.whole.get(passage.title.trim()) == Some(&number)
     }
 
     /// Returns the number of a passage and a sentence of this one that names its article.
@@ -223,9 +228,9 @@ impl Titles {
         for_each_span(passage, |words, span| {
             let name = words[span.words.clone()].join(" ");
             let name = core(&name);
-            let other = self.0.get(name).filter(|_| name != own);
+            let other = self.called.get(name).copied().flatten().filter(|_| name != own);
             if let (Some(other), Some(question)) = (other, templates::cloze(words, span)) {
-                found.push((*other, Anchor { question, answer: name.to_owned() }));
+                found.push((other, Anchor { question, answer: name.to_owned() }));
             }
         });
         choose(found, number, QuestionKind::Anchor, seed)
@@ -331,7 +336,9 @@ mod tests {
     #[test]
     fn a_seed_makes_the_same_questions_and_a_limit_draws_passages() {
         let options = GenerateOptions::default();
-        assert_eq!(made(CORPUS, &options).1, made(CORPUS, &options).1);
+        let of_seed = |seed| made(CORPUS, &GenerateOptions { seed, ..options.clone() }).1;
+        assert_eq!(of_seed(1), of_seed(1));
+        assert!((2..20).any(|seed| of_seed(seed) != of_seed(1)));
         let few = GenerateOptions { limit: Some(1), kinds: vec![QuestionKind::Template], ..options };
         assert!(
             made(
@@ -346,13 +353,42 @@ mod tests {
     }
 
     #[test]
+    fn articles_of_one_name_have_titles_and_no_anchors() {
+        let corpus = "p\tThe planet is small.\tMercury (planet)\n\
+            e\tThe element is a liquid.\tMercury (element)\n\
+            f\tFreddie was the singer.\tFreddie\n\
+            t\tthe probe went by Mercury in the following year, and so did Freddie.\tProbe\n";
+        let (report, items, ..) = made(corpus, &GenerateOptions::default());
+        let of =
+            |title: &str| items.iter().find(|item| item.question == title).map(|item| &item.positive_ctxs[0]);
+        assert_eq!(of("Mercury (element)").unwrap().passage_id.as_deref(), Some("e"));
+        assert_eq!(report.questions[&QuestionKind::Title], 4);
+        let asked = "the probe went by Mercury in the following year, and so did";
+        assert_eq!(report.questions[&QuestionKind::Anchor], 1);
+        assert!(items.iter().any(|item| item.question == asked && item.positive_ctxs[0].title == "Freddie"));
+    }
+
+    #[test]
+    fn what_is_left_of_a_sentence_is_never_only_punctuation() {
+        let dir = tempfile::tempdir().unwrap();
+        let [passages, out] = ["c.tsv", "train.json"].map(|name| dir.path().join(name));
+        let odd = "1\t— — — 1927 — — —\t\n2\t. , 1 2 ; !\t—\n\
+            3\t연세대학교 는 1885 년 에 서울 에서 설립 되었다 .\t연세\n";
+        fs_err::write(&passages, format!("id\ttext\ttitle\n{odd}")).unwrap();
+        let files = GeneratedFiles { training: &out, judged: None };
+        generate(&passages, files, &GenerateOptions::default()).unwrap();
+        let items = dpr_data::read_training(&out).unwrap().collect::<Result<Vec<_>, _>>().unwrap();
+        assert!(items.iter().all(|item| item.question.chars().any(char::is_alphanumeric)), "{items:?}");
+    }
+
+    #[test]
     fn a_corpus_that_no_rule_fits_is_an_error_and_leaves_no_file() {
         let dir = tempfile::tempdir().unwrap();
         let [passages, out] = ["c.tsv", "train.json"].map(|name| dir.path().join(name));
         fs_err::write(&passages, "id\ttext\ttitle\n1\tall small letters\t\n").unwrap();
         let files = GeneratedFiles { training: &out, judged: None };
         let error = generate(&passages, files, &GenerateOptions::default()).unwrap_err();
-        assert!(matches!(error, MineError::NoQuestions { passages: 1 }), "{error}");
+        assert!(matches!(error, MineError::NoQuestions { passages: 1, .. }), "{error}");
         assert!(!out.exists());
     }
 }

@@ -141,9 +141,12 @@ pub enum MineError {
     },
     /// No rule makes a question of any passage.
     #[error(
-        "no rule makes a question of any of {passages} passages: give passages with titles, or with dates, numbers and names in English sentences"
+        "{}: no rule makes a question of any of {passages} passages: give passages with titles, or with dates, numbers and names in English sentences",
+        path.display()
     )]
     NoQuestions {
+        /// The corpus.
+        path: PathBuf,
         /// Passages looked at.
         passages: usize,
     },

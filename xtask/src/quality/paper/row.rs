@@ -1,6 +1,6 @@
 //! A row of a table: one training run, by what its configuration says.
 
-use super::files::read;
+use super::super::files::read;
 use crate::failure::Outcome;
 use crate::json::{json, number};
 
@@ -18,7 +18,8 @@ pub(super) struct Row {
     /// Training files, with the number of times that an epoch sees each question.
     pub(super) data: Vec<(String, f64)>,
     pub(super) batch: usize,
-    pub(super) epochs: String,
+    /// Steps of the optimiser; 0 for one epoch.
+    pub(super) steps: usize,
     /// Sections `[data]` and `[objective]` of the configuration.
     pub(super) settings: String,
     /// The paper's figures for this row, from its lowest rank on.
@@ -34,10 +35,25 @@ impl Row {
             start: start.to_owned(),
             data: Vec::new(),
             batch: 0,
-            epochs: String::new(),
+            steps: 0,
             settings: String::new(),
             paper: "",
         }
+    }
+
+    /// Returns the configuration of the row's run: what all rows have in common, and its own.
+    pub(super) fn config(&self, common: &str) -> String {
+        // Steps end a run before so many epochs do.
+        let epochs = if self.steps == 0 { 1 } else { 1000 };
+        let warm_up = if self.steps == 0 { 50 } else { self.steps / 10 };
+        let run = format!("batch_size = {}\nmax_steps = {}\nepochs = {epochs}", self.batch, self.steps);
+        let files = self
+            .data
+            .iter()
+            .map(|(path, weight)| format!("[[data.train]]\npath = {path:?}\nweight = {weight:?}\n"));
+        let common = common.replace("[run]\n", &format!("[run]\n{run}\n"));
+        let common = common.replace("[optimiser]\n", &format!("[optimiser]\nwarm_up = {warm_up}\n"));
+        format!("{common}\n{}\n{}", self.settings, files.collect::<String>())
     }
 
     /// Returns the name that the row's vectors and results have in their paths.
@@ -96,7 +112,17 @@ mod tests {
         assert_eq!(run_of("hard", 1, true, 32), "hard-1-in-batch-32");
         assert_eq!(Row::untrained("target/quality/paper/ict/best").key(), "ict-best");
         assert_eq!(key_of("SQuAD style"), "squad-style");
-        let text = settings("gold", 0, true, "l2", "triplet", "1.0");
+        let row = Row {
+            steps: 60,
+            batch: 8,
+            settings: settings("gold", 0, true, "l2", "triplet", "1.0"),
+            ..Row::untrained("")
+        };
+        let text = row.config("[optimiser]\nlearning_rate = 2e-5\n\n[run]\ncheckpoint_every = 50\n");
+        assert!(
+            text.contains("warm_up = 6\n") && text.contains("batch_size = 8\nmax_steps = 60\n"),
+            "{text}"
+        );
         assert!(
             text.contains("similarity = \"l2\"") && text.contains("negatives_per_question = 1\n"),
             "{text}"

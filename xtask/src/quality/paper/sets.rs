@@ -4,8 +4,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use super::super::files::{measured, read};
 use super::super::{Work, eval, once};
-use super::files::read;
 use super::row::{Row, key_of, settings};
 use crate::failure::{Failure, Outcome};
 use crate::json::json;
@@ -55,6 +55,7 @@ impl Work<'_> {
     /// Trained on one set, tested on another (paper §5.2, "cross-dataset generalization").
     pub(in crate::quality) fn cross_data(&self) -> Outcome {
         println!("top-20, in %, of the questions that any block answers; gold paragraphs for {SQUAD_STYLE}");
+        println!("the command prints above how many those are, and how few for CuratedTREC");
         let names: Vec<_> = SETS.iter().map(|set| set.name).chain([SQUAD_STYLE]).collect();
         println!("| trained on | {} |\n|---|{}", names.join(" | "), "---|".repeat(names.len()));
         for row in self.set_rows()? {
@@ -107,7 +108,7 @@ impl Work<'_> {
             data,
             start: start.clone(),
             batch: 32,
-            epochs: "1".to_owned(),
+            steps: super::STEPS,
             settings: settings("hard", 1, true, "dot", "nll", "1.0"),
             paper: "",
         };
@@ -141,12 +142,10 @@ impl Work<'_> {
                 Failure::new(format!("{path}: no top-20 of the questions that have an answer"))
             })?);
         }
-        self.measure(row, &model)?;
-        let path = format!("{}/metrics.json", self.path(&format!("results-{key}")));
-        let metrics = json(&read(&path)?, &path)?;
-        let dense =
-            metrics["methods"].as_array().into_iter().flatten().find(|method| method["method"] == "dense");
-        found.extend(dense.and_then(top_20));
+        let results = self.measure(row, &model)?;
+        let dense = measured(&results)?.into_iter().find(|(method, _)| method == "dense");
+        let top = dense.and_then(|(_, top)| top.into_iter().find(|(k, _)| *k == 20));
+        found.push(top.ok_or_else(|| Failure::new(format!("{results}: no top-20 of dense ranking")))?.1);
         Ok(found)
     }
 }

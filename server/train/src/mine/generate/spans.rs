@@ -35,8 +35,10 @@ const MONTHS: [&str; 12] = [
     "November",
     "December",
 ];
+const ARTICLES: [&str; 3] = ["The", "A", "An"];
 /// Words inside of a name that begin with a small letter.
 const JOINING: [&str; 8] = ["of", "the", "de", "la", "van", "von", "and", "&"];
+
 /// Returns the word without the punctuation around it.
 pub(super) fn core(word: &str) -> &str {
     word.trim_matches(|sign: char| !sign.is_alphanumeric())
@@ -47,7 +49,8 @@ pub(super) fn core(word: &str) -> &str {
 pub(super) fn capitals<'a>(sentences: &[&'a str], title: &'a str) -> HashSet<&'a str> {
     let within = sentences.iter().flat_map(|sentence| sentence.split_whitespace().skip(1));
     let all = within.chain(title.split_whitespace()).map(core);
-    all.filter(|word| word.starts_with(char::is_uppercase)).collect()
+    // The article of "called The Arrow" is no name where it begins a sentence.
+    all.filter(|word| word.starts_with(char::is_uppercase) && !ARTICLES.contains(word)).collect()
 }
 
 /// Returns the dates, numbers and names of a sentence, in its order. None overlaps another. `capitals` are the words
@@ -99,7 +102,7 @@ fn is_day(word: &str) -> bool {
     word.len() <= 2 && word.parse::<u32>().is_ok_and(|day| (1..=31).contains(&day))
 }
 
-fn is_year(word: &str) -> bool {
+pub(super) fn is_year(word: &str) -> bool {
     word.len() == 4 && word.parse::<u32>().is_ok_and(|year| (1000..2100).contains(&year))
 }
 
@@ -128,7 +131,7 @@ fn name(words: &[&str], at: usize, capitals: &HashSet<&str>) -> Option<Span> {
         // "Bank of America": a joining word counts where a capital comes after it.
         let joins = words.get(end).is_some_and(|word| JOINING.contains(word));
         match () {
-            () if is_capital(end) => end += 1,
+            () if is_capital(end) && words[end].starts_with(char::is_alphanumeric) => end += 1,
             () if joins && is_capital(end + 1) => end += 2,
             () => break,
         }
