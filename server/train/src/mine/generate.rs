@@ -207,7 +207,7 @@ impl Titles {
         let mut titles = Self::default();
         for (number, passage) in stream_passages(corpus)?.enumerate() {
             let title = passage?.title.trim().to_owned();
-            if title.is_empty() || titles.whole.contains_key(&title) {
+            if core(&title).is_empty() || titles.whole.contains_key(&title) {
                 continue;
             }
             let name = called(&title).to_owned();
