@@ -93,7 +93,8 @@ pub(super) fn alone(sentence: &str, title: &str) -> Option<Vec<String>> {
     let mut words: Vec<String> = sentence.split_whitespace().map(str::to_owned).collect();
     let opens = sentence.matches(['(', '[', '“']).count();
     let closes = sentence.matches([')', ']', '”']).count();
-    let is_whole = opens == closes && sentence.matches('"').count() % 2 == 0 && !sentence.contains('[');
+    let is_whole =
+        opens == closes && sentence.matches('"').count().is_multiple_of(2) && !sentence.contains('[');
     if !is_whole || LEANING.contains(&core(words.first()?)) {
         return None;
     }
