@@ -138,8 +138,9 @@ mod tests {
     #[test]
     fn examples_are_drawn_from_both_sides_and_keep_their_order() {
         let questions: Vec<String> = (0..100).map(|number| format!("question {number}")).collect();
-        let hits =
-            |every: usize| (0..100).map(|n| Some(if n % every == 0 { 1 } else { 7 })).collect::<Vec<_>>();
+        let hits = |every: usize| {
+            (0..100).map(|n| Some(if n.is_multiple_of(every) { 1 } else { 7 })).collect::<Vec<_>>()
+        };
         let (second, third) = (hits(2), hits(3));
         let firsts: Vec<First> = (0..100).map(|_| First::of(None, &[])).collect();
         let side = |name, first_hits| Side { name, first_hits, firsts: &firsts };
@@ -152,7 +153,7 @@ mod tests {
         assert_eq!(winners, ["a", "a", "a", "b", "b", "b"]);
         for (winner, question) in &drawn {
             let number: usize = question.rsplit(' ').next().unwrap().parse().unwrap();
-            assert_eq!(winner == "a", number % 2 == 0 && number % 3 != 0, "{question}");
+            assert_eq!(winner == "a", number.is_multiple_of(2) && !number.is_multiple_of(3), "{question}");
         }
         assert_eq!(drawn, names(1));
         assert_ne!(drawn, names(2));

@@ -231,9 +231,12 @@ mod tests {
     use super::super::spans::{capitals, spans};
     use super::*;
 
+    /// A sentence, the title of its passage, and the answers with the questions that are made.
+    type Case = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
+
     #[test]
     fn questions_ask_for_what_a_sentence_tells() {
-        let cases: [(&str, &str, &[(&str, &str)]); 11] = [
+        let cases: [Case; 11] = [
             (
                 "The game was played on February 7, 2016, at Levi's Stadium.",
                 "Super Bowl 50",
