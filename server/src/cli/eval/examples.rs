@@ -139,7 +139,7 @@ mod tests {
     fn examples_are_drawn_from_both_sides_and_keep_their_order() {
         let questions: Vec<String> = (0..100).map(|number| format!("question {number}")).collect();
         let hits = |every: usize| {
-            (0..100).map(|n| Some(if n.is_multiple_of(every) { 1 } else { 7 })).collect::<Vec<_>>()
+            (0..100_usize).map(|n| Some(if n.is_multiple_of(every) { 1 } else { 7 })).collect::<Vec<_>>()
         };
         let (second, third) = (hits(2), hits(3));
         let firsts: Vec<First> = (0..100).map(|_| First::of(None, &[])).collect();
