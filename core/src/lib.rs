@@ -2,7 +2,7 @@
 //!
 //! * [`EncoderConfig`], [`TensorMap`] and [`TextTokenizer`] read a Hugging Face directory's three files from bytes.
 //! * [`TextEncoder`] turns a question or a passage into a vector `[dim]`. It runs on one of two engines: the
-//!   Burn encoders of [`encoder`] (on wgpu, WebGPU or Burn's CPU backend, and what training differentiates)
+//!   Burn encoders of `encoder` (on wgpu, WebGPU or Burn's CPU backend, and what training differentiates)
 //!   or the CPU kernels of [`kernel`], which need no Burn and hold 8-bit weights as they are.
 //! * [`CrossEncoder`] gives a pair of a question and a passage a score, on the same engines: it re-ranks what a search
 //!   found.
