@@ -12,14 +12,12 @@ use super::{Work, eval, go_on, once};
 use crate::failure::{Failure, Outcome};
 use crate::paths::{MINILM, SQUAD, dpr, venv_python};
 use crate::process::{self, command};
-use row::{Row, UNTRAINED, key_of, run_of, seconds, settings};
+use row::{Row, STEPS, UNTRAINED, key_of, run_of, seconds, settings};
 
 /// Blocks of Wikipedia among the paragraphs of SQuAD dev: fewer than elsewhere, as each row's model encodes them anew.
 const BLOCKS: usize = 5_000;
 /// Questions of training in each row of tables 3 and 6.
 const QUESTIONS: &str = "1000";
-/// Steps of each row of tables 3, 5 and 6, whatever the batch, and of each set's encoder.
-const STEPS: usize = 60;
 /// Numbers of training questions of Figure 1 that are not all.
 const SIZES: [&str; 5] = ["250", "1000", "2000", "4000", "10000"];
 /// Steps of a run of Figure 1, of 32 questions each: the same questions are seen again where they are few. More
@@ -65,16 +63,10 @@ impl Work<'_> {
                 (_, true) => batch * (1 + count) - 1,
                 (_, false) => count,
             };
-            rows.push(Row {
-                name: format!("{name}, {seen} negatives, {scope}"),
-                run: run_of(kind, count, in_batch, batch),
-                data: vec![(self.path(&format!("first-{QUESTIONS}.json.gz")), 1.0)],
-                start: start.clone(),
-                batch,
-                steps: STEPS,
-                settings,
-                paper,
-            });
+            let name = format!("{name}, {seen} negatives, {scope}");
+            let run = run_of(kind, count, in_batch, batch);
+            let row = Row::trained(&start, name, run, self.thousand(), settings);
+            rows.push(Row { batch, paper, ..row });
         }
         println!(
             "{QUESTIONS} questions, {STEPS} steps; the paper's figures are top-5, top-20 and top-100 on NQ dev"
@@ -93,15 +85,11 @@ impl Work<'_> {
             python.args(distant.iter().map(|file| self.path(file)));
             process::run(python.args(["--most", QUESTIONS, "--out", &gold, &found]))?;
         }
-        let row = |name: &str, file: &str, paper| Row {
-            name: name.to_owned(),
-            run: format!("{name}-positives"),
-            data: vec![(file.to_owned(), 1.0)],
-            start: start.clone(),
-            batch: 32,
-            steps: STEPS,
-            settings: settings("hard", 1, true, "dot", "nll", "1.0"),
-            paper,
+        let settings = settings("hard", 1, true, "dot", "nll", "1.0");
+        let row = |name: &str, file: &str, paper| {
+            let run = format!("{name}-positives");
+            let row = Row::trained(&start, name.to_owned(), run, vec![file.to_owned()], settings.clone());
+            Row { paper, ..row }
         };
         println!("the same questions; the paper's figures are top-1, top-5, top-20 and top-100 on NQ dev");
         let gold = row("gold", &gold, "44.9 66.8 78.1 85.0");
@@ -115,20 +103,11 @@ impl Work<'_> {
         let mut rows = vec![Row::untrained(&start)];
         for (similarity, loss, temperature, paper) in TABLE_6 {
             let plain = run_of("hard", 1, true, 32);
-            rows.push(Row {
-                name: format!("{similarity}, {loss}"),
-                run: if (similarity, loss) == ("dot", "nll") {
-                    plain
-                } else {
-                    format!("{similarity}-{loss}")
-                },
-                data: vec![(self.path(&format!("first-{QUESTIONS}.json.gz")), 1.0)],
-                start: start.clone(),
-                batch: 32,
-                steps: STEPS,
-                settings: settings("hard", 1, true, similarity, loss, temperature),
-                paper,
-            });
+            let is_plain = (similarity, loss) == ("dot", "nll");
+            let run = if is_plain { plain } else { format!("{similarity}-{loss}") };
+            let settings = settings("hard", 1, true, similarity, loss, temperature);
+            let row = Row::trained(&start, format!("{similarity}, {loss}"), run, self.thousand(), settings);
+            rows.push(Row { paper, ..row });
         }
         println!(
             "{QUESTIONS} questions, {STEPS} steps; the paper's figures are top-1, top-5, top-20 and top-100 on NQ dev"
@@ -153,16 +132,11 @@ impl Work<'_> {
                     size => self.path(&format!("first-{size}.json.gz")),
                 };
                 let seen_once = size.parse::<usize>().map_or(true, |questions| questions / 32 > LEAST_STEPS);
-                rows.push(Row {
-                    name: format!("{name}, {size} questions"),
-                    run: format!("{}-{size}", if name == "starter" { "starter" } else { "unasked" }),
-                    data: vec![(file, 1.0)],
-                    start: start.clone(),
-                    batch: 32,
-                    steps: if seen_once { 0 } else { LEAST_STEPS },
-                    settings: settings("hard", 1, true, "dot", "nll", "1.0"),
-                    paper: "",
-                });
+                let run = format!("{}-{size}", if name == "starter" { "starter" } else { "unasked" });
+                let settings = settings("hard", 1, true, "dot", "nll", "1.0");
+                let row =
+                    Row::trained(&start, format!("{name}, {size} questions"), run, vec![file], settings);
+                rows.push(Row { steps: if seen_once { 0 } else { LEAST_STEPS }, ..row });
             }
             self.table(&format!("figure1-{}", key_of(name)), &rows, "BM25")?;
         }
@@ -207,6 +181,11 @@ impl Work<'_> {
         Ok(format!("{run}/best"))
     }
 
+    /// The training file of tables 3 and 6.
+    fn thousand(&self) -> Vec<String> {
+        vec![self.path(&format!("first-{QUESTIONS}.json.gz"))]
+    }
+
     fn corpus(&self) -> String {
         self.path("corpus.tsv")
     }
@@ -220,7 +199,7 @@ impl Work<'_> {
         let finished = self.path(&format!("{}.seconds", row.run));
         let wanted = row.config(&read("configs/experiments.toml")?);
         if fs::read_to_string(&config).is_ok_and(|begun| begun != wanted) {
-            // Another configuration's run and figures.
+            // The run and its results are of another configuration.
             self.forget(row)?;
         }
         write(&config, &wanted)?;

@@ -75,11 +75,13 @@ pub struct GenerateReport {
     pub questions: BTreeMap<QuestionKind, usize>,
 }
 
-/// Titles of articles with the number of the first passage of each.
+/// Titles of articles, each with the number of the article's first passage.
 #[derive(Default)]
 struct Titles {
+    /// First passages by title.
     whole: HashMap<String, usize>,
-    /// By what a text may call them; none where two articles are called so.
+    /// First passages by the title without its disambiguation, "Mercury" for "Mercury (planet)"; `None` where two
+    /// articles share it.
     called: HashMap<String, Option<usize>>,
 }
 
@@ -164,7 +166,7 @@ struct Judged {
     qrels: Qrels,
 }
 
-/// Where questions go.
+/// Writer of questions: training items, judgements where they are asked for, and counts.
 struct Out<'a, 'b> {
     writer: &'a mut TrainingWriter<'b>,
     judged: Option<&'a mut Judged>,
@@ -221,7 +223,7 @@ impl Titles {
         self.whole.get(passage.title.trim()) == Some(&number)
     }
 
-    /// Returns the number of a passage and a sentence of this one that names its article.
+    /// Returns a sentence of this passage that names another article, with the number of that article's first passage.
     fn anchor(&self, passage: &Passage, number: usize, seed: u64) -> Option<(usize, Anchor)> {
         let own = called(&passage.title);
         let mut found = Vec::new();
@@ -237,7 +239,7 @@ impl Titles {
     }
 }
 
-/// Returns what a text calls an article: its title without what tells it from others of its name, "Mercury (planet)".
+/// Returns a title without its disambiguation: "Mercury" for "Mercury (planet)".
 fn called(title: &str) -> &str {
     title.split(" (").next().unwrap_or_default().trim()
 }
@@ -256,7 +258,7 @@ fn asked(passage: &Passage, number: usize, kind: QuestionKind, seed: u64) -> Opt
     choose(found, number, kind, seed)
 }
 
-/// Gives `see` the words of each sentence of a passage with each thing that it tells.
+/// Calls `see` with the words of each sentence of a passage and each answer candidate in it.
 fn for_each_span(passage: &Passage, mut see: impl FnMut(&[&str], &Span)) {
     let (sentences, title) = (sentences(&passage.text), called(&passage.title));
     let capitals = capitals(&sentences, title);

@@ -7,6 +7,11 @@ use crate::json::{json, number};
 /// Name of the row of the model that training starts from.
 pub(super) const UNTRAINED: &str = "no training";
 
+/// Steps of a row's run, whatever the batch, unless a table says otherwise.
+pub(super) const STEPS: usize = 60;
+/// Questions of a batch, unless a row says otherwise.
+const BATCH: usize = 32;
+
 /// One row of a table, which is one training run.
 pub(super) struct Row {
     /// Its name in the table.
@@ -15,8 +20,8 @@ pub(super) struct Row {
     pub(super) run: String,
     /// Model directory that training starts from.
     pub(super) start: String,
-    /// Training files, with the number of times that an epoch sees each question.
-    pub(super) data: Vec<(String, f64)>,
+    /// Training files.
+    pub(super) data: Vec<String>,
     pub(super) batch: usize,
     /// Steps of the optimiser; 0 for one epoch.
     pub(super) steps: usize,
@@ -34,11 +39,22 @@ impl Row {
             run: String::new(),
             start: start.to_owned(),
             data: Vec::new(),
-            batch: 0,
-            steps: 0,
+            batch: BATCH,
+            steps: STEPS,
             settings: String::new(),
             paper: "",
         }
+    }
+
+    /// A row that is trained from `start` on the questions of `data`.
+    pub(super) fn trained(
+        start: &str,
+        name: String,
+        run: String,
+        data: Vec<String>,
+        settings: String,
+    ) -> Self {
+        Self { name, run, data, settings, ..Self::untrained(start) }
     }
 
     /// Returns the configuration of the row's run: what all rows have in common, and its own.
@@ -47,10 +63,7 @@ impl Row {
         let epochs = if self.steps == 0 { 1 } else { 1000 };
         let warm_up = if self.steps == 0 { 50 } else { self.steps / 10 };
         let run = format!("batch_size = {}\nmax_steps = {}\nepochs = {epochs}", self.batch, self.steps);
-        let files = self
-            .data
-            .iter()
-            .map(|(path, weight)| format!("[[data.train]]\npath = {path:?}\nweight = {weight:?}\n"));
+        let files = self.data.iter().map(|path| format!("[[data.train]]\npath = {path:?}\n"));
         let common = common.replace("[run]\n", &format!("[run]\n{run}\n"));
         let common = common.replace("[optimiser]\n", &format!("[optimiser]\nwarm_up = {warm_up}\n"));
         format!("{common}\n{}\n{}", self.settings, files.collect::<String>())
@@ -113,7 +126,6 @@ mod tests {
         assert_eq!(Row::untrained("target/quality/paper/ict/best").key(), "ict-best");
         assert_eq!(key_of("SQuAD style"), "squad-style");
         let row = Row {
-            steps: 60,
             batch: 8,
             settings: settings("gold", 0, true, "l2", "triplet", "1.0"),
             ..Row::untrained("")

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::super::files::{measured, read};
+use super::super::files::read;
 use super::super::{Work, eval, once};
 use super::row::{Row, key_of, settings};
 use crate::failure::{Failure, Outcome};
@@ -55,13 +55,18 @@ impl Work<'_> {
     /// Trained on one set, tested on another (paper §5.2, "cross-dataset generalization").
     pub(in crate::quality) fn cross_data(&self) -> Outcome {
         println!("top-20, in %, of the questions that any block answers; gold paragraphs for {SQUAD_STYLE}");
-        println!("the command prints above how many those are, and how few for CuratedTREC");
         let names: Vec<_> = SETS.iter().map(|set| set.name).chain([SQUAD_STYLE]).collect();
         println!("| trained on | {} |\n|---|{}", names.join(" | "), "---|".repeat(names.len()));
+        let mut are_counted = false;
         for row in self.set_rows()? {
             let tested = self.tested(&row)?;
+            if !are_counted {
+                let counts: Vec<String> = tested.iter().map(|(_, questions)| questions.to_string()).collect();
+                println!("| questions | {} |", counts.join(" | "));
+                are_counted = true;
+            }
             let cells: Vec<String> =
-                tested.iter().map(|accuracy| format!("{:.1}", accuracy * 100.0)).collect();
+                tested.iter().map(|(accuracy, _)| format!("{:.1}", accuracy * 100.0)).collect();
             println!("| {} | {} |", row.name, cells.join(" | "));
         }
         Ok(())
@@ -74,14 +79,14 @@ impl Work<'_> {
         let of_multi = self.tested(multi)?;
         println!("top-20, in %, of the questions that any block answers\n");
         println!(
-            "| tested on | trained on it alone | trained on all | paper, alone | paper, on four |\n|---|---|---|---|---|"
+            "| tested on | questions | trained on it alone | trained on all | paper, alone | paper, on four |\n|---|---|---|---|---|---|"
         );
         for (number, set) in SETS.iter().enumerate() {
             // The first row is the start.
-            let alone = self.tested(&singles[number + 1])?[number];
+            let (alone, questions) = self.tested(&singles[number + 1])?[number];
             let (one, four) = set.paper;
-            let [alone, all] = [alone, of_multi[number]].map(|accuracy| accuracy * 100.0);
-            println!("| {} | {alone:.1} | {all:.1} | {one} | {four} |", set.name);
+            let [alone, all] = [alone, of_multi[number].0].map(|accuracy| accuracy * 100.0);
+            println!("| {} | {questions} | {alone:.1} | {all:.1} | {one} | {four} |", set.name);
         }
         Ok(())
     }
@@ -102,24 +107,18 @@ impl Work<'_> {
             files.push((set.name, out));
         }
         files.push((SQUAD_STYLE, self.path("first-4000.json.gz")));
-        let row = |name: &str, data: Vec<(String, f64)>| Row {
-            name: name.to_owned(),
-            run: format!("set-{}", key_of(name)),
-            data,
-            start: start.clone(),
-            batch: 32,
-            steps: super::STEPS,
-            settings: settings("hard", 1, true, "dot", "nll", "1.0"),
-            paper: "",
+        let row = |name: &str, data: Vec<String>| {
+            let settings = settings("hard", 1, true, "dot", "nll", "1.0");
+            Row::trained(&start, name.to_owned(), format!("set-{}", key_of(name)), data, settings)
         };
         let mut rows = vec![Row::untrained(&start)];
-        rows.extend(files.iter().map(|(name, file)| row(name, vec![(file.clone(), 1.0)])));
-        rows.push(row("all five", files.into_iter().map(|(_, file)| (file, 1.0)).collect()));
+        rows.extend(files.iter().map(|(name, file)| row(name, vec![file.clone()])));
+        rows.push(row("all five", files.into_iter().map(|(_, file)| file).collect()));
         Ok(rows)
     }
 
-    /// Top-20 of a row's model on each set's tests, and on SQuAD dev.
-    fn tested(&self, row: &Row) -> Outcome<Vec<f64>> {
+    /// Top-20 of a row's model on each set's tests and on SQuAD dev, each with the number of questions.
+    fn tested(&self, row: &Row) -> Outcome<Vec<(f64, u64)>> {
         let (model, _) = self.train_row(row)?;
         let key = row.key();
         let drawn = self.path("drawn.tsv");
@@ -138,14 +137,17 @@ impl Work<'_> {
             }
             let path = format!("{results}/metrics.json");
             let metrics = json(&read(&path)?, &path)?;
-            found.push(top_20(&metrics["methods"][0]["of_answerable"]).ok_or_else(|| {
+            let top = top_20(&metrics["methods"][0]["of_answerable"]);
+            found.push(top.zip(metrics["answerable"].as_u64()).ok_or_else(|| {
                 Failure::new(format!("{path}: no top-20 of the questions that have an answer"))
             })?);
         }
-        let results = self.measure(row, &model)?;
-        let dense = measured(&results)?.into_iter().find(|(method, _)| method == "dense");
-        let top = dense.and_then(|(_, top)| top.into_iter().find(|(k, _)| *k == 20));
-        found.push(top.ok_or_else(|| Failure::new(format!("{results}: no top-20 of dense ranking")))?.1);
+        let path = format!("{}/metrics.json", self.measure(row, &model)?);
+        let metrics = json(&read(&path)?, &path)?;
+        let methods = metrics["methods"].as_array().into_iter().flatten();
+        let dense = methods.filter(|method| method["method"] == "dense").find_map(top_20);
+        let found_dense = dense.zip(metrics["questions"].as_u64());
+        found.push(found_dense.ok_or_else(|| Failure::new(format!("{path}: no top-20 of dense ranking")))?);
         Ok(found)
     }
 }

@@ -1,20 +1,20 @@
-//! What a sentence tells, found by the shape of its words: dates, numbers and names.
+//! Answer candidates of a sentence, found by the shape of its words: dates, numbers and names.
 
 use std::collections::HashSet;
 use std::ops::Range;
 
-/// The kind of what a span names.
+/// The kind of an answer candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SpanKind {
     /// A year, a month with its year, or a day.
     Date,
-    /// A number before the noun that it counts.
+    /// A number before the plural noun that it counts.
     Number,
     /// Words that begin with capitals.
     Name,
 }
 
-/// Words of a sentence that could be the answer to a question.
+/// An answer candidate: words of a sentence that could be the answer to a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Span {
     pub(super) kind: SpanKind,
@@ -49,7 +49,7 @@ pub(super) fn core(word: &str) -> &str {
 pub(super) fn capitals<'a>(sentences: &[&'a str], title: &'a str) -> HashSet<&'a str> {
     let within = sentences.iter().flat_map(|sentence| sentence.split_whitespace().skip(1));
     let all = within.chain(title.split_whitespace()).map(core);
-    // The article of "called The Arrow" is no name where it begins a sentence.
+    // "The" of a title such as "The Arrow" is left out: many sentences begin with it, and not with a name.
     all.filter(|word| word.starts_with(char::is_uppercase) && !ARTICLES.contains(word)).collect()
 }
 
@@ -67,6 +67,7 @@ pub(super) fn spans(words: &[&str], capitals: &HashSet<&str>) -> Vec<Span> {
     spans
 }
 
+/// Returns the date that begins at a word.
 fn date(words: &[&str], at: usize) -> Option<Span> {
     let is = |number: usize, test: fn(&str) -> bool| words.get(number).is_some_and(|word| test(core(word)));
     // "February 7, 2016", "February 2016", "February 7"; "7 February 2016"; "2016".
@@ -106,7 +107,7 @@ pub(super) fn is_year(word: &str) -> bool {
     word.len() == 4 && word.parse::<u32>().is_ok_and(|year| (1000..2100).contains(&year))
 }
 
-/// A number that is no date, before a noun in small letters that has a plural's end.
+/// Returns the number that begins at a word and counts a plural noun, as in "68,500 seats".
 fn number(words: &[&str], at: usize) -> Option<Span> {
     let word = words[at];
     let digits = core(word);
@@ -118,7 +119,7 @@ fn number(words: &[&str], at: usize) -> Option<Span> {
     (is_number && counts && word == digits).then_some(Span { kind: SpanKind::Number, words: at..at + 1 })
 }
 
-/// Words that begin with capitals, and are not somebody's: "Luther's" is no answer.
+/// Returns the name that begins at a word: capitalised words in a row. A possessive, "Luther's", is not a name.
 fn name(words: &[&str], at: usize, capitals: &HashSet<&str>) -> Option<Span> {
     let is_capital =
         |number: usize| words.get(number).is_some_and(|word| core(word).starts_with(char::is_uppercase));
@@ -137,8 +138,8 @@ fn name(words: &[&str], at: usize, capitals: &HashSet<&str>) -> Option<Span> {
         }
     }
     let letters: usize = words[at..end].iter().map(|word| core(word).chars().count()).sum();
-    let is_owner = ["'s", "’s", "s'", "s’"].iter().any(|ending| words[end - 1].ends_with(ending));
-    (letters > 2 && !is_owner).then_some(Span { kind: SpanKind::Name, words: at..end })
+    let is_possessive = ["'s", "’s", "s'", "s’"].iter().any(|ending| words[end - 1].ends_with(ending));
+    (letters > 2 && !is_possessive).then_some(Span { kind: SpanKind::Name, words: at..end })
 }
 
 #[cfg(test)]

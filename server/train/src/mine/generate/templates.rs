@@ -1,5 +1,5 @@
-//! Questions from a sentence and what it tells (cloze translation by rules; Lewis et al. 2019): the words that tell it
-//! are taken out, a question word takes their place, and the auxiliary verb comes second.
+//! Questions from a sentence and an answer candidate in it (cloze translation by rules; Lewis et al. 2019): a question
+//! word takes the place of the answer, and the auxiliary verb comes second.
 
 use super::spans::{Span, SpanKind, core, is_year};
 
@@ -16,7 +16,7 @@ const AUXILIARY: [&str; 18] = [
 const OF_TIME: [&str; 9] = ["in", "on", "by", "since", "until", "from", "during", "around", "circa"];
 /// Prepositions that go with a place.
 const OF_PLACE: [&str; 4] = ["in", "at", "near", "from"];
-/// Pronouns that a sentence begins with, and whether something is theirs.
+/// Pronouns that a sentence begins with, and whether they are possessive.
 const PRONOUNS: [(&str, bool); 8] = [
     ("He", false),
     ("She", false),
@@ -27,12 +27,12 @@ const PRONOUNS: [(&str, bool); 8] = [
     ("Its", true),
     ("Their", true),
 ];
-/// First words of sentences that say nothing without those before, or that no question can be made of.
+/// First words of a sentence that refers to the one before it, or that no question can be made of.
 const LEANING: &[&str] = &[
     "This", "These", "That", "Those", "However", "But", "There", "Such", "Here", "Then", "If", "And", "Or",
     "Instead",
 ];
-/// First words of a phrase before the sentence's subject.
+/// Prepositions and conjunctions that begin a phrase before the sentence's subject.
 const LEADING: &[&str] = &[
     "In",
     "On",
@@ -61,7 +61,7 @@ const LEADING: &[&str] = &[
     "Following",
     "Unlike",
 ];
-/// First words that can be left out.
+/// Sentence adverbs at the beginning, which are left out.
 const FILLING: &[&str] = &[
     "Thus",
     "Specifically",
@@ -76,8 +76,8 @@ const FILLING: &[&str] = &[
     "Additionally",
     "Consequently",
 ];
-/// Verbs in the past or of a third person that the endings do not tell: what follows a name at the beginning is its
-/// verb, or a noun that is a part of the name.
+/// Verbs without the ending -ed that follow a subject. A name at the beginning is a subject only where a verb follows:
+/// in "Civil disobedience is", a noun does.
 const VERBS: &[&str] = &[
     "won", "led", "wrote", "became", "made", "began", "took", "held", "gave", "built", "lost", "met", "said",
     "saw", "ran", "found", "came", "went", "left", "brought", "taught", "told", "sent", "sold", "spent",
@@ -120,17 +120,17 @@ pub(super) fn alone(sentence: &str, title: &str) -> Option<Vec<String>> {
     }
     let first = words.first()?.clone();
     let is = |known: &str| known.eq_ignore_ascii_case(&first);
-    // "It is believed that": the pronoun stands for nothing.
-    let is_empty =
+    // "It is believed that": an expletive, which refers to nothing.
+    let is_expletive =
         is("It") && words.iter().take(6).any(|word| ["that", "to", "possible"].contains(&word.as_str()));
-    if is_empty || LEANING.iter().any(|known| is(known)) {
+    if is_expletive || LEANING.iter().any(|known| is(known)) {
         return None;
     }
-    if let Some((_, is_owner)) = PRONOUNS.iter().find(|(pronoun, _)| is(pronoun)) {
+    if let Some((_, is_possessive)) = PRONOUNS.iter().find(|(pronoun, _)| is(pronoun)) {
         if title.is_empty() {
             return None;
         }
-        let subject = if *is_owner { format!("{title}'s") } else { title.to_owned() };
+        let subject = if *is_possessive { format!("{title}'s") } else { title.to_owned() };
         words.splice(0..1, subject.split_whitespace().map(str::to_owned));
     } else if ["The", "A", "An"].contains(&first.as_str()) || LEADING.contains(&first.as_str()) {
         words[0] = first.to_lowercase();
@@ -138,7 +138,7 @@ pub(super) fn alone(sentence: &str, title: &str) -> Option<Vec<String>> {
     Some(words)
 }
 
-/// Returns the sentence without what it tells: a statement that asks for the rest.
+/// Returns the sentence without the answer; `None` where too little or too much is left.
 pub(super) fn cloze(words: &[&str], span: &Span) -> Option<String> {
     let rest = without(words, span.words.start, span.words.end);
     is_enough(&rest).then(|| sentence(&rest))
@@ -179,7 +179,7 @@ pub(super) fn question(words: &[&str], span: &Span) -> Option<String> {
     Some(format!("{ask} {}?", sentence(&rest)))
 }
 
-/// Returns whether words are few enough to be a question and, without punctuation, many enough.
+/// Returns whether there are as many words as a question may have; punctuation is not counted.
 fn is_enough(words: &[&str]) -> bool {
     WORDS.contains(&words.iter().filter(|word| !core(word).is_empty()).count())
 }
@@ -193,6 +193,7 @@ fn asks_for(name: &[&str]) -> &'static str {
     }
 }
 
+/// Returns the words without those from `start` to `end`.
 fn without<'a>(words: &[&'a str], start: usize, end: usize) -> Vec<&'a str> {
     let mut rest = [&words[..start], &words[end..]].concat();
     // A comma that stood around what was taken out.
