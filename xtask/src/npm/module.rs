@@ -26,22 +26,18 @@ pub(crate) struct Module {
     /// optimised for its compressed size: with `-Oz` it is 15 % smaller on the disk and 4 % larger on the wire, after
     /// four times the work.
     optimise: &'static str,
-    /// How crates are optimised across each other: the whole module as one for speed, or for each crate what it takes
-    /// from others, in half the time.
-    lto: &'static str,
     /// Compiled at a low priority, in the gaps of the native build, which more waits for.
     waits: bool,
 }
 
 /// Both modules.
 pub(crate) const MODULES: [Module; 2] = [
-    Module { name: "cpu", features: &[], limit: 850_000, optimise: "-O3", lto: "fat", waits: false },
+    Module { name: "cpu", features: &[], limit: 850_000, optimise: "-O3", waits: false },
     Module {
         name: "webgpu",
         features: &["--features", "webgpu"],
         limit: 5_000_000,
         optimise: "-O1",
-        lto: "thin",
         waits: true,
     },
 ];
@@ -74,10 +70,7 @@ impl Module {
     /// What decides the module.
     fn stamp(&self, target: WasmTarget) -> Outcome<Stamp> {
         let inputs = ["Cargo.lock", "Cargo.toml", "core", "wasm/Cargo.toml", "wasm/src"];
-        let way = format!(
-            "{target:?} {RUSTFLAGS} {:?} {} {} {WASM_FEATURES:?}",
-            self.features, self.optimise, self.lto
-        );
+        let way = format!("{target:?} {RUSTFLAGS} {:?} {} {WASM_FEATURES:?}", self.features, self.optimise);
         Stamp::of(&format!("module-{}", self.name), &inputs, &[&way])
     }
 
@@ -105,7 +98,6 @@ pub(super) fn compile(module: &Module) -> Outcome<Done> {
     arguments.extend(target.cargo_arguments());
     let mut build = cargo(&arguments);
     build.env("CARGO_TARGET_DIR", absolute(TARGET_DIR)).env("RUSTFLAGS", RUSTFLAGS);
-    build.env("CARGO_PROFILE_WASM_LTO", module.lto);
     target.prepare(&mut build);
     if module.waits {
         build = process::at_low_priority(&build);
