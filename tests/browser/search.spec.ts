@@ -45,7 +45,7 @@ test('another device or weights format can be chosen, and stays after a reload',
   await openDemo(page, gateway);
   await ready(page);
   await page.selectOption('#dtype', 'f16');
-  await expect(page.locator('#state-text')).toContainText('16-bit', { timeout: 60_000 });
+  await expect(page.locator('#state-text')).toContainText('16-bit');
   expect(gateway.matching('f16.safetensors').length).toBe(1);
   await page.reload();
   expect(await ready(page)).toContain('16-bit');
