@@ -137,6 +137,8 @@ test('questions are encoded offline after one visit', async ({ blank, gateway })
       return vector;
     });
   const online = await encode();
+  // The manifest is kept after the encoder is ready: nobody who asks a question waits for it.
+  await expect.poll(() => blank.evaluate(async () => (await window.dpr.modelCache.list()).length)).toBe(1);
   gateway.intercept((request, response) => {
     // The server is gone; the page's own scripts are here, as a service worker would keep them.
     if (request.path.startsWith(PACKAGE)) return false;

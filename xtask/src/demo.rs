@@ -23,7 +23,7 @@ const BINARY: &str = "server";
 /// The demo's model with a reader beside it, for `--with-reader`.
 const MODEL_WITH_READER: &str = "data/model-with-reader";
 
-/// What the command line asks for.
+/// The options on the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Options {
     address: String,
@@ -123,7 +123,7 @@ fn add_reader(reader: &str) -> Outcome {
 /// Builds what the first page is without, and tells the pages that are open.
 fn build_webgpu(clock: Clock, stop: &Arc<Stop>) {
     let [_, bound] = npm::bound();
-    let mut jobs = vec![npm::webgpu_module(), bound];
+    let mut jobs = vec![npm::webgpu_module(npm::Needed::Later), bound];
     jobs.extend(npm::whole_page(npm::publish_beside));
     let (_, outcome) = jobs::run(jobs, processors(), LOGS, clock, stop, OnFailure::EndAll);
     let told = match &outcome {

@@ -17,7 +17,7 @@ fn main() -> ExitCode {
         eprintln!("usage: RUSTC_WORKSPACE_WRAPPER=rustc-lint cargo build");
         return ExitCode::FAILURE;
     };
-    let arguments: Vec<OsString> = arguments.collect();
+    let arguments = optimised_where_it_pays(arguments.collect());
     match compile_and_lint(&rustc, &arguments) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
@@ -26,6 +26,29 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Returns the arguments with `opt-level=0` where a crate only calls what others compute, which then compiles in half the
+/// time: integration tests, the unit tests of the crates of requests and command lines, examples and benches. Benches
+/// are measured as built by `cargo xtask bench`, without this program.
+fn optimised_where_it_pays(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let texts: Vec<_> = arguments.iter().map(|argument| argument.to_string_lossy()).collect();
+    let is_test = texts.iter().any(|text| text == "--test");
+    let source = texts.iter().find(|text| text.ends_with(".rs"));
+    let is_in = |source: &str, folders: &[&str]| folders.iter().any(|folder| source.starts_with(folder));
+    let calls = |source: &str| {
+        let only_calls = is_in(source, &["server/"]) || source.split('/').any(|part| part == "tests");
+        (is_test && only_calls) || is_in(source, &["bench/", "examples/"])
+    };
+    let level = texts.iter().position(|text| text.starts_with("opt-level="));
+    if let (Some(source), Some(level)) = (source, level)
+        && calls(source)
+    {
+        arguments[level] = "opt-level=0".into();
+        // Which rustc has on at this level, and cargo has off in release builds.
+        arguments.extend(["-C", "debug-assertions=off", "-C", "overflow-checks=off"].map(OsString::from));
+    }
+    arguments
 }
 
 /// Returns whether the crate compiles and has no warning. What cargo asks of the compiler itself is passed on.
@@ -142,6 +165,22 @@ mod tests {
         assert_eq!(invocation.arguments, words(kept));
         assert_eq!(invocation.scratch_directory(), Path::new("/x/deps/lint-it-12ab"));
         assert!(invocation.is_test && !invocation.is_documented());
+    }
+
+    #[test]
+    fn tests_that_only_call_are_not_optimised() {
+        let level = |line: &str| {
+            let arguments = optimised_where_it_pays(words(line));
+            let found =
+                arguments.iter().find(|argument| argument.to_string_lossy().starts_with("opt-level="));
+            found.unwrap().to_string_lossy().into_owned()
+        };
+        let of = |source: &str, more: &str| level(&format!("--crate-name a {source} -C opt-level=s {more}"));
+        assert_eq!(of("core/tests/it/main.rs", "--test"), "opt-level=0");
+        assert_eq!(of("server/serve/src/lib.rs", "--test"), "opt-level=0");
+        assert_eq!(of("server/serve/src/lib.rs", "--crate-type lib"), "opt-level=s");
+        assert_eq!(of("core/src/lib.rs", "--test"), "opt-level=s");
+        assert_eq!(of("bench/src/bin/load_bench.rs", "--crate-type bin"), "opt-level=0");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 mod module;
 mod page;
 
-pub(crate) use module::{MODULES, sizes};
+pub(crate) use module::{MODULES, Needed, sizes};
 pub(crate) use page::{Arrival, publish, publish_beside, tell};
 
 use crate::failure::Outcome;
@@ -24,7 +24,7 @@ pub(crate) const PAGE: &str = "search page";
 pub(crate) fn build() -> Outcome {
     let mut jobs = setup::only(&[setup::NODE, setup::WASM_TARGET, setup::WASM_OPT, setup::PAGE_PACKAGES]);
     jobs.push(tool(Packages::Bindgen));
-    jobs.extend([cpu_module(), webgpu_module(), scripts()]);
+    jobs.extend([cpu_module(), webgpu_module(Needed::Now), scripts()]);
     jobs.extend(bound());
     jobs.extend(whole_page(publish));
     run_task("npm", jobs)
@@ -37,12 +37,12 @@ pub(crate) fn tool(packages: Packages) -> Job {
 
 /// Compiles the CPU module.
 pub(crate) fn cpu_module() -> Job {
-    Job::new(CPU, &[setup::WASM_TARGET], || module::compile(&MODULES[0]))
+    Job::new(CPU, &[setup::WASM_TARGET], || module::compile(&MODULES[0], Needed::Now))
 }
 
 /// Compiles the WebGPU module, after the other one: cargo lets one build at a time into a folder.
-pub(crate) fn webgpu_module() -> Job {
-    Job::new(WEBGPU, &[setup::WASM_TARGET, CPU], || module::compile(&MODULES[1]))
+pub(crate) fn webgpu_module(needed: Needed) -> Job {
+    Job::new(WEBGPU, &[setup::WASM_TARGET, CPU], move || module::compile(&MODULES[1], needed))
 }
 
 /// Puts the JavaScript around the modules and optimises them.

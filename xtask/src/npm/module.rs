@@ -26,20 +26,12 @@ pub(crate) struct Module {
     /// optimised for its compressed size: with `-Oz` it is 15 % smaller on the disk and 4 % larger on the wire, after
     /// four times the work.
     optimise: &'static str,
-    /// Compiled at a low priority, in the gaps of the native build, which more waits for.
-    waits: bool,
 }
 
 /// Both modules.
 pub(crate) const MODULES: [Module; 2] = [
-    Module { name: "cpu", features: &[], limit: 850_000, optimise: "-O3", waits: false },
-    Module {
-        name: "webgpu",
-        features: &["--features", "webgpu"],
-        limit: 5_000_000,
-        optimise: "-O1",
-        waits: true,
-    },
+    Module { name: "cpu", features: &[], limit: 850_000, optimise: "-O3" },
+    Module { name: "webgpu", features: &["--features", "webgpu"], limit: 5_000_000, optimise: "-O1" },
 ];
 
 /// WebAssembly features that browsers have had since 2023 and rustc uses.
@@ -67,7 +59,7 @@ impl Module {
         format!("{}/dpr_wasm.js", self.folder())
     }
 
-    /// What decides the module.
+    /// Returns the stamp of the inputs that decide the module.
     fn stamp(&self, target: WasmTarget) -> Outcome<Stamp> {
         let inputs = ["Cargo.lock", "Cargo.toml", "core", "wasm/Cargo.toml", "wasm/src"];
         let way = format!("{target:?} {RUSTFLAGS} {:?} {} {WASM_FEATURES:?}", self.features, self.optimise);
@@ -81,14 +73,23 @@ impl Module {
             .map_or(Ok(false), |target| Ok(self.stamp(target)?.is_fresh(&[&outputs[0], &outputs[1]])))
     }
 
-    /// What `cargo` makes.
+    /// Returns the path of the module that `cargo` makes.
     fn raw(&self) -> PathBuf {
         Path::new(TARGET_DIR).join(format!("dpr_wasm-{}.wasm", self.name))
     }
 }
 
+/// The time at which a module is needed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Needed {
+    /// As soon as what is built beside it.
+    Now,
+    /// After what is built beside it: compiled at a low priority.
+    Later,
+}
+
 /// Compiles `dpr-wasm` with the module's features.
-pub(super) fn compile(module: &Module) -> Outcome<Done> {
+pub(super) fn compile(module: &Module, needed: Needed) -> Outcome<Done> {
     if module.is_fresh()? {
         return Ok(Done::note("up to date"));
     }
@@ -99,7 +100,7 @@ pub(super) fn compile(module: &Module) -> Outcome<Done> {
     let mut build = cargo(&arguments);
     build.env("CARGO_TARGET_DIR", absolute(TARGET_DIR)).env("RUSTFLAGS", RUSTFLAGS);
     target.prepare(&mut build);
-    if module.waits {
+    if needed == Needed::Later {
         build = process::at_low_priority(&build);
     }
     process::run(&mut build)?;

@@ -19,10 +19,10 @@ use crate::stamp::Stamp;
 const PACKAGE: &str = "wasm/npm";
 /// The package as it would be published; the search page depends on this file.
 const TARBALL: &str = "wasm/npm/dpr-web.tgz";
-/// Where the page is built, before it is put in the place of the one that is served.
+/// The folder in which the page is built, before it is put in the place of the one that is served.
 const NEXT_PAGE: &str = "target/page";
 
-/// How far the WebGPU module is, as `modules.json` tells a page that was built without it.
+/// The progress of the WebGPU module, as `modules.json` tells a page that was built without it.
 #[derive(Clone, Copy)]
 pub(crate) enum Arrival {
     Building,

@@ -11,10 +11,12 @@ use crate::{demo_data, npm, setup};
 use runners::RustTests;
 
 const LOGS: &str = "target/test-logs";
-/// The job that builds the native crates.
-const NATIVE: &str = "native build";
+/// The job that builds the program `dpr`.
+const PROGRAM: &str = "native program";
+/// The job that builds the tests of the native crates, and what is linted only.
+const NATIVE: &str = "native tests";
 
-/// What `--only` and `--skip` name.
+/// The parts that `--only` and `--skip` name.
 const PARTS: [&str; 8] = ["fmt", "lint", "rust", "npm", "node", "bundlers", "browser", "python"];
 
 /// Runs all parts, or those that `--only` and `--skip` leave, with the set-up and the builds that they need.
@@ -34,7 +36,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     Ok(())
 }
 
-/// What is run.
+/// The parts and options of a run.
 struct Chosen {
     parts: Vec<&'static str>,
     /// Every case of `bundlers`, which take some ten minutes, and not the short set.
@@ -82,21 +84,16 @@ fn plan(chosen: &Chosen) -> Vec<Job> {
     }
     let lints = any(&["rust"]) && any(&["lint"]);
     if has_data {
-        jobs.push(native_build(any(&["rust"]), lints));
+        jobs.push(program(lints));
     }
     if has_package {
-        jobs.extend([npm::cpu_module(), npm::webgpu_module()]);
+        jobs.extend([npm::cpu_module(), npm::webgpu_module(npm::Needed::Now)]);
     }
     if has_data {
-        jobs.extend(demo_data::jobs(NATIVE));
+        jobs.extend(demo_data::jobs(PROGRAM));
     }
     let needs_of_rust =
         [NATIVE, demo_data::INDEX, setup::MPNET, setup::MILVUS, setup::POSTGRES, setup::VULKAN];
-    if any(&["rust"]) {
-        jobs.push(Job::new("Rust tests of dpr", &needs_of_rust, move || {
-            runners::rust(RustTests::Dpr, lints)
-        }));
-    }
     if has_package || any(&["node"]) {
         jobs.push(npm::scripts());
     }
@@ -114,6 +111,10 @@ fn plan(chosen: &Chosen) -> Vec<Job> {
         jobs.push(Job::new("browser tests", &needs, runners::browser).waiting());
     }
     if any(&["rust"]) {
+        jobs.push(native_tests(lints));
+        jobs.push(Job::new("Rust tests of dpr", &needs_of_rust, move || {
+            runners::rust(RustTests::Dpr, lints)
+        }));
         jobs.push(Job::new("Rust tests", &needs_of_rust, move || runners::rust(RustTests::Others, lints)));
     }
     if any(&["bundlers"]) {
@@ -136,19 +137,35 @@ fn plan(chosen: &Chosen) -> Vec<Job> {
     jobs
 }
 
-/// The build of all programs, and of the tests where they are run; it lints every crate where both are asked for.
-fn native_build(tests: bool, lints: bool) -> Job {
-    let targets: &[&str] = if tests { &["--bins", "--tests"] } else { &["--bins"] };
-    Job::new(NATIVE, &[npm::TOOL, setup::COMPONENTS], move || {
-        if !lints {
-            return Packages::All.build(targets);
+/// The build of `dpr`, which pages and Python ask; it lints the crates that it consists of where that is asked for.
+fn program(lints: bool) -> Job {
+    Job::new(PROGRAM, &[npm::TOOL, setup::COMPONENTS], move || {
+        if lints {
+            lint::build_compiler()?;
         }
-        lint::build_compiler()?;
-        // The benches and the examples too, which are not tests and are linted like all else.
-        process::run(
-            lint::while_compiling(&mut Packages::Benches.command("build", targets)).arg("--examples"),
-        )
+        build(lints, false, &["--bin", "dpr"])
     })
+}
+
+/// The build of the tests, while the browser's run, which wait two thirds of their time and have pages to answer in the
+/// rest: at a low priority. Benches and examples too where crates are linted: they are no tests, and linted like all
+/// else.
+fn native_tests(lints: bool) -> Job {
+    Job::new(NATIVE, &[PROGRAM], move || {
+        let targets: &[&str] =
+            if lints { &["--bins", "--tests", "--examples"] } else { &["--bins", "--tests"] };
+        build(lints, true, targets)
+    })
+}
+
+/// Builds these targets of the native crates.
+fn build(lints: bool, at_low_priority: bool, targets: &[&str]) -> Outcome {
+    let packages = if lints { Packages::Benches } else { Packages::All };
+    let mut cargo = packages.command("build", targets);
+    if lints {
+        lint::while_compiling(&mut cargo);
+    }
+    process::run(&mut if at_low_priority { process::at_low_priority(&cargo) } else { cargo })
 }
 
 #[cfg(test)]
@@ -178,12 +195,13 @@ mod tests {
             plan(&chosen).iter().map(|job| job.name).collect::<Vec<_>>()
         };
         let python = names(&["python"]);
-        assert!(python.contains(&NATIVE) && python.contains(&"Python tests"));
+        assert!(python.contains(&PROGRAM) && python.contains(&"Python tests"));
+        assert!(!python.contains(&NATIVE), "no tests are built where none are run");
         assert!(!python.contains(&npm::WEBGPU) && !python.contains(&"Rust tests of dpr"));
-        assert!(!names(&["node"]).contains(&NATIVE));
+        assert!(!names(&["node"]).contains(&PROGRAM));
         let bundlers = names(&["bundlers"]);
         assert!(bundlers.contains(&npm::PACKAGE) && bundlers.contains(&npm::WEBGPU));
-        assert!(!bundlers.contains(&npm::PAGE) && !bundlers.contains(&NATIVE));
+        assert!(!bundlers.contains(&npm::PAGE) && !bundlers.contains(&PROGRAM));
     }
 
     #[test]
