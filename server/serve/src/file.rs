@@ -22,15 +22,21 @@ const CHUNK: usize = 256 << 10;
 /// A file that may be served, and all that is sent with it.
 #[derive(Debug, Clone)]
 pub struct ServedFile {
-    content: Content,
+    plain: Part,
     /// The last part of its address.
     pub(super) name: String,
-    pub(super) bytes: u64,
     /// 64 hexadecimal digits.
     pub(super) sha256: String,
     media_type: &'static str,
-    /// The same content compressed; kept only for JSON, as weights hardly shrink.
-    gzip: Option<Bytes>,
+    /// The same content compressed, of JSON and of weights that were exported so.
+    gzip: Option<Part>,
+}
+
+/// A whole content and its length.
+#[derive(Debug, Clone)]
+struct Part {
+    content: Content,
+    bytes: u64,
 }
 
 /// The place of a file's content.
@@ -49,88 +55,19 @@ impl fmt::Display for Content {
     }
 }
 
-impl ServedFile {
-    /// Describes the file at `path`, whose content has been checked to have this length and checksum.
+impl Part {
+    /// Returns these bytes of it, from `start` on.
     ///
     /// # Errors
-    /// When a JSON file cannot be read; other files are read when they are asked for.
-    pub fn new(path: PathBuf, name: &str, bytes: u64, sha256: &str) -> std::io::Result<Self> {
-        let is_json = path.extension().is_some_and(|extension| extension == "json");
-        let gzip = if is_json { Some(compress(&fs_err::read(&path)?)?) } else { None };
-        let media_type = if is_json { "application/json" } else { "application/octet-stream" };
-        let (name, sha256) = (name.to_owned(), sha256.to_owned());
-        Ok(Self { content: Content::File(path), name, bytes, sha256, media_type, gzip })
-    }
-
-    /// Describes a JSON document that stands in no file.
-    ///
-    /// # Errors
-    /// When it cannot be compressed.
-    pub fn of_json(name: &str, content: Vec<u8>) -> std::io::Result<Self> {
-        let (name, bytes, sha256) = (name.to_owned(), content.len() as u64, sha256_hex(&content));
-        let gzip = Some(compress(&content)?);
-        let content = Content::Memory(content.into());
-        Ok(Self { content, name, bytes, sha256, media_type: "application/json", gzip })
-    }
-
-    /// Describes bytes that are held in memory.
-    pub fn of_bytes(name: &str, content: Vec<u8>) -> Self {
-        let (name, bytes, sha256) = (name.to_owned(), content.len() as u64, sha256_hex(&content));
-        let (content, media_type) = (Content::Memory(content.into()), "application/octet-stream");
-        Self { content, name, bytes, sha256, media_type, gzip: None }
-    }
-
-    /// Answers a GET or HEAD with these request headers: 200, 206, 304 or 416.
-    ///
-    /// # Errors
-    /// [`ApiError::Internal`] when the file is gone or no longer as long as it was.
-    pub(super) async fn respond(&self, request: &HeaderMap) -> Result<Response, ApiError> {
-        let plain_tag = format!("\"{}\"", self.sha256);
-        let gzip_tag = format!("\"{}-gzip\"", self.sha256);
-        let range = match text(request, &header::RANGE) {
-            Some(range) if unchanged(request, &plain_tag) => range::parse(range, self.bytes),
-            _ => Wanted::Whole,
-        };
-        let gzip = self.gzip.as_ref().filter(|_| range == Wanted::Whole && accepts_gzip(request));
-        let tag = if gzip.is_some() { &gzip_tag } else { &plain_tag };
-        let response = Response::builder()
-            .header(header::ETAG, tag)
-            .header(header::CACHE_CONTROL, "public, max-age=31536000, immutable")
-            .header(header::VARY, "accept-encoding");
-        if text(request, &header::IF_NONE_MATCH).is_some_and(|tags| lists(tags, &[&plain_tag, &gzip_tag])) {
-            return finish(response.status(StatusCode::NOT_MODIFIED), Body::empty());
-        }
-        let response = response.header(header::CONTENT_TYPE, self.media_type);
-        if let Some(content) = gzip {
-            let response = response
-                .header(header::CONTENT_ENCODING, "gzip")
-                .header(header::CONTENT_LENGTH, content.len());
-            return finish(response, Body::from(content.clone()));
-        }
-        let response = response.header(header::ACCEPT_RANGES, "bytes");
-        let (response, part) = match range {
-            Wanted::Whole => (response, 0..self.bytes),
-            Wanted::Part(part) => {
-                let content_range = format!("bytes {}-{}/{}", part.start, part.end - 1, self.bytes);
-                let response = response.status(StatusCode::PARTIAL_CONTENT);
-                (response.header(header::CONTENT_RANGE, content_range), part)
-            }
-            Wanted::Nothing => {
-                let response = response
-                    .status(StatusCode::RANGE_NOT_SATISFIABLE)
-                    .header(header::CONTENT_RANGE, format!("bytes */{}", self.bytes));
-                return finish(response, Body::empty());
-            }
-        };
-        let length = part.end - part.start;
-        let body = self.stream(part.start, length).await.map_err(|error| {
+    /// [`ApiError::Internal`] when its file is gone or no longer as long as it was.
+    async fn stream(&self, start: u64, length: u64) -> Result<Body, ApiError> {
+        self.read(start, length).await.map_err(|error| {
             tracing::error!("cannot serve {}: {error}", self.content);
             ApiError::Internal("a model file is gone or has changed since the server started")
-        })?;
-        finish(response.header(header::CONTENT_LENGTH, length), body)
+        })
     }
 
-    async fn stream(&self, start: u64, length: u64) -> std::io::Result<Body> {
+    async fn read(&self, start: u64, length: u64) -> std::io::Result<Body> {
         let path = match &self.content {
             Content::File(path) => path,
             Content::Memory(content) => {
@@ -147,6 +84,96 @@ impl ServedFile {
             file.seek(SeekFrom::Start(start)).await?;
         }
         Ok(Body::from_stream(ReaderStream::with_capacity(file.take(length), CHUNK)))
+    }
+}
+
+impl ServedFile {
+    /// Describes the file at `path`, whose content has been checked to have this length and checksum.
+    ///
+    /// # Errors
+    /// When a JSON file cannot be read; other files are read when they are asked for.
+    pub fn new(path: PathBuf, name: &str, bytes: u64, sha256: &str) -> std::io::Result<Self> {
+        let is_json = path.extension().is_some_and(|extension| extension == "json");
+        let gzip = if is_json { Some(compress(&fs_err::read(&path)?)?) } else { None };
+        let media_type = if is_json { "application/json" } else { "application/octet-stream" };
+        let (name, sha256) = (name.to_owned(), sha256.to_owned());
+        Ok(Self { plain: Part { content: Content::File(path), bytes }, name, sha256, media_type, gzip })
+    }
+
+    /// Returns the file with its content compressed by gzip, in the file at `path`, which has been checked to have this
+    /// length. Clients that take gzip are sent it, unless they ask for a part: parts are of the content.
+    #[must_use]
+    pub fn with_gzip(self, path: PathBuf, bytes: u64) -> Self {
+        Self { gzip: Some(Part { content: Content::File(path), bytes }), ..self }
+    }
+
+    /// Returns the length of the content.
+    pub(super) fn bytes(&self) -> u64 {
+        self.plain.bytes
+    }
+
+    /// Describes a JSON document that stands in no file.
+    ///
+    /// # Errors
+    /// When it cannot be compressed.
+    pub fn of_json(name: &str, content: Vec<u8>) -> std::io::Result<Self> {
+        let (name, bytes, sha256) = (name.to_owned(), content.len() as u64, sha256_hex(&content));
+        let gzip = Some(compress(&content)?);
+        let plain = Part { content: Content::Memory(content.into()), bytes };
+        Ok(Self { plain, name, sha256, media_type: "application/json", gzip })
+    }
+
+    /// Describes bytes that are held in memory.
+    pub fn of_bytes(name: &str, content: Vec<u8>) -> Self {
+        let (name, bytes, sha256) = (name.to_owned(), content.len() as u64, sha256_hex(&content));
+        let plain = Part { content: Content::Memory(content.into()), bytes };
+        Self { plain, name, sha256, media_type: "application/octet-stream", gzip: None }
+    }
+
+    /// Answers a GET or HEAD with these request headers: 200, 206, 304 or 416.
+    ///
+    /// # Errors
+    /// [`ApiError::Internal`] when the file is gone or no longer as long as it was.
+    pub(super) async fn respond(&self, request: &HeaderMap) -> Result<Response, ApiError> {
+        let plain_tag = format!("\"{}\"", self.sha256);
+        let gzip_tag = format!("\"{}-gzip\"", self.sha256);
+        let range = match text(request, &header::RANGE) {
+            Some(range) if unchanged(request, &plain_tag) => range::parse(range, self.bytes()),
+            _ => Wanted::Whole,
+        };
+        let gzip = self.gzip.as_ref().filter(|_| range == Wanted::Whole && accepts_gzip(request));
+        let tag = if gzip.is_some() { &gzip_tag } else { &plain_tag };
+        let response = Response::builder()
+            .header(header::ETAG, tag)
+            .header(header::CACHE_CONTROL, "public, max-age=31536000, immutable")
+            .header(header::VARY, "accept-encoding");
+        if text(request, &header::IF_NONE_MATCH).is_some_and(|tags| lists(tags, &[&plain_tag, &gzip_tag])) {
+            return finish(response.status(StatusCode::NOT_MODIFIED), Body::empty());
+        }
+        let response = response.header(header::CONTENT_TYPE, self.media_type);
+        if let Some(small) = gzip {
+            let response =
+                response.header(header::CONTENT_ENCODING, "gzip").header(header::CONTENT_LENGTH, small.bytes);
+            return finish(response, small.stream(0, small.bytes).await?);
+        }
+        let response = response.header(header::ACCEPT_RANGES, "bytes");
+        let (response, part) = match range {
+            Wanted::Whole => (response, 0..self.bytes()),
+            Wanted::Part(part) => {
+                let content_range = format!("bytes {}-{}/{}", part.start, part.end - 1, self.bytes());
+                let response = response.status(StatusCode::PARTIAL_CONTENT);
+                (response.header(header::CONTENT_RANGE, content_range), part)
+            }
+            Wanted::Nothing => {
+                let response = response
+                    .status(StatusCode::RANGE_NOT_SATISFIABLE)
+                    .header(header::CONTENT_RANGE, format!("bytes */{}", self.bytes()));
+                return finish(response, Body::empty());
+            }
+        };
+        let length = part.end - part.start;
+        let body = self.plain.stream(part.start, length).await?;
+        finish(response.header(header::CONTENT_LENGTH, length), body)
     }
 }
 
@@ -171,10 +198,12 @@ fn finish(response: axum::http::response::Builder, body: Body) -> Result<Respons
     response.body(body).map_err(|_| ApiError::Internal("a file's headers are malformed"))
 }
 
-fn compress(content: &[u8]) -> std::io::Result<Bytes> {
+fn compress(content: &[u8]) -> std::io::Result<Part> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::new(6));
     encoder.write_all(content)?;
-    encoder.finish().map(Bytes::from)
+    let small = encoder.finish()?;
+    let bytes = small.len() as u64;
+    Ok(Part { content: Content::Memory(Bytes::from(small)), bytes })
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &header::HeaderName) -> Option<&'a str> {

@@ -116,7 +116,7 @@ pub struct CandidatesResponse {
 impl ServedBlur {
     fn body(&self, mounted_at: &str, max_k: usize) -> BlurredBody {
         let manifest = self.dir.manifest();
-        let ServedFile { name, bytes, sha256, .. } = &self.file;
+        let ServedFile { name, sha256, .. } = &self.file;
         let level = |(level, LevelEntry { blur, candidates, recall }): (Level, LevelEntry)| {
             (level.name().to_owned(), LevelBody { dims: blur.dims, noise: blur.noise, candidates, recall })
         };
@@ -125,7 +125,7 @@ impl ServedBlur {
             model: manifest.model_fingerprint.clone(),
             dim: manifest.dim,
             rank: manifest.rank,
-            projection: FileBody { url, bytes: *bytes, sha256: sha256.clone() },
+            projection: FileBody { url, bytes: self.file.bytes(), sha256: sha256.clone() },
             levels: self.levels(max_k).map(level).collect(),
         }
     }
@@ -217,8 +217,8 @@ pub(super) async fn candidates_of(
     let blur = ready.serving.blur.as_ref().map(Arc::clone).ok_or(ApiError::NoPrivateSearch)?;
     let max_k = state.limits().max_k;
     let read = move |body: &[u8]| -> Result<PreparedSearch<CandidatesResponse>, ApiError> {
-        let asked: CandidatesRequest = parse_json(body)?;
-        let (sent, count) = asked.checked(&blur, &ready.fingerprint, max_k)?;
+        let request: CandidatesRequest = parse_json(body)?;
+        let (sent, count) = request.checked(&blur, &ready.fingerprint, max_k)?;
         let cost = ready.serving.search.cost(1, count, None);
         let rows = ready.rows();
         let search = move |cancel: &CancelToken| -> Result<Answered<CandidatesResponse>, ApiError> {

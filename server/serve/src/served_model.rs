@@ -135,7 +135,7 @@ impl ServedFile {
     fn describe(&self) -> FileBody {
         FileBody {
             url: format!("/v1/model/files/{}/{}", self.sha256, self.name),
-            bytes: self.bytes,
+            bytes: self.bytes(),
             sha256: self.sha256.clone(),
         }
     }
@@ -214,7 +214,11 @@ impl ServedModel {
         let web_file = |file: &WebFile| {
             let path = model.path().join(&file.path);
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            ServedFile::new(path, &name, file.entry.bytes, &file.entry.sha256)
+            let served = ServedFile::new(path, &name, file.entry.bytes, &file.entry.sha256)?;
+            Ok(match file.gzip_path().zip(file.gzip.as_ref()) {
+                Some((small, entry)) => served.with_gzip(model.path().join(small), entry.bytes),
+                None => served,
+            })
         };
         let web = model.web_exports()?;
         let mut weights = BTreeMap::new();
@@ -260,7 +264,7 @@ impl ServedModel {
         Self { body, tag, files }
     }
 
-    /// What a search names the model by.
+    /// Returns the fingerprint by which a search names the model.
     pub fn fingerprint(&self) -> &str {
         &self.body.fingerprint
     }

@@ -1,11 +1,14 @@
 //! Export of the question encoder's weights in the number formats that a browser downloads, as `dpr export-web` does.
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::path::Path;
 
 use dpr_core::model::{FileEntry, sha256_hex};
 use dpr_core::names::OuterNames;
 use dpr_core::{EncoderConfig, TensorMap, names};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 
 use super::export_pair::{OtherFiles, export_pair};
 use super::vocabulary::Pruned;
@@ -17,7 +20,7 @@ use super::{
 };
 use dpr_files::atomic::StagedDir;
 
-/// What was written.
+/// The result of an export.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct ExportReport {
     /// The manifest as written.
@@ -79,8 +82,12 @@ pub fn export_web_with(model: &ModelDir, options: &WebOptions<'_>) -> Result<Exp
     let staging = StagedDir::beside(&model.path().join(WEB_DIR))?;
     let write = |file: &str, content: &[u8]| {
         fs_err::write(staging.path().join(file), content)?;
-        let entry = FileEntry { bytes: content.len() as u64, sha256: sha256_hex(content) };
-        Ok::<_, ModelError>(WebFile { path: format!("{WEB_DIR}/{file}"), entry })
+        let mut written = WebFile::new(format!("{WEB_DIR}/{file}"), entry_of(content));
+        if let Some(small) = compressed(file, content)? {
+            fs_err::write(staging.path().join(format!("{file}.gz")), &small)?;
+            written.gzip = Some(entry_of(&small));
+        }
+        Ok::<_, ModelError>(written)
     };
     let (mut weights, mut contents) = (BTreeMap::new(), BTreeMap::new());
     for (dtype, tensors) in tensors.by_name() {
@@ -103,13 +110,8 @@ pub fn export_web_with(model: &ModelDir, options: &WebOptions<'_>) -> Result<Exp
     };
     if pruned.is_none() {
         let path = format!("{QUESTION_DIR}/model.safetensors");
-        let entry = model
-            .manifest()
-            .files
-            .get(&path)
-            .cloned()
-            .unwrap_or_else(|| FileEntry { bytes: bytes.len() as u64, sha256: sha256_hex(&bytes) });
-        weights.insert("f32".to_owned(), WebFile { path, entry });
+        let entry = model.manifest().files.get(&path).cloned().unwrap_or_else(|| entry_of(&bytes));
+        weights.insert("f32".to_owned(), WebFile::new(path, entry));
         contents.insert("f32", bytes);
     }
     let files = OtherFiles { question: &contents, write: &write, formats };
@@ -125,6 +127,22 @@ pub fn export_web_with(model: &ModelDir, options: &WebOptions<'_>) -> Result<Exp
     fs_err::write(staging.path().join(WEB_MANIFEST), text)?;
     staging.replace()?;
     Ok(ExportReport { manifest })
+}
+
+fn entry_of(content: &[u8]) -> FileEntry {
+    FileEntry { bytes: content.len() as u64, sha256: sha256_hex(content) }
+}
+
+/// Returns the content of a file of 8- or 4-bit weights compressed by gzip, where that saves a twentieth: codes repeat,
+/// the bits of floating-point numbers hardly do.
+fn compressed(file: &str, content: &[u8]) -> std::io::Result<Option<Vec<u8>>> {
+    if !["q8", "q4"].iter().any(|dtype| file.ends_with(&format!(".{dtype}.safetensors"))) {
+        return Ok(None);
+    }
+    let mut encoder = GzEncoder::new(Vec::with_capacity(content.len()), Compression::new(6));
+    encoder.write_all(content)?;
+    let small = encoder.finish()?;
+    Ok((small.len() <= content.len() / 20 * 19).then_some(small))
 }
 
 /// Returns `formats` with the question encoder's tensors; in single precision only where that is not the encoder's own

@@ -37,7 +37,7 @@ impl SiteEncoder {
                     path: model.path().join(MANIFEST),
                     reason: format!("it does not list {path}"),
                 })?;
-                copied(model, "tokenizer", "json", &WebFile { path, entry })
+                copied(model, "tokenizer", "json", &WebFile::new(path, entry))
             }
         };
         let small = web.weights.keys().any(|dtype| dtype != "f32");
@@ -80,7 +80,7 @@ impl SiteEncoder {
     }
 }
 
-fn copied(model: &ModelDir, kind: &str, extension: &str, WebFile { path, entry }: &WebFile) -> Content {
+fn copied(model: &ModelDir, kind: &str, extension: &str, WebFile { path, entry, .. }: &WebFile) -> Content {
     let FileEntry { bytes, sha256 } = entry.clone();
     Content::copied(kind, extension, model.path().join(path), FileEntry { bytes, sha256 })
 }

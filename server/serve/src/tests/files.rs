@@ -154,6 +154,44 @@ async fn a_tokenizer_is_compressed_unless_a_part_is_asked_for() {
 }
 
 #[tokio::test]
+async fn weights_that_were_exported_compressed_are_sent_so_unless_a_part_is_asked_for() {
+    use dpr_encode::model::{ModelDir, export_web, import};
+    let directory = tempfile::tempdir().unwrap();
+    let at = directory.path().join("model");
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures");
+    import(&fixtures.join("dpr-tiny/question"), None, &at, &Default::default()).unwrap();
+    let directory = ModelDir::open(&at).unwrap();
+    let web = export_web(&directory, None).unwrap().manifest;
+    let exported = &web.weights["q8"];
+    let small = at.join(exported.gzip_path().expect("codes in 8 bits shrink"));
+    assert!(web.weights["f16"].gzip.is_none() && web.weights["f32"].gzip.is_none());
+    let state = AppState::new(Options::default());
+    let model = ServedModel::open(&directory).unwrap();
+    state.publish(Arc::new(FakeSearch { before: Box::new(|| {}) }), model);
+    let app = app(state);
+    let url = weights(&app).await;
+    let packed = get_with(&app, &url, &[("accept-encoding", "gzip, br")]).await;
+    assert_eq!((packed.header("content-encoding"), packed.header("vary")), ("gzip", "accept-encoding"));
+    assert_eq!(packed.header("content-length"), exported.gzip.as_ref().unwrap().bytes.to_string());
+    assert_eq!(packed.body, fs_err::read(&small).unwrap());
+    let mut unpacked = Vec::new();
+    flate2::read::GzDecoder::new(&packed.body[..]).read_to_end(&mut unpacked).unwrap();
+    assert_eq!(sha256_hex(&unpacked), exported.entry.sha256);
+    // A download that broke goes on in the content, whatever was sent before.
+    let rest = get_with(&app, &url, &[("accept-encoding", "gzip"), ("range", "bytes=100-")]).await;
+    assert_eq!((rest.status.as_u16(), rest.header("content-encoding")), (206, ""));
+    assert_eq!(rest.body, unpacked[100..]);
+    assert_eq!(get(&app, &url).await.body, unpacked);
+    // A file that changed while the server runs is an error, and nothing of it is sent.
+    fs_err::write(&small, b"short").unwrap();
+    let broken = get_with(&app, &url, &[("accept-encoding", "gzip")]).await;
+    assert_eq!((broken.status.as_u16(), broken.header("content-encoding")), (500, ""));
+    // A start finds it out.
+    let error = ModelDir::open(&at).unwrap().web_exports().unwrap_err().to_string();
+    assert!(error.contains("q8.safetensors.gz") && error.contains("size"), "{error}");
+}
+
+#[tokio::test]
 async fn a_configuration_that_stands_in_no_file_is_served_as_one() {
     let (app, dir) = ready(Options::default());
     assert!(!dir.path().join("config.json").exists());
