@@ -20,7 +20,7 @@ pub struct Passage {
     pub title: String,
     /// The text, of any length: the tokenizer cuts it at the model's limit.
     pub text: String,
-    /// What searches are filtered by; not written where there is none.
+    /// The metadata that searches are filtered by; not written where there is none.
     #[serde(default, skip_serializing_if = "Metadata::is_empty")]
     pub metadata: Metadata,
 }
@@ -57,16 +57,30 @@ impl Passage {
 /// Returns a digest of ids, titles, texts and metadata in order (64 hex characters): the same corpus read from another
 /// format has the same one. Passages without metadata have the digest of ids, titles and texts alone.
 pub fn corpus_sha256(passages: &[Passage]) -> String {
-    let mut hash = Sha256::new();
-    for passage in passages {
+    let mut digest = CorpusDigest::default();
+    passages.iter().for_each(|passage| digest.add(passage));
+    digest.finish()
+}
+
+/// The digest of a corpus that is read passage by passage: that of [`corpus_sha256`].
+#[derive(Clone, Debug, Default)]
+pub struct CorpusDigest(Sha256);
+
+impl CorpusDigest {
+    /// Adds the next passage.
+    pub fn add(&mut self, passage: &Passage) {
         for field in [&passage.id, &passage.title, &passage.text] {
             // The length keeps ("ab", "c") and ("a", "bc") apart.
-            hash.update((field.len() as u64).to_le_bytes());
-            hash.update(field.as_bytes());
+            self.0.update((field.len() as u64).to_le_bytes());
+            self.0.update(field.as_bytes());
         }
-        passage.metadata.digest(&mut hash);
+        passage.metadata.digest(&mut self.0);
     }
-    digest::hex(hash)
+
+    /// Returns the digest of the passages that were added, 64 hex characters.
+    pub fn finish(self) -> String {
+        digest::hex(self.0)
+    }
 }
 
 /// Writes passages as `passages.jsonl`, one object a line, and returns the offset in bytes at which each line begins

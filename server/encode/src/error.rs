@@ -1,6 +1,9 @@
 //! Errors of encoding texts into vectors.
 
+use std::path::PathBuf;
+
 use dpr_core::{EmbeddingError, EncodeError};
+use dpr_data::DataError;
 
 use super::ShardError;
 use dpr_index::vectors::VectorsError;
@@ -12,6 +15,15 @@ pub enum EncodingError {
     /// There is nothing to encode.
     #[error("there are no passages to encode: give a file that holds some")]
     Empty,
+    /// The file of passages cannot be read.
+    #[error(transparent)]
+    Corpus(#[from] DataError),
+    /// The file of passages changed while it was read.
+    #[error("{path} changed while it was read: encode again when nothing writes there")]
+    Changed {
+        /// The file.
+        path: PathBuf,
+    },
     /// See [`ShardError`].
     #[error(transparent)]
     Shard(#[from] ShardError),
@@ -42,7 +54,7 @@ pub enum EncodingError {
     Vector {
         /// The text.
         row: String,
-        /// What is wrong with its vector.
+        /// The fault of its vector.
         source: EmbeddingError,
     },
     /// The vectors could not be written, or belong to something else.

@@ -51,7 +51,7 @@ mod queue;
 mod rows;
 mod update;
 
-pub use corpus::{EncodeOptions, EncodeSummary, PART_SIZE, encode_corpus};
+pub use corpus::{CorpusShard, EncodeOptions, EncodeSummary, PART_SIZE, encode_corpus, encode_shard};
 pub use error::EncodingError;
 pub use in_memory::{encode_passages, encode_passages_until, encode_questions};
 pub use pipeline::{Encoded, PipelineOptions, WritePart, encode_rows};

@@ -9,9 +9,8 @@ use serde::Serialize;
 use super::{CliError, output, stop_on_interrupt};
 use crate::cli::precision::PrecisionArgs;
 use crate::cli::progress;
-use dpr_data::read_passages;
 use dpr_encode::model::ModelDir;
-use dpr_encode::{EncodeOptions, PipelineOptions, Shard, encode_corpus};
+use dpr_encode::{CorpusShard, EncodeOptions, PipelineOptions, Shard, encode_shard};
 use dpr_files::Job;
 
 /// Arguments of `dpr encode`.
@@ -64,7 +63,7 @@ pub struct Args {
     json: bool,
 }
 
-/// What `--json` prints.
+/// The output of `--json`.
 #[derive(Debug, Serialize)]
 struct Summary<'a> {
     model: &'a str,
@@ -95,8 +94,7 @@ struct Summary<'a> {
 /// When the passages cannot be read, the model is damaged, the directory cannot be written, or on Ctrl-C.
 pub fn run(args: Args) -> Result<(), CliError> {
     // The corpus first: what is wrong in it shows before a model is loaded.
-    let corpus = read_passages(&args.passages)?;
-    args.shard.range(corpus.len())?;
+    let corpus = CorpusShard::read(&args.passages, args.shard)?;
     let started = Instant::now();
     let mut model = ModelDir::open(&args.model)?;
     if let Some(dim) = args.dim {
@@ -123,7 +121,7 @@ pub fn run(args: Args) -> Result<(), CliError> {
     let progress = progress::on_stderr();
     let job = Job { stop: &cancel, progress: progress.as_ref() };
     let fingerprint = manifest.space();
-    let done = encode_corpus(&encoder, fingerprint, &corpus, &args.out, &options, job)?;
+    let done = encode_shard(&encoder, fingerprint, &corpus, &args.out, &options, job)?;
 
     let seconds = done.encoding.as_secs_f64();
     let summary = Summary {
