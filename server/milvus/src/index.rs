@@ -22,8 +22,9 @@ use dpr_index::{NewPassage, Put};
 /// Timeout of changes, and of opening a collection, with their retries.
 const CHANGE: Duration = Duration::from_secs(30);
 
-/// How long after a change by this program searches use strong consistency. Others use Milvus's bounded staleness,
-/// which is quicker and may miss changes of the last five seconds.
+/// The time after opening and after a change by this program for which searches use strong consistency: what was loaded
+/// before is found at once. Others use Milvus's bounded staleness, which is quicker and may miss changes of the last five
+/// seconds.
 const SETTLED: Duration = Duration::from_secs(10);
 
 /// Largest `ef` of Milvus.
@@ -49,8 +50,8 @@ pub struct MilvusIndex {
     version: String,
     /// Passages when they were last counted.
     count: AtomicUsize,
-    /// Time of the last change by this program.
-    changed: Mutex<Option<Instant>>,
+    /// Time of the last change by this program, or of opening: another one may have changed the collection just before.
+    changed: Mutex<Instant>,
     pub(crate) health: ServiceHealth,
 }
 
@@ -77,7 +78,7 @@ impl MilvusIndex {
             ef,
             version,
             count: count.into(),
-            changed: Mutex::default(),
+            changed: Mutex::new(Instant::now()),
             health: ServiceHealth::default(),
         })
     }
@@ -126,12 +127,11 @@ impl MilvusIndex {
     }
 
     fn has_just_changed(&self) -> bool {
-        let changed = *self.changed.lock().unwrap_or_else(PoisonError::into_inner);
-        changed.is_some_and(|at| at.elapsed() < SETTLED)
+        self.changed.lock().unwrap_or_else(PoisonError::into_inner).elapsed() < SETTLED
     }
 
     fn note_change(&self) {
-        *self.changed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        *self.changed.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
     /// The `k` passages of greatest inner product with each vector (`[dim]`), best first, equal scores by id; all when
@@ -282,8 +282,8 @@ impl MilvusIndex {
         client.wait(async {
             let there = batch::digests(client, ids, true, CHANGE).await?;
             if let Some(id) = ids.iter().find(|id| !there.contains_key(*id)) {
-                let (missing, asked) = (ids.len() - there.len(), ids.len());
-                return Err(MilvusError::Unknown { id: id.clone(), missing, asked });
+                let (missing, requested) = (ids.len() - there.len(), ids.len());
+                return Err(MilvusError::Unknown { id: id.clone(), missing, requested });
             }
             client
                 .call("deleting passages", CHANGE, |sdk| async move {
