@@ -17,7 +17,7 @@ pub enum DeviceChoice {
     Flex,
 }
 
-/// Why a device cannot be had.
+/// The reason why a device cannot be had.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeviceError {

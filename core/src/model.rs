@@ -12,7 +12,7 @@ use crate::form::{Prompts, TitleJoin};
 /// 2 for models with another head, prompts, a title join, or vectors that are compared by the Euclidean distance.
 pub const MODEL_FORMAT: u32 = 2;
 
-/// How two vectors are compared.
+/// The similarity by which two vectors are compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Similarity {
@@ -49,7 +49,7 @@ pub struct ModelManifest {
     pub pooling: Pooling,
     /// `true` if vectors have length 1.
     pub normalize: bool,
-    /// How vectors are compared.
+    /// The similarity by which vectors are compared.
     pub similarity: Similarity,
     /// Size of the vectors; of a model that is compared by the Euclidean distance, the coordinate for it included.
     pub dim: usize,

@@ -14,7 +14,7 @@ use crate::model::{FileEntry, sha256_hex};
 /// alone read up to 2, and say that they are too old.
 pub const PAIR_FORMAT: u32 = 3;
 
-/// What a model directory holds, where it is not encoders; a `model.json` without it is that of encoders.
+/// The kind of model in a model directory that does not hold encoders; a `model.json` without it is that of encoders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ModelKind {
@@ -39,7 +39,7 @@ impl ModelKind {
 pub struct PairManifest {
     /// Version of this format; see [`PAIR_FORMAT`].
     pub format_version: u32,
-    /// What the directory holds.
+    /// The kind of model in the directory.
     pub kind: ModelKind,
     /// A name for people.
     pub name: String,

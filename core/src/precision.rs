@@ -34,7 +34,7 @@ pub enum PrecisionError {
         "the device {device} computes in f32, not in {precision}: use the device cpu, or the precision f32"
     )]
     Device {
-        /// What was asked for.
+        /// The precision that was asked for.
         precision: Precision,
         /// The device.
         device: String,

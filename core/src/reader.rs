@@ -53,7 +53,7 @@ pub use heads::ReaderLogits;
 /// Passages that [`Reader::read_passages`] gives the device at once.
 const BATCH: usize = 8;
 
-/// How answers are looked for.
+/// Limits of the search for answers in passages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadOptions {
     /// Spans that one passage may give, which do not overlap.

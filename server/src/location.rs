@@ -1,4 +1,4 @@
-//! Where an index is, and the one place that opens it: another kind of index is one more variant here.
+//! The location of an index, and the one place that opens it: another kind of index is one more variant here.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -19,9 +19,9 @@ use dpr_milvus::{MilvusAddress, MilvusIndex};
 #[cfg(feature = "postgres")]
 use dpr_postgres::{PostgresAddress, PostgresIndex};
 
-#[cfg(any(feature = "milvus", feature = "postgres"))]
-use crate::cli::hints::hint;
 use crate::error::CliError;
+#[cfg(any(feature = "milvus", feature = "postgres"))]
+use crate::hints::hint;
 
 /// Time between two looks at a directory that another process may change.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -56,7 +56,7 @@ pub(crate) struct Opened {
     _kept_by: KeptBy,
 }
 
-/// What follows an index, or compacts it; held for what its drop ends.
+/// The part that follows an index, or compacts it; held for what its drop ends.
 #[derive(Debug)]
 #[allow(dead_code, reason = "held until it is dropped")]
 enum KeptBy {
@@ -123,6 +123,14 @@ impl Location {
                 index.watched_by(&counting);
                 Ok(Opened::of_service(index, compaction.is_some(), KeptBy::Thread(counting)))
             }
+        }
+    }
+
+    /// Returns the index directory, where it is one.
+    pub(crate) fn directory(&self) -> Option<&Path> {
+        match self {
+            Self::Dir(path) => Some(path),
+            _ => None,
         }
     }
 

@@ -2,6 +2,24 @@
 //!
 //! Two modules are built from this crate with one JavaScript interface: the CPU module (SIMD128 kernels,
 //! without Burn) and, with the feature `webgpu`, the WebGPU module (Burn on wgpu). A page downloads one.
+//!
+//! # Example
+//!
+//! The npm package `dpr-web` does this in a worker, with files that it has checked and keeps:
+//!
+//! ```js
+//! import init, { QuestionEncoder } from './dpr_wasm.js';
+//!
+//! const bytes = async (name) => new Uint8Array(await (await fetch(name)).arrayBuffer());
+//! await init();
+//! const encoder = await QuestionEncoder.load(
+//!   await bytes('config.json'),
+//!   await bytes('tokenizer.json'),
+//!   await bytes('q8.safetensors'),
+//! );
+//! const vector = await encoder.encode('who won super bowl 50'); // Float32Array of encoder.dim numbers
+//! encoder.free();
+//! ```
 
 #[cfg(not(feature = "webgpu"))]
 mod bucket;

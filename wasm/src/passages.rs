@@ -1,4 +1,4 @@
-//! What cross-encoders and readers share: their files, and passages as JavaScript hands them over.
+//! Parts that cross-encoders and readers share: their files, and passages as JavaScript hands them over.
 
 use dpr_core::EncoderBytes;
 use wasm_bindgen::prelude::*;

@@ -18,7 +18,7 @@ const LOCKED: [&str; 5] =
 /// Folder of the projects of bundlers.
 const BUNDLERS: &str = "tests/bundlers/templates";
 
-/// Where cargo-deny has its advisories from.
+/// The database of advisories of cargo-deny.
 const DATABASE: &str = "the database https://github.com/rustsec/advisory-db";
 
 /// The outcome of one check that was run.

@@ -1,4 +1,4 @@
-//! A check of the sources: no modules of a crate import each other in a circle.
+//! A check of the sources: no modules of a crate import each other in a circle, nor do folders of modules.
 //!
 //! Imports are read as text: `use` declarations, and paths in code that begin with `crate`, `self`, `super` or a
 //! module's own submodule. Names that a module hands on (`pub use`) lead to the module that defines them. Arrows
@@ -22,7 +22,7 @@ struct Mention {
 /// The modules of a crate with what they mention.
 type Modules = BTreeMap<Module, Vec<Mention>>;
 
-fn read(folder: &Path, module: &[String], modules: &mut Modules) -> io::Result<()> {
+fn read(folder: &Path, module: &[String], modules: &mut Modules, tests: &mut Vec<Module>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
@@ -31,14 +31,31 @@ fn read(folder: &Path, module: &[String], modules: &mut Modules) -> io::Result<(
         }
         let of = |name: String| [module, &[name]].concat();
         if path.is_dir() {
-            read(&path, &of(name), modules)?;
+            read(&path, &of(name), modules, tests)?;
         } else if path.extension().is_some_and(|end| end == "rs") {
             let is_own = ["mod", "lib", "main"].contains(&name.as_str());
             let module = if is_own { module.to_vec() } else { of(name) };
-            modules.insert(module, mentions(&tokens(&fs::read_to_string(&path)?)));
+            let source = fs::read_to_string(&path)?;
+            tests.extend(test_modules(&source).map(|name| [&module[..], &[name.to_owned()]].concat()));
+            modules.insert(module, mentions(&tokens(&source)));
         }
     }
     Ok(())
+}
+
+/// Reads the modules of the crate whose sources are in this folder, without those of tests.
+fn modules_of(folder: &Path) -> io::Result<Modules> {
+    let (mut modules, mut tests) = (Modules::new(), Vec::new());
+    read(folder, &[], &mut modules, &mut tests)?;
+    modules.retain(|module, _| !tests.iter().any(|test| module.starts_with(test)));
+    Ok(modules)
+}
+
+/// Returns the names of the modules that a source declares for tests alone.
+fn test_modules(source: &str) -> impl Iterator<Item = &str> {
+    let is_of_tests = |line: &str| line.starts_with("#[cfg(test") || line.starts_with("#[cfg(all(test");
+    let declared = source.lines().zip(source.lines().skip(1)).filter(move |(line, _)| is_of_tests(line));
+    declared.filter_map(|(_, next)| next.strip_prefix("mod ")?.strip_suffix(';'))
 }
 
 /// Returns words, `::` and signs, without comments and unit tests.
@@ -145,26 +162,29 @@ fn resolve(modules: &Modules, module: &[String], path: &[String], steps: usize) 
     (is_relative || at != module).then_some(at).filter(|at| modules.contains_key(at))
 }
 
-/// Returns the arrows between modules that lie in circles or between two of them.
+/// Returns the arrows that lie in circles, each between two modules or folders of one folder: where
+/// `a::x` imports `b::y`, `a` imports `b`. A circle of modules is one of the folders that hold them, too.
 fn circles(modules: &Modules) -> BTreeSet<(Module, Module)> {
     let mut arrows = BTreeSet::new();
     for (module, mentions) in modules {
         for mention in mentions.iter().filter(|mention| !mention.is_public) {
             let Some(to) = resolve(modules, module, &mention.path, 8) else { continue };
             if !to.starts_with(module) && !module.starts_with(&to) {
-                arrows.insert((module.clone(), to));
+                let shared = module.iter().zip(&to).take_while(|(from, to)| from == to).count();
+                arrows.insert((module[..=shared].to_vec(), to[..=shared].to_vec()));
             }
         }
     }
-    loop {
-        let from: BTreeSet<_> = arrows.iter().map(|(from, _)| from.clone()).collect();
-        let to: BTreeSet<_> = arrows.iter().map(|(_, to)| to.clone()).collect();
-        let before = arrows.len();
-        arrows.retain(|(a, b)| to.contains(a) && from.contains(b));
-        if arrows.len() == before {
-            return arrows;
+    let leads_back = |(from, to): &(Module, Module)| {
+        let (mut reached, mut next) = (BTreeSet::new(), vec![to]);
+        while let Some(module) = next.pop() {
+            if reached.insert(module) {
+                next.extend(arrows.iter().filter(|(from, _)| from == module).map(|(_, to)| to));
+            }
         }
-    }
+        reached.contains(from)
+    };
+    arrows.iter().filter(|arrow| leads_back(arrow)).cloned().collect()
 }
 
 #[test]
@@ -175,10 +195,7 @@ fn no_modules_of_a_crate_import_each_other_in_a_circle() {
     let (mut read_modules, mut found) = (0, String::new());
     for member in members.split('"').skip(1).step_by(2) {
         let source = root.join(member).join("src");
-        let mut modules = Modules::new();
-        if source.is_dir() {
-            read(&source, &[], &mut modules).unwrap();
-        }
+        let modules = if source.is_dir() { modules_of(&source).unwrap() } else { Modules::new() };
         read_modules += modules.len();
         for (from, to) in circles(&modules) {
             found += &format!("{member}: {} uses {}\n", from.join("::"), to.join("::"));
@@ -190,20 +207,36 @@ fn no_modules_of_a_crate_import_each_other_in_a_circle() {
 
 #[test]
 fn a_circle_is_found_through_names_that_are_handed_on_and_through_paths_in_code() {
-    let of = |sources: [(&str, &str); 4]| -> Vec<String> {
-        let modules = sources.map(|(name, source)| {
-            let module = name.split("::").filter(|word| !word.is_empty()).map(str::to_owned).collect();
-            (module, mentions(&tokens(source)))
-        });
-        circles(&modules.into())
-            .iter()
-            .map(|(from, to)| format!("{} {}", from.join("::"), to.join("::")))
-            .collect()
-    };
     let lib = ("", "mod a;\nmod b;\npub use a::{inner::Thing, other as renamed};");
     let (child, plain) = (("a::inner", "pub struct Thing; // crate::b"), ("b", "use crate::Thing;"));
-    assert_eq!(of([lib, ("a", "mod inner;\nfn f() { inner::g(crate::b::x()) }"), child, plain]), [""; 0]);
+    assert_eq!(of(&[lib, ("a", "mod inner;\nfn f() { inner::g() }"), child, plain]), [""; 0]);
     let circle =
-        of([lib, ("a", "use super::b::X;\npub(crate) fn other() {}"), child, ("b", "use crate::renamed;")]);
+        of(&[lib, ("a", "use super::b::X;\npub(crate) fn other() {}"), child, ("b", "use crate::renamed;")]);
     assert_eq!(circle, ["a b", "b a"]);
+}
+
+#[test]
+fn a_circle_of_folders_is_found_where_no_two_modules_make_one() {
+    let sources = [
+        ("", "mod a;\nmod b;"),
+        ("a", "mod x;\nmod z;"),
+        ("a::x", "use crate::b::y::Y;\npub struct X;"),
+        ("a::z", "pub struct Z;"),
+        ("b", "mod y;"),
+        ("b::y", "use crate::a::z::Z;\npub struct Y;"),
+    ];
+    assert_eq!(of(&sources), ["a b", "b a"]);
+    // A module of tests may use what it tests.
+    let source = "#[cfg(all(test, feature = \"sparse\"))]\nmod parity;\n#[cfg(test)]\nmod tests;\n#[cfg(not(test))]\nmod own;";
+    assert_eq!(test_modules(source).collect::<Vec<_>>(), ["parity", "tests"]);
+}
+
+/// Returns the arrows in circles of a crate of these modules.
+fn of(sources: &[(&str, &str)]) -> Vec<String> {
+    let modules = sources.iter().map(|(name, source)| {
+        let module = name.split("::").filter(|word| !word.is_empty()).map(str::to_owned).collect();
+        (module, mentions(&tokens(source)))
+    });
+    let arrows = circles(&modules.collect());
+    arrows.iter().map(|(from, to)| format!("{} {}", from.join("::"), to.join("::"))).collect()
 }

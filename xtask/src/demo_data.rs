@@ -10,7 +10,7 @@ use crate::process::{self, Packages, command};
 use crate::setup;
 use crate::stamp::Stamp;
 
-/// What decides the vectors, besides the model: the encoder and what `dpr encode` does with it.
+/// The sources that decide the vectors, besides the model: the encoder and the steps of `dpr encode`.
 pub(crate) const ENCODING: [&str; 4] =
     ["core/src", "server/data/src", "server/encode/src", "server/index/src/vectors"];
 

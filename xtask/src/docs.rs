@@ -18,7 +18,7 @@ use crate::paths::root;
 /// The folder of the book's pages.
 const BOOK: &str = "docs";
 
-/// What `site` puts beside the book's pages, so that links into it cannot be checked in the sources.
+/// The folders that `site` puts beside the book's pages, so that links into it cannot be checked in the sources.
 const GENERATED: [&str; 2] = ["docs/rust", "docs/typescript"];
 
 /// Checks the documentation and, unless `--check` is given, builds it.

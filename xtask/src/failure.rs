@@ -9,7 +9,7 @@ pub(crate) struct Failure {
     fix: Option<String>,
 }
 
-/// What a task returns.
+/// The result of a task.
 pub(crate) type Outcome<T = ()> = Result<T, Failure>;
 
 impl Failure {

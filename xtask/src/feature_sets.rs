@@ -33,7 +33,7 @@ const WITHOUT: [(&str, &[&str]); 3] = [
     ("dpr-serve", &["burn", "clap", "tonic"]),
 ];
 
-/// Where they are checked: beside the tests' builds, whose features are others.
+/// The folder in which they are checked: beside the tests' builds, whose features are others.
 const TARGET: &str = "target/features";
 
 /// Checks them all, with the linters, and prints a line each.

@@ -21,7 +21,7 @@ const MOST_KEPT: usize = 24;
 /// Most bytes of a kept input.
 const LARGEST_KEPT: u64 = 4096;
 
-/// What to fuzz, for how long, and whether to keep what was found.
+/// The targets to fuzz, the time for it, and whether to keep the inputs that were found.
 #[derive(Debug, PartialEq, Eq)]
 struct Settings {
     only: Vec<String>,

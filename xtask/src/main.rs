@@ -27,6 +27,7 @@ mod server;
 mod setup;
 mod soak;
 mod stamp;
+mod structure;
 mod test;
 mod third_party;
 mod wikipedia;
@@ -59,6 +60,7 @@ usage: cargo xtask TASK
   npm      build the browser modules, the npm package and the search page
   data     build the demo's model, vectors and index
   lint     format check, clippy, rustdoc and the TypeScript linter
+  structure  the crates from the bottom up, with their lines and what they import, drawn from the sources
   features every crate alone, and dpr without the features that somebody may want to do without
   dist     build dpr as it is handed out, optimised across all crates and for size, into target/dist, and print its size
   audit    known holes, licences and sources of all packages, Rust's and npm's (builds cargo-deny first)
@@ -112,6 +114,7 @@ fn dispatch(arguments: &[String]) -> Outcome {
         "fuzz" => fuzz::run(rest),
         "soak" => soak::run(rest),
         "features" => no_arguments(rest).and_then(|()| feature_sets::run()),
+        "structure" => no_arguments(rest).and_then(|()| structure::run()),
         "lint" => no_arguments(rest).and_then(|()| test::lint::run()),
         "help" | "--help" | "-h" => {
             println!("{USAGE}");

@@ -1,4 +1,4 @@
-//! Where things are. All paths are relative to the repository root, which every task makes its working directory.
+//! Paths of the repository. All are relative to its root, which every task makes its working directory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ pub(crate) fn venv_python() -> PathBuf {
     absolute(Path::new(VENV).join("bin").join("python"))
 }
 
-/// Where native builds go.
+/// Returns the folder of native builds.
 pub(crate) fn target_dir() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from)
 }

@@ -123,8 +123,8 @@ impl<'a> Work<'a> {
         }
         println!("\nthe weights of hybrid are tuned on the first {TUNED_ON} questions of SQuAD dev");
         let tuned_on = ["--questions", SQUAD, "--limit", TUNED_ON];
-        let asked = ["--questions", SQUAD, "--skip", TUNED_ON];
-        self.rank(&models, &corpus, "english", &tuned_on, &asked, Some(SQUAD))?;
+        let options = ["--questions", SQUAD, "--skip", TUNED_ON];
+        self.rank(&models, &corpus, "english", &tuned_on, &options, Some(SQUAD))?;
         self.over_seeds(&["1000", "all"])
     }
 
@@ -168,8 +168,8 @@ impl<'a> Work<'a> {
         models.extend(self.train_seeds("trained", "all", &["--warm-up", "50", "--epochs", "1"])?);
         println!("\nNQ test among all blocks; the weight of hybrid is tuned on WebQuestions dev");
         let (test, tuning) = (self.data.questions("nq-test.tsv"), self.data.questions("wq-dev.json"));
-        let asked = ["--questions", &test, "--answerable"];
-        self.rank(&models, &blocks, "english", &["--questions", &tuning], &asked, None)?;
+        let options = ["--questions", &test, "--answerable"];
+        self.rank(&models, &blocks, "english", &["--questions", &tuning], &options, None)?;
         self.over_seeds(&["trained"])
     }
 
@@ -181,7 +181,7 @@ impl<'a> Work<'a> {
         corpus: &str,
         language: &str,
         tuned_on: &[&str],
-        asked: &[&str],
+        options: &[&str],
         articles: Option<&str>,
     ) -> Outcome {
         let mut rankings = Vec::new();
@@ -191,7 +191,7 @@ impl<'a> Work<'a> {
             let results = self.path(&format!("results-{name}"));
             println!("\n{name}: hybrid with the weight {lambda}");
             let more = ["--lambda", &lambda, "--out", &results];
-            eval(model, &index, "bm25,dense,hybrid", &[asked, &more].concat())?;
+            eval(model, &index, "bm25,dense,hybrid", &[options, &more].concat())?;
             if rankings.is_empty() {
                 rankings.push(format!("BM25={results}/bm25.json.gz"));
             }

@@ -13,7 +13,7 @@ use crate::paths::{SQUAD, dpr};
 use crate::process::{self, command, output};
 use crate::stamp::Stamp;
 
-/// Where the blocks are kept.
+/// The folder of the blocks.
 const FOLDER: &str = "target/bench";
 
 /// Seed of the draw of blocks. Blocks of one article stand together in the file.

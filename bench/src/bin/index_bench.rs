@@ -47,8 +47,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let queries = encode_questions(&encoder, &texts, options, &Silent)?;
     let bytes = |values: &[f32]| -> Vec<u8> { values.iter().flat_map(|v| v.to_le_bytes()).collect() };
     fs_err::write(folder.join("rows.f32"), bytes(&set.rows))?;
-    let asked: Vec<f32> = queries.iter().flat_map(|query| query.as_slice()).copied().collect();
-    fs_err::write(folder.join("queries.f32"), bytes(&asked))?;
+    let rows: Vec<f32> = queries.iter().flat_map(|query| query.as_slice()).copied().collect();
+    fs_err::write(folder.join("queries.f32"), bytes(&rows))?;
 
     // One thread a question, as the peers are asked.
     let one = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;

@@ -82,10 +82,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let searching = memory("VmRSS");
     // The paper gives its speed at the best 100, on all processors.
-    let asked: Vec<Embedding> = queries.iter().cycle().take(4 * queries.len()).cloned().collect();
+    let batch: Vec<Embedding> = queries.iter().cycle().take(4 * queries.len()).cloned().collect();
     index.index.set_ef_search(160);
     let started = Instant::now();
-    let found = index.index.search_batch(&asked, 100)?;
+    let found = index.index.search_batch(&batch, 100)?;
     let top_100 = found.len() as f64 / started.elapsed().as_secs_f64();
     let started = Instant::now();
     let is_whole = verify(dir.path())?.problems.is_empty();

@@ -155,8 +155,8 @@ fn accuracies(questions: &[Embedding], passages: &[Embedding], gold: &[Option<us
             }
         }
     }
-    let asked = gold.iter().flatten().count().max(1);
-    found.map(|count| count as f64 / asked as f64)
+    let total = gold.iter().flatten().count().max(1);
+    found.map(|count| count as f64 / total as f64)
 }
 
 /// The middle value, the upper one of two.

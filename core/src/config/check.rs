@@ -1,4 +1,4 @@
-//! What an encoder's configuration must be: the class, the attention, the sizes.
+//! Checks of an encoder's configuration: the class, the attention, the sizes.
 
 use serde_json::Value;
 

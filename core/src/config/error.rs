@@ -22,7 +22,7 @@ pub enum ConfigError {
         "config.json has the architecture {class:?}: {what}, not an encoder of texts; give a directory of an encoder alone, such as BertModel, XLMRobertaModel or DPRContextEncoder"
     )]
     Architecture {
-        /// What the file says.
+        /// The architecture that the file names.
         class: String,
         /// The kind of model it is.
         what: &'static str,
@@ -32,7 +32,7 @@ pub enum ConfigError {
         "config.json has the architectures {classes:?}; supported cross-encoders are {supported}: give the directory of one of these"
     )]
     NotACrossEncoder {
-        /// What the file says, joined; empty where it says nothing.
+        /// The architectures that the file names, joined; empty where it names none.
         classes: String,
         /// The classes that are read, joined.
         supported: String,
@@ -42,7 +42,7 @@ pub enum ConfigError {
         "config.json has the architectures {classes:?}; supported readers are {supported}: give the directory of one of these"
     )]
     NotAReader {
-        /// What the file says, joined; empty where it says nothing.
+        /// The architectures that the file names, joined; empty where it names none.
         classes: String,
         /// The classes that are read, joined.
         supported: String,
@@ -62,7 +62,7 @@ pub enum ConfigError {
     Field {
         /// Name of the field.
         field: &'static str,
-        /// What it should be.
+        /// The expected type or content of the field.
         expected: &'static str,
     },
     /// The section `dpr` is not what this version writes.

@@ -125,8 +125,8 @@ pub(super) fn sizes(family: Family, root: &Value) -> Result<Sizes, ConfigError> 
 pub(super) fn check(family: Family, root: &Value) -> Result<(), ConfigError> {
     check_activation(family, root)?;
     for (field, expected) in [("embedding_size", "hidden_size"), ("embedding_dim", "hidden_size")] {
-        let [got, wanted] = [field, expected].map(|field| root.get(field).and_then(Value::as_u64));
-        if got.is_some() && got != wanted {
+        let [got, required] = [field, expected].map(|field| root.get(field).and_then(Value::as_u64));
+        if got.is_some() && got != required {
             return refuse(root, field, "only word embeddings as wide as the hidden states are supported");
         }
     }

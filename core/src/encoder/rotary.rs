@@ -7,7 +7,7 @@ use super::cast::as_f32;
 use crate::config::Rotary;
 use crate::rotary::angles;
 
-/// What a layer's attention adds to what its queries and keys say: a bias to their scores, and their rotation.
+/// Position terms that a layer's attention adds to its queries and keys: a bias to their scores, and their rotation.
 #[derive(Clone, Debug, Default)]
 pub struct Positions {
     /// Added to the scores `[batch, heads, tokens, tokens]`; of length 1 in any dimension but the last.

@@ -11,7 +11,7 @@ use super::vector::Simd;
 
 /// A multiplication of inputs with a vector of weights, into sums in registers.
 pub(super) trait Dot {
-    /// What an input and a weight are stored as.
+    /// The type in which an input and a weight are stored.
     type Number: Copy + Default;
     /// A vector of sums.
     type V: Copy;

@@ -18,13 +18,13 @@ use super::projection::Projection;
 use half::f16;
 use serde::{Deserialize, Serialize};
 
-/// What the noise is made for; another version of the noise has another.
+/// The label of the noise in the input of HMAC, by which it is drawn; another version of the noise has another.
 const LABEL: &[u8] = b"dpr blurred noise 1";
 
 /// Uniform numbers whose sum is one normal number.
 const UNIFORMS: usize = 12;
 
-/// How much of a question is hidden. The numbers of each level are fixed: a server cannot choose weaker ones.
+/// The degree to which a question is hidden. The numbers of each level are fixed: a server cannot choose weaker ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {

@@ -19,7 +19,8 @@ pub const PROJECTION_FORMAT: u16 = 1;
 /// Bytes before the numbers: the magic, kind and format as u16, and the number of rows as u64.
 const HEAD: usize = 16;
 
-/// How far inner products of rows may be from those of orthonormal rows. Rounding to f16 moves them by some 0.0005.
+/// The greatest difference allowed between inner products of rows and those of orthonormal rows. Rounding to f16 moves
+/// them by some 0.0005.
 const TOLERANCE: f32 = 0.01;
 
 /// Most numbers in a vector, which bounds the work of the check.
@@ -270,7 +271,7 @@ mod tests {
         assert!(projection.first(0).is_err());
     }
 
-    /// What a server that lies may hand out.
+    /// Checks that bytes which a dishonest server may hand out are refused.
     #[test]
     fn what_is_not_a_projection_is_refused() {
         use ProjectionError::*;

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use serde::Serialize;
 
-/// What a reader found in one passage.
+/// The result of reading one passage.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PassageReading {
     /// The score by which the passage is chosen, a logit; `None` where it cannot be, since it has no text.

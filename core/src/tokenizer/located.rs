@@ -138,12 +138,12 @@ impl TextTokenizer {
         layout: Layout,
     ) -> Result<ReaderInput, LocateError> {
         let Template { start, separators, end, types } = &self.template;
-        let asked = self.ids(&self.form.question(question))?;
-        if asked.is_empty() {
+        let question_ids = self.ids(&self.form.question(question))?;
+        if question_ids.is_empty() {
             return Err(LocateError::Empty);
         }
         let special = start.len() + separators.len() + end.len();
-        let fixed = special + asked.len();
+        let fixed = special + question_ids.len();
         if fixed >= self.max_tokens {
             return Err(LocateError::Question { tokens: fixed });
         }
@@ -174,20 +174,20 @@ impl TextTokenizer {
         let all = std::iter::repeat;
         match layout {
             Layout::Paper => {
-                for part in [start, &asked, separators, &before, end, &ids] {
+                for part in [start, &question_ids, separators, &before, end, &ids] {
                     push(part, &mut all(0));
                 }
                 input.passage = input.ids.len() - kept..input.ids.len();
             }
             Layout::Pair => {
                 push(start, &mut types.start.iter().copied());
-                push(&asked, &mut all(types.first));
+                push(&question_ids, &mut all(types.first));
                 push(separators, &mut types.separators.iter().copied());
                 for part in [&before, &ids, &after] {
                     push(part, &mut all(types.second));
                 }
                 push(end, &mut types.end.iter().copied());
-                let from = start.len() + asked.len() + separators.len() + before.len();
+                let from = start.len() + question_ids.len() + separators.len() + before.len();
                 input.passage = from..from + kept;
             }
         }

@@ -11,7 +11,7 @@ pub enum WeightsError {
         file: String,
         /// Its length.
         bytes: usize,
-        /// What the parser says.
+        /// The parser's message.
         reason: String,
     },
     /// A tensor that the config calls for is absent.
@@ -53,7 +53,7 @@ pub enum WeightsError {
     FourBits {
         /// Canonical name.
         name: String,
-        /// What is wrong.
+        /// The fault that was found.
         reason: String,
     },
     /// A tensor holds a NaN or an infinity.

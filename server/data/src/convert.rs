@@ -44,13 +44,13 @@ pub enum ConvertError {
     Pair {
         /// The file's format.
         from: FileFormat,
-        /// What it is about.
+        /// The kind of content that this format holds.
         from_what: &'static str,
         /// The format wanted.
         to: FileFormat,
-        /// What that is about.
+        /// The kind of content that the wanted format holds.
         to_what: &'static str,
-        /// What the file can become.
+        /// The formats that the file can be converted to.
         choices: Vec<FileFormat>,
     },
     /// Something the new format has no place for.
@@ -60,7 +60,7 @@ pub enum ConvertError {
         path: PathBuf,
         /// The format wanted.
         to: FileFormat,
-        /// What would be lost.
+        /// The content that would be lost.
         what: &'static str,
         /// As `item 3`.
         item: String,

@@ -59,7 +59,7 @@ pub enum DataError {
     Undetected {
         /// The file.
         path: PathBuf,
-        /// What it begins with.
+        /// The beginning of the file.
         found: String,
     },
     /// A pipe, whose beginning can be read once only.
@@ -120,7 +120,7 @@ pub enum DataError {
     Header {
         /// The file.
         path: PathBuf,
-        /// What the line begins with.
+        /// The beginning of the line.
         found: String,
     },
     /// A line with too few or too many columns.
@@ -150,7 +150,7 @@ pub enum DataError {
         line: usize,
         /// Column, from 1.
         column: usize,
-        /// What the parser says.
+        /// The parser's message.
         reason: String,
     },
     /// A field that must hold something is empty.
@@ -228,7 +228,7 @@ pub enum DataError {
         line: usize,
         /// The expected content of the column, as `a rank (a whole number)`.
         expected: &'static str,
-        /// What stands there.
+        /// The content that was found.
         found: String,
     },
     /// The first line of judgements is neither of the two forms.
@@ -240,7 +240,7 @@ pub enum DataError {
     QrelsHeader {
         /// The file.
         path: PathBuf,
-        /// What the line begins with.
+        /// The beginning of the line.
         found: String,
     },
     /// The same rank, passage or judgement twice for one query.

@@ -40,7 +40,7 @@ pub enum FileFormat {
     TrecQrels,
     /// Judgements: BEIR qrels.
     BeirQrels,
-    /// What was found: a TREC run.
+    /// Retrieved passages: a TREC run.
     TrecRun,
     /// Retrieved passages: DPR's retriever result.
     DprResult,

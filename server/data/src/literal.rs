@@ -13,9 +13,9 @@ use std::str::Chars;
 pub struct LiteralError {
     /// The column in the literal, in characters from 1.
     pub column: usize,
-    /// What should stand there.
+    /// The content expected at this column.
     pub expected: &'static str,
-    /// What stands there.
+    /// The content found at this column.
     pub found: String,
 }
 
@@ -110,8 +110,8 @@ impl Parser<'_> {
         Some(c)
     }
 
-    fn take(&mut self, wanted: char) -> bool {
-        let found = self.rest.peek() == Some(&wanted);
+    fn take(&mut self, expected: char) -> bool {
+        let found = self.rest.peek() == Some(&expected);
         if found {
             self.next();
         }

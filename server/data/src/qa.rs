@@ -85,7 +85,7 @@ fn with_answers(lines: &Lines, number: usize, text: &str) -> Result<Question, Da
     })?;
     Ok(Question {
         id: number.to_string(),
-        text: asked(lines, number, question)?,
+        text: question_text(lines, number, question)?,
         answers: Answers::Texts(answers),
         gold: None,
     })
@@ -104,13 +104,13 @@ fn curated_trec(lines: &Lines, number: usize, text: &str) -> Result<Question, Da
     }
     Ok(Question {
         id: id.trim().to_owned(),
-        text: asked(lines, number, question)?,
+        text: question_text(lines, number, question)?,
         answers: Answers::Patterns(vec![(*pattern).to_owned()]),
         gold: None,
     })
 }
 
-fn asked(lines: &Lines, number: usize, text: &str) -> Result<String, DataError> {
+fn question_text(lines: &Lines, number: usize, text: &str) -> Result<String, DataError> {
     let text = question::normalise_question(text);
     if text.is_empty() { Err(empty(lines, number, "question")) } else { Ok(text) }
 }

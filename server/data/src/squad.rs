@@ -76,17 +76,17 @@ pub(super) fn read_questions(mut input: Input) -> Result<Vec<Question>, DataErro
     for (a, article) in read(&mut input)?.into_iter().enumerate() {
         for (p, paragraph) in article.paragraphs.into_iter().enumerate() {
             let context: Arc<str> = paragraph.context.into();
-            for (q, asked) in paragraph.qas.into_iter().enumerate() {
-                if asked.question.trim().is_empty() {
+            for (q, qa) in paragraph.qas.into_iter().enumerate() {
+                if qa.question.trim().is_empty() {
                     let place = say((a, p, q));
                     return Err(DataError::EmptyField { path: input.path, place, field: "question" });
                 }
-                ids.insert(&asked.id, (a, p, q), &input.path, say)?;
-                let answer = asked.answers.first().and_then(|answer| answer.range(&context));
+                ids.insert(&qa.id, (a, p, q), &input.path, say)?;
+                let answer = qa.answers.first().and_then(|answer| answer.range(&context));
                 questions.push(Question {
-                    id: asked.id,
-                    text: question::normalise_question(&asked.question),
-                    answers: Answers::Texts(asked.answers.into_iter().map(|answer| answer.text).collect()),
+                    id: qa.id,
+                    text: question::normalise_question(&qa.question),
+                    answers: Answers::Texts(qa.answers.into_iter().map(|answer| answer.text).collect()),
                     gold: Some(Gold { id: id(a, p), text: Arc::clone(&context), answer }),
                 });
             }

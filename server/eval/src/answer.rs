@@ -37,7 +37,7 @@ pub enum AnswerError {
 pub struct InvalidPattern {
     /// As the question lists it.
     pub pattern: String,
-    /// What is wrong with it.
+    /// The reason why it is not valid.
     pub reason: String,
 }
 

@@ -20,7 +20,7 @@ pub struct ReadQuestion {
     pub passages: Vec<ReadPassage>,
 }
 
-/// What a reader found in one passage.
+/// The result of reading one passage.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReadPassage {
     /// The best span; `None` where the passage has no text.

@@ -13,7 +13,7 @@ pub const DEFAULT_KS: [usize; 4] = [1, 5, 20, 100];
 /// Ranks that count for the mean reciprocal rank and for nDCG.
 pub(super) const CUT: usize = 10;
 
-/// Why rankings cannot be measured.
+/// The reason why rankings cannot be measured.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RankingError {

@@ -9,7 +9,7 @@ use fs_err as fs;
 /// The most bytes of a file that describes others: a manifest, a configuration.
 pub const DESCRIPTION: u64 = 16 << 20;
 
-/// What is not a plain file, where one must be.
+/// A path that is not a plain file, where one must be.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "{} is not a plain file but a link, a device, a pipe or a directory: put the file that was written in its place, or \

@@ -7,8 +7,8 @@ use fs_err as fs;
 
 use crate::plain::NotPlain;
 
-/// Whether `name` is a path of plain parts with `/` between them: it cannot lead out of the directory it is joined to, on
-/// any system.
+/// Returns `true` if `name` is a path of plain parts with `/` between them: it cannot lead out of the directory it is
+/// joined to, on any system.
 pub fn is_plain(name: &str) -> bool {
     let is_odd = |c: char| c.is_control() || matches!(c, '\\' | ':');
     name.split('/').all(|part| !matches!(part, "" | "." | "..") && !part.contains(is_odd))

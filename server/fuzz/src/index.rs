@@ -20,14 +20,14 @@ pub(crate) const DIM: usize = 8;
 pub(crate) const COUNT: usize = 24;
 /// The file that holds the changes since version 1.
 const LOG: &str = "updates-1.log";
-/// Where the frames of a log begin, after three sectors.
+/// The offset at which the frames of a log begin, after three sectors.
 const FRAMES: usize = 1536;
 
 /// A made index, and a copy of it that inputs are put into.
 struct Index {
     /// As it was made.
     made: tempfile::TempDir,
-    /// What is opened.
+    /// The copy that is opened.
     used: tempfile::TempDir,
 }
 

@@ -1,5 +1,7 @@
 //! The errors of an index, one small enum for each operation.
 
+mod search;
+
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,6 +12,8 @@ use dpr_files::Error as FileError;
 use crate::cancel::Stopped;
 use crate::limits::TooLong;
 use crate::sparse::SparseError;
+
+pub use search::{Cause, SearchError};
 
 /// The error of checking a matrix of vectors.
 #[derive(Clone, Debug, thiserror::Error)]

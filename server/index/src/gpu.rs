@@ -16,7 +16,8 @@ const BLOCK_BYTES: usize = 64 << 20;
 /// Questions asked at once: their scores for a block's rows come back as one piece of some megabytes.
 const QUESTIONS: usize = 128;
 
-/// What a GPU may round off a product, as a share of the two lengths: some multiply with ten bits of precision.
+/// The error by which a GPU may round off a product, as a share of the two lengths: some multiply with ten bits of
+/// precision.
 const ROUNDING: f64 = 1.0 / 512.0;
 
 /// An index that compares a question with every passage on a GPU, which holds a copy of the vectors. What it finds, and
@@ -50,13 +51,15 @@ impl GpuIndex {
         cancel: &CancelToken,
     ) -> Result<Vec<Vec<ScoredRow>>, QueryError> {
         let dim = self.dim();
-        let asked: Vec<f32> = queries.iter().flat_map(|query| query.as_slice().iter().copied()).collect();
-        let asked = Tensor::<2>::from_data(TensorData::new(asked, [queries.len(), dim]), &self.device);
+        let query_rows: Vec<f32> =
+            queries.iter().flat_map(|query| query.as_slice().iter().copied()).collect();
+        let query_rows =
+            Tensor::<2>::from_data(TensorData::new(query_rows, [queries.len(), dim]), &self.device);
         let (mut tops, mut start) = (ExactIndex::spare_tops(queries.len(), k), 0);
         for block in &self.blocks {
             cancel.check()?;
             let rows = block.dims()[1];
-            let scores = asked.clone().matmul(block.clone()).into_data().try_into_vec::<f32>();
+            let scores = query_rows.clone().matmul(block.clone()).into_data().try_into_vec::<f32>();
             let scores = scores.map_err(|error| QueryError::Gpu { reason: format!("{error:?}") })?;
             let lists = scores.par_chunks_exact(rows);
             tops.par_iter_mut()

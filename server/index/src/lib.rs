@@ -65,6 +65,7 @@ mod cancel;
 #[cfg(test)]
 mod cancelled;
 mod codes;
+mod condition;
 mod directory;
 mod error;
 mod exact;
@@ -73,6 +74,7 @@ mod gpu;
 mod hnsw;
 pub mod limits;
 mod live;
+mod passage_stream;
 pub mod private;
 mod quantized;
 pub mod ranking;
@@ -81,7 +83,10 @@ mod row_set;
 pub mod search;
 pub mod sparse;
 mod tune;
+mod upgrade;
 pub mod vectors;
+mod verify;
+mod wal;
 
 use std::fmt;
 
@@ -96,8 +101,6 @@ pub use directory::manifest::{INDEX_FORMAT, IndexManifest, SparseManifest};
 pub use directory::options::IndexOptions;
 pub use directory::passages::StoredPassages;
 pub use directory::pointer::IndexDir;
-pub use directory::upgrade::{Upgraded, upgrade};
-pub use directory::verify::{Verified, verify};
 pub use dpr_files::Error as FileError;
 pub use error::{BuildError, CompactError, MatrixError, OpenError, QueryError, TuneError, UpdateError};
 pub use exact::ExactIndex;
@@ -109,7 +112,9 @@ pub use ranking::ScoredRow;
 pub use recall::recall_against_exact;
 pub use row_set::RowSet;
 pub use tune::{Tuned, tune};
+pub use upgrade::{Upgraded, upgrade};
 pub use vectors::Matrix;
+pub use verify::{Verified, verify};
 
 /// The way an index searches vectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

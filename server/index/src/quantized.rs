@@ -17,9 +17,13 @@ use rayon::prelude::*;
 use super::binary::Binary;
 use super::codes::{Codes, Values};
 use super::{Matrix, Storage};
-use crate::directory::pointer::{CODES_BINARY, CODES_F16, CODES_INT8};
 use crate::vectors::rows;
 use dpr_files::Mapped;
+
+/// The files of quantized vectors in a version of an index.
+const CODES_INT8: &str = "codes.i8";
+const CODES_F16: &str = "codes.f16";
+const CODES_BINARY: &str = "codes.b1";
 
 /// The number type of quantized vectors: `i8`, or the bits of an f16 in a `u16`.
 pub(super) trait Code: Pod + Default + Send + Sync + Debug {
@@ -274,7 +278,7 @@ impl AnyQuantized {
 #[derive(Debug)]
 pub(super) struct Bounds {
     values: Vec<i16>,
-    /// What the question's codes are multiplied by.
+    /// The factor that the question's codes are multiplied by.
     scale: f64,
     /// The most that a score by codes is below that by the vector, for a row whose scale is 1.
     step: f64,

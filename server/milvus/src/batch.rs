@@ -25,8 +25,8 @@ const MAX_BYTES: usize = 4 << 20;
 /// Most rows in a batch.
 const MAX_ROWS: usize = 1000;
 
-/// How many times as long as itself metadata can be as JSON, at most: a control character takes six bytes, and an empty
-/// value with a name of one byte nine.
+/// The length that metadata can have as JSON, at most, in multiples of its own: a control character takes six bytes,
+/// and an empty value with a name of one byte nine.
 const LONGEST_FORM: usize = 16;
 
 /// Refuses rows that cannot be stored or compared.

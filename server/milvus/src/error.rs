@@ -14,7 +14,7 @@ pub enum MilvusError {
     Address {
         /// The text, without a password.
         got: String,
-        /// What is wrong with it.
+        /// The reason why it is not an address.
         why: &'static str,
     },
     /// No server answers.
@@ -24,7 +24,7 @@ pub enum MilvusError {
     Down {
         /// The collection.
         address: String,
-        /// How long it was waited for.
+        /// The time waited.
         seconds: u64,
     },
     /// The cluster answered before, and now does not, is too slow, or limits the rate.
@@ -32,9 +32,9 @@ pub enum MilvusError {
     Slow {
         /// The collection.
         address: String,
-        /// What was asked for.
+        /// The operation asked for.
         what: &'static str,
-        /// How long it was tried.
+        /// The time for which it was tried.
         seconds: u64,
         /// The last failure.
         reason: String,
@@ -44,7 +44,7 @@ pub enum MilvusError {
     Refused {
         /// The collection.
         address: String,
-        /// What was asked for.
+        /// The operation asked for.
         what: &'static str,
         /// Its message, or its codes where the message may quote a passage or a filter.
         reason: String,
@@ -60,7 +60,7 @@ pub enum MilvusError {
     Foreign {
         /// The collection.
         address: String,
-        /// What is missing or different.
+        /// The difference from a collection of `dpr`.
         why: String,
     },
     /// The collection was made by a newer `dpr`.
@@ -141,19 +141,19 @@ pub enum MilvusError {
     #[error("there are no passages to write")]
     Empty,
     /// Ids to delete that are not there.
-    #[error("`{id}` is not there ({missing} of {asked} ids are not): nothing was deleted")]
+    #[error("`{id}` is not there ({missing} of {requested} ids are not): nothing was deleted")]
     Unknown {
         /// The first of them.
         id: String,
-        /// How many.
+        /// The number of ids that are not there.
         missing: usize,
         /// Of how many.
-        asked: usize,
+        requested: usize,
     },
     /// A number of passages that no search returns.
     #[error("k is {k}: Milvus returns 1 to {MAX_K} passages")]
     K {
-        /// What was asked for.
+        /// The number asked for.
         k: usize,
     },
     /// Fewer passages than were written.
@@ -161,9 +161,9 @@ pub enum MilvusError {
     Lost {
         /// The collection.
         address: String,
-        /// What should be there.
+        /// The number of passages that were written.
         expected: usize,
-        /// What is.
+        /// The number of passages found.
         got: usize,
     },
     /// An answer that cannot be understood.

@@ -15,7 +15,7 @@ use dpr_index::HnswParams;
 use dpr_index::search::LoadReport;
 use dpr_index::vectors::VectorSet;
 
-/// How a collection is filled.
+/// Options of filling a collection.
 #[derive(Clone, Debug)]
 pub struct LoadOptions {
     /// The graphs' parameters; a collection that is there keeps its own.
@@ -24,7 +24,7 @@ pub struct LoadOptions {
     pub channels: u16,
     /// Batches in flight at once, not yet acknowledged.
     pub in_flight: usize,
-    /// How long a batch is tried while the cluster is away, or limits the rate.
+    /// The time for which a batch is tried while the cluster is away, or limits the rate.
     pub patience: Duration,
     /// Credentials: `user:password` or an API key.
     pub token: Option<String>,

@@ -17,7 +17,7 @@ const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
 /// PostgreSQL's own port.
 const DEFAULT_PORT: u16 = 5432;
 
-/// What [`PostgresAddress`] displays as it is; the rest is percent-encoded.
+/// The characters that are percent-encoded in a [`PostgresAddress`]; the rest is displayed as it is.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 /// As [`ENCODED`], for the directory of a socket.
@@ -73,7 +73,7 @@ pub(crate) struct Columns {
     pub(crate) metadata: Option<String>,
 }
 
-/// How a connection is encrypted.
+/// The encryption of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tls {
     /// It is not.

@@ -13,7 +13,7 @@ use crate::rows::{self, Row};
 use crate::table::Table;
 use crate::{PostgresError, PostgresIndex};
 
-/// How long a change may take, and how long it is tried.
+/// The time that a change may take, and for which it is tried.
 const CHANGE: Duration = Duration::from_secs(30);
 
 impl PostgresIndex {
@@ -79,8 +79,8 @@ impl PostgresIndex {
         };
         let there = self.client.wait(self.client.call("deleting passages", limit, work))?;
         if let Some(id) = ids.iter().find(|id| !there.contains(*id)) {
-            let (missing, asked) = (ids.len() - there.len(), ids.len());
-            return Err(PostgresError::Unknown { id: id.escape_debug().to_string(), missing, asked });
+            let (missing, requested) = (ids.len() - there.len(), ids.len());
+            return Err(PostgresError::Unknown { id: id.escape_debug().to_string(), missing, requested });
         }
         self.note_change(ids.len(), 0, ids.len());
         Ok(ids.len())

@@ -17,12 +17,12 @@ use crate::{PostgresAddress, PostgresError, password, tls};
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// How long a call is given, and what happens when it fails.
+/// The time limits of a call, and the behaviour when it fails.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limit {
-    /// How long one try may take.
+    /// The time that one try may take.
     pub(crate) each: Duration,
-    /// How long it is tried again while the server is away; 0 for not at all.
+    /// The time for which it is tried again while the server is away; 0 for not at all.
     pub(crate) patience: Duration,
     /// `true` if it may be done twice: when a connection breaks, nobody knows whether the server had done it.
     pub(crate) again: bool,
@@ -131,8 +131,8 @@ impl Client {
         let connection = self.pool.get().await?;
         let whole = async {
             if !limit.again {
-                let asked = connection.batch_execute("").await.map_err(Failure::from);
-                asked.map_err(|failure| match failure {
+                let answer = connection.batch_execute("").await.map_err(Failure::from);
+                answer.map_err(|failure| match failure {
                     Failure::Broken(reason) => Failure::Stale(reason),
                     other => other,
                 })?;
@@ -152,11 +152,11 @@ impl Client {
     /// Asks the server to end what a connection is doing.
     pub(crate) async fn cancel(&self, connection: &Connection) {
         let token = connection.cancel_token();
-        let asked = match &self.tls {
+        let answer = match &self.tls {
             Some(tls) => token.cancel_query(tls.clone()).await,
             None => token.cancel_query(NoTls).await,
         };
-        if let Err(error) = asked {
+        if let Err(error) = answer {
             tracing::warn!("{}: what is being done could not be cancelled: {error}", self.address);
         }
     }

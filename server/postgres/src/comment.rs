@@ -8,7 +8,7 @@ use crate::{PostgresAddress, PostgresError};
 /// The format of the comment that this program writes, and the newest it reads.
 const FORMAT: u32 = 1;
 
-/// What the comment of a table says, as JSON.
+/// The content of a table's comment, as JSON.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Described {
     /// 1.
@@ -18,7 +18,7 @@ pub struct Described {
     pub model_fingerprint: String,
     /// Numbers in a vector.
     pub dim: usize,
-    /// How vectors are compared: `inner_product`.
+    /// The metric by which vectors are compared: `inner_product`.
     pub metric: String,
     /// Parameters of the graph, and of searches in it.
     #[serde(default)]

@@ -13,7 +13,7 @@ pub enum PostgresError {
     Address {
         /// The text, without a password.
         got: String,
-        /// What is wrong with it.
+        /// The reason why it is not an address.
         why: String,
     },
     /// A password that cannot be read.
@@ -21,7 +21,7 @@ pub enum PostgresError {
     Password {
         /// `PGPASSWORD` or a file.
         place: String,
-        /// What is wrong with it.
+        /// The reason why it cannot be read.
         why: String,
     },
     /// Certificates that cannot be read.
@@ -29,7 +29,7 @@ pub enum PostgresError {
     Certificates {
         /// A file, or the system's store.
         place: String,
-        /// What is wrong with them.
+        /// The reason why they cannot be read.
         why: String,
     },
     /// The server does not answer, not in time, or answers that it cannot now.
@@ -37,9 +37,9 @@ pub enum PostgresError {
     Unavailable {
         /// The table.
         address: String,
-        /// What was asked for.
+        /// The operation asked for.
         what: &'static str,
-        /// How long it was tried.
+        /// The time for which it was tried.
         seconds: u64,
         /// The last failure.
         reason: String,
@@ -49,7 +49,7 @@ pub enum PostgresError {
     Refused {
         /// The table.
         address: String,
-        /// What was asked for.
+        /// The operation asked for.
         what: &'static str,
         /// The server's message.
         reason: String,
@@ -78,7 +78,7 @@ pub enum PostgresError {
     Shape {
         /// The table.
         address: String,
-        /// What is missing or different, and what to do.
+        /// The reason why it cannot hold passages, and advice for the user.
         why: String,
     },
     /// The comment of the table does not name a model.
@@ -86,7 +86,7 @@ pub enum PostgresError {
     NoModel {
         /// The table.
         address: String,
-        /// What the comment is instead.
+        /// The content of the comment instead.
         why: String,
     },
     /// The table holds vectors, and nobody says of which model.
@@ -97,7 +97,7 @@ pub enum PostgresError {
     Unclaimed {
         /// The table.
         address: String,
-        /// How many vectors, at least.
+        /// The number of vectors, at least.
         count: usize,
         /// The table as SQL names it.
         table: String,
@@ -159,7 +159,7 @@ pub enum PostgresError {
     Parameter {
         /// `m` or `ef_construction`.
         name: &'static str,
-        /// What was asked for.
+        /// The value asked for.
         value: usize,
         /// The least.
         min: usize,
@@ -197,7 +197,7 @@ pub enum PostgresError {
         id: String,
         /// `id`, `title`, `text` or `metadata`.
         field: &'static str,
-        /// Why it cannot be kept, and what to do.
+        /// The reason why it cannot be kept, and advice for the user.
         why: String,
     },
     /// A blank field.
@@ -212,14 +212,14 @@ pub enum PostgresError {
     #[error("there are no passages to write")]
     Empty,
     /// Ids to delete that no passage has.
-    #[error("`{id}` is not there ({missing} of {asked} ids are not): nothing was deleted")]
+    #[error("`{id}` is not there ({missing} of {requested} ids are not): nothing was deleted")]
     Unknown {
         /// The first of them.
         id: String,
-        /// How many.
+        /// The number of ids that are not there.
         missing: usize,
         /// Of how many.
-        asked: usize,
+        requested: usize,
     },
     /// A number of passages that no search returns.
     #[error("k is 0: a search returns at least 1 passage")]
@@ -237,9 +237,9 @@ pub enum PostgresError {
     Lost {
         /// The table.
         address: String,
-        /// What should be there.
+        /// The number of passages that were written.
         expected: usize,
-        /// What is.
+        /// The number of passages found.
         got: usize,
     },
     /// The load was told to stop.

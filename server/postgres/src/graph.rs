@@ -16,7 +16,7 @@ use crate::table::Table;
 /// Time between two looks at the building of a graph.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// How long a look is tried.
+/// The limits of a look at the graph.
 const LOOK: Limit = Limit { each: Duration::from_secs(5), patience: Duration::ZERO, again: true };
 
 /// Most numbers of a vector in a graph: with 32 bits each, and with 16.

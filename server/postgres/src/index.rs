@@ -22,7 +22,7 @@ use crate::search::{self, Search};
 use crate::table::Table;
 use crate::{PostgresAddress, PostgresError, graph};
 
-/// How long opening may take.
+/// The time that opening may take.
 const OPEN: Duration = Duration::from_secs(30);
 
 /// Rows up to which they are counted one by one; above, PostgreSQL's own estimate is taken.
@@ -83,7 +83,7 @@ impl PostgresIndex {
         Ok(index)
     }
 
-    /// What the table's comment says.
+    /// Returns the content of the table's comment.
     pub fn described(&self) -> &Described {
         &self.described
     }

@@ -17,20 +17,20 @@ use crate::index::count;
 use crate::rows::{self, Row};
 use crate::{PostgresAddress, PostgresError, graph};
 
-/// How long one batch may take: another load that builds the graph makes it wait.
+/// The time that one batch may take: another load that builds the graph makes it wait.
 const BATCH: Duration = Duration::from_secs(3600);
 
-/// How long the building of a graph may take.
+/// The time that the building of a graph may take.
 const GRAPH: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// How a table is filled.
+/// Options of filling a table.
 #[derive(Clone, Debug)]
 pub struct LoadOptions {
     /// The graph's parameters; a table that is there keeps its own.
     pub hnsw: HnswParams,
     /// Batches written at once, each by a connection of its own.
     pub in_flight: usize,
-    /// How long a batch is tried while the server is away.
+    /// The time for which a batch is tried while the server is away.
     pub patience: Duration,
     /// Set from another thread or a signal handler to give up; the batches that were written stay.
     pub stop: Arc<AtomicBool>,

@@ -41,10 +41,13 @@ fn from_file(file: &Path, address: &PostgresAddress) -> Result<Option<Secret>, P
     let (host, port) = (address.host.as_str(), address.port.to_string());
     // A socket goes by its directory, and by the name of this machine.
     let host_too = if host.starts_with('/') { "localhost" } else { host };
-    let wanted =
+    let expected =
         [[host, host_too], [port.as_str(); 2], [address.database.as_str(); 2], [address.user.as_str(); 2]];
     let fits = |fields: &[String]| {
-        fields.iter().zip(wanted).all(|(field, wanted)| field == "*" || wanted.contains(&field.as_str()))
+        fields
+            .iter()
+            .zip(expected)
+            .all(|(field, expected)| field == "*" || expected.contains(&field.as_str()))
     };
     Ok(text.lines().filter(|line| !line.starts_with('#')).map(fields).find_map(|fields| {
         match fields.as_slice() {

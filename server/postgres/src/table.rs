@@ -91,19 +91,19 @@ impl Table {
                 format!("it has no column {} for the {what}: name it in the address", escape_identifier(name))
             })
         };
-        let of_type = |column: &Column, is_right: bool, wanted: &str| match is_right {
+        let of_type = |column: &Column, is_right: bool, expected: &str| match is_right {
             true => Ok(escape_identifier(&column.name)),
             false => {
                 let (name, kind) = (escape_identifier(&column.name), &column.kind);
-                Err(format!("its column {name} is {kind}, must be {wanted}"))
+                Err(format!("its column {name} is {kind}, must be {expected}"))
             }
         };
         // A column that the address does not name may be missing.
         let optional =
-            |given: &Option<String>, role: &str, is_right: fn(&str) -> bool, wanted: &str| match given {
+            |given: &Option<String>, role: &str, is_right: fn(&str) -> bool, expected: &str| match given {
                 Some(name) => {
                     let column = must(name, role)?;
-                    of_type(column, is_right(&column.kind), wanted).map(Some)
+                    of_type(column, is_right(&column.kind), expected).map(Some)
                 }
                 None => Ok(find(role)
                     .filter(|column| is_right(&column.kind))

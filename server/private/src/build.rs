@@ -26,7 +26,7 @@ use crate::principal::Principal;
 use crate::tables::{MANIFEST, dir_of_version};
 use crate::{BuildError, hint, order};
 
-/// How private tables are built.
+/// Options of building private tables.
 #[derive(Clone, Debug)]
 pub struct BuildOptions {
     /// Principal directions that are kept; without it [`default_dims`].

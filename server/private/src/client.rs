@@ -44,7 +44,7 @@ pub enum ClientError {
     /// The server did not answer, or refused.
     #[error("{0}")]
     Transport(#[source] TransportError),
-    /// What it says of its tables, or a file of them, is refused.
+    /// The server's description of its tables, or a file of them, is refused.
     #[error(transparent)]
     Manifest(#[from] ManifestError),
     /// The tables are of another version than the one that is expected.
@@ -164,10 +164,10 @@ impl<T: Transport> Client<T> {
     pub fn search(&mut self, question: &[f32], k: usize) -> Result<Vec<Hit>, ClientError> {
         self.prepare(k)?;
         let Some(masks) = self.prepared.take() else { return Err(ClientError::K(k)) };
-        let (message, asked) = self.public.ask(masks, question)?;
+        let (message, pending) = self.public.ask(masks, question)?;
         let expected = self.public.rank_answer_bytes() as u64;
         let answer = self.transport.post("/v1/encrypted/rank", &message, expected);
-        let (message, chosen) = self.public.choose(asked, &answer.map_err(ClientError::Transport)?)?;
+        let (message, chosen) = self.public.choose(pending, &answer.map_err(ClientError::Transport)?)?;
         let expected = self.public.fetch_answer_bytes(k) as u64;
         let answer = self.transport.post("/v1/encrypted/fetch", &message, expected);
         let Found { columns, places } = self.public.open(chosen, &answer.map_err(ClientError::Transport)?)?;

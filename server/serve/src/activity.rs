@@ -1,4 +1,4 @@
-//! What the requests of a connection are at, so that one whose client does nothing can be closed.
+//! The progress of a connection's requests, so that a connection whose client does nothing can be closed.
 //!
 //! A client that answers the pings of HTTP/2 keeps its connection open, and one that never opens the window of a stream
 //! keeps that stream. Neither shows in the socket, so that each request is watched: from its head to the last part of
@@ -156,7 +156,7 @@ impl Drop for InProgress {
 /// A body in parts, each of which is noted when it is asked for.
 struct Watched {
     body: Body,
-    /// What is left of the part that the body gave.
+    /// The rest of the part that the body gave.
     rest: Bytes,
     /// Bytes of the last part: taken when the next one is asked for.
     part: usize,

@@ -77,7 +77,7 @@ pub enum SearchResponse {
     },
 }
 
-/// What a search found, and how long that took.
+/// The result of a search, and the time that it took.
 pub(super) struct Answered<T = SearchResponse> {
     pub(super) answer: T,
     pub(super) took: Duration,
@@ -124,9 +124,9 @@ pub(super) async fn respond<T: Serialize + 'static>(
     let prepare = move || {
         drop(queue);
         let parse = trace.parse(body.len());
-        let asked = span.in_scope(|| parse.in_scope(|| read(&body)));
+        let prepared = span.in_scope(|| parse.in_scope(|| read(&body)));
         drop((body, parse));
-        let PreparedSearch { vectors, rows, cost, search } = asked?;
+        let PreparedSearch { vectors, rows, cost, search } = prepared?;
         let run = move |cancel: &CancelToken| {
             let _in_request = span.enter();
             let Answered { answer, took, k } = trace.search(vectors, rows).in_scope(|| search(cancel))?;

@@ -15,8 +15,8 @@ use super::room::{HeldBody, Room};
 use super::state::AppState;
 use super::trace::Trace;
 
-/// How much of a body over the limit is read and thrown away. A client that is still sending would otherwise
-/// see a broken connection in place of the answer.
+/// The number of bytes of a body over the limit that are read and thrown away. A client that is still sending would
+/// otherwise see a broken connection in place of the answer.
 const DRAINED: usize = 8 << 20;
 
 /// The bytes of a body that says it is JSON.

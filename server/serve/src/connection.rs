@@ -61,7 +61,7 @@ pub(super) struct Connection {
     pub(super) handshake: Duration,
     /// `true` if it answers one request alone.
     pub(super) is_single: bool,
-    /// Where requests beside each other take a place each.
+    /// The places that requests beside each other take, one each.
     pub(super) places: Places,
     pub(super) stopping: watch::Receiver<()>,
 }

@@ -113,7 +113,7 @@ impl Metrics {
         }
     }
 
-    /// What sampling counts.
+    /// Returns the counters of sampling.
     pub(super) fn recall(&self) -> &RecallCounts {
         &self.recall
     }
@@ -151,7 +151,7 @@ impl Metrics {
         &self.refusals
     }
 
-    /// What the index says of itself.
+    /// Returns the gauges of the index's own report on its health.
     pub(super) fn health(&self) -> &HealthGauges {
         &self.health
     }

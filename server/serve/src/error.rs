@@ -6,8 +6,8 @@
 use axum::extract::Request;
 use dpr_core::model::short;
 
-use super::access::Scope;
 use super::error_code::ErrorCode;
+use crate::scope::Scope;
 
 /// A refused or failed request.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -195,7 +195,7 @@ pub enum ApiError {
     InvalidLevel {
         /// As the body had it.
         got: String,
-        /// What is offered.
+        /// The levels that are offered, joined.
         offered: String,
     },
     /// A question that was projected by other directions.
@@ -298,7 +298,7 @@ impl ApiError {
         }
     }
 
-    /// What the caller can do.
+    /// Returns advice for the caller.
     pub fn fix(&self) -> String {
         match self {
             Self::EmptyBody | Self::InvalidJson(_) => {
@@ -407,7 +407,7 @@ impl ApiError {
     }
 }
 
-/// What is said of a missing key.
+/// Returns the message about a missing key.
 fn unauthorized(has_sent: &bool) -> &'static str {
     match has_sent {
         true => "the key that was sent is none of this server's",

@@ -1,4 +1,4 @@
-//! What a client is told of a failed search or update: its own mistakes in full, the server's by a stable sentence.
+//! Messages to a client about a failed search or update: its own mistakes in full, the server's by a stable sentence.
 //! Causes go to the log, and nothing of questions or passages does.
 
 use dpr_encode::{EncodingError, UpdateError};
@@ -7,7 +7,7 @@ use dpr_index::search::{SearchError, WriteError};
 
 use super::error::ApiError;
 
-/// What is said of a backend that does not answer.
+/// The message about a backend that does not answer.
 const AWAY: &str = "without an answer from the backend that keeps the passages";
 
 impl From<SearchError> for ApiError {

@@ -53,7 +53,7 @@ pub(super) struct Prepared<T> {
 /// Work that goes on until the token says to stop.
 pub(super) type Run<T> = Box<dyn FnOnce(&CancelToken) -> T + Send>;
 
-/// What the first visit to a thread came to.
+/// The outcome of the first visit to a thread.
 enum First<T> {
     Done(T),
     /// The search is to run on so many threads' permits.

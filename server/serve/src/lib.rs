@@ -71,6 +71,7 @@ mod activity;
 mod answer;
 mod assets;
 mod audit;
+mod authorize;
 mod body;
 mod bounded;
 mod connection;
@@ -109,6 +110,7 @@ mod reload;
 mod request;
 mod request_id;
 mod room;
+mod scope;
 mod search;
 mod served_blur;
 mod served_model;
@@ -128,8 +130,7 @@ mod vector;
 mod watched;
 
 pub use access::{
-    Access, AccessError, KeySources, KeysError, NewKey, RandomError, Rate, Scope, ScopeError,
-    is_name as is_key_name,
+    Access, AccessError, KeySources, KeysError, NewKey, RandomError, Rate, is_name as is_key_name,
 };
 pub use answer::{HitList, SearchHit, SearchResponse};
 pub use error::ApiError;
@@ -148,6 +149,7 @@ pub use private::{
 };
 pub use reading::{AnswerRequest, AnswerResponse, FoundAnswer};
 pub use request::{FilterBody, SearchRequest};
+pub use scope::{Scope, ScopeError};
 pub use served_blur::ServedBlur;
 pub use served_model::{
     EncoderBody, EncoderFiles, FileBody, ModelBody, PairBody, PairFiles, PairWeightsBody, ServedModel,
@@ -185,7 +187,7 @@ pub fn app(state: AppState) -> Router {
 /// ([`Options::metrics_apart`]).
 pub fn metrics_app(state: AppState) -> Router {
     let counters = counters_route(&state)
-        .layer(from_fn_with_state(state.clone(), access::admit))
+        .layer(from_fn_with_state(state.clone(), authorize::admit))
         .layer(from_fn_with_state(state.clone(), hosts::check));
     let routes = with_common_layers(health_routes().merge(counters), &state);
     observed(routes, state)
@@ -249,13 +251,13 @@ fn counters_route(state: &AppState) -> Router<AppState> {
 
 /// A route for requests whose key has this scope, where keys are needed.
 fn open_to(scope: Scope, route: MethodRouter<AppState>, state: &AppState) -> MethodRouter<AppState> {
-    route.route_layer(from_fn_with_state((state.clone(), scope), access::require))
+    route.route_layer(from_fn_with_state((state.clone(), scope), authorize::require))
 }
 
 /// Routes that answer to this server's hosts, and to clients that do not send too often.
 fn guarded(routes: Router<AppState>, state: &AppState) -> Router<AppState> {
     let routes = routes
-        .layer(from_fn_with_state(state.clone(), access::admit))
+        .layer(from_fn_with_state(state.clone(), authorize::admit))
         .layer(from_fn_with_state(state.clone(), hosts::check));
     with_common_layers(routes, state)
 }

@@ -1,4 +1,4 @@
-//! What one request, and all of them together, may ask of the server.
+//! Limits on what one request, and all of them together, may ask of the server.
 
 use std::time::Duration;
 

@@ -13,7 +13,6 @@ use serde_json::value::RawValue;
 use tracing::Span;
 use utoipa::ToSchema;
 
-use super::access::Scope;
 use super::audit::{Author, Change};
 use super::body::json_body;
 use super::bounded::{Bounded, BoundedSeed};
@@ -26,6 +25,7 @@ use super::state::{AppState, Ready};
 use super::trace::Trace;
 use super::updates::Updates;
 use super::vector::{VectorInput, WireVector};
+use crate::scope::Scope;
 use dpr_data::{Metadata, Passage};
 use dpr_encode::PassageUpdater;
 use dpr_index::{NewPassage, Put};
@@ -112,11 +112,11 @@ pub(super) async fn put(
     let ready = state.ready()?;
     let (author, trace) = (Author::of(&request), Trace::of(&request));
     let (service, body) = admit(&state, &ready, request).await?;
-    let (max, asked) = (state.limits().max_passages, Arc::clone(&ready));
+    let (max, index) = (state.limits().max_passages, Arc::clone(&ready));
     let parsing = trace.clone();
     let read = move |body: HeldBody| {
         let _parse = parsing.parse(body.len()).entered();
-        let passages = parse::<PutRequest<'_>>(&body)?.passages(&asked, max)?;
+        let passages = parse::<PutRequest<'_>>(&body)?.passages(&index, max)?;
         // The room that the body had is that of its passages now.
         Ok((passages, BodyShare::from(body)))
     };

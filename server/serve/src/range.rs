@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// What a `Range` header asks of a file.
+/// The part of a file that a `Range` header asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Wanted {
     /// The whole file: no range, one that is not understood, or several (a server may answer those in full).

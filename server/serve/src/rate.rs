@@ -20,7 +20,7 @@ pub(crate) struct Rates {
     guesses: Limiter<IpAddr>,
 }
 
-/// How often an address may send keys that the server does not know: a key is not found by trying.
+/// The rate at which an address may send keys that the server does not know: a key is not found by trying.
 const GUESSES: Rate = Rate { per_second: 1.0, burst: 30 };
 
 /// Clients that are remembered. One that is forgotten, because so many others sent since, begins anew.

@@ -112,12 +112,12 @@ pub(super) async fn answer(State(state): State<AppState>, request: Request) -> R
     let reader = ready.serving.reader.as_ref().map(Arc::clone).ok_or(ApiError::AnswersDisabled)?;
     let (limits, trace) = (state.limits().clone(), Trace::of(&request));
     let read = move |body: &[u8]| -> Result<PreparedSearch<AnswerResponse>, ApiError> {
-        let asked: AnswerRequest<'_> = parse_json(body)?;
-        check_question(&asked.question)?;
-        let fusion = fusion(asked.lambda)?;
-        let (depth, top) = asked.counts(&limits)?;
-        let filter = asked.filter.map(FilterBody::parse).transpose()?;
-        let (question, method) = (asked.question, asked.method);
+        let request: AnswerRequest<'_> = parse_json(body)?;
+        check_question(&request.question)?;
+        let fusion = fusion(request.lambda)?;
+        let (depth, top) = request.counts(&limits)?;
+        let filter = request.filter.map(FilterBody::parse).transpose()?;
+        let (question, method) = (request.question, request.method);
         let cost = service.cost(&question, method, depth, filter.as_ref()).saturating_add(reader.cost(depth));
         let rows = ready.rows();
         let search = move |cancel: &CancelToken| -> Result<Answered<AnswerResponse>, ApiError> {

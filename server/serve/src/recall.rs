@@ -22,7 +22,7 @@ use dpr_index::{CancelToken, Health, IndexKind, QueryError, Snapshot, VectorInde
 /// Passages of an answer that are compared, at most: what the DPR paper's top-20 needs.
 const DEPTH: usize = 20;
 
-/// What sampling counts.
+/// Counters of sampling.
 #[derive(Clone, Default)]
 pub(super) struct RecallCounts {
     /// Passages that exact search finds.
@@ -45,7 +45,7 @@ pub(super) struct Sampled {
     backend: Arc<dyn Backend>,
     gate: SearchGate,
     every: Duration,
-    /// When the next search is taken.
+    /// The time at which the next search is taken.
     next: Mutex<Instant>,
     idle: SyncSender<Sample>,
 }

@@ -33,21 +33,22 @@ pub(super) async fn search(State(state): State<AppState>, request: Request) -> R
     let read = move |body: &[u8]| -> Result<PreparedSearch, ApiError> {
         // After the body has come, so that it is answered from the newest index.
         let ready = served.ready()?;
-        let asked = SearchRequest::read(body, ready.dim, &ready.fingerprint, served.limits())?;
-        let (vectors, rows) = (asked.vectors.len(), ready.rows());
-        let cost = ready.serving.search.cost(vectors, asked.k, asked.filter.as_ref());
+        let request = SearchRequest::read(body, ready.dim, &ready.fingerprint, served.limits())?;
+        let (vectors, rows) = (request.vectors.len(), ready.rows());
+        let cost = ready.serving.search.cost(vectors, request.k, request.filter.as_ref());
         let search = move |cancel: &CancelToken| -> Result<Answered, ApiError> {
             let backend = &ready.serving.search;
-            let search = || backend.search_until(&asked.vectors, asked.k, asked.filter.as_ref(), cancel);
-            let (found, took, took_ms) = timed(asked.k, search)?;
+            let search =
+                || backend.search_until(&request.vectors, request.k, request.filter.as_ref(), cancel);
+            let (found, took, took_ms) = timed(request.k, search)?;
             let mut lists = found.into_iter().map(|hits| hits.into_iter().map(SearchHit::from).collect());
-            let answer = match asked.batch {
+            let answer = match request.batch {
                 true => {
                     SearchResponse::Batch { results: lists.map(|hits| HitList { hits }).collect(), took_ms }
                 }
                 false => SearchResponse::Single { hits: lists.next().unwrap_or_default(), took_ms },
             };
-            Ok(Answered { answer, took, k: asked.k })
+            Ok(Answered { answer, took, k: request.k })
         };
         Ok(PreparedSearch { vectors, rows, cost, search: Box::new(search) })
     };

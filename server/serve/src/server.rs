@@ -17,7 +17,7 @@ use super::open::{OpenConnections, Opened};
 use super::places::{Place, Places};
 use super::tls::Tls;
 
-/// Why the server cannot listen.
+/// The reason why the server cannot listen.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     /// Another process has the port.
@@ -59,7 +59,7 @@ pub async fn bind(listen: &str) -> Result<TcpListener, ListenError> {
     })
 }
 
-/// How the server ended.
+/// The way in which the server ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
     /// Every request in flight was answered.
@@ -68,7 +68,7 @@ pub enum Ended {
     CutOff,
 }
 
-/// How connections are kept.
+/// Options of connections.
 #[derive(Debug, Clone)]
 pub struct Connections {
     /// Connections open at once, and beside them requests that HTTP/2 connections send beside each other.
@@ -76,8 +76,7 @@ pub struct Connections {
     /// Connections that one client may have open: an address, or an IPv6 network of 64 bits. More are closed at once.
     /// Clients on this machine may have any number, and so may all where there is no limit.
     pub max_of_client: Option<usize>,
-    /// Where `max` connections are open, the one that has been without a request for longest is closed, if that is so
-    /// long.
+    /// The time without a request after which the longest idle connection is closed, where `max` connections are open.
     pub spare: Duration,
     /// Time for a request's head, and time that an idle connection is kept, also one that has sent nothing yet.
     pub idle: Duration,
@@ -89,8 +88,8 @@ pub struct Connections {
     pub grace: Duration,
     /// Certificate and key: with them connections speak TLS, and HTTP/2 with clients that want it.
     pub tls: Option<Arc<Tls>>,
-    /// What a few connections above `max` are answered by, one request each: [`health_app`](crate::health_app).
-    /// Without it they wait.
+    /// The routes by which a few connections above `max` are answered, one request each:
+    /// [`health_app`](crate::health_app). Without it they wait.
     pub health: Option<Router>,
 }
 

@@ -1,4 +1,4 @@
-//! What the HTTP layer asks of text search: a small trait, so that the routes are tested without an encoder.
+//! Text search for the HTTP layer: a small trait, so that the routes are tested without an encoder.
 
 use dpr_index::CancelToken;
 use dpr_index::search::{Filter, Fusion, Hit, Method, SearchError, TextSearcher};

@@ -1,4 +1,4 @@
-//! What all handlers share.
+//! State that all handlers share.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -25,7 +25,7 @@ use dpr_core::model::short;
 use dpr_index::VectorIndex as _;
 use dpr_index::search::{Backend, Description};
 
-/// How the HTTP interface behaves.
+/// Options of the HTTP interface.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// Bounds of requests.
@@ -36,13 +36,14 @@ pub struct Options {
     pub origins: Origins,
     /// Under which names it may be called.
     pub hosts: Hosts,
-    /// Who may do what.
+    /// The rights of clients.
     pub access: Access,
-    /// How often each key may send, and each address without one; keys may have rates of their own.
+    /// The rate at which each key may send, and each address without one; keys may have rates of their own.
     pub rate: Option<Rate>,
     /// Proxies in front of this server whose entries in `x-forwarded-for` are believed.
     pub trusted_proxies: usize,
-    /// How long the index may not have been brought up to date before `/readyz` says so; without it, for ever.
+    /// The time for which the index may not have been brought up to date before `/readyz` says so; without it, for
+    /// ever.
     pub max_stale: Option<Duration>,
     /// `true` if [`metrics_app`](crate::metrics_app) has `/metrics`, `/healthz` and `/readyz`, in the place of
     /// [`app`](crate::app).
@@ -83,7 +84,7 @@ const UPDATES_WAITING: usize = 64;
 /// Updates whose passages wait to be encoded, after the one whose passages are.
 const ENCODINGS_WAITING: usize = 32;
 
-/// What a server answers from.
+/// The services that a server answers from.
 pub struct Serving {
     /// Finds passages for vectors.
     pub search: Arc<dyn Backend>,
@@ -108,10 +109,10 @@ impl Serving {
     }
 }
 
-/// What searches need.
+/// The state that searches need.
 pub(super) struct Ready {
     pub(super) serving: Serving,
-    /// What vectors are checked by. Both stay the same while passages come and go.
+    /// The values that vectors are checked by. Both stay the same while passages come and go.
     pub(super) dim: usize,
     pub(super) fingerprint: String,
 }

@@ -80,15 +80,15 @@ pub(super) async fn search_text(
     let service = ready.serving.text.as_ref().map(Arc::clone).ok_or(ApiError::TextSearchDisabled)?;
     let limits = state.limits().clone();
     let read = move |body: &[u8]| -> Result<PreparedSearch, ApiError> {
-        let asked: TextSearchRequest<'_> = parse_json(body)?;
-        check_question(&asked.question)?;
-        let fusion = fusion(asked.lambda)?;
-        let k = asked.k.unwrap_or(limits.default_k.min(limits.max_k));
+        let request: TextSearchRequest<'_> = parse_json(body)?;
+        check_question(&request.question)?;
+        let fusion = fusion(request.lambda)?;
+        let k = request.k.unwrap_or(limits.default_k.min(limits.max_k));
         if !(1..=limits.max_k).contains(&k) {
             return Err(ApiError::InvalidK { got: k.to_string(), max: limits.max_k });
         }
-        let filter = asked.filter.map(FilterBody::parse).transpose()?;
-        let (question, method) = (asked.question, asked.method);
+        let filter = request.filter.map(FilterBody::parse).transpose()?;
+        let (question, method) = (request.question, request.method);
         let cost = service.cost(&question, method, k, filter.as_ref());
         let rows = ready.rows();
         let search = move |cancel: &CancelToken| -> Result<Answered, ApiError> {

@@ -1,4 +1,4 @@
-//! Who may change the index: whoever has a key for it or, where there are no keys, programs of this machine.
+//! Rights to change the index: whoever has a key for it or, where there are no keys, programs of this machine.
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -14,7 +14,7 @@ pub(crate) struct Watched {
     seen: Vec<Option<Stamp>>,
 }
 
-/// What differs when a file was replaced or written.
+/// The stamp of a file: values that differ when the file was replaced or written.
 type Stamp = (SystemTime, u64, u64);
 
 impl Watched {

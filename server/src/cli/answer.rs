@@ -66,7 +66,7 @@ pub struct Args {
     question: Option<String>,
 }
 
-/// What `--json` prints.
+/// The output of `--json`.
 #[derive(Debug, Serialize)]
 struct Report<'a> {
     question: &'a str,

@@ -4,10 +4,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use dpr_core::Embedding;
 use dpr_data::Passage;
 use dpr_index::ScoredRow;
-use dpr_index::search::{Backend, Filter, SearchError};
+use dpr_index::search::{Backend, SearchError};
+use dpr_index::sparse::Scoring;
+
+use super::CliError;
+use super::ranked::{Ranked, Request};
 
 /// Most passages that one answer of the backend should hold: some tens of megabytes.
 const ANSWER: usize = 16_384;
@@ -27,46 +30,6 @@ impl ById {
         Self { backend, passages: Vec::new(), row_of: HashMap::new() }
     }
 
-    pub(super) fn backend(&self) -> &dyn Backend {
-        self.backend.as_ref()
-    }
-
-    /// Returns the passages that were found so far, by row.
-    pub(super) fn passages(&self) -> &[Passage] {
-        &self.passages
-    }
-
-    /// Returns the best `k` passages for each vector among those that `filter` allows.
-    pub(super) fn rank(
-        &mut self,
-        vectors: &[Embedding],
-        k: usize,
-        filter: Option<&Filter>,
-    ) -> Result<Vec<Vec<ScoredRow>>, SearchError> {
-        let mut ranked = Vec::with_capacity(vectors.len());
-        for block in vectors.chunks((ANSWER / k.clamp(1, ANSWER)).max(1)) {
-            for hits in self.backend.search(block, k, filter)? {
-                let rows = hits.into_iter().map(|hit| {
-                    let score = hit.score;
-                    ScoredRow { row: self.keep(hit.into_passage()), score }
-                });
-                ranked.push(rows.collect());
-            }
-        }
-        Ok(ranked)
-    }
-
-    /// Takes in those of the passages with these ids that are there: a ranking is judged by them, found or not.
-    pub(super) fn take_in<'a>(&mut self, ids: impl IntoIterator<Item = &'a str>) -> Result<(), SearchError> {
-        let ids: Vec<String> = ids.into_iter().map(str::to_owned).collect();
-        for ids in ids.chunks(IDS) {
-            for passage in self.backend.passages(ids)? {
-                self.keep(passage);
-            }
-        }
-        Ok(())
-    }
-
     fn keep(&mut self, passage: Passage) -> usize {
         if let Some(row) = self.row_of.get(&passage.id) {
             return *row;
@@ -75,5 +38,58 @@ impl ById {
         self.row_of.insert(passage.id.clone(), row);
         self.passages.push(passage);
         row
+    }
+}
+
+impl Ranked for ById {
+    fn passages(&self) -> &[Passage] {
+        &self.passages
+    }
+
+    fn passage(&self, row: usize) -> Result<Passage, CliError> {
+        Ok(self.passages[row].clone())
+    }
+
+    fn count(&self) -> usize {
+        self.backend.describe().count
+    }
+
+    fn model(&self) -> Option<String> {
+        Some(self.backend.describe().model)
+    }
+
+    fn kind(&self) -> Option<String> {
+        Some(self.backend.describe().kind)
+    }
+
+    fn take_in(&mut self, ids: &mut dyn Iterator<Item = &str>) -> Result<(), SearchError> {
+        let ids: Vec<String> = ids.map(str::to_owned).collect();
+        for ids in ids.chunks(IDS) {
+            for passage in self.backend.passages(ids)? {
+                self.keep(passage);
+            }
+        }
+        Ok(())
+    }
+
+    /// By vectors: a backend without rows of its own holds no words, and opening refuses methods that need them.
+    fn rank(
+        &mut self,
+        request: &Request<'_>,
+        _scoring: (Scoring, usize),
+    ) -> Result<Vec<Vec<ScoredRow>>, CliError> {
+        let &Request { vectors, depth, filter, .. } = request;
+        let filter = Some(filter).filter(|filter| !filter.is_empty());
+        let mut ranked = Vec::with_capacity(vectors.len());
+        for block in vectors.chunks((ANSWER / depth.clamp(1, ANSWER)).max(1)) {
+            for hits in self.backend.search(block, depth, filter)? {
+                let rows = hits.into_iter().map(|hit| {
+                    let score = hit.score;
+                    ScoredRow { row: self.keep(hit.into_passage()), score }
+                });
+                ranked.push(rows.collect());
+            }
+        }
+        Ok(ranked)
     }
 }

@@ -29,7 +29,7 @@ struct Http {
     key: Option<String>,
 }
 
-/// What a server answered in the place of an answer.
+/// The error that a server returned in the place of an answer.
 #[derive(Debug, thiserror::Error)]
 #[error("{address} answered {status} to {path}: {text}")]
 struct Refused {

@@ -46,12 +46,12 @@ pub(super) struct Buckets {
     encoder: TextEncoder,
 }
 
-/// What the host of a site may see of one question.
+/// The data of one question that the host of a site may see.
 #[derive(Debug, Serialize)]
-pub(super) struct Seen {
+pub(super) struct HostView {
     /// `bucket`
     pub(super) mode: &'static str,
-    /// What it sees, in a sentence.
+    /// A sentence about the data that it sees.
     pub(super) sees: String,
     /// The numbers of the buckets that the question needs, ascending.
     pub(super) buckets: Vec<u32>,
@@ -74,10 +74,11 @@ impl Buckets {
     }
 
     /// Returns the `k` best passages for a question in the buckets that it needs, and what the host may see of it.
-    pub(super) fn search(&mut self, question: &Question, k: usize) -> Result<(Vec<Hit>, Seen), CliError> {
+    pub(super) fn search(&mut self, question: &Question, k: usize) -> Result<(Vec<Hit>, HostView), CliError> {
         let vector = self.encoder.encode_question(&question.text)?;
         let found = self.site.search(vector.as_slice(), k)?;
-        let seen = Seen { mode: "bucket", sees: self.site.sees(), buckets: found.buckets, read: found.read };
+        let seen =
+            HostView { mode: "bucket", sees: self.site.sees(), buckets: found.buckets, read: found.read };
         Ok((hits(found.hits), seen))
     }
 }

@@ -32,7 +32,8 @@ pub(super) fn start(format: LogFormat, traces: Option<&Traces>) {
     };
 }
 
-/// What is logged: what `DPR_LOG` says, but never the spans of traces, which would stand in every line.
+/// Returns the filter of the log: the one that `DPR_LOG` gives, but never the spans of traces, which would stand in
+/// every line.
 fn filter() -> EnvFilter {
     let filter = EnvFilter::try_from_env("DPR_LOG").unwrap_or_else(|_| EnvFilter::new("warn,dpr=info"));
     match format!("{}=off", dpr_serve::TRACE_TARGET).parse() {

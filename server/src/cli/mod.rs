@@ -28,7 +28,6 @@ mod encrypted;
 #[cfg(feature = "eval")]
 pub mod eval;
 pub mod export_web;
-pub mod hints;
 pub mod import;
 pub mod index;
 pub mod keys;
@@ -40,6 +39,8 @@ mod output;
 mod precision;
 mod privacy;
 mod progress;
+#[cfg_attr(not(feature = "eval"), allow(dead_code, reason = "evaluation uses the rest"))]
+mod ranked;
 mod reading;
 mod rerank;
 pub mod search;
@@ -223,7 +224,7 @@ pub(crate) fn stop_on_interrupt() -> Arc<AtomicBool> {
 /// A source whose text the line already holds is left out, since many errors print their source themselves.
 pub fn one_line(error: &(dyn Error + 'static)) -> String {
     let mut line = flat(&error.to_string());
-    let hint = hints::hint(error);
+    let hint = crate::hints::hint(error);
     let mut source = error.source();
     while let Some(error) = source {
         let text = flat(&error.to_string());

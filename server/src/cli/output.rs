@@ -1,5 +1,5 @@
-//! What a subcommand says on standard output. A reader that has seen enough (`| head`) closes the pipe; that
-//! is no failure, and `println!` would panic.
+//! Standard output of a subcommand. A reader that has seen enough (`| head`) closes the pipe; that is no failure, and
+//! `println!` would panic.
 
 use std::fmt::Arguments;
 use std::io::{self, Write as _};

@@ -19,7 +19,7 @@ const KEY: usize = 32;
 /// Buckets that a question is taken to be about, where nothing else is said.
 const DEFAULT_PROBES: usize = 4;
 
-/// How much the index is shown of a question.
+/// The degree to which a question is shown to the index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Privacy {
     /// The vector.

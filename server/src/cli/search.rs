@@ -1,12 +1,13 @@
 //! `dpr search`: questions on the command line, for operators and scripts.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use dpr_core::{Embedding, EncodeError};
 use serde::Serialize;
 
 use super::encrypted::Encrypted;
-use super::local::{Buckets, Local, Seen};
+use super::local::{Buckets, HostView, Local};
 use super::privacy::{Privacy, PrivacyArgs};
 use super::rerank::{RerankArgs, Reranker};
 use super::source::Source;
@@ -91,7 +92,7 @@ fn condition(json: &str) -> Result<Condition, String> {
     serde_json::from_str(json).map_err(|error| error.to_string())
 }
 
-/// What `--json` prints.
+/// The output of `--json`.
 #[derive(Debug, Serialize)]
 struct Answer<'a> {
     question: &'a str,
@@ -101,9 +102,9 @@ struct Answer<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     device: Option<&'a str>,
     hits: &'a [Hit],
-    /// What the host of a site may see, of a search by buckets.
+    /// The data that the host of a site may see, of a search by buckets.
     #[serde(skip_serializing_if = "Option::is_none")]
-    privacy: Option<&'a Seen>,
+    privacy: Option<&'a HostView>,
 }
 
 /// A line of `--questions`.
@@ -236,7 +237,7 @@ impl PrivateSearch {
     fn run(&self, source: SourceArgs, questions: &[Question]) -> Result<(), CliError> {
         let backend = source.index.open()?;
         let search = self.privacy.open(backend.as_ref())?;
-        let source = Source::open_live(source, &[Method::Dense])?;
+        let source = Source::of_backend(source, &[Method::Dense], Arc::clone(&backend))?;
         for questions in questions.chunks(BLOCK) {
             let (vectors, _) = source.encode(questions)?;
             let mut lines = String::new();
@@ -283,7 +284,7 @@ fn search_singly(
     args: &Args,
     questions: &[Question],
     model: &str,
-    mut search: impl FnMut(&Question) -> Result<(Vec<Hit>, Option<Seen>), CliError>,
+    mut search: impl FnMut(&Question) -> Result<(Vec<Hit>, Option<HostView>), CliError>,
 ) -> Result<(), CliError> {
     for question in questions {
         let (hits, seen) = search(question)?;
@@ -299,7 +300,7 @@ fn search_singly(
                 });
             }
             print_table(&hits)?;
-            return seen.map_or(Ok(()), |seen| print_seen(&seen));
+            return seen.map_or(Ok(()), |seen| print_host_view(&seen));
         }
         let hits = hits.into_iter().map(|hit| LineHit { id: hit.id, score: hit.score }).collect();
         let buckets = seen.map(|seen| seen.buckets);
@@ -310,7 +311,7 @@ fn search_singly(
 }
 
 /// Prints what the host of a site may see of a question.
-fn print_seen(Seen { sees, buckets, .. }: &Seen) -> Result<(), CliError> {
+fn print_host_view(HostView { sees, buckets, .. }: &HostView) -> Result<(), CliError> {
     let numbers: Vec<String> = buckets.iter().map(u32::to_string).collect();
     output::line(format_args!("\nThe host of the files sees {sees}. They are: {}", numbers.join(", ")))
 }
@@ -320,7 +321,7 @@ pub(super) fn typed(text: &str) -> Question {
     Question { id: "1".into(), text: normalise_question(text), answers: Answers::default(), gold: None }
 }
 
-/// How questions are ranked.
+/// Options of ranking questions.
 struct Ranking {
     method: Method,
     fusion: Fusion,

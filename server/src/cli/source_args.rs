@@ -23,7 +23,7 @@ pub(super) struct FusionArgs {
     reciprocal_rank: bool,
 }
 
-/// How many rows of each list hybrid ranking combines.
+/// Parses the number of rows of each list that hybrid ranking combines.
 fn depth(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(0) => Err("at least 1".to_owned()),

@@ -1,4 +1,5 @@
-//! What `dpr train` and `dpr distill` share: flags over the settings of a run, and what they say at its end.
+//! Parts that `dpr train` and `dpr distill` share: flags over the settings of a run, and the text that they print at
+//! its end.
 
 use std::path::{Path, PathBuf};
 use std::thread;

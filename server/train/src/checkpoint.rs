@@ -19,7 +19,7 @@ use dpr_files::atomic::StagedDir;
 const FORMAT: u32 = 1;
 const STATE: &str = "state.json";
 
-/// How far a run has come.
+/// The progress of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Position {
     /// Steps taken.
@@ -43,7 +43,7 @@ pub struct Position {
 pub struct Best {
     /// After this step.
     pub step: usize,
-    /// What was measured.
+    /// The scores that were measured.
     pub scores: Scores,
 }
 

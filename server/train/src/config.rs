@@ -18,11 +18,11 @@ pub use data::{DataFile, DataOptions, NegativeCounts, Negatives};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TrainConfig {
-    /// What is trained: `retrieval`, the encoders of questions and passages. [`PairConfig`](super::PairConfig) has the
+    /// The task: `retrieval`, the encoders of questions and passages. [`PairConfig`](super::PairConfig) has the
     /// settings of the other tasks.
     #[serde(skip_serializing_if = "is_default")]
     pub task: RetrievalTask,
-    /// What training starts from.
+    /// The model that training starts from.
     pub model: ModelOptions,
     /// Training files and dev files.
     pub data: DataOptions,
@@ -30,9 +30,9 @@ pub struct TrainConfig {
     pub objective: Objective,
     /// Learning rate, schedule and other constants of the optimiser.
     pub optimiser: OptimiserOptions,
-    /// How long, how large, how often.
+    /// Settings of the run: its length, the size of its batches, and the intervals of measurements and checkpoints.
     pub run: RunOptions,
-    /// How a batch is computed.
+    /// Options of computing a batch.
     pub compute: StepOptions,
 }
 
@@ -50,7 +50,7 @@ fn is_default(task: &RetrievalTask) -> bool {
     *task == RetrievalTask::default()
 }
 
-/// What training starts from.
+/// Options of the model that training starts from.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ModelOptions {
@@ -70,7 +70,7 @@ pub struct ModelOptions {
     pub max_passage_tokens: Option<usize>,
 }
 
-/// How long, how large, how often.
+/// Settings of the run: its length, the size of its batches, and the intervals of measurements and checkpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RunOptions {

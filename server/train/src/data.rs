@@ -123,8 +123,8 @@ impl TrainingData {
             check(&item, path, number, None)?;
             data.dev.push(item);
         }
-        let asked: HashSet<String> = data.items().map(|item| plain(&item.question)).collect();
-        data.overlap = data.dev.iter().filter(|item| asked.contains(&plain(&item.question))).count();
+        let questions: HashSet<String> = data.items().map(|item| plain(&item.question)).collect();
+        data.overlap = data.dev.iter().filter(|item| questions.contains(&plain(&item.question))).count();
         data.pool.close();
         Ok(data)
     }
@@ -185,7 +185,7 @@ pub(super) fn plain(question: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// What an item lacks, and what to do about it.
+/// The negatives that an item lacks, and advice for the user.
 type Lack = Option<(&'static str, &'static str)>;
 
 /// Returns the negatives that an item lacks.
@@ -242,14 +242,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let dev = ["a", "b"].map(|name| file(dir.path(), name, 400, false)).to_vec();
         let options = DataOptions { dev, dev_questions: 100, ..DataOptions::default() };
-        let asked = |seed: u64| -> Vec<String> {
+        let questions = |seed: u64| -> Vec<String> {
             TrainingData::read(&options, seed).unwrap().dev.into_iter().map(|item| item.question).collect()
         };
-        let drawn = asked(1);
+        let drawn = questions(1);
         let of_b = drawn.iter().filter(|question| question.starts_with('b')).count();
         assert!(drawn.len() == 100 && (30..70).contains(&of_b), "{of_b} of the second file");
-        assert_eq!(drawn, asked(1));
-        assert_ne!(drawn, asked(2));
+        assert_eq!(drawn, questions(1));
+        assert_ne!(drawn, questions(2));
         let data = TrainingData::read(&options, 1).unwrap();
         assert_eq!(data.pool.len(), 100, "the passages of other dev questions are not kept");
     }

@@ -16,7 +16,7 @@ const BATCHES: u64 = 2;
 /// The items of one file.
 #[derive(Clone, Debug)]
 pub struct ItemSet<T> {
-    /// Where they come from.
+    /// The file that they come from.
     pub path: PathBuf,
     /// The number of times that each item is seen in an epoch.
     pub weight: f64,

@@ -18,13 +18,13 @@ pub enum TrainError {
     /// A batch that the objective is not defined for.
     #[error("a batch of {what}: fix what put it together")]
     Batch {
-        /// What does not fit.
+        /// The fault of the batch.
         what: String,
     },
     /// The device failed while it computed.
     #[error("the device failed: {what}; a smaller chunk_tokens needs less memory")]
     Device {
-        /// What it says.
+        /// The message of the device.
         what: String,
     },
     /// The loss of a batch is not a number; a run reports it as [`TrainError::Diverged`].
@@ -93,7 +93,7 @@ pub enum TrainError {
         setting: &'static str,
         /// Its value.
         got: String,
-        /// What it should be.
+        /// The values that are allowed.
         expected: String,
     },
     /// The configuration cannot be read.
@@ -113,9 +113,9 @@ pub enum TrainError {
         item: usize,
         /// Its question.
         question: String,
-        /// What it lacks.
+        /// The part that it lacks.
         what: &'static str,
-        /// What to do.
+        /// Advice for the user.
         fix: &'static str,
     },
     /// A training file that readers and rerankers are not trained on.
@@ -173,7 +173,7 @@ pub enum TrainError {
     Checkpoint {
         /// The checkpoint.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault that was found.
         reason: String,
     },
     /// The data or the starting model has changed since the run began.

@@ -68,15 +68,15 @@ pub fn evaluate(
         let forward = |rows: &[Vec<u32>]| encoder.encode(rows, device);
         encode(rows, dim, &config.compute, device, progress, &forward)
     };
-    let asked = by(model.question(), &questions)?;
+    let question_vectors = by(model.question(), &questions)?;
     let found = by(model.passage(), &passages)?;
     progress.finish();
-    if let Some(value) = asked.iter().chain(&found).find(|value| !value.is_finite()) {
+    if let Some(value) = question_vectors.iter().chain(&found).find(|value| !value.is_finite()) {
         return Err(TrainError::NotFinite { loss: f64::from(*value) });
     }
     let similarity = config.objective.similarity;
     let rank = |(question, item): (usize, &Item)| {
-        let vector = &asked[question * dim..(question + 1) * dim];
+        let vector = &question_vectors[question * dim..(question + 1) * dim];
         let score = |place: usize| score(similarity, vector, &found[place * dim..(place + 1) * dim]);
         let places = |passages: &[u32]| -> Vec<usize> {
             passages.iter().filter_map(|passage| pool.places.get(passage).copied()).collect()
@@ -99,7 +99,12 @@ pub fn evaluate(
             &data.dev,
             &data.pool,
             &pool,
-            Encoded { asked: &asked, found: &found, dim, unit_length: model.has_unit_length() },
+            Encoded {
+                question_vectors: &question_vectors,
+                found: &found,
+                dim,
+                unit_length: model.has_unit_length(),
+            },
             config,
             device,
         )?,
@@ -185,7 +190,7 @@ pub(super) fn encode(
 /// The vectors of dev questions and of the passages that they are ranked among, row-major.
 #[derive(Clone, Copy)]
 struct Encoded<'a> {
-    asked: &'a [f32],
+    question_vectors: &'a [f32],
     found: &'a [f32],
     dim: usize,
     /// See [`BatchVectors::unit_length`].
@@ -197,7 +202,7 @@ fn loss(
     items: &[Item],
     texts: &PassagePool,
     pool: &Pool,
-    Encoded { asked, found, dim, unit_length }: Encoded<'_>,
+    Encoded { question_vectors, found, dim, unit_length }: Encoded<'_>,
     config: &TrainConfig,
     device: &TrainDevice,
 ) -> Result<f64, TrainError> {
@@ -217,7 +222,7 @@ fn loss(
         let masked = columns.masked(&batch.iter().collect::<Vec<_>>(), texts, &config.data);
         let positive: Vec<usize> = (0..batch.len()).collect();
         let first = number * config.run.batch_size;
-        let questions = asked[first * dim..(first + batch.len()) * dim].to_vec();
+        let questions = question_vectors[first * dim..(first + batch.len()) * dim].to_vec();
         let passages: Vec<f32> = columns
             .passages
             .iter()

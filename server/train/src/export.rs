@@ -28,7 +28,7 @@ pub fn export(model: &DualEncoder, out: &Path, name: &str, objective: &Objective
     })
 }
 
-/// What [`export_as`] writes.
+/// The inputs of [`export_as`].
 pub(super) struct Exported<'a> {
     pub(super) model: &'a DualEncoder,
     pub(super) out: &'a Path,

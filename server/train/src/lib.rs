@@ -91,14 +91,13 @@ pub use optimiser::{AdamW, Gradient, OptimiserOptions, norm};
 pub use options::{Precision, StepOptions};
 pub use pair::{
     PairBatch, PairConfig, PairDataOptions, PairKind, PairModel, PairModelOptions, PairObjective,
-    PairPrepared, PairTask, RankLoss, Ranking, ReaderScores, RerankerScores, pair_dry_run, reader_step,
-    reranker_step, train_pairs,
+    PairPrepared, PairTask, RankLoss, Ranking, pair_dry_run, reader_step, reranker_step, train_pairs,
 };
 pub use prepare::{DryRun, Prepared, dry_run, peak_memory};
 pub use retrieval_task::train;
 pub use run_dir::{DevMetric, Metric, RunDir, SkippedMetric, StepMetric};
 pub use sampler::Sampler;
-pub use scores::{Scores, StudentScores};
+pub use scores::{ReaderScores, RerankerScores, Scores, StudentScores};
 pub use step::{StepNoise, StepOutcome, step};
 pub use trainer::TrainReport;
 pub use training::{SharedSettings, Training};

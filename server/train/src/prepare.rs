@@ -99,7 +99,7 @@ pub(super) fn shared_notes(
     notes
 }
 
-/// What `--dry-run` found.
+/// The result of `--dry-run`.
 #[derive(Clone, Debug, Serialize)]
 pub struct DryRun {
     /// Training questions.

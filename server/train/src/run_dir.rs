@@ -27,7 +27,7 @@ pub enum Metric {
     Dev(DevMetric),
 }
 
-/// What a step did.
+/// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepMetric {
     /// The step, from 1.
@@ -62,7 +62,7 @@ pub struct SkippedMetric {
 pub struct DevMetric {
     /// Steps taken before.
     pub step: usize,
-    /// What was measured.
+    /// The scores that were measured.
     #[serde(flatten)]
     pub scores: Scores,
 }

@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 
 use super::evaluate::DevScores;
-use super::pair::{ReaderScores, RerankerScores};
 
 /// The agreement of a student with its teacher on the dev questions.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -15,6 +14,36 @@ pub struct StudentScores {
     /// Share of the teacher's best 20 passages that are among the student's best 20; `None` without passages.
     pub shared: Option<f64>,
     /// Mean loss in batches made as in training.
+    pub loss: f64,
+}
+
+/// Scores of a reader on the dev questions, each with its positive and its negatives.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReaderScores {
+    /// Questions measured.
+    pub questions: usize,
+    /// Share of the questions whose answer, the best span of the chosen passage, equals an accepted one.
+    pub exact_match: f64,
+    /// Mean F1 of these answers.
+    pub f1: f64,
+    /// Exact match of the best span of the positive.
+    pub gold_exact_match: f64,
+    /// Share of the questions whose positive is chosen.
+    pub selected: f64,
+    /// Mean loss.
+    pub loss: f64,
+}
+
+/// Scores of a reranker on the dev questions, each with its positive and its negatives.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RerankerScores {
+    /// Questions measured.
+    pub questions: usize,
+    /// Mean reciprocal rank of the positive.
+    pub reciprocal_rank: f64,
+    /// Share of the questions whose positive scores best.
+    pub first: f64,
+    /// Mean loss.
     pub loss: f64,
 }
 

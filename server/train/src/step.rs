@@ -85,7 +85,7 @@ pub(super) struct Inputs<'a> {
     pub(super) outputs: Outputs,
 }
 
-/// What an encoder makes of a text.
+/// The output of an encoder for a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outputs {
     /// Its vector.

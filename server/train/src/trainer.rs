@@ -20,7 +20,7 @@ use super::scores::Scores;
 use super::task::Task;
 use dpr_files::Job;
 
-/// What a run did.
+/// The result of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct TrainReport {
     /// Steps taken in all, by earlier processes too.
@@ -53,7 +53,7 @@ pub(super) struct Setup<'a, C> {
     pub(super) out: &'a Path,
     /// `true` to continue from the last checkpoint.
     pub(super) resume: bool,
-    /// What to train for.
+    /// The task that it trains for.
     pub(super) task: &'a dyn Task,
     /// The encoders as they are at the start.
     pub(super) model: DualEncoder,

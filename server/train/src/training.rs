@@ -61,11 +61,11 @@ pub struct SharedSettings<'a> {
     pub dev: &'a mut Vec<PathBuf>,
     /// Negatives of each question.
     pub negatives_per_question: &'a mut usize,
-    /// How long, how large, how often.
+    /// Settings of the run: its length, the size of its batches, and the intervals of measurements and checkpoints.
     pub run: &'a mut RunOptions,
     /// Learning rate, schedule and other constants of the optimiser.
     pub optimiser: &'a mut OptimiserOptions,
-    /// How a batch is computed.
+    /// Options of computing a batch.
     pub compute: &'a mut StepOptions,
 }
 

@@ -13,7 +13,7 @@ use wasm_bindgen::prelude::*;
 
 use super::coded;
 
-/// What a server says of its private tables, checked: known parameter sets, sizes that they give, and room for the
+/// A server's description of its private tables, checked: known parameter sets, sizes that they give, and room for the
 /// noise.
 #[wasm_bindgen]
 pub struct PrivateTables {
@@ -34,7 +34,7 @@ pub struct EncryptedSearch {
     found: Option<Found>,
 }
 
-/// How far a search is. A step is taken out before the next one is made: none happens twice.
+/// The progress of a search. A step is taken out before the next one is made: none happens twice.
 enum Step {
     Ranking(PendingRanking),
     Chosen(Chosen),
@@ -145,8 +145,11 @@ impl EncryptedTables {
     pub fn ask(&mut self, vector: &[f32], k: usize) -> Result<EncryptedQuestion, JsValue> {
         self.prepare(k)?;
         let masks = self.masks.take().ok_or_else(|| refused(SearchError::Count(k)))?;
-        let (message, asked) = self.public.ask(masks, vector).map_err(refused)?;
-        Ok(EncryptedQuestion { message, search: EncryptedSearch { step: Step::Ranking(asked), found: None } })
+        let (message, pending) = self.public.ask(masks, vector).map_err(refused)?;
+        Ok(EncryptedQuestion {
+            message,
+            search: EncryptedSearch { step: Step::Ranking(pending), found: None },
+        })
     }
 
     /// Returns the message that fetches texts, after the answer to the ranking, whatever that is.
@@ -154,10 +157,10 @@ impl EncryptedTables {
     /// # Errors
     /// An `Error` when the search is not at this step.
     pub fn choose(&self, search: &mut EncryptedSearch, answer: &[u8]) -> Result<Uint8Array, JsValue> {
-        let Step::Ranking(asked) = std::mem::replace(&mut search.step, Step::Over) else {
+        let Step::Ranking(pending) = std::mem::replace(&mut search.step, Step::Over) else {
             return Err(over());
         };
-        let (message, chosen) = self.public.choose(asked, answer).map_err(refused)?;
+        let (message, chosen) = self.public.choose(pending, answer).map_err(refused)?;
         search.step = Step::Chosen(chosen);
         Ok(Uint8Array::from(message.as_slice()))
     }

@@ -45,16 +45,16 @@ pub(super) fn run(is_quick: bool) -> Outcome {
         println!("{connections:>11} {speed:>12.0} {middle:>9.2} {late:>9.2} {refused:>8.0} {lost:>8.0}");
     }
     let before = server.memory();
-    let mut asked = 0.0;
-    while asked < REQUESTS && !is_quick {
+    let mut requests = 0.0;
+    while requests < REQUESTS && !is_quick {
         let said = load("16", seconds)?;
-        asked += number(&said, "requests")?;
+        requests += number(&said, "requests")?;
         failed += number(&said, "failed")?;
     }
     let (after, other) = (server.memory(), other_statuses(&server)?);
     let grown = after - before;
     println!(
-        "memory after {asked:.0} requests more: {:.1} MB, {:.1} MB before: {:+.1}, at most {:.0}  {}",
+        "memory after {requests:.0} requests more: {:.1} MB, {:.1} MB before: {:+.1}, at most {:.0}  {}",
         after / 1e6,
         before / 1e6,
         grown / 1e6,

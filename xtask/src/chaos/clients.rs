@@ -31,7 +31,7 @@ pub(super) fn silent(report: &mut Report) -> Outcome {
     Ok(())
 }
 
-/// What a server that speaks HTTP/2 without TLS is told to.
+/// The protocol named in the answer of a server that speaks HTTP/2 without TLS.
 const HTTP_2: &str = "HTTP/2";
 
 /// Sends the preface of HTTP/2 with its first frame, of settings, and returns what is spoken in the answer.

@@ -36,7 +36,7 @@ const PARTS: [(&str, Part); 10] = [
 
 type Part = fn(&mut Report) -> Outcome;
 
-/// What the parts saw.
+/// The findings of the parts.
 #[derive(Default)]
 struct Report {
     missed: Vec<String>,

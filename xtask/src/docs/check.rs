@@ -1,4 +1,4 @@
-//! What can be told from the sources alone.
+//! Checks that need the sources alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 

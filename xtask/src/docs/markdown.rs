@@ -97,7 +97,7 @@ fn anchor(heading: &str) -> String {
         .collect()
 }
 
-/// Where in a line the targets of links are, outside of code.
+/// Returns the ranges of a line that are targets of links, outside of code.
 fn targets(line: &str) -> impl Iterator<Item = Range<usize>> {
     let (mut found, mut is_code, bytes) = (Vec::new(), false, line.as_bytes());
     let mut at = 0;

@@ -14,14 +14,14 @@ use crate::failure::{Failure, Outcome};
 use crate::paths::{self, TOOLS};
 use crate::process::{self, command};
 
-/// Where the copy of the pages is, and where everything is built.
+/// The folder of the copy of the pages, and the folder in which everything is built.
 const SOURCE: &str = "target/docs-source";
 const SITE: &str = "target/docs";
 
 /// Built from source without its search, server and watcher: a minute of one processor, where all features take
 /// several.
 const MDBOOK: &str = "0.5.4";
-/// What TypeDoc is installed from: a lock file, and a plugin.
+/// The folder that TypeDoc is installed from: a lock file, and a plugin.
 const TYPEDOC: &str = "docs/typedoc";
 
 /// Builds all parts and checks the links of the result.
@@ -82,8 +82,8 @@ fn stage() -> Outcome {
     Ok(())
 }
 
-/// Where a file of the repository is in the book. mdBook makes `index.html` of a README, whatever links to it say, so
-/// that a README gets another name.
+/// Returns the path in the book of a file of the repository. mdBook makes `index.html` of a README, whatever links to
+/// it say, so that a README gets another name.
 fn in_book(path: &str) -> String {
     match path.strip_prefix("docs/") {
         Some(path) => path.to_owned(),

@@ -17,7 +17,7 @@ use crate::jobs::{Job, run_task};
 use crate::process::{Packages, command, output};
 use crate::setup;
 
-/// What a server may take to read and check the demo's index.
+/// The time that a server may take to read and check the demo's index.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Builds the image, or what stands for it, starts a server in it and asks whether it is ready.

@@ -1,4 +1,4 @@
-//! What the terminal shows while jobs run: a clock, what is done, what runs and what is still coming.
+//! The terminal's display while jobs run: a clock, the jobs that are done, that run and that are still coming.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

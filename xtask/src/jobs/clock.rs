@@ -12,7 +12,7 @@ impl Clock {
         Self(Instant::now())
     }
 
-    /// When it began.
+    /// Returns the time at which it began.
     pub(crate) fn start(self) -> Instant {
         self.0
     }

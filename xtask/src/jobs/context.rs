@@ -1,4 +1,4 @@
-//! What the commands of a job need to know of it: its log, its processor time, and how to end them all.
+//! The context of a job for its commands: its log, its processor time, and how to end them all.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -21,7 +21,7 @@ struct Running {
     groups: Vec<u32>,
 }
 
-/// All that a signal has to end.
+/// The stops that a signal has to end.
 static STOPS: Mutex<Vec<Weak<Stop>>> = Mutex::new(Vec::new());
 
 impl Stop {
@@ -70,7 +70,7 @@ impl Stop {
     }
 }
 
-/// What a signal does: ends the jobs, or this process where there are none.
+/// Does what a signal asks: ends the jobs, or this process where there are none.
 fn end() {
     let running: Vec<_> = lock(&STOPS).iter().filter_map(Weak::upgrade).collect();
     if running.is_empty() {
@@ -141,7 +141,8 @@ impl Context {
     }
 }
 
-/// What a thread that panicked left behind is still whole here: every change is one assignment.
+/// Locks a mutex, even if a thread panicked while it held it: every change here is one assignment, so the data are
+/// whole.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

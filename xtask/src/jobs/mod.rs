@@ -15,7 +15,7 @@ pub(crate) use run::run;
 
 use crate::failure::Outcome;
 
-/// What a job leaves for the reader: one line of result, and the closing lines of a test runner.
+/// The result of a job for the reader: one line, and the closing lines of a test runner.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Done {
     pub(crate) note: String,
@@ -35,7 +35,7 @@ impl From<()> for Done {
     }
 }
 
-/// What becomes of the other jobs when one fails.
+/// The fate of the other jobs when one fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OnFailure {
     /// They are ended.
@@ -44,7 +44,7 @@ pub(crate) enum OnFailure {
     GoOn,
 }
 
-/// What a job keeps busy.
+/// The resource that a job keeps busy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Busy {
     /// A network or nothing much: as many as there are run at once.

@@ -1,4 +1,4 @@
-//! Where the time of a task went.
+//! The report on the time that a task took.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::clock::minutes;
 
-/// When a job ran, for how long, and the processor time of its commands.
+/// The start of a job, its time, and the processor time of its commands.
 pub(crate) struct Entry {
     pub(super) name: &'static str,
     pub(super) start: Duration,
@@ -59,7 +59,7 @@ impl Report {
     }
 }
 
-/// How the test runners and the compiler begin, or end, the line that names a failure.
+/// The beginnings, and the ends, of lines by which test runners and the compiler name a failure.
 const BEGINS: [&str; 4] = ["not ok ", "error", "thread '", "✘ "];
 const ENDS: [&str; 1] = ["... FAILED"];
 /// Lines shown of each failure, and of all together.

@@ -14,7 +14,7 @@ use super::report::{Entry, Report, failures, tail};
 use super::{Busy, Done, Job, OnFailure};
 use crate::failure::{Failure, Outcome};
 
-/// How long a job has run before the board tells of it.
+/// The time that a job has run before the board tells of it.
 const SETTLED: Duration = Duration::from_secs(2);
 /// Lines at the end of a failed job's log that are shown.
 const SHOWN: usize = 40;
@@ -135,7 +135,7 @@ fn tell(board: &mut Board, running: &[Started], waiting: &[Job]) {
 }
 
 impl Started {
-    /// What the job took until now.
+    /// Returns the entry of the job for the time until now.
     fn entry(&self, clock: Clock) -> Entry {
         Entry {
             name: self.name,

@@ -163,13 +163,13 @@ impl Work<'_> {
         once(&sentences, &["data", "ict", "--passages", &blocks, "--limit", "8000", "--out", &sentences])?;
         let (config, start) = (self.path("ict.toml"), self.start()?);
         let mut text = read("configs/ict.toml")?;
-        for (given, wanted) in
+        for (given, replacement) in
             [("weights = \"given\"", "weights = \"random\""), ("temperature = 0.05", "temperature = 1.0")]
         {
             if !text.contains(given) {
                 return Err(Failure::new(format!("configs/ict.toml has no line `{given}`")));
             }
-            text = text.replace(given, wanted);
+            text = text.replace(given, replacement);
         }
         write(&config, &text)?;
         let (run, done) = (self.path("ict"), self.path("ict.done"));
@@ -197,12 +197,12 @@ impl Work<'_> {
         }
         let (run, config) = (self.path(&row.run), self.path(&format!("{}.toml", row.run)));
         let finished = self.path(&format!("{}.seconds", row.run));
-        let wanted = row.config(&read("configs/experiments.toml")?);
-        if fs::read_to_string(&config).is_ok_and(|begun| begun != wanted) {
+        let settings = row.config(&read("configs/experiments.toml")?);
+        if fs::read_to_string(&config).is_ok_and(|begun| begun != settings) {
             // The run and its results are of another configuration.
             self.forget(row)?;
         }
-        write(&config, &wanted)?;
+        write(&config, &settings)?;
         if !Path::new(&finished).exists() {
             go_on(&run, &["train", "--config", &config, "--model", &row.start])?;
             write(&finished, &seconds(&run, row.batch)?.to_string())?;

@@ -36,9 +36,9 @@ impl Work<'_> {
         ];
         for (name, weight) in &rows {
             let results = self.path(&format!("results-{}", weight.as_deref().unwrap_or("default")));
-            let mut asked = vec!["--questions", SQUAD, "--skip", TUNED_ON, "--out", &results];
-            asked.extend(weight.iter().flat_map(|weight| ["--lambda", weight]));
-            eval(DEMO_MODEL, &index, "hybrid", &asked)?;
+            let mut options = vec!["--questions", SQUAD, "--skip", TUNED_ON, "--out", &results];
+            options.extend(weight.iter().flat_map(|weight| ["--lambda", weight]));
+            eval(DEMO_MODEL, &index, "hybrid", &options)?;
             let weight = weight.as_deref().unwrap_or("the paper's 1.1");
             table.push(format!("| {name} | {weight} | {} |", cells(&measured(&results)?, "hybrid")));
         }

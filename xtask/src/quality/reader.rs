@@ -14,8 +14,8 @@ const TOKENS: &str = "384";
 /// Questions that are answered end to end, and the passages that are read of each, by three methods.
 const ASKED: &str = "300";
 const DEPTHS: &str = "1,5,10,20,50";
-/// What is otherwise than `configs/reader-cpu.toml` has it, for a training of an hour on two cores: a negative a
-/// question, and most questions once.
+/// Arguments that differ from `configs/reader-cpu.toml`, for a training of an hour on two cores: a negative a question,
+/// and most questions once.
 const AN_HOUR: [&str; 10] =
     ["--negatives", "1", "--learning-rate", "1e-4", "--warm-up", "60", "--epochs", "1", "--max-steps", "700"];
 
@@ -49,12 +49,12 @@ impl Work<'_> {
         let index = self.index("starter", DEMO_MODEL, &corpus, &["--sparse", "english"])?;
         let lambda = self.tune(DEMO_MODEL, &index, &["--questions", SQUAD, "--limit", TUNED_ON])?;
         let results = self.path("results");
-        let asked = ["--questions", SQUAD, "--skip", TUNED_ON, "--limit", ASKED, "--by", "answer"];
+        let options = ["--questions", SQUAD, "--skip", TUNED_ON, "--limit", ASKED, "--by", "answer"];
         println!(
             "\n{ASKED} questions of SQuAD dev among its paragraphs and {BLOCKS} blocks; hybrid with the weight {lambda}"
         );
         let more = ["--lambda", &lambda, "--out", &results];
-        eval(DEMO_MODEL, &index, "bm25,dense,hybrid", &[&asked[..], &more].concat())?;
+        eval(DEMO_MODEL, &index, "bm25,dense,hybrid", &[&options[..], &more].concat())?;
         let plot = self.path("answers.svg");
         let mut answers =
             command(dpr(), &["eval", "answers", "--reader", reader, "--depth", DEPTHS, "--plot", &plot]);

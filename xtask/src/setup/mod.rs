@@ -35,7 +35,7 @@ pub(crate) const PYTHON_TESTS: &str = "Python test packages";
 pub(crate) const MILVUS: &str = "Milvus server";
 pub(crate) const POSTGRES: &str = "PostgreSQL server";
 
-/// What the machine is set up for.
+/// The use that the machine is set up for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Scope {
     /// Building and serving the demo.
@@ -49,11 +49,11 @@ pub(crate) enum Scope {
 /// One thing the machine must have.
 struct Step {
     name: &'static str,
-    /// What its installer uses.
+    /// The steps that its installer uses.
     needs: &'static [&'static str],
     /// The smallest scope that needs it.
     scope: Scope,
-    /// Why it is needed, for the message when it cannot be had.
+    /// The reason why it is needed, for the message when it cannot be had.
     why: &'static str,
     /// Says what was found, or nothing.
     find: fn() -> Option<String>,

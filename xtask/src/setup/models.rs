@@ -14,9 +14,9 @@ const WEIGHTS: &str = "model.safetensors";
 /// Beside the weights: their checksum as it was seen, and their length.
 const CHECKED: &str = "checked.sha256";
 
-/// What a model's folder must hold, with the SHA-256 of each file; the weights come first.
+/// The files that a model's folder must hold, with the SHA-256 of each; the weights come first.
 struct Model {
-    /// Where it is put.
+    /// The folder that it is put in.
     folder: &'static str,
     /// The set of Python packages that it comes in.
     set: &'static str,

@@ -13,7 +13,7 @@ const TARGET: &str = "wasm32-unknown-unknown";
 const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
 const DEBIAN_LINKER: &str = "wasm-ld-19";
 
-/// Where the wasm32 standard library comes from.
+/// The source of the wasm32 standard library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WasmTarget {
     /// A target installed beside the toolchain in use.

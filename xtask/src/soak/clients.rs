@@ -1,4 +1,4 @@
-//! What a client does: most search, some change passages, some send what no server should take.
+//! Clients of a soak: most search, some change passages, some send what no server should take.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What a search is filtered by, as JSON for the server and as a test of a passage for the ledger.
+//! Filters of searches, as JSON for the server and as a test of a passage for the ledger.
 
 use serde_json::{Value, json};
 

@@ -16,7 +16,7 @@ use crate::failure::{Failure, Outcome};
 /// Scores that differ by less may stand in either order: sums of floats depend on their order.
 const TOLERANCE: f32 = 1e-4;
 
-/// What an id became, or that it was deleted, and when.
+/// A change of an id's passage, or its deletion, with its times.
 #[derive(Clone, Debug)]
 struct Change {
     /// Before this moment nobody can have seen it.

@@ -28,7 +28,7 @@ use server::Server;
 
 const INDEX: &str = "target/soak/index";
 
-/// How hard and how long.
+/// The load and the duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Settings {
     clients: usize,

@@ -1,4 +1,4 @@
-//! What came of a soak.
+//! The results of a soak.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,12 +8,12 @@ use crate::failure::{Failure, Outcome};
 
 /// Seconds after which memory must not grow any more; of a short run, a quarter.
 const WARM_UP: f64 = 60.0;
-/// What memory may differ by all the same: versions are built meanwhile, and 5 %.
+/// The bytes by which memory may differ all the same, besides 5 %: versions are built meanwhile.
 const SLACK: f64 = 16e6;
 /// Wrong answers that are shown.
 const SHOWN: usize = 10;
 
-/// What clients saw, and what the server was seen to do.
+/// The observations of the clients, and of the server.
 #[derive(Default)]
 pub(super) struct Report {
     /// Milliseconds by kind of request and status.

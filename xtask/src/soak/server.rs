@@ -28,7 +28,7 @@ pub(super) struct Server {
     log: Option<JoinHandle<Leaked>>,
 }
 
-/// What was in the log that must not be.
+/// Lines of the log that must not be there.
 #[derive(Debug, Default)]
 pub(super) struct Leaked {
     pub(super) lines: usize,

@@ -27,7 +27,7 @@ pub(crate) fn while_compiling(cargo: &mut Command) -> &mut Command {
     cargo.env("RUSTC_WORKSPACE_WRAPPER", compiler())
 }
 
-/// Where the compiler that lints is kept: where cargo puts it, a build of all programs replaces it.
+/// Returns the path of the compiler that lints: where cargo puts it, a build of all programs replaces it.
 fn compiler() -> PathBuf {
     absolute(TOOLS).join(format!("rustc-lint{}", std::env::consts::EXE_SUFFIX))
 }

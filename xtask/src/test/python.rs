@@ -1,4 +1,4 @@
-//! What `dpr` writes, loaded by Python's transformers.
+//! Files that `dpr` writes, loaded by Python's transformers.
 
 use crate::failure::{Failure, Outcome};
 use crate::jobs::Done;

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::packages::Package;
 use crate::failure::{Failure, Outcome};
 
-/// How the names of such files begin.
+/// The beginnings of such files' names.
 const STARTS: [&str; 6] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE", "UNLICENSE"];
 
 /// A licence as one package has it.

@@ -1,4 +1,4 @@
-//! What `dpr` and the npm package are made of besides this repository: notices of licences, and bills of materials.
+//! Components of `dpr` and the npm package besides this repository: notices of licences, and bills of materials.
 //!
 //! `cargo xtask licenses` writes the notices, which are committed: the binary prints its own (`dpr --licenses`), the
 //! package carries its own. A test holds them against Cargo.lock. `cargo xtask sbom` writes CycloneDX documents.
@@ -24,7 +24,7 @@ struct Product {
     features: &'static [&'static str],
     /// Arguments that select every feature, so that the notices hold for each build.
     all_features: &'static [&'static str],
-    /// Where it runs. A package that any of these needs is listed.
+    /// The targets that it runs on. A package that any of these needs is listed.
     targets: &'static [&'static str],
     /// Its notices.
     notices: &'static str,

@@ -14,7 +14,7 @@ pub(super) struct Package {
     pub(super) version: String,
     /// SPDX expression, as its manifest has it.
     pub(super) licence: String,
-    /// Where its sources are kept, or nothing.
+    /// The address of its sources, or nothing.
     pub(super) repository: String,
 }
 

@@ -25,8 +25,8 @@ const MAX_VECTORS: usize = 4;
 pub struct QuantizedBatch {
     /// `[panels, words, width]`, four numbers of a query in a word.
     panels: Panels<u32>,
-    /// What each sum begins with, `[panels, width]`: the rows' numbers are taken plus 128, without a sign, and this
-    /// takes 128 times the query's sum off.
+    /// The initial values of the sums, `[panels, width]`: the rows' numbers are taken plus 128, without a sign, and
+    /// this takes 128 times the query's sum off.
     starts: Vec<u32>,
     isa: Isa,
     dim: usize,

@@ -21,7 +21,7 @@ const CHUNK: usize = 128;
 pub enum TermScore {
     /// `tf / (tf + fixed + by_length * value)`, where `value` is the passage's length.
     Bm25 {
-        /// What is added to the term frequency whatever the length.
+        /// The number that is added to the term frequency whatever the length.
         fixed: f32,
         /// The factor of the length.
         by_length: f32,

@@ -3,7 +3,7 @@
 use super::Centroids;
 use crate::private::device_key::DeviceKey;
 
-/// What decoys are drawn for; another way to draw them has another label.
+/// The label of decoys in the input of HMAC, by which they are drawn; another way to draw them has another label.
 const LABEL: &[u8] = b"dpr bucket decoys 1";
 
 /// Numbers of probed buckets that can be asked for.

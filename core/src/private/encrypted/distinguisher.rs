@@ -1,4 +1,4 @@
-//! What a server sees of two opposite questions cannot be told apart, and would be if the encryption were broken.
+//! A distinguishing test: a server cannot tell two opposite questions apart, and could if the encryption were broken.
 
 use zeroize::Zeroizing;
 

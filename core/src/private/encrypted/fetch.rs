@@ -112,7 +112,7 @@ pub fn randomness(shape: &FetchShape, tables: &TablesHash) -> Vec<u32> {
     public::words(shape.set().name, tables, shape.columns())
 }
 
-/// What all questions to one table of texts share: the public randomness and the hint.
+/// The part that all questions to one table of texts share: the public randomness and the hint.
 #[derive(Debug)]
 pub struct FetchHint {
     shape: FetchShape,
@@ -129,7 +129,7 @@ pub struct FetchMask {
     key: FetchKey,
 }
 
-/// What opens the answer to one question.
+/// The key that opens the answer to one question.
 pub struct FetchKey {
     shape: FetchShape,
     /// `H s`, `[rows]`.

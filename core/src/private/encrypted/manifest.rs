@@ -1,4 +1,5 @@
-//! What a server says of its tables: sizes, parameter sets, and the checksums of the files that everybody downloads.
+//! The description that a server gives of its tables: sizes, parameter sets, and the checksums of the files that
+//! everybody downloads.
 //!
 //! The version of the tables is the SHA-256 of the manifest's bytes. Everything in it is checked before any of it is
 //! used: the sets are known, the sizes of the files are those that the shapes give, and the noise leaves room.
@@ -36,7 +37,7 @@ pub const HASH: usize = 16;
 /// Bytes before the compressed passages of a column: their length.
 pub const LENGTH: usize = 4;
 
-/// What a column is filled up with: the byte that the table holds as zero.
+/// The byte that a column is filled up with: the one that the table holds as zero.
 pub const PADDING: u8 = 0x80;
 
 /// The description of private tables, `private.json`.
@@ -71,7 +72,7 @@ pub struct RankEntry {
     pub set: u8,
     /// Principal directions that are kept.
     pub dims: usize,
-    /// What coordinates were multiplied by before they were rounded.
+    /// The factor that coordinates were multiplied by before they were rounded.
     pub scale: f64,
     /// The length of the longest row, rounded as it is.
     pub row_norm: f64,
@@ -132,7 +133,7 @@ pub struct Tables {
     pub manifest: Manifest,
     /// The version: the SHA-256 of the manifest's bytes.
     pub version: [u8; 32],
-    /// What public randomness is expanded from.
+    /// The hash from which public randomness is expanded.
     pub hash: TablesHash,
     /// The shape of the rank table.
     pub rank: RankShape,

@@ -34,7 +34,7 @@ use super::secret::{Seed, Stream, modulo};
 use super::wire::{WireError, check_length, pack, unpack};
 use crate::kernel::ring::Ntt;
 
-/// What all questions to one rank table share: the public randomness and the hint, as transforms.
+/// The part that all questions to one rank table share: the public randomness and the hint, as transforms.
 #[derive(Debug)]
 pub struct RankHint {
     shape: RankShape,
@@ -52,7 +52,7 @@ pub struct RankMask {
     key: RankKey,
 }
 
-/// What opens the answer to one question.
+/// The key that opens the answer to one question.
 pub struct RankKey {
     shape: RankShape,
     /// `A[t] s`, `[blocks, degree]`.

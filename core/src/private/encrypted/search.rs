@@ -20,7 +20,7 @@ pub const PUBLIC_FILES: [&str; 4] = [PROJECTION, COLUMNS, RANK_HINT, TEXT_HINT];
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SearchError {
-    /// What a server says of its tables, or a file of them, is refused.
+    /// A server's description of its tables, or a file of them, is refused.
     #[error(transparent)]
     Manifest(#[from] ManifestError),
     /// An answer is not what it should be, or the question cannot be asked.
@@ -37,7 +37,7 @@ pub enum SearchError {
     Passage(usize),
 }
 
-/// What everybody downloads of private tables, checked.
+/// The files of private tables that everybody downloads, checked.
 #[derive(Debug)]
 pub struct Public {
     tables: Tables,
@@ -67,11 +67,11 @@ pub struct Chosen {
     keys: Vec<FetchKey>,
     columns: Vec<usize>,
     places: Vec<Place>,
-    /// What was wrong with the answer to the ranking.
+    /// The error of the answer to the ranking, if it had one.
     wrong: Option<SearchError>,
 }
 
-/// Where a passage that was found is.
+/// The place of a passage that was found.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Place {
     /// About the inner product of the question's and the passage's vector, rounded to the power of ten above its noise.
@@ -82,7 +82,7 @@ pub struct Place {
     pub line: usize,
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {
     /// The compressed passages of columns (raw deflate of one JSON object a line), each checked by its hash.
@@ -147,8 +147,8 @@ impl Public {
     ///
     /// # Errors
     /// Never but for columns that the tables do not have.
-    pub fn choose(&self, asked: PendingRanking, answer: &[u8]) -> Result<(Vec<u8>, Chosen), SearchError> {
-        let PendingRanking { head, key, projected, fetch } = asked;
+    pub fn choose(&self, pending: PendingRanking, answer: &[u8]) -> Result<(Vec<u8>, Chosen), SearchError> {
+        let PendingRanking { head, key, projected, fetch } = pending;
         let ranked = head
             .strip("the answer to a ranking", answer, self.tables.rank.answer_bytes())
             .and_then(|scores| key.open(scores))

@@ -11,7 +11,7 @@ pub const HEAD: usize = 40;
 
 const MAGIC: &[u8; 4] = b"DPRP";
 
-/// What a message asks for or answers.
+/// The kind of a message: the operation that it asks for or answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Scores of all passages.
@@ -23,7 +23,7 @@ pub enum Kind {
 /// The head of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// What it is about.
+    /// The kind of the message.
     pub kind: Kind,
     /// The number of the parameter set.
     pub set: u8,
@@ -39,11 +39,11 @@ pub enum WireError {
     /// A message of another length than the parameters give.
     #[error("{what} has {got} bytes, expected {expected}")]
     Length {
-        /// What was read.
+        /// The name of the data that were read.
         what: &'static str,
         /// Its bytes.
         got: usize,
-        /// What they should be.
+        /// The number of bytes expected.
         expected: usize,
     },
     /// A message with another head than was expected.

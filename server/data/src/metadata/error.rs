@@ -37,7 +37,7 @@ pub enum MetadataError {
     Kind {
         /// The place of the value, as the error calls it.
         place: String,
-        /// What the value is.
+        /// The kind of the value.
         got: &'static str,
     },
     /// A whole number is too large to be kept exactly.

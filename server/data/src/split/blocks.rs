@@ -46,7 +46,7 @@ impl SplitOptions {
 pub struct Block {
     /// The block's number in the document, from 0.
     pub number: usize,
-    /// How many words it has.
+    /// The number of words in the block.
     pub words: usize,
     /// The block's words, with one space where the document has white space between them.
     pub text: String,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-/// What a file holds.
+/// The kind of content of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A document a line under a header.

@@ -15,7 +15,7 @@ use super::weights;
 pub(super) struct DenseModule {
     folder: PathBuf,
     input: usize,
-    /// What it computes.
+    /// The configuration of the layer.
     pub(super) layer: DenseLayer,
 }
 

@@ -39,7 +39,7 @@ pub enum ModelError {
     NotAReader {
         /// The directory.
         path: PathBuf,
-        /// What it holds.
+        /// The content of the directory.
         what: String,
     },
     /// `model.json` is damaged.
@@ -47,7 +47,7 @@ pub enum ModelError {
     Manifest {
         /// The manifest's path.
         path: PathBuf,
-        /// What is wrong in it.
+        /// The fault that was found in it.
         reason: String,
     },
     /// Written by a newer version.
@@ -79,7 +79,7 @@ pub enum ModelError {
         dir: PathBuf,
         /// The file looked for.
         file: &'static str,
-        /// What to do.
+        /// Advice for the user.
         fix: &'static str,
     },
     /// A file of `torch.save` cannot be read.
@@ -87,7 +87,7 @@ pub enum ModelError {
     Torch {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error of reading it.
         source: TorchError,
     },
     /// A JSON file of a Hugging Face directory is damaged.
@@ -95,7 +95,7 @@ pub enum ModelError {
     Json {
         /// The file.
         path: PathBuf,
-        /// What is wrong in it.
+        /// The fault that was found in it.
         reason: String,
     },
     /// A module of sentence-transformers that is not computed here, or not at its place.
@@ -268,7 +268,7 @@ pub enum ModelError {
     Vocabulary {
         /// The tokenizer's file.
         path: PathBuf,
-        /// What it has that is not known.
+        /// The part of it that is not known.
         reason: String,
     },
     /// `web/` was made from other weights.

@@ -13,7 +13,7 @@ use super::{ModelError, WebFormat};
 /// Writes a file of this name and content into `web/`.
 type Write<'a> = dyn Fn(&str, &[u8]) -> Result<WebFile, ModelError> + 'a;
 
-/// What an export has besides the pair's own files.
+/// The other inputs of an export, besides the pair's own files.
 pub(super) struct OtherFiles<'a> {
     /// The question encoder's weights by their format.
     pub(super) question: &'a BTreeMap<&'static str, Vec<u8>>,

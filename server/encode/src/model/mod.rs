@@ -25,14 +25,15 @@ mod web_format;
 mod web_tensors;
 mod weights;
 
-pub use cross_encoder::{CROSS_ENCODER_DIR, CrossEncoderDir, CrossEncoderOptions, import_cross_encoder};
+pub use cross_encoder::{CrossEncoderDir, CrossEncoderOptions, import_cross_encoder};
 pub use dir::ModelDir;
 pub use error::ModelError;
 pub use export::{ExportReport, WebOptions, WebPairs, export_web, export_web_with};
 pub use huggingface::HuggingFaceDir;
 pub use import::import;
 pub use options::ImportOptions;
-pub use reader::{READER_DIR, ReaderDir, ReaderOptions, import_reader};
+pub use pair::{CROSS_ENCODER_DIR, READER_DIR};
+pub use reader::{ReaderDir, ReaderOptions, import_reader};
 pub use sentence::{PoolingModes, SentenceModules};
 pub use settings::SentenceSettings;
 pub use torch::TorchError;

@@ -2,7 +2,7 @@
 
 use dpr_core::{Pooling, Similarity, TextForm, TitleJoin};
 
-/// How to import.
+/// Options of importing encoders.
 #[derive(Clone, Debug, Default)]
 pub struct ImportOptions {
     /// A name for people; by default that of the question directory.
@@ -13,8 +13,8 @@ pub struct ImportOptions {
     pub pooling: Option<Pooling>,
     /// Scale vectors to length 1; by default the directory's setting.
     pub normalize: Option<bool>,
-    /// How vectors are compared; by default the directory's setting, else the inner product. Cosine scales vectors to
-    /// length 1; the Euclidean distance adds a coordinate to them where they do not have length 1.
+    /// The similarity by which vectors are compared; by default the directory's setting, else the inner product. Cosine
+    /// scales vectors to length 1; the Euclidean distance adds a coordinate to them where they do not have length 1.
     pub similarity: Option<Similarity>,
     /// Numbers of a vector that are kept, of a model that was trained for fewer; by default the directory's setting.
     pub dim: Option<usize>,

@@ -15,11 +15,16 @@ use super::import::{name_of, write_manifest};
 use super::json::optional_json;
 use super::{ModelError, manifest};
 
+/// Folder of the cross-encoder in a model directory, which transformers loads too.
+pub const CROSS_ENCODER_DIR: &str = "cross_encoder";
+/// Folder of the reader in a model directory, which transformers loads too.
+pub const READER_DIR: &str = "reader";
+
 /// The folder of a model directory that holds what is of this kind.
 pub(super) fn folder(kind: ModelKind) -> &'static str {
     match kind {
-        ModelKind::CrossEncoder => super::CROSS_ENCODER_DIR,
-        ModelKind::Reader => super::READER_DIR,
+        ModelKind::CrossEncoder => CROSS_ENCODER_DIR,
+        ModelKind::Reader => READER_DIR,
     }
 }
 
@@ -175,8 +180,8 @@ pub(super) fn write(
 }
 
 /// Returns the name of a model: the one asked for, else that of its directory.
-pub(super) fn name(asked: Option<&String>, from: &Path) -> String {
-    asked.cloned().unwrap_or_else(|| name_of(from))
+pub(super) fn name(given: Option<&String>, from: &Path) -> String {
+    given.cloned().unwrap_or_else(|| name_of(from))
 }
 
 /// Returns the error of a file of which nothing can be computed.

@@ -117,9 +117,11 @@ impl Prepared {
         let all = EncoderConfig { max_tokens: self.config.position_limit(), ..self.config.clone() };
         let tokenizer =
             TextTokenizer::from_json(&self.source.tokenizer, &all).map_err(ModelError::in_dir(dir))?;
-        let asked = tokenizer.question("").map_err(ModelError::in_dir(dir))?.len();
+        let question_tokens = tokenizer.question("").map_err(ModelError::in_dir(dir))?.len();
         let found = tokenizer.passage("", "").map_err(ModelError::in_dir(dir))?.len();
-        for (what, tokens, limit) in [("questions", asked, questions), ("passages", found, passages)] {
+        for (what, tokens, limit) in
+            [("questions", question_tokens, questions), ("passages", found, passages)]
+        {
             if tokens >= limit {
                 return Err(ModelError::PromptFills { what, tokens, limit });
             }
@@ -156,13 +158,13 @@ impl Prepared {
         let lengths =
             vectors.chunks_exact(encoder.dim()).map(|row| row.iter().map(|x| x * x).sum::<f32>().sqrt());
         let length = lengths.sum::<f32>() / USUAL.len() as f32;
-        let wanted = length * (encoder.dim() as f32).sqrt() / 12.0;
-        if !(wanted.is_finite() && wanted > 0.0) {
+        let target = length * (encoder.dim() as f32).sqrt() / 12.0;
+        if !(target.is_finite() && target > 0.0) {
             return Err(unusable("its vectors are zero or not finite".into()));
         }
         Ok(match self.config.l2 {
-            Some(has) if (0.5..=2.0).contains(&(has / wanted)) => has,
-            _ => wanted.log2().round().clamp(-60.0, 60.0).exp2(),
+            Some(has) if (0.5..=2.0).contains(&(has / target)) => has,
+            _ => target.log2().round().clamp(-60.0, 60.0).exp2(),
         })
     }
 

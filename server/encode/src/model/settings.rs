@@ -16,7 +16,7 @@ const PASSAGE_PROMPTS: [&str; 3] = ["document", "passage", "corpus"];
 pub struct SentenceSettings {
     /// Prompts of questions and passages, as `encode_query` and `encode_document` choose them.
     pub prompts: Prompts,
-    /// How vectors are compared.
+    /// The similarity by which vectors are compared.
     pub similarity: Option<Similarity>,
     /// Numbers of a vector that are kept.
     pub truncate: Option<usize>,

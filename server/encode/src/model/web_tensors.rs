@@ -67,8 +67,8 @@ pub(super) struct Formats {
 impl Formats {
     /// Returns no tensors yet, in these formats.
     pub(super) fn new(formats: &[WebFormat]) -> Self {
-        let asked = WebFormat::ALL.into_iter().filter(|format| formats.contains(format));
-        Self { f32: Vec::new(), small: asked.map(|format| (format, Vec::new())).collect() }
+        let chosen = WebFormat::ALL.into_iter().filter(|format| formats.contains(format));
+        Self { f32: Vec::new(), small: chosen.map(|format| (format, Vec::new())).collect() }
     }
 
     /// Returns the tensors of each format by its name, where there are any.

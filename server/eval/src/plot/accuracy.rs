@@ -12,7 +12,7 @@ const FEW: usize = 20;
 /// The accuracy curve of one system.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
-    /// What the legend calls it.
+    /// The system's name in the legend.
     pub name: String,
     /// The points, ascending in `k`; a straight line joins two neighbours.
     pub points: Vec<TopK>,

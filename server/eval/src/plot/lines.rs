@@ -8,7 +8,7 @@ const MARKED: usize = 30;
 /// One line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    /// What the legend calls it.
+    /// The line's name in the legend.
     pub name: String,
     /// `(x, y)`, joined in this order.
     pub points: Vec<(f64, f64)>,

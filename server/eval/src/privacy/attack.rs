@@ -16,7 +16,7 @@ const PENALTIES: [f64; 4] = [0.03, 0.3, 3.0, 30.0];
 /// Clusters of passages, which are the topics.
 const TOPICS: usize = 64;
 
-/// What attackers know before they see a view.
+/// Attackers, with the data that they have before they see a view.
 pub struct Attackers {
     split: QuestionSplit,
     pieces: Pieces,
@@ -24,7 +24,7 @@ pub struct Attackers {
     network: Option<NetworkOptions>,
 }
 
-/// What attackers make of a mode's views.
+/// Results of the attacks on a mode's views.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Attacked {
     /// Ridge regression from views to word pieces.
@@ -87,7 +87,8 @@ impl Attackers {
     }
 
     fn topics_of(&self, questions: &[EncodedQuestion]) -> Vec<usize> {
-        let rows: Vec<f32> = questions.iter().flat_map(|asked| asked.vector.as_slice()).copied().collect();
+        let rows: Vec<f32> =
+            questions.iter().flat_map(|question| question.vector.as_slice()).copied().collect();
         self.topics.nearest(&rows)
     }
 }

@@ -44,12 +44,12 @@ impl Mode for Bucket {
     fn views(&self, questions: &[EncodedQuestion], noise: Noise) -> Result<Views, PrivacyError> {
         self.with(|site| {
             let buckets = site.buckets().files.len();
-            let view = |(at, asked): (usize, &EncodedQuestion)| {
+            let view = |(at, question): (usize, &EncodedQuestion)| {
                 let key = match noise {
                     Noise::Drawn(seed) => drawn(seed, at as u64),
                     Noise::None | Noise::Device => self.key.clone(),
                 };
-                let (probed, fetched) = site.chosen(asked.vector.as_slice(), &key)?;
+                let (probed, fetched) = site.chosen(question.vector.as_slice(), &key)?;
                 let mut view = vec![0f32; buckets];
                 let shown = if noise == Noise::None { probed } else { fetched };
                 shown.into_iter().for_each(|bucket| view[bucket] = 1.0);

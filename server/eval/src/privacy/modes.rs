@@ -90,7 +90,7 @@ impl Mode for Plain<'_> {
     }
 
     fn views(&self, questions: &[EncodedQuestion], _: Noise) -> Result<Views, PrivacyError> {
-        Ok(Views::of(questions.iter().map(|asked| asked.vector.as_slice().to_vec()).collect()))
+        Ok(Views::of(questions.iter().map(|question| question.vector.as_slice().to_vec()).collect()))
     }
 
     fn search(&self, question: &EncodedQuestion, k: usize) -> Result<Option<Found>, PrivacyError> {
@@ -159,7 +159,7 @@ impl Mode for Blurred<'_> {
     }
 
     fn views(&self, questions: &[EncodedQuestion], noise: Noise) -> Result<Views, PrivacyError> {
-        let rows = questions.iter().map(|asked| self.sent(asked, noise));
+        let rows = questions.iter().map(|question| self.sent(question, noise));
         Ok(Views::of(rows.collect::<Result<_, _>>()?))
     }
 

@@ -186,12 +186,12 @@ mod tests {
     /// The gradients that a step is taken by, against central differences of the loss.
     #[test]
     fn the_first_step_goes_down_the_loss() {
-        let asked = |tokens: &[u32]| EncodedQuestion {
+        let question = |tokens: &[u32]| EncodedQuestion {
             text: String::new(),
             tokens: tokens.to_vec(),
             vector: Embedding::new(vec![1.0], 1).unwrap(),
         };
-        let questions = [asked(&[1, 2]), asked(&[2, 3]), asked(&[3])];
+        let questions = [question(&[1, 2]), question(&[2, 3]), question(&[3])];
         let pieces = Pieces::of(&questions);
         let labels = pieces.labels(&questions);
         let labels: Vec<&[usize]> = labels.iter().map(Vec::as_slice).collect();

@@ -12,7 +12,7 @@ const COMMON: usize = 60;
 /// Guesses for the content of a question, for each of its pieces.
 const GUESSES: usize = 2;
 
-/// How much of the test questions an attacker names.
+/// Shares of the test questions' word pieces that an attacker names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Named {
     /// Mean share of a question's content pieces, which are those beyond the 60 commonest, among the attacker's best
@@ -48,8 +48,8 @@ impl Pieces {
     /// Counts the pieces of the questions.
     pub(super) fn of(questions: &[EncodedQuestion]) -> Self {
         let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
-        for asked in questions {
-            for piece in asked.tokens.iter().collect::<BTreeSet<_>>() {
+        for question in questions {
+            for piece in question.tokens.iter().collect::<BTreeSet<_>>() {
                 *counts.entry(*piece).or_default() += 1;
             }
         }
@@ -74,12 +74,12 @@ impl Pieces {
 
     /// Returns the columns of each question's pieces, without those that are not known.
     pub(super) fn labels(&self, questions: &[EncodedQuestion]) -> Vec<Vec<usize>> {
-        questions.iter().map(|asked| self.pieces_of(asked).columns).collect()
+        questions.iter().map(|question| self.pieces_of(question).columns).collect()
     }
 
-    fn pieces_of(&self, asked: &EncodedQuestion) -> QuestionPieces {
+    fn pieces_of(&self, question: &EncodedQuestion) -> QuestionPieces {
         let pieces: BTreeSet<u32> =
-            asked.tokens.iter().copied().filter(|piece| !self.everywhere.contains(piece)).collect();
+            question.tokens.iter().copied().filter(|piece| !self.everywhere.contains(piece)).collect();
         let columns: Vec<usize> =
             pieces.iter().filter_map(|piece| self.columns.get(piece).copied()).collect();
         let common = columns.iter().filter(|column| **column < COMMON).count();
@@ -89,19 +89,19 @@ impl Pieces {
     /// Measures an attacker by its `scores` `[questions, columns]`.
     pub(super) fn measure(&self, scores: &[f32], questions: &[EncodedQuestion]) -> Named {
         let (mut sum, mut with_content) = (Named::default(), 0usize);
-        for (scores, asked) in scores.chunks_exact(self.len().max(1)).zip(questions) {
-            let wanted = self.pieces_of(asked);
-            let best = best(scores, GUESSES * wanted.count);
+        for (scores, question) in scores.chunks_exact(self.len().max(1)).zip(questions) {
+            let truth = self.pieces_of(question);
+            let best = best(scores, GUESSES * truth.count);
             let hits = |guesses: &[usize], from: usize| {
-                wanted.columns.iter().filter(|column| **column >= from && guesses.contains(column)).count()
+                truth.columns.iter().filter(|column| **column >= from && guesses.contains(column)).count()
             };
-            let right = hits(&best[..wanted.count.min(best.len())], 0);
-            if wanted.count > 0 {
-                sum.f1 += right as f64 / wanted.count as f64;
-                sum.exact += f64::from(u8::from(right == wanted.count));
+            let right = hits(&best[..truth.count.min(best.len())], 0);
+            if truth.count > 0 {
+                sum.f1 += right as f64 / truth.count as f64;
+                sum.exact += f64::from(u8::from(right == truth.count));
             }
-            if wanted.content > 0 {
-                sum.content += hits(&best, COMMON) as f64 / wanted.content as f64;
+            if truth.content > 0 {
+                sum.content += hits(&best, COMMON) as f64 / truth.content as f64;
                 with_content += 1;
             }
         }
@@ -138,7 +138,7 @@ mod tests {
 
     use super::*;
 
-    fn asked(tokens: &[u32]) -> EncodedQuestion {
+    fn question(tokens: &[u32]) -> EncodedQuestion {
         let vector = Embedding::new(vec![1.0], 1).unwrap();
         EncodedQuestion { text: String::new(), tokens: tokens.to_vec(), vector }
     }
@@ -146,17 +146,17 @@ mod tests {
     #[test]
     fn content_is_what_is_not_common_and_unknown_pieces_are_missed() {
         // 7 is in every question; 100 to 159 are the 60 commonest; 300 and 301 are content.
-        let mut train: Vec<EncodedQuestion> = (100..160).map(|piece| asked(&[7, piece, 7])).collect();
-        train.extend((100..160).map(|piece| asked(&[7, piece])));
-        train.extend([asked(&[7, 300]), asked(&[7, 301])]);
+        let mut train: Vec<EncodedQuestion> = (100..160).map(|piece| question(&[7, piece, 7])).collect();
+        train.extend((100..160).map(|piece| question(&[7, piece])));
+        train.extend([question(&[7, 300]), question(&[7, 301])]);
         let pieces = Pieces::of(&train);
         assert_eq!((pieces.len(), pieces.counts()[0], pieces.counts()[61]), (62, 2, 1));
-        assert_eq!(pieces.labels(&[asked(&[7, 301, 100, 999])]), [[0, 61]]);
+        assert_eq!(pieces.labels(&[question(&[7, 301, 100, 999])]), [[0, 61]]);
 
         let mut scores = vec![0f32; 62];
         scores[0] = 3.0;
         scores[61] = 2.0;
-        let named = |tokens: &[u32]| pieces.measure(&scores, &[asked(tokens)]);
+        let named = |tokens: &[u32]| pieces.measure(&scores, &[question(tokens)]);
         assert_eq!(named(&[7, 100, 301]), Named { content: 1.0, f1: 1.0, exact: 1.0 });
         // The third piece is one that the attacker has never seen: no guess can name it.
         assert_eq!(named(&[7, 100, 301, 999]), Named { content: 0.5, f1: 2.0 / 3.0, exact: 0.0 });
@@ -166,6 +166,6 @@ mod tests {
         assert_eq!(named(&[7, 100]), Named { content: 0.0, f1: 1.0, exact: 1.0 });
         assert_eq!(named(&[7]), Named::default());
         // Who has seen nothing names common pieces alone.
-        assert_eq!(pieces.floor(&[asked(&[7, 301, 100])]), Named { content: 0.0, f1: 0.5, exact: 0.0 });
+        assert_eq!(pieces.floor(&[question(&[7, 301, 100])]), Named { content: 0.0, f1: 0.5, exact: 0.0 });
     }
 }

@@ -41,7 +41,7 @@ impl QuestionSplit {
     pub fn new(questions: Vec<EncodedQuestion>, test: usize, seed: u64) -> Result<Self, PrivacyError> {
         let mut seen = HashSet::new();
         let mut all: Vec<EncodedQuestion> =
-            questions.into_iter().filter(|asked| seen.insert(words_of(&asked.text))).collect();
+            questions.into_iter().filter(|question| seen.insert(words_of(&question.text))).collect();
         let too_few = PrivacyError::TooFew { distinct: all.len(), test, least: LEAST };
         SplitMix::new(seed).shuffle(&mut all);
         let rest = all.len().saturating_sub(test);
@@ -65,7 +65,7 @@ fn words_of(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn asked(text: String) -> EncodedQuestion {
+    fn question(text: String) -> EncodedQuestion {
         EncodedQuestion { text, tokens: vec![1], vector: Embedding::new(vec![1.0], 1).unwrap() }
     }
 
@@ -73,21 +73,21 @@ mod tests {
     fn no_question_is_in_two_parts() {
         let texts =
             (0..300).flat_map(|n| [format!("Who is {n}?"), format!("who is  {n}"), format!("where is {n}")]);
-        let split = QuestionSplit::new(texts.map(asked).collect(), 200, 7).unwrap();
+        let split = QuestionSplit::new(texts.map(question).collect(), 200, 7).unwrap();
         assert_eq!((split.train.len(), split.held_out.len(), split.test.len()), (360, 40, 200));
         let parts = [&split.train, &split.held_out, &split.test];
         let all: HashSet<String> =
-            parts.iter().flat_map(|part| part.iter()).map(|asked| words_of(&asked.text)).collect();
+            parts.iter().flat_map(|part| part.iter()).map(|question| words_of(&question.text)).collect();
         assert_eq!(all.len(), 600);
-        let again = QuestionSplit::new((0..600).map(|n| asked(n.to_string())).collect(), 200, 7).unwrap();
-        let other = QuestionSplit::new((0..600).map(|n| asked(n.to_string())).collect(), 200, 8).unwrap();
+        let again = QuestionSplit::new((0..600).map(|n| question(n.to_string())).collect(), 200, 7).unwrap();
+        let other = QuestionSplit::new((0..600).map(|n| question(n.to_string())).collect(), 200, 8).unwrap();
         assert_ne!(again.test[0].text, other.test[0].text, "the seed matters");
     }
 
     #[test]
     fn too_few_questions_are_refused() {
         for (count, test) in [(0, 1), (100, 50), (200, 100), (500, 0), (10, 20)] {
-            let questions = (0..count).map(|n| asked(n.to_string())).collect();
+            let questions = (0..count).map(|n| question(n.to_string())).collect();
             assert!(
                 matches!(QuestionSplit::new(questions, test, 1), Err(PrivacyError::TooFew { .. })),
                 "{count}"

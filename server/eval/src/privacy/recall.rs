@@ -1,4 +1,4 @@
-//! What a mode finds, beside plain search by the same index, and what it costs.
+//! The recall of a mode, beside plain search by the same index, and its costs.
 
 use std::collections::HashSet;
 use std::time::Instant;
@@ -16,7 +16,7 @@ const BEST: usize = 20;
 /// Numbers of candidates among which they are looked for.
 pub const WITHIN: [usize; 5] = [50, 100, 200, 400, 800];
 
-/// What a mode finds and what it costs, as means over the questions.
+/// The recall of a mode and its costs, as means over the questions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Searched {
     /// Share of plain search's 20 best among all candidates: recall@20 within k'.

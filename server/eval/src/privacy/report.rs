@@ -12,11 +12,11 @@ use crate::plot::{PlotError, Series, series_svg};
 pub struct ModeReport {
     /// The mode's name.
     pub mode: String,
-    /// What the server sees.
+    /// The data that the server sees.
     pub sees: String,
-    /// What attackers make of it.
+    /// The results of the attacks on it.
     pub attacked: Attacked,
-    /// What it finds; `None` for a control that finds nothing.
+    /// The recall and the costs; `None` for a control that finds nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub searched: Option<Searched>,
 }
@@ -40,7 +40,7 @@ pub struct PrivacyReport {
     pub pieces: usize,
     /// The seed of the split.
     pub seed: u64,
-    /// What is named without having seen anything.
+    /// The scores of guesses without having seen anything.
     pub floor: Named,
     /// Share of questions that have the commonest topic.
     pub topic_floor: f64,

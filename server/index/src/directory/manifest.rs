@@ -56,7 +56,7 @@ pub struct IndexManifest {
     pub crc32: BTreeMap<String, u32>,
 }
 
-/// What a manifest says of the inverted index.
+/// A manifest's entry of the inverted index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SparseManifest {
     /// The analyzer by which titles and texts became terms, and questions do.

@@ -41,10 +41,6 @@ pub(crate) const PASSAGES: &str = "passages.jsonl";
 pub(crate) const PASSAGES_TABLE: &str = "passages.idx";
 /// The metadata of the passages.
 pub(crate) const METADATA: &str = "metadata.columns";
-/// The quantized vectors.
-pub(crate) const CODES_INT8: &str = "codes.i8";
-pub(crate) const CODES_F16: &str = "codes.f16";
-pub(crate) const CODES_BINARY: &str = "codes.b1";
 pub(crate) const GRAPH: &str = "graph.hnsw";
 /// The folder of the inverted index.
 pub(crate) const SPARSE: &str = "sparse";

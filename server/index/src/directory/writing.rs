@@ -13,10 +13,10 @@ use fs_err as fs;
 use super::columns::ColumnsWriter;
 use super::manifest::FORMAT_WITHOUT_METADATA;
 use super::options::IndexOptions;
-use super::passage_stream::PassageStream;
 use super::passages::TableWriter;
 use super::pointer::{GRAPH, MANIFEST, METADATA, PASSAGES, PASSAGES_TABLE, Publisher, SPARSE, VECTORS};
 use super::version::newest;
+use crate::passage_stream::PassageStream;
 use crate::quantized::AnyQuantized;
 use crate::sparse::{STEP, SparseError, SparseOptions, write_sparse};
 use crate::vectors::{Rows, rows};
@@ -29,7 +29,7 @@ use dpr_files::atomic::StagedDir;
 use dpr_files::progress::Progress;
 use dpr_files::{Mapped, digest};
 
-/// What the manifest names as its maker.
+/// The maker that the manifest names.
 pub(super) const CREATED_BY: &str = concat!("dpr ", env!("CARGO_PKG_VERSION"));
 
 /// A version whose files are all written.

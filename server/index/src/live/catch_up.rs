@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::state::State;
-use super::wal::header::Header;
-use super::wal::reader::write_new;
-use super::wal::record::{self, NoFrame};
-use super::wal::writer::WalWriter;
+use crate::wal::header::Header;
+use crate::wal::reader::write_new;
+use crate::wal::record::{self, NoFrame};
+use crate::wal::writer::WalWriter;
 use crate::{CompactError, FileError, LoadedIndex};
 use dpr_files::plain;
 

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::state::{Resolved, State};
-use super::wal::record::{self, Change};
-use super::wal::writer::WalWriter;
 use super::{DeltaLimit, LiveIndex};
+use crate::wal::record::{self, Change};
+use crate::wal::writer::WalWriter;
 use crate::{FileError, LoadedIndex, UpdateError};
 
 /// The result of putting passages.
@@ -36,7 +36,7 @@ pub(super) struct Waiting {
     pub(super) outcome: Arc<Mutex<Option<Result<Put, UpdateError>>>>,
 }
 
-/// What the requests of a group before this one do.
+/// Changes by the requests of a group before this one.
 #[derive(Default)]
 struct Before {
     /// Ids that they put (`true`) or delete.

@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::LiveIndex;
 use super::state::State;
-use super::{LiveIndex, WalReader};
 use crate::directory::pointer::Pointer;
 use crate::directory::version::{Version, newest};
+use crate::wal::WalReader;
 use crate::{IndexDir, LoadedIndex, OpenError};
 
 /// The pause after the first failure to take in what the directory holds; it doubles with each further one, as every
@@ -27,7 +28,7 @@ pub(super) struct Following {
     refused: Option<Pointer>,
     /// The last failure to take in a version or its log, until something was taken in.
     failed: Option<Failed>,
-    /// When what is served was last seen to be what the directory holds.
+    /// The time at which the index served was last seen to be the one that the directory holds.
     caught_up: Instant,
     /// The number of times that a whole version was read since the first.
     #[cfg(test)]

@@ -1,8 +1,8 @@
 //! An index that changes while it is searched.
 //!
 //! The version that was built stays as it is. Passages that are added, replaced or deleted since go to a write-ahead
-//! log beside it ([`wal`]) and, in memory, to a small [`delta`] (a memtable) that is searched exactly; what they
-//! replace is hidden by tombstones. When the changes are many, compaction ([`IndexWriter::compact`]) builds a new
+//! log beside it ([`wal`](crate::wal)) and, in memory, to a small [`delta`] (a memtable) that is searched exactly; what
+//! they replace is hidden by tombstones. When the changes are many, compaction ([`IndexWriter::compact`]) builds a new
 //! version of what is live and puts it in use.
 //!
 //! A search takes the [`Snapshot`] of the moment from a [`LiveIndex`] and never waits for a writer. One process, which
@@ -21,7 +21,6 @@ mod snapshot;
 mod state;
 #[cfg(test)]
 mod testing;
-pub(crate) mod wal;
 mod words;
 mod writer;
 
@@ -29,15 +28,13 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::VectorIndex as _;
 
+pub use crate::wal::record::NewPassage;
 pub use commit::Put;
 pub use health::Health;
 pub use policy::{CompactionPolicy, DeltaLimit};
 pub use reader::IndexReader;
 pub use snapshot::Snapshot;
-pub use wal::record::NewPassage;
 pub use writer::IndexWriter;
-
-pub(super) use wal::WalReader;
 
 /// The place where the newest snapshot is found, and the health of the index.
 #[derive(Debug)]

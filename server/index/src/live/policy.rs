@@ -1,4 +1,4 @@
-//! When a new version is built, and how much may be added before.
+//! Rules of when a new version is built, and of how much may be added before.
 
 use super::Snapshot;
 use crate::VectorIndex as _;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use dpr_core::Embedding;
 
 use super::delta::Delta;
-use crate::directory::passage_stream::{PassageStream, Passages};
+use crate::passage_stream::{PassageStream, Passages};
 use crate::ranking::{Candidate, TopK};
 use crate::{CancelToken, FileError, IndexKind, LoadedIndex, QueryError, RowSet, ScoredRow, VectorIndex};
 use dpr_data::Passage;

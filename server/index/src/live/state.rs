@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::delta::Delta;
-use super::wal::record::Change;
 use super::{NewPassage, Snapshot};
+use crate::wal::record::Change;
 use crate::{FileError, LoadedIndex, RowSet};
 
 /// The state of an index after some number of changes.

@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::commit::{self, Inner, Put, Waiting};
 use super::state::{Resolved, State};
-use super::wal::header::Header;
-use super::wal::reader::write_new;
-use super::wal::record::Change;
-use super::wal::writer::WalWriter;
 use super::{DeltaLimit, LiveIndex, NewPassage};
 use crate::directory::pointer::Pointer;
 use crate::vectors::squared_norm;
+use crate::wal::header::Header;
+use crate::wal::reader::write_new;
+use crate::wal::record::Change;
+use crate::wal::writer::WalWriter;
 use crate::{FileError, IndexDir, LoadedIndex, OpenError, UpdateError, limits};
 use dpr_files::DirLock;
 use dpr_files::atomic;

@@ -19,7 +19,7 @@ const BEST: usize = 20;
 /// Questions that are searched at once.
 const BLOCK: usize = 64;
 
-/// What was measured of one level.
+/// The measurements of one level.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Calibration {
     /// The level.
@@ -50,11 +50,11 @@ pub fn calibrate(
     let levels: Vec<Level> =
         Level::ALL.into_iter().filter(|level| level.blur().dims <= projection.rank()).collect();
     let mut sums = vec![[0f64; CANDIDATES.len()]; levels.len()];
-    for (block, asked) in questions.chunks(BLOCK).enumerate() {
+    for (block, batch) in questions.chunks(BLOCK).enumerate() {
         let truth: Vec<HashSet<String>> =
-            ids(backend, asked, BEST)?.into_iter().map(HashSet::from_iter).collect();
+            ids(backend, batch, BEST)?.into_iter().map(HashSet::from_iter).collect();
         for (level, sums) in levels.iter().zip(&mut sums) {
-            let blurred = asked.iter().enumerate().map(|(at, question)| {
+            let blurred = batch.iter().enumerate().map(|(at, question)| {
                 let key = [seed, level.blur().dims as u64, (block * BLOCK + at) as u64];
                 blurred(level.blur(), projection, question, &mut SplitMix::keyed(&key))
             });

@@ -139,7 +139,7 @@ pub struct Description {
     pub kind: String,
     /// Fingerprint of the model that made the vectors.
     pub model: String,
-    /// How vectors are compared: `inner_product`.
+    /// The metric by which vectors are compared: `inner_product`.
     pub metric: String,
     /// A text that differs for every index that differs.
     pub version: String,

@@ -2,8 +2,6 @@
 //! by words or both where the text is at hand ([`Ranker`], [`TextSearcher`]).
 
 mod backend;
-mod condition;
-mod error;
 mod filter;
 mod hybrid;
 mod method;
@@ -13,9 +11,9 @@ mod service;
 mod service_health;
 mod text;
 
+pub use crate::condition::Condition;
+pub use crate::error::{Cause, SearchError};
 pub use backend::{Backend, Description, WriteError, Writer};
-pub use condition::Condition;
-pub use error::{Cause, SearchError};
 pub use filter::Filter;
 pub use hybrid::{Fusion, HYBRID_DEPTH, fuse};
 pub use method::Method;

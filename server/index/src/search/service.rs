@@ -1,4 +1,4 @@
-//! What backends have in common that keep passages in a service.
+//! Items shared by backends that keep passages in a service.
 
 use std::io;
 use std::sync::Arc;

@@ -7,7 +7,7 @@ use dpr_files::BackgroundState;
 
 use crate::Health;
 
-/// What is known of a service: since when it does not answer, and the thread that asks it.
+/// The health of a service: since when it does not answer, and the thread that asks it.
 #[derive(Debug, Default)]
 pub struct ServiceHealth(Mutex<Record>);
 

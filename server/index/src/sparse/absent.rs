@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use crate::directory::passage_stream::PassageStream;
+use crate::passage_stream::PassageStream;
 use dpr_data::Passage;
 use dpr_files::progress::Progress;
 

@@ -14,7 +14,7 @@ use tantivy::{Index, IndexWriter, TantivyDocument, TantivyError};
 use super::documents::Documents;
 use super::impacts::Impacts;
 use super::{Analyzer, SparseError, SparseOptions};
-use crate::directory::passage_stream::PassageStream;
+use crate::passage_stream::PassageStream;
 use dpr_data::Passage;
 use dpr_files::progress::Progress;
 

@@ -5,13 +5,13 @@ use dpr_core::kernel::search::postings::{TermScore, WINDOW};
 /// Documents of a span, which is searched at once: their sums fit the first cache of a core.
 pub(super) const SPAN: usize = 2 * WINDOW;
 
-/// What the lists of a segment share: the formula, and the lengths or inverse norms of the documents, padded to whole
-/// spans.
+/// The data that the lists of a segment share: the formula, and the lengths or inverse norms of the documents, padded
+/// to whole spans.
 #[derive(Clone, Copy)]
 pub(super) struct Formula<'a> {
     pub(super) term: TermScore,
     pub(super) values: &'a [f32],
-    /// What bounds are multiplied by, so that no rounding lifts a score above them.
+    /// The factor that bounds are multiplied by, so that no rounding lifts a score above them.
     pub(super) slack: f32,
 }
 

@@ -41,7 +41,7 @@ pub(super) struct Impacts {
     segments: Vec<Tables>,
 }
 
-/// Where the tables of a segment begin, in words of the file.
+/// The offsets at which the tables of a segment begin, in words of the file.
 #[derive(Debug)]
 struct Tables {
     lists: usize,

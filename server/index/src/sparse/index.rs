@@ -21,7 +21,7 @@ use super::impacts::Impacts;
 use super::lists::List;
 use super::maxscore::{Scratch, rank};
 use super::shares::ShareCache;
-use super::top::Top;
+use super::top::TopK;
 use super::{Analyzer, Scoring, SparseError, WordIndex};
 use crate::ranking::ScoredRow;
 use crate::{CancelToken, RowSet};
@@ -50,11 +50,11 @@ pub struct SparseIndex {
     pub(super) shares: ShareCache,
     count: usize,
     mean_length: f64,
-    /// What searches that ended have left for the next ones.
+    /// Buffers that searches which ended have left for the next ones.
     workers: Mutex<Vec<Worker>>,
 }
 
-/// What a search needs beside the index.
+/// The state that a search needs beside the index.
 struct Worker {
     analysis: Analysis,
     scratch: Scratch,
@@ -78,7 +78,7 @@ pub(super) struct QuestionTerm {
     pub(super) term: Term,
     /// idf times the term's frequency in the question.
     pub(super) weight: f32,
-    /// Where its posting list is in each segment.
+    /// The places of its posting list in each segment.
     pub(super) infos: Vec<Option<TermInfo>>,
 }
 
@@ -196,7 +196,7 @@ impl SparseIndex {
         });
         let terms =
             self.weigh(&mut worker.analysis, question, scoring, &|_| 0).map_err(SparseError::search)?;
-        let mut top = Top::new(k.min(self.count), allowed);
+        let mut top = TopK::new(k.min(self.count), allowed);
         for (at, segment) in self.segments.iter().enumerate() {
             let formula = self.formula(segment, scoring, terms.len());
             let mut lists = self.lists(at, &terms, &formula).map_err(SparseError::search)?;

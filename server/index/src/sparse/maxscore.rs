@@ -10,7 +10,7 @@ use dpr_core::kernel::search::postings::{WINDOW, sums_at_least};
 
 use super::formula::{Formula, SPAN};
 use super::lists::List;
-use super::top::Top;
+use super::top::TopK;
 use crate::{CancelToken, Stopped};
 
 /// Spans that are searched first, those with the greatest bounds: they raise the threshold for all others.
@@ -46,7 +46,7 @@ pub(super) fn rank(
     formula: &Formula<'_>,
     rows: &[u32],
     scratch: &mut Scratch,
-    top: &mut Top<'_>,
+    top: &mut TopK<'_>,
     cancel: &CancelToken,
 ) -> Result<(), Stopped> {
     let mut bounds = vec![0f32; formula.spans()];
@@ -81,7 +81,7 @@ fn rank_span(
     formula: &Formula<'_>,
     rows: &[u32],
     scratch: &mut Scratch,
-    top: &mut Top<'_>,
+    top: &mut TopK<'_>,
 ) {
     let Scratch { sums, found, part, order, below, is_essential, others } = scratch;
     let start = (span * SPAN) as u32;

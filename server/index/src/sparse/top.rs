@@ -8,7 +8,7 @@ const LEAST_SPARE: usize = 64;
 
 /// The best `k` rows so far of those that may be found, and some that came after them: the best are chosen when there
 /// are half as many again, which takes less time than a heap that keeps them in order.
-pub(super) struct Top<'a> {
+pub(super) struct TopK<'a> {
     candidates: Vec<Candidate>,
     k: usize,
     /// Number of candidates at which the best `k` are chosen.
@@ -17,7 +17,7 @@ pub(super) struct Top<'a> {
     allowed: Option<&'a RowSet>,
 }
 
-impl<'a> Top<'a> {
+impl<'a> TopK<'a> {
     pub(super) fn new(k: usize, allowed: Option<&'a RowSet>) -> Self {
         let full = k.saturating_add((k / 2).max(LEAST_SPARE));
         Self { candidates: Vec::new(), k, full, least: f32::MIN_POSITIVE, allowed }

@@ -90,7 +90,7 @@ pub enum VectorsError {
         field: &'static str,
         /// Its value.
         value: String,
-        /// What is allowed.
+        /// The rule for allowed values.
         rule: &'static str,
     },
     /// Directories that are not shards of one corpus.

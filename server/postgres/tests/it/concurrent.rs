@@ -67,7 +67,7 @@ fn put_and_delete_are_whole_or_not_at_all() {
     assert_eq!(index.describe().count, 31);
     let error = index.delete(&["a".into(), "nobody".into()]).unwrap_err();
     assert!(
-        matches!(&error, PostgresError::Unknown { id, missing: 1, asked: 2 } if id == "nobody"),
+        matches!(&error, PostgresError::Unknown { id, missing: 1, requested: 2 } if id == "nobody"),
         "{error}"
     );
     assert_eq!(index.refresh().unwrap(), 31);

@@ -56,9 +56,7 @@ pub enum SiteError {
         most: usize,
     },
     /// A number of passages that buckets cannot have.
-    #[error(
-        "buckets of {got} passages are not possible: give --bucket-size from {least} to {most} for this index"
-    )]
+    #[error("buckets of {got} passages are not possible: give from {least} to {most} for this index")]
     BucketSize {
         /// Passages asked for.
         got: usize,

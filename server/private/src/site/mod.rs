@@ -47,7 +47,7 @@ pub const DEFAULT_DIMS: usize = 192;
 /// Bytes of a pack that can be asked for.
 const PACK_BYTES: std::ops::RangeInclusive<usize> = 4096..=4 << 20;
 
-/// How a static site is exported.
+/// Options of exporting a static site.
 #[derive(Clone, Debug, Default)]
 pub struct SiteOptions {
     /// Principal directions whose coordinates are coded, as far as the vectors have so many; without it
@@ -67,9 +67,9 @@ pub struct SiteOptions {
 /// A site that was exported.
 #[derive(Clone, Debug)]
 pub struct Exported {
-    /// What the site's manifest says.
+    /// The site's manifest.
     pub manifest: SiteManifest,
-    /// What was done to the folder.
+    /// The changes to the folder.
     pub written: Written,
     /// `true` if the principal directions of the previous export were kept.
     pub kept_directions: bool,

@@ -21,7 +21,7 @@ const MOST_PROJECTION: u64 = 1 << 28;
 /// Most bytes of a file of centroids, which is read for an update.
 const MOST_CENTROIDS: u64 = 1 << 26;
 
-/// What was done to the folder.
+/// Counts of the changes to the folder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Written {
     /// Files that were written, without the manifest.

@@ -23,7 +23,7 @@ pub struct BucketSite {
     key: DeviceKey,
 }
 
-/// What was found for a question, and what was fetched for it.
+/// The passages found for a question, and the buckets fetched for it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fetched {
     /// The best passages with their scores, best first.

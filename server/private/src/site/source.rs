@@ -22,17 +22,15 @@ pub enum SiteReadError {
     #[error(transparent)]
     File(#[from] FileError),
     /// A file that is not what the manifest says, or makes no sense.
-    #[error(
-        "{path} is damaged: {reason}; export the site again with `dpr index export-static`, or copy it again"
-    )]
+    #[error("{path} is damaged: {reason}; export the site again, or copy it again")]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault that was found.
         reason: String,
     },
     /// A site without buckets.
-    #[error("{path} has no buckets: export the site with `dpr index export-static --buckets`")]
+    #[error("{path} has no buckets: export the site with buckets")]
     NoBuckets {
         /// The manifest.
         path: PathBuf,

@@ -16,7 +16,7 @@ pub(crate) struct Caller {
     pub(crate) address: Option<IpAddr>,
     pub(crate) key: Option<Arc<Key>>,
     /// `true` if it sent a key, known or not.
-    pub(super) has_sent: bool,
+    pub(crate) has_sent: bool,
 }
 
 impl Caller {

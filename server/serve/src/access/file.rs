@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::key::Key;
 use super::rate::Rate;
-use super::scope::Scope;
+use crate::scope::Scope;
 
 /// A list of keys that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

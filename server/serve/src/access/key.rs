@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
 use super::rate::Rate;
-use super::scope::Scope;
+use crate::scope::Scope;
 
 /// A key that the server knows: its SHA-256, and what it opens.
 pub(crate) struct Key {
@@ -44,7 +44,7 @@ impl Key {
         self.rate
     }
 
-    pub(super) fn has(&self, scope: Scope) -> bool {
+    pub(crate) fn has(&self, scope: Scope) -> bool {
         self.scopes.contains(&scope)
     }
 }

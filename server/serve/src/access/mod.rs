@@ -1,30 +1,27 @@
 //! Access control: which requests need an API key, and which keys there are.
 
 mod caller;
-mod check;
 mod file;
 mod key;
 mod rate;
-mod scope;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 pub(crate) use self::caller::{API_KEY, Caller};
-pub(crate) use self::check::{admit, require};
 pub use self::file::{KeysError, is_name};
 pub(crate) use self::key::Key;
 pub use self::key::{NewKey, RandomError};
 pub use self::rate::Rate;
-pub use self::scope::{Scope, ScopeError};
+use crate::scope::Scope;
 use crate::watched::Watched;
 
-/// Who may do what. Without any key everybody may search and read counters, and changes are for programs of this
+/// The rights of clients. Without any key everybody may search and read counters, and changes are for programs of this
 /// machine.
 #[derive(Debug, Clone, Default)]
 pub struct Access(Option<Arc<Keys>>);
 
-/// Where keys come from.
+/// The sources of keys.
 #[derive(Default)]
 pub struct KeySources {
     /// A file that lists them, which is read again when it changes.
@@ -131,7 +128,7 @@ impl Access {
         }
     }
 
-    fn find(&self, sent: &str) -> Option<Arc<Key>> {
+    pub(crate) fn find(&self, sent: &str) -> Option<Arc<Key>> {
         key::find(self.0.as_ref()?.current().iter(), sent)
     }
 }

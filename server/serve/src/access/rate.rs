@@ -1,6 +1,6 @@
 //! The rate of requests that a client may send.
 
-/// How often a client may send: so often in the long run, and so many at once.
+/// The rate at which a client may send: so often in the long run, and so many at once.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rate {
     pub(crate) per_second: f64,

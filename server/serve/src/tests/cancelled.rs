@@ -51,7 +51,7 @@ impl Backend for Endless {
     }
 }
 
-/// What is told of the searches of a server.
+/// Notices of a server's searches, as they begin and stop.
 struct Told {
     begun: mpsc::Receiver<()>,
     stopped: mpsc::Receiver<Stopped>,

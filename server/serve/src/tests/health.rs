@@ -1,4 +1,4 @@
-//! What operators see of an index that is not in order.
+//! Tests of the report to operators of an index that is not in order.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Who may do what: every route, with every kind of key, from every kind of origin; hosts, and rates.
+//! Tests of rights: every route, with every kind of key, from every kind of origin; hosts, and rates.
 
 use super::*;
 use crate::{Access, Hosts, KeySources, NewKey, Origins, Rate, Scope};
@@ -56,7 +56,7 @@ pub(super) const ROUTES: [(&str, &str, Option<Scope>); 23] = [
     ("GET", "/v1/other", None),
 ];
 
-/// What a request with a key is answered, as far as keys matter.
+/// The answer to a request with a key, as far as keys matter.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Passed,

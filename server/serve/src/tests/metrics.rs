@@ -1,4 +1,4 @@
-//! What operators are told of the counters, held against those that the server has.
+//! Tests of the counters that operators are told of, held against those that the server has.
 
 use std::path::Path;
 

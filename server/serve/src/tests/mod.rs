@@ -59,7 +59,7 @@ impl fmt::Debug for FakeSearch {
     }
 }
 
-/// What a vector that starts with this number does to the search.
+/// The first number of a vector that makes the search panic.
 const PANICS: f32 = 13.0;
 
 impl Backend for FakeSearch {

@@ -1,4 +1,4 @@
-//! How much of exact search the answers hold, as operators see it.
+//! Tests of the recall of the answers against exact search, as operators see it.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What only a socket shows: a taken port, an orderly end, a client that sends too much.
+//! Tests that need a socket: a taken port, an orderly end, a client that sends too much.
 
 use std::net::SocketAddr;
 use std::time::Duration;

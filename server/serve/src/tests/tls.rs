@@ -195,7 +195,7 @@ fn app_of(state: AppState) -> Router {
     app(state)
 }
 
-/// What a server for two clients answers to another beside the two that it holds.
+/// Returns the answer of a server for two clients to another client beside the two that it holds.
 async fn answer_beside<T>(app: Router, hold: impl AsyncFn(Arc<Certificate>, SocketAddr) -> T) -> String {
     let certificate = Arc::new(Certificate::new());
     let connections = certificate.of(Connections { max: 2, ..impatient() });

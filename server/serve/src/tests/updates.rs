@@ -228,7 +228,7 @@ async fn without_a_token_an_update_comes_from_a_program_of_this_machine() {
     assert_eq!(send(&closed, named).await.status, StatusCode::OK, "with a token, through any name");
 }
 
-/// Whether a host of the test above is not this machine.
+/// Returns `true` if a host of the test above is not this machine.
 fn is_foreign(host: &str) -> bool {
     !["", "127.0.0.1:7878", "localhost:7878"].contains(&host)
 }

@@ -43,7 +43,7 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// What `--json` prints.
+/// The output of `--json`.
 #[derive(Debug, Serialize)]
 struct Report {
     from: &'static str,

@@ -74,7 +74,7 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// Where positives come from.
+/// The source of positives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(in crate::cli) enum PositivesFrom {

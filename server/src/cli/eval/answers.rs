@@ -89,7 +89,7 @@ enum Rules {
     Korquad,
 }
 
-/// What `--json` prints of a reader.
+/// The output of `--json` about a reader.
 #[derive(Debug, Serialize)]
 struct Report<'a> {
     reader: &'a str,
@@ -137,19 +137,19 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
 fn run_reader(reader: &Path, rules: ReadingRules, args: &Args) -> Result<(), CliError> {
     result_files::check_plot(args.plot.as_deref())?;
     let limit = args.limit.map_or(usize::MAX, |limit| limit as usize);
-    let asked = args.results.iter().map(|argument| {
+    let retrieved = args.results.iter().map(|argument| {
         let (name, path) = result_files::named(argument);
         let questions = read_results(path)?.take(limit).collect::<Result<Vec<_>, _>>()?;
         Ok(RetrievedQuestions { name, questions, are_patterns: args.patterns })
     });
-    let mut asked = asked.collect::<Result<Vec<_>, CliError>>()?;
+    let mut retrieved = retrieved.collect::<Result<Vec<_>, CliError>>()?;
     match &args.questions {
         Some(path) if args.retrieve.is_given() => {
             let [.., most] = DEFAULT_DEPTHS;
             let depth = args.k.iter().max().map_or(most, |depth| *depth as usize);
             let found = args.retrieve.search(path, limit, depth, args.device)?;
             let are_patterns = found.are_patterns || args.patterns;
-            asked.extend(found.by_method.into_iter().map(|(name, questions)| RetrievedQuestions {
+            retrieved.extend(found.by_method.into_iter().map(|(name, questions)| RetrievedQuestions {
                 name: name.to_owned(),
                 questions,
                 are_patterns,
@@ -157,7 +157,7 @@ fn run_reader(reader: &Path, rules: ReadingRules, args: &Args) -> Result<(), Cli
         }
         Some(path) => {
             let questions = with_gold(path, limit)?;
-            asked.push(RetrievedQuestions {
+            retrieved.push(RetrievedQuestions {
                 name: "gold paragraph".into(),
                 questions,
                 are_patterns: args.patterns,
@@ -165,8 +165,8 @@ fn run_reader(reader: &Path, rules: ReadingRules, args: &Args) -> Result<(), Cli
         }
         None => {}
     }
-    let all = || asked.iter().flat_map(|asked| &asked.questions);
-    let longest = all().map(|asked| asked.ctxs.len()).max().unwrap_or(0);
+    let all = || retrieved.iter().flat_map(|retrieved| &retrieved.questions);
+    let longest = all().map(|retrieved| retrieved.ctxs.len()).max().unwrap_or(0);
     let mut depths: Vec<usize> = match args.k.as_slice() {
         [] => DEFAULT_DEPTHS.iter().map(|depth| *depth.min(&longest.max(1))).collect(),
         given => given.iter().map(|k| *k as usize).collect(),
@@ -174,12 +174,12 @@ fn run_reader(reader: &Path, rules: ReadingRules, args: &Args) -> Result<(), Cli
     depths.sort_unstable();
     depths.dedup();
     // Questions without answers are refused before the passages are read, which can take an hour.
-    for RetrievedQuestions { questions, are_patterns, .. } in &asked {
-        let unread = |asked: &RetrieverResult| question(asked, Vec::new(), *are_patterns);
+    for RetrievedQuestions { questions, are_patterns, .. } in &retrieved {
+        let unread = |retrieved: &RetrieverResult| question(retrieved, Vec::new(), *are_patterns);
         measure_depths(&questions.iter().map(unread).collect::<Vec<_>>(), &[], rules)?;
     }
     let reading = Reading::open(reader, args.device, args.read.options(1))?;
-    let results = asked.iter().map(|asked| measured(&reading, asked, &depths, rules));
+    let results = retrieved.iter().map(|retrieved| measured(&reading, retrieved, &depths, rules));
     let results = results.collect::<Result<Vec<_>, _>>()?;
     if let Some(path) = &args.plot {
         let curve = |results: &OfResults| {
@@ -222,13 +222,13 @@ fn with_gold(path: &Path, limit: usize) -> Result<Vec<RetrieverResult>, CliError
 /// Reads the passages of one file and measures the answers.
 fn measured(
     reading: &Reading,
-    asked: &RetrievedQuestions,
+    retrieved: &RetrievedQuestions,
     depths: &[usize],
     rules: ReadingRules,
 ) -> Result<OfResults, CliError> {
     let most = depths.last().copied().unwrap_or(0);
     let (started, progress) = (Instant::now(), progress::on_stderr());
-    progress.start("reading", "questions", asked.questions.len() as u64);
+    progress.start("reading", "questions", retrieved.questions.len() as u64);
     let read_one = |result: &RetrieverResult| -> Result<ReadQuestion, CliError> {
         let ctxs = &result.ctxs[..most.min(result.ctxs.len())];
         let texts: Vec<_> =
@@ -240,18 +240,18 @@ fn measured(
             has_answer: passage.has_answer,
         });
         progress.advance(1);
-        Ok(question(result, of_passages.collect(), asked.are_patterns))
+        Ok(question(result, of_passages.collect(), retrieved.are_patterns))
     };
     // Questions of a passage or two would leave threads idle, were they read one after another.
     let read: Vec<ReadQuestion> = match reading.runs_kernels() {
-        true => asked.questions.par_iter().map(read_one).collect::<Result<_, _>>()?,
-        false => asked.questions.iter().map(read_one).collect::<Result<_, _>>()?,
+        true => retrieved.questions.par_iter().map(read_one).collect::<Result<_, _>>()?,
+        false => retrieved.questions.iter().map(read_one).collect::<Result<_, _>>()?,
     };
     progress.finish();
     let seconds = started.elapsed().as_secs_f64();
     let passages: usize = read.iter().map(|question| question.passages.len()).sum();
     Ok(OfResults {
-        name: asked.name.clone(),
+        name: retrieved.name.clone(),
         questions: read.len(),
         depths: measure_depths(&read, depths, rules)?,
         seconds_per_question: seconds / read.len() as f64,
@@ -259,10 +259,10 @@ fn measured(
     })
 }
 
-fn question(asked: &RetrieverResult, passages: Vec<ReadPassage>, patterns: bool) -> ReadQuestion {
-    let answers = asked.answers.clone();
+fn question(retrieved: &RetrieverResult, passages: Vec<ReadPassage>, patterns: bool) -> ReadQuestion {
+    let answers = retrieved.answers.clone();
     let answers = if patterns { Answers::Patterns(answers) } else { Answers::Texts(answers) };
-    ReadQuestion { text: asked.question.clone(), answers, passages }
+    ReadQuestion { text: retrieved.question.clone(), answers, passages }
 }
 
 fn table(report: &ReadingReport) -> String {

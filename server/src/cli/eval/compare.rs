@@ -60,7 +60,7 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// What questions are drawn by.
+/// The kind of cluster by which questions are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Cluster {
@@ -80,13 +80,13 @@ struct Results {
     depth: usize,
 }
 
-/// What `--json` prints.
+/// The output of `--json`.
 #[derive(Serialize)]
 struct Report {
     questions: usize,
     resamples: u32,
     seed: u64,
-    /// What was drawn, and how many there are; single questions where it is left out.
+    /// The clusters that were drawn, and how many there are; single questions where it is left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     clusters: Option<Clusters>,
     systems: Vec<Accuracies>,
@@ -170,7 +170,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
 
 /// Returns the number of the cluster of each of `asked`, from 0 on: that of the passage which the file at `path` says
 /// it is about.
-fn clusters(by: Cluster, path: &Path, asked: &[String]) -> Result<Vec<usize>, CliError> {
+fn clusters(by: Cluster, path: &Path, ids: &[String]) -> Result<Vec<usize>, CliError> {
     // Several articles may have the same question: their passages are taken in the order of the file.
     let mut about: HashMap<String, VecDeque<String>> = HashMap::new();
     for Question { text, gold, .. } in read_questions(path)? {
@@ -194,7 +194,7 @@ fn clusters(by: Cluster, path: &Path, asked: &[String]) -> Result<Vec<usize>, Cl
         let next = numbers.len();
         Ok(*numbers.entry(cluster.to_owned()).or_insert(next))
     };
-    asked.iter().map(number).collect()
+    ids.iter().map(number).collect()
 }
 
 /// Returns questions that each system wins or loses against the first one within `k`, `most` each.

@@ -38,9 +38,9 @@ pub(super) struct Example {
     loser: String,
     /// Ranks within which the winner has a right passage and the loser has none.
     k: usize,
-    /// What the winner puts first.
+    /// The winner's first passage.
     won: First,
-    /// What the loser puts first.
+    /// The loser's first passage.
     lost: First,
 }
 

@@ -115,24 +115,24 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     let backend = args.source.index.open()?;
     let index = backend.describe();
     let blur = args.blur.as_deref().map(|dir| open_blur(dir, (&index.model, index.dim))).transpose()?;
-    let wanted = modes_of(&args, blur.as_ref())?;
+    let choices = modes_of(&args, blur.as_ref())?;
     if let Some(dir) = &args.out {
         fs_err::create_dir_all(dir)?;
     }
     let snapshot = backend.snapshot().ok_or(
         "topics are made of the passages' vectors, which only an index directory holds: give a directory as --index",
     )?;
-    let source = Source::open_live(args.source, &[Method::Dense])?;
-    let split = QuestionSplit::new(asked(&source, &questions)?, args.test, args.seed)?;
+    let source = Source::of_backend(args.source, &[Method::Dense], Arc::clone(&backend))?;
+    let split = QuestionSplit::new(encoded(&source, &questions)?, args.test, args.seed)?;
     let network = NetworkOptions { hidden: args.hidden.max(1), epochs: args.epochs };
     let network = (args.epochs > 0).then_some(network);
     let dim = backend.describe().dim;
     let attackers = Attackers::new(split, snapshot.vectors(), dim, network, args.seed);
 
     let backend = backend.as_ref();
-    let modes: Vec<Box<dyn Mode + '_>> = wanted
+    let modes: Vec<Box<dyn Mode + '_>> = choices
         .iter()
-        .map(|wanted| match wanted {
+        .map(|choice| match choice {
             ModeChoice::Bucket { probes, decoys } => {
                 bucket(args.site.as_deref(), (*probes, *decoys), backend, args.seed)
             }
@@ -191,8 +191,8 @@ fn modes_of(args: &Args, blur: Option<&BlurDir>) -> Result<Vec<ModeChoice>, CliE
             .chain([ModeChoice::Random])
             .collect());
     }
-    for wanted in &args.modes {
-        let dims = match (wanted, blur) {
+    for choice in &args.modes {
+        let dims = match (choice, blur) {
             (ModeChoice::Plain | ModeChoice::Random | ModeChoice::Bucket { .. }, _) => continue,
             (_, None) => return Err("blurred modes need --blur, which `dpr index blur` writes".into()),
             (ModeChoice::Level(level), Some(_)) => level.blur().dims,
@@ -207,13 +207,13 @@ fn modes_of(args: &Args, blur: Option<&BlurDir>) -> Result<Vec<ModeChoice>, CliE
 }
 
 fn mode<'a>(
-    wanted: ModeChoice,
+    choice: ModeChoice,
     backend: &'a dyn Backend,
     blur: Option<&BlurDir>,
     seed: u64,
 ) -> Result<Box<dyn Mode + 'a>, CliError> {
     let most = CANDIDATES.into_iter().max().unwrap_or(1);
-    let (name, own, candidates) = match wanted {
+    let (name, own, candidates) = match choice {
         ModeChoice::Plain => return Ok(Box::new(Plain::new(backend))),
         ModeChoice::Bucket { .. } => return Err("bucket modes need --site".into()),
         ModeChoice::Random => return Ok(Box::new(Random { dims: 64 })),
@@ -257,7 +257,7 @@ fn device_key(seed: u64) -> DeviceKey {
 }
 
 /// Encodes the questions.
-fn asked(source: &Source, questions: &[Question]) -> Result<Vec<EncodedQuestion>, CliError> {
+fn encoded(source: &Source, questions: &[Question]) -> Result<Vec<EncodedQuestion>, CliError> {
     let (vectors, _) = source.encode(questions)?;
     let of = |(question, vector): (&Question, _)| {
         Ok(EncodedQuestion {

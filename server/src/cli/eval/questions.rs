@@ -52,7 +52,7 @@ impl QuestionArgs {
     }
 }
 
-/// What makes a passage the right one.
+/// The rule by which a passage is the right one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum By {
@@ -87,10 +87,10 @@ impl Questions {
         let unjudged = given - questions.len();
         args.cut(&mut questions, if qrels.is_some() { "judged questions" } else { "questions" })?;
         if let Some(qrels) = &mut qrels {
-            let asked: HashSet<&str> = questions.iter().map(|question| question.id.as_str()).collect();
+            let ids: HashSet<&str> = questions.iter().map(|question| question.id.as_str()).collect();
             let judged = qrels.iter().count();
-            qrels.retain(|query| asked.contains(query));
-            let missing = judged - asked.len();
+            qrels.retain(|query| ids.contains(query));
+            let missing = judged - ids.len();
             if missing > 0 && args.takes_all() {
                 tracing::warn!(
                     "{missing} questions of the qrels are not in the questions file and are left out"

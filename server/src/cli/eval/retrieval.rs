@@ -68,7 +68,7 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// What `--json` prints, and metrics.json holds.
+/// The output of `--json`, and the content of metrics.json.
 #[derive(Debug, Serialize)]
 struct Report<'a> {
     questions: usize,
@@ -123,7 +123,7 @@ fn name(method: Method, reranked: Option<usize>) -> String {
 }
 
 pub(super) fn run(args: Args) -> Result<(), CliError> {
-    let asked = Questions::read(&args.questions)?;
+    let set = Questions::read(&args.questions)?;
     let mut methods = match args.methods.as_slice() {
         [] if args.source.model.is_some() => vec![Method::Dense],
         [] => vec![Method::Bm25],
@@ -159,18 +159,18 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     if args.against_exact && source.searcher().is_none() {
         return Err("--against-exact compares an index directory with exact search of its vectors, which a cluster keeps to itself".into());
     }
-    source.take_in(asked.judged_ids())?;
+    source.take_in(set.judged_ids())?;
     // What cannot be judged is said before an hour of encoding.
-    drop(asked.judge(source.passages())?);
-    let (vectors, encode_seconds) = source.encode(&asked.questions)?;
+    drop(set.judge(source.passages())?);
+    let (vectors, encode_seconds) = source.encode(&set.questions)?;
 
     let mut ranked = Vec::with_capacity(methods.len());
     for method in methods {
         let started = Instant::now();
-        let rows = source.rank(method, &asked.questions, &vectors, depth, fusion)?;
+        let rows = source.rank(method, &set.questions, &vectors, depth, fusion)?;
         let seconds = started.elapsed().as_secs_f64();
         let again = reranker.as_ref().map(|reranker| {
-            let again = asked.questions.iter().zip(&rows);
+            let again = set.questions.iter().zip(&rows);
             let again =
                 again.map(|(question, rows)| reranker.rerank(question, rows, |row| source.passage(row)));
             Ok::<_, CliError>((reranker.depth(), again.collect::<Result<Vec<_>, _>>()?))
@@ -180,13 +180,13 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
             ranked.push((method, Some(depth), rows, started.elapsed().as_secs_f64()));
         }
     }
-    let judge = asked.judge(source.passages())?;
+    let judge = set.judge(source.passages())?;
     let answerable = args.answerable.then(|| judge.answerable());
     let (mut measured, mut curves, mut recall_against_exact) = (Vec::new(), Vec::new(), None);
     for (method, reranked, rows, seconds) in ranked {
         let marks = judge.marks(&rows, if args.out.is_some() { WRITTEN } else { 0 })?;
         let ranks: Vec<_> = marks.iter().map(|marks| first_hit(marks.iter().copied())).collect();
-        let by_ids = asked.qrels.as_ref().map(|qrels| (qrels, judge.by_ids(&asked.questions, &rows)));
+        let by_ids = set.qrels.as_ref().map(|qrels| (qrels, judge.by_ids(&set.questions, &rows)));
         let qrels = by_ids.map(|(qrels, rankings)| measure_qrels(&rankings, qrels, &ks)).transpose()?;
         if let Some(searcher) =
             source.searcher().filter(|_| args.against_exact && method == Method::Dense && reranked.is_none())
@@ -197,15 +197,11 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
         if let Some(dir) = &args.out {
             let name = name(method, reranked);
             curves.push(Curve::from_first_hits(&name, &ranks, WRITTEN));
-            let ranked = Ranked {
-                questions: &asked.questions,
-                rows: &rows,
-                passages: source.passages(),
-                marks: &marks,
-            };
+            let ranked =
+                Ranked { questions: &set.questions, rows: &rows, passages: source.passages(), marks: &marks };
             ranked.write(dir, &name, WRITTEN)?;
         }
-        let questions_per_second = rate(asked.questions.len(), seconds);
+        let questions_per_second = rate(set.questions.len(), seconds);
         let accuracy = Accuracy::of(&ranks, &ks);
         let of_answerable = answerable.as_ref().map(|answerable| {
             let ranks = ranks.iter().zip(answerable).filter(|(_, answerable)| **answerable);
@@ -222,12 +218,12 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
         });
     }
     let report = Report {
-        questions: asked.questions.len(),
+        questions: set.questions.len(),
         passages: source.count(),
-        judged_by: asked.by,
+        judged_by: set.by,
         gold_not_in_index: judge.gold_not_in_index(),
         answerable: answerable.map(|answerable| answerable.iter().filter(|answerable| **answerable).count()),
-        unjudged: asked.unjudged,
+        unjudged: set.unjudged,
         model: source.model(),
         device: source.device(),
         index_kind: source.kind(),

@@ -35,7 +35,7 @@ pub(super) struct RetrieveArgs {
     numbers: PrecisionArgs,
 }
 
-/// What each method found, by its name, and whether the answers are regular expressions.
+/// The passages found by each method, by its name, and whether the answers are regular expressions.
 pub(super) struct Retrieved {
     pub(super) by_method: Vec<(&'static str, Vec<RetrieverResult>)>,
     pub(super) are_patterns: bool,
@@ -57,7 +57,7 @@ impl RetrieveArgs {
         device: DeviceChoice,
     ) -> Result<Retrieved, CliError> {
         let fusion = self.fusion.fusion()?;
-        let asked = Questions::with_answers(questions, limit)?;
+        let set = Questions::with_answers(questions, limit)?;
         let Some(index) = self.index.clone() else { return Err("--retrieve needs --index".into()) };
         let source = SourceArgs {
             model: self.model.clone(),
@@ -74,17 +74,17 @@ impl RetrieveArgs {
             }
         }
         let mut source = Source::open(source, &methods)?;
-        let (vectors, _) = source.encode(&asked.questions)?;
+        let (vectors, _) = source.encode(&set.questions)?;
         let mut by_method = Vec::with_capacity(methods.len());
         for method in methods {
-            let rows = source.rank(method, &asked.questions, &vectors, depth, fusion)?;
-            let marks = asked.judge(source.passages())?.marks(&rows, depth)?;
+            let rows = source.rank(method, &set.questions, &vectors, depth, fusion)?;
+            let marks = set.judge(source.passages())?.marks(&rows, depth)?;
             let passages = source.passages();
-            let ranked = Ranked { questions: &asked.questions, rows: &rows, passages, marks: &marks };
+            let ranked = Ranked { questions: &set.questions, rows: &rows, passages, marks: &marks };
             by_method.push((method.name(), ranked.results(depth).collect()));
         }
         let are_patterns =
-            asked.questions.iter().any(|question| matches!(question.answers, Answers::Patterns(_)));
+            set.questions.iter().any(|question| matches!(question.answers, Answers::Patterns(_)));
         Ok(Retrieved { by_method, are_patterns })
     }
 }

@@ -58,17 +58,16 @@ fn weights() -> impl Iterator<Item = f32> {
 }
 
 pub(super) fn run(args: Args) -> Result<(), CliError> {
-    let asked = Questions::read(&args.questions)?;
+    let set = Questions::read(&args.questions)?;
     let source = Source::open(args.source, &[Method::Hybrid])?;
-    let judge = asked.judge(source.passages())?;
-    let (vectors, _) = source.encode(&asked.questions)?;
+    let judge = set.judge(source.passages())?;
+    let (vectors, _) = source.encode(&set.questions)?;
     let depth = DEFAULT_KS.into_iter().fold(0, usize::max);
     let weights: Vec<f32> = weights().collect();
-    let mut ranks: Vec<Vec<Option<usize>>> = Vec::with_capacity(asked.questions.len());
+    let mut ranks: Vec<Vec<Option<usize>>> = Vec::with_capacity(set.questions.len());
     let progress = progress::on_stderr();
-    progress.start("ranking", "questions", asked.questions.len() as u64);
-    for (block, (questions, vectors)) in asked.questions.chunks(BLOCK).zip(vectors.chunks(BLOCK)).enumerate()
-    {
+    progress.start("ranking", "questions", set.questions.len() as u64);
+    for (block, (questions, vectors)) in set.questions.chunks(BLOCK).zip(vectors.chunks(BLOCK)).enumerate() {
         let (sparse, dense) = source.ranker().both(&texts(questions), vectors)?;
         let pairs = sparse.par_iter().zip(&dense).enumerate();
         let rows_asked = source.ranker().depth;

@@ -50,7 +50,7 @@ pub(super) struct BlurArgs {
     json: bool,
 }
 
-/// What `--json` prints.
+/// The output of `--json`.
 #[derive(Serialize)]
 struct Report<'a> {
     #[serde(flatten)]

@@ -48,7 +48,7 @@ pub(super) struct ExportStaticArgs {
     json: bool,
 }
 
-/// What `--json` prints.
+/// The output of `--json`.
 #[derive(Serialize)]
 struct Report<'a> {
     passages: usize,
@@ -67,7 +67,7 @@ struct Report<'a> {
     written: &'a Written,
 }
 
-/// What `--json` prints of buckets.
+/// The output of `--json` about buckets.
 #[derive(Serialize)]
 struct Buckets {
     count: usize,

@@ -11,7 +11,7 @@ use dpr_index::HnswParams;
 use dpr_index::search::LoadReport;
 use dpr_index::vectors::VectorSet;
 
-/// What `--json` prints.
+/// The output of `--json`.
 #[derive(Serialize)]
 struct Filled {
     #[serde(flatten)]

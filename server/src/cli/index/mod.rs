@@ -219,7 +219,7 @@ impl BuildArgs {
     }
 }
 
-/// What `--json` prints.
+/// The output of `--json`.
 #[derive(Serialize)]
 struct Report<'a> {
     #[serde(flatten)]

@@ -26,7 +26,7 @@ pub(super) struct PrivateArgs {
     json: bool,
 }
 
-/// What `--json` prints.
+/// The output of `--json`.
 #[derive(Serialize)]
 struct Report<'a> {
     path: String,

@@ -9,7 +9,7 @@ use crate::cli::precision::PrecisionArgs;
 use crate::cli::traces::TraceArgs;
 use crate::location::Location;
 
-/// When a server builds new versions of its index.
+/// The time at which a server builds new versions of its index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Compact {
     /// When so much has changed.

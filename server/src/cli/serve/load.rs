@@ -1,4 +1,4 @@
-//! What a server serves: an index and the model it was built by, read and checked.
+//! The data that a server serves: an index and the model it was built by, read and checked.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use crate::cli::model_of_index::model_of_index;
 use crate::cli::privacy::open_blur;
 use crate::location::{Location, Opened};
 
-/// What of a model and an index a server needs.
+/// The parts of a model and an index that a server needs.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wanted {
+pub(super) struct Needs {
     /// The question encoder, for questions sent as text.
     pub(super) text: bool,
     /// The right to change the index, and the passage encoder.
@@ -32,7 +32,7 @@ pub(super) fn load_reader(path: &Path, device: DeviceChoice) -> Result<ServedRea
     Ok(ServedReader::new(dir.reader(device)?, fingerprint))
 }
 
-/// What a server serves.
+/// The data that a server serves.
 pub(super) struct Loaded {
     pub(super) index: Opened,
     /// For pages.
@@ -52,17 +52,17 @@ pub(super) fn load(
     model_path: Option<&Path>,
     location: &Location,
     blur: Option<&Path>,
-    wanted: Wanted,
+    needs: Needs,
 ) -> Result<Loaded, CliError> {
     let model = model_path.map(|path| ModelDir::open(path).map(|model| (path, model))).transpose()?;
-    let index = location.serve(wanted.updates)?;
+    let index = location.serve(needs.updates)?;
     let Description { model: built_by, dim, .. } = index.backend.describe();
     let blur = blur.map(|path| served_blur(path, &built_by, dim)).transpose()?;
     let Some((path, model)) = model else {
         return Ok(Loaded { index, model: None, question: None, passage: None, blur });
     };
     let whole = model.manifest().dim;
-    let model = model_of_index(location, (&built_by, dim), path, model)?.in_precision(wanted.precision);
+    let model = model_of_index(location, (&built_by, dim), path, model)?.in_precision(needs.precision);
     let served = ServedModel::open(&model)?;
     if !served.has_weights() {
         let narrower = if dim == whole { String::new() } else { format!(" --dim {dim}") };
@@ -72,8 +72,8 @@ pub(super) fn load(
             model = path.display()
         );
     }
-    let question = wanted.text.then(|| model.question_encoder(wanted.device)).transpose()?;
-    let passage = wanted.updates.map(|_| model.passage_encoder(wanted.device));
+    let question = needs.text.then(|| model.question_encoder(needs.device)).transpose()?;
+    let passage = needs.updates.map(|_| model.passage_encoder(needs.device));
     let passage = match passage.transpose() {
         Ok(passage) => passage,
         Err(error) => {
@@ -110,8 +110,8 @@ mod tests {
     use dpr_index::vectors::VectorSet;
     use dpr_index::{IndexOptions, build_index};
 
-    const PLAIN: Wanted =
-        Wanted { text: false, updates: None, device: DeviceChoice::Cpu, precision: Precision::F32 };
+    const PLAIN: Needs =
+        Needs { text: false, updates: None, device: DeviceChoice::Cpu, precision: Precision::F32 };
 
     /// A model directory of three files that are no encoder, but are what the manifest says.
     fn write_model(dir: &Path, weights: &str) -> String {

@@ -13,7 +13,7 @@ use tokio::net::TcpListener;
 
 pub use self::args::Args;
 use self::args::Compact;
-use self::load::{Loaded, Wanted, load, load_reader};
+use self::load::{Loaded, Needs, load, load_reader};
 use super::traces::SET_PARENT;
 use super::{CliError, output};
 use crate::location::{Location, Opened};
@@ -28,11 +28,11 @@ use dpr_serve::{
     Updates, app, health_app, metrics_app,
 };
 
-/// What `--json` prints once the server answers searches.
+/// The output of `--json` once the server answers searches.
 #[derive(Debug, Serialize)]
 struct Listening<'a> {
     listening: String,
-    /// Where metrics and health checks are, if not there.
+    /// The address of metrics and health checks, if it is another.
     #[serde(skip_serializing_if = "Option::is_none")]
     metrics: Option<String>,
     count: usize,
@@ -118,14 +118,14 @@ async fn serve(args: Args, index: Location) -> Result<(), CliError> {
         max_delta: DeltaLimit { rows: args.max_delta_rows, ..DeltaLimit::default() },
     };
     let updates = args.allow_updates.then_some(policy);
-    let wanted =
-        Wanted { text: args.allow_text, updates, device: args.device, precision: args.numbers.precision };
+    let needs =
+        Needs { text: args.allow_text, updates, device: args.device, precision: args.numbers.precision };
     let (model, blur) = (args.model.clone(), args.blur.clone());
     let (encrypted, private, reader) = (args.encrypted, index.clone(), args.reader.clone());
     let loading = tokio::task::spawn_blocking(move || {
-        let loaded = load(model.as_deref(), &index, blur.as_deref(), wanted)?;
+        let loaded = load(model.as_deref(), &index, blur.as_deref(), needs)?;
         let tables = encrypted.then(|| load_tables(&private, &loaded)).transpose()?;
-        let reader = reader.map(|path| load_reader(&path, wanted.device)).transpose()?;
+        let reader = reader.map(|path| load_reader(&path, needs.device)).transpose()?;
         Ok::<_, CliError>((loaded, tables, reader))
     });
     let (loaded, tables, reader) = tokio::select! {
@@ -240,8 +240,8 @@ fn publish(
 }
 
 fn options(args: &Args, access: Access, address: SocketAddr) -> Result<Options, CliError> {
-    let (asked, defaults) = (&args.limits, Limits::default());
-    let concurrency = asked.concurrency.unwrap_or(defaults.concurrency);
+    let (limits, defaults) = (&args.limits, Limits::default());
+    let concurrency = limits.concurrency.unwrap_or(defaults.concurrency);
     if let Some(web) = &args.web
         && !web.join("index.html").is_file()
     {
@@ -252,24 +252,27 @@ fn options(args: &Args, access: Access, address: SocketAddr) -> Result<Options, 
     }
     Ok(Options {
         limits: Limits {
-            max_k: asked.max_k,
-            max_batch: asked.max_batch,
-            max_body: asked.max_body,
-            max_bodies: asked.max_bodies.unwrap_or(Limits::bodies(asked.max_body)),
-            max_answer: asked.max_answer,
-            max_answers: asked.max_answers.unwrap_or(Limits::answers(asked.max_answer)).max(asked.max_answer),
-            max_passages: asked.max_passages,
-            max_ids: asked.max_ids,
+            max_k: limits.max_k,
+            max_batch: limits.max_batch,
+            max_body: limits.max_body,
+            max_bodies: limits.max_bodies.unwrap_or(Limits::bodies(limits.max_body)),
+            max_answer: limits.max_answer,
+            max_answers: limits
+                .max_answers
+                .unwrap_or(Limits::answers(limits.max_answer))
+                .max(limits.max_answer),
+            max_passages: limits.max_passages,
+            max_ids: limits.max_ids,
             concurrency,
-            queue: asked.queue.unwrap_or_else(|| concurrency.saturating_mul(16)),
-            timeout: Duration::from_millis(u64::try_from(asked.timeout_ms)?),
+            queue: limits.queue.unwrap_or_else(|| concurrency.saturating_mul(16)),
+            timeout: Duration::from_millis(u64::try_from(limits.timeout_ms)?),
             ..defaults
         },
         web: args.web.clone(),
         origins: Origins::parse(&args.allow_origin)?,
         hosts: protection::hosts(&args.access, address)?,
         access,
-        rate: protection::rate(asked)?,
+        rate: protection::rate(limits)?,
         trusted_proxies: args.access.trust_forwarded,
         private_only: args.private_only,
         max_stale: (args.max_stale > 0).then(|| Duration::from_secs(args.max_stale.into())),

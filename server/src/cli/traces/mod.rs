@@ -13,7 +13,7 @@ use tracing::Span;
 
 use super::CliError;
 
-/// What makes a caller's span the parent of a request's, in builds that send traces.
+/// The function that makes a caller's span the parent of a request's, in builds that send traces.
 #[cfg(feature = "otel")]
 pub(super) const SET_PARENT: Option<fn(&Span, TraceParent)> = Some(export::set_parent);
 #[cfg(not(feature = "otel"))]

@@ -77,7 +77,7 @@ pub struct Args {
     rounds: RoundsArgs,
 }
 
-/// What is trained.
+/// The kind of model to train.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Task {
     /// The encoders of questions and passages

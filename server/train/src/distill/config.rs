@@ -21,9 +21,9 @@ pub struct DistillConfig {
     pub objective: DistillObjective,
     /// Learning rate, schedule and other constants of the optimiser.
     pub optimiser: OptimiserOptions,
-    /// How long, how large, how often.
+    /// Settings of the run: its length, the size of its batches, and the intervals of measurements and checkpoints.
     pub run: RunOptions,
-    /// How a batch is computed.
+    /// Options of computing a batch.
     pub compute: StepOptions,
 }
 

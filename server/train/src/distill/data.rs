@@ -105,16 +105,16 @@ fn questions(config: &DistillConfig) -> Result<(Vec<String>, Vec<String>, usize)
         Ok(questions)
     };
     let mut train = read(&config.data.questions)?;
-    let wanted = config.data.dev_questions;
+    let target = config.data.dev_questions;
     if config.data.dev.is_empty() {
         let mut random = SplitMix::keyed(&[config.run.seed, HELD_OUT]);
         random.shuffle(&mut train);
-        let dev = train.split_off(train.len() - wanted.min(train.len() / 10));
+        let dev = train.split_off(train.len() - target.min(train.len() / 10));
         return Ok((train, dev, 0));
     }
-    let dev = draw(read(&config.data.dev)?, wanted, config.run.seed, DEV);
-    let asked: HashSet<String> = train.iter().map(|text| plain(text)).collect();
-    let overlap = dev.iter().filter(|text| asked.contains(&plain(text))).count();
+    let dev = draw(read(&config.data.dev)?, target, config.run.seed, DEV);
+    let questions: HashSet<String> = train.iter().map(|text| plain(text)).collect();
+    let overlap = dev.iter().filter(|text| questions.contains(&plain(text))).count();
     Ok((train, dev, overlap))
 }
 

@@ -10,7 +10,7 @@ use super::MineError;
 use super::sentences::sentences;
 use dpr_data::{Passage, TrainingContext, TrainingItem, stream_passages, write_training};
 
-/// How to cut blocks.
+/// Options of cutting blocks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClozeOptions {
     /// Share of the items whose passage keeps the sentence, so that the encoders also learn to match words; ORQA's
@@ -30,7 +30,7 @@ impl Default for ClozeOptions {
     }
 }
 
-/// What was made.
+/// Counts of the items made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ClozeReport {
     /// Blocks read.
@@ -91,9 +91,9 @@ fn item(passage: &Passage, number: usize, options: &ClozeOptions) -> Option<Trai
         return None;
     }
     let mut random = SplitMix::keyed(&[options.seed, number as u64]);
-    let asked = long[random.below(long.len())];
+    let drawn = long[random.below(long.len())];
     let keeps = (random.bits() >> 11) as f64 / (1u64 << 53) as f64 <= options.keep;
-    let rest = sentences.iter().enumerate().filter(|(sentence, _)| keeps || *sentence != asked);
+    let rest = sentences.iter().enumerate().filter(|(sentence, _)| keeps || *sentence != drawn);
     let text: Vec<&str> = rest.map(|(_, sentence)| *sentence).collect();
     let positive = TrainingContext {
         title: passage.title.clone(),
@@ -101,7 +101,7 @@ fn item(passage: &Passage, number: usize, options: &ClozeOptions) -> Option<Trai
         score: None,
         passage_id: Some(passage.id.clone()),
     };
-    let question = sentences[asked].to_owned();
+    let question = sentences[drawn].to_owned();
     Some(TrainingItem { question, positive_ctxs: vec![positive], ..TrainingItem::default() })
 }
 

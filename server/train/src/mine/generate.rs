@@ -18,7 +18,7 @@ use dpr_data::{
 };
 use spans::{Span, capitals, core, spans};
 
-/// How a question is made.
+/// The way in which a question is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum QuestionKind {
@@ -66,7 +66,7 @@ pub struct GeneratedFiles<'a> {
     pub judged: Option<(&'a Path, &'a Path)>,
 }
 
-/// What was made.
+/// Counts of the questions made.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct GenerateReport {
     /// Passages looked at.
@@ -142,7 +142,7 @@ pub fn generate(
             }
             for kind in [QuestionKind::Cloze, QuestionKind::Template].into_iter().filter(|kind| makes(*kind))
             {
-                if let Some((question, answer)) = asked(&passage, number, kind, options.seed) {
+                if let Some((question, answer)) = question_of(&passage, number, kind, options.seed) {
                     out.write(kind, question, Some(answer), &passage)?;
                 }
             }
@@ -245,7 +245,7 @@ fn called(title: &str) -> &str {
 }
 
 /// Returns a question about a passage, and its answer.
-fn asked(passage: &Passage, number: usize, kind: QuestionKind, seed: u64) -> Option<(String, String)> {
+fn question_of(passage: &Passage, number: usize, kind: QuestionKind, seed: u64) -> Option<(String, String)> {
     let mut found = Vec::new();
     for_each_span(passage, |words, span| {
         let question = match kind {
@@ -365,9 +365,11 @@ mod tests {
             |title: &str| items.iter().find(|item| item.question == title).map(|item| &item.positive_ctxs[0]);
         assert_eq!(of("Mercury (element)").unwrap().passage_id.as_deref(), Some("e"));
         assert_eq!(report.questions[&QuestionKind::Title], 4);
-        let asked = "the probe went by Mercury in the following year, and so did";
+        let question_of = "the probe went by Mercury in the following year, and so did";
         assert_eq!(report.questions[&QuestionKind::Anchor], 1);
-        assert!(items.iter().any(|item| item.question == asked && item.positive_ctxs[0].title == "Freddie"));
+        assert!(
+            items.iter().any(|item| item.question == question_of && item.positive_ctxs[0].title == "Freddie")
+        );
     }
 
     #[test]

@@ -14,10 +14,10 @@ use serde::{Deserialize, Serialize};
 use super::MineError;
 use dpr_data::TrainingItem;
 
-/// What the first line begins with.
+/// The text that the first line begins with.
 const MARK: &str = "dpr data mine ";
 
-/// What mining made of one question.
+/// The result of mining for one question.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Mined {
     /// `None` without a positive.

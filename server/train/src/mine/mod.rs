@@ -23,7 +23,7 @@ pub use cloze::{ClozeOptions, ClozeReport, cloze};
 pub use generate::{GenerateOptions, GenerateReport, GeneratedFiles, QuestionKind, generate};
 pub use run::{MineReport, mine};
 
-/// Where positives come from.
+/// The source of positives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Positives {
     /// The best BM25 passage of the first [`MineOptions::depth`] that holds the answer. A question without one is
@@ -81,16 +81,16 @@ impl fmt::Debug for Denoiser<'_> {
     }
 }
 
-/// What to mine.
+/// Options of mining.
 #[derive(Clone, Debug)]
 pub struct MineOptions {
     /// The data set's name, put into every item.
     pub dataset: Option<String>,
-    /// Where positives come from.
+    /// The source of positives.
     pub positives: Positives,
     /// Passages looked at for each question; the paper's 100.
     pub depth: usize,
-    /// Where hard negatives come from.
+    /// The source of hard negatives.
     pub hard_from: HardNegatives,
     /// Hard negatives kept, at most: the best passages without the answer.
     pub hard_negatives: usize,
@@ -117,7 +117,7 @@ impl Default for MineOptions {
     }
 }
 
-/// Why training data was not mined.
+/// The reason why training data was not mined.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MineError {

@@ -29,7 +29,7 @@ const STEP_OF_DENOISING: usize = 16;
 /// Draws for each random negative, at most: nearly every passage of a tiny corpus may hold the answer.
 const TRIES: usize = 50;
 
-/// What was mined.
+/// Counts of the items mined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct MineReport {
     /// Questions given.
@@ -215,7 +215,7 @@ impl<'a> Miner<'a> {
         positive: usize,
         mut candidates: Vec<ScoredRow>,
     ) -> Result<(Vec<ScoredRow>, usize), MineError> {
-        let wanted = self.options.hard_negatives;
+        let target = self.options.hard_negatives;
         let score = |rows: &[ScoredRow]| {
             let passages = rows.iter().map(|hit| &self.pool.passages[hit.row]);
             let texts: Vec<_> =
@@ -227,8 +227,8 @@ impl<'a> Miner<'a> {
         let of_positive = score(&[ScoredRow { row: positive, score: 0.0 }])?;
         let limit = of_positive.first().copied().unwrap_or(f32::NEG_INFINITY) - denoiser.margin;
         let (mut hard, mut left_out) = (Vec::new(), 0);
-        while hard.len() < wanted && !candidates.is_empty() {
-            let rest = candidates.split_off(candidates.len().min(wanted - hard.len()));
+        while hard.len() < target && !candidates.is_empty() {
+            let rest = candidates.split_off(candidates.len().min(target - hard.len()));
             let scores = score(&candidates)?;
             let scored = candidates.len();
             let below = candidates.into_iter().zip(scores).filter(|(_, score)| *score < limit);
@@ -242,12 +242,12 @@ impl<'a> Miner<'a> {
 
     fn random(&self, number: usize, positive: usize, answers: &Held) -> Vec<TrainingContext> {
         let passages = self.pool.passages;
-        let wanted = self.options.random_negatives.min(passages.len());
+        let target = self.options.random_negatives.min(passages.len());
         let mut draws = draws(self.options.seed, number);
-        let mut rows = Vec::with_capacity(wanted);
+        let mut rows = Vec::with_capacity(target);
         let mut drawn = HashSet::from([positive]);
-        for _ in 0..wanted.saturating_mul(TRIES) {
-            if rows.len() == wanted || drawn.len() == passages.len() {
+        for _ in 0..target.saturating_mul(TRIES) {
+            if rows.len() == target || drawn.len() == passages.len() {
                 break;
             }
             let row = draws.below(passages.len());

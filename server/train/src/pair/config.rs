@@ -11,7 +11,7 @@ use super::super::error::TrainError;
 use super::super::optimiser::OptimiserOptions;
 use super::super::options::StepOptions;
 
-/// What is trained.
+/// The kind of model that is trained.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PairTask {
@@ -46,9 +46,9 @@ impl PairTask {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PairConfig {
-    /// What is trained: `reader` or `reranker`.
+    /// The kind of model that is trained: `reader` or `reranker`.
     pub task: PairTask,
-    /// What training starts from.
+    /// Options of the model that training starts from.
     pub model: PairModelOptions,
     /// Training files and dev files.
     pub data: PairDataOptions,
@@ -56,9 +56,9 @@ pub struct PairConfig {
     pub objective: PairObjective,
     /// Learning rate, schedule and other constants of the optimiser.
     pub optimiser: OptimiserOptions,
-    /// How long, how large, how often.
+    /// Settings of the run: its length, the size of its batches, and the intervals of measurements and checkpoints.
     pub run: RunOptions,
-    /// How a batch is computed.
+    /// Options of computing a batch.
     pub compute: StepOptions,
 }
 
@@ -76,7 +76,7 @@ impl Default for PairConfig {
     }
 }
 
-/// What training starts from.
+/// Options of the model that training starts from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PairModelOptions {

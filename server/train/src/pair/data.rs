@@ -74,8 +74,8 @@ impl PairData {
         (data.train, data.dev) = (ItemSets(train), dev);
         data.pool.close();
         data.without_answers(config.data.kept_negatives)?;
-        let asked: HashSet<String> = data.items().map(|item| plain(&item.question)).collect();
-        data.overlap = data.dev.iter().filter(|item| asked.contains(&plain(&item.question))).count();
+        let questions: HashSet<String> = data.items().map(|item| plain(&item.question)).collect();
+        data.overlap = data.dev.iter().filter(|item| questions.contains(&plain(&item.question))).count();
         Ok(data)
     }
 

@@ -9,45 +9,15 @@ use dpr_eval::ReadingRules;
 use dpr_files::progress::Progress;
 use rayon::prelude::*;
 use safetensors::tensor::Dtype;
-use serde::{Deserialize, Serialize};
 
 use super::super::encoders::{DualEncoder, TrainDevice};
 use super::super::error::TrainError;
+use super::super::scores::{ReaderScores, RerankerScores};
 use super::config::PairConfig;
 use super::data::{PairData, PairItem};
 use super::loss::{rank_loss, span_loss};
 use super::prepare::marked;
 use super::start::PairKind;
-
-/// Scores of a reader on the dev questions, each with its positive and its negatives.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ReaderScores {
-    /// Questions measured.
-    pub questions: usize,
-    /// Share of the questions whose answer, the best span of the chosen passage, equals an accepted one.
-    pub exact_match: f64,
-    /// Mean F1 of these answers.
-    pub f1: f64,
-    /// Exact match of the best span of the positive.
-    pub gold_exact_match: f64,
-    /// Share of the questions whose positive is chosen.
-    pub selected: f64,
-    /// Mean loss.
-    pub loss: f64,
-}
-
-/// Scores of a reranker on the dev questions, each with its positive and its negatives.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct RerankerScores {
-    /// Questions measured.
-    pub questions: usize,
-    /// Mean reciprocal rank of the positive.
-    pub reciprocal_rank: f64,
-    /// Share of the questions whose positive scores best.
-    pub first: f64,
-    /// Mean loss.
-    pub loss: f64,
-}
 
 /// Sums over questions.
 #[derive(Clone, Copy, Default)]
@@ -75,7 +45,7 @@ impl Sum {
     }
 }
 
-/// What a measure needs besides the model.
+/// The data that a measurement needs besides the model.
 pub(super) struct Dev<'a> {
     pub(super) data: &'a PairData,
     pub(super) config: &'a PairConfig,

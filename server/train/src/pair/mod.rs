@@ -18,7 +18,6 @@ mod teacher;
 pub use batch::PairBatch;
 pub use config::{PairConfig, PairDataOptions, PairModelOptions, PairObjective, PairTask, RankLoss, Ranking};
 pub use loss::{reader_step, reranker_step};
-pub use measure::{ReaderScores, RerankerScores};
 pub use prepare::{PairPrepared, pair_dry_run};
 pub use start::{PairKind, PairModel};
 pub use task::train_pairs;

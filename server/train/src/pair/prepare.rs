@@ -147,11 +147,11 @@ fn notes(
             config.model.max_tokens
         ));
     }
-    let wanted = config.data.negatives_per_question;
-    let short = data.items().filter(|item| item.negatives.len() < wanted).count();
+    let target = config.data.negatives_per_question;
+    let short = data.items().filter(|item| item.negatives.len() < target).count();
     if short > 0 {
         notes.push(format!(
-            "{short} questions have fewer than {wanted} negatives and are given those they have"
+            "{short} questions have fewer than {target} negatives and are given those they have"
         ));
     }
     notes.extend(shared_notes(data.overlap, data.dev.len(), &config.optimiser, steps));
@@ -195,7 +195,7 @@ impl PairSampler<'_> {
         tokenizer: &TextTokenizer,
     ) -> Result<PairBatch, TrainError> {
         let mut batch = PairBatch::default();
-        let mut asked = Vec::new();
+        let mut lists = Vec::new();
         for number in items {
             let Some(item) = self.data.item(*number) else { continue };
             let mut random = SplitMix::keyed(&[self.config.run.seed, PASSAGES, epoch as u64, *number as u64]);
@@ -204,14 +204,14 @@ impl PairSampler<'_> {
             random.shuffle(&mut negatives);
             negatives.truncate(self.config.data.negatives_per_question);
             self.push(&mut batch, item, positive, &negatives, tokenizer)?;
-            asked.push((item, [&[positive], negatives.as_slice()].concat()));
+            lists.push((item, [&[positive], negatives.as_slice()].concat()));
         }
         if let Some(teacher) = self.teacher {
             let of_question = |(item, passages): &(&PairItem, Vec<u32>)| {
                 let texts: Vec<_> = passages.iter().map(|passage| self.data.pool.get(*passage)).collect();
                 teacher.scores(&item.question, &texts)
             };
-            batch.taught = asked.par_iter().map(of_question).collect::<Result<_, _>>()?;
+            batch.taught = lists.par_iter().map(of_question).collect::<Result<_, _>>()?;
         }
         Ok(batch)
     }

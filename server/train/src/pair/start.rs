@@ -47,7 +47,7 @@ const CLASSES: [(&str, &str); 9] = [
     ("modernbert", "ModernBertForSequenceClassification"),
 ];
 
-/// What is trained, with what its inputs are made by.
+/// The kind of model that is trained, with the configuration by which its inputs are made.
 pub enum PairKind {
     /// A reader.
     Reader(ReaderConfig),

@@ -131,9 +131,9 @@ impl Work<'_> {
             if !Path::new(&format!("{results}/metrics.json")).exists() {
                 let index = self.index(&format!("{key}-drawn"), &model, &drawn, &[])?;
                 let questions = self.data.questions(set.test);
-                let mut asked = vec!["--questions", &questions, "--answerable", "--out", &results];
-                asked.extend(set.limit.into_iter().flat_map(|limit| ["--skip", limit]));
-                eval(&model, &index, "dense", &asked)?;
+                let mut options = vec!["--questions", &questions, "--answerable", "--out", &results];
+                options.extend(set.limit.into_iter().flat_map(|limit| ["--skip", limit]));
+                eval(&model, &index, "dense", &options)?;
             }
             let path = format!("{results}/metrics.json");
             let metrics = json(&read(&path)?, &path)?;

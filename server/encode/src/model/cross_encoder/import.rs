@@ -11,7 +11,7 @@ use super::super::huggingface::HuggingFaceDir;
 use super::super::options::override_form;
 use super::super::{ModelError, pair, weights};
 
-/// How to import a cross-encoder.
+/// Options of importing a cross-encoder.
 #[derive(Clone, Debug, Default)]
 pub struct CrossEncoderOptions {
     /// A name for people; by default that of the directory.

@@ -12,7 +12,7 @@ use super::super::huggingface::HuggingFaceDir;
 use super::super::pair;
 use super::super::{ModelError, weights};
 
-/// How to import a reader.
+/// Options of importing a reader.
 #[derive(Clone, Debug, Default)]
 pub struct ReaderOptions {
     /// A name for people; by default that of the directory.

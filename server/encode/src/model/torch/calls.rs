@@ -1,11 +1,12 @@
-//! What the calls in a pickle of weights make. Nothing is called: the allowed names are known here by what they return.
+//! Results of the calls in a pickle of weights. Nothing is called: the allowed names are known here by what they
+//! return.
 
 use super::globals::Global;
 use super::storage::Storage;
 use super::tensor::{MOST_AXES, Tensor};
 use super::value::{Id, Value};
 
-/// What a call returns.
+/// The result of a call.
 pub(super) enum Made<'p> {
     New(Value<'p>),
     /// One of its arguments.

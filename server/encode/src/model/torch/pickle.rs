@@ -48,7 +48,7 @@ struct Machine<'p> {
     bytes: &'p [u8],
     /// The next byte.
     at: usize,
-    /// Where the current instruction began.
+    /// The offset at which the current instruction began.
     instruction: usize,
     values: Vec<Value<'p>>,
     stack: Vec<Id>,

@@ -1,5 +1,5 @@
-//! What a pickle of weights consists of. Values refer to one another by number, so that a deep or circular pickle costs
-//! no stack, and is dropped without one.
+//! Values of a pickle of weights. They refer to one another by number, so that a deep or circular pickle costs no
+//! stack, and is dropped without one.
 
 use super::error::{TorchError, shown};
 use super::globals::Global;
@@ -48,7 +48,7 @@ impl Value<'_> {
 pub(super) struct Pickled<'p> {
     pub(super) values: Vec<Value<'p>>,
     pub(super) root: Id,
-    /// Where the pickle ends.
+    /// The offset at which the pickle ends.
     pub(super) end: usize,
 }
 

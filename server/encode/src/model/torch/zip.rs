@@ -34,14 +34,14 @@ struct Entry {
     bytes: u64,
     crc: u32,
     flags: u64,
-    /// How it is compressed; zero is not at all.
+    /// The compression method; zero is none.
     method: u64,
 }
 
 /// The entries of an archive by name.
 pub(super) struct Archive {
     entries: BTreeMap<String, Entry>,
-    /// Where the central directory begins, which is behind the last entry.
+    /// The offset at which the central directory begins, which is behind the last entry.
     end: u64,
 }
 

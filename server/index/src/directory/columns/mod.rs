@@ -170,7 +170,7 @@ fn parse(bytes: &[u8], rows: usize) -> Result<Vec<Field>, String> {
     }
 }
 
-/// What is left to read of a file.
+/// The part of a file that is left to read.
 struct Input<'a> {
     bytes: &'a [u8],
     at: usize,

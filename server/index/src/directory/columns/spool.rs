@@ -12,7 +12,7 @@ const MEMORY: usize = 1 << 20;
 #[derive(Debug)]
 pub(super) struct Spool {
     path: PathBuf,
-    /// What is not in the file.
+    /// The bytes that are not in the file.
     last: Vec<u8>,
     file: Option<fs::File>,
 }

@@ -28,7 +28,7 @@ enum Group {
 /// The titles of rows with one hash, once they were read.
 type Titles = Arc<Mutex<Option<Arc<Group>>>>;
 
-/// What was read so far of titles that many rows have. The rows of a hash are read once, by one thread; the others
+/// Titles that many rows have, as far as they were read. The rows of a hash are read once, by one thread; the others
 /// that need them wait, and read them where the first was told to stop.
 #[derive(Debug, Default)]
 pub(super) struct TitleGroups(Mutex<HashMap<u32, Titles>>);

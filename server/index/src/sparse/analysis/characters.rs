@@ -23,7 +23,8 @@ pub(super) fn is_cjk(c: char) -> bool {
 /// The zero-width non-joiner, which separates a suffix in Persian.
 pub(super) const NON_JOINER: char = '\u{200c}';
 
-/// What a word is written with and does not consist of: the soft hyphen, joiners and the Arabic tatweel.
+/// Returns `true` for a character that a word is written with and does not consist of: the soft hyphen, joiners and the
+/// Arabic tatweel.
 pub(super) fn is_filler(c: char) -> bool {
     matches!(c, '\u{ad}' | '\u{640}' | NON_JOINER | '\u{200d}' | '\u{2060}')
 }

@@ -9,8 +9,8 @@ use unicode_normalization::char::is_combining_mark;
 use super::characters::{APOSTROPHES, NON_JOINER, ascii_digit, is_filler, is_word, lower};
 use crate::sparse::Analyzer;
 
-/// What Lucene elides: articles, pronouns and conjunctions before an apostrophe, of which the words that start with a
-/// vowel take no notice.
+/// The words that Lucene elides: articles, pronouns and conjunctions before an apostrophe, of which the words that
+/// start with a vowel take no notice.
 const CATALAN: [&str; 6] = ["d", "l", "m", "n", "s", "t"];
 const FRENCH: [&str; 13] =
     ["c", "d", "j", "jusqu", "l", "lorsqu", "m", "n", "puisqu", "qu", "quoiqu", "s", "t"];
@@ -20,7 +20,7 @@ const ITALIAN: [&str; 21] = [
     "s", "sugl", "sull", "t", "un", "v",
 ];
 
-/// How the words of a text become terms.
+/// Rules by which the words of a text become terms.
 pub(super) struct Rules {
     language: Algorithm,
     stemmer: Stemmer,

@@ -40,7 +40,7 @@ const REMEMBERED: usize = 1 << 17;
 /// An analyzer at work: holds its buffers and the words it has seen.
 pub(super) struct Analysis {
     analyzer: Analyzer,
-    /// What makes terms of words; `None` if words are terms.
+    /// The rules that make terms of words; `None` if words are terms.
     rules: Option<Rules>,
     stop_words: StopWords,
     /// The term of a word, empty for a stop word.

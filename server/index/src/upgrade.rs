@@ -3,16 +3,16 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use super::copy::publish_with;
-use super::manifest::FORMAT_WITHOUT_METADATA;
-use super::pointer::PASSAGES_TABLE;
-use super::version::newest;
-use super::writing::write_new;
+use crate::directory::copy::publish_with;
+use crate::directory::manifest::FORMAT_WITHOUT_METADATA;
+use crate::directory::pointer::PASSAGES_TABLE;
+use crate::directory::version::newest;
+use crate::directory::writing::write_new;
 use crate::quantized::AnyQuantized;
 use crate::{BuildError, FileError, IndexKind, LoadedIndex, LoadedSparse, verify};
 use dpr_files::digest;
 
-/// What an upgrade did.
+/// The result of an upgrade.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Upgraded {
     /// The format that the index was in.

@@ -54,8 +54,14 @@ fn of(error: &(dyn Error + 'static)) -> Option<String> {
             path.display()
         ));
     }
-    if let Some(SiteReadError::Damaged { .. }) = error.downcast_ref() {
-        return Some("`dpr index export-static` exports it".to_owned());
+    match error.downcast_ref() {
+        Some(SiteReadError::Damaged { .. }) => {
+            return Some("`dpr index export-static` exports it".to_owned());
+        }
+        Some(SiteReadError::NoBuckets { .. }) => {
+            return Some("`dpr index export-static --buckets` exports them".to_owned());
+        }
+        _ => {}
     }
     if let Some(SparseError::OtherAnalyzer { expected, .. }) = error.downcast_ref() {
         let (language, keep) = (expected.without_stop_words(), *expected != expected.without_stop_words());
@@ -121,6 +127,7 @@ fn of_site(error: &SiteError) -> Option<&'static str> {
         SiteError::NoWeights => "`dpr export-web --model MODEL` exports them",
         SiteError::Dims { .. } => "--dims takes it",
         SiteError::PackBytes { .. } => "--pack-bytes takes it",
+        SiteError::BucketSize { .. } => "--bucket-size takes it",
         SiteError::TooMany { .. } => "`dpr serve` searches them",
         _ => return None,
     })

@@ -63,7 +63,7 @@ const MAX_PAYLOAD: usize = 1 << 30;
 #[derive(Debug)]
 pub(crate) enum NoFrame {
     Read(io::Error),
-    /// What is wrong with what is there.
+    /// The fault of the bytes at that place.
     Damaged(&'static str),
 }
 

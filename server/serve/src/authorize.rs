@@ -7,11 +7,11 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 
-use super::caller::{API_KEY, Caller};
-use super::{Access, Scope};
+use crate::access::{API_KEY, Access, Caller};
 use crate::error::ApiError;
 use crate::forwarded::client_address;
 use crate::refusals::Refused;
+use crate::scope::Scope;
 use crate::state::AppState;
 
 /// Finds out who sent a request, and refuses senders of too many.

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use walkdir::WalkDir;
 
-use super::pointer::MANIFEST;
-use super::version::{check_size, compare, newest};
+use crate::directory::pointer::MANIFEST;
+use crate::directory::version::{check_size, compare, newest};
 use crate::{FileError, IndexKind, IndexManifest, IndexReader, LoadedSparse, OpenError};
 use dpr_files::digest;
 
