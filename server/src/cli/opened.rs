@@ -31,6 +31,7 @@ pub(super) trait Opened {
     }
 
     /// Returns a fingerprint of the contents; empty for words with updates, which have none.
+    #[cfg(feature = "train")]
     fn version(&self) -> &str;
 
     /// Returns the inverted index of the passages as they were built in.
@@ -60,6 +61,7 @@ impl Opened for Searcher {
         Some(self)
     }
 
+    #[cfg(feature = "train")]
     fn version(&self) -> &str {
         self.index().version()
     }
@@ -88,6 +90,7 @@ impl Opened for LoadedSparse {
         Some(&self.index)
     }
 
+    #[cfg(feature = "train")]
     fn version(&self) -> &str {
         LoadedSparse::version(self)
     }
@@ -116,6 +119,7 @@ impl Opened for Arc<Snapshot> {
         Some(self.as_ref())
     }
 
+    #[cfg(feature = "train")]
     fn version(&self) -> &str {
         ""
     }

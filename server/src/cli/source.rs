@@ -126,6 +126,7 @@ impl Source {
     }
 
     /// Returns a fingerprint of the index's contents, where they have one.
+    #[cfg(feature = "train")]
     pub(super) fn version(&self) -> &str {
         self.ranked.directory().map_or("", Opened::version)
     }

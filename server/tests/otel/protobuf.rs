@@ -90,11 +90,11 @@ fn parts(message: &[u8], field: u64) -> impl Iterator<Item = &[u8]> {
 }
 
 fn number(message: &[u8], field: u64) -> u64 {
-    let numbers = fields(message).into_iter().filter_map(|(number, value)| match value {
+    let mut numbers = fields(message).into_iter().filter_map(|(number, value)| match value {
         Field::Number(value) if number == field => Some(value),
         _ => None,
     });
-    numbers.last().unwrap_or(0)
+    numbers.next_back().unwrap_or(0)
 }
 
 fn fields(mut message: &[u8]) -> Vec<(u64, Field<'_>)> {
