@@ -21,7 +21,8 @@
 //! # let temporary = tempfile::tempdir()?;
 //! # let path = |name: &str| temporary.path().join(name).display().to_string();
 //! # let (passages, built) = (path("passages.tsv"), path("index"));
-//! std::fs::write(&passages, "id\ttext\ttitle\n1\tThe Seine flows through Paris.\tSeine\n2\tThe Rhine does not.\tRhine\n")?;
+//! let lines = ["id\ttext\ttitle", "1\tThe Seine flows through Paris.\tSeine", "2\tThe Rhine does not.\tRhine"];
+//! std::fs::write(&passages, lines.join("\n"))?;
 //!
 //! // dpr index --passages passages.tsv --sparse english --out index
 //! let line = ["index", "--passages", &passages, "--sparse", "english", "--out", &built];

@@ -1,5 +1,4 @@
-//! Standard output of a subcommand. A reader that has seen enough (`| head`) closes the pipe; that is no failure, and
-//! `println!` would panic.
+//! Standard output of a subcommand. A closed pipe (`| head`) is no error here, while `println!` would panic.
 
 use std::fmt::Arguments;
 use std::io::{self, Write as _};
