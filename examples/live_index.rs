@@ -19,8 +19,8 @@ use dpr_files::progress::Silent;
 use dpr_index::search::Backend as _;
 use dpr_index::vectors::VectorSet;
 use dpr_index::{
-    CompactionPolicy, FileError, IndexKind, IndexOptions, IndexReader, IndexWriter, NewPassage, OpenError,
-    Put, UpdateError, VectorIndex as _, build_index,
+    ChangeError, CompactionPolicy, FileError, IndexKind, IndexOptions, IndexReader, IndexWriter, NewPassage,
+    OpenError, Put, UpdateError, VectorIndex as _, build_index,
 };
 
 /// Numbers in a vector.
@@ -95,7 +95,7 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     // Deletions go by id. A request is carried out as a whole or not at all: `p1` stays here, since the other id is
     // unknown.
     let unknown = writer.delete(vec!["p1".to_owned(), "nobody".to_owned()]).unwrap_err();
-    assert!(matches!(unknown, UpdateError::UnknownIds { .. }));
+    assert!(matches!(unknown, UpdateError::Change(ChangeError::UnknownIds { .. })));
     println!("refused: {unknown}");
     writer.delete((0..500).map(|n| format!("p{n}")).collect())?;
 

@@ -40,6 +40,6 @@
 pub mod cli;
 mod error;
 pub mod hints;
-mod location;
+pub mod location;
 #[cfg(unix)]
 mod sigbus;

@@ -10,9 +10,11 @@ use std::time::Duration;
 use clap::builder::{TypedValueParser, ValueParserFactory};
 use clap::error::ErrorKind;
 use dpr_files::Background;
+use dpr_files::progress::Progress;
 #[cfg(any(feature = "milvus", feature = "postgres"))]
 use dpr_index::search::watch;
-use dpr_index::search::{Backend, Writer};
+use dpr_index::search::{Backend, LoadOptions, LoadReport, ServiceError, Writer};
+use dpr_index::vectors::VectorSet;
 use dpr_index::{CompactionPolicy, IndexReader, IndexWriter, LiveIndex};
 #[cfg(feature = "milvus")]
 use dpr_milvus::{MilvusAddress, MilvusIndex};
@@ -20,7 +22,6 @@ use dpr_milvus::{MilvusAddress, MilvusIndex};
 use dpr_postgres::{PostgresAddress, PostgresIndex};
 
 use crate::error::CliError;
-#[cfg(any(feature = "milvus", feature = "postgres"))]
 use crate::hints::hint;
 
 /// Time between two looks at a directory that another process may change.
@@ -33,7 +34,7 @@ const COUNT_EVERY: Duration = Duration::from_secs(10);
 /// The address of an index, as `--index` takes it: a directory, `milvus://host:port/collection`, or
 /// `postgres://user@host/database?table=name`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Location {
+pub enum Location {
     /// An index directory.
     Dir(PathBuf),
     /// A server of this program, for encrypted search: `http://` or `https://`, host and port.
@@ -48,11 +49,11 @@ pub(crate) enum Location {
 
 /// An index in use, and what keeps it up to date: dropping it ends that.
 #[derive(Debug)]
-pub(crate) struct Opened {
+pub struct Opened {
     /// Answers searches.
-    pub(crate) backend: Arc<dyn Backend>,
+    pub backend: Arc<dyn Backend>,
     /// Changes the index, where it was opened for that.
-    pub(crate) writer: Option<Arc<dyn Writer>>,
+    pub writer: Option<Arc<dyn Writer>>,
     _kept_by: KeptBy,
 }
 
@@ -67,7 +68,10 @@ enum KeptBy {
 
 impl Location {
     /// Opens the index for one command: with every update that was acknowledged, and not followed from then on.
-    pub(crate) fn open(&self) -> Result<Arc<dyn Backend>, CliError> {
+    ///
+    /// # Errors
+    /// A server's address, and the errors of the home.
+    pub fn open(&self) -> Result<Arc<dyn Backend>, CliError> {
         Ok(match self {
             Self::Dir(dir) => Arc::<LiveIndex>::clone(IndexReader::open(dir)?.live()),
             Self::Server(address) => return Err(of_server(address)),
@@ -79,7 +83,10 @@ impl Location {
     }
 
     /// Opens the index for one command that changes it. `holder` is what others are told who want to write there.
-    pub(crate) fn open_to_write(&self, holder: &str) -> Result<Opened, CliError> {
+    ///
+    /// # Errors
+    /// A server's address, and the errors of the home.
+    pub fn open_to_write(&self, holder: &str) -> Result<Opened, CliError> {
         Ok(match self {
             Self::Dir(dir) => Opened::of_writer(Arc::new(IndexWriter::open(dir, holder)?), KeptBy::Nobody),
             Self::Server(address) => return Err(of_server(address)),
@@ -96,7 +103,10 @@ impl Location {
 
     /// Opens the index for a server, and keeps it up to date: without `compaction` what others write is taken in,
     /// with it this process writes, and builds new versions when they are due.
-    pub(crate) fn serve(&self, compaction: Option<CompactionPolicy>) -> Result<Opened, CliError> {
+    ///
+    /// # Errors
+    /// A server's address, and the errors of the home.
+    pub fn serve(&self, compaction: Option<CompactionPolicy>) -> Result<Opened, CliError> {
         match (self, compaction) {
             (Self::Server(address), _) => Err(of_server(address)),
             (Self::Dir(dir), None) => {
@@ -126,8 +136,40 @@ impl Location {
         }
     }
 
+    /// Writes vectors and their passages into a service, from where an earlier load stopped; `channels` are those of a
+    /// new collection of Milvus.
+    ///
+    /// # Errors
+    /// An index directory, which is built instead, and the errors of the service.
+    pub fn load(
+        &self,
+        vectors: &VectorSet,
+        options: &LoadOptions,
+        channels: u16,
+        progress: &dyn Progress,
+    ) -> Result<LoadReport, CliError> {
+        #[cfg(not(feature = "milvus"))]
+        let _ = channels;
+        #[cfg(not(any(feature = "milvus", feature = "postgres")))]
+        let _ = (vectors, options, progress);
+        match self {
+            Self::Dir(dir) => {
+                Err(format!("{} is a directory: an index is built there", dir.display()).into())
+            }
+            Self::Server(address) => Err(of_server(address)),
+            #[cfg(feature = "milvus")]
+            Self::Milvus(address) => {
+                let token = milvus_token()?;
+                let options = dpr_milvus::LoadOptions { common: options.clone(), channels, token };
+                Ok(dpr_milvus::load(address, vectors, &options, progress)?)
+            }
+            #[cfg(feature = "postgres")]
+            Self::Postgres(address) => Ok(dpr_postgres::load(address, vectors, options, progress)?),
+        }
+    }
+
     /// Returns the index directory, where it is one.
-    pub(crate) fn directory(&self) -> Option<&Path> {
+    pub fn directory(&self) -> Option<&Path> {
         match self {
             Self::Dir(path) => Some(path),
             _ => None,
@@ -135,7 +177,10 @@ impl Location {
     }
 
     /// Returns the directory, for what is done with directories alone; `what` names that in the error.
-    pub(crate) fn dir(&self, what: &str) -> Result<&Path, CliError> {
+    ///
+    /// # Errors
+    /// An address that is not a directory.
+    pub fn dir(&self, what: &str) -> Result<&Path, CliError> {
         #[cfg(not(any(feature = "milvus", feature = "postgres")))]
         let _ = what;
         match self {
@@ -177,22 +222,21 @@ impl Opened {
     }
 
     /// Returns the writing side of an index that was opened to be changed.
-    pub(crate) fn writer(&self) -> Result<&dyn Writer, CliError> {
+    ///
+    /// # Errors
+    /// An index that was opened for searching only.
+    pub fn writer(&self) -> Result<&dyn Writer, CliError> {
         self.writer.as_deref().ok_or_else(|| "the index was opened for searching only".into())
     }
 }
 
 /// Text that no index can be opened from.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum LocationError {
-    /// An address of a collection that cannot be read.
-    #[cfg(feature = "milvus")]
-    #[error(transparent)]
-    Milvus(#[from] dpr_milvus::MilvusError),
-    /// An address of a table that cannot be read.
-    #[cfg(feature = "postgres")]
-    #[error(transparent)]
-    Postgres(#[from] dpr_postgres::PostgresError),
+#[non_exhaustive]
+pub enum LocationError {
+    /// An address of a service that cannot be read.
+    #[error("{0}")]
+    Address(#[from] ServiceError),
     /// A scheme that this program does not know.
     #[error("{0} is not an index directory, and this dpr opens none by that scheme: {KNOWN}")]
     Scheme(String),
@@ -212,19 +256,6 @@ const KNOWN: &str = match (cfg!(feature = "milvus"), cfg!(feature = "postgres"))
         "give a directory (for milvus:// and postgres:// build it with the features of these names)"
     }
 };
-
-impl LocationError {
-    /// Returns what helps.
-    fn hint(&self) -> Option<String> {
-        match self {
-            #[cfg(feature = "milvus")]
-            Self::Milvus(error) => hint(error),
-            #[cfg(feature = "postgres")]
-            Self::Postgres(error) => hint(error),
-            Self::Scheme(_) => None,
-        }
-    }
-}
 
 impl FromStr for Location {
     type Err = LocationError;
@@ -264,7 +295,7 @@ impl ValueParserFactory for Location {
 
 /// Reads a location from the command line. Its error does not repeat the text, which may hold a password.
 #[derive(Clone, Debug)]
-pub(crate) struct LocationParser;
+pub struct LocationParser;
 
 impl TypedValueParser for LocationParser {
     type Value = Location;
@@ -284,7 +315,7 @@ impl TypedValueParser for LocationParser {
         let Some(text) = value.to_str() else { return Ok(Location::Dir(value.into())) };
         match text {
             "" => Err(refused(&"it is empty")),
-            text => text.parse().map_err(|error: LocationError| match error.hint() {
+            text => text.parse().map_err(|error: LocationError| match hint(&error) {
                 None => refused(&error),
                 Some(hint) => refused(&format_args!("{error}: {hint}")),
             }),
@@ -313,7 +344,7 @@ fn open_milvus(address: &MilvusAddress) -> Result<MilvusIndex, CliError> {
 /// Returns what lets this program into a cluster: `user:password` or an API key. It has no flag: a command line is
 /// seen by every process of the machine.
 #[cfg(feature = "milvus")]
-pub(crate) fn milvus_token() -> Result<Option<String>, CliError> {
+fn milvus_token() -> Result<Option<String>, CliError> {
     match std::env::var("DPR_MILVUS_TOKEN") {
         Ok(token) => Ok(Some(token).filter(|token| !token.is_empty())),
         Err(std::env::VarError::NotPresent) => Ok(None),

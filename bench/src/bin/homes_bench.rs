@@ -17,19 +17,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+use dpr::location::Location;
 use dpr_core::{DeviceChoice, Embedding};
 use dpr_data::{Passage, read_questions};
 use dpr_encode::model::ModelDir;
 use dpr_encode::{PipelineOptions, encode_questions};
 use dpr_files::progress::Silent;
-use dpr_index::search::{Backend, Filter, Writer};
+use dpr_index::search::{Filter, LoadOptions};
 use dpr_index::vectors::VectorSet;
-use dpr_index::{
-    ExactIndex, IndexKind, IndexOptions, IndexWriter, LiveIndex, Matrix, NewPassage, VectorIndex as _,
-    build_index,
-};
-use dpr_milvus::MilvusIndex;
-use dpr_postgres::{PostgresAddress, PostgresIndex};
+use dpr_index::{ExactIndex, IndexKind, IndexOptions, Matrix, NewPassage, VectorIndex as _, build_index};
 use serde_json::{Value, json};
 
 const K: usize = 20;
@@ -37,7 +33,7 @@ const QUESTIONS: usize = 1000;
 const CHANGES: usize = 50;
 const THREADS: usize = 2;
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let said = match arguments.as_slice() {
@@ -49,43 +45,32 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn fill(vectors: &str, home: &str) -> Result<Value, Box<dyn Error>> {
+fn fill(vectors: &str, home: &str) -> Result<Value, Box<dyn Error + Send + Sync>> {
     let set = VectorSet::read(&[vectors.into()])?;
     let started = Instant::now();
-    if PostgresAddress::is_meant(home) {
-        dpr_postgres::load(&home.parse()?, &set, &dpr_postgres::LoadOptions::default(), &Silent)?;
-    } else if dpr_milvus::MilvusAddress::is_meant(home) {
-        dpr_milvus::load(&home.parse()?, &set, &dpr_milvus::LoadOptions::default(), &Silent)?;
-    } else {
-        let options = IndexOptions { kind: IndexKind::Hnsw, ..IndexOptions::default() };
-        build_index(&set, Path::new(home), &options, &Silent)?;
+    let home: Location = home.parse()?;
+    match home.directory() {
+        Some(dir) => {
+            let options = IndexOptions { kind: IndexKind::Hnsw, ..IndexOptions::default() };
+            build_index(&set, dir, &options, &Silent)?;
+        }
+        None => {
+            home.load(&set, &LoadOptions::default(), 1, &Silent)?;
+        }
     }
     Ok(json!({ "seconds": started.elapsed().as_secs_f64() }))
 }
 
-/// An index that is searched and changed.
-struct Home {
-    backend: Arc<dyn Backend>,
-    writer: Arc<dyn Writer>,
-}
-
-fn open(home: &str) -> Result<Home, Box<dyn Error>> {
-    if PostgresAddress::is_meant(home) {
-        let index = Arc::new(PostgresIndex::open(&home.parse()?)?);
-        return Ok(Home { backend: Arc::<PostgresIndex>::clone(&index), writer: index });
-    }
-    if dpr_milvus::MilvusAddress::is_meant(home) {
-        let index = Arc::new(MilvusIndex::open(&home.parse()?, None)?);
-        return Ok(Home { backend: Arc::<MilvusIndex>::clone(&index), writer: index });
-    }
-    let writer = Arc::new(IndexWriter::open(Path::new(home), "a bench")?);
-    Ok(Home { backend: Arc::<LiveIndex>::clone(writer.live()), writer })
-}
-
-fn search(vectors: &str, model: &str, questions: &str, home: &str) -> Result<Value, Box<dyn Error>> {
+fn search(
+    vectors: &str,
+    model: &str,
+    questions: &str,
+    home: &str,
+) -> Result<Value, Box<dyn Error + Send + Sync>> {
     let questions = encoded(model, questions)?;
     let before = memory();
-    let Home { backend, writer } = open(home)?;
+    let opened = home.parse::<Location>()?.open_to_write("a bench")?;
+    let (backend, writer) = (&opened.backend, opened.writer()?);
     let one = |question: &Embedding, filter: Option<&Filter>| {
         backend.search(std::slice::from_ref(question), K, filter)
     };
@@ -145,7 +130,7 @@ fn search(vectors: &str, model: &str, questions: &str, home: &str) -> Result<Val
     }))
 }
 
-fn encoded(model: &str, questions: &str) -> Result<Vec<Embedding>, Box<dyn Error>> {
+fn encoded(model: &str, questions: &str) -> Result<Vec<Embedding>, Box<dyn Error + Send + Sync>> {
     let encoder = ModelDir::open(Path::new(model))?.question_encoder(DeviceChoice::Cpu)?;
     let questions = read_questions(Path::new(questions))?;
     let texts: Vec<&str> = questions.iter().take(QUESTIONS).map(|question| question.text.as_str()).collect();

@@ -9,7 +9,7 @@ use dpr_data::Passage;
 use dpr_files::Job;
 use dpr_files::progress::Silent;
 use dpr_index::search::{WriteError, Writer};
-use dpr_index::{NewPassage, Put};
+use dpr_index::{ChangeError, NewPassage, Put};
 
 use crate::{EncodingError, PipelineOptions, encode_passages_until};
 
@@ -94,9 +94,7 @@ impl PassageUpdater {
                 Some(vector) => known.push((position, NewPassage { passage, vector })),
                 // Encoding would take its time to say so.
                 None if passage.text.trim().is_empty() => {
-                    return Err(
-                        WriteError::from(dpr_index::UpdateError::Blank { position, what: "text" }).into()
-                    );
+                    return Err(WriteError::from(ChangeError::Blank { position, field: "text" }).into());
                 }
                 None => unknown.push((position, passage)),
             }

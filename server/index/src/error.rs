@@ -1,19 +1,22 @@
 //! The errors of an index, one small enum for each operation.
 
+mod change;
 mod search;
+mod service;
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use dpr_core::EmbeddingError;
 use dpr_files::Error as FileError;
 
 use crate::cancel::Stopped;
 use crate::limits::TooLong;
 use crate::sparse::SparseError;
 
+pub use change::ChangeError;
 pub use search::{Cause, SearchError};
+pub use service::ServiceError;
 
 /// The error of checking a matrix of vectors.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -223,23 +226,9 @@ pub enum UpdateError {
         "the index would have {rows} rows, must be {max} at most: build it anew without what was deleted"
     )]
     TooMany { rows: usize, max: usize },
-    /// The update has no passages.
-    #[error("there is nothing to do: give at least one passage")]
-    NoChanges,
-    /// Passages to delete are not there.
-    #[error("no passage has the id {}: nothing was deleted", listed(ids))]
-    UnknownIds { ids: Vec<String> },
-    /// A passage to add has a blank `what`, `id` or `text`; `position` counts from 0, among the passages given.
-    #[error("the passage at {position} has a blank {what}: give it one")]
-    Blank { position: usize, what: &'static str },
-    /// Two passages of the update have one id.
-    #[error(
-        "the passage id `{id}` is at row {first} and again at row {second}: ids must differ, remove one of them"
-    )]
-    DuplicateId { id: String, first: usize, second: usize },
-    /// A passage to add has a vector that cannot be found.
-    #[error("the passage `{id}`: {source}")]
-    Vector { id: String, source: EmbeddingError },
+    /// See [`ChangeError`].
+    #[error("{0}")]
+    Change(#[from] ChangeError),
     /// A passage to add has a vector so long that inner products overflow f32.
     #[error(
         "a passage's vector is so long (norm {norm:e}) that inner products overflow: normalise the vectors"
@@ -269,14 +258,4 @@ pub enum QueryError {
     /// The GPU did not compute the scores.
     #[error("the GPU's scores cannot be read ({reason})")]
     Gpu { reason: String },
-}
-
-/// Returns some of the ids, and the number of the others.
-fn listed(ids: &[String]) -> String {
-    const SHOWN: usize = 5;
-    let shown = ids.iter().take(SHOWN).map(|id| format!("`{id}`")).collect::<Vec<_>>().join(", ");
-    match ids.len().saturating_sub(SHOWN) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
-    }
 }

@@ -102,7 +102,9 @@ pub use directory::options::IndexOptions;
 pub use directory::passages::StoredPassages;
 pub use directory::pointer::IndexDir;
 pub use dpr_files::Error as FileError;
-pub use error::{BuildError, CompactError, MatrixError, OpenError, QueryError, TuneError, UpdateError};
+pub use error::{
+    BuildError, ChangeError, CompactError, MatrixError, OpenError, QueryError, TuneError, UpdateError,
+};
 pub use exact::ExactIndex;
 pub use hnsw::{HnswIndex, HnswParams};
 pub use live::{

@@ -4,10 +4,13 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use super::MilvusError;
+use dpr_index::search::ServiceError;
 
 const PLAIN: &str = "milvus://";
 const TLS: &str = "milvus+tls://";
+
+/// The form of an address, for errors.
+const FORM: &str = "milvus://host:port/collection";
 
 /// Milvus's own port.
 const DEFAULT_PORT: u16 = 19530;
@@ -64,10 +67,10 @@ impl MilvusAddress {
 }
 
 impl FromStr for MilvusAddress {
-    type Err = MilvusError;
+    type Err = ServiceError;
 
-    fn from_str(text: &str) -> Result<Self, MilvusError> {
-        let refuse = |why: &'static str| MilvusError::Address { got: shown(text), why };
+    fn from_str(text: &str) -> Result<Self, ServiceError> {
+        let refuse = |why: &str| ServiceError::Address { got: shown(text), why: why.to_owned(), form: FORM };
         let (tls, rest) = match (text.strip_prefix(PLAIN), text.strip_prefix(TLS)) {
             (Some(rest), _) => (false, rest),
             (_, Some(rest)) => (true, rest),

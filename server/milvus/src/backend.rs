@@ -19,7 +19,7 @@ impl From<Found> for Hit {
 impl From<MilvusError> for SearchError {
     fn from(error: MilvusError) -> Self {
         match error {
-            MilvusError::Slow { .. } => Self::Unavailable(error.into()),
+            MilvusError::Service(error) => error.into(),
             MilvusError::NoMetadata { .. } => Self::NoMetadata,
             error => Self::Backend(error.into()),
         }
@@ -28,18 +28,14 @@ impl From<MilvusError> for SearchError {
 
 impl From<MilvusError> for WriteError {
     fn from(error: MilvusError) -> Self {
-        let of = match &error {
-            MilvusError::Unknown { .. } => Self::UnknownIds,
-            MilvusError::Vector { .. } | MilvusError::Dimension { .. } => Self::InvalidVector,
-            MilvusError::Blank { .. }
-            | MilvusError::NoMetadata { .. }
-            | MilvusError::DuplicateId { .. }
-            | MilvusError::TooLong { .. }
-            | MilvusError::Empty => Self::InvalidPassage,
-            MilvusError::Slow { .. } => Self::Unavailable,
-            _ => Self::Failed,
-        };
-        of(error.into())
+        match error {
+            MilvusError::Change(error) => error.into(),
+            MilvusError::Service(error) => error.into(),
+            MilvusError::NoMetadata { .. } | MilvusError::TooLong { .. } => {
+                Self::InvalidPassage(error.into())
+            }
+            error => Self::Failed(error.into()),
+        }
     }
 }
 

@@ -1,9 +1,8 @@
 //! Batches of passages: checked, with their digests, as columns.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::time::Duration;
 
-use dpr_core::Embedding;
 use milvus::v2::prelude::{ConsistencyLevel, InsertRequest, QueryRequest, UpsertRequest};
 use milvus::v2::{FieldData, QueryResults};
 use sha2::{Digest, Sha256};
@@ -16,8 +15,8 @@ use super::collection::{
 use super::expression::one_of;
 use super::metadata;
 use dpr_data::{Metadata, Passage};
-use dpr_index::search;
 pub(super) use dpr_index::search::Row;
+use dpr_index::{ChangeError, search};
 
 /// Most bytes of vectors and texts in a batch; a call of gRPC may have 64 MB.
 const MAX_BYTES: usize = 4 << 20;
@@ -31,14 +30,9 @@ const LONGEST_FORM: usize = 16;
 
 /// Refuses rows that cannot be stored or compared.
 pub(super) fn check(rows: &[Row<'_>], dim: usize) -> Result<(), MilvusError> {
-    let mut ids = HashSet::with_capacity(rows.len());
     for (position, (passage, vector)) in rows.iter().enumerate() {
         let Passage { id, title, text, .. } = passage;
-        for (field, value) in [("id", id), ("text", text)] {
-            if value.trim().is_empty() {
-                return Err(MilvusError::Blank { position, field });
-            }
-        }
+        ChangeError::check_fields(position, passage)?;
         for (field, value, max) in [("id", id, MAX_ID), ("title", title, MAX_TEXT), ("text", text, MAX_TEXT)]
         {
             if value.len() > max {
@@ -51,13 +45,9 @@ pub(super) fn check(rows: &[Row<'_>], dim: usize) -> Result<(), MilvusError> {
                 return Err(MilvusError::TooLong { id: id.clone(), field, bytes, max: MAX_METADATA });
             }
         }
-        Embedding::new(vector.to_vec(), dim)
-            .map_err(|source| MilvusError::Vector { id: id.clone(), source })?;
-        if !ids.insert(id.as_str()) {
-            return Err(MilvusError::DuplicateId { id: id.clone() });
-        }
+        ChangeError::check_vector(id, vector, dim)?;
     }
-    Ok(())
+    Ok(ChangeError::check_ids(rows.iter().map(|(passage, _)| passage.id.as_str()))?)
 }
 
 /// Returns `true` if a passage has metadata.

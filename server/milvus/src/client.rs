@@ -10,6 +10,7 @@ use milvus::v2::{RetryConfig, TelemetryConfig};
 use tokio::runtime::{Builder, Runtime};
 
 use super::{MilvusAddress, MilvusError};
+use dpr_index::search::ServiceError;
 
 /// Timeout of a connection.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -53,7 +54,8 @@ impl Client {
             tracing::warn!("{address}: the credentials cross the network unencrypted: use milvus+tls://");
         }
         let runtime =
-            Builder::new_multi_thread().worker_threads(2).thread_name("milvus").enable_all().build()?;
+            Builder::new_multi_thread().worker_threads(2).thread_name("milvus").enable_all().build();
+        let runtime = runtime.map_err(ServiceError::Runtime)?;
         let mut config = ConnectConfig::new()
             .uri(address.uri())
             .connect_timeout(CONNECT)
@@ -105,7 +107,7 @@ impl Client {
             };
             if started.elapsed() + pause >= patience {
                 let (address, seconds) = (self.address.to_string(), patience.as_secs());
-                return Err(MilvusError::Slow { address, what, seconds, reason });
+                return Err(ServiceError::Unavailable { address, what, seconds, reason }.into());
             }
             tracing::debug!("{}: {what}: {reason}; again in {pause:?}", self.address);
             tokio::time::sleep(pause).await;
@@ -119,14 +121,19 @@ impl Client {
     }
 }
 
+/// Returns the error of a collection that is not there.
+pub(super) fn missing(address: &MilvusAddress) -> ServiceError {
+    ServiceError::Missing { address: address.to_string(), what: "collection" }
+}
+
 fn refused(address: &MilvusAddress, what: &'static str, error: &Error) -> MilvusError {
     // 100: collection not found; 4 in older servers.
     if let Error::Server(server) = error
         && (server.code() == 100 || (server.code() == 0 && server.legacy_code() == 4))
     {
-        return MilvusError::NoCollection { address: address.to_string() };
+        return missing(address).into();
     }
-    MilvusError::Refused { address: address.to_string(), what, reason: said(what, error) }
+    ServiceError::Refused { address: address.to_string(), what, reason: said(what, error) }.into()
 }
 
 /// Calls with a filter or with passages. The messages of their errors may quote them.

@@ -13,9 +13,10 @@ use milvus::v2::request::utility::FlushRequest;
 use milvus::v2::{CollectionSchema, DataType, FieldData, FieldSchema, LoadState};
 use serde::{Deserialize, Serialize};
 
-use super::client::Client;
+use super::client::{Client, missing};
 use super::{MilvusAddress, MilvusError};
 use dpr_index::HnswParams;
+use dpr_index::search::ServiceError;
 
 pub(super) const ID: &str = "id";
 pub(super) const DIGEST: &str = "digest";
@@ -92,31 +93,13 @@ impl Described {
         let foreign = |why: String| MilvusError::Foreign { address: address.to_string(), why };
         let Format { dpr_format: found } =
             serde_json::from_str(text).map_err(|_| foreign("its description is not of dpr".into()))?;
-        if found > FORMAT {
-            let address = address.to_string();
-            return Err(MilvusError::NewerFormat { address, found, supported: FORMAT });
-        }
+        ServiceError::check_format(address, found, FORMAT)?;
         serde_json::from_str(text).map_err(|error| foreign(format!("its description: {error}")))
     }
 
     /// Refuses vectors of another model or length.
-    pub(super) fn check(&self, address: &MilvusAddress, model: &str, dim: usize) -> Result<(), MilvusError> {
-        if self.model_fingerprint != model {
-            return Err(MilvusError::WrongModel {
-                address: address.to_string(),
-                collection: self.model_fingerprint.clone(),
-                given: model.to_owned(),
-            });
-        }
-        self.check_dim(address, dim)
-    }
-
-    /// Refuses a vector of another length.
-    pub(super) fn check_dim(&self, address: &MilvusAddress, dim: usize) -> Result<(), MilvusError> {
-        if self.dim == dim {
-            return Ok(());
-        }
-        Err(MilvusError::Dimension { address: address.to_string(), expected: self.dim, got: dim })
+    pub(super) fn check(&self, address: &MilvusAddress, model: &str, dim: usize) -> Result<(), ServiceError> {
+        ServiceError::check_model(address, (&self.model_fingerprint, self.dim), (model, dim))
     }
 }
 
@@ -130,7 +113,7 @@ pub(super) async fn describe(client: &Client, patience: Duration) -> Result<Desc
         })
         .await?;
     if !has.exists() {
-        return Err(MilvusError::NoCollection { address: address.to_string() });
+        return Err(missing(address).into());
     }
     let answer = client
         .call("describing the collection", patience, |sdk| async move {
@@ -288,7 +271,7 @@ async fn wait(
 ) -> Result<(), MilvusError> {
     if since.elapsed() >= patience {
         let (address, seconds) = (client.address.to_string(), patience.as_secs());
-        return Err(MilvusError::Slow { address, what, seconds, reason: reason() });
+        return Err(ServiceError::Unavailable { address, what, seconds, reason: reason() }.into());
     }
     tokio::time::sleep(LOOK_EVERY).await;
     Ok(())

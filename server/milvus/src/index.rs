@@ -1,6 +1,6 @@
 //! A collection that is searched and changed.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -16,8 +16,8 @@ use super::collection::{self, Described, ID, METADATA, TEXT, TITLE, VECTOR};
 use super::{MAX_K, MilvusAddress, MilvusError, expression};
 use dpr_data::Passage;
 use dpr_files::Background;
-use dpr_index::search::{Filter, ServiceHealth};
-use dpr_index::{NewPassage, Put};
+use dpr_index::search::{Filter, ServiceError, ServiceHealth};
+use dpr_index::{ChangeError, NewPassage, Put};
 
 /// Timeout of changes, and of opening a collection, with their retries.
 const CHANGE: Duration = Duration::from_secs(30);
@@ -106,8 +106,8 @@ impl MilvusIndex {
     /// Refuses a model whose vectors the collection does not hold.
     ///
     /// # Errors
-    /// [`MilvusError::WrongModel`], or [`MilvusError::Dimension`].
-    pub fn check_model(&self, fingerprint: &str, dim: usize) -> Result<(), MilvusError> {
+    /// [`ServiceError::WrongModel`], or [`ServiceError::Dimension`].
+    pub fn check_model(&self, fingerprint: &str, dim: usize) -> Result<(), ServiceError> {
         self.described.check(self.address(), fingerprint, dim)
     }
 
@@ -154,7 +154,7 @@ impl MilvusIndex {
         }
         let k = k.min(MAX_K);
         for vector in vectors {
-            self.described.check_dim(self.address(), vector.as_slice().len())?;
+            ServiceError::check_dim(self.address(), self.described.dim, vector.as_slice().len())?;
         }
         if vectors.is_empty() {
             return Ok(Vec::new());
@@ -240,13 +240,7 @@ impl MilvusIndex {
     /// [`MilvusError`]. Passages that cannot be stored are refused before any is written; when the cluster goes away in
     /// the middle some may be written, and writing all again does no harm.
     pub fn put(&self, passages: &[NewPassage]) -> Result<Put, MilvusError> {
-        if passages.is_empty() {
-            return Err(MilvusError::Empty);
-        }
         let rows: Vec<Row<'_>> = passages.iter().map(|new| (&new.passage, new.vector.as_slice())).collect();
-        if let Some((_, vector)) = rows.iter().find(|(_, vector)| vector.len() != self.described.dim) {
-            self.described.check_dim(self.address(), vector.len())?;
-        }
         batch::check(&rows, self.described.dim)?;
         self.described.check_metadata(self.address(), batch::have_metadata(&rows))?;
         let client = &self.client;
@@ -268,23 +262,14 @@ impl MilvusIndex {
     /// Deletes passages by their ids and returns their number.
     ///
     /// # Errors
-    /// [`MilvusError`]; [`MilvusError::Unknown`] when some are not there, and then none is deleted.
+    /// [`MilvusError`]; [`ChangeError::UnknownIds`] when some are not there, and then none is deleted.
     pub fn delete(&self, ids: &[String]) -> Result<usize, MilvusError> {
-        let mut seen = HashSet::new();
-        if let Some(id) = ids.iter().find(|id| !seen.insert(id.as_str())) {
-            return Err(MilvusError::DuplicateId { id: id.clone() });
-        }
-        if ids.is_empty() {
-            return Err(MilvusError::Empty);
-        }
+        ChangeError::check_ids(ids.iter().map(String::as_str))?;
         let (client, name) = (&self.client, self.address().collection());
         let condition = &expression::one_of(ID, ids);
         client.wait(async {
             let there = batch::digests(client, ids, true, CHANGE).await?;
-            if let Some(id) = ids.iter().find(|id| !there.contains_key(*id)) {
-                let (missing, requested) = (ids.len() - there.len(), ids.len());
-                return Err(MilvusError::Unknown { id: id.clone(), missing, requested });
-            }
+            ChangeError::check_known(ids, |id| there.contains_key(id))?;
             client
                 .call("deleting passages", CHANGE, |sdk| async move {
                     let request = DeleteRequest::builder().collection_name(name).filter(condition);

@@ -1,7 +1,5 @@
 //! Filling a collection, from where an earlier load stopped.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
@@ -11,37 +9,23 @@ use super::client::Client;
 use super::collection::{self, Described};
 use super::{MilvusAddress, MilvusError};
 use dpr_files::progress::Progress;
-use dpr_index::HnswParams;
-use dpr_index::search::LoadReport;
+use dpr_index::search::{self, LoadReport, ServiceError};
 use dpr_index::vectors::VectorSet;
 
 /// Options of filling a collection.
 #[derive(Clone, Debug)]
 pub struct LoadOptions {
-    /// The graphs' parameters; a collection that is there keeps its own.
-    pub hnsw: HnswParams,
+    /// Options common to all services.
+    pub common: search::LoadOptions,
     /// Channels of a new collection, each of which takes writes by itself.
     pub channels: u16,
-    /// Batches in flight at once, not yet acknowledged.
-    pub in_flight: usize,
-    /// The time for which a batch is tried while the cluster is away, or limits the rate.
-    pub patience: Duration,
     /// Credentials: `user:password` or an API key.
     pub token: Option<String>,
-    /// Set from another thread or a signal handler to give up; what was acknowledged stays.
-    pub stop: Arc<AtomicBool>,
 }
 
 impl Default for LoadOptions {
     fn default() -> Self {
-        Self {
-            hnsw: HnswParams::default(),
-            channels: 1,
-            in_flight: 4,
-            patience: Duration::from_secs(300),
-            token: None,
-            stop: Arc::default(),
-        }
+        Self { common: search::LoadOptions::default(), channels: 1, token: None }
     }
 }
 
@@ -60,9 +44,6 @@ pub fn load(
     options: &LoadOptions,
     progress: &dyn Progress,
 ) -> Result<LoadReport, MilvusError> {
-    if vectors.passages.is_empty() {
-        return Err(MilvusError::Empty);
-    }
     let rows: Vec<Row<'_>> = vectors.passages.iter().zip(vectors.rows.chunks(vectors.dim.max(1))).collect();
     batch::check(&rows, vectors.dim)?;
     let client = Client::connect(address, options.token.as_deref())?;
@@ -77,10 +58,10 @@ async fn fill(
     options: &LoadOptions,
     progress: &dyn Progress,
 ) -> Result<LoadReport, MilvusError> {
-    let (address, patience) = (&client.address, options.patience);
+    let (address, patience) = (&client.address, options.common.patience);
     let described = match collection::describe(client, patience).await {
-        Err(MilvusError::NoCollection { .. }) => {
-            let new = Described::new(model, dim, options.hnsw);
+        Err(MilvusError::Service(ServiceError::Missing { .. })) => {
+            let new = Described::new(model, dim, options.common.hnsw);
             let made = collection::create(client, &new, options.channels, patience).await;
             // Another machine may have been quicker: then it is there now.
             match (made, collection::describe(client, patience).await) {
@@ -99,19 +80,17 @@ async fn fill(
 
     progress.start("writing", "passages", rows.len() as u64);
     let write = async |batch: &[Row<'_>]| {
-        if options.stop.load(Ordering::Relaxed) {
-            return Err(MilvusError::Interrupted);
-        }
+        options.common.check_stop()?;
         let missing = if resumed { missing(client, batch, patience).await? } else { batch.to_vec() };
         if !missing.is_empty() {
             batch::upsert(client, &described, &missing, patience).await?;
         }
         progress.advance(batch.len() as u64);
-        Ok(missing.len())
+        Ok::<_, MilvusError>(missing.len())
     };
     let written = stream::iter(batch::batches(rows))
         .map(write)
-        .buffer_unordered(options.in_flight.max(1))
+        .buffer_unordered(options.common.in_flight.max(1))
         .try_fold(0, async |sum, batch| Ok(sum + batch))
         .await?;
     progress.finish();
@@ -122,15 +101,12 @@ async fn fill(
     collection::indexed(client, patience, |done, _| {
         progress.advance(done.saturating_sub(before).min(rows.len() as u64));
         before = before.max(done);
-        if options.stop.load(Ordering::Relaxed) { Err(MilvusError::Interrupted) } else { Ok(()) }
+        Ok(options.common.check_stop()?)
     })
     .await?;
     progress.finish();
     let count = collection::count(client, true, patience).await?;
-    if count < rows.len() {
-        let address = address.to_string();
-        return Err(MilvusError::Lost { address, expected: rows.len(), got: count });
-    }
+    ServiceError::check_count(address, rows.len(), count)?;
     Ok(LoadReport { written, unchanged: rows.len() - written, count })
 }
 

@@ -6,13 +6,16 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use dpr_index::search::ServiceError;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::PostgresError;
 use crate::options;
 use crate::secret::Secret;
 
 const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
+
+/// The form of an address, for errors.
+const FORM: &str = "postgres://USER@HOST/DATABASE?table=NAME";
 
 /// PostgreSQL's own port.
 const DEFAULT_PORT: u16 = 5432;
@@ -106,10 +109,10 @@ impl PostgresAddress {
 }
 
 impl FromStr for PostgresAddress {
-    type Err = PostgresError;
+    type Err = ServiceError;
 
-    fn from_str(text: &str) -> Result<Self, PostgresError> {
-        parse(text).map_err(|why| PostgresError::Address { got: shown(text), why })
+    fn from_str(text: &str) -> Result<Self, ServiceError> {
+        parse(text).map_err(|why| ServiceError::Address { got: shown(text), why, form: FORM })
     }
 }
 

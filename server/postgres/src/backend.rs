@@ -12,7 +12,7 @@ use crate::{PostgresError, PostgresIndex};
 impl From<PostgresError> for SearchError {
     fn from(error: PostgresError) -> Self {
         match error {
-            PostgresError::Unavailable { .. } => Self::Unavailable(error.into()),
+            PostgresError::Service(error) => error.into(),
             PostgresError::Stopped(stopped) => Self::Stopped(stopped),
             error => Self::Backend(error.into()),
         }
@@ -21,19 +21,13 @@ impl From<PostgresError> for SearchError {
 
 impl From<PostgresError> for WriteError {
     fn from(error: PostgresError) -> Self {
-        let of = match &error {
-            PostgresError::Unknown { .. } => Self::UnknownIds,
-            PostgresError::Vector { .. }
-            | PostgresError::Dimension { .. }
-            | PostgresError::Overflow { .. } => Self::InvalidVector,
-            PostgresError::Blank { .. }
-            | PostgresError::DuplicateId { .. }
-            | PostgresError::Field { .. }
-            | PostgresError::Empty => Self::InvalidPassage,
-            PostgresError::Unavailable { .. } => Self::Unavailable,
-            _ => Self::Failed,
-        };
-        of(error.into())
+        match error {
+            PostgresError::Change(error) => error.into(),
+            PostgresError::Service(error) => error.into(),
+            PostgresError::Overflow { .. } => Self::InvalidVector(error.into()),
+            PostgresError::Field { .. } => Self::InvalidPassage(error.into()),
+            error => Self::Failed(error.into()),
+        }
     }
 }
 

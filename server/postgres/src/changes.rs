@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use dpr_index::{NewPassage, Put};
+use dpr_index::{ChangeError, NewPassage, Put};
 use tokio_postgres::Client as Connection;
 
 use crate::client::Limit;
@@ -23,10 +23,6 @@ impl PostgresIndex {
     /// # Errors
     /// [`PostgresError`]. Passages that cannot be stored are refused before any is written.
     pub fn put(&self, passages: &[NewPassage]) -> Result<Put, PostgresError> {
-        if passages.is_empty() {
-            return Err(PostgresError::Empty);
-        }
-        passages.iter().try_for_each(|new| self.table.check(self.address(), &new.vector))?;
         let rows: Vec<Row<'_>> = passages.iter().map(|new| (&new.passage, new.vector.as_slice())).collect();
         rows::check(&rows, self.table.dim)?;
         rows::check_columns(&rows, &self.table)?;
@@ -54,15 +50,9 @@ impl PostgresIndex {
     /// Deletes the rows of passages by their ids, in one transaction, and returns their number.
     ///
     /// # Errors
-    /// [`PostgresError`]; [`PostgresError::Unknown`] when some are not there, and then none is deleted.
+    /// [`PostgresError`]; [`ChangeError::UnknownIds`] when some are not there, and then none is deleted.
     pub fn delete(&self, ids: &[String]) -> Result<usize, PostgresError> {
-        let mut seen = HashSet::new();
-        if let Some(id) = ids.iter().find(|id| !seen.insert(id.as_str())) {
-            return Err(PostgresError::DuplicateId { id: id.clone() });
-        }
-        if ids.is_empty() {
-            return Err(PostgresError::Empty);
-        }
+        ChangeError::check_ids(ids.iter().map(String::as_str))?;
         let table = &self.table;
         let held: Vec<String> = ids.iter().filter(|id| table.id_type.holds(id)).cloned().collect();
         // Done twice, the second time would find none of them.
@@ -78,10 +68,7 @@ impl PostgresIndex {
             Ok(there)
         };
         let there = self.client.wait(self.client.call("deleting passages", limit, work))?;
-        if let Some(id) = ids.iter().find(|id| !there.contains(*id)) {
-            let (missing, requested) = (ids.len() - there.len(), ids.len());
-            return Err(PostgresError::Unknown { id: id.escape_debug().to_string(), missing, requested });
-        }
+        ChangeError::check_known(ids, |id| there.contains(id))?;
         self.note_change(ids.len(), 0, ids.len());
         Ok(ids.len())
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
+use dpr_index::search::ServiceError;
 use tokio::runtime::Builder;
 use tokio_postgres::config::SslMode;
 use tokio_postgres::{Client as Connection, Config, NoTls};
@@ -56,7 +57,8 @@ impl Client {
     /// Makes a pool of up to `connections`; the first call connects.
     pub(crate) fn new(address: &PostgresAddress, connections: usize) -> Result<Arc<Self>, PostgresError> {
         let runtime =
-            Builder::new_multi_thread().worker_threads(2).thread_name("postgres").enable_all().build()?;
+            Builder::new_multi_thread().worker_threads(2).thread_name("postgres").enable_all().build();
+        let runtime = runtime.map_err(ServiceError::Runtime)?;
         let tls = tls::connector(address)?;
         if tls.is_none() && !address.is_this_machine() {
             tracing::warn!(
@@ -76,7 +78,7 @@ impl Client {
             .wait_timeout(Some(address.timeout))
             .recycle_timeout(Some(address.connect_timeout))
             .build()
-            .map_err(|error| PostgresError::Runtime(std::io::Error::other(error.to_string())))?;
+            .map_err(|error| ServiceError::Runtime(std::io::Error::other(error.to_string())))?;
         Ok(Arc::new(Self { address: address.clone(), pool, tls, runtime: Some(runtime) }))
     }
 
@@ -102,7 +104,9 @@ impl Client {
                 Ok(done) => return Ok(done),
                 Err(Failure::Own(error)) => return Err(error),
                 Err(Failure::Refused(reason)) => {
-                    return Err(PostgresError::Refused { address: self.address.to_string(), what, reason });
+                    return Err(
+                        ServiceError::Refused { address: self.address.to_string(), what, reason }.into()
+                    );
                 }
                 Err(Failure::Stale(reason)) => (reason, true),
                 Err(Failure::Broken(reason)) => (reason, limit.again),
@@ -115,7 +119,7 @@ impl Client {
             }
             if !limit.again || started.elapsed() + pause >= limit.patience {
                 let (address, seconds) = (self.address.to_string(), started.elapsed().as_secs());
-                return Err(PostgresError::Unavailable { address, what, seconds, reason });
+                return Err(ServiceError::Unavailable { address, what, seconds, reason }.into());
             }
             tracing::debug!("{}: {what}: {reason}; again in {pause:?}", self.address);
             tokio::time::sleep(pause).await;

@@ -1,5 +1,6 @@
 //! The comment of a table, which names the model of its vectors.
 
+use dpr_index::search::ServiceError;
 use dpr_index::{HnswParams, IndexManifest};
 use serde::{Deserialize, Serialize};
 
@@ -54,10 +55,7 @@ impl Described {
         let comment = comment.ok_or_else(|| refused("there is none"))?;
         let Format { dpr_format: found } =
             serde_json::from_str(comment).map_err(|_| refused("it is a text of somebody else"))?;
-        if found > FORMAT {
-            let address = address.to_string();
-            return Err(PostgresError::NewerFormat { address, found, supported: FORMAT });
-        }
+        ServiceError::check_format(address, found, FORMAT)?;
         let described: Self =
             serde_json::from_str(comment).map_err(|error| refused(&format!("it cannot be read: {error}")))?;
         match described.metric == IndexManifest::INNER_PRODUCT {
@@ -77,23 +75,8 @@ impl Described {
         address: &PostgresAddress,
         model: &str,
         dim: usize,
-    ) -> Result<(), PostgresError> {
-        if self.model_fingerprint != model {
-            return Err(PostgresError::WrongModel {
-                address: address.to_string(),
-                table: self.model_fingerprint.clone(),
-                given: model.to_owned(),
-            });
-        }
-        self.check_dim(address, dim)
-    }
-
-    /// Refuses a vector of another length.
-    pub(crate) fn check_dim(&self, address: &PostgresAddress, dim: usize) -> Result<(), PostgresError> {
-        if self.dim == dim {
-            return Ok(());
-        }
-        Err(PostgresError::Dimension { address: address.to_string(), expected: self.dim, got: dim })
+    ) -> Result<(), ServiceError> {
+        ServiceError::check_model(address, (&self.model_fingerprint, self.dim), (model, dim))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Making a table, and naming the model in a comment.
 
 use dpr_index::HnswParams;
+use dpr_index::search::ServiceError;
 use postgres_protocol::escape::escape_literal;
 use tokio_postgres::Client as Connection;
 
@@ -9,7 +10,7 @@ use crate::extension::Extension;
 use crate::failure::Failure;
 use crate::graph::{LOCK, check_dim};
 use crate::params::{Param, rows};
-use crate::table::{Table, quoted, vector_type};
+use crate::table::{Table, missing, quoted, vector_type};
 use crate::{PostgresAddress, PostgresError};
 
 /// Returns the table of an address and what its comment says. A table that is missing is made; one of the user
@@ -30,13 +31,10 @@ pub(crate) async fn table_for(
         None => {
             make(connection, address, &Described::new(model, dim, hnsw, true)).await?;
             let made = Table::find(connection, address).await?;
-            made.ok_or_else(|| PostgresError::NoTable { address: address.to_string() })?
+            made.ok_or_else(|| missing(address))?
         }
     };
-    if table.dim != dim {
-        let (address, expected) = (address.to_string(), table.dim);
-        return Err(PostgresError::Dimension { address, expected, got: dim }.into());
-    }
+    ServiceError::check_dim(address, table.dim, dim)?;
     let described = match &table.comment {
         Some(comment) => Described::parse(address, Some(comment))?,
         None => claim(connection, address, &table, &Described::new(model, dim, hnsw, false)).await?,

@@ -5,6 +5,7 @@ use std::io;
 
 use deadpool_postgres::{PoolError, TimeoutType};
 use dpr_index::Stopped;
+use dpr_index::search::ServiceError;
 
 use crate::PostgresError;
 
@@ -26,6 +27,12 @@ pub(crate) enum Failure {
 impl From<PostgresError> for Failure {
     fn from(error: PostgresError) -> Self {
         Self::Own(error)
+    }
+}
+
+impl From<ServiceError> for Failure {
+    fn from(error: ServiceError) -> Self {
+        Self::Own(error.into())
     }
 }
 

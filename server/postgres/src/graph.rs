@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use dpr_files::progress::Progress;
 use dpr_index::HnswParams;
+use dpr_index::search::ServiceError;
 use tokio_postgres::Client as Connection;
 
 use crate::PostgresError;
@@ -156,7 +157,7 @@ impl Told<'_> {
         };
         self.progress.finish();
         match built {
-            Err(_) if self.stop.load(Ordering::Relaxed) => Err(PostgresError::Interrupted.into()),
+            Err(_) if self.stop.load(Ordering::Relaxed) => Err(ServiceError::Interrupted.into()),
             built => Ok(built?),
         }
     }

@@ -10,7 +10,7 @@ use dpr_core::model::sha256_hex;
 use dpr_data::Passage;
 use dpr_files::Background;
 use dpr_index::CancelToken;
-use dpr_index::search::{Filter, Hit, ServiceHealth};
+use dpr_index::search::{Filter, Hit, ServiceError, ServiceHealth};
 use tokio_postgres::Client as Connection;
 
 use crate::client::{Client, Limit};
@@ -19,7 +19,7 @@ use crate::failure::Failure;
 use crate::filter::Conditions;
 use crate::params::{Param, rows};
 use crate::search::{self, Search};
-use crate::table::Table;
+use crate::table::{Table, missing};
 use crate::{PostgresAddress, PostgresError, graph};
 
 /// The time that opening may take.
@@ -59,12 +59,12 @@ impl PostgresIndex {
         let (table, has_graph) =
             client.wait(client.call("opening the table", opening, async |connection: &Connection| {
                 let table = Table::find(connection, address).await?;
-                let table = table.ok_or_else(|| PostgresError::NoTable { address: address.to_string() })?;
+                let table = table.ok_or_else(|| missing(address))?;
                 let has_graph = graph::is_there(connection, &table).await?;
                 Ok((table, has_graph))
             }))?;
         let described = Described::parse(address, table.comment.as_deref())?;
-        described.check_dim(address, table.dim)?;
+        ServiceError::check_dim(address, described.dim, table.dim)?;
         if !has_graph {
             tracing::warn!("{address} has no index by inner product: every search compares all of its rows");
         }
@@ -109,8 +109,8 @@ impl PostgresIndex {
     /// Refuses a model whose vectors the table does not hold.
     ///
     /// # Errors
-    /// [`PostgresError::WrongModel`], or [`PostgresError::Dimension`].
-    pub fn check_model(&self, fingerprint: &str, dim: usize) -> Result<(), PostgresError> {
+    /// [`ServiceError::WrongModel`], or [`ServiceError::Dimension`].
+    pub fn check_model(&self, fingerprint: &str, dim: usize) -> Result<(), ServiceError> {
         self.described.check(self.address(), fingerprint, dim)
     }
 
@@ -146,7 +146,7 @@ impl PostgresIndex {
                        FROM pg_catalog.pg_class c WHERE c.oid = pg_catalog.to_regclass($1)";
             let found = rows(connection, sql, &[Param::Text(table.name.clone())]).await?;
             let Some(row) = found.first() else {
-                return Err(PostgresError::NoTable { address: self.address().to_string() }.into());
+                return Err(missing(self.address()).into());
             };
             let (comment, estimate, changes): (Option<String>, f64, Option<i64>) =
                 (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);

@@ -65,6 +65,7 @@ mod tls;
 
 pub use address::PostgresAddress;
 pub use comment::Described;
+pub use dpr_index::search::LoadOptions;
 pub use error::PostgresError;
 pub use index::PostgresIndex;
-pub use load::{LoadOptions, load};
+pub use load::load;

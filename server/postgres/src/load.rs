@@ -1,12 +1,9 @@
 //! Filling a table, from where an earlier load stopped.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use dpr_files::progress::Progress;
-use dpr_index::HnswParams;
-use dpr_index::search::LoadReport;
+use dpr_index::search::{LoadOptions, LoadReport, ServiceError};
 use dpr_index::vectors::VectorSet;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use tokio_postgres::Client as Connection;
@@ -23,30 +20,6 @@ const BATCH: Duration = Duration::from_secs(3600);
 /// The time that the building of a graph may take.
 const GRAPH: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// Options of filling a table.
-#[derive(Clone, Debug)]
-pub struct LoadOptions {
-    /// The graph's parameters; a table that is there keeps its own.
-    pub hnsw: HnswParams,
-    /// Batches written at once, each by a connection of its own.
-    pub in_flight: usize,
-    /// The time for which a batch is tried while the server is away.
-    pub patience: Duration,
-    /// Set from another thread or a signal handler to give up; the batches that were written stay.
-    pub stop: Arc<AtomicBool>,
-}
-
-impl Default for LoadOptions {
-    fn default() -> Self {
-        Self {
-            hnsw: HnswParams::default(),
-            in_flight: 4,
-            patience: Duration::from_secs(300),
-            stop: Arc::default(),
-        }
-    }
-}
-
 /// Writes `vectors` and their passages into a table, which is made where it is missing, and builds its HNSW graph.
 ///
 /// Passages go in by batches, each in a transaction: copied in binary form and merged. One that is there with the same
@@ -62,9 +35,6 @@ pub fn load(
     options: &LoadOptions,
     progress: &dyn Progress,
 ) -> Result<LoadReport, PostgresError> {
-    if vectors.passages.is_empty() {
-        return Err(PostgresError::Empty);
-    }
     graph::check(options.hnsw)?;
     let rows: Vec<Row<'_>> = vectors.passages.iter().zip(vectors.rows.chunks(vectors.dim.max(1))).collect();
     rows::check(&rows, vectors.dim)?;
@@ -93,9 +63,7 @@ async fn fill(
     progress.start("writing", "passages", rows.len() as u64);
     let (table, keep_metadata) = (&table, !described.table_made);
     let write = async |batch: &[Row<'_>]| {
-        if options.stop.load(Ordering::Relaxed) {
-            return Err(PostgresError::Interrupted);
-        }
+        options.check_stop()?;
         let written = client
             .call("writing passages", limit, async |connection: &Connection| {
                 connection
@@ -107,7 +75,7 @@ async fn fill(
             })
             .await?;
         progress.advance(batch.len() as u64);
-        Ok(written)
+        Ok::<_, PostgresError>(written)
     };
     let written = stream::iter(rows::batches(rows))
         .map(write)
@@ -122,9 +90,6 @@ async fn fill(
     let count = client
         .call("counting the passages", limit, async |connection: &Connection| count(connection, table).await)
         .await?;
-    if count < rows.len() {
-        let address = address.to_string();
-        return Err(PostgresError::Lost { address, expected: rows.len(), got: count });
-    }
+    ServiceError::check_count(address, rows.len(), count)?;
     Ok(LoadReport { written, unchanged: rows.len() - written, count })
 }

@@ -1,14 +1,12 @@
 //! Passages on their way into a table: checked, in batches, copied and merged.
 
-use std::collections::HashSet;
 use std::pin::pin;
 
 use bytes::Bytes;
-use dpr_core::Embedding;
 use dpr_data::{Passage, Value};
 use dpr_index::limits::{MAX_TEXT, MAX_TITLE};
-use dpr_index::search;
 pub(crate) use dpr_index::search::Row;
+use dpr_index::{ChangeError, search};
 use tokio_postgres::Client as Connection;
 use tokio_postgres::binary_copy::BinaryCopyInWriter;
 use tokio_postgres::types::Type;
@@ -31,14 +29,9 @@ const MAX_BATCH_ROWS: usize = 1000;
 
 /// Refuses rows that no table can hold, or that cannot be compared.
 pub(crate) fn check(rows: &[Row<'_>], dim: usize) -> Result<(), PostgresError> {
-    let mut ids = HashSet::with_capacity(rows.len());
     for (position, (passage, vector)) in rows.iter().enumerate() {
         let Passage { id, title, text, metadata } = passage;
-        for (field, value) in [("id", id), ("text", text)] {
-            if value.trim().is_empty() {
-                return Err(PostgresError::Blank { position, field });
-            }
-        }
+        ChangeError::check_fields(position, passage)?;
         let texts = [("id", id, MAX_ID), ("title", title, MAX_TITLE), ("text", text, MAX_TEXT)];
         for (field, value, max) in texts {
             if value.len() > max {
@@ -55,12 +48,9 @@ pub(crate) fn check(rows: &[Row<'_>], dim: usize) -> Result<(), PostgresError> {
         if metadata.iter().any(has_nul) {
             return Err(refused(passage, "metadata", "holds a NUL, which PostgreSQL does not keep"));
         }
-        Embedding::check(vector, dim).map_err(|source| PostgresError::Vector { id: id.clone(), source })?;
-        if !ids.insert(id.as_str()) {
-            return Err(PostgresError::DuplicateId { id: id.clone() });
-        }
+        ChangeError::check_vector(id, vector, dim)?;
     }
-    Ok(())
+    Ok(ChangeError::check_ids(rows.iter().map(|(passage, _)| passage.id.as_str()))?)
 }
 
 /// Refuses rows that this table has no columns for.

@@ -1,6 +1,7 @@
 //! The table: its columns, as the catalogue knows them, and how statements name them.
 
 use dpr_core::Embedding;
+use dpr_index::search::ServiceError;
 use postgres_protocol::escape::escape_identifier;
 use tokio_postgres::Client as Connection;
 
@@ -171,12 +172,14 @@ impl Table {
     }
 
     /// Refuses a vector of another length than the column's.
-    pub(crate) fn check(&self, address: &PostgresAddress, vector: &Embedding) -> Result<(), PostgresError> {
-        match vector.as_slice().len() {
-            got if got == self.dim => Ok(()),
-            got => Err(PostgresError::Dimension { address: address.to_string(), expected: self.dim, got }),
-        }
+    pub(crate) fn check(&self, address: &PostgresAddress, vector: &Embedding) -> Result<(), ServiceError> {
+        ServiceError::check_dim(address, self.dim, vector.dim())
     }
+}
+
+/// Returns the error of a table that is not there.
+pub(crate) fn missing(address: &PostgresAddress) -> ServiceError {
+    ServiceError::Missing { address: address.to_string(), what: "table" }
 }
 
 /// Returns the type of vectors, as a cast or a new table names it.

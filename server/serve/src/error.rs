@@ -351,7 +351,7 @@ impl ApiError {
                 "ask by a mode that GET /v1/private or GET /v1/encrypted offers (`privacy` of dpr-web)".into()
             }
             Self::UpdatesDisabled => {
-                "change the index with `dpr index add` or `delete`, or start the server with --allow-updates".into()
+                "change the index where it is kept, or ask the operator of the server to allow updates".into()
             }
             Self::ForeignUpdate(_) => {
                 "send it to localhost and from no page, or start the server with DPR_UPDATE_TOKEN and send that".into()
@@ -363,12 +363,12 @@ impl ApiError {
                 format!("send a key of the scope `{scope}`, or ask the operator to add it to this one")
             }
             Self::UnknownHost(_) => {
-                "call the server by a name that it knows, or start it with --allow-host and this one".into()
+                "call the server by a name that it knows, or ask its operator to allow this one".into()
             }
             Self::UpdateTooLarge { .. } => "send several updates; nothing was changed".into(),
             Self::AnswerTooLarge { .. } => "send a smaller `k`, or fewer vectors".into(),
             Self::NoEncryptedSearch => {
-                "use another server, or start this one with --encrypted and what `dpr index private` writes".into()
+                "use another server, or ask the operator of this one to offer encrypted search".into()
             }
             Self::OutdatedTables => {
                 "search another way meanwhile; the operator has to run `dpr index private` and start the server again"
@@ -382,12 +382,10 @@ impl ApiError {
             }
             Self::NoModel => "make vectors with the model that GET /v1/index names".into(),
             Self::AnswersDisabled => {
-                "ask POST /v1/search/text for passages, or start the server with --reader and a model directory of \
-                 `dpr import --reader`"
-                    .into()
+                "ask POST /v1/search/text for passages, or the operator of the server to load a reader".into()
             }
             Self::NoPrivateSearch => {
-                "use another server, or start this one with --blur and what `dpr index blur` writes".into()
+                "use another server, or ask the operator of this one to offer blurred search".into()
             }
             Self::InvalidLevel { .. } => "send a level that GET /v1/private lists".into(),
             Self::WrongProjection { .. } => {

@@ -8,7 +8,7 @@ mod training;
 
 use std::error::Error;
 
-use dpr_index::search::SearchError;
+use dpr_index::search::{SearchError, ServiceError};
 use dpr_index::sparse::SparseError;
 use dpr_index::vectors::VectorsError;
 use dpr_index::{BuildError, FileError, MatrixError, OpenError, QueryError, TuneError};
@@ -79,9 +79,12 @@ fn of(error: &(dyn Error + 'static)) -> Option<String> {
     if let Some(advice) = training::of(error) {
         return Some(advice);
     }
+    if let Some(error) = error.downcast_ref() {
+        return of_service(error);
+    }
     #[cfg(feature = "milvus")]
     if let Some(error) = error.downcast_ref() {
-        return of_milvus(error);
+        return of_milvus(error).map(str::to_owned);
     }
     #[cfg(feature = "postgres")]
     if let Some(error) = error.downcast_ref() {
@@ -204,19 +207,25 @@ fn of_file(error: &FileError) -> Option<&'static str> {
     })
 }
 
-#[cfg(feature = "milvus")]
-fn of_milvus(error: &MilvusError) -> Option<String> {
+fn of_service(error: &ServiceError) -> Option<String> {
     Some(match error {
-        MilvusError::Address { why, .. } if why.contains("password") => {
+        ServiceError::Address { got, why, .. } if got.starts_with("milvus") && why.contains("password") => {
             "put user:password into DPR_MILVUS_TOKEN".to_owned()
         }
-        MilvusError::NoCollection { address } => {
-            format!("fill it with `dpr index --vectors ... --out {address}`")
+        ServiceError::Missing { address, .. } => {
+            format!("fill it with `dpr index --vectors ... --out '{address}'`")
         }
-        MilvusError::Foreign { .. } => "give another collection, which `dpr index --out` makes".to_owned(),
-        MilvusError::Slow { .. } | MilvusError::Lost { .. } | MilvusError::Interrupted => {
+        ServiceError::Unavailable { .. } | ServiceError::Lost { .. } | ServiceError::Interrupted => {
             "where it was a load, the same command goes on from there".to_owned()
         }
+        _ => return None,
+    })
+}
+
+#[cfg(feature = "milvus")]
+fn of_milvus(error: &MilvusError) -> Option<&'static str> {
+    Some(match error {
+        MilvusError::Foreign { .. } => "give another collection, which `dpr index --out` makes",
         _ => return None,
     })
 }
@@ -224,15 +233,9 @@ fn of_milvus(error: &MilvusError) -> Option<String> {
 #[cfg(feature = "postgres")]
 fn of_postgres(error: &PostgresError) -> Option<String> {
     Some(match error {
-        PostgresError::NoTable { address } => {
-            format!("fill it with `dpr index --vectors ... --out '{address}'`")
-        }
         PostgresError::NoModel { .. } => {
             "`dpr index --vectors ... --out ADDRESS` writes vectors and the comment, where there is none"
                 .to_owned()
-        }
-        PostgresError::Unavailable { .. } | PostgresError::Lost { .. } | PostgresError::Interrupted => {
-            "where it was a load, the same command goes on from there".to_owned()
         }
         PostgresError::Parameter { name, .. } => format!("give another --{}", name.replace('_', "-")),
         _ => return None,

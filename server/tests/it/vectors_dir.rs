@@ -84,19 +84,80 @@ fn a_torn_part_is_encoded_again() {
     }
     drop(writer);
     let parts = root.path().join("parts");
-    // One cut short, one with a flipped bit, one whose digest was never written.
-    let bytes = fs_err::read(parts.join("part-000000.f32")).unwrap();
-    fs_err::write(parts.join("part-000000.f32"), &bytes[..bytes.len() - 3]).unwrap();
-    let mut bytes = fs_err::read(parts.join("part-000001.f32")).unwrap();
-    bytes[7] ^= 1;
-    fs_err::write(parts.join("part-000001.f32"), bytes).unwrap();
-    fs_err::remove_file(parts.join("part-000002.sha256")).unwrap();
+    // One whose digest was never written, one with a flipped bit, one cut short.
+    fs_err::remove_file(parts.join("part-000000.sha256")).unwrap();
+    let mut bytes = fs_err::read(parts.join("vectors.f32")).unwrap();
+    bytes[4 * DIM * 4 + 7] ^= 1;
+    fs_err::write(parts.join("vectors.f32"), &bytes[..bytes.len() - 3]).unwrap();
 
     let writer = VectorsWriter::open(root.path(), spec(&corpus), &corpus).unwrap();
     assert_eq!(writer.missing_parts(), [0..4, 4..8, 8..12]);
     drop(writer);
     encode(root.path(), spec(&corpus), &corpus, 0);
     assert_eq!(VectorSet::read(&[root.path().to_path_buf()]).unwrap().rows[..], rows(0..12));
+}
+
+#[test]
+fn a_part_that_changes_after_it_was_written_is_found_at_the_end_and_redone() {
+    let root = tempfile::tempdir().unwrap();
+    let corpus = corpus(12);
+    let writer = VectorsWriter::open(root.path(), spec(&corpus), &corpus).unwrap();
+    for range in writer.missing_parts() {
+        writer.write_part(&range, &rows(range.clone())).unwrap();
+    }
+    let path = root.path().join("parts/vectors.f32");
+    let mut bytes = fs_err::read(&path).unwrap();
+    bytes[4 * DIM * 4 + 7] ^= 1;
+    fs_err::write(&path, bytes).unwrap();
+    let error = writer.finish().unwrap_err().to_string();
+    assert!(error.contains("rows 4 to 8 changed"), "{error}");
+    let writer = VectorsWriter::open(root.path(), spec(&corpus), &corpus).unwrap();
+    assert_eq!(writer.missing_parts(), vec![4..8]);
+}
+
+#[test]
+fn a_run_that_ends_before_the_manifest_loses_no_rows() {
+    let root = tempfile::tempdir().unwrap();
+    let corpus = corpus(12);
+    let (dir, whole) = (root.path().join("cut"), root.path().join("whole"));
+    encode(&whole, spec(&corpus), &corpus, 0);
+    let writer = VectorsWriter::open(&dir, spec(&corpus), &corpus).unwrap();
+    for range in writer.missing_parts() {
+        writer.write_part(&range, &rows(range.clone())).unwrap();
+    }
+    drop(writer);
+    // As after a kill between the move of the rows and the manifest.
+    fs_err::rename(dir.join("parts/vectors.f32"), dir.join("vectors.f32")).unwrap();
+    let writer = VectorsWriter::open(&dir, spec(&corpus), &corpus).unwrap();
+    assert_eq!(writer.missing_parts(), [0..0; 0]);
+    writer.finish().unwrap();
+    assert_eq!(contents(&dir), contents(&whole));
+}
+
+#[test]
+fn parts_in_files_of_their_own_as_earlier_versions_wrote_them_are_kept() {
+    let root = tempfile::tempdir().unwrap();
+    let corpus = corpus(12);
+    let (dir, whole) = (root.path().join("old"), root.path().join("whole"));
+    encode(&whole, spec(&corpus), &corpus, 0);
+    let writer = VectorsWriter::open(&dir, spec(&corpus), &corpus).unwrap();
+    for range in writer.missing_parts() {
+        writer.write_part(&range, &rows(range.clone())).unwrap();
+    }
+    drop(writer);
+    let parts = dir.join("parts");
+    let bytes = fs_err::read(parts.join("vectors.f32")).unwrap();
+    for (part, rows) in bytes.chunks(4 * DIM * 4).enumerate() {
+        fs_err::write(parts.join(format!("part-{part:06}.f32")), rows).unwrap();
+    }
+    fs_err::remove_file(parts.join("vectors.f32")).unwrap();
+    // One of them is cut short.
+    fs_err::write(parts.join("part-000001.f32"), &bytes[..7]).unwrap();
+    let writer = VectorsWriter::open(&dir, spec(&corpus), &corpus).unwrap();
+    assert_eq!(writer.missing_parts(), vec![4..8]);
+    writer.write_part(&(4..8), &rows(4..8)).unwrap();
+    writer.finish().unwrap();
+    assert_eq!(contents(&dir), contents(&whole));
 }
 
 #[test]
@@ -186,7 +247,7 @@ fn an_unwritable_directory_keeps_finished_parts_and_says_so() {
     fs_err::write(&parts, "").unwrap();
     let error = writer.write_part(&(4..8), &rows(4..8)).unwrap_err();
     let message = error.to_string();
-    assert!(message.contains("part-000001.f32") && message.contains("finished parts are kept"), "{message}");
+    assert!(message.contains("rows 4 to 8 of") && message.contains("finished parts are kept"), "{message}");
     fs_err::remove_file(&parts).unwrap();
     fs_err::rename(&aside, &parts).unwrap();
     drop(writer);

@@ -5,6 +5,7 @@ use std::error::Error;
 use dpr_core::EncodeError;
 use dpr_core::private::blur::BlurError;
 
+use super::ServiceError;
 use crate::sparse::SparseError;
 use crate::{FileError, QueryError, Stopped};
 
@@ -75,6 +76,15 @@ impl From<SparseError> for SearchError {
         match error {
             SparseError::Stopped(stopped) => Self::Stopped(stopped),
             error => Self::Sparse(error),
+        }
+    }
+}
+
+impl From<ServiceError> for SearchError {
+    fn from(error: ServiceError) -> Self {
+        match error {
+            ServiceError::Unavailable { .. } => Self::Unavailable(error.into()),
+            error => Self::Backend(error.into()),
         }
     }
 }

@@ -8,7 +8,7 @@ use super::state::{Resolved, State};
 use super::{DeltaLimit, LiveIndex};
 use crate::wal::record::{self, Change};
 use crate::wal::writer::WalWriter;
-use crate::{FileError, LoadedIndex, UpdateError};
+use crate::{ChangeError, FileError, LoadedIndex, UpdateError};
 
 /// The result of putting passages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -123,7 +123,7 @@ impl Inner {
             }
         }
         if !unknown.is_empty() {
-            return Err(UpdateError::UnknownIds { ids: unknown });
+            return Err(ChangeError::UnknownIds { ids: unknown }.into());
         }
         let max = u32::MAX as usize - before.ids.len();
         if changes.len() >= max.saturating_sub(self.state.rows()) {

@@ -1,6 +1,5 @@
 //! The writing end of a live index.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,7 +12,7 @@ use crate::wal::header::Header;
 use crate::wal::reader::write_new;
 use crate::wal::record::Change;
 use crate::wal::writer::WalWriter;
-use crate::{FileError, IndexDir, LoadedIndex, OpenError, UpdateError, limits};
+use crate::{ChangeError, FileError, IndexDir, LoadedIndex, OpenError, UpdateError, limits};
 use dpr_files::DirLock;
 use dpr_files::atomic;
 
@@ -107,16 +106,9 @@ impl IndexWriter {
     pub fn put(&self, passages: Vec<NewPassage>) -> Result<Put, UpdateError> {
         let dim = self.live.snapshot().base().manifest.dim;
         for (position, NewPassage { passage, vector }) in passages.iter().enumerate() {
-            for (what, text) in [("id", &passage.id), ("text", &passage.text)] {
-                if text.trim().is_empty() {
-                    return Err(UpdateError::Blank { position, what });
-                }
-            }
+            ChangeError::check_fields(position, passage)?;
             limits::check(passage)?;
-            if vector.dim() != dim {
-                let source = dpr_core::EmbeddingError::Dimension { got: vector.dim(), expected: dim };
-                return Err(UpdateError::Vector { id: passage.id.clone(), source });
-            }
+            ChangeError::check_vector(&passage.id, vector.as_slice(), dim)?;
             let norm = squared_norm(vector.as_slice());
             // As in a matrix.
             if norm > f64::from(f32::MAX) / 8.0 {
@@ -147,16 +139,7 @@ impl IndexWriter {
     /// Commits changes together with those of other threads that wait at the same time (group commit): the disk is
     /// synced once.
     fn submit(&self, changes: Vec<Change>) -> Result<Put, UpdateError> {
-        if changes.is_empty() {
-            return Err(UpdateError::NoChanges);
-        }
-        let mut rows = HashMap::with_capacity(changes.len());
-        for (second, change) in changes.iter().enumerate() {
-            if let Some(first) = rows.insert(change.id(), second) {
-                return Err(UpdateError::DuplicateId { id: change.id().to_owned(), first, second });
-            }
-        }
-        drop(rows);
+        ChangeError::check_ids(changes.iter().map(Change::id))?;
         // Before anything is locked: looking ids up reads passages.
         let snapshot = self.live.snapshot();
         let base = Arc::clone(snapshot.base_arc());
@@ -178,7 +161,7 @@ impl IndexWriter {
             Err(error) => commit::refuse(group, &error),
         }
         drop(inner);
-        mine().unwrap_or(Err(UpdateError::NoChanges))
+        mine().unwrap_or(Err(ChangeError::Empty.into()))
     }
 }
 

@@ -11,10 +11,10 @@ use dpr_core::Embedding;
 use dpr_data::Passage;
 use serde::Serialize;
 
-use super::{Cause, Filter, Hit, SearchError, Searcher};
+use super::{Cause, Filter, Hit, SearchError, Searcher, ServiceError};
 use crate::{
-    CancelToken, Health, IndexManifest, IndexWriter, LiveIndex, NewPassage, Put, Snapshot, UpdateError,
-    VectorIndex as _,
+    CancelToken, ChangeError, Health, IndexManifest, IndexWriter, LiveIndex, NewPassage, Put, Snapshot,
+    UpdateError, VectorIndex as _,
 };
 
 /// An index that answers in passages. One instance serves all requests, from many threads at once.
@@ -198,15 +198,35 @@ pub enum WriteError {
 
 impl From<UpdateError> for WriteError {
     fn from(error: UpdateError) -> Self {
-        let of = match &error {
-            UpdateError::UnknownIds { .. } => Self::UnknownIds,
-            UpdateError::Vector { .. } | UpdateError::Overflow { .. } => Self::InvalidVector,
-            UpdateError::Blank { .. }
-            | UpdateError::DuplicateId { .. }
-            | UpdateError::TooLong(_)
-            | UpdateError::NoChanges
-            | UpdateError::TooLarge => Self::InvalidPassage,
+        let of = match error {
+            UpdateError::Change(error) => return error.into(),
+            UpdateError::Overflow { .. } => Self::InvalidVector,
+            UpdateError::TooLong(_) | UpdateError::TooLarge => Self::InvalidPassage,
             UpdateError::Full { .. } => Self::Full,
+            _ => Self::Failed,
+        };
+        of(error.into())
+    }
+}
+
+impl From<ChangeError> for WriteError {
+    fn from(error: ChangeError) -> Self {
+        let of = match &error {
+            ChangeError::UnknownIds { .. } => Self::UnknownIds,
+            ChangeError::Vector { .. } => Self::InvalidVector,
+            ChangeError::Empty | ChangeError::Blank { .. } | ChangeError::DuplicateId { .. } => {
+                Self::InvalidPassage
+            }
+        };
+        of(error.into())
+    }
+}
+
+impl From<ServiceError> for WriteError {
+    fn from(error: ServiceError) -> Self {
+        let of = match &error {
+            ServiceError::Dimension { .. } => Self::InvalidVector,
+            ServiceError::Unavailable { .. } => Self::Unavailable,
             _ => Self::Failed,
         };
         of(error.into())

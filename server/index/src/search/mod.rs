@@ -12,13 +12,13 @@ mod service_health;
 mod text;
 
 pub use crate::condition::Condition;
-pub use crate::error::{Cause, SearchError};
+pub use crate::error::{Cause, SearchError, ServiceError};
 pub use backend::{Backend, Description, WriteError, Writer};
 pub use filter::Filter;
 pub use hybrid::{Fusion, HYBRID_DEPTH, fuse};
 pub use method::Method;
 pub use ranker::{RankedPair, Ranker};
 pub use searcher::{Hit, Searcher};
-pub use service::{LoadReport, Row, batches, watch};
+pub use service::{LoadOptions, LoadReport, Row, batches, watch};
 pub use service_health::ServiceHealth;
 pub use text::TextSearcher;

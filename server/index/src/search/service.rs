@@ -2,13 +2,49 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use dpr_data::Passage;
 use dpr_files::Background;
 use serde::Serialize;
 
-use super::Backend;
+use super::{Backend, ServiceError};
+use crate::HnswParams;
+
+/// The options of loading passages into a service.
+#[derive(Clone, Debug)]
+pub struct LoadOptions {
+    /// The parameters of the graphs; a collection or a table that is there keeps its own.
+    pub hnsw: HnswParams,
+    /// Batches in flight at once, not yet acknowledged.
+    pub in_flight: usize,
+    /// The time for which a batch is tried while the service is away, or limits the rate.
+    pub patience: Duration,
+    /// Set from another thread or a signal handler to give up; what was acknowledged stays.
+    pub stop: Arc<AtomicBool>,
+}
+
+impl Default for LoadOptions {
+    fn default() -> Self {
+        Self {
+            hnsw: HnswParams::default(),
+            in_flight: 4,
+            patience: Duration::from_secs(300),
+            stop: Arc::default(),
+        }
+    }
+}
+
+impl LoadOptions {
+    /// Ends a load that was told to stop.
+    ///
+    /// # Errors
+    /// [`ServiceError::Interrupted`].
+    pub fn check_stop(&self) -> Result<(), ServiceError> {
+        if self.stop.load(Ordering::Relaxed) { Err(ServiceError::Interrupted) } else { Ok(()) }
+    }
+}
 
 /// The result of loading passages into a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -1,6 +1,7 @@
 //! The errors of vectors directories.
 
 use std::io;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -15,10 +16,12 @@ pub enum VectorsError {
     #[error("{0}")]
     File(#[from] FileError),
     /// A part cannot be written: a full disk, mostly.
-    #[error("cannot write {}: {source}; finished parts are kept", path.display())]
+    #[error("cannot write rows {} to {} of {}: {source}; finished parts are kept", rows.start, rows.end, path.display())]
     NotWritten {
-        /// The part.
+        /// The file of rows.
         path: PathBuf,
+        /// The part.
+        rows: Range<usize>,
         /// The cause.
         source: Arc<io::Error>,
     },

@@ -6,9 +6,9 @@
 //!
 //! ```text
 //! DIR/spec.json                what is encoded by which model, while parts are missing
-//! DIR/parts/part-000012.f32    rows of one part, little-endian f32, and ...
-//! DIR/parts/part-000012.sha256 ... their digest, written after them: a part without it is done again
-//! DIR/vectors.f32              all rows, [count, dim]
+//! DIR/parts/vectors.f32        all rows, [count, dim], little-endian f32, while parts are missing
+//! DIR/parts/part-000012.sha256 the digest of a part's rows, written after them: a part without it is done again
+//! DIR/vectors.f32              that file, once all parts are there: rows are written once
 //! DIR/passages.jsonl           the passages, in the order of the rows
 //! DIR/manifest.json            counts, sizes and digests; written last, so it means "finished"
 //! ```
@@ -16,6 +16,7 @@
 mod error;
 mod manifest;
 mod matrix;
+mod parts;
 pub(crate) mod rows;
 mod set;
 mod shard;

@@ -11,15 +11,14 @@ use dpr_core::model::FileEntry;
 use fs_err as fs;
 
 use super::manifest::FORMAT_VERSION;
+use super::parts::Parts;
 use super::set::{MANIFEST, PASSAGES, VECTORS, read_manifest};
-use super::{VectorsError, VectorsManifest, VectorsSpec, rows};
+use super::{VectorsError, VectorsManifest, VectorsSpec};
 use dpr_data::Passage;
 use dpr_files::{DirLock, Error as FileError, atomic, digest, plain};
 
 const SPEC: &str = "spec.json";
 const PARTS: &str = "parts";
-/// The most bytes of a file that holds a digest.
-const DIGEST: u64 = 512;
 
 /// A vectors directory being written. Parts may be written in any order and from several threads.
 #[derive(Debug)]
@@ -28,6 +27,7 @@ pub struct VectorsWriter {
     spec: VectorsSpec,
     ids: Vec<String>,
     passages: FileEntry,
+    parts: Parts,
     /// Numbers of the parts on disk.
     done: Mutex<BTreeSet<usize>>,
     finished: bool,
@@ -58,8 +58,10 @@ impl VectorsWriter {
             None => false,
         };
         let ids: Vec<_> = passages.iter().map(|passage| passage.id.clone()).collect();
+        let parts = Parts::new(dir.join(PARTS), (ids.len(), spec.dim), spec.part_size);
         let mut writer = Self {
             dir: dir.to_path_buf(),
+            parts,
             spec,
             ids,
             passages: FileEntry { bytes: 0, sha256: String::new() },
@@ -68,7 +70,7 @@ impl VectorsWriter {
             _lock: lock,
         };
         if finished {
-            writer.remove_parts()?;
+            writer.tidy_up()?;
         } else {
             writer.resume(passages)?;
         }
@@ -99,7 +101,7 @@ impl VectorsWriter {
             return Vec::new();
         }
         let done = self.done();
-        (0..self.parts()).filter(|part| !done.contains(part)).map(|part| self.range(part)).collect()
+        (0..self.parts.len()).filter(|part| !done.contains(part)).map(|part| self.parts.range(part)).collect()
     }
 
     /// Writes the rows `[range.len(), dim]` of one of [`missing_parts`](Self::missing_parts), whole or not at all.
@@ -109,7 +111,7 @@ impl VectorsWriter {
     /// the part cannot be written. Parts written before are kept in every case.
     pub fn write_part(&self, range: &Range<usize>, rows: &[f32]) -> Result<(), VectorsError> {
         let part = range.start / self.spec.part_size;
-        if part >= self.parts() || self.range(part) != *range || self.finished {
+        if part >= self.parts.len() || self.parts.range(part) != *range || self.finished {
             return Err(VectorsError::NotAPart { start: range.start, end: range.end });
         }
         let dim = self.spec.dim;
@@ -122,14 +124,16 @@ impl VectorsWriter {
             Embedding::check(row, dim).map_err(|source| VectorsError::BadRow { id: id.clone(), source })?;
         }
 
-        let path = self.part_path(part);
-        write_whole(&path, rows)
-            .map_err(|source| VectorsError::NotWritten { path, source: Arc::new(source) })?;
+        self.parts.write(part, rows).map_err(|source| VectorsError::NotWritten {
+            path: self.parts.rows_path(),
+            rows: range.clone(),
+            source: Arc::new(source),
+        })?;
         self.done().insert(part);
         Ok(())
     }
 
-    /// Joins the parts into `vectors.f32` and writes the manifest, then removes the parts.
+    /// Checks the parts, moves their file to `vectors.f32` and writes the manifest; nothing is written again.
     ///
     /// # Errors
     /// [`VectorsError::MissingParts`] when some are not written, [`FileError::Corrupt`] when one was changed
@@ -138,11 +142,17 @@ impl VectorsWriter {
         if self.finished {
             return Ok(());
         }
-        let (missing, total) = (self.missing_parts().len(), self.parts());
+        let (missing, total) = (self.missing_parts().len(), self.parts.len());
         if missing > 0 {
             return Err(VectorsError::MissingParts { path: self.dir.clone(), missing, total });
         }
-        let vectors = self.join()?;
+        let vectors = self.parts.finish(&self.dir.join(VECTORS)).map_err(FileError::write)?;
+        let vectors = vectors.map_err(|part| {
+            let Range { start, end } = self.parts.range(part);
+            let reason =
+                format!("rows {start} to {end} changed after they were written; the next run redoes them");
+            FileError::corrupt(&self.parts.rows_path(), reason)
+        })?;
         let manifest = VectorsManifest {
             format_version: FORMAT_VERSION,
             spec: self.spec.clone(),
@@ -150,32 +160,7 @@ impl VectorsWriter {
             files: [(VECTORS.to_owned(), vectors), (PASSAGES.to_owned(), self.passages.clone())].into(),
         };
         write_json(&self.dir.join(MANIFEST), &manifest)?;
-        self.remove_parts()
-    }
-
-    fn join(&self) -> Result<FileEntry, VectorsError> {
-        let path = self.dir.join(VECTORS);
-        let mut torn = None;
-        let written = digest::write_file(&path, |out| {
-            for part in 0..self.parts() {
-                let mut values = Vec::new();
-                let source = self.part_path(part);
-                let entry = rows::read(&source, &mut values)?;
-                if plain::read_text(&source.with_extension("sha256"), DIGEST)?.trim_end() != entry.sha256 {
-                    torn = Some(source);
-                    return Err(io::ErrorKind::InvalidData.into());
-                }
-                rows::write(&values, out)?;
-            }
-            Ok(())
-        });
-        let Some(part) = torn else {
-            // Indexes link to it and map it.
-            let written = written.and_then(|entry| atomic::make_read_only(&path).map(|()| entry));
-            return Ok(written.map_err(FileError::write)?);
-        };
-        remove_file(&part.with_extension("sha256"))?;
-        Err(FileError::corrupt(&part, "it changed after it was written; the next run redoes it").into())
+        self.tidy_up()
     }
 
     /// Compares the directory's spec, writes what a fresh one needs, and looks for whole parts.
@@ -196,42 +181,21 @@ impl VectorsWriter {
         }
         self.passages = write_passages(&self.dir.join(PASSAGES), passages)?;
 
-        let parts = self.dir.join(PARTS);
-        fs::create_dir_all(&parts).map_err(FileError::write)?;
-        atomic::remove_unfinished(&parts).map_err(FileError::write)?;
-        let whole = (0..self.parts()).filter(|part| self.is_whole(*part)).collect();
-        self.done = Mutex::new(whole);
+        let whole = self.parts.open(&self.dir.join(VECTORS)).map_err(FileError::write)?;
+        self.done = Mutex::new(whole.into_iter().collect());
         Ok(())
     }
 
-    /// Returns `true` if a part is on disk with the size and the digest it was written with.
-    fn is_whole(&self, part: usize) -> bool {
-        let path = self.part_path(part);
-        let Ok(recorded) = plain::read_text(&path.with_extension("sha256"), DIGEST) else { return false };
-        let bytes = (self.range(part).len() * self.spec.dim * 4) as u64;
-        digest::of_file(&path).is_ok_and(|found| found.bytes == bytes && found.sha256 == recorded.trim_end())
-    }
-
-    fn remove_parts(&self) -> Result<(), VectorsError> {
+    /// Makes the rows of a finished directory read-only, since indexes link to them and map them, and removes what is
+    /// for unfinished ones.
+    fn tidy_up(&self) -> Result<(), VectorsError> {
+        atomic::make_read_only(&self.dir.join(VECTORS)).map_err(FileError::write)?;
         remove_dir(&self.dir.join(PARTS))?;
         remove_file(&self.dir.join(SPEC))
     }
 
     fn done(&self) -> std::sync::MutexGuard<'_, BTreeSet<usize>> {
         self.done.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn parts(&self) -> usize {
-        self.ids.len().div_ceil(self.spec.part_size)
-    }
-
-    fn range(&self, part: usize) -> Range<usize> {
-        let start = part * self.spec.part_size;
-        start..(start + self.spec.part_size).min(self.ids.len())
-    }
-
-    fn part_path(&self, part: usize) -> PathBuf {
-        self.dir.join(PARTS).join(format!("part-{part:06}.f32"))
     }
 }
 
@@ -271,12 +235,6 @@ fn refuse_foreign(dir: &Path) -> Result<(), VectorsError> {
         }
     }
     Ok(())
-}
-
-/// Writes a part, and after it the digest that says it is whole.
-fn write_whole(path: &Path, rows: &[f32]) -> io::Result<()> {
-    let FileEntry { sha256, .. } = digest::write_file(path, |out| rows::write(rows, out))?;
-    atomic::write_file(&path.with_extension("sha256"), |out| writeln!(out, "{sha256}"))
 }
 
 fn write_passages(path: &Path, passages: &[Passage]) -> Result<FileEntry, VectorsError> {

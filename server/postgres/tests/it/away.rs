@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use dpr_files::progress::Silent;
 use dpr_index::NewPassage;
-use dpr_index::search::Backend;
+use dpr_index::search::{Backend, ServiceError};
 use dpr_postgres::{LoadOptions, PostgresAddress, PostgresError, PostgresIndex, load};
 
 use super::server::Server;
@@ -16,7 +16,7 @@ fn a_server_that_is_not_there_is_said_to_be() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let address: PostgresAddress = format!("postgres://u:secret@{free}/d").parse().unwrap();
     let error = PostgresIndex::open(&address).unwrap_err();
-    assert!(matches!(error, PostgresError::Unavailable { .. }), "{error}");
+    assert!(matches!(error, PostgresError::Service(ServiceError::Unavailable { .. })), "{error}");
     assert!(
         error.to_string().contains(&free.to_string()) && !error.to_string().contains("secret"),
         "{error}"
@@ -31,7 +31,7 @@ fn a_server_that_takes_connections_and_does_not_answer_is_not_waited_for_forever
     let address = format!("postgres://u@{place}/d?connect_timeout=1").parse().unwrap();
     let started = Instant::now();
     let error = PostgresIndex::open(&address).unwrap_err();
-    assert!(matches!(error, PostgresError::Unavailable { .. }), "{error}");
+    assert!(matches!(error, PostgresError::Service(ServiceError::Unavailable { .. })), "{error}");
     assert!(started.elapsed() < Duration::from_secs(60));
 }
 
@@ -50,9 +50,9 @@ fn searches_and_updates_fail_while_the_server_is_away_and_go_on_when_it_is_back(
     });
     server.kill();
     let error = index.search(std::slice::from_ref(&question), 3, None).unwrap_err();
-    assert!(matches!(error, PostgresError::Unavailable { .. }), "{error}");
+    assert!(matches!(error, PostgresError::Service(ServiceError::Unavailable { .. })), "{error}");
     let error = index.delete(&["p1".into()]).unwrap_err();
-    assert!(matches!(error, PostgresError::Unavailable { .. }), "{error}");
+    assert!(matches!(error, PostgresError::Service(ServiceError::Unavailable { .. })), "{error}");
     assert_eq!(Backend::health(&index).away_for, None, "nobody has asked yet");
     assert!(Backend::refresh(&index).is_err());
     assert!(Backend::health(&index).away_for.is_some());
@@ -99,7 +99,7 @@ fn a_search_that_takes_too_long_is_ended() {
             std::thread::sleep(Duration::from_millis(10));
         }
         let error = index.search(std::slice::from_ref(&question), 3, None).unwrap_err();
-        assert!(matches!(error, PostgresError::Unavailable { .. }), "{error}");
+        assert!(matches!(error, PostgresError::Service(ServiceError::Unavailable { .. })), "{error}");
         assert!(started.elapsed() < Duration::from_secs(4), "it was waited for");
         holder.join().unwrap();
     });
@@ -113,7 +113,7 @@ fn what_the_server_refuses_is_told_without_the_password() {
     let place = right.to_string().split('@').nth(1).unwrap().split('/').next().unwrap().to_owned();
     let open = |address: String| {
         let error = PostgresIndex::open(&address.parse().unwrap()).unwrap_err();
-        assert!(matches!(error, PostgresError::Refused { .. }), "{error}");
+        assert!(matches!(error, PostgresError::Service(ServiceError::Refused { .. })), "{error}");
         let shown = format!("{error} {error:?}");
         assert!(!shown.contains("wrong-secret"), "{shown}");
         shown
@@ -126,5 +126,5 @@ fn what_the_server_refuses_is_told_without_the_password() {
     server.sql("DROP ROLE IF EXISTS reader; CREATE ROLE reader LOGIN PASSWORD 'reader'");
     let address = format!("postgres://reader:reader@{place}/postgres?table=forbidden").parse().unwrap();
     let error = load(&address, &set(5, 8), &LoadOptions::default(), &Silent).unwrap_err();
-    assert!(matches!(error, PostgresError::Refused { .. }), "{error}");
+    assert!(matches!(error, PostgresError::Service(ServiceError::Refused { .. })), "{error}");
 }

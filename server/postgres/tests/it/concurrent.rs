@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use dpr_data::Passage;
-use dpr_index::search::{Backend, Filter};
-use dpr_index::{NewPassage, Put};
+use dpr_index::search::{Backend, Filter, ServiceError};
+use dpr_index::{ChangeError, NewPassage, Put};
 use dpr_postgres::{PostgresError, PostgresIndex};
 
 use super::server::Server;
@@ -67,22 +67,28 @@ fn put_and_delete_are_whole_or_not_at_all() {
     assert_eq!(index.describe().count, 31);
     let error = index.delete(&["a".into(), "nobody".into()]).unwrap_err();
     assert!(
-        matches!(&error, PostgresError::Unknown { id, missing: 1, requested: 2 } if id == "nobody"),
+        matches!(&error, PostgresError::Change(ChangeError::UnknownIds { ids }) if ids == &["nobody"]),
         "{error}"
     );
     assert_eq!(index.refresh().unwrap(), 31);
-    assert!(matches!(index.delete(&["a".into(), "a".into()]), Err(PostgresError::DuplicateId { .. })));
-    assert!(matches!(index.delete(&[]), Err(PostgresError::Empty)));
-    assert!(matches!(index.put(&[]), Err(PostgresError::Empty)));
+    assert!(matches!(
+        index.delete(&["a".into(), "a".into()]),
+        Err(PostgresError::Change(ChangeError::DuplicateId { .. }))
+    ));
+    assert!(matches!(index.delete(&[]), Err(PostgresError::Change(ChangeError::Empty))));
+    assert!(matches!(index.put(&[]), Err(PostgresError::Change(ChangeError::Empty))));
     assert!(matches!(
         index.put(&[new("x", &[1.0; 8]), new("x", &[1.0; 8])]),
-        Err(PostgresError::DuplicateId { .. })
+        Err(PostgresError::Change(ChangeError::DuplicateId { .. }))
     ));
-    assert!(matches!(index.put(&[new("x", &[1.0; 7])]), Err(PostgresError::Dimension { .. })));
+    assert!(matches!(
+        index.put(&[new("x", &[1.0; 7])]),
+        Err(PostgresError::Change(ChangeError::Vector { .. }))
+    ));
     // More than one batch, in one transaction that fails at its end.
     server.sql("ALTER TABLE whole ADD CONSTRAINT not_last CHECK (id <> 'n2499')");
     let many: Vec<_> = (0..2500).map(|at| new(&format!("n{at}"), &[1.0; 8])).collect();
-    assert!(matches!(index.put(&many), Err(PostgresError::Refused { .. })));
+    assert!(matches!(index.put(&many), Err(PostgresError::Service(ServiceError::Refused { .. }))));
     assert_eq!(index.refresh().unwrap(), 31);
     assert_eq!(index.put(&many[..2400]).unwrap(), Put { added: 2400, replaced: 0 });
     assert_eq!(index.delete(&["a".into(), "p3".into()]).unwrap(), 2);

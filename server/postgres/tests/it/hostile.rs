@@ -1,8 +1,8 @@
 //! Names and values that look like SQL.
 
 use dpr_data::{Metadata, Passage};
-use dpr_index::NewPassage;
-use dpr_index::search::Filter;
+use dpr_index::search::{Filter, ServiceError};
+use dpr_index::{ChangeError, NewPassage};
 use dpr_postgres::{PostgresAddress, PostgresError};
 
 use super::server::Server;
@@ -48,7 +48,7 @@ fn names_of_tables_and_columns_are_names_alone() {
     // A schema that is not there is the server's to refuse.
     let address = server.address_with("a", &format!("&schema={}", encoded(MEAN[1])));
     let error = dpr_postgres::PostgresIndex::open(&address).unwrap_err();
-    assert!(matches!(error, PostgresError::NoTable { .. }), "{error}");
+    assert!(matches!(error, PostgresError::Service(ServiceError::Missing { .. })), "{error}");
 }
 
 #[test]
@@ -86,7 +86,10 @@ fn ids_titles_texts_and_metadata_are_values_alone() {
         let filter = Filter { ids: [nul.to_owned()].into(), ..Filter::default() };
         assert_eq!(index.search(std::slice::from_ref(&question), 5, Some(&filter)).unwrap(), None);
         assert!(index.passages(&[nul.to_owned()]).unwrap().is_empty());
-        assert!(matches!(index.delete(&[nul.to_owned()]), Err(PostgresError::Unknown { .. })));
+        assert!(matches!(
+            index.delete(&[nul.to_owned()]),
+            Err(PostgresError::Change(ChangeError::UnknownIds { .. }))
+        ));
     }
     assert_eq!(index.refresh().unwrap(), 30);
     assert_eq!(server.texts("SELECT count(*) FROM pg_tables WHERE tablename = 'victim'"), ["1"]);

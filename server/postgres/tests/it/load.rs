@@ -7,6 +7,7 @@ use std::time::Duration;
 use dpr_data::Metadata;
 use dpr_files::progress::Silent;
 use dpr_index::HnswParams;
+use dpr_index::search::ServiceError;
 use dpr_index::vectors::VectorSet;
 use dpr_postgres::{LoadOptions, PostgresError, PostgresIndex, load};
 
@@ -23,7 +24,7 @@ fn a_load_that_stopped_goes_on_and_writes_only_what_is_missing_or_changed() {
     let options = LoadOptions { in_flight: 1, stop: Arc::clone(&stop), ..LoadOptions::default() };
     let progress = After::new(1000, || stop.store(true, Ordering::SeqCst));
     let stopped = load(&address, &set, &options, &progress);
-    assert!(matches!(stopped, Err(PostgresError::Interrupted)), "{stopped:?}");
+    assert!(matches!(stopped, Err(PostgresError::Service(ServiceError::Interrupted))), "{stopped:?}");
     assert_eq!(server.texts("SELECT count(*) FROM resumed"), ["1000"]);
 
     set.passages[3].text = "Other words.".into();
@@ -156,13 +157,13 @@ fn rows_that_cannot_be_kept_are_refused_before_anything_is_asked_of_a_server() {
         VectorSet::new(good.model_fingerprint.clone(), 8, good.passages.clone(), with(&good, 16..24, 0.0));
     let error = load(&address, &vectors, &LoadOptions::default(), &Silent).unwrap_err().to_string();
     assert!(error.contains("p2") && error.contains("zero"), "{error}");
-    assert!(refused(|vectors| vectors.passages[2].id = "p0".into()).contains("twice"));
+    assert!(refused(|vectors| vectors.passages[2].id = "p0".into()).contains("again at row 2"));
     assert!(refused(|vectors| vectors.passages[2].title = "\0".into()).contains("NUL"));
     let none = refused(|vectors| {
         vectors.passages.clear();
         vectors.rows = Vec::new().into();
     });
-    assert!(none.contains("no passages"), "{none}");
+    assert!(none.contains("at least one passage"), "{none}");
     let options =
         LoadOptions { hnsw: HnswParams { m: 101, ..HnswParams::default() }, ..LoadOptions::default() };
     let error = load(&address, &good, &options, &Silent).unwrap_err().to_string();
@@ -178,11 +179,14 @@ fn vectors_of_another_model_or_length_are_refused() {
     let mut other = vectors.clone();
     other.model_fingerprint = "cd".repeat(32);
     let error = load(&address, &other, &LoadOptions::default(), &Silent).unwrap_err();
-    assert!(matches!(error, PostgresError::WrongModel { .. }), "{error}");
+    assert!(matches!(error, PostgresError::Service(ServiceError::WrongModel { .. })), "{error}");
     let text = error.to_string();
     assert!(text.contains(&"cd".repeat(32)) && text.contains(&"ab".repeat(32)), "{text}");
     let error = load(&address, &set(20, 9), &LoadOptions::default(), &Silent).unwrap_err();
-    assert!(matches!(error, PostgresError::Dimension { expected: 8, got: 9, .. }), "{error}");
+    assert!(
+        matches!(error, PostgresError::Service(ServiceError::Dimension { expected: 8, got: 9, .. })),
+        "{error}"
+    );
     assert!(
         index.check_model(&"cd".repeat(32), 8).is_err() && index.check_model(&"ab".repeat(32), 8).is_ok()
     );
@@ -200,5 +204,5 @@ fn vectors_of_another_model_or_length_are_refused() {
     assert!(matches!(error, PostgresError::NoModel { .. }), "{error}");
     server.sql("COMMENT ON TABLE model IS '{\"dpr_format\": 2}'");
     let error = PostgresIndex::open(&address).unwrap_err();
-    assert!(matches!(error, PostgresError::NewerFormat { found: 2, .. }), "{error}");
+    assert!(matches!(error, PostgresError::Service(ServiceError::NewerFormat { found: 2, .. })), "{error}");
 }

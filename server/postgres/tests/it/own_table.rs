@@ -2,8 +2,9 @@
 
 use dpr_data::{Metadata, Passage};
 use dpr_files::progress::Silent;
+use dpr_index::search::ServiceError;
 use dpr_index::vectors::VectorSet;
-use dpr_index::{NewPassage, Put};
+use dpr_index::{ChangeError, NewPassage, Put};
 use dpr_postgres::{LoadOptions, PostgresError, PostgresIndex, load};
 
 use super::server::Server;
@@ -61,7 +62,10 @@ fn a_table_of_articles_gets_vectors_and_keeps_what_it_holds() {
         let error = index.put(&[new(id)]).unwrap_err();
         assert!(matches!(error, PostgresError::Field { field: "id", .. }), "{error}");
         assert!(index.passages(&[id.to_owned()]).unwrap().is_empty());
-        assert!(matches!(index.delete(&[id.to_owned()]), Err(PostgresError::Unknown { .. })));
+        assert!(matches!(
+            index.delete(&[id.to_owned()]),
+            Err(PostgresError::Change(ChangeError::UnknownIds { .. }))
+        ));
     }
     assert_eq!(index.delete(&["900".into()]).unwrap(), 1);
 }
@@ -101,7 +105,7 @@ fn what_a_table_lacks_is_named() {
         assert!(error.contains(part), "{table}{options}: {error}");
     }
     let missing = PostgresIndex::open(&server.address("nobody_made_it")).unwrap_err();
-    assert!(matches!(missing, PostgresError::NoTable { .. }), "{missing}");
+    assert!(matches!(missing, PostgresError::Service(ServiceError::Missing { .. })), "{missing}");
     // Without columns of its own for title and metadata, a table holds passages without them.
     let mut set = numbered(5);
     let address = server.address_with("bare", "&id=number&text=body&vector=v");

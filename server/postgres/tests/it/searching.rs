@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use dpr_data::{Metadata, Value};
-use dpr_index::search::{Condition, Filter};
+use dpr_index::search::{Condition, Filter, ServiceError};
 use dpr_index::vectors::VectorSet;
 use dpr_index::{CancelToken, Stopped};
 use dpr_postgres::PostgresError;
@@ -150,7 +150,10 @@ fn any_k_is_answered_and_a_search_that_makes_no_sense_is_refused() {
     }
     assert!(matches!(index.search(std::slice::from_ref(&question), 0, None), Err(PostgresError::K)));
     let short = index.search(&[embedding(&[1.0])], 5, None).unwrap_err();
-    assert!(matches!(short, PostgresError::Dimension { expected: DIM, got: 1, .. }), "{short}");
+    assert!(
+        matches!(short, PostgresError::Service(ServiceError::Dimension { expected: DIM, got: 1, .. })),
+        "{short}"
+    );
     assert_eq!(index.search(&[], 5, None).unwrap(), Some(Vec::new()));
     let nothing = Filter { ids: ["nobody".to_owned()].into(), ..Filter::default() };
     assert_eq!(index.search(std::slice::from_ref(&question), 5, Some(&nothing)).unwrap(), None);

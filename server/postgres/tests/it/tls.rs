@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use dpr_index::search::ServiceError;
 use dpr_postgres::{PostgresError, PostgresIndex};
 use rcgen::CertifiedKey;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -62,7 +63,7 @@ async fn answer(mut socket: TcpStream, acceptor: Option<TlsAcceptor>) -> std::io
 fn open(port: u16, host: &str, options: &str) -> String {
     let address = format!("postgres://u:secret@{host}:{port}/d?{options}").parse().unwrap();
     let error = PostgresIndex::open(&address).unwrap_err();
-    assert!(matches!(error, PostgresError::Refused { .. }), "{error:?}");
+    assert!(matches!(error, PostgresError::Service(ServiceError::Refused { .. })), "{error:?}");
     error.to_string()
 }
 

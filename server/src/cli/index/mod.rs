@@ -1,12 +1,7 @@
 //! `dpr index`: makes vectors searchable, and keeps an index.
 
 mod blur;
-#[cfg(feature = "milvus")]
-mod cluster;
-#[cfg(feature = "postgres")]
-mod database;
 mod export_static;
-#[cfg(any(feature = "milvus", feature = "postgres"))]
 mod fill;
 mod private;
 mod update;
@@ -22,7 +17,7 @@ use self::private::PrivateArgs;
 use self::update::{AddArgs, CompactArgs, DeleteArgs};
 use super::{CliError, output, stop_on_interrupt};
 use crate::cli::progress;
-use crate::location::{Location, of_server};
+use crate::location::Location;
 use dpr_data::stream_passages;
 use dpr_index::sparse::{Analyzer, SparseOptions};
 use dpr_index::vectors::VectorSet;
@@ -318,14 +313,7 @@ fn copy(from: &Path, to: &Path) -> Result<(), CliError> {
 
 /// Builds the index and says what it is.
 fn build(args: BuildArgs) -> Result<(), CliError> {
-    let out = match &args.out {
-        #[cfg(feature = "milvus")]
-        Location::Milvus(address) => return cluster::run(address, &args),
-        #[cfg(feature = "postgres")]
-        Location::Postgres(address) => return database::run(address, &args),
-        Location::Server(address) => return Err(of_server(address)),
-        Location::Dir(dir) => dir.as_path(),
-    };
+    let Some(out) = args.out.directory() else { return fill::run(&args) };
     let sparse = args.analyzer().map(|analyzer| SparseOptions { analyzer, threads: args.threads });
     let options = IndexOptions {
         kind: args.kind,

@@ -16,7 +16,7 @@ use dpr_encode::model::ModelDir;
 use dpr_encode::{PipelineOptions, encode_passages};
 use dpr_index::search::Description;
 use dpr_index::vectors::VectorSet;
-use dpr_index::{CompactionPolicy, IndexWriter, NewPassage, Put, UpdateError};
+use dpr_index::{ChangeError, CompactionPolicy, IndexWriter, NewPassage, Put};
 
 /// Passages that are encoded and written together.
 const BATCH: usize = 1000;
@@ -109,10 +109,10 @@ pub(super) fn add(args: AddArgs) -> Result<(), CliError> {
         for (passages, rows) in set.passages.chunks(BATCH).zip(rows.chunks(BATCH)) {
             let checked = passages.iter().zip(rows).map(|(passage, row)| {
                 let vector = Embedding::new(row.to_vec(), set.dim)
-                    .map_err(|source| UpdateError::Vector { id: passage.id.clone(), source })?;
+                    .map_err(|source| ChangeError::Vector { id: passage.id.clone(), source })?;
                 Ok(new((passage.clone(), vector)))
             });
-            put(&opened, checked.collect::<Result<_, UpdateError>>()?)?;
+            put(&opened, checked.collect::<Result<_, ChangeError>>()?)?;
         }
     }
     let Put { added, replaced } = done;

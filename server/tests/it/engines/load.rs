@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use dpr_files::progress::Silent;
+use dpr_index::search::{self, ServiceError};
 use dpr_index::vectors::VectorSet;
 use dpr_milvus::{LoadOptions, MilvusError, MilvusIndex, load};
 
@@ -28,10 +29,12 @@ fn a_load_that_stopped_goes_on_and_writes_only_what_is_missing_or_changed() {
     let address = server.address("resumed");
     let mut set = passages();
     let stop = Arc::new(AtomicBool::new(false));
-    let options = LoadOptions { in_flight: 1, stop: Arc::clone(&stop), ..LoadOptions::default() };
+    let common =
+        search::LoadOptions { in_flight: 1, stop: Arc::clone(&stop), ..search::LoadOptions::default() };
+    let options = LoadOptions { common, ..LoadOptions::default() };
     let progress = After::new(1000, || stop.store(true, Ordering::SeqCst));
     let stopped = load(&address, &set, &options, &progress);
-    assert!(matches!(stopped, Err(MilvusError::Interrupted)), "{stopped:?}");
+    assert!(matches!(stopped, Err(MilvusError::Service(ServiceError::Interrupted))), "{stopped:?}");
 
     set.passages[3].text = "Other words.".into();
     let report = load(&address, &set, &LoadOptions::default(), &Silent).unwrap();
@@ -56,9 +59,13 @@ fn a_cluster_that_asks_to_go_slower_is_given_time() {
     // Until it is back in memory.
     drop(MilvusIndex::open(&address, None).unwrap());
     // 0.9 MB at 0.1 MB/s: batches are refused for many seconds.
-    let hasty = LoadOptions { patience: Duration::from_secs(4), ..LoadOptions::default() };
+    let common = search::LoadOptions { patience: Duration::from_secs(4), ..search::LoadOptions::default() };
+    let hasty = LoadOptions { common, ..LoadOptions::default() };
     let error = load(&address, &set, &hasty, &Silent).unwrap_err();
-    assert!(matches!(&error, MilvusError::Slow { reason, .. } if reason.contains("rate")), "{error}");
+    assert!(
+        matches!(&error, MilvusError::Service(ServiceError::Unavailable { reason, .. }) if reason.contains("rate")),
+        "{error}"
+    );
     let report = load(&address, &set, &LoadOptions::default(), &Silent).unwrap();
     assert_eq!(report.count, 2067);
     server.kill();
@@ -137,7 +144,9 @@ fn a_cluster_killed_in_the_middle_of_a_load_and_started_again_loses_nothing() {
     let address = server.address("killed");
     let set = passages();
     // One batch after another, so that there is a middle.
-    let options = LoadOptions { in_flight: 1, patience: Duration::from_secs(180), ..LoadOptions::default() };
+    let patience = Duration::from_secs(180);
+    let common = search::LoadOptions { in_flight: 1, patience, ..search::LoadOptions::default() };
+    let options = LoadOptions { common, ..LoadOptions::default() };
     let report = crash_after(
         1000,
         |progress| load(&address, &set, &options, progress).unwrap(),
