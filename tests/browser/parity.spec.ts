@@ -1,5 +1,7 @@
+import { readFileSync } from 'node:fs';
 import { expect, test } from './support/fixtures.ts';
 import { PACKAGE } from './support/gateway.ts';
+import { repository } from './support/paths.ts';
 import { cosine, decodeVector, golden, smallModel } from './support/vectors.ts';
 
 const { texts, vectors } = golden();
@@ -85,6 +87,34 @@ for (const name of SMALL_MODELS) {
     });
   }
 }
+
+test("the example in the module's documentation gives the vector of transformers", async ({ blank }) => {
+  const source = readFileSync(repository('wasm/src/lib.rs'), 'utf8');
+  const [, lines] = /^\/\/! ```js\n(.*?)^\/\/! ```$/ms.exec(source)!;
+  const { files, texts, vectors } = smallModel('dpr-tiny/question');
+  const example = lines!
+    .replace(/^\/\/! ?/gm, '')
+    .replace("'./dpr_wasm.js'", JSON.stringify(`${PACKAGE}wasm/cpu/dpr_wasm.js`))
+    .replace("'who won super bowl 50'", JSON.stringify(texts[0]!))
+    .replace('import init, {', 'const { default: init,')
+    .replace('} from ', '} = await import(')
+    .replace(".js\";", '.js");');
+  const got = await blank.evaluate(
+    async ([example, files]) => {
+      const names = ['config.json', 'tokenizer.json', 'q8.safetensors'];
+      const { fetch } = globalThis;
+      globalThis.fetch = async (input, options) => {
+        const at = names.indexOf(String(input));
+        if (at < 0) return fetch(input, options);
+        return new Response(Uint8Array.from(atob(files[at]!), (character) => character.charCodeAt(0)));
+      };
+      const AsyncFunction = (async () => {}).constructor as new (code: string) => () => Promise<ArrayLike<number>>;
+      return Array.from(await new AsyncFunction(`${example}\nreturn vector;`)());
+    },
+    [example, files] as const,
+  );
+  expect(cosine(vectors[0]!, got)).toBeGreaterThanOrEqual(0.9999);
+});
 
 test('a question on WebGPU is nine dispatches a layer and eight beside them, and another one makes no pipeline', async ({ blank }) => {
   const { files, texts } = smallModel('dpr-tiny/question');

@@ -5,7 +5,8 @@
 //!
 //! # Example
 //!
-//! The npm package `dpr-web` does this in a worker, with files that it has checked and keeps:
+//! The npm package `dpr-web` does this in a worker, with files that it has checked and keeps. A test in
+//! `tests/browser/parity.spec.ts` runs these lines.
 //!
 //! ```js
 //! import init, { QuestionEncoder } from './dpr_wasm.js';
