@@ -11,7 +11,6 @@ use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use dpr_core::private::encrypted::wire::Kind;
 use dpr_index::CancelToken;
-use dpr_index::search::Description;
 use tokio::sync::oneshot;
 
 use super::answer::hold_answer;
@@ -21,16 +20,16 @@ use super::error::ApiError;
 use super::error_answer::ErrorBody;
 use super::file::respond_by_content;
 use super::gate::Prepared;
-use super::served_tables::ServedTables;
+use super::served_tables::TablesOfVersion;
 use super::state::{AppState, Ready};
 use super::trace::Trace;
 
 /// Returns the tables, if they are of the passages that are searched: what was deleted since must not be found.
-fn tables_of(ready: &Ready) -> Result<Arc<ServedTables>, ApiError> {
-    let served = ready.serving.encrypted.as_ref().ok_or(ApiError::NoEncryptedSearch)?;
-    let Description { version, changes, .. } = ready.serving.search.describe();
-    match version == served.tables.checked().manifest.index_version && changes == 0 {
-        true => Ok(Arc::clone(served)),
+fn tables_of(ready: &Ready) -> Result<Arc<TablesOfVersion>, ApiError> {
+    let served = ready.serving.encrypted.as_ref().ok_or(ApiError::NoEncryptedSearch)?.in_use();
+    let index = ready.serving.search.describe();
+    match served.is_of(&index) && index.changes == 0 {
+        true => Ok(served),
         false => Err(ApiError::OutdatedTables),
     }
 }

@@ -371,7 +371,7 @@ impl ApiError {
                 "use another server, or ask the operator of this one to offer encrypted search".into()
             }
             Self::OutdatedTables => {
-                "search another way meanwhile; the operator has to run `dpr index private` and start the server again"
+                "search another way meanwhile, until the operator has compacted the index and built its private tables anew"
                     .into()
             }
             Self::WrongVersion { .. } => {

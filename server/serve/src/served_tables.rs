@@ -1,12 +1,15 @@
 //! The private tables that a server has, and the questions that wait for them: those that wait together are answered in
-//! one reading of a table.
+//! one reading of a table. Tables of a newer version of the index take the place of those in use.
 
-use std::sync::{Mutex, PoisonError};
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use axum::http::HeaderValue;
 use dpr_core::private::encrypted::wire::Kind;
-use dpr_private::{AnswerError, MOST_FETCHES, Tables};
+use dpr_index::search::Description;
+use dpr_private::{AnswerError, MOST_FETCHES, OpenError, Tables};
 use tokio::sync::oneshot;
 
 use super::error::ApiError;
@@ -17,9 +20,53 @@ use super::room::HeldBody;
 /// Questions that one reading of a table answers.
 const BATCH: usize = 8;
 
-/// Private tables, as they are served.
+/// The private tables in use. Whoever has begun to read older ones ends with those.
 #[derive(Debug)]
 pub struct ServedTables {
+    gate: SearchGate,
+    in_use: RwLock<Arc<TablesOfVersion>>,
+}
+
+impl ServedTables {
+    /// Prepares tables for serving: so many readings of them run at once, so many requests wait, and each has so much
+    /// time.
+    ///
+    /// # Errors
+    /// When a file cannot be described.
+    pub fn new(tables: Tables, concurrency: usize, queue: usize, timeout: Duration) -> io::Result<Self> {
+        let gate = SearchGate::new(concurrency, queue).with_timeout(timeout);
+        let tables = TablesOfVersion::new(tables, gate.clone())?;
+        Ok(Self { gate, in_use: RwLock::new(Arc::new(tables)) })
+    }
+
+    /// Takes the tables of the newest version of the index in the directory `index` into use, once they are there, and
+    /// returns their version if it did. Tables that are not there yet are no error: questions are refused meanwhile.
+    ///
+    /// # Errors
+    /// Tables that cannot be read, are damaged or of another index. Those in use stay.
+    pub fn follow(&self, index: &Path, newest: &Description) -> io::Result<Option<String>> {
+        if self.in_use().is_of(newest) {
+            return Ok(None);
+        }
+        let tables = match Tables::open(index, newest.number, &newest.version) {
+            Ok(tables) => tables,
+            Err(OpenError::Missing { .. }) => return Ok(None),
+            Err(error) => return Err(io::Error::other(error)),
+        };
+        let version = tables.version();
+        let tables = Arc::new(TablesOfVersion::new(tables, self.gate.clone())?);
+        *self.in_use.write().unwrap_or_else(PoisonError::into_inner) = tables;
+        Ok(Some(version))
+    }
+
+    pub(super) fn in_use(&self) -> Arc<TablesOfVersion> {
+        Arc::clone(&self.in_use.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// The private tables of one version of the index, and the messages that wait for them.
+#[derive(Debug)]
+pub(super) struct TablesOfVersion {
     pub(super) tables: Tables,
     pub(super) files: Vec<ServedFile>,
     pub(super) tag: HeaderValue,
@@ -34,13 +81,8 @@ pub(super) type Waiting = Mutex<Vec<Message>>;
 /// A message, and the way back of its answer.
 pub(super) type Message = (HeldBody, oneshot::Sender<Result<Vec<u8>, ApiError>>);
 
-impl ServedTables {
-    /// Prepares tables for serving: so many readings of them run at once, so many requests wait, and each has so much
-    /// time.
-    ///
-    /// # Errors
-    /// When a file cannot be described.
-    pub fn new(tables: Tables, concurrency: usize, queue: usize, timeout: Duration) -> std::io::Result<Self> {
+impl TablesOfVersion {
+    fn new(tables: Tables, gate: SearchGate) -> io::Result<Self> {
         let file = |(path, name, file): (std::path::PathBuf, &str, &dpr_core::model::FileEntry)| {
             ServedFile::new(path, name, file.bytes, &file.sha256)
         };
@@ -48,12 +90,17 @@ impl ServedTables {
         let tag = HeaderValue::from_str(&format!("\"{}\"", tables.version()));
         Ok(Self {
             files,
-            tag: tag.map_err(std::io::Error::other)?,
+            tag: tag.map_err(io::Error::other)?,
             tables,
-            gate: SearchGate::new(concurrency, queue).with_timeout(timeout),
+            gate,
             ranks: Waiting::default(),
             fetches: Waiting::default(),
         })
+    }
+
+    /// Returns `true` if these are the tables of the version of the index that is described.
+    pub(super) fn is_of(&self, index: &Description) -> bool {
+        self.tables.checked().manifest.index_version == index.version
     }
 
     pub(super) fn waiting(&self, kind: Kind) -> &Waiting {

@@ -1,6 +1,8 @@
 //! Encrypted search from the command line to a server and back, as processes.
 
 use std::collections::BTreeMap;
+use std::process::Output;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -99,6 +101,38 @@ fn what_is_not_offered_is_an_error_and_never_a_plainer_search() {
     }
     let error = fail(&mut bench.dpr(&["search", "--model", "model", "--server", &url, "w31"]));
     assert!(error.contains("--privacy encrypted"), "{error}");
+}
+
+#[test]
+fn tables_of_a_newer_version_are_taken_into_use_without_a_restart() {
+    let bench = bench(300);
+    let server = serve(&bench, &["--encrypted"]);
+    let url = format!("http://{}", server.address);
+    let search = || {
+        let mut command = bench.dpr(&["search", "--model", "model", "--device", "cpu", "--k", "2"]);
+        command.args(["--server", &url, "--privacy", "encrypted", "--json", "w31 w38 w45"]);
+        command
+    };
+    let found = |answer: &Value| answer["hits"][0]["id"].as_str().unwrap().to_owned();
+    let best = found(&json(&mut search()));
+    succeed(&mut bench.dpr(&["index", "delete", "--index", "index", &best]));
+    succeed(&mut bench.dpr(&["index", "compact", "--index", "index"]));
+    let until = |wanted: &dyn Fn(&Output) -> bool| {
+        let end = Instant::now() + Duration::from_secs(60);
+        loop {
+            let output = search().output().unwrap();
+            if wanted(&output) {
+                return output;
+            }
+            assert!(Instant::now() < end, "{}", String::from_utf8_lossy(&output.stderr));
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    };
+    until(&|output| String::from_utf8_lossy(&output.stderr).contains("503"));
+    succeed(&mut bench.dpr(&["index", "private", "--index", "index"]));
+    let now = until(&|output| output.status.success());
+    let now = found(&serde_json::from_slice(&now.stdout).unwrap());
+    assert_ne!(now, best, "what was deleted is not found");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use crate::{ServedTables, Serving};
 use dpr_core::private::encrypted::wire::{Head, Kind};
 use dpr_core::random::SplitMix;
 use dpr_files::progress::Silent;
+use dpr_index::search::Description;
 use dpr_index::vectors::VectorSet;
 use dpr_index::{IndexOptions, IndexReader, build_index};
 use dpr_private::{BuildOptions, Tables, build};
@@ -21,17 +22,22 @@ struct Bench {
     _dir: tempfile::TempDir,
 }
 
-fn bench(options: Options) -> Bench {
-    let dir = tempfile::tempdir().unwrap();
+/// Builds an index and its private tables.
+fn tables(dir: &std::path::Path) -> (Tables, Description) {
     let mut random = SplitMix::new(1);
     let passages = (0..60).map(|at| Passage::new(format!("p{at}"), "", format!("Passage {at}."))).collect();
     let rows: Vec<f32> = (0..60 * WIDTH).map(|_| random.normal() as f32).collect();
     let set = VectorSet::new(fingerprint(), WIDTH, passages, rows);
-    build_index(&set, dir.path(), &IndexOptions::default(), &Silent).unwrap();
-    build(dir.path(), &BuildOptions::default(), &Silent).unwrap();
+    build_index(&set, dir, &IndexOptions::default(), &Silent).unwrap();
+    build(dir, &BuildOptions::default(), &Silent).unwrap();
+    let index = IndexReader::open(dir).unwrap().live().describe();
+    (Tables::open(dir, index.number, &index.version).unwrap(), index)
+}
+
+fn bench(options: Options) -> Bench {
+    let dir = tempfile::tempdir().unwrap();
+    let (tables, _) = tables(dir.path());
     let reader = IndexReader::open(dir.path()).unwrap();
-    let index = reader.live().describe();
-    let tables = Tables::open(dir.path(), index.number, &index.version).unwrap();
     let checked = tables.checked();
     let (version, rank) = (checked.version, checked.rank.question_bytes());
     let fetch = checked.fetch.question_bytes();
@@ -179,4 +185,25 @@ async fn the_tables_are_described_and_a_server_without_says_so() {
     let request = Request::post("/v1/encrypted/rank").header("content-type", "application/octet-stream");
     let reply = send(&plain, request.body(Body::from("x")).unwrap()).await;
     assert_eq!(reply.error(), (404, "no_encrypted_search".into()));
+}
+
+#[tokio::test]
+async fn tables_that_are_missing_or_damaged_do_not_take_the_place_of_those_in_use() {
+    let dir = tempfile::tempdir().unwrap();
+    let (tables, index) = tables(dir.path());
+    let version = tables.version();
+    let served = ServedTables::new(tables, 1, 16, Duration::from_secs(10)).unwrap();
+    let follow = |number| {
+        let newest = Description { version: "another".to_owned(), number, ..index.clone() };
+        served.follow(dir.path(), &newest)
+    };
+    assert_eq!(served.follow(dir.path(), &index).unwrap(), None, "they are in use");
+    assert_eq!(follow(index.number + 1).unwrap(), None, "they are not there yet");
+    let of_another = follow(index.number).unwrap_err().to_string();
+    assert!(of_another.contains("another index"), "{of_another}");
+    let damaged = dpr_private::dir_of_version(dir.path(), index.number + 1);
+    fs_err::create_dir(&damaged).unwrap();
+    fs_err::write(damaged.join("private.json"), "{").unwrap();
+    assert!(follow(index.number + 1).is_err());
+    assert_eq!(served.in_use().tables.version(), version);
 }

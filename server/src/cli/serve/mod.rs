@@ -5,6 +5,7 @@ mod load;
 mod protection;
 
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,8 +19,8 @@ use super::traces::SET_PARENT;
 use super::{CliError, output};
 use crate::location::{Location, Opened};
 use dpr_encode::PassageUpdater;
-use dpr_index::search::Description;
-use dpr_index::search::TextSearcher;
+use dpr_files::Background;
+use dpr_index::search::{Backend, Description, TextSearcher};
 use dpr_index::{CompactionPolicy, DeltaLimit};
 use dpr_private::Tables;
 use dpr_serve::server::{self, Connections, Ended};
@@ -122,6 +123,7 @@ async fn serve(args: Args, index: Location) -> Result<(), CliError> {
         Needs { text: args.allow_text, updates, device: args.device, precision: args.numbers.precision };
     let (model, blur) = (args.model.clone(), args.blur.clone());
     let (encrypted, private, reader) = (args.encrypted, index.clone(), args.reader.clone());
+    let dir = index.directory().map(Path::to_path_buf);
     let loading = tokio::task::spawn_blocking(move || {
         let loaded = load(model.as_deref(), &index, blur.as_deref(), needs)?;
         let tables = encrypted.then(|| load_tables(&private, &loaded)).transpose()?;
@@ -135,7 +137,11 @@ async fn serve(args: Args, index: Location) -> Result<(), CliError> {
     };
     let Description { count, dim, model: fingerprint, .. } = loaded.index.backend.describe();
     let web_weights = loaded.model.as_ref().is_some_and(ServedModel::has_weights);
-    let tables = tables.map(|tables| served_tables(&args, tables)).transpose()?;
+    let tables = tables.map(|tables| served_tables(&args, tables).map(Arc::new)).transpose()?;
+    let following = match (&tables, dir) {
+        (Some(tables), Some(dir)) => Some(follow_tables(dir, tables, &loaded.index.backend)?),
+        _ => None,
+    };
     let kept = publish(&state, &args, loaded, (tables, reader))?;
     let url = format!("{scheme}://{address}");
     if args.json {
@@ -150,7 +156,7 @@ async fn serve(args: Args, index: Location) -> Result<(), CliError> {
         }
     }
     let ended = running.await?;
-    drop((kept, reloading));
+    drop((kept, following, reloading));
     if ended == Ended::CutOff {
         tracing::warn!("some requests did not finish within {} s and were cut off", args.grace);
     }
@@ -185,6 +191,32 @@ fn served_tables(args: &Args, tables: Tables) -> Result<ServedTables, CliError> 
     Ok(ServedTables::new(tables, concurrency, queue, timeout)?)
 }
 
+/// Time between two looks for the private tables of a newer version.
+const FOLLOW_EVERY: Duration = Duration::from_secs(2);
+
+/// Takes private tables of a newer version of the index into use, once `dpr index private` has built them.
+fn follow_tables(
+    dir: PathBuf,
+    tables: &Arc<ServedTables>,
+    index: &Arc<dyn Backend>,
+) -> Result<Background, CliError> {
+    let (tables, index) = (Arc::clone(tables), Arc::clone(index));
+    let mut said = None;
+    Ok(Background::every("private tables", FOLLOW_EVERY, move |_| {
+        let newest = index.describe();
+        match tables.follow(&dir, &newest) {
+            Ok(None) => {}
+            Ok(Some(version)) => tracing::info!("private tables {version} are in use"),
+            // Once a version.
+            Err(_) if said.as_ref() == Some(&newest.version) => {}
+            Err(error) => {
+                tracing::error!("the private tables of the newest version cannot be used: {error}");
+                said = Some(newest.version);
+            }
+        }
+    })?)
+}
+
 /// Time between two looks at the files of keys and certificates.
 const RELOAD_EVERY: Duration = Duration::from_secs(2);
 
@@ -196,13 +228,13 @@ fn publish(
     state: &AppState,
     args: &Args,
     loaded: Loaded,
-    (tables, reader): (Option<ServedTables>, Option<ServedReader>),
+    (encrypted, reader): (Option<Arc<ServedTables>>, Option<ServedReader>),
 ) -> Result<Opened, CliError> {
     let Loaded { index, model, question, passage, blur } = loaded;
     let mut serving = Serving {
         model,
         blur,
-        encrypted: tables.map(Arc::new),
+        encrypted,
         reader: reader.map(Arc::new),
         ..Serving::new(Arc::clone(&index.backend))
     };
