@@ -23,12 +23,9 @@ use dpr_index::sparse::{Analyzer, SparseOptions};
 use dpr_index::vectors::VectorSet;
 use dpr_index::{
     GraphBuilder, HnswParams, IndexDir, IndexKind, IndexManifest, IndexOptions, LoadedIndex, LoadedSparse,
-    Storage, Upgraded, Verified, build_index, build_sparse_index_of, copy_index, recall_against_exact, tune,
-    upgrade, verify,
+    RECALL_DEPTH, Storage, Upgraded, Verified, build_index, build_sparse_index_of, copy_index,
+    recall_against_exact, tune, upgrade, verify,
 };
-
-/// Results compared when recall is measured; what the DPR paper's top-20 needs.
-const RECALL_K: usize = 20;
 
 /// Vectors of the index that are searched for when recall is measured.
 const RECALL_SAMPLE: usize = 200;
@@ -108,7 +105,7 @@ enum Task {
         #[arg(long, value_name = "SHARE", default_value_t = RECALL_WANTED, value_parser = share)]
         recall: f64,
         /// Among how many passages
-        #[arg(long, value_name = "K", default_value_t = RECALL_K as u32, value_parser = clap::value_parser!(u32).range(1..))]
+        #[arg(long, value_name = "K", default_value_t = RECALL_DEPTH as u32, value_parser = clap::value_parser!(u32).range(1..))]
         at: u32,
         /// Vectors of the index to ask with
         #[arg(long, value_name = "N", default_value_t = TUNE_SAMPLE as u32, value_parser = clap::value_parser!(u32).range(1..))]
@@ -338,11 +335,11 @@ fn build(args: BuildArgs) -> Result<(), CliError> {
     let recall = match manifest.kind {
         IndexKind::Exact => LoadedIndex::open(out).map(|_| None)?,
         IndexKind::Sparse => LoadedSparse::open(out).map(|_| None)?,
-        IndexKind::Hnsw => Some(recall_against_exact(&LoadedIndex::open(out)?, RECALL_K, RECALL_SAMPLE)?),
+        IndexKind::Hnsw => Some(recall_against_exact(&LoadedIndex::open(out)?, RECALL_DEPTH, RECALL_SAMPLE)?),
     };
     if let Some(recall) = recall.filter(|recall| *recall < RECALL_WANTED) {
         tracing::warn!(
-            "recall@{RECALL_K} is {recall:.3}: raise --ef-search or --ef-construction, or use --kind exact; vectors \
+            "recall@{RECALL_DEPTH} is {recall:.3}: raise --ef-search or --ef-construction, or use --kind exact; vectors \
              of very different lengths make a poor graph, so see whether the model's should be normalised"
         );
     }
@@ -360,7 +357,7 @@ fn build(args: BuildArgs) -> Result<(), CliError> {
     output::line(format_args!("{count} passages{vectors}{words}, {bytes} bytes, {seconds:.1} s"))?;
     if let Some(recall) = recall {
         output::line(format_args!(
-            "recall@{RECALL_K} against exact search, on its own vectors: {recall:.4}"
+            "recall@{RECALL_DEPTH} against exact search, on its own vectors: {recall:.4}"
         ))?;
     }
     Ok(())
