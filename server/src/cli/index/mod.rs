@@ -16,6 +16,7 @@ use self::export_static::ExportStaticArgs;
 use self::private::PrivateArgs;
 use self::update::{AddArgs, CompactArgs, DeleteArgs};
 use super::{CliError, output, stop_on_interrupt};
+use crate::cli::args::{IndexDirArgs, WordThreadsArgs};
 use crate::cli::progress;
 use crate::location::Location;
 use dpr_data::stream_passages;
@@ -89,18 +90,16 @@ enum Task {
     ExportStatic(ExportStaticArgs),
     /// Check every file of an index: sizes, checksums, and that all of it can be read
     Verify {
-        /// The index directory
-        #[arg(long, env = "DPR_INDEX", hide_env_values = true, value_name = "DIR")]
-        index: Location,
+        #[command(flatten)]
+        index: IndexDirArgs,
         /// Print the manifest and the problems as JSON
         #[arg(long)]
         json: bool,
     },
     /// Find the smallest --ef-search that finds enough, and put it in use
     Tune {
-        /// The index directory
-        #[arg(long, env = "DPR_INDEX", hide_env_values = true, value_name = "DIR")]
-        index: Location,
+        #[command(flatten)]
+        index: IndexDirArgs,
         /// The share of exact search's passages to find, 0 to 1
         #[arg(long, value_name = "SHARE", default_value_t = RECALL_WANTED, value_parser = share)]
         recall: f64,
@@ -116,15 +115,13 @@ enum Task {
     },
     /// Bring an index of an older format to the newest; what was in use stays until that is whole
     Upgrade {
-        /// The index directory
-        #[arg(long, env = "DPR_INDEX", hide_env_values = true, value_name = "DIR")]
-        index: Location,
+        #[command(flatten)]
+        index: IndexDirArgs,
     },
     /// Copy the version in use into a directory of its own, which is an index directory too
     Snapshot {
-        /// The index directory
-        #[arg(long, env = "DPR_INDEX", hide_env_values = true, value_name = "DIR")]
-        index: Location,
+        #[command(flatten)]
+        index: IndexDirArgs,
         /// The snapshot to write
         #[arg(long, value_name = "DIR")]
         out: PathBuf,
@@ -163,9 +160,8 @@ struct BuildArgs {
     /// Index the stop words too that --sparse drops (the, and, of …), so that questions of nothing else find something
     #[arg(long, requires = "sparse")]
     keep_stop_words: bool,
-    /// Threads that index words; 0 means one for each processor
-    #[arg(long, default_value_t = 0, value_name = "N")]
-    threads: usize,
+    #[command(flatten)]
+    words: WordThreadsArgs,
     /// The index directory; an index that is there stays in use until the new one is whole. Or a collection of a
     /// Milvus cluster, milvus://HOST:PORT/COLLECTION, or a table of PostgreSQL,
     /// postgres://USER@HOST/DATABASE?table=NAME, which is made or added to
@@ -311,7 +307,7 @@ fn copy(from: &Path, to: &Path) -> Result<(), CliError> {
 /// Builds the index and says what it is.
 fn build(args: BuildArgs) -> Result<(), CliError> {
     let Some(out) = args.out.directory() else { return fill::run(&args) };
-    let sparse = args.analyzer().map(|analyzer| SparseOptions { analyzer, threads: args.threads });
+    let sparse = args.analyzer().map(|analyzer| SparseOptions { analyzer, threads: args.words.threads });
     let options = IndexOptions {
         kind: args.kind,
         builder: args.builder,
