@@ -1,11 +1,12 @@
 //! The private tables that a server has, and the questions that wait for them: those that wait together are answered in
 //! one reading of a table.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use axum::http::HeaderValue;
 use dpr_core::private::encrypted::wire::Kind;
+use dpr_files::lock;
 use dpr_private::{AnswerError, MOST_FETCHES, Tables};
 use tokio::sync::oneshot;
 
@@ -75,7 +76,7 @@ impl ServedTables {
     /// a message whose client has gone is passed over.
     pub(super) fn answer_waiting(&self, kind: Kind) {
         let taken = {
-            let mut waiting = self.waiting(kind).lock().unwrap_or_else(PoisonError::into_inner);
+            let mut waiting = lock(self.waiting(kind));
             waiting.retain(|(_, back)| !back.is_closed());
             // Together they are read in one time and computed one by one: no more than end in time.
             let count = waiting.len().min(BATCH).min(self.gate.fitting(self.cost(kind)));
