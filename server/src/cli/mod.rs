@@ -241,6 +241,7 @@ pub fn one_line(error: &(dyn Error + 'static)) -> String {
     line
 }
 
+/// Returns a text in one line, with one space between its words.
 fn flat(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
