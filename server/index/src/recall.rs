@@ -7,7 +7,7 @@ use super::{ExactIndex, LoadedIndex, Matrix, QueryError, ScoredRow, VectorIndex 
 /// Results that recall looks at unless told otherwise: what the DPR paper's top-20 needs.
 pub const RECALL_DEPTH: usize = 20;
 
-/// Returns how many rows of `exact`, the results of exact search, best first, are among results with the scores `found`.
+/// Returns how many rows of `exact`, the results of exact search, best first, are among those with the scores `found`.
 ///
 /// A row that scores as high as the last of the exact ones counts as found: equal scores have no true order.
 ///
