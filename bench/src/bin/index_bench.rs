@@ -19,7 +19,7 @@ use dpr_files::progress::Silent;
 use dpr_index::vectors::VectorSet;
 use dpr_index::{
     CancelToken, HnswParams, IndexKind, IndexOptions, LoadedIndex, RowSet, ScoredRow, Storage, VectorIndex,
-    build_index,
+    build_index, rows_found,
 };
 use serde_json::{Value, json};
 
@@ -142,10 +142,9 @@ fn ask(index: &dyn VectorIndex, queries: &[Embedding]) -> Result<Vec<Vec<ScoredR
     queries.iter().map(|query| Ok(index.search(query, K)?)).collect()
 }
 
-/// The share of the best rows that is found; those that score as the last of them are as good.
+/// The share of the best rows that is found.
 fn recall(found: &[Vec<ScoredRow>], truth: &[Vec<ScoredRow>]) -> f64 {
-    let hits = found.iter().zip(truth).map(|(found, truth)| {
-        found.iter().filter(|row| row.score >= truth[truth.len() - 1].score).count().min(truth.len())
-    });
+    let hits =
+        found.iter().zip(truth).map(|(found, truth)| rows_found(truth, found.iter().map(|row| row.score)));
     hits.sum::<usize>() as f64 / truth.iter().map(Vec::len).sum::<usize>() as f64
 }

@@ -18,7 +18,9 @@ use dpr_core::random::SplitMix;
 use dpr_data::Passage;
 use dpr_files::progress::Silent;
 use dpr_index::vectors::{Shard, VectorSet, VectorsSpec, VectorsWriter};
-use dpr_index::{IndexKind, IndexOptions, LoadedIndex, VectorIndex as _, build_index, verify};
+use dpr_index::{
+    IndexKind, IndexOptions, LoadedIndex, RECALL_DEPTH, VectorIndex as _, build_index, rows_found, verify,
+};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
@@ -67,17 +69,16 @@ fn main() -> Result<(), Box<dyn Error>> {
         let mut hits = 0;
         for (at, query) in queries.iter().enumerate() {
             let started = Instant::now();
-            let found = index.index.search(query, 20)?;
+            let found = index.index.search(query, RECALL_DEPTH)?;
             times.push(started.elapsed().as_secs_f64() * 1e3);
             if at < RECALL_QUESTIONS {
-                let best = truth.search(query, 20)?;
-                let last = best.last().map_or(f32::MAX, |row| row.score);
-                hits += found.iter().filter(|row| row.score >= last).count().min(20);
+                let best = truth.search(query, RECALL_DEPTH)?;
+                hits += rows_found(&best, found.iter().map(|row| row.score));
             }
         }
         times.sort_by(f64::total_cmp);
         let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize];
-        let recall = hits as f64 / (20 * RECALL_QUESTIONS.min(queries.len())) as f64;
+        let recall = hits as f64 / (RECALL_DEPTH * RECALL_QUESTIONS.min(queries.len())) as f64;
         tried.push(json!({ "ef": ef, "recall": recall, "p50": at(0.5), "p99": at(0.99) }));
     }
     let searching = memory("VmRSS");

@@ -11,8 +11,8 @@ use super::error::EncodingError;
 use super::pipeline::{PipelineOptions, encode_rows};
 use super::rows::{PassageRows, QuestionRows, Rows};
 use dpr_data::Passage;
-use dpr_files::Job;
 use dpr_files::progress::Progress;
+use dpr_files::{Job, lock};
 
 /// Returns the vectors of `questions`, in their order.
 ///
@@ -69,7 +69,7 @@ fn encode_all(
     let kept = Mutex::new(Vec::with_capacity(count));
     let keep = |part: &Range<usize>, values: &[f32]| {
         let rows = part.clone().zip(values.chunks_exact(rows.dim()).map(<[f32]>::to_vec));
-        kept.lock().unwrap_or_else(PoisonError::into_inner).extend(rows);
+        lock(&kept).extend(rows);
         Ok(())
     };
     encode_rows(rows, &parts_of(count), options, job, &keep)?;

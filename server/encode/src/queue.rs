@@ -2,7 +2,9 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+use dpr_files::lock;
 
 use super::batches::{Batch, plan};
 use super::error::EncodingError;
@@ -175,10 +177,4 @@ impl State<'_> {
         let part = Arc::new(Part { range: range.clone(), inner: Mutex::new(inner) });
         self.chunks.extend(chunks.into_iter().map(|chunk| (Arc::clone(&part), chunk)));
     }
-}
-
-/// Locks a mutex, poisoned or not: a worker that panics stops the run (see the pipeline), so its half-done work is
-/// never used.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use dpr_index::ScoredRow;
+use dpr_index::{ScoredRow, rows_found};
 
 /// The share of the true nearest passages that an index finds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -19,8 +19,8 @@ pub struct Recall {
 
 /// Returns recall@k of `found` against `exact`, a list of rows for each query in both, best first.
 ///
-/// A row found in the place of one with an equal score counts: which of two equals comes first says nothing
-/// about the index. An empty input has recall 1.
+/// Found is what [`rows_found`] counts: which of two rows with equal scores comes first says nothing about the index.
+/// An empty input has recall 1.
 pub fn recall(found: &[Vec<ScoredRow>], exact: &[Vec<ScoredRow>], k: usize) -> Recall {
     let shares: Vec<f64> = found.iter().zip(exact).map(|(found, exact)| share(found, exact, k)).collect();
     if shares.is_empty() {
@@ -37,8 +37,10 @@ pub fn recall(found: &[Vec<ScoredRow>], exact: &[Vec<ScoredRow>], k: usize) -> R
 
 fn share(found: &[ScoredRow], exact: &[ScoredRow], k: usize) -> f64 {
     let exact = &exact[..k.min(exact.len())];
-    let Some(last) = exact.last() else { return 1.0 };
-    found.iter().take(k).filter(|row| row.score >= last.score).count() as f64 / exact.len() as f64
+    if exact.is_empty() {
+        return 1.0;
+    }
+    rows_found(exact, found.iter().take(k).map(|row| row.score)) as f64 / exact.len() as f64
 }
 
 #[cfg(test)]

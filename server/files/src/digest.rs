@@ -1,14 +1,13 @@
 //! SHA-256 and CRC-32 of files that are too large to hold in memory.
 
-use std::fmt::Write as _;
 use std::io::{self, Read, Write};
 use std::path::Path;
 
-use dpr_core::model::FileEntry;
+use dpr_core::model::{self, FileEntry};
 use rayon::prelude::*;
 use sha2::{Digest as _, Sha256};
 
-use crate::{atomic, plain};
+use crate::{Error, atomic, plain, relative};
 
 /// Bytes that a thread takes at a time.
 const CRC_PART: usize = 4 << 20;
@@ -18,10 +17,7 @@ const PIECE: usize = 32 << 10;
 
 /// Finishes a digest as 64 hex characters.
 pub fn hex(digest: Sha256) -> String {
-    digest.finalize().iter().fold(String::with_capacity(64), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}"); // writing to a String cannot fail
-        text
-    })
+    model::hex(&digest.finalize())
 }
 
 /// Passes bytes on and digests them on the way.
@@ -104,6 +100,32 @@ pub fn of_file(path: &Path) -> io::Result<FileEntry> {
     let mut digest = Sha256::new();
     let bytes = pieces(path, |piece| digest.update(piece))?;
     Ok(FileEntry { bytes, sha256: hex(digest) })
+}
+
+/// Refuses a file of another size than `expected`, before it is read.
+///
+/// # Errors
+/// [`Error::Size`], or why the file cannot be looked at.
+pub fn check_size(path: &Path, expected: &FileEntry) -> Result<(), Error> {
+    let got = relative::size(path).map_err(Error::read(path))?;
+    if got == expected.bytes {
+        return Ok(());
+    }
+    Err(Error::Size { path: path.to_path_buf(), expected: expected.bytes, got })
+}
+
+/// Refuses the file at `path` where what was `found` in it is not what is `expected`.
+///
+/// # Errors
+/// [`Error::Size`] and [`Error::Checksum`].
+pub fn check(path: &Path, expected: &FileEntry, found: &FileEntry) -> Result<(), Error> {
+    if found.bytes != expected.bytes {
+        return Err(Error::Size { path: path.to_path_buf(), expected: expected.bytes, got: found.bytes });
+    }
+    if found.sha256 != expected.sha256 {
+        return Err(Error::Checksum { path: path.to_path_buf() });
+    }
+    Ok(())
 }
 
 /// As [`of_file`], and the CRC-32.

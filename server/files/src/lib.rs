@@ -23,6 +23,7 @@ mod lock;
 mod mapped;
 mod open_files;
 pub mod plain;
+mod poison;
 pub mod progress;
 pub mod relative;
 
@@ -32,3 +33,4 @@ pub use job::Job;
 pub use lock::DirLock;
 pub use mapped::Mapped;
 pub use open_files::raise_open_files;
+pub use poison::{lock, read_lock, write_lock};

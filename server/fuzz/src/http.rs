@@ -1,6 +1,6 @@
 //! Bodies of requests, sent to the routes without a socket.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -9,6 +9,7 @@ use dpr_core::device::Device;
 use dpr_core::{Embedding, EncoderBytes, Pooling, Reader};
 use dpr_encode::PassageUpdater;
 use dpr_encode::model::{ImportOptions, ModelDir, import};
+use dpr_files::lock;
 use dpr_index::search::{Backend as _, Filter, Fusion, Hit, Method, SearchError};
 use dpr_index::{CancelToken, IndexWriter, LiveIndex};
 use dpr_serve::{
@@ -84,7 +85,7 @@ impl Server {
 fn send(method: &str, path: &str, body: Vec<u8>) -> u16 {
     static SERVER: OnceLock<Mutex<Server>> = OnceLock::new();
     let server = SERVER.get_or_init(|| Mutex::new(Server::new()));
-    let mut server = server.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut server = lock(server);
     if server.requests >= LIFE {
         *server = Server::new();
     }

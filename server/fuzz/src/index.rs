@@ -1,11 +1,12 @@
 //! Files of an index directory: a small one is made once, and one of its files replaced by the input.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 
 use dpr_core::Embedding;
 use dpr_core::model::sha256_hex;
 use dpr_data::{Metadata, Passage, Value, read_passages};
+use dpr_files::lock;
 use dpr_files::progress::Silent;
 use dpr_index::search::{Backend as _, Filter};
 use dpr_index::vectors::VectorSet;
@@ -189,7 +190,7 @@ fn with_index(work: impl FnOnce(&Index)) {
 /// Runs with a restored index of this kind.
 fn with_index_of(chosen: Chosen, work: impl FnOnce(&Index)) {
     // A panic of an earlier input is told by the fuzzer; what it left behind is put right here.
-    let index = index(chosen).lock().unwrap_or_else(PoisonError::into_inner);
+    let index = lock(index(chosen));
     index.restore();
     work(&index);
     index.open();
@@ -204,7 +205,7 @@ fn made(name: &str) -> Vec<(String, Vec<u8>)> {
 }
 
 fn made_of(chosen: Chosen, name: &str) -> Vec<(String, Vec<u8>)> {
-    let index = index(chosen).lock().unwrap_or_else(PoisonError::into_inner);
+    let index = lock(index(chosen));
     vec![named("made", index.read(name))]
 }
 

@@ -1,7 +1,9 @@
 //! Directories that are made once, of which inputs replace a file.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
+
+use dpr_files::lock;
 
 use fs_err as fs;
 
@@ -21,7 +23,7 @@ impl Made {
 
     /// Calls `work` with `bytes` in the place of a file.
     pub(crate) fn with(this: &Mutex<Self>, name: &str, bytes: &[u8], work: impl FnOnce(&Path)) {
-        let made = this.lock().unwrap_or_else(PoisonError::into_inner);
+        let made = lock(this);
         let file = made.path.join(name);
         let before = fs::read(&file).expect("a file that was made");
         let _ = fs::remove_file(&file);
@@ -32,7 +34,7 @@ impl Made {
     }
 
     pub(crate) fn read(this: &Mutex<Self>, name: &str) -> Vec<u8> {
-        let made = this.lock().unwrap_or_else(PoisonError::into_inner);
+        let made = lock(this);
         fs::read(made.path.join(name)).expect("a file that was made")
     }
 }

@@ -1,11 +1,12 @@
 //! Files of private search: a projection, and the manifest of a blur directory.
 
 use std::path::Path;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 
 use dpr_core::private::blur::Level;
 use dpr_core::private::projection::Projection;
 use dpr_core::project::orthonormal;
+use dpr_files::lock;
 use dpr_index::private::{BlurDir, BlurManifest, Calibration};
 use fs_err as fs;
 
@@ -45,7 +46,7 @@ pub(crate) fn blur(bytes: &[u8]) {
         write(&dir.path().join("blur"), "a model", 64);
         Mutex::new(dir)
     });
-    let dir = dir.lock().unwrap_or_else(PoisonError::into_inner);
+    let dir = lock(dir);
     let blur = dir.path().join("blur");
     fs::write(blur.join("blur.json"), bytes).expect("a small file");
     if let Ok(dir) = BlurDir::open(&blur) {

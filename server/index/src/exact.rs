@@ -12,13 +12,11 @@ use super::codes::{Codes, SPARE, rescored};
 use super::quantized::{AnyQuantized, Quantized};
 use super::{IndexKind, Matrix, QueryError, RowSet, ScoredRow, VectorIndex};
 use crate::ranking::TopK;
+use crate::vectors::GROUP;
 use crate::{CancelToken, Stopped};
 
 /// Numbers above which one query is worth several threads: about 4 ms of one.
 const PARALLEL_FROM: usize = 16 << 20;
-
-/// Rows that are scored before their scores are looked at.
-const GROUP: usize = 64;
 
 /// Numbers in the block of rows that one thread takes, about: it fits a core's cache.
 const BLOCK: usize = 128 << 10;

@@ -111,7 +111,7 @@ pub use live::{
     CompactionPolicy, DeltaLimit, Health, IndexReader, IndexWriter, LiveIndex, NewPassage, Put, Snapshot,
 };
 pub use ranking::ScoredRow;
-pub use recall::recall_against_exact;
+pub use recall::{RECALL_DEPTH, recall_against_exact, rows_found};
 pub use row_set::RowSet;
 pub use tune::{Tuned, tune};
 pub use upgrade::{Upgraded, upgrade};

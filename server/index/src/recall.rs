@@ -4,10 +4,27 @@ use dpr_core::Embedding;
 
 use super::{ExactIndex, LoadedIndex, Matrix, QueryError, ScoredRow, VectorIndex as _};
 
-/// Recall@k of `index` against exact search over the same vectors, in `[0, 1]`, asking with up to `questions` of its
-/// own vectors spread evenly.
+/// Results that recall looks at unless told otherwise: what the DPR paper's top-20 needs.
+pub const RECALL_DEPTH: usize = 20;
+
+/// Returns how many rows of `exact`, the results of exact search, best first, are among those with the scores `found`.
 ///
 /// A row that scores as high as the last of the exact ones counts as found: equal scores have no true order.
+///
+/// ```
+/// use dpr_index::{ScoredRow, rows_found};
+///
+/// let exact = [ScoredRow { row: 1, score: 9.0 }, ScoredRow { row: 2, score: 8.0 }];
+/// assert_eq!(rows_found(&exact, [9.0, 8.0]), 2);
+/// assert_eq!(rows_found(&exact, [9.0, 7.5]), 1);
+/// ```
+pub fn rows_found(exact: &[ScoredRow], found: impl IntoIterator<Item = f32>) -> usize {
+    let Some(last) = exact.last() else { return 0 };
+    found.into_iter().filter(|score| *score >= last.score).count().min(exact.len())
+}
+
+/// Recall@k of `index` against exact search over the same vectors, in `[0, 1]`, asking with up to `questions` of its
+/// own vectors spread evenly; found is what [`rows_found`] counts.
 ///
 /// # Errors
 /// The errors of [`VectorIndex::search`](super::VectorIndex::search).
@@ -37,10 +54,35 @@ impl Truth {
     pub(super) fn recall(&self, found: &[Vec<ScoredRow>]) -> f64 {
         let (mut hits, mut all) = (0, 0);
         for (truth, found) in self.0.iter().zip(found) {
-            let Some(last) = truth.last() else { continue };
-            hits += found.iter().filter(|row| row.score >= last.score).count().min(truth.len());
+            hits += rows_found(truth, found.iter().map(|row| row.score));
             all += truth.len();
         }
         if all == 0 { 1.0 } else { hits as f64 / all as f64 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(scores: &[f32]) -> Vec<ScoredRow> {
+        scores.iter().enumerate().map(|(row, score)| ScoredRow { row, score: *score }).collect()
+    }
+
+    #[test]
+    fn a_row_that_scores_as_the_last_exact_one_counts_and_no_more_count_than_there_are() {
+        let exact = rows(&[9.0, 8.0, 7.0]);
+        assert_eq!(rows_found(&exact, [9.0, 8.0, 7.0]), 3);
+        assert_eq!(rows_found(&exact, [9.0, 7.0, 6.9]), 2);
+        assert_eq!(rows_found(&exact, [7.0; 5]), 3);
+        assert_eq!(rows_found(&exact, []), 0);
+        assert_eq!(rows_found(&[], [9.0]), 0);
+    }
+
+    #[test]
+    fn recall_is_the_share_found_of_all_that_exact_search_finds() {
+        let truth = Truth(vec![rows(&[9.0, 8.0]), rows(&[3.0, 2.0]), Vec::new()]);
+        assert_eq!(truth.recall(&[rows(&[9.0, 8.0]), rows(&[3.0, 1.0]), Vec::new()]), 0.75);
+        assert_eq!(Truth(Vec::new()).recall(&[]), 1.0);
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use walkdir::WalkDir;
 
 use crate::directory::pointer::MANIFEST;
-use crate::directory::version::{check_size, compare, newest};
+use crate::directory::version::newest;
 use crate::{FileError, IndexKind, IndexManifest, IndexReader, LoadedSparse, OpenError};
 use dpr_files::digest;
 
@@ -31,9 +31,9 @@ pub fn verify(dir: &Path) -> Result<Verified, OpenError> {
         let mut problems = Vec::new();
         for (name, expected) in &version.manifest.files {
             let path = version.dir.join(name);
-            let checked = check_size(&path, expected)
+            let checked = digest::check_size(&path, expected)
                 .and_then(|()| digest::of_file(&path).map_err(FileError::read(&path)))
-                .and_then(|found| compare(&path, expected, &found));
+                .and_then(|found| digest::check(&path, expected, &found));
             problems.extend(checked.err().map(OpenError::from));
         }
         let listed: BTreeSet<_> = version.manifest.files.keys().map(|name| version.dir.join(name)).collect();

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use dpr_core::Embedding;
@@ -15,7 +15,7 @@ use super::client::{Client, SEARCH};
 use super::collection::{self, Described, ID, METADATA, TEXT, TITLE, VECTOR};
 use super::{MAX_K, MilvusAddress, MilvusError, expression};
 use dpr_data::Passage;
-use dpr_files::Background;
+use dpr_files::{Background, lock};
 use dpr_index::search::{Filter, ServiceError, ServiceHealth};
 use dpr_index::{ChangeError, NewPassage, Put};
 
@@ -127,11 +127,11 @@ impl MilvusIndex {
     }
 
     fn has_just_changed(&self) -> bool {
-        self.changed.lock().unwrap_or_else(PoisonError::into_inner).elapsed() < SETTLED
+        lock(&self.changed).elapsed() < SETTLED
     }
 
     fn note_change(&self) {
-        *self.changed.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        *lock(&self.changed) = Instant::now();
     }
 
     /// The `k` passages of greatest inner product with each vector (`[dim]`), best first, equal scores by id; all when

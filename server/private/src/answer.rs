@@ -1,12 +1,12 @@
 //! Answers: what a server computes from a message that tells it nothing.
 
 use dpr_core::kernel::ring::{multiply_bytes, multiply_transforms};
+use dpr_core::model::hex;
 use dpr_core::private::encrypted::RankShape;
 use dpr_core::private::encrypted::rank;
 use dpr_core::private::encrypted::wire::{HEAD, Head, Kind, unpack};
 
 use crate::Tables;
-use crate::tables::hex;
 
 pub use dpr_core::private::encrypted::search::MOST_FETCHES;
 

@@ -6,6 +6,7 @@
 use std::error::Error;
 use std::io::Read as _;
 
+use dpr_core::model::hex;
 use dpr_core::private::encrypted::manifest::Tables;
 use dpr_core::private::encrypted::search::{Found, Masks, PUBLIC_FILES, Public, SearchError};
 use dpr_core::private::encrypted::{ManifestError, RandomError, WireError};
@@ -14,7 +15,6 @@ use dpr_index::search::Hit;
 use flate2::read::DeflateDecoder;
 
 use crate::answer::MOST_FETCHES;
-use crate::tables::hex;
 
 /// The most bytes of the passages of a column, decompressed.
 const MOST_TEXT: u64 = 16 << 20;

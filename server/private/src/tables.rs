@@ -12,9 +12,9 @@
 
 use std::path::{Path, PathBuf};
 
-use dpr_core::model::FileEntry;
+use dpr_core::model::{FileEntry, hex};
 use dpr_core::private::encrypted::manifest::{self, RANK_TABLE, TEXT_TABLE};
-use dpr_files::{Error as FileError, Mapped, digest, plain, relative};
+use dpr_files::{Error as FileError, Mapped, digest, plain};
 
 use crate::{OpenError, hint};
 
@@ -102,22 +102,7 @@ impl Tables {
 }
 
 fn check(path: &Path, expected: &FileEntry) -> Result<(), FileError> {
-    let found = relative::size(path).map_err(FileError::read(path))?;
-    if found != expected.bytes {
-        return Err(FileError::Size { path: path.to_path_buf(), expected: expected.bytes, got: found });
-    }
+    digest::check_size(path, expected)?;
     let found = digest::of_file(path).map_err(FileError::read(path))?;
-    match found == *expected {
-        true => Ok(()),
-        false => Err(FileError::Checksum { path: path.to_path_buf() }),
-    }
-}
-
-/// Returns bytes as hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}"); // writing to a String cannot fail
-        text
-    })
+    digest::check(path, expected, &found)
 }

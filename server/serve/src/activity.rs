@@ -6,11 +6,12 @@
 
 use std::collections::HashMap;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use axum::body::{Body, Bytes, HttpBody};
+use dpr_files::lock;
 use hyper::body::{Frame, SizeHint};
 use tokio::sync::Notify;
 
@@ -78,7 +79,7 @@ impl Activity {
     }
 
     fn requests(&self) -> MutexGuard<'_, Requests> {
-        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.requests)
     }
 
     /// Notes that a request has begun. Returns it, and whether it is the only one.

@@ -3,13 +3,14 @@
 //! A message and its answer have one length for one version of the tables. Questions that wait together are answered
 //! in one reading of a table. Nothing of a message is logged, and answers are neither compressed nor cached.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use axum::body::Bytes;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use dpr_core::private::encrypted::wire::Kind;
+use dpr_files::lock;
 use dpr_index::CancelToken;
 use tokio::sync::oneshot;
 
@@ -134,7 +135,7 @@ async fn answer(state: &AppState, request: Request, kind: Kind) -> Result<Respon
     let place = served.gate.enter().inspect_err(|_| state.metrics().rejected())?;
     let (back, mut answered) = oneshot::channel();
     let cost = served.cost(kind);
-    served.waiting(kind).lock().unwrap_or_else(PoisonError::into_inner).push((body, back));
+    lock(served.waiting(kind)).push((body, back));
     let rows = served.tables.checked().manifest.passages;
     let reading = Arc::clone(&served);
     let queue = trace.queue();

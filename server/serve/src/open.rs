@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
+
+use dpr_files::lock;
 
 use super::activity::Activity;
 use super::rate::network;
@@ -32,7 +34,7 @@ pub(super) struct Opened {
 
 impl OpenConnections {
     fn lock(&self) -> MutexGuard<'_, Open> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// Adds a connection from `address`. Returns `None` where that client has `most` already. An IPv6 network of 64

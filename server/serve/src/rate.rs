@@ -3,8 +3,10 @@
 use std::hash::{Hash, RandomState};
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+
+use dpr_files::lock;
 
 use lru::LruCache;
 
@@ -81,7 +83,7 @@ impl<K: Hash + Eq> Limiter<K> {
     fn take(&self, client: K, rate: Rate, now: Instant) -> Result<(), Duration> {
         let step = Duration::from_secs_f64(1.0 / rate.per_second);
         let most = step.saturating_mul(rate.burst - 1);
-        let mut full_at = self.full_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut full_at = lock(&self.full_at);
         let full = full_at.get(&client).copied().unwrap_or(now).max(now);
         let missing = full - now;
         if missing > most {

@@ -17,10 +17,9 @@ use prometheus_client::metrics::counter::Counter;
 use super::gate::SearchGate;
 use dpr_data::Passage;
 use dpr_index::search::{Backend, Description, Filter, Hit, SearchError, Searcher};
-use dpr_index::{CancelToken, Health, IndexKind, QueryError, Snapshot, VectorIndex as _};
-
-/// Passages of an answer that are compared, at most: what the DPR paper's top-20 needs.
-const DEPTH: usize = 20;
+use dpr_index::{
+    CancelToken, Health, IndexKind, QueryError, RECALL_DEPTH, Snapshot, VectorIndex as _, rows_found,
+};
 
 /// Counters of sampling.
 #[derive(Clone, Default)]
@@ -101,7 +100,7 @@ impl Sampled {
         if now < *next {
             return;
         }
-        let k = k.min(DEPTH);
+        let k = k.min(RECALL_DEPTH);
         let scores = hits.iter().take(k).map(|hit| hit.score).collect();
         let sample = Sample { snapshot: Arc::clone(snapshot), vector: vector.clone(), k, scores };
         if self.idle.try_send(sample).is_ok() {
@@ -168,12 +167,10 @@ impl Backend for Sampled {
 }
 
 impl Sample {
-    /// Returns the number of passages that exact search finds, and how many of these the search had found. A passage
-    /// that scores as high as the last of them counts as found too.
+    /// Returns how many of the passages that exact search finds the search had found, and how many these are.
     fn repeat(&self) -> Result<(u64, u64), QueryError> {
         let best = self.snapshot.search_exactly(&self.vector, self.k)?;
-        let last = best.last().map_or(f32::INFINITY, |row| row.score);
-        let found = self.scores.iter().filter(|score| **score >= last).count().min(best.len());
+        let found = rows_found(&best, self.scores.iter().copied());
         Ok((found as u64, best.len() as u64))
     }
 }

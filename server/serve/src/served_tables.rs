@@ -3,11 +3,12 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
 use axum::http::HeaderValue;
 use dpr_core::private::encrypted::wire::Kind;
+use dpr_files::{lock, read_lock, write_lock};
 use dpr_index::search::Description;
 use dpr_private::{AnswerError, MOST_FETCHES, OpenError, Tables};
 use tokio::sync::oneshot;
@@ -55,12 +56,12 @@ impl ServedTables {
         };
         let version = tables.version();
         let tables = Arc::new(TablesOfVersion::new(tables, self.gate.clone())?);
-        *self.in_use.write().unwrap_or_else(PoisonError::into_inner) = tables;
+        *write_lock(&self.in_use) = tables;
         Ok(Some(version))
     }
 
     pub(super) fn in_use(&self) -> Arc<TablesOfVersion> {
-        Arc::clone(&self.in_use.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&read_lock(&self.in_use))
     }
 }
 
@@ -122,7 +123,7 @@ impl TablesOfVersion {
     /// a message whose client has gone is passed over.
     pub(super) fn answer_waiting(&self, kind: Kind) {
         let taken = {
-            let mut waiting = self.waiting(kind).lock().unwrap_or_else(PoisonError::into_inner);
+            let mut waiting = lock(self.waiting(kind));
             waiting.retain(|(_, back)| !back.is_closed());
             // Together they are read in one time and computed one by one: no more than end in time.
             let count = waiting.len().min(BATCH).min(self.gate.fitting(self.cost(kind)));

@@ -1,7 +1,7 @@
 //! State that all handlers share.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 use super::access::{Access, Rate};
@@ -22,6 +22,7 @@ use super::service::TextSearch;
 use super::trace::SetParent;
 use super::updates::Updates;
 use dpr_core::model::short;
+use dpr_files::{read_lock, write_lock};
 use dpr_index::VectorIndex as _;
 use dpr_index::search::{Backend, Description};
 
@@ -155,7 +156,7 @@ impl AppState {
     /// As [`AppState::publish`], with more than searches by vector.
     pub fn publish_all(&self, serving: Serving) -> bool {
         let Description { dim, model: fingerprint, .. } = serving.search.describe();
-        let mut ready = self.0.ready.write().unwrap_or_else(PoisonError::into_inner);
+        let mut ready = write_lock(&self.0.ready);
         if let Some(before) = ready.as_ref()
             && (before.dim, &before.fingerprint) != (dim, &fingerprint)
         {
@@ -185,7 +186,7 @@ impl AppState {
     }
 
     pub(super) fn ready(&self) -> Result<Arc<Ready>, ApiError> {
-        let ready = self.0.ready.read().unwrap_or_else(PoisonError::into_inner);
+        let ready = read_lock(&self.0.ready);
         ready.clone().ok_or(ApiError::NotReady("still reading its index"))
     }
 

@@ -2,8 +2,9 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 
+use dpr_files::{lock, read_lock, write_lock};
 use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
@@ -71,16 +72,16 @@ impl Tls {
     /// # Errors
     /// [`TlsError`], once for each state of the files.
     pub(super) fn reload(&self) -> Result<bool, TlsError> {
-        if !self.watched.lock().unwrap_or_else(PoisonError::into_inner).has_changed() {
+        if !lock(&self.watched).has_changed() {
             return Ok(false);
         }
         let config = read(&self.certificate, &self.key)?;
-        *self.config.write().unwrap_or_else(PoisonError::into_inner) = config;
+        *write_lock(&self.config) = config;
         Ok(true)
     }
 
     pub(super) fn acceptor(&self) -> TlsAcceptor {
-        TlsAcceptor::from(Arc::clone(&self.config.read().unwrap_or_else(PoisonError::into_inner)))
+        TlsAcceptor::from(Arc::clone(&read_lock(&self.config)))
     }
 }
 

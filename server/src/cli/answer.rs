@@ -13,7 +13,7 @@ use super::reading::{ReadArgs, Reading};
 use super::search::{FilterArgs, typed};
 use super::source::Source;
 use super::source_args::{FusionArgs, SourceArgs};
-use super::{CliError, output};
+use super::{CliError, flat, output};
 
 /// Characters of a passage that are shown before an answer, and after it.
 const SHOWN: usize = 160;
@@ -219,10 +219,6 @@ fn table(answered: &Answered) -> String {
         )
     };
     answered.answers.iter().enumerate().map(row).collect()
-}
-
-fn flat(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Returns the text around an answer, which stands between `>>` and `<<`.

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use dpr_core::{DeviceChoice, Similarity};
+use dpr_core::Similarity;
 use serde::Serialize;
 
 use super::{CliError, output, stop_on_interrupt};
-use crate::cli::precision::PrecisionArgs;
+use crate::cli::args::{DeviceArgs, PrecisionArgs, ThreadsArgs};
 use crate::cli::progress;
 use dpr_encode::model::ModelDir;
 use dpr_encode::{CorpusShard, EncodeOptions, PipelineOptions, Shard, encode_shard};
@@ -47,12 +47,10 @@ pub struct Args {
     /// Most tokens in a batch [default: 1024 on cpu, 2048 on flex, 8192 on a GPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     batch_tokens: Option<u32>,
-    /// Worker threads [default: one for each processor]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    threads: Option<u16>,
-    /// Where to compute: auto (a real GPU, else the CPU), wgpu, cpu, or flex (Burn's CPU backend)
-    #[arg(long, env = "DPR_DEVICE", value_name = "DEVICE", default_value = "auto")]
-    device: DeviceChoice,
+    #[command(flatten)]
+    workers: ThreadsArgs,
+    #[command(flatten)]
+    compute: DeviceArgs,
     #[command(flatten)]
     numbers: PrecisionArgs,
     /// Discard the vectors that are in --out and start anew
@@ -101,7 +99,7 @@ pub fn run(args: Args) -> Result<(), CliError> {
         model = model.at_dim(dim as usize)?;
     }
     let model = model.in_precision(args.numbers.precision);
-    let encoder = model.passage_encoder(args.device)?;
+    let encoder = model.passage_encoder(args.compute.device)?;
     let (manifest, config) = (model.manifest(), encoder.config());
     if manifest.similarity == Similarity::L2 && config.l2.is_none() && !config.normalize {
         tracing::warn!(
@@ -114,7 +112,7 @@ pub fn run(args: Args) -> Result<(), CliError> {
     let pipeline = PipelineOptions::for_device(
         encoder.device_name(),
         args.batch_tokens.map(|tokens| tokens as usize),
-        args.threads.map(usize::from),
+        args.workers.count(),
     );
     let options = EncodeOptions { shard: args.shard, pipeline, force: args.force };
     let cancel = stop_on_interrupt();

@@ -15,6 +15,7 @@ use self::logging::LogFormat;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 pub mod answer;
+mod args;
 #[cfg_attr(
     not(all(feature = "eval", any(feature = "milvus", feature = "postgres"))),
     allow(dead_code, reason = "evaluation, collections and tables use the rest")
@@ -36,7 +37,6 @@ mod logging;
 mod model_of_index;
 mod opened;
 mod output;
-mod precision;
 mod privacy;
 mod progress;
 #[cfg_attr(not(feature = "eval"), allow(dead_code, reason = "evaluation uses the rest"))]
@@ -241,6 +241,7 @@ pub fn one_line(error: &(dyn Error + 'static)) -> String {
     line
 }
 
+/// Returns a text in one line, with one space between its words.
 fn flat(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -1,9 +1,10 @@
 //! Progress of long work on standard error: a bar on a terminal, plain lines everywhere else.
 
 use std::io::{self, IsTerminal as _, Write};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use dpr_files::lock;
 use dpr_files::progress::Progress;
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -154,11 +155,6 @@ fn duration(seconds: f64) -> String {
         60..3600 => format!("{} min {:02} s", whole / 60, whole % 60),
         _ => format!("{} h {:02} min", whole / 3600, whole % 3600 / 60),
     }
-}
-
-/// A panic elsewhere must not hide this thread's progress.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use super::privacy::{Privacy, PrivacyArgs};
 use super::rerank::{RerankArgs, Reranker};
 use super::source::Source;
 use super::source_args::{FusionArgs, SourceArgs};
-use super::{CliError, output};
+use super::{CliError, flat, output};
 use dpr_data::{Answers, Question, normalise_question, read_questions};
 use dpr_index::QueryError;
 use dpr_index::ranking::ScoredRow;
@@ -375,7 +375,7 @@ fn search_file(
 }
 
 fn row(rank: usize, hit: &Hit) -> String {
-    let mut text = hit.text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut text = flat(&hit.text);
     if let Some((end, _)) = text.char_indices().nth(SHOWN) {
         text.truncate(end);
         text.push('…');

@@ -165,7 +165,7 @@ impl Source {
     pub(super) fn encode(&self, questions: &[Question]) -> Result<(Vec<Embedding>, f64), CliError> {
         let Some(encoder) = &self.encoder else { return Ok((Vec::new(), 0.0)) };
         let texts = texts(questions);
-        let threads = self.args.threads.map(usize::from);
+        let threads = self.args.workers.count();
         let options = PipelineOptions::for_device(encoder.device_name(), None, threads);
         let started = Instant::now();
         let vectors = encode_questions(encoder, &texts, options, progress::on_stderr().as_ref())?;

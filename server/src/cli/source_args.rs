@@ -7,7 +7,7 @@ use dpr_index::search::{Fusion, HYBRID_DEPTH};
 use dpr_index::sparse::Scoring;
 
 use super::CliError;
-use super::precision::PrecisionArgs;
+use super::args::{PrecisionArgs, ThreadsArgs, at_least_one};
 use crate::location::Location;
 
 /// How hybrid ranking combines.
@@ -21,15 +21,6 @@ pub(super) struct FusionArgs {
     /// Hybrid: add reciprocal ranks instead of scores
     #[arg(long, conflicts_with = "lambda")]
     reciprocal_rank: bool,
-}
-
-/// Parses the number of rows of each list that hybrid ranking combines.
-fn depth(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(0) => Err("at least 1".to_owned()),
-        Ok(number) => Ok(number),
-        Err(error) => Err(format!("{error}")),
-    }
 }
 
 impl FusionArgs {
@@ -52,7 +43,7 @@ pub(super) struct RankingArgs {
     #[arg(long, value_name = "B", default_value_t = 0.4)]
     b: f32,
     /// Hybrid: best passages by words, and by vectors, that are combined
-    #[arg(long, value_name = "N", default_value_t = HYBRID_DEPTH, value_parser = depth)]
+    #[arg(long, value_name = "N", default_value_t = HYBRID_DEPTH, value_parser = at_least_one)]
     pub(super) hybrid_depth: usize,
 }
 
@@ -76,9 +67,8 @@ pub(super) struct SourceArgs {
     pub(super) index: Location,
     #[command(flatten)]
     pub(super) ranking: RankingArgs,
-    /// Worker threads [default: one for each processor]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub(super) threads: Option<u16>,
+    #[command(flatten)]
+    pub(super) workers: ThreadsArgs,
     /// Where to encode, and `dpr eval` to search an exact index: auto (a real GPU, else the CPU), wgpu, cpu, or flex
     /// (Burn's CPU backend)
     #[arg(long, env = "DPR_DEVICE", value_name = "DEVICE", default_value = "auto")]
@@ -89,9 +79,9 @@ pub(super) struct SourceArgs {
 
 impl SourceArgs {
     pub(super) fn use_threads(&self) {
-        if let Some(threads) = self.threads {
+        if let Some(threads) = self.workers.count() {
             // A second call (tests run several subcommands in one process) keeps the first pool.
-            let _ = rayon::ThreadPoolBuilder::new().num_threads(threads.into()).build_global();
+            let _ = rayon::ThreadPoolBuilder::new().num_threads(threads).build_global();
         }
     }
 

@@ -1,11 +1,12 @@
 //! `dpr serve` with keys, TLS, and an address of its own for metrics, as processes.
 
 use crate::support::common;
+use crate::support::server::Running;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{Bench, fail, succeed};
@@ -13,15 +14,8 @@ use serde_json::Value;
 
 /// A running `dpr serve`; killed when dropped. Its log goes to a file.
 struct Server {
-    child: Child,
+    _child: Running,
     told: Value,
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 impl Server {
@@ -34,7 +28,7 @@ impl Server {
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let log = || fs_err::read_to_string(bench.path("log")).unwrap();
         let told = serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line}: {}", log()));
-        Self { child, told }
+        Self { _child: Running(child), told }
     }
 
     /// The status of a request to the address that the server told under this name.

@@ -1,10 +1,11 @@
 //! `dpr serve` as processes: one that changes its index, one that follows, clients that never see a failure.
 
 use crate::support::common;
+use crate::support::server::Running;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -13,15 +14,8 @@ use serde_json::{Value, json as value};
 
 /// A running `dpr serve`; killed when dropped.
 struct Server {
-    child: Child,
+    child: Running,
     address: String,
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 impl Server {
@@ -38,7 +32,7 @@ impl Server {
         }
         let line: Value = serde_json::from_str(&line).unwrap();
         let address = line["listening"].as_str().unwrap().trim_start_matches("http://").to_owned();
-        Self { child, address }
+        Self { child: Running(child), address }
     }
 
     /// One request; status and body.
@@ -71,7 +65,7 @@ impl Server {
     /// The most memory it has had, in bytes.
     #[cfg(target_os = "linux")]
     fn peak_memory(&self) -> usize {
-        let status = fs_err::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let status = fs_err::read_to_string(format!("/proc/{}/status", self.child.0.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
         line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() << 10
     }
@@ -358,9 +352,9 @@ fn a_mapped_file_that_is_cut_off_ends_the_server_with_its_name_and_not_with_wron
     // The connection is closed or reset.
     let _ = socket.read_to_string(&mut reply);
     assert!(reply.is_empty(), "{reply}");
-    let ended = server.child.wait().unwrap();
+    let ended = server.child.0.wait().unwrap();
     let mut errors = String::new();
-    server.child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+    server.child.0.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
     assert_eq!(ended.code(), Some(74), "{ended}: {errors}");
     assert!(errors.contains("v-1/vectors.f32") && errors.contains("dpr index verify"), "{errors}");
 }

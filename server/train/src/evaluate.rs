@@ -2,8 +2,7 @@
 //! model in the paper's code, and by the training loss.
 
 use std::collections::HashMap;
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::sync::{Mutex, PoisonError};
 
 use burn::tensor::{Tensor, TensorData};
 use dpr_core::Similarity;
@@ -18,6 +17,7 @@ use super::masks::Columns;
 use super::objective::{BatchVectors, Targets};
 use super::options::StepOptions;
 use super::step::{on_threads, threads};
+use dpr_files::lock;
 use dpr_files::progress::Progress;
 
 /// Scores measured on the dev questions.
@@ -172,11 +172,11 @@ pub(super) fn encode(
     let next = Mutex::new(batches.into_iter());
     let work = || {
         loop {
-            let batch = next.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let batch = lock(&next).next();
             let Some(batch) = batch else { return Ok(()) };
             let texts: Vec<Vec<u32>> = batch.iter().map(|row| rows[*row].clone()).collect();
             let encoded = forward(&texts)?;
-            let mut vectors = vectors.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut vectors = lock(&vectors);
             for (row, values) in batch.iter().zip(encoded.chunks_exact(dim)) {
                 vectors[row * dim..(row + 1) * dim].copy_from_slice(values);
             }

@@ -2,6 +2,7 @@
 //!
 //! Experimental until it has been reviewed by somebody who did not write it.
 
+use dpr_core::model::hex;
 use dpr_core::private::encrypted::manifest::Tables;
 use dpr_core::private::encrypted::search::{
     Chosen, Found, Masks, PUBLIC_FILES, PendingRanking, Public, SearchError,
@@ -69,7 +70,7 @@ impl PrivateTables {
     /// Returns the version: the SHA-256 of the manifest, 64 hexadecimal digits.
     #[wasm_bindgen(getter)]
     pub fn version(&self) -> String {
-        self.tables.version.iter().map(|byte| format!("{byte:02x}")).collect()
+        hex(&self.tables.version)
     }
 
     /// Returns the fingerprint of the model that made the passages' vectors.

@@ -14,6 +14,7 @@ use crate::failure::{Failure, Outcome};
 use crate::paths::{DEMO_MODEL, dpr};
 use crate::process::{command, succeeds};
 use crate::server::Server;
+use crate::stamp::hex;
 
 fn failed(error: std::io::Error) -> Failure {
     Failure::new(error.to_string())
@@ -31,13 +32,13 @@ pub(super) fn snapshot(report: &mut Report) -> Outcome {
     let manifest_path = version.join("manifest.json");
     let text = fs::read_to_string(&manifest_path).map_err(failed)?;
     let mut manifest = crate::json::json(&text, "manifest.json")?;
-    manifest["files"]["../../pwned"] = json!({ "bytes": 8, "sha256": hex(b"attacker") });
+    manifest["files"]["../../pwned"] = json!({ "bytes": 8, "sha256": sha256(b"attacker") });
     let text = manifest.to_string();
     let _ = fs::remove_file(&manifest_path);
     fs::write(&manifest_path, &text).map_err(failed)?;
     let name = version.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let _ = fs::remove_file(snapshot.join("current"));
-    fs::write(snapshot.join("current"), format!("{name} {}\n", hex(text.as_bytes()))).map_err(failed)?;
+    fs::write(snapshot.join("current"), format!("{name} {}\n", sha256(text.as_bytes()))).map_err(failed)?;
     let victim = folder.join("victim");
     fs::create_dir_all(&victim).map_err(failed)?;
     let (from, to) = (snapshot.display().to_string(), victim.join("index").display().to_string());
@@ -145,6 +146,6 @@ fn size_of(dir: &Path) -> u64 {
         .sum()
 }
 
-fn hex(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+fn sha256(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
 }

@@ -141,8 +141,8 @@ impl Context {
     }
 }
 
-/// Locks a mutex, even if a thread panicked while it held it: every change here is one assignment, so the data are
-/// whole.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+/// Locks a mutex, even if a thread panicked while it held it: every change in this crate is one assignment, so the data
+/// are whole.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

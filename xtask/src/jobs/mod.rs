@@ -10,7 +10,7 @@ mod report;
 mod run;
 
 pub(crate) use clock::Clock;
-pub(crate) use context::{Stop, current, say};
+pub(crate) use context::{Stop, current, lock, say};
 pub(crate) use run::run;
 
 use crate::failure::Outcome;

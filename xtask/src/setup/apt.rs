@@ -1,9 +1,9 @@
 //! Debian packages.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use crate::failure::{Failure, Outcome};
-use crate::jobs::say;
+use crate::jobs::{lock, say};
 use crate::process;
 
 /// One at a time, since the system allows no more; whether the lists were fetched.
@@ -24,7 +24,7 @@ pub(super) fn install(packages: &[&str]) -> Outcome {
         return Err(Failure::new(what).fix(format!("run `{by_hand}`, then this again")));
     }
     say(&format!("apt-get install {list}"));
-    let mut updated = UPDATED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut updated = lock(&UPDATED);
     if !*updated {
         // A stale list may still do; when it does not, the install below says so.
         let _ = process::output(&mut apt_get(&["update", "-qq"]));

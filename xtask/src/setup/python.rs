@@ -2,11 +2,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use super::apt;
 use crate::failure::{Failure, Outcome};
-use crate::jobs::say;
+use crate::jobs::{lock, say};
 use crate::paths::{VENV, venv_python};
 use crate::process::{self, command};
 
@@ -128,7 +128,7 @@ fn pinned(file: &str) -> impl Iterator<Item = (&str, &str)> {
 fn install_packages(set: &str) -> Outcome {
     // pip does not expect another pip in its environment.
     static ENVIRONMENT: Mutex<()> = Mutex::new(());
-    let _alone = ENVIRONMENT.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = lock(&ENVIRONMENT);
     if !process::succeeds(&mut command(venv_python(), &["-m", "pip", "--version"])) {
         say(&format!("python3 -m venv {VENV}"));
         process::output(&mut command("python3", &["-m", "venv", "--clear", VENV]))

@@ -2,9 +2,9 @@
 //! what is read from given answers.
 
 use serde_json::Value;
-use sha2::{Digest as _, Sha256};
 
 use super::{FetchHint, FetchMask, FetchShape, RankHint, RankMask, RankShape, Seed, fetch, rank};
+use crate::model::sha256_hex;
 
 fn fixture(name: &str) -> Vec<u8> {
     std::fs::read(format!("{}/../tests/fixtures/private/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
@@ -20,7 +20,7 @@ fn counting(first: u8) -> [u8; 32] {
 
 fn sha256(numbers: &[u32]) -> String {
     let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    sha256_hex(&bytes)
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! Bucket search as a mode: the server sees which buckets are fetched.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use dpr_core::private::device_key::DeviceKey;
+use dpr_files::lock;
 use dpr_private::site::BucketSite;
 
 use super::PrivacyError;
@@ -23,7 +24,7 @@ impl Bucket {
     }
 
     fn with<T>(&self, work: impl FnOnce(&mut BucketSite) -> T) -> T {
-        work(&mut self.site.lock().unwrap_or_else(PoisonError::into_inner))
+        work(&mut lock(&self.site))
     }
 }
 

@@ -33,5 +33,5 @@ pub use modes::{Blurred, Found, Mode, Noise, Plain, Random};
 pub use network::NetworkOptions;
 pub use pieces::Named;
 pub use questions::{EncodedQuestion, QuestionSplit};
-pub use recall::{Searched, WITHIN, search};
+pub use recall::{Searched, search};
 pub use report::{ModeReport, PrivacyReport};

@@ -8,13 +8,9 @@ use serde::Serialize;
 use super::PrivacyError;
 use super::modes::{Mode, Plain};
 use super::questions::EncodedQuestion;
+use dpr_index::RECALL_DEPTH;
+use dpr_index::private::CANDIDATES;
 use dpr_index::search::Backend;
-
-/// Best passages of plain search that are looked for.
-const BEST: usize = 20;
-
-/// Numbers of candidates among which they are looked for.
-pub const WITHIN: [usize; 5] = [50, 100, 200, 400, 800];
 
 /// The recall of a mode and its costs, as means over the questions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -25,7 +21,7 @@ pub struct Searched {
     pub candidates: usize,
     /// The same share among the first 20 that the user gets, after re-ranking.
     pub recall: f64,
-    /// The same share among the first so many candidates, for each of [`WITHIN`] that the mode returns.
+    /// The same share among the first so many candidates, for each of [`CANDIDATES`] that the mode returns.
     pub recall_by_candidates: Vec<(usize, f64)>,
     /// Bytes of the request's body.
     pub up_bytes: f64,
@@ -46,18 +42,18 @@ pub fn search(
 ) -> Result<Option<Searched>, PrivacyError> {
     let plain = Plain::new(backend);
     let mut sum = Searched::default();
-    let mut by_candidates = WITHIN.map(|count| (count, 0f64));
+    let mut by_candidates = CANDIDATES.map(|count| (count, 0f64));
     for question in questions {
-        let Some(truth) = plain.search(question, BEST)? else { return Ok(None) };
+        let Some(truth) = plain.search(question, RECALL_DEPTH)? else { return Ok(None) };
         let truth: HashSet<String> = truth.hits.into_iter().collect();
         let started = Instant::now();
-        let Some(found) = mode.search(question, BEST)? else { return Ok(None) };
+        let Some(found) = mode.search(question, RECALL_DEPTH)? else { return Ok(None) };
         sum.milliseconds += started.elapsed().as_secs_f64() * 1e3;
         let share = |ids: &[String]| {
             ids.iter().filter(|id| truth.contains(*id)).count() as f64 / truth.len().max(1) as f64
         };
         sum.recall_within += share(&found.candidates);
-        sum.recall += share(&found.hits[..found.hits.len().min(BEST)]);
+        sum.recall += share(&found.hits[..found.hits.len().min(RECALL_DEPTH)]);
         for (count, sum) in &mut by_candidates {
             *sum += share(&found.candidates[..found.candidates.len().min(*count)]);
         }

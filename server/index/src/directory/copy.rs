@@ -8,7 +8,7 @@ use dpr_core::model::{FileEntry, sha256_hex};
 use fs_err as fs;
 
 use super::pointer::{MANIFEST, Publisher, SPARSE};
-use super::version::{Version, check_size, compare, newest};
+use super::version::{Version, newest};
 use crate::{BuildError, FileError, IndexDir, IndexManifest};
 use dpr_files::{digest, plain};
 
@@ -22,8 +22,8 @@ pub fn copy_index(from: &Path, to: &Path) -> Result<IndexManifest, BuildError> {
     newest(from, |version| {
         let publisher = IndexDir::new(to).publisher()?;
         let bring = |source: &Path, target: &Path, expected: &FileEntry| {
-            check_size(source, expected)?;
-            compare(source, expected, &copy(source, target)?)
+            digest::check_size(source, expected)?;
+            digest::check(source, expected, &copy(source, target)?)
         };
         publish(&version, publisher, bring, |_| Ok(version.bytes.clone()))?;
         Ok(version.manifest)
@@ -49,7 +49,7 @@ pub(crate) fn publish_with(
         // Files of a version never change, so that two versions may share them; they are copied where the disk cannot link.
         let bring = |source: &Path, target: &Path, expected: &FileEntry| match fs::hard_link(source, target) {
             Ok(()) => Ok(()),
-            Err(_) => compare(source, expected, &copy(source, target)?),
+            Err(_) => digest::check(source, expected, &copy(source, target)?),
         };
         publish(&current, publisher, bring, |staged| {
             let mut manifest = current.manifest.clone();

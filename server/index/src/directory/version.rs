@@ -221,7 +221,7 @@ fn map_checked_and(
     look: impl Fn(&[u8]) + Sync,
 ) -> Result<Mapped, FileError> {
     let (path, expected) = (dir.join(name), entry(manifest, dir, name)?);
-    check_size(&path, expected)?;
+    digest::check_size(&path, expected)?;
     let file = Mapped::open(&path).map_err(FileError::read(&path))?;
     match manifest.crc32.get(name) {
         Some(crc32) if digest::crc32(file.bytes(), look) != *crc32 => {
@@ -230,7 +230,7 @@ fn map_checked_and(
         Some(_) if file.bytes().len() as u64 == expected.bytes => {}
         _ => {
             let found = FileEntry { bytes: file.bytes().len() as u64, sha256: sha256_hex(file.bytes()) };
-            compare(&path, expected, &found)?;
+            digest::check(&path, expected, &found)?;
         }
     }
     Ok(file)
@@ -241,24 +241,4 @@ fn are_finite(bytes: &[u8]) -> bool {
     let magnitude = |number: &[u8; 4]| u32::from_le_bytes(*number) & 0x7fff_ffff;
     let greatest = bytes.as_chunks().0.iter().fold(0, |greatest, number| magnitude(number).max(greatest));
     greatest < f32::INFINITY.to_bits()
-}
-
-/// Refuses a file of another size than listed, before it is read.
-pub(crate) fn check_size(path: &Path, expected: &FileEntry) -> Result<(), FileError> {
-    let got = relative::size(path).map_err(FileError::read(path))?;
-    if got == expected.bytes {
-        return Ok(());
-    }
-    Err(FileError::Size { path: path.to_path_buf(), expected: expected.bytes, got })
-}
-
-pub(crate) fn compare(path: &Path, expected: &FileEntry, found: &FileEntry) -> Result<(), FileError> {
-    if found.bytes != expected.bytes {
-        let (expected, got) = (expected.bytes, found.bytes);
-        return Err(FileError::Size { path: path.to_path_buf(), expected, got });
-    }
-    if found.sha256 != expected.sha256 {
-        return Err(FileError::Checksum { path: path.to_path_buf() });
-    }
-    Ok(())
 }

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use dpr_core::random::SplitMix;
 use rayon::prelude::*;
 
+use super::graph::MAX_LAYERS;
 use super::repair::connect;
 use super::search::{VisitedSet, descend, search_layer};
 use super::{Graph, HnswParams};
@@ -18,9 +19,6 @@ use crate::quantized::{Int8Query, Quantized};
 use crate::ranking::Candidate;
 use crate::{BuildError, CancelToken, Matrix};
 use dpr_files::progress::Progress;
-
-/// Layers a graph has at most.
-const MAX_LAYERS: usize = 16;
 
 /// A batch is this part of what the graph holds.
 const BATCH_SHARE: usize = 50;

@@ -14,8 +14,8 @@ use std::io::{self, Write};
 
 const MAGIC: &[u8; 8] = b"DPRHNSW1";
 
-/// The deepest graph `hnsw_rs` builds.
-const MAX_LAYERS: usize = 16;
+/// The most layers of a graph: as many as `hnsw_rs` can have.
+pub(super) const MAX_LAYERS: usize = 16;
 
 /// The links of every row on each layer.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,13 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use dpr_core::kernel::search::f32::squared_distance;
 use hnsw_rs::prelude::{Distance, Hnsw};
 
+use super::graph::MAX_LAYERS;
 use super::repair::connect;
 use super::{Graph, HnswParams};
 use crate::{BuildError, Matrix};
 use dpr_files::progress::Progress;
-
-/// Layers `hnsw_rs` can have.
-const MAX_LAYERS: usize = 16;
 
 /// Greatest inner product as smallest distance, for a library that knows only distances.
 ///

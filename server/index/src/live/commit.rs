@@ -2,7 +2,9 @@
 //! applied.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
+
+use dpr_files::lock;
 
 use super::state::{Resolved, State};
 use super::{DeltaLimit, LiveIndex};
@@ -168,5 +170,5 @@ pub(super) fn refuse(group: Vec<Waiting>, error: &FileError) {
 }
 
 fn answer(outcome: &Mutex<Option<Result<Put, UpdateError>>>, with: Result<Put, UpdateError>) {
-    *outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(with);
+    *lock(outcome) = Some(with);
 }

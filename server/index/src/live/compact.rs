@@ -1,8 +1,8 @@
 //! Compaction: a new version of the passages that are alive, with an empty write-ahead log.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use super::catch_up::Next;
@@ -18,8 +18,8 @@ use crate::{
     BuildError, CompactError, GraphBuilder, IndexDir, IndexManifest, IndexOptions, LoadedIndex,
     VectorIndex as _,
 };
-use dpr_files::Background;
 use dpr_files::progress::{Progress, Silent};
+use dpr_files::{Background, lock};
 
 /// Rounds of catching up with the log before updates have to wait for the last one.
 const ROUNDS: usize = 8;
@@ -103,7 +103,7 @@ impl IndexWriter {
         stop: &Arc<AtomicBool>,
         progress: &dyn Progress,
     ) -> Result<Option<IndexManifest>, CompactError> {
-        let _alone = self.compacting.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = lock(&self.compacting);
         let (snapshot, position) = {
             let inner = self.inner()?;
             (inner.state.snapshot(), inner.log.position())

@@ -7,17 +7,12 @@ use dpr_core::Embedding;
 use super::NewPassage;
 use crate::ranking::{Candidate, TopK};
 use crate::sparse::{AddedWords, SparseIndex};
+use crate::vectors::{GROUP, LOOK_ROWS};
 use crate::{CancelToken, Matrix, MatrixError, OpenError, QueryError, RowSet, Stopped};
 use dpr_data::Passage;
 
 /// Rows from which a chunk is no longer joined with another.
 const SEALED: usize = 4096;
-
-/// Rows that are scored before their scores are looked at.
-const GROUP: usize = 64;
-
-/// Rows that are scored between two looks at whether to stop.
-const LOOK_ROWS: usize = 16 * GROUP;
 
 /// Passages that were added together, or joined later.
 #[derive(Debug)]

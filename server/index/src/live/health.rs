@@ -1,9 +1,9 @@
 //! The health of an index in use: what an operator must know and no search shows.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use dpr_files::BackgroundState;
+use dpr_files::{BackgroundState, lock};
 
 /// The health of an index in use.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ struct Record {
 
 impl HealthRecord {
     fn record(&self) -> MutexGuard<'_, Record> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// Records the reason why the log takes no more updates, or that it takes them.

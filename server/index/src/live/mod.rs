@@ -24,7 +24,9 @@ mod testing;
 mod words;
 mod writer;
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
+
+use dpr_files::{read_lock, write_lock};
 
 use crate::VectorIndex as _;
 
@@ -52,7 +54,7 @@ impl LiveIndex {
     /// Returns the index as it is now, with every change that was acknowledged.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         // The lock is held for as long as a pointer takes to copy, never while something is written or read.
-        Arc::clone(&self.newest.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&read_lock(&self.newest))
     }
 
     /// Returns the health of the index, as its reader or its writer knows it.
@@ -68,8 +70,7 @@ impl LiveIndex {
     }
 
     fn set(&self, snapshot: Arc<Snapshot>) {
-        let before =
-            std::mem::replace(&mut *self.newest.write().unwrap_or_else(PoisonError::into_inner), snapshot);
+        let before = std::mem::replace(&mut *write_lock(&self.newest), snapshot);
         // The last owner of a version frees gigabytes: not while searches wait.
         drop(before);
     }

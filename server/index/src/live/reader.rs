@@ -1,10 +1,10 @@
 //! The reader of an index that another process changes.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use dpr_files::Background;
+use dpr_files::{Background, lock};
 
 use super::follow::Following;
 use super::{LiveIndex, Snapshot};
@@ -50,7 +50,7 @@ impl IndexReader {
     pub fn watch(mut self, every: Duration) -> std::io::Result<Self> {
         let (following, mut told) = (Arc::clone(&self.following), None);
         let watching = Background::every("index", every, move |_| {
-            let mut following = following.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut following = lock(&following);
             match following.refresh(Instant::now()) {
                 Ok(changed) => {
                     if changed {
@@ -91,6 +91,6 @@ impl IndexReader {
     /// As [`IndexReader::open`], and once for each version of another model, [`OpenError::OtherModel`]. What was in use
     /// stays. Within a pause, the error before it.
     pub fn refresh(&self) -> Result<bool, OpenError> {
-        self.following.lock().unwrap_or_else(PoisonError::into_inner).refresh(Instant::now())
+        lock(&self.following).refresh(Instant::now())
     }
 }

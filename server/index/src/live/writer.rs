@@ -1,7 +1,7 @@
 //! The writing end of a live index.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::commit::{self, Inner, Put, Waiting};
 use super::state::{Resolved, State};
@@ -13,8 +13,8 @@ use crate::wal::reader::write_new;
 use crate::wal::record::Change;
 use crate::wal::writer::WalWriter;
 use crate::{ChangeError, FileError, IndexDir, LoadedIndex, OpenError, UpdateError, limits};
-use dpr_files::DirLock;
 use dpr_files::atomic;
+use dpr_files::{DirLock, lock};
 
 /// The writer of an index directory, of which it holds the lock; many threads may share it. Requests that arrive
 /// together are written together (group commit).
@@ -148,13 +148,13 @@ impl IndexWriter {
         drop(snapshot);
         let outcome = Arc::default();
         let waiting = Waiting { changes, base, outcome: Arc::clone(&outcome) };
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner).push(waiting);
+        lock(&self.queue).push(waiting);
         let mut inner = self.inner()?;
-        let mine = || outcome.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mine = || lock(&outcome).take();
         if let Some(done) = mine() {
             return done;
         }
-        let group = std::mem::take(&mut *self.queue.lock().unwrap_or_else(PoisonError::into_inner));
+        let group = std::mem::take(&mut *lock(&self.queue));
         // Without the lock a second writer may be at work, which appends to the same log.
         match self.lock.check() {
             Ok(()) => inner.commit(group, &self.live),

@@ -8,13 +8,11 @@ use dpr_core::private::projection::Projection;
 use dpr_core::random::SplitMix;
 
 use super::candidates::lifted;
+use crate::RECALL_DEPTH;
 use crate::search::{Backend, SearchError};
 
-/// Numbers of candidates that are tried.
+/// Numbers of candidates among which the best passages are looked for.
 pub const CANDIDATES: [usize; 5] = [50, 100, 200, 400, 800];
-
-/// Best passages that candidates must hold.
-const BEST: usize = 20;
 
 /// Questions that are searched at once.
 const BLOCK: usize = 64;
@@ -24,7 +22,7 @@ const BLOCK: usize = 64;
 pub struct Calibration {
     /// The level.
     pub level: Level,
-    /// Mean share of the 20 best passages among so many candidates, for each of [`CANDIDATES`].
+    /// Mean share of the [`RECALL_DEPTH`] best passages among so many candidates, for each of [`CANDIDATES`].
     pub recall: [f64; CANDIDATES.len()],
 }
 
@@ -52,14 +50,14 @@ pub fn calibrate(
     let mut sums = vec![[0f64; CANDIDATES.len()]; levels.len()];
     for (block, batch) in questions.chunks(BLOCK).enumerate() {
         let truth: Vec<HashSet<String>> =
-            ids(backend, batch, BEST)?.into_iter().map(HashSet::from_iter).collect();
+            ids(backend, batch, RECALL_DEPTH)?.into_iter().map(HashSet::from_iter).collect();
         for (level, sums) in levels.iter().zip(&mut sums) {
             let blurred = batch.iter().enumerate().map(|(at, question)| {
                 let key = [seed, level.blur().dims as u64, (block * BLOCK + at) as u64];
                 blurred(level.blur(), projection, question, &mut SplitMix::keyed(&key))
             });
             let blurred = blurred.collect::<Result<Vec<_>, _>>()?;
-            let most = CANDIDATES.into_iter().max().unwrap_or(BEST);
+            let most = CANDIDATES.into_iter().max().unwrap_or(RECALL_DEPTH);
             for (found, truth) in ids(backend, &blurred, most)?.iter().zip(&truth) {
                 for (count, sum) in CANDIDATES.into_iter().zip(sums.iter_mut()) {
                     let hits = found.iter().take(count).filter(|id| truth.contains(*id)).count();

@@ -8,7 +8,7 @@ use dpr_core::model::{FileEntry, sha256_hex};
 use dpr_core::private::blur::{Blur, Level};
 use dpr_core::private::projection::Projection;
 use dpr_files::atomic::StagedDir;
-use dpr_files::{Error as FileError, plain, relative};
+use dpr_files::{Error as FileError, digest, plain};
 use fs_err as fs;
 use serde::{Deserialize, Serialize};
 
@@ -209,15 +209,11 @@ fn refuse_other(dir: &Path) -> Result<(), FileError> {
 
 /// Reads a file whose size and digest are known.
 fn read_entry(path: &Path, entry: &FileEntry) -> Result<Vec<u8>, FileError> {
-    let got = relative::size(path).map_err(FileError::read(path))?;
-    if got != entry.bytes {
-        return Err(FileError::Size { path: path.to_path_buf(), expected: entry.bytes, got });
-    }
+    digest::check_size(path, entry)?;
     let bytes = plain::read(path, entry.bytes).map_err(FileError::read(path))?;
-    match sha256_hex(&bytes) == entry.sha256 {
-        true => Ok(bytes),
-        false => Err(FileError::Checksum { path: path.to_path_buf() }),
-    }
+    let found = FileEntry { bytes: bytes.len() as u64, sha256: sha256_hex(&bytes) };
+    digest::check(path, entry, &found)?;
+    Ok(bytes)
 }
 
 #[cfg(test)]

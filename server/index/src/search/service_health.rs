@@ -1,9 +1,9 @@
 //! The health of a backend that keeps its passages in a service.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
-use dpr_files::BackgroundState;
+use dpr_files::{BackgroundState, lock};
 
 use crate::Health;
 
@@ -19,7 +19,7 @@ struct Record {
 
 impl ServiceHealth {
     fn record(&self) -> MutexGuard<'_, Record> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// Records whether the service answered, and returns the result as it is.

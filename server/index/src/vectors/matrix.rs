@@ -11,11 +11,11 @@ use crate::{CancelToken, MatrixError, QueryError, ScoredRow, Stopped};
 /// Rows below which a piece of work is not split over threads.
 const MIN_ROWS: usize = 256;
 
-/// Rows that are scored at a time.
-const GROUP: usize = 64;
+/// Rows that are scored before their scores are looked at.
+pub(crate) const GROUP: usize = 64;
 
 /// Rows that are scored between two looks at whether to stop.
-const LOOK_ROWS: usize = 16 * GROUP;
+pub(crate) const LOOK_ROWS: usize = 16 * GROUP;
 
 /// Vectors `[count, dim]`, all finite, and short enough that no inner product of two of them overflows.
 #[derive(Debug)]

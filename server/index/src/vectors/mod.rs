@@ -30,4 +30,4 @@ pub use set::VectorSet;
 pub use shard::{Shard, ShardError};
 pub use writer::VectorsWriter;
 
-pub(crate) use matrix::squared_norm;
+pub(crate) use matrix::{GROUP, LOOK_ROWS, squared_norm};

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use dpr_core::Embedding;
 use dpr_core::model::FileEntry;
@@ -15,7 +15,7 @@ use super::parts::Parts;
 use super::set::{MANIFEST, PASSAGES, VECTORS, read_manifest};
 use super::{VectorsError, VectorsManifest, VectorsSpec};
 use dpr_data::Passage;
-use dpr_files::{DirLock, Error as FileError, atomic, digest, plain};
+use dpr_files::{DirLock, Error as FileError, atomic, digest, lock, plain};
 
 const SPEC: &str = "spec.json";
 const PARTS: &str = "parts";
@@ -45,7 +45,7 @@ impl VectorsWriter {
     pub fn open(dir: &Path, spec: VectorsSpec, passages: &[Passage]) -> Result<Self, VectorsError> {
         spec.check()?;
         atomic::create_dir_all(dir).map_err(FileError::write)?;
-        let lock = lock(dir)?;
+        let lock = lock_dir(dir)?;
         refuse_foreign(dir)?;
         atomic::remove_unfinished(dir).map_err(FileError::write)?;
 
@@ -85,7 +85,7 @@ impl VectorsWriter {
         if !dir.try_exists().map_err(FileError::read(dir))? {
             return Ok(());
         }
-        let _lock = lock(dir)?;
+        let _lock = lock_dir(dir)?;
         refuse_foreign(dir)?;
         // The manifest first: without it the rest is an unfinished encoding, not a damaged one.
         for name in [MANIFEST, SPEC, VECTORS, PASSAGES] {
@@ -195,11 +195,11 @@ impl VectorsWriter {
     }
 
     fn done(&self) -> std::sync::MutexGuard<'_, BTreeSet<usize>> {
-        self.done.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.done)
     }
 }
 
-fn lock(dir: &Path) -> Result<DirLock, VectorsError> {
+fn lock_dir(dir: &Path) -> Result<DirLock, VectorsError> {
     match DirLock::acquire(dir).map_err(FileError::write)? {
         Some(lock) => Ok(lock),
         None => Err(FileError::Busy { path: dir.to_path_buf(), holder: DirLock::holder(dir) }.into()),

@@ -6,7 +6,9 @@ mod key;
 mod rate;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
+
+use dpr_files::{lock, read_lock, write_lock};
 
 pub(crate) use self::caller::{API_KEY, Caller};
 pub use self::file::{KeysError, is_name};
@@ -138,7 +140,7 @@ impl Keys {
     fn current(&self) -> Vec<Arc<Key>> {
         let mut all = self.fixed.clone();
         if let Some(file) = &self.file {
-            all.extend(file.keys.read().unwrap_or_else(PoisonError::into_inner).iter().cloned());
+            all.extend(read_lock(&file.keys).iter().cloned());
         }
         all
     }
@@ -153,12 +155,12 @@ impl KeyFile {
     }
 
     fn reload(&self) -> Result<Option<usize>, AccessError> {
-        if !self.watched.lock().unwrap_or_else(PoisonError::into_inner).has_changed() {
+        if !lock(&self.watched).has_changed() {
             return Ok(None);
         }
         let keys = read(&self.path)?;
         let count = keys.len();
-        *self.keys.write().unwrap_or_else(PoisonError::into_inner) = keys;
+        *write_lock(&self.keys) = keys;
         Ok(Some(count))
     }
 }

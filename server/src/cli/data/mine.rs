@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::super::source::Source;
 use super::super::source_args::SourceArgs;
 use super::super::{CliError, output, stop_on_interrupt};
+use crate::cli::args::at_least_one;
 use crate::cli::progress;
 use dpr_data::{check_not_input, read_questions};
 use dpr_encode::model::CrossEncoderDir;
@@ -114,14 +115,6 @@ pub(in crate::cli) fn margin(text: &str) -> Result<f32, String> {
     match text.parse::<f32>() {
         Ok(margin) if margin >= 0.0 && margin.is_finite() => Ok(margin),
         Ok(_) => Err("0 or above".to_owned()),
-        Err(error) => Err(format!("{error}")),
-    }
-}
-
-fn at_least_one(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(0) => Err("at least 1".to_owned()),
-        Ok(number) => Ok(number),
         Err(error) => Err(format!("{error}")),
     }
 }

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::{ArgAction, ValueEnum};
-use dpr_core::DeviceChoice;
 use rayon::prelude::*;
 use serde::Serialize;
 
+use super::super::args::DeviceArgs;
 use super::super::reading::{ReadArgs, Reading};
 use super::super::{CliError, output, progress};
 use super::result_files;
@@ -70,9 +70,8 @@ pub(super) struct Args {
     limit: Option<u32>,
     #[command(flatten)]
     read: ReadArgs,
-    /// Where to read: auto (a real GPU, else the CPU), wgpu, cpu, or flex (Burn's CPU backend)
-    #[arg(long, env = "DPR_DEVICE", value_name = "DEVICE", default_value = "auto")]
-    device: DeviceChoice,
+    #[command(flatten)]
+    compute: DeviceArgs,
     /// Whose rules decide when two answers are the same
     #[arg(long, value_enum, default_value_t = Rules::Squad)]
     rules: Rules,
@@ -147,7 +146,7 @@ fn run_reader(reader: &Path, rules: ReadingRules, args: &Args) -> Result<(), Cli
         Some(path) if args.retrieve.is_given() => {
             let [.., most] = DEFAULT_DEPTHS;
             let depth = args.k.iter().max().map_or(most, |depth| *depth as usize);
-            let found = args.retrieve.search(path, limit, depth, args.device)?;
+            let found = args.retrieve.search(path, limit, depth, args.compute.device)?;
             let are_patterns = found.are_patterns || args.patterns;
             retrieved.extend(found.by_method.into_iter().map(|(name, questions)| RetrievedQuestions {
                 name: name.to_owned(),
@@ -178,7 +177,7 @@ fn run_reader(reader: &Path, rules: ReadingRules, args: &Args) -> Result<(), Cli
         let unread = |retrieved: &RetrieverResult| question(retrieved, Vec::new(), *are_patterns);
         measure_depths(&questions.iter().map(unread).collect::<Vec<_>>(), &[], rules)?;
     }
-    let reading = Reading::open(reader, args.device, args.read.options(1))?;
+    let reading = Reading::open(reader, args.compute.device, args.read.options(1))?;
     let results = retrieved.iter().map(|retrieved| measured(&reading, retrieved, &depths, rules));
     let results = results.collect::<Result<Vec<_>, _>>()?;
     if let Some(path) = &args.plot {

@@ -14,14 +14,11 @@ use super::result_files::{self, Ranked};
 use dpr_eval::{
     Accuracy, Curve, DEFAULT_KS, QrelsReport, Recall, accuracy_svg, first_hit, measure_qrels, recall,
 };
-use dpr_index::VectorIndex as _;
 use dpr_index::search::Method;
+use dpr_index::{RECALL_DEPTH, VectorIndex as _};
 
 /// The least number of passages searched for: the reciprocal rank looks at ten.
 const LEAST: usize = 10;
-
-/// Passages that recall against exact search looks at.
-const RECALL_AT: usize = 20;
 
 /// Passages that result files list, and ranks that the plot shows, as the paper's Figure 1.
 const WRITTEN: usize = 100;
@@ -147,7 +144,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     ks.sort_unstable();
     ks.dedup();
     let mut depth = ks.iter().copied().fold(LEAST, usize::max);
-    for (wanted, least) in [(args.against_exact, RECALL_AT), (args.out.is_some(), WRITTEN)] {
+    for (wanted, least) in [(args.against_exact, RECALL_DEPTH), (args.out.is_some(), WRITTEN)] {
         depth = depth.max(if wanted { least } else { 0 });
     }
     if let Some(dir) = &args.out {
@@ -191,8 +188,8 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
         if let Some(searcher) =
             source.searcher().filter(|_| args.against_exact && method == Method::Dense && reranked.is_none())
         {
-            let exact = searcher.index().exact().search_batch(&vectors, RECALL_AT)?;
-            recall_against_exact = Some(recall(&rows, &exact, RECALL_AT));
+            let exact = searcher.index().exact().search_batch(&vectors, RECALL_DEPTH)?;
+            recall_against_exact = Some(recall(&rows, &exact, RECALL_DEPTH));
         }
         if let Some(dir) = &args.out {
             let name = name(method, reranked);

@@ -7,7 +7,7 @@ use dpr_data::{Answers, RetrieverResult};
 use dpr_index::search::Method;
 
 use super::super::CliError;
-use super::super::precision::PrecisionArgs;
+use super::super::args::{PrecisionArgs, ThreadsArgs};
 use super::super::source::Source;
 use super::super::source_args::{FusionArgs, RankingArgs, SourceArgs};
 use super::questions::Questions;
@@ -63,7 +63,7 @@ impl RetrieveArgs {
             model: self.model.clone(),
             index,
             ranking: self.ranking,
-            threads: None,
+            workers: ThreadsArgs::default(),
             device,
             numbers: self.numbers,
         };

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use dpr_core::Embedding;
 use dpr_core::private::blur::Level;
 use dpr_core::random::SplitMix;
-use dpr_core::{DeviceChoice, Embedding};
 use dpr_data::read_questions;
 use dpr_encode::model::ModelDir;
 use dpr_encode::{PipelineOptions, encode_questions};
@@ -13,16 +13,15 @@ use dpr_index::search::Description;
 use dpr_index::vectors::VectorSet;
 use serde::Serialize;
 
+use crate::cli::args::{DeviceArgs, IndexArgs};
 use crate::cli::model_of_index::model_of_index;
 use crate::cli::{CliError, output, progress};
-use crate::location::Location;
 
 /// Options of `dpr index blur`.
 #[derive(Debug, clap::Args)]
 pub(super) struct BlurArgs {
-    /// Index directory, or the address of a collection or a table
-    #[arg(long, env = "DPR_INDEX", hide_env_values = true, value_name = "DIR")]
-    index: Location,
+    #[command(flatten)]
+    at: IndexArgs,
     /// The blur directory to write; one that is there is replaced
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
@@ -42,9 +41,8 @@ pub(super) struct BlurArgs {
     /// Seed of the sample and of the noise
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     seed: u64,
-    /// Where to encode: auto (a real GPU, else the CPU), wgpu, cpu, or flex (Burn's CPU backend)
-    #[arg(long, env = "DPR_DEVICE", value_name = "DEVICE", default_value = "auto")]
-    device: DeviceChoice,
+    #[command(flatten)]
+    compute: DeviceArgs,
     /// Print the manifest and what was measured as JSON
     #[arg(long)]
     json: bool,
@@ -62,13 +60,13 @@ struct Report<'a> {
 }
 
 pub(super) fn run(args: &BlurArgs) -> Result<(), CliError> {
-    let backend = args.index.open()?;
+    let backend = args.at.index.open()?;
     let Description { dim, model, count, .. } = backend.describe();
     let snapshot = backend.snapshot();
     let set = match (&snapshot, args.vectors.as_slice()) {
         (Some(_), []) => None,
         (None, []) => {
-            let index = &args.index;
+            let index = &args.at.index;
             return Err(format!(
                 "{index} does not hand out its vectors: give those it was loaded from as --vectors"
             )
@@ -113,8 +111,8 @@ fn encoded(args: &BlurArgs, file: &Path, built_by: (&str, usize)) -> Result<Vec<
     SplitMix::new(args.seed).shuffle(&mut questions);
     questions.truncate(args.sample as usize);
     let path = args.model.as_deref().ok_or("--questions need --model, to encode them with")?;
-    let model = model_of_index(&args.index, built_by, path, ModelDir::open(path)?)?;
-    let encoder = model.question_encoder(args.device)?;
+    let model = model_of_index(&args.at.index, built_by, path, ModelDir::open(path)?)?;
+    let encoder = model.question_encoder(args.compute.device)?;
     let texts: Vec<&str> = questions.iter().map(|question| question.text.as_str()).collect();
     let options = PipelineOptions::for_device(encoder.device_name(), None, None);
     Ok(encode_questions(&encoder, &texts, options, progress::on_stderr().as_ref())?)

@@ -16,6 +16,7 @@ use self::export_static::ExportStaticArgs;
 use self::private::PrivateArgs;
 use self::update::{AddArgs, CompactArgs, DeleteArgs};
 use super::{CliError, output, stop_on_interrupt};
+use crate::cli::args::{IndexDirArgs, WordThreadsArgs};
 use crate::cli::progress;
 use crate::location::Location;
 use dpr_data::stream_passages;
@@ -23,12 +24,9 @@ use dpr_index::sparse::{Analyzer, SparseOptions};
 use dpr_index::vectors::VectorSet;
 use dpr_index::{
     GraphBuilder, HnswParams, IndexDir, IndexKind, IndexManifest, IndexOptions, LoadedIndex, LoadedSparse,
-    Storage, Upgraded, Verified, build_index, build_sparse_index_of, copy_index, recall_against_exact, tune,
-    upgrade, verify,
+    RECALL_DEPTH, Storage, Upgraded, Verified, build_index, build_sparse_index_of, copy_index,
+    recall_against_exact, tune, upgrade, verify,
 };
-
-/// Results compared when recall is measured; what the DPR paper's top-20 needs.
-const RECALL_K: usize = 20;
 
 /// Vectors of the index that are searched for when recall is measured.
 const RECALL_SAMPLE: usize = 200;
@@ -92,23 +90,21 @@ enum Task {
     ExportStatic(ExportStaticArgs),
     /// Check every file of an index: sizes, checksums, and that all of it can be read
     Verify {
-        /// The index directory
-        #[arg(long, env = "DPR_INDEX", hide_env_values = true, value_name = "DIR")]
-        index: Location,
+        #[command(flatten)]
+        index: IndexDirArgs,
         /// Print the manifest and the problems as JSON
         #[arg(long)]
         json: bool,
     },
     /// Find the smallest --ef-search that finds enough, and put it in use
     Tune {
-        /// The index directory
-        #[arg(long, env = "DPR_INDEX", hide_env_values = true, value_name = "DIR")]
-        index: Location,
+        #[command(flatten)]
+        index: IndexDirArgs,
         /// The share of exact search's passages to find, 0 to 1
         #[arg(long, value_name = "SHARE", default_value_t = RECALL_WANTED, value_parser = share)]
         recall: f64,
         /// Among how many passages
-        #[arg(long, value_name = "K", default_value_t = RECALL_K as u32, value_parser = clap::value_parser!(u32).range(1..))]
+        #[arg(long, value_name = "K", default_value_t = RECALL_DEPTH as u32, value_parser = clap::value_parser!(u32).range(1..))]
         at: u32,
         /// Vectors of the index to ask with
         #[arg(long, value_name = "N", default_value_t = TUNE_SAMPLE as u32, value_parser = clap::value_parser!(u32).range(1..))]
@@ -119,15 +115,13 @@ enum Task {
     },
     /// Bring an index of an older format to the newest; what was in use stays until that is whole
     Upgrade {
-        /// The index directory
-        #[arg(long, env = "DPR_INDEX", hide_env_values = true, value_name = "DIR")]
-        index: Location,
+        #[command(flatten)]
+        index: IndexDirArgs,
     },
     /// Copy the version in use into a directory of its own, which is an index directory too
     Snapshot {
-        /// The index directory
-        #[arg(long, env = "DPR_INDEX", hide_env_values = true, value_name = "DIR")]
-        index: Location,
+        #[command(flatten)]
+        index: IndexDirArgs,
         /// The snapshot to write
         #[arg(long, value_name = "DIR")]
         out: PathBuf,
@@ -166,9 +160,8 @@ struct BuildArgs {
     /// Index the stop words too that --sparse drops (the, and, of …), so that questions of nothing else find something
     #[arg(long, requires = "sparse")]
     keep_stop_words: bool,
-    /// Threads that index words; 0 means one for each processor
-    #[arg(long, default_value_t = 0, value_name = "N")]
-    threads: usize,
+    #[command(flatten)]
+    words: WordThreadsArgs,
     /// The index directory; an index that is there stays in use until the new one is whole. Or a collection of a
     /// Milvus cluster, milvus://HOST:PORT/COLLECTION, or a table of PostgreSQL,
     /// postgres://USER@HOST/DATABASE?table=NAME, which is made or added to
@@ -314,7 +307,7 @@ fn copy(from: &Path, to: &Path) -> Result<(), CliError> {
 /// Builds the index and says what it is.
 fn build(args: BuildArgs) -> Result<(), CliError> {
     let Some(out) = args.out.directory() else { return fill::run(&args) };
-    let sparse = args.analyzer().map(|analyzer| SparseOptions { analyzer, threads: args.threads });
+    let sparse = args.analyzer().map(|analyzer| SparseOptions { analyzer, threads: args.words.threads });
     let options = IndexOptions {
         kind: args.kind,
         builder: args.builder,
@@ -338,11 +331,11 @@ fn build(args: BuildArgs) -> Result<(), CliError> {
     let recall = match manifest.kind {
         IndexKind::Exact => LoadedIndex::open(out).map(|_| None)?,
         IndexKind::Sparse => LoadedSparse::open(out).map(|_| None)?,
-        IndexKind::Hnsw => Some(recall_against_exact(&LoadedIndex::open(out)?, RECALL_K, RECALL_SAMPLE)?),
+        IndexKind::Hnsw => Some(recall_against_exact(&LoadedIndex::open(out)?, RECALL_DEPTH, RECALL_SAMPLE)?),
     };
     if let Some(recall) = recall.filter(|recall| *recall < RECALL_WANTED) {
         tracing::warn!(
-            "recall@{RECALL_K} is {recall:.3}: raise --ef-search or --ef-construction, or use --kind exact; vectors \
+            "recall@{RECALL_DEPTH} is {recall:.3}: raise --ef-search or --ef-construction, or use --kind exact; vectors \
              of very different lengths make a poor graph, so see whether the model's should be normalised"
         );
     }
@@ -360,7 +353,7 @@ fn build(args: BuildArgs) -> Result<(), CliError> {
     output::line(format_args!("{count} passages{vectors}{words}, {bytes} bytes, {seconds:.1} s"))?;
     if let Some(recall) = recall {
         output::line(format_args!(
-            "recall@{RECALL_K} against exact search, on its own vectors: {recall:.4}"
+            "recall@{RECALL_DEPTH} against exact search, on its own vectors: {recall:.4}"
         ))?;
     }
     Ok(())

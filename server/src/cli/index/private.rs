@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use dpr_core::model::hex;
 use dpr_private::{BuildOptions, Built, build};
 use serde::Serialize;
 
@@ -54,7 +55,7 @@ pub(super) fn run(args: &PrivateArgs) -> Result<(), CliError> {
     let started = Instant::now();
     let Built { path, tables } = build(index, &options, progress::on_stderr().as_ref())?;
     let manifest = &tables.manifest;
-    let version = tables.version.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let version = hex(&tables.version);
     let report = Report {
         path: path.display().to_string(),
         version,

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use dpr_core::{DeviceChoice, Embedding};
+use dpr_core::Embedding;
 
+use crate::cli::args::{DeviceArgs, IndexArgs, IndexDirArgs, PrecisionArgs, WordThreadsArgs};
 use crate::cli::model_of_index::model_of_index;
-use crate::cli::precision::PrecisionArgs;
 use crate::cli::progress;
 use crate::cli::{CliError, output, stop_on_interrupt};
 use crate::location::{Location, Opened};
@@ -26,9 +26,8 @@ const BATCH: usize = 1000;
 #[command(after_help = "\
 Passages are written in batches of 1,000, each whole or not at all.")]
 pub(super) struct AddArgs {
-    /// The index directory, milvus://HOST:PORT/COLLECTION, or postgres://USER@HOST/DATABASE?table=NAME
-    #[arg(long, env = "DPR_INDEX", hide_env_values = true, value_name = "DIR")]
-    index: Location,
+    #[command(flatten)]
+    at: IndexArgs,
     /// Directories that `dpr encode` wrote
     #[arg(long, required_unless_present = "passages", num_args = 1.., value_name = "DIR")]
     vectors: Vec<PathBuf>,
@@ -38,9 +37,8 @@ pub(super) struct AddArgs {
     /// Model directory of the index, to encode --passages with
     #[arg(long, env = "DPR_MODEL", value_name = "DIR")]
     model: Option<PathBuf>,
-    /// Where to encode: auto (a real GPU, else the CPU), wgpu, cpu, or flex (Burn's CPU backend)
-    #[arg(long, env = "DPR_DEVICE", value_name = "DEVICE", default_value = "auto")]
-    device: DeviceChoice,
+    #[command(flatten)]
+    compute: DeviceArgs,
     #[command(flatten)]
     numbers: PrecisionArgs,
     /// Print what was done as JSON
@@ -51,9 +49,8 @@ pub(super) struct AddArgs {
 /// Options of `dpr index delete`.
 #[derive(Debug, clap::Args)]
 pub(super) struct DeleteArgs {
-    /// The index directory, milvus://HOST:PORT/COLLECTION, or postgres://USER@HOST/DATABASE?table=NAME
-    #[arg(long, env = "DPR_INDEX", hide_env_values = true, value_name = "DIR")]
-    index: Location,
+    #[command(flatten)]
+    at: IndexArgs,
     /// Ids of the passages
     #[arg(required_unless_present = "file", value_name = "ID")]
     ids: Vec<String>,
@@ -68,12 +65,10 @@ pub(super) struct DeleteArgs {
 /// Options of `dpr index compact`.
 #[derive(Debug, clap::Args)]
 pub(super) struct CompactArgs {
-    /// The index directory
-    #[arg(long, env = "DPR_INDEX", hide_env_values = true, value_name = "DIR")]
-    index: Location,
-    /// Threads that index words; 0 means one for each processor
-    #[arg(long, default_value_t = 0, value_name = "N")]
-    threads: usize,
+    #[command(flatten)]
+    at: IndexDirArgs,
+    #[command(flatten)]
+    words: WordThreadsArgs,
 }
 
 /// Adds passages.
@@ -89,10 +84,10 @@ pub(super) fn add(args: AddArgs) -> Result<(), CliError> {
     if let (Some(file), Some(path)) = (&args.passages, &args.model) {
         let passages = read_passages(file)?;
         let model = ModelDir::open(path)?;
-        opened = args.index.open_to_write("`dpr index add`")?;
+        opened = args.at.index.open_to_write("`dpr index add`")?;
         let Description { model: built_by, dim, .. } = opened.backend.describe();
-        let model = model_of_index(&args.index, (&built_by, dim), path, model)?;
-        let encoder = model.in_precision(args.numbers.precision).passage_encoder(args.device)?;
+        let model = model_of_index(&args.at.index, (&built_by, dim), path, model)?;
+        let encoder = model.in_precision(args.numbers.precision).passage_encoder(args.compute.device)?;
         let options = PipelineOptions::for_device(encoder.device_name(), None, None);
         let progress = progress::on_stderr();
         progress.start("encoding", "passages", passages.len() as u64);
@@ -103,7 +98,7 @@ pub(super) fn add(args: AddArgs) -> Result<(), CliError> {
         progress.finish();
     } else {
         let set = VectorSet::read(&args.vectors)?;
-        opened = args.index.open_to_write("`dpr index add`")?;
+        opened = args.at.index.open_to_write("`dpr index add`")?;
         check_vectors(&opened, &set)?;
         let rows: Vec<&[f32]> = set.rows.chunks(set.dim.max(1)).collect();
         for (passages, rows) in set.passages.chunks(BATCH).zip(rows.chunks(BATCH)) {
@@ -117,7 +112,7 @@ pub(super) fn add(args: AddArgs) -> Result<(), CliError> {
     }
     let Put { added, replaced } = done;
     let what = format!("{added} passages added, {replaced} replaced");
-    report(&opened, &args.index, args.json, &what, &[("added", added), ("replaced", replaced)])
+    report(&opened, &args.at.index, args.json, &what, &[("added", added), ("replaced", replaced)])
 }
 
 fn new((passage, vector): (Passage, Embedding)) -> NewPassage {
@@ -133,18 +128,19 @@ pub(super) fn delete(args: DeleteArgs) -> Result<(), CliError> {
             text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
         }
     };
-    let opened = args.index.open_to_write("`dpr index delete`")?;
+    let opened = args.at.index.open_to_write("`dpr index delete`")?;
     let deleted = opened.writer()?.delete(ids)?;
-    report(&opened, &args.index, args.json, &format!("{deleted} passages deleted"), &[("deleted", deleted)])
+    let what = format!("{deleted} passages deleted");
+    report(&opened, &args.at.index, args.json, &what, &[("deleted", deleted)])
 }
 
 /// Builds a new version.
 pub(super) fn compact(args: &CompactArgs) -> Result<(), CliError> {
     let what = "`dpr index compact`";
-    let updater = IndexWriter::open(args.index.dir(what)?, what)?;
+    let updater = IndexWriter::open(args.at.dir(what)?, what)?;
     let started = Instant::now();
-    let built = updater.compact(args.threads, &stop_on_interrupt(), progress::on_stderr().as_ref())?;
-    let (index, seconds) = (&args.index, started.elapsed().as_secs_f64());
+    let built = updater.compact(args.words.threads, &stop_on_interrupt(), progress::on_stderr().as_ref())?;
+    let (index, seconds) = (&args.at.index, started.elapsed().as_secs_f64());
     match built {
         None => output::line(format_args!("{index}: nothing changed since it was built")),
         Some(manifest) => {

@@ -2,10 +2,9 @@
 
 use std::path::PathBuf;
 
-use dpr_core::DeviceChoice;
 use dpr_index::{CompactionPolicy, DeltaLimit};
 
-use crate::cli::precision::PrecisionArgs;
+use crate::cli::args::{DeviceArgs, PrecisionArgs, at_least_one};
 use crate::cli::traces::TraceArgs;
 use crate::location::Location;
 
@@ -109,10 +108,8 @@ pub struct Args {
     /// answered 403. A server with --encrypted and no --blur can be told nothing about a question
     #[arg(long, env = "DPR_PRIVATE_ONLY", conflicts_with = "allow_text")]
     pub(super) private_only: bool,
-    /// Where to encode such questions and passages: auto (a real GPU, else the CPU), wgpu, cpu, or flex (Burn's CPU
-    /// backend)
-    #[arg(long, env = "DPR_DEVICE", value_name = "DEVICE", default_value = "auto")]
-    pub(super) device: DeviceChoice,
+    #[command(flatten)]
+    pub(super) compute: DeviceArgs,
     #[command(flatten)]
     pub(super) numbers: PrecisionArgs,
     #[command(flatten)]
@@ -227,14 +224,6 @@ pub(super) struct LimitArgs {
     /// With --rate: requests that it may send at once. Default: those of a second, at least 10
     #[arg(long, env = "DPR_BURST", value_name = "N", requires = "rate")]
     pub(super) burst: Option<u32>,
-}
-
-fn at_least_one(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(0) => Err("it must be at least 1".into()),
-        Ok(number) => Ok(number),
-        Err(_) => Err("it must be a whole number".into()),
-    }
 }
 
 fn share(text: &str) -> Result<f64, String> {

@@ -119,8 +119,12 @@ async fn serve(args: Args, index: Location) -> Result<(), CliError> {
         max_delta: DeltaLimit { rows: args.max_delta_rows, ..DeltaLimit::default() },
     };
     let updates = args.allow_updates.then_some(policy);
-    let needs =
-        Needs { text: args.allow_text, updates, device: args.device, precision: args.numbers.precision };
+    let needs = Needs {
+        text: args.allow_text,
+        updates,
+        device: args.compute.device,
+        precision: args.numbers.precision,
+    };
     let (model, blur) = (args.model.clone(), args.blur.clone());
     let (encrypted, private, reader) = (args.encrypted, index.clone(), args.reader.clone());
     let dir = index.directory().map(Path::to_path_buf);

@@ -4,7 +4,9 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock};
+
+use dpr_files::lock;
 
 /// A running service.
 pub(crate) struct PythonServer {
@@ -95,6 +97,6 @@ impl<S> Once<S> {
             }
             python.map(|python| Mutex::new(start(Path::new(&python))))
         });
-        server.as_ref().map(|server| server.lock().unwrap_or_else(PoisonError::into_inner))
+        server.as_ref().map(lock)
     }
 }

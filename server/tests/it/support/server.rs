@@ -7,18 +7,21 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// A running `dpr serve`; killed when dropped.
+/// A running `dpr serve`.
 pub(crate) struct Server {
-    child: Child,
+    child: Running,
     /// Open, as the server may write to it.
     _out: BufReader<ChildStdout>,
     pub(crate) address: String,
 }
 
-impl Drop for Server {
+/// A process that is killed when this is dropped.
+pub(crate) struct Running(pub(crate) Child);
+
+impl Drop for Running {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
@@ -32,20 +35,20 @@ impl Server {
         assert!(!line.is_empty(), "the server ended: {}", child.wait().unwrap());
         let line: Value = serde_json::from_str(&line).unwrap();
         let address = line["listening"].as_str().unwrap().trim_start_matches("http://").to_owned();
-        Self { child, _out: out, address }
+        Self { child: Running(child), _out: out, address }
     }
 
     /// Asks the server to end, as an operator does, and waits until it has.
     #[cfg(unix)]
     pub(crate) fn stop(mut self) {
-        let asked = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().unwrap();
+        let asked = Command::new("kill").args(["-TERM", &self.child.0.id().to_string()]).status().unwrap();
         assert!(asked.success());
         let started = Instant::now();
-        while self.child.try_wait().unwrap().is_none() {
+        while self.child.0.try_wait().unwrap().is_none() {
             assert!(started.elapsed() < Duration::from_secs(30), "it does not end");
             std::thread::sleep(Duration::from_millis(5));
         }
-        assert!(self.child.wait().unwrap().success());
+        assert!(self.child.0.wait().unwrap().success());
     }
 }
 

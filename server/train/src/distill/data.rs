@@ -16,13 +16,13 @@ use super::super::error::TrainError;
 use super::super::prepare::shared_notes;
 use super::config::DistillConfig;
 use super::project;
-use super::taught::{SHARED, Taught, taught};
+use super::taught::{Taught, taught};
 use dpr_data::{DataError, FileFormat, normalise_question, read_questions, read_training};
 use dpr_encode::model::ModelDir;
 use dpr_files::digest;
 use dpr_files::progress::Progress;
 use dpr_index::vectors::VectorSet;
-use dpr_index::{ExactIndex, Matrix, VectorIndex as _};
+use dpr_index::{ExactIndex, Matrix, RECALL_DEPTH, VectorIndex as _};
 
 /// Keys of the random draws: each purpose has random numbers of its own.
 const HELD_OUT: u64 = 11;
@@ -82,7 +82,7 @@ impl DistillPrepared {
         let encoder = teacher.question_encoder(choice)?;
         let teach = |questions, best| taught(questions, &encoder, space.as_ref(), best, progress);
         let train = teach(train, config.data.passages_per_question)?;
-        let dev = teach(dev, SHARED)?;
+        let dev = teach(dev, RECALL_DEPTH)?;
         if config.model.fit_projection {
             project::fit(&mut model.encoders[0], &train, config, device, progress)?;
         }

@@ -18,11 +18,11 @@ use super::super::trainer::{self, Setup, TrainReport};
 use super::config::DistillConfig;
 use super::data::DistillPrepared;
 use super::loss::{StudentLoss, cosine};
-use super::taught::{SHARED, Taught, best_rows};
+use super::taught::{Taught, best_rows};
 use dpr_encode::model::{ModelDir, PASSAGE_DIR, QUESTION_DIR};
 use dpr_files::Job;
 use dpr_files::progress::Progress;
-use dpr_index::ExactIndex;
+use dpr_index::{ExactIndex, RECALL_DEPTH};
 
 /// Questions are sorted by length within as many batches, so that a batch has little padding.
 const BUCKET: usize = 16;
@@ -149,7 +149,7 @@ impl DistillTask<'_> {
             .collect::<Result<Vec<_>, _>>()
             .map_err(|e| TrainError::Device { what: e.to_string() })?;
         let (mut hits, mut all) = (0, 0);
-        for (found, expected) in best_rows(space, &questions, SHARED)?.iter().zip(&self.dev.best) {
+        for (found, expected) in best_rows(space, &questions, RECALL_DEPTH)?.iter().zip(&self.dev.best) {
             let found: HashSet<u32> = found.iter().copied().collect();
             hits += expected.iter().filter(|row| found.contains(row)).count();
             all += expected.len();

@@ -7,9 +7,6 @@ use dpr_encode::{PipelineOptions, encode_questions};
 use dpr_files::progress::Progress;
 use dpr_index::{ExactIndex, VectorIndex as _};
 
-/// Passages by which student and teacher are compared on the dev questions.
-pub(super) const SHARED: usize = 20;
-
 /// Questions with the teacher's vectors.
 pub(super) struct Taught {
     pub(super) questions: Vec<String>,

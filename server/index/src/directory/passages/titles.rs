@@ -1,7 +1,9 @@
 //! The rows of titles: found by the hashes of the table, and told apart by reading where hashes collide.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
+
+use dpr_files::lock;
 
 use super::StoredPassages;
 use crate::CancelToken;
@@ -35,7 +37,7 @@ pub(super) struct TitleGroups(Mutex<HashMap<u32, Titles>>);
 
 impl TitleGroups {
     fn of(&self, hash: u32) -> Titles {
-        Arc::clone(self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(hash).or_default())
+        Arc::clone(lock(&self.0).entry(hash).or_default())
     }
 
     /// Returns the number of hashes whose rows were read and kept.
@@ -130,7 +132,7 @@ impl StoredPassages {
             return Ok(());
         }
         let group = self.titles.of(hash);
-        let mut kept = group.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(&group);
         let group = match kept.as_ref() {
             Some(group) => Arc::clone(group),
             None => Arc::clone(kept.insert(Arc::new(self.read_group(&rows, cancel)?))),
