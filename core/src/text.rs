@@ -15,7 +15,7 @@ use crate::weights::TensorMap;
 pub struct EncoderBytes<'a> {
     /// `config.json`.
     pub config: &'a [u8],
-    /// `tokenizer.json`.
+    /// `tokenizer.json`, or [its binary form](TextTokenizer::compact).
     pub tokenizer: &'a [u8],
     /// `(name, bytes)` of `model.safetensors`, or of each shard.
     pub weights: &'a [(&'a str, &'a [u8])],
@@ -27,7 +27,7 @@ impl EncoderBytes<'_> {
     /// # Errors
     /// [`LoadError`] says which file is wrong and what in it.
     pub(crate) fn read(&self, config: &EncoderConfig) -> Result<(TextTokenizer, TensorMap), LoadError> {
-        let tokenizer = TextTokenizer::from_json(self.tokenizer, config)?;
+        let tokenizer = TextTokenizer::from_bytes(self.tokenizer, config)?;
         Ok((tokenizer, TensorMap::from_safetensors(self.weights.iter().copied())?))
     }
 }

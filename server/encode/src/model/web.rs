@@ -30,6 +30,10 @@ pub struct WebManifest {
     /// The browser's own configuration and tokenizer, where they are not the question encoder's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoder: Option<WebEncoder>,
+    /// The binary form of the tokenizer that a page has, for one that the form holds exactly; see
+    /// [`TextTokenizer::compact`](dpr_core::TextTokenizer::compact). Versions that do not know it pass over it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vocabulary: Option<WebFile>,
     /// A reader, which marks answers in the page. Versions that do not know it pass over it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reader: Option<WebPair>,
@@ -46,7 +50,7 @@ impl WebManifest {
             let weights = pair.weights.values().map(|weights| &weights.file);
             [&pair.config, &pair.tokenizer].into_iter().chain(weights)
         });
-        self.weights.values().chain(encoder).chain(pairs)
+        self.weights.values().chain(encoder).chain(&self.vocabulary).chain(pairs)
     }
 }
 
@@ -97,8 +101,8 @@ pub struct WebFile {
     /// Its size and checksum.
     #[serde(flatten)]
     pub entry: FileEntry,
-    /// Size and checksum of the same content compressed by gzip, in the file of this name with `.gz` behind it; for
-    /// weights that it makes smaller by a twentieth at least. Versions that do not know it pass over it.
+    /// Size and checksum of the same content compressed by gzip, in the file of this name with `.gz` behind it; for the
+    /// vocabulary and for weights that it makes smaller by a twentieth at least. Versions that do not know it pass over it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gzip: Option<FileEntry>,
 }

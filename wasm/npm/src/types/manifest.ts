@@ -53,7 +53,8 @@ export interface ModelManifest {
    * encoder's configuration, and the encoder does.
    */
   question_prompt?: string;
-  encoder: { config: ModelFile; tokenizer: ModelFile };
+  /** `vocabulary`: the tokenizer in binary form, which is downloaded in place of `tokenizer` where there is one. */
+  encoder: { config: ModelFile; tokenizer: ModelFile; vocabulary?: ModelFile };
   /** One or more formats of the same weights. */
   weights: Partial<Record<Dtype, ModelFile>>;
   /** Marks answers in passages; checked when it is first used. File addresses are as the server gave them. */

@@ -32,6 +32,7 @@ export function parseManifest(value: unknown, base: string | URL | undefined): M
     throw new ManifestError('`question_prompt` of the model manifest is not a string');
   }
   const encoder = record(manifest['encoder'], '`encoder` of the model manifest');
+  const vocabulary = encoder['vocabulary'];
   const weights: ModelManifest['weights'] = {};
   // A server whose model was not exported for browsers leaves them out.
   for (const [name, entry] of Object.entries(record(manifest['weights'] ?? {}, '`weights` of the model manifest'))) {
@@ -50,6 +51,7 @@ export function parseManifest(value: unknown, base: string | URL | undefined): M
     encoder: {
       config: file(encoder['config'], 'encoder.config', MOST_TEXT, base),
       tokenizer: file(encoder['tokenizer'], 'encoder.tokenizer', MOST_TEXT, base),
+      ...(vocabulary !== undefined && { vocabulary: file(vocabulary, 'encoder.vocabulary', MOST_TEXT, base) }),
     },
     weights,
   };

@@ -14,7 +14,7 @@ export class OrderedFiles {
 
   constructor(order: FileOrder, post: (message: Reply) => void) {
     const { encoder, weights } = order.manifest;
-    this.urls = [encoder.config, encoder.tokenizer, ...Object.values(weights)].map(({ url }) => url);
+    this.urls = [...Object.values(encoder), ...Object.values(weights)].map(({ url }) => url);
     this.#files = fetchOrdered(order, (event) => post({ type: 'progress', event }));
     this.#files.catch(() => undefined);
   }
