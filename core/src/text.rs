@@ -1,5 +1,7 @@
 //! Text encoder: a tokenizer and an engine that belong together, text in and vectors out.
 
+mod builder;
+
 use crate::config::{EncoderConfig, Side};
 use crate::device::Device;
 use crate::embedding::Embedding;
@@ -9,6 +11,7 @@ use crate::precision::Precision;
 use crate::row::Row;
 use crate::tokenizer::TextTokenizer;
 use crate::weights::TensorMap;
+pub use builder::TextEncoderBuilder;
 
 /// The bytes of one encoder's three files.
 #[derive(Clone, Copy, Debug)]

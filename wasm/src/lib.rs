@@ -24,6 +24,7 @@
 #[cfg(not(feature = "webgpu"))]
 mod bucket;
 mod cross_encoder;
+mod encoder_builder;
 #[cfg(not(feature = "webgpu"))]
 mod local;
 mod passages;
@@ -40,6 +41,7 @@ use wasm_bindgen::prelude::*;
 #[cfg(not(feature = "webgpu"))]
 pub use bucket::BucketIndex;
 pub use cross_encoder::CrossEncoder;
+pub use encoder_builder::EncoderBuilder;
 #[cfg(not(feature = "webgpu"))]
 pub use local::LocalIndex;
 #[cfg(not(feature = "webgpu"))]

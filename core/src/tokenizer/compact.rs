@@ -1,4 +1,4 @@
-//! Binary form of a BERT tokenizer: the vocabulary of WordPiece and the settings around it, a quarter of the size of the
+//! Binary form of a BERT tokenizer: the vocabulary of WordPiece and the settings around it, half the size of the
 //! `tokenizer.json` that it is made from. `docs/formats.md` describes the bytes.
 
 mod bytes;

@@ -22,6 +22,19 @@ pub struct FileBody {
     pub bytes: u64,
     /// SHA-256 of the file, 64 hexadecimal digits.
     pub sha256: String,
+    /// Checksums of the parts of weights, by which a client uses them while they arrive. Absent where there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub chunks: Option<ChunksBody>,
+}
+
+/// The parts of a file, one behind the other.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct ChunksBody {
+    /// Size of each part in bytes; the last one may be shorter.
+    pub bytes: usize,
+    /// SHA-256 of each part, 64 hexadecimal digits.
+    pub sha256: Vec<String>,
 }
 
 /// The small files of an encoder.
@@ -142,6 +155,10 @@ impl ServedFile {
             url: format!("/v1/model/files/{}/{}", self.sha256, self.name),
             bytes: self.bytes(),
             sha256: self.sha256.clone(),
+            chunks: self
+                .chunks
+                .as_ref()
+                .map(|chunks| ChunksBody { bytes: chunks.bytes, sha256: chunks.sha256.clone() }),
         }
     }
 }
@@ -189,7 +206,7 @@ impl PairFiles {
         let mut files = vec![config, tokenizer];
         for (dtype, weights) in &pair.weights {
             let file = open(&weights.file)?;
-            let FileBody { url, bytes, sha256 } = file.describe();
+            let FileBody { url, bytes, sha256, .. } = file.describe();
             let described = PairWeightsBody { url, bytes, sha256, shares: weights.shares.clone() };
             body.weights.insert(dtype.clone(), described);
             files.push(file);
@@ -222,6 +239,7 @@ impl ServedModel {
             let path = model.path().join(&file.path);
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let served = ServedFile::new(path, &name, file.entry.bytes, &file.entry.sha256)?;
+            let served = served.with_chunks(file.chunks.clone());
             Ok(match file.gzip_path().zip(file.gzip.as_ref()) {
                 Some((small, entry)) => served.with_gzip(model.path().join(small), entry.bytes),
                 None => served,

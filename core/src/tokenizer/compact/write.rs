@@ -11,8 +11,8 @@ use super::{
     RSTRIP, SINGLE_WORD, SPECIAL, read,
 };
 
-/// Returns the binary form of a tokenizer; `None` for one that the form does not hold exactly. The form is read back, and
-/// the tokenizer that it makes is compared.
+/// Returns the binary form of a tokenizer; `None` for one that the form does not hold exactly. The form is read back,
+/// and the tokenizer that it makes is compared.
 pub(in super::super) fn write(file: &File, template: &Template) -> Option<Vec<u8>> {
     let bytes = of_parts(&file.inner, &file.added, template)?;
     let back = read(&bytes).ok()?;

@@ -12,7 +12,7 @@ use flate2::write::GzEncoder;
 
 use super::export_pair::{OtherFiles, export_pair};
 use super::vocabulary::Pruned;
-use super::web::{WEB_FORMAT, WebEncoder, WebFile};
+use super::web::{WEB_FORMAT, WebChunks, WebEncoder, WebFile};
 use super::web_tensors::{Formats, serialize};
 use super::{
     CrossEncoderDir, ModelDir, ModelError, QUESTION_DIR, ReaderDir, Vocabulary, WEB_DIR, WEB_MANIFEST,
@@ -92,7 +92,10 @@ pub fn export_web_with(model: &ModelDir, options: &WebOptions<'_>) -> Result<Exp
     let (mut weights, mut contents) = (BTreeMap::new(), BTreeMap::new());
     for (dtype, tensors) in tensors.by_name() {
         let content = serialize(&tensors)?;
-        let file = write(&format!("question_encoder.{dtype}.safetensors"), &content)?;
+        let mut file = write(&format!("question_encoder.{dtype}.safetensors"), &content)?;
+        if dtype != "f32" {
+            file.chunks = Some(WebChunks::of(&content));
+        }
         weights.insert(dtype.to_owned(), file);
         contents.insert(dtype, content);
     }

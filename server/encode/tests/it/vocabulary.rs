@@ -22,7 +22,7 @@ fn unpacked(path: &str) -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
-fn imported(dir: &Path, options: &ImportOptions) -> (TempDir, ModelDir) {
+pub(crate) fn imported(dir: &Path, options: &ImportOptions) -> (TempDir, ModelDir) {
     let out = tempfile::tempdir().unwrap();
     let path = out.path().join("model");
     import(dir, None, &path, options).unwrap();

@@ -51,6 +51,13 @@ impl SiteEncoder {
         if weights.is_empty() {
             return Err(SiteError::NoWeights);
         }
+        let described_weights = |(dtype, file): &(&String, Content)| {
+            let mut body = json!(file.entry());
+            if let Some(chunks) = web.weights.get(*dtype).and_then(|file| file.chunks.as_ref()) {
+                body["chunks"] = json!(chunks);
+            }
+            ((*dtype).clone(), body)
+        };
         let mut body = json!({
             "format_version": described.format_version,
             "name": described.name,
@@ -60,7 +67,7 @@ impl SiteEncoder {
             "family": described.family,
             "max_question_tokens": described.max_question_tokens,
             "encoder": { "config": config.entry(), "tokenizer": tokenizer.entry() },
-            "weights": weights.iter().map(|(dtype, file)| ((*dtype).clone(), json!(file.entry()))).collect::<serde_json::Map<String, Value>>(),
+            "weights": weights.iter().map(described_weights).collect::<serde_json::Map<String, Value>>(),
         });
         if !described.prompts.query.is_empty() {
             body["question_prompt"] = json!(described.prompts.query);

@@ -33,7 +33,9 @@ export async function fetchModelFiles(
   // One failure stops the other downloads.
   return within([signal], async (stop) => {
     const files = await Promise.all(
-      [config, vocabulary ?? tokenizer, weights].map((file) => fetchFile(file, cache, onProgress, stop.signal, requests)),
+      [config, vocabulary ?? tokenizer, weights].map((file) =>
+        fetchFile(file, cache, onProgress, stop.signal, requests),
+      ),
     );
     return { config: files[0]!, tokenizer: files[1]!, weights: files[2]! };
   });
