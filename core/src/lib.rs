@@ -91,6 +91,6 @@ pub use model::{ModelManifest, Similarity};
 pub use pair::{ModelKind, PairManifest};
 pub use precision::{Precision, PrecisionError};
 pub use reader::{Answer, ReadError, ReadOptions, Reader, ReaderConfig};
-pub use text::{EncodeError, EncoderBytes, LoadError, TextEncoder};
+pub use text::{EncodeError, EncoderBytes, LoadError, TextEncoder, TextEncoderBuilder};
 pub use tokenizer::{PairTokens, TextTokenizer, TokenizerError};
 pub use weights::{TensorMap, WeightsError};

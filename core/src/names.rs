@@ -44,6 +44,8 @@ impl OuterNames {
 /// Canonical names of one layer's modules, without `.weight` and `.bias`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayerNames {
+    /// Beginning of the names of all tensors of the layer, up to the point behind its number.
+    pub beginning: String,
     /// Query, key and value of the attention: three modules, or one that holds all three in this order.
     pub qkv: Vec<String>,
     /// Output of the attention.
@@ -108,6 +110,7 @@ impl LayerNames {
         // The embeddings have just been normalised.
         let bare = family.is_pre_norm() && index == 0;
         Self {
+            beginning: at(""),
             qkv: qkv.iter().copied().map(at).collect(),
             attention_output: at(attention_output),
             attention_norm: (!bare).then(|| at(attention_norm)),

@@ -1,5 +1,7 @@
 //! Text encoder: a tokenizer and an engine that belong together, text in and vectors out.
 
+mod builder;
+
 use crate::config::{EncoderConfig, Side};
 use crate::device::Device;
 use crate::embedding::Embedding;
@@ -9,13 +11,14 @@ use crate::precision::Precision;
 use crate::row::Row;
 use crate::tokenizer::TextTokenizer;
 use crate::weights::TensorMap;
+pub use builder::TextEncoderBuilder;
 
 /// The bytes of one encoder's three files.
 #[derive(Clone, Copy, Debug)]
 pub struct EncoderBytes<'a> {
     /// `config.json`.
     pub config: &'a [u8],
-    /// `tokenizer.json`.
+    /// `tokenizer.json`, or [its binary form](TextTokenizer::compact).
     pub tokenizer: &'a [u8],
     /// `(name, bytes)` of `model.safetensors`, or of each shard.
     pub weights: &'a [(&'a str, &'a [u8])],
@@ -27,7 +30,7 @@ impl EncoderBytes<'_> {
     /// # Errors
     /// [`LoadError`] says which file is wrong and what in it.
     pub(crate) fn read(&self, config: &EncoderConfig) -> Result<(TextTokenizer, TensorMap), LoadError> {
-        let tokenizer = TextTokenizer::from_json(self.tokenizer, config)?;
+        let tokenizer = TextTokenizer::from_bytes(self.tokenizer, config)?;
         Ok((tokenizer, TensorMap::from_safetensors(self.weights.iter().copied())?))
     }
 }

@@ -1,6 +1,7 @@
 //! Tokenizer of questions and passages, on both ends by the same `tokenizers` crate.
 
 mod answers;
+mod compact;
 mod file;
 mod located;
 mod pair;
@@ -10,6 +11,7 @@ use tokenizers::Tokenizer;
 
 use crate::config::EncoderConfig;
 use crate::form::{PassageForm, TextForm};
+use compact::Compact;
 pub use located::ReaderInput;
 pub(crate) use located::{Layout, LocateError};
 pub use pair::PairTokens;
@@ -32,6 +34,9 @@ pub enum TokenizerError {
     /// The file is not what the `tokenizers` library writes.
     #[error("tokenizer.json cannot be read: {0}; fetch the model again")]
     Format(String),
+    /// The file begins as the binary form does, and is not one.
+    #[error("the binary vocabulary cannot be read: {0}; run `dpr export-web` again")]
+    Compact(String),
     /// The tokenizer has ids that the word embedding has no row for.
     #[error(
         "tokenizer.json has {tokens} tokens but the encoder's vocabulary has {vocab_size} rows: take the tokenizer.json that belongs to the weights"
@@ -78,10 +83,43 @@ impl TextTokenizer {
     /// # Errors
     /// [`TokenizerError`] when the file is damaged or belongs to another model.
     pub fn from_json(bytes: &[u8], config: &EncoderConfig) -> Result<Self, TokenizerError> {
-        let (inner, post_processor) = file::read(bytes).map_err(TokenizerError::Format)?;
-        let template = Template::read(&post_processor).map_err(TokenizerError::Template)?;
-        let largest = inner.get_vocab(true).into_values().chain([template.largest()]).max();
-        let tokens = largest.map_or(0, |id| id as usize + 1);
+        let file = file::read(bytes).map_err(TokenizerError::Format)?;
+        let template = Template::read(&file.post_processor).map_err(TokenizerError::Template)?;
+        let tokens = file.inner.get_vocab(true).into_values().max().map_or(0, |id| id as usize + 1);
+        Self::fitting(file.inner, template, tokens, config)
+    }
+
+    /// Reads a `tokenizer.json`, or the binary form of one that [`TextTokenizer::compact`] makes, by its first bytes.
+    ///
+    /// # Errors
+    /// [`TokenizerError`] as from [`TextTokenizer::from_json`], and [`TokenizerError::Compact`].
+    pub fn from_bytes(bytes: &[u8], config: &EncoderConfig) -> Result<Self, TokenizerError> {
+        if !compact::is_compact(bytes) {
+            return Self::from_json(bytes, config);
+        }
+        let Compact { inner, template, tokens } = compact::read(bytes).map_err(TokenizerError::Compact)?;
+        Self::fitting(inner, template, tokens, config)
+    }
+
+    /// Returns the binary form of a `tokenizer.json`, which pages download in its place. `None` for a tokenizer that the
+    /// form does not hold exactly: it is for WordPiece with BERT's normalizer and pre-tokenizer.
+    ///
+    /// # Errors
+    /// [`TokenizerError::Format`] and [`TokenizerError::Template`] when the file is damaged.
+    pub fn compact(json: &[u8]) -> Result<Option<Vec<u8>>, TokenizerError> {
+        let file = file::read(json).map_err(TokenizerError::Format)?;
+        let template = Template::read(&file.post_processor).map_err(TokenizerError::Template)?;
+        Ok(compact::write(&file, &template))
+    }
+
+    /// Checks that a tokenizer of ids below `tokens` fits `config`.
+    fn fitting(
+        inner: Tokenizer,
+        template: Template,
+        tokens: usize,
+        config: &EncoderConfig,
+    ) -> Result<Self, TokenizerError> {
+        let tokens = tokens.max(template.largest() as usize + 1);
         if tokens > config.vocab_size {
             return Err(TokenizerError::Vocabulary { tokens, vocab_size: config.vocab_size });
         }

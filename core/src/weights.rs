@@ -11,14 +11,16 @@
 //! `[rows, columns / 32]`, and `NAME.scale` as before; code `c`, from 0 to 15, then stands for
 //! `(c - 8) * step * scale[r]`, where the product of the first two is a number in 8 bits.
 
+mod arriving;
 mod error;
 mod four_bits;
 
 use std::collections::BTreeMap;
 
 use half::{bf16, f16};
-use safetensors::tensor::{Dtype, SafeTensors};
+use safetensors::tensor::Dtype;
 
+pub use arriving::ArrivingTensors;
 pub use error::WeightsError;
 pub use four_bits::{FourBits, GROUP, STEPS_SUFFIX, fits_groups, quantize_groups};
 
@@ -129,14 +131,9 @@ impl TensorMap {
     ) -> Result<Self, WeightsError> {
         let mut map = Self::default();
         for (file, bytes) in files {
-            let parsed = SafeTensors::deserialize(bytes).map_err(|e| WeightsError::Format {
-                file: file.into(),
-                bytes: bytes.len(),
-                reason: e.to_string(),
-            })?;
-            for (name, view) in parsed.iter() {
-                map.insert(name, view.dtype(), view.shape(), || Ok::<_, WeightsError>(view.data().to_vec()))?;
-            }
+            let mut arriving = ArrivingTensors::new(file, bytes.len());
+            arriving.push(bytes, &mut map)?;
+            arriving.finish()?;
         }
         Ok(map)
     }

@@ -15,7 +15,7 @@
 //! await init();
 //! const encoder = await QuestionEncoder.load(
 //!   await bytes('config.json'),
-//!   await bytes('tokenizer.json'),
+//!   await bytes('vocabulary.bin'), // or tokenizer.json
 //!   await bytes('q8.safetensors'),
 //! );
 //! const vector = await encoder.encode('who won super bowl 50'); // Float32Array of encoder.dim numbers
@@ -25,6 +25,7 @@
 #[cfg(not(feature = "webgpu"))]
 mod bucket;
 mod cross_encoder;
+mod encoder_builder;
 #[cfg(not(feature = "webgpu"))]
 mod local;
 mod passages;
@@ -41,6 +42,7 @@ use wasm_bindgen::prelude::*;
 #[cfg(not(feature = "webgpu"))]
 pub use bucket::BucketIndex;
 pub use cross_encoder::CrossEncoder;
+pub use encoder_builder::EncoderBuilder;
 #[cfg(not(feature = "webgpu"))]
 pub use local::LocalIndex;
 #[cfg(not(feature = "webgpu"))]
@@ -63,8 +65,8 @@ pub struct QuestionEncoder {
 
 #[wasm_bindgen]
 impl QuestionEncoder {
-    /// Loads an encoder from the bytes of `config.json`, `tokenizer.json` and a safetensors file in f32, f16
-    /// or 8 bits. The WebGPU module asks the browser for an adapter first.
+    /// Loads an encoder from the bytes of `config.json`, `tokenizer.json` or its binary form, and a safetensors file in
+    /// f32, f16, or 8 or 4 bits. The WebGPU module asks the browser for an adapter first.
     ///
     /// # Errors
     /// A JavaScript `Error` whose message says which file is wrong and what in it, or, in the WebGPU module,

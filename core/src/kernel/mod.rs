@@ -16,4 +16,5 @@ pub mod search;
 pub(crate) mod train;
 mod vector;
 
+pub(crate) use encoder::KernelBuilder;
 pub use encoder::KernelEncoder;

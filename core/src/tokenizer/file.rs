@@ -14,12 +14,21 @@ use tokenizers::{AddedToken, Tokenizer};
 
 use field::Field;
 
-/// Returns the tokenizer without truncation, padding, post-processor and decoder, and the post-processor as it is in the
-/// file.
+/// The parts of a `tokenizer.json` that ids depend on.
+pub(super) struct File {
+    /// The tokenizer without truncation, padding, post-processor and decoder.
+    pub(super) inner: Tokenizer,
+    /// `added_tokens` in the order of the file; the tokenizer has them.
+    pub(super) added: Vec<AddedToken>,
+    /// `post_processor` as it is in the file.
+    pub(super) post_processor: Value,
+}
+
+/// Reads a `tokenizer.json`.
 ///
 /// # Errors
 /// Says what in the file is wrong.
-pub(super) fn read(bytes: &[u8]) -> Result<(Tokenizer, Value), String> {
+pub(super) fn read(bytes: &[u8]) -> Result<File, String> {
     let mut file: Value = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
     let root = Field::root(&file);
     if let Some(version) = root.get("version").some()
@@ -27,22 +36,23 @@ pub(super) fn read(bytes: &[u8]) -> Result<(Tokenizer, Value), String> {
     {
         return Err(version.is_not("\"1.0\""));
     }
-    let mut tokenizer = Tokenizer::new(model::read(&root.get("model"))?);
+    let mut inner = Tokenizer::new(model::read(&root.get("model"))?);
     if let Some(normalizer) = root.get("normalizer").some() {
-        tokenizer.with_normalizer(Some(normalizer::read(&normalizer)?));
+        inner.with_normalizer(Some(normalizer::read(&normalizer)?));
     }
     if let Some(pre_tokenizer) = root.get("pre_tokenizer").some() {
-        tokenizer.with_pre_tokenizer(Some(pre_tokenizer::read(&pre_tokenizer)?));
+        inner.with_pre_tokenizer(Some(pre_tokenizer::read(&pre_tokenizer)?));
     }
+    let mut added = Vec::new();
     if let Some(tokens) = root.get("added_tokens").some() {
-        let tokens: Vec<_> = tokens.items()?.map(|token| added(&token)).collect::<Result<_, _>>()?;
-        tokenizer.add_tokens(&tokens);
+        added = tokens.items()?.map(|token| added_token(&token)).collect::<Result<_, _>>()?;
+        inner.add_tokens(&added);
     }
-    Ok((tokenizer, file["post_processor"].take()))
+    Ok(File { inner, added, post_processor: file["post_processor"].take() })
 }
 
 /// Reads one of `added_tokens`.
-fn added(token: &Field<'_>) -> Result<AddedToken, String> {
+fn added_token(token: &Field<'_>) -> Result<AddedToken, String> {
     Ok(AddedToken {
         content: token.get("content").text()?.to_owned(),
         single_word: token.get("single_word").flag()?,
@@ -127,7 +137,7 @@ mod tests {
         for (name, part) in parts() {
             let bytes = file(name, part.clone());
             let library = Tokenizer::from_bytes(&bytes).map_err(|e| format!("{part}: {e}")).unwrap();
-            let ours = read(&bytes).map_err(|e| format!("{part}: {e}")).unwrap().0;
+            let ours = read(&bytes).map_err(|e| format!("{part}: {e}")).unwrap().inner;
             let [ours, library] = [ours, library].map(|tokenizer| serde_json::to_value(&tokenizer).unwrap());
             assert_eq!(ours[name], library[name], "{part}");
         }
@@ -140,7 +150,7 @@ mod tests {
                 "normalized": !flag, "special": flag})
         };
         let bytes = file("added_tokens", json!([token(1, "a", true), token(2, "[NEW]", false)]));
-        let (ours, library) = (read(&bytes).unwrap().0, Tokenizer::from_bytes(&bytes).unwrap());
+        let (ours, library) = (read(&bytes).unwrap().inner, Tokenizer::from_bytes(&bytes).unwrap());
         assert_eq!(ours.to_string(false).unwrap(), library.to_string(false).unwrap());
     }
 

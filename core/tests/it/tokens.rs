@@ -27,6 +27,52 @@ fn two_thousand_lines_tokenise_as_in_python() {
     }
 }
 
+#[test]
+fn the_binary_form_has_the_tokens_of_the_file_that_it_is_made_from() {
+    let Some(dir) = golden::fetched("minilm") else { return };
+    let config = EncoderConfig::from_json(&std::fs::read(dir.join("config.json")).unwrap()).unwrap();
+    let json = std::fs::read(dir.join("tokenizer.json")).unwrap();
+    let binary = TextTokenizer::compact(&json).unwrap().expect("WordPiece of BERT's kind");
+    assert!(binary.len() < json.len() / 2, "{} of {} bytes", binary.len(), json.len());
+    let [ours, theirs] = [&binary, &json].map(|bytes| TextTokenizer::from_bytes(bytes, &config).unwrap());
+    let (corpus, golden) = (corpus(), unpacked("tokenizers/golden.json.gz"));
+    let golden: Value = serde_json::from_str(&golden).unwrap();
+    let in_every_script = golden["lines"].as_array().unwrap().iter().map(|line| line.as_str().unwrap());
+    let odd = [
+        "",
+        " \u{a0}\u{2003}\t\r\n",
+        "e\u{301}\u{308} \u{1e9e}ß İi ﬁ Å",
+        "\u{0}\u{fffd}\u{feff}\u{200d}\u{202e}",
+        "👩‍👩‍👧‍👦🇩🇪 𝔘𝔫𝔦𝔠𝔬𝔡𝔢 𠀀漢字",
+        "[CLS] [SEP][MASK] [cls] ##ing # ##",
+        "don't!?—“quoted”…",
+    ];
+    let long = ["a".repeat(101), "a".repeat(100), "Ünïcödé".repeat(40)];
+    let texts = corpus.iter().map(String::as_str).chain(in_every_script).chain(odd);
+    let mut compared = 0;
+    for text in texts.chain(long.iter().map(String::as_str)) {
+        assert_eq!(ours.question(text).unwrap(), theirs.question(text).unwrap(), "{text:?}");
+        assert_eq!(ours.passage(text, "who won").unwrap(), theirs.passage(text, "who won").unwrap());
+        compared += 1;
+    }
+    assert!(compared > 14_000, "{compared} texts");
+}
+
+/// The passages and the questions of the demo.
+fn corpus() -> Vec<String> {
+    let packed = std::fs::read(golden::root().join("web-demo/corpus/squad-dev-v1.1.json.gz")).unwrap();
+    let squad: Value = serde_json::from_reader(flate2::read::GzDecoder::new(packed.as_slice())).unwrap();
+    let list = |value: &Value, name: &str| value[name].as_array().unwrap().clone();
+    let mut texts = Vec::new();
+    for paragraph in list(&squad, "data").iter().flat_map(|article| list(article, "paragraphs")) {
+        texts.push(paragraph["context"].as_str().unwrap().to_owned());
+        texts.extend(
+            list(&paragraph, "qas").iter().map(|asked| asked["question"].as_str().unwrap().to_owned()),
+        );
+    }
+    texts
+}
+
 /// Returns a configuration of as many tokens as `tokenizers/golden.json.gz` was made for.
 fn config_of(golden: &Value) -> EncoderConfig {
     let config = serde_json::json!({"model_type": "bert", "hidden_size": 4, "num_hidden_layers": 1,

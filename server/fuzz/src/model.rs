@@ -98,7 +98,7 @@ pub(crate) fn valid_torch() -> Vec<(String, Vec<u8>)> {
 
 pub(crate) fn tokenizer(bytes: &[u8]) {
     let Ok(config) = EncoderConfig::from_json(&files()[0]) else { return };
-    let Ok(tokenizer) = TextTokenizer::from_json(bytes, &config) else { return };
+    let Ok(tokenizer) = TextTokenizer::from_bytes(bytes, &config) else { return };
     for text in ["who won super bowl 50", "Überraschung: 漢字 und ¿qué?", ""] {
         let _ = tokenizer.question(text);
         let _ = tokenizer.passage("a title", text);
@@ -119,7 +119,9 @@ pub(crate) fn valid_tokenizer() -> Vec<(String, Vec<u8>)> {
         "decoder":{"type":"WordPiece","prefix":"##","cleanup":true},
         "model":{"type":"WordPiece","unk_token":"[UNK]","continuing_subword_prefix":"##","max_input_chars_per_word":100,
         "vocab":{"[PAD]":0,"[UNK]":1,"[CLS]":2,"[SEP]":3,"who":4,"won":5,"super":6,"bowl":7,"a":8,"##s":9}}}"###;
-    vec![named("small", small), named("unigram", unigram())]
+    let compact =
+        TextTokenizer::compact(small.as_bytes()).ok().flatten().expect("a tokenizer of BERT's kind");
+    vec![named("small", small), named("unigram", unigram()), named("compact", compact)]
 }
 
 /// A SentencePiece tokenizer, whose normalization table replaces "a" by "o".

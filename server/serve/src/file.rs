@@ -8,6 +8,7 @@ use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use dpr_core::model::sha256_hex;
+use dpr_encode::model::WebChunks;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use tokio::io::{AsyncReadExt, AsyncSeekExt};
@@ -28,6 +29,8 @@ pub struct ServedFile {
     /// 64 hexadecimal digits.
     pub(super) sha256: String,
     media_type: &'static str,
+    /// Checksums of its parts, of weights that were exported with them.
+    pub(super) chunks: Option<WebChunks>,
     /// The same content compressed, of JSON and of weights that were exported so.
     gzip: Option<Part>,
 }
@@ -97,7 +100,14 @@ impl ServedFile {
         let gzip = if is_json { Some(compress(&fs_err::read(&path)?)?) } else { None };
         let media_type = if is_json { "application/json" } else { "application/octet-stream" };
         let (name, sha256) = (name.to_owned(), sha256.to_owned());
-        Ok(Self { plain: Part { content: Content::File(path), bytes }, name, sha256, media_type, gzip })
+        Ok(Self {
+            plain: Part { content: Content::File(path), bytes },
+            name,
+            sha256,
+            media_type,
+            chunks: None,
+            gzip,
+        })
     }
 
     /// Returns the file with its content compressed by gzip, in the file at `path`, which has been checked to have this
@@ -105,6 +115,12 @@ impl ServedFile {
     #[must_use]
     pub fn with_gzip(self, path: PathBuf, bytes: u64) -> Self {
         Self { gzip: Some(Part { content: Content::File(path), bytes }), ..self }
+    }
+
+    /// Returns the file with checksums of its parts.
+    #[must_use]
+    pub fn with_chunks(self, chunks: Option<WebChunks>) -> Self {
+        Self { chunks, ..self }
     }
 
     /// Returns the length of the content.
@@ -120,14 +136,14 @@ impl ServedFile {
         let (name, bytes, sha256) = (name.to_owned(), content.len() as u64, sha256_hex(&content));
         let gzip = Some(compress(&content)?);
         let plain = Part { content: Content::Memory(content.into()), bytes };
-        Ok(Self { plain, name, sha256, media_type: "application/json", gzip })
+        Ok(Self { plain, name, sha256, media_type: "application/json", chunks: None, gzip })
     }
 
     /// Describes bytes that are held in memory.
     pub fn of_bytes(name: &str, content: Vec<u8>) -> Self {
         let (name, bytes, sha256) = (name.to_owned(), content.len() as u64, sha256_hex(&content));
         let plain = Part { content: Content::Memory(content.into()), bytes };
-        Self { plain, name, sha256, media_type: "application/octet-stream", gzip: None }
+        Self { plain, name, sha256, media_type: "application/octet-stream", chunks: None, gzip: None }
     }
 
     /// Answers a GET or HEAD with these request headers: 200, 206, 304 or 416.

@@ -152,7 +152,8 @@ pub use request::{FilterBody, SearchRequest};
 pub use scope::{Scope, ScopeError};
 pub use served_blur::ServedBlur;
 pub use served_model::{
-    EncoderBody, EncoderFiles, FileBody, ModelBody, PairBody, PairFiles, PairWeightsBody, ServedModel,
+    ChunksBody, EncoderBody, EncoderFiles, FileBody, ModelBody, PairBody, PairFiles, PairWeightsBody,
+    ServedModel,
 };
 pub use served_reader::ServedReader;
 pub use served_tables::ServedTables;

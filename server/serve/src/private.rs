@@ -125,7 +125,7 @@ impl ServedBlur {
             model: manifest.model_fingerprint.clone(),
             dim: manifest.dim,
             rank: manifest.rank,
-            projection: FileBody { url, bytes: self.file.bytes(), sha256: sha256.clone() },
+            projection: FileBody { url, bytes: self.file.bytes(), sha256: sha256.clone(), chunks: None },
             levels: self.levels(max_k).map(level).collect(),
         }
     }

@@ -22,15 +22,33 @@ pub struct FileBody {
     pub bytes: u64,
     /// SHA-256 of the file, 64 hexadecimal digits.
     pub sha256: String,
+    /// Checksums of the parts of weights, by which a client uses them while they arrive. Absent where there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub chunks: Option<ChunksBody>,
 }
 
-/// The two small files of an encoder.
+/// The parts of a file, one behind the other.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct ChunksBody {
+    /// Size of each part in bytes; the last one may be shorter.
+    pub bytes: usize,
+    /// SHA-256 of each part, 64 hexadecimal digits.
+    pub sha256: Vec<String>,
+}
+
+/// The small files of an encoder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct EncoderBody {
     /// The Hugging Face config.json.
     pub config: FileBody,
     /// The Hugging Face tokenizer.json.
     pub tokenizer: FileBody,
+    /// The same tokenizer in binary form, for clients that read it. Absent when `dpr export-web` has not written one: not
+    /// every tokenizer has that form.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub vocabulary: Option<FileBody>,
 }
 
 /// A file of weights of a model of pairs.
@@ -117,8 +135,8 @@ pub struct ModelBody {
 impl ModelBody {
     fn urls_mut(&mut self) -> impl Iterator<Item = &mut String> {
         let pairs = self.reader.iter_mut().chain(&mut self.reranker).flat_map(PairBody::urls_mut);
-        let encoder = [&mut self.encoder.config, &mut self.encoder.tokenizer];
-        let files = encoder.into_iter().chain(self.weights.values_mut());
+        let EncoderBody { config, tokenizer, vocabulary } = &mut self.encoder;
+        let files = [config, tokenizer].into_iter().chain(vocabulary).chain(self.weights.values_mut());
         files.map(|file| &mut file.url).chain(pairs)
     }
 }
@@ -137,18 +155,24 @@ impl ServedFile {
             url: format!("/v1/model/files/{}/{}", self.sha256, self.name),
             bytes: self.bytes(),
             sha256: self.sha256.clone(),
+            chunks: self
+                .chunks
+                .as_ref()
+                .map(|chunks| ChunksBody { bytes: chunks.bytes, sha256: chunks.sha256.clone() }),
         }
     }
 }
 
-/// Files of the question encoder, besides the manifest: `config.json`, `tokenizer.json`, and the weights by
-/// their number format.
+/// Files of the question encoder, besides the manifest: `config.json`, `tokenizer.json` and its binary form, and the
+/// weights by their number format.
 #[derive(Debug)]
 pub struct EncoderFiles {
     /// config.json
     pub config: ServedFile,
     /// tokenizer.json
     pub tokenizer: ServedFile,
+    /// The binary form of tokenizer.json.
+    pub vocabulary: Option<ServedFile>,
     /// `f32`, `f16`, `q8`, `q4`
     pub weights: BTreeMap<String, ServedFile>,
     /// The reader that pages may download.
@@ -182,7 +206,7 @@ impl PairFiles {
         let mut files = vec![config, tokenizer];
         for (dtype, weights) in &pair.weights {
             let file = open(&weights.file)?;
-            let FileBody { url, bytes, sha256 } = file.describe();
+            let FileBody { url, bytes, sha256, .. } = file.describe();
             let described = PairWeightsBody { url, bytes, sha256, shares: weights.shares.clone() };
             body.weights.insert(dtype.clone(), described);
             files.push(file);
@@ -215,6 +239,7 @@ impl ServedModel {
             let path = model.path().join(&file.path);
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let served = ServedFile::new(path, &name, file.entry.bytes, &file.entry.sha256)?;
+            let served = served.with_chunks(file.chunks.clone());
             Ok(match file.gzip_path().zip(file.gzip.as_ref()) {
                 Some((small, entry)) => served.with_gzip(model.path().join(small), entry.bytes),
                 None => served,
@@ -231,10 +256,11 @@ impl ServedModel {
             Some(own) => web_file(&own.tokenizer)?,
             None => encoder_file("tokenizer.json")?,
         };
+        let vocabulary = web.as_ref().and_then(|web| web.vocabulary.as_ref()).map(web_file).transpose()?;
         let pair = |pair: Option<&WebPair>| pair.map(|pair| PairFiles::open(pair, web_file)).transpose();
         let reader = pair(web.as_ref().and_then(|web| web.reader.as_ref()))?;
         let reranker = pair(web.as_ref().and_then(|web| web.reranker.as_ref()))?;
-        let files = EncoderFiles { config, tokenizer, weights, reader, reranker };
+        let files = EncoderFiles { config, tokenizer, vocabulary, weights, reader, reranker };
         Ok(Self::new(manifest, files))
     }
 
@@ -249,13 +275,18 @@ impl ServedModel {
             family: manifest.family,
             max_question_tokens: manifest.max_question_tokens,
             question_prompt: manifest.prompts.query.clone(),
-            encoder: EncoderBody { config: files.config.describe(), tokenizer: files.tokenizer.describe() },
+            encoder: EncoderBody {
+                config: files.config.describe(),
+                tokenizer: files.tokenizer.describe(),
+                vocabulary: files.vocabulary.as_ref().map(ServedFile::describe),
+            },
             weights: files.weights.iter().map(|(dtype, file)| (dtype.clone(), file.describe())).collect(),
             reader: files.reader.as_ref().map(|pair| pair.body.clone()),
             reranker: files.reranker.as_ref().map(|pair| pair.body.clone()),
         };
         let pairs = files.reader.into_iter().chain(files.reranker).flat_map(|pair| pair.files);
-        let all = [files.config, files.tokenizer].into_iter().chain(files.weights.into_values()).chain(pairs);
+        let small = [files.config, files.tokenizer].into_iter().chain(files.vocabulary);
+        let all = small.chain(files.weights.into_values()).chain(pairs);
         let files = all.map(|file| (format!("{}/{}", file.sha256, file.name), file)).collect();
         let digest = sha256_hex(&serde_json::to_vec(&body).unwrap_or_default());
         // Weak, as the document is compressed on the way.

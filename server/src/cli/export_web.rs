@@ -86,6 +86,13 @@ pub fn run(args: Args) -> Result<(), CliError> {
             args.model.join(&encoder.tokenizer.path).display()
         ))?;
     }
+    if let Some(vocabulary) = &manifest.vocabulary {
+        output::line(format_args!(
+            "vocabulary {:>6.1} MB  {}",
+            vocabulary.entry.bytes as f64 / 1e6,
+            args.model.join(&vocabulary.path).display()
+        ))?;
+    }
     for (dtype, file) in &manifest.weights {
         output::line(format_args!(
             "{dtype:>4}  {:>6.1} MB  {}",

@@ -115,7 +115,7 @@ function reading(text) {
 }
 
 /** A manifest whose files a fake `fetch` serves until `restore` is called: after the test, since a fallback fetches again. */
-export function tinyModel() {
+export function tinyModel({ hasVocabulary = false } = {}) {
   const files = new Map();
   const file = (name, length) => {
     const bytes = someBytes(length);
@@ -133,6 +133,7 @@ export function tinyModel() {
     encoder: { config: file('config.json', 10), tokenizer: file('tokenizer.json', 20) },
     weights: { f16: file('w.f16', 60), q8: file('w.q8', 30) },
   };
+  if (hasVocabulary) manifest.encoder.vocabulary = file('vocabulary.bin', 15);
   const { calls, restore } = fakeFetch((url) => new Response(files.get(url)));
   return { manifest, restore, calls };
 }

@@ -42,6 +42,16 @@ test('a model is here when everything is that loading it takes', async (t) => {
   await assert.rejects(modelCache.has(second, 'f32'), { code: 'no_weights' });
 });
 
+test('of the two forms of a tokenizer the binary one is what loading takes', async (t) => {
+  const { first, here } = await kept(t, 'abcv');
+  const manifest = { ...first, encoder: { ...first.encoder, vocabulary: { url: 'https://server.test/v', bytes: 10, sha256: sum('v') } } };
+  assert.equal(await modelCache.has(manifest), true);
+  await noteModel('https://one.test/', manifest);
+  await modelCache.delete(first.fingerprint);
+  assert.deepEqual(await Promise.all([...'av'].map(here)), [true, false]);
+  assert.equal(await modelCache.has(manifest), false);
+});
+
 test('one model is deleted without the files that another shares with it', async (t) => {
   const { first, second, here } = await kept(t, 'abcdx');
   assert.equal(await modelCache.delete(first.fingerprint), true);

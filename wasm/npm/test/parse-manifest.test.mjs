@@ -25,6 +25,13 @@ test('file addresses are resolved against the manifest\'s own', () => {
   assert.deepEqual(Object.keys(parsed.weights), ['f16', 'q8', 'q4']);
 });
 
+test('the binary form of the tokenizer is taken where it is named', () => {
+  assert.ok(!('vocabulary' in parseManifest(manifest(), 'https://server.test/').encoder));
+  const encoder = { ...manifest().encoder, vocabulary: file('vocabulary.bin') };
+  const parsed = parseManifest(manifest({ encoder }), 'https://server.test/');
+  assert.equal(parsed.encoder.vocabulary.url, 'https://server.test/vocabulary.bin');
+});
+
 test('a model of the second format has its prompt', () => {
   const parsed = parseManifest(manifest({ format_version: 2, question_prompt: 'query: ' }), 'https://server.test/');
   assert.equal(parsed.question_prompt, 'query: ');
@@ -42,6 +49,7 @@ const bad = [
   ['a file of a billion billion bytes', manifest({ weights: { q8: { ...file('w'), bytes: 1e18 } } }), /weights\.q8\.bytes.* 1000000000000000000, expected a whole number from 1 to 2147483648/],
   ['a file of less than nothing', manifest({ weights: { q8: { ...file('w'), bytes: -1 } } }), /weights\.q8\.bytes/],
   ['a file of half a byte', manifest({ weights: { f16: { ...file('w'), bytes: 0.5 } } }), /weights\.f16\.bytes/],
+  ['a vocabulary without a sum', manifest({ encoder: { ...manifest().encoder, vocabulary: { url: 'v', bytes: 3 } } }), /encoder\.vocabulary/],
   ['a tokenizer as large as weights', manifest({ encoder: { config: file('c'), tokenizer: { ...file('t'), bytes: 2 ** 27 } } }), /encoder\.tokenizer\.bytes/],
   ['an address that is none', manifest({ weights: { q8: file('https://[') } }), /weights\.q8\.url/],
 ];

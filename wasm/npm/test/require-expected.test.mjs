@@ -7,8 +7,8 @@ import { fakeFetch } from './helpers.mjs';
 const OTHER = '0'.repeat(64);
 
 /** The tiny model on a server; `connect` with these expectations, and the addresses that were asked for. */
-function server(t) {
-  const { manifest, restore } = tinyModel();
+function server(t, options) {
+  const { manifest, restore } = tinyModel(options);
   const files = globalThis.fetch;
   const { calls, restore: restoreServer } = fakeFetch((url, init) => {
     if (url.endsWith('/v1/model')) return Response.json(manifest);
@@ -43,6 +43,34 @@ for (const what of ['fingerprint', 'config', 'tokenizer', 'q8', 'f16']) {
     assert.deepEqual(asked(), ['model']);
   });
 }
+
+/** The forms of the tokenizer that were downloaded. */
+const forms = (asked) => asked().filter((name) => /^(tokenizer|vocabulary)\./.test(name));
+
+test('the tokenizer is downloaded in its binary form, unless only the other form is vouched for', async (t) => {
+  for (const [expected, form] of [
+    [[], 'vocabulary.bin'],
+    [['tokenizer'], 'tokenizer.json'],
+    [['vocabulary'], 'vocabulary.bin'],
+    [['tokenizer', 'vocabulary'], 'vocabulary.bin'],
+  ]) {
+    const { manifest, connect, asked } = server(t, { hasVocabulary: true });
+    const client = await connect({ sha256: Object.fromEntries(expected.map((name) => [name, manifest.encoder[name].sha256])) });
+    client.dispose();
+    assert.deepEqual(forms(asked), [form], expected.join());
+  }
+});
+
+test('a binary form that is not there or another one is refused, unless the other form is vouched for', async (t) => {
+  const other = server(t, { hasVocabulary: true });
+  await assert.rejects(other.connect({ sha256: { vocabulary: OTHER } }), { name: 'ModelMismatchError', what: 'vocabulary' });
+  assert.deepEqual(other.asked(), ['model']);
+  const { manifest, connect, asked } = server(t);
+  await assert.rejects(connect({ sha256: { vocabulary: OTHER } }), { name: 'ModelMismatchError', what: 'vocabulary', got: undefined });
+  const client = await connect({ sha256: { tokenizer: manifest.encoder.tokenizer.sha256, vocabulary: OTHER } });
+  client.dispose();
+  assert.deepEqual(forms(asked), ['tokenizer.json']);
+});
 
 test('weights that nobody vouched for are not loaded, not even when they would be chosen', async (t) => {
   const { manifest, connect, asked } = server(t);

@@ -29,6 +29,16 @@ export class QuestionEncoder {
   get device() { return 'DEVICE'; }
   free() {}
 }
+export class EncoderBuilder {
+  static async begin() {
+    if (!wasm) throw new Error('not initialised');
+    return new EncoderBuilder();
+  }
+  push() {}
+  sha256() { return ''; }
+  finish() { return new QuestionEncoder(); }
+  free() {}
+}
 export class Reader {
   static async load(config, tokenizer, weights, maxTokens, shared) {
     if (!wasm) throw new Error('not initialised');

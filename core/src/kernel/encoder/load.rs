@@ -81,6 +81,12 @@ impl Loader {
         Ok(Norm { weight, bias })
     }
 
+    /// Returns the word embedding, `[vocab_size, hidden]`.
+    fn words(&mut self, config: &EncoderConfig) -> Result<Matrix, WeightsError> {
+        let name = format!("{}.weight", OuterNames::new(config.family).words);
+        self.tensors.take_matrix(&name, &[config.vocab_size, config.hidden_size])
+    }
+
     /// Returns the position rows that tokens can take, `[position_limit, hidden]`, for each of the first `types` token
     /// types with its embedding already added. Where positions are rotary, it is one row, and where there are no token
     /// types, one table.
@@ -161,38 +167,92 @@ pub(super) fn encoder(
     types: usize,
     precision: Precision,
 ) -> Result<KernelEncoder, WeightsError> {
-    let mut from = Loader { tensors, isa, precision, family: config.family };
-    let (hidden, outer) = (config.hidden_size, OuterNames::new(config.family));
-    let words = format!("{}.weight", outer.words);
-    let words: Matrix = from.tensors.take_matrix(&words, &[config.vocab_size, hidden])?;
-    let positions = from.positions(config, types)?;
-    let embedding_norm = from.norm(outer.embedding_norm, hidden)?;
-    let layers =
-        (0..config.num_hidden_layers).map(|index| from.layer(config, index)).collect::<Result<_, _>>()?;
-    let final_norm = outer.final_norm.map(|name| from.norm(name, hidden)).transpose()?;
-    let relative = match outer.relative_bias {
-        None => None,
-        Some(name) => {
-            let (buckets, heads) = (config.relative_attention_num_buckets, config.num_attention_heads);
-            let weight = from.tensors.take_f32(&format!("{name}.weight"), &[buckets, heads])?;
-            Some(RelativeBias::new(&weight, heads, config.position_limit()))
+    let from = Loader { tensors, isa, precision, family: config.family };
+    KernelBuilder::with(config, from, types).finish()
+}
+
+/// An encoder whose tensors come one after another.
+pub(crate) struct KernelBuilder {
+    config: EncoderConfig,
+    from: Loader,
+    types: usize,
+    words: Option<Matrix>,
+    /// Those that are packed, `[num_hidden_layers]`.
+    layers: Vec<Option<Layer>>,
+}
+
+impl KernelBuilder {
+    /// Returns an encoder of `config` of which nothing is packed, for rows whose tokens are of the first `types` types.
+    pub(crate) fn new(config: &EncoderConfig, tensors: TensorMap, types: usize) -> Self {
+        let (isa, precision) = (Isa::detect(), Precision::F32);
+        Self::with(config, Loader { tensors, isa, precision, family: config.family }, types)
+    }
+
+    fn with(config: &EncoderConfig, from: Loader, types: usize) -> Self {
+        let layers = (0..config.num_hidden_layers).map(|_| None).collect();
+        Self { config: config.clone(), from, types, words: None, layers }
+    }
+
+    /// Returns the tensors that are not packed, to add others.
+    pub(crate) fn tensors_mut(&mut self) -> &mut TensorMap {
+        &mut self.from.tensors
+    }
+
+    /// Packs what `is_there` says that all tensors are there of, by the beginning of their canonical names.
+    ///
+    /// # Errors
+    /// [`WeightsError`] names the first tensor that is missing, misshapen or not finite.
+    pub(crate) fn pack(&mut self, is_there: impl Fn(&str) -> bool) -> Result<(), WeightsError> {
+        let Self { config, from, words, layers, .. } = self;
+        if words.is_none() && is_there(OuterNames::new(config.family).words) {
+            *words = Some(from.words(config)?);
         }
-    };
-    let rotary = config.rotary.as_ref().map(|rotary| {
-        [rotary.theta, rotary.local_theta]
-            .map(|theta| Rotary::new(theta, config.head_dim(), config.position_limit()))
-    });
-    let head = from.head(config)?;
-    Ok(KernelEncoder {
-        config: config.clone(),
-        isa,
-        words,
-        positions,
-        embedding_norm,
-        layers,
-        final_norm,
-        relative,
-        rotary,
-        head,
-    })
+        for (index, layer) in layers.iter_mut().enumerate() {
+            if layer.is_none() && is_there(&LayerNames::new(config.family, index).beginning) {
+                *layer = Some(from.layer(config, index)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Packs what is left, and returns the encoder.
+    ///
+    /// # Errors
+    /// As from [`KernelBuilder::pack`].
+    pub(crate) fn finish(self) -> Result<KernelEncoder, WeightsError> {
+        let Self { config, mut from, types, words, layers } = self;
+        let (isa, hidden, outer) = (from.isa, config.hidden_size, OuterNames::new(config.family));
+        let words = words.map_or_else(|| from.words(&config), Ok)?;
+        let positions = from.positions(&config, types)?;
+        let embedding_norm = from.norm(outer.embedding_norm, hidden)?;
+        let layers = layers.into_iter().enumerate();
+        let layers = layers.map(|(index, layer)| layer.map_or_else(|| from.layer(&config, index), Ok));
+        let layers = layers.collect::<Result<_, _>>()?;
+        let final_norm = outer.final_norm.map(|name| from.norm(name, hidden)).transpose()?;
+        let relative = match outer.relative_bias {
+            None => None,
+            Some(name) => {
+                let (buckets, heads) = (config.relative_attention_num_buckets, config.num_attention_heads);
+                let weight = from.tensors.take_f32(&format!("{name}.weight"), &[buckets, heads])?;
+                Some(RelativeBias::new(&weight, heads, config.position_limit()))
+            }
+        };
+        let rotary = config.rotary.as_ref().map(|rotary| {
+            [rotary.theta, rotary.local_theta]
+                .map(|theta| Rotary::new(theta, config.head_dim(), config.position_limit()))
+        });
+        let head = from.head(&config)?;
+        Ok(KernelEncoder {
+            config,
+            isa,
+            words,
+            positions,
+            embedding_norm,
+            layers,
+            final_norm,
+            relative,
+            rotary,
+            head,
+        })
+    }
 }

@@ -32,6 +32,7 @@ use crate::weights::Matrix;
 use attention::{Attention, AttentionScratch, RelativeBias};
 use head::Head;
 use linear::{ConvertedInput, Epilogue, Linear};
+pub(crate) use load::KernelBuilder;
 use rotary::Rotary;
 
 /// Tokens of the rows that go through the layers together: enough to use each weight many times once it is in

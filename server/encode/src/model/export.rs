@@ -6,13 +6,13 @@ use std::path::Path;
 
 use dpr_core::model::{FileEntry, sha256_hex};
 use dpr_core::names::OuterNames;
-use dpr_core::{EncoderConfig, TensorMap, names};
+use dpr_core::{EncoderConfig, TensorMap, TextTokenizer, names};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
 use super::export_pair::{OtherFiles, export_pair};
 use super::vocabulary::Pruned;
-use super::web::{WEB_FORMAT, WebEncoder, WebFile};
+use super::web::{WEB_FORMAT, WebChunks, WebEncoder, WebFile};
 use super::web_tensors::{Formats, serialize};
 use super::{
     CrossEncoderDir, ModelDir, ModelError, QUESTION_DIR, ReaderDir, Vocabulary, WEB_DIR, WEB_MANIFEST,
@@ -54,7 +54,7 @@ impl Default for WebOptions<'_> {
 }
 
 /// Writes `web/`: `q8` (matrices in 8 bits with a scale a row, 23 MB for MiniLM), `f16` (matrices in half
-/// precision) and `f32` (the question encoder's own file).
+/// precision) and `f32` (the question encoder's own file). Beside them is the binary form of a tokenizer of BERT's kind.
 ///
 /// With a `vocabulary`, all three have its tokens only, and `web/` has a `config.json` and a `tokenizer.json` of its
 /// own for them; so it has for a model [with narrower vectors](ModelDir::at_dim).
@@ -92,7 +92,10 @@ pub fn export_web_with(model: &ModelDir, options: &WebOptions<'_>) -> Result<Exp
     let (mut weights, mut contents) = (BTreeMap::new(), BTreeMap::new());
     for (dtype, tensors) in tensors.by_name() {
         let content = serialize(&tensors)?;
-        let file = write(&format!("question_encoder.{dtype}.safetensors"), &content)?;
+        let mut file = write(&format!("question_encoder.{dtype}.safetensors"), &content)?;
+        if dtype != "f32" {
+            file.chunks = Some(WebChunks::of(&content));
+        }
         weights.insert(dtype.to_owned(), file);
         contents.insert(dtype, content);
     }
@@ -100,14 +103,18 @@ pub fn export_web_with(model: &ModelDir, options: &WebOptions<'_>) -> Result<Exp
         let (config, tokenizer) = (write("config.json", config)?, write("tokenizer.json", tokenizer)?);
         Ok::<_, ModelError>(WebEncoder { config, tokenizer, tokens })
     };
-    let encoder = match &pruned {
-        Some(Pruned { config, tokenizer, rows }) => Some(encoder(config, tokenizer, rows.len())?),
-        None if model.configs.contains_key(QUESTION_DIR) => {
-            let tokenizer = fs_err::read(dir.join("tokenizer.json"))?;
-            Some(encoder(&config_bytes, &tokenizer, config.vocab_size)?)
+    let own_tokenizer = fs_err::read(dir.join("tokenizer.json"))?;
+    let (encoder, tokenizer) = match &pruned {
+        Some(Pruned { config, tokenizer, rows }) => {
+            (Some(encoder(config, tokenizer, rows.len())?), tokenizer.as_slice())
         }
-        None => None,
+        None if model.configs.contains_key(QUESTION_DIR) => {
+            (Some(encoder(&config_bytes, &own_tokenizer, config.vocab_size)?), own_tokenizer.as_slice())
+        }
+        None => (None, own_tokenizer.as_slice()),
     };
+    let vocabulary = TextTokenizer::compact(tokenizer).map_err(ModelError::in_dir(&dir))?;
+    let vocabulary = vocabulary.map(|content| write("vocabulary.bin", &content)).transpose()?;
     if pruned.is_none() {
         let path = format!("{QUESTION_DIR}/model.safetensors");
         let entry = model.manifest().files.get(&path).cloned().unwrap_or_else(|| entry_of(&bytes));
@@ -120,6 +127,7 @@ pub fn export_web_with(model: &ModelDir, options: &WebOptions<'_>) -> Result<Exp
         fingerprint: model.manifest().fingerprint.clone(),
         weights,
         encoder,
+        vocabulary,
         reader: pairs.reader.map(|reader| export_pair(&reader.0, &files)).transpose()?,
         reranker: pairs.reranker.map(|reranker| export_pair(&reranker.0, &files)).transpose()?,
     };
@@ -133,10 +141,10 @@ fn entry_of(content: &[u8]) -> FileEntry {
     FileEntry { bytes: content.len() as u64, sha256: sha256_hex(content) }
 }
 
-/// Returns the content of a file of 8- or 4-bit weights compressed by gzip, where that saves a twentieth: codes repeat,
-/// the bits of floating-point numbers hardly do.
+/// Returns the content of a vocabulary or of 8- or 4-bit weights compressed by gzip, where that saves a twentieth: codes
+/// repeat, the bits of floating-point numbers hardly do.
 fn compressed(file: &str, content: &[u8]) -> std::io::Result<Option<Vec<u8>>> {
-    if !["q8", "q4"].iter().any(|dtype| file.ends_with(&format!(".{dtype}.safetensors"))) {
+    if ![".q8.safetensors", ".q4.safetensors", "vocabulary.bin"].iter().any(|end| file.ends_with(end)) {
         return Ok(None);
     }
     let mut encoder = GzEncoder::new(Vec::with_capacity(content.len()), Compression::new(6));

@@ -38,7 +38,9 @@ pub use sentence::{PoolingModes, SentenceModules};
 pub use settings::SentenceSettings;
 pub use torch::TorchError;
 pub use vocabulary::{Language, Vocabulary};
-pub use web::{WEB_DIR, WEB_FORMAT, WEB_MANIFEST, WebEncoder, WebFile, WebManifest, WebPair, WebPairWeights};
+pub use web::{
+    WEB_DIR, WEB_FORMAT, WEB_MANIFEST, WebChunks, WebEncoder, WebFile, WebManifest, WebPair, WebPairWeights,
+};
 pub use web_format::{UnknownFormat, WebFormat};
 
 /// Folder of the question encoder in a model directory.

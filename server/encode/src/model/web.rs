@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use dpr_core::model::FileEntry;
+use dpr_core::model::{FileEntry, sha256_hex};
 use serde::{Deserialize, Serialize};
 
 use super::ModelError;
@@ -13,6 +13,9 @@ use dpr_files::{digest, plain, relative};
 pub const WEB_DIR: &str = "web";
 /// The manifest's file name in it.
 pub const WEB_MANIFEST: &str = "web.json";
+
+/// Bytes of the parts that weights are checked by: 23 checksums for MiniLM in 8 bits.
+const CHUNK: usize = 1 << 20;
 
 /// The newest format of the manifest that this version reads. It writes 2 where the browser's encoder has a
 /// configuration and a tokenizer of its own, else 1.
@@ -30,6 +33,10 @@ pub struct WebManifest {
     /// The browser's own configuration and tokenizer, where they are not the question encoder's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoder: Option<WebEncoder>,
+    /// The binary form of the tokenizer that a page has, for one that the form holds exactly; see
+    /// [`TextTokenizer::compact`](dpr_core::TextTokenizer::compact). Versions that do not know it pass over it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vocabulary: Option<WebFile>,
     /// A reader, which marks answers in the page. Versions that do not know it pass over it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reader: Option<WebPair>,
@@ -46,7 +53,7 @@ impl WebManifest {
             let weights = pair.weights.values().map(|weights| &weights.file);
             [&pair.config, &pair.tokenizer].into_iter().chain(weights)
         });
-        self.weights.values().chain(encoder).chain(pairs)
+        self.weights.values().chain(encoder).chain(&self.vocabulary).chain(pairs)
     }
 }
 
@@ -97,16 +104,36 @@ pub struct WebFile {
     /// Its size and checksum.
     #[serde(flatten)]
     pub entry: FileEntry,
-    /// Size and checksum of the same content compressed by gzip, in the file of this name with `.gz` behind it; for
-    /// weights that it makes smaller by a twentieth at least. Versions that do not know it pass over it.
+    /// Size and checksum of the same content compressed by gzip, in the file of this name with `.gz` behind it; for the
+    /// vocabulary and for weights that it makes smaller by a twentieth at least. Versions that do not know it pass over it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gzip: Option<FileEntry>,
+    /// Checksums of the parts of the file, by which a page uses weights while they arrive. Versions that do not know
+    /// them pass over them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chunks: Option<WebChunks>,
+}
+
+/// The parts of a file, one behind the other.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WebChunks {
+    /// Size of each part in bytes; the last one may be shorter.
+    pub bytes: usize,
+    /// SHA-256 of each part, 64 lower-case hexadecimal digits.
+    pub sha256: Vec<String>,
+}
+
+impl WebChunks {
+    /// Returns the checksums of the parts of this content.
+    pub(super) fn of(content: &[u8]) -> Self {
+        Self { bytes: CHUNK, sha256: content.chunks(CHUNK).map(sha256_hex).collect() }
+    }
 }
 
 impl WebFile {
-    /// Returns a file that is not compressed.
+    /// Returns a file that is neither compressed nor in parts.
     pub fn new(path: String, entry: FileEntry) -> Self {
-        Self { path, entry, gzip: None }
+        Self { path, entry, gzip: None, chunks: None }
     }
 
     /// Returns the path of the compressed file relative to the model directory, where there is one.

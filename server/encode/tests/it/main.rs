@@ -1,5 +1,6 @@
 //! Model directories: imported as other programs save them, compared as they were trained, and cut down for a page.
 
+mod arriving;
 mod cross_encoder;
 mod distance;
 mod files;

@@ -22,7 +22,7 @@ fn unpacked(path: &str) -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
-fn imported(dir: &Path, options: &ImportOptions) -> (TempDir, ModelDir) {
+pub(crate) fn imported(dir: &Path, options: &ImportOptions) -> (TempDir, ModelDir) {
     let out = tempfile::tempdir().unwrap();
     let path = out.path().join("model");
     import(dir, None, &path, options).unwrap();
@@ -63,6 +63,8 @@ fn page(model: &ModelDir, web: &WebManifest, dtype: &str) -> TextEncoder {
         Some(own) => (read(&own.config.path), read(&own.tokenizer.path)),
         None => (read("question_encoder/config.json"), read("question_encoder/tokenizer.json")),
     };
+    // As a page does, which takes the binary form where there is one.
+    let tokenizer = web.vocabulary.as_ref().map_or(tokenizer, |vocabulary| read(&vocabulary.path));
     let weights = read(&web.weights[dtype].path);
     let files =
         EncoderBytes { config: &config, tokenizer: &tokenizer, weights: &[("weights", weights.as_slice())] };
@@ -144,6 +146,29 @@ fn texts_of_kept_tokens_have_the_same_vectors_whatever_the_tokenizer() {
         let (kept, others) = (["Cats sleep most of the day.", "dogs bark"], ["질문", "where is Nauru?"]);
         let (tokens, _) = check(&model, &kept, &others);
         assert!(tokens < total, "{family}: {tokens} of {total}");
+    }
+}
+
+#[test]
+fn a_tokenizer_of_berts_kind_has_a_binary_form_beside_it_and_no_other_has() {
+    for (name, has_one) in [
+        ("dpr-tiny/question", true),
+        ("mpnet-tiny", true),
+        ("families/electra", true),
+        ("families/modernbert", false),
+        ("families/xlm-roberta", false),
+    ] {
+        let (_out, model) = imported(&fixtures().join(name), &ImportOptions::default());
+        let web = export_web(&model, None).unwrap().manifest;
+        assert_eq!(web.vocabulary.is_some(), has_one, "{name}");
+        assert_eq!(model.path().join("web/vocabulary.bin").exists(), has_one, "{name}");
+        assert_eq!((web.format_version, web.encoder.is_none()), (1, true), "{name}");
+        let Some(file) = web.vocabulary else { continue };
+        assert_eq!(file.path, "web/vocabulary.bin");
+        assert_eq!(file.gzip_path().as_deref(), Some("web/vocabulary.bin.gz"), "{name}");
+        fs_err::write(model.path().join(&file.path), b"DPRVOCA1").unwrap();
+        let error = model.web_exports().unwrap_err().to_string();
+        assert!(error.contains("vocabulary.bin"), "{error}");
     }
 }
 

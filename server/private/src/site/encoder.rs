@@ -19,8 +19,8 @@ pub struct SiteEncoder {
 }
 
 impl SiteEncoder {
-    /// Takes the question encoder of a model directory that `dpr export-web` has run for: configuration, tokenizer, and
-    /// the weights in 8 and 16 bits. Weights in 32 bits are taken where there are no others.
+    /// Takes the question encoder of a model directory that `dpr export-web` has run for: configuration, tokenizer in
+    /// both forms, and the weights in 8 and 16 bits. Weights in 32 bits are taken where there are no others.
     ///
     /// # Errors
     /// [`SiteError::NoWeights`], and [`SiteError::Model`] for a file that is missing or damaged.
@@ -40,6 +40,7 @@ impl SiteEncoder {
                 copied(model, "tokenizer", "json", &WebFile::new(path, entry))
             }
         };
+        let vocabulary = web.vocabulary.as_ref().map(|file| copied(model, "vocabulary", "bin", file));
         let small = web.weights.keys().any(|dtype| dtype != "f32");
         let weights: Vec<(&String, Content)> = web
             .weights
@@ -50,6 +51,13 @@ impl SiteEncoder {
         if weights.is_empty() {
             return Err(SiteError::NoWeights);
         }
+        let described_weights = |(dtype, file): &(&String, Content)| {
+            let mut body = json!(file.entry());
+            if let Some(chunks) = web.weights.get(*dtype).and_then(|file| file.chunks.as_ref()) {
+                body["chunks"] = json!(chunks);
+            }
+            ((*dtype).clone(), body)
+        };
         let mut body = json!({
             "format_version": described.format_version,
             "name": described.name,
@@ -59,12 +67,16 @@ impl SiteEncoder {
             "family": described.family,
             "max_question_tokens": described.max_question_tokens,
             "encoder": { "config": config.entry(), "tokenizer": tokenizer.entry() },
-            "weights": weights.iter().map(|(dtype, file)| ((*dtype).clone(), json!(file.entry()))).collect::<serde_json::Map<String, Value>>(),
+            "weights": weights.iter().map(described_weights).collect::<serde_json::Map<String, Value>>(),
         });
         if !described.prompts.query.is_empty() {
             body["question_prompt"] = json!(described.prompts.query);
         }
+        if let Some(vocabulary) = &vocabulary {
+            body["encoder"]["vocabulary"] = json!(vocabulary.entry());
+        }
         let mut files = vec![config, tokenizer];
+        files.extend(vocabulary);
         files.extend(weights.into_iter().map(|(_, file)| file));
         Ok(Self::new(described.space(), described.dim, &body, files))
     }

@@ -16,7 +16,8 @@ async fn the_model_describes_files_that_are_really_there() {
     let body = reply.json();
     assert_eq!((&body["fingerprint"], &body["dim"]), (&json!(fingerprint()), &json!(DIM)));
     assert_eq!((&body["similarity"], &body["family"]), (&json!("dot"), &json!("bert")));
-    for file in [&body["encoder"]["config"], &body["encoder"]["tokenizer"], &body["weights"]["q8"]] {
+    let encoder = &body["encoder"];
+    for file in [&encoder["config"], &encoder["tokenizer"], &encoder["vocabulary"], &body["weights"]["q8"]] {
         let reply = get(&app, file["url"].as_str().unwrap()).await;
         assert_eq!(reply.body.len() as u64, file["bytes"].as_u64().unwrap());
         assert_eq!(sha256_hex(&reply.body), file["sha256"].as_str().unwrap());

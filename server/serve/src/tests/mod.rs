@@ -136,6 +136,7 @@ fn model(directory: &Path, with_weights: bool) -> ServedModel {
     let files = EncoderFiles {
         config: ServedFile::of_json("config.json", br#"{"model_type":"bert"}"#.to_vec()).unwrap(),
         tokenizer: file("tokenizer.json", &br#"{"vocab":"a b c d e f g h"}"#.repeat(100)),
+        vocabulary: Some(file("vocabulary.bin", b"DPRVOCA1")),
         weights,
         reader: None,
         reranker: None,

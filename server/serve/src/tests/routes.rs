@@ -115,7 +115,8 @@ async fn files_of_the_model_are_found_where_the_routes_are_mounted() {
     let (app, _dir) = ready(Options::default());
     let nested = Router::new().nest("/a/search", app);
     let body = get(&nested, "/a/search/v1/model").await.json();
-    for file in [&body["encoder"]["config"], &body["encoder"]["tokenizer"], &body["weights"]["q8"]] {
+    let encoder = &body["encoder"];
+    for file in [&encoder["config"], &encoder["tokenizer"], &encoder["vocabulary"], &body["weights"]["q8"]] {
         let url = file["url"].as_str().unwrap();
         assert!(url.starts_with("/a/search/v1/model/files/"), "{url}");
         assert_eq!(get(&nested, url).await.body.len() as u64, file["bytes"].as_u64().unwrap());

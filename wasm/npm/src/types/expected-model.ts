@@ -6,7 +6,8 @@ export interface ExpectedModel {
   fingerprint?: string | undefined;
   /**
    * SHA-256 of files. Where weights of any format are named, weights of the other formats are not loaded. Name
-   * `config` and `tokenizer` too: a file that is not named here is compared with the server's own sum only.
+   * `config`, and `tokenizer` or `vocabulary` too: a file that is not named here is compared with the server's own sum
+   * only. `vocabulary` is the tokenizer in binary form; where `tokenizer` alone is named, that one is loaded.
    */
-  sha256?: Partial<Record<Dtype | 'config' | 'tokenizer', string>> | undefined;
+  sha256?: Partial<Record<Dtype | 'config' | 'tokenizer' | 'vocabulary', string>> | undefined;
 }

@@ -8,6 +8,16 @@ export interface ModelFile {
   bytes: number;
   /** SHA-256 of the bytes, 64 lower-case hex digits. */
   sha256: string;
+  /** Sums of the parts of the file, by which weights are used while they arrive. */
+  chunks?: FileChunks;
+}
+
+/** The parts of a file, one behind the other. */
+export interface FileChunks {
+  /** Size of each part in bytes; the last one may be shorter. */
+  bytes: number;
+  /** SHA-256 of each part, 64 lower-case hex digits. */
+  sha256: string[];
 }
 
 /** A file of weights of a {@link PairModel}. */
@@ -53,7 +63,8 @@ export interface ModelManifest {
    * encoder's configuration, and the encoder does.
    */
   question_prompt?: string;
-  encoder: { config: ModelFile; tokenizer: ModelFile };
+  /** `vocabulary`: the tokenizer in binary form, which is downloaded in place of `tokenizer` where there is one. */
+  encoder: { config: ModelFile; tokenizer: ModelFile; vocabulary?: ModelFile };
   /** One or more formats of the same weights. */
   weights: Partial<Record<Dtype, ModelFile>>;
   /** Marks answers in passages; checked when it is first used. File addresses are as the server gave them. */

@@ -12,11 +12,8 @@ import { within } from '../wire/within.js';
 const PROGRESS_INTERVAL = 50;
 
 /**
- * Downloads a file of a known length into one buffer. A connection that breaks or stalls is taken up again where it
- * broke, as often as `requests` tries.
+ * Downloads a file of a known length into one buffer, as {@link receive} does.
  *
- * @param cache - `no-store` where the file is kept after its check; the HTTP cache would only store it a second time,
- * unchecked
  * @throws {@link DownloadError} when the last try fails too, or there is no memory for the file
  * @throws {@link IntegrityError} when more bytes arrive than the manifest says
  */
@@ -29,6 +26,30 @@ export async function download(
   cache: RequestCache = 'no-store',
 ): Promise<Uint8Array<ArrayBuffer>> {
   const buffer = allocate(file);
+  await receive(name, file, (bytes, at) => buffer.set(bytes, at), onProgress, signal, requests, cache);
+  return buffer;
+}
+
+/**
+ * Downloads a file of a known length. A connection that breaks or stalls is taken up again where it broke, as often as
+ * `requests` tries.
+ *
+ * @param take - is handed the bytes as they come, with their place in the file. A server that sends no part of a file
+ * has it come from the beginning again
+ * @param cache - `no-store` where the file is kept after its check; the HTTP cache would only store it a second time,
+ * unchecked
+ * @throws {@link DownloadError} when the last try fails too
+ * @throws {@link IntegrityError} when more bytes arrive than the manifest says
+ */
+export async function receive(
+  name: string,
+  file: ModelFile,
+  take: (bytes: Uint8Array, at: number) => void | Promise<void>,
+  onProgress: ProgressListener,
+  signal: AbortSignal | undefined,
+  requests: Transport,
+  cache: RequestCache,
+): Promise<void> {
   const silence = new Silence();
   let loaded = 0;
   let lastEvent = 0;
@@ -56,7 +77,8 @@ export async function download(
         if (loaded + chunk.length > file.bytes) {
           throw new IntegrityError(name, file.sha256, `more than the expected ${file.bytes} bytes`);
         }
-        buffer.set(chunk, loaded);
+        const taken = take(chunk, loaded);
+        if (taken) await taken;
         loaded += chunk.length;
         const now = performance.now();
         if (now - lastEvent >= PROGRESS_INTERVAL || loaded === file.bytes) {
@@ -71,7 +93,6 @@ export async function download(
       await reader?.cancel().catch(() => undefined);
     }
     if (loaded !== file.bytes) throw failed('it ended');
-    return buffer;
   };
   return within([signal], (stop) => requests.retrying(stop.signal, () => within([stop.signal], once)));
 }

@@ -80,7 +80,7 @@ async function fromCache(file: ModelFile, cache: FileCache): Promise<Uint8Array<
 }
 
 /** Last part of an address, for people: `question_encoder.q8.safetensors`. */
-function fileName(url: string): string {
+export function fileName(url: string): string {
   const name = new URL(url).pathname.split('/').pop() ?? url;
   try {
     return decodeURIComponent(name);

@@ -12,6 +12,10 @@ export interface FileCache {
   /** Keeps the bytes. A full disk is no error: the file is downloaded again next time. */
   write(sha256: string, bytes: Uint8Array<ArrayBuffer>): Promise<void>;
   remove(sha256: string): Promise<void>;
+  /** The bytes kept under this SHA-256 as a stream, not yet checked, or `undefined`. */
+  open(sha256: string): Promise<ReadableStream<Uint8Array> | undefined>;
+  /** Keeps a stream of so many bytes, once it has ended; one that fails is not kept. A full disk is no error. */
+  keep(sha256: string, bytes: number, body: ReadableStream<Uint8Array<ArrayBuffer>>): Promise<void>;
 }
 
 /**
@@ -28,6 +32,14 @@ export function fileKey(sha256: string): string {
  */
 export async function openFileCache(open = openCache): Promise<FileCache> {
   const cache = await open();
+  const put = async (sha256: string, bytes: number, body: BodyInit) => {
+    try {
+      const headers = { 'content-type': 'application/octet-stream', 'content-length': String(bytes) };
+      await cache?.put(fileKey(sha256), new Response(body, { headers }));
+    } catch {
+      // QuotaExceededError and the like: the encoder works all the same.
+    }
+  };
   return {
     keeps: cache !== undefined,
     async read(sha256) {
@@ -38,12 +50,13 @@ export async function openFileCache(open = openCache): Promise<FileCache> {
         return undefined;
       }
     },
-    async write(sha256, bytes) {
+    write: (sha256, bytes) => put(sha256, bytes.length, bytes),
+    keep: put,
+    async open(sha256) {
       try {
-        const headers = { 'content-type': 'application/octet-stream', 'content-length': String(bytes.length) };
-        await cache?.put(fileKey(sha256), new Response(bytes, { headers }));
+        return (await cache?.match(fileKey(sha256)))?.body ?? undefined;
       } catch {
-        // QuotaExceededError and the like: the encoder works all the same.
+        return undefined;
       }
     },
     async remove(sha256) {

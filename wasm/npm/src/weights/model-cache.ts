@@ -49,7 +49,8 @@ export const modelCache = {
   async has(manifest: ModelManifest, dtype: DtypeChoice = 'auto'): Promise<boolean> {
     const weights = manifest.weights[chooseDtype(dtype, 'auto', manifest)]!;
     const cache = await openCache();
-    const files = [manifest.encoder.config, manifest.encoder.tokenizer, weights];
+    const { config, tokenizer, vocabulary } = manifest.encoder;
+    const files = [config, vocabulary ?? tokenizer, weights];
     const found = await Promise.all(files.map(({ sha256 }) => cache?.match(fileKey(sha256))));
     return found.every((response) => response !== undefined);
   },

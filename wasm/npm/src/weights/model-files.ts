@@ -11,6 +11,7 @@ import { requireSecureContext } from './sha256.js';
 /** What the encoder module is made from. */
 export interface ModelFiles {
   config: Uint8Array<ArrayBuffer>;
+  /** `tokenizer.json`, or its binary form. */
   tokenizer: Uint8Array<ArrayBuffer>;
   weights: Uint8Array<ArrayBuffer>;
 }
@@ -26,15 +27,16 @@ export async function fetchModelFiles(
   requireSecureContext();
   const weights = manifest.weights[dtype];
   if (!weights) throw new ManifestError(`the model ${manifest.name} has no ${dtype} weights`);
+  const { config, tokenizer, vocabulary } = manifest.encoder;
   const cache = await openFileCache();
 
   // One failure stops the other downloads.
   return within([signal], async (stop) => {
-    const [config, tokenizer, bytes] = await Promise.all(
-      [manifest.encoder.config, manifest.encoder.tokenizer, weights].map((file) =>
+    const files = await Promise.all(
+      [config, vocabulary ?? tokenizer, weights].map((file) =>
         fetchFile(file, cache, onProgress, stop.signal, requests),
       ),
     );
-    return { config: config!, tokenizer: tokenizer!, weights: bytes! };
+    return { config: files[0]!, tokenizer: files[1]!, weights: files[2]! };
   });
 }

@@ -9,8 +9,7 @@ const LONGEST_UNUSED = 90 * 24 * 3600 * 1000;
 /** Notes which files the model of this address has, in the place of those that it had before. Never throws. */
 export async function noteModel(address: string, manifest: ModelManifest, now = Date.now()): Promise<void> {
   try {
-    const { config, tokenizer } = manifest.encoder;
-    const files = [config, tokenizer, ...Object.values(manifest.weights)].map((file) => file.sha256);
+    const files = [...Object.values(manifest.encoder), ...Object.values(manifest.weights)].map(({ sha256 }) => sha256);
     const source: Source = { files, usedAt: now, manifest };
     await (await openCache())?.put(await keyOf(address), new Response(JSON.stringify(source)));
   } catch {

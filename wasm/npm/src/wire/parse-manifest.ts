@@ -1,5 +1,5 @@
 import { ManifestError } from '../errors/manifest-error.js';
-import type { ModelFile, ModelManifest } from '../types/manifest.js';
+import type { FileChunks, ModelFile, ModelManifest } from '../types/manifest.js';
 
 /** The second format is the first with encoders that the first releases did not know. */
 const FORMAT_VERSIONS: readonly unknown[] = [1, 2];
@@ -32,6 +32,7 @@ export function parseManifest(value: unknown, base: string | URL | undefined): M
     throw new ManifestError('`question_prompt` of the model manifest is not a string');
   }
   const encoder = record(manifest['encoder'], '`encoder` of the model manifest');
+  const vocabulary = encoder['vocabulary'];
   const weights: ModelManifest['weights'] = {};
   // A server whose model was not exported for browsers leaves them out.
   for (const [name, entry] of Object.entries(record(manifest['weights'] ?? {}, '`weights` of the model manifest'))) {
@@ -50,6 +51,7 @@ export function parseManifest(value: unknown, base: string | URL | undefined): M
     encoder: {
       config: file(encoder['config'], 'encoder.config', MOST_TEXT, base),
       tokenizer: file(encoder['tokenizer'], 'encoder.tokenizer', MOST_TEXT, base),
+      ...(vocabulary !== undefined && { vocabulary: file(vocabulary, 'encoder.vocabulary', MOST_TEXT, base) }),
     },
     weights,
   };
@@ -65,7 +67,7 @@ export function record(value: unknown, what: string): Record<string, unknown> {
 
 /** A file of a manifest, with an absolute address. */
 export function file(value: unknown, what: string, most: number, base: string | URL | undefined): ModelFile {
-  const { url, bytes, sha256 } = record(value, `\`${what}\` of the model manifest`);
+  const { url, bytes, sha256, chunks } = record(value, `\`${what}\` of the model manifest`);
   if (typeof url !== 'string' || typeof bytes !== 'number' || typeof sha256 !== 'string' || !SHA256.test(sha256)) {
     throw new ManifestError(`\`${what}\` of the model manifest needs url, bytes and sha256`);
   }
@@ -73,7 +75,8 @@ export function file(value: unknown, what: string, most: number, base: string | 
     throw new ManifestError(`\`${what}.bytes\` of the model manifest is ${bytes}, expected a whole number from 1 to ${most}`);
   }
   try {
-    return { url: new URL(url, base).href, bytes, sha256 };
+    // Whoever uses the parts checks them.
+    return { url: new URL(url, base).href, bytes, sha256, ...(chunks ? { chunks: chunks as FileChunks } : {}) };
   } catch {
     throw new ManifestError(`\`${what}.url\` of the model manifest is not an address: ${url}`);
   }

@@ -2,7 +2,7 @@ import type { Device } from '../types/device.js';
 import { Buckets } from './buckets.js';
 import { watchDeviceLoss } from './device-watch.js';
 import { Local } from './local.js';
-import { encoderOf, make, SAMPLE, score, shape, warmUp, type Load, type Model } from './models.js';
+import { encoderOf, isStreamed, make, SAMPLE, score, shape, warmUp, type Load, type Model } from './models.js';
 import { ModuleError } from './module-error.js';
 import { OrderedFiles } from './ordered-files.js';
 import type { PrivateDesk } from './private/desk.js';
@@ -90,7 +90,9 @@ export class Engine {
           return;
         }
         // Another page may have been faster.
-        const model = this.#models.get(command.model) ?? (await this.#load({ ...command, files }, alive));
+        const known = this.#models.get(command.model);
+        if (known && isStreamed(files)) void files.weights.judge(false);
+        const model = known ?? (await this.#load({ ...command, files }, alive));
         post({ ...shape(id, model), ...(ordered && fetchedOf(ordered.urls)) });
         return;
       }
@@ -164,10 +166,11 @@ export class Engine {
 
   async #load(command: Load, alive: () => void): Promise<Model> {
     if (!this.#module) throw new Error(`\`${command.type}\` came before \`init\``);
-    const model = await make(this.#module, command);
+    const model = await make(this.#module, command, alive);
     alive();
+    const kept = command.type === 'load' && isStreamed(command.files) ? command.files.weights.judge(true) : undefined;
     // The first question compiles shaders or code; better now than when somebody waits.
-    await warmUp(model);
+    await Promise.all([warmUp(model), kept]);
     this.#models.set(command.model, model);
     return model;
   }

@@ -1,6 +1,7 @@
 import { DownloadError } from '../errors/download-error.js';
 import type { ProgressListener } from '../types/progress.js';
-import { fetchModelFiles, type ModelFiles } from '../weights/model-files.js';
+import type { ModelFiles } from '../weights/model-files.js';
+import { streamModelFiles, type StreamedFiles } from '../weights/stream-model.js';
 import { transport } from '../wire/transport.js';
 import type { FileOrder } from './file-order.js';
 
@@ -13,7 +14,7 @@ interface PolicyScope {
 }
 
 /**
- * Downloads the files that a page ordered, in its worker, as the page itself would.
+ * Downloads the files that a page ordered, in its worker, as the page itself would. Weights may be on their way still.
  *
  * @returns `undefined` where the policy of the worker's script forbids it: the page's own may be another
  */
@@ -21,7 +22,7 @@ export async function fetchOrdered(
   { manifest, dtype, network, server }: FileOrder,
   onProgress: ProgressListener,
   signal?: AbortSignal,
-): Promise<ModelFiles | undefined> {
+): Promise<ModelFiles | StreamedFiles | undefined> {
   const scope = globalThis as PolicyScope;
   let isForbidden = false;
   const onViolation = (event: { effectiveDirective: string }) => {
@@ -29,7 +30,7 @@ export async function fetchOrdered(
   };
   scope.addEventListener?.('securitypolicyviolation', onViolation);
   try {
-    return await fetchModelFiles(manifest, dtype, onProgress, transport(network, server, 'same-origin'), signal);
+    return await streamModelFiles(manifest, dtype, onProgress, transport(network, server, 'same-origin'), signal);
   } catch (error) {
     if (error instanceof DownloadError && error.status === 0) {
       await new Promise((resolve) => setTimeout(resolve, POLICY_DELAY));

@@ -1,5 +1,7 @@
 import type { ModelFiles } from '../weights/model-files.js';
+import type { StreamedFiles } from '../weights/stream-model.js';
 import type { Reply, Work } from './protocol.js';
+import { streamEncoder } from './stream-encoder.js';
 import type { WasmCrossEncoder, WasmModule, WasmQuestionEncoder, WasmReader } from './wasm-module.js';
 
 /** A model of one of the three kinds. */
@@ -9,7 +11,7 @@ export type Model =
   | { kind: 'reranker'; it: WasmCrossEncoder };
 
 /** What makes a model. */
-export type Load = (Extract<Work, { type: 'load' }> & { files: ModelFiles }) | Extract<Work, { type: 'load_pair' }>;
+export type Load = (Omit<Extract<Work, { type: 'load' }>, 'files'> & { files: ModelFiles | StreamedFiles }) | Extract<Work, { type: 'load_pair' }>;
 
 /** Typical length, about 16 tokens; encoded to warm up and to measure. Never sent anywhere. */
 export const SAMPLE = 'which team won the championship game in the year two thousand and sixteen';
@@ -17,10 +19,15 @@ export const SAMPLE = 'which team won the championship game in the year two thou
 const PAIR_QUESTION = 'who';
 const PAIR_TEXT = `${SAMPLE} `.repeat(10);
 
-/** Makes a model. */
-export async function make(module: WasmModule, command: Load): Promise<Model> {
+/**
+ * Makes a model.
+ * @param alive - called while its weights arrive
+ */
+export async function make(module: WasmModule, command: Load, alive: () => void = () => undefined): Promise<Model> {
   if (command.type === 'load') {
-    const { config, tokenizer, weights } = command.files;
+    const { files } = command;
+    if (isStreamed(files)) return { kind: 'encoder', it: await streamEncoder(module, files, alive) };
+    const { config, tokenizer, weights } = files;
     return { kind: 'encoder', it: await module.QuestionEncoder.load(config, tokenizer, weights) };
   }
   const { kind, maxTokens } = command;
@@ -28,6 +35,11 @@ export async function make(module: WasmModule, command: Load): Promise<Model> {
   return kind === 'reader'
     ? { kind, it: await module.Reader.load(config, tokenizer, weights, maxTokens, shared) }
     : { kind, it: await module.CrossEncoder.load(config, tokenizer, weights, maxTokens, shared) };
+}
+
+/** Whether the weights are on their way. */
+export function isStreamed(files: ModelFiles | StreamedFiles): files is StreamedFiles {
+  return !(files.weights instanceof Uint8Array);
 }
 
 /** What a model says of itself, once it is there. */

@@ -1,4 +1,5 @@
 import type { ModelFiles } from '../weights/model-files.js';
+import type { StreamedFiles } from '../weights/stream-model.js';
 import { fetchOrdered } from './fetch-ordered.js';
 import type { FileOrder } from './file-order.js';
 import type { Reply } from './protocol.js';
@@ -10,22 +11,23 @@ const ALIVE_INTERVAL = 10_000;
 export class OrderedFiles {
   /** Their addresses. */
   readonly urls: string[];
-  readonly #files: Promise<ModelFiles | undefined>;
+  readonly #files: Promise<ModelFiles | StreamedFiles | undefined>;
 
   constructor(order: FileOrder, post: (message: Reply) => void) {
     const { encoder, weights } = order.manifest;
-    this.urls = [encoder.config, encoder.tokenizer, ...Object.values(weights)].map(({ url }) => url);
+    this.urls = [...Object.values(encoder), ...Object.values(weights)].map(({ url }) => url);
     this.#files = fetchOrdered(order, (event) => post({ type: 'progress', event }));
     this.#files.catch(() => undefined);
   }
 
   /** Rejects when a download has failed; what settles otherwise is `other`. */
   unlessFailed<T>(other: Promise<T>): Promise<T> {
-    return Promise.race([other, this.#files.then(() => other)]);
+    const arrived = this.#files.then((files) => (files && 'arrived' in files.weights ? files.weights.arrived : undefined));
+    return Promise.race([other, arrived.then(() => other)]);
   }
 
   /** The files; `undefined` where this worker may not download them. */
-  async take(alive: () => void): Promise<ModelFiles | undefined> {
+  async take(alive: () => void): Promise<ModelFiles | StreamedFiles | undefined> {
     const timer = setInterval(alive, ALIVE_INTERVAL);
     try {
       return await this.#files;

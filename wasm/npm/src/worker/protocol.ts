@@ -8,7 +8,7 @@ import type { PrivateAnswer, PrivateCall } from './private/calls.js';
 import type { SentError } from './sent-error.js';
 
 /** Version of these messages. A page may have built its worker from another release of the package. */
-export const PROTOCOL = 5;
+export const PROTOCOL = 6;
 /** The id of every hello: a worker says one unasked. */
 export const HELLO = 0;
 

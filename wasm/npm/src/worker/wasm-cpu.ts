@@ -8,9 +8,10 @@ type Script = typeof script;
 
 /** The module of a script, which has no memory yet. */
 export function cpuModule(all: Script): WasmModule {
-  const { default: init, BucketIndex, CrossEncoder, LocalIndex, QuestionEncoder, Reader } = all;
+  const { default: init, BucketIndex, CrossEncoder, EncoderBuilder, LocalIndex, QuestionEncoder, Reader } = all;
   return {
     init,
+    EncoderBuilder,
     QuestionEncoder,
     Reader,
     CrossEncoder,

@@ -15,6 +15,17 @@ export interface WasmQuestionEncoder {
   free(): void;
 }
 
+/** A question encoder whose weights arrive part by part. */
+export interface WasmEncoderBuilder {
+  /** Takes the next bytes of the weights. */
+  push(bytes: Uint8Array): void;
+  /** SHA-256 of the bytes so far, 64 lower-case hex digits. */
+  sha256(): string;
+  /** The encoder; the builder is gone. */
+  finish(): WasmQuestionEncoder;
+  free(): void;
+}
+
 /** What both WebAssembly modules export for pairs of a question and a passage. */
 export interface WasmPairModel {
   readonly maxTokens: number;
@@ -74,6 +85,10 @@ export interface WasmModule {
   init(input: { module_or_path: Response }): Promise<unknown>;
   QuestionEncoder: {
     load(config: Uint8Array, tokenizer: Uint8Array, weights: Uint8Array): Promise<WasmQuestionEncoder>;
+  };
+  EncoderBuilder: {
+    /** `bytes`: length of the weights. */
+    begin(config: Uint8Array, tokenizer: Uint8Array, bytes: number): Promise<WasmEncoderBuilder>;
   };
   Reader: PairLoader<WasmReader>;
   CrossEncoder: PairLoader<WasmCrossEncoder>;

@@ -3,6 +3,7 @@
 declare module '*/wasm/webgpu/dpr_wasm.js' {
   const init: import('./wasm-module.js').WasmModule['init'];
   export default init;
+  export const EncoderBuilder: import('./wasm-module.js').WasmModule['EncoderBuilder'];
   export const QuestionEncoder: import('./wasm-module.js').WasmModule['QuestionEncoder'];
   export const Reader: import('./wasm-module.js').WasmModule['Reader'];
   export const CrossEncoder: import('./wasm-module.js').WasmModule['CrossEncoder'];
@@ -10,6 +11,7 @@ declare module '*/wasm/webgpu/dpr_wasm.js' {
 declare module '*/wasm/cpu/dpr_wasm.js' {
   const init: import('./wasm-module.js').WasmModule['init'];
   export default init;
+  export const EncoderBuilder: import('./wasm-module.js').WasmModule['EncoderBuilder'];
   export const QuestionEncoder: import('./wasm-module.js').WasmModule['QuestionEncoder'];
   export const Reader: import('./wasm-module.js').WasmModule['Reader'];
   export const CrossEncoder: import('./wasm-module.js').WasmModule['CrossEncoder'];
