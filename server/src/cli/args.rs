@@ -65,14 +65,6 @@ impl ThreadsArgs {
     }
 }
 
-/// Option of the commands that build an inverted index.
-#[derive(Clone, Copy, Debug, clap::Args)]
-pub(super) struct WordThreadsArgs {
-    /// Threads that index words; 0 means one for each processor
-    #[arg(long, default_value_t = 0, value_name = "N")]
-    pub(super) threads: usize,
-}
-
 /// Parses a count, which is at least 1.
 pub(super) fn at_least_one(text: &str) -> Result<usize, String> {
     match text.parse() {

@@ -19,7 +19,7 @@ async function kept(t, letters) {
   globalThis.caches = cachesInMemory();
   t.after(() => delete globalThis.caches);
   const cache = await openFileCache();
-  for (const letter of letters) await cache.write(sum(letter), someBytes(10));
+  for (const letter of letters) await cache.write(sum(letter), someBytes(10), 10);
   const [first, second] = [model('one', 'abcd'), model('two', 'abx')];
   await noteModel('https://one.test/', first, 2000);
   await noteModel('https://two.test/', second, 1000);

@@ -19,7 +19,7 @@ async function withFiles(t, letters) {
   globalThis.caches = caches;
   t.after(() => delete globalThis.caches);
   const cache = await openFileCache();
-  for (const letter of letters) await cache.write(sum(letter), someBytes(10));
+  for (const letter of letters) await cache.write(sum(letter), someBytes(10), 10);
   return () => [...letters].filter((letter) => map.has(fileKey(sum(letter)))).join('');
 }
 

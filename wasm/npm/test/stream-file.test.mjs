@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { chunksOf } from '../dist/weights/chunks.js';
-import { openFileCache } from '../dist/weights/file-cache.js';
+import { openStreamCache } from '../dist/weights/stream-cache.js';
 import { streamFile } from '../dist/weights/stream-file.js';
 import { transport } from '../dist/wire/transport.js';
 import { streamEncoder } from '../dist/worker/stream-encoder.js';
@@ -49,7 +49,7 @@ async function run(answer, { cache = browserCache(), isRight = true, change = {}
   const fake = fakeFetch(answer);
   const requests = transport({ retry: { limit: retry, delay: () => 1 }, ...(stallTimeout && { stallTimeout }) }, undefined, 'same-origin');
   const wanted = { ...file, ...change };
-  const stream = streamFile(wanted, chunksOf(wanted), await openFileCache(cache.open), locks, (event) => events.push(event), requests, signal);
+  const stream = streamFile(wanted, chunksOf(wanted), await openStreamCache(cache.open), locks, (event) => events.push(event), requests, signal);
   const got = [];
   try {
     for await (const part of stream.parts) got.push(part);
@@ -88,7 +88,7 @@ test('a part is handed on before the next has come', async () => {
   });
   const fake = fakeFetch(() => new Response(body));
   const requests = transport({}, undefined, 'same-origin');
-  const stream = streamFile(file, file.chunks, await openFileCache(browserCache().open), locks, () => undefined, requests);
+  const stream = streamFile(file, file.chunks, await openStreamCache(browserCache().open), locks, () => undefined, requests);
   const reader = stream.parts.getReader();
   await stream.begun;
   assert.deepEqual((await reader.read()).value, pieces[0]);
@@ -189,7 +189,7 @@ test('an encoder is built of the parts, and is given up when the whole is anothe
     };
     const cache = browserCache();
     const fake = fakeFetch(() => new Response(bytes));
-    const weights = streamFile(file, file.chunks, await openFileCache(cache.open), locks, () => undefined, transport({}, undefined, 'same-origin'));
+    const weights = streamFile(file, file.chunks, await openStreamCache(cache.open), locks, () => undefined, transport({}, undefined, 'same-origin'));
     const made = streamEncoder({ EncoderBuilder }, { config: 'c', tokenizer: 't', weights }, () => undefined);
     if (sha256 === file.sha256) {
       assert.equal(await made, 'encoder');

@@ -16,7 +16,7 @@ use self::export_static::ExportStaticArgs;
 use self::private::PrivateArgs;
 use self::update::{AddArgs, CompactArgs, DeleteArgs};
 use super::{CliError, output, stop_on_interrupt};
-use crate::cli::args::{IndexDirArgs, WordThreadsArgs};
+use crate::cli::args::IndexDirArgs;
 use crate::cli::progress;
 use crate::location::Location;
 use dpr_data::stream_passages;
@@ -67,6 +67,7 @@ before is kept in the same directory until the next build."
 pub struct Args {
     #[command(subcommand)]
     task: Option<Task>,
+    // Without flattened arguments of its own: clap takes such a group to be absent.
     #[command(flatten)]
     build: Option<BuildArgs>,
 }
@@ -160,8 +161,9 @@ struct BuildArgs {
     /// Index the stop words too that --sparse drops (the, and, of …), so that questions of nothing else find something
     #[arg(long, requires = "sparse")]
     keep_stop_words: bool,
-    #[command(flatten)]
-    words: WordThreadsArgs,
+    /// Threads that index words; 0 means one for each processor
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    threads: usize,
     /// The index directory; an index that is there stays in use until the new one is whole. Or a collection of a
     /// Milvus cluster, milvus://HOST:PORT/COLLECTION, or a table of PostgreSQL,
     /// postgres://USER@HOST/DATABASE?table=NAME, which is made or added to
@@ -307,7 +309,7 @@ fn copy(from: &Path, to: &Path) -> Result<(), CliError> {
 /// Builds the index and says what it is.
 fn build(args: BuildArgs) -> Result<(), CliError> {
     let Some(out) = args.out.directory() else { return fill::run(&args) };
-    let sparse = args.analyzer().map(|analyzer| SparseOptions { analyzer, threads: args.words.threads });
+    let sparse = args.analyzer().map(|analyzer| SparseOptions { analyzer, threads: args.threads });
     let options = IndexOptions {
         kind: args.kind,
         builder: args.builder,

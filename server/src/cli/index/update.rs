@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use dpr_core::Embedding;
 
-use crate::cli::args::{DeviceArgs, IndexArgs, IndexDirArgs, PrecisionArgs, WordThreadsArgs};
+use crate::cli::args::{DeviceArgs, IndexArgs, IndexDirArgs, PrecisionArgs};
 use crate::cli::model_of_index::model_of_index;
 use crate::cli::progress;
 use crate::cli::{CliError, output, stop_on_interrupt};
@@ -67,8 +67,9 @@ pub(super) struct DeleteArgs {
 pub(super) struct CompactArgs {
     #[command(flatten)]
     at: IndexDirArgs,
-    #[command(flatten)]
-    words: WordThreadsArgs,
+    /// Threads that index words; 0 means one for each processor
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    threads: usize,
 }
 
 /// Adds passages.
@@ -139,7 +140,7 @@ pub(super) fn compact(args: &CompactArgs) -> Result<(), CliError> {
     let what = "`dpr index compact`";
     let updater = IndexWriter::open(args.at.dir(what)?, what)?;
     let started = Instant::now();
-    let built = updater.compact(args.words.threads, &stop_on_interrupt(), progress::on_stderr().as_ref())?;
+    let built = updater.compact(args.threads, &stop_on_interrupt(), progress::on_stderr().as_ref())?;
     let (index, seconds) = (&args.at.index, started.elapsed().as_secs_f64());
     match built {
         None => output::line(format_args!("{index}: nothing changed since it was built")),

@@ -37,7 +37,7 @@ export async function fetchFile(
     const bytes = await download(name, file, onProgress, signal, requests, cache.keeps ? 'no-store' : 'default');
     const got = await sha256Hex(bytes);
     if (got !== file.sha256) throw new IntegrityError(name, file.sha256, got);
-    await cache.write(file.sha256, bytes);
+    await cache.write(file.sha256, bytes, bytes.length);
     return done(bytes, 'network');
   };
   const locks = (globalThis.navigator as Partial<Navigator> | undefined)?.locks;

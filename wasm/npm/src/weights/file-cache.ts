@@ -9,13 +9,12 @@ export interface FileCache {
   readonly keeps: boolean;
   /** The bytes kept under this SHA-256, not yet checked, or `undefined`. */
   read(sha256: string): Promise<Uint8Array<ArrayBuffer> | undefined>;
-  /** Keeps the bytes. A full disk is no error: the file is downloaded again next time. */
-  write(sha256: string, bytes: Uint8Array<ArrayBuffer>): Promise<void>;
+  /**
+   * Keeps a file of this length. A full disk is no error: the file is downloaded again next time. A stream is kept once
+   * it has ended; one that fails is not kept.
+   */
+  write(sha256: string, file: Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array<ArrayBuffer>>, length: number): Promise<void>;
   remove(sha256: string): Promise<void>;
-  /** The bytes kept under this SHA-256 as a stream, not yet checked, or `undefined`. */
-  open(sha256: string): Promise<ReadableStream<Uint8Array> | undefined>;
-  /** Keeps a stream of so many bytes, once it has ended; one that fails is not kept. A full disk is no error. */
-  keep(sha256: string, bytes: number, body: ReadableStream<Uint8Array<ArrayBuffer>>): Promise<void>;
 }
 
 /**
@@ -32,14 +31,6 @@ export function fileKey(sha256: string): string {
  */
 export async function openFileCache(open = openCache): Promise<FileCache> {
   const cache = await open();
-  const put = async (sha256: string, bytes: number, body: BodyInit) => {
-    try {
-      const headers = { 'content-type': 'application/octet-stream', 'content-length': String(bytes) };
-      await cache?.put(fileKey(sha256), new Response(body, { headers }));
-    } catch {
-      // QuotaExceededError and the like: the encoder works all the same.
-    }
-  };
   return {
     keeps: cache !== undefined,
     async read(sha256) {
@@ -50,13 +41,12 @@ export async function openFileCache(open = openCache): Promise<FileCache> {
         return undefined;
       }
     },
-    write: (sha256, bytes) => put(sha256, bytes.length, bytes),
-    keep: put,
-    async open(sha256) {
+    async write(sha256, file, length) {
       try {
-        return (await cache?.match(fileKey(sha256)))?.body ?? undefined;
+        const headers = { 'content-type': 'application/octet-stream', 'content-length': String(length) };
+        await cache?.put(fileKey(sha256), new Response(file, { headers }));
       } catch {
-        return undefined;
+        // QuotaExceededError and the like: the encoder works all the same.
       }
     },
     async remove(sha256) {

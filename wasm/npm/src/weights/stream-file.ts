@@ -4,7 +4,7 @@ import type { Transport } from '../wire/transport.js';
 import { ChunkReader } from './chunks.js';
 import { receive } from './download.js';
 import { fileName } from './fetch-file.js';
-import type { FileCache } from './file-cache.js';
+import type { StreamCache } from './stream-cache.js';
 
 /** A file whose parts are handed on while it arrives, each checked. */
 export interface StreamedFile {
@@ -29,7 +29,7 @@ export interface StreamedFile {
 export function streamFile(
   file: ModelFile,
   chunks: FileChunks,
-  cache: FileCache,
+  cache: StreamCache,
   locks: LockManager,
   onProgress: ProgressListener,
   requests: Transport,
@@ -86,7 +86,7 @@ export function streamFile(
   const fromNetwork = async () => {
     let copy!: ReadableStreamDefaultController<Uint8Array<ArrayBuffer>>;
     const body = new ReadableStream<Uint8Array<ArrayBuffer>>({ start: (controller) => void (copy = controller) });
-    const written = cache.keep(sha256, total, body);
+    const written = cache.write(sha256, body, total);
     try {
       const parts = reader(copy);
       const answered: ProgressListener = (event) => {

@@ -6,8 +6,8 @@ import type { Transport } from '../wire/transport.js';
 import { within } from '../wire/within.js';
 import { chunksOf } from './chunks.js';
 import { fetchFile } from './fetch-file.js';
-import { openFileCache } from './file-cache.js';
 import { fetchModelFiles, type ModelFiles } from './model-files.js';
+import { openStreamCache } from './stream-cache.js';
 import { streamFile, type StreamedFile } from './stream-file.js';
 
 /** What an encoder is made from while its weights arrive. */
@@ -27,7 +27,7 @@ export async function streamModelFiles(
   const file = manifest.weights[dtype];
   if (!file) throw new ManifestError(`the model ${manifest.name} has no ${dtype} weights`);
   const chunks = chunksOf(file);
-  const cache = await openFileCache();
+  const cache = await openStreamCache();
   const locks = (globalThis.navigator as Partial<Navigator> | undefined)?.locks;
   if (!chunks || !locks || !cache.keeps || !globalThis.crypto?.subtle) {
     return fetchModelFiles(manifest, dtype, onProgress, requests, signal);
