@@ -101,7 +101,8 @@ test("the example in the module's documentation gives the vector of transformers
     .replace(".js\";", '.js");');
   const got = await blank.evaluate(
     async ([example, files]) => {
-      const names = ['config.json', 'tokenizer.json', 'q8.safetensors'];
+      // In the order in which `load` takes them.
+      const names = Array.from(example.matchAll(/bytes\('([^']+)'\)/g), ([, name]) => name);
       const { fetch } = globalThis;
       globalThis.fetch = async (input, options) => {
         const at = names.indexOf(String(input));

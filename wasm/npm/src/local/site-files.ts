@@ -64,8 +64,7 @@ export async function fetchSite(
     throw notStatic('the question encoder of the static index is of another model than its passages');
   }
   const parts = manifest.parts.flatMap(({ codes, texts, packs }) => [codes, texts, ...packs.map(({ file }) => file)]);
-  const { config, tokenizer } = model.encoder;
-  const files = [manifest.model, manifest.projection, config, tokenizer, ...Object.values(model.weights), ...parts, ...more(manifest)];
+  const files = [manifest.model, manifest.projection, ...Object.values(model.encoder), ...Object.values(model.weights), ...parts, ...more(manifest)];
   await noteIndex(url, files.map(({ sha256 }) => sha256), text);
   return { manifest, model, cache };
 }
