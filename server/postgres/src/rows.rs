@@ -215,7 +215,7 @@ mod tests {
         assert!(check(&[(&most, &vector)], 2).is_ok());
         let metadata = Metadata::new([("a", "b\0")]).unwrap();
         assert!(refused(good.clone().with_metadata(metadata), &vector).contains("metadata"));
-        assert!(refused(Passage { text: " ".into(), ..good.clone() }, &vector).contains("text is blank"));
+        assert!(refused(Passage { text: " ".into(), ..good.clone() }, &vector).contains("blank text"));
         assert!(refused(good.clone(), &[f32::NAN, 1.0]).contains("not finite"));
         assert!(refused(good.clone(), &[1.0]).contains('2'));
         assert_eq!(check(&[(&good, &vector)], 2).map_err(|error| error.to_string()), Ok(()));
