@@ -1,4 +1,4 @@
-//! Standard output of a subcommand. A closed pipe (`| head`) is no error here, while `println!` would panic.
+//! Standard output of a subcommand. Writing to a closed pipe (`| head`) ends quietly, where `println!` would panic.
 
 use std::fmt::Arguments;
 use std::io::{self, Write as _};

@@ -40,6 +40,15 @@ fn encode(dir: &Path, spec: VectorsSpec, passages: &[Passage], first: usize) {
     writer.finish().unwrap();
 }
 
+/// Writes all parts of a corpus, and does not finish.
+fn unfinished(dir: &Path, corpus: &[Passage]) -> VectorsWriter {
+    let writer = VectorsWriter::open(dir, spec(corpus), corpus).unwrap();
+    for range in writer.missing_parts() {
+        writer.write_part(&range, &rows(range.clone())).unwrap();
+    }
+    writer
+}
+
 fn contents(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = fs_err::read_dir(dir).unwrap().map(|entry| entry.unwrap());
     entries.map(|e| (e.file_name().into_string().unwrap(), fs_err::read(e.path()).unwrap())).collect()
@@ -78,11 +87,7 @@ fn a_run_cut_anywhere_and_continued_ends_in_the_same_bytes() {
 fn a_torn_part_is_encoded_again() {
     let root = tempfile::tempdir().unwrap();
     let corpus = corpus(12);
-    let writer = VectorsWriter::open(root.path(), spec(&corpus), &corpus).unwrap();
-    for range in writer.missing_parts() {
-        writer.write_part(&range, &rows(range.clone())).unwrap();
-    }
-    drop(writer);
+    drop(unfinished(root.path(), &corpus));
     let parts = root.path().join("parts");
     // One whose digest was never written, one with a flipped bit, one cut short.
     fs_err::remove_file(parts.join("part-000000.sha256")).unwrap();
@@ -101,10 +106,7 @@ fn a_torn_part_is_encoded_again() {
 fn a_part_that_changes_after_it_was_written_is_found_at_the_end_and_redone() {
     let root = tempfile::tempdir().unwrap();
     let corpus = corpus(12);
-    let writer = VectorsWriter::open(root.path(), spec(&corpus), &corpus).unwrap();
-    for range in writer.missing_parts() {
-        writer.write_part(&range, &rows(range.clone())).unwrap();
-    }
+    let writer = unfinished(root.path(), &corpus);
     let path = root.path().join("parts/vectors.f32");
     let mut bytes = fs_err::read(&path).unwrap();
     bytes[4 * DIM * 4 + 7] ^= 1;
@@ -121,11 +123,7 @@ fn a_run_that_ends_before_the_manifest_loses_no_rows() {
     let corpus = corpus(12);
     let (dir, whole) = (root.path().join("cut"), root.path().join("whole"));
     encode(&whole, spec(&corpus), &corpus, 0);
-    let writer = VectorsWriter::open(&dir, spec(&corpus), &corpus).unwrap();
-    for range in writer.missing_parts() {
-        writer.write_part(&range, &rows(range.clone())).unwrap();
-    }
-    drop(writer);
+    drop(unfinished(&dir, &corpus));
     // As after a kill between the move of the rows and the manifest.
     fs_err::rename(dir.join("parts/vectors.f32"), dir.join("vectors.f32")).unwrap();
     let writer = VectorsWriter::open(&dir, spec(&corpus), &corpus).unwrap();
@@ -140,11 +138,7 @@ fn parts_in_files_of_their_own_as_earlier_versions_wrote_them_are_kept() {
     let corpus = corpus(12);
     let (dir, whole) = (root.path().join("old"), root.path().join("whole"));
     encode(&whole, spec(&corpus), &corpus, 0);
-    let writer = VectorsWriter::open(&dir, spec(&corpus), &corpus).unwrap();
-    for range in writer.missing_parts() {
-        writer.write_part(&range, &rows(range.clone())).unwrap();
-    }
-    drop(writer);
+    drop(unfinished(&dir, &corpus));
     let parts = dir.join("parts");
     let bytes = fs_err::read(parts.join("vectors.f32")).unwrap();
     for (part, rows) in bytes.chunks(4 * DIM * 4).enumerate() {

@@ -177,7 +177,7 @@ pub(crate) struct KernelBuilder {
     from: Loader,
     types: usize,
     words: Option<Matrix>,
-    /// Those that are packed, `[num_hidden_layers]`.
+    /// Packed layers, `[num_hidden_layers]`; `None` for a layer that still waits for tensors.
     layers: Vec<Option<Layer>>,
 }
 
@@ -198,7 +198,8 @@ impl KernelBuilder {
         &mut self.from.tensors
     }
 
-    /// Packs what `is_there` says that all tensors are there of, by the beginning of their canonical names.
+    /// Packs every part of the encoder whose tensors are all there; `is_there` says so by the beginning of their canonical
+    /// names.
     ///
     /// # Errors
     /// [`WeightsError`] names the first tensor that is missing, misshapen or not finite.

@@ -105,7 +105,7 @@ pub struct WebFile {
     #[serde(flatten)]
     pub entry: FileEntry,
     /// Size and checksum of the same content compressed by gzip, in the file of this name with `.gz` behind it; for the
-    /// vocabulary and for weights that it makes smaller by a twentieth at least. Versions that do not know it pass over it.
+    /// vocabulary and for weights that it makes smaller by a twentieth at least. Older versions ignore it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gzip: Option<FileEntry>,
     /// Checksums of the parts of the file, by which a page uses weights while they arrive. Versions that do not know

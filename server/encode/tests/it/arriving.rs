@@ -65,7 +65,7 @@ fn weights_that_do_not_fit_or_do_not_end_are_refused_as_they_are_when_whole() {
         assert_eq!(built, whole);
         assert!(built.contains("not a whole safetensors file"), "{built}");
     }
-    // Another tensor in the place of one that is called for.
+    // A tensor under another name: one that the encoder needs is missing.
     let renamed = replaced(&weights, b"layer.0.output.dense.weight", b"layer.0.output.dense.weighs");
     let (built, whole) = load(&renamed);
     assert_eq!(built, whole);

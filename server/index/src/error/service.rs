@@ -19,7 +19,7 @@ pub enum ServiceError {
     #[error("{address} refuses ({what}): {reason}")]
     Refused { address: String, what: &'static str, reason: String },
     /// The service has no such collection or table.
-    #[error("{address}: there is no such {what}")]
+    #[error("{address}: the {what} does not exist")]
     Missing { address: String, what: &'static str },
     /// The collection or the table is of a newer `dpr`.
     #[error("{address} is in format {found}, this program knows up to {supported}: use a newer dpr")]

@@ -10,8 +10,8 @@ export interface FileCache {
   /** The bytes kept under this SHA-256, not yet checked, or `undefined`. */
   read(sha256: string): Promise<Uint8Array<ArrayBuffer> | undefined>;
   /**
-   * Keeps a file of this length. A full disk is no error: the file is downloaded again next time. A stream is kept once
-   * it has ended; one that fails is not kept.
+   * Stores a file of this length in bytes. A stream is stored when it has ended, and discarded when it fails. Where the
+   * quota is exceeded nothing is stored and nothing is thrown: the file is downloaded again next time.
    */
   write(sha256: string, file: Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array<ArrayBuffer>>, length: number): Promise<void>;
   remove(sha256: string): Promise<void>;
