@@ -22,7 +22,7 @@ fn a_corpus_goes_into_a_table_shard_by_shard_and_is_searched_measured_and_change
     assert_eq!(server.texts("SELECT count(*) FROM cli"), ["60"]);
     let search = |index: &str| service.dpr(&bench, &["search", "--model", "model", "--index", index, "w31"]);
     let error = fail(&mut search(&format!("{}_not", service.address)));
-    assert!(error.contains("no such table") && error.contains("dpr index --vectors"), "{error}");
+    assert!(error.contains("the table does not exist") && error.contains("dpr index --vectors"), "{error}");
     let error = fail(search(&service.address).env("PGPASSWORD", "no"));
     assert!(error.contains("28P01"), "{error}");
     let verify = ["index", "verify", "--index", "postgres://u:secret@nowhere"];
