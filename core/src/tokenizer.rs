@@ -1,5 +1,6 @@
 //! Tokenizer of questions and passages, on both ends by the same `tokenizers` crate.
 
+mod added;
 mod answers;
 mod compact;
 mod file;

@@ -5,17 +5,18 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::builder::{TypedValueParser, ValueParserFactory};
 use clap::error::ErrorKind;
 use dpr_files::Background;
-use dpr_files::progress::Progress;
+use dpr_files::progress::{Progress, Silent};
 #[cfg(any(feature = "milvus", feature = "postgres"))]
 use dpr_index::search::watch;
 use dpr_index::search::{Backend, LoadOptions, LoadReport, ServiceError, Writer};
 use dpr_index::vectors::VectorSet;
-use dpr_index::{CompactionPolicy, IndexReader, IndexWriter, LiveIndex};
+use dpr_index::{CompactionPolicy, IndexReader, IndexWriter, LiveIndex, LoadedIndex, OpenError};
 #[cfg(feature = "milvus")]
 use dpr_milvus::{MilvusAddress, MilvusIndex};
 #[cfg(feature = "postgres")]
@@ -88,7 +89,7 @@ impl Location {
     /// A server's address, and the errors of the home.
     pub fn open_to_write(&self, holder: &str) -> Result<Opened, CliError> {
         Ok(match self {
-            Self::Dir(dir) => Opened::of_writer(Arc::new(IndexWriter::open(dir, holder)?), KeptBy::Nobody),
+            Self::Dir(dir) => Opened::of_writer(Arc::new(open_writer(dir, holder)?), KeptBy::Nobody),
             Self::Server(address) => return Err(of_server(address)),
             #[cfg(feature = "milvus")]
             Self::Milvus(address) => {
@@ -115,7 +116,7 @@ impl Location {
                 Ok(Opened { backend, writer: None, _kept_by: KeptBy::Reader(reader) })
             }
             (Self::Dir(dir), Some(policy)) => {
-                let writer = Arc::new(IndexWriter::open(dir, "a server (dpr serve --allow-updates)")?);
+                let writer = Arc::new(open_writer(dir, "a server (dpr serve --allow-updates)")?);
                 let compaction = writer.compact_in_background(policy)?;
                 Ok(Opened::of_writer(writer, KeptBy::Thread(compaction)))
             }
@@ -334,6 +335,24 @@ impl fmt::Display for Location {
             Self::Postgres(address) => address.fmt(f),
         }
     }
+}
+
+/// Opens an index directory for changes: where a version has private tables, the next one gets some before it is put in
+/// use. `holder` is what others are told who want to write there.
+///
+/// # Errors
+/// As [`IndexWriter::open`].
+pub(crate) fn open_writer(dir: &Path, holder: &str) -> Result<IndexWriter, OpenError> {
+    let index = dir.to_path_buf();
+    let prepare = move |version: &LoadedIndex, stop: &Arc<AtomicBool>| {
+        let built = dpr_private::build_as_before(version, &index, stop, &Silent);
+        match built.map_err(|error| format!("its private tables could not be built: {error}"))? {
+            None => {}
+            Some(built) => tracing::info!("private tables of the next version: {}", built.path.display()),
+        }
+        Ok(())
+    };
+    Ok(IndexWriter::open(dir, holder)?.with_preparation(prepare))
 }
 
 #[cfg(feature = "milvus")]

@@ -126,6 +126,45 @@ test('the traffic of an encrypted search is the same for every question, and no 
   expect(equal).toBeLessThan(0.01);
 });
 
+test('an encrypted search finds what was added since the tables were made, and not what was deleted', async ({ page, gateway }) => {
+  const index = path.join(folder, 'changing');
+  cpSync(path.join(folder, 'index'), index, { recursive: true });
+  const changing = await startServer({ DPR_INDEX: index, more: ['--encrypted', '--allow-updates'] });
+  try {
+    gateway.serve(changing.url);
+    await openBlank(page, gateway);
+    const model = await page.evaluate(async () => {
+      const client = await window.dpr.SearchClient.connect('/', { device: 'cpu' });
+      Object.assign(window, { client });
+      return client.model.fingerprint;
+    });
+    const question = 'who won super bowl 50';
+    const search = async () => {
+      gateway.requests.length = 0;
+      const [hits] = await found(page, [question], 'encrypted');
+      return { hits: hits!, paths: gateway.requests.map(({ method, path }) => `${method} ${path.split('/')[3]}`) };
+    };
+    const change = async (method: string, body: object) => {
+      const response = await fetch(`${changing.url}/v1/passages`, { method, headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) });
+      expect(response.status, await response.clone().text()).toBe(200);
+    };
+    // With the first question come the scripts and the tables.
+    await search();
+    const { hits: before, paths } = await search();
+    expect(paths).toEqual(['POST rank', 'POST fetch']);
+    await change('DELETE', { ids: [before[0]!.id] });
+    const text = 'Who won Super Bowl 50? Denver won Super Bowl 50. “é”';
+    await change('POST', { model, passages: [{ id: 'added', title: 'Super Bowl 50', text }] });
+    const { hits: after, paths: asked } = await search();
+    expect(asked).toEqual(['POST rank', 'GET delta', 'POST fetch']);
+    expect(after[0]).toMatchObject({ id: 'added', text });
+    expect(after.map(({ id }) => id)).not.toContain(before[0]!.id);
+    expect((await search()).paths).toEqual(['POST rank', 'POST fetch']);
+  } finally {
+    await changing.stop();
+  }
+});
+
 test('a blurred question travels as coordinates that are the same each time, and neither as words nor as its vector', async ({ page, gateway }) => {
   await connect(page, gateway);
   const question = 'did Zarquon visit Fjelbroen in 1987';
@@ -158,7 +197,7 @@ test('a mode that a server does not offer is an error, and a spoiled answer one 
   const spoil = (part: string) =>
     gateway.intercept((request, response) => {
       if (!request.path.endsWith(part)) return false;
-      const length = request.path.endsWith('rank') ? 3112 : 999;
+      const length = request.path.endsWith('rank') ? 3120 : 999;
       response.end(Buffer.alloc(length, 7));
       return true;
     });

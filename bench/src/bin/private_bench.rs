@@ -2,10 +2,12 @@
 //!
 //!     private_bench PASSAGES FOLDER [COUNT ...]
 //!
-//! Prints a line of JSON for each number of passages. Texts are the first of the file, cut at 100 words; vectors are
-//! synthetic, of 768 numbers around one direction for each title, with a spectrum that falls as that of encoders does.
+//! Prints a line of JSON for each number of passages. Texts are the first of the file, cut at 100 words, and more than it
+//! has are its own once more with other ids and titles; vectors are synthetic, of 768 numbers around one direction for
+//! each title, with a spectrum that falls as that of encoders does.
 //! Times are those that one thread had a processor, so that other work on the machine does not count.
 
+use std::collections::HashMap;
 use std::error::Error;
 use std::path::Path;
 
@@ -13,7 +15,7 @@ use dpr_core::random::SplitMix;
 use dpr_data::{Passage, read_passages};
 use dpr_files::progress::Silent;
 use dpr_index::vectors::VectorSet;
-use dpr_index::{IndexOptions, LoadedIndex, build_index};
+use dpr_index::{IndexKind, IndexOptions, LoadedIndex, build_index};
 use dpr_private::client::{Client, Transport, TransportError};
 use dpr_private::{BuildOptions, Tables, build};
 use serde_json::json;
@@ -41,10 +43,25 @@ fn main() -> Result<(), Box<dyn Error>> {
         passage.metadata = Default::default();
     }
     for count in counts {
-        let given = passages.get(..count).ok_or("the file has fewer passages")?;
-        println!("{}", measure(given, &Path::new(folder).join(count.to_string()))?);
+        if passages.is_empty() {
+            return Err("the file has no passages".into());
+        }
+        println!("{}", measure(repeated(&passages, count), &Path::new(folder).join(count.to_string()))?);
     }
     Ok(())
+}
+
+/// Returns so many passages: the given ones, and then those again under other ids and titles.
+fn repeated(passages: &[Passage], count: usize) -> Vec<Passage> {
+    let passage = |at: usize| {
+        let (round, mut passage) = (at / passages.len(), passages[at % passages.len()].clone());
+        if round > 0 {
+            passage.id = format!("{}-{round}", passage.id);
+            passage.title = format!("{} {round}", passage.title);
+        }
+        passage
+    };
+    (0..count).map(passage).collect()
 }
 
 /// Unit vectors: a direction for each title, one for each passage, and coordinates that weigh less and less.
@@ -94,7 +111,7 @@ impl Transport for Direct<'_> {
     fn post(&mut self, path: &str, message: &[u8], _: u64) -> Result<Vec<u8>, TransportError> {
         let start = processor_ms();
         let answer = match path {
-            "/v1/encrypted/rank" => self.tables.rank(&[self.tables.read_rank(message)?]),
+            "/v1/encrypted/rank" => self.tables.rank(&[self.tables.read_rank(message, 0)?]),
             _ => self.tables.fetch(&[self.tables.read_fetch(message)?]),
         };
         let took = processor_ms() - start;
@@ -109,12 +126,15 @@ impl Transport for Direct<'_> {
     }
 }
 
-fn measure(passages: &[Passage], folder: &Path) -> Result<serde_json::Value, Box<dyn Error>> {
+fn measure(passages: Vec<Passage>, folder: &Path) -> Result<serde_json::Value, Box<dyn Error>> {
     let _ = std::fs::remove_dir_all(folder);
-    let rows = vectors(passages);
-    let set = VectorSet::new(MODEL, DIM, passages.to_vec(), rows.clone());
-    build_index(&set, folder, &IndexOptions::default(), &Silent)?;
+    let rows = vectors(&passages);
+    let set = VectorSet::new(MODEL, DIM, passages.clone(), rows);
+    // What is measured does not search the index.
+    build_index(&set, folder, &IndexOptions { kind: IndexKind::Exact, ..IndexOptions::default() }, &Silent)?;
     drop(set);
+    let known: HashMap<&str, &Passage> =
+        passages.iter().map(|passage| (passage.id.as_str(), passage)).collect();
     let started = std::time::Instant::now();
     // The texts of the answer's first five are what is asked for at every size, at the dimension of the next size.
     let dims = (passages.len() > 50_000).then_some(192);
@@ -129,7 +149,7 @@ fn measure(passages: &[Passage], folder: &Path) -> Result<serde_json::Value, Box
     for _ in 0..SEARCHES {
         let near = random.below(passages.len());
         let question: Vec<f32> =
-            rows[near * DIM..][..DIM].iter().map(|x| x + (0.02 * random.normal()) as f32).collect();
+            index.matrix().row(near).iter().map(|x| x + (0.02 * random.normal()) as f32).collect();
         let start = processor_ms();
         client.prepare(K)?;
         prepare_ms += processor_ms() - start;
@@ -138,8 +158,8 @@ fn measure(passages: &[Passage], folder: &Path) -> Result<serde_json::Value, Box
         search_ms += processor_ms() - start;
         for hit in &hits {
             found += 1;
-            let is_right =
-                passages.iter().any(|p| p.id == hit.id && p.title == hit.title && p.text == hit.text);
+            let known = known.get(hit.id.as_str());
+            let is_right = known.is_some_and(|p| p.title == hit.title && p.text == hit.text);
             right += usize::from(is_right);
         }
         same += usize::from(hits.first().is_some_and(|hit| hit.id == passages[near].id));

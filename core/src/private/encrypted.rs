@@ -15,12 +15,14 @@
 //! | [`rank`] | scores of all passages |
 //! | [`fetch`] | columns of texts |
 //! | [`search`] | the steps of a search, in their order |
+//! | [`delta`] | what changed in the index since the tables were made |
 //! | [`wire`] | heads of requests and answers, packed numbers |
 //! | [`public`] | public randomness, expanded from the hash of the tables |
 //!
 //! A secret is used once, by type: a mask is consumed by the question that it hides, and a key by the answer that it
 //! opens.
 
+pub mod delta;
 pub mod fetch;
 pub mod manifest;
 pub mod params;
@@ -35,6 +37,7 @@ mod distinguisher;
 #[cfg(test)]
 mod known_answers;
 
+pub use delta::Delta;
 pub use fetch::{FetchHint, FetchKey, FetchMask};
 pub use manifest::{Manifest, ManifestError, Projection};
 pub use params::{FetchShape, ParameterError, RankShape};

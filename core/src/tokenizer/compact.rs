@@ -98,7 +98,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Compact, String> {
     let mut inner = Tokenizer::new(model);
     inner.with_normalizer(Some(BertNormalizer::new(is(CLEAN_TEXT), is(CHINESE), accents, is(LOWERCASE))));
     inner.with_pre_tokenizer(Some(BertPreTokenizer));
-    inner.add_tokens(&added);
+    super::added::add(&mut inner, &added)?;
     Ok(Compact { inner, template, tokens: count })
 }
 

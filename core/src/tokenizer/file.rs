@@ -46,7 +46,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<File, String> {
     let mut added = Vec::new();
     if let Some(tokens) = root.get("added_tokens").some() {
         added = tokens.items()?.map(|token| added_token(&token)).collect::<Result<_, _>>()?;
-        inner.add_tokens(&added);
+        super::added::add(&mut inner, &added)?;
     }
     Ok(File { inner, added, post_processor: file["post_processor"].take() })
 }

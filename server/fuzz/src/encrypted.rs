@@ -1,8 +1,9 @@
-//! Encrypted search: the manifest and the files that a client downloads, and the heads and numbers of messages.
+//! Encrypted search: the manifest, the files and the delta that a client downloads, and the heads and numbers of
+//! messages.
 
 use dpr_core::private::encrypted::manifest::{Columns, Projection, Tables};
 use dpr_core::private::encrypted::wire::{HEAD, Head, Kind, unpack};
-use dpr_core::private::encrypted::{FetchHint, RankHint};
+use dpr_core::private::encrypted::{Delta, FetchHint, RankHint};
 
 use crate::named;
 
@@ -41,4 +42,24 @@ pub(crate) fn valid_message() -> Vec<(String, Vec<u8>)> {
         [head.as_slice(), &[0x5a; 26]].concat()
     };
     vec![named("rank", message(Kind::Rank, 1, 192)), named("fetch", message(Kind::Fetch, 16, 5))]
+}
+
+/// Reads a delta of the tables of a manifest.
+pub(crate) fn delta(bytes: &[u8]) {
+    let tables = Tables::read(MANIFEST).expect("the manifest is right");
+    if let Ok(delta) = Delta::read(&tables, bytes) {
+        assert_eq!(
+            delta.write(&tables.version, tables.rank.dims()),
+            bytes,
+            "a delta is written as it was read"
+        );
+    }
+}
+
+pub(crate) fn valid_delta() -> Vec<(String, Vec<u8>)> {
+    let tables = Tables::read(MANIFEST).expect("the manifest is right");
+    let write = |delta: Delta| delta.write(&tables.version, tables.rank.dims());
+    let removed = Delta { changes: 2, removed: vec![0, 7, 299], ..Delta::default() };
+    let added = Delta { changes: 1 << 40, codes: vec![-3; 64], texts: b"texts".to_vec(), ..removed.clone() };
+    vec![named("removed", write(removed)), named("added", write(added))]
 }

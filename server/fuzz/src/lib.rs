@@ -28,7 +28,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 37] = [
+pub const TARGETS: [Target; 38] = [
     Target { name: "pointer", run: index::pointer, valid: index::valid_pointer },
     Target { name: "manifest", run: index::manifest, valid: index::valid_manifest },
     Target { name: "graph", run: index::graph, valid: index::valid_graph },
@@ -61,6 +61,7 @@ pub const TARGETS: [Target; 37] = [
     Target { name: "updates", run: http::updates, valid: http::valid_updates },
     Target { name: "private-manifest", run: encrypted::manifest, valid: encrypted::valid_manifest },
     Target { name: "private-message", run: encrypted::message, valid: encrypted::valid_message },
+    Target { name: "private-delta", run: encrypted::delta, valid: encrypted::valid_delta },
     Target { name: "site-manifest", run: site::manifest, valid: site::valid_manifest },
     Target { name: "site-codes", run: site::codes, valid: site::valid_codes },
     Target { name: "site-texts", run: site::texts, valid: site::valid_texts },

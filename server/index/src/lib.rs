@@ -108,7 +108,8 @@ pub use error::{
 pub use exact::ExactIndex;
 pub use hnsw::{HnswIndex, HnswParams};
 pub use live::{
-    CompactionPolicy, DeltaLimit, Health, IndexReader, IndexWriter, LiveIndex, NewPassage, Put, Snapshot,
+    CompactionPolicy, DeltaLimit, Health, IndexReader, IndexWriter, LiveIndex, NewPassage, PreparationError,
+    Put, Snapshot,
 };
 pub use ranking::ScoredRow;
 pub use recall::{RECALL_DEPTH, recall_against_exact, rows_found};

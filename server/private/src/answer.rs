@@ -26,9 +26,14 @@ pub enum AnswerError {
     Message(String),
 }
 
-/// A question for ranking, read and checked: transforms `[dims, degree]`.
+/// A question for ranking, read and checked.
 #[derive(Debug)]
-pub struct RankQuestion(Vec<u32>);
+pub struct RankQuestion {
+    /// Transforms `[dims, degree]`.
+    numbers: Vec<u32>,
+    /// Changes of the index since the tables were made of it.
+    changes: u64,
+}
 
 /// Questions for columns, read and checked: numbers `[columns]` for each.
 #[derive(Debug)]
@@ -57,11 +62,12 @@ impl Tables {
         (shape.rows() * shape.columns() / 4 * fetches) as u64
     }
 
-    /// Reads a message for ranking.
+    /// Reads a message for ranking. Its answer will tell that so many `changes` came to the index since the tables were
+    /// made of it.
     ///
     /// # Errors
     /// [`AnswerError`].
-    pub fn read_rank(&self, message: &[u8]) -> Result<RankQuestion, AnswerError> {
+    pub fn read_rank(&self, message: &[u8], changes: u64) -> Result<RankQuestion, AnswerError> {
         let shape = &self.checked().rank;
         let (head, numbers) = self.head(message, Kind::Rank, shape.set().number)?;
         if usize::from(head.count) != shape.dims() {
@@ -69,8 +75,7 @@ impl Tables {
             return Err(AnswerError::Message(format!("it has {got} dimensions, expected {expected}")));
         }
         check_length(message, self.rank_question_bytes())?;
-        let question = transforms_of(shape, numbers);
-        Ok(RankQuestion(question))
+        Ok(RankQuestion { numbers: transforms_of(shape, numbers), changes })
     }
 
     /// Answers questions for ranking, all in one reading of the table: messages in the order of the questions.
@@ -86,9 +91,10 @@ impl Tables {
         is_wanted: &dyn Fn() -> bool,
     ) -> Option<Vec<Vec<u8>>> {
         let shape = &self.checked().rank;
-        let numbers: Vec<&[u32]> = questions.iter().map(|question| question.0.as_slice()).collect();
+        let numbers: Vec<&[u32]> = questions.iter().map(|question| question.numbers.as_slice()).collect();
         let head = self.head_of(Kind::Rank, shape.set().number, shape.dims());
-        rank_answers(shape, self.ranks(), &numbers, &head, is_wanted)
+        let head = |question: &RankQuestion| [head.as_slice(), &question.changes.to_le_bytes()].concat();
+        rank_answers(shape, self.ranks(), &numbers, questions.iter().map(head).collect(), is_wanted)
     }
 
     /// Reads a message that fetches columns.
@@ -183,18 +189,18 @@ pub(crate) fn transforms_of(shape: &RankShape, numbers: &[u8]) -> Vec<u32> {
 /// Bytes of a table of texts that are multiplied at once.
 const PART: usize = 16 << 20;
 
-/// Returns for each question `head` and a byte for each passage of each block of `ranks` `[blocks, dims, degree]`, or
+/// Returns for each question its head and a byte for each passage of each block of `ranks` `[blocks, dims, degree]`, or
 /// `None` if they were no longer wanted at a block.
 pub(crate) fn rank_answers(
     shape: &RankShape,
     ranks: &[u32],
     questions: &[&[u32]],
-    head: &[u8],
+    heads: Vec<Vec<u8>>,
     is_wanted: &dyn Fn() -> bool,
 ) -> Option<Vec<Vec<u8>>> {
     let (set, ntt) = (shape.set(), rank::transform(shape));
-    let mut answers = vec![Vec::with_capacity(HEAD + shape.answer_bytes()); questions.len()];
-    answers.iter_mut().for_each(|answer| answer.extend_from_slice(head));
+    let mut answers = heads;
+    answers.iter_mut().for_each(|answer| answer.reserve_exact(shape.answer_bytes()));
     let mut sums = vec![0; questions.len() * set.degree];
     for block in ranks.chunks_exact(shape.dims() * set.degree) {
         if !is_wanted() {

@@ -7,15 +7,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use dpr_core::model::FileEntry;
-use dpr_core::private::encrypted::RankShape;
 use dpr_core::private::encrypted::manifest::{
-    COLUMNS, FORMAT, Manifest, PROJECTION, RANK_HINT, RANK_TABLE, RankEntry, TEXT_HINT, TEXT_TABLE, Tables,
-    TextEntry,
+    COLUMNS, FORMAT, Manifest, POSITIONS, PROJECTION, RANK_HINT, RANK_TABLE, RankEntry, TEXT_HINT,
+    TEXT_TABLE, Tables, TextEntry,
 };
 use dpr_core::private::encrypted::params::ROW_NORM;
+use dpr_core::private::encrypted::{ManifestError, RankShape};
 use dpr_files::atomic::StagedDir;
 use dpr_files::progress::Progress;
-use dpr_files::{DirLock, Error as FileError, digest};
+use dpr_files::{DirLock, Error as FileError, digest, plain};
 use dpr_index::LoadedIndex;
 use fs_err as fs;
 use half::f16;
@@ -23,7 +23,7 @@ use rayon::prelude::*;
 
 use crate::columns::{self, Packed};
 use crate::principal::Principal;
-use crate::tables::{MANIFEST, dir_of_version};
+use crate::tables::{MANIFEST, MOST_MANIFEST, dir_of_version};
 use crate::{BuildError, hint, order};
 
 /// Options of building private tables.
@@ -74,16 +74,29 @@ struct Rows {
     block_norm: f64,
 }
 
-/// Builds private tables of the version in use of the index in `index`, and puts them beside it. Tables that were
-/// there stay until the new ones are whole and on disk, and when anything fails. Tables of versions that are gone are
-/// removed.
+/// Builds private tables of the version in use of the index in `index`, and puts them beside it. Updates that came since
+/// that version are not in them: clients get those as a [delta](crate::Tables::delta).
 ///
 /// # Errors
-/// [`BuildError`]: no index, one with updates or without vectors, one that another process writes, parameters that are
-/// refused, a passage that is too long, an unwritable directory, [`BuildError::Interrupted`].
+/// As [`build_of`], and [`BuildError`] for no index, one without vectors, and one that another process writes.
 pub fn build(index: &Path, options: &BuildOptions, progress: &dyn Progress) -> Result<Built, BuildError> {
     let _lock = lock(index)?;
-    let loaded = LoadedIndex::open(index)?;
+    build_of(&LoadedIndex::open_base(index)?, index, options, progress)
+}
+
+/// Builds private tables of a version of the index in `index`, and puts them beside it. Tables that were there stay
+/// until the new ones are whole and on disk, and when anything fails. Tables of versions that are gone are removed. The
+/// caller writes the index, or holds it against who does.
+///
+/// # Errors
+/// [`BuildError`]: parameters that are refused, a passage that is too long, an unwritable directory,
+/// [`BuildError::Interrupted`].
+pub fn build_of(
+    loaded: &LoadedIndex,
+    index: &Path,
+    options: &BuildOptions,
+    progress: &dyn Progress,
+) -> Result<Built, BuildError> {
     let (dim, count) = (loaded.index.dim(), loaded.index.len());
     let dims = options.dims.unwrap_or_else(|| default_dims(count, dim));
     let shape = RankShape::new(options.rank_set, dims, count)?;
@@ -115,11 +128,12 @@ pub fn build(index: &Path, options: &BuildOptions, progress: &dyn Progress) -> R
     let staged = StagedDir::beside(&target).map_err(FileError::write)?;
     let mut writing = Writing { dir: staged.path(), tables: BTreeMap::new(), files: BTreeMap::new() };
     let texts = packed.table();
-    writing.table(RANK_TABLE, &rows.table)?;
-    writing.table(TEXT_TABLE, &texts)?;
+    writing.table(RANK_TABLE, bytemuck::cast_slice(&rows.table))?;
+    writing.table(TEXT_TABLE, bytemuck::cast_slice(&texts))?;
+    writing.table(POSITIONS, &positions(&order))?;
     go_on()?;
     progress.advance(1);
-    let mut manifest = rows.manifest(&loaded, &packed, columns::row_norm(&texts, packed.shape.columns()));
+    let mut manifest = rows.manifest(loaded, &packed, columns::row_norm(&texts, packed.shape.columns()));
     manifest.tables = std::mem::take(&mut writing.tables);
     let hash = manifest.tables_hash()?;
     let transforms = hint::transforms(&rows.shape, &rows.table);
@@ -144,6 +158,36 @@ pub fn build(index: &Path, options: &BuildOptions, progress: &dyn Progress) -> R
     Ok(Built { path: target, tables })
 }
 
+/// Builds private tables of a new version of the index in `index`, with the dimensions and the parameter set of those of
+/// the newest version that has some, and returns `None` where none has. For a writer that is about to put the version in
+/// use ([`IndexWriter::with_preparation`](dpr_index::IndexWriter::with_preparation)).
+///
+/// # Errors
+/// As [`build_of`]; tables of an older version that cannot be read.
+pub fn build_as_before(
+    loaded: &LoadedIndex,
+    index: &Path,
+    stop: &Arc<AtomicBool>,
+    progress: &dyn Progress,
+) -> Result<Option<Built>, BuildError> {
+    let older = numbers(index).into_iter().filter(|number| *number < loaded.number()).max();
+    let Some(older) = older else { return Ok(None) };
+    let path = dir_of_version(index, older).join(MANIFEST);
+    let json = plain::read(&path, MOST_MANIFEST).map_err(FileError::read(&path))?;
+    let rank = match Tables::read(&json) {
+        Ok(tables) => Some(tables.manifest.rank),
+        // Of an older program: as where nobody has chosen.
+        Err(ManifestError::Older { .. }) => None,
+        Err(error) => return Err(error.into()),
+    };
+    let options = BuildOptions {
+        dims: rank.as_ref().map(|rank| rank.dims),
+        rank_set: rank.map_or(BuildOptions::default().rank_set, |rank| rank.set),
+        stop: Arc::clone(stop),
+    };
+    build_of(loaded, index, &options, progress).map(Some)
+}
+
 fn lock(index: &Path) -> Result<DirLock, BuildError> {
     if !index.is_dir() {
         return Err(dpr_index::OpenError::NotAnIndex { path: index.to_path_buf() }.into());
@@ -156,15 +200,26 @@ fn lock(index: &Path) -> Result<DirLock, BuildError> {
 
 /// Removes private tables of versions that are gone; what cannot be removed is left to the next build.
 fn remove_others(index: &Path, number: u64) {
-    let names = fs::read_dir(index).into_iter().flatten().flatten().map(|entry| entry.file_name());
-    for name in names {
-        let other = name.to_str().and_then(|name| name.strip_prefix("private-")?.parse::<u64>().ok());
-        if let Some(other) = other.filter(|other| *other != number)
-            && !index.join(format!("v-{other}")).exists()
-        {
+    for other in numbers(index) {
+        if other != number && !index.join(format!("v-{other}")).exists() {
             let _ = fs::remove_dir_all(dir_of_version(index, other));
         }
     }
+}
+
+/// Returns the versions of the index in `index` that have private tables.
+fn numbers(index: &Path) -> Vec<u64> {
+    let names = fs::read_dir(index).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    names.filter_map(|name| name.to_str()?.strip_prefix("private-")?.parse().ok()).collect()
+}
+
+/// Returns the file of the position of each row, where `order` has the row at each position.
+fn positions(order: &[u32]) -> Vec<u8> {
+    let mut positions = vec![0u32; order.len()];
+    for (position, row) in order.iter().enumerate() {
+        positions[*row as usize] = position as u32;
+    }
+    positions.into_iter().flat_map(u32::to_le_bytes).collect()
 }
 
 /// Returns the file of the mean and the directions.
@@ -180,8 +235,8 @@ struct Writing<'a> {
 }
 
 impl Writing<'_> {
-    fn table(&mut self, name: &str, numbers: &[i8]) -> Result<(), BuildError> {
-        let entry = self.write(name, bytemuck::cast_slice(numbers))?;
+    fn table(&mut self, name: &str, bytes: &[u8]) -> Result<(), BuildError> {
+        let entry = self.write(name, bytes)?;
         self.tables.insert(name.to_owned(), entry);
         Ok(())
     }

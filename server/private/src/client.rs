@@ -1,12 +1,14 @@
 //! The reference client: an encrypted search over any transport.
 //!
 //! What is sent depends on the tables and on `k` alone: one ranking, then always `k` columns in one request, whatever
-//! the question and the answers are. An answer that is wrong is told after both were sent, and nothing is sent again.
+//! the question and the answers are. Between the two everybody asks for what changed since the tables were made, where the
+//! server says that something did. An answer that is wrong is told after both were sent, and nothing is sent again.
 
 use std::error::Error;
 use std::io::Read as _;
 
 use dpr_core::model::hex;
+use dpr_core::private::encrypted::delta::MOST_DELTA;
 use dpr_core::private::encrypted::manifest::Tables;
 use dpr_core::private::encrypted::search::{Found, Masks, PUBLIC_FILES, Public, SearchError};
 use dpr_core::private::encrypted::{ManifestError, RandomError, WireError};
@@ -94,12 +96,14 @@ pub struct Client<T> {
     transport: T,
     public: Public,
     downloaded: usize,
+    /// The only version of the tables that is taken.
+    expected: Option<String>,
     prepared: Option<Masks>,
 }
 
 impl<T: Transport> Client<T> {
     /// Downloads and checks what everybody downloads. `model` is the fingerprint of the model that encodes questions;
-    /// `version`, if given, the only version of the tables that is taken.
+    /// `version`, if given, the only version of the tables that is taken, without changes of the index since.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -127,7 +131,8 @@ impl<T: Transport> Client<T> {
         let (projection, columns) = (file(projection)?, file(columns)?);
         let (rank, text) = (file(rank)?, file(text)?);
         let public = Public::read(tables, [&projection, &columns, &rank, &text])?;
-        Ok(Self { transport, public, downloaded, prepared: None })
+        let expected = version.map(str::to_owned);
+        Ok(Self { transport, public, downloaded, expected, prepared: None })
     }
 
     /// Returns what the server says of its tables.
@@ -167,7 +172,17 @@ impl<T: Transport> Client<T> {
         let (message, pending) = self.public.ask(masks, question)?;
         let expected = self.public.rank_answer_bytes() as u64;
         let answer = self.transport.post("/v1/encrypted/rank", &message, expected);
-        let (message, chosen) = self.public.choose(pending, &answer.map_err(ClientError::Transport)?)?;
+        let ranking = self.public.ranked(pending, &answer.map_err(ClientError::Transport)?);
+        if let Some(expected) = self.expected.as_ref().filter(|_| ranking.changes() > 0) {
+            let got = format!("{expected} and {} changes since", ranking.changes());
+            return Err(ClientError::Version { got, expected: expected.clone() });
+        }
+        if self.public.is_behind(&ranking) {
+            let path = format!("/v1/encrypted/delta/{}", hex(&self.tables().version));
+            let delta = self.transport.get(&path, MOST_DELTA as u64).map_err(ClientError::Transport)?;
+            self.public.update(&delta)?;
+        }
+        let (message, chosen) = self.public.choose(ranking)?;
         let expected = self.public.fetch_answer_bytes(k) as u64;
         let answer = self.transport.post("/v1/encrypted/fetch", &message, expected);
         let Found { columns, places } = self.public.open(chosen, &answer.map_err(ClientError::Transport)?)?;

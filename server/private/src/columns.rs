@@ -104,14 +104,15 @@ fn pack_segment(lines: &[Vec<u8>], rows: usize) -> (Vec<Vec<u8>>, Vec<u8>) {
     (columns, counts)
 }
 
-fn line(passage: &Passage) -> Vec<u8> {
+/// Returns a passage as a line of JSON.
+pub(crate) fn line(passage: &Passage) -> Vec<u8> {
     // A passage is text and metadata, which JSON always holds.
     let mut line = serde_json::to_vec(passage).unwrap_or_default();
     line.push(b'\n');
     line
 }
 
-fn deflate(text: &[u8]) -> Vec<u8> {
+pub(crate) fn deflate(text: &[u8]) -> Vec<u8> {
     let mut encoder = DeflateEncoder::new(Vec::new(), Compression::new(9));
     // Memory takes all.
     let _ = encoder.write_all(text);

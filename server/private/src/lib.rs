@@ -3,7 +3,8 @@
 //! Encrypted search: the tables, how they are built, and how questions are answered from them.
 //!
 //! [`fn@build`] makes private tables of an index, beside its version in the index directory; [`Tables::open`] checks
-//! every byte of them. [`Tables::rank`] and [`Tables::fetch`] answer several questions in one reading of a table.
+//! every byte of them. [`Tables::rank`] and [`Tables::fetch`] answer several questions in one reading of a table, and
+//! [`Tables::delta`] tells what has changed in the index since.
 //! [`client`] is the reference client: what it asks and in which order does not depend on the question.
 //!
 //! Tables of 500 passages, and a search in them by a client whose transport is a call:
@@ -32,7 +33,7 @@
 //!
 //!     fn post(&mut self, path: &str, message: &[u8], _most: u64) -> Result<Vec<u8>, TransportError> {
 //!         Ok(match path {
-//!             "/v1/encrypted/rank" => self.0.rank(&[self.0.read_rank(message)?]),
+//!             "/v1/encrypted/rank" => self.0.rank(&[self.0.read_rank(message, 0)?]),
 //!             _ => self.0.fetch(&[self.0.read_fetch(message)?]),
 //!         }
 //!         .concat())
@@ -74,6 +75,7 @@ mod answer;
 mod build;
 pub mod client;
 mod columns;
+mod delta;
 mod error;
 mod hint;
 mod order;
@@ -84,6 +86,7 @@ mod tables;
 mod tests;
 
 pub use answer::{AnswerError, FetchQuestion, MOST_FETCHES, RankQuestion};
-pub use build::{BuildOptions, Built, build, default_dims};
+pub use build::{BuildOptions, Built, build, build_as_before, build_of, default_dims};
+pub use delta::{DeltaError, MOST_CHANGED};
 pub use error::{BuildError, OpenError};
 pub use tables::{MANIFEST, Tables, dir_of_version};

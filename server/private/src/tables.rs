@@ -4,6 +4,7 @@
 //! private.json      sizes, parameter sets, checksums of the files; its SHA-256 is the version
 //! rank.i8           rounded coordinates, [blocks, dims, degree]                     stays on the server
 //! text.i8           columns of compressed passages, bytes less 128, [rows, columns]  stays on the server
+//! positions.u32     position of each row of the index, [passages]                    stays on the server
 //! projection.f16    mean [dim] f32, principal directions [dims, dim] f16            for everybody
 //! rank.hint         13 bits a passage (set 1)                                       for everybody
 //! text.hint         [rows, 2048] u16                                                for everybody
@@ -11,18 +12,21 @@
 //! ```
 
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use dpr_core::model::{FileEntry, hex};
-use dpr_core::private::encrypted::manifest::{self, RANK_TABLE, TEXT_TABLE};
+use dpr_core::private::encrypted::Projection;
+use dpr_core::private::encrypted::manifest::{self, POSITIONS, PROJECTION, RANK_TABLE, TEXT_TABLE};
 use dpr_files::{Error as FileError, Mapped, digest, plain};
 
+use crate::delta::Deltas;
 use crate::{OpenError, hint};
 
 /// The manifest of private tables.
 pub const MANIFEST: &str = "private.json";
 
 /// The most bytes of a manifest.
-const MOST_MANIFEST: u64 = 64 << 10;
+pub(crate) const MOST_MANIFEST: u64 = 64 << 10;
 
 /// Private tables, open: every byte was checked.
 #[derive(Debug)]
@@ -34,6 +38,9 @@ pub struct Tables {
     ranks: Vec<u32>,
     /// The table of texts, `[rows, columns]`.
     texts: Mapped,
+    positions: Mapped,
+    projection: Projection,
+    pub(crate) deltas: Mutex<Deltas>,
 }
 
 /// Returns the directory of the private tables of version `number` of the index in `index`.
@@ -68,8 +75,10 @@ impl Tables {
             Mapped::open(&path).map_err(FileError::read(&path))
         };
         let ranks = hint::transforms(&checked.rank, bytemuck::cast_slice(map(RANK_TABLE)?.bytes()));
-        let texts = map(TEXT_TABLE)?;
-        Ok(Self { dir, json, checked, ranks, texts })
+        let (texts, positions) = (map(TEXT_TABLE)?, map(POSITIONS)?);
+        let projection = Projection::read(&checked, map(PROJECTION)?.bytes());
+        let projection = projection.map_err(OpenError::manifest(&path))?;
+        Ok(Self { dir, json, checked, ranks, texts, positions, projection, deltas: Mutex::default() })
     }
 
     /// Returns the manifest's bytes, as everybody downloads them.
@@ -94,6 +103,15 @@ impl Tables {
 
     pub(crate) fn ranks(&self) -> &[u32] {
         &self.ranks
+    }
+
+    /// Returns the position of each row of the index, `[passages]` little-endian numbers.
+    pub(crate) fn positions(&self) -> &[[u8; 4]] {
+        self.positions.bytes().as_chunks().0
+    }
+
+    pub(crate) fn projection(&self) -> &Projection {
+        &self.projection
     }
 
     pub(crate) fn texts(&self) -> &[i8] {

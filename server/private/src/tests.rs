@@ -34,7 +34,9 @@ fn hint_and_answer_of_a_ranking_are_those_of_numpy() {
     let ranks = hint::transforms(&shape, &table(&shape, rows));
     assert!(hint::of_ranks(&shape, &counting(0), &ranks) == fixture("rank.hint.bin"));
     let question = answer::transforms_of(&shape, &fixture("rank.question.bin"));
-    let answers = answer::rank_answers(&shape, &ranks, &[&question, &question], b"head", &|| true).unwrap();
+    let answers =
+        answer::rank_answers(&shape, &ranks, &[&question, &question], vec![b"head".to_vec(); 2], &|| true)
+            .unwrap();
     let expected = [b"head".as_slice(), &fixture("rank.answer.bin")].concat();
     assert!(answers == [expected.clone(), expected]);
 }
@@ -102,7 +104,8 @@ fn decoded_scores_are_plain_inner_products_and_noise_as_predicted() {
             z.iter_mut().for_each(|z| *z /= norm * if round == 1 { -1.0 } else { 1.0 });
             let (question, key) = RankMask::prepare(&public, Seed::random().unwrap()).encrypt(&z).unwrap();
             let question = answer::transforms_of(&shape, &question);
-            let answers = answer::rank_answers(&shape, &ranks, &[&question], &[], &|| true).unwrap();
+            let answers =
+                answer::rank_answers(&shape, &ranks, &[&question], vec![Vec::new()], &|| true).unwrap();
             let scores = key.open(&answers[0]).unwrap();
             assert_eq!(scores.len(), passages);
             for (score, row) in scores.iter().zip(rows.chunks(dims)) {

@@ -12,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 use dpr_core::private::encrypted::wire::Kind;
 use dpr_files::lock;
 use dpr_index::CancelToken;
+use dpr_private::{DeltaError, Tables};
 use tokio::sync::oneshot;
 
 use super::answer::hold_answer;
@@ -21,16 +22,17 @@ use super::error::ApiError;
 use super::error_answer::ErrorBody;
 use super::file::respond_by_content;
 use super::gate::Prepared;
-use super::served_tables::TablesOfVersion;
+use super::served_tables::{Message, TablesOfVersion};
 use super::state::{AppState, Ready};
 use super::trace::Trace;
 
-/// Returns the tables, if they are of the passages that are searched: what was deleted since must not be found.
-fn tables_of(ready: &Ready) -> Result<Arc<TablesOfVersion>, ApiError> {
+/// Returns the tables, if they are of the version that is searched and a delta can tell what has changed since, and the
+/// number of those changes.
+fn tables_of(ready: &Ready) -> Result<(Arc<TablesOfVersion>, u64), ApiError> {
     let served = ready.serving.encrypted.as_ref().ok_or(ApiError::NoEncryptedSearch)?.in_use();
     let index = ready.serving.search.describe();
-    match served.is_of(&index) && index.changes == 0 {
-        true => Ok(served),
+    match served.is_of(&index) && Tables::takes(index.added, index.removed) {
+        true => Ok((served, index.changes)),
         false => Err(ApiError::OutdatedTables),
     }
 }
@@ -52,7 +54,7 @@ pub(super) async fn manifest(
     State(state): State<AppState>,
     request: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let served = tables_of(state.ready()?.as_ref())?;
+    let (served, _) = tables_of(state.ready()?.as_ref())?;
     let json = || {
         let kind = [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))];
         (kind, Bytes::copy_from_slice(served.tables.json()))
@@ -83,9 +85,50 @@ pub(super) async fn file(
     Path((sha256, name)): Path<(String, String)>,
     request: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let served = tables_of(state.ready()?.as_ref())?;
+    let (served, _) = tables_of(state.ready()?.as_ref())?;
     let file = served.files.iter().find(|file| file.name == name && file.sha256 == sha256);
     respond_by_content(file, PATH, [&sha256, &name], &request).await
+}
+
+/// What has changed in the index since the tables were made of it.
+#[utoipa::path(get, path = "/v1/encrypted/delta/{version}", tag = "search",
+    security((), ("bearer" = []), ("api_key" = [])),
+    params(("version" = String, Path, description = "The version of the tables: the SHA-256 of GET /v1/encrypted")),
+    responses(
+        (status = 200, description = "Passages that were removed and added: docs/formats.md has the layout",
+         body = String, content_type = "application/octet-stream"),
+        (status = 304, description = "Unchanged since the `if-none-match` sent"),
+        (status = 401, description = "`unauthorized`: without a key, where one is needed", body = ErrorBody),
+        (status = 403, description = "`missing_scope`: needs `search`", body = ErrorBody),
+        (status = 404, description = "`no_encrypted_search`", body = ErrorBody),
+        (status = 409, description = "`wrong_version`: other tables are served", body = ErrorBody),
+        (status = 429, description = "`overloaded`, `rate_limited`; see the header retry-after", body = ErrorBody),
+        (status = 503, description = "`not_ready`, `outdated_tables`", body = ErrorBody),
+    ))]
+pub(super) async fn delta(
+    State(state): State<AppState>,
+    Path(version): Path<String>,
+    request: HeaderMap,
+) -> Result<Response, ApiError> {
+    let ready = state.ready()?;
+    let (served, _) = tables_of(ready.as_ref())?;
+    let expected = served.tables.version();
+    if version != expected {
+        let got = version.chars().take(64).collect();
+        return Err(ApiError::WrongVersion { got, expected });
+    }
+    let snapshot = ready.serving.search.snapshot().ok_or(ApiError::OutdatedTables)?;
+    let tag = HeaderValue::from_str(&format!("\"{expected}-{}\"", snapshot.changes()));
+    let tag = tag.map_err(|_| ApiError::Internal("the delta could not be named"))?;
+    let place = served.gate.enter().inspect_err(|_| state.metrics().rejected())?;
+    let gate = served.gate.clone();
+    let (made, _) = gate.run(place, move || served.tables.delta(&snapshot)).await?;
+    let delta = made.map_err(|error| match error {
+        DeltaError::OtherVersion | DeltaError::TooLarge { .. } => ApiError::OutdatedTables,
+        _ => ApiError::Internal("the delta could not be made"),
+    })?;
+    let kind = [(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"))];
+    Ok(respond_tagged(&request, &tag, || (kind, Bytes::from_owner(delta))))
 }
 
 /// Scores of all passages for an encrypted question.
@@ -93,7 +136,8 @@ pub(super) async fn file(
     request_body(content = String, content_type = "application/octet-stream",
      description = "A head of 40 bytes, then packed numbers: docs/formats.md"),
     security((), ("bearer" = []), ("api_key" = [])), responses(
-    (status = 200, description = "The same head, then a byte for each passage", body = String,
+    (status = 200, description = "The same head, the number of changes since the tables were made (u64), then a byte for \
+     each passage", body = String,
      content_type = "application/octet-stream"),
     (status = 401, description = "`unauthorized`: without a key, where one is needed", body = ErrorBody),
     (status = 403, description = "`missing_scope`: needs `search`", body = ErrorBody),
@@ -129,13 +173,13 @@ pub(super) async fn fetch(State(state): State<AppState>, request: Request) -> Re
 }
 
 async fn answer(state: &AppState, request: Request, kind: Kind) -> Result<Response, ApiError> {
-    let served = tables_of(state.ready()?.as_ref())?;
+    let (served, changes) = tables_of(state.ready()?.as_ref())?;
     let trace = Trace::of(&request);
     let body = binary_body(state, request, served.longest(kind)).await?;
     let place = served.gate.enter().inspect_err(|_| state.metrics().rejected())?;
     let (back, mut answered) = oneshot::channel();
     let cost = served.cost(kind);
-    lock(served.waiting(kind)).push((body, back));
+    lock(served.waiting(kind)).push(Message { body, changes, back });
     let rows = served.tables.checked().manifest.passages;
     let reading = Arc::clone(&served);
     let queue = trace.queue();

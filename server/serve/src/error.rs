@@ -209,8 +209,8 @@ pub enum ApiError {
     /// A server that offers no encrypted search.
     #[error("this server offers no encrypted search")]
     NoEncryptedSearch,
-    /// Private tables of an index that has changed since.
-    #[error("the index has changed since the private tables of this server were built")]
+    /// Private tables of an index that has changed since by more than a delta tells.
+    #[error("the index has changed too much since the private tables of this server were built")]
     OutdatedTables,
     /// An encrypted question for other tables.
     #[error("the message is for version {} of the private tables; version {} is served", short(.got), short(.expected))]
@@ -371,7 +371,7 @@ impl ApiError {
                 "use another server, or ask the operator of this one to offer encrypted search".into()
             }
             Self::OutdatedTables => {
-                "search another way meanwhile, until the operator has compacted the index and built its private tables anew"
+                "search another way meanwhile, until the index has been compacted and its private tables built anew"
                     .into()
             }
             Self::WrongVersion { .. } => {

@@ -227,6 +227,7 @@ fn for_pages(state: &AppState) -> Router<AppState> {
         .route("/v1/private/candidates", open_to(Scope::Search, candidates, state))
         .route("/v1/encrypted", open_to(Scope::Search, get(encrypted::manifest), state))
         .route("/v1/encrypted/files/{sha256}/{name}", open_to(Scope::Search, get(encrypted::file), state))
+        .route("/v1/encrypted/delta/{version}", open_to(Scope::Search, get(encrypted::delta), state))
         .route("/v1/encrypted/rank", open_to(Scope::Search, rank, state))
         .route("/v1/encrypted/fetch", open_to(Scope::Search, fetch, state))
         .route("/v1/search", open_to(Scope::Search, search, state))

@@ -24,6 +24,7 @@ use super::{encrypted, health, index, metrics, model, passages, private, reading
         private::candidates_of,
         encrypted::manifest,
         encrypted::file,
+        encrypted::delta,
         encrypted::rank,
         encrypted::fetch,
         passages::put,

@@ -76,11 +76,18 @@ pub(super) struct TablesOfVersion {
     fetches: Waiting,
 }
 
-/// Messages that wait for a thread, with the ways back of their answers.
+/// Messages that wait for a thread.
 pub(super) type Waiting = Mutex<Vec<Message>>;
 
-/// A message, and the way back of its answer.
-pub(super) type Message = (HeldBody, oneshot::Sender<Result<Vec<u8>, ApiError>>);
+/// A message that waits.
+#[derive(Debug)]
+pub(super) struct Message {
+    pub(super) body: HeldBody,
+    /// Changes of the index since the tables were made of it.
+    pub(super) changes: u64,
+    /// The way back of its answer.
+    pub(super) back: oneshot::Sender<Result<Vec<u8>, ApiError>>,
+}
 
 impl TablesOfVersion {
     fn new(tables: Tables, gate: SearchGate) -> io::Result<Self> {
@@ -124,18 +131,18 @@ impl TablesOfVersion {
     pub(super) fn answer_waiting(&self, kind: Kind) {
         let taken = {
             let mut waiting = lock(self.waiting(kind));
-            waiting.retain(|(_, back)| !back.is_closed());
+            waiting.retain(|message| !message.back.is_closed());
             // Together they are read in one time and computed one by one: no more than end in time.
             let count = waiting.len().min(BATCH).min(self.gate.fitting(self.cost(kind)));
             waiting.drain(..count).collect::<Vec<_>>()
         };
         match kind {
             Kind::Rank => {
-                let read = |body: &[u8]| self.tables.read_rank(body);
+                let read = |body: &[u8], changes| self.tables.read_rank(body, changes);
                 answer_all(taken, read, |all, is_wanted| self.tables.rank_while(all, is_wanted));
             }
             Kind::Fetch => {
-                let read = |body: &[u8]| self.tables.read_fetch(body);
+                let read = |body: &[u8], _| self.tables.read_fetch(body);
                 answer_all(taken, read, |all, is_wanted| self.tables.fetch_while(all, is_wanted));
             }
         }
@@ -154,12 +161,12 @@ impl TablesOfVersion {
 /// table ends early when all who asked have gone, or their time is over.
 fn answer_all<Q>(
     taken: Vec<Message>,
-    read: impl Fn(&[u8]) -> Result<Q, AnswerError>,
+    read: impl Fn(&[u8], u64) -> Result<Q, AnswerError>,
     answer: impl Fn(&[Q], &dyn Fn() -> bool) -> Option<Vec<Vec<u8>>>,
 ) {
     let (mut questions, mut backs) = (Vec::new(), Vec::new());
-    for (body, back) in taken {
-        match read(&body) {
+    for Message { body, changes, back } in taken {
+        match read(&body, changes) {
             Ok(question) => {
                 questions.push(question);
                 backs.push(back);

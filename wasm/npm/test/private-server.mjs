@@ -45,6 +45,8 @@ export function standIn(calls, change = {}) {
         return { version: VERSION, model: 'f'.repeat(64), dims: 8, traffic: TRAFFIC, files: HINTS.map(({ name, content }) => ({ name, bytes: content.length, sha256: sha256(content) })) };
       case 'ask':
         return { message: new Uint8Array(60).fill(search) };
+      case 'ranked':
+        return { changes: 0, isBehind: false };
       case 'choose':
         return { message: new Uint8Array(150).fill(search) };
       case 'open':

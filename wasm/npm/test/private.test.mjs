@@ -161,9 +161,56 @@ test('a ranking of garbage, or a truncated one, is followed by the same fetch', 
     const { client, posts, asked } = await privateClient(t, { routes: { 'v1/encrypted/rank': () => new Response(body) } });
     await client.search('who', { k: 5, privacy: 'encrypted' });
     assert.deepEqual(posts.map(({ body }) => body.length), [60, 150]);
-    assert.equal(asked.find(({ name }) => name === 'choose').answer.length, body.length);
+    assert.equal(asked.find(({ name }) => name === 'ranked').answer.length, body.length);
   }
 });
+
+/** A module that has not heard of so many changes until it is told of them. */
+function changing(changes) {
+  let known = false;
+  const update = () => {
+    known = true;
+    return {};
+  };
+  return { ranked: () => ({ changes, isBehind: !known }), update };
+}
+
+test('what changed since the tables were made is asked for once, between the two requests', async (t) => {
+  const delta = `v1/encrypted/delta/${VERSION}`;
+  const { client, posts, asked } = await privateClient(t, { routes: { [delta]: () => new Response(someBytes(77)) }, module: changing(3) });
+  const { requests } = await client.search('who', { k: 5, privacy: 'encrypted' });
+  assert.deepEqual(requests.map(({ method, url, bytes, body }) => [method, url.replace('https://server.test/', ''), bytes, body.length]), [
+    ['POST', 'v1/encrypted/rank', 60, 60],
+    ['GET', delta, 0, 0],
+    ['POST', 'v1/encrypted/fetch', 150, 150],
+  ]);
+  assert.deepEqual(asked.filter(({ name }) => name === 'update').map(({ delta }) => delta.length), [77]);
+  const { requests: later } = await client.search('what', { k: 5, privacy: 'encrypted' });
+  assert.deepEqual(later.map(({ method }) => method), ['POST', 'POST']);
+  assert.deepEqual(posts.map(({ body }) => body.length), [60, 150, 60, 150]);
+});
+
+test('a page that takes one version of the tables takes no changes of it', async (t) => {
+  const { client, posts } = await privateClient(t, { module: changing(3) });
+  const pinned = { mode: 'encrypted', expectVersion: VERSION };
+  const refused = await client.search('who', { k: 5, privacy: pinned }).then(assert.fail, (error) => error);
+  assert.deepEqual([refused.code, refused.got], ['unexpected_version', `${VERSION}+3`]);
+  assert.deepEqual(posts.map(({ path }) => path), ['v1/encrypted/rank']);
+});
+
+const deltas = [
+  ['that has no end', () => endless(), {}, is('SpoiledAnswerError', 'spoiled_answer')],
+  ['that the module refuses', () => new Response(someBytes(9)), { update: () => spoiled }, is('SpoiledAnswerError', 'spoiled_answer')],
+  ['that is not there', () => Response.json({ error: { code: 'outdated_tables', message: 'too many' } }, { status: 503 }), {}, is('ServerError', 'outdated_tables')],
+];
+for (const [name, answer, module, expected] of deltas) {
+  test(`a delta ${name} ends the search, and nothing is sent again`, async (t) => {
+    const routes = { [`v1/encrypted/delta/${VERSION}`]: answer };
+    const { client, posts } = await privateClient(t, { routes, module: { ...changing(1), ...module } });
+    await assert.rejects(client.search('who', { k: 5, privacy: 'encrypted' }), expected);
+    assert.deepEqual(posts.map(({ path }) => path), ['v1/encrypted/rank']);
+  });
+}
 
 test('endless answers are cut off, and silent ones end with the time', { timeout: 5000 }, async (t) => {
   for (const path of ['v1/encrypted/rank', 'v1/encrypted/fetch']) {

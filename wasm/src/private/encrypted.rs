@@ -5,9 +5,9 @@
 use dpr_core::model::hex;
 use dpr_core::private::encrypted::manifest::Tables;
 use dpr_core::private::encrypted::search::{
-    Chosen, Found, Masks, PUBLIC_FILES, PendingRanking, Public, SearchError,
+    Chosen, Found, Masks, PUBLIC_FILES, PendingRanking, Public, Ranking, SearchError,
 };
-use dpr_core::private::encrypted::wire::HEAD;
+use dpr_core::private::encrypted::wire::{CHANGES, HEAD};
 use dpr_core::private::encrypted::{ManifestError, WireError};
 use js_sys::{Array, Float64Array, Uint8Array};
 use wasm_bindgen::prelude::*;
@@ -28,7 +28,7 @@ pub struct EncryptedTables {
     masks: Option<Masks>,
 }
 
-/// One search: asked, then chosen, then opened.
+/// One search: asked, then ranked, then chosen, then opened.
 #[wasm_bindgen]
 pub struct EncryptedSearch {
     step: Step,
@@ -37,16 +37,17 @@ pub struct EncryptedSearch {
 
 /// The progress of a search. A step is taken out before the next one is made: none happens twice.
 enum Step {
-    Ranking(PendingRanking),
+    Asked(PendingRanking),
+    Ranked(Ranking),
     Chosen(Chosen),
     Over,
 }
 
 fn refused(error: SearchError) -> JsValue {
     let code = match &error {
-        SearchError::Manifest(ManifestError::Newer { .. } | ManifestError::Parameter(_)) => {
-            "unknown_parameters"
-        }
+        SearchError::Manifest(
+            ManifestError::Newer { .. } | ManifestError::Older { .. } | ManifestError::Parameter(_),
+        ) => "unknown_parameters",
         SearchError::Answer(WireError::Question(_)) | SearchError::Random(_) => "encoder_failed",
         SearchError::Answer(_) => "spoiled_answer",
         SearchError::Count(_) => "invalid_option",
@@ -103,7 +104,7 @@ impl PrivateTables {
         let Tables { rank, fetch, .. } = &self.tables;
         let bytes = [
             rank.question_bytes(),
-            rank.answer_bytes(),
+            CHANGES + rank.answer_bytes(),
             k * fetch.question_bytes(),
             k * fetch.answer_bytes(),
         ];
@@ -147,21 +148,42 @@ impl EncryptedTables {
         self.prepare(k)?;
         let masks = self.masks.take().ok_or_else(|| refused(SearchError::Count(k)))?;
         let (message, pending) = self.public.ask(masks, vector).map_err(refused)?;
-        Ok(EncryptedQuestion {
-            message,
-            search: EncryptedSearch { step: Step::Ranking(pending), found: None },
-        })
+        Ok(EncryptedQuestion { message, search: EncryptedSearch { step: Step::Asked(pending), found: None } })
     }
 
-    /// Returns the message that fetches texts, after the answer to the ranking, whatever that is.
+    /// Takes the answer to the ranking, whatever it is, and returns the number of changes of the index since the tables
+    /// were made of it: below 0 where the delta that is known here has them.
     ///
     /// # Errors
     /// An `Error` when the search is not at this step.
-    pub fn choose(&self, search: &mut EncryptedSearch, answer: &[u8]) -> Result<Uint8Array, JsValue> {
-        let Step::Ranking(pending) = std::mem::replace(&mut search.step, Step::Over) else {
+    pub fn ranked(&self, search: &mut EncryptedSearch, answer: &[u8]) -> Result<f64, JsValue> {
+        let Step::Asked(pending) = std::mem::replace(&mut search.step, Step::Over) else {
             return Err(over());
         };
-        let (message, chosen) = self.public.choose(pending, answer).map_err(refused)?;
+        let ranking = self.public.ranked(pending, answer);
+        let changes = ranking.changes() as f64;
+        let changes = if self.public.is_behind(&ranking) { changes } else { -changes };
+        search.step = Step::Ranked(ranking);
+        Ok(changes)
+    }
+
+    /// Takes in what has changed in the index since the tables were made of it.
+    ///
+    /// # Errors
+    /// An `Error` with the code `spoiled_answer` for what is no delta of these tables.
+    pub fn update(&mut self, delta: &[u8]) -> Result<(), JsValue> {
+        self.public.update(delta).map_err(refused)
+    }
+
+    /// Returns the message that fetches texts.
+    ///
+    /// # Errors
+    /// An `Error` when the search is not at this step.
+    pub fn choose(&self, search: &mut EncryptedSearch) -> Result<Uint8Array, JsValue> {
+        let Step::Ranked(ranking) = std::mem::replace(&mut search.step, Step::Over) else {
+            return Err(over());
+        };
+        let (message, chosen) = self.public.choose(ranking).map_err(refused)?;
         search.step = Step::Chosen(chosen);
         Ok(Uint8Array::from(message.as_slice()))
     }

@@ -15,8 +15,8 @@ use super::public::TablesHash;
 use super::wire::WireError;
 use crate::model::{FileEntry, sha256_hex};
 
-/// The newest format of a manifest that this program reads and writes.
-pub const FORMAT: u32 = 1;
+/// The format of a manifest that this program reads and writes.
+pub const FORMAT: u32 = 2;
 
 /// The mean and the principal directions of the passages' vectors.
 pub const PROJECTION: &str = "projection.f16";
@@ -30,6 +30,9 @@ pub const COLUMNS: &str = "columns.bin";
 pub const RANK_TABLE: &str = "rank.i8";
 /// The table of texts, which stays on the server.
 pub const TEXT_TABLE: &str = "text.i8";
+
+/// The position in the tables of each row of the index, which stays on the server.
+pub const POSITIONS: &str = "positions.u32";
 
 /// Bytes of a column's hash: the beginning of its SHA-256.
 pub const HASH: usize = 16;
@@ -103,8 +106,16 @@ pub enum ManifestError {
     #[error("the description of the private tables is not one: {0}")]
     Json(String),
     /// A format of a newer program.
-    #[error("the private tables have format version {found}, this program reads up to {FORMAT}")]
+    #[error("the private tables have format version {found}, this program reads version {FORMAT}")]
     Newer {
+        /// As found.
+        found: u32,
+    },
+    /// A format of an older program.
+    #[error(
+        "the private tables have format version {found}, this program reads version {FORMAT}: they must be built again"
+    )]
+    Older {
         /// As found.
         found: u32,
     },
@@ -157,6 +168,9 @@ impl Tables {
         if found > FORMAT {
             return Err(ManifestError::Newer { found });
         }
+        if found < FORMAT {
+            return Err(ManifestError::Older { found });
+        }
         let manifest: Manifest = serde_json::from_slice(json).map_err(not_json)?;
         let Manifest { rank, text, .. } = &manifest;
         within("the dimension of vectors", manifest.dim as u64, rank.dims as u64, 1 << 16)?;
@@ -179,7 +193,11 @@ impl Tables {
         }
         within("the number of used columns", text.used as u64, 1, text.columns as u64)?;
         let rows = self.rank.blocks() * self.rank.set().degree;
-        let server = [(RANK_TABLE, rows * rank.dims), (TEXT_TABLE, text.rows * text.columns)];
+        let server = [
+            (RANK_TABLE, rows * rank.dims),
+            (TEXT_TABLE, text.rows * text.columns),
+            (POSITIONS, self.manifest.passages * 4),
+        ];
         let public = [
             (PROJECTION, dim * 4 + dim * rank.dims * 2),
             (RANK_HINT, self.rank.hint_bytes()),
@@ -322,9 +340,21 @@ impl Projection {
         z.iter_mut().for_each(|z| *z = (f64::from(*z) / length) as f32);
         Ok(Projected { z, factor: length / self.scale, offset: dot(&self.mean, question) })
     }
+
+    /// Returns the coordinates `[dims]` of a passage's vector `[dim]`, scaled and rounded as the rank table is.
+    pub fn code(&self, vector: &[f32]) -> Vec<i8> {
+        let centred: Vec<f32> = vector.iter().zip(&self.mean).map(|(x, mean)| x - mean).collect();
+        let along = |row: &[f32]| (dot(row, &centred) * self.scale).round().clamp(-127.0, 127.0) as i8;
+        self.rows.chunks_exact(self.mean.len()).map(along).collect()
+    }
 }
 
 impl Projected {
+    /// Returns the inner product of the coordinates with a passage's row `[dims]`, as it would be decoded, without noise.
+    pub fn score(&self, code: &[i8]) -> f32 {
+        self.z.iter().zip(code).map(|(z, code)| f64::from(*z) * f64::from(*code)).sum::<f64>() as f32
+    }
+
     /// Returns about the inner product of the question's and a passage's vector for a decoded score.
     pub fn inner_product(&self, score: f32) -> f32 {
         (f64::from(score) * self.factor + self.offset) as f32

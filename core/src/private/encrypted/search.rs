@@ -3,11 +3,15 @@
 //! What is sent depends on the tables and on the number of passages alone: one message for ranking, then always as many
 //! columns as passages are wanted, whatever the question and the answers are. A wrong answer to the ranking is told
 //! after the texts were asked for. Each step consumes the one before it, so nothing can be sent or opened twice.
+//!
+//! Where the index has changed since the tables were made of it, the answer to the ranking says so, and the client asks
+//! for the delta, unless it has it, before it goes on.
 
+use super::delta::Delta;
 use super::manifest::{
     COLUMNS, Columns, ManifestError, PROJECTION, Projected, Projection, RANK_HINT, TEXT_HINT, Tables,
 };
-use super::wire::{HEAD, Head, Kind, WireError};
+use super::wire::{CHANGES, HEAD, Head, Kind, WireError};
 use super::{FetchHint, FetchKey, FetchMask, RandomError, RankHint, RankKey, RankMask, Seed};
 
 /// The most columns that one request fetches.
@@ -45,6 +49,7 @@ pub struct Public {
     columns: Columns,
     rank: RankHint,
     fetch: FetchHint,
+    delta: Delta,
 }
 
 /// The masks of one search, made before its question is known, and used once.
@@ -61,12 +66,22 @@ pub struct PendingRanking {
     fetch: Vec<FetchMask>,
 }
 
+/// A search whose ranking was answered.
+pub struct Ranking {
+    projected: Projected,
+    fetch: Vec<FetchMask>,
+    scores: Result<Vec<f32>, WireError>,
+    changes: u64,
+}
+
 /// A search whose columns have been asked for.
 pub struct Chosen {
     head: Head,
     keys: Vec<FetchKey>,
     columns: Vec<usize>,
     places: Vec<Place>,
+    /// The added passages, compressed, where some of them were found.
+    added: Option<Vec<u8>>,
     /// The error of the answer to the ranking, if it had one.
     wrong: Option<SearchError>,
 }
@@ -85,7 +100,8 @@ pub struct Place {
 /// The result of a search.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {
-    /// The compressed passages of columns (raw deflate of one JSON object a line), each checked by its hash.
+    /// The compressed passages of columns (raw deflate of one JSON object a line), each checked by its hash. The last one
+    /// may be that of the delta, whose texts are what the server sent.
     pub columns: Vec<Vec<u8>>,
     /// The passages, best first.
     pub places: Vec<Place>,
@@ -106,6 +122,7 @@ impl Public {
             columns: Columns::read(&tables, columns)?,
             rank: RankHint::read(&tables.rank, &tables.hash, rank)?,
             fetch: FetchHint::read(&tables.fetch, &tables.hash, text)?,
+            delta: Delta::default(),
             tables,
         })
     }
@@ -113,6 +130,23 @@ impl Public {
     /// Returns what the server says of its tables.
     pub fn tables(&self) -> &Tables {
         &self.tables
+    }
+
+    /// Returns `true` if the index has changed since the delta that is known here.
+    pub fn is_behind(&self, ranking: &Ranking) -> bool {
+        ranking.changes > self.delta.changes
+    }
+
+    /// Takes a delta in, unless a later one is known.
+    ///
+    /// # Errors
+    /// [`WireError::Delta`].
+    pub fn update(&mut self, delta: &[u8]) -> Result<(), SearchError> {
+        let delta = Delta::read(&self.tables, delta)?;
+        if delta.changes > self.delta.changes {
+            self.delta = delta;
+        }
+        Ok(())
     }
 
     /// Makes the masks of a search for `k` passages.
@@ -142,22 +176,38 @@ impl Public {
         Ok((message, PendingRanking { head, key, projected, fetch: masks.fetch }))
     }
 
-    /// Takes the answer to the ranking, and returns the message that asks for the columns of the best passages. There
-    /// is one of the same length for any answer: [`Public::open`] tells what was wrong with it.
+    /// Takes the answer to the ranking. Where it is wrong, [`Public::open`] tells, after the texts were asked for.
+    pub fn ranked(&self, pending: PendingRanking, answer: &[u8]) -> Ranking {
+        let PendingRanking { head, key, projected, fetch } = pending;
+        let read = head
+            .strip("the answer to a ranking", answer, CHANGES + self.tables.rank.answer_bytes())
+            .and_then(|rest| {
+                let (changes, scores) =
+                    rest.split_first_chunk().ok_or(WireError::Head("the answer to a ranking"))?;
+                Ok((u64::from_le_bytes(*changes), key.open(scores)?))
+            });
+        let (changes, scores) = match read {
+            Ok((changes, scores)) => (changes, Ok(scores)),
+            Err(error) => (0, Err(error)),
+        };
+        Ranking { projected, fetch, scores, changes }
+    }
+
+    /// Returns the message that asks for the columns of the best passages, of those that the delta known here leaves and
+    /// adds. There is one of the same length for any answer.
     ///
     /// # Errors
     /// Never but for columns that the tables do not have.
-    pub fn choose(&self, pending: PendingRanking, answer: &[u8]) -> Result<(Vec<u8>, Chosen), SearchError> {
-        let PendingRanking { head, key, projected, fetch } = pending;
-        let ranked = head
-            .strip("the answer to a ranking", answer, self.tables.rank.answer_bytes())
-            .and_then(|scores| key.open(scores))
-            .map_err(SearchError::from)
-            .and_then(|scores| self.places(&best(&scores, fetch.len()), &projected));
-        let (columns, places, wrong) = match ranked {
+    pub fn choose(&self, ranking: Ranking) -> Result<(Vec<u8>, Chosen), SearchError> {
+        let Ranking { projected, fetch, scores, .. } = ranking;
+        let best =
+            scores.map_err(SearchError::from).map(|scores| self.best(&scores, fetch.len(), &projected));
+        let (columns, places, wrong) = match best.and_then(|best| self.places(&best, &projected)) {
             Ok((columns, places)) => (columns, places, None),
             Err(error) => (Vec::new(), Vec::new(), Some(error)),
         };
+        let added = places.iter().any(|place| place.column == columns.len());
+        let added = added.then(|| self.delta.texts.clone());
         let (set, count) = (self.tables.fetch.set().number, fetch.len() as u16);
         let head = Head { kind: Kind::Fetch, set, count, version: self.tables.version };
         let mut message = head.write().to_vec();
@@ -168,7 +218,7 @@ impl Public {
             message.extend_from_slice(&numbers);
             keys.push(key);
         }
-        Ok((message, Chosen { head, keys, columns, places, wrong }))
+        Ok((message, Chosen { head, keys, columns, places, added, wrong }))
     }
 
     /// Takes the answer to the fetch, and returns the passages, each checked.
@@ -177,7 +227,7 @@ impl Public {
     /// [`SearchError::Answer`] for a wrong answer to this or to the ranking; [`WireError::Spoiled`] for passages that
     /// are not those of the tables.
     pub fn open(&self, chosen: Chosen, answer: &[u8]) -> Result<Found, SearchError> {
-        let Chosen { head, keys, columns, places, wrong } = chosen;
+        let Chosen { head, keys, columns, places, added, wrong } = chosen;
         let each = self.tables.fetch.answer_bytes();
         let answer = head.strip("the answer to a fetch", answer, keys.len() * each)?;
         if let Some(error) = wrong {
@@ -192,13 +242,14 @@ impl Public {
             .zip(answer.chunks_exact(each))
             .zip(&columns)
             .map(read)
+            .chain(added.map(Ok))
             .collect::<Result<_, _>>()?;
         Ok(Found { columns, places })
     }
 
     /// Returns the bytes of the answer to a ranking.
     pub fn rank_answer_bytes(&self) -> usize {
-        HEAD + self.tables.rank.answer_bytes()
+        HEAD + CHANGES + self.tables.rank.answer_bytes()
     }
 
     /// Returns the bytes of the answer to a fetch of `k` columns.
@@ -206,24 +257,47 @@ impl Public {
         HEAD + k * self.tables.fetch.answer_bytes()
     }
 
-    /// Returns the columns of the best passages, each once, and where the passages are.
+    /// Returns the `k` best of the passages that are still there and those that were added, best first.
+    fn best(&self, scores: &[f32], k: usize, projected: &Projected) -> Vec<(At, f32)> {
+        let mut removed = self.delta.removed.iter().copied().peekable();
+        let is_there = |position: &usize| removed.next_if(|next| *next as usize == *position).is_none();
+        let in_tables =
+            (0..scores.len()).filter(is_there).map(|position| (At::Tables(position), scores[position]));
+        let codes = self.delta.codes.chunks_exact(self.tables.rank.dims()).enumerate();
+        let added = codes.map(|(line, code)| (At::Delta(line), projected.score(code)));
+        best(in_tables.chain(added).collect(), k)
+    }
+
+    /// Returns the columns of the best passages, each once, and where the passages are: those of the delta in a column
+    /// after the others.
     #[allow(clippy::type_complexity, reason = "two lists that belong together")]
     fn places(
         &self,
-        best: &[(usize, f32)],
+        best: &[(At, f32)],
         projected: &Projected,
     ) -> Result<(Vec<usize>, Vec<Place>), SearchError> {
-        let (mut columns, mut places) = (Vec::new(), Vec::new());
-        for (passage, score) in best {
-            let found = self.columns.locate(*passage);
-            let (column, line) = found.ok_or(SearchError::Passage(*passage))?;
-            let at = columns.iter().position(|known| *known == column).unwrap_or(columns.len());
-            if at == columns.len() {
-                columns.push(column);
+        let locate = |at: &At| match at {
+            At::Tables(passage) => {
+                self.columns.locate(*passage).map(Some).ok_or(SearchError::Passage(*passage))
             }
-            let score = self.rounded(projected.inner_product(*score));
-            places.push(Place { score, column: at, line });
+            At::Delta(_) => Ok(None),
+        };
+        let located = best.iter().map(|(at, _)| locate(at)).collect::<Result<Vec<_>, _>>()?;
+        let mut columns = Vec::new();
+        for (column, _) in located.iter().flatten() {
+            if !columns.contains(column) {
+                columns.push(*column);
+            }
         }
+        let places = best.iter().zip(located).map(|((at, score), located)| {
+            let (column, line) = match (located, at) {
+                (Some((column, line)), _) => (columns.iter().position(|known| *known == column), line),
+                (None, At::Delta(line) | At::Tables(line)) => (None, *line),
+            };
+            let score = self.rounded(projected.inner_product(*score));
+            Place { score, column: column.unwrap_or(columns.len()), line }
+        });
+        let places = places.collect();
         Ok((columns, places))
     }
 
@@ -235,6 +309,13 @@ impl Public {
     }
 }
 
+impl Ranking {
+    /// Returns the number of changes of the index since the tables were made of it; 0 after a wrong answer.
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+}
+
 impl Masks {
     /// Returns the number of passages that the masks are for.
     pub fn count(&self) -> usize {
@@ -242,14 +323,20 @@ impl Masks {
     }
 }
 
-/// Returns the `k` best passages with their scores, best first; equal scores by their place.
-fn best(scores: &[f32], k: usize) -> Vec<(usize, f32)> {
-    let mut order: Vec<(usize, f32)> = scores.iter().copied().enumerate().collect();
-    let before = |a: &(usize, f32), b: &(usize, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
-    if k < order.len() {
-        order.select_nth_unstable_by(k, before);
-        order.truncate(k);
+/// Where a passage is: its position in the tables, or its line in the delta.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum At {
+    Tables(usize),
+    Delta(usize),
+}
+
+/// Returns the `k` best passages with their scores, best first; equal scores by their place, those of the tables first.
+fn best(mut passages: Vec<(At, f32)>, k: usize) -> Vec<(At, f32)> {
+    let before = |a: &(At, f32), b: &(At, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
+    if k < passages.len() {
+        passages.select_nth_unstable_by(k, before);
+        passages.truncate(k);
     }
-    order.sort_by(before);
-    order
+    passages.sort_by(before);
+    passages
 }

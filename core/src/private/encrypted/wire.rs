@@ -4,10 +4,14 @@
 //! "DPRP", u8 kind (1 rank, 2 fetch), u8 set, u16 count (dimensions or columns), 32 bytes version
 //! ```
 //! All numbers are little-endian. The bits of packed numbers follow each other from the lowest bit of the first byte,
-//! without padding between polynomials. The length of a message follows from its head and the shape of the tables.
+//! without padding between polynomials. In the answer to a ranking, the number of changes of the index since the tables
+//! were made of it follows the head, as u64. The length of a message follows from its head and the shape of the tables.
 
 /// Bytes of a head.
 pub const HEAD: usize = 40;
+
+/// Bytes of the number of changes in the answer to a ranking.
+pub const CHANGES: usize = 8;
 
 const MAGIC: &[u8; 4] = b"DPRP";
 
@@ -63,6 +67,9 @@ pub enum WireError {
     /// A fetched column whose hash is not the one of the manifest.
     #[error("a fetched text is not the one that the tables have: its hash differs")]
     Spoiled,
+    /// A delta that is refused.
+    #[error("what changed since the tables were made cannot be read: {0}")]
+    Delta(&'static str),
 }
 
 impl Head {

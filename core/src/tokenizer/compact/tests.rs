@@ -160,3 +160,20 @@ fn a_token_of_more_bytes_than_any_vocabulary_has_is_refused() {
     bytes.insert(bytes.len() - 1, b'a');
     assert_eq!(read(&bytes).map(drop).unwrap_err(), "its token 10 has not from 1 to 1024 bytes");
 }
+
+#[test]
+fn added_tokens_that_stand_for_nothing_are_refused_in_both_forms() {
+    let whole = written(|_| ()).unwrap();
+    let of = |token: &[u8]| whole.windows(5).position(|window| window == token).unwrap();
+    // [UNK] is normalized, and [SEP] takes the white space behind it along.
+    for (at, token, said) in [(1, b"[UNK]", "\u{1}\u{1}\u{1}\u{1}\u{1}"), (0, b"[SEP]", "     ")] {
+        let error = format!("the added token {said:?} stands for nothing: a text has it everywhere");
+        let mut binary = whole.clone();
+        binary[of(token)..][..5].copy_from_slice(said.as_bytes());
+        assert_eq!(read(&binary).map(drop).unwrap_err(), error);
+        let json = file(|file| file["added_tokens"][at]["content"] = json!(said));
+        let refused = TextTokenizer::from_bytes(&json, &config()).map(drop).unwrap_err().to_string();
+        assert!(refused.contains(&error), "{refused}");
+        assert!(TextTokenizer::compact(&json).is_err());
+    }
+}

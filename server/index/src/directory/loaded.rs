@@ -81,7 +81,7 @@ impl LoadedIndex {
     }
 
     /// Opens the version in use without the changes since it was built.
-    pub(crate) fn open_base(dir: &Path) -> Result<Self, OpenError> {
+    pub fn open_base(dir: &Path) -> Result<Self, OpenError> {
         newest(dir, Self::read)
     }
 

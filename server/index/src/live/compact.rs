@@ -125,6 +125,7 @@ impl IndexWriter {
         let opened = LoadedIndex::open_version(&self.dir, publisher.next(), &sha256);
         let put_in_use = opened
             .map_err(CompactError::from)
+            .inspect(|base| self.preparation.run(base, stop))
             .and_then(|base| self.put_in_use(base, &publisher, &json, position));
         put_in_use.inspect_err(|_| publisher.withdraw())?;
         publisher.tidy();

@@ -103,7 +103,7 @@ impl Snapshot {
     }
 
     /// Returns the passages that were added and are alive, with their rows.
-    pub(crate) fn added_passages(&self) -> impl Iterator<Item = (usize, &Passage)> {
+    pub fn added_passages(&self) -> impl Iterator<Item = (usize, &Passage)> {
         let first = self.kept.rows();
         self.delta.alive().iter().map(move |row| (first + row, self.delta.passage(row)))
     }
@@ -125,7 +125,7 @@ impl Snapshot {
     ///
     /// # Panics
     /// As [`passage`](Self::passage).
-    pub(crate) fn vector(&self, row: usize) -> &[f32] {
+    pub fn vector(&self, row: usize) -> &[f32] {
         match row.checked_sub(self.kept.rows()) {
             None => self.base.matrix().row(row),
             Some(row) => self.delta.vector(row),

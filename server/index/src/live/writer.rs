@@ -1,9 +1,11 @@
 //! The writing end of a live index.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::commit::{self, Inner, Put, Waiting};
+use super::preparation::{Preparation, PreparationError};
 use super::state::{Resolved, State};
 use super::{DeltaLimit, LiveIndex, NewPassage};
 use crate::directory::pointer::Pointer;
@@ -28,6 +30,7 @@ pub struct IndexWriter {
     inner: Mutex<Inner>,
     /// Held while a new version is built.
     pub(super) compacting: Mutex<()>,
+    pub(super) preparation: Preparation,
 }
 
 impl IndexWriter {
@@ -61,7 +64,18 @@ impl IndexWriter {
             queue: Mutex::default(),
             inner: Mutex::new(Inner { state, log, limit: DeltaLimit::NONE }),
             compacting: Mutex::default(),
+            preparation: Preparation::default(),
         })
+    }
+
+    /// Has `prepare` do its work on each new version before it is put in use: the building of what belongs to it, such as
+    /// private tables. Where it fails, an error is logged and the version is put in use without. The flag tells it to stop.
+    #[must_use]
+    pub fn with_preparation(
+        self,
+        prepare: impl Fn(&LoadedIndex, &Arc<AtomicBool>) -> Result<(), PreparationError> + Send + Sync + 'static,
+    ) -> Self {
+        Self { preparation: Preparation::new(prepare), ..self }
     }
 
     /// Returns the index as searches see it.

@@ -39,8 +39,8 @@ fn a_wrong_answer_is_an_error_or_other_passages_but_never_another_text() {
                     2 => answer.clear(),
                     3 => answer.truncate(39),
                     4 => answer[20] ^= 1,
-                    // Random, of the right length; in the head of another kind.
-                    5 => answer[40..].iter_mut().for_each(|byte| *byte = random.bits() as u8),
+                    // Random, of the right length; behind the number of changes; in the head of another kind.
+                    5 => answer[48..].iter_mut().for_each(|byte| *byte = random.bits() as u8),
                     6 => answer[4] ^= 3,
                     _ => answer = replay.clone().unwrap_or(answer),
                 }
@@ -162,9 +162,12 @@ fn a_manifest_with_other_parameters_or_sizes_is_refused() {
         other[list].as_object_mut().unwrap().insert(name.into(), entry);
         assert!(matches!(Checked::read(other.to_string().as_bytes()), Err(ManifestError::File(_))), "{name}");
     }
-    let mut newer = json;
-    newer["format_version"] = json!(2);
-    assert_eq!(Checked::read(newer.to_string().as_bytes()), Err(ManifestError::Newer { found: 2 }));
+    let mut other = json;
+    for (found, expected) in [(3, ManifestError::Newer { found: 3 }), (1, ManifestError::Older { found: 1 })]
+    {
+        other["format_version"] = json!(found);
+        assert_eq!(Checked::read(other.to_string().as_bytes()), Err(expected));
+    }
     let mut random = SplitMix::new(2);
     for _ in 0..2000 {
         let mut bytes = tables.json().to_vec();
@@ -187,11 +190,11 @@ fn messages_that_are_not_for_these_tables_are_refused() {
     let version = &tables.checked().version;
     let (rank, fetch) = (tables.checked().rank.question_bytes(), tables.checked().fetch.question_bytes());
     let message = |head: Vec<u8>, bytes: usize| [head, vec![0xff; bytes]].concat();
-    assert!(tables.read_rank(&message(head(1, 1, 48, version), rank)).is_ok());
+    assert!(tables.read_rank(&message(head(1, 1, 48, version), rank), 0).is_ok());
     assert!(tables.read_fetch(&message(head(2, 16, 2, version), 2 * fetch)).is_ok());
     // Numbers above the modulus are taken as what they are modulo it.
-    let answers = tables.rank(&[tables.read_rank(&message(head(1, 1, 48, version), rank)).unwrap()]);
-    assert_eq!(answers[0].len(), 40 + 1024);
+    let answers = tables.rank(&[tables.read_rank(&message(head(1, 1, 48, version), rank), 0).unwrap()]);
+    assert_eq!(answers[0].len(), 40 + 8 + 1024);
     for (kind, set, count, bytes) in [
         (1, 1, 48, rank - 1),
         (1, 1, 48, rank + 1),
@@ -202,7 +205,7 @@ fn messages_that_are_not_for_these_tables_are_refused() {
         (1, 1, u16::MAX, rank),
         (1, 1, 48, 0),
     ] {
-        let refused = tables.read_rank(&message(head(kind, set, count, version), bytes));
+        let refused = tables.read_rank(&message(head(kind, set, count, version), bytes), 0);
         assert!(matches!(refused, Err(AnswerError::Message(_))), "{kind} {set} {count} {bytes}");
     }
     for (kind, set, count, bytes) in [
@@ -217,10 +220,10 @@ fn messages_that_are_not_for_these_tables_are_refused() {
         let refused = tables.read_fetch(&message(head(kind, set, count, version), bytes));
         assert!(matches!(refused, Err(AnswerError::Message(_))), "{kind} {set} {count} {bytes}");
     }
-    let refused = tables.read_rank(&message(head(1, 1, 48, &[9; 32]), rank));
+    let refused = tables.read_rank(&message(head(1, 1, 48, &[9; 32]), rank), 0);
     assert!(matches!(refused, Err(AnswerError::Version { .. })));
     for bytes in 0..40 {
-        assert!(tables.read_rank(&vec![0; bytes]).is_err() && tables.read_fetch(&vec![1; bytes]).is_err());
+        assert!(tables.read_rank(&vec![0; bytes], 0).is_err() && tables.read_fetch(&vec![1; bytes]).is_err());
     }
 }
 
@@ -231,7 +234,7 @@ fn damaged_tables_are_not_opened() {
     drop(tables);
     let tables = dir_of_version(dir.path(), 1);
     let names: Vec<_> = fs_err::read_dir(&tables).unwrap().map(|entry| entry.unwrap().path()).collect();
-    assert_eq!(names.len(), 7);
+    assert_eq!(names.len(), 8);
     for path in names {
         let whole = fs_err::read(&path).unwrap();
         for wrong in 0..3 {

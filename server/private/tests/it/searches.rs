@@ -101,10 +101,10 @@ fn questions_of_several_users_are_answered_in_one_reading_as_they_are_singly() {
         client.search(question, 4).unwrap();
         messages.push(std::mem::take(&mut client.transport().kept));
     }
-    let ranked: Vec<_> = messages.iter().map(|kept| tables.read_rank(&kept[0]).unwrap()).collect();
+    let ranked: Vec<_> = messages.iter().map(|kept| tables.read_rank(&kept[0], 0).unwrap()).collect();
     let fetched: Vec<_> = messages.iter().map(|kept| tables.read_fetch(&kept[1]).unwrap()).collect();
     let singly = |at: usize| {
-        let rank = tables.rank(&[tables.read_rank(&messages[at][0]).unwrap()]);
+        let rank = tables.rank(&[tables.read_rank(&messages[at][0], 0).unwrap()]);
         (rank, tables.fetch(&[tables.read_fetch(&messages[at][1]).unwrap()]))
     };
     for (at, (rank, fetch)) in tables.rank(&ranked).into_iter().zip(tables.fetch(&fetched)).enumerate() {

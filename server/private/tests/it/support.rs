@@ -6,7 +6,7 @@ use dpr_core::random::SplitMix;
 use dpr_data::Passage;
 use dpr_files::progress::Silent;
 use dpr_index::vectors::VectorSet;
-use dpr_index::{IndexOptions, LoadedIndex, build_index};
+use dpr_index::{IndexOptions, LiveIndex, LoadedIndex, build_index};
 use dpr_private::client::{Transport, TransportError};
 use dpr_private::{BuildOptions, Tables, build};
 
@@ -55,22 +55,29 @@ pub(crate) type Change<'a> = Box<dyn FnMut(&str, Vec<u8>) -> Vec<u8> + 'a>;
 /// A server that remembers what it was sent, and whose answers a test may change.
 pub(crate) struct Direct<'a> {
     pub(crate) tables: &'a Tables,
+    /// The index as it is now; without it nothing has changed.
+    pub(crate) live: Option<&'a LiveIndex>,
     pub(crate) sent: Vec<Sent>,
     pub(crate) change: Change<'a>,
 }
 
 impl<'a> Direct<'a> {
     pub(crate) fn new(tables: &'a Tables) -> Self {
-        Self { tables, sent: Vec::new(), change: Box::new(|_, answer| answer) }
+        Self { tables, live: None, sent: Vec::new(), change: Box::new(|_, answer| answer) }
     }
 }
 
 impl Transport for Direct<'_> {
     fn get(&mut self, path: &str, _: u64) -> Result<Vec<u8>, TransportError> {
         self.sent.push(("GET", path.to_owned(), 0));
-        let answer = match path.strip_prefix("/v1/encrypted/files/").and_then(|path| path.split_once('/')) {
-            None => self.tables.json().to_vec(),
-            Some((sha256, name)) => {
+        let file = path.strip_prefix("/v1/encrypted/files/").and_then(|path| path.split_once('/'));
+        let answer = match (file, path.strip_prefix("/v1/encrypted/delta/")) {
+            (None, None) => self.tables.json().to_vec(),
+            (None, Some(version)) => {
+                assert_eq!(version, self.tables.version());
+                self.tables.delta(&self.live.ok_or("nothing has changed")?.snapshot())?.to_vec()
+            }
+            (Some((sha256, name)), _) => {
                 let mut files = self.tables.public_files();
                 let (path, ..) =
                     files.find(|file| (file.1, file.2.sha256.as_str()) == (name, sha256)).unwrap();
@@ -83,7 +90,10 @@ impl Transport for Direct<'_> {
     fn post(&mut self, path: &str, message: &[u8], _: u64) -> Result<Vec<u8>, TransportError> {
         self.sent.push(("POST", path.to_owned(), message.len()));
         let answer = match path {
-            "/v1/encrypted/rank" => self.tables.rank(&[self.tables.read_rank(message)?]),
+            "/v1/encrypted/rank" => {
+                let changes = self.live.map_or(0, |live| live.snapshot().changes());
+                self.tables.rank(&[self.tables.read_rank(message, changes)?])
+            }
             _ => self.tables.fetch(&[self.tables.read_fetch(message)?]),
         };
         Ok((self.change)(path, answer.concat()))

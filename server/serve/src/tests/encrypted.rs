@@ -7,7 +7,7 @@ use dpr_core::random::SplitMix;
 use dpr_files::progress::Silent;
 use dpr_index::search::Description;
 use dpr_index::vectors::VectorSet;
-use dpr_index::{IndexOptions, IndexReader, build_index};
+use dpr_index::{IndexOptions, IndexReader, IndexWriter, build_index};
 use dpr_private::{BuildOptions, Tables, build};
 use std::time::Duration;
 
@@ -81,7 +81,7 @@ async fn every_question_has_an_answer_of_the_same_length_and_headers() {
         shapes.insert((rank.body.len(), fetch.body.len(), names(&rank), names(&fetch)));
     }
     assert_eq!(shapes.len(), 1, "{shapes:?}");
-    assert_eq!(shapes.first().unwrap().0, 40 + 1024);
+    assert_eq!(shapes.first().unwrap().0, 40 + 8 + 1024);
 }
 
 #[tokio::test]
@@ -185,6 +185,53 @@ async fn the_tables_are_described_and_a_server_without_says_so() {
     let request = Request::post("/v1/encrypted/rank").header("content-type", "application/octet-stream");
     let reply = send(&plain, request.body(Body::from("x")).unwrap()).await;
     assert_eq!(reply.error(), (404, "no_encrypted_search".into()));
+}
+
+#[tokio::test]
+async fn what_changed_is_told_by_every_ranking_and_handed_out_whole_up_to_a_limit() {
+    let dir = tempfile::tempdir().unwrap();
+    let (tables, _) = tables(dir.path());
+    let writer = IndexWriter::open(dir.path(), "a test").unwrap();
+    let (checked, path) = (tables.checked(), format!("/v1/encrypted/delta/{}", tables.version()));
+    let (version, rank) = (checked.version, checked.rank.question_bytes());
+    let described = checked.clone();
+    let state = AppState::new(Options::default());
+    let served = ServedTables::new(tables, 1, 16, Duration::from_secs(10)).unwrap();
+    let search = Arc::<dpr_index::LiveIndex>::clone(writer.live());
+    assert!(state.publish_all(Serving { encrypted: Some(Arc::new(served)), ..Serving::new(search) }));
+    let bench = Bench { app: app(state), version, rank, fetch: 0, _dir: dir };
+    let changes = async || {
+        let reply = bench.post("/v1/encrypted/rank", bench.message(Kind::Rank, 32, rank, 1)).await;
+        (reply.status == StatusCode::OK).then(|| u64::from_le_bytes(reply.body[40..48].try_into().unwrap()))
+    };
+    assert_eq!(changes().await, Some(0));
+    writer.delete(vec!["p1".into(), "p2".into()]).unwrap();
+    assert_eq!(changes().await, Some(2));
+    let reply = get(&bench.app, &path).await;
+    let delta = dpr_core::private::encrypted::Delta::read(&described, &reply.body).unwrap();
+    assert_eq!((delta.changes, delta.removed.len(), delta.codes.len()), (2, 2, 0));
+    assert_eq!(reply.header("cache-control"), "no-cache");
+    let tag = reply.header("etag").to_owned();
+    let known = |tag: &str| Request::get(&path).header("if-none-match", tag.to_owned());
+    assert_eq!(send(&bench.app, known(&tag).body(Body::empty()).unwrap()).await.status, 304);
+    writer.delete(vec!["p3".into()]).unwrap();
+    assert_eq!(send(&bench.app, known(&tag).body(Body::empty()).unwrap()).await.status, 200);
+    for other in ["0".repeat(64), "%00".into(), "x".repeat(5000)] {
+        let reply = get(&bench.app, &format!("/v1/encrypted/delta/{other}")).await;
+        assert_eq!(reply.error(), (409, "wrong_version".into()), "{other:.9}");
+        assert!(reply.body.len() < 1000);
+    }
+    // More than a delta takes.
+    let vector = dpr_core::Embedding::new(vec![0.5; WIDTH], WIDTH).unwrap();
+    let passage = |at: usize| Passage::new(format!("new{at}"), "", "text");
+    let new = |at| dpr_index::NewPassage { passage: passage(at), vector: vector.clone() };
+    writer.put((0..1997).map(new).collect()).unwrap();
+    assert_eq!((changes().await, get(&bench.app, &path).await.status), (Some(2000), StatusCode::OK));
+    writer.put(vec![new(1997)]).unwrap();
+    assert_eq!(changes().await, None);
+    for path in [path.as_str(), "/v1/encrypted"] {
+        assert_eq!(get(&bench.app, path).await.error(), (503, "outdated_tables".into()), "{path}");
+    }
 }
 
 #[tokio::test]

@@ -30,7 +30,7 @@ impl KeyBox {
 }
 
 /// Method, path, and the scope that opens it.
-pub(super) const ROUTES: [(&str, &str, Option<Scope>); 23] = [
+pub(super) const ROUTES: [(&str, &str, Option<Scope>); 24] = [
     ("POST", "/v1/search", Some(Scope::Search)),
     ("POST", "/v1/search/text", Some(Scope::Search)),
     ("POST", "/v1/answer", Some(Scope::Search)),
@@ -43,6 +43,7 @@ pub(super) const ROUTES: [(&str, &str, Option<Scope>); 23] = [
     ("POST", "/v1/private/candidates", Some(Scope::Search)),
     ("GET", "/v1/encrypted", Some(Scope::Search)),
     ("GET", "/v1/encrypted/files/abc/ranks.bin", Some(Scope::Search)),
+    ("GET", "/v1/encrypted/delta/abc", Some(Scope::Search)),
     ("POST", "/v1/encrypted/rank", Some(Scope::Search)),
     ("POST", "/v1/encrypted/fetch", Some(Scope::Search)),
     ("POST", "/v1/passages", Some(Scope::Write)),

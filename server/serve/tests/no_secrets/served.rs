@@ -170,6 +170,7 @@ pub(crate) fn requests() -> Vec<(&'static str, String, String)> {
     }
     all.push(("GET", format!("/v1/model/files/{QUESTION}/{QUESTION}"), String::new()));
     all.push(("GET", format!("/v1/encrypted/files/{QUESTION}/{QUESTION}"), String::new()));
+    all.push(("GET", format!("/v1/encrypted/delta/{QUESTION}"), String::new()));
     all.push(("GET", "/v1/encrypted".into(), String::new()));
     all.push(("GET", format!("/{QUESTION}"), String::new()));
     all

@@ -14,9 +14,10 @@ fn of(asked: &Asked) -> Vec<&'static Kept> {
 fn route(path: &str) -> Option<String> {
     let path = path.split('?').next().unwrap();
     let files = path.split_once("/files/").map(|(before, _)| format!("{before}/files/{{sha256}}/{{name}}"));
+    let delta = path.split_once("/delta/").map(|(before, _)| format!("{before}/delta/{{version}}"));
     let is_api = path.starts_with("/v1/");
     let is_other = ["/metrics", "/openapi.json", "/healthz", "/readyz"].contains(&path);
-    files.or_else(|| (is_api || is_other).then(|| path.to_owned()))
+    files.or(delta).or_else(|| (is_api || is_other).then(|| path.to_owned()))
 }
 
 #[test]

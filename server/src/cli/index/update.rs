@@ -9,14 +9,14 @@ use crate::cli::args::{DeviceArgs, IndexArgs, IndexDirArgs, PrecisionArgs};
 use crate::cli::model_of_index::model_of_index;
 use crate::cli::progress;
 use crate::cli::{CliError, output, stop_on_interrupt};
-use crate::location::{Location, Opened};
+use crate::location::{Location, Opened, open_writer};
 use dpr_core::model::short;
 use dpr_data::{Passage, read_passages};
 use dpr_encode::model::ModelDir;
 use dpr_encode::{PipelineOptions, encode_passages};
 use dpr_index::search::Description;
 use dpr_index::vectors::VectorSet;
-use dpr_index::{ChangeError, CompactionPolicy, IndexWriter, NewPassage, Put};
+use dpr_index::{ChangeError, CompactionPolicy, NewPassage, Put};
 
 /// Passages that are encoded and written together.
 const BATCH: usize = 1000;
@@ -138,7 +138,7 @@ pub(super) fn delete(args: DeleteArgs) -> Result<(), CliError> {
 /// Builds a new version.
 pub(super) fn compact(args: &CompactArgs) -> Result<(), CliError> {
     let what = "`dpr index compact`";
-    let updater = IndexWriter::open(args.at.dir(what)?, what)?;
+    let updater = open_writer(args.at.dir(what)?, what)?;
     let started = Instant::now();
     let built = updater.compact(args.threads, &stop_on_interrupt(), progress::on_stderr().as_ref())?;
     let (index, seconds) = (&args.at.index, started.elapsed().as_secs_f64());

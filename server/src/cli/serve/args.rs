@@ -94,8 +94,8 @@ pub struct Args {
     #[arg(long, env = "DPR_MAX_DELTA_ROWS", value_name = "N", default_value_t = DeltaLimit::default().rows, value_parser = at_least_one)]
     pub(super) max_delta_rows: usize,
     /// Also answer encrypted questions, at /v1/encrypted, from the private tables that `dpr index private` wrote beside
-    /// the index (experimental). They are of one version of the index: once it changes, such questions are answered 503,
-    /// until `dpr index compact` and `dpr index private` have run; the new tables are then taken into use
+    /// the index (experimental). Changes of the index since reach clients as a delta of up to 2,000 passages, so with
+    /// --allow-updates a new version is built after 1,000 at the latest, with tables of its own
     #[arg(long, env = "DPR_ENCRYPTED")]
     pub(super) encrypted: bool,
     /// With --encrypted: tables that are read at once. Default: half the processors

@@ -22,7 +22,7 @@ use dpr_encode::PassageUpdater;
 use dpr_files::Background;
 use dpr_index::search::{Backend, Description, TextSearcher};
 use dpr_index::{CompactionPolicy, DeltaLimit};
-use dpr_private::Tables;
+use dpr_private::{MOST_CHANGED, Tables};
 use dpr_serve::server::{self, Connections, Ended};
 use dpr_serve::{
     Access, AppState, Limits, Options, Origins, Scope, ServedModel, ServedReader, ServedTables, Serving,
@@ -112,9 +112,10 @@ async fn serve(args: Args, index: Location) -> Result<(), CliError> {
     let connections = Connections { tls, health, ..connections };
     let mut running =
         tokio::spawn(server::run(listener, app(state.clone()), server::shutdown_signal(), connections));
+    let rows = if args.encrypted { args.compact_rows.min(COMPACT_ENCRYPTED) } else { args.compact_rows };
     let policy = CompactionPolicy {
         share: args.compact_share,
-        rows: args.compact_rows,
+        rows,
         automatic: args.compact == Compact::Auto,
         max_delta: DeltaLimit { rows: args.max_delta_rows, ..DeltaLimit::default() },
     };
@@ -167,18 +168,14 @@ async fn serve(args: Args, index: Location) -> Result<(), CliError> {
     Ok(())
 }
 
+/// Changed passages at which an index with private tables is compacted at the latest: half of what a delta takes, so that
+/// the other half is left while a version and its tables are built.
+const COMPACT_ENCRYPTED: usize = MOST_CHANGED / 2;
+
 /// Opens the private tables of the version of the index that was loaded.
 fn load_tables(index: &Location, loaded: &Loaded) -> Result<Tables, CliError> {
     let dir = index.dir("--encrypted")?;
-    let Description { number, version, changes, .. } = loaded.index.backend.describe();
-    if changes > 0 {
-        let dir = dir.display();
-        return Err(format!(
-            "{dir} has {changes} changes since its version was built, which its private tables would not know of: run \
-             `dpr index compact` and `dpr index private`"
-        )
-        .into());
-    }
+    let Description { number, version, .. } = loaded.index.backend.describe();
     Ok(Tables::open(dir, number, &version)?)
 }
 

@@ -11,7 +11,7 @@ import { file, record } from '../wire/parse-manifest.js';
 import { bytesToBase64 } from './bytes-to-base64.js';
 import { deviceKey } from './device-key.js';
 import { fetchFiles } from './files.js';
-import { describe, notOffered, post } from './http.js';
+import { address, describe, notOffered, sendOnce } from './http.js';
 import type { Asked, Found } from './mode.js';
 import type { PrivateParts } from './parts.js';
 import { call, tokensOf } from './worker.js';
@@ -43,21 +43,14 @@ export function blurredSees(level: BlurLevel): string {
  * @throws {@link PrivacyError} `not_offered` where the server offers no private mode
  */
 export async function describeModes(parts: PrivateParts, signal: AbortSignal): Promise<Record<string, unknown>> {
-  const url = new URL('private', parts[1]).href;
-  const bytes = await describe(parts, 'blurred', url, signal);
-  let value: unknown;
-  try {
-    value = JSON.parse(new TextDecoder().decode(bytes));
-  } catch {
-    throw new ManifestError(`${url} did not answer with JSON`);
-  }
+  const bytes = await describe(parts, 'blurred', 'private', signal);
+  const value = json(bytes, () => new ManifestError(`${address(parts, 'private')} did not answer with JSON`));
   return record(value, 'the description');
 }
 
 /** Checks what a server says of its blurred search. */
 export function blurredOf({ blurred }: Record<string, unknown>, parts: PrivateParts): Blurred {
-  if (blurred === undefined) throw notOffered('blurred', 'the server does not offer blurred search');
-  const url = new URL('private', parts[1]).href;
+  if (blurred === undefined) throw notOffered('the server does not offer blurred search');
   const { model, dim, rank, projection, levels } = record(blurred, '`blurred`');
   if (typeof model !== 'string' || !isCount(dim, MOST_DIM) || !isCount(rank, dim)) {
     throw new ManifestError('the description of blurred search needs `model`, `dim` and `rank`');
@@ -75,7 +68,7 @@ export function blurredOf({ blurred }: Record<string, unknown>, parts: PrivatePa
     }
   }
   const size = HEAD + dim * 4 + rank * dim * 2;
-  const checked = file(projection, 'blurred.projection', size, url);
+  const checked = file(projection, 'blurred.projection', size, address(parts, 'private'));
   if (checked.bytes !== size) throw new ManifestError(`the projection has ${checked.bytes} bytes, expected ${size}`);
   return { model, projection: checked, levels: known };
 }
@@ -95,14 +88,13 @@ export async function searchBlurred(
 ): Promise<Found> {
   const { parts, session, encoder, text, k, signal, search } = asked;
   if (!levels.includes(level)) {
-    throw notOffered('blurred', `the server does not offer the level ${level}, only: ${levels.join(', ') || 'none'}`);
+    throw notOffered(`the server does not offer the level ${level}, only: ${levels.join(', ') || 'none'}`);
   }
   const tokens = await tokensOf(encoder, text, signal);
   const key = deviceKey(noiseMemory);
   const { sent } = await call(session, 'blur', { search, level, vector: asked.vector, key, model, tokens });
   const body = JSON.stringify({ y: bytesToBase64(sent), level, projection: projection.sha256, model });
-  const url = new URL('private/candidates', parts[1]).href;
-  const answer = await post(parts, url, 'application/json', body, MOST_ANSWER, signal, asked.announce);
+  const answer = await sendOnce(parts, 'private/candidates', 'application/json', body, MOST_ANSWER, signal, asked.announce);
   const { hits, codes, tookMs } = readCandidates(answer, codeLength);
   const { ranked } = await call(session, 'candidates', { search, codes, k }, [codes.buffer]);
   const best = Array.from({ length: ranked.length / 2 }, (_, at): Hit => ({ ...hits[ranked[2 * at]!]!, score: ranked[2 * at + 1]! }));
@@ -114,16 +106,20 @@ export function isOfModel(model: string, encoder: QuestionEncoder): boolean {
   return model.toLowerCase() === encoder.model.fingerprint;
 }
 
+/** The JSON of an answer; what is none is this error. */
+function json(bytes: Uint8Array, error: () => Error): unknown {
+  try {
+    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
+  } catch {
+    throw error();
+  }
+}
+
 /** Checks an answer: its passages as those of a plain search, and codes of one length. */
 function readCandidates(bytes: Uint8Array, codeLength: number) {
   const wrong = (what: string) =>
     new ServerError('unexpected_answer', 200, `the answer of the search server is not one of this release: ${what}`, 'Nothing was sent again. Tell who runs the server.');
-  let value: unknown;
-  try {
-    value = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
-  } catch {
-    throw wrong('it is not JSON');
-  }
+  const value = json(bytes, () => wrong('it is not JSON'));
   const { candidates, took_ms } = Object(value) as { candidates?: unknown; took_ms?: unknown };
   if (!Array.isArray(candidates)) throw wrong('`candidates` is not a list');
   const scored = candidates.map((candidate: unknown) => ({ ...Object(candidate), score: 0 }));

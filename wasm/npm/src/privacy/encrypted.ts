@@ -4,12 +4,15 @@ import { VersionError } from '../errors/version-error.js';
 import type { PrivacyOptions } from '../types/privacy.js';
 import type { TablesShape } from '../worker/private/calls.js';
 import { fetchFiles } from './files.js';
-import { describe, post } from './http.js';
+import { address, describe, sendOnce } from './http.js';
 import type { Asked, Found } from './mode.js';
 import type { PrivateParts } from './parts.js';
 import { call } from './worker.js';
 
 const BYTES = 'application/octet-stream';
+
+/** Most bytes of what has changed since the tables were made. */
+const MOST_DELTA = 2 ** 21;
 
 /** What an encrypted search shows of a question. */
 export function encryptedSees({ dims }: TablesShape, k: number): string {
@@ -22,19 +25,19 @@ export async function describeEncrypted(
   session: WorkerSession,
   signal: AbortSignal,
 ): Promise<TablesShape> {
-  const manifest = await describe(parts, 'encrypted', new URL('encrypted', parts[1]).href, signal);
+  const manifest = await describe(parts, 'encrypted', 'encrypted', signal);
   return call(session, 'tables', { manifest });
 }
 
 /** Refuses other tables than those that are expected. */
-export function requireVersion({ version }: TablesShape, expected: string | undefined): void {
+export function requireVersion({ version }: Pick<TablesShape, 'version'>, expected: string | undefined): void {
   if (expected !== undefined && expected.toLowerCase() !== version) throw new VersionError(expected, version);
 }
 
 /** Downloads what everybody downloads. */
 export async function openEncrypted(parts: PrivateParts, session: WorkerSession, shape: TablesShape): Promise<void> {
   const named = ({ name, bytes, sha256 }: TablesShape['files'][number]) => {
-    return { url: new URL(`encrypted/files/${sha256}/${name}`, parts[1]).href, bytes, sha256 };
+    return { url: address(parts, `encrypted/files/${sha256}/${name}`), bytes, sha256 };
   };
   const files = await fetchFiles(parts, 'encrypted', shape.files.map(named));
   await call(session, 'files', { files }, files.map(({ buffer }) => buffer));
@@ -48,7 +51,8 @@ export function requireCount({ traffic }: TablesShape, k: number): void {
 
 /**
  * Searches once: two requests, always, whose length depends on the tables and `k` alone. What is wrong with the answer
- * to the first is told after the second.
+ * to the first is told after the second. Between them the page asks for what has changed since the tables were made,
+ * where it does not know it yet.
  */
 export async function searchEncrypted(
   asked: Asked,
@@ -58,13 +62,20 @@ export async function searchEncrypted(
   const { parts, session, vector, k, signal, search, announce } = asked;
   requireVersion(shape, expectVersion);
   const [, rankBytes, , fetchBytes] = shape.traffic[k - 1] as [number, number, number, number];
-  const url = (name: string) => new URL(`encrypted/${name}`, parts[1]).href;
+  const send = (name: string, most: number, body: Uint8Array<ArrayBuffer> | '' = '') =>
+    sendOnce(parts, `encrypted/${name}`, BYTES, body, most, signal, announce);
   const ranking = await call(session, 'ask', { search, vector, k });
   signal.throwIfAborted();
-  const ranked = await post(parts, url('rank'), BYTES, ranking.message, rankBytes, signal, announce);
-  const fetching = await call(session, 'choose', { search, answer: ranked }, [ranked.buffer]);
+  const ranked = await send('rank', rankBytes, ranking.message);
+  const { changes, isBehind } = await call(session, 'ranked', { search, answer: ranked }, [ranked.buffer]);
+  if (changes) requireVersion({ version: `${shape.version}+${changes}` }, expectVersion);
+  if (isBehind) {
+    const delta = await send(`delta/${shape.version}`, MOST_DELTA);
+    await call(session, 'update', { delta }, [delta.buffer]);
+  }
+  const fetching = await call(session, 'choose', { search });
   signal.throwIfAborted();
-  const fetched = await post(parts, url('fetch'), BYTES, fetching.message, fetchBytes, signal, announce);
+  const fetched = await send('fetch', fetchBytes, fetching.message);
   const { hits } = await call(session, 'open', { search, answer: fetched }, [fetched.buffer]);
   return { hits, tookMs: 0, sees: encryptedSees(shape, k) };
 }

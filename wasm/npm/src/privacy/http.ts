@@ -19,33 +19,39 @@ const MOST_DESCRIPTION = 1 << 16;
  *
  * @throws {@link PrivacyError} `not_offered` where the server has none
  */
-export function describe(parts: PrivateParts, mode: string, url: string, signal: AbortSignal): Promise<Bytes> {
+export function describe(parts: PrivateParts, mode: string, path: string, signal: AbortSignal): Promise<Bytes> {
   const [, , , requests] = parts;
   const limit = { milliseconds: requests.stallTimeout, error: () => silent(requests.stallTimeout) };
   const once = (stop: AbortSignal) =>
     reaching(stop, async () => {
-      const response = await requests.send(url, { signal: stop });
-      if (response.status === 404) throw notOffered(mode, `the server does not offer ${mode} search`);
+      const response = await requests.send(address(parts, path), { signal: stop });
+      if (response.status === 404) throw notOffered(`the server does not offer ${mode} search`);
       if (!response.ok) throw await refusal(response);
       return readAtMost(response, MOST_DESCRIPTION);
     });
   return within([signal], (stop) => requests.retrying(stop.signal, () => once(stop.signal)), limit);
 }
 
+/** The address of a path below that of the server. */
+export function address(parts: PrivateParts, path: string): string {
+  return new URL(path, parts[1]).href;
+}
+
 /** The error for a mode, or a level of it, that a client cannot search in. */
-export function notOffered(mode: string, message: string): PrivacyError {
-  const fix = `Nothing was sent. Ask who runs the server for ${mode} search, or choose a mode of \`client.privacyModes\`.`;
+export function notOffered(message: string): PrivacyError {
+  const fix = 'Nothing was sent. Choose a mode of `client.privacyModes`.';
   return new PrivacyError('not_offered', message, fix);
 }
 
 /**
- * Sends a message once, and never again, and returns the answer, of at most so many bytes.
+ * Sends a message once, and never again, and returns the answer, of at most so many bytes. Without a body it asks for what
+ * everybody is given alike.
  *
  * @param announce - called when it is handed to `fetch`
  */
-export async function post(
+export async function sendOnce(
   parts: PrivateParts,
-  url: string,
+  path: string,
   type: string,
   body: string | Bytes,
   most: number,
@@ -53,16 +59,17 @@ export async function post(
   announce: Announce,
 ): Promise<Bytes> {
   const [, , , requests] = parts;
+  const url = address(parts, path);
   const own = await requests.headers(url);
   signal.throwIfAborted();
   // As for plain searches: the values of the page's own headers, which are keys, stay out of results and events.
   const hidden = Object.fromEntries(Object.keys(own).map((name) => [name, '(hidden)']));
-  const headers = { 'content-type': type };
-  const bytes = typeof body === 'string' ? new TextEncoder().encode(body).length : body.length;
-  const request: SentRequest = { method: 'POST', url, headers: { ...hidden, ...headers }, body, bytes };
+  const [method, headers]: [SentRequest['method'], Record<string, string>] = body ? ['POST', { 'content-type': type }] : ['GET', {}];
+  const bytes = new Blob([body]).size;
+  const request: SentRequest = { method, url, headers: { ...hidden, ...headers }, body, bytes };
   const answered = reaching(signal, async () => {
     // A redirection would send it again.
-    const init = { method: 'POST', headers, body, cache: 'no-store', redirect: 'error', signal } as const;
+    const init = { method, headers, body: body || null, cache: 'no-store', redirect: 'error', signal } as const;
     const response = await requests.send(url, init, own);
     if (!response.ok) throw await refusal(response);
     return readAtMost(response, most);

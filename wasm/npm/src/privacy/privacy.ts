@@ -62,22 +62,19 @@ export async function search(
   const asked = privacyOf(parts, options);
   const { k = DEFAULT_K, filter } = options;
   if (!Number.isInteger(k) || k < 1) throw new OptionError(`\`k\` is ${k}`, 'Give a whole number from 1 on.');
-  if (isStatic(asked)) {
-    const results: SearchResult[] = [];
-    for (const text of texts) {
-      results.push(asked.mode === 'bucket' ? await searchBuckets(parts, text, k, options, asked) : await searchLocal(parts, text, k, options));
-    }
-    return results;
-  }
-  if (filter && Object.values(filter).some((value) => value !== undefined)) {
+  if (!isStatic(asked) && filter && Object.values(filter).some((value) => value !== undefined)) {
     throw new PrivacyError(
       'would_reveal',
       `a filter tells the server what the question is about, which ${asked.mode} search hides`,
       'Nothing was sent. Leave `filter` out, and filter `hits` in the page.',
     );
   }
+  const one = (text: string) => {
+    if (asked.mode === 'bucket') return searchBuckets(parts, text, k, options, asked);
+    return asked.mode === 'local' ? searchLocal(parts, text, k, options) : searchOne(parts, text, k, options, asked);
+  };
   const results: SearchResult[] = [];
-  for (const text of texts) results.push(await searchOne(parts, text, k, options, asked));
+  for (const text of texts) results.push(await one(text));
   return results;
 }
 
@@ -269,7 +266,7 @@ function privacyOf([, , { privacy }]: PrivateParts, options: SearchOptions): Ser
   if (isStaticMode(own) && mode !== own) {
     throw isStaticMode(mode)
       ? new PrivacyError('not_offered', `this client was made for ${own} search, and not for ${mode}`, `Nothing was fetched. Make another client with \`privacy: '${mode}'\`.`)
-      : notOffered(mode, `a client of a static index has no server, and ${mode} search needs one`);
+      : notOffered(`a client of a static index has no server, and ${mode} search needs one`);
   }
   if (!isStaticMode(own) && isStaticMode(mode)) {
     throw new PrivacyError(

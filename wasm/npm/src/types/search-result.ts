@@ -39,7 +39,7 @@ export interface SearchTimings {
 
 /** A request of a search, as it was handed to `fetch`. */
 export interface SentRequest {
-  /** `GET` for packs of texts in `local`, and for buckets. */
+  /** `GET` for packs of texts in `local`, for buckets, and for what has changed since the tables of `encrypted`. */
   method: 'POST' | 'GET';
   url: string;
   /**
@@ -64,8 +64,9 @@ export interface SearchResult {
   /** The first of `requests`; `undefined` where there is none, as in `local`. */
   request: SentRequest | undefined;
   /**
-   * All requests of the search, in their order: one, or two where it is `encrypted`; none where it is `local`, but one
-   * for each pack of texts with `texts: 'packs'`; where it is `bucket`, one for each bucket that was not kept yet.
+   * All requests of the search, in their order: one, or two where it is `encrypted`, and one between them for what has
+   * changed since the last search; none where it is `local`, but one for each pack of texts with `texts: 'packs'`; where
+   * it is `bucket`, one for each bucket that was not kept yet.
    */
   requests: SentRequest[];
   /** The mode of the search, and what the server saw of the question. */

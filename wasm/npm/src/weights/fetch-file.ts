@@ -81,7 +81,7 @@ async function fromCache(file: ModelFile, cache: FileCache): Promise<Uint8Array<
 
 /** Last part of an address, for people: `question_encoder.q8.safetensors`. */
 export function fileName(url: string): string {
-  const name = new URL(url).pathname.split('/').pop() ?? url;
+  const name = new URL(url).pathname.split('/').pop()!;
   try {
     return decodeURIComponent(name);
   } catch {

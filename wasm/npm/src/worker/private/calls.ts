@@ -21,8 +21,12 @@ export interface PrivateCalls {
   prepare: { ask: { k: number }; answer: object };
   /** Begin a search under this number: the message that asks for a ranking. */
   ask: { ask: { search: number; vector: Float32Array; k: number }; answer: { message: Bytes } };
-  /** Take the answer to it: the message that fetches. */
-  choose: { ask: { search: number; answer: Bytes }; answer: { message: Bytes } };
+  /** Take the answer to it: the number of changes since the tables were made, and whether the worker knows fewer. */
+  ranked: { ask: { search: number; answer: Bytes }; answer: { changes: number; isBehind: boolean } };
+  /** Take in what has changed. */
+  update: { ask: { delta: Bytes }; answer: object };
+  /** The message that fetches. */
+  choose: { ask: { search: number }; answer: { message: Bytes } };
   /** Take the answer to that: the passages. The search is forgotten. */
   open: { ask: { search: number; answer: Bytes }; answer: { hits: Hit[] } };
   /** Forget a question or search, whatever step it is at. */

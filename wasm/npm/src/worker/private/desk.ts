@@ -80,8 +80,13 @@ export class PrivateDesk {
         this.#searches.set(call.search, question.search());
         return { message };
       }
+      case 'ranked':
+        return changesOf(there(this.#tables).ranked(there(this.#searches.get(call.search)), call.answer));
+      case 'update':
+        there(this.#tables).update(call.delta);
+        return {};
       case 'choose':
-        return { message: copy(there(this.#tables).choose(there(this.#searches.get(call.search)), call.answer)) };
+        return { message: copy(there(this.#tables).choose(there(this.#searches.get(call.search)))) };
       case 'open': {
         const search = there(this.#searches.get(call.search));
         there(this.#tables).open(search, call.answer);
@@ -107,6 +112,11 @@ export class PrivateDesk {
 function there<T>(made: T | undefined): T {
   if (made === undefined) throw new Error('a step of a private search came before the one that it needs');
   return made;
+}
+
+/** What the module says of changes: below 0 where it knows them. */
+function changesOf(changes: number) {
+  return { changes: Math.abs(changes), isBehind: changes > 0 };
 }
 
 function copy(bytes: Uint8Array): Uint8Array<ArrayBuffer> {

@@ -39,7 +39,10 @@ export interface WasmPrivateTables {
 export interface WasmEncryptedTables {
   prepare(k: number): void;
   ask(vector: Float32Array, k: number): { readonly message: Uint8Array; search(): WasmEncryptedSearch };
-  choose(search: WasmEncryptedSearch, answer: Uint8Array): Uint8Array;
+  /** The number of changes since the tables were made; below 0 where they are known. */
+  ranked(search: WasmEncryptedSearch, answer: Uint8Array): number;
+  update(delta: Uint8Array): void;
+  choose(search: WasmEncryptedSearch): Uint8Array;
   open(search: WasmEncryptedSearch, answer: Uint8Array): void;
   free(): void;
 }

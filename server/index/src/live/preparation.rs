@@ -1,0 +1,38 @@
+//! Work on a new version before it is put in use.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use crate::LoadedIndex;
+
+/// The error of a preparation.
+pub type PreparationError = Box<dyn Error + Send + Sync>;
+
+type Prepare = dyn Fn(&LoadedIndex, &Arc<AtomicBool>) -> Result<(), PreparationError> + Send + Sync;
+
+/// What is done with a version before it is put in use, if anything is.
+#[derive(Default)]
+pub(super) struct Preparation(Option<Box<Prepare>>);
+
+impl Preparation {
+    pub(super) fn new(
+        prepare: impl Fn(&LoadedIndex, &Arc<AtomicBool>) -> Result<(), PreparationError> + Send + Sync + 'static,
+    ) -> Self {
+        Self(Some(Box::new(prepare)))
+    }
+
+    /// Prepares a version; an error is logged.
+    pub(super) fn run(&self, version: &LoadedIndex, stop: &Arc<AtomicBool>) {
+        if let Some(Err(error)) = self.0.as_ref().map(|prepare| prepare(version, stop)) {
+            tracing::error!("version {} of the index is put in use as it is: {error}", version.number());
+        }
+    }
+}
+
+impl fmt::Debug for Preparation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Preparation").field(&self.0.is_some()).finish()
+    }
+}
