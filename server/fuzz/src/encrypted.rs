@@ -15,7 +15,7 @@ pub(crate) fn manifest(bytes: &[u8]) {
     let Ok(tables) = Tables::read(bytes) else { return };
     let _ = Projection::read(&tables, bytes);
     if let Ok(columns) = Columns::read(&tables, bytes) {
-        let _ = columns.verify(0, bytes);
+        let _ = columns.verify(0, bytes.to_vec());
         let _ = columns.locate(usize::MAX);
     }
     let _ = RankHint::read(&tables.rank, &tables.hash, bytes);

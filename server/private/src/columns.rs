@@ -1,11 +1,13 @@
 //! The table of texts: passages packed into columns of compressed JSON lines.
 //!
-//! A column is the length of its compressed passages (u32), raw deflate of one JSON object a line, and padding.
+//! A column is the length of its compressed passages (u32), raw deflate of one JSON object a line, and padding, all under
+//! the mask of its number.
 
 use std::io::Write as _;
 
 use dpr_core::private::encrypted::manifest::{HASH, LENGTH, PADDING};
 use dpr_core::private::encrypted::params::{FETCH_SETS, FetchShape};
+use dpr_core::private::encrypted::public::mask_column;
 use dpr_data::Passage;
 use flate2::Compression;
 use flate2::write::DeflateEncoder;
@@ -126,6 +128,7 @@ impl Packed {
         let mut column = (packed.len() as u32).to_le_bytes().to_vec();
         column.extend_from_slice(packed);
         column.resize(self.shape.rows(), PADDING);
+        mask_column(at, &mut column);
         column
     }
 

@@ -69,11 +69,9 @@ impl Delta {
         let (head, rest) = bytes.split_first_chunk::<HEAD>().ok_or_else(short)?;
         let number = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         let dims = tables.rank.dims();
-        if head[..4] != *MAGIC || head[4..6] != [FORMAT, 0] {
-            return Err(wrong("it is of another format"));
-        }
-        if usize::from(u16::from_le_bytes([head[6], head[7]])) != dims || head[8..40] != tables.version {
-            return Err(wrong("it is of other tables"));
+        let is_known = head[..4] == *MAGIC && head[4..6] == [FORMAT, 0];
+        if !is_known || head[6..8] != (dims as u16).to_le_bytes() || head[8..40] != tables.version {
+            return Err(wrong("it is not one of these tables"));
         }
         let changes = u64::from(number(40)) | u64::from(number(44)) << 32;
         let (removed, added) = (number(48) as usize, number(52) as usize);

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::params::{FetchShape, LEAST_MARGIN, ParameterError, ROW_NORM, RankShape, within};
-use super::public::TablesHash;
+use super::public::{TablesHash, mask_column};
 use super::wire::WireError;
 use crate::model::{FileEntry, sha256_hex};
 
@@ -40,7 +40,7 @@ pub const HASH: usize = 16;
 /// Bytes before the compressed passages of a column: their length.
 pub const LENGTH: usize = 4;
 
-/// The byte that a column is filled up with: the one that the table holds as zero.
+/// The byte that a column is filled up with before it is masked, and that the table holds as zero.
 pub const PADDING: u8 = 0x80;
 
 /// The description of private tables, `private.json`.
@@ -407,18 +407,19 @@ impl Columns {
     }
 
     /// Checks the bytes of a fetched column by its hash, and returns the compressed passages (raw deflate of one JSON
-    /// object a line).
+    /// object a line), without their mask.
     ///
     /// # Errors
     /// [`WireError::Spoiled`] when the bytes are not those of the table, and [`WireError::Column`].
-    pub fn verify<'a>(&self, column: usize, bytes: &'a [u8]) -> Result<&'a [u8], WireError> {
+    pub fn verify(&self, column: usize, mut bytes: Vec<u8>) -> Result<Vec<u8>, WireError> {
         let columns = self.hashes.len();
         let expected = self.hashes.get(column).ok_or(WireError::Column { column, columns })?;
-        let found = Sha256::digest(bytes);
+        let found = Sha256::digest(&bytes);
         if bytes.len() != self.rows || !found.starts_with(expected) {
             return Err(WireError::Spoiled);
         }
+        mask_column(column, &mut bytes);
         let (length, rest) = bytes.split_first_chunk::<LENGTH>().ok_or(WireError::Spoiled)?;
-        rest.get(..u32::from_le_bytes(*length) as usize).ok_or(WireError::Spoiled)
+        rest.get(..u32::from_le_bytes(*length) as usize).map(<[u8]>::to_vec).ok_or(WireError::Spoiled)
     }
 }

@@ -2,6 +2,8 @@
 //! the tables.
 //!
 //! Nobody sends them, so nobody can choose one with a trapdoor. They differ for every build of the tables.
+//!
+//! The masks of columns are public too, and hide nothing: they make the bytes of a table uniform.
 
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::{Rng as _, SeedableRng as _};
@@ -17,6 +19,17 @@ fn keystream(set: &str, tables: &TablesHash) -> ChaCha20Rng {
     key.update(set.as_bytes());
     key.update(tables);
     ChaCha20Rng::from_seed(key.finalize().into())
+}
+
+/// XORs the bytes of a column of texts with its mask, or takes the mask off: the keystream of the number of the column.
+/// Lengths, heads of compressed texts and padding are alike in all columns, and long rows of the table make noise.
+pub fn mask_column(column: usize, bytes: &mut [u8]) {
+    let mut number = [0; 32];
+    number[..8].copy_from_slice(&(column as u64).to_le_bytes());
+    let mask = words("column", &number, bytes.len().div_ceil(4));
+    for (byte, mask) in bytes.iter_mut().zip(mask.into_iter().flat_map(u32::to_le_bytes)) {
+        *byte ^= mask;
+    }
 }
 
 /// Returns `count` numbers uniform below `modulus`, which is above 2^27 and below 2^28: the low 28 bits of

@@ -63,6 +63,17 @@ fn every_text_comes_back() {
 }
 
 #[test]
+fn rows_of_texts_are_no_longer_than_random_ones() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_, tables) = tables(dir.path(), 3000);
+    let text = &tables.checked().manifest.text;
+    // Bytes less 128, uniform.
+    let expected = (65_535.0 / 12.0 * text.used as f64).sqrt();
+    assert!(text.used > 500, "{}", text.used);
+    assert!((0.9..1.1).contains(&(text.row_norm / expected)), "{} {expected}", text.row_norm);
+}
+
+#[test]
 fn what_is_sent_is_the_same_for_every_question() {
     let dir = tempfile::tempdir().unwrap();
     let (_, tables) = tables(dir.path(), 300);
