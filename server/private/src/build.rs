@@ -176,7 +176,7 @@ pub fn build_as_before(
     let json = plain::read(&path, MOST_MANIFEST).map_err(FileError::read(&path))?;
     let rank = match Tables::read(&json) {
         Ok(tables) => Some(tables.manifest.rank),
-        // Of an older program: as where nobody has chosen.
+        // The parameters of an older format are not read: the new tables have the default ones.
         Err(ManifestError::Older { .. }) => None,
         Err(error) => return Err(error.into()),
     };

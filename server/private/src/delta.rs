@@ -18,7 +18,7 @@ const MOST_TEXT: usize = 8 << 20;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeltaError {
-    /// The index is no longer of the version that the tables are made of.
+    /// The version of the index differs from the one that the tables were built from.
     #[error("the private tables are of another version of the index")]
     OtherVersion,
     /// More has changed than everybody can be asked to download.

@@ -170,7 +170,7 @@ impl EncryptedTables {
     /// Takes in what has changed in the index since the tables were made of it.
     ///
     /// # Errors
-    /// An `Error` with the code `spoiled_answer` for what is no delta of these tables.
+    /// An `Error` with the code `spoiled_answer` for bytes that are not a delta of these tables.
     pub fn update(&mut self, delta: &[u8]) -> Result<(), JsValue> {
         self.public.update(delta).map_err(refused)
     }

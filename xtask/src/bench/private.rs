@@ -10,8 +10,7 @@ use crate::paths::built;
 use crate::process::{self, command, output};
 use crate::wikipedia::Wikipedia;
 
-/// The limits: passages, and what is at most so much with them: bytes up, down and once, milliseconds of the server and
-/// of the page.
+/// Limits at a number of passages: bytes up, down and once, milliseconds of the server and of the page.
 const LIMITS: [(u64, &str, f64); 6] = [
     (100_000, "up_bytes", 1.1e6),
     (100_000, "down_bytes", 0.15e6),

@@ -322,7 +322,7 @@ impl Masks {
     }
 }
 
-/// Where a passage is: its position in the tables, or its line in the delta.
+/// The place of a passage: its position in the tables, or its line in the delta.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum At {
     Tables(usize),

@@ -12,7 +12,7 @@ pub type PreparationError = Box<dyn Error + Send + Sync>;
 
 type Prepare = dyn Fn(&LoadedIndex, &Arc<AtomicBool>) -> Result<(), PreparationError> + Send + Sync;
 
-/// What is done with a version before it is put in use, if anything is.
+/// The work on a version before it is put in use, where there is some.
 #[derive(Default)]
 pub(super) struct Preparation(Option<Box<Prepare>>);
 

@@ -114,7 +114,7 @@ function there<T>(made: T | undefined): T {
   return made;
 }
 
-/** What the module says of changes: below 0 where it knows them. */
+/** The module's number of changes, which is below 0 where the module knows them. */
 function changesOf(changes: number) {
   return { changes: Math.abs(changes), isBehind: changes > 0 };
 }
