@@ -68,9 +68,9 @@ impl IndexWriter {
         })
     }
 
-    /// Returns the writer with a preparation: `prepare` runs on each new version before it is put in use, and builds what
-    /// belongs to it, such as private tables. When it fails, the error is logged and the version is put in use without
-    /// them. The flag tells it to stop.
+    /// Returns the writer with a preparation: `prepare` runs on each new version before it is put in use, and builds
+    /// what belongs to it, such as private tables. When it fails, the error is logged and the version is put in use
+    /// without them. The flag tells it to stop.
     #[must_use]
     pub fn with_preparation(
         self,
