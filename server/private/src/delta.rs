@@ -36,14 +36,6 @@ pub enum DeltaError {
     },
 }
 
-/// The newest delta of private tables, and the rows that were rounded for it.
-#[derive(Debug, Default)]
-pub(crate) struct Deltas {
-    made: Option<(u64, Arc<[u8]>)>,
-    /// Coordinates of added rows `[any, dims]`, in the order in which they came to the index.
-    codes: Vec<i8>,
-}
-
 impl Tables {
     /// Returns `true` if a delta may have so many passages.
     pub fn takes(added: usize, removed: usize) -> bool {
@@ -70,39 +62,25 @@ impl Tables {
             return Ok(Arc::clone(made));
         }
         let mut lines = Vec::new();
-        let mut codes = Vec::new();
-        let (dims, first) = (self.checked().rank.dims(), base.passages().len());
-        for (row, passage) in snapshot.added_passages() {
+        for (_, passage) in snapshot.added_passages() {
             lines.extend(columns::line(passage));
             if lines.len() > MOST_TEXT {
                 return Err(too_large(lines.len(), MOST_TEXT));
             }
-            codes.extend_from_slice(deltas.code(self, snapshot, row - first, dims));
         }
-        let removed = (0..first).filter(|row| !snapshot.kept().contains(*row));
+        let codes = deltas.codes(self.projection(), snapshot);
+        let removed = (0..base.passages().len()).filter(|row| !snapshot.kept().contains(*row));
         let mut removed: Vec<u32> =
             removed.filter_map(|row| self.positions().get(row).map(|at| u32::from_le_bytes(*at))).collect();
         removed.sort_unstable();
         let texts = columns::deflate(&lines);
-        let delta = Delta { changes, removed, codes, texts }.write(&self.checked().version, dims);
+        let delta = Delta { changes, removed, codes, texts }
+            .write(&self.checked().version, self.checked().rank.dims());
         if delta.len() > MOST_DELTA {
             return Err(too_large(delta.len(), MOST_DELTA));
         }
         let delta: Arc<[u8]> = delta.into();
         deltas.made = Some((changes, Arc::clone(&delta)));
         Ok(delta)
-    }
-}
-
-impl Deltas {
-    /// Returns the coordinates `[dims]` of the added row `row`, counted from 0; those before it are rounded too where
-    /// they were not yet.
-    fn code(&mut self, tables: &Tables, snapshot: &Snapshot, row: usize, dims: usize) -> &[i8] {
-        let first = snapshot.base().passages().len();
-        while self.codes.len() < (row + 1) * dims {
-            let next = self.codes.len() / dims;
-            self.codes.extend(tables.projection().code(snapshot.vector(first + next)));
-        }
-        &self.codes[row * dims..][..dims]
     }
 }

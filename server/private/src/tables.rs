@@ -19,7 +19,7 @@ use dpr_core::private::encrypted::Projection;
 use dpr_core::private::encrypted::manifest::{self, POSITIONS, PROJECTION, RANK_TABLE, TEXT_TABLE};
 use dpr_files::{Error as FileError, Mapped, digest, plain};
 
-use crate::delta::Deltas;
+use crate::rounded::Deltas;
 use crate::{OpenError, hint};
 
 /// The manifest of private tables.

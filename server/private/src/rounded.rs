@@ -1,0 +1,29 @@
+//! Rounded coordinates of the passages that came to an index after its private tables.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use dpr_core::private::encrypted::Projection;
+use dpr_index::Snapshot;
+
+/// The newest delta of private tables, and the rows that were rounded for it.
+#[derive(Debug, Default)]
+pub(crate) struct Deltas {
+    /// Changes of the newest delta, and its bytes.
+    pub(crate) made: Option<(u64, Arc<[u8]>)>,
+    /// Coordinates `[dims]` of added rows, by row of the index.
+    codes: BTreeMap<usize, Vec<i8>>,
+}
+
+impl Deltas {
+    /// Returns the coordinates of all added passages, `[added, dims]`. Those of the last call are not computed again;
+    /// those of passages that are no longer there are forgotten.
+    pub(crate) fn codes(&mut self, projection: &Projection, snapshot: &Snapshot) -> Vec<i8> {
+        let mut known = std::mem::take(&mut self.codes);
+        for (row, _) in snapshot.added_passages() {
+            let code = known.remove(&row).unwrap_or_else(|| projection.code(snapshot.vector(row)));
+            self.codes.insert(row, code);
+        }
+        self.codes.values().flatten().copied().collect()
+    }
+}
