@@ -55,6 +55,8 @@ pub struct Opened {
     pub backend: Arc<dyn Backend>,
     /// Changes the index, where it was opened for that.
     pub writer: Option<Arc<dyn Writer>>,
+    /// The index itself, where it is a directory of this machine.
+    pub live: Option<Arc<LiveIndex>>,
     _kept_by: KeptBy,
 }
 
@@ -112,8 +114,9 @@ impl Location {
             (Self::Server(address), _) => Err(of_server(address)),
             (Self::Dir(dir), None) => {
                 let reader = IndexReader::open(dir)?.watch(LOOK_EVERY)?;
-                let backend = Arc::<LiveIndex>::clone(reader.live());
-                Ok(Opened { backend, writer: None, _kept_by: KeptBy::Reader(reader) })
+                let live = Arc::clone(reader.live());
+                let backend = Arc::<LiveIndex>::clone(&live);
+                Ok(Opened { backend, writer: None, live: Some(live), _kept_by: KeptBy::Reader(reader) })
             }
             (Self::Dir(dir), Some(policy)) => {
                 let writer = Arc::new(open_writer(dir, "a server (dpr serve --allow-updates)")?);
@@ -212,14 +215,16 @@ pub(crate) fn of_server(address: &str) -> CliError {
 
 impl Opened {
     fn of_writer(writer: Arc<IndexWriter>, kept_by: KeptBy) -> Self {
-        let backend = Arc::<LiveIndex>::clone(writer.live());
-        Self { backend, writer: Some(writer), _kept_by: kept_by }
+        let live = Arc::clone(writer.live());
+        let backend = Arc::<LiveIndex>::clone(&live);
+        Self { backend, writer: Some(writer), live: Some(live), _kept_by: kept_by }
     }
 
     #[cfg(any(feature = "milvus", feature = "postgres"))]
     fn of_service<I: Backend + Writer + 'static>(index: Arc<I>, to_change: bool, kept_by: KeptBy) -> Self {
         let backend = Arc::<I>::clone(&index);
-        Self { backend, writer: to_change.then_some(index as Arc<dyn Writer>), _kept_by: kept_by }
+        let writer = to_change.then_some(index as Arc<dyn Writer>);
+        Self { backend, writer, live: None, _kept_by: kept_by }
     }
 
     /// Returns the writing side of an index that was opened to be changed.

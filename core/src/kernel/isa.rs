@@ -158,6 +158,12 @@ impl Isa {
         }
     }
 
+    /// Returns whether this set has AVX-512 VNNI.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) fn has_vnni(self) -> bool {
+        matches!(self.0, Kind::Avx512 { vnni: true, .. })
+    }
+
     /// Runs a product of two matrices of bytes, of which one has no sign, with whole sums.
     #[cfg(not(target_arch = "wasm32"))]
     #[allow(unsafe_code)]

@@ -3,10 +3,13 @@
 //! All arithmetic is of whole numbers, so every instruction set gives the same result. No branch and no address depends
 //! on the numbers.
 
+#[cfg(target_arch = "x86_64")]
+mod vnni;
+
 use super::isa::{Isa, best, vectorised};
 
 /// Coefficients of a polynomial that are summed at once: their 64-bit sums fill the vector registers.
-const CHUNK: usize = 64;
+pub const CHUNK: usize = 64;
 
 /// Columns of a byte table that are multiplied at once, so that the queries' part of them stays in the cache.
 const TILE: usize = 2048;
@@ -230,6 +233,10 @@ fn multiply_bytes_on(isa: Isa, table: &[i8], queries: &[&[u32]], sums: &mut [u32
     assert!(queries.iter().all(|query| query.len() == columns), "one length");
     let rows = table.len() / columns;
     assert_eq!((table.len(), sums.len()), (rows * columns, queries.len() * rows), "a sum for each row");
+    #[cfg(target_arch = "x86_64")]
+    if vnni::multiply_bytes(isa, table, queries, sums) {
+        return;
+    }
     vectorised!(isa, |table: &[i8], queries: &[&[u32]], sums: &mut [u32], rows: usize, columns: usize| {
         for tile in (0..columns).step_by(TILE) {
             for (row, bytes) in table.chunks_exact(columns).enumerate() {
@@ -352,7 +359,8 @@ mod tests {
 
     #[test]
     fn products_of_bytes_are_plain_sums_on_every_instruction_set_for_any_number_of_queries() {
-        let (rows, columns) = (7, 2 * TILE);
+        // Four rows at once and three, a whole wide tile of columns and a part of one.
+        let (rows, columns) = (7, 5 * TILE);
         let mut random = SplitMix::new(3);
         let mut table: Vec<i8> = (0..rows * columns).map(|_| random.bits() as i8).collect();
         table[..columns].fill(i8::MIN);

@@ -1,12 +1,13 @@
 //! Answers: what a server computes from a message that tells it nothing.
 
-use dpr_core::kernel::ring::{multiply_bytes, multiply_transforms};
+use dpr_core::kernel::ring::multiply_bytes;
 use dpr_core::model::hex;
 use dpr_core::private::encrypted::RankShape;
 use dpr_core::private::encrypted::rank;
 use dpr_core::private::encrypted::wire::{HEAD, Head, Kind, unpack};
 
 use crate::Tables;
+use crate::ranks::{self, Transforms};
 
 pub use dpr_core::private::encrypted::search::MOST_FETCHES;
 
@@ -29,8 +30,7 @@ pub enum AnswerError {
 /// A question for ranking, read and checked.
 #[derive(Debug)]
 pub struct RankQuestion {
-    /// Transforms `[dims, degree]`.
-    numbers: Vec<u32>,
+    numbers: Transforms,
     /// Changes of the index since the tables were made of it.
     changes: u64,
 }
@@ -83,7 +83,7 @@ impl Tables {
         self.rank_while(questions, &|| true).unwrap_or_default()
     }
 
-    /// Answers as [`rank`](Self::rank) does, for as long as `is_wanted`, which is asked at each block of the table.
+    /// Answers as [`rank`](Self::rank) does, for as long as `is_wanted`, which is asked between parts of the table.
     /// Returns `None` when it was not.
     pub fn rank_while(
         &self,
@@ -91,7 +91,7 @@ impl Tables {
         is_wanted: &dyn Fn() -> bool,
     ) -> Option<Vec<Vec<u8>>> {
         let shape = &self.checked().rank;
-        let numbers: Vec<&[u32]> = questions.iter().map(|question| question.numbers.as_slice()).collect();
+        let numbers: Vec<&Transforms> = questions.iter().map(|question| &question.numbers).collect();
         let head = self.head_of(Kind::Rank, shape.set().number, shape.dims());
         let head = |question: &RankQuestion| [head.as_slice(), &question.changes.to_le_bytes()].concat();
         rank_answers(shape, self.ranks(), &numbers, questions.iter().map(head).collect(), is_wanted)
@@ -121,7 +121,7 @@ impl Tables {
         self.fetch_while(questions, &|| true).unwrap_or_default()
     }
 
-    /// Answers as [`fetch`](Self::fetch) does, for as long as `is_wanted`, which is asked at every 16 MiB of the table.
+    /// Answers as [`fetch`](Self::fetch) does, for as long as `is_wanted`, which is asked between parts of the table.
     /// Returns `None` when it was not.
     pub fn fetch_while(
         &self,
@@ -132,7 +132,7 @@ impl Tables {
         let queries: Vec<&[u32]> =
             questions.iter().flat_map(|question| &question.0).map(Vec::as_slice).collect();
         let mut sums = vec![0; queries.len() * shape.rows()];
-        let rows = (PART / shape.columns()).max(1);
+        let rows = (PART / shape.columns()).max(LEAST_ROWS);
         for (part, table) in self.texts().chunks(rows * shape.columns()).enumerate() {
             if !is_wanted() {
                 return None;
@@ -176,44 +176,39 @@ impl Tables {
     }
 }
 
-/// Returns the transforms `[dims, degree]` of a question's packed numbers.
-pub(crate) fn transforms_of(shape: &RankShape, numbers: &[u8]) -> Vec<u32> {
+/// Returns the transforms of a question's packed numbers.
+pub(crate) fn transforms_of(shape: &RankShape, numbers: &[u8]) -> Transforms {
     let (set, ntt) = (shape.set(), rank::transform(shape));
     let shift = 28 - set.sent_bits;
     let mut question: Vec<u32> =
         unpack(numbers, set.sent_bits).map(|number| (number << shift) % set.modulus).collect();
     question.chunks_exact_mut(set.degree).for_each(|polynomial| ntt.forward(polynomial));
-    question
+    Transforms::of(shape, &question)
 }
 
 /// Bytes of a table of texts that are multiplied at once.
 const PART: usize = 16 << 20;
 
-/// Returns for each question its head and a byte for each passage of each block of `ranks` `[blocks, dims, degree]`, or
-/// `None` if they were no longer wanted at a block.
+/// Rows of a table of texts that are multiplied at once at least: a question is prepared once for them.
+const LEAST_ROWS: usize = 64;
+
+/// Returns for each question its head and a byte for each passage of each block of the table, or `None` if they were no
+/// longer wanted.
 pub(crate) fn rank_answers(
     shape: &RankShape,
-    ranks: &[u32],
-    questions: &[&[u32]],
+    table: &Transforms,
+    questions: &[&Transforms],
     heads: Vec<Vec<u8>>,
     is_wanted: &dyn Fn() -> bool,
 ) -> Option<Vec<Vec<u8>>> {
-    let (set, ntt) = (shape.set(), rank::transform(shape));
-    let mut answers = heads;
-    answers.iter_mut().for_each(|answer| answer.reserve_exact(shape.answer_bytes()));
-    let mut sums = vec![0; questions.len() * set.degree];
-    for block in ranks.chunks_exact(shape.dims() * set.degree) {
-        if !is_wanted() {
-            return None;
-        }
-        multiply_transforms(block, questions, set.degree, set.modulus, &mut sums);
-        for (answer, sums) in answers.iter_mut().zip(sums.chunks_exact_mut(set.degree)) {
-            ntt.inverse(sums);
-            let high = |number: &u32| ((u64::from(*number) << 8) / u64::from(set.modulus)) as u8;
-            answer.extend(sums.iter().map(high));
-        }
-    }
-    Some(answers)
+    let modulus = u64::from(shape.set().modulus);
+    let scores = ranks::products(shape, table, questions, is_wanted)?;
+    let answer = |(mut answer, scores): (Vec<u8>, Vec<u32>)| {
+        answer.reserve_exact(scores.len());
+        answer.extend(scores.into_iter().map(|number| ((u64::from(number) << 8) / modulus) as u8));
+        answer
+    };
+    Some(heads.into_iter().zip(scores).map(answer).collect())
 }
 
 /// Returns the high 16 bits of a sum, rounded.

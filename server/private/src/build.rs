@@ -23,6 +23,7 @@ use rayon::prelude::*;
 
 use crate::columns::{self, Packed};
 use crate::principal::Principal;
+use crate::ranks::Transforms;
 use crate::tables::{MANIFEST, MOST_MANIFEST, dir_of_version};
 use crate::{BuildError, hint, order};
 
@@ -136,7 +137,7 @@ pub fn build_of(
     let mut manifest = rows.manifest(loaded, &packed, columns::row_norm(&texts, packed.shape.columns()));
     manifest.tables = std::mem::take(&mut writing.tables);
     let hash = manifest.tables_hash()?;
-    let transforms = hint::transforms(&rows.shape, &rows.table);
+    let transforms = Transforms::of_table(&rows.shape, &rows.table);
     writing.file(RANK_HINT, &hint::of_ranks(&rows.shape, &hash, &transforms))?;
     drop(transforms);
     go_on()?;

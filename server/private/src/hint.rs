@@ -1,6 +1,5 @@
 //! Hints: what of every answer does not depend on the question.
 
-use dpr_core::kernel::ring::multiply_transforms;
 use dpr_core::private::encrypted::fetch::{self, WideRing, WideTransform};
 use dpr_core::private::encrypted::public::TablesHash;
 use dpr_core::private::encrypted::rank;
@@ -8,34 +7,15 @@ use dpr_core::private::encrypted::wire;
 use dpr_core::private::encrypted::{FetchShape, RankShape};
 use rayon::prelude::*;
 
-/// Returns the transforms of a rank table `[blocks, dims, degree]` of signed bytes.
-pub(crate) fn transforms(shape: &RankShape, table: &[i8]) -> Vec<u32> {
-    let (set, ntt) = (shape.set(), rank::transform(shape));
-    let mut transforms = vec![0; table.len()];
-    transforms.par_chunks_mut(set.degree).zip(table.par_chunks(set.degree)).for_each(
-        |(transform, numbers)| {
-            for (place, number) in transform.iter_mut().zip(numbers) {
-                *place = i64::from(*number).rem_euclid(i64::from(set.modulus)) as u32;
-            }
-            ntt.forward(transform);
-        },
-    );
-    transforms
-}
+use crate::ranks::{self, Transforms};
 
 /// Returns the hint of a rank table, given its transforms.
-pub(crate) fn of_ranks(shape: &RankShape, tables: &TablesHash, transforms: &[u32]) -> Vec<u8> {
-    let (set, ntt) = (shape.set(), rank::transform(shape));
-    let randomness = rank::randomness(shape, tables);
+pub(crate) fn of_ranks(shape: &RankShape, tables: &TablesHash, table: &Transforms) -> Vec<u8> {
+    let set = shape.set();
+    let randomness = Transforms::of(shape, &rank::randomness(shape, tables));
     let shift = 28 - set.hint_bits;
-    let block = |block: &[u32]| {
-        let mut sums = vec![0; set.degree];
-        multiply_transforms(block, &[&randomness], set.degree, set.modulus, &mut sums);
-        ntt.inverse(&mut sums);
-        sums.iter_mut().for_each(|number| *number = (*number + (1 << (shift - 1))) >> shift);
-        sums
-    };
-    let numbers: Vec<u32> = transforms.par_chunks(shape.dims() * set.degree).flat_map_iter(block).collect();
+    let products = ranks::products(shape, table, &[&randomness], &|| true).unwrap_or_default();
+    let numbers = products.into_iter().flatten().map(|number| (number + (1 << (shift - 1))) >> shift);
     let mut bytes = Vec::with_capacity(shape.hint_bytes());
     wire::pack(numbers, set.hint_bits, &mut bytes);
     bytes

@@ -80,6 +80,7 @@ mod error;
 mod hint;
 mod order;
 mod principal;
+mod ranks;
 mod rounded;
 pub mod site;
 mod tables;

@@ -19,8 +19,9 @@ use dpr_core::private::encrypted::Projection;
 use dpr_core::private::encrypted::manifest::{self, POSITIONS, PROJECTION, RANK_TABLE, TEXT_TABLE};
 use dpr_files::{Error as FileError, Mapped, digest, plain};
 
+use crate::OpenError;
+use crate::ranks::Transforms;
 use crate::rounded::Deltas;
-use crate::{OpenError, hint};
 
 /// The manifest of private tables.
 pub const MANIFEST: &str = "private.json";
@@ -34,8 +35,7 @@ pub struct Tables {
     dir: PathBuf,
     json: Vec<u8>,
     checked: manifest::Tables,
-    /// Transforms of the rank table, `[blocks, dims, degree]`.
-    ranks: Vec<u32>,
+    ranks: Transforms,
     /// The table of texts, `[rows, columns]`.
     texts: Mapped,
     positions: Mapped,
@@ -74,7 +74,7 @@ impl Tables {
             let path = dir.join(name);
             Mapped::open(&path).map_err(FileError::read(&path))
         };
-        let ranks = hint::transforms(&checked.rank, bytemuck::cast_slice(map(RANK_TABLE)?.bytes()));
+        let ranks = Transforms::of_table(&checked.rank, bytemuck::cast_slice(map(RANK_TABLE)?.bytes()));
         let (texts, positions) = (map(TEXT_TABLE)?, map(POSITIONS)?);
         let projection = Projection::read(&checked, map(PROJECTION)?.bytes());
         let projection = projection.map_err(OpenError::manifest(&path))?;
@@ -101,7 +101,7 @@ impl Tables {
         self.checked.manifest.files.iter().map(|(name, file)| (self.dir.join(name), name.as_str(), file))
     }
 
-    pub(crate) fn ranks(&self) -> &[u32] {
+    pub(crate) fn ranks(&self) -> &Transforms {
         &self.ranks
     }
 

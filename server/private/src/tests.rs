@@ -5,6 +5,7 @@ use dpr_core::private::encrypted::wire::unpack;
 use dpr_core::private::encrypted::{FetchHint, FetchMask, FetchShape, RankHint, RankMask, RankShape, Seed};
 use dpr_core::random::SplitMix;
 
+use crate::ranks::Transforms;
 use crate::{answer, hint};
 
 fn fixture(name: &str) -> Vec<u8> {
@@ -31,7 +32,7 @@ fn table(shape: &RankShape, rows: impl Fn(usize, usize) -> i8) -> Vec<i8> {
 fn hint_and_answer_of_a_ranking_are_those_of_numpy() {
     let shape = RankShape::new(1, 32, 1024).unwrap();
     let rows = |l: usize, i: usize| ((l * 31 + i * 17 + (l * i) % 7 * 5) % 15) as i8 - 7;
-    let ranks = hint::transforms(&shape, &table(&shape, rows));
+    let ranks = Transforms::of_table(&shape, &table(&shape, rows));
     assert!(hint::of_ranks(&shape, &counting(0), &ranks) == fixture("rank.hint.bin"));
     let question = answer::transforms_of(&shape, &fixture("rank.question.bin"));
     let answers =
@@ -86,7 +87,7 @@ fn decoded_scores_are_plain_inner_products_and_noise_as_predicted() {
         let shape = RankShape::new(set, dims, passages).unwrap();
         let rows = extreme_rows(passages, dims);
         let table = table(&shape, |passage, dim| rows[passage * dims + dim]);
-        let ranks = hint::transforms(&shape, &table);
+        let ranks = Transforms::of_table(&shape, &table);
         let public =
             RankHint::read(&shape, &counting(3), &hint::of_ranks(&shape, &counting(3), &ranks)).unwrap();
         let squares: f64 = rows.iter().map(|x| f64::from(*x).powi(2)).sum();

@@ -29,12 +29,10 @@ use super::trace::Trace;
 /// Returns the tables, if they are of the version that is searched and a delta can tell what has changed since, and the
 /// number of those changes.
 fn tables_of(ready: &Ready) -> Result<(Arc<TablesOfVersion>, u64), ApiError> {
-    let served = ready.serving.encrypted.as_ref().ok_or(ApiError::NoEncryptedSearch)?.in_use();
+    let served = ready.serving.encrypted.as_ref().ok_or(ApiError::NoEncryptedSearch)?;
     let index = ready.serving.search.describe();
-    match served.is_of(&index) && Tables::takes(index.added, index.removed) {
-        true => Ok((served, index.changes)),
-        false => Err(ApiError::OutdatedTables),
-    }
+    let tables = served.of(&index).filter(|_| Tables::takes(index.added, index.removed));
+    Ok((tables.ok_or(ApiError::OutdatedTables)?, index.changes))
 }
 
 /// The path of the description, where its routes are mounted.

@@ -26,6 +26,8 @@ const BATCH: usize = 8;
 pub struct ServedTables {
     gate: SearchGate,
     in_use: RwLock<Arc<TablesOfVersion>>,
+    /// Those of a version that is about to be put in use.
+    next: RwLock<Option<Arc<TablesOfVersion>>>,
 }
 
 impl ServedTables {
@@ -37,7 +39,19 @@ impl ServedTables {
     pub fn new(tables: Tables, concurrency: usize, queue: usize, timeout: Duration) -> io::Result<Self> {
         let gate = SearchGate::new(concurrency, queue).with_timeout(timeout);
         let tables = TablesOfVersion::new(tables, gate.clone())?;
-        Ok(Self { gate, in_use: RwLock::new(Arc::new(tables)) })
+        Ok(Self { gate, in_use: RwLock::new(Arc::new(tables)), next: RwLock::default() })
+    }
+
+    /// Opens the tables of version `number` of the index in the directory `index`, whose fingerprint is `version`, before
+    /// that version is put in use: they are there for its first question. Returns whether there are some.
+    ///
+    /// # Errors
+    /// Tables that cannot be read, are damaged or of another index.
+    pub fn expect(&self, index: &Path, number: u64, version: &str) -> io::Result<bool> {
+        let next = self.open(index, number, version)?;
+        let is_there = next.is_some();
+        *write_lock(&self.next) = next;
+        Ok(is_there)
     }
 
     /// Takes the tables of the newest version of the index in the directory `index` into use, once they are there, and
@@ -46,22 +60,37 @@ impl ServedTables {
     /// # Errors
     /// Tables that cannot be read, are damaged or of another index. Those in use stay.
     pub fn follow(&self, index: &Path, newest: &Description) -> io::Result<Option<String>> {
-        if self.in_use().is_of(newest) {
+        if self.of(newest).is_some() {
             return Ok(None);
         }
-        let tables = match Tables::open(index, newest.number, &newest.version) {
-            Ok(tables) => tables,
-            Err(OpenError::Missing { .. }) => return Ok(None),
-            Err(error) => return Err(io::Error::other(error)),
-        };
-        let version = tables.version();
-        let tables = Arc::new(TablesOfVersion::new(tables, self.gate.clone())?);
+        let Some(tables) = self.open(index, newest.number, &newest.version)? else { return Ok(None) };
+        let version = tables.tables.version();
         *write_lock(&self.in_use) = tables;
         Ok(Some(version))
     }
 
-    pub(super) fn in_use(&self) -> Arc<TablesOfVersion> {
-        Arc::clone(&read_lock(&self.in_use))
+    fn open(&self, index: &Path, number: u64, version: &str) -> io::Result<Option<Arc<TablesOfVersion>>> {
+        match Tables::open(index, number, version) {
+            Ok(tables) => Ok(Some(Arc::new(TablesOfVersion::new(tables, self.gate.clone())?))),
+            Err(OpenError::Missing { .. }) => Ok(None),
+            Err(error) => Err(io::Error::other(error)),
+        }
+    }
+
+    /// Returns the tables of the version of the index that is described, if they are there. Those that were expected take
+    /// the place of those in use.
+    pub(super) fn of(&self, index: &Description) -> Option<Arc<TablesOfVersion>> {
+        let in_use = || Some(Arc::clone(&read_lock(&self.in_use))).filter(|tables| tables.is_of(index));
+        if let Some(tables) = in_use() {
+            return Some(tables);
+        }
+        let mut expected = write_lock(&self.next);
+        if let Some(next) = expected.take_if(|next| next.is_of(index)) {
+            tracing::info!("private tables {} are in use", next.tables.version());
+            *write_lock(&self.in_use) = next;
+        }
+        // Another thread may have put them in use meanwhile.
+        in_use()
     }
 }
 

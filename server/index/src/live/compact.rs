@@ -126,6 +126,7 @@ impl IndexWriter {
         let put_in_use = opened
             .map_err(CompactError::from)
             .inspect(|base| self.preparation.run(base, stop))
+            .inspect(|base| self.live.arrivals.tell(base))
             .and_then(|base| self.put_in_use(base, &publisher, &json, position));
         put_in_use.inspect_err(|_| publisher.withdraw())?;
         publisher.tidy();

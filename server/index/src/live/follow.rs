@@ -139,6 +139,7 @@ impl Following {
             version.check_model(&self.dir, served)?;
             Opened::read(version)
         })?;
+        self.live.arrivals.tell(opened.state.base());
         self.live.set(opened.state.snapshot());
         self.opened = opened;
         Ok(true)

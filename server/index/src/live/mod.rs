@@ -29,7 +29,7 @@ use std::sync::{Arc, RwLock};
 
 use dpr_files::{read_lock, write_lock};
 
-use crate::VectorIndex as _;
+use crate::{LoadedIndex, VectorIndex as _};
 
 pub use crate::wal::record::NewPassage;
 pub use commit::Put;
@@ -45,12 +45,24 @@ pub use writer::IndexWriter;
 pub struct LiveIndex {
     newest: RwLock<Arc<Snapshot>>,
     health: health::HealthRecord,
+    arrivals: preparation::Arrivals,
 }
 
 impl LiveIndex {
     /// Starts from a snapshot.
     pub fn new(snapshot: Arc<Snapshot>) -> Self {
-        Self { newest: RwLock::new(snapshot), health: health::HealthRecord::default() }
+        Self {
+            newest: RwLock::new(snapshot),
+            health: health::HealthRecord::default(),
+            arrivals: preparation::Arrivals::default(),
+        }
+    }
+
+    /// Calls `arrive` with each version that takes the place of the one in use, just before it does, so that what belongs
+    /// to a version can be opened in time. Searches and updates do not wait for it, the version does. Only the first call
+    /// of this function counts; it returns whether this is the first.
+    pub fn on_version(&self, arrive: impl Fn(&LoadedIndex) + Send + Sync + 'static) -> bool {
+        self.arrivals.set(arrive)
     }
 
     /// Returns the index as it is now, with every change that was acknowledged.

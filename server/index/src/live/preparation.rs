@@ -2,8 +2,8 @@
 
 use std::error::Error;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
 use crate::LoadedIndex;
 
@@ -28,6 +28,33 @@ impl Preparation {
         if let Some(Err(error)) = self.0.as_ref().map(|prepare| prepare(version, stop)) {
             tracing::error!("version {} of the index is put in use as it is: {error}", version.number());
         }
+    }
+}
+
+/// Called with a version of the index that will be put in use.
+type Arrive = dyn Fn(&LoadedIndex) + Send + Sync;
+
+/// The one who is told of each version before it is put in use, where somebody is.
+#[derive(Default)]
+pub(super) struct Arrivals(OnceLock<Box<Arrive>>);
+
+impl Arrivals {
+    /// Returns whether `arrive` is the first.
+    pub(super) fn set(&self, arrive: impl Fn(&LoadedIndex) + Send + Sync + 'static) -> bool {
+        self.0.set(Box::new(arrive)).is_ok()
+    }
+
+    /// Tells of a version.
+    pub(super) fn tell(&self, version: &LoadedIndex) {
+        if let Some(arrive) = self.0.get() {
+            arrive(version);
+        }
+    }
+}
+
+impl fmt::Debug for Arrivals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Arrivals").field(&self.0.get().is_some()).finish()
     }
 }
 

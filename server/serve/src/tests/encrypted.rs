@@ -234,6 +234,53 @@ async fn what_changed_is_told_by_every_ranking_and_handed_out_whole_up_to_a_limi
     }
 }
 
+/// A writer that builds private tables of each new version, a reader that follows it, and a server of either: with a
+/// version in use its tables are.
+#[tokio::test(flavor = "multi_thread")]
+async fn tables_of_a_new_version_are_there_for_its_first_question() {
+    for is_writer in [true, false] {
+        let dir = tempfile::tempdir().unwrap();
+        let (tables, before) = tables(dir.path());
+        let index = dir.path().to_path_buf();
+        let writer =
+            IndexWriter::open(dir.path(), "a test").unwrap().with_preparation(move |version, stop| {
+                Ok(dpr_private::build_as_before(version, &index, stop, &Silent).map(drop)?)
+            });
+        let reader = IndexReader::open(dir.path()).unwrap();
+        let live = if is_writer { writer.live() } else { reader.live() };
+        let served = Arc::new(ServedTables::new(tables, 1, 16, Duration::from_secs(10)).unwrap());
+        let (index, expecting) = (dir.path().to_path_buf(), Arc::clone(&served));
+        assert!(live.on_version(move |version| {
+            assert!(expecting.expect(&index, version.number(), version.version()).unwrap());
+        }));
+        assert!(!live.on_version(|_| panic!("the second is not called")));
+        let state = AppState::new(Options::default());
+        let search = Arc::<dpr_index::LiveIndex>::clone(live);
+        assert!(state.publish_all(Serving { encrypted: Some(served), ..Serving::new(search) }));
+        let app = app(state);
+        let asking = tokio::spawn({
+            let live = Arc::clone(live);
+            async move {
+                let mut tags = Vec::new();
+                while tags.len() < 2 {
+                    let is_new = live.describe().version != before.version;
+                    let reply = get(&app, "/v1/encrypted").await;
+                    assert_eq!(reply.status, StatusCode::OK, "{tags:?}");
+                    let tag = reply.header("etag").to_owned();
+                    if tags.last() != Some(&tag) {
+                        tags.push(tag);
+                    }
+                    assert!(tags.len() == 2 || !is_new, "tables of the version before");
+                }
+            }
+        });
+        writer.delete(vec!["p1".into()]).unwrap();
+        assert!(writer.compact(1, &Arc::default(), &Silent).unwrap().is_some());
+        assert!(is_writer || reader.refresh().unwrap());
+        tokio::time::timeout(Duration::from_secs(60), asking).await.unwrap().unwrap();
+    }
+}
+
 #[tokio::test]
 async fn tables_that_are_missing_or_damaged_do_not_take_the_place_of_those_in_use() {
     let dir = tempfile::tempdir().unwrap();
@@ -252,5 +299,5 @@ async fn tables_that_are_missing_or_damaged_do_not_take_the_place_of_those_in_us
     fs_err::create_dir(&damaged).unwrap();
     fs_err::write(damaged.join("private.json"), "{").unwrap();
     assert!(follow(index.number + 1).is_err());
-    assert_eq!(served.in_use().tables.version(), version);
+    assert_eq!(served.of(&index).unwrap().tables.version(), version);
 }

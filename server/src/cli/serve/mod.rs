@@ -20,7 +20,7 @@ use super::{CliError, output};
 use crate::location::{Location, Opened};
 use dpr_encode::PassageUpdater;
 use dpr_files::Background;
-use dpr_index::search::{Backend, Description, TextSearcher};
+use dpr_index::search::{Description, TextSearcher};
 use dpr_index::{CompactionPolicy, DeltaLimit};
 use dpr_private::{MOST_CHANGED, Tables};
 use dpr_serve::server::{self, Connections, Ended};
@@ -144,7 +144,7 @@ async fn serve(args: Args, index: Location) -> Result<(), CliError> {
     let web_weights = loaded.model.as_ref().is_some_and(ServedModel::has_weights);
     let tables = tables.map(|tables| served_tables(&args, tables).map(Arc::new)).transpose()?;
     let following = match (&tables, dir) {
-        (Some(tables), Some(dir)) => Some(follow_tables(dir, tables, &loaded.index.backend)?),
+        (Some(tables), Some(dir)) => Some(follow_tables(dir, tables, &loaded.index)?),
         _ => None,
     };
     let kept = publish(&state, &args, loaded, (tables, reader))?;
@@ -195,13 +195,18 @@ fn served_tables(args: &Args, tables: Tables) -> Result<ServedTables, CliError> 
 /// Time between two looks for the private tables of a newer version.
 const FOLLOW_EVERY: Duration = Duration::from_secs(2);
 
-/// Takes private tables of a newer version of the index into use, once `dpr index private` has built them.
-fn follow_tables(
-    dir: PathBuf,
-    tables: &Arc<ServedTables>,
-    index: &Arc<dyn Backend>,
-) -> Result<Background, CliError> {
-    let (tables, index) = (Arc::clone(tables), Arc::clone(index));
+/// Takes private tables of a newer version of the index into use: with the version, or once `dpr index private` has built
+/// them.
+fn follow_tables(dir: PathBuf, tables: &Arc<ServedTables>, opened: &Opened) -> Result<Background, CliError> {
+    if let Some(live) = &opened.live {
+        let (tables, dir) = (Arc::clone(tables), dir.clone());
+        live.on_version(move |version| {
+            if let Err(error) = tables.expect(&dir, version.number(), version.version()) {
+                tracing::error!("the private tables of version {} cannot be used: {error}", version.number());
+            }
+        });
+    }
+    let (tables, index) = (Arc::clone(tables), Arc::clone(&opened.backend));
     let mut said = None;
     Ok(Background::every("private tables", FOLLOW_EVERY, move |_| {
         let newest = index.describe();
