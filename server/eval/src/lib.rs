@@ -66,7 +66,7 @@ pub use by_depth::{DEFAULT_DEPTHS, DepthReport, ReadPassage, ReadQuestion, measu
 pub use compare::{Bootstrap, CompareError, Comparison, System, compare, compare_clusters};
 pub use error::EvalError;
 pub use judge::{Judge, gold_passages};
-pub use plot::{Curve, PlotError, Series, accuracy_svg, reading_svg, series_svg};
+pub use plot::{Curve, PlotError, Series, accuracy_svg, log_series_svg, reading_svg, series_svg};
 pub use ranking::{
     DEFAULT_KS, QrelsReport, QuestionScores, RankingError, RecallAt, TopK, check_qrels, first_hit,
     mean_reciprocal_rank, measure_qrels, score_ranking, top_k, trec_order,

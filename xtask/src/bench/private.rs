@@ -27,6 +27,7 @@ pub(super) fn run(is_quick: bool) -> Outcome {
     fs::create_dir_all(&folder).map_err(|error| Failure::new(format!("cannot make {FOLDER}: {error}")))?;
     let (passages, folder) = (data.blocks()?, folder.to_string_lossy().into_owned());
     let counts: &[&str] = if is_quick { &["2067", "22000"] } else { &["2067", "22000", "100000", "1000000"] };
+    let mut lines = String::new();
     for count in counts {
         let arguments = [passages.as_str(), &folder, count];
         let mut measured = json(&output(&mut command(built("private_bench"), &arguments))?, "private_bench")?;
@@ -34,6 +35,7 @@ pub(super) fn run(is_quick: bool) -> Outcome {
         let server = number("server_rank_ms") + number("server_fetch_ms");
         measured["server_ms"] = server.into();
         println!("{measured}");
+        lines.push_str(&format!("{measured}\n"));
         for (_, name, limit) in LIMITS.iter().filter(|(passages, ..)| measured["passages"] == *passages) {
             let found = measured[name].as_f64().unwrap_or(f64::INFINITY);
             println!("bench: {name} {found} (at most {limit}): {}", verdict(found <= *limit));
@@ -45,5 +47,9 @@ pub(super) fn run(is_quick: bool) -> Outcome {
             )));
         }
     }
+    let file = format!("{folder}/measured.jsonl");
+    fs::write(&file, lines).map_err(|error| Failure::new(format!("cannot write {file}: {error}")))?;
+    process::run(&mut command(built("private_bench"), &["--plot", &file, &folder]))?;
+    println!("bench: {folder}/traffic.svg and server.svg show this beside what others publish");
     Ok(())
 }

@@ -89,6 +89,7 @@ fn curves_svg(title: &str, [x, y]: [&str; 2], curves: &[Curve]) -> Result<String
             ticks: ticks_of_ranks(last),
             digits: 0,
             unit: "",
+            is_logarithmic: false,
         },
         y: Axis {
             label: y,
@@ -97,6 +98,7 @@ fn curves_svg(title: &str, [x, y]: [&str; 2], curves: &[Curve]) -> Result<String
             ticks: even_ticks(least, most, step),
             digits: 0,
             unit: "%",
+            is_logarithmic: false,
         },
         legend: Corner::LowerRight,
         lines: curves.iter().map(Curve::line).collect(),

@@ -1,4 +1,4 @@
-//! SVG charts: lines over two linear axes, the common base of all plots.
+//! SVG charts: lines over two axes, linear or logarithmic, the common base of all plots.
 
 use std::ops::Range;
 
@@ -51,6 +51,12 @@ pub enum PlotError {
         /// The accuracy.
         accuracy: f64,
     },
+    /// A point that no logarithmic axis has.
+    #[error("the line of {name:?} holds a point that is not above 0, and the axes are logarithmic")]
+    NotPositive {
+        /// The line.
+        name: String,
+    },
     /// A point that is not a number.
     #[error("the line of {name:?} holds a point that is not a number")]
     NotFinite {
@@ -73,7 +79,7 @@ pub(super) struct Chart<'a> {
     pub(super) lines: Vec<Line<'a>>,
 }
 
-/// A linear axis with the ticks that are named, where the drawing library would choose its own.
+/// An axis with the ticks that are named, where the drawing library would choose its own.
 #[derive(Clone)]
 pub(super) struct Axis<'a> {
     pub(super) label: &'a str,
@@ -84,6 +90,8 @@ pub(super) struct Axis<'a> {
     pub(super) digits: usize,
     /// The unit written after those numbers.
     pub(super) unit: &'static str,
+    /// `true` if the numbers on the axis are decimal logarithms of those that are written.
+    pub(super) is_logarithmic: bool,
 }
 
 /// One line of straight pieces.
@@ -110,12 +118,34 @@ impl<'a> Axis<'a> {
             to = from + step;
         }
         let digits = if step >= 1.0 { 0 } else { (-step.log10()).ceil() as usize };
-        Self { label, from, to, ticks: even_ticks(from, to, step), digits, unit: "" }
+        Self { label, from, to, ticks: even_ticks(from, to, step), digits, unit: "", is_logarithmic: false }
+    }
+
+    /// Returns a logarithmic axis over decimal logarithms, from a whole power of ten to another.
+    pub(super) fn decades(label: &'a str, logarithms: impl Iterator<Item = f64> + Clone) -> Self {
+        let from = logarithms.clone().fold(f64::INFINITY, f64::min).floor();
+        let to = logarithms.fold(f64::NEG_INFINITY, f64::max).ceil().max(from + 1.0);
+        Self { label, from, to, ticks: even_ticks(from, to, 1.0), digits: 0, unit: "", is_logarithmic: true }
     }
 
     fn named(&self, tick: f64) -> String {
+        if self.is_logarithmic {
+            return with_prefix(tick.round() as i32);
+        }
         format!("{tick:.digits$}{unit}", digits = self.digits, unit = self.unit)
     }
+}
+
+/// Returns a power of ten with the prefix of its size.
+fn with_prefix(exponent: i32) -> String {
+    let (prefix, above) = match exponent {
+        9.. => (" G", 9),
+        6..9 => (" M", 6),
+        3..6 => (" k", 3),
+        _ => ("", 0),
+    };
+    let digits = (-exponent).max(0) as usize;
+    format!("{:.digits$}{prefix}", 10f64.powi(exponent - above))
 }
 
 /// Returns the ticks from `least` to `most`, both included.

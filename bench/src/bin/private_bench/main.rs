@@ -1,11 +1,15 @@
 //! Encrypted search: bytes, processor time of the server and of the client, memory, and whether the texts are right.
 //!
 //!     private_bench PASSAGES FOLDER [COUNT ...]
+//!     private_bench --plot LINES FOLDER
 //!
 //! Prints a line of JSON for each number of passages. Texts are the first of the file, cut at 100 words, and more than it
 //! has are its own once more with other ids and titles; vectors are synthetic, of 768 numbers around one direction for
 //! each title, with a spectrum that falls as that of encoders does.
-//! Times are those that one thread had a processor, so that other work on the machine does not count.
+//! Times are those that one thread had a processor, so that other work on the machine does not count. The second form
+//! draws what such lines say beside what others publish.
+
+mod published;
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -28,8 +32,15 @@ const COUNTS: [usize; 3] = [2067, 22_000, 100_000];
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [flag, lines, folder] = arguments.as_slice()
+        && flag == "--plot"
+    {
+        return published::plot(Path::new(lines), Path::new(folder));
+    }
     let [passages, folder, counts @ ..] = arguments.as_slice() else {
-        return Err("usage: private_bench PASSAGES FOLDER [COUNT ...]".into());
+        return Err(
+            "usage: private_bench PASSAGES FOLDER [COUNT ...], or private_bench --plot LINES FOLDER".into()
+        );
     };
     let counts: Vec<usize> = match counts {
         [] => COUNTS.to_vec(),
