@@ -6,7 +6,7 @@ use dpr_core::private::encrypted::rank;
 use rayon::prelude::*;
 
 /// Polynomials that are transformed before they are put in order.
-const AT_ONCE: usize = 4096;
+const AT_ONCE: usize = 512;
 
 /// Blocks that are multiplied between two looks at whether the answer is wanted.
 const BLOCKS: usize = 64;
@@ -19,17 +19,21 @@ pub(crate) struct Transforms(Vec<u32>);
 impl Transforms {
     /// Puts transforms `[polynomials, degree]` in order.
     pub(crate) fn of(shape: &RankShape, transforms: &[u32]) -> Self {
-        let mut ordered = Self(vec![0; transforms.len()]);
-        ordered.set(shape, 0, transforms);
-        ordered
+        let degree = shape.set().degree;
+        let mut ordered = vec![0; transforms.len()];
+        for (at, places) in ordered.chunks_exact_mut(transforms.len() / degree * CHUNK).enumerate() {
+            copy_chunk(at, transforms, degree, places);
+        }
+        Self(ordered)
     }
 
     /// Returns the transforms of a rank table `[blocks, dims, degree]` of signed bytes.
     pub(crate) fn of_table(shape: &RankShape, table: &[i8]) -> Self {
         let (set, ntt) = (shape.set(), rank::transform(shape));
-        let mut ordered = Self(vec![0; table.len()]);
+        let chunk = table.len() / set.degree * CHUNK;
+        let mut ordered = vec![0; table.len()];
         let mut transforms = vec![0; table.len().min(AT_ONCE * set.degree)];
-        for (at, table) in table.chunks(AT_ONCE * set.degree).enumerate() {
+        for (part, table) in table.chunks(AT_ONCE * set.degree).enumerate() {
             let transforms = &mut transforms[..table.len()];
             let polynomials = transforms.par_chunks_mut(set.degree).zip(table.par_chunks(set.degree));
             polynomials.for_each(|(transform, numbers)| {
@@ -38,21 +42,18 @@ impl Transforms {
                 }
                 ntt.forward(transform);
             });
-            ordered.set(shape, at * AT_ONCE, transforms);
+            ordered.par_chunks_exact_mut(chunk).enumerate().for_each(|(at, places)| {
+                copy_chunk(at, transforms, set.degree, &mut places[part * AT_ONCE * CHUNK..]);
+            });
         }
-        ordered
+        Self(ordered)
     }
+}
 
-    /// Sets the polynomials from `first` on to transforms `[polynomials, degree]`.
-    fn set(&mut self, shape: &RankShape, first: usize, transforms: &[u32]) {
-        let degree = shape.set().degree;
-        let all = self.0.len() / degree;
-        self.0.par_chunks_exact_mut(all * CHUNK).enumerate().for_each(|(chunk, ordered)| {
-            let places = ordered[first * CHUNK..].chunks_exact_mut(CHUNK);
-            for (place, transform) in places.zip(transforms.chunks_exact(degree)) {
-                place.copy_from_slice(&transform[chunk * CHUNK..][..CHUNK]);
-            }
-        });
+/// Copies chunk `at` of each of the transforms `[polynomials, degree]` to `places`, one after the other.
+fn copy_chunk(at: usize, transforms: &[u32], degree: usize, places: &mut [u32]) {
+    for (place, transform) in places.chunks_exact_mut(CHUNK).zip(transforms.chunks_exact(degree)) {
+        place.copy_from_slice(&transform[at * CHUNK..][..CHUNK]);
     }
 }
 
