@@ -42,8 +42,8 @@ impl ServedTables {
         Ok(Self { gate, in_use: RwLock::new(Arc::new(tables)), next: RwLock::default() })
     }
 
-    /// Opens the tables of version `number` of the index in the directory `index`, whose fingerprint is `version`, before
-    /// that version is put in use: they are there for its first question. Returns whether there are some.
+    /// Opens the tables of version `number` of the index in the directory `index`, whose fingerprint is `version`,
+    /// before that version is put in use: they are there for its first question. Returns whether there are some.
     ///
     /// # Errors
     /// Tables that cannot be read, are damaged or of another index.
@@ -77,8 +77,8 @@ impl ServedTables {
         }
     }
 
-    /// Returns the tables of the version of the index that is described, if they are there. Those that were expected take
-    /// the place of those in use.
+    /// Returns the tables of the version of the index that is described, if they are there. Those that were expected
+    /// take the place of those in use.
     pub(super) fn of(&self, index: &Description) -> Option<Arc<TablesOfVersion>> {
         let in_use = || Some(Arc::clone(&read_lock(&self.in_use))).filter(|tables| tables.is_of(index));
         if let Some(tables) = in_use() {

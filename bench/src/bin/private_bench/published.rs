@@ -1,5 +1,5 @@
-//! What others publish of the cost of a search, or of a part of one, whose question the server does not see, and plots of
-//! it beside what was measured.
+//! Published costs of searches, or of parts of one, whose question the server does not see, and plots of them beside
+//! what was measured.
 //!
 //! The figures are those of the publications, on other machines, and were not measured here.
 

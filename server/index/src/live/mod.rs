@@ -58,9 +58,9 @@ impl LiveIndex {
         }
     }
 
-    /// Calls `arrive` with each version that takes the place of the one in use, just before it does, so that what belongs
-    /// to a version can be opened in time. Searches and updates do not wait for it, the version does. Only the first call
-    /// of this function counts; it returns whether this is the first.
+    /// Sets a callback for each version that takes the place of the one in use, just before it does: files that belong
+    /// to the version can be opened in time. The version waits for the callback; searches and updates go on meanwhile.
+    /// There is one callback: returns `false`, and changes nothing, where there is one already.
     pub fn on_version(&self, arrive: impl Fn(&LoadedIndex) + Send + Sync + 'static) -> bool {
         self.arrivals.set(arrive)
     }

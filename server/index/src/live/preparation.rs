@@ -31,20 +31,20 @@ impl Preparation {
     }
 }
 
-/// Called with a version of the index that will be put in use.
+/// A function of a version of the index that is about to be put in use.
 type Arrive = dyn Fn(&LoadedIndex) + Send + Sync;
 
-/// The one who is told of each version before it is put in use, where somebody is.
+/// The callback for each version that is about to be put in use; none by default.
 #[derive(Default)]
 pub(super) struct Arrivals(OnceLock<Box<Arrive>>);
 
 impl Arrivals {
-    /// Returns whether `arrive` is the first.
+    /// Sets the callback and returns `true`, or returns `false` where there is one already.
     pub(super) fn set(&self, arrive: impl Fn(&LoadedIndex) + Send + Sync + 'static) -> bool {
         self.0.set(Box::new(arrive)).is_ok()
     }
 
-    /// Tells of a version.
+    /// Calls the callback with a version.
     pub(super) fn tell(&self, version: &LoadedIndex) {
         if let Some(arrive) = self.0.get() {
             arrive(version);
