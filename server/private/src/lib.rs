@@ -76,12 +76,13 @@ mod build;
 pub mod client;
 mod columns;
 mod delta;
+mod delta_cache;
 mod error;
 mod hint;
 mod order;
 mod principal;
 mod ranks;
-mod rounded;
+
 pub mod site;
 mod tables;
 #[cfg(test)]

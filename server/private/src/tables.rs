@@ -20,8 +20,8 @@ use dpr_core::private::encrypted::manifest::{self, POSITIONS, PROJECTION, RANK_T
 use dpr_files::{Error as FileError, Mapped, digest, plain};
 
 use crate::OpenError;
+use crate::delta_cache::DeltaCache;
 use crate::ranks::Transforms;
-use crate::rounded::Deltas;
 
 /// The manifest of private tables.
 pub const MANIFEST: &str = "private.json";
@@ -40,7 +40,7 @@ pub struct Tables {
     texts: Mapped,
     positions: Mapped,
     projection: Projection,
-    pub(crate) deltas: Mutex<Deltas>,
+    pub(crate) deltas: Mutex<DeltaCache>,
 }
 
 /// Returns the directory of the private tables of version `number` of the index in `index`.

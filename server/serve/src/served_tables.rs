@@ -26,7 +26,7 @@ const BATCH: usize = 8;
 pub struct ServedTables {
     gate: SearchGate,
     in_use: RwLock<Arc<TablesOfVersion>>,
-    /// Those of a version that is about to be put in use.
+    /// Tables of a version of the index that is about to be put in use.
     next: RwLock<Option<Arc<TablesOfVersion>>>,
 }
 
@@ -77,8 +77,8 @@ impl ServedTables {
         }
     }
 
-    /// Returns the tables of the version of the index that is described, if they are there. Those that were expected
-    /// take the place of those in use.
+    /// Returns the tables of the version of the index that `index` describes, if they are open. Tables that
+    /// [`expect`](Self::expect) opened take the place of those in use.
     pub(super) fn of(&self, index: &Description) -> Option<Arc<TablesOfVersion>> {
         let in_use = || Some(Arc::clone(&read_lock(&self.in_use))).filter(|tables| tables.is_of(index));
         if let Some(tables) = in_use() {
@@ -89,7 +89,7 @@ impl ServedTables {
             tracing::info!("private tables {} are in use", next.tables.version());
             *write_lock(&self.in_use) = next;
         }
-        // Another thread may have put them in use meanwhile.
+        // Read again: another thread may have moved the expected tables to `in_use` since the first look.
         in_use()
     }
 }

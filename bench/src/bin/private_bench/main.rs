@@ -7,7 +7,7 @@
 //! has are its own once more with other ids and titles; vectors are synthetic, of 768 numbers around one direction for
 //! each title, with a spectrum that falls as that of encoders does.
 //! Times are those that one thread had a processor, so that other work on the machine does not count. The second form
-//! draws what such lines say beside what others publish.
+//! plots such lines beside published figures.
 
 mod published;
 

@@ -13,7 +13,7 @@ use serde_json::Value;
 struct Published {
     name: &'static str,
     passages: f64,
-    /// Megabytes to and fro.
+    /// Megabytes up and down.
     megabytes: f64,
     /// Milliseconds of one core of the server.
     server_ms: f64,
@@ -24,7 +24,7 @@ const PUBLISHED: [Published; 2] = [
     // servers; a question is ranked against one cluster of the pages.
     Published { name: "Tiptoe (published)", passages: 360e6, megabytes: 59.7, server_ms: 145_000.0 },
     // apple/swift-homomorphic-encryption, PNNSProcessDatabase: 4,096 rows of 128 numbers, 28.2 kB and 52.1 kB, 10.4 to
-    // 12.5 ms; scores alone, without texts.
+    // 12.5 ms, of which the middle is plotted; scores alone, without texts.
     Published {
         name: "Apple PNNS, scores alone (published)",
         passages: 4096.0,

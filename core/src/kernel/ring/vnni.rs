@@ -14,7 +14,8 @@ use super::super::isa::Isa;
 /// Bytes of a vector.
 const LANES: usize = 64;
 
-/// Columns that are multiplied at once: the planes of five queries fill a third of a cache of the second level.
+/// Columns that are multiplied at once: the planes of five queries have 160 KiB then, which a cache of the second level
+/// holds.
 const TILE: usize = 8192;
 
 /// Rows that are multiplied at once: four sums of each stay in registers.

@@ -234,8 +234,8 @@ async fn what_changed_is_told_by_every_ranking_and_handed_out_whole_up_to_a_limi
     }
 }
 
-/// A writer that builds private tables of each new version, a reader that follows it, and a server of either: with a
-/// version in use its tables are.
+/// Encrypted questions are answered at every moment while a new version of the index is put in use: by a server that
+/// writes the index, and by one that follows it.
 #[tokio::test(flavor = "multi_thread")]
 async fn tables_of_a_new_version_are_there_for_its_first_question() {
     for is_writer in [true, false] {

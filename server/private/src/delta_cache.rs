@@ -1,4 +1,4 @@
-//! Rounded coordinates of the passages that came to an index after its private tables.
+//! The newest delta of private tables, and what is kept to make the next one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,16 +6,16 @@ use std::sync::Arc;
 use dpr_core::private::encrypted::Projection;
 use dpr_index::Snapshot;
 
-/// The newest delta of private tables, and the rows that were rounded for it.
+/// The newest delta of private tables, and the coordinates of the passages that were added since the tables were made.
 #[derive(Debug, Default)]
-pub(crate) struct Deltas {
+pub(crate) struct DeltaCache {
     /// Changes of the newest delta, and its bytes.
     pub(crate) made: Option<(u64, Arc<[u8]>)>,
     /// Coordinates `[dims]` of added rows, by row of the index.
     codes: BTreeMap<usize, Vec<i8>>,
 }
 
-impl Deltas {
+impl DeltaCache {
     /// Returns the coordinates of all added passages, `[added, dims]`. Those of the last call are not computed again;
     /// those of passages that are no longer there are forgotten.
     pub(crate) fn codes(&mut self, projection: &Projection, snapshot: &Snapshot) -> Vec<i8> {
