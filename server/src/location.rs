@@ -76,7 +76,7 @@ impl Location {
     /// A server's address, and the errors of the home.
     pub fn open(&self) -> Result<Arc<dyn Backend>, CliError> {
         Ok(match self {
-            Self::Dir(dir) => Arc::<LiveIndex>::clone(IndexReader::open(dir)?.live()),
+            Self::Dir(dir) => Arc::<LiveIndex>::clone(IndexReader::open_unchecked(dir)?.live()),
             Self::Server(address) => return Err(of_server(address)),
             #[cfg(feature = "milvus")]
             Self::Milvus(address) => Arc::new(open_milvus(address)?),
@@ -113,7 +113,7 @@ impl Location {
         match (self, compaction) {
             (Self::Server(address), _) => Err(of_server(address)),
             (Self::Dir(dir), None) => {
-                let reader = IndexReader::open(dir)?.watch(LOOK_EVERY)?;
+                let reader = IndexReader::open_unchecked(dir)?.watch(LOOK_EVERY)?;
                 let live = Arc::clone(reader.live());
                 let backend = Arc::<LiveIndex>::clone(&live);
                 Ok(Opened { backend, writer: None, live: Some(live), _kept_by: KeptBy::Reader(reader) })

@@ -68,7 +68,7 @@ fn measure(set: &VectorSet, queries: &[Embedding], folder: &Path) -> Result<Valu
     let started = Instant::now();
     let mut index = LoadedIndex::open(dir.path())?;
     let open_seconds = started.elapsed().as_secs_f64();
-    let exact = index.exact();
+    let exact = index.exact()?;
     let started = Instant::now();
     let truth = queries.iter().map(|query| exact.search(query, K)).collect::<Result<Vec<_>, _>>()?;
     let single = QUESTIONS as f64 / started.elapsed().as_secs_f64();
@@ -131,7 +131,7 @@ fn filtered(index: &LoadedIndex, queries: &[Embedding]) -> Result<Value, Failed>
     let search = |index: &dyn VectorIndex| -> Result<Vec<Vec<ScoredRow>>, Failed> {
         queries.iter().map(|query| Ok(index.search_until(query, K, Some(&allowed), &never)?)).collect()
     };
-    let truth = search(&index.exact())?;
+    let truth = search(&index.exact()?)?;
     let started = Instant::now();
     let found = search(index.index.as_ref())?;
     let seconds = started.elapsed().as_secs_f64();

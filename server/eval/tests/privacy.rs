@@ -8,8 +8,8 @@ use dpr_core::private::blur::{Blur, DeviceKey, Level};
 use dpr_core::random::SplitMix;
 use dpr_data::{Passage, read_passages, read_questions};
 use dpr_eval::privacy::{
-    Attacked, Attackers, Blurred, EncodedQuestion, Mode, NetworkOptions, Noise, Plain, QuestionSplit, Random,
-    attack, search,
+    Attacked, Attackers, Blurred, DecoderOptions, EncodedQuestion, Mode, NetworkOptions, Noise, Plain,
+    QuestionSplit, Random, attack, search,
 };
 use dpr_files::progress::Silent;
 use dpr_index::private::principal_directions;
@@ -64,13 +64,14 @@ fn corpus() -> Corpus {
         });
     let split = QuestionSplit::new(questions.collect(), 300, SEED).unwrap();
     let network = NetworkOptions { hidden: 96, epochs: 40 };
-    let attackers = Attackers::new(split, set.rows.chunks(DIM), DIM, Some(network), SEED);
+    let decoder = DecoderOptions { hidden: 96, epochs: 8 };
+    let attackers = Attackers::new(split, set.rows.chunks(DIM), DIM, Some(network), Some(decoder), SEED);
     Corpus { reader, attackers, _dir: dir }
 }
 
 fn blurred<'a>(backend: &'a dyn Backend, corpus: &Corpus, blur: Blur) -> Blurred<'a> {
     let snapshot = corpus.reader.snapshot();
-    let rows: Vec<&[f32]> = snapshot.vectors().collect();
+    let rows: Vec<&[f32]> = snapshot.vectors().map(Result::unwrap).collect();
     let (projection, _) = principal_directions(&rows, DIM).unwrap();
     Blurred::new(backend, Arc::new(projection), "blurred", blur, 400, DeviceKey::new([7; 32]))
 }
@@ -88,6 +89,8 @@ fn plain_vectors_give_words_away_random_ones_do_not_and_blurred_ones_give_fewer(
     let network = |attacked: &Attacked| attacked.network.unwrap();
     assert!(of_plain.ridge.content > 0.2, "{of_plain:?}");
     assert!(network(&of_plain).content > 0.15, "{of_plain:?}");
+    let decoder = |attacked: &Attacked| attacked.decoder.unwrap();
+    assert!(decoder(&of_plain).content > 0.05, "{of_plain:?}");
     assert_eq!(of_plain.known, 1.0);
     assert!(of_plain.topic > 3.0 * corpus.attackers.topic_floor(), "{of_plain:?}");
 
@@ -95,6 +98,7 @@ fn plain_vectors_give_words_away_random_ones_do_not_and_blurred_ones_give_fewer(
     for named in [of_random.ridge, network(&of_random)] {
         assert!(named.content < 0.02 && named.f1 < floor.f1 + 0.02, "{named:?} {floor:?}");
     }
+    assert!(decoder(&of_random).content < 0.02 && decoder(&of_random).exact == 0.0, "{of_random:?}");
     assert!(of_random.known < 0.02, "{of_random:?}");
     assert!(of_random.topic < corpus.attackers.topic_floor() + 0.05, "{of_random:?}");
 

@@ -4,10 +4,9 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 
 use dpr_core::model::{self, FileEntry};
-use rayon::prelude::*;
 use sha2::{Digest as _, Sha256};
 
-use crate::{Error, atomic, plain, relative};
+use crate::{Error, atomic, plain, relative, threads};
 
 /// Bytes that a thread takes at a time.
 const CRC_PART: usize = 4 << 20;
@@ -75,10 +74,11 @@ pub fn write_file(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<(
     Ok(entry)
 }
 
-/// The CRC-32 of bytes, on all threads: as fast as memory is read, where SHA-256 takes seconds a gigabyte. `look` is
+/// The CRC-32 of bytes, on all processors: as fast as memory is read, where SHA-256 takes seconds a gigabyte. `look` is
 /// shown every piece, in any order, while it is in a core's cache; pieces begin at multiples of 32 KiB.
 pub fn crc32(bytes: &[u8], look: impl Fn(&[u8]) + Sync) -> u32 {
-    let of_part = |part: &[u8]| {
+    let mut whole = crc32fast::Hasher::new();
+    let of_part = |part: &&[u8]| {
         let mut hasher = crc32fast::Hasher::new();
         for piece in part.chunks(PIECE) {
             hasher.update(piece);
@@ -86,9 +86,7 @@ pub fn crc32(bytes: &[u8], look: impl Fn(&[u8]) + Sync) -> u32 {
         }
         hasher
     };
-    let parts: Vec<crc32fast::Hasher> = bytes.par_chunks(CRC_PART).map(of_part).collect();
-    let mut whole = crc32fast::Hasher::new();
-    parts.iter().for_each(|part| whole.combine(part));
+    threads::map(bytes.chunks(CRC_PART), of_part).iter().for_each(|part| whole.combine(part));
     whole.finalize()
 }
 

@@ -26,6 +26,7 @@ pub mod plain;
 mod poison;
 pub mod progress;
 pub mod relative;
+pub mod threads;
 
 pub use background::{Background, BackgroundState};
 pub use error::Error;

@@ -164,6 +164,12 @@ impl BuildError {
     }
 }
 
+impl From<FileError> for QueryError {
+    fn from(error: FileError) -> Self {
+        Self::Damaged { reason: error.to_string() }
+    }
+}
+
 impl From<FileError> for CompactError {
     fn from(error: FileError) -> Self {
         Self::Build(error.into())
@@ -255,6 +261,9 @@ pub enum QueryError {
     /// See [`Stopped`].
     #[error("{0}")]
     Stopped(#[from] Stopped),
+    /// A file of the index is damaged, which a search found or the check after opening did.
+    #[error("{reason}")]
+    Damaged { reason: String },
     /// The GPU did not compute the scores.
     #[error("the GPU's scores cannot be read ({reason})")]
     Gpu { reason: String },

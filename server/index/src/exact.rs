@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use super::allowed::search_allowed;
 use super::codes::{Codes, SPARE, rescored};
 use super::quantized::{AnyQuantized, Quantized};
-use super::{IndexKind, Matrix, QueryError, RowSet, ScoredRow, VectorIndex};
+use super::{IndexKind, Matrix, QueryError, RowSet, ScoredRow, Storage, VectorIndex};
 use crate::ranking::TopK;
 use crate::vectors::GROUP;
 use crate::{CancelToken, Stopped};
@@ -32,6 +32,20 @@ const BATCH_FROM: usize = 8;
 
 /// The work of a batch's matrix product, as a share (one of so many) of searching for each question alone.
 const BATCH_SHARE: u64 = 8;
+
+/// Returns the [`VectorIndex::cost`] of an exact index of so many rows of so many numbers, read in this form.
+pub(super) fn cost(storage: Storage, (rows, dim): (usize, usize), queries: usize, filtered: bool) -> u64 {
+    let all = queries as u64 * rows as u64 * dim as u64;
+    match storage {
+        _ if filtered => all,
+        Storage::Int8 if queries >= BATCH_FROM => all / 16,
+        Storage::Int8 => all / 4,
+        Storage::F16 => all / 2,
+        Storage::Binary => all / 16,
+        Storage::F32 if queries > 1 => all / BATCH_SHARE,
+        Storage::F32 => all,
+    }
+}
 
 /// An index that compares a question with every passage.
 #[derive(Debug)]
@@ -123,7 +137,7 @@ impl ExactIndex {
         for start in (0..count).step_by(BATCH_ROWS) {
             cancel.check()?;
             let rows = BATCH_ROWS.min(count - start);
-            questions.products(&self.matrix.as_slice()[start * dim..][..rows * dim], &mut scores);
+            questions.products(self.matrix.rows_from(start, rows), &mut scores);
             for (top, scores) in tops.iter_mut().zip(scores.chunks_exact(rows)) {
                 top.offer_all(start, scores);
             }
@@ -238,16 +252,8 @@ impl VectorIndex for ExactIndex {
     }
 
     fn cost(&self, queries: usize, _k: usize, filtered: bool) -> u64 {
-        let all = queries as u64 * self.len() as u64 * self.dim() as u64;
-        match &self.codes {
-            _ if filtered => all,
-            Some(AnyQuantized::Int8(_)) if queries >= BATCH_FROM => all / 16,
-            Some(AnyQuantized::Int8(_)) => all / 4,
-            Some(AnyQuantized::F16(_)) => all / 2,
-            Some(AnyQuantized::Binary(_)) => all / 16,
-            None if queries > 1 => all / BATCH_SHARE,
-            None => all,
-        }
+        let storage = self.codes.as_ref().map_or(Storage::F32, AnyQuantized::storage);
+        cost(storage, (self.len(), self.dim()), queries, filtered)
     }
 
     /// Reads each row once for a whole group of questions: a matrix product chooses, and what it cannot tell apart for

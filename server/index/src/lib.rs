@@ -66,6 +66,7 @@ mod cancel;
 mod cancelled;
 mod codes;
 mod condition;
+mod deferred;
 mod directory;
 mod error;
 mod exact;

@@ -234,6 +234,15 @@ impl AnyQuantized {
         })
     }
 
+    /// Returns the form of the vectors that these are.
+    pub(super) fn storage(&self) -> Storage {
+        match self {
+            Self::Int8(_) => Storage::Int8,
+            Self::F16(_) => Storage::F16,
+            Self::Binary(_) => Storage::Binary,
+        }
+    }
+
     /// Returns the name of the file of quantized vectors, if `storage` has one.
     pub(super) fn file_name(storage: Storage) -> Option<&'static str> {
         match storage {

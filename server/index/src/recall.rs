@@ -29,8 +29,8 @@ pub fn rows_found(exact: &[ScoredRow], found: impl IntoIterator<Item = f32>) -> 
 /// # Errors
 /// The errors of [`VectorIndex::search`](super::VectorIndex::search).
 pub fn recall_against_exact(index: &LoadedIndex, k: usize, questions: usize) -> Result<f64, QueryError> {
-    let queries = sample(index.matrix(), questions);
-    let truth = Truth::of(&index.exact(), &queries, k)?;
+    let queries = sample(index.matrix()?, questions);
+    let truth = Truth::of(&index.exact()?, &queries, k)?;
     Ok(truth.recall(&index.index.search_batch(&queries, k)?))
 }
 

@@ -32,10 +32,10 @@ pub fn tune(dir: &Path, recall: f64, k: usize, questions: usize) -> Result<Tuned
     if index.manifest.kind != IndexKind::Hnsw {
         return Err(TuneError::NoGraph { path: dir.to_path_buf() });
     }
-    let queries: Vec<Embedding> = sample(index.matrix(), questions);
-    let truth = Truth::of(&index.exact(), &queries, k)?;
+    let queries: Vec<Embedding> = sample(index.matrix().map_err(BuildError::from)?, questions);
+    let truth = Truth::of(&index.exact().map_err(BuildError::from)?, &queries, k)?;
     // A search for k keeps at least 1.5 k, and one that keeps half of all passages looks at every one.
-    let (least, most) = (k + k / 2, (index.matrix().count() / 2).saturating_sub(1));
+    let (least, most) = (k + k / 2, (index.index.len() / 2).saturating_sub(1));
     let mut tried: Vec<(usize, f64)> = Vec::new();
     let mut measure = |ef: usize, tried: &mut Vec<(usize, f64)>| -> Result<bool, QueryError> {
         index.index.set_ef_search(ef);

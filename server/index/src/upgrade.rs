@@ -5,10 +5,11 @@ use std::path::Path;
 
 use crate::directory::copy::publish_with;
 use crate::directory::manifest::FORMAT_WITHOUT_METADATA;
-use crate::directory::pointer::PASSAGES_TABLE;
+use crate::directory::pointer::{PASSAGES_TABLE, VECTORS_BLOCKS};
 use crate::directory::version::newest;
 use crate::directory::writing::write_new;
 use crate::quantized::AnyQuantized;
+use crate::vectors::rows::write_block_sums;
 use crate::{BuildError, FileError, IndexKind, LoadedIndex, LoadedSparse, verify};
 use dpr_files::digest;
 
@@ -19,10 +20,12 @@ pub struct Upgraded {
     pub before: u32,
     /// The format that it is in now: the same where that was new enough.
     pub now: u32,
+    /// `true` if it got the checksums of its vectors' blocks, by which it opens without reading all vectors.
+    pub got_blocks: bool,
 }
 
-/// Publishes the version in use in the format in which it would be built now, if it is in an older one. Every file is
-/// checked first; what was in use stays until the new version is whole, and beside it then.
+/// Publishes the version in use as it would be built now, if it is in an older format or has no `vectors.crc`. Every file
+/// is checked first; what was in use stays until the new version is whole, and beside it then.
 ///
 /// # Errors
 /// [`BuildError`]: no index, a damaged file, another writer, a full disk.
@@ -33,19 +36,23 @@ pub fn upgrade(dir: &Path) -> Result<Upgraded, BuildError> {
     }
     let before = checked.manifest.format_version;
     // Passages of older formats have no metadata.
-    let now = FORMAT_WITHOUT_METADATA;
-    if before >= now {
-        return Ok(Upgraded { before, now: before });
+    let now = before.max(FORMAT_WITHOUT_METADATA);
+    let has_vectors = checked.manifest.kind != IndexKind::Sparse;
+    let got_blocks = has_vectors && !checked.manifest.files.contains_key(VECTORS_BLOCKS);
+    let done = Upgraded { before, now, got_blocks };
+    if before == now && !got_blocks {
+        return Ok(done);
     }
     // What older formats have no files for.
-    let (version, table, codes) = match checked.manifest.kind {
+    let (version, table, codes, rows) = match checked.manifest.kind {
         IndexKind::Sparse => {
             let index = LoadedSparse::open(dir)?;
-            (index.version().to_owned(), index.passages.table()?, None)
+            (index.version().to_owned(), index.passages.table()?, None, None)
         }
         IndexKind::Exact | IndexKind::Hnsw => {
             let index = newest(dir, LoadedIndex::read)?;
-            (index.version().to_owned(), index.passages().table()?, index.codes().cloned())
+            let rows = index.matrix()?.rows().clone();
+            (index.version().to_owned(), index.passages().table()?, index.codes()?.cloned(), Some(rows))
         }
     };
     publish_with(dir, &version, |manifest, staged| {
@@ -64,11 +71,17 @@ pub fn upgrade(dir: &Path) -> Result<Upgraded, BuildError> {
             manifest.crc32.insert(name.to_owned(), crc32);
             Ok(())
         };
+        if let Some(rows) = rows.as_ref().filter(|_| got_blocks) {
+            add(VECTORS_BLOCKS, &mut |out| write_block_sums(rows, out))?;
+        }
+        if before == now {
+            return Ok(());
+        }
         add(PASSAGES_TABLE, &mut |out| out.write_all(&table))?;
         match (&codes, name) {
             (Some(codes), Some(name)) => add(name, &mut |out| codes.write(out)),
             _ => Ok(()),
         }
     })?;
-    Ok(Upgraded { before, now })
+    Ok(done)
 }

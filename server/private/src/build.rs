@@ -108,7 +108,7 @@ pub fn build_of(
     let go_on = || if options.stop.load(Ordering::Relaxed) { Err(BuildError::Interrupted) } else { Ok(()) };
 
     progress.start("building private tables", "steps", 6);
-    let vectors = loaded.matrix().as_slice();
+    let vectors = loaded.matrix()?.as_slice();
     let principal = Principal::of(vectors, dim, dims);
     go_on()?;
     progress.advance(1);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use dpr_core::private::encrypted::Delta;
 use dpr_core::private::encrypted::delta::MOST_DELTA;
 use dpr_files::lock;
-use dpr_index::Snapshot;
+use dpr_index::{FileError, Snapshot};
 
 use crate::{Tables, columns};
 
@@ -21,6 +21,9 @@ pub enum DeltaError {
     /// The version of the index differs from the one that the tables were built from.
     #[error("the private tables are of another version of the index")]
     OtherVersion,
+    /// A vector cannot be read.
+    #[error("{0}")]
+    File(#[from] FileError),
     /// More has changed than everybody can be asked to download.
     #[error(
         "{changed} passages have changed since the private tables were made, {bytes} bytes: at most {MOST_CHANGED} \
@@ -68,7 +71,7 @@ impl Tables {
                 return Err(too_large(lines.len(), MOST_TEXT));
             }
         }
-        let codes = deltas.codes(self.projection(), snapshot);
+        let codes = deltas.codes(self.projection(), snapshot)?;
         let removed = (0..base.passages().len()).filter(|row| !snapshot.kept().contains(*row));
         let mut removed: Vec<u32> =
             removed.filter_map(|row| self.positions().get(row).map(|at| u32::from_le_bytes(*at))).collect();

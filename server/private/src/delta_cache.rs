@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dpr_core::private::encrypted::Projection;
-use dpr_index::Snapshot;
+use dpr_index::{FileError, Snapshot};
 
 /// The newest delta of private tables, and the coordinates of the passages that were added since the tables were made.
 #[derive(Debug, Default)]
@@ -18,12 +18,22 @@ pub(crate) struct DeltaCache {
 impl DeltaCache {
     /// Returns the coordinates of all added passages, `[added, dims]`. Those of the last call are not computed again;
     /// those of passages that are no longer there are forgotten.
-    pub(crate) fn codes(&mut self, projection: &Projection, snapshot: &Snapshot) -> Vec<i8> {
+    ///
+    /// # Errors
+    /// As [`Snapshot::vector`].
+    pub(crate) fn codes(
+        &mut self,
+        projection: &Projection,
+        snapshot: &Snapshot,
+    ) -> Result<Vec<i8>, FileError> {
         let mut known = std::mem::take(&mut self.codes);
         for (row, _) in snapshot.added_passages() {
-            let code = known.remove(&row).unwrap_or_else(|| projection.code(snapshot.vector(row)));
+            let code = match known.remove(&row) {
+                Some(code) => code,
+                None => projection.code(snapshot.vector(row)?),
+            };
             self.codes.insert(row, code);
         }
-        self.codes.values().flatten().copied().collect()
+        Ok(self.codes.values().flatten().copied().collect())
     }
 }

@@ -46,6 +46,9 @@ fn reasons(state: &AppState, health: &Health) -> Vec<String> {
     if health.log_broken.is_some() {
         reasons.push("the write-ahead log failed, so updates are refused until a restart".to_owned());
     }
+    if health.damaged.is_some() {
+        reasons.push("a file of the index is damaged: put a copy in its place and start again".to_owned());
+    }
     if let (Some(stale), Some(most)) = (health.stale_for, state.options().max_stale)
         && stale > most
     {

@@ -132,6 +132,7 @@ pub(super) struct HealthGauges {
     stale_seconds: Gauge<f64, AtomicU64>,
     away_seconds: Gauge<f64, AtomicU64>,
     updates_broken: Gauge,
+    damaged: Gauge,
     background_alive: Gauge,
     compaction_failures: Counter,
     log_bytes: Gauge,
@@ -139,7 +140,7 @@ pub(super) struct HealthGauges {
 
 impl HealthGauges {
     pub(super) fn new(registry: &mut Registry) -> Self {
-        let [updates_broken, background_alive, log_bytes] = [(); 3].map(|()| Gauge::default());
+        let [updates_broken, damaged, background_alive, log_bytes] = [(); 4].map(|()| Gauge::default());
         let stale_seconds = Gauge::<f64, AtomicU64>::default();
         let away_seconds = Gauge::<f64, AtomicU64>::default();
         let compaction_failures = Counter::default();
@@ -161,13 +162,26 @@ impl HealthGauges {
             updates_broken.clone(),
         );
         registry.register(
+            "index_damaged",
+            "1 when a file of the index was found to be damaged, so that searches fail",
+            damaged.clone(),
+        );
+        registry.register(
             "index_background_alive",
             "0 when the thread that follows, compacts or counts the index has ended or fails each time",
             background_alive.clone(),
         );
         registry.register("compaction_failures", "Compactions that failed", compaction_failures.clone());
         registry.register_with_unit("log", "Size of the write-ahead log", Unit::Bytes, log_bytes.clone());
-        Self { stale_seconds, away_seconds, updates_broken, background_alive, compaction_failures, log_bytes }
+        Self {
+            stale_seconds,
+            away_seconds,
+            updates_broken,
+            damaged,
+            background_alive,
+            compaction_failures,
+            log_bytes,
+        }
     }
 
     pub(super) fn set(&self, health: &Health) {
@@ -175,6 +189,7 @@ impl HealthGauges {
         self.stale_seconds.set(seconds(health.stale_for));
         self.away_seconds.set(seconds(health.away_for));
         self.updates_broken.set(health.log_broken.is_some().into());
+        self.damaged.set(health.damaged.is_some().into());
         self.background_alive.set(health.background_alive.into());
         self.compaction_failures.inner().store(health.compaction_failures, Ordering::Relaxed);
         self.log_bytes.set(i64::try_from(health.log_bytes).unwrap_or(i64::MAX));

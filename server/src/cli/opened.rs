@@ -36,7 +36,7 @@ pub(super) trait Opened {
 
     /// Returns the inverted index of the passages as they were built in.
     #[cfg(feature = "train")]
-    fn built_words(&self) -> Option<&SparseIndex>;
+    fn built_words(&self) -> Result<Option<&SparseIndex>, FileError>;
 }
 
 /// Vectors, and words where there are some.
@@ -54,7 +54,7 @@ impl Opened for Searcher {
     }
 
     fn word_index(&self) -> Option<&dyn WordIndex> {
-        self.index().sparse().is_some().then_some(self.snapshot())
+        self.index().has_sparse().then_some(self.snapshot())
     }
 
     fn searcher(&self) -> Option<&Searcher> {
@@ -67,7 +67,7 @@ impl Opened for Searcher {
     }
 
     #[cfg(feature = "train")]
-    fn built_words(&self) -> Option<&SparseIndex> {
+    fn built_words(&self) -> Result<Option<&SparseIndex>, FileError> {
         self.index().sparse()
     }
 }
@@ -96,8 +96,8 @@ impl Opened for LoadedSparse {
     }
 
     #[cfg(feature = "train")]
-    fn built_words(&self) -> Option<&SparseIndex> {
-        Some(&self.index)
+    fn built_words(&self) -> Result<Option<&SparseIndex>, FileError> {
+        Ok(Some(&self.index))
     }
 }
 
@@ -125,8 +125,8 @@ impl Opened for Arc<Snapshot> {
     }
 
     #[cfg(feature = "train")]
-    fn built_words(&self) -> Option<&SparseIndex> {
-        None
+    fn built_words(&self) -> Result<Option<&SparseIndex>, FileError> {
+        Ok(None)
     }
 }
 

@@ -13,7 +13,7 @@ use dpr_encode::{PipelineOptions, encode_questions};
 use dpr_index::search::{Backend, Description, Filter, Fusion, Method, Ranker, SearchError, Searcher};
 #[cfg(feature = "train")]
 use dpr_index::sparse::SparseIndex;
-use dpr_index::{IndexReader, LoadedIndex, LoadedSparse, OpenError, ScoredRow};
+use dpr_index::{FileError, IndexReader, LoadedIndex, LoadedSparse, OpenError, ScoredRow};
 
 use super::by_id::ById;
 use super::model_of_index::model_of_index;
@@ -49,7 +49,7 @@ impl Source {
             return Ok(Self::of_words(args, words));
         }
         let mut index = LoadedIndex::open(dir)?;
-        let bytes = size_of_val(index.matrix().as_slice());
+        let bytes = size_of_val(index.matrix()?.as_slice());
         if choice == DeviceChoice::Wgpu || bytes <= UNASKED_GPU_BYTES {
             search_on_gpu(&mut index, choice)?;
         }
@@ -100,7 +100,7 @@ impl Source {
         directory: impl FnOnce(Box<dyn Opened>) -> Result<Directory, CliError>,
     ) -> Result<Self, CliError> {
         let encoder = encoder_of(&args, (searcher.model_fingerprint(), searcher.dim()))?;
-        if methods.iter().any(|method| method.needs_words()) && searcher.index().sparse().is_none() {
+        if methods.iter().any(|method| method.needs_words()) && !searcher.index().has_sparse() {
             let path = args.index.directory().unwrap_or(Path::new("")).to_path_buf();
             return Err(OpenError::NoSparse { path }.into());
         }
@@ -218,8 +218,8 @@ impl Source {
 
     /// Returns the inverted index of the passages as they were built in.
     #[cfg(feature = "train")]
-    pub(super) fn words(&self) -> Option<&SparseIndex> {
-        self.ranked.directory()?.built_words()
+    pub(super) fn words(&self) -> Result<Option<&SparseIndex>, FileError> {
+        self.ranked.directory().map_or(Ok(None), Opened::built_words)
     }
 }
 
@@ -241,7 +241,7 @@ fn words_of(dir: &Path) -> Result<Box<dyn Opened>, CliError> {
     match LoadedSparse::open(dir) {
         Ok(words) => Ok(Box::new(words)),
         Err(OpenError::HasUpdates { .. }) => match IndexReader::open(dir)?.snapshot() {
-            snapshot if snapshot.base().sparse().is_some() => Ok(Box::new(snapshot)),
+            snapshot if snapshot.base().has_sparse() => Ok(Box::new(snapshot)),
             _ => Err(OpenError::NoSparse { path: dir.to_path_buf() }.into()),
         },
         Err(error) => Err(error.into()),

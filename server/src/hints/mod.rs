@@ -149,6 +149,8 @@ fn of_open(error: &OpenError) -> Option<&'static str> {
     })
 }
 
+const DAMAGED_INDEX: &str = "copy the index again or rebuild it with `dpr index`";
+
 fn of_build(error: &BuildError) -> Option<&'static str> {
     Some(match error {
         BuildError::Write { .. } => "make room or give another --out",
@@ -181,7 +183,11 @@ fn of_search(error: &SearchError) -> Option<&'static str> {
 }
 
 fn of_query(error: &QueryError) -> Option<&'static str> {
-    matches!(error, QueryError::Gpu { .. }).then_some("search with --device cpu")
+    Some(match error {
+        QueryError::Gpu { .. } => "search with --device cpu",
+        QueryError::Damaged { .. } => DAMAGED_INDEX,
+        _ => return None,
+    })
 }
 
 fn of_matrix(error: &MatrixError) -> Option<&'static str> {
@@ -197,7 +203,7 @@ fn of_file(error: &FileError) -> Option<&'static str> {
         FileError::Missing { .. }
         | FileError::Size { .. }
         | FileError::Checksum { .. }
-        | FileError::Corrupt { .. } => "copy the index again or rebuild it with `dpr index`",
+        | FileError::Corrupt { .. } => DAMAGED_INDEX,
         FileError::NewerFormat { .. } => "update dpr",
         FileError::Foreign { .. } => "give another --out",
         FileError::Busy { .. } => {

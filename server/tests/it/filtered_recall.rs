@@ -47,7 +47,7 @@ fn filter(condition: &str) -> Filter {
 /// The share of the best `K` allowed passages that a search finds, which gives as many as there are.
 fn recall(searcher: &Searcher, queries: &[Embedding], filter: &Filter) -> f64 {
     let (snapshot, allowed) = (searcher.snapshot(), filter.rows(searcher.snapshot()).unwrap());
-    let exact = snapshot.base().exact();
+    let exact = snapshot.base().exact().unwrap();
     let found = searcher.search_batch(queries, K, Some(filter)).unwrap();
     let (mut right, mut all) = (0, 0);
     for (query, hits) in queries.iter().zip(found) {
@@ -67,7 +67,7 @@ fn filtered_searches_find_what_unfiltered_ones_do_and_as_many_as_there_are() {
     let queries: Vec<Embedding> = clusters(200, DIM, 8).chunks(DIM).map(embedding).collect();
     let all = filter(r#"{"field":"permille","gte":0}"#);
     let unfiltered = {
-        let exact = searcher.index().exact();
+        let exact = searcher.index().exact().unwrap();
         let all = searcher.search_batch(&queries, K, None).unwrap();
         let found = queries.iter().zip(all).map(|(query, hits)| {
             let best = exact.search(query, K).unwrap();

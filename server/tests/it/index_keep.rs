@@ -365,7 +365,7 @@ fn ask(dir: &Path, format: u32) {
     let snapshot = follower.live().snapshot();
     let index = snapshot.base();
     assert_eq!((index.manifest.format_version, index.manifest.count), (format, 40));
-    let matrix = index.matrix();
+    let matrix = index.matrix().unwrap();
     let question = corpus::embedding(matrix.row(7));
     let plain = |row: usize| -> f64 {
         matrix.row(row).iter().zip(matrix.row(7)).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
@@ -378,7 +378,8 @@ fn ask(dir: &Path, format: u32) {
     assert_eq!(index.passages().row_of("yeast-1").unwrap(), Some(7));
     assert_eq!(index.passages().row_of("yeast-9").unwrap(), None);
     let yeast = Filter { titles: ["Yeast".to_owned()].into(), ..Filter::default() };
-    let words = index.sparse().unwrap().search("carbon dioxide", 40, dpr_index::sparse::Scoring::PAPER);
+    let words =
+        index.sparse().unwrap().unwrap().search("carbon dioxide", 40, dpr_index::sparse::Scoring::PAPER);
     assert_eq!(words.unwrap().len(), 8, "all that speak of yeast");
     assert_eq!(yeast.rows(&snapshot).unwrap().len(), 8);
 }

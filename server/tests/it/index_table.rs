@@ -96,7 +96,7 @@ fn every_engine_finds_the_best_rows_and_gives_them_their_exact_scores() {
             let best = plain(&vectors, question.as_slice(), 20, |_| true);
             hits += rows(&found).iter().filter(|row| best.contains(row)).count();
             assert!(found.is_sorted_by(|a, b| a.score >= b.score), "{}", engine.name);
-            let exact = index.exact().search(question, 2067).unwrap();
+            let exact = index.exact().unwrap().search(question, 2067).unwrap();
             for found in found {
                 assert!(exact.contains(&found), "{}: {found:?} has another score exactly", engine.name);
             }

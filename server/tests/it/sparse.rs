@@ -150,7 +150,7 @@ fn vectors_and_words_share_an_index() {
     let options = IndexOptions { sparse: Some(ENGLISH), ..IndexOptions::default() };
     build_index(&set(random_rows(30, 4), 4), root.path(), &options, &Silent).unwrap();
     let loaded = LoadedIndex::open(root.path()).unwrap();
-    let hits = loaded.sparse().unwrap().search("text 7", 1, Scoring::PAPER).unwrap();
+    let hits = loaded.sparse().unwrap().unwrap().search("text 7", 1, Scoring::PAPER).unwrap();
     assert_eq!(loaded.passage(hits[0].row).unwrap().id, "p7");
     assert_eq!(LoadedSparse::open(root.path()).unwrap().passages.len(), 30);
 }

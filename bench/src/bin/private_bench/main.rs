@@ -160,7 +160,7 @@ fn measure(passages: Vec<Passage>, folder: &Path) -> Result<serde_json::Value, B
     for _ in 0..SEARCHES {
         let near = random.below(passages.len());
         let question: Vec<f32> =
-            index.matrix().row(near).iter().map(|x| x + (0.02 * random.normal()) as f32).collect();
+            index.matrix()?.row(near).iter().map(|x| x + (0.02 * random.normal()) as f32).collect();
         let start = processor_ms();
         client.prepare(K)?;
         prepare_ms += processor_ms() - start;

@@ -4,10 +4,11 @@ use serde::Serialize;
 
 use super::PrivacyError;
 use super::clusters::{Clusters, greatest};
+use super::decoder::{self, DecoderOptions};
 use super::linear::{Ridge, Views, predict, products};
 use super::modes::{Mode, Noise};
 use super::network::{self, NetworkOptions};
-use super::pieces::{Named, Pieces};
+use super::pieces::{Decoded, Named, Pieces};
 use super::questions::{EncodedQuestion, QuestionSplit};
 
 /// Penalties of ridge regression that are tried on held-out questions.
@@ -22,6 +23,7 @@ pub struct Attackers {
     pieces: Pieces,
     topics: Clusters,
     network: Option<NetworkOptions>,
+    decoder: Option<DecoderOptions>,
 }
 
 /// Results of the attacks on a mode's views.
@@ -31,6 +33,8 @@ pub struct Attacked {
     pub ridge: Named,
     /// A network of one hidden layer; `None` where it was not asked for.
     pub network: Option<Named>,
+    /// A network that writes the question piece after piece; `None` where it was not asked for.
+    pub decoder: Option<Decoded>,
     /// Share of questions that are picked out of all questions, those of training and test, by the nearest view.
     pub known: f64,
     /// Share of questions whose topic is named, one of 64 clusters of passages.
@@ -38,12 +42,13 @@ pub struct Attacked {
 }
 
 impl Attacked {
-    /// Returns the content named by the better attacker.
+    /// Returns the content named by the best attacker.
     pub fn content(&self) -> f64 {
-        self.ridge.content.max(self.network.map_or(0.0, |named| named.content))
+        let network = self.network.map_or(0.0, |named| named.content);
+        self.ridge.content.max(network).max(self.decoder.map_or(0.0, |decoded| decoded.content))
     }
 
-    /// Returns the share of bags of word pieces that the better attacker names without a mistake.
+    /// Returns the share of questions of which the better of the attackers that name pieces names all without a mistake.
     pub fn exact(&self) -> f64 {
         self.ridge.exact.max(self.network.map_or(0.0, |named| named.exact))
     }
@@ -56,10 +61,11 @@ impl Attackers {
         passages: impl Iterator<Item = &'a [f32]>,
         dim: usize,
         network: Option<NetworkOptions>,
+        decoder: Option<DecoderOptions>,
         seed: u64,
     ) -> Self {
         let pieces = Pieces::of(&split.train);
-        Self { pieces, topics: Clusters::of(passages, dim, TOPICS, seed), split, network }
+        Self { pieces, topics: Clusters::of(passages, dim, TOPICS, seed), split, network, decoder }
     }
 
     /// Returns the questions.
@@ -98,14 +104,16 @@ impl Attackers {
 /// # Errors
 /// [`PrivacyError`] when a question cannot be sent in this mode.
 pub fn attack(mode: &dyn Mode, attackers: &Attackers) -> Result<Attacked, PrivacyError> {
-    let Attackers { split, pieces, network, .. } = attackers;
+    let Attackers { split, pieces, network, decoder, .. } = attackers;
     let train = mode.views(&split.train, Noise::Drawn(0))?;
     let test = mode.views(&split.test, Noise::Device)?;
     let network = network.map(|options| network::attack(mode, split, pieces, options)).transpose()?;
+    let decoder = decoder.map(|options| decoder::attack(mode, split, pieces, options)).transpose()?;
     let regression = Ridge::new(&train);
     Ok(Attacked {
         ridge: ridge(mode, attackers, &regression, &test)?,
         network,
+        decoder,
         known: known(mode, split, &test)?,
         topic: topic(attackers, &regression, &test)?,
     })

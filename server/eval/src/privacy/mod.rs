@@ -7,15 +7,18 @@
 //! |---|---|---|
 //! | ridge regression | views and word pieces of public questions, with noise as the mode makes it | pieces named |
 //! | network of one hidden layer | the same, noise drawn anew in each epoch | pieces named |
+//! | sequence decoder | the same, and the order of the pieces | pieces named, questions written exactly |
 //! | nearest known question | noiseless views of public questions, the one asked among them | it is the nearest |
 //! | topic | views and topics, which are clusters of the passages | the topic named |
 //!
-//! The measures of the first two are those of [`Named`]. A mode that hides everything leaves them where the
+//! The measures are those of [`Named`] and [`Decoded`]. A mode that hides everything leaves them where the
 //! [`Random`] mode does; [`Plain`] shows that the attackers work.
 
+mod adam;
 mod attack;
 mod bucket;
 mod clusters;
+mod decoder;
 mod error;
 mod linear;
 mod modes;
@@ -27,11 +30,12 @@ mod report;
 
 pub use attack::{Attacked, Attackers, attack};
 pub use bucket::Bucket;
+pub use decoder::DecoderOptions;
 pub use error::PrivacyError;
 pub use linear::Views;
 pub use modes::{Blurred, Found, Mode, Noise, Plain, Random};
 pub use network::NetworkOptions;
-pub use pieces::Named;
+pub use pieces::{Decoded, Named};
 pub use questions::{EncodedQuestion, QuestionSplit};
 pub use recall::{Searched, search};
 pub use report::{ModeReport, PrivacyReport};

@@ -4,6 +4,7 @@ use dpr_core::random::SplitMix;
 use rayon::prelude::*;
 
 use super::PrivacyError;
+use super::adam::Weights;
 use super::linear::{Views, products, transposed};
 use super::modes::{Mode, Noise};
 use super::pieces::{Named, Pieces};
@@ -11,13 +12,6 @@ use super::questions::QuestionSplit;
 
 /// Questions in a batch.
 const BATCH: usize = 256;
-
-/// Numbers that a thread updates at a time.
-const PART: usize = 1 << 14;
-
-/// Adam's step size and decay rates (Kingma and Ba 2015).
-const RATE: f32 = 1e-3;
-const DECAY: (f32, f32) = (0.9, 0.999);
 
 /// The size of the network and of its training.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,41 +25,6 @@ pub struct NetworkOptions {
 impl Default for NetworkOptions {
     fn default() -> Self {
         Self { hidden: 256, epochs: 10 }
-    }
-}
-
-/// A matrix with Adam's two moments.
-struct Weights {
-    values: Vec<f32>,
-    first: Vec<f32>,
-    second: Vec<f32>,
-}
-
-impl Weights {
-    fn new(values: Vec<f32>) -> Self {
-        let zeros = vec![0f32; values.len()];
-        Self { values, first: zeros.clone(), second: zeros }
-    }
-
-    fn random(rows: usize, width: usize, random: &mut SplitMix) -> Self {
-        let scale = 1.0 / (width.max(1) as f64).sqrt();
-        Self::new((0..rows * width).map(|_| (random.normal() * scale) as f32).collect())
-    }
-
-    /// Takes Adam's step number `step`, from 1.
-    fn step(&mut self, gradient: &[f32], step: i32) {
-        let (one, two) = DECAY;
-        let (first_bias, second_bias) = (1.0 - one.powi(step), 1.0 - two.powi(step));
-        let parts = self.values.par_chunks_mut(PART).zip(gradient.par_chunks(PART));
-        let moments = self.first.par_chunks_mut(PART).zip(self.second.par_chunks_mut(PART));
-        parts.zip(moments).for_each(|((values, gradient), (first, second))| {
-            let values = values.iter_mut().zip(gradient);
-            for ((value, gradient), (first, second)) in values.zip(first.iter_mut().zip(second)) {
-                *first = one * *first + (1.0 - one) * gradient;
-                *second = two * *second + (1.0 - two) * gradient * gradient;
-                *value -= RATE * (*first / first_bias) / ((*second / second_bias).sqrt() + 1e-8);
-            }
-        });
     }
 }
 
@@ -125,12 +84,12 @@ impl Network {
     }
 }
 
-fn add_each(rows: &mut [f32], bias: &[f32]) {
+pub(super) fn add_each(rows: &mut [f32], bias: &[f32]) {
     rows.par_chunks_mut(bias.len().max(1))
         .for_each(|row| row.iter_mut().zip(bias).for_each(|(value, bias)| *value += bias));
 }
 
-fn column_sums(rows: &[f32], width: usize) -> Vec<f32> {
+pub(super) fn column_sums(rows: &[f32], width: usize) -> Vec<f32> {
     let mut sums = vec![0f32; width];
     for row in rows.chunks_exact(width.max(1)) {
         sums.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
@@ -139,7 +98,7 @@ fn column_sums(rows: &[f32], width: usize) -> Vec<f32> {
 }
 
 /// Returns views whose numbers are about 1, which networks take best.
-fn scaled(views: Views) -> Vec<f32> {
+pub(super) fn scaled(views: Views) -> Vec<f32> {
     let scale = (views.width as f32).sqrt();
     views.numbers.into_iter().map(|value| value * scale).collect()
 }

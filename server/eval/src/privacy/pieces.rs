@@ -24,6 +24,19 @@ pub struct Named {
     pub exact: f64,
 }
 
+/// Shares of the test questions that the decoder writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Decoded {
+    /// Mean share of a question's content pieces among those of the best texts that it writes, two for each piece of
+    /// the question: as of [`Named`].
+    pub content: f64,
+    /// Share of questions that are written piece for piece in their order.
+    pub exact: f64,
+}
+
+/// The texts that a decoder writes for a question, as columns of pieces, the best first.
+pub(super) type Written = Vec<Vec<usize>>;
+
 /// The word pieces of the questions that attackers are trained on, by how often they occur.
 pub(super) struct Pieces {
     /// Column of each piece, the commonest first.
@@ -75,6 +88,39 @@ impl Pieces {
     /// Returns the columns of each question's pieces, without those that are not known.
     pub(super) fn labels(&self, questions: &[EncodedQuestion]) -> Vec<Vec<usize>> {
         questions.iter().map(|question| self.pieces_of(question).columns).collect()
+    }
+
+    /// Returns the columns of a question's pieces in their order, without those that no question lacks; `None` for a piece
+    /// that is not known.
+    pub(super) fn sequence(&self, question: &EncodedQuestion) -> Vec<Option<usize>> {
+        let pieces = question.tokens.iter().filter(|piece| !self.everywhere.contains(piece));
+        pieces.map(|piece| self.columns.get(piece).copied()).collect()
+    }
+
+    /// Measures a decoder by what it wrote for each question.
+    pub(super) fn measure_written(&self, written: &[Written], questions: &[EncodedQuestion]) -> Decoded {
+        let (mut sum, mut with_content) = (Decoded::default(), 0usize);
+        for (texts, question) in written.iter().zip(questions) {
+            let (truth, right) = (self.pieces_of(question), self.sequence(question));
+            let mut guesses: Vec<usize> = Vec::new();
+            for column in texts.iter().flatten() {
+                if guesses.len() < GUESSES * truth.count && !guesses.contains(column) {
+                    guesses.push(*column);
+                }
+            }
+            let is_right = texts.first().is_some_and(|text| text.iter().copied().map(Some).eq(right));
+            sum.exact += f64::from(u8::from(is_right));
+            if truth.content > 0 {
+                let content = truth.columns.iter().filter(|column| **column >= COMMON);
+                let hits = content.filter(|column| guesses.contains(column)).count();
+                sum.content += hits as f64 / truth.content as f64;
+                with_content += 1;
+            }
+        }
+        Decoded {
+            content: sum.content / with_content.max(1) as f64,
+            exact: sum.exact / questions.len().max(1) as f64,
+        }
     }
 
     fn pieces_of(&self, question: &EncodedQuestion) -> QuestionPieces {

@@ -52,12 +52,15 @@ impl PrivacyReport {
     /// Returns the table as Markdown.
     pub fn table(&self) -> String {
         let mut text = String::from(
-            "| mode | the server sees | k' | recall@20 within k' | re-ranked | content, ridge | content, network | exact | known | topic | up, bytes | down, bytes | ms |\n\
-             |---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
+            "| mode | the server sees | k' | recall@20 within k' | re-ranked | content, ridge | content, network | content, decoder | exact | exact text | known | topic | up, bytes | down, bytes | ms |\n\
+             |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
         );
         for ModeReport { mode, sees, attacked, searched } in &self.modes {
-            let Attacked { ridge, network, known, topic } = attacked;
+            let Attacked { ridge, network, decoder, known, topic } = attacked;
             let network = network.map_or("–".to_owned(), |named| format!("{:.3}", named.content));
+            let decoder = decoder.map_or(("–".to_owned(), "–".to_owned()), |decoded| {
+                (format!("{:.3}", decoded.content), format!("{:.4}", decoded.exact))
+            });
             let found = searched.as_ref().map_or_else(
                 || ("– | – | –".to_owned(), "– | – | –".to_owned()),
                 |found| {
@@ -77,22 +80,24 @@ impl PrivacyReport {
                 },
             );
             text.push_str(&format!(
-                "| {mode} | {sees} | {} | {:.3} | {network} | {:.4} | {known:.3} | {topic:.3} | {} |\n",
+                "| {mode} | {sees} | {} | {:.3} | {network} | {} | {:.4} | {} | {known:.3} | {topic:.3} | {} |\n",
                 found.0,
                 ridge.content,
+                decoder.0,
                 attacked.exact(),
+                decoder.1,
                 found.1,
             ));
         }
         let Named { content, exact, .. } = self.floor;
         text.push_str(&format!(
-            "| nothing seen | | | | | {content:.3} | {content:.3} | {exact:.4} | | {:.3} | | | |\n",
+            "| nothing seen | | | | | {content:.3} | {content:.3} | {content:.3} | {exact:.4} | | | {:.3} | | | |\n",
             self.topic_floor
         ));
         text
     }
 
-    /// Draws recall@20 within the candidates against the content that the better attacker names, a mark for each
+    /// Draws recall@20 within the candidates against the content that the best attacker names, a mark for each
     /// mode that finds something.
     ///
     /// # Errors
@@ -116,12 +121,14 @@ impl PrivacyReport {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::privacy::pieces::Decoded;
 
     #[test]
     fn every_mode_has_its_line_and_its_mark() {
         let attacked = |content: f64| Attacked {
             ridge: Named { content, f1: 0.5, exact: 0.01 },
             network: Some(Named { content: content / 2.0, f1: 0.4, exact: 0.02 }),
+            decoder: Some(Decoded { content: content / 4.0, exact: 0.005 }),
             known: 1.0,
             topic: 0.75,
         };
@@ -149,7 +156,7 @@ mod tests {
         let lines: Vec<&str> = table.lines().collect();
         assert_eq!(
             lines[2],
-            "| medium | 64 numbers | 400 | 0.9877 | 0.0000 | 0.125 | 0.062 | 0.0200 | 1.000 | 0.750 | 0 | 0 | 0.00 |"
+            "| medium | 64 numbers | 400 | 0.9877 | 0.0000 | 0.125 | 0.062 | 0.031 | 0.0200 | 0.0050 | 1.000 | 0.750 | 0 | 0 | 0.00 |"
         );
         assert!(lines[3].contains("| – | – | – | 0.001 |"), "{}", lines[3]);
         let columns = |line: &str| line.matches('|').count();

@@ -182,7 +182,7 @@ mod tests {
         let other = encode(&vectors, 5.0);
         assert_eq!((set.rows[0], other.rows[0]), (1.0, 5.0));
         let index = LoadedIndex::open(&linked).unwrap();
-        assert_eq!(index.matrix().as_slice(), &set.rows[..]);
+        assert_eq!(index.matrix().unwrap().as_slice(), &set.rows[..]);
     }
 
     #[cfg(feature = "sparse")]

@@ -1,19 +1,23 @@
-//! An index opened for searching, every byte of it checked.
+//! An index opened for searching, every byte of it checked before it is used.
 
 use std::path::Path;
 use std::sync::Arc;
+
+use dpr_core::Embedding;
 
 #[cfg(feature = "gpu")]
 use dpr_core::device::Device;
 
 use super::pointer::{MANIFEST, Pointer};
+use super::unchecked::Unchecked;
 use super::version::{Version, newest, open_version};
+use crate::deferred::Damage;
 #[cfg(feature = "gpu")]
 use crate::gpu::GpuIndex;
 use crate::quantized::AnyQuantized;
 use crate::sparse::SparseIndex;
 use crate::{
-    ExactIndex, FileError, HnswIndex, IndexDir, IndexKind, IndexManifest, Matrix, OpenError, StoredPassages,
+    ExactIndex, FileError, IndexDir, IndexKind, IndexManifest, Matrix, OpenError, QueryError, StoredPassages,
     VectorIndex,
 };
 use dpr_data::Passage;
@@ -28,9 +32,15 @@ pub struct LoadedIndex {
     version: String,
     number: u64,
     matrix: Arc<Matrix>,
-    codes: Option<AnyQuantized>,
     passages: StoredPassages,
-    sparse: Option<SparseIndex>,
+    rest: Rest,
+}
+
+/// The inverted index and the quantized vectors: open, or opened and checked when they are first needed.
+#[derive(Debug)]
+enum Rest {
+    Checked { codes: Option<AnyQuantized>, sparse: Option<Box<SparseIndex>> },
+    Unchecked(Unchecked),
 }
 
 /// The passages of an index and its inverted index, without its vectors if it has some.
@@ -54,8 +64,9 @@ impl LoadedSparse {
         newest(dir, |version| {
             version.refuse_updates(dir)?;
             let path = version.dir.to_path_buf();
-            let index = version.sparse()?.ok_or(OpenError::NoSparse { path })?;
-            let passages = version.passages()?;
+            let files = version.files();
+            let index = files.sparse()?.ok_or(OpenError::NoSparse { path })?;
+            let passages = files.passages()?;
             Ok(Self { passages, index, manifest: version.manifest, version: version.sha256 })
         })
     }
@@ -87,9 +98,19 @@ impl LoadedIndex {
 
     /// Reads a version that may not be in use yet.
     pub(crate) fn open_version(dir: &Path, version: u64, manifest_sha256: &str) -> Result<Self, OpenError> {
+        Self::open_version_by(dir, version, manifest_sha256, Self::read)
+    }
+
+    /// As [`open_version`](Self::open_version), by `read`.
+    pub(crate) fn open_version_by(
+        dir: &Path,
+        version: u64,
+        manifest_sha256: &str,
+        read: impl FnOnce(Version<'_>) -> Result<Self, OpenError>,
+    ) -> Result<Self, OpenError> {
         let pointer = Pointer { version, manifest_sha256: manifest_sha256.to_owned(), has_log: false };
         let path = IndexDir::new(dir).version_path(version);
-        open_version(&path, &pointer, None).and_then(Self::read)
+        open_version(&path, &pointer, None).and_then(read)
     }
 
     /// Returns the number of the version, from 1.
@@ -98,8 +119,36 @@ impl LoadedIndex {
     }
 
     /// Returns the inverted index of the same passages, if the index was built with one.
-    pub fn sparse(&self) -> Option<&SparseIndex> {
-        self.sparse.as_ref()
+    ///
+    /// # Errors
+    /// [`FileError`] where a file of it is found to be damaged now, which is not before the first use of an index that
+    /// [`IndexReader::open_unchecked`](crate::IndexReader::open_unchecked) opened.
+    pub fn sparse(&self) -> Result<Option<&SparseIndex>, FileError> {
+        match &self.rest {
+            Rest::Checked { sparse, .. } => Ok(sparse.as_deref()),
+            Rest::Unchecked(unchecked) => unchecked.sparse(),
+        }
+    }
+
+    /// Returns `true` if the index was built with an inverted index.
+    pub fn has_sparse(&self) -> bool {
+        self.manifest.sparse.is_some()
+    }
+
+    /// Returns the damage that was found in files since the index was opened: its searches fail.
+    pub fn damage(&self) -> Option<FileError> {
+        match &self.rest {
+            Rest::Checked { .. } => None,
+            Rest::Unchecked(unchecked) => unchecked.damage().found().cloned(),
+        }
+    }
+
+    /// Refuses what was read of the index if a file of it is known to be damaged.
+    pub(crate) fn check_damage(&self) -> Result<(), FileError> {
+        match &self.rest {
+            Rest::Checked { .. } => Ok(()),
+            Rest::Unchecked(unchecked) => unchecked.damage().check(),
+        }
     }
 
     /// Returns the passage of a row.
@@ -116,18 +165,44 @@ impl LoadedIndex {
     }
 
     /// Returns the quantized vectors, where rows are chosen by them.
-    pub(crate) fn codes(&self) -> Option<&AnyQuantized> {
-        self.codes.as_ref()
+    pub(crate) fn codes(&self) -> Result<Option<&AnyQuantized>, FileError> {
+        match &self.rest {
+            Rest::Checked { codes, .. } => Ok(codes.as_ref()),
+            Rest::Unchecked(unchecked) => Ok(unchecked.searchable()?.1.as_ref()),
+        }
     }
 
-    /// Returns the vectors.
-    pub fn matrix(&self) -> &Arc<Matrix> {
-        &self.matrix
+    /// Returns the vectors, all of them checked.
+    ///
+    /// # Errors
+    /// [`FileError`] where damage is found now; see [`sparse`](Self::sparse).
+    pub fn matrix(&self) -> Result<&Arc<Matrix>, FileError> {
+        if let Rest::Unchecked(unchecked) = &self.rest {
+            unchecked.check_vectors()?;
+        }
+        Ok(&self.matrix)
+    }
+
+    /// Returns one vector, `[dim]`, checked.
+    ///
+    /// # Errors
+    /// As [`matrix`](Self::matrix).
+    pub fn vector(&self, row: usize) -> Result<&[f32], FileError> {
+        let vector = self.matrix.row(row);
+        self.check_damage().map(|()| vector)
+    }
+
+    /// Refuses a query that cannot be searched.
+    pub(crate) fn check_query(&self, query: &Embedding, k: usize) -> Result<(), QueryError> {
+        self.matrix.check(query, k).map(drop)
     }
 
     /// Returns an exact index that shares the vectors, to compare with.
-    pub fn exact(&self) -> ExactIndex {
-        ExactIndex::new(Arc::clone(&self.matrix))
+    ///
+    /// # Errors
+    /// As [`matrix`](Self::matrix).
+    pub fn exact(&self) -> Result<ExactIndex, FileError> {
+        Ok(ExactIndex::new(Arc::clone(self.matrix()?)))
     }
 
     /// Searches vectors on `device` from now on, where that is a GPU and the index is exact; what is found stays the
@@ -154,23 +229,33 @@ impl LoadedIndex {
         if version.manifest.kind == IndexKind::Sparse {
             return Err(OpenError::NoVectors { path: dir.to_path_buf() });
         }
-        let passages = version.passages()?;
-        let matrix = Arc::new(version.matrix(&passages)?);
-        let codes = version.codes(&matrix)?;
-        let index: Box<dyn VectorIndex> = match (version.manifest.kind, version.manifest.hnsw, &codes) {
-            (IndexKind::Hnsw, Some(params), Some(AnyQuantized::Int8(codes))) => {
-                let (matrix, graph) = (Arc::clone(&matrix), version.graph()?);
-                Box::new(HnswIndex::new(matrix, Arc::clone(codes), graph, params.ef_search))
-            }
-            (IndexKind::Hnsw, ..) => {
-                let error = FileError::corrupt(&dir.join(MANIFEST), "an hnsw index without its parameters");
-                return Err(error.into());
-            }
-            (_, _, codes) => Box::new(ExactIndex::with_codes(Arc::clone(&matrix), codes.clone())),
-        };
-        let sparse = version.sparse()?;
+        let files = version.files();
+        let passages = files.passages()?;
+        let matrix = Arc::new(files.matrix(&passages)?);
+        let (index, codes) = files.searchable(&matrix)?;
+        let rest = Rest::Checked { codes, sparse: files.sparse()?.map(Box::new) };
         let Version { manifest, sha256, number, .. } = version;
-        Ok(Self { manifest, index, version: sha256, number, matrix, codes, passages, sparse })
+        Ok(Self { manifest, index, version: sha256, number, matrix, passages, rest })
+    }
+
+    /// Opens a version without reading all of it: sizes are checked now, the other bytes when a search first reads them
+    /// and by a thread of its own. A version that has no checksums of its vectors' blocks is checked now.
+    pub(crate) fn read_unchecked(version: Version<'_>) -> Result<Self, OpenError> {
+        if version.manifest.kind == IndexKind::Sparse {
+            return Self::read(version);
+        }
+        let (files, damage) = (version.files(), Arc::<Damage>::default());
+        let Some(matrix) = files.matrix_unchecked(&damage)? else { return Self::read(version) };
+        let (matrix, passages) = (Arc::new(matrix), files.passages_unchecked(&damage)?);
+        let unchecked = Unchecked::new(&files, &matrix, &passages, damage)?;
+        if unchecked.start().is_err() {
+            // No thread checks what no search reads.
+            return Self::read(version);
+        }
+        let Version { manifest, sha256, number, .. } = version;
+        let index = Box::new(unchecked.index(&manifest));
+        let rest = Rest::Unchecked(unchecked);
+        Ok(Self { manifest, index, version: sha256, number, matrix, passages, rest })
     }
 
     /// Checks what opening takes on trust, as the checksums say it is what was built: every passage, the quantized
@@ -181,8 +266,8 @@ impl LoadedIndex {
     pub(crate) fn check(&self, dir: &Path) -> Result<(), FileError> {
         self.passages.check()?;
         let version = IndexDir::new(dir).version_path(self.number);
-        if let (Some(codes), Some(name)) = (&self.codes, AnyQuantized::file_name(self.manifest.read_by()))
-            && !codes.are_of(&self.matrix)
+        if let (Some(codes), Some(name)) = (self.codes()?, AnyQuantized::file_name(self.manifest.read_by()))
+            && !codes.are_of(self.matrix()?)
         {
             return Err(FileError::corrupt(&version.join(name), "it is not made of the vectors"));
         }

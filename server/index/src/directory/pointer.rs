@@ -36,6 +36,8 @@ const HAS_LOG: &str = " updates";
 
 pub(crate) const MANIFEST: &str = "manifest.json";
 pub(crate) const VECTORS: &str = "vectors.f32";
+/// Checksums of the blocks of [`VECTORS`]; versions that earlier releases built have none.
+pub(crate) const VECTORS_BLOCKS: &str = "vectors.crc";
 pub(crate) const PASSAGES: &str = "passages.jsonl";
 /// The table of the passages' positions in [`PASSAGES`].
 pub(crate) const PASSAGES_TABLE: &str = "passages.idx";

@@ -14,7 +14,9 @@ use super::columns::ColumnsWriter;
 use super::manifest::FORMAT_WITHOUT_METADATA;
 use super::options::IndexOptions;
 use super::passages::TableWriter;
-use super::pointer::{GRAPH, MANIFEST, METADATA, PASSAGES, PASSAGES_TABLE, Publisher, SPARSE, VECTORS};
+use super::pointer::{
+    GRAPH, MANIFEST, METADATA, PASSAGES, PASSAGES_TABLE, Publisher, SPARSE, VECTORS, VECTORS_BLOCKS,
+};
 use super::version::newest;
 use crate::passage_stream::PassageStream;
 use crate::quantized::AnyQuantized;
@@ -140,6 +142,7 @@ impl<'a> Writing<'a> {
         let hnsw = (options.kind == IndexKind::Hnsw).then_some(options.hnsw);
         let all = passages.passages().map(|passage| passage.map_err(BuildError::from));
         self.write_passages(all, &mut |_| Ok(()))?;
+        self.write(VECTORS_BLOCKS, &mut |out| rows::write_block_sums(matrix.rows(), out))?;
         let storage = if hnsw.is_some() { Storage::Int8 } else { options.storage };
         let codes = self.write_codes(matrix, storage)?;
         if let (Some(params), Some(AnyQuantized::Int8(codes))) = (hnsw, &codes) {

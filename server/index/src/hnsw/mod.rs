@@ -128,8 +128,20 @@ impl HnswIndex {
 
     /// Returns the candidates that a search for `k` keeps.
     fn ef(&self, k: usize) -> usize {
-        self.ef_search.max(k + k / 2)
+        candidates(self.ef_search, k)
     }
+}
+
+fn candidates(ef_search: usize, k: usize) -> usize {
+    ef_search.max(k + k / 2)
+}
+
+/// Returns the [`VectorIndex::cost`] of one query of a graph of so many rows of so many numbers.
+pub(super) fn cost(ef_search: usize, (rows, dim): (usize, usize), k: usize, filtered: bool) -> u64 {
+    let (rows, passed) = (rows as u64, (candidates(ef_search, k) * LINKS_PASSED) as u64);
+    // Among few rows these are scored exactly: as many as the graph would pass to meet them, at most.
+    let exactly = if filtered { (passed * rows).isqrt() } else { 0 };
+    dim as u64 * (passed / 4 + exactly).min(rows)
 }
 
 impl VectorIndex for HnswIndex {
@@ -181,9 +193,6 @@ impl VectorIndex for HnswIndex {
     }
 
     fn cost(&self, queries: usize, k: usize, filtered: bool) -> u64 {
-        let (rows, passed) = (self.len() as u64, (self.ef(k) * LINKS_PASSED) as u64);
-        // Among few rows these are scored exactly: as many as the graph would pass to meet them, at most.
-        let exactly = if filtered { (passed * rows).isqrt() } else { 0 };
-        queries as u64 * self.dim() as u64 * (passed / 4 + exactly).min(rows)
+        queries as u64 * cost(self.ef_search, (self.len(), self.dim()), k, filtered)
     }
 }

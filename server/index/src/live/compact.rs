@@ -188,13 +188,18 @@ impl IndexWriter {
             sparse: manifest.sparse.map(|sparse| SparseOptions { analyzer: sparse.analyzer, threads }),
             stop: Arc::clone(stop),
         };
+        // All vectors are read below: damage ends this before anything is written.
+        snapshot.base().matrix()?;
         let publisher = IndexDir::new(&self.dir).publisher_with(Arc::clone(&self.lock))?;
         let mut draft = Writing::new(publisher, &self.dir, &options)?;
         // From one file to the other: vectors and passages that are not looked at need not be in memory.
         let matrix = draft.stream_vectors(
             manifest.dim,
             snapshot.len(),
-            &mut |out| snapshot.vectors().try_for_each(|vector| rows::write(vector, out)),
+            &mut |out| {
+                let mut vectors = snapshot.vectors();
+                vectors.try_for_each(|vector| rows::write(vector.map_err(std::io::Error::other)?, out))
+            },
             |row| {
                 snapshot.stream().nth(row).map_or_else(String::new, |passage| match passage {
                     Ok(passage) => passage.id.clone(),

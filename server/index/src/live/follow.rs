@@ -54,10 +54,13 @@ struct Opened {
     is_broken: bool,
 }
 
+/// Opens a version: all of it checked, or checked when it is read.
+pub(super) type Read = fn(Version<'_>) -> Result<LoadedIndex, OpenError>;
+
 impl Following {
-    /// Opens the version in use in `dir` with its log.
-    pub(super) fn open(dir: &Path) -> Result<Self, OpenError> {
-        let opened = newest(dir, Opened::read)?;
+    /// Opens the version in use in `dir`, as `read` does, with its log.
+    pub(super) fn open(dir: &Path, read: Read) -> Result<Self, OpenError> {
+        let opened = newest(dir, |version| Opened::read(version, read))?;
         let live = Arc::new(LiveIndex::new(opened.state.snapshot()));
         let following = Self {
             dir: dir.to_path_buf(),
@@ -137,7 +140,8 @@ impl Following {
         let served = self.opened.state.base();
         let opened = newest(&self.dir, |version| {
             version.check_model(&self.dir, served)?;
-            Opened::read(version)
+            // Searches go on in the version before meanwhile.
+            Opened::read(version, LoadedIndex::read)
         })?;
         self.live.arrivals.tell(opened.state.base());
         self.live.set(opened.state.snapshot());
@@ -147,10 +151,10 @@ impl Following {
 }
 
 impl Opened {
-    fn read(version: Version<'_>) -> Result<Self, OpenError> {
+    fn read(version: Version<'_>, read: Read) -> Result<Self, OpenError> {
         let mut log = version.open_log()?;
         let pointer = version.pointer();
-        let mut state = State::new(Arc::new(LoadedIndex::read(version)?));
+        let mut state = State::new(Arc::new(read(version)?));
         if let Some(log) = &mut log {
             log.read(&mut |changes| state.apply(changes))?;
         }

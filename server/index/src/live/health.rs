@@ -16,6 +16,9 @@ pub struct Health {
     pub stale_for: Option<Duration>,
     /// The time for which the service that holds the passages has not answered, if it did not when it was asked last.
     pub away_for: Option<Duration>,
+    /// The damage that was found in the index's files since it was opened, if there is any: searches fail until a copy of
+    /// them is in their place and the index is opened again.
+    pub damaged: Option<String>,
     /// Compactions that failed since the index was opened.
     pub compaction_failures: u64,
     /// Bytes of the write-ahead log.
@@ -31,6 +34,7 @@ impl Default for Health {
             log_broken: None,
             stale_for: None,
             away_for: None,
+            damaged: None,
             compaction_failures: 0,
             log_bytes: 0,
             background_alive: true,
@@ -88,6 +92,7 @@ impl HealthRecord {
             log_broken: record.log_broken.clone(),
             stale_for: record.stale_since.map(|since| since.elapsed()),
             away_for: None,
+            damaged: None,
             compaction_failures: record.compaction_failures,
             log_bytes: record.log_bytes,
             background_alive: record.background.as_ref().is_none_or(|state| state.is_alive()),

@@ -73,7 +73,8 @@ impl LiveIndex {
 
     /// Returns the health of the index, as its reader or its writer knows it.
     pub fn health(&self) -> Health {
-        self.health.now()
+        let damaged = self.snapshot().base().damage().map(|error| error.to_string());
+        Health { damaged, ..self.health.now() }
     }
 
     /// Logs which version is in use.

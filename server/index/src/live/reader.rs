@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use dpr_files::{Background, lock};
 
-use super::follow::Following;
+use super::follow::{Following, Read};
 use super::{LiveIndex, Snapshot};
-use crate::OpenError;
+use crate::{LoadedIndex, OpenError};
 
 /// An index directory opened for searching, which takes in what another process writes there.
 ///
@@ -35,9 +35,25 @@ impl IndexReader {
     /// Opens the version in use in `dir` with every update that was acknowledged.
     ///
     /// # Errors
-    /// As [`LoadedIndex::open`](crate::LoadedIndex::open), or the log is damaged.
+    /// As [`LoadedIndex::open`], or the log is damaged.
     pub fn open(dir: &Path) -> Result<Self, OpenError> {
-        let following = Following::open(dir)?;
+        Self::open_by(dir, LoadedIndex::read)
+    }
+
+    /// Opens as [`open`](Self::open) does, without reading all of the files first: a million passages take a tenth of a
+    /// second. What a search reads is checked before it answers, and a thread checks the rest. Where that finds damage,
+    /// searches fail from then on, and [`Health::damaged`](crate::Health::damaged) names the file.
+    ///
+    /// A version that was built without `vectors.crc` is checked whole, as by [`open`](Self::open).
+    ///
+    /// # Errors
+    /// As [`open`](Self::open), but for damage that is found later.
+    pub fn open_unchecked(dir: &Path) -> Result<Self, OpenError> {
+        Self::open_by(dir, LoadedIndex::read_unchecked)
+    }
+
+    fn open_by(dir: &Path, read: Read) -> Result<Self, OpenError> {
+        let following = Following::open(dir, read)?;
         let live = Arc::clone(following.live());
         Ok(Self { live, following: Arc::new(Mutex::new(following)), _watching: None })
     }

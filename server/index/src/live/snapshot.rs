@@ -110,7 +110,7 @@ impl Snapshot {
 
     /// Returns all passages that are alive, with their vectors, in the order of the rows.
     pub fn passages(&self) -> impl Iterator<Item = Result<(Passage, &[f32]), FileError>> {
-        self.stream().zip(self.vectors()).map(|(passage, vector)| Ok((passage?.into_owned(), vector)))
+        self.stream().zip(self.vectors()).map(|(passage, vector)| Ok((passage?.into_owned(), vector?)))
     }
 
     /// Returns all passages that are alive, in the order of the rows; those of the base are read when they are asked
@@ -123,19 +123,23 @@ impl Snapshot {
 
     /// Returns the vector `[dim]` of a row.
     ///
+    /// # Errors
+    /// As [`LoadedIndex::vector`].
+    ///
     /// # Panics
     /// As [`passage`](Self::passage).
-    pub fn vector(&self, row: usize) -> &[f32] {
+    pub fn vector(&self, row: usize) -> Result<&[f32], FileError> {
         match row.checked_sub(self.kept.rows()) {
-            None => self.base.matrix().row(row),
-            Some(row) => self.delta.vector(row),
+            None => self.base.vector(row),
+            Some(row) => Ok(self.delta.vector(row)),
         }
     }
 
-    /// Returns the vectors of all passages that are alive, in the order of the rows.
-    pub fn vectors(&self) -> impl Iterator<Item = &[f32]> {
-        let of_base = self.kept.iter().map(|row| self.base.matrix().row(row));
-        of_base.chain(self.delta.alive().iter().map(|row| self.delta.vector(row)))
+    /// Returns the vectors of all passages that are alive, in the order of the rows; each may fail as
+    /// [`vector`](Self::vector) does.
+    pub fn vectors(&self) -> impl Iterator<Item = Result<&[f32], FileError>> {
+        let of_base = self.kept.iter().map(|row| self.base.vector(row));
+        of_base.chain(self.delta.alive().iter().map(|row| Ok(self.delta.vector(row))))
     }
 
     /// Searches as [`VectorIndex::search`] does, but scores every passage, whatever the kind of the index.
@@ -143,7 +147,7 @@ impl Snapshot {
     /// # Errors
     /// The errors of [`VectorIndex::search`].
     pub fn search_exactly(&self, query: &Embedding, k: usize) -> Result<Vec<ScoredRow>, QueryError> {
-        self.search_both(&self.base.exact(), query, k, None, &CancelToken::never())
+        self.search_both(&self.base.exact()?, query, k, None, &CancelToken::never())
     }
 
     /// Returns the best `k` rows of the base by `index`, of those that are kept and `allowed`.
@@ -184,7 +188,7 @@ impl Snapshot {
         allowed: Option<&RowSet>,
         cancel: &CancelToken,
     ) -> Result<Vec<ScoredRow>, QueryError> {
-        self.base.matrix().check(query, k)?;
+        self.base.check_query(query, k)?;
         self.delta.check(query)?;
         let found = match self.kept.is_empty() {
             true => Vec::new(),

@@ -141,7 +141,7 @@ impl State {
             }
             self.changes += 1;
         }
-        let (dim, words) = (self.base.manifest.dim, self.base.sparse());
+        let (dim, words) = (self.base.manifest.dim, self.base.sparse().map_err(|error| error.to_string())?);
         self.delta.change(new, &dead, dim, words).map_err(|error| error.to_string())
     }
 

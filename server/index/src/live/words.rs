@@ -19,7 +19,7 @@ impl WordIndex for Snapshot {
         allowed: Option<&RowSet>,
         cancel: &CancelToken,
     ) -> Result<Vec<Vec<ScoredRow>>, SparseError> {
-        let Some(words) = self.base().sparse() else { return Ok(vec![Vec::new(); questions.len()]) };
+        let Some(words) = self.base().sparse()? else { return Ok(vec![Vec::new(); questions.len()]) };
         let both = allowed.map(|allowed| self.kept().intersection(allowed));
         let alive = both.as_ref().or_else(|| (self.removed() > 0).then(|| self.kept()));
         let mut found = words.search_batch_until(questions, k, scoring, alive, cancel)?;

@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::commit::{self, Inner, Put, Waiting};
+use super::follow::Read;
 use super::preparation::{Preparation, PreparationError};
 use super::state::{Resolved, State};
 use super::{DeltaLimit, LiveIndex, NewPassage};
@@ -39,12 +40,25 @@ impl IndexWriter {
     /// # Errors
     /// [`FileError::Busy`] when another process writes there, or as [`IndexReader::open`](super::IndexReader::open).
     pub fn open(dir: &Path, holder: &str) -> Result<Self, OpenError> {
+        Self::open_by(dir, holder, LoadedIndex::read)
+    }
+
+    /// Opens as [`open`](Self::open) does, and checks files when they are read, as
+    /// [`IndexReader::open_unchecked`](super::IndexReader::open_unchecked) does.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open), but for damage that is found later.
+    pub fn open_unchecked(dir: &Path, holder: &str) -> Result<Self, OpenError> {
+        Self::open_by(dir, holder, LoadedIndex::read_unchecked)
+    }
+
+    fn open_by(dir: &Path, holder: &str, read: Read) -> Result<Self, OpenError> {
         let index = IndexDir::new(dir);
         index.pointer()?;
         let lock = index.lock(holder)?;
         atomic::remove_unfinished(dir).map_err(FileError::write)?;
         let pointer = index.pointer()?;
-        let base = LoadedIndex::open_version(dir, pointer.version, &pointer.manifest_sha256)?;
+        let base = LoadedIndex::open_version_by(dir, pointer.version, &pointer.manifest_sha256, read)?;
         let header = Header { base: pointer.manifest_sha256.clone(), dim: base.manifest.dim };
         let mut state = State::new(Arc::new(base));
         let path = index.log_path(pointer.version);

@@ -13,8 +13,8 @@ use serde::Serialize;
 
 use super::{Cause, Filter, Hit, SearchError, Searcher, ServiceError};
 use crate::{
-    CancelToken, ChangeError, Health, IndexManifest, IndexWriter, LiveIndex, NewPassage, Put, Snapshot,
-    UpdateError, VectorIndex as _,
+    CancelToken, ChangeError, FileError, Health, IndexManifest, IndexWriter, LiveIndex, NewPassage, Put,
+    Snapshot, UpdateError, VectorIndex as _,
 };
 
 /// An index that answers in passages. One instance serves all requests, from many threads at once.
@@ -273,7 +273,8 @@ impl Backend for LiveIndex {
     ) -> Result<Vec<(Hit, Vec<f32>)>, SearchError> {
         let snapshot = Self::snapshot(self);
         let rows = snapshot.search_until(vector, k, None, cancel)?;
-        let vectors: Vec<Vec<f32>> = rows.iter().map(|found| snapshot.vector(found.row).to_vec()).collect();
+        let vectors = rows.iter().map(|found| Ok(snapshot.vector(found.row)?.to_vec()));
+        let vectors: Vec<Vec<f32>> = vectors.collect::<Result<_, FileError>>()?;
         Ok(Searcher::of(snapshot).hits(rows, cancel)?.into_iter().zip(vectors).collect())
     }
 
@@ -284,7 +285,7 @@ impl Backend for LiveIndex {
         }
         let filter = Filter { ids: ids.iter().cloned().collect(), ..Filter::default() };
         let rows = filter.rows(&snapshot)?;
-        rows.iter().map(|row| Ok((snapshot.passage(row)?.id, snapshot.vector(row).to_vec()))).collect()
+        rows.iter().map(|row| Ok((snapshot.passage(row)?.id, snapshot.vector(row)?.to_vec()))).collect()
     }
 
     fn passages(&self, ids: &[String]) -> Result<Vec<Passage>, SearchError> {

@@ -33,7 +33,7 @@ impl TextSearcher {
 
     /// Returns whether the index can be searched by words.
     pub fn has_words(&self) -> bool {
-        self.backend.snapshot().is_some_and(|snapshot| snapshot.base().sparse().is_some())
+        self.backend.snapshot().is_some_and(|snapshot| snapshot.base().has_sparse())
     }
 
     /// Returns an estimate of the work of a search, as [`Backend::cost`] does: a word of the question is read in at most
@@ -80,7 +80,7 @@ impl TextSearcher {
         cancel.check()?;
         let question = &normalise_question(question);
         let snapshot = self.backend.snapshot();
-        let has_words = snapshot.as_ref().is_some_and(|snapshot| snapshot.base().sparse().is_some());
+        let has_words = snapshot.as_ref().is_some_and(|snapshot| snapshot.base().has_sparse());
         if method.needs_words() && !has_words {
             return Err(SearchError::NoSparse);
         }

@@ -60,7 +60,7 @@ fn a_question_in_french_finds_other_forms_of_its_words_in_old_and_new_passages()
     let index = IndexReader::open(dir.path()).unwrap().snapshot();
     assert_eq!(find(&index, "asie"), ["new"]);
     assert_eq!(
-        index.base().sparse().unwrap().analyzer(),
+        index.base().sparse().unwrap().unwrap().analyzer(),
         Analyzer::French,
         "a compaction keeps the analyzer"
     );

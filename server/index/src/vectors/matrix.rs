@@ -1,5 +1,7 @@
 //! The matrix of an index's vectors: checked once, then searched.
 
+use std::sync::atomic::AtomicBool;
+
 use dpr_core::Embedding;
 use dpr_core::kernel::search::f32::{inner_products, inner_products_at};
 use rayon::prelude::*;
@@ -18,6 +20,9 @@ pub(crate) const GROUP: usize = 64;
 pub(crate) const LOOK_ROWS: usize = 16 * GROUP;
 
 /// Vectors `[count, dim]`, all finite, and short enough that no inner product of two of them overflows.
+///
+/// Those of an index that was opened before all of its files were checked are checked when they are first read; damage is
+/// recorded where the index looks before it answers.
 #[derive(Debug)]
 pub struct Matrix {
     rows: Rows,
@@ -65,7 +70,7 @@ impl Matrix {
 
     /// Computes the greatest squared norm of a row again; NaN or infinity where a number is.
     pub(crate) fn measure_max_squared_norm(&self) -> f64 {
-        greatest_norm(&self.rows, self.dim)
+        greatest_norm(self.rows(), self.dim)
     }
 
     /// Returns the numbers in a vector.
@@ -85,33 +90,50 @@ impl Matrix {
 
     /// Returns one vector, `[dim]`.
     pub fn row(&self, row: usize) -> &[f32] {
-        &self.as_slice()[row * self.dim..][..self.dim]
+        self.rows_from(row, 1)
     }
 
     /// Returns all vectors, `[count * dim]`.
     pub fn as_slice(&self) -> &[f32] {
+        self.rows.check_all();
         &self.rows
     }
 
     /// Returns all vectors as shared rows.
     pub(crate) fn rows(&self) -> &Rows {
+        self.rows.check_all();
         &self.rows
+    }
+
+    /// Returns `count` vectors from row `start` on, `[count * dim]`.
+    pub(crate) fn rows_from(&self, start: usize, count: usize) -> &[f32] {
+        let numbers = start * self.dim..(start + count) * self.dim;
+        self.rows.check(numbers.clone());
+        &self.rows[numbers]
+    }
+
+    /// Checks the vectors on this thread, where that was put off, until `is_stopped`.
+    pub(crate) fn check_until(&self, is_stopped: &AtomicBool) {
+        self.rows.check_until(is_stopped);
     }
 
     /// Computes the squared norm of each row.
     pub(crate) fn squared_norms(&self) -> Vec<f64> {
-        squared_norms(&self.rows, self.dim)
+        squared_norms(self.rows(), self.dim)
     }
 
     /// Fills `scores` with the scores of the rows from `start` on.
     pub(crate) fn scores(&self, query: &[f32], start: usize, scores: &mut [f32]) {
-        let rows = &self.as_slice()[start * self.dim..][..scores.len() * self.dim];
-        inner_products(query, rows, scores);
+        inner_products(query, self.rows_from(start, scores.len()), scores);
     }
 
     /// Replaces `scores` by the scores of these rows.
     pub(crate) fn scores_at(&self, query: &[f32], rows: &[u32], scores: &mut Vec<f32>) {
-        inner_products_at(query, self.as_slice(), rows, scores);
+        for row in rows {
+            let start = *row as usize * self.dim;
+            self.rows.check(start..start + self.dim);
+        }
+        inner_products_at(query, &self.rows, rows, scores);
     }
 
     /// Returns the best `k` of these rows by their exact scores.

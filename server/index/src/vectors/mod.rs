@@ -13,6 +13,7 @@
 //! DIR/manifest.json            counts, sizes and digests; written last, so it means "finished"
 //! ```
 
+pub(crate) mod blocks;
 mod error;
 mod manifest;
 mod matrix;

@@ -4,12 +4,14 @@ use std::io::{self, Read, Write};
 use std::ops::{Deref, Range};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use dpr_core::model::FileEntry;
 use fs_err as fs;
 use sha2::{Digest as _, Sha256};
 
-use dpr_files::{Mapped, digest, plain};
+use super::blocks::{self, Blocks};
+use dpr_files::{Mapped, digest, plain, threads};
 
 /// Bytes handled at a time.
 const CHUNK: usize = 1 << 20;
@@ -25,8 +27,12 @@ pub struct Rows(Arc<Source>);
 #[derive(Debug)]
 enum Source {
     Owned(Vec<f32>),
-    /// A file of whole numbers, and its checksums where they are known.
-    Mapped(Mapped, Option<Checksums>),
+    /// A file of whole numbers, its checksums where they are known, and those of its blocks where it is checked by them.
+    Mapped {
+        file: Mapped,
+        checksums: Option<Checksums>,
+        blocks: Option<Blocks>,
+    },
 }
 
 /// Size, SHA-256 and CRC-32 of a file.
@@ -36,10 +42,38 @@ impl Rows {
     /// Takes a mapped file of little-endian numbers. Rows that are not read need not be in memory.
     pub(crate) fn of_file(file: Mapped) -> Self {
         let source = match file.numbers() {
-            Some(_) => Source::Mapped(file, None),
+            Some(_) => Source::Mapped { file, checksums: None, blocks: None },
             None => Source::Owned(numbers(file.bytes()).collect()),
         };
         Self(Arc::new(source))
+    }
+
+    /// Takes a mapped file of little-endian numbers that this machine reads as they are, of which a block is checked
+    /// before its numbers are used: see [`check`](Self::check).
+    pub(crate) fn of_blocks(file: Mapped, blocks: Blocks) -> Self {
+        Self(Arc::new(Source::Mapped { file, checksums: None, blocks: Some(blocks) }))
+    }
+
+    /// Checks the blocks that hold these numbers, where the file is checked by blocks and they were not yet.
+    #[inline]
+    pub(super) fn check(&self, numbers: Range<usize>) {
+        if let Source::Mapped { file, blocks: Some(blocks), .. } = self.0.as_ref() {
+            blocks.check(file.bytes(), numbers.start * size_of::<f32>()..numbers.end * size_of::<f32>());
+        }
+    }
+
+    /// Checks all numbers, as [`check`](Self::check) does some.
+    pub(crate) fn check_all(&self) {
+        if let Source::Mapped { file, blocks: Some(blocks), .. } = self.0.as_ref() {
+            blocks.check_all(file.bytes());
+        }
+    }
+
+    /// Checks all numbers on this thread, until `is_stopped`.
+    pub(crate) fn check_until(&self, is_stopped: &AtomicBool) {
+        if let Source::Mapped { file, blocks: Some(blocks), .. } = self.0.as_ref() {
+            blocks.check_until(file.bytes(), is_stopped);
+        }
     }
 
     /// Maps a finished file of rows, and returns its size and digest too.
@@ -56,7 +90,7 @@ impl Rows {
         let checksums = writer.finish_with_crc32();
         let entry = checksums.0.clone();
         let source = match file.numbers() {
-            Some(_) => Source::Mapped(file, Some(checksums)),
+            Some(_) => Source::Mapped { file, checksums: Some(checksums), blocks: None },
             None => Source::Owned(numbers(file.bytes()).collect()),
         };
         Ok((Self(Arc::new(source)), entry))
@@ -78,7 +112,7 @@ impl Rows {
     }
 
     fn release(&self, numbers: Range<usize>) {
-        if let Source::Mapped(file, _) = self.0.as_ref() {
+        if let Source::Mapped { file, .. } = self.0.as_ref() {
             file.release(numbers.start * size_of::<f32>()..numbers.end * size_of::<f32>());
         }
     }
@@ -87,7 +121,9 @@ impl Rows {
     /// there is no such file, or the file system cannot.
     pub(crate) fn link(&self, target: &Path) -> Option<(FileEntry, u32)> {
         match self.0.as_ref() {
-            Source::Mapped(file, Some(checksums)) if file.link(target) => Some(checksums.clone()),
+            Source::Mapped { file, checksums: Some(checksums), .. } if file.link(target) => {
+                Some(checksums.clone())
+            }
             _ => None,
         }
     }
@@ -99,7 +135,7 @@ impl Deref for Rows {
     fn deref(&self) -> &[f32] {
         match self.0.as_ref() {
             Source::Owned(rows) => rows,
-            Source::Mapped(file, _) => file.numbers().unwrap_or_default(),
+            Source::Mapped { file, .. } => file.numbers().unwrap_or_default(),
         }
     }
 }
@@ -132,6 +168,37 @@ pub(crate) fn write(rows: &[f32], out: &mut dyn Write) -> io::Result<()> {
         out.write_all(&bytes)?;
     }
     Ok(())
+}
+
+/// Writes the checksums of the blocks of the file of these rows, which is `vectors.crc`.
+pub(crate) fn write_block_sums(rows: &Rows, out: &mut dyn Write) -> io::Result<()> {
+    let mut written = Ok(());
+    // Parts of the file that begin where a block does.
+    rows.for_each_block(1, |_, numbers| {
+        let sums = threads::map(numbers.chunks(blocks::BLOCK / size_of::<f32>()), |block| {
+            let mut sum = Sum(crc32fast::Hasher::new());
+            write(block, &mut sum).map(|()| sum.0.finalize().to_le_bytes())
+        });
+        if written.is_ok() {
+            let sums = sums.into_iter().collect::<io::Result<Vec<_>>>();
+            written = sums.and_then(|sums| out.write_all(sums.as_flattened()));
+        }
+    });
+    written
+}
+
+/// The CRC-32 of what is written to it.
+struct Sum(crc32fast::Hasher);
+
+impl Write for Sum {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Reads a whole file of rows onto the end of `rows`, and returns its size and digest.
@@ -187,6 +254,22 @@ mod tests {
             });
             assert_eq!(starts, [0, 3, 6]);
             assert!(seen == values && rows[..] == values[..]);
+        }
+    }
+
+    #[test]
+    fn the_checksums_of_blocks_are_those_of_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("rows");
+        let values: Vec<f32> = (0..3 * blocks::BLOCK / 4 + 100).map(|at| at as f32).collect();
+        atomic_write(&path, &values);
+        let bytes = fs::read(&path).unwrap();
+        let sums = bytes.chunks(65_536).flat_map(|block| crc32fast::hash(block).to_le_bytes());
+        let sums: Vec<u8> = sums.collect();
+        for rows in [Rows::open(&path).unwrap().0, Rows::from(values)] {
+            let mut written = Vec::new();
+            write_block_sums(&rows, &mut written).unwrap();
+            assert_eq!((written.len(), &written), (16, &sums));
         }
     }
 

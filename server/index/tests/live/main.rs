@@ -13,6 +13,7 @@ mod power;
 #[cfg(target_os = "linux")]
 mod shim;
 mod snapshots;
+mod unchecked;
 
 use std::path::Path;
 

@@ -54,7 +54,7 @@ fn every_text_comes_back() {
     let mut client = Client::connect(Direct::new(&tables), MODEL, None).unwrap();
     let all = passages(600);
     let right = (0..600).filter(|row| {
-        let vector = &index.matrix().as_slice()[row * DIM..][..DIM];
+        let vector = &index.matrix().unwrap().as_slice()[row * DIM..][..DIM];
         let hits = client.search(vector, 2).unwrap();
         hits.iter().all(|hit| all.iter().any(|p| (&p.id, &p.text) == (&hit.id, &hit.text)))
             && hits.iter().any(|hit| hit.id == format!("p{row}"))

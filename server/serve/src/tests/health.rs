@@ -45,6 +45,7 @@ async fn a_server_whose_index_is_broken_says_that_it_is_not_ready_and_why() {
     let stale = |seconds| Health { stale_for: Some(Duration::from_secs(seconds)), ..Health::default() };
     let broken = Health { log_broken: Some("/secret/path: no space".into()), ..Health::default() };
     let away = Health { away_for: Some(Duration::from_secs(12)), ..Health::default() };
+    let damaged = Health { damaged: Some("/secret/vectors.f32 is damaged".into()), ..Health::default() };
     let dead = Health { background_alive: false, ..Health::default() };
     for (health, max_stale, says) in [
         (Health::default(), limit, ""),
@@ -52,6 +53,7 @@ async fn a_server_whose_index_is_broken_says_that_it_is_not_ready_and_why() {
         (stale(31), limit, "31 s, at most 30"),
         (stale(31), None, ""),
         (broken, limit, "write-ahead log"),
+        (damaged, None, "a file of the index is damaged"),
         (dead, None, "has ended"),
         (away, None, "has not answered for 12 s"),
     ] {
@@ -74,6 +76,7 @@ async fn the_index_s_health_is_in_the_metrics() {
             log_broken: Some("no space".into()),
             stale_for: Some(Duration::from_millis(1500)),
             away_for: Some(Duration::from_millis(2500)),
+            damaged: Some("vectors.f32".into()),
             compaction_failures: 3,
             log_bytes: 4096,
             background_alive: true,
@@ -85,6 +88,7 @@ async fn the_index_s_health_is_in_the_metrics() {
         "dpr_index_stale_seconds 1.5",
         "dpr_service_away_seconds 2.5",
         "dpr_updates_broken 1",
+        "dpr_index_damaged 1",
         "dpr_compaction_failures_total 3",
         "dpr_log_bytes 4096",
         "dpr_index_background_alive 1",

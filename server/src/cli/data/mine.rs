@@ -155,7 +155,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     let pool = Pool {
         passages: source.passages(),
         version: source.version(),
-        words: source.words().ok_or(SearchError::NoSparse)?,
+        words: source.words()?.ok_or(SearchError::NoSparse)?,
         vectors: ranker.vectors.map(|index| (index, vectors.as_slice())),
         denoiser: reranker.as_ref().zip(model.as_ref()).map(|(reranker, model)| Denoiser {
             model,

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use dpr_core::private::blur::{Blur, DeviceKey, Level};
 use dpr_data::{Question, read_questions};
 use dpr_eval::privacy::{
-    Attackers, Blurred, Bucket, EncodedQuestion, Mode, ModeReport, NetworkOptions, Plain, PrivacyReport,
-    QuestionSplit, Random, attack, search,
+    Attackers, Blurred, Bucket, DecoderOptions, EncodedQuestion, Mode, ModeReport, NetworkOptions, Plain,
+    PrivacyReport, QuestionSplit, Random, attack, search,
 };
 use dpr_files::atomic;
 use dpr_index::private::{BlurDir, CANDIDATES};
@@ -59,7 +59,10 @@ pub(super) struct Args {
     /// Passes of the neural attacker over its questions; 0 leaves it out
     #[arg(long, value_name = "N", default_value_t = NetworkOptions::default().epochs)]
     epochs: usize,
-    /// Hidden units of the neural attacker
+    /// Passes of the sequence decoder, the attacker that writes the question; 0 leaves it out
+    #[arg(long, value_name = "N", default_value_t = DecoderOptions::default().epochs)]
+    decoder_epochs: usize,
+    /// Hidden units of the neural attackers
     #[arg(long, value_name = "N", default_value_t = NetworkOptions::default().hidden)]
     hidden: usize,
     /// Write into this directory: privacy.json, privacy.md and privacy.svg
@@ -126,8 +129,11 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     let split = QuestionSplit::new(encoded(&source, &questions)?, args.test, args.seed)?;
     let network = NetworkOptions { hidden: args.hidden.max(1), epochs: args.epochs };
     let network = (args.epochs > 0).then_some(network);
+    let decoder = DecoderOptions { hidden: args.hidden.max(1), epochs: args.decoder_epochs };
+    let decoder = (args.decoder_epochs > 0).then_some(decoder);
     let dim = backend.describe().dim;
-    let attackers = Attackers::new(split, snapshot.vectors(), dim, network, args.seed);
+    let vectors = snapshot.vectors().collect::<Result<Vec<_>, _>>()?;
+    let attackers = Attackers::new(split, vectors.into_iter(), dim, network, decoder, args.seed);
 
     let backend = backend.as_ref();
     let modes: Vec<Box<dyn Mode + '_>> = choices

@@ -188,7 +188,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
         if let Some(searcher) =
             source.searcher().filter(|_| args.against_exact && method == Method::Dense && reranked.is_none())
         {
-            let exact = searcher.index().exact().search_batch(&vectors, RECALL_DEPTH)?;
+            let exact = searcher.index().exact()?.search_batch(&vectors, RECALL_DEPTH)?;
             recall_against_exact = Some(recall(&rows, &exact, RECALL_DEPTH));
         }
         if let Some(dir) = &args.out {

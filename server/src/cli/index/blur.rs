@@ -76,7 +76,7 @@ pub(super) fn run(args: &BlurArgs) -> Result<(), CliError> {
     };
     let rows: Vec<&[f32]> = match (&set, &snapshot) {
         (Some(set), _) => set.rows.chunks_exact(set.dim).collect(),
-        (None, Some(snapshot)) => snapshot.vectors().collect(),
+        (None, Some(snapshot)) => snapshot.vectors().collect::<Result<_, _>>()?,
         (None, None) => Vec::new(),
     };
     let (projection, kept) = principal_directions(&rows, dim)?;

@@ -248,11 +248,15 @@ pub fn run(args: Args) -> Result<(), CliError> {
         }
         (Some(Task::Upgrade { index }), _) => {
             let index = index.dir("`dpr index upgrade`")?;
-            let (Upgraded { before, now }, index) = (upgrade(index)?, index.display());
-            if before == now {
-                output::line(format_args!("{index} is in format {now}, the newest for what it holds"))
-            } else {
-                output::line(format_args!("{index}: format {before}, now {now}"))
+            let (Upgraded { before, now, got_blocks }, index) = (upgrade(index)?, index.display());
+            match (before == now, got_blocks) {
+                (true, false) => {
+                    output::line(format_args!("{index} is in format {now}, the newest for what it holds"))
+                }
+                (true, true) => output::line(format_args!(
+                    "{index}: format {now} as before, with checksums of its vectors' blocks now"
+                )),
+                (false, _) => output::line(format_args!("{index}: format {before}, now {now}")),
             }
         }
         (Some(Task::Snapshot { index, out }), _) => {

@@ -16,13 +16,14 @@ mod titles;
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use rayon::prelude::*;
 use roaring::RoaringBitmap;
 use serde::Deserialize;
 
 use super::columns::{Columns, ColumnsDigest, all_rows};
+use crate::deferred::{CheckedFile, Deferred};
 use crate::search::{Condition, SearchError};
 use crate::{CancelToken, FileError};
 use dpr_data::{Metadata, Passage};
@@ -38,7 +39,7 @@ const PART: usize = 4 << 20;
 #[derive(Debug)]
 pub struct StoredPassages {
     path: PathBuf,
-    text: Mapped,
+    text: CheckedFile,
     count: usize,
     table: Table,
     titles: TitleGroups,
@@ -62,7 +63,7 @@ impl StoredPassages {
     /// say is looked at when they are read.
     pub(crate) fn open(
         path: &Path,
-        text: Mapped,
+        text: CheckedFile,
         stored: Option<(&Path, Mapped)>,
         count: usize,
         columns: Option<Columns>,
@@ -70,7 +71,7 @@ impl StoredPassages {
         let (checked, table) = match stored {
             Some((path, table)) => (path, Table::Stored(table)),
             None => {
-                let starts = line_starts(text.bytes()).into_iter().map(u64::to_le_bytes).collect();
+                let starts = line_starts(text.bytes()?).into_iter().map(u64::to_le_bytes).collect();
                 (path, Table::Made { starts, keys: OnceLock::new() })
             }
         };
@@ -78,6 +79,11 @@ impl StoredPassages {
         let passages = Self { path: path.to_path_buf(), text, count, table, titles, columns };
         passages.check_table().map_err(|reason| FileError::corrupt(checked, reason))?;
         Ok(passages)
+    }
+
+    /// Returns the check of the passages that was put off, if it was.
+    pub(crate) fn put_off_check(&self) -> Option<Arc<Deferred<()>>> {
+        self.text.check()
     }
 
     /// Returns the number of passages.
@@ -170,7 +176,7 @@ impl StoredPassages {
         self.check_columns(digests.try_reduce(ColumnsDigest::default, |a, b| Ok(a.and(b)))?)?;
         let Table::Stored(table) = &self.table else { return Ok(()) };
         let names = self.names()?;
-        let starts = line_starts(self.text.bytes());
+        let starts = line_starts(self.text.bytes()?);
         if table.bytes() == encode(&starts, &keys(&names, true)).as_slice() {
             return Ok(());
         }
@@ -196,14 +202,18 @@ impl StoredPassages {
         Ok([self.starts().as_flattened(), self.keys()?.as_flattened()].concat())
     }
 
-    fn line(&self, row: usize) -> Option<&[u8]> {
-        let ends = self.starts().get(row..row.checked_add(2)?)?;
-        let [start, end] = [ends[0], ends[1]].map(|at| usize::try_from(u64::from_le_bytes(at)).ok());
-        self.text.bytes().get(start?..end?)
+    fn line(&self, row: usize) -> Result<Option<&[u8]>, FileError> {
+        let text = self.text.bytes()?;
+        let line = || {
+            let ends = self.starts().get(row..row.checked_add(2)?)?;
+            let [start, end] = [ends[0], ends[1]].map(|at| usize::try_from(u64::from_le_bytes(at)).ok());
+            text.get(start?..end?)
+        };
+        Ok(line())
     }
 
     fn parse<'a, T: Deserialize<'a>>(&'a self, row: usize) -> Result<T, FileError> {
-        let Some(line) = self.line(row) else {
+        let Some(line) = self.line(row)? else {
             return Err(FileError::corrupt(&self.path, format!("it has no line {}", row.saturating_add(1))));
         };
         serde_json::from_slice(line)
@@ -212,7 +222,7 @@ impl StoredPassages {
 
     /// Reads the id and the title of a row, without the rest of its line where its form allows that.
     fn name(&self, row: usize) -> Result<Name<'_>, FileError> {
-        match self.line(row).and_then(Name::of_line_start) {
+        match self.line(row)?.and_then(Name::of_line_start) {
             Some(name) => Ok(name),
             None => self.parse(row),
         }
@@ -263,7 +273,7 @@ impl StoredPassages {
         }
         let ascends = starts.is_sorted_by(|a, b| u64::from_le_bytes(*a) < u64::from_le_bytes(*b));
         let ends = [starts[0], starts[count]].map(u64::from_le_bytes);
-        if !ascends || ends != [0, self.text.bytes().len() as u64] {
+        if !ascends || ends != [0, self.text.len() as u64] {
             return Err("its lines are not those of the passages".to_owned());
         }
         Ok(())
@@ -327,7 +337,8 @@ mod tests {
         }
         table.write(&table.rows_by_id(), &mut fs_err::File::create(&table_path).unwrap()).unwrap();
         let table = with_table.then(|| (table_path.as_path(), Mapped::open(&table_path).unwrap()));
-        StoredPassages::open(&path, Mapped::open(&path).unwrap(), table, passages.len(), None).unwrap()
+        let text = CheckedFile::checked(Mapped::open(&path).unwrap());
+        StoredPassages::open(&path, text, table, passages.len(), None).unwrap()
     }
 
     #[test]

@@ -148,7 +148,7 @@ fn an_index_without_metadata_has_no_columns_until_a_passage_with_some_is_compact
     let index = LoadedIndex::open(dir).unwrap();
     assert_eq!(index.manifest.format_version, 3);
     let files: Vec<_> = index.manifest.files.keys().map(String::as_str).collect();
-    assert_eq!(files, ["passages.idx", "passages.jsonl", "vectors.f32"]);
+    assert_eq!(files, ["passages.idx", "passages.jsonl", "vectors.crc", "vectors.f32"]);
     drop(index);
     check(&IndexReader::open(dir).unwrap().snapshot());
 

@@ -1,0 +1,243 @@
+//! Indexes that are searched before all of their files are checked: the same results, and none out of damaged bytes.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use dpr_core::Embedding;
+use dpr_core::random::SplitMix;
+use dpr_data::Passage;
+use dpr_files::progress::Silent;
+use dpr_index::search::{Backend as _, Filter, Hit};
+use dpr_index::sparse::{Analyzer, SparseOptions};
+use dpr_index::vectors::VectorSet;
+use dpr_index::{
+    FileError, IndexDir, IndexKind, IndexOptions, IndexReader, IndexWriter, OpenError, Storage,
+    VectorIndex as _, build_index, upgrade, verify,
+};
+use fs_err as fs;
+
+use crate::new;
+
+/// Rows of so many numbers fill several blocks of 64 KiB.
+const DIM: usize = 64;
+const COUNT: usize = 2_000;
+
+fn build(dir: &Path, kind: IndexKind, storage: Storage) -> Vec<Embedding> {
+    let mut random = SplitMix::new(5);
+    let rows: Vec<f32> = (0..COUNT * DIM).map(|_| random.normal() as f32).collect();
+    let passages =
+        (0..COUNT).map(|row| Passage::new(format!("p{row}"), format!("T{}", row % 7), "Some text."));
+    let questions =
+        rows.chunks(DIM).step_by(100).map(|row| Embedding::new(row.to_vec(), DIM).unwrap()).collect();
+    let set = VectorSet::new("ab".repeat(32), DIM, passages.collect(), rows);
+    let sparse = Some(SparseOptions { analyzer: Analyzer::English, threads: 1 });
+    let options = IndexOptions { kind, storage, sparse, ..IndexOptions::default() };
+    build_index(&set, dir, &options, &Silent).unwrap();
+    questions
+}
+
+fn version(dir: &Path) -> PathBuf {
+    dir.join(format!("v-{}", IndexDir::new(dir).current_version().unwrap()))
+}
+
+/// Changes a byte of a file, at this share of its length.
+fn damage(path: &Path, share: f64) {
+    let mut bytes = fs::read(path).unwrap();
+    let at = ((bytes.len() - 1) as f64 * share) as usize;
+    bytes[at] ^= 4;
+    fs::remove_file(path).unwrap();
+    fs::write(path, bytes).unwrap();
+}
+
+fn search(reader: &IndexReader, question: &Embedding) -> Result<Vec<Hit>, String> {
+    let found = reader.live().search(std::slice::from_ref(question), 10, None);
+    found.map(|mut found| found.remove(0)).map_err(|error| error.to_string())
+}
+
+/// Returns what the health of an index says of its files, as soon as it says something.
+fn damage_told(reader: &IndexReader) -> String {
+    let begun = Instant::now();
+    loop {
+        if let Some(told) = reader.live().health().damaged {
+            return told;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "nobody finds the damage");
+        sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn an_index_finds_the_same_before_its_files_are_checked() {
+    for (kind, storage) in [
+        (IndexKind::Hnsw, Storage::Int8),
+        (IndexKind::Exact, Storage::F32),
+        (IndexKind::Exact, Storage::Int8),
+        (IndexKind::Exact, Storage::Binary),
+    ] {
+        let root = tempfile::tempdir().unwrap();
+        let questions = build(root.path(), kind, storage);
+        let [checked, unchecked] =
+            [IndexReader::open, IndexReader::open_unchecked].map(|open| open(root.path()).unwrap());
+        let [a, b] = [&checked, &unchecked].map(|reader| reader.snapshot());
+        for (k, filtered) in [(1, false), (300, true)] {
+            assert_eq!(a.cost(9, k, filtered), b.cost(9, k, filtered));
+        }
+        let filter = Filter { titles: ["T3".to_owned()].into(), ..Filter::default() };
+        for reader in [&unchecked, &checked] {
+            let all = reader.live().search(&questions, 10, None).unwrap();
+            let filtered = reader.live().search(&questions, 10, Some(&filter)).unwrap();
+            assert_eq!(all, checked.live().search(&questions, 10, None).unwrap());
+            assert_eq!(filtered, checked.live().search(&questions, 10, Some(&filter)).unwrap());
+            assert!(filtered.iter().flatten().all(|hit| hit.title == "T3"));
+        }
+        assert_eq!(
+            a.search_exactly(&questions[3], 20).unwrap(),
+            b.search_exactly(&questions[3], 20).unwrap()
+        );
+        assert!(a.passages().map(Result::unwrap).eq(b.passages().map(Result::unwrap)));
+        assert_eq!(unchecked.live().health().damaged, None);
+    }
+}
+
+#[test]
+fn no_search_answers_out_of_a_damaged_file_and_health_names_it() {
+    for (name, kind, storage) in [
+        ("vectors.f32", IndexKind::Hnsw, Storage::Int8),
+        ("vectors.f32", IndexKind::Exact, Storage::F32),
+        ("codes.i8", IndexKind::Hnsw, Storage::Int8),
+        ("codes.b1", IndexKind::Exact, Storage::Binary),
+        ("graph.hnsw", IndexKind::Hnsw, Storage::Int8),
+        ("passages.jsonl", IndexKind::Hnsw, Storage::Int8),
+        ("sparse", IndexKind::Hnsw, Storage::Int8),
+    ] {
+        let root = tempfile::tempdir().unwrap();
+        let questions = build(root.path(), kind, storage);
+        let whole = IndexReader::open(root.path()).unwrap();
+        let truth: Vec<_> = questions.iter().map(|question| search(&whole, question).unwrap()).collect();
+        drop(whole);
+        let mut path = version(root.path()).join(name);
+        if path.is_dir() {
+            // The greatest file of the inverted index.
+            let files = fs::read_dir(&path).unwrap().map(|entry| entry.unwrap());
+            path = files.max_by_key(|entry| entry.metadata().unwrap().len()).unwrap().path();
+        }
+        damage(&path, 0.7);
+        let reader = IndexReader::open_unchecked(root.path()).unwrap();
+        for (question, truth) in questions.iter().zip(&truth) {
+            match search(&reader, question) {
+                Ok(found) => assert_eq!(&found, truth, "{name}"),
+                Err(error) => assert!(error.contains("is damaged"), "{name}: {error}"),
+            }
+        }
+        let told = damage_told(&reader);
+        assert!(told.contains(path.file_name().unwrap().to_str().unwrap()), "{name}: {told}");
+        for question in &questions {
+            let error = search(&reader, question).unwrap_err();
+            assert!(error.contains("is damaged"), "{name}: {error}");
+        }
+        let snapshot = reader.snapshot();
+        assert!(snapshot.vector(0).is_err() && snapshot.base().matrix().is_err(), "{name}");
+        assert!(snapshot.passages().any(|passage| passage.is_err()), "{name}");
+        let is_found_at_once =
+            matches!(IndexReader::open(root.path()), Err(OpenError::File(FileError::Checksum { .. })));
+        assert!(is_found_at_once, "{name}");
+    }
+}
+
+#[test]
+fn what_is_missing_or_cut_off_is_refused_when_an_index_is_opened() {
+    let root = tempfile::tempdir().unwrap();
+    for name in [
+        "vectors.f32",
+        "vectors.crc",
+        "codes.i8",
+        "graph.hnsw",
+        "passages.jsonl",
+        "passages.idx",
+        "sparse/meta.json",
+    ] {
+        let dir = root.path().join(name.replace('/', "-"));
+        build(&dir, IndexKind::Hnsw, Storage::Int8);
+        let path = version(&dir).join(name);
+        let bytes = fs::read(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        let missing = IndexReader::open_unchecked(&dir).unwrap_err();
+        assert!(matches!(missing, OpenError::File(FileError::Missing { .. })), "{name}: {missing}");
+        fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
+        let cut = IndexReader::open_unchecked(&dir).unwrap_err();
+        assert!(matches!(cut, OpenError::File(FileError::Size { .. })), "{name}: {cut}");
+    }
+    // What the other files are checked by, or found through, is checked when the index is opened.
+    for name in ["vectors.crc", "passages.idx"] {
+        let dir = root.path().join(format!("{name}-damaged"));
+        build(&dir, IndexKind::Hnsw, Storage::Int8);
+        damage(&version(&dir).join(name), 0.5);
+        let error = IndexReader::open_unchecked(&dir).unwrap_err();
+        assert!(matches!(error, OpenError::File(FileError::Checksum { .. })), "{name}: {error}");
+    }
+}
+
+#[test]
+fn a_version_is_not_compacted_out_of_damaged_vectors_and_updates_are_kept() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().join("index");
+    super::build(&dir);
+    let path = version(&dir).join("vectors.f32");
+    let whole = fs::read(&path).unwrap();
+    damage(&path, 0.5);
+    let writer = IndexWriter::open_unchecked(&dir, "a test").unwrap();
+    writer.put(vec![new("added")]).unwrap();
+    let error = writer.compact(1, &Arc::default(), &Silent).unwrap_err();
+    assert!(error.to_string().contains("vectors.f32 is damaged"), "{error}");
+    assert_eq!(IndexDir::new(&dir).current_version().unwrap(), 1);
+    drop(writer);
+    fs::remove_file(&path).unwrap();
+    fs::write(&path, whole).unwrap();
+    let writer = IndexWriter::open_unchecked(&dir, "a test").unwrap();
+    assert_eq!(writer.live().snapshot().len(), 11);
+    assert!(writer.compact(1, &Arc::default(), &Silent).unwrap().is_some());
+    assert_eq!(IndexReader::open_unchecked(&dir).unwrap().snapshot().len(), 11);
+}
+
+/// Makes a version what earlier releases built: without the checksums of its vectors' blocks.
+fn without_blocks(dir: &Path) {
+    let version = version(dir);
+    fs::remove_file(version.join("vectors.crc")).unwrap();
+    let path = version.join("manifest.json");
+    let mut manifest: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    for list in ["files", "crc32"] {
+        assert!(manifest[list].as_object_mut().unwrap().remove("vectors.crc").is_some());
+    }
+    fs::remove_file(&path).unwrap();
+    fs::write(&path, manifest.to_string()).unwrap();
+    let sha256 = dpr_core::model::sha256_hex(manifest.to_string().as_bytes());
+    fs::write(dir.join("current"), format!("v-1 {sha256}\n")).unwrap();
+}
+
+#[test]
+fn a_version_without_checksums_of_blocks_is_checked_whole_until_it_is_upgraded() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().join("index");
+    let questions = build(&dir, IndexKind::Hnsw, Storage::Int8);
+    let truth = search(&IndexReader::open(&dir).unwrap(), &questions[0]).unwrap();
+    without_blocks(&dir);
+    let path = version(&dir).join("vectors.f32");
+    let whole = fs::read(&path).unwrap();
+    damage(&path, 0.5);
+    let error = IndexReader::open_unchecked(&dir).unwrap_err();
+    assert!(matches!(error, OpenError::File(FileError::Checksum { .. })), "{error}");
+    fs::remove_file(&path).unwrap();
+    fs::write(&path, whole).unwrap();
+    assert_eq!(search(&IndexReader::open_unchecked(&dir).unwrap(), &questions[0]).unwrap(), truth);
+
+    let upgraded = upgrade(&dir).unwrap();
+    assert!(upgraded.got_blocks && upgraded.before == upgraded.now);
+    assert!(!upgrade(&dir).unwrap().got_blocks && verify(&dir).unwrap().problems.is_empty());
+    let reader = IndexReader::open_unchecked(&dir).unwrap();
+    assert_eq!((search(&reader, &questions[0]).unwrap(), reader.snapshot().base().number()), (truth, 2));
+    drop(reader);
+    damage(&version(&dir).join("vectors.f32"), 0.5);
+    assert!(damage_told(&IndexReader::open_unchecked(&dir).unwrap()).contains("vectors.f32"));
+}
