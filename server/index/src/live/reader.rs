@@ -40,9 +40,9 @@ impl IndexReader {
         Self::open_by(dir, LoadedIndex::read)
     }
 
-    /// Opens as [`open`](Self::open) does, without reading all of the files first: a million passages take a tenth of a
-    /// second. What a search reads is checked before it answers, and a thread checks the rest. Where that finds damage,
-    /// searches fail from then on, and [`Health::damaged`](crate::Health::damaged) names the file.
+    /// Opens as [`open`](Self::open) does, without reading all of the files first. What a search reads is checked before it
+    /// answers, and a thread checks the rest. Where that finds damage, searches fail from then on, and
+    /// [`Health::damaged`](crate::Health::damaged) names the file.
     ///
     /// A version that was built without `vectors.crc` is checked whole, as by [`open`](Self::open).
     ///
