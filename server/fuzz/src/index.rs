@@ -158,28 +158,35 @@ impl Index {
         self.point_to(manifest.to_string().as_bytes());
     }
 
-    /// Opens the directory and uses all of it.
+    /// Opens the directory in both ways and uses all of it.
     fn open(&self) {
-        let Ok(reader) = IndexReader::open(self.used.path()) else { return };
-        let snapshot = reader.snapshot();
-        for seed in 0..3 {
-            let Ok(query) = Embedding::new(vector(seed), DIM) else { continue };
-            for hit in snapshot.search_exactly(&query, 5).into_iter().flatten() {
-                let _ = snapshot.passage(hit.row);
-            }
-            use dpr_index::VectorIndex as _;
-            for hit in snapshot.search(&query, 5).into_iter().flatten() {
-                let _ = snapshot.passage(hit.row);
+        for open in [IndexReader::open, IndexReader::open_unchecked] {
+            if let Ok(reader) = open(self.used.path()) {
+                use_all(&reader);
             }
         }
-        for condition in CONDITIONS {
-            let condition = serde_json::from_str(condition).expect("a condition that is right");
-            let filter = Filter { condition: Some(condition), ..Filter::default() };
-            let query = Embedding::new(vector(1), DIM).expect("finite numbers");
-            let _ = reader.live().search(&[query], 5, Some(&filter));
-        }
-        snapshot.passages().for_each(drop);
     }
+}
+
+fn use_all(reader: &IndexReader) {
+    let snapshot = reader.snapshot();
+    for seed in 0..3 {
+        let Ok(query) = Embedding::new(vector(seed), DIM) else { continue };
+        for hit in snapshot.search_exactly(&query, 5).into_iter().flatten() {
+            let _ = snapshot.passage(hit.row);
+        }
+        use dpr_index::VectorIndex as _;
+        for hit in snapshot.search(&query, 5).into_iter().flatten() {
+            let _ = snapshot.passage(hit.row);
+        }
+    }
+    for condition in CONDITIONS {
+        let condition = serde_json::from_str(condition).expect("a condition that is right");
+        let filter = Filter { condition: Some(condition), ..Filter::default() };
+        let query = Embedding::new(vector(1), DIM).expect("finite numbers");
+        let _ = reader.live().search(&[query], 5, Some(&filter));
+    }
+    snapshot.passages().for_each(drop);
 }
 
 /// Runs with the restored graph.

@@ -306,7 +306,8 @@ fn what_another_program_wrote_wrongly_is_an_error_where_it_is_read() {
         assert!(matches!(LoadedIndex::open(out), Err(OpenError::File(FileError::Corrupt { .. }))), "{at}");
     }
     // What only costs answers is found by `verify`.
-    for (name, bytes) in [("passages.idx", table), ("codes.i8", codes)] {
+    let blocks = fs_err::read(file(out, "vectors.crc")).unwrap();
+    for (name, bytes) in [("passages.idx", table), ("codes.i8", codes), ("vectors.crc", blocks)] {
         rebuilt();
         let mut wrong = bytes;
         let last = wrong.len() - 1;

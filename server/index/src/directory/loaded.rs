@@ -8,7 +8,7 @@ use dpr_core::Embedding;
 #[cfg(feature = "gpu")]
 use dpr_core::device::Device;
 
-use super::pointer::{MANIFEST, Pointer};
+use super::pointer::{MANIFEST, Pointer, VECTORS_BLOCKS};
 use super::unchecked::Unchecked;
 use super::version::{Version, newest, open_version};
 use crate::deferred::Damage;
@@ -16,11 +16,13 @@ use crate::deferred::Damage;
 use crate::gpu::GpuIndex;
 use crate::quantized::AnyQuantized;
 use crate::sparse::SparseIndex;
+use crate::vectors::rows::write_block_sums;
 use crate::{
     ExactIndex, FileError, IndexDir, IndexKind, IndexManifest, Matrix, OpenError, QueryError, StoredPassages,
     VectorIndex,
 };
 use dpr_data::Passage;
+use dpr_files::Mapped;
 
 /// An open index. Its files are mapped, so that they need not fit memory; of the graph alone there is a copy.
 #[derive(Debug)]
@@ -270,6 +272,15 @@ impl LoadedIndex {
             && !codes.are_of(self.matrix()?)
         {
             return Err(FileError::corrupt(&version.join(name), "it is not made of the vectors"));
+        }
+        if self.manifest.files.contains_key(VECTORS_BLOCKS) {
+            let path = version.join(VECTORS_BLOCKS);
+            let stored = Mapped::open(&path).map_err(FileError::read(&path))?;
+            let mut sums = Vec::new();
+            write_block_sums(self.matrix.rows(), &mut sums).map_err(FileError::write)?;
+            if stored.bytes() != sums {
+                return Err(FileError::corrupt(&path, "it does not hold the checksums of the vectors"));
+            }
         }
         let (said, found) = (self.manifest.max_squared_norm, self.matrix.measure_max_squared_norm());
         // Numbers lose their last digit in JSON.
