@@ -91,7 +91,9 @@ impl Location {
     /// A server's address, and the errors of the home.
     pub fn open_to_write(&self, holder: &str) -> Result<Opened, CliError> {
         Ok(match self {
-            Self::Dir(dir) => Opened::of_writer(Arc::new(open_writer(dir, holder)?), KeptBy::Nobody),
+            Self::Dir(dir) => {
+                Opened::of_writer(Arc::new(open_writer(dir, holder, IndexWriter::open)?), KeptBy::Nobody)
+            }
             Self::Server(address) => return Err(of_server(address)),
             #[cfg(feature = "milvus")]
             Self::Milvus(address) => {
@@ -119,7 +121,8 @@ impl Location {
                 Ok(Opened { backend, writer: None, live: Some(live), _kept_by: KeptBy::Reader(reader) })
             }
             (Self::Dir(dir), Some(policy)) => {
-                let writer = Arc::new(open_writer(dir, "a server (dpr serve --allow-updates)")?);
+                let holder = "a server (dpr serve --allow-updates)";
+                let writer = Arc::new(open_writer(dir, holder, IndexWriter::open_unchecked)?);
                 let compaction = writer.compact_in_background(policy)?;
                 Ok(Opened::of_writer(writer, KeptBy::Thread(compaction)))
             }
@@ -343,11 +346,15 @@ impl fmt::Display for Location {
 }
 
 /// Opens an index directory for changes: where a version has private tables, the next one gets some before it is put in
-/// use. `holder` is what others are told who want to write there.
+/// use. `holder` is what others are told who want to write there; `open` checks all files now, or when they are read.
 ///
 /// # Errors
 /// As [`IndexWriter::open`].
-pub(crate) fn open_writer(dir: &Path, holder: &str) -> Result<IndexWriter, OpenError> {
+pub(crate) fn open_writer(
+    dir: &Path,
+    holder: &str,
+    open: fn(&Path, &str) -> Result<IndexWriter, OpenError>,
+) -> Result<IndexWriter, OpenError> {
     let index = dir.to_path_buf();
     let prepare = move |version: &LoadedIndex, stop: &Arc<AtomicBool>| {
         let built = dpr_private::build_as_before(version, &index, stop, &Silent);
@@ -357,7 +364,7 @@ pub(crate) fn open_writer(dir: &Path, holder: &str) -> Result<IndexWriter, OpenE
         }
         Ok(())
     };
-    Ok(IndexWriter::open(dir, holder)?.with_preparation(prepare))
+    Ok(open(dir, holder)?.with_preparation(prepare))
 }
 
 #[cfg(feature = "milvus")]

@@ -121,7 +121,8 @@ fn numbers(path: &Path) -> Result<Vec<f32>, Box<dyn Error>> {
     Ok(fs_err::read(path)?.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect())
 }
 
-/// Drops a directory's files from the system's cache, so that they come from the disk when they are next read.
+/// Drops a directory's files from the system's cache, so that they come from the disk when they are next read. On Linux
+/// alone: elsewhere they are only written to the disk.
 fn evict(dir: &Path) -> Result<(), Box<dyn Error>> {
     for entry in fs_err::read_dir(dir)? {
         let path = entry?.path();
@@ -130,6 +131,7 @@ fn evict(dir: &Path) -> Result<(), Box<dyn Error>> {
         } else {
             let file = fs_err::File::open(path)?;
             file.sync_all()?;
+            #[cfg(target_os = "linux")]
             rustix::fs::fadvise(file.file(), 0, None, rustix::fs::Advice::DontNeed)?;
         }
     }

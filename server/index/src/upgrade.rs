@@ -24,8 +24,8 @@ pub struct Upgraded {
     pub got_blocks: bool,
 }
 
-/// Publishes the version in use as it would be built now, if it is in an older format or has no `vectors.crc`. Every file
-/// is checked first; what was in use stays until the new version is whole, and beside it then.
+/// Publishes the version in use as it would be built now, if it is in an older format or has no `vectors.crc`. Every
+/// file is checked first; what was in use stays until the new version is whole, and beside it then.
 ///
 /// # Errors
 /// [`BuildError`]: no index, a damaged file, another writer, a full disk.

@@ -19,13 +19,13 @@ pub(super) struct Weights {
 }
 
 impl Weights {
-    /// Takes the numbers to begin with.
+    /// Returns weights with these values, and moments of zero.
     pub(super) fn new(values: Vec<f32>) -> Self {
         let zeros = vec![0f32; values.len()];
         Self { values, first: zeros.clone(), second: zeros }
     }
 
-    /// Draws `[rows, width]` normal numbers, smaller for wider rows.
+    /// Returns normal weights `[rows, width]` with the standard deviation `1 / sqrt(width)`.
     pub(super) fn random(rows: usize, width: usize, random: &mut SplitMix) -> Self {
         let scale = 1.0 / (width.max(1) as f64).sqrt();
         Self::new((0..rows * width).map(|_| (random.normal() * scale) as f32).collect())
@@ -41,8 +41,8 @@ impl Weights {
         });
     }
 
-    /// Takes Adam's step for these rows of `width` numbers alone, whose gradients are the rows of `gradient`: the moments
-    /// of the others stay as they are.
+    /// Takes Adam's step for these rows of `width` numbers alone, whose gradients are the rows of `gradient`. The
+    /// moments of other rows do not decay.
     pub(super) fn step_rows(&mut self, rows: &[usize], width: usize, gradient: &[f32], step: i32) {
         let rates = Rates::of(step);
         for (row, gradient) in rows.iter().zip(gradient.chunks_exact(width.max(1))) {
@@ -53,7 +53,7 @@ impl Weights {
     }
 }
 
-/// Adam's corrections of the moments at a step.
+/// Bias corrections of Adam's moments at a step.
 #[derive(Clone, Copy)]
 struct Rates {
     first_bias: f32,

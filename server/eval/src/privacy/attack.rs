@@ -48,7 +48,8 @@ impl Attacked {
         self.ridge.content.max(network).max(self.decoder.map_or(0.0, |decoded| decoded.content))
     }
 
-    /// Returns the share of questions of which the better of the attackers that name pieces names all without a mistake.
+    /// Returns the share of questions whose bag of word pieces ridge regression or the network, whichever is better,
+    /// names without a mistake.
     pub fn exact(&self) -> f64 {
         self.ridge.exact.max(self.network.map_or(0.0, |named| named.exact))
     }

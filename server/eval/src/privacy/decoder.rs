@@ -1,9 +1,9 @@
 //! A sequence decoder: an attacker that writes the question, piece after piece.
 //!
-//! A network of one hidden layer (Bengio et al. 2003) sees the view, the last two pieces and the sum of all pieces that
-//! are written, and gives the probability of the next piece or of the end. It learns by the softmax over the pieces of a
-//! batch and others drawn at random, each score less the logarithm of the chance that its piece is among them (Jean et
-//! al. 2015), and writes by beam search.
+//! A network of one hidden layer (Bengio et al. 2003) takes the view and the embeddings of the last two pieces and of
+//! all pieces written, summed, and gives the probability of the next piece or of the end. It is trained with a sampled
+//! softmax (Jean et al. 2015): over the targets of a batch and pieces drawn at random, each logit less the logarithm of
+//! the probability that its piece is in the sample. It decodes by beam search.
 
 use std::collections::BTreeSet;
 
@@ -18,22 +18,22 @@ use super::network::{add_each, column_sums, scaled};
 use super::pieces::{Decoded, Pieces, Written};
 use super::questions::QuestionSplit;
 
-/// Pieces of a batch that are to be written.
+/// Targets in a batch.
 const BATCH: usize = 256;
 
-/// Pieces that are drawn for a batch beside its own.
+/// Pieces drawn for the softmax of a batch beside its targets.
 const DRAWN: usize = 512;
 
-/// Numbers that stand for a piece that was written.
+/// Width of a piece's embedding.
 const EMBEDDED: usize = 64;
 
-/// Questions that are kept half-written.
+/// Beam width of the search.
 const BEAM: usize = 4;
 
-/// The most pieces that are written of a question.
+/// The most pieces of a decoded question.
 const LONGEST: usize = 32;
 
-/// Questions that are written at a time.
+/// Questions decoded at a time.
 const AT_ONCE: usize = 128;
 
 /// The size of the decoder and of its training.
@@ -51,10 +51,10 @@ impl Default for DecoderOptions {
     }
 }
 
-/// A piece to write: the question, and the place in it.
+/// A target: the question, and the place in it.
 type Place = (usize, usize);
 
-/// Views and the pieces written so far to the scores of the next piece.
+/// A network from a view and the pieces written so far to the logits of the next piece.
 struct Decoder {
     /// Numbers of a view.
     width: usize,
@@ -332,7 +332,7 @@ pub(super) fn attack(
     Ok(best.1)
 }
 
-/// Draws the columns that a batch learns with.
+/// The sampler of the softmax: the columns of a batch, and the probability that each is in the sample.
 struct Sampler {
     /// All places with a piece that is known, or an end.
     places: Vec<Place>,

@@ -90,8 +90,8 @@ impl Pieces {
         questions.iter().map(|question| self.pieces_of(question).columns).collect()
     }
 
-    /// Returns the columns of a question's pieces in their order, without those that no question lacks; `None` for a piece
-    /// that is not known.
+    /// Returns the columns of a question's pieces in their order, without those that no question lacks; `None` stands
+    /// for a piece that is not known.
     pub(super) fn sequence(&self, question: &EncodedQuestion) -> Vec<Option<usize>> {
         let pieces = question.tokens.iter().filter(|piece| !self.everywhere.contains(piece));
         pieces.map(|piece| self.columns.get(piece).copied()).collect()

@@ -81,8 +81,8 @@ impl Files {
         }
     }
 
-    /// Opens the vectors, of which a block is checked when a vector of it is first read; `None` where the version has no
-    /// checksums of blocks, or this machine cannot read the file as it is.
+    /// Opens the vectors, whose blocks are checked when a vector of theirs is first read. Returns `None` where the
+    /// version has no checksums of blocks, or the machine is big-endian.
     pub(crate) fn matrix_unchecked(&self, damage: &Arc<Damage>) -> Result<Option<Matrix>, OpenError> {
         let IndexManifest { count, dim, max_squared_norm, .. } = self.manifest;
         if !self.manifest.files.contains_key(VECTORS_BLOCKS) || max_squared_norm.is_nan() {

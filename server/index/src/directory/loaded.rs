@@ -147,10 +147,7 @@ impl LoadedIndex {
 
     /// Refuses what was read of the index if a file of it is known to be damaged.
     pub(crate) fn check_damage(&self) -> Result<(), FileError> {
-        match &self.rest {
-            Rest::Checked { .. } => Ok(()),
-            Rest::Unchecked(unchecked) => unchecked.damage().check(),
-        }
+        self.damage().map_or(Ok(()), Err)
     }
 
     /// Returns the passage of a row.

@@ -59,7 +59,7 @@ impl Unchecked {
     }
 
     /// Returns the record of damage.
-    pub(super) fn damage(&self) -> &Arc<Damage> {
+    pub(super) fn damage(&self) -> &Damage {
         &self.damage
     }
 
@@ -89,7 +89,8 @@ impl Unchecked {
         self.damage.check()
     }
 
-    /// Starts the thread that checks every file, in the order in which searches need them. It ends when `self` is dropped.
+    /// Starts the thread that checks every file, in the order in which searches need them. It ends when `self` is
+    /// dropped.
     pub(super) fn start(&self) -> std::io::Result<JoinHandle<()>> {
         let (searchable, sparse) = (Arc::clone(&self.searchable), Arc::clone(&self.sparse));
         let (passages, matrix, damage) =

@@ -16,8 +16,8 @@ pub struct Health {
     pub stale_for: Option<Duration>,
     /// The time for which the service that holds the passages has not answered, if it did not when it was asked last.
     pub away_for: Option<Duration>,
-    /// The damage that was found in the index's files since it was opened, if there is any: searches fail until a copy of
-    /// them is in their place and the index is opened again.
+    /// The damaged file of the index and what is wrong with it, if one was found since the index was opened: searches
+    /// fail until a copy is in its place and the index is opened again.
     pub damaged: Option<String>,
     /// Compactions that failed since the index was opened.
     pub compaction_failures: u64,

@@ -40,8 +40,8 @@ impl IndexReader {
         Self::open_by(dir, LoadedIndex::read)
     }
 
-    /// Opens as [`open`](Self::open) does, without reading all of the files first. What a search reads is checked before it
-    /// answers, and a thread checks the rest. Where that finds damage, searches fail from then on, and
+    /// Opens as [`open`](Self::open) does, but verifies checksums later: of what a search reads before it answers, of
+    /// the rest on a thread. Where a checksum is wrong, searches fail from then on, and
     /// [`Health::damaged`](crate::Health::damaged) names the file.
     ///
     /// A version that was built without `vectors.crc` is checked whole, as by [`open`](Self::open).

@@ -21,8 +21,8 @@ pub(crate) const LOOK_ROWS: usize = 16 * GROUP;
 
 /// Vectors `[count, dim]`, all finite, and short enough that no inner product of two of them overflows.
 ///
-/// Those of an index that was opened before all of its files were checked are checked when they are first read; damage is
-/// recorded where the index looks before it answers.
+/// In an index that [`open_unchecked`](crate::IndexReader::open_unchecked) opened, a vector's checksum is verified when
+/// the vector is first read. A wrong one is recorded, and every search of the index fails from then on.
 #[derive(Debug)]
 pub struct Matrix {
     rows: Rows,

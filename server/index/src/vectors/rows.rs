@@ -27,7 +27,7 @@ pub struct Rows(Arc<Source>);
 #[derive(Debug)]
 enum Source {
     Owned(Vec<f32>),
-    /// A file of whole numbers, its checksums where they are known, and those of its blocks where it is checked by them.
+    /// A mapped file, its checksums where they are known, and those of its blocks where these are verified one by one.
     Mapped {
         file: Mapped,
         checksums: Option<Checksums>,

@@ -16,7 +16,7 @@ use dpr_encode::model::ModelDir;
 use dpr_encode::{PipelineOptions, encode_passages};
 use dpr_index::search::Description;
 use dpr_index::vectors::VectorSet;
-use dpr_index::{ChangeError, CompactionPolicy, NewPassage, Put};
+use dpr_index::{ChangeError, CompactionPolicy, IndexWriter, NewPassage, Put};
 
 /// Passages that are encoded and written together.
 const BATCH: usize = 1000;
@@ -138,7 +138,7 @@ pub(super) fn delete(args: DeleteArgs) -> Result<(), CliError> {
 /// Builds a new version.
 pub(super) fn compact(args: &CompactArgs) -> Result<(), CliError> {
     let what = "`dpr index compact`";
-    let updater = open_writer(args.at.dir(what)?, what)?;
+    let updater = open_writer(args.at.dir(what)?, what, IndexWriter::open)?;
     let started = Instant::now();
     let built = updater.compact(args.threads, &stop_on_interrupt(), progress::on_stderr().as_ref())?;
     let (index, seconds) = (&args.at.index, started.elapsed().as_secs_f64());
