@@ -1,4 +1,4 @@
-import { type Device, DprWebError, type Dtype, type RequestDetail, SearchClient, type SearchResult } from 'dpr-web';
+import { type Device, DprWebError, type DtypeChoice, type RequestDetail, SearchClient, type SearchResult } from 'dpr-web';
 import { byId, make } from './dom.js';
 import { fixed, megabytes, milliseconds } from './format.js';
 
@@ -8,23 +8,31 @@ const RUNS = 5;
 
 interface Encoder {
   name: string;
+  /** The head of its column. */
+  title: string;
   device: Device;
-  dtype: Dtype;
+  dtype: DtypeChoice;
+  encoder?: 'small';
 }
 
 /** In the order of the table's columns; the others are held against the first. */
 const ENCODERS: readonly Encoder[] = [
-  { name: 'the CPU in 8 bits', device: 'cpu', dtype: 'q8' },
-  { name: 'the CPU in 4 bits', device: 'cpu', dtype: 'q4' },
-  { name: 'WebGPU', device: 'webgpu', dtype: 'q8' },
+  { name: 'the CPU in 8 bits', title: 'CPU, 8 bits', device: 'cpu', dtype: 'q8' },
+  { name: 'the CPU in 4 bits', title: 'CPU, 4 bits', device: 'cpu', dtype: 'q4' },
+  { name: 'the small encoder', title: 'CPU, small encoder', device: 'cpu', dtype: 'auto', encoder: 'small' },
+  { name: 'WebGPU', title: 'WebGPU', device: 'webgpu', dtype: 'q8' },
 ];
 
 interface Column {
+  /** Whether the server has a small encoder. */
+  hasSmall: boolean;
   bytes: number;
   readyMs: number;
   encodeMs: number;
   result: SearchResult;
 }
+
+type Compared = [encoder: Encoder, column: Column | string];
 
 /** Encodes one question by each encoder and puts times and passages side by side. */
 export class Compare {
@@ -48,11 +56,15 @@ export class Compare {
     }
     this.#start.disabled = true;
     try {
-      const columns: (Column | string)[] = [];
+      const columns: Compared[] = [];
+      let hasSmall = false;
       // One after the other: they would take each other's time.
       for (const encoder of ENCODERS) {
+        if (encoder.encoder && !hasSmall) continue;
         this.#state.textContent = `Encoding on ${encoder.name}…`;
-        columns.push(await this.#column(encoder, question).catch(said));
+        const column = await this.#column(encoder, question).catch(said);
+        columns.push([encoder, column]);
+        hasSmall ||= typeof column !== 'string' && column.hasSmall;
       }
       show(columns);
       byId('compare-frame').hidden = false;
@@ -62,22 +74,22 @@ export class Compare {
     }
   }
 
-  async #column({ device, dtype }: Encoder, question: string): Promise<Column | string> {
+  async #column({ device, dtype, encoder }: Encoder, question: string): Promise<Column | string> {
     const start = performance.now();
-    const client = SearchClient.create(this.#server, { device, dtype });
+    const client = SearchClient.create(this.#server, { device, dtype, encoder });
     client.addEventListener('request', ({ detail }) => this.#onRequest(detail));
     try {
       const ready = await client.ready;
       if (ready.device !== device) return 'not available here';
       const readyMs = performance.now() - start;
-      const bytes = ready.model.weights[dtype]?.bytes ?? 0;
+      const bytes = ready.model.weights[ready.dtype]?.bytes ?? 0;
       const times: number[] = [];
       for (let run = 0; run < RUNS; run++) {
         const begin = performance.now();
         await client.encodeMany([question]);
         times.push(performance.now() - begin);
       }
-      return { bytes, readyMs, encodeMs: median(times), result: await client.search(question, { k: K }) };
+      return { hasSmall: ready.model.small !== undefined, bytes, readyMs, encodeMs: median(times), result: await client.search(question, { k: K }) };
     } finally {
       client.dispose();
     }
@@ -96,9 +108,11 @@ function ids(column: Column | string): string[] {
   return typeof column === 'string' ? [] : column.result.hits.map(({ id }) => id);
 }
 
-function show(columns: readonly (Column | string)[]): void {
+function show(columns: readonly Compared[]): void {
+  const titles = columns.map(([{ title }]) => Object.assign(make('th', '', title), { scope: 'col' }));
+  byId('compare-names').replaceChildren(make('td', ''), ...titles);
   const row = (label: string, cell: (column: Column) => string) => {
-    const cells = columns.map((column) => make('td', '', typeof column === 'string' ? '–' : cell(column)));
+    const cells = columns.map(([, column]) => make('td', '', typeof column === 'string' ? '–' : cell(column)));
     return make('tr', '', Object.assign(make('th', '', label), { scope: 'row' }), ...cells);
   };
   byId('compare-rows').replaceChildren(
@@ -111,23 +125,22 @@ function show(columns: readonly (Column | string)[]): void {
   );
 }
 
-function summary(columns: readonly (Column | string)[]): string {
+function summary(columns: readonly Compared[]): string {
   const [first, ...others] = columns;
-  const sentences = columns.flatMap((column, position) => (typeof column === 'string' ? `${capital(position)}: ${column}.` : []));
-  if (typeof first === 'string') return sentences.join(' ');
-  const best = ids(first!);
-  for (const [at, column] of others.entries()) {
+  const sentences = columns.flatMap(([encoder, column]) => (typeof column === 'string' ? `${capital(encoder)}: ${column}.` : []));
+  if (!first || typeof first[1] === 'string') return sentences.join(' ');
+  const best = ids(first[1]);
+  for (const [encoder, column] of others) {
     if (typeof column === 'string') continue;
     const found = ids(column);
     const common = best.filter((id) => found.includes(id)).length;
     const order = best.every((id, position) => id === found[position]) ? 'the same' : 'another';
-    sentences.push(`${capital(at + 1)}: ${common} of ${best.length} passages in common with ${ENCODERS[0]!.name}, in ${order} order.`);
+    sentences.push(`${capital(encoder)}: ${common} of ${best.length} passages in common with ${first[0].name}, in ${order} order.`);
   }
   return sentences.join(' ');
 }
 
 /** The name of an encoder at the beginning of a sentence. */
-function capital(position: number): string {
-  const { name } = ENCODERS[position]!;
+function capital({ name }: Encoder): string {
   return name.charAt(0).toUpperCase() + name.slice(1);
 }

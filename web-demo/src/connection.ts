@@ -79,7 +79,7 @@ export class Connection {
     if (privacy !== 'local' && privacy !== 'bucket') return this.#current;
     let client = this.#static.get(privacy);
     if (!client) {
-      client = SearchClient.create(STATIC_INDEX, { ...this.#settings, onProgress: this.#onProgress, privacy });
+      client = SearchClient.create(STATIC_INDEX, { ...this.#settings, encoder: undefined, onProgress: this.#onProgress, privacy });
       client.addEventListener('request', ({ detail }) => this.#onRequest(detail));
       this.#static.set(privacy, client);
     }

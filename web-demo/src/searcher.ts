@@ -128,6 +128,7 @@ export class Searcher {
 
   showModel(model: ModelManifest): void {
     this.#answers.offer(model);
+    byId('encoder-picker').hidden = !model.small && !this.#settings?.encoder;
     byId('dim').textContent = count(model.dim);
     byId('model-name').textContent = `Model: ${model.name}.`;
   }

@@ -1,10 +1,12 @@
 import type { DeviceChoice, DtypeChoice } from 'dpr-web';
 import { byId } from './dom.js';
 
-/** What the two selectors say. Kept in the address, so that a reload or a shared link keeps them. */
+/** What the selectors say. Kept in the address, so that a reload or a shared link keeps them. */
 export interface Settings {
   device: DeviceChoice;
   dtype: DtypeChoice;
+  /** Of the server's two encoders, where it has two. */
+  encoder: 'small' | undefined;
 }
 
 const DEVICES: readonly string[] = ['auto', 'webgpu', 'cpu'] satisfies DeviceChoice[];
@@ -16,22 +18,28 @@ export function settingsControls(onChange: (settings: Settings) => void): Settin
   const settings: Settings = {
     device: oneOf(DEVICES, query.get('device')) as DeviceChoice,
     dtype: oneOf(DTYPES, query.get('dtype')) as DtypeChoice,
+    encoder: query.get('encoder') === 'small' ? 'small' : undefined,
   };
   const device = byId('device');
   const dtype = byId<HTMLSelectElement>('dtype');
   device.querySelector<HTMLInputElement>(`input[value=${settings.device}]`)!.checked = true;
+  const encoder = byId<HTMLSelectElement>('encoder');
   dtype.value = settings.dtype;
+  encoder.value = settings.encoder ?? '';
+  byId('encoder-picker').hidden = !settings.encoder;
 
   const changed = () => {
     const next: Settings = {
       device: device.querySelector<HTMLInputElement>('input:checked')!.value as DeviceChoice,
       dtype: dtype.value as DtypeChoice,
+      encoder: encoder.value === 'small' ? 'small' : undefined,
     };
     history.replaceState(null, '', address(next));
     onChange(next);
   };
   device.addEventListener('change', changed);
   dtype.addEventListener('change', changed);
+  encoder.addEventListener('change', changed);
   return settings;
 }
 
@@ -39,10 +47,11 @@ function oneOf(known: readonly string[], value: string | null): string {
   return value !== null && known.includes(value) ? value : 'auto';
 }
 
-function address({ device, dtype }: Settings): string {
+function address({ device, dtype, encoder }: Settings): string {
   const query = new URLSearchParams();
   if (device !== 'auto') query.set('device', device);
   if (dtype !== 'auto') query.set('dtype', dtype);
+  if (encoder) query.set('encoder', encoder);
   const text = query.toString();
   return location.pathname + (text && `?${text}`);
 }

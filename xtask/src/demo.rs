@@ -29,6 +29,8 @@ struct Options {
     address: String,
     /// Model directory of a reader, for answers in the page.
     reader: Option<String>,
+    /// Model directory of a smaller question encoder, which the page offers too.
+    small: Option<String>,
 }
 
 /// Sets up, builds what has changed, serves the page, and builds the WebGPU module if it is not there.
@@ -63,7 +65,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
 }
 
 fn options(arguments: &[String]) -> Outcome<Options> {
-    let mut options = Options { address: DEFAULT_ADDRESS.to_owned(), reader: None };
+    let mut options = Options { address: DEFAULT_ADDRESS.to_owned(), reader: None, small: None };
     let mut rest = arguments.iter();
     while let Some(flag) = rest.next() {
         let value = rest.next().cloned();
@@ -76,10 +78,27 @@ fn options(arguments: &[String]) -> Outcome<Options> {
                      docs/guide/reader.md",
                 ));
             }
-            _ => return Err(Failure::new("demo takes only --listen ADDRESS:PORT and --with-reader READER")),
+            ("--with-small", Some(small)) => options.small = Some(small),
+            ("--with-small", None) => {
+                return Err(Failure::new(
+                    "--with-small needs a model directory of a smaller question encoder",
+                )
+                .fix("make one of the demo's model (`dpr shrink`, `dpr distill`): docs/guide/training.md"));
+            }
+            _ => {
+                return Err(Failure::new(
+                    "demo takes only --listen ADDRESS:PORT, --with-reader READER and --with-small MODEL",
+                ));
+            }
         }
     }
     // Said before half an hour of building.
+    if let Some(small) = &options.small
+        && !Path::new(small).join("web/web.json").is_file()
+    {
+        return Err(Failure::new(format!("{small} is no model directory with weights for browsers"))
+            .fix("give RUN/best of `dpr distill`, after `dpr export-web --dtype q4`"));
+    }
     match &options.reader {
         Some(reader) if !Path::new(reader).join("reader").is_dir() => {
             Err(Failure::new(format!("{reader} is no directory of a reader"))
@@ -148,6 +167,7 @@ fn serve(options: &Options, clock: Clock, stop: &Stop) -> Outcome<Child> {
         ["serve", "--model", model, "--index", DEMO_INDEX, "--web", PAGE, "--listen", &options.address];
     let failed = |e: std::io::Error| Failure::new(format!("cannot start `dpr serve`: {e}"));
     let mut server = command(dpr(), &arguments);
+    server.args(options.small.iter().flat_map(|small| ["--small", small.as_str()]));
     let mut server = stop.spawn(server.stdin(Stdio::null()).stdout(Stdio::piped())).map_err(failed)?;
     let (listens, first_line) = mpsc::channel();
     if let Some(out) = server.stdout.take() {
@@ -186,16 +206,25 @@ mod tests {
     fn the_options_are_taken_in_any_order_and_a_folder_without_a_reader_is_refused_before_anything_is_built()
     {
         let options = |line: &str| options(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
-        assert_eq!(options("").unwrap(), Options { address: DEFAULT_ADDRESS.to_owned(), reader: None });
+        assert_eq!(
+            options("").unwrap(),
+            Options { address: DEFAULT_ADDRESS.to_owned(), reader: None, small: None }
+        );
         let folder = std::env::temp_dir().join(format!("dpr-demo-{}", std::process::id()));
         fs::create_dir_all(folder.join("reader")).unwrap();
         let reader = folder.to_str().unwrap();
-        let both = options(&format!("--with-reader {reader} --listen 127.0.0.1:0")).unwrap();
-        assert_eq!(both, Options { address: "127.0.0.1:0".to_owned(), reader: Some(reader.to_owned()) });
+        fs::create_dir_all(folder.join("web")).unwrap();
+        fs::write(folder.join("web/web.json"), "{}").unwrap();
+        let all =
+            options(&format!("--with-reader {reader} --listen 127.0.0.1:0 --with-small {reader}")).unwrap();
+        let given = Some(reader.to_owned());
+        assert_eq!(all, Options { address: "127.0.0.1:0".to_owned(), reader: given.clone(), small: given });
         fs::remove_dir_all(&folder).unwrap();
         for (line, words) in [
             (format!("--with-reader {reader}"), "is no directory of a reader"),
             ("--with-reader".to_owned(), "needs the directory of a reader"),
+            (format!("--with-small {reader}"), "is no model directory with weights for browsers"),
+            ("--with-small".to_owned(), "needs a model directory"),
             ("--port 1".to_owned(), "--with-reader READER"),
             ("--listen".to_owned(), "--listen ADDRESS:PORT"),
         ] {

@@ -42,7 +42,8 @@ usage: cargo xtask TASK
   setup    find or install everything the other tasks need (--milvus, --postgres: then run that server, to try things
            out)
   demo     build, serve the search page, build its WebGPU module meanwhile (--listen
-           ADDRESS:PORT, default 127.0.0.1:7878; --with-reader READER: the page marks answers too)
+           ADDRESS:PORT, default 127.0.0.1:7878; --with-reader READER: the page marks answers too;
+           --with-small MODEL: it offers a smaller question encoder)
   test     format check, linters, Rust, npm, browser and Python tests (--only STEP, --skip STEP, repeatable;
            steps: fmt, lint, rust, npm, node, bundlers, browser, python; --only bundlers runs all bundlers;
            --keep-going: after a failure, go on with what does not need it)
@@ -55,8 +56,8 @@ usage: cargo xtask TASK
            (--check: look at the sources alone)
   quality  what training makes of the encoders, and what servers can make of questions, in tables; hours of work, kept
            under target/quality and gone on with
-           (--only PART, repeatable; parts: training, distant, ict, distill, korean, privacy, reader, questions,
-           table3, table5, table6, figure1, crossdata, multi)
+           (--only PART, repeatable; parts: training, distant, ict, distill, small, korean, privacy,
+           privacy-large, reader, questions, table3, table5, table6, figure1, crossdata, multi)
   npm      build the browser modules, the npm package and the search page
   data     build the demo's model, vectors and index
   lint     format check, clippy, rustdoc and the TypeScript linter

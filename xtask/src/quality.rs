@@ -9,6 +9,7 @@ mod privacy;
 mod questions;
 mod reader;
 mod seeds;
+mod small;
 
 use std::fs;
 use std::path::Path;
@@ -37,8 +38,10 @@ parts!(
     Distant "distant",
     Ict "ict",
     Distill "distill",
+    Small "small",
     Korean "korean",
     Privacy "privacy",
+    PrivacyLarge "privacy-large",
     Reader "reader",
     Questions "questions",
     Table3 "table3",
@@ -80,7 +83,9 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
             Part::Distant => work.distant()?,
             Part::Ict => work.ict()?,
             Part::Distill => work.distill()?,
+            Part::Small => work.small()?,
             Part::Privacy => work.privacy()?,
+            Part::PrivacyLarge => work.privacy_large()?,
             Part::Reader => work.reader()?,
             Part::Korean => work.korean()?,
             Part::Questions => work.made_questions()?,
@@ -255,7 +260,7 @@ impl<'a> Work<'a> {
     /// An index of the vectors that `model` makes of `corpus`.
     fn index(&self, name: &str, model: &str, corpus: &str, more: &[&str]) -> Outcome<String> {
         let [vectors, index] = ["vectors", "index"].map(|kind| self.path(&format!("{kind}-{name}")));
-        encode(&format!("quality-{}-{name}", self.part), model, corpus, &vectors)?;
+        encode(&format!("quality-{}-{name}", self.part), model, corpus, &vectors, &[])?;
         output(&mut command(dpr(), &[&["index", "--vectors", &vectors, "--out", &index], more].concat()))?;
         Ok(index)
     }

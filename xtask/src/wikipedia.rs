@@ -124,8 +124,9 @@ fn drawn_of(count: usize, places: Range<usize>) -> Vec<usize> {
 
 /// Minutes of work, so what an earlier run encoded of the same corpus in the same way is kept; `name` tells what is
 /// kept apart.
-pub(crate) fn encode(name: &str, model: &str, corpus: &str, vectors: &str) -> Outcome {
+pub(crate) fn encode(name: &str, model: &str, corpus: &str, vectors: &str, more: &[&str]) -> Outcome {
     let arguments = ["encode", "--model", model, "--passages", corpus, "--out", vectors];
+    let arguments = [&arguments[..], more].concat();
     let manifest = format!("{model}/model.json");
     let mut inputs = vec![manifest.as_str(), corpus];
     inputs.extend(ENCODING);

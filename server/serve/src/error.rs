@@ -226,6 +226,9 @@ pub enum ApiError {
     /// A server without a model for pages.
     #[error("this server hands out no question encoder: its vectors are made elsewhere")]
     NoModel,
+    /// A server without a smaller model for pages.
+    #[error("this server hands out no smaller question encoder")]
+    NoSmallModel,
     /// A question to be answered, on a server without a reader.
     #[error("this server has no reader: it finds passages, and marks no answers in them")]
     AnswersDisabled,
@@ -274,6 +277,7 @@ impl ApiError {
             Self::AnswerTooLarge { .. } => ErrorCode::AnswerTooLarge,
             Self::UnknownHost(_) => ErrorCode::UnknownHost,
             Self::NoModel => ErrorCode::NoModel,
+            Self::NoSmallModel => ErrorCode::NoSmallModel,
             Self::AnswersDisabled => ErrorCode::AnswersDisabled,
             Self::NoPrivateSearch => ErrorCode::NoPrivateSearch,
             Self::InvalidLevel { .. } => ErrorCode::InvalidLevel,
@@ -379,6 +383,9 @@ impl ApiError {
             }
             Self::InvalidCiphertext(_) => {
                 "send what the parameters of GET /v1/encrypted give: docs/formats.md has the messages".into()
+            }
+            Self::NoSmallModel => {
+                "load the encoder of GET /v1/model, or ask the operator of the server for `dpr serve --small`".into()
             }
             Self::NoModel => "make vectors with the model that GET /v1/index names".into(),
             Self::AnswersDisabled => {

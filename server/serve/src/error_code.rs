@@ -28,6 +28,8 @@ pub enum ErrorCode {
     UnknownPassage,
     /// 404: the server hands out no question encoder.
     NoModel,
+    /// 404: the server hands out no smaller question encoder.
+    NoSmallModel,
     /// 404: the server offers no private search.
     NoPrivateSearch,
     /// 404: the server offers no encrypted search.
@@ -98,6 +100,7 @@ impl ErrorCode {
             Self::NotFound
             | Self::UnknownPassage
             | Self::NoModel
+            | Self::NoSmallModel
             | Self::NoPrivateSearch
             | Self::NoEncryptedSearch => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,

@@ -234,6 +234,7 @@ fn for_pages(state: &AppState) -> Router<AppState> {
         .route("/v1/search/text", open_to(Scope::Search, text, state))
         .route("/v1/answer", open_to(Scope::Search, answer, state))
         .route("/v1/model", open_to(Scope::Search, get(model::model), state))
+        .route("/v1/model/small", open_to(Scope::Search, get(model::small), state))
         .route("/v1/model/files/{sha256}/{name}", open_to(Scope::Search, get(model::file), state))
         .route("/v1/index", open_to(Scope::Search, get(index::index), state))
         .route("/openapi.json", open_to(Scope::Admin, get(openapi::openapi_json), state))

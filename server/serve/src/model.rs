@@ -10,7 +10,7 @@ use super::document::respond_tagged;
 use super::error::ApiError;
 use super::error_answer::ErrorBody;
 use super::file::respond_by_content;
-use super::served_model::ModelBody;
+use super::served_model::{ModelBody, SMALL_PATH};
 use super::state::AppState;
 
 /// The bytes of a file.
@@ -43,7 +43,29 @@ pub(super) async fn model(
     Ok(respond_tagged(&request, model.tag(), || Json(model.body(mounted_at))))
 }
 
-/// One file of the question encoder, by its content.
+/// The smaller question encoder, which makes vectors for the same index.
+#[utoipa::path(get, path = "/v1/model/small", tag = "model", security((), ("bearer" = []), ("api_key" = [])),
+    responses(
+        (status = 200, description = "The encoder and where its files are", body = ModelBody),
+        (status = 304, description = "Unchanged since the `if-none-match` sent"),
+        (status = 401, description = "`unauthorized`: without a key, where one is needed", body = ErrorBody),
+        (status = 403, description = "`missing_scope`: needs `search`", body = ErrorBody),
+        (status = 404, description = "`no_small_model`, `no_model`: this server has none", body = ErrorBody),
+        (status = 503, description = "Still being read", body = ErrorBody),
+    ))]
+pub(super) async fn small(
+    State(state): State<AppState>,
+    OriginalUri(address): OriginalUri,
+    request: HeaderMap,
+) -> Result<Response, ApiError> {
+    let ready = state.ready()?;
+    let model = ready.serving.model.as_ref().ok_or(ApiError::NoModel)?;
+    let small = model.small().ok_or(ApiError::NoSmallModel)?;
+    let mounted_at = address.path().strip_suffix(SMALL_PATH).unwrap_or_default();
+    Ok(respond_tagged(&request, small.tag(), || Json(small.body(mounted_at))))
+}
+
+/// One file of the question encoders, by its content.
 #[utoipa::path(get, path = "/v1/model/files/{sha256}/{name}", tag = "model",
     security((), ("bearer" = []), ("api_key" = [])),
     params(

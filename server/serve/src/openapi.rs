@@ -31,6 +31,7 @@ use super::{encrypted, health, index, metrics, model, passages, private, reading
         passages::delete,
         index::index,
         model::model,
+        model::small,
         model::file,
         health::healthz,
         health::readyz,

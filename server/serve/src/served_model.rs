@@ -130,6 +130,10 @@ pub struct ModelBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub reranker: Option<PairBody>,
+    /// Where a smaller question encoder of the same vectors is described, as here. Absent when there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, example = "/v1/model/small")]
+    pub small: Option<String>,
 }
 
 impl ModelBody {
@@ -137,8 +141,17 @@ impl ModelBody {
         let pairs = self.reader.iter_mut().chain(&mut self.reranker).flat_map(PairBody::urls_mut);
         let EncoderBody { config, tokenizer, vocabulary } = &mut self.encoder;
         let files = [config, tokenizer].into_iter().chain(vocabulary).chain(self.weights.values_mut());
-        files.map(|file| &mut file.url).chain(pairs)
+        files.map(|file| &mut file.url).chain(pairs).chain(&mut self.small)
     }
+}
+
+/// Path of the smaller question encoder's description.
+pub(super) const SMALL_PATH: &str = "/v1/model/small";
+
+/// Returns the entity tag of a description; a weak one, as the document is compressed on the way.
+fn tag_of(body: &ModelBody) -> HeaderValue {
+    let digest = sha256_hex(&serde_json::to_vec(body).unwrap_or_default());
+    HeaderValue::from_str(&format!("W/\"{digest}\"")).unwrap_or(HeaderValue::from_static("W/\"\""))
 }
 
 /// The model as served: its description, and the files the description names and no others.
@@ -147,6 +160,7 @@ pub struct ServedModel {
     body: ModelBody,
     tag: HeaderValue,
     files: HashMap<String, ServedFile>,
+    small: Option<Box<ServedModel>>,
 }
 
 impl ServedFile {
@@ -283,16 +297,30 @@ impl ServedModel {
             weights: files.weights.iter().map(|(dtype, file)| (dtype.clone(), file.describe())).collect(),
             reader: files.reader.as_ref().map(|pair| pair.body.clone()),
             reranker: files.reranker.as_ref().map(|pair| pair.body.clone()),
+            small: None,
         };
         let pairs = files.reader.into_iter().chain(files.reranker).flat_map(|pair| pair.files);
         let small = [files.config, files.tokenizer].into_iter().chain(files.vocabulary);
         let all = small.chain(files.weights.into_values()).chain(pairs);
         let files = all.map(|file| (format!("{}/{}", file.sha256, file.name), file)).collect();
-        let digest = sha256_hex(&serde_json::to_vec(&body).unwrap_or_default());
-        // Weak, as the document is compressed on the way.
-        let tag =
-            HeaderValue::from_str(&format!("W/\"{digest}\"")).unwrap_or(HeaderValue::from_static("W/\"\""));
-        Self { body, tag, files }
+        Self { tag: tag_of(&body), body, files, small: None }
+    }
+
+    /// Adds a smaller question encoder of the same vectors, which pages may load in the place of this one. Without weights
+    /// for browsers it is left out.
+    #[must_use]
+    pub fn with_small(mut self, small: Self) -> Self {
+        if small.has_weights() {
+            self.body.small = Some(SMALL_PATH.to_owned());
+            self.tag = tag_of(&self.body);
+            self.small = Some(Box::new(small));
+        }
+        self
+    }
+
+    /// Returns the smaller question encoder.
+    pub(super) fn small(&self) -> Option<&Self> {
+        self.small.as_deref()
     }
 
     /// Returns the fingerprint by which a search names the model.
@@ -314,9 +342,10 @@ impl ServedModel {
         &self.tag
     }
 
-    /// Returns the file of this digest and name, if the description names it.
+    /// Returns the file of this digest and name, if the description, or that of the smaller encoder, names it.
     pub(super) fn file(&self, sha256: &str, name: &str) -> Option<&ServedFile> {
-        self.files.get(&format!("{sha256}/{name}"))
+        let key = format!("{sha256}/{name}");
+        self.files.get(&key).or_else(|| self.small()?.files.get(&key))
     }
 
     /// Returns whether a browser finds weights to encode with.

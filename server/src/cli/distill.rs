@@ -84,9 +84,11 @@ pub fn run(args: Args) -> Result<(), CliError> {
     let device = TrainDevice::open(args.run.device)?;
     write_down_threads(&mut config.compute, &device);
     let out = args.run.out()?;
-    let (stop, progress) = (stop_on_interrupt(), progress::on_stderr());
+    let progress = progress::on_stderr();
+    // Nothing is written yet, so that Ctrl-C may end the program while the teacher encodes.
     let prepared = DistillPrepared::new(&config, args.run.device, &device, progress.as_ref())?;
     warn(&prepared.notes);
+    let stop = stop_on_interrupt();
     let job = Job { stop: &stop, progress: progress.as_ref() };
     let report = distill(&config, out, args.run.resume, prepared, &device, job)?;
     args.run.tell(&report, out, &device.name)

@@ -2,16 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use dpr_data::{DataError, read_questions, stream_passages};
 use dpr_encode::model::{
-    CrossEncoderDir, ExportReport, Language, ModelDir, ReaderDir, Vocabulary, WebFormat, WebOptions, WebPair,
-    WebPairs, export_web_with,
+    CrossEncoderDir, ExportReport, ModelDir, ReaderDir, WebFormat, WebOptions, WebPair, WebPairs,
+    export_web_with,
 };
 
+use super::vocabulary_args::VocabularyArgs;
 use super::{CliError, output};
-
-/// Texts that are cut into tokens at once, on all cores.
-const AT_ONCE: usize = 16_384;
 
 /// Arguments of `dpr export-web`.
 #[derive(Debug, clap::Args)]
@@ -36,13 +33,8 @@ pub struct Args {
     /// Model directory, as `dpr import` writes it
     #[arg(long, value_name = "MODEL")]
     model: PathBuf,
-    /// Keep the tokens of these texts: passages or questions in any format that is read here, or text, one a line; may
-    /// be given several times
-    #[arg(long, value_name = "FILE")]
-    keep_tokens: Vec<PathBuf>,
-    /// Keep the tokens of these languages' letters: ISO 639-1 codes, as `ko,en`
-    #[arg(long, value_name = "CODES", value_delimiter = ',')]
-    languages: Vec<Language>,
+    #[command(flatten)]
+    vocabulary: VocabularyArgs,
     /// Write weights in these formats: f16, and 8 and 4 bits
     #[arg(long, value_name = "FORMATS", value_delimiter = ',', default_values_t = WebFormat::DEFAULT)]
     dtype: Vec<WebFormat>,
@@ -64,12 +56,11 @@ pub struct Args {
 /// Runs `dpr export-web`.
 ///
 /// # Errors
-/// What [`export_web_with`] says, and [`DataError`] for a file of texts that cannot be read.
+/// What [`export_web_with`] says, and [`DataError`](dpr_data::DataError) for a file of texts that cannot be read.
 pub fn run(args: Args) -> Result<(), CliError> {
     let model = ModelDir::open(&args.model)?;
     let model = args.dim.map_or_else(|| Ok(model.clone()), |dim| model.at_dim(dim))?;
-    let chosen = !(args.keep_tokens.is_empty() && args.languages.is_empty());
-    let vocabulary = chosen.then(|| vocabulary(&model, &args)).transpose()?;
+    let vocabulary = args.vocabulary.of(&model)?;
     let reader = args.reader.as_deref().map(ReaderDir::open).transpose()?;
     let reranker = args.reranker.as_deref().map(CrossEncoderDir::open).transpose()?;
     let pairs = WebPairs { reader: reader.as_ref(), reranker: reranker.as_ref() };
@@ -120,58 +111,4 @@ fn print_pair(model: &Path, pair: &WebPair) -> Result<(), CliError> {
         ))?;
     }
     Ok(())
-}
-
-/// Returns the tokens that the arguments keep.
-fn vocabulary(model: &ModelDir, args: &Args) -> Result<Vocabulary, CliError> {
-    let mut vocabulary = Vocabulary::of(model)?;
-    vocabulary.keep_languages(&args.languages);
-    for path in &args.keep_tokens {
-        keep(&mut vocabulary, path)?;
-    }
-    Ok(vocabulary)
-}
-
-/// Keeps the tokens of a file's passages, and of its questions where it has no passages or is a JSON document, which
-/// can hold both.
-fn keep(vocabulary: &mut Vocabulary, path: &Path) -> Result<(), CliError> {
-    let passages = keep_passages(vocabulary, path)?;
-    let name = path.to_string_lossy();
-    let may_hold_both = name.trim_end_matches(".gz").ends_with(".json");
-    if passages.is_ok() && !may_hold_both {
-        return Ok(());
-    }
-    match read_questions(path) {
-        Ok(questions) => {
-            let texts: Vec<String> = questions.into_iter().map(|question| question.text).collect();
-            Ok(vocabulary.keep_texts(&texts)?)
-        }
-        // The error about passages names what is wrong in a file that was meant to hold them.
-        Err(error) => match passages {
-            Ok(()) => Ok(()),
-            Err(DataError::UnknownFormat { .. }) => Err(error.into()),
-            Err(passages) => Err(passages.into()),
-        },
-    }
-}
-
-/// Keeps the tokens of a file's passages; the inner error says that they cannot be read.
-fn keep_passages(vocabulary: &mut Vocabulary, path: &Path) -> Result<Result<(), DataError>, CliError> {
-    let mut passages = match stream_passages(path) {
-        Ok(passages) => passages,
-        Err(error) => return Ok(Err(error)),
-    };
-    loop {
-        let mut texts = Vec::with_capacity(AT_ONCE);
-        for passage in passages.by_ref().take(AT_ONCE / 2) {
-            match passage {
-                Ok(passage) => texts.extend([passage.title, passage.text]),
-                Err(error) => return Ok(Err(error)),
-            }
-        }
-        if texts.is_empty() {
-            return Ok(Ok(()));
-        }
-        vocabulary.keep_texts(&texts)?;
-    }
 }

@@ -45,6 +45,7 @@ mod reading;
 mod rerank;
 pub mod search;
 pub mod serve;
+pub mod shrink;
 #[cfg_attr(
     not(all(feature = "eval", any(feature = "milvus", feature = "postgres"))),
     allow(dead_code, reason = "evaluation, collections and tables use the rest")
@@ -56,6 +57,7 @@ mod traces;
 pub mod train;
 #[cfg(feature = "train")]
 mod train_args;
+mod vocabulary_args;
 
 pub use crate::error::CliError;
 
@@ -106,6 +108,8 @@ enum Command {
     Import(import::Args),
     /// Write the browser's copies of the question encoder (f32, f16, 8-bit) into a model directory
     ExportWeb(export_web::Args),
+    /// Write a model's question encoder with fewer layers and tokens, for `dpr distill` to start from
+    Shrink(shrink::Args),
     /// Encode passages into vectors
     Encode(encode::Args),
     /// Build a searchable index of vectors, words, or both
@@ -115,7 +119,7 @@ enum Command {
     /// Answer questions from the passages that a search finds
     Answer(answer::Args),
     /// Serve an index, the model's files and the search page over HTTP
-    Serve(serve::Args),
+    Serve(Box<serve::Args>),
     /// Make API keys for `dpr serve`
     Keys(keys::Args),
     /// Prepare corpora and training data
@@ -180,11 +184,12 @@ fn run(command: Command) -> Result<(), CliError> {
     match command {
         Command::Import(args) => import::run(args),
         Command::ExportWeb(args) => export_web::run(args),
+        Command::Shrink(args) => shrink::run(args),
         Command::Encode(args) => encode::run(args),
         Command::Index(args) => index::run(args),
         Command::Search(args) => search::run(args),
         Command::Answer(args) => answer::run(args),
-        Command::Serve(args) => serve::run(args),
+        Command::Serve(args) => serve::run(*args),
         Command::Keys(args) => keys::run(args),
         Command::Data(args) => data::run(args),
         #[cfg(feature = "train")]

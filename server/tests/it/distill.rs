@@ -92,6 +92,32 @@ fn a_student_comes_nearer_to_its_teacher_and_asks_its_index() {
 }
 
 #[test]
+fn a_student_can_start_as_a_part_of_its_teacher() {
+    let bench = prepared();
+    let shrink = ["shrink", "--model", "teacher", "--layers", "1", "--max-tokens", "24", "--out", "part"];
+    let tokens = ["--keep-tokens", "questions.txt", "--most-tokens", "150", "--json"];
+    let part = json(bench.dpr(&shrink).args(tokens));
+    assert_eq!((&part["dim"], &part["max_question_tokens"]), (&json!(48), &json!(24)));
+    let config = fs_err::read(bench.path("part/question_encoder/config.json")).unwrap();
+    let config: Value = serde_json::from_slice(&config).unwrap();
+    assert_eq!((&config["num_hidden_layers"], &config["max_position_embeddings"]), (&json!(1), &json!(24)));
+    assert!(config["vocab_size"].as_u64().unwrap() <= 150, "{config}");
+    let report = json(&mut distill(&bench, "run", &["--model", "part", "--epochs", "8", "--json"]));
+    let cosine = |scores: &Value| scores["cosine"].as_f64().unwrap();
+    let (start, best) = (cosine(&report["at_start"]), cosine(&report["best"]["scores"]));
+    println!("a layer of the teacher's: cosine {start} at the start, {best} distilled");
+    assert!(best > start && best > 0.9, "{report}");
+    // A page downloads it, and it is asked for the teacher's passages.
+    succeed(&mut bench.dpr(&["export-web", "--model", "run/best", "--dtype", "q4"]));
+    index(&bench);
+    json(&mut bench.dpr(&["search", "--model", "run/best", "--index", "index", "who is first?", "--json"]));
+    let more = ["shrink", "--model", "teacher", "--layers", "9", "--out", "more"];
+    let message = fail(&mut bench.dpr(&more));
+    assert!(message.contains("9 are to be kept: name a number from 1 to 2"), "{message}");
+    assert!(!bench.path("more").exists());
+}
+
+#[test]
 fn the_last_layer_is_fitted_before_the_first_step() {
     let bench = prepared();
     let start = |fit: &str| {

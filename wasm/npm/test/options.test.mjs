@@ -68,7 +68,7 @@ import { SearchClient, QuestionEncoder, typeahead, type ConnectOptions, type Sea
 const options: Required<{ [K in keyof ConnectOptions]: undefined }> = {
   device: undefined, measure: undefined, dtype: undefined, onProgress: undefined, signal: undefined, worker: undefined, createWorker: undefined,
   startTimeout: undefined, wasmUrl: undefined, baseUrl: undefined, expect: undefined, headers: undefined, credentials: undefined,
-  fetch: undefined, retry: undefined, stallTimeout: undefined, keepOldModels: undefined, timeout: undefined, privacy: undefined,
+  fetch: undefined, retry: undefined, stallTimeout: undefined, keepOldModels: undefined, timeout: undefined, privacy: undefined, encoder: undefined,
 };
 const search: Required<{ [K in keyof SearchOptions]: undefined }> = { k: undefined, timeout: undefined, filter: undefined, signal: undefined, rerank: undefined, privacy: undefined };
 const live: Required<{ [K in keyof TypeaheadOptions]: undefined }> = {

@@ -7,11 +7,11 @@ import { fakeFetch } from './helpers.mjs';
 const HIT = { id: '7', score: 0.5, title: 'Cats', text: 'Cats sleep most of the day.' };
 
 /** A client of a server of the tiny model whose searches are answered by `answer`. */
-async function client(t, answer, options = {}, change = (manifest) => manifest) {
+async function client(t, answer, options = {}, change = (manifest) => manifest, description = '/v1/model') {
   const { manifest, restore } = tinyModel();
   const files = globalThis.fetch;
   const { calls, restore: restoreServer } = fakeFetch((url, init) => {
-    if (url.endsWith('/v1/model')) return Response.json(change(manifest));
+    if (url.endsWith(description)) return Response.json(change(manifest));
     if (url.endsWith('/v1/search')) return answer(init);
     return files(`https://server.test/${url.split('/').pop()}`, init);
   });
@@ -31,6 +31,26 @@ test('hits come as the server sent them', async (t) => {
   const { hits, timings } = await searching.search('who');
   assert.deepEqual(hits, [{ ...HIT, extra: 1 }]);
   assert.equal(timings.tookMs, 2);
+});
+
+test('the small encoder is loaded from its own address, and searches with it are of the same model', async (t) => {
+  const answer = (init) => Response.json({ hits: [HIT], took_ms: 2, sent: JSON.parse(init.body).model });
+  const { client: searching, calls, manifest } = await client(t, answer, { encoder: 'small' }, (manifest) => ({ ...manifest, small: '/v1/model/small' }), '/v1/model/small');
+  assert.ok(calls.some(({ url }) => url === 'https://server.test/v1/model/small'));
+  assert.ok(!calls.some(({ url }) => url.endsWith('/v1/model')));
+  assert.equal(searching.model.small, '/v1/model/small');
+  await searching.search('who');
+  const { body } = calls.find(({ url }) => url.endsWith('/v1/search')).init;
+  assert.equal(JSON.parse(body).model, manifest.fingerprint);
+});
+
+test('a server without a small encoder is a download error', async (t) => {
+  const { restore } = fakeFetch(() => Response.json({ error: { code: 'no_small_model' } }, { status: 404 }));
+  t.after(restore);
+  await assert.rejects(
+    SearchClient.connect('https://server.test/', { encoder: 'small', createWorker: () => new FakeWorker({}) }),
+    (error) => error.name === 'DownloadError' && error.status === 404 && error.url.endsWith('/v1/model/small'),
+  );
 });
 
 const bad = [

@@ -42,6 +42,16 @@ test('two tabs have one worker, one model in it and one download', async (t) => 
   assert.deepEqual(state.workers[0].options, { type: 'module', name: 'dpr-web-shared' });
 });
 
+test('two encoders of the same vectors are two models in the worker', async (t) => {
+  const { open, state } = origin(t);
+  const whole = await open();
+  const small = await open({}, { weights: { q8: whole.model.weights.f16 } });
+  assert.equal(small.model.fingerprint, whole.model.fingerprint);
+  assert.equal((await small.encode('who')).length, 4);
+  assert.equal(state.workers.length, 1);
+  assert.equal(state.loads, 2);
+});
+
 test('two tabs that open at the same time have one model', async (t) => {
   const { open, state } = origin(t);
   const tabs = await Promise.all([open(), open(), open()]);

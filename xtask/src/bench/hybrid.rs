@@ -23,7 +23,7 @@ pub(super) fn run(is_quick: bool) -> Outcome {
     let [corpus, vectors, index, results] =
         ["corpus.tsv", "vectors", "index", "results"].map(|name| format!("{folder}/{name}"));
     data.mix(blocks, &corpus)?;
-    encode(&format!("hybrid-{blocks}"), DEMO_MODEL, &corpus, &vectors)?;
+    encode(&format!("hybrid-{blocks}"), DEMO_MODEL, &corpus, &vectors, &[])?;
     output(&mut command(dpr(), &["index", "--vectors", &vectors, "--out", &index, "--sparse", "english"]))?;
 
     let eval = |task: &str, more: &[&str]| {

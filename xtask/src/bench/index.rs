@@ -125,7 +125,7 @@ pub(crate) fn vectors(is_quick: bool) -> Outcome<Option<Vectors>> {
     fs::create_dir_all(&folder).map_err(|error| Failure::new(format!("cannot make {folder}: {error}")))?;
     let [corpus, vectors] = ["corpus.tsv", "vectors"].map(|name| format!("{folder}/{name}"));
     data.drawn_blocks(0..blocks, &corpus)?;
-    encode(&format!("index-{blocks}"), DEMO_MODEL, &corpus, &vectors)?;
+    encode(&format!("index-{blocks}"), DEMO_MODEL, &corpus, &vectors, &[])?;
     Ok(Some(Vectors { folder, vectors, questions: data.questions("nq-dev.tsv"), blocks }))
 }
 

@@ -264,13 +264,38 @@ pub enum ModelError {
     #[error("{0} exists, and is replaced only if that is asked for")]
     Exists(PathBuf),
     /// A tokenizer that cannot have fewer tokens.
-    #[error("{path}: {reason}; export the whole vocabulary")]
+    #[error("{path}: {reason}; keep the whole vocabulary")]
     Vocabulary {
         /// The tokenizer's file.
         path: PathBuf,
         /// The part of it that is not known.
         reason: String,
     },
+    /// A limit below the tokens that every text needs.
+    #[error(
+        "the encoder of {dir} needs {fewest} tokens at least, more than the {most} that are to be kept: keep more"
+    )]
+    FewTokens {
+        /// The encoder's directory.
+        dir: PathBuf,
+        /// The limit.
+        most: usize,
+        /// The tokens that it needs.
+        fewest: usize,
+    },
+    /// More layers than there are, or none.
+    #[error("{dir} has {has} layers, and {asked} are to be kept: name a number from 1 to {has}")]
+    Layers {
+        /// The encoder's directory.
+        dir: PathBuf,
+        /// The number asked for.
+        asked: usize,
+        /// The number it has.
+        has: usize,
+    },
+    /// An encoder with layers of several kinds, none of which can be left out.
+    #[error("the layers of {0} attend in turns, near and far, and stay as they are: keep all of them")]
+    UnlikeLayers(PathBuf),
     /// `web/` was made from other weights.
     #[error("{0} was exported from another model: export it again")]
     StaleExport(PathBuf),

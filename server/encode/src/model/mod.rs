@@ -18,6 +18,7 @@ mod prepared;
 mod reader;
 mod sentence;
 mod settings;
+mod shrink;
 mod torch;
 mod vocabulary;
 mod web;
@@ -36,6 +37,7 @@ pub use pair::{CROSS_ENCODER_DIR, READER_DIR};
 pub use reader::{ReaderDir, ReaderOptions, import_reader};
 pub use sentence::{PoolingModes, SentenceModules};
 pub use settings::SentenceSettings;
+pub use shrink::{ShrinkOptions, shrink};
 pub use torch::TorchError;
 pub use vocabulary::{Language, Vocabulary};
 pub use web::{

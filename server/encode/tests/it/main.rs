@@ -8,6 +8,7 @@ mod heads;
 mod narrower;
 mod precision;
 mod reader;
+mod shrink;
 mod torch;
 mod vocabulary;
 mod web_pairs;

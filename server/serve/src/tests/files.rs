@@ -39,6 +39,46 @@ async fn a_model_without_exports_for_browsers_is_served_without_weights() {
 }
 
 #[tokio::test]
+async fn a_smaller_encoder_is_described_and_served_where_the_routes_are_mounted() {
+    let [whole, small, bare] = [(); 3].map(|()| tempfile::tempdir().unwrap());
+    let plain = model(whole.path(), true);
+    let tag = plain.tag().clone();
+    let state = AppState::new(Options::default());
+    let served = plain.with_small(model_of(small.path(), Some(b"weights in 4 bits")));
+    assert_ne!(served.tag(), &tag, "another document");
+    state.publish(Arc::new(FakeSearch { before: Box::new(|| {}) }), served);
+    let app = Router::new().nest("/a", app(state));
+    let whole_body = get(&app, "/a/v1/model").await.json();
+    assert_eq!(whole_body["small"], "/a/v1/model/small");
+    let reply = get(&app, "/a/v1/model/small").await;
+    let body = reply.json();
+    assert_eq!(body["fingerprint"], whole_body["fingerprint"]);
+    assert!(body.get("small").is_none(), "{body}");
+    assert_ne!(body["weights"], whole_body["weights"]);
+    for (file, content) in
+        [(&body["weights"]["q8"], &b"weights in 4 bits"[..]), (&whole_body["weights"]["q8"], WEIGHTS)]
+    {
+        let reply = get(&app, file["url"].as_str().unwrap()).await;
+        assert_eq!((reply.status, reply.body.as_slice()), (StatusCode::OK, content));
+    }
+    let tag = reply.header("etag").to_owned();
+    let again = get_with(&app, "/a/v1/model/small", &[("if-none-match", &tag)]).await;
+    assert_eq!((again.status.as_u16(), again.body.len()), (304, 0));
+
+    let without = model(whole.path(), true).with_small(model(bare.path(), false));
+    assert!(without.small().is_none(), "one without weights is not offered");
+}
+
+#[tokio::test]
+async fn a_server_without_a_smaller_encoder_says_what_to_do() {
+    let (app, _dir) = ready(Options::default());
+    assert!(get(&app, "/v1/model").await.json().get("small").is_none());
+    let reply = get(&app, "/v1/model/small").await;
+    assert_eq!(reply.error(), (404, "no_small_model".into()));
+    assert!(reply.json()["error"]["fix"].as_str().unwrap().contains("dpr serve --small"), "{}", reply.json());
+}
+
+#[tokio::test]
 async fn a_reader_and_a_reranker_that_were_exported_are_described_and_served_where_the_routes_are_mounted() {
     use dpr_encode::model::{
         CrossEncoderDir, ModelDir, ReaderDir, WebOptions, WebPairs, export_web_with, import,

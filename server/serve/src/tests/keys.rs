@@ -30,12 +30,13 @@ impl KeyBox {
 }
 
 /// Method, path, and the scope that opens it.
-pub(super) const ROUTES: [(&str, &str, Option<Scope>); 24] = [
+pub(super) const ROUTES: [(&str, &str, Option<Scope>); 25] = [
     ("POST", "/v1/search", Some(Scope::Search)),
     ("POST", "/v1/search/text", Some(Scope::Search)),
     ("POST", "/v1/answer", Some(Scope::Search)),
     ("GET", "/v1/model", Some(Scope::Search)),
     ("HEAD", "/v1/model", Some(Scope::Search)),
+    ("GET", "/v1/model/small", Some(Scope::Search)),
     ("GET", "/v1/model/files/abc/config.json", Some(Scope::Search)),
     ("GET", "/v1/index", Some(Scope::Search)),
     ("GET", "/v1/private", Some(Scope::Search)),

@@ -106,6 +106,11 @@ impl Backend for FakeSearch {
 
 /// A model directory's files in `directory`, but for config.json, with or without weights for browsers.
 fn model(directory: &Path, with_weights: bool) -> ServedModel {
+    model_of(directory, with_weights.then_some(WEIGHTS))
+}
+
+/// As [`model`], with these weights for browsers.
+fn model_of(directory: &Path, content: Option<&[u8]>) -> ServedModel {
     let file = |name: &str, content: &[u8]| {
         let path = directory.join(name);
         fs_err::write(&path, content).unwrap();
@@ -130,8 +135,8 @@ fn model(directory: &Path, with_weights: bool) -> ServedModel {
         files: BTreeMap::new(),
     };
     let mut weights = BTreeMap::new();
-    if with_weights {
-        weights.insert("q8".to_owned(), file("question_encoder.q8.safetensors", WEIGHTS));
+    if let Some(content) = content {
+        weights.insert("q8".to_owned(), file("question_encoder.q8.safetensors", content));
     }
     let files = EncoderFiles {
         config: ServedFile::of_json("config.json", br#"{"model_type":"bert"}"#.to_vec()).unwrap(),

@@ -103,7 +103,7 @@ async fn a_server_of_vectors_made_elsewhere_has_no_model() {
     let state = AppState::new(Options::default());
     assert!(state.publish(Arc::new(FakeSearch { before: Box::new(|| {}) }), None));
     let app = app(state);
-    for path in ["/v1/model", "/v1/model/files/abc/config.json"] {
+    for path in ["/v1/model", "/v1/model/small", "/v1/model/files/abc/config.json"] {
         assert_eq!(get(&app, path).await.error(), (404, "no_model".into()), "{path}");
     }
     assert_eq!(search(&app, &good()).await.status, StatusCode::OK);
@@ -209,6 +209,7 @@ async fn the_openapi_document_names_every_route() {
         "/v1/search",
         "/v1/passages",
         "/v1/model",
+        "/v1/model/small",
         "/v1/model/files/{sha256}/{name}",
         "/v1/index",
         "/v1/private",

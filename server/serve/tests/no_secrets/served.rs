@@ -164,7 +164,9 @@ pub(crate) fn requests() -> Vec<(&'static str, String, String)> {
         bodies.into_iter().map(|(method, path, body)| (method, path.to_owned(), body.to_string())).collect();
     all.push(("POST", "/v1/search".into(), format!("{{\"vector\":[{NUMBER}, {QUESTION}")));
     all.push(("POST", format!("/v1/search?q={QUESTION}"), "{}".into()));
-    for path in ["/v1/model", "/v1/index", "/metrics", "/openapi.json", "/healthz", "/readyz", "/"] {
+    for path in
+        ["/v1/model", "/v1/model/small", "/v1/index", "/metrics", "/openapi.json", "/healthz", "/readyz", "/"]
+    {
         all.push(("GET", path.into(), String::new()));
         all.push(("PUT", format!("{path}?q={QUESTION}"), TEXT.into()));
     }

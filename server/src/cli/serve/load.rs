@@ -1,6 +1,6 @@
 //! The data that a server serves: an index and the model it was built by, read and checked.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use dpr_core::{DeviceChoice, Precision, TextEncoder};
@@ -45,15 +45,20 @@ pub(super) struct Loaded {
     pub(super) blur: Option<Arc<ServedBlur>>,
 }
 
-/// Reads and checks the index, its model and its blur directory, where they are given, and loads the encoders that are
-/// wanted. Blocks for as
-/// long as their files take to read.
-pub(super) fn load(
-    model_path: Option<&Path>,
-    location: &Location,
-    blur: Option<&Path>,
-    needs: Needs,
-) -> Result<Loaded, CliError> {
+/// The directories beside an index, where they are given.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Directories {
+    pub(super) model: Option<PathBuf>,
+    /// A model whose question encoder pages may load in the place of the model's.
+    pub(super) small: Option<PathBuf>,
+    pub(super) blur: Option<PathBuf>,
+}
+
+/// Reads and checks the index and the directories beside it, and loads the encoders that are wanted. Blocks for as long as
+/// their files take to read.
+pub(super) fn load(directories: &Directories, location: &Location, needs: Needs) -> Result<Loaded, CliError> {
+    let Directories { model, small, blur } = directories;
+    let [model_path, small, blur] = [model, small, blur].map(Option::as_deref);
     let model = model_path.map(|path| ModelDir::open(path).map(|model| (path, model))).transpose()?;
     let index = location.serve(needs.updates)?;
     let Description { model: built_by, dim, .. } = index.backend.describe();
@@ -63,7 +68,7 @@ pub(super) fn load(
     };
     let whole = model.manifest().dim;
     let model = model_of_index(location, (&built_by, dim), path, model)?.in_precision(needs.precision);
-    let served = ServedModel::open(&model)?;
+    let mut served = ServedModel::open(&model)?;
     if !served.has_weights() {
         let narrower = if dim == whole { String::new() } else { format!(" --dim {dim}") };
         tracing::warn!(
@@ -71,6 +76,9 @@ pub(super) fn load(
              run `dpr export-web --model {model}{narrower}` and start again",
             model = path.display()
         );
+    }
+    if let Some(path) = small {
+        served = served.with_small(small_model(path, location, (&built_by, dim))?);
     }
     let question = needs.text.then(|| model.question_encoder(needs.device)).transpose()?;
     let passage = needs.updates.map(|_| model.passage_encoder(needs.device));
@@ -82,6 +90,20 @@ pub(super) fn load(
         }
     };
     Ok(Loaded { index, model: Some(served), question, passage, blur })
+}
+
+/// Reads the model whose question encoder pages may load in the place of the served one's.
+fn small_model(path: &Path, location: &Location, vectors: (&str, usize)) -> Result<ServedModel, CliError> {
+    let model = model_of_index(location, vectors, path, ModelDir::open(path)?)?;
+    let served = ServedModel::open(&model)?;
+    if !served.has_weights() {
+        tracing::warn!(
+            "{model} has no weights for browsers, so it is not offered: run `dpr export-web --model {model} --dtype q4` \
+             and start again",
+            model = path.display()
+        );
+    }
+    Ok(served)
 }
 
 /// Reads a blur directory of an index that was built by the model `built_by`, with vectors of `dim` numbers.
@@ -112,6 +134,10 @@ mod tests {
 
     const PLAIN: Needs =
         Needs { text: false, updates: None, device: DeviceChoice::Cpu, precision: Precision::F32 };
+
+    fn of(model: &Path) -> Directories {
+        Directories { model: Some(model.to_owned()), ..Directories::default() }
+    }
 
     /// A model directory of three files that are no encoder, but are what the manifest says.
     fn write_model(dir: &Path, weights: &str) -> String {
@@ -167,7 +193,7 @@ mod tests {
         let fingerprint = write_model(&model, "weights");
         write_index(&index, &fingerprint);
         let Loaded { index: opened, model: served, question, passage, .. } =
-            load(Some(&model), &Location::Dir(index.clone()), None, PLAIN).unwrap();
+            load(&of(&model), &Location::Dir(index.clone()), PLAIN).unwrap();
         assert!(question.is_none() && passage.is_none() && opened.writer.is_none());
         assert!(!served.unwrap().has_weights());
         let described = opened.backend.describe();
@@ -182,7 +208,7 @@ mod tests {
     fn an_index_loads_without_a_model() {
         let dir = tempfile::tempdir().unwrap();
         write_index(dir.path(), &sha256_hex(b"a model that is elsewhere"));
-        let loaded = load(None, &Location::Dir(dir.path().to_owned()), None, PLAIN).unwrap();
+        let loaded = load(&Directories::default(), &Location::Dir(dir.path().to_owned()), PLAIN).unwrap();
         assert!(loaded.model.is_none() && loaded.question.is_none() && loaded.passage.is_none());
         assert_eq!(loaded.index.backend.describe().count, 2);
     }
@@ -195,11 +221,17 @@ mod tests {
         let own = write_student(&student, "small", Some(&fingerprint));
         assert_ne!(own, fingerprint);
         write_index(&index, &fingerprint);
-        let Loaded { model, .. } = load(Some(&student), &Location::Dir(index.clone()), None, PLAIN).unwrap();
+        let Loaded { model, .. } = load(&of(&student), &Location::Dir(index.clone()), PLAIN).unwrap();
         assert_eq!(model.unwrap().fingerprint(), fingerprint, "what a page sends with its vector");
+        let both = Directories { small: Some(student.clone()), ..of(&teacher) };
+        let Loaded { model, .. } = load(&both, &Location::Dir(index.clone()), PLAIN).unwrap();
+        assert_eq!(model.unwrap().fingerprint(), fingerprint);
         let stranger = dir.path().join("stranger");
         write_student(&stranger, "small", Some(&own));
-        assert!(load(Some(&stranger), &Location::Dir(index.clone()), None, PLAIN).is_err());
+        assert!(load(&of(&stranger), &Location::Dir(index.clone()), PLAIN).is_err());
+        let both = Directories { small: Some(stranger), ..of(&teacher) };
+        let error = load(&both, &Location::Dir(index.clone()), PLAIN).map(drop).unwrap_err().to_string();
+        assert!(error.contains("stranger"), "{error}");
     }
 
     #[test]
@@ -242,7 +274,7 @@ mod tests {
         let built_by = sha256_hex(b"another model");
         write_index(&index, &built_by);
         let error =
-            load(Some(&model), &Location::Dir(index.clone()), None, PLAIN).map(drop).unwrap_err().to_string();
+            load(&of(&model), &Location::Dir(index.clone()), PLAIN).map(drop).unwrap_err().to_string();
         for part in [&given[..12], &built_by[..12], "model", "index", "dpr encode"] {
             assert!(error.contains(part), "no `{part}` in: {error}");
         }

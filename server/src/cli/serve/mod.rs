@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 
 pub use self::args::Args;
 use self::args::Compact;
-use self::load::{Loaded, Needs, load, load_reader};
+use self::load::{Directories, Loaded, Needs, load, load_reader};
 use super::traces::SET_PARENT;
 use super::{CliError, output};
 use crate::location::{Location, Opened};
@@ -126,11 +126,12 @@ async fn serve(args: Args, index: Location) -> Result<(), CliError> {
         device: args.compute.device,
         precision: args.numbers.precision,
     };
-    let (model, blur) = (args.model.clone(), args.blur.clone());
+    let (model, small, blur) = (args.model.clone(), args.small.clone(), args.blur.clone());
+    let directories = Directories { model, small, blur };
     let (encrypted, private, reader) = (args.encrypted, index.clone(), args.reader.clone());
     let dir = index.directory().map(Path::to_path_buf);
     let loading = tokio::task::spawn_blocking(move || {
-        let loaded = load(model.as_deref(), &index, blur.as_deref(), needs)?;
+        let loaded = load(&directories, &index, needs)?;
         let tables = encrypted.then(|| load_tables(&private, &loaded)).transpose()?;
         let reader = reader.map(|path| load_reader(&path, needs.device)).transpose()?;
         Ok::<_, CliError>((loaded, tables, reader))

@@ -272,14 +272,14 @@ export class SearchClient extends (EventTarget as new () => TypedEventTarget<Cli
 
   #open(): Promise<QuestionEncoder> {
     const old = this.#encoder;
-    const { signal, credentials = 'omit' } = this.#options;
+    const { signal, encoder: size, credentials = 'omit' } = this.#options;
     // The page's signal is for the first loading; by now it may have fired long ago.
     return within([this.#lifetime.signal, old ? undefined : signal], async (stop) => {
       this.#become('loading');
       const options = { ...this.#options, credentials, baseUrl: undefined, signal: stop.signal };
       const { QuestionEncoder } = await (this.#isLocal ? privacy : engine)();
       stop.signal.throwIfAborted();
-      const encoder = await QuestionEncoder.load(this.#source, options, old);
+      const encoder = await QuestionEncoder.load(size ? new URL('model/small', this.#source) : this.#source, options, old);
       this.#encoder = encoder;
       if (this.#state === 'disposed') encoder.dispose();
       this.#become('ready');
@@ -324,10 +324,9 @@ export class SearchClient extends (EventTarget as new () => TypedEventTarget<Cli
     return this.#within(options, async (encoder, signal, start) => {
       const vectors = await encoder.encodeMany(texts, { signal });
       const encoded = performance.now();
-      const { fingerprint } = encoder.model;
       const url = new URL('search', this.#source).href;
       const { k = DEFAULT_K, filter, timeout = this.#options.timeout ?? DEFAULT_TIMEOUT } = options;
-      const built = buildSearchRequest(url, isBatch ? vectors : vectors[0]!, k, fingerprint, filter);
+      const built = buildSearchRequest(url, isBatch ? vectors : vectors[0]!, k, encoder.model.fingerprint, filter);
       const { lists, tookMs, request } = await this.#send(built, isBatch ? texts.length : undefined, timeout, signal);
       const timings = { encodeMs: encoded - start, searchMs: performance.now() - encoded, tookMs };
       return lists.map((hits) => ({

@@ -80,7 +80,7 @@ export function opener(manifest: ModelManifest, dtype: Dtype, settings: StartSet
         // Nothing but what can be sent to a worker.
         order: order && { ...order, dtype, manifest: { name: manifest.name, encoder: manifest.encoder, weights: manifest.weights } },
         keepFiles,
-        model: `${manifest.fingerprint} ${dtype}`,
+        model: `${manifest.fingerprint} ${manifest.weights[dtype]!.sha256}`,
         dim: manifest.dim,
         workers,
         signal,

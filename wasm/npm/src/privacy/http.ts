@@ -87,7 +87,7 @@ async function reaching<T>(signal: AbortSignal, ask: () => Promise<T>): Promise<
     throw new ServerError(
       'unreachable',
       0,
-      'the search server does not answer',
+      'the search server did not answer',
       'Check the connection and that the server is running, then search again.',
       { cause: error },
     );

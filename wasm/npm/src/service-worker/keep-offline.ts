@@ -38,6 +38,8 @@ export interface KeepOfflineOptions extends NetworkOptions {
   pages?: readonly string[] | undefined;
   /** Which weights to keep: the format that the page uses. Default `auto`, which is q8. */
   dtype?: DtypeChoice | undefined;
+  /** Which question encoder to keep: the one that the page loads. Default: the server's own. */
+  encoder?: 'small' | undefined;
 }
 
 /** The part of a `FetchEvent` that is used. */
@@ -83,7 +85,7 @@ export function keepOffline(options: KeepOfflineOptions): OfflineFiles {
   const recall = async (url: string) => (await open()).match(url);
 
   async function keepModel(): Promise<void> {
-    const url = new URL('v1/model', server).href;
+    const url = new URL(options.encoder ? 'v1/model/small' : 'v1/model', server).href;
     const manifest = await fetchManifest(url, requests, undefined, MANIFEST_PARTS);
     const dtype = chooseDtype(options.dtype ?? 'auto', 'auto', manifest);
     await fetchModelFiles(manifest, dtype, () => undefined, requests);

@@ -71,4 +71,6 @@ export interface ModelManifest {
   reader?: PairModel;
   /** Re-ranks passages; checked when it is first used. */
   reranker?: PairModel;
+  /** Where the server describes a smaller encoder of the same vectors, which `encoder: 'small'` loads. */
+  small?: string;
 }

@@ -99,6 +99,13 @@ export interface ConnectOptions extends LoadOptions {
    */
   timeout?: number | undefined;
   /**
+   * Which question encoder of the server to load: its own (the default), or `small`, the one that was distilled from it
+   * (`dpr serve --small`), for a part of the bytes and of the time. Both search the same passages. Where the server has no
+   * small one, loading is a {@link DownloadError} of status 404. A static index has one encoder: the option is not for it.
+   * @example { encoder: 'small' }
+   */
+  encoder?: 'small' | undefined;
+  /**
    * How much the server is shown of questions, where the search does not say it. A mode that the server does not offer
    * is a {@link PrivacyError}, never a plainer search. With `local` and `bucket`, the client's address is that of a
    * `dpr-static.json`, and all its searches are in that mode. Default `plain`.

@@ -24,7 +24,7 @@ export async function postSearch(
 ): Promise<Answer> {
   const init: RequestInit = { method, body: body as string, cache: 'no-store', signal };
   const [response, value] = await jsonAnswer(requests.send(url, { ...init, headers }, own), (cause) =>
-    noAnswer('unreachable', 'the search server does not answer', cause),
+    noAnswer('unreachable', 'the search server did not answer', cause),
   );
   return (await reader()).readAnswer(response, value, vectors);
 }

@@ -20,6 +20,6 @@ export function buildSearchRequest(
     url,
     headers: { 'content-type': 'application/json' },
     body,
-    bytes: new TextEncoder().encode(body).length,
+    bytes: new Blob([body]).size,
   };
 }

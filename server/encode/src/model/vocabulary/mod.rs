@@ -11,7 +11,7 @@ mod language;
 mod letters;
 mod pieces;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::{iter, thread};
 
@@ -46,6 +46,8 @@ pub struct Vocabulary {
     pieces: Pieces,
     /// By id.
     kept: Vec<bool>,
+    /// By id, how often each token occurs in the texts.
+    counts: Vec<u64>,
     compared: Vec<String>,
 }
 
@@ -78,8 +80,9 @@ impl Vocabulary {
         kept[config.pad_token_id as usize] = true;
         // Positions are counted from the padding token's id on: it stays as it is.
         kept[..config.position_offset().min(config.vocab_size)].fill(true);
-        let mut vocabulary =
-            Self { dir, config, tokenizer_json, tokenizer, pieces, kept, compared: Vec::new() };
+        let counts = vec![0; config.vocab_size];
+        let compared = Vec::new();
+        let mut vocabulary = Self { dir, config, tokenizer_json, tokenizer, pieces, kept, counts, compared };
         vocabulary.keep_texts(&[""])?;
         Ok(vocabulary)
     }
@@ -93,25 +96,24 @@ impl Vocabulary {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let tokenizer = &self.tokenizer;
         let cut = |texts: &[T]| {
-            let mut used: Vec<u32> = Vec::new();
+            let mut counts: HashMap<u32, u64> = HashMap::new();
             for text in texts {
-                used.extend(tokenizer.question(text.as_ref())?);
-                if used.len() > 1 << 20 {
-                    used.sort_unstable();
-                    used.dedup();
+                for id in tokenizer.question(text.as_ref())? {
+                    *counts.entry(id).or_default() += 1;
                 }
             }
-            Ok(used)
+            Ok(counts)
         };
         let share = texts.len().div_ceil(cores).max(1);
-        let used: Vec<Result<Vec<u32>, dpr_core::TokenizerError>> = thread::scope(|scope| {
-            let workers: Vec<_> = texts.chunks(share).map(|texts| scope.spawn(move || cut(texts))).collect();
+        let counts: Vec<Result<HashMap<u32, u64>, dpr_core::TokenizerError>> = thread::scope(|scope| {
+            let workers: Vec<_> = texts.chunks(share).map(|texts| scope.spawn(|| cut(texts))).collect();
             let joined = workers.into_iter().map(|worker| worker.join());
-            joined.map(|used| used.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+            joined.map(|counts| counts.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
         });
-        for used in used {
-            for id in used.map_err(ModelError::in_dir(&self.dir))? {
+        for counts in counts {
+            for (id, count) in counts.map_err(ModelError::in_dir(&self.dir))? {
                 self.kept[id as usize] = true;
+                self.counts[id as usize] += count;
             }
         }
         let room = COMPARED - self.compared.len();
@@ -127,6 +129,45 @@ impl Vocabulary {
                 self.kept[id as usize] = true;
             }
         }
+    }
+
+    /// Leaves out the tokens that occur least often in the texts, until at most `most` stay. Tokens that every vocabulary
+    /// needs stay, and so do the single letters of those that are kept.
+    ///
+    /// # Errors
+    /// [`ModelError::FewTokens`] when these alone are more.
+    pub fn keep_commonest(&mut self, most: usize) -> Result<(), ModelError> {
+        let mut needed = vec![false; self.kept.len()];
+        let prompt = self.tokenizer.question("").map_err(ModelError::in_dir(&self.dir))?;
+        prompt.iter().for_each(|id| needed[*id as usize] = true);
+        needed[self.config.pad_token_id as usize] = true;
+        needed[..self.config.position_offset().min(self.kept.len())].fill(true);
+        let mut by_count: Vec<usize> =
+            (0..self.kept.len()).filter(|id| self.kept[*id] && !needed[*id]).collect();
+        by_count.sort_by_key(|id| (std::cmp::Reverse(self.counts[*id]), *id));
+        let (mut fewest, mut room) = (usize::MAX, most);
+        loop {
+            let mut kept = needed.clone();
+            by_count.iter().take(room).for_each(|id| kept[*id] = true);
+            let mut whole = kept.clone();
+            self.pieces.complete(&mut whole);
+            let total = whole.iter().filter(|kept| **kept).count();
+            if total <= most {
+                self.kept = kept;
+                break;
+            }
+            fewest = fewest.min(total);
+            if room == 0 {
+                return Err(ModelError::FewTokens { dir: self.dir.clone(), most, fewest });
+            }
+            room = room.saturating_sub(total - most);
+        }
+        let (tokenizer, kept) = (&self.tokenizer, &self.kept);
+        // What is cut in another way from now on is not compared.
+        let is_whole =
+            |text: &String| tokenizer.question(text).is_ok_and(|ids| ids.iter().all(|id| kept[*id as usize]));
+        self.compared.retain(is_whole);
+        Ok(())
     }
 
     /// Returns the number of tokens that the model has.

@@ -1,0 +1,94 @@
+//! A question encoder of 8 MB: the starter's with fewer layers and tokens, distilled from it, beside it.
+
+use super::files::measured;
+use super::{Work, eval, go_on, once};
+use crate::bench::{Vectors, vectors};
+use crate::failure::Outcome;
+use crate::paths::{DEMO_MODEL, SQUAD, dpr, venv_python};
+use crate::process::{self, command};
+
+/// Layers of the student, of the starter's six, and its tokens, of 30,522.
+const LAYERS: &str = "3";
+const TOKENS: &str = "20000";
+/// Tokens of a question.
+const QUESTION_TOKENS: &str = "64";
+/// Question sets to learn from. None of them is asked afterwards, and answers are not looked at.
+const QUESTIONS: [&str; 4] = ["nq-dev.tsv", "trivia-dev.tsv", "wq-train.json", "trec-train.tsv"];
+/// Blocks that rules make questions of; of every block that is learned from, one sentence is learned from too.
+const MADE_OF: &str = "20000";
+/// Blocks that the student learned nothing from, and is asked for.
+const UNSEEN: usize = 20_000;
+
+impl Work<'_> {
+    /// The student beside its teacher on two corpora that it learned nothing from: SQuAD dev's paragraphs, and blocks of
+    /// Wikipedia by the questions of NQ test.
+    pub(super) fn small(&self) -> Outcome {
+        let Some(Vectors { folder, vectors, blocks, .. }) = vectors(false)? else { return Ok(()) };
+        let student = self.small_student(&format!("{folder}/corpus.tsv"), &vectors)?;
+        let export = ["export-web", "--model", &student, "--dtype", "q8,q4"];
+        process::run(&mut command(dpr(), &export))?;
+
+        let unseen = self.path("unseen.tsv");
+        self.data.drawn_blocks(blocks..blocks + UNSEEN, &unseen)?;
+        let nq_test = self.data.questions("nq-test.tsv");
+        let (squad, unseen) =
+            (self.index("squad", DEMO_MODEL, SQUAD, &[])?, self.index("unseen", DEMO_MODEL, &unseen, &[])?);
+        let asked = [
+            ("SQuAD dev, its paragraphs", "squad", squad, &["--questions", SQUAD][..]),
+            ("NQ test, unseen blocks", "unseen", unseen, &["--questions", &nq_test, "--answerable"]),
+        ];
+        let mut table = vec![
+            "| | top-1 | top-5 | top-20 | top-100 | of the teacher's, top-1 and top-20 |".to_owned(),
+            "|---|---|---|---|---|---|".to_owned(),
+        ];
+        for (title, name, index, questions) in &asked {
+            let mut tops: Vec<Vec<f64>> = Vec::new();
+            for (who, model) in [("teacher", DEMO_MODEL), ("student", &student)] {
+                let results = self.path(&format!("results-{name}-{who}"));
+                eval(model, index, "dense", &[questions, &["--out", &results][..]].concat())?;
+                let top = measured(&results)?.into_iter().find(|(method, _)| method == "dense");
+                let top: Vec<f64> =
+                    top.into_iter().flat_map(|(_, top)| top).map(|(_, share)| share).collect();
+                let share =
+                    |place: usize| 100.0 * top[place] / tops.first().map_or(top[place], |best| best[place]);
+                let cells: Vec<String> = top.iter().map(|share| format!("{:.1}", share * 100.0)).collect();
+                table.push(format!(
+                    "| {title}: {who} | {} | {:.1} %, {:.1} % |",
+                    cells.join(" | "),
+                    share(0),
+                    share(2)
+                ));
+                tops.push(top);
+            }
+        }
+        println!();
+        table.iter().for_each(|line| println!("{line}"));
+        println!("\nthe page's files of the student, and what they find among SQuAD dev's paragraphs:");
+        let weights =
+            ["tests/bench/web_weights.py", "--model", &student, "--vectors", "data/vectors", "--squad"];
+        process::run(command(venv_python(), &weights).arg(SQUAD))
+    }
+
+    /// Trains the student, or goes on with it; its model directory. It learns from published questions, and from
+    /// sentences and made questions of the blocks in `corpus`, which the teacher gave `vectors`.
+    fn small_student(&self, corpus: &str, vectors: &str) -> Outcome<String> {
+        let mut texts: Vec<String> = QUESTIONS.map(|set| self.data.questions(set)).into();
+        texts.extend(["new-wiki-v1.0", "amazon-v1.0"].map(|set| self.data.squad(set)));
+        let start = self.path("start");
+        let mut shrink =
+            vec!["shrink", "--model", DEMO_MODEL, "--layers", LAYERS, "--max-tokens", QUESTION_TOKENS];
+        shrink.extend(["--keep-tokens", corpus, "--most-tokens", TOKENS, "--out", &start]);
+        texts.iter().for_each(|file| shrink.extend(["--keep-tokens", file]));
+        once(&start, &shrink)?;
+        let (sentences, made) = (self.path("sentences-1.json.gz"), self.path("made.json.gz"));
+        once(&sentences, &["data", "ict", "--passages", corpus, "--seed", "1", "--out", &sentences])?;
+        once(&made, &["data", "questions", "--passages", corpus, "--limit", MADE_OF, "--out", &made])?;
+        texts.extend([sentences, made]);
+        let (run, dev) = (self.path("student"), self.data.questions("wq-dev.json"));
+        let mut distill = vec!["distill", "--config", "configs/distill-small.toml", "--teacher", DEMO_MODEL];
+        distill.extend(["--model", &start, "--vectors", vectors, "--dev", &dev]);
+        texts.iter().for_each(|file| distill.extend(["--questions", file]));
+        go_on(&run, &distill)?;
+        Ok(format!("{run}/best"))
+    }
+}
