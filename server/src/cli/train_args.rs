@@ -54,7 +54,7 @@ pub(super) struct TrainArgs {
 
 impl TrainArgs {
     /// The settings in `file`, or those of the run that goes on, or the defaults.
-    pub(super) fn settings<C: Settings + Default>(&self, file: Option<&Path>) -> Result<C, CliError> {
+    pub(super) fn settings<C: Settings>(&self, file: Option<&Path>) -> Result<C, CliError> {
         Ok(match (file, &self.out) {
             (Some(path), _) => C::read(path)?,
             (None, Some(out)) if self.resume => RunDir::config(out)?,

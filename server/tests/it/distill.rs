@@ -254,6 +254,10 @@ fn the_files_of_configs_say_every_default() {
     let (path, text) = read("distill.toml");
     all_said(&text, &DistillConfig::default().to_toml().unwrap());
     assert_eq!(DistillConfig::read(&path).unwrap(), DistillConfig::default());
+    // What a section leaves out has the default of a distillation, and not that of the section's type.
+    let small = DistillConfig::read(&read("distill-small.toml").0).unwrap();
+    let own = ["checkpoint_every", "epochs", "learning_rate"];
+    assert_eq!(differences(&small, &DistillConfig::default()), BTreeSet::from(own.map(str::to_owned)));
     let (path, text) = read("reader-paper.toml");
     all_said(&text, &PairConfig::default().to_toml().unwrap().replace("task = \"reader\"", ""));
     let paper = PairConfig::read(&path).unwrap();

@@ -111,18 +111,24 @@ impl Default for RunOptions {
 }
 
 /// Settings of a run, which are read from a file and written to one.
-pub trait Settings: Serialize + DeserializeOwned + PartialEq {
+pub trait Settings: Serialize + DeserializeOwned + PartialEq + Default {
     /// Returns how long, how large and how often, the optimiser's constants, and how a batch is computed.
     fn of_run(&self) -> (&RunOptions, &OptimiserOptions, &StepOptions);
 
-    /// Reads a TOML file.
+    /// Reads a TOML file. A setting that it does not name has the default of these settings, in a section that it names
+    /// too.
     ///
     /// # Errors
     /// [`TrainError::Config`] names the line of an unknown or misspelt setting.
     fn read(path: &Path) -> Result<Self, TrainError> {
         let text = fs_err::read_to_string(path)?;
-        toml::from_str(&text)
-            .map_err(|e| TrainError::Config { path: path.into(), reason: e.to_string().trim().to_owned() })
+        let bad = |reason: String| TrainError::Config { path: path.into(), reason };
+        // By itself first, since errors then have lines.
+        toml::from_str::<Self>(&text).map_err(|e| bad(e.to_string().trim().to_owned()))?;
+        let table = |text: &str| toml::from_str::<toml::Table>(text).map_err(|e| bad(e.to_string()));
+        let mut settings = table(&Self::default().to_toml()?)?;
+        overlay(&mut settings, table(&text)?);
+        settings.try_into().map_err(|e: toml::de::Error| bad(e.to_string()))
     }
 
     /// Returns the settings as TOML, defaults written out.
@@ -132,6 +138,18 @@ pub trait Settings: Serialize + DeserializeOwned + PartialEq {
     fn to_toml(&self) -> Result<String, TrainError> {
         toml::to_string(self)
             .map_err(|e| TrainError::Config { path: "the settings".into(), reason: e.to_string() })
+    }
+}
+
+/// Puts the values of `given` over those of `settings`, section by section.
+fn overlay(settings: &mut toml::Table, given: toml::Table) {
+    for (name, value) in given {
+        match (settings.get_mut(&name), value) {
+            (Some(toml::Value::Table(section)), toml::Value::Table(given)) => overlay(section, given),
+            (_, value) => {
+                settings.insert(name, value);
+            }
+        }
     }
 }
 

@@ -172,30 +172,6 @@ impl Settings for PairConfig {
     fn of_run(&self) -> (&RunOptions, &OptimiserOptions, &StepOptions) {
         (&self.run, &self.optimiser, &self.compute)
     }
-
-    /// Reads a TOML file over the defaults, those within its sections too.
-    fn read(path: &Path) -> Result<Self, TrainError> {
-        let text = fs_err::read_to_string(path)?;
-        let bad = |reason: String| TrainError::Config { path: path.into(), reason };
-        // By itself first, since errors then have lines.
-        toml::from_str::<Self>(&text).map_err(|e| bad(e.to_string().trim().to_owned()))?;
-        let table = |text: &str| toml::from_str::<toml::Table>(text).map_err(|e| bad(e.to_string()));
-        let mut settings = table(&Self::default().to_toml()?)?;
-        overlay(&mut settings, table(&text)?);
-        settings.try_into().map_err(|e: toml::de::Error| bad(e.to_string()))
-    }
-}
-
-/// Puts the values of `given` over those of `settings`.
-fn overlay(settings: &mut toml::Table, given: toml::Table) {
-    for (key, value) in given {
-        match (settings.get_mut(&key), value) {
-            (Some(toml::Value::Table(settings)), toml::Value::Table(given)) => overlay(settings, given),
-            (_, value) => {
-                settings.insert(key, value);
-            }
-        }
-    }
 }
 
 impl PairConfig {
