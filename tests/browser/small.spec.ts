@@ -54,6 +54,8 @@ test('a page searches the same index with the small encoder, and downloads nothi
 });
 
 test('the page offers the small encoder, compares it, and keeps the choice in its address', async ({ page, gateway }) => {
+  // A software adapter would take most of the time.
+  await page.addInitScript(() => Object.defineProperty(navigator, 'gpu', { value: undefined }));
   await openDemo(page, gateway);
   await ready(page);
   await page.getByLabel('Encoder').selectOption('Small');

@@ -102,11 +102,12 @@ fn a_student_can_start_as_a_part_of_its_teacher() {
     let config: Value = serde_json::from_slice(&config).unwrap();
     assert_eq!((&config["num_hidden_layers"], &config["max_position_embeddings"]), (&json!(1), &json!(24)));
     assert!(config["vocab_size"].as_u64().unwrap() <= 150, "{config}");
+    bench.write("distill.toml", SETTINGS.replace("[data]", "fit_projection = false\n[data]"));
     let report = json(&mut distill(&bench, "run", &["--model", "part", "--epochs", "8", "--json"]));
     let cosine = |scores: &Value| scores["cosine"].as_f64().unwrap();
     let (start, best) = (cosine(&report["at_start"]), cosine(&report["best"]["scores"]));
     println!("a layer of the teacher's: cosine {start} at the start, {best} distilled");
-    assert!(best > start && best > 0.9, "{report}");
+    assert!(1.0 - best < 0.5 * (1.0 - start), "{report}");
     // A page downloads it, and it is asked for the teacher's passages.
     succeed(&mut bench.dpr(&["export-web", "--model", "run/best", "--dtype", "q4"]));
     index(&bench);

@@ -184,7 +184,7 @@ mod tests {
         let kept = |keep| kept_layers(&config, keep, Path::new("model"));
         assert_eq!(kept(None).unwrap(), [0, 1, 2, 3, 4, 5]);
         assert_eq!(kept(Some(3)).unwrap(), [0, 3, 5]);
-        assert_eq!(kept(Some(4)).unwrap(), [0, 2, 4, 5]);
+        assert_eq!(kept(Some(4)).unwrap(), [0, 2, 3, 5]);
         assert_eq!(kept(Some(2)).unwrap(), [0, 5]);
         assert_eq!(kept(Some(1)).unwrap(), [0]);
         for wrong in [0, 7] {
