@@ -58,7 +58,7 @@ test('the page offers the small encoder, compares it, and keeps the choice in it
   await page.addInitScript(() => Object.defineProperty(navigator, 'gpu', { value: undefined }));
   await openDemo(page, gateway);
   await ready(page);
-  await page.getByLabel('Encoder').selectOption('Small');
+  await page.getByRole('combobox', { name: 'Encoder' }).selectOption('Small');
   await expect(page).toHaveURL(/encoder=small/);
   await ready(page);
   await ask(page, QUESTION);
@@ -75,5 +75,5 @@ test('the page offers the small encoder, compares it, and keeps the choice in it
   expect(four!).toBeLessThan(eight!);
   await page.reload();
   await ready(page);
-  await expect(page.getByLabel('Encoder')).toHaveValue('small');
+  await expect(page.getByRole('combobox', { name: 'Encoder' })).toHaveValue('small');
 });

@@ -68,7 +68,9 @@ impl Work<'_> {
         println!("\nthe page's files of the student, and what they find among SQuAD dev's paragraphs:");
         let weights =
             ["tests/bench/web_weights.py", "--model", &student, "--vectors", "data/vectors", "--squad"];
-        process::run(command(venv_python(), &weights).arg(SQUAD))
+        process::run(command(venv_python(), &weights).arg(SQUAD))?;
+        // What a server offers to pages: `cargo xtask demo --with-small` takes the directory.
+        process::run(&mut command(dpr(), &["export-web", "--model", &student, "--dtype", "q4"]))
     }
 
     /// Trains the student, or goes on with it; its model directory. It learns from published questions, and from
