@@ -140,7 +140,7 @@ test('a server that is gone is said in words', async ({ page, gateway }) => {
     return true;
   });
   await ask(page, 'who won super bowl 50');
-  await expect(page.locator('#error')).toContainText('does not answer');
+  await expect(page.locator('#error')).toContainText('did not answer');
   gateway.reset();
   await page.locator('#error').getByRole('button').click();
   await expect(page.locator('.result')).toHaveCount(10);
