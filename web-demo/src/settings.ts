@@ -5,7 +5,7 @@ import { byId } from './dom.js';
 export interface Settings {
   device: DeviceChoice;
   dtype: DtypeChoice;
-  /** Of the server's two encoders, where it has two. */
+  /** The small encoder of the server; `undefined` for its own. */
   encoder: 'small' | undefined;
 }
 

@@ -96,7 +96,7 @@ fn options(arguments: &[String]) -> Outcome<Options> {
     if let Some(small) = &options.small
         && !Path::new(small).join("web/web.json").is_file()
     {
-        return Err(Failure::new(format!("{small} is no model directory with weights for browsers"))
+        return Err(Failure::new(format!("{small} has no weights for browsers (web/web.json)"))
             .fix("give RUN/best of `dpr distill`, after `dpr export-web --dtype q4`"));
     }
     match &options.reader {
@@ -223,7 +223,7 @@ mod tests {
         for (line, words) in [
             (format!("--with-reader {reader}"), "is no directory of a reader"),
             ("--with-reader".to_owned(), "needs the directory of a reader"),
-            (format!("--with-small {reader}"), "is no model directory with weights for browsers"),
+            (format!("--with-small {reader}"), "has no weights for browsers"),
             ("--with-small".to_owned(), "needs a model directory"),
             ("--port 1".to_owned(), "--with-reader READER"),
             ("--listen".to_owned(), "--listen ADDRESS:PORT"),

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::{OriginalUri, Path, State};
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, Uri};
 use axum::response::Response;
 use utoipa::ToSchema;
 
@@ -10,7 +10,7 @@ use super::document::respond_tagged;
 use super::error::ApiError;
 use super::error_answer::ErrorBody;
 use super::file::respond_by_content;
-use super::served_model::{ModelBody, SMALL_PATH};
+use super::served_model::{ModelBody, SMALL_PATH, ServedModel};
 use super::state::AppState;
 
 /// The bytes of a file.
@@ -36,11 +36,22 @@ pub(super) async fn model(
     OriginalUri(address): OriginalUri,
     request: HeaderMap,
 ) -> Result<Response, ApiError> {
+    respond(&state, PATH, &address, &request, |model| Ok(model))
+}
+
+/// Answers with the description at `path` of the model that `choose` takes.
+fn respond(
+    state: &AppState,
+    path: &str,
+    address: &Uri,
+    request: &HeaderMap,
+    choose: fn(&ServedModel) -> Result<&ServedModel, ApiError>,
+) -> Result<Response, ApiError> {
     let ready = state.ready()?;
-    let model = ready.serving.model.as_ref().ok_or(ApiError::NoModel)?;
+    let model = choose(ready.serving.model.as_ref().ok_or(ApiError::NoModel)?)?;
     // An application that nests these routes has them under a path of its own.
-    let mounted_at = address.path().strip_suffix(PATH).unwrap_or_default();
-    Ok(respond_tagged(&request, model.tag(), || Json(model.body(mounted_at))))
+    let mounted_at = address.path().strip_suffix(path).unwrap_or_default();
+    Ok(respond_tagged(request, model.tag(), || Json(model.body(mounted_at))))
 }
 
 /// The smaller question encoder, which makes vectors for the same index.
@@ -58,11 +69,7 @@ pub(super) async fn small(
     OriginalUri(address): OriginalUri,
     request: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let ready = state.ready()?;
-    let model = ready.serving.model.as_ref().ok_or(ApiError::NoModel)?;
-    let small = model.small().ok_or(ApiError::NoSmallModel)?;
-    let mounted_at = address.path().strip_suffix(SMALL_PATH).unwrap_or_default();
-    Ok(respond_tagged(&request, small.tag(), || Json(small.body(mounted_at))))
+    respond(&state, SMALL_PATH, &address, &request, |model| model.small().ok_or(ApiError::NoSmallModel))
 }
 
 /// One file of the question encoders, by its content.

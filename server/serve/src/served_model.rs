@@ -306,8 +306,8 @@ impl ServedModel {
         Self { tag: tag_of(&body), body, files, small: None }
     }
 
-    /// Adds a smaller question encoder of the same vectors, which pages may load in the place of this one. Without weights
-    /// for browsers it is left out.
+    /// Adds a smaller question encoder of the same vectors, which pages may load in the place of this one. It is left
+    /// out where it has no weights for browsers.
     #[must_use]
     pub fn with_small(mut self, small: Self) -> Self {
         if small.has_weights() {

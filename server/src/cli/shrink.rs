@@ -15,8 +15,8 @@ Example, a question encoder of 8 MB for the page, in an index that stays as it i
   dpr distill --teacher model/ --model small/ --questions questions.tsv --vectors vectors/ --out run/
   dpr export-web --model run/best/ --dtype q4
 
-The model that is written has the question encoder alone, for questions and passages. It is the start of a distillation: its
-vectors are of no use before.")]
+The model that is written has the question encoder alone, for questions and passages. Distil it before you use it: its
+vectors are not those of the index.")]
 pub struct Args {
     /// Model directory, as `dpr import` writes it
     #[arg(long, env = "DPR_MODEL", value_name = "DIR")]

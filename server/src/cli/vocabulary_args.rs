@@ -1,4 +1,4 @@
-//! Which tokens a smaller encoder keeps.
+//! Arguments that choose the vocabulary of a smaller encoder.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use super::CliError;
 /// Texts that are cut into tokens at once, on all cores.
 const AT_ONCE: usize = 16_384;
 
-/// Arguments of commands that leave tokens out.
+/// Arguments of commands that prune the vocabulary.
 #[derive(Debug, clap::Args)]
 pub(super) struct VocabularyArgs {
     /// Keep the tokens of these texts: passages or questions in any format that is read here, or text, one a line; may
@@ -20,7 +20,7 @@ pub(super) struct VocabularyArgs {
     /// Keep the tokens of these languages' letters: ISO 639-1 codes, as `ko,en`
     #[arg(long, value_name = "CODES", value_delimiter = ',')]
     languages: Vec<Language>,
-    /// Keep N of these at most, those that occur most often in the texts; single letters and special tokens are among the N
+    /// Largest vocabulary: the N tokens that occur most often in the texts, single letters and special tokens counted
     #[arg(long, value_name = "N", requires = "keep_tokens")]
     most_tokens: Option<usize>,
 }

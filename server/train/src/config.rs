@@ -123,7 +123,7 @@ pub trait Settings: Serialize + DeserializeOwned + PartialEq + Default {
     fn read(path: &Path) -> Result<Self, TrainError> {
         let text = fs_err::read_to_string(path)?;
         let bad = |reason: String| TrainError::Config { path: path.into(), reason };
-        // By itself first, since errors then have lines.
+        // Parsed without the defaults first, since these errors name lines.
         toml::from_str::<Self>(&text).map_err(|e| bad(e.to_string().trim().to_owned()))?;
         let table = |text: &str| toml::from_str::<toml::Table>(text).map_err(|e| bad(e.to_string()));
         let mut settings = table(&Self::default().to_toml()?)?;

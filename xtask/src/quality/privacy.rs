@@ -17,7 +17,7 @@ const CALIBRATED_ON: &str = "wq-dev.json";
 impl Work<'_> {
     /// All modes on 60,000 blocks drawn at random.
     pub(super) fn privacy(&self) -> Outcome {
-        // Those of `cargo xtask bench --only index`, made in a quarter of an hour.
+        // Vectors that `cargo xtask bench --only index` uses too; encoding takes a quarter of an hour.
         let Some(Vectors { vectors, .. }) = vectors(false)? else { return Ok(()) };
         let (index, blur) = self.blurred(&vectors)?;
         let site = self.path("site");

@@ -14,16 +14,16 @@ const LAYERS: &str = "3";
 const TOKENS: &str = "20000";
 /// Tokens of a question.
 const QUESTION_TOKENS: &str = "64";
-/// Question sets to learn from. None of them is asked afterwards, and answers are not looked at.
+/// Training question sets, without their answers. No test question is among them.
 const QUESTIONS: [&str; 4] = ["nq-dev.tsv", "trivia-dev.tsv", "wq-train.json", "trec-train.tsv"];
-/// Blocks that rules make questions of; of every block that is learned from, one sentence is learned from too.
+/// Blocks from which rules make training questions. One sentence of every training block is a training text too.
 const MADE_OF: &str = "20000";
-/// Blocks that the student learned nothing from, and is asked for.
+/// Blocks of the test corpus, none of which is a training block.
 const UNSEEN: usize = 20_000;
 
 impl Work<'_> {
-    /// The student beside its teacher on two corpora that it learned nothing from: SQuAD dev's paragraphs, and blocks of
-    /// Wikipedia by the questions of NQ test.
+    /// The student beside its teacher on two corpora that it was not trained on: SQuAD dev's paragraphs, and blocks of
+    /// Wikipedia with the questions of NQ test.
     pub(super) fn small(&self) -> Outcome {
         let Some(Vectors { folder, vectors, blocks, .. }) = vectors(false)? else { return Ok(()) };
         let student = self.small_student(&format!("{folder}/corpus.tsv"), &vectors)?;
@@ -92,7 +92,7 @@ impl Work<'_> {
         let mut distill = vec!["distill", "--config", "configs/distill-small.toml", "--teacher", DEMO_MODEL];
         distill.extend(["--model", &start, "--vectors", vectors, "--dev", &dev]);
         texts.iter().for_each(|file| distill.extend(["--questions", file]));
-        // A run that goes on has the teacher encode all texts first, also where nothing is left to do.
+        // Resuming encodes all training texts with the teacher again, even in a finished run.
         let done = self.path("student.done");
         if !Path::new(&done).exists() {
             go_on(&run, &distill)?;

@@ -294,7 +294,9 @@ pub enum ModelError {
         has: usize,
     },
     /// An encoder with layers of several kinds, none of which can be left out.
-    #[error("the layers of {0} attend in turns, near and far, and stay as they are: keep all of them")]
+    #[error(
+        "the layers of {0} alternate between local and global attention, so none can be left out: keep all of them"
+    )]
     UnlikeLayers(PathBuf),
     /// `web/` was made from other weights.
     #[error("{0} was exported from another model: export it again")]

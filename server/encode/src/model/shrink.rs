@@ -1,5 +1,4 @@
-//! A smaller model of a model: its question encoder with fewer layers, tokens and positions, for distillation to start
-//! from.
+//! Pruning: a model's question encoder with fewer layers, tokens and positions, from which distillation starts.
 
 use std::path::Path;
 
@@ -19,7 +18,7 @@ const LAYERS: [&str; 3] = ["num_hidden_layers", "n_layers", "n_layer"];
 pub struct ShrinkOptions<'a> {
     /// Layers of the transformer, spread evenly over all, the first one included and with two or more the last one.
     pub layers: Option<usize>,
-    /// Tokens.
+    /// The vocabulary that is kept.
     pub vocabulary: Option<&'a Vocabulary>,
     /// Tokens that a text is cut to. Position embeddings behind these are left out.
     pub max_tokens: Option<usize>,
@@ -61,7 +60,7 @@ pub fn shrink(
     let smaller = EncoderConfig::from_json(&config).map_err(ModelError::in_dir(&dir))?;
     let tensors = tensors(&dir, &whole, &smaller, &layers, &rows)?;
 
-    // What is imported goes with its directory.
+    // A staging directory that is not put in place is removed when it is dropped.
     let files = StagedDir::beside(out)?;
     fs_err::write(files.path().join("config.json"), config)?;
     fs_err::write(files.path().join("tokenizer.json"), tokenizer)?;
@@ -94,7 +93,7 @@ fn kept_layers(config: &EncoderConfig, keep: Option<usize>, dir: &Path) -> Resul
     Ok((0..keep).map(|place| (place * (has - 1) + steps / 2) / steps).collect())
 }
 
-/// Returns the `config.json` with so many layers and so many positions.
+/// Returns the `config.json` with `layers` layers and positions for `max_tokens` tokens.
 fn smaller_config(
     config: &[u8],
     whole: &EncoderConfig,
@@ -122,7 +121,8 @@ fn smaller_config(
     Ok(serde_json::to_vec_pretty(&json).map_err(std::io::Error::other)?)
 }
 
-/// Returns the tensors of the encoder `smaller`, taken from those of the encoder in `dir`.
+/// Returns the tensors of the encoder `smaller`, a part of those in `dir`: the layers `layers`, and the rows `rows` of
+/// the word embedding.
 fn tensors(
     dir: &Path,
     whole: &EncoderConfig,

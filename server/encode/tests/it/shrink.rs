@@ -1,4 +1,4 @@
-//! Smaller encoders of an encoder: its own layers, tokens and positions, and nothing else.
+//! Pruned encoders: they have the layers, tokens and positions of the whole one, and nothing else.
 
 use std::path::Path;
 
@@ -126,7 +126,7 @@ fn what_does_not_fit_is_named_and_nothing_is_written() {
     let limit = ShrinkOptions { max_tokens: Some(100_000), ..ShrinkOptions::default() };
     assert_says(&refused(&whole, &path, limit), &["100000"]);
     let (_modern, modern) = imported(&fixtures().join("families/modernbert"), &ImportOptions::default());
-    assert_says(&refused(&modern, &path, layers(1)), &["attend in turns", "keep all"]);
+    assert_says(&refused(&modern, &path, layers(1)), &["local and global attention", "keep all"]);
     assert_eq!(fs_err::read_dir(out.path()).unwrap().count(), 0);
     fs_err::create_dir(&path).unwrap();
     assert_says(&refused(&whole, &path, ShrinkOptions::default()), &["exists"]);

@@ -72,8 +72,8 @@ pub struct Args {
     /// `dpr import --reader` wrote it. Each answer is read by one thread
     #[arg(long, env = "DPR_READER", value_name = "DIR", requires = "allow_text")]
     pub(super) reader: Option<PathBuf>,
-    /// Also offer the question encoder of this model directory, as `dpr distill` wrote it, to pages that ask for the small
-    /// one. Its teacher is --model
+    /// Also offer the question encoder of this model directory, which `dpr distill` wrote with --model as teacher, to
+    /// pages that ask for the small one
     #[arg(long, env = "DPR_SMALL", value_name = "DIR", requires = "model")]
     pub(super) small: Option<PathBuf>,
     /// Also offer blurred search at /v1/private, by this blur directory, as `dpr index blur` wrote it

@@ -54,8 +54,8 @@ pub(super) struct Directories {
     pub(super) blur: Option<PathBuf>,
 }
 
-/// Reads and checks the index and the directories beside it, and loads the encoders that are wanted. Blocks for as long as
-/// their files take to read.
+/// Reads and checks the index and the directories beside it, and loads the encoders that are wanted. Blocks for as long
+/// as their files take to read.
 pub(super) fn load(directories: &Directories, location: &Location, needs: Needs) -> Result<Loaded, CliError> {
     let Directories { model, small, blur } = directories;
     let [model_path, small, blur] = [model, small, blur].map(Option::as_deref);

@@ -76,15 +76,23 @@ impl Vocabulary {
             .map_err(|e| ModelError::Json { path: path.clone(), reason: e.to_string() })?;
         let pieces =
             Pieces::read(&tokenizer_json).map_err(|reason| ModelError::Vocabulary { path, reason })?;
-        let mut kept = vec![false; config.vocab_size];
-        kept[config.pad_token_id as usize] = true;
-        // Positions are counted from the padding token's id on: it stays as it is.
-        kept[..config.position_offset().min(config.vocab_size)].fill(true);
         let counts = vec![0; config.vocab_size];
-        let compared = Vec::new();
+        let (kept, compared) = (Vec::new(), Vec::new());
         let mut vocabulary = Self { dir, config, tokenizer_json, tokenizer, pieces, kept, counts, compared };
-        vocabulary.keep_texts(&[""])?;
+        vocabulary.kept = vocabulary.needed()?;
         Ok(vocabulary)
+    }
+
+    /// Returns by id which tokens every vocabulary keeps, besides those that the tokenizer itself needs: the padding
+    /// token and those of an empty question.
+    fn needed(&self) -> Result<Vec<bool>, ModelError> {
+        let mut needed = vec![false; self.config.vocab_size];
+        needed[self.config.pad_token_id as usize] = true;
+        // Positions are counted from the padding token's id on: it stays as it is.
+        needed[..self.config.position_offset().min(self.config.vocab_size)].fill(true);
+        let empty = self.tokenizer.question("").map_err(ModelError::in_dir(&self.dir))?;
+        empty.iter().for_each(|id| needed[*id as usize] = true);
+        Ok(needed)
     }
 
     /// Keeps every token that these texts are cut into, each whole and as a question, behind the question prompt. Works
@@ -131,17 +139,13 @@ impl Vocabulary {
         }
     }
 
-    /// Leaves out the tokens that occur least often in the texts, until at most `most` stay. Tokens that every vocabulary
-    /// needs stay, and so do the single letters of those that are kept.
+    /// Leaves out the tokens that occur least often in the texts, until at most `most` stay. Tokens that every
+    /// vocabulary needs stay, and so do the single letters of those that are kept.
     ///
     /// # Errors
     /// [`ModelError::FewTokens`] when these alone are more.
     pub fn keep_commonest(&mut self, most: usize) -> Result<(), ModelError> {
-        let mut needed = vec![false; self.kept.len()];
-        let prompt = self.tokenizer.question("").map_err(ModelError::in_dir(&self.dir))?;
-        prompt.iter().for_each(|id| needed[*id as usize] = true);
-        needed[self.config.pad_token_id as usize] = true;
-        needed[..self.config.position_offset().min(self.kept.len())].fill(true);
+        let needed = self.needed()?;
         let mut by_count: Vec<usize> =
             (0..self.kept.len()).filter(|id| self.kept[*id] && !needed[*id]).collect();
         by_count.sort_by_key(|id| (std::cmp::Reverse(self.counts[*id]), *id));
@@ -163,7 +167,7 @@ impl Vocabulary {
             room = room.saturating_sub(total - most);
         }
         let (tokenizer, kept) = (&self.tokenizer, &self.kept);
-        // What is cut in another way from now on is not compared.
+        // Texts that are cut into other tokens from now on are left out of the comparison.
         let is_whole =
             |text: &String| tokenizer.question(text).is_ok_and(|ids| ids.iter().all(|id| kept[*id as usize]));
         self.compared.retain(is_whole);
