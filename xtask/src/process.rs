@@ -122,17 +122,23 @@ pub(crate) fn run(command: &mut Command) -> Outcome {
 
 /// Like [`run`], and returns the lines that the program wrote; for jobs only, which have a log.
 pub(crate) fn run_lines(command: &mut Command) -> Outcome<Vec<String>> {
+    let (ran, lines) = run_and_read(command)?;
+    ran.map(|()| lines)
+}
+
+/// Like [`run_lines`], and returns the lines of a program that failed too, beside how it ended.
+pub(crate) fn run_and_read(command: &mut Command) -> Outcome<(Outcome, Vec<String>)> {
     let Some(job) = current() else {
         return Err(Failure::new(format!("`{}` was not started by a job", describe(command))));
     };
     let failed = |e: io::Error| Failure::new(format!("cannot read {}: {e}", job.path().display()));
     let mut log = File::open(job.path()).map_err(failed)?;
     let before = log.metadata().map_err(failed)?.len();
-    run(command)?;
+    let ran = run(command);
     log.seek(SeekFrom::Start(before)).map_err(failed)?;
     let mut bytes = Vec::new();
     log.read_to_end(&mut bytes).map_err(failed)?;
-    Ok(String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect())
+    Ok((ran, String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect()))
 }
 
 /// Standard output of a program that succeeds without much to say; its standard error becomes the failure.

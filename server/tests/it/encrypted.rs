@@ -119,9 +119,10 @@ fn compaction_makes_tables_of_the_new_version_and_a_server_takes_them_into_use()
     succeed(&mut bench.dpr(&["index", "compact", "--index", "index"]));
     let end = Instant::now() + Duration::from_secs(60);
     let now = loop {
+        // The server follows the index first, and then the tables. A search that began before shows the old ones.
+        let follows = version() != first;
         let output = search().output().unwrap();
-        // The server follows the index first, and then the tables.
-        if output.status.success() && version() != first {
+        if follows && output.status.success() {
             break found(&serde_json::from_slice(&output.stdout).unwrap());
         }
         assert!(Instant::now() < end, "{}", String::from_utf8_lossy(&output.stderr));
@@ -133,10 +134,11 @@ fn compaction_makes_tables_of_the_new_version_and_a_server_takes_them_into_use()
 #[test]
 fn what_changes_is_known_to_the_next_search_and_after_a_restart() {
     let bench = bench(60);
+    // The best passage is ahead by 0.57, about ten times the noise of a score.
     let search = |server: &Server, more: &[&str]| {
         let mut command = bench.dpr(&["search", "--model", "model", "--device", "cpu", "--k", "3", "--json"]);
         let url = format!("http://{}", server.address);
-        command.args(["--server", &url, "--privacy", "encrypted", "w31 w38 w45"]).args(more);
+        command.args(["--server", &url, "--privacy", "encrypted", "w261"]).args(more);
         command
     };
     let hits = |answer: &Value| -> Vec<(String, String)> {

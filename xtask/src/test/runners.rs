@@ -9,7 +9,7 @@ use super::lint;
 use crate::failure::{Failure, Outcome};
 use crate::jobs::Done;
 use crate::paths::{dpr, venv_python};
-use crate::process::{Packages, command, run, run_lines};
+use crate::process::{Packages, command, run, run_and_read, run_lines};
 use crate::setup;
 use crate::setup::browsers;
 
@@ -37,10 +37,11 @@ pub(super) fn rust(part: RustTests, lints: bool) -> Outcome<Done> {
     let programs = TestProgram::listed(&run_lines(&mut cargo(&["--no-run", "--message-format=json"]))?)?;
     let (mut lines, mut failed) = (Vec::new(), Vec::new());
     for program in programs.into_iter().filter(|program| program.part() == part) {
-        match run_lines(&mut program.command()) {
-            Ok(said) => lines.extend(said),
-            Err(_) => failed.push(program.name()),
+        let (ran, said) = run_and_read(&mut program.command())?;
+        if ran.is_err() {
+            failed.push(named(&program.name(), &failed_tests(&said)));
         }
+        lines.extend(said);
     }
     if part == RustTests::Others {
         match run_lines(&mut cargo(&["--doc", "--no-fail-fast"])) {
@@ -112,7 +113,7 @@ impl TestProgram {
 
 /// Runs the npm package's tests.
 pub(super) fn node() -> Outcome<Done> {
-    let lines = run_lines(command("npm", &["test"]).current_dir("wasm/npm"))?;
+    let lines = tested(command("npm", &["test"]).current_dir("wasm/npm"))?;
     Ok(closed(&lines, &["# tests", "# pass", "# fail", "ℹ tests", "ℹ pass", "ℹ fail"]))
 }
 
@@ -136,8 +137,41 @@ pub(super) fn browser() -> Outcome<Done> {
     let mut npm = command("npm", &["test"]);
     npm.current_dir("tests/browser").env("DPR_BIN", dpr());
     npm.envs(browsers::variables());
-    let lines = run_lines(&mut npm)?;
+    let lines = tested(&mut npm)?;
     Ok(closed(&lines, &[" passed", " failed", " flaky", " skipped", "did not run"]))
+}
+
+/// Runs a runner of tests; its failure names those that failed.
+fn tested(runner: &mut Command) -> Outcome<Vec<String>> {
+    let (ran, lines) = run_and_read(runner)?;
+    match ran {
+        Ok(()) => Ok(lines),
+        Err(failure) => Err(Failure::new(named(&failure.to_string(), &failed_tests(&lines)))),
+    }
+}
+
+fn named(runner: &str, failed: &[String]) -> String {
+    if failed.is_empty() { runner.to_owned() } else { format!("{runner}: {}", failed.join(", ")) }
+}
+
+/// Returns the tests that failed, each once, of the output of cargo, Node or Playwright.
+fn failed_tests(lines: &[String]) -> Vec<String> {
+    let mut failed: Vec<String> = Vec::new();
+    for line in lines.iter().map(|line| line.trim()) {
+        let of_cargo = line.strip_prefix("test ").and_then(|line| line.strip_suffix(" ... FAILED"));
+        let of_node = line.strip_prefix("not ok ").and_then(|line| line.split_once(" - "));
+        // Playwright marks a failure with a cross and ends its line with the time.
+        let of_playwright = line.strip_prefix("✘").map(|line| {
+            let line = line.trim_start().trim_start_matches(|c: char| c.is_ascii_digit()).trim_start();
+            line.rsplit_once(" (").map_or(line, |(name, _)| name)
+        });
+        if let Some(name) = of_cargo.or(of_node.map(|(_, name)| name)).or(of_playwright)
+            && !failed.iter().any(|known| known == name)
+        {
+            failed.push(name.to_owned());
+        }
+    }
+    failed
 }
 
 /// Cargo's `test result:` lines, as it printed them.
@@ -199,6 +233,27 @@ mod tests {
             [("server it".to_owned(), RustTests::Dpr), ("core it".to_owned(), RustTests::Others)]
         );
         assert!(TestProgram::listed(&lines[4..]).is_err());
+    }
+
+    #[test]
+    fn tests_that_failed_are_named_once_whichever_runner_says_so() {
+        let lines = [
+            "test model::a_flipped_byte ... ok",
+            "test encrypted::a_restart ... FAILED",
+            "test encrypted::a_restart ... FAILED",
+            "not ok 3 - refuses a k of 0",
+            "  ✓   12 page.spec.ts:10:1 › the page is (in time) (1.2s)",
+            "  ✘   13 small.spec.ts:22:5 › the student (of 7 MB) answers (2.0m)",
+        ];
+        let failed = failed_tests(&lines.map(str::to_owned));
+        let named_once = [
+            "encrypted::a_restart",
+            "refuses a k of 0",
+            "small.spec.ts:22:5 › the student (of 7 MB) answers",
+        ];
+        assert_eq!(failed, named_once);
+        assert_eq!(named("server it", &failed[..1]), "server it: encrypted::a_restart");
+        assert_eq!(named("server it", &[]), "server it");
     }
 
     #[test]
