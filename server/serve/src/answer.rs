@@ -164,7 +164,7 @@ const COMPRESSED: RangeInclusive<usize> = 1024..=8 << 20;
 
 /// Prints an answer, up to `limit` bytes.
 fn written<T: Serialize>(answer: &T, k: usize, limit: usize, takes_gzip: bool) -> Result<Written, ApiError> {
-    let mut json = Bounded { bytes: Vec::new(), limit, is_full: false };
+    let mut json = LimitedBuffer { bytes: Vec::new(), limit, is_full: false };
     if serde_json::to_writer(&mut json, answer).is_err() {
         return Err(match json.is_full {
             true => ApiError::AnswerTooLarge { k, limit },
@@ -181,13 +181,13 @@ fn written<T: Serialize>(answer: &T, k: usize, limit: usize, takes_gzip: bool) -
 }
 
 /// Bytes up to a limit.
-struct Bounded {
+struct LimitedBuffer {
     bytes: Vec<u8>,
     limit: usize,
     is_full: bool,
 }
 
-impl Write for Bounded {
+impl Write for LimitedBuffer {
     fn write(&mut self, part: &[u8]) -> io::Result<usize> {
         if part.len() > self.limit - self.bytes.len() {
             self.is_full = true;

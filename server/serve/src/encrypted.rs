@@ -190,10 +190,15 @@ async fn answer(state: &AppState, request: Request, kind: Kind) -> Result<Respon
     let answer = tokio::select! {
         // Somebody else's thread may have taken this message along.
         answer = &mut answered => answer,
-        ran = thread => {
-            ran?;
-            answered.await
-        }
+        ran = thread => match ran {
+            Ok(_) => answered.await,
+            Err(error) => {
+                // Nobody reads the table for it: its body goes, and with it the room that it holds.
+                answered.close();
+                served.drop_abandoned(kind);
+                return Err(error);
+            }
+        },
     };
     let answer = answer.map_err(|_| ApiError::Internal("the search failed"))??;
     let headers = [

@@ -6,6 +6,7 @@
 //! has run out stops at the next block of rows, and its threads are free.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -26,6 +27,8 @@ pub struct SearchGate {
     threads: Arc<Semaphore>,
     concurrency: usize,
     queue: usize,
+    /// Searches that wait for threads.
+    waiting: Arc<AtomicUsize>,
     /// The time that a search may take, if it is limited.
     timeout: Option<Duration>,
     /// Bytes of the passages that a search may find, if they are limited.
@@ -69,6 +72,22 @@ impl Drop for CancelOnDrop {
     }
 }
 
+/// Counts a search among those that wait for threads, until it is dropped.
+struct Waits(Arc<AtomicUsize>);
+
+impl Waits {
+    fn begin(waiting: &Arc<AtomicUsize>) -> Self {
+        waiting.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(waiting))
+    }
+}
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl SearchGate {
     /// A gate for `concurrency` running (at least one) and `queue` waiting searches.
     pub fn new(concurrency: usize, queue: usize) -> Self {
@@ -79,6 +98,7 @@ impl SearchGate {
             threads: Arc::new(Semaphore::new(concurrency)),
             concurrency,
             queue,
+            waiting: Arc::default(),
             timeout: None,
             max_answer: None,
         }
@@ -98,7 +118,7 @@ impl SearchGate {
 
     /// Returns whether searches wait for a thread.
     pub(super) fn has_waiting(&self) -> bool {
-        self.places.available_permits() < self.queue
+        self.waiting.load(Ordering::Relaxed) > 0
     }
 
     /// Takes a place.
@@ -192,16 +212,18 @@ impl SearchGate {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<(T, Duration, Place), ApiError> {
         let start = Instant::now();
+        let waits = Waits::begin(&self.waiting);
         let permits = Arc::clone(&self.threads)
             .acquire_many_owned(threads)
             .await
             .map_err(|_| ApiError::NotReady("about to stop"))?;
+        drop(waits);
         let waited = start.elapsed();
-        let span = tokio::task::spawn_blocking(move || {
+        let task = tokio::task::spawn_blocking(move || {
             let _held = permits;
             (work(), place)
         });
-        match span.await {
+        match task.await {
             Ok((result, place)) => Ok((result, waited, place)),
             Err(error) => {
                 tracing::error!("a search thread failed: {error}");
@@ -271,6 +293,23 @@ mod tests {
             }
         };
         (move || Ok(Prepared { vectors: 1, rows: 5, cost, run: Box::new(run) }), has_begun)
+    }
+
+    #[tokio::test]
+    async fn one_that_waits_for_the_threads_of_a_heavy_search_is_counted_until_it_is_gone() {
+        let gate = SearchGate::new(2, 4).with_timeout(Duration::from_secs(1));
+        let (search, has_begun) = endless(2 * NUMBERS_A_SECOND as u64);
+        let (heavy, place) = (gate.clone(), gate.enter().unwrap());
+        let heavy = tokio::spawn(async move { heavy.search(place, search).await });
+        tokio::task::spawn_blocking(move || has_begun.recv().unwrap()).await.unwrap();
+        assert!(!gate.has_waiting());
+        let waiting = gate.run(gate.enter().unwrap(), || ());
+        let mut waiting = Box::pin(waiting);
+        assert!(tokio::time::timeout(Duration::from_millis(10), &mut waiting).await.is_err());
+        assert!(gate.has_waiting());
+        drop(waiting);
+        assert!(!gate.has_waiting());
+        heavy.abort();
     }
 
     #[tokio::test]

@@ -218,7 +218,7 @@ async fn admit(
     request: Request,
 ) -> Result<(Arc<PassageUpdater>, HeldBody), ApiError> {
     let is_keyed = state.access().needs_key(Scope::Write);
-    let service = Updates::admit(ready.serving.updates.as_ref(), is_keyed, request.headers())?;
+    let service = Updates::admit(ready.serving.updates.as_ref(), is_keyed, request.uri(), request.headers())?;
     // Only the body has a deadline: a change that has begun is done, and whoever asked for it is told.
     let timeout = state.limits().timeout;
     let body = tokio::time::timeout(timeout, json_body(state, request)).await;

@@ -155,6 +155,11 @@ impl TablesOfVersion {
         }
     }
 
+    /// Drops the messages whose clients have gone.
+    pub(super) fn drop_abandoned(&self, kind: Kind) {
+        lock(self.waiting(kind)).retain(|message| !message.back.is_closed());
+    }
+
     /// Answers messages that wait, as many as one reading takes. Whoever gets a thread does this, for the others too;
     /// a message whose client has gone is passed over.
     pub(super) fn answer_waiting(&self, kind: Kind) {

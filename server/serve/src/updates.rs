@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, HeaderName, header};
+use axum::http::{HeaderMap, HeaderName, Uri, header};
 
 use super::error::ApiError;
 use dpr_encode::PassageUpdater;
@@ -20,24 +20,27 @@ impl Updates {
         Self(service)
     }
 
-    /// Returns the service, for a request with these headers whose key, if `is_keyed`, was checked.
+    /// Returns the service, for a request with this target and these headers whose key, if `is_keyed`, was checked.
     pub(super) fn admit(
         updates: Option<&Self>,
         is_keyed: bool,
+        target: &Uri,
         headers: &HeaderMap,
     ) -> Result<Arc<PassageUpdater>, ApiError> {
         let Self(service) = updates.ok_or(ApiError::UpdatesDisabled)?;
         if !is_keyed {
-            refuse_foreign(headers)?;
+            refuse_foreign(target, headers)?;
         }
         Ok(Arc::clone(service))
     }
 }
 
 /// Refuses what a browser sends for a page that is not this machine's own: a page whose name was made to lead to this
-/// machine says so in `host`, and one of another site in `origin`.
-fn refuse_foreign(headers: &HeaderMap) -> Result<(), ApiError> {
-    let host = texts(headers, &header::HOST)?;
+/// machine says so in `host`, or in the `:authority` of HTTP/2, which is in the target, and one of another site in
+/// `origin`.
+fn refuse_foreign(target: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
+    let mut host = texts(headers, &header::HOST)?;
+    host.extend(target.authority().map(Authority::as_str));
     if let Some(host) = host.iter().find(|host| !is_of_this_machine(host)) {
         return Err(foreign(&header::HOST, host));
     }
@@ -69,4 +72,36 @@ fn is_of_this_machine(host: &str) -> bool {
     let host = authority.host().trim_start_matches('[').trim_end_matches(']');
     let is_loopback = |address: IpAddr| address.to_canonical().is_loopback();
     host.eq_ignore_ascii_case("localhost") || host.parse().is_ok_and(is_loopback)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_refused(target: &str, headers: &[(HeaderName, &'static str)]) -> bool {
+        let headers = headers.iter().map(|(name, value)| (name.clone(), value.parse().unwrap())).collect();
+        refuse_foreign(&target.parse().unwrap(), &headers).is_err()
+    }
+
+    #[test]
+    fn pages_of_this_machine_may_update_over_both_versions_of_http_and_no_others() {
+        const PATH: &str = "/v1/passages";
+        const WHOLE: &str = "https://localhost:7878/v1/passages";
+        let own = (header::ORIGIN, "https://localhost:7878");
+        let host = (header::HOST, "localhost:7878");
+        for (target, headers, expected) in [
+            (PATH, vec![host.clone(), own.clone()], false),
+            (PATH, vec![host.clone()], false),
+            (WHOLE, vec![own.clone()], false),
+            (WHOLE, vec![(header::ORIGIN, "https://page.example")], true),
+            (WHOLE, vec![(header::ORIGIN, "https://localhost:7879")], true),
+            ("https://page.example/v1/passages", vec![own.clone()], true),
+            ("https://page.example/v1/passages", vec![(header::ORIGIN, "https://page.example")], true),
+            ("https://page.example/v1/passages", vec![], true),
+            (PATH, vec![own], true),
+            (PATH, vec![(header::HOST, "page.example")], true),
+        ] {
+            assert_eq!(is_refused(target, &headers), expected, "{target} {headers:?}");
+        }
+    }
 }

@@ -45,6 +45,11 @@ test('a server that ignores Range starts over', async () => {
   assert.deepEqual(got, bytes);
 });
 
+test('a connection that breaks after the last byte is not asked for more', async () => {
+  const { bytes: got, calls } = await run(() => new Response(brokenBody(bytes)));
+  assert.deepEqual([got, calls.length], [bytes, 1]);
+});
+
 test('a body that ends early is taken up too', async () => {
   const { calls } = await run((_, _init, call) =>
     call === 1 ? new Response(bytes.slice(0, 10)) : new Response(bytes.slice(10), { status: 206 }),

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import { SearchClient } from 'dpr-web';
 import { LocalSearch } from 'dpr-web/local';
+import { until } from './fake-worker.mjs';
 import { cachesInMemory, fileOf, someBytes } from './helpers.mjs';
 import { BASE, FINGERPRINT, host, options, PACK_BYTES, passage, textsOf, URL_OF_INDEX } from './static-host.mjs';
 
@@ -273,6 +274,29 @@ test('with packs no text is downloaded before a passage was found, and a search 
   site.isDown = false;
   assert.equal((await again.search('1', { k: 1 })).hits[0].id, 'p1');
   again.dispose();
+});
+
+test('a search that is aborted, or fails, takes no other along that wants the same pack', async (t) => {
+  const site = host(t, [10, 7], true);
+  const search = await open({ texts: 'packs' });
+  const { url } = site.manifest.parts[0].packs[0];
+  const controller = new AbortController();
+  let asked = 0;
+  site.spoiled.set(url, ({ signal }) => {
+    asked += 1;
+    if (asked > 1) return new Response(site.files.get(url));
+    return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+  });
+  const gone = search.search('1', { k: 1, signal: controller.signal });
+  const rejected = assert.rejects(gone, /the user left/);
+  const staying = search.search('1', { k: 1 });
+  await until(() => asked === 1);
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  controller.abort(new Error('the user left'));
+  await rejected;
+  assert.equal((await staying).hits[0].id, 'p1');
+  assert.equal(asked, 2);
+  search.dispose();
 });
 
 test('without packs they are a PrivacyError and nothing else is downloaded; who downloads everything needs none', async (t) => {

@@ -32,6 +32,20 @@ test('the key of the device stays the same, and that of a session is not kept', 
   assert.equal(keys[1], keys[2]);
 });
 
+test('a kept key that cannot be one is replaced, once', async (t) => {
+  for (const broken of ['%%%', '', btoa('short'), `${'_'.repeat(43)}=`]) {
+    const storage = withStorage(t);
+    const { client, asked } = await privateClient(t);
+    await client.search('a', { privacy: 'blurred' });
+    const name = [...storage.keys()].find((name) => name.includes('key'));
+    storage.set(name, broken);
+    await client.search('a', { privacy: 'blurred' });
+    assert.equal(atob(storage.get(name)).length, 32, broken);
+    const keys = asked.filter(({ name }) => name === 'blur').map(({ key }) => Buffer.from(key).toString('hex'));
+    assert.equal(keys[1], Buffer.from(storage.get(name), 'base64').toString('hex'));
+  }
+});
+
 test('an encrypted search sends two requests of a length that is the same for every question', async (t) => {
   const { client, posts } = await privateClient(t);
   const seen = new Set();

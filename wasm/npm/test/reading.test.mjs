@@ -253,12 +253,25 @@ test('WebGPU reads passages in batches, and the CPU goes on where it fails', asy
   assert.ok(events.some(({ status, to }) => status === 'fallback' && to === 'cpu'));
 });
 
+test('of two questions at once both go on on the CPU where WebGPU fails', async (t) => {
+  withGpu(t, { hardwareConcurrency: 2 });
+  const script = { webgpu: { read: 'fatal' }, cpu: {} };
+  const events = [];
+  const { client: asking } = await client(t, { script, device: 'webgpu', options: { onProgress: (event) => events.push(event) } });
+  const both = await Promise.all(['who', 'what'].map((question) => asking.answer(question, { count: 3 })));
+  assert.deepEqual(both.map(({ answers }) => answers.length), [3, 3]);
+  assert.equal(events.filter(({ status, to }) => status === 'fallback' && to === 'cpu').length, 1);
+});
+
 test('options that cannot be are refused, and depth over what came reads what came', async (t) => {
   const { client: asking } = await client(t);
   for (const options of [{ depth: 0 }, { depth: 1.5 }, { depth: NaN }, { count: -1 }, { maxAnswerTokens: 0 }]) {
     await assert.rejects(asking.answer('who', options), { name: 'OptionError' });
   }
   await assert.rejects(asking.search('who', { rerank: { depth: 0 } }), { name: 'OptionError' });
+  for (const k of [0, -1, 1.5, NaN]) {
+    await assert.rejects(asking.search('who', { k, rerank: {} }), { name: 'OptionError', message: new RegExp(`\\\`k\\\` is ${k}`) });
+  }
   assert.equal((await asking.answer('who', { depth: 1000 })).hits.length, 4);
 });
 

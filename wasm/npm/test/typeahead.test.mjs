@@ -125,11 +125,13 @@ test('disposing gives up what is under way and says no more', async (t) => {
   const { live, searches, states, wait } = start(t);
   live.input('who');
   wait(100);
+  live.input('why');
   const said = states.length;
   live[Symbol.dispose ?? Symbol.for('Symbol.dispose')]();
   assert.ok(searches[0].options.signal.aborted);
   await settle();
   live.input('what');
+  live.flush();
   wait(1000);
   assert.equal(states.length, said);
   assert.equal(searches.length, 1);

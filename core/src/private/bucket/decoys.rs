@@ -98,8 +98,8 @@ impl Plan {
 
 impl Centroids {
     /// Returns the buckets that are probed for a question whose [home](Centroids::home) is `home`: that bucket and its
-    /// nearest ones, in this order. They are the same for all questions of a home: were they the question's own nearest
-    /// ones, the home would be the bucket whose neighbours vary.
+    /// nearest ones, in this order. They are the nearest ones of the home, not of the question: otherwise repeated
+    /// questions would show one bucket that stays and neighbours that vary, which tells the home.
     pub fn probed(&self, home: usize, plan: Plan) -> Vec<usize> {
         self.group(home, plan.probes, &[])
     }
@@ -109,8 +109,8 @@ impl Centroids {
     /// was drawn by HMAC-SHA256 of the home. So the same home gives the same buckets for as long as the key is kept, and
     /// asking again tells nothing more.
     ///
-    /// The number of decoys is not in what is hashed: fewer decoys are mostly a part of more, and what two numbers have
-    /// in common is not the real group alone.
+    /// What is hashed does not contain the number of decoys, so the decoys of a small number are mostly among those of a
+    /// larger one: a host that sees the fetches of both cannot single out the real group as what they have in common.
     pub fn fetched(&self, home: usize, plan: Plan, key: &DeviceKey) -> Vec<usize> {
         let mut taken = vec![false; self.len()];
         let mut fetched = Vec::with_capacity(plan.fetched());

@@ -124,7 +124,7 @@ impl Layer {
 
     fn parse(input: &mut &[u8], number: usize, rows: usize) -> Result<Self, String> {
         let (count, links) = (u64(input)?, u64(input)?);
-        if count > rows || (number == 0) != (count == rows && number == 0) || count == 0 {
+        if count == 0 || count > rows || (number == 0 && count != rows) {
             return Err(format!("{count} nodes on layer {number} of {rows} rows"));
         }
         let nodes = if number == 0 { Vec::new() } else { u32s(input, count)? };

@@ -57,7 +57,9 @@ impl Marker {
 impl Drop for Marker {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_file(&self.path) {
-            tracing::warn!("the next automatic compaction waits for nothing: {error}");
+            tracing::warn!(
+                "the marker of a compaction stays, and the next automatic one waits without need: {error}"
+            );
         }
     }
 }

@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use super::Snapshot;
 use crate::ranking::{Candidate, ScoredRow, TopK};
 use crate::sparse::{Scoring, SparseError, WordIndex};
-use crate::{CancelToken, RowSet};
+use crate::{CancelToken, RowSet, VectorIndex as _};
 
 /// Searches by words and numbers rows as [`VectorIndex`](crate::VectorIndex) does. Finds nothing where the index has no
 /// inverted index.
@@ -31,7 +31,7 @@ impl WordIndex for Snapshot {
             };
             questions.par_iter().zip(&mut found).try_for_each(|(question, rows)| {
                 cancel.check()?;
-                let mut top = TopK::new(k);
+                let mut top = TopK::new(k.min(self.len()));
                 for ScoredRow { row, score } in rows.drain(..) {
                     top.offer(Candidate { score, row: row as u32 });
                 }

@@ -51,7 +51,7 @@ pub enum KeysError {
     },
     /// A rate or a burst that is out of range.
     #[error(
-        "`rate` and `burst` of the key `{name}` go together: a number above 0 and up to 1000000, a whole number from 1 up"
+        "`rate` and `burst` of the key `{name}` go together: a number above 0.000001 and up to 1000000, a whole number from 1 up"
     )]
     Rate {
         /// Its name.

@@ -35,6 +35,11 @@ fn tables(dir: &std::path::Path) -> (Tables, Description) {
 }
 
 fn bench(options: Options) -> Bench {
+    bench_within(options, Duration::from_secs(10))
+}
+
+/// A server whose encrypted questions are to be answered within a time.
+fn bench_within(options: Options, timeout: Duration) -> Bench {
     let dir = tempfile::tempdir().unwrap();
     let (tables, _) = tables(dir.path());
     let reader = IndexReader::open(dir.path()).unwrap();
@@ -44,7 +49,7 @@ fn bench(options: Options) -> Bench {
     let state = AppState::new(options);
     // Twice the places that the tests need: an answer is sent a moment before the thread that made it gives its
     // place back.
-    let served = ServedTables::new(tables, 1, 16, Duration::from_secs(10)).unwrap();
+    let served = ServedTables::new(tables, 1, 16, timeout).unwrap();
     let search = Arc::<dpr_index::LiveIndex>::clone(reader.live());
     let encrypted = Some(Arc::new(served));
     assert!(state.publish_all(Serving { encrypted, ..Serving::new(search) }));
@@ -62,6 +67,19 @@ impl Bench {
     async fn post(&self, path: &str, body: Vec<u8>) -> Reply {
         let request = Request::post(path).header("content-type", "application/octet-stream");
         send(&self.app, request.body(Body::from(body)).unwrap()).await
+    }
+}
+
+#[tokio::test]
+async fn questions_that_are_refused_for_their_cost_leave_no_body_behind() {
+    let mut options = Options::default();
+    options.limits.max_bodies = 200 << 10;
+    let room = options.limits.max_bodies;
+    let bench = bench_within(options, Duration::from_nanos(1));
+    for seed in 0..=(room / bench.fetch) as u64 {
+        let reply = bench.post("/v1/encrypted/fetch", bench.message(Kind::Fetch, 1, bench.fetch, seed)).await;
+        assert_eq!(reply.status, StatusCode::UNPROCESSABLE_ENTITY, "{seed}: {}", reply.text());
+        assert!(reply.text().contains("too_costly"), "{}", reply.text());
     }
 }
 

@@ -71,7 +71,7 @@ pub(super) async fn check_reach(
     let token = variable("DPR_UPDATE_TOKEN", "take updates without a token")?;
     if takes_updates && token.is_some_and(|token| token.len() < LEAST_TOKEN) {
         return Err(format!(
-            "DPR_UPDATE_TOKEN has fewer than {LEAST_TOKEN} characters, and everybody who reaches {address} may try: take a              key of `dpr keys new`, or listen on this machine alone with --listen 127.0.0.1:{port}"
+            "DPR_UPDATE_TOKEN has fewer than {LEAST_TOKEN} characters, and everybody who reaches {address} may try: take a key of `dpr keys new`, or listen on this machine alone with --listen 127.0.0.1:{port}"
         )
         .into());
     }
@@ -105,7 +105,7 @@ pub(super) fn rate(args: &LimitArgs) -> Result<Option<Rate>, CliError> {
     let rate = Rate::new(per_second, burst);
     rate.map(Some).ok_or_else(|| {
         format!(
-            "--rate {per_second} --burst {burst}: the rate is above 0 and up to 1000000, the burst at least 1"
+            "--rate {per_second} --burst {burst}: the rate is above 0.000001 and up to 1000000, the burst at least 1"
         )
         .into()
     })

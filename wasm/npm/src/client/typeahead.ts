@@ -126,6 +126,7 @@ export function typeahead(client: Pick<SearchClient, 'search' | 'preload'>, opti
       show({ text, status: 'waiting', result: state.result });
     },
     flush() {
+      if (isDisposed) return;
       if (state.status === 'waiting' || state.status === 'failed') void run(state.text);
     },
     get state() {

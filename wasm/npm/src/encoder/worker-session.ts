@@ -128,12 +128,13 @@ export class WorkerSession {
 
   /**
    * Builds the encoder and warms it up, from the files of the order, or from these. The worker gets a copy of them when
-   * another device may need them after this one (`keepFiles`), else the files themselves.
+   * another device may need them after this one (`keepFiles`), or the tab's own worker after a shared one, else the
+   * files themselves.
    *
    * @returns `undefined` where the worker cannot download the files of the order
    */
   load(files?: ModelFiles, keepFiles?: boolean): Promise<LoadedShape | undefined> {
-    const transfer = keepFiles || !files ? [] : [files.config.buffer, files.tokenizer.buffer, files.weights.buffer];
+    const transfer = keepFiles || this.isShared || !files ? [] : Object.values(files).map(({ buffer }) => buffer);
     return this.#shape({ type: 'load', files }, transfer);
   }
 

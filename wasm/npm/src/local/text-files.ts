@@ -54,9 +54,12 @@ export class PackedTexts implements TextFiles {
     return Promise.all(rows.map((row, at) => opened[wanted.indexOf(places[at]!)]!.read(row - this.#starts[places[at]!]!)));
   }
 
-  #open(at: number, signal: AbortSignal, announce: AnnouncePack): Promise<PassageTexts> {
-    const known = this.#opened.get(at);
-    if (known) return known;
+  async #open(at: number, signal: AbortSignal, announce: AnnouncePack): Promise<PassageTexts> {
+    for (let known = this.#opened.get(at); known; known = this.#opened.get(at)) {
+      // The search that began it may give up or fail, which is no reason for this one to.
+      const texts = await known.catch(() => undefined);
+      if (texts) return texts;
+    }
     const opening = this.#fetch(at, signal, announce);
     this.#opened.set(at, opening);
     opening.catch(() => this.#opened.delete(at));

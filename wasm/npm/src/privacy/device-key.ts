@@ -27,9 +27,12 @@ function keptKey(): Uint8Array<ArrayBuffer> | undefined {
   }
 }
 
+/** The kept key; `undefined` where there is none, or something else, which a new key then replaces. */
 function read(): Uint8Array<ArrayBuffer> | undefined {
-  const binary = atob(localStorage.getItem(NAME) ?? '');
-  return binary.length === BYTES ? Uint8Array.from(binary, (character) => character.charCodeAt(0)) : undefined;
+  const text = localStorage.getItem(NAME) ?? '';
+  // 32 bytes as base64, which `atob` reads without an error.
+  if (!/^[a-z\d+/]{43}=$/i.test(text)) return undefined;
+  return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
 }
 
 function fresh(): Uint8Array<ArrayBuffer> {

@@ -3,8 +3,10 @@ import type { SearchOptions } from '../types/options.js';
 import type { SearchResult } from '../types/search-result.js';
 import { useSearchClient } from './provider.js';
 
-/** How many answers of a client are kept. */
+/** How many answers of a client are kept; more where more are shown at once. */
 const MOST_KEPT = 20;
+/** How long an answer that was rendered counts as shown, in milliseconds: React renders a boundary's parts again at once. */
+const SHOWN = 10_000;
 /** How long an error stays, in milliseconds: nobody asks for another try in less. */
 const ERROR_KEPT = 200;
 
@@ -12,7 +14,7 @@ interface Entry {
   result?: SearchResult;
   error?: unknown;
   promise: Promise<void>;
-  stop: AbortController;
+  renderedAt: number;
 }
 
 /** React forgets what a suspended component had, so answers are kept beside it. */
@@ -40,6 +42,7 @@ export function useSuspenseSearch(question: string, options: Omit<SearchOptions,
   const known = answers.get(client) ?? new Map<string, Entry>();
   answers.set(client, known);
   const entry = known.get(key) ?? begin(client, question, options, known, key);
+  entry.renderedAt = performance.now();
   if (entry.result) return entry.result;
   if ('error' in entry) {
     // Not at once: React renders again before it shows a boundary.
@@ -57,8 +60,7 @@ function begin(
   known: Map<string, Entry>,
   key: string,
 ): Entry {
-  const stop = new AbortController();
-  const promise = client.search(question, { ...options, signal: stop.signal }).then(
+  const promise = client.search(question, options).then(
     (result) => {
       entry.result = result;
     },
@@ -66,12 +68,13 @@ function begin(
       entry.error = error;
     },
   );
-  const entry: Entry = { promise, stop };
-  known.set(key, entry);
-  if (known.size > MOST_KEPT) {
-    const [oldest, { stop }] = known.entries().next().value!;
-    stop.abort();
-    known.delete(oldest);
+  const now = performance.now();
+  const entry: Entry = { promise, renderedAt: now };
+  // One that a boundary still shows or waits for would be searched again at once, and take the place of another.
+  for (const [old, { result, renderedAt }] of known) {
+    if (known.size < MOST_KEPT) break;
+    if (result && now - renderedAt > SHOWN) known.delete(old);
   }
+  known.set(key, entry);
   return entry;
 }

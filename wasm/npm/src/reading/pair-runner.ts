@@ -55,12 +55,13 @@ export class PairRunner {
   #pool: Pool;
   #files: Promise<PairFiles> | undefined;
   #opening = 0;
+  readonly #onLifeEnd = () => this.end(this.settings.life.reason as Error);
 
   constructor(settings: RunnerSettings) {
     this.settings = settings;
     this.#device = settings.device;
     this.#pool = this.#newPool();
-    settings.life.addEventListener('abort', () => this.end(settings.life.reason as Error), { once: true });
+    settings.life.addEventListener('abort', this.#onLifeEnd, { once: true });
   }
 
   /**
@@ -104,21 +105,26 @@ export class PairRunner {
 
   /** Ends the workers. */
   end(reason: Error): void {
+    this.settings.life.removeEventListener('abort', this.#onLifeEnd);
     this.#pool.end(reason);
   }
 
   /** Does it, and goes on with it on the CPU where WebGPU does not work. */
   async #orOnCpu(work: () => Promise<void>, signal: AbortSignal): Promise<void> {
+    const device = this.#device;
     try {
       return await work();
     } catch (error) {
       signal.throwIfAborted();
-      if (this.#device === 'cpu' || error instanceof DprWebError) throw error;
-      const reason = error as Error;
-      this.settings.onProgress({ status: 'fallback', from: 'webgpu', to: 'cpu', reason: reason.message });
-      this.#pool.end(reason);
-      this.#device = 'cpu';
-      this.#pool = this.#newPool();
+      if (device === 'cpu' || error instanceof DprWebError) throw error;
+      // Another reading of the same time may have changed it already.
+      if (this.#device === device) {
+        const reason = error as Error;
+        this.settings.onProgress({ status: 'fallback', from: 'webgpu', to: 'cpu', reason: reason.message });
+        this.#pool.end(reason);
+        this.#device = 'cpu';
+        this.#pool = this.#newPool();
+      }
       return work();
     }
   }

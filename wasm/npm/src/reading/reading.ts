@@ -49,7 +49,8 @@ export async function rerank(
   isBatch: boolean,
 ): Promise<SearchResult[]> {
   const [client] = parts;
-  const { rerank: asked, k = DEFAULT_K, ...rest } = options;
+  const { rerank: asked, k: wanted, ...rest } = options;
+  const k = counted(wanted, DEFAULT_K, '`k`');
   const depth = counted(asked?.depth, DEFAULT_DEPTH, '`rerank.depth`');
   const search = { ...rest, k: Math.max(k, depth) };
   return within([options.signal, parts[4]], async ({ signal }) => {

@@ -46,12 +46,14 @@ export interface KeepOfflineOptions extends NetworkOptions {
 export interface FetchEventLike {
   readonly request: Request;
   respondWith(response: Promise<Response>): void;
+  waitUntil?(work: Promise<unknown>): void;
 }
 
 /** What {@link keepOffline} returns, for the events of a service worker. */
 export interface OfflineFiles {
   /**
-   * Fetches and keeps everything. Rejects when something cannot be had, and keeps no script then.
+   * Fetches and keeps everything. Rejects when something cannot be had, and keeps no script then, unless the same list
+   * was kept before.
    * @throws {@link DownloadError}, {@link ManifestError}, {@link IntegrityError}
    */
   install(): Promise<void>;
@@ -97,30 +99,42 @@ export function keepOffline(options: KeepOfflineOptions): OfflineFiles {
     const keep = async (url: string, mode: RequestCache) => {
       const response = await fetch(url, { cache: mode, referrerPolicy: 'no-referrer' });
       if (!response.ok) throw refused(url, response);
-      await cache.put(url, response);
+      // Browsers take no answer that was redirected for a page.
+      await cache.put(url, response.redirected ? new Response(response.body, response) : response);
     };
     await Promise.all([...assets.map((url) => keep(url, 'default')), ...pages.map((url) => keep(url, 'reload'))]);
   }
 
   /** The page from the network, else as it was kept. */
-  async function page(request: Request, url: string): Promise<Response> {
+  async function page(event: FetchEventLike, url: string): Promise<Response> {
+    const { request } = event;
+    let response: Response;
     try {
-      const response = await fetch(request);
-      if (response.ok && request.url === url) await (await open()).put(url, response.clone());
-      return response;
+      response = await fetch(request);
     } catch (error) {
       const kept = await recall(url);
       if (!kept) throw error;
       return kept;
     }
+    if (response.ok && request.url === url) {
+      const copy = response.clone();
+      // Beside the answer: a full disk takes nothing from a page that came.
+      const keeping = open().then((cache) => cache.put(url, copy));
+      const ended = keeping.catch(() => undefined);
+      event.waitUntil?.(ended);
+    }
+    return response;
   }
 
   return {
     async install() {
+      const own = await name();
+      // A service worker with the same list may be at work with them.
+      const isInUse = await caches.has(own);
       try {
         await Promise.all([options.server === null || keepModel(), keepScripts()]);
       } catch (error) {
-        await caches.delete(await name());
+        if (!isInUse) await caches.delete(own);
         throw error;
       }
     },
@@ -136,7 +150,7 @@ export function keepOffline(options: KeepOfflineOptions): OfflineFiles {
       if (assets.includes(request.url)) {
         event.respondWith(recall(request.url).then((kept) => kept ?? fetch(request)));
       } else if (request.mode === 'navigate' && pages.includes(url!)) {
-        event.respondWith(page(request, url!));
+        event.respondWith(page(event, url!));
       }
     },
   };

@@ -57,13 +57,15 @@ export async function receive(
     new DownloadError(file.url, 0, `${what} after ${loaded} of ${file.bytes} bytes`, { cause }, code);
 
   const once = async (stop: AbortController) => {
+    // All of it came before the connection broke.
+    if (loaded === file.bytes) return;
     const { stallTimeout } = requests;
     const listen = () =>
       silence.wait(stallTimeout, () => stop.abort(failed(`nothing came for ${stallTimeout / 1000} s`, 'stalled')));
     let reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
     listen();
     try {
-      const headers: Record<string, string> = loaded > 0 ? { range: `bytes=${loaded}-` } : {};
+      const headers: HeadersInit = loaded ? { range: `bytes=${loaded}-` } : {};
       const response = await requests.send(file.url, { cache, headers, signal: stop.signal });
       if (!response.ok) throw refused(file.url, response);
       // A server that ignores Range answers 200 with the whole file.
@@ -71,8 +73,9 @@ export async function receive(
       onProgress({ status: 'download', file: name, total: file.bytes, resumedAt: loaded });
       // `ReadableStream` has no async iterator in Safari.
       reader = response.body?.getReader();
-      for (let next = await reader?.read(); next && !next.done; next = await reader?.read()) {
-        const chunk = next.value;
+      while (reader) {
+        const { done, value: chunk } = await reader.read();
+        if (done) break;
         listen();
         if (loaded + chunk.length > file.bytes) {
           throw new IntegrityError(name, file.sha256, `more than the expected ${file.bytes} bytes`);
@@ -92,7 +95,7 @@ export async function receive(
       silence.stop();
       await reader?.cancel().catch(() => undefined);
     }
-    if (loaded !== file.bytes) throw failed('it ended');
+    if (loaded !== file.bytes) throw failed('the connection ended');
   };
   return within([signal], (stop) => requests.retrying(stop.signal, () => within([stop.signal], once)));
 }

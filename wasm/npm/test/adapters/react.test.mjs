@@ -123,6 +123,17 @@ for (const version of Object.keys(VERSIONS)) {
     await until(() => text() === 'a passage');
   });
 
+  test(`React ${version}: more suspended searches at once than answers are kept are each searched once`, async (t) => {
+    const { h, root, text, React, SearchProvider, useSuspenseSearch } = await page(t);
+    const client = new FakeClient({ hits: (question) => [question], delay: 5 });
+    const Passages = ({ question }) => useSuspenseSearch(question).hits.map((hit) => hit.text);
+    const questions = Array.from({ length: 30 }, (_, at) => `q${at};`);
+    const all = questions.map((question) => h(Passages, { key: question, question }));
+    root.render(h(SearchProvider, { client }, h(React.Suspense, { fallback: 'searching' }, all)));
+    await until(() => text() === questions.join(''));
+    assert.deepEqual(client.searches.map(({ question }) => question).sort(), [...questions].sort());
+  });
+
   test(`React ${version}: a suspended search shows the fallback, the hits, and its error to a boundary that tries again`, async (t) => {
     const { h, root, text, React, SearchProvider, useSuspenseSearch } = await page(t);
     const client = new FakeClient({ hits: (question) => [`about ${question}`], delay: 5 });

@@ -34,7 +34,7 @@ function site(t) {
       keys: async () => [...map.keys()].map((url) => ({ url })),
     };
   };
-  globalThis.caches = { open: async (name) => open(name), delete: async (name) => named.delete(name), keys: async () => [...named.keys()] };
+  globalThis.caches = { has: async (name) => named.has(name), open: async (name) => open(name), delete: async (name) => named.delete(name), keys: async () => [...named.keys()] };
   globalThis.location = new URL('/sw.js', SITE);
   // Relative to the server that the model's files lie on.
   for (const file of [manifest.encoder.config, manifest.encoder.tokenizer, ...Object.values(manifest.weights)]) file.url = `https://server.test/${file.url}`;
@@ -100,6 +100,32 @@ test('a page comes from the network, and its answer to a question in its address
   assert.ok(offline.kept().every((url) => !url.includes('who')), offline.kept().join(' '));
   offline.isOffline = true;
   assert.equal(await answer(files, '/?q=what', { mode: 'navigate' }), '/');
+});
+
+test('an install that fails takes nothing from the service worker that has the same list', async (t) => {
+  const offline = site(t);
+  const files = keepOffline({ assets: ASSETS, pages: ['/'], retry: 0 });
+  await files.install();
+  offline.missing = '/';
+  await assert.rejects(keepOffline({ assets: ASSETS, pages: ['/'], retry: 0 }).install(), { name: 'DownloadError' });
+  offline.isOffline = true;
+  assert.equal(await answer(files, ASSETS[0]), ASSETS[0]);
+  assert.equal(await answer(files, '/', { mode: 'navigate' }), '/');
+});
+
+test('a page that cannot be kept comes from the network all the same, and one that was redirected is kept as its content', async (t) => {
+  const offline = site(t);
+  const files = keepOffline({ assets: [], pages: ['/'], retry: 0 });
+  const { fetch } = globalThis;
+  globalThis.fetch = async (...asked) => Object.defineProperty(await fetch(...asked), 'redirected', { value: true });
+  await files.install();
+  globalThis.fetch = fetch;
+  const [kept] = [...offline.named].find(([name]) => name.startsWith('dpr-web-assets:'))[1].values();
+  assert.deepEqual([kept.redirected, await kept.clone().text()], [false, '/']);
+  const { open } = globalThis.caches;
+  globalThis.caches.open = async () => ({ put: () => Promise.reject(new Error('the disk is full')) });
+  assert.equal(await answer(files, '/', { mode: 'navigate' }), '/');
+  globalThis.caches.open = open;
 });
 
 test('another list and another model take the place of the earlier ones', async (t) => {
