@@ -125,7 +125,7 @@ pub enum DataError {
     },
     /// A line with too few or too many columns.
     #[error(
-        "{}: line {line} has {got} columns, expected {expected} separated by tabs{}",
+        "{}: line {line} has {got} columns, expected {expected} separated by {separator}{}",
         path.display(),
         missing.as_ref().map(|name| format!(" (no `{name}`)")).unwrap_or_default()
     )]
@@ -134,8 +134,10 @@ pub enum DataError {
         path: PathBuf,
         /// Line, from 1.
         line: usize,
-        /// Columns the header names.
+        /// Columns the format has, or the header names.
         expected: usize,
+        /// As `tabs` or `white space`.
+        separator: &'static str,
         /// Columns on the line.
         got: usize,
         /// The first column that is missing.

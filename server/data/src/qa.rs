@@ -124,6 +124,7 @@ fn ragged(lines: &Lines, number: usize, expected: usize, got: usize, names: &[&s
         path: lines.path().to_path_buf(),
         line: number,
         expected,
+        separator: "tabs",
         got,
         missing: names.get(got).map(|name| (*name).to_owned()),
     }

@@ -116,15 +116,18 @@ fn judgement<'a>(
     text: &'a str,
     layout: QrelsLayout,
 ) -> Result<(&'a str, &'a str, i32), DataError> {
-    let (columns, names): (Vec<_>, &[&str]) = match layout {
-        QrelsLayout::Trec => (text.split_ascii_whitespace().collect(), &["query", "0", "passage", "grade"]),
-        QrelsLayout::Beir => (text.split('\t').map(str::trim).collect(), &BEIR_HEADER),
+    let (columns, names, separator): (Vec<_>, &[&str], _) = match layout {
+        QrelsLayout::Trec => {
+            (text.split_ascii_whitespace().collect(), &["query", "0", "passage", "grade"], "white space")
+        }
+        QrelsLayout::Beir => (text.split('\t').map(str::trim).collect(), &BEIR_HEADER, "tabs"),
     };
     if columns.len() != names.len() {
         return Err(DataError::Columns {
             path: path.to_path_buf(),
             line,
             expected: names.len(),
+            separator,
             got: columns.len(),
             missing: names.get(columns.len()).map(|name| (*name).to_owned()),
         });

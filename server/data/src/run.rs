@@ -46,6 +46,7 @@ pub fn read_run(path: &Path) -> Result<Vec<RankedQuery>, DataError> {
                 path: path.to_path_buf(),
                 line,
                 expected: 6,
+                separator: "white space",
                 got: columns.len(),
                 missing: names.get(columns.len()).map(|name| (*name).to_owned()),
             });

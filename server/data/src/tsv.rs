@@ -48,6 +48,7 @@ impl Reader {
                 path: path(),
                 line: number,
                 expected: self.names.len(),
+                separator: "tabs",
                 got: columns.len(),
                 missing: self.names.get(columns.len()).cloned(),
             });

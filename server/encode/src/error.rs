@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use dpr_core::{EmbeddingError, EncodeError};
 use dpr_data::DataError;
 
-use super::ShardError;
+use super::{PART_SIZE, ShardError};
 use dpr_index::vectors::VectorsError;
 
 /// The reason why texts were not encoded.
@@ -61,13 +61,19 @@ pub enum EncodingError {
     #[error("{0}")]
     Vectors(#[from] VectorsError),
     /// Told to stop.
-    #[error(
-        "stopped with {done} of {total} passages encoded and kept: the same command continues from there"
-    )]
+    #[error("stopped with {done} of {total} passages encoded and kept: {}", goes_on(*done))]
     Stopped {
         /// Rows handed on, in this run and before.
         done: usize,
         /// All rows.
         total: usize,
     },
+}
+
+/// Returns what the same command does after a stop.
+fn goes_on(done: usize) -> String {
+    match done {
+        0 => format!("they are kept by {PART_SIZE}, so the same command begins again"),
+        _ => "the same command continues from there".to_owned(),
+    }
 }

@@ -6,6 +6,8 @@ use dpr_core::random::{SplitMix, mix};
 use rayon::prelude::*;
 use serde::Serialize;
 
+use super::counted;
+
 /// The scores of one system: one a question, in the order that all compared systems share.
 #[derive(Clone, Debug, PartialEq)]
 pub struct System {
@@ -43,18 +45,26 @@ impl Default for Bootstrap {
     }
 }
 
+/// The least number of clusters of which an interval is to be trusted. Resamples of fewer hardly differ from each
+/// other, so that intervals are too narrow and p too small; 20 is the least of the bounds in use, which go up to 50
+/// (Cameron and Miller 2015).
+pub const LEAST_CLUSTERS: usize = 20;
+
 /// The reason why systems cannot be compared.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CompareError {
     /// Fewer than two systems.
-    #[error("{systems} system given: a comparison needs two or more")]
+    #[error("{} given: a comparison needs two or more", counted(*systems, "system", "systems"))]
     TooFew {
         /// Systems given.
         systems: usize,
     },
     /// Two systems were measured on different numbers of questions.
-    #[error("{name:?} has {got} questions, {first:?} has {expected}: compare results on the same questions")]
+    #[error(
+        "{name:?} has {}, {first:?} has {expected}: compare results on the same questions",
+        counted(*got, "question", "questions")
+    )]
     Questions {
         /// The system that differs.
         name: String,
@@ -85,7 +95,11 @@ pub enum CompareError {
     #[error("0 resamples tell nothing: ask for 1,000 or more")]
     NoResamples,
     /// Not one cluster for each question.
-    #[error("{clusters} clusters are named for {questions} questions: name one for each")]
+    #[error(
+        "{} for {}: name one for each",
+        counted(*clusters, "cluster is named", "clusters are named"),
+        counted(*questions, "question", "questions")
+    )]
     Clusters {
         /// Clusters named.
         clusters: usize,
@@ -93,7 +107,11 @@ pub enum CompareError {
         questions: usize,
     },
     /// All questions are of one cluster, so that every resample is the same.
-    #[error("all {questions} questions are of one cluster: there is nothing to resample")]
+    #[error(
+        "1 cluster holds {}, so that every resample is the same: give questions of {LEAST_CLUSTERS} clusters or more, \
+         or compare without clusters",
+        counted(*questions, "question, the only one", "questions, which are all")
+    )]
     OneCluster {
         /// Questions given.
         questions: usize,
@@ -137,7 +155,7 @@ pub fn compare(systems: &[System], bootstrap: Bootstrap) -> Result<Vec<Compariso
 /// Compares as [`compare`] does, drawing whole clusters of questions: `clusters` names the cluster of each question by
 /// any number, as that of the passage or of the article which it is about. Questions about one article are hard or easy
 /// together, so that intervals which take them for independent are too narrow (Cameron et al. 2008). The mean of a
-/// resample is that over all questions of its clusters.
+/// resample is that over all questions of its clusters. With fewer than [`LEAST_CLUSTERS`], say so beside the interval.
 ///
 /// # Errors
 /// [`CompareError`] as [`compare`], and when there is not one cluster a question, or one in all.
@@ -154,7 +172,7 @@ pub fn compare_clusters(
     for (question, cluster) in clusters.iter().enumerate() {
         members.entry(*cluster).or_default().push(question);
     }
-    if members.len() == 1 && questions > 1 {
+    if members.len() == 1 {
         return Err(CompareError::OneCluster { questions });
     }
     compare_by(systems, members.into_values().collect(), bootstrap)

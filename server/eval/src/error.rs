@@ -1,6 +1,6 @@
 //! Errors of measuring retrieval.
 
-use super::{AnswerError, RankingError};
+use super::{AnswerError, RankingError, counted};
 
 /// Errors of measuring retrieval.
 #[derive(Debug, thiserror::Error)]
@@ -25,7 +25,9 @@ pub enum EvalError {
     },
     /// The questions are about another corpus.
     #[error(
-        "none of the {questions} questions' gold passages is in the index (the first is {first:?}): was the index built from the passages these questions are about? Over other passages, as blocks of them, judge by answers"
+        "the index does not hold the gold passage of any of {} (the first is {first:?}): was the index built from the \
+         passages these questions are about? Over other passages, as blocks of them, judge by answers",
+        counted(*questions, "question", "questions")
     )]
     OtherCorpus {
         /// Questions given.
@@ -34,7 +36,11 @@ pub enum EvalError {
         first: String,
     },
     /// A list of another length than the questions.
-    #[error("{got} result lists for {expected} questions")]
+    #[error(
+        "{} for {}",
+        counted(*got, "result list", "result lists"),
+        counted(*expected, "question", "questions")
+    )]
     Lists {
         /// Lists given.
         got: usize,

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::Serialize;
 
+use super::counted;
 use dpr_data::Qrels;
 
 /// Ranks that top-k accuracy is reported at unless others are asked for, as in the paper's tables.
@@ -49,8 +50,9 @@ pub enum RankingError {
     },
     /// Not one ranking is for a judged question.
     #[error(
-        "none of the {rankings} questions or rankings is one of the {questions} questions of the qrels (the first is \
-         {first:?}): are both of the same set?"
+        "of {} none is one of the {} (the first is {first:?}): are both of the same set?",
+        counted(*rankings, "question or ranking", "questions or rankings"),
+        counted(*questions, "question of the qrels", "questions of the qrels")
     )]
     OtherQuestions {
         /// Rankings given.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::accepted::Accepted;
+use super::counted;
 use super::rules::ReadingRules;
 use dpr_data::{DataError, Question, read_text};
 
@@ -35,8 +36,9 @@ pub enum ReadingError {
     },
     /// Not one prediction is about one of the questions.
     #[error(
-        "none of the {predictions} predictions is for one of the {questions} questions (the first question is \
-         {first:?}): are both of the same set?"
+        "of {} none is for one of the {} (the first is {first:?}): are both of the same set?",
+        counted(*predictions, "prediction", "predictions"),
+        counted(*questions, "question", "questions")
     )]
     OtherQuestions {
         /// Predictions given.

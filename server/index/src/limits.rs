@@ -32,7 +32,8 @@ pub const MAX_METADATA: usize = Metadata::MAX_BYTES;
 /// A part of a passage that is longer than an index takes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the passage `{id}` has {what} of {bytes} bytes, an index takes {max} at most: split it into passages"
+    "the passage `{id}` has {what} of {bytes} bytes, an index takes {max} at most: {}",
+    if *what == "a text" { "split it into passages" } else { "shorten it" }
 )]
 pub struct TooLong {
     /// The passage's id, cut where it is long itself.

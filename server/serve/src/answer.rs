@@ -13,6 +13,7 @@ use flate2::write::GzEncoder;
 use tracing::Span;
 
 use super::body::json_body;
+use super::body_kind::BodyKind;
 use super::error::ApiError;
 use super::file::accepts_gzip;
 use super::gate::{Prepared, Run};
@@ -103,7 +104,7 @@ pub(super) struct PreparedSearch<T = SearchResponse> {
     pub(super) search: Run<Result<Answered<T>, ApiError>>,
 }
 
-/// Returns the answer to a request with a JSON body, by the search that `read` makes of the body.
+/// Returns the answer to a request with a JSON body of this kind, by the search that `read` makes of the body.
 ///
 /// All work that grows with the body or the answer is done on a thread of the gate, by no more requests at once than the
 /// gate lets in: reading JSON, searching, printing JSON, compressing it for a client that takes gzip. The search stops
@@ -114,11 +115,12 @@ pub(super) struct PreparedSearch<T = SearchResponse> {
 pub(super) async fn respond<T: Serialize + 'static>(
     state: &AppState,
     request: Request,
+    kind: BodyKind,
     read: impl FnOnce(&[u8]) -> Result<PreparedSearch<T>, ApiError> + Send + 'static,
 ) -> Result<Response, ApiError> {
     let takes_gzip = accepts_gzip(request.headers());
     let trace = Trace::of(&request);
-    let body = json_body(state, request).await?;
+    let body = json_body(state, request, kind).await?;
     let place = state.gate().enter().inspect_err(|_| state.metrics().rejected())?;
     let (span, limit, queue) = (Span::current(), state.limits().max_answer, trace.queue());
     let prepare = move || {

@@ -1,23 +1,22 @@
-//! Refused and failed requests: each knows its code, what was wrong and what to do about it.
-//!
-//! An answer over HTTP is an edge, as the command line is: the advice in it is for clients, who can do nothing with
-//! flags, and for the operator of the server, whom it tells the flag of `dpr serve`.
+//! Refused and failed requests: each knows its code and what was wrong, and its [`fix`](ApiError::fix) what to do.
 
 use axum::extract::Request;
 use dpr_core::model::short;
 
+use super::body_kind::BodyKind;
 use super::error_code::ErrorCode;
+use super::vector::VectorRole;
 use crate::scope::Scope;
 
 /// A refused or failed request.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ApiError {
-    /// A search without a body.
+    /// A request without the body that its route takes.
     #[error("the request has no body")]
-    EmptyBody,
-    /// A body that is not JSON, or not of the documented shape.
-    #[error("the body is not a search request: {0}")]
-    InvalidJson(String),
+    EmptyBody(BodyKind),
+    /// A body that is not JSON, or not of the documented shape; the text says why.
+    #[error("the body is not {name}: {1}", name = .0.name())]
+    InvalidJson(BodyKind, String),
     /// A field the search request does not have.
     #[error("the search request has no field `{0}`")]
     UnknownField(String),
@@ -27,12 +26,31 @@ pub enum ApiError {
     /// A body of another media type.
     #[error("the body's content type is {0}, not application/json")]
     UnsupportedMediaType(String),
-    /// A vector that cannot be searched; the text says which and why.
-    #[error("{0}")]
-    InvalidVector(String),
+    /// A vector that cannot be searched by, or for; the text says which and why.
+    #[error("{1}")]
+    InvalidVector(VectorRole, String),
+    /// No vectors in a batch, or more than it may hold.
+    #[error("`vectors` holds {got} vectors; a batch holds 1 to {max}")]
+    InvalidBatch {
+        /// As many as the body had.
+        got: usize,
+        /// The server's limit.
+        max: usize,
+    },
     /// A question sent as text that cannot be searched for.
     #[error("{0}")]
     InvalidQuestion(String),
+    /// A method that the index was not built for; the text says why.
+    #[error("{0}")]
+    UnsupportedMethod(String),
+    /// A weight of the inner product outside its range.
+    #[error("`lambda` is {got}, outside 0 to {max}")]
+    InvalidLambda {
+        /// As the body had it.
+        got: f32,
+        /// The limit.
+        max: f32,
+    },
     /// `k` outside its range.
     #[error("`k` is {got}, outside 1 to {max}")]
     InvalidK {
@@ -87,9 +105,19 @@ pub enum ApiError {
         /// The index's.
         expected: String,
     },
+    /// Passages, or their vectors, for an index of another model.
+    #[error("the update is for an index of model {}, this index is of model {}", short(.got), short(.expected))]
+    WrongUpdateModel {
+        /// The fingerprint in the body.
+        got: String,
+        /// The index's.
+        expected: String,
+    },
     /// A body over the limit.
     #[error("the body is larger than {limit} bytes")]
     BodyTooLarge {
+        /// The body that the route takes.
+        kind: BodyKind,
         /// The server's limit, in bytes.
         limit: usize,
     },
@@ -235,15 +263,30 @@ pub enum ApiError {
     /// A server that answers, but should not be asked; the text says why.
     #[error("the server is not in order: {0}")]
     Unhealthy(String),
-    /// A body that is not JSON, or not of the documented shape of an update.
-    #[error("the body is not an update: {0}")]
-    InvalidUpdate(String),
     /// A passage that cannot be added; the text says which and why.
     #[error("{0}")]
     InvalidPassage(String),
+    /// A part of a passage that is longer than an index takes.
+    #[error("`passages[{position}].{field}` has {bytes} bytes; an index takes at most {max}")]
+    PassageTooLong {
+        /// Place of the passage in the body, from 0.
+        position: usize,
+        /// `id`, `title` or `text`.
+        field: &'static str,
+        /// The bytes that it has.
+        bytes: usize,
+        /// The limit.
+        max: usize,
+    },
+    /// Ids to delete that are none, or one of which is there twice; the text says which.
+    #[error("{0}")]
+    InvalidIds(String),
     /// Passages to delete that are not there.
     #[error("{0}")]
     UnknownPassage(String),
+    /// A change to an index that this process can write to no more; its cause is in the server's log.
+    #[error("the update could not be written, and none can be until the server is restarted")]
+    UpdatesBroken,
     /// A failure on the server's side; its cause is in the server's log.
     #[error("the server could not answer: {0}")]
     Internal(&'static str),
@@ -253,19 +296,19 @@ impl ApiError {
     /// The stable code.
     pub fn code(&self) -> ErrorCode {
         match self {
-            Self::EmptyBody => ErrorCode::EmptyBody,
-            Self::InvalidJson(_) | Self::UnknownField(_) | Self::MissingField(_) | Self::InvalidUpdate(_) => {
-                ErrorCode::InvalidJson
-            }
+            Self::EmptyBody(_) => ErrorCode::EmptyBody,
+            Self::InvalidJson(..) | Self::UnknownField(_) | Self::MissingField(_) => ErrorCode::InvalidJson,
             Self::UnsupportedMediaType(_) => ErrorCode::UnsupportedMediaType,
-            Self::InvalidVector(_) => ErrorCode::InvalidVector,
+            Self::InvalidVector(..) | Self::InvalidBatch { .. } => ErrorCode::InvalidVector,
             Self::TooCostly { .. } => ErrorCode::TooCostly,
-            Self::InvalidQuestion(_) => ErrorCode::InvalidQuestion,
+            Self::InvalidQuestion(_) | Self::UnsupportedMethod(_) | Self::InvalidLambda { .. } => {
+                ErrorCode::InvalidQuestion
+            }
             Self::InvalidK { .. } | Self::InvalidDepth { .. } | Self::TooManyHits { .. } => {
                 ErrorCode::InvalidK
             }
             Self::InvalidFilter(_) => ErrorCode::InvalidFilter,
-            Self::WrongModel { .. } => ErrorCode::WrongModel,
+            Self::WrongModel { .. } | Self::WrongUpdateModel { .. } => ErrorCode::WrongModel,
             Self::BodyTooLarge { .. } => ErrorCode::BodyTooLarge,
             Self::Overloaded { .. }
             | Self::BodiesFull { .. }
@@ -296,118 +339,11 @@ impl ApiError {
             Self::UpdatesDisabled | Self::ForeignUpdate(_) => ErrorCode::UpdatesDisabled,
             Self::Unauthorized { .. } => ErrorCode::Unauthorized,
             Self::MissingScope(_) => ErrorCode::MissingScope,
-            Self::InvalidPassage(_) => ErrorCode::InvalidPassage,
+            Self::InvalidPassage(_) | Self::PassageTooLong { .. } | Self::InvalidIds(_) => {
+                ErrorCode::InvalidPassage
+            }
             Self::UnknownPassage(_) => ErrorCode::UnknownPassage,
-            Self::Internal(_) => ErrorCode::Internal,
-        }
-    }
-
-    /// Returns advice for the caller.
-    pub fn fix(&self) -> String {
-        match self {
-            Self::EmptyBody | Self::InvalidJson(_) => {
-                r#"send {"vector": [numbers] or base64, "k": 10, "model": "fingerprint from GET /v1/model"}"#
-                    .into()
-            }
-            Self::UnknownField(_) => {
-                "the fields are `vector` (or `vectors` for a batch), `k`, `filter` and `model`".into()
-            }
-            Self::MissingField("model") => "send the `fingerprint` that GET /v1/model tells".into(),
-            Self::MissingField(_) => "send `vector`, or `vectors` for a batch".into(),
-            Self::UnsupportedMediaType(_) => "send the header `content-type: application/json`".into(),
-            Self::InvalidVector(_) => {
-                "send the question encoder's output as it is: finite numbers, not all zero, as many as \
-                 `dim` of GET /v1/model"
-                    .into()
-            }
-            Self::InvalidQuestion(_) => {
-                r#"send {"question": "text", "method": "hybrid", "bm25", "tfidf" or "dense", "k": 10}"#.into()
-            }
-            Self::InvalidK { max, .. } | Self::InvalidDepth { max, .. } => format!("send a whole number from 1 to {max}"),
-            Self::InvalidFilter(_) => {
-                r#"send {"titles": ["..."], "ids": ["..."], "metadata": {"field": "...", "eq": ...}} with names and values as searches show them, or leave it out"#.into()
-            }
-            Self::TooCostly { .. } => {
-                "send fewer vectors at once; if one is too many, the operator has to give searches more time or threads, \
-                 or an index with a graph"
-                    .into()
-            }
-            Self::TooManyHits { .. } => "send fewer vectors, or a smaller `k`".into(),
-            Self::WrongModel { .. } => {
-                "read GET /v1/model, load that question encoder and encode the question again".into()
-            }
-            Self::BodyTooLarge { .. } => "send fewer vectors in a body, or vectors as base64".into(),
-            Self::Overloaded { .. }
-            | Self::BodiesFull { .. }
-            | Self::AnswersFull { .. }
-            | Self::ConnectionsFull
-            | Self::IndexFull(_)
-            | Self::RateLimited { .. } => "wait for the seconds in `retry-after` and try again".into(),
-            Self::NotReady(_) => "try again when GET /readyz answers 200".into(),
-            Self::Timeout(_) => "try again later, or with a smaller `k` or batch".into(),
-            Self::NotFound(_) => "GET /openapi.json lists the paths".into(),
-            Self::MethodNotAllowed { .. } => "GET /openapi.json lists the methods of each path".into(),
-            Self::TextSearchDisabled => {
-                "encode the question with the model of GET /v1/model (dpr-web does) and send its vector"
-                    .into()
-            }
-            Self::PlainSearchDisabled => {
-                "ask by a mode that GET /v1/private or GET /v1/encrypted offers (`privacy` of dpr-web)".into()
-            }
-            Self::UpdatesDisabled => {
-                "change the index where it is kept, or ask the operator of the server to allow updates".into()
-            }
-            Self::ForeignUpdate(_) => {
-                "send it to localhost and from no page, or start the server with DPR_UPDATE_TOKEN and send that".into()
-            }
-            Self::Unauthorized { .. } => {
-                "send the header `authorization: Bearer KEY` or `x-api-key: KEY`, with a key that the operator gave out".into()
-            }
-            Self::MissingScope(scope) => {
-                format!("send a key of the scope `{scope}`, or ask the operator to add it to this one")
-            }
-            Self::UnknownHost(_) => {
-                "call the server by a name that it knows, or ask its operator to allow this one".into()
-            }
-            Self::UpdateTooLarge { .. } => "send several updates; nothing was changed".into(),
-            Self::AnswerTooLarge { .. } => "send a smaller `k`, or fewer vectors".into(),
-            Self::NoEncryptedSearch => {
-                "use another server, or ask the operator of this one to offer encrypted search".into()
-            }
-            Self::OutdatedTables => {
-                "search another way meanwhile, until the index has been compacted and its private tables built anew"
-                    .into()
-            }
-            Self::WrongVersion { .. } => {
-                "read GET /v1/encrypted again, with its files, and encrypt the question anew: never send one twice".into()
-            }
-            Self::InvalidCiphertext(_) => {
-                "send what the parameters of GET /v1/encrypted give: docs/formats.md has the messages".into()
-            }
-            Self::NoSmallModel => {
-                "load the encoder of GET /v1/model, or ask the operator of the server for `dpr serve --small`".into()
-            }
-            Self::NoModel => "make vectors with the model that GET /v1/index names".into(),
-            Self::AnswersDisabled => {
-                "ask POST /v1/search/text for passages, or the operator of the server to load a reader".into()
-            }
-            Self::NoPrivateSearch => {
-                "use another server, or ask the operator of this one to offer blurred search".into()
-            }
-            Self::InvalidLevel { .. } => "send a level that GET /v1/private lists".into(),
-            Self::WrongProjection { .. } => {
-                "read GET /v1/private, load that projection and blur the question again".into()
-            }
-            Self::Unhealthy(_) => "send requests to another server; this one's log tells the cause".into(),
-            Self::InvalidUpdate(_) => {
-                r#"POST {"model": "fingerprint", "passages": [{"id", "title", "text", "vector"}]}, or DELETE {"ids": []}"#
-                    .into()
-            }
-            Self::InvalidPassage(_) => {
-                "send passages with an id and a text each, every id once; nothing was changed".into()
-            }
-            Self::UnknownPassage(_) => "leave those ids out and send the others again".into(),
-            Self::Internal(_) => "try again; the server's log tells the cause".into(),
+            Self::UpdatesBroken | Self::Internal(_) => ErrorCode::Internal,
         }
     }
 }

@@ -1,11 +1,14 @@
 //! Messages to a client about a failed search or update: its own mistakes in full, the server's by a stable sentence.
 //! Causes go to the log, and nothing of questions or passages does.
 
+use std::error::Error;
+
 use dpr_encode::{EncodingError, UpdateError};
-use dpr_index::QueryError;
 use dpr_index::search::{SearchError, WriteError};
+use dpr_index::{FileError, QueryError, UpdateError as IndexError};
 
 use super::error::ApiError;
+use super::vector::VectorRole;
 
 /// The message about a backend that does not answer.
 const AWAY: &str = "without an answer from the backend that keeps the passages";
@@ -15,13 +18,12 @@ impl From<SearchError> for ApiError {
         match error {
             // Numbers near the top of f32 are finite, as is checked before; their products need not be.
             SearchError::Query(QueryError::Overflow { .. }) | SearchError::Blur(_) => {
-                Self::InvalidVector(error.to_string())
+                Self::InvalidVector(VectorRole::Question, error.to_string())
             }
             // A filter may allow no passage of the index as it is now.
             SearchError::NothingAllowed | SearchError::NoMetadata => Self::InvalidFilter(error.to_string()),
-            SearchError::NoSparse | SearchError::NoVectors | SearchError::Encode(_) => {
-                Self::InvalidQuestion(error.to_string())
-            }
+            SearchError::NoSparse | SearchError::NoVectors => Self::UnsupportedMethod(error.to_string()),
+            SearchError::Encode(_) => Self::InvalidQuestion(error.to_string()),
             // Nobody waits for the answer of a search that was cancelled.
             SearchError::Stopped(_) => Self::NotReady("told to stop this search before its end"),
             SearchError::Unavailable(_) => {
@@ -36,12 +38,23 @@ impl From<SearchError> for ApiError {
     }
 }
 
+/// Returns whether an update failed for a reason that stays until the index is opened again: the log of the index
+/// could not be written once, or the lock of its directory is gone, so that another process may be writing there.
+fn is_for_good(cause: &(dyn Error + 'static)) -> bool {
+    matches!(
+        cause.downcast_ref::<IndexError>(),
+        Some(IndexError::LogBroken { .. } | IndexError::File(FileError::LockLost { .. }))
+    )
+}
+
 impl From<UpdateError> for ApiError {
     fn from(error: UpdateError) -> Self {
         let text = error.to_string();
         match &error {
             UpdateError::Write(WriteError::UnknownIds(_)) => Self::UnknownPassage(text),
-            UpdateError::Write(WriteError::InvalidVector(_)) => Self::InvalidVector(text),
+            UpdateError::Write(WriteError::InvalidVector(_)) => {
+                Self::InvalidVector(VectorRole::Passage, text)
+            }
             UpdateError::NoEncoder { .. }
             | UpdateError::Encoding(EncodingError::Text { .. })
             | UpdateError::Write(WriteError::InvalidPassage(_)) => Self::InvalidPassage(text),
@@ -55,6 +68,11 @@ impl From<UpdateError> for ApiError {
             // Paths and causes, for the operator; nothing of the passages.
             UpdateError::Write(error) => {
                 tracing::error!("an update failed: {error}");
+                if let WriteError::Failed(cause) = error
+                    && is_for_good(cause.as_ref())
+                {
+                    return Self::UpdatesBroken;
+                }
                 Self::Internal("the update could not be written")
             }
             _ => {

@@ -32,8 +32,12 @@ pub(super) async fn healthz() -> Json<HealthBody> {
      says what", body = ErrorBody),
 ))]
 pub(super) async fn readyz(State(state): State<AppState>) -> Result<Json<HealthBody>, ApiError> {
-    let health = state.ready()?.serving.search.health();
-    let broken = reasons(&state, &health);
+    let ready = state.ready()?;
+    let health = ready.serving.search.health();
+    let mut broken = reasons(&state, &health);
+    if ready.updates_broken() && health.log_broken.is_none() {
+        broken.push("updates can be written no more, so they are refused until a restart".to_owned());
+    }
     if broken.is_empty() {
         return Ok(Json(HealthBody { status: "ok" }));
     }

@@ -73,6 +73,7 @@ mod assets;
 mod audit;
 mod authorize;
 mod body;
+mod body_kind;
 mod bounded;
 mod connection;
 mod counters;
@@ -83,6 +84,7 @@ mod error_answer;
 mod error_code;
 mod failure;
 mod file;
+mod fix;
 mod forwarded;
 pub mod gate;
 mod headers;
@@ -94,6 +96,7 @@ mod limits;
 mod metadata;
 mod metrics;
 mod model;
+mod nested;
 mod open;
 mod openapi;
 mod origins;
@@ -133,6 +136,7 @@ pub use access::{
     Access, AccessError, KeySources, KeysError, NewKey, RandomError, Rate, is_name as is_key_name,
 };
 pub use answer::{HitList, SearchHit, SearchResponse};
+pub use body_kind::BodyKind;
 pub use error::ApiError;
 pub use error_answer::{ErrorBody, ErrorDetail};
 pub use error_code::ErrorCode;
@@ -164,6 +168,7 @@ pub use tls::{Tls, TlsError};
 pub use trace::{SetParent, TARGET as TRACE_TARGET};
 pub use trace_parent::TraceParent;
 pub use updates::Updates;
+pub use vector::VectorRole;
 
 /// All routes. Pages of other origins, where they are let in, may search but not change the index: what it is changed
 /// by is not behind the layer that answers their preflights.

@@ -46,7 +46,7 @@ pub(super) async fn track(State(state): State<AppState>, request: Request, next:
 pub(super) async fn metrics(State(state): State<AppState>) -> Result<Response, ApiError> {
     if let Ok(ready) = state.ready() {
         state.metrics().set_index(&ready.serving.search.describe());
-        state.metrics().health().set(&ready.serving.search.health());
+        state.metrics().health().set(&ready.serving.search.health(), ready.updates_broken());
     }
     let text = state.metrics().text().map_err(|_| ApiError::Internal("the counters cannot be written"))?;
     let media_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";

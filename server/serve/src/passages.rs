@@ -1,53 +1,67 @@
 //! `POST` and `DELETE /v1/passages`: the index changed while it is searched. Refused unless the operator lets it.
 
-use std::marker::PhantomData;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::Json;
 use axum::extract::{Request, State};
 use dpr_core::Embedding;
-use serde::de::DeserializeSeed as _;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use tracing::Span;
 use utoipa::ToSchema;
 
 use super::audit::{Author, Change};
-use super::body::json_body;
-use super::bounded::{Bounded, BoundedSeed};
+use super::body::{json_body, parse_json};
+use super::body_kind::BodyKind;
+use super::bounded::Bounded;
 use super::error::ApiError;
 use super::error_answer::ErrorBody;
 use super::metadata::WireValue;
+use super::nested;
 use super::refusals::Refused;
 use super::room::{BodyShare, HeldBody};
 use super::state::{AppState, Ready};
 use super::trace::Trace;
 use super::updates::Updates;
-use super::vector::{VectorInput, WireVector};
+use super::vector::{VectorInput, VectorRole, WireVector};
 use crate::scope::Scope;
-use dpr_data::{Metadata, Passage};
-use dpr_encode::PassageUpdater;
-use dpr_index::{NewPassage, Put};
+use dpr_data::Passage;
+use dpr_index::limits::{self, TooLong};
+use dpr_index::{ChangeError, NewPassage, Put};
 
 /// A passage to add.
+//
+// Its fields are read one by one, so that errors can name them.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct NewPassageBody {
+#[serde(deny_unknown_fields, expecting = "an object with `id` and `text`")]
+pub struct NewPassageBody<'a> {
     /// Its id; a passage that has it is replaced.
-    id: String,
+    #[schema(value_type = String)]
+    #[serde(borrow)]
+    id: &'a RawValue,
     /// Its title.
-    #[serde(default)]
-    title: String,
+    #[schema(value_type = String, required = false)]
+    #[serde(borrow, default, deserialize_with = "present")]
+    title: Option<&'a RawValue>,
     /// Its text.
-    text: String,
+    #[schema(value_type = String)]
+    #[serde(borrow)]
+    text: &'a RawValue,
     /// What searches are filtered by: at most 64 fields, with names of at most 64 bytes, of 64 KiB together.
-    #[serde(default)]
     #[schema(value_type = std::collections::BTreeMap<String, WireValue>, required = false)]
-    metadata: Metadata,
+    #[serde(borrow, default, deserialize_with = "present")]
+    metadata: Option<&'a RawValue>,
     /// Its vector, by the passage encoder of the index's model. Without one the server encodes it.
     #[schema(value_type = WireVector, required = false)]
-    vector: Option<VectorInput>,
+    #[serde(borrow)]
+    vector: Option<&'a RawValue>,
+}
+
+/// Reads a field that is there, be it null.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
 }
 
 /// Passages to add, all or none of them.
@@ -111,21 +125,21 @@ pub(super) async fn put(
 ) -> Result<Json<PutResponse>, ApiError> {
     let ready = state.ready()?;
     let (author, trace) = (Author::of(&request), Trace::of(&request));
-    let (service, body) = admit(&state, &ready, request).await?;
+    let (updates, body) = admit(&state, &ready, request, BodyKind::Put).await?;
     let (max, index) = (state.limits().max_passages, Arc::clone(&ready));
     let parsing = trace.clone();
     let read = move |body: HeldBody| {
         let _parse = parsing.parse(body.len()).entered();
-        let passages = parse::<PutRequest<'_>>(&body)?.passages(&index, max)?;
+        let passages = parse_json::<PutRequest<'_>>(&body, BodyKind::Put)?.passages(&index, max)?;
         // The room that the body had is that of its passages now.
         Ok((passages, BodyShare::from(body)))
     };
     let (passages, share) = run(&state, Stage::Update, move || read(body)).await?;
-    let passages = with_vectors(&state, &service, passages, &trace).await?;
+    let passages = with_vectors(&state, &updates, passages, &trace).await?;
     let written = state.clone();
     let put = move || {
         let (_share, count) = (share, passages.len());
-        let Put { added, replaced } = trace.update(count).in_scope(|| service.put(passages))?;
+        let Put { added, replaced } = trace.update(count).in_scope(|| updates.put(passages))?;
         // Here, since a change that has begun is done even if its client has gone.
         written.metrics().updated(count);
         author.log(&ready, Change::Put { added, replaced });
@@ -138,17 +152,17 @@ pub(super) async fn put(
 /// updates pass them by, and given up when the client is gone: the future of its request is dropped then.
 async fn with_vectors(
     state: &AppState,
-    service: &Arc<PassageUpdater>,
+    updates: &Updates,
     passages: Vec<(Passage, Option<Embedding>)>,
     trace: &Trace,
 ) -> Result<Vec<NewPassage>, ApiError> {
-    let (service, stop) = (Arc::clone(service), Arc::new(AtomicBool::new(false)));
+    let (updates, stop) = (updates.clone(), Arc::new(AtomicBool::new(false)));
     if passages.iter().all(|(_, vector)| vector.is_some()) {
-        return Ok(service.encode(passages, &stop)?);
+        return updates.encode(passages, &stop);
     }
     let _is_wanted = StopOnDrop(Arc::clone(&stop));
     let (trace, count) = (trace.clone(), passages.len());
-    let encode = move || trace.encode(count).in_scope(|| Ok(service.encode(passages, &stop)?));
+    let encode = move || trace.encode(count).in_scope(|| updates.encode(passages, &stop));
     run(state, Stage::Encoding, encode).await
 }
 
@@ -164,16 +178,58 @@ impl Drop for StopOnDrop {
 impl PutRequest<'_> {
     /// Returns the passages, at most `max`, with their vectors checked.
     fn passages(self, ready: &Ready, max: usize) -> Result<Vec<(Passage, Option<Embedding>)>, ApiError> {
-        let passages = elements::<NewPassageBody>(self.passages, "passages", max)?;
+        let passages = elements::<NewPassageBody<'_>>(self.passages, BodyKind::Put, "passages", max)?;
         if !self.model.eq_ignore_ascii_case(&ready.fingerprint) {
-            return Err(ApiError::WrongModel { got: self.model, expected: ready.fingerprint.clone() });
+            return Err(ApiError::WrongUpdateModel { got: self.model, expected: ready.fingerprint.clone() });
         }
-        let passages = passages.into_iter().enumerate().map(|(at, new)| {
-            let name = format!("passages[{at}].vector");
-            let vector = new.vector.map(|vector| vector.embedding(&name, ready.dim)).transpose()?;
-            Ok((Passage::new(new.id, new.title, new.text).with_metadata(new.metadata), vector))
-        });
-        passages.collect()
+        let passages = passages.into_iter().enumerate();
+        passages.map(|(position, new)| new.passage(position, ready.dim)).collect()
+    }
+}
+
+impl NewPassageBody<'_> {
+    /// Returns the passage at `position` of the body, with its vector `[dim]` if it has one.
+    fn passage(self, position: usize, dim: usize) -> Result<(Passage, Option<Embedding>), ApiError> {
+        let id: String = field(self.id, position, "id")?;
+        let title: Option<String> = self.title.map(|json| field(json, position, "title")).transpose()?;
+        let text: String = field(self.text, position, "text")?;
+        let metadata = self.metadata.map(|json| field(json, position, "metadata")).transpose()?;
+        let passage = Passage::new(id, title.unwrap_or_default(), text);
+        let passage = passage.with_metadata(metadata.unwrap_or_default());
+        // Here, as encoding would take its time to say so.
+        ChangeError::check_fields(position, &passage)
+            .map_err(|error| ApiError::InvalidPassage(error.to_string()))?;
+        limits::check(&passage).map_err(|TooLong { what, bytes, max, .. }| {
+            let field = match what {
+                "an id" => "id",
+                "a title" => "title",
+                _ => "text",
+            };
+            ApiError::PassageTooLong { position, field, bytes, max }
+        })?;
+        let vector = self.vector.map(|json| vector(json, position, dim)).transpose()?;
+        Ok((passage, vector))
+    }
+}
+
+/// Returns the field `name` of the passage at `position`.
+fn field<'a, T: Deserialize<'a>>(json: &'a RawValue, position: usize, name: &str) -> Result<T, ApiError> {
+    nested::value(json).map_err(|text| {
+        ApiError::InvalidJson(BodyKind::Put, format!("`passages[{position}].{name}`: {text}"))
+    })
+}
+
+/// Returns the vector `[dim]` of the passage at `position`.
+fn vector(json: &RawValue, position: usize, dim: usize) -> Result<Embedding, ApiError> {
+    let name = format!("passages[{position}].vector");
+    match nested::value::<VectorInput>(json) {
+        Ok(vector) => vector.embedding(&name, dim, VectorRole::Passage),
+        // As in a search: serde_json has no other mark for a literal such as 1e999.
+        Err(text) if text.starts_with("number out of range") => {
+            let text = format!("`{name}` holds a number too large for a float: {text}");
+            Err(ApiError::InvalidVector(VectorRole::Passage, text))
+        }
+        Err(text) => Err(ApiError::InvalidJson(BodyKind::Put, format!("`{name}`: {text}"))),
     }
 }
 
@@ -199,11 +255,11 @@ pub(super) async fn delete(
 ) -> Result<Json<DeleteResponse>, ApiError> {
     let ready = state.ready()?;
     let (author, trace) = (Author::of(&request), Trace::of(&request));
-    let (service, body) = admit(&state, &ready, request).await?;
+    let (updates, body) = admit(&state, &ready, request, BodyKind::Delete).await?;
     let (max, written) = (state.limits().max_ids, state.clone());
     let delete = move || {
-        let ids = elements(parse::<DeleteRequest<'_>>(&body)?.ids, "ids", max)?;
-        let deleted = trace.update(ids.len()).in_scope(|| service.delete(ids))?;
+        let ids = parse_json::<DeleteRequest<'_>>(&body, BodyKind::Delete)?.ids(max)?;
+        let deleted = trace.update(ids.len()).in_scope(|| updates.delete(ids))?;
         written.metrics().updated(deleted);
         author.log(&ready, Change::Deleted { deleted });
         Ok(DeleteResponse { deleted })
@@ -211,41 +267,49 @@ pub(super) async fn delete(
     run(&state, Stage::Update, delete).await.map(Json)
 }
 
+impl DeleteRequest<'_> {
+    /// Returns the ids, at least one and at most `max`, each once.
+    fn ids(self, max: usize) -> Result<Vec<String>, ApiError> {
+        let ids = elements::<String>(self.ids, BodyKind::Delete, "ids", max)?;
+        if ids.is_empty() {
+            return Err(ApiError::InvalidIds("`ids` is empty: there is nothing to delete".into()));
+        }
+        let mut places = HashMap::with_capacity(ids.len());
+        for (second, id) in ids.iter().enumerate() {
+            if let Some(first) = places.insert(id.as_str(), second) {
+                let shown: String = id.chars().take(100).collect();
+                let text = format!("the id `{shown}` is given twice, as ids[{first}] and ids[{second}]");
+                return Err(ApiError::InvalidIds(text));
+            }
+        }
+        Ok(ids)
+    }
+}
+
 /// Admits a request and takes in its body; what is not let in is not looked at.
 async fn admit(
     state: &AppState,
     ready: &Ready,
     request: Request,
-) -> Result<(Arc<PassageUpdater>, HeldBody), ApiError> {
+    kind: BodyKind,
+) -> Result<(Updates, HeldBody), ApiError> {
     let is_keyed = state.access().needs_key(Scope::Write);
-    let service = Updates::admit(ready.serving.updates.as_ref(), is_keyed, request.uri(), request.headers())?;
+    let updates = Updates::admit(ready.serving.updates.as_ref(), is_keyed, request.uri(), request.headers())?;
     // Only the body has a deadline: a change that has begun is done, and whoever asked for it is told.
     let timeout = state.limits().timeout;
-    let body = tokio::time::timeout(timeout, json_body(state, request)).await;
-    Ok((service, body.map_err(|_| ApiError::Timeout(timeout.as_millis()))??))
+    let body = tokio::time::timeout(timeout, json_body(state, request, kind)).await;
+    Ok((updates, body.map_err(|_| ApiError::Timeout(timeout.as_millis()))??))
 }
 
-fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, ApiError> {
-    serde_json::from_slice(body).map_err(|error| ApiError::InvalidUpdate(error.to_string()))
-}
-
-/// Returns the elements of the array `json`, which errors call `name`; more than `max` are counted and refused.
+/// Returns the elements of the array `json`, the field `name` of the body; more than `max` are counted and refused.
 fn elements<'a, T: Deserialize<'a>>(
     json: &'a RawValue,
+    kind: BodyKind,
     name: &'static str,
     max: usize,
 ) -> Result<Vec<T>, ApiError> {
-    let seed = BoundedSeed { max, element: PhantomData::<T>, expected: "an array" };
-    let read = seed.deserialize(&mut serde_json::Deserializer::from_str(json.get()));
-    let Bounded { kept, count } = read.map_err(|error| {
-        let text = error.to_string();
-        // As in a search: serde_json has no other mark for a literal such as 1e999.
-        if text.starts_with("number out of range") {
-            ApiError::InvalidVector(format!("`{name}` holds a number too large for a float: {text}"))
-        } else {
-            ApiError::InvalidUpdate(format!("`{name}`: {text}"))
-        }
-    })?;
+    let read = nested::array(json, name, max).map_err(|text| ApiError::InvalidJson(kind, text));
+    let Bounded { kept, count } = read?;
     if count > max {
         return Err(ApiError::UpdateTooLarge { what: name, got: count, max });
     }

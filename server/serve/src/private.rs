@@ -20,6 +20,7 @@ use utoipa::ToSchema;
 
 use super::answer::{Answered, PreparedSearch, respond, timed};
 use super::body::parse_json;
+use super::body_kind::BodyKind;
 use super::document::respond_tagged;
 use super::error::ApiError;
 use super::error_answer::ErrorBody;
@@ -29,6 +30,7 @@ use super::model::FileContent;
 use super::served_blur::ServedBlur;
 use super::served_model::FileBody;
 use super::state::AppState;
+use super::vector::VectorRole;
 
 /// The path of the description, where its routes are mounted.
 const PATH: &str = "/v1/private";
@@ -217,7 +219,7 @@ pub(super) async fn candidates_of(
     let blur = ready.serving.blur.as_ref().map(Arc::clone).ok_or(ApiError::NoPrivateSearch)?;
     let max_k = state.limits().max_k;
     let read = move |body: &[u8]| -> Result<PreparedSearch<CandidatesResponse>, ApiError> {
-        let request: CandidatesRequest = parse_json(body)?;
+        let request: CandidatesRequest = parse_json(body, BodyKind::Blurred)?;
         let (sent, count) = request.checked(&blur, &ready.fingerprint, max_k)?;
         let cost = ready.serving.search.cost(1, count, None);
         let rows = ready.rows();
@@ -230,7 +232,7 @@ pub(super) async fn candidates_of(
         };
         Ok(PreparedSearch { vectors: 1, rows, cost, search: Box::new(search) })
     };
-    respond(&state, request, read).await
+    respond(&state, request, BodyKind::Blurred, read).await
 }
 
 impl CandidatesRequest {
@@ -255,7 +257,7 @@ impl CandidatesRequest {
             return Err(ApiError::InvalidLevel { got: level.chars().take(40).collect(), offered });
         };
         let sent = Embedding::from_base64(&y, entry.blur.dims)
-            .map_err(|error| ApiError::InvalidVector(format!("`y`: {error}")))?;
+            .map_err(|error| VectorRole::Blurred.invalid("y", &error))?;
         Ok((sent, entry.candidates))
     }
 }

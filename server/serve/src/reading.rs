@@ -12,6 +12,7 @@ use utoipa::ToSchema;
 
 use super::answer::{Answered, PreparedSearch, SearchHit, respond, timed};
 use super::body::parse_json;
+use super::body_kind::BodyKind;
 use super::error::ApiError;
 use super::error_answer::ErrorBody;
 use super::limits::Limits;
@@ -112,7 +113,7 @@ pub(super) async fn answer(State(state): State<AppState>, request: Request) -> R
     let reader = ready.serving.reader.as_ref().map(Arc::clone).ok_or(ApiError::AnswersDisabled)?;
     let (limits, trace) = (state.limits().clone(), Trace::of(&request));
     let read = move |body: &[u8]| -> Result<PreparedSearch<AnswerResponse>, ApiError> {
-        let request: AnswerRequest<'_> = parse_json(body)?;
+        let request: AnswerRequest<'_> = parse_json(body, BodyKind::Answer)?;
         check_question(&request.question)?;
         let fusion = fusion(request.lambda)?;
         let (depth, top) = request.counts(&limits)?;
@@ -134,7 +135,7 @@ pub(super) async fn answer(State(state): State<AppState>, request: Request) -> R
         };
         Ok(PreparedSearch { vectors: 1, rows, cost, search: Box::new(search) })
     };
-    respond(&state, request, read).await
+    respond(&state, request, BodyKind::Answer, read).await
 }
 
 impl AnswerRequest<'_> {

@@ -158,7 +158,7 @@ impl HealthGauges {
         );
         registry.register(
             "updates_broken",
-            "1 when the write-ahead log failed, so that updates are refused until a restart",
+            "1 when the write-ahead log failed or the index lost its lock, so that updates are refused until a restart",
             updates_broken.clone(),
         );
         registry.register(
@@ -184,11 +184,12 @@ impl HealthGauges {
         }
     }
 
-    pub(super) fn set(&self, health: &Health) {
+    /// Sets the gauges; `updates_broken` is whether an update has failed for good.
+    pub(super) fn set(&self, health: &Health, updates_broken: bool) {
         let seconds = |time: Option<Duration>| time.map_or(0.0, |time| time.as_secs_f64());
         self.stale_seconds.set(seconds(health.stale_for));
         self.away_seconds.set(seconds(health.away_for));
-        self.updates_broken.set(health.log_broken.is_some().into());
+        self.updates_broken.set((updates_broken || health.log_broken.is_some()).into());
         self.damaged.set(health.damaged.is_some().into());
         self.background_alive.set(health.background_alive.into());
         self.compaction_failures.inner().store(health.compaction_failures, Ordering::Relaxed);

@@ -4,19 +4,20 @@
 //! text, an unknown field and a vector with a hole are told apart, each with its own code.
 
 use std::fmt;
-use std::marker::PhantomData;
 
 use dpr_core::Embedding;
 use serde::Deserialize;
-use serde::de::{DeserializeSeed as _, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
+use super::body_kind::BodyKind;
 use super::bounded::{Bounded, BoundedSeed};
 use super::error::ApiError;
 use super::limits::Limits;
 use super::metadata::WireCondition;
-use super::vector::{VectorInput, VectorSeed, WireVector};
+use super::nested;
+use super::vector::{VectorInput, VectorRole, VectorSeed, WireVector};
 use dpr_index::search::Filter;
 
 /// A search: one vector, or a batch of them.
@@ -49,15 +50,15 @@ pub struct SearchRequest<'a> {
 
 /// Which passages may be found.
 #[derive(Debug, Default, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "an object")]
 pub struct FilterBody<'a> {
     /// Titles, at most 1000; none leaves all.
     #[schema(value_type = Vec<String>)]
-    #[serde(deserialize_with = "names")]
+    #[serde(deserialize_with = "titles")]
     titles: Names,
     /// Ids, at most 1000; none leaves all.
     #[schema(value_type = Vec<String>)]
-    #[serde(deserialize_with = "names")]
+    #[serde(deserialize_with = "ids")]
     ids: Names,
     /// A condition on the metadata; none leaves all.
     #[schema(value_type = WireCondition, required = false)]
@@ -71,14 +72,17 @@ const MAX_FILTER: usize = 1000;
 /// Names of a filter.
 type Names = Bounded<String>;
 
-fn names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Names, D::Error> {
-    let seed = BoundedSeed { max: MAX_FILTER, element: PhantomData, expected: "an array of strings" };
-    seed.deserialize(deserializer)
+fn titles<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Names, D::Error> {
+    nested::array_from(deserializer, "titles", MAX_FILTER, "an array of strings")
+}
+
+fn ids<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Names, D::Error> {
+    nested::array_from(deserializer, "ids", MAX_FILTER, "an array of strings")
 }
 
 impl<'a> FilterBody<'a> {
     pub(super) fn parse(json: &'a RawValue) -> Result<Filter, ApiError> {
-        let Self { titles, ids, metadata } = serde_json::from_str(json.get())
+        let Self { titles, ids, metadata } = nested::value(json)
             .map_err(|error| ApiError::InvalidFilter(format!("`filter` is not a filter: {error}")))?;
         for (name, Names { count, .. }) in [("titles", &titles), ("ids", &ids)] {
             if *count > MAX_FILTER {
@@ -87,7 +91,7 @@ impl<'a> FilterBody<'a> {
                 return Err(ApiError::InvalidFilter(text));
             }
         }
-        let condition = metadata.map(|json| serde_json::from_str(json.get())).transpose();
+        let condition = metadata.map(nested::value).transpose();
         let condition =
             condition.map_err(|error| ApiError::InvalidFilter(format!("`filter.metadata`: {error}")))?;
         let (titles, ids) = (titles.kept.into_iter().collect(), ids.kept.into_iter().collect());
@@ -134,9 +138,10 @@ impl<'a> SearchRequest<'a> {
             let text = error.to_string();
             // serde_json has no other mark for a literal such as 1e999.
             if text.starts_with("number out of range") {
-                ApiError::InvalidVector(format!("the body holds a number too large for a float: {text}"))
+                let text = format!("the body holds a number too large for a float: {text}");
+                ApiError::InvalidVector(VectorRole::Question, text)
             } else {
-                ApiError::InvalidJson(text)
+                ApiError::InvalidJson(BodyKind::Search, text)
             }
         })
     }
@@ -153,20 +158,15 @@ impl<'a> SearchRequest<'a> {
             (None, Some(many)) => (many, true),
             (None, None) => return Err(ApiError::MissingField("vector")),
             (Some(_), Some(_)) => {
-                return Err(ApiError::InvalidJson("it has both `vector` and `vectors`".into()));
+                let text = "it has both `vector` and `vectors`".into();
+                return Err(ApiError::InvalidJson(BodyKind::Search, text));
             }
         };
         let k = checked_k(self.k, limits)?;
         check_model(self.model, fingerprint)?;
         let filter = self.filter.map(FilterBody::parse).transpose()?;
-        if inputs.count == 0 {
-            return Err(ApiError::InvalidVector("`vectors` is empty".into()));
-        }
-        if inputs.count > limits.max_batch {
-            return Err(ApiError::InvalidVector(format!(
-                "`vectors` holds {} vectors; a batch holds at most {}",
-                inputs.count, limits.max_batch
-            )));
+        if inputs.count == 0 || inputs.count > limits.max_batch {
+            return Err(ApiError::InvalidBatch { got: inputs.count, max: limits.max_batch });
         }
         if inputs.count.saturating_mul(k) > limits.max_hits() {
             return Err(ApiError::TooManyHits { vectors: inputs.count, k, max: limits.max_hits() });
@@ -174,7 +174,7 @@ impl<'a> SearchRequest<'a> {
         let mut vectors = Vec::with_capacity(inputs.count);
         for (at, input) in inputs.kept.into_iter().enumerate() {
             let name = if batch { format!("vectors[{at}]") } else { "vector".to_owned() };
-            vectors.push(input.embedding(&name, dim)?);
+            vectors.push(input.embedding(&name, dim, VectorRole::Question)?);
         }
         Ok(ValidSearch { vectors, k, filter, batch })
     }
@@ -196,7 +196,8 @@ fn checked_k(json: Option<&RawValue>, limits: &Limits) -> Result<usize, ApiError
 fn check_model(json: Option<&RawValue>, fingerprint: &str) -> Result<(), ApiError> {
     let json = json.ok_or(ApiError::MissingField("model"))?;
     let Ok(model) = serde_json::from_str::<String>(json.get()) else {
-        return Err(ApiError::InvalidJson(format!("`model` is {}, not text", brief(json))));
+        let text = format!("`model` is {}, not text", brief(json));
+        return Err(ApiError::InvalidJson(BodyKind::Search, text));
     };
     if model.eq_ignore_ascii_case(fingerprint) {
         return Ok(());
@@ -320,7 +321,11 @@ mod tests {
                 InvalidFilter,
                 "unknown field `title`",
             ),
-            (r#"{"vector":[1,2,3],"model":MODEL,"filter":{"ids":[7]}}"#, InvalidFilter, "integer"),
+            (
+                r#"{"vector":[1,2,3],"model":MODEL,"filter":{"ids":["a",7]}}"#,
+                InvalidFilter,
+                "`ids[1]`: invalid type: integer",
+            ),
             (
                 r#"{"vector":[1,2,3],"model":MODEL,"filter":{"metadata":{"field":"a","like":"b%"}}}"#,
                 InvalidFilter,
@@ -344,7 +349,7 @@ mod tests {
             (r#"{"vector":"AADAfwAAgD8AAIA/","model":MODEL}"#, InvalidVector, "number at 0 is not finite"),
             (r#"{"vector":"AACAfwAAgD8AAIA/","model":MODEL}"#, InvalidVector, "number at 0 is not finite"),
             (r#"{"vector":"no base64!","model":MODEL}"#, InvalidVector, "`vector`"),
-            (r#"{"vectors":[],"model":MODEL}"#, InvalidVector, "empty"),
+            (r#"{"vectors":[],"model":MODEL}"#, InvalidVector, "`vectors` holds 0 vectors"),
             (r#"{"vectors":[[1,2,3],[1,2]],"model":MODEL}"#, InvalidVector, "`vectors[1]`"),
             (r#"{"text":"who won","vector":[1,2,3],"model":MODEL}"#, TextSearchDisabled, "vectors, not text"),
             (r#"{"Question":null}"#, TextSearchDisabled, "vectors, not text"),
@@ -362,7 +367,7 @@ mod tests {
             check(&format!(r#"{{"vectors":[{}],"k":{k},"model":MODEL}}"#, vec!["[1,2,3]"; n].join(",")))
         };
         assert_eq!(of(64, 100).unwrap().vectors.len(), 64);
-        assert!(of(65, 1).unwrap_err().to_string().contains("65 vectors; a batch holds at most 64"));
+        assert!(of(65, 1).unwrap_err().to_string().contains("65 vectors; a batch holds 1 to 64"));
         assert!(of(11, 1000).unwrap_err().to_string().contains("one response holds 10000"));
     }
 

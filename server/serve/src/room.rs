@@ -6,6 +6,7 @@ use std::sync::Arc;
 use axum::body::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::body_kind::BodyKind;
 use super::error::ApiError;
 
 /// A number of bytes that many share: bodies, or answers, that are each within their limit would fill the memory
@@ -53,9 +54,16 @@ impl HeldBody {
         Ok(Self { bytes: Vec::new(), room: room.take_for_body(0)? })
     }
 
-    pub(super) fn push(&mut self, data: &[u8], limit: usize, room: &Room) -> Result<(), ApiError> {
+    /// Appends a part of a body of this kind, which has at most `limit` bytes.
+    pub(super) fn push(
+        &mut self,
+        data: &[u8],
+        kind: BodyKind,
+        limit: usize,
+        room: &Room,
+    ) -> Result<(), ApiError> {
         if self.bytes.len() + data.len() > limit {
-            return Err(ApiError::BodyTooLarge { limit });
+            return Err(ApiError::BodyTooLarge { kind, limit });
         }
         self.room.merge(room.take_for_body(data.len())?);
         self.bytes.extend_from_slice(data);

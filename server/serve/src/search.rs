@@ -5,6 +5,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use super::answer::{Answered, HitList, PreparedSearch, SearchHit, SearchResponse, respond, timed};
+use super::body_kind::BodyKind;
 use super::error::ApiError;
 use super::error_answer::ErrorBody;
 use super::request::SearchRequest;
@@ -52,7 +53,7 @@ pub(super) async fn search(State(state): State<AppState>, request: Request) -> R
         };
         Ok(PreparedSearch { vectors, rows, cost, search: Box::new(search) })
     };
-    respond(&state, request, read).await
+    respond(&state, request, BodyKind::Search, read).await
 }
 
 /// Ends a search request whose time is up, be it in its body, in the queue or in the search, which then stops.

@@ -119,6 +119,11 @@ pub(super) struct Ready {
 }
 
 impl Ready {
+    /// Returns `true` once an update has failed for a reason that only a restart ends.
+    pub(super) fn updates_broken(&self) -> bool {
+        self.serving.updates.as_ref().is_some_and(Updates::is_broken)
+    }
+
     /// Returns the number of rows that a search may look at, where this process holds them.
     pub(super) fn rows(&self) -> usize {
         self.serving.search.snapshot().map_or(0, |index| index.len())

@@ -13,6 +13,7 @@ use utoipa::ToSchema;
 
 use super::answer::{Answered, PreparedSearch, SearchHit, SearchResponse, respond, timed};
 use super::body::parse_json;
+use super::body_kind::BodyKind;
 use super::error::ApiError;
 use super::error_answer::ErrorBody;
 use super::request::FilterBody;
@@ -21,7 +22,7 @@ use dpr_index::CancelToken;
 use dpr_index::search::{Fusion, Method};
 
 /// Characters of a question: more than any encoder reads.
-const MAX_CHARACTERS: usize = 4096;
+pub(super) const MAX_CHARACTERS: usize = 4096;
 
 /// Greatest weight of the inner product. Far greater ones would make scores infinite, which JSON cannot say.
 const MAX_LAMBDA: f32 = 1e6;
@@ -80,7 +81,7 @@ pub(super) async fn search_text(
     let service = ready.serving.text.as_ref().map(Arc::clone).ok_or(ApiError::TextSearchDisabled)?;
     let limits = state.limits().clone();
     let read = move |body: &[u8]| -> Result<PreparedSearch, ApiError> {
-        let request: TextSearchRequest<'_> = parse_json(body)?;
+        let request: TextSearchRequest<'_> = parse_json(body, BodyKind::TextSearch)?;
         check_question(&request.question)?;
         let fusion = fusion(request.lambda)?;
         let k = request.k.unwrap_or(limits.default_k.min(limits.max_k));
@@ -99,7 +100,7 @@ pub(super) async fn search_text(
         };
         Ok(PreparedSearch { vectors: 1, rows, cost, search: Box::new(search) })
     };
-    respond(&state, request, read).await
+    respond(&state, request, BodyKind::TextSearch, read).await
 }
 
 /// Refuses a question that is blank or too long.
@@ -121,8 +122,6 @@ pub(super) fn fusion(lambda: Option<f32>) -> Result<Fusion, ApiError> {
     match lambda {
         None => Ok(Fusion::PAPER),
         Some(lambda) if (0.0..=MAX_LAMBDA).contains(&lambda) => Ok(Fusion::Linear { lambda }),
-        Some(lambda) => {
-            Err(ApiError::InvalidQuestion(format!("`lambda` is {lambda}, outside 0 to {MAX_LAMBDA}")))
-        }
+        Some(got) => Err(ApiError::InvalidLambda { got, max: MAX_LAMBDA }),
     }
 }

@@ -2,36 +2,76 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, Uri, header};
 
 use super::error::ApiError;
-use dpr_encode::PassageUpdater;
+use dpr_core::Embedding;
+use dpr_data::Passage;
+use dpr_encode::{PassageUpdater, UpdateError};
+use dpr_index::{NewPassage, Put};
 
 /// The writing side of a server.
 #[derive(Clone, Debug)]
-pub struct Updates(Arc<PassageUpdater>);
+pub struct Updates {
+    service: Arc<PassageUpdater>,
+    is_broken: Arc<AtomicBool>,
+}
 
 impl Updates {
     /// Lets in updates that carry a key of the scope `write`, where the server has keys. Without any it lets in those
     /// that a page of another site cannot have sent, which is for a server that only its own machine reaches.
     pub fn new(service: Arc<PassageUpdater>) -> Self {
-        Self(service)
+        Self { service, is_broken: Arc::default() }
     }
 
-    /// Returns the service, for a request with this target and these headers whose key, if `is_keyed`, was checked.
+    /// Returns the writing side, for a request with this target and these headers whose key, if `is_keyed`, was
+    /// checked.
     pub(super) fn admit(
         updates: Option<&Self>,
         is_keyed: bool,
         target: &Uri,
         headers: &HeaderMap,
-    ) -> Result<Arc<PassageUpdater>, ApiError> {
-        let Self(service) = updates.ok_or(ApiError::UpdatesDisabled)?;
+    ) -> Result<Self, ApiError> {
+        let updates = updates.ok_or(ApiError::UpdatesDisabled)?;
         if !is_keyed {
             refuse_foreign(target, headers)?;
         }
-        Ok(Arc::clone(service))
+        Ok(updates.clone())
+    }
+
+    /// See [`PassageUpdater::encode`].
+    pub(super) fn encode(
+        &self,
+        passages: Vec<(Passage, Option<Embedding>)>,
+        stop: &AtomicBool,
+    ) -> Result<Vec<NewPassage>, ApiError> {
+        Ok(self.service.encode(passages, stop)?)
+    }
+
+    /// See [`PassageUpdater::put`].
+    pub(super) fn put(&self, passages: Vec<NewPassage>) -> Result<Put, ApiError> {
+        self.written(self.service.put(passages))
+    }
+
+    /// See [`PassageUpdater::delete`].
+    pub(super) fn delete(&self, ids: Vec<String>) -> Result<usize, ApiError> {
+        self.written(self.service.delete(ids))
+    }
+
+    /// Returns `true` once an update has failed for a reason that only a restart ends.
+    pub(super) fn is_broken(&self) -> bool {
+        self.is_broken.load(Ordering::Relaxed)
+    }
+
+    fn written<T>(&self, result: Result<T, UpdateError>) -> Result<T, ApiError> {
+        result.map_err(ApiError::from).inspect_err(|error| {
+            if matches!(error, ApiError::UpdatesBroken) {
+                self.is_broken.store(true, Ordering::Relaxed);
+            }
+        })
     }
 }
 

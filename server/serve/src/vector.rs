@@ -1,4 +1,4 @@
-//! A question's vector on the wire: an array of numbers, or base64.
+//! A vector on the wire: an array of numbers, or base64.
 //!
 //! What is neither is still read to its end and kept as a sentence, so that the answer can say which element
 //! of which vector is wrong.
@@ -23,6 +23,50 @@ pub(super) enum WireVector {
     Base64(String),
 }
 
+/// The use of a vector, by which errors speak of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VectorRole {
+    /// A question's vector.
+    Question,
+    /// The vector of a passage to add.
+    Passage,
+    /// The coordinates of a blurred question.
+    Blurred,
+}
+
+impl VectorRole {
+    /// Returns the error of a vector that is called `name`.
+    pub(super) fn invalid(self, name: &str, error: &EmbeddingError) -> ApiError {
+        let EmbeddingError::Dimension { got, expected } = error else {
+            return ApiError::InvalidVector(self, format!("`{name}`: {error}"));
+        };
+        let likely = match self {
+            Self::Question => "was the question encoded with another model?",
+            Self::Passage => "was the passage encoded with another model?",
+            Self::Blurred => "was the question blurred for another level?",
+        };
+        let text = format!("`{name}`: the vector has {got} numbers, expected {expected}: {likely}");
+        ApiError::InvalidVector(self, text)
+    }
+
+    /// Returns the advice on a vector that is none.
+    pub(super) fn fix(self) -> &'static str {
+        match self {
+            Self::Question => {
+                "send the question encoder's output as it is: finite numbers, not all zero, as many as \
+                 `dim` of GET /v1/model"
+            }
+            Self::Passage => {
+                "send the passage encoder's output as it is: finite numbers, not all zero, as many as \
+                 `dim` of GET /v1/index; nothing was changed"
+            }
+            Self::Blurred => {
+                "send base64 of as many numbers as `dims` of the level in GET /v1/private: finite, not all zero"
+            }
+        }
+    }
+}
+
 /// A vector as it was found in the body.
 #[derive(Debug)]
 pub(super) enum VectorInput {
@@ -35,14 +79,14 @@ pub(super) enum VectorInput {
 
 impl VectorInput {
     /// The vector checked; `name` is what the error calls it.
-    pub(super) fn embedding(self, name: &str, dim: usize) -> Result<Embedding, ApiError> {
+    pub(super) fn embedding(self, name: &str, dim: usize, role: VectorRole) -> Result<Embedding, ApiError> {
         let result = match self {
             Self::Numbers(values, count) if count == values.len() => Embedding::new(values, dim),
             Self::Numbers(_, got) => Err(EmbeddingError::Dimension { got, expected: dim }),
             Self::Base64(text) => Embedding::from_base64(&text, dim),
-            Self::Other(what) => return Err(ApiError::InvalidVector(format!("`{name}` {what}"))),
+            Self::Other(what) => return Err(ApiError::InvalidVector(role, format!("`{name}` {what}"))),
         };
-        result.map_err(|error: EmbeddingError| ApiError::InvalidVector(format!("`{name}`: {error}")))
+        result.map_err(|error| role.invalid(name, &error))
     }
 }
 

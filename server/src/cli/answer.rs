@@ -201,7 +201,7 @@ fn report<'a>(
 fn table(answered: &Answered) -> String {
     if answered.answers.is_empty() {
         return match answered.passages.is_empty() {
-            true => "no passage shares a word with the question\n".to_owned(),
+            true => "no passage shares a word with the question, apart from stop words\n".to_owned(),
             false => "the passages found have no text to answer from\n".to_owned(),
         };
     }
@@ -213,8 +213,8 @@ fn table(answered: &Answered) -> String {
             flat(&answer.text),
             answer.selection,
             answer.score,
-            passage.title,
-            passage.id,
+            flat(&passage.title),
+            flat(&passage.id),
             marked(&passage.text, answer),
         )
     };

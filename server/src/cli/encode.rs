@@ -12,6 +12,7 @@ use crate::cli::progress;
 use dpr_encode::model::ModelDir;
 use dpr_encode::{CorpusShard, EncodeOptions, PipelineOptions, Shard, encode_shard};
 use dpr_files::Job;
+use dpr_index::limits;
 
 /// Arguments of `dpr encode`.
 #[derive(Debug, clap::Args)]
@@ -89,10 +90,11 @@ struct Summary<'a> {
 /// Runs `dpr encode`.
 ///
 /// # Errors
-/// When the passages cannot be read, the model is damaged, the directory cannot be written, or on Ctrl-C.
+/// When the passages cannot be read, one is longer than an index takes, the model is damaged, the directory cannot be written, or on Ctrl-C.
 pub fn run(args: Args) -> Result<(), CliError> {
     // The corpus first: what is wrong in it shows before a model is loaded.
     let corpus = CorpusShard::read(&args.passages, args.shard)?;
+    corpus.passages().iter().try_for_each(limits::check)?;
     let started = Instant::now();
     let mut model = ModelDir::open(&args.model)?;
     if let Some(dim) = args.dim {
@@ -144,8 +146,9 @@ pub fn run(args: Args) -> Result<(), CliError> {
     }
     let Summary { passages, kept, encoded, truncated, device, precision, .. } = summary;
     output::line(format_args!(
-        "{}: vectors of {passages} passages, {encoded} of them encoded now on {device} in {precision}",
-        args.out.display()
+        "{}: vectors of {}, {encoded} of them encoded now on {device} in {precision}",
+        args.out.display(),
+        output::counted(passages, "passage")
     ))?;
     if encoded > 0 {
         output::line(format_args!(
@@ -154,12 +157,13 @@ pub fn run(args: Args) -> Result<(), CliError> {
         ))?;
     }
     if kept > 0 {
-        output::line(format_args!("{kept} passages were encoded by an earlier run"))?;
+        output::line(format_args!("of an earlier run: {}", output::counted(kept, "passage")))?;
     }
     if truncated > 0 {
         let limit = encoder.max_tokens();
         output::line(format_args!(
-            "{truncated} passages fill the model's {limit} tokens; what they say beyond is not in their vectors"
+            "longer than the model's {limit} tokens: {}, the rest of which is not in their vectors",
+            output::counted(truncated, "passage")
         ))?;
     }
     Ok(())

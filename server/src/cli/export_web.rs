@@ -35,8 +35,8 @@ pub struct Args {
     model: PathBuf,
     #[command(flatten)]
     vocabulary: VocabularyArgs,
-    /// Write weights in these formats: f16, and 8 and 4 bits
-    #[arg(long, value_name = "FORMATS", value_delimiter = ',', default_values_t = WebFormat::DEFAULT)]
+    /// Write weights in these formats, with commas between them: f16, q8 and q4 [default: f16,q8]
+    #[arg(long, value_name = "FORMATS", value_delimiter = ',', default_values_t = WebFormat::DEFAULT, hide_default_value = true)]
     dtype: Vec<WebFormat>,
     /// Write the configuration of an encoder of so many numbers, of a model that was trained for it
     #[arg(long, value_name = "N")]

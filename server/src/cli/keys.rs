@@ -25,6 +25,9 @@ enum Command {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example:
+  dpr keys new --name website --scope search")]
 struct NewArgs {
     /// What logs call the key: letters, digits, dots, hyphens and underscores
     #[arg(long, value_name = "NAME", value_parser = name)]

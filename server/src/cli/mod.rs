@@ -210,15 +210,23 @@ fn run_arguments(words: &[OsString]) -> Result<(), CliError> {
     }
 }
 
+/// Exit status of a program that was ended by SIGINT, as shells have it.
+const INTERRUPTED: i32 = 130;
+
 /// Returns the flag that Ctrl-C (or SIGTERM) sets, so that long work ends cleanly. All steps of a command have the
-/// same.
+/// same. A second one ends the program at once, as a GPU driver may be at work for long; files are whole then too.
 pub(crate) fn stop_on_interrupt() -> Arc<AtomicBool> {
     static STOP: OnceLock<Arc<AtomicBool>> = OnceLock::new();
     let stop = STOP.get_or_init(|| {
         let stop = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&stop);
         // Where another handler is set, a stop still leaves whole files.
-        let _ = ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed));
+        let _ = ctrlc::set_handler(move || {
+            if flag.swap(true, Ordering::Relaxed) {
+                #[expect(clippy::exit, reason = "nothing else ends a driver that compiles for minutes")]
+                std::process::exit(INTERRUPTED);
+            }
+        });
         stop
     });
     Arc::clone(stop)
@@ -247,8 +255,10 @@ pub fn one_line(error: &(dyn Error + 'static)) -> String {
 }
 
 /// Returns a text in one line, with one space between its words.
+/// Returns a text in one line, without the control characters by which it could drive a terminal.
 fn flat(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    line.replace(char::is_control, "\u{fffd}")
 }
 
 #[cfg(test)]
@@ -264,11 +274,22 @@ mod tests {
         Cli::command().debug_assert();
         let mut command = Cli::command();
         command.build();
-        for sub in command.get_subcommands_mut() {
-            let name = sub.get_name().to_owned();
-            let help = sub.render_long_help().to_string();
-            assert!(help.contains(&format!("dpr {name}")), "`dpr {name} --help` shows no example:\n{help}");
+        check_examples(&mut command, "dpr");
+    }
+
+    /// Checks the help of all subcommands, those of subcommands too.
+    fn check_examples(command: &mut clap::Command, before: &str) {
+        for sub in command.get_subcommands_mut().filter(|sub| sub.get_name() != "help") {
+            let name = format!("{before} {}", sub.get_name());
+            let examples = sub.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(examples.contains(&name), "`{name} --help` shows no example: {examples}");
+            check_examples(sub, &name);
         }
+    }
+
+    #[test]
+    fn a_passage_cannot_drive_the_terminal() {
+        assert_eq!(flat("\u{1b}[31mred\u{7}  and\nblue\u{9b}"), "\u{fffd}[31mred\u{fffd} and blue\u{fffd}");
     }
 
     #[test]

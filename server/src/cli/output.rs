@@ -21,6 +21,11 @@ pub(super) fn line(text: Arguments<'_>) -> Result<(), CliError> {
     print(&format!("{text}\n"))
 }
 
+/// Returns a number with what it counts: `1 passage`, `2 passages`.
+pub(super) fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
 /// Writes a value for a script: indented JSON and a newline.
 pub(super) fn json(value: &impl Serialize) -> Result<(), CliError> {
     print(&format!("{}\n", serde_json::to_string_pretty(value)?))

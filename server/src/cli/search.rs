@@ -210,7 +210,9 @@ fn say(
         });
     }
     if hits.is_empty() {
-        return output::line(format_args!("no passage shares a word with the question"));
+        return output::line(format_args!(
+            "no passage shares a word with the question, apart from stop words"
+        ));
     }
     print_table(hits)
 }
@@ -380,7 +382,7 @@ fn row(rank: usize, hit: &Hit) -> String {
         text.truncate(end);
         text.push('…');
     }
-    format!("{rank:>4}  {:>9.4}  {}  [{}]\n      {text}\n", hit.score, hit.title, hit.id)
+    format!("{rank:>4}  {:>9.4}  {}  [{}]\n      {text}\n", hit.score, flat(&hit.title), flat(&hit.id))
 }
 
 #[cfg(test)]

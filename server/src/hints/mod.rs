@@ -63,6 +63,9 @@ fn of(error: &(dyn Error + 'static)) -> Option<String> {
         }
         _ => {}
     }
+    if let Some(dpr_private::OpenError::Missing { path }) = error.downcast_ref() {
+        return Some(format!("make them with `dpr index private --index {}`", path.display()));
+    }
     if let Some(SparseError::OtherAnalyzer { expected, .. }) = error.downcast_ref() {
         let (language, keep) = (expected.without_stop_words(), *expected != expected.without_stop_words());
         let keep = if keep { " --keep-stop-words" } else { "" };
@@ -207,7 +210,7 @@ fn of_file(error: &FileError) -> Option<&'static str> {
         FileError::NewerFormat { .. } => "update dpr",
         FileError::Foreign { .. } => "give another --out",
         FileError::Busy { .. } => {
-            "wait for it, give another --out, or, where it is a server, send updates to its /v1/passages"
+            "wait for it, or, where it is a server, send updates to its /v1/passages; what is built may go to another --out"
         }
         _ => return None,
     })

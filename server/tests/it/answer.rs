@@ -139,7 +139,7 @@ fn a_reader_is_measured_by_depth_over_the_results_of_a_search() {
     assert!(at(0, "exact_match") <= at(0, "oracle") && at(0, "oracle") <= 1.0);
     // By default as deep as the results are.
     let table = succeed(bench.dpr(&measure).args(["--limit", "1"]));
-    assert!(table.contains("1 questions, read on cpu") && table.contains("oracle"), "{table}");
+    assert!(table.contains("1 question, read on cpu") && table.contains("oracle"), "{table}");
 
     // Several searches side by side, by patterns, with a picture; a pattern that matches anything from its beginning.
     let ctx = r#"{"id": "1", "title": "", "text": "Cats sleep.", "score": 1.0, "has_answer": true}"#;

@@ -111,7 +111,9 @@ fn a_passage_of_a_hundred_thousand_words_is_cut_and_counted() {
 fn bad_corpora_are_refused_with_their_place() {
     let bench = Bench::new();
     let header = "id\ttext\ttitle\n";
-    let cases: [(&str, Vec<u8>, &[&str]); 5] = [
+    let long = format!("{header}1\ta\tt\n2\t{}\tt\n", "x".repeat((1 << 20) + 1));
+    let cases: [(&str, Vec<u8>, &[&str]); 6] = [
+        ("a text that no index takes", long.into(), &["`2`", "a text of 1048577 bytes", "1048576"]),
         ("nothing", Vec::new(), &["corpus.tsv"]),
         ("header only", header.into(), &["corpus.tsv", "no passages"]),
         ("missing column", format!("{header}1\ttext\ttitle\n2\tno title\n").into(), &["line 3", "2 columns"]),

@@ -76,6 +76,16 @@ fn an_encrypted_search_brings_the_texts_of_the_best_passages() {
 }
 
 #[test]
+fn an_index_without_private_tables_is_refused_with_the_command_that_makes_them() {
+    let bench = Bench::new();
+    bench.corpus(3);
+    bench.index();
+    let serve = ["serve", "--model", "model", "--index", "index", "--device", "cpu", "--encrypted"];
+    let error = fail(bench.dpr(&serve).args(["--listen", "127.0.0.1:0"]));
+    assert!(error.contains("no private tables") && error.contains("dpr index private --index"), "{error}");
+}
+
+#[test]
 fn what_is_not_offered_is_an_error_and_never_a_plainer_search() {
     let bench = bench(40);
     let server = serve(&bench, &[]);

@@ -54,7 +54,10 @@ fn an_alias_of_which_nothing_is_left_does_not_end_an_evaluation() {
     bench.write("questions.tsv", "on the Tiber?\t['\u{200b}', 'Rome']\n");
     let output = retrieval(&bench, "questions.tsv").args(["--k", "1", "--json"]).output().unwrap();
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success() && told.contains("1 answers hold no letter, digit or sign"), "{told}");
+    assert!(
+        output.status.success() && told.contains("1 answer holds no letter, digit or sign and is left out"),
+        "{told}"
+    );
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["methods"][0]["top_k"][0]["accuracy"], 1.0);
     bench.write("questions.tsv", "on the Tiber?\t['\u{200b}']\n");
@@ -74,7 +77,7 @@ fn regular_expressions_are_answers_that_predictions_match() {
     let report = json(bench.dpr(&answers).arg("--json"));
     assert_eq!((&report["exact_match"], &report["invalid_patterns"]), (&json!(1.0 / 3.0), &json!(1)));
     let table = succeed(&mut bench.dpr(&answers));
-    assert!(table.contains("1 answer patterns are not regular expressions"), "{table}");
+    assert!(table.contains("1 answer pattern is not a regular expression and never matches"), "{table}");
 }
 
 /// SQuAD json of 8 articles with 2 paragraphs of 5 questions each; the first question of every article has the same
@@ -126,8 +129,8 @@ fn systems_are_compared_by_whole_articles() {
     let by =
         |cluster: &str| json(compare(&["--cluster", cluster, "--questions", "squad.json"]).arg("--json"));
     let (alone, passages, articles) = (json(compare(&[]).arg("--json")), by("passage"), by("article"));
-    assert_eq!(articles["clusters"], json!({"by": "article", "count": 8}));
-    assert_eq!(passages["clusters"], json!({"by": "passage", "count": 16}));
+    assert_eq!(articles["clusters"], json!({"by": "article", "count": 8, "too_few": true}));
+    assert_eq!(passages["clusters"], json!({"by": "passage", "count": 16, "too_few": true}));
     assert!(alone.get("clusters").is_none());
     let width = |report: &Value| {
         let found = &report["comparisons"][0];
@@ -138,6 +141,8 @@ fn systems_are_compared_by_whole_articles() {
     assert!(alone < 0.7 * passages && passages < 0.9 * articles, "{alone} {passages} {articles}");
     let table = succeed(&mut compare(&["--cluster", "article", "--questions", "squad.json"]));
     assert!(table.contains("Paired bootstrap of whole articles (8)"), "{table}");
+    assert!(table.contains("WARNING: an interval of 8 articles is not to be trusted"), "{table}");
+    assert!(table.contains("at least 20 are needed"), "{table}");
     bench.write("other.json", squad.to_string().replace("What is it?", "What was it?"));
     let error = fail(&mut compare(&["--cluster", "article", "--questions", "other.json"]));
     assert!(error.contains("does not say which passage \"What is it?\" is about"), "{error}");
@@ -186,4 +191,182 @@ fn questions_on_which_systems_differ_are_shown() {
     assert_eq!(report["examples"][1]["lost"]["right_at"], 2);
     assert!(json(compare(&[]).arg("--json")).get("examples").is_none());
     assert_eq!(compare(&["--examples", "1001"]).output().unwrap().status.code(), Some(2));
+}
+
+/// A retriever result of one question for each row: whether each of its passages is right, best first.
+fn result_file(rows: &[Vec<bool>]) -> String {
+    let result = |(number, row): (usize, &Vec<bool>)| {
+        let passage = |(place, right): (usize, &bool)| {
+            let id = place.to_string();
+            json!({"id": id, "title": "", "text": "t", "score": 1.0, "has_answer": right})
+        };
+        let ctxs: Vec<_> = row.iter().enumerate().map(passage).collect();
+        json!({"question": format!("question {number}?"), "answers": ["t"], "ctxs": ctxs})
+    };
+    json!(rows.iter().enumerate().map(result).collect::<Vec<_>>()).to_string()
+}
+
+#[test]
+fn an_interval_of_few_articles_is_not_to_be_trusted_and_one_article_is_refused() {
+    let bench = Bench::new();
+    // Articles of two questions each.
+    let squad = |articles: usize| {
+        let article = |number: usize| {
+            let question = |number: usize| {
+                let answers = json!([{"text": "it", "answer_start": 0}]);
+                json!({"id": format!("{number}"), "question": format!("question {number}?"), "answers": answers})
+            };
+            let qas = [question(2 * number), question(2 * number + 1)];
+            json!({"title": format!("A{number}"), "paragraphs": [{"context": format!("it is {number}"), "qas": qas}]})
+        };
+        json!({"version": "1.1", "data": (0..articles).map(article).collect::<Vec<_>>()}).to_string()
+    };
+    let compare = |articles: usize| {
+        bench.write("squad.json", squad(articles));
+        for (name, of) in [("a.json", 3_usize), ("b.json", 2)] {
+            let rows: Vec<_> = (0..2 * articles).map(|number| vec![number.is_multiple_of(of)]).collect();
+            bench.write(name, result_file(&rows));
+        }
+        let mut command = bench.dpr(&["eval", "compare", "a.json", "b.json", "--k", "1"]);
+        command.args(["--cluster", "article", "--questions", "squad.json"]);
+        command
+    };
+    let (few, enough) = (succeed(&mut compare(19)), succeed(&mut compare(20)));
+    assert!(few.contains("WARNING: an interval of 19 articles is not to be trusted"), "{few}");
+    assert!(few.contains("at least 20 are needed; give questions about more articles"), "{few}");
+    assert!(!enough.contains("WARNING"), "{enough}");
+    assert_eq!(json(compare(19).arg("--json"))["clusters"]["too_few"], true);
+    assert_eq!(json(compare(20).arg("--json"))["clusters"]["too_few"], false);
+    let error = fail(&mut compare(1));
+    for told in ["squad.json", "1 article", "the results (2)", "20 articles or more", "leave out --cluster"] {
+        assert!(error.contains(told), "no {told}: {error}");
+    }
+}
+
+#[test]
+fn default_ranks_that_cannot_be_told_are_left_out_and_those_asked_for_are_refused() {
+    let bench = Bench::new();
+    bench.write("a.json", result_file(&[vec![false; 7], vec![true; 3]]));
+    bench.write("b.json", result_file(&[vec![true; 30], vec![true; 30]]));
+    let compare = |more: &[&str]| {
+        let mut command = bench.dpr(&["eval", "compare", "a.json", "b.json"]);
+        command.args(more);
+        command
+    };
+    let output = compare(&["--json"]).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{told}");
+    assert!(
+        told.contains("a.json lists at most 7 passages a question") && told.contains("top-20, top-100"),
+        "{told}"
+    );
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let ranks =
+        |list: &Value| list.as_array().unwrap().iter().map(|row| row["k"].clone()).collect::<Vec<_>>();
+    assert_eq!(ranks(&report["systems"][0]["top_k"]), [1, 5]);
+    assert_eq!(ranks(&report["comparisons"]), [1, 5]);
+    assert!(succeed(&mut compare(&[])).contains("(1 question won, 0 lost)"));
+    let error = fail(&mut compare(&["--k", "1,20"]));
+    assert!(error.contains("at most 7 passages a question, so top-20 cannot be told"), "{error}");
+    bench.write("a.json", result_file(&[vec![], vec![]]));
+    assert!(fail(&mut compare(&[])).contains("a.json lists no passages"));
+}
+
+#[test]
+fn a_file_that_is_no_retriever_result_is_refused_with_the_one_that_is_wanted() {
+    let bench = Bench::new();
+    bench.write("right.json", result_file(&[vec![true]]));
+    bench.write("x.run", "i1 Q0 d1 1 2.0 bm25\n");
+    bench.write("metrics.json", "{\"questions\": 1}");
+    bench.write("training.json", "[{\"question\": \"q?\", \"answers\": []}]");
+    for name in ["x.run", "metrics.json", "training.json"] {
+        let compare = bench.dpr(&["eval", "compare", name, "right.json", "--k", "1"]);
+        let answers = bench.dpr(&["eval", "answers", "--reader", "reader", "--results", name]);
+        for mut command in [compare, answers] {
+            let error = fail(&mut command);
+            for told in [name, "NAME.json.gz that `dpr eval retrieval --out` writes", "`dpr eval run`"] {
+                assert!(error.contains(told), "no {told}: {error}");
+            }
+        }
+    }
+    let cut = result_file(&[vec![true], vec![true]]).replace("\"question 1?\"", "7");
+    bench.write("cut.json", cut);
+    let error = fail(&mut bench.dpr(&["eval", "compare", "cut.json", "right.json", "--k", "1"]));
+    assert!(error.contains("item 2") && !error.contains("NAME.json.gz"), "{error}");
+    bench.write("short.run", "q Q0 d 1 2.0\n");
+    bench.write("qrels.txt", "q 0 d 1\n");
+    let error = fail(&mut bench.dpr(&["eval", "run", "--run", "short.run", "--qrels", "qrels.txt"]));
+    assert!(error.contains("expected 6 separated by white space"), "{error}");
+}
+
+/// SQuAD json of one question with this id.
+fn one_question(id: &str) -> String {
+    let answers = json!([{"text": "Rome", "answer_start": 0}]);
+    let qas = json!([{"id": id, "question": "on the Tiber?", "answers": answers}]);
+    let paragraph = json!({"context": "Rome lies on the Tiber", "qas": qas});
+    json!({"version": "1.1", "data": [{"title": "T", "paragraphs": [paragraph]}]}).to_string()
+}
+
+#[test]
+fn a_run_that_fails_leaves_no_result_files() {
+    let bench = prepared();
+    bench.write("spaced.json", one_question("q 1"));
+    bench.write("good.json", one_question("q1"));
+    let measure = |index: &str, questions: &str| {
+        let mut command = bench.dpr(&["eval", "retrieval", "--index", index, "--questions", questions]);
+        command.args(["--by", "answer", "--methods", "bm25,tfidf", "--out", "results"]);
+        command
+    };
+    let error = fail(&mut measure("index", "spaced.json"));
+    for told in ["spaced.json", "question \"q 1\"", "white space", "rename it"] {
+        assert!(error.contains(told), "no {told}: {error}");
+    }
+    assert!(!bench.path("results").exists(), "said before anything is made");
+    bench.write("spaced.tsv", "id\ttext\ttitle\n1 a\tRome lies on the Tiber\t\n");
+    succeed(&mut bench.dpr(&["index", "--passages", "spaced.tsv", "--out", "spaced", "--sparse", "english"]));
+    let error = fail(&mut measure("spaced", "good.json"));
+    assert!(error.contains("spaced: passage \"1 a\""), "{error}");
+    let names = || {
+        let entries = fs_err::read_dir(bench.path("results")).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    };
+    assert!(names().is_empty(), "{:?}", names());
+    // The file that is written last cannot be put in its place.
+    fs_err::create_dir(bench.path("results/metrics.json")).unwrap();
+    let error = fail(&mut measure("index", "good.json"));
+    assert!(error.contains("metrics.json is a directory"), "{error}");
+    assert_eq!(names(), ["metrics.json"]);
+    fs_err::remove_dir(bench.path("results/metrics.json")).unwrap();
+    succeed(&mut measure("index", "good.json"));
+    let all =
+        ["accuracy.svg", "bm25.json.gz", "bm25.run.gz", "metrics.json", "tfidf.json.gz", "tfidf.run.gz"];
+    assert_eq!(names(), all);
+}
+
+#[test]
+fn one_is_not_told_as_many() {
+    let bench = prepared();
+    bench.write("one.json", one_question("q1"));
+    bench.write("said.json", r#"{"q1": "Rome", "q9": "x"}"#);
+    let measured =
+        succeed(retrieval(&bench, "one.json").args(["--by", "answer", "--answerable", "--out", "results"]));
+    assert!(measured.starts_with("1 question, 3 passages: "), "{measured}");
+    assert!(measured.contains("of the 1 question (100.0 %)"), "{measured}");
+    let answers = ["eval", "answers", "--questions", "one.json", "--predictions", "said.json"];
+    let answered = succeed(&mut bench.dpr(&answers));
+    assert!(answered.starts_with("1 question\n"), "{answered}");
+    assert!(answered.contains("1 prediction is for no question of the set; it does not count"), "{answered}");
+    bench.write("other.json", r#"{"q9": "x"}"#);
+    let error = fail(bench.dpr(&answers[..4]).args(["--predictions", "other.json"]));
+    assert!(
+        error.contains("of 1 prediction none is for one of the 1 question (the first is \"q1\")"),
+        "{error}"
+    );
+    bench.write("qrels.txt", "q1 0 1 1\nq2 0 1 1\n");
+    let judged =
+        succeed(&mut bench.dpr(&["eval", "run", "--run", "results/bm25.run.gz", "--qrels", "qrels.txt"]));
+    assert!(judged.contains("1 of them has no ranking and counts 0"), "{judged}");
 }

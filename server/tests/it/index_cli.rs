@@ -57,8 +57,7 @@ fn it_says_what_it_built() {
     assert_eq!((&report["kind"], &report["count"]), (&"exact".into(), &600.into()));
     assert!(report["bytes"].as_u64().unwrap() > 600 * 8 * 4);
 
-    for (arguments, status) in [(&["--kind", "ivf"], 2), (&["--m", "256"], 0)] {
-        // A parameter of the graph is no fault where there is no graph.
+    for (arguments, status) in [(&["--kind", "ivf"], 2), (&["--m", "256"], 1)] {
         assert_eq!(index(&vectors, &out, arguments).output().unwrap().status.code(), Some(status));
     }
     let output = index(&vectors, &out, &["--kind", "hnsw", "--m", "256"]).output().unwrap();
@@ -111,4 +110,20 @@ fn an_interrupt_leaves_the_old_index() {
 
     assert_eq!(LoadedIndex::open(&out).unwrap().version(), before);
     assert_eq!(fs_err::read_dir(&out).unwrap().count(), 3, "the lock, the pointer and the old version");
+}
+
+#[test]
+fn options_of_another_kind_of_search_are_refused() {
+    let root = tempfile::tempdir().unwrap();
+    let vectors = vectors(root.path().join("vectors"), 20, 8);
+    for (flag, more) in [
+        ("--m", &["--m", "8"][..]),
+        ("--ef-search", &["--kind", "exact", "--ef-search", "50"]),
+        ("--storage", &["--kind", "hnsw", "--storage", "binary"]),
+    ] {
+        let output = index(&vectors, &root.path().join("index"), more).output().unwrap();
+        let (_, stderr) = text(&output);
+        assert!(!output.status.success() && stderr.contains(&format!("{flag} has no effect")), "{stderr}");
+        assert!(!root.path().join("index").exists(), "{more:?}");
+    }
 }

@@ -4,7 +4,7 @@ use crate::support::common;
 use crate::support::server::Running;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -146,4 +146,15 @@ fn log_lines_may_be_json() {
         line["message"].as_str().unwrap().contains("DPR_UPDATE_TOKEN") && !log.contains("Birnenmus"),
         "{log}"
     );
+}
+
+#[test]
+fn metrics_are_not_at_the_address_of_the_searches() {
+    let bench = Bench::new();
+    bench.corpus(3);
+    bench.index();
+    // A port that is free, as nobody listens there any more.
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let error = fail(&mut serve(&bench, &["--listen", &free, "--metrics-listen", &free]));
+    assert!(error.contains(&format!("--metrics-listen {free} is the address of --listen")), "{error}");
 }

@@ -76,6 +76,14 @@ fn clusters_that_do_not_fit_the_questions_are_refused() {
     let run = |clusters: &[usize]| compare_clusters(&systems, clusters, Bootstrap::default()).unwrap_err();
     assert_eq!(run(&[1, 2]), CompareError::Clusters { clusters: 2, questions: 3 });
     assert_eq!(run(&[4, 4, 4]), CompareError::OneCluster { questions: 3 });
+    let error = run(&[4, 4, 4]).to_string();
+    assert!(
+        error.contains("1 cluster holds 3 questions") && error.contains("20 clusters or more"),
+        "{error}"
+    );
+    let one = [system("a", 1, |_| true), system("b", 1, |_| false)];
+    let error = compare_clusters(&one, &[0], Bootstrap::default()).unwrap_err();
+    assert_eq!(error, CompareError::OneCluster { questions: 1 });
 }
 
 #[test]

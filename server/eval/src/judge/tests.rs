@@ -103,5 +103,8 @@ fn questions_that_cannot_be_judged_are_refused() {
     let mut qrels = Qrels::default();
     qrels.insert("9", "a", 1);
     let error = Judge::graded(&[question("1", None, "x")], &passages, &qrels).unwrap_err();
-    assert!(error.to_string().contains("none of the 1 questions"), "{error}");
+    assert!(
+        error.to_string().contains("of 1 question or ranking none is one of the 1 question of the qrels"),
+        "{error}"
+    );
 }

@@ -19,6 +19,13 @@ pub enum ChangeError {
     /// A passage to write has a blank `field`, `id` or `text`; `position` counts from 0, among the passages given.
     #[error("the passage at {position} has a blank {field}: give it one")]
     Blank { position: usize, field: &'static str },
+    /// A passage to write has an id with a control character, which no line of a list or a log can hold; `position`
+    /// counts from 0, among the passages given.
+    #[error(
+        "the id of the passage at {position} has the control character U+{:04X}: leave it out",
+        u32::from(*character)
+    )]
+    ControlCharacter { position: usize, character: char },
     /// Two passages, or two ids, are one.
     #[error(
         "the passage id `{id}` is at row {first} and again at row {second}: ids must differ, remove one of them"
@@ -30,17 +37,21 @@ pub enum ChangeError {
 }
 
 impl ChangeError {
-    /// Refuses a passage with a blank id or text; `position` is its place among the passages given, from 0.
+    /// Refuses a passage with a blank id or text, or with a control character in its id; `position` is its place among
+    /// the passages given, from 0.
     ///
     /// # Errors
-    /// [`ChangeError::Blank`].
+    /// [`ChangeError::Blank`], or [`ChangeError::ControlCharacter`].
     pub fn check_fields(position: usize, passage: &Passage) -> Result<(), Self> {
         for (field, value) in [("id", &passage.id), ("text", &passage.text)] {
             if value.trim().is_empty() {
                 return Err(Self::Blank { position, field });
             }
         }
-        Ok(())
+        match passage.id.chars().find(|character| character.is_control()) {
+            None => Ok(()),
+            Some(character) => Err(Self::ControlCharacter { position, character }),
+        }
     }
 
     /// Refuses a vector that is not of `dim` finite numbers.
@@ -101,6 +112,18 @@ mod tests {
             "no passage has the id `a\\u{0}b`, `c`d`, `e`, `f`, `g` and 1 more: nothing was deleted"
         );
         assert_eq!(ChangeError::check_known(&ids, |_| true), Ok(()));
+    }
+
+    #[test]
+    fn an_id_with_a_control_character_is_refused_by_its_position() {
+        let check = |id: &str| ChangeError::check_fields(2, &Passage::new(id, "a\nb", "a\nb"));
+        for (id, character) in [("a\nb", '\n'), ("\u{0}", '\0'), ("a\u{85}", '\u{85}')] {
+            assert_eq!(check(id), Err(ChangeError::ControlCharacter { position: 2, character }), "{id:?}");
+        }
+        let message = check("a\nb").unwrap_err().to_string();
+        assert_eq!(message, "the id of the passage at 2 has the control character U+000A: leave it out");
+        assert_eq!(check("a b\u{202e} é"), Ok(()));
+        assert!(matches!(check("\n"), Err(ChangeError::Blank { position: 2, field: "id" })));
     }
 
     #[test]

@@ -214,9 +214,10 @@ impl From<ChangeError> for WriteError {
         let of = match &error {
             ChangeError::UnknownIds { .. } => Self::UnknownIds,
             ChangeError::Vector { .. } => Self::InvalidVector,
-            ChangeError::Empty | ChangeError::Blank { .. } | ChangeError::DuplicateId { .. } => {
-                Self::InvalidPassage
-            }
+            ChangeError::Empty
+            | ChangeError::Blank { .. }
+            | ChangeError::ControlCharacter { .. }
+            | ChangeError::DuplicateId { .. } => Self::InvalidPassage,
         };
         of(error.into())
     }

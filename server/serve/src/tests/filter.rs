@@ -80,7 +80,16 @@ async fn a_filter_that_allows_nothing_or_makes_no_sense_is_refused() {
         (json!({"titles": ["No such title"]}), "no passage with these"),
         (json!({"ids": ["p1"], "titles": ["Title 9"]}), "no passage with these"),
         (json!({"ids": many}), "1001 of them; a filter holds at most 1000"),
-        (json!(["p1"]), "is not a filter"),
+        (json!(["p1"]), "is not a filter: `titles`: invalid type: string"),
+        (json!({"title": "x"}), "is not a filter: unknown field `title`, expected one of"),
+        (
+            json!({"titles": 7}),
+            "is not a filter: `titles`: invalid type: integer `7`, expected an array of strings",
+        ),
+        (
+            json!({"ids": ["p1", 7]}),
+            "is not a filter: `ids[1]`: invalid type: integer `7`, expected a string",
+        ),
         (json!({"metadata": {"field": "year", "gt": 2009}}), "no passage with these"),
         (json!({"metadata": {"field": "year", "eq": [2000]}}), "`filter.metadata`: eq is an array"),
         (json!({"metadata": {"field": "year", "like": "20%"}}), "there is no operator `like`"),
@@ -92,8 +101,8 @@ async fn a_filter_that_allows_nothing_or_makes_no_sense_is_refused() {
     ] {
         let reply = search(&app, &asking(filter)).await;
         assert_eq!(reply.error(), (422, "invalid_filter".into()));
-        let message = reply.json()["error"]["message"].as_str().unwrap().to_owned();
-        assert!(message.contains(says), "{message}");
+        let message = reply.message();
+        assert!(message.contains(says) && !message.contains(" column "), "{message}");
     }
 }
 

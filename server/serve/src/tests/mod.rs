@@ -32,6 +32,7 @@ mod page;
 mod private;
 mod reading;
 mod recall;
+mod refused_updates;
 mod routes;
 mod searching;
 mod socket;
@@ -200,6 +201,10 @@ impl Reply {
 
     fn message(&self) -> String {
         self.json()["error"]["message"].as_str().unwrap().to_owned()
+    }
+
+    fn fix(&self) -> String {
+        self.json()["error"]["fix"].as_str().unwrap().to_owned()
     }
 }
 

@@ -116,6 +116,33 @@ async fn a_question_that_cannot_be_answered_is_refused() {
     }
 }
 
+#[tokio::test]
+async fn a_question_that_is_refused_is_told_what_this_route_takes() {
+    let app = with(Some(reader()));
+    let form = r#""depth": 20, "top": 3}"#;
+    for (body, says, fix) in [
+        (
+            json!({"question": "who", "k": 3}),
+            "the body is not a question to be answered: unknown field `k`",
+            form,
+        ),
+        (json!({"question": "who", "method": "foo"}), "unknown variant `foo`", form),
+        (json!({"question": "a".repeat(8000)}), "has 8000 characters", "at most 4096 characters"),
+        (json!({"question": "a ".repeat(2000)}), "tokens", "or a shorter one"),
+        (
+            json!({"question": "who", "lambda": -3}),
+            "`lambda` is -3, outside 0 to 1000000",
+            "leave `lambda` out",
+        ),
+    ] {
+        let reply = ask(&app, &body).await;
+        assert!(reply.message().contains(says), "{says}: {}", reply.text());
+        assert!(reply.fix().contains(fix) && !reply.fix().contains("\"k\""), "{says}: {}", reply.text());
+    }
+    let long = ask(&app, &json!({"question": "a".repeat(3 << 20)})).await;
+    assert_eq!((long.error().0, long.fix().contains("a shorter question")), (413, true), "{}", long.text());
+}
+
 #[test]
 fn reading_ends_when_nobody_waits_for_the_answer() {
     let served = ServedReader::new(reader(), String::new());

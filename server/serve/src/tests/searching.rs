@@ -62,6 +62,24 @@ async fn a_bad_body_has_a_status_a_code_and_a_fix() {
 }
 
 #[tokio::test]
+async fn a_bad_batch_or_a_body_over_the_limit_is_told_what_to_do() {
+    let (app, _dir) = ready(Options::default());
+    for count in [0, 65] {
+        let reply =
+            search(&app, &json!({"vectors": vec![[1, 0, 0, 0]; count], "model": fingerprint()})).await;
+        assert_eq!(reply.error(), (422, "invalid_vector".into()));
+        assert_eq!(reply.fix(), "send 1 to 64 vectors in a body");
+        assert!(reply.message().contains(&format!("`vectors` holds {count} vectors")), "{}", reply.text());
+    }
+    let wrong = search(&app, &json!({"vector": [1, 0], "model": fingerprint()})).await;
+    assert!(wrong.message().contains("was the question encoded with another model?"), "{}", wrong.text());
+    assert!(wrong.fix().contains("the question encoder's output"), "{}", wrong.text());
+    let limits = Limits { max_body: 10, ..Limits::default() };
+    let (app, _dir) = ready(Options { limits, ..Options::default() });
+    assert!(search(&app, &good()).await.fix().contains("fewer vectors"));
+}
+
+#[tokio::test]
 async fn a_wrong_model_is_told_both_fingerprints() {
     let (app, _dir) = ready(Options::default());
     let mut body = good();

@@ -98,3 +98,29 @@ async fn a_question_that_cannot_be_searched_for_is_refused() {
     }
     assert_eq!(ask(&app, &json!({"question": "who", "method": "dense"})).await.status, StatusCode::OK);
 }
+
+#[tokio::test]
+async fn a_search_by_text_that_is_refused_is_told_what_this_route_takes() {
+    let (app, _dir) = with_text(false);
+    let form = r#"send {"question": "text", "method": "hybrid", "bm25", "tfidf" or "dense", "k": 10}"#;
+    for (body, says, fix) in [
+        (
+            json!({"question": "who", "method": "foo"}),
+            "the body is not a search by text: unknown variant `foo`",
+            form,
+        ),
+        (json!({"question": "who", "vector": [1]}), "unknown field `vector`", form),
+        (
+            json!({"question": "who", "lambda": -3}),
+            "`lambda` is -3, outside 0 to 1000000",
+            "leave `lambda` out",
+        ),
+        (json!({"question": "a".repeat(8000)}), "has 8000 characters", "at most 4096 characters"),
+        (json!({"question": " "}), "`question` is blank", "at least one word"),
+        (json!({"question": "who", "method": "bm25"}), "no inverted index", "a `method` that the index"),
+    ] {
+        let reply = ask(&app, &body).await;
+        assert!(reply.message().contains(says), "{says}: {}", reply.text());
+        assert!(reply.fix().contains(fix), "{says}: {}", reply.text());
+    }
+}

@@ -12,8 +12,7 @@ use dpr_encode::PassageUpdater;
 use dpr_files::progress::Silent;
 use dpr_index::vectors::VectorSet;
 use dpr_index::{
-    CompactionPolicy, DeltaLimit, HnswParams, IndexKind, IndexOptions, IndexReader, IndexWriter,
-    VectorIndex as _, build_index,
+    CompactionPolicy, DeltaLimit, HnswParams, IndexKind, IndexOptions, IndexReader, IndexWriter, build_index,
 };
 
 /// `count` vectors `[dim]` of unit length around 64 centres.
@@ -47,11 +46,11 @@ pub(super) fn build(dir: &Path, rows: Vec<f32>, dim: usize, kind: IndexKind) {
 }
 
 /// A server over a real index that takes updates, with this token if any.
-fn serve(dir: &Path, token: Option<&str>) -> (Router, Arc<IndexWriter>) {
+pub(super) fn serve(dir: &Path, token: Option<&str>) -> (Router, Arc<IndexWriter>) {
     serve_with(Options::default(), dir, token)
 }
 
-fn serve_with(options: Options, dir: &Path, token: Option<&str>) -> (Router, Arc<IndexWriter>) {
+pub(super) fn serve_with(options: Options, dir: &Path, token: Option<&str>) -> (Router, Arc<IndexWriter>) {
     let updater = Arc::new(IndexWriter::open(dir, "a test").unwrap());
     let access =
         Access::new(KeySources { update_token: token.map(str::to_owned), ..KeySources::default() }).unwrap();
@@ -308,67 +307,6 @@ async fn the_metadata_of_what_is_added_is_kept_and_filtered_by() {
             updater.compact(1, &Arc::default(), &Silent).unwrap();
         }
     }
-}
-
-/// Method, body, status, code, what the message holds.
-#[tokio::test]
-async fn each_kind_of_bad_update_has_its_code_and_changes_nothing() {
-    let dir = tempfile::tempdir().unwrap();
-    let index = dir.path().join("index");
-    build(&index, clusters(20, DIM, 1), DIM, IndexKind::Exact);
-    let (app, updater) = serve(&index, None);
-    let one = |vector: Value| json!({"id": "a", "title": "", "text": "Text.", "vector": vector});
-    let fine = one(json!([1, 2, 3, 4]));
-    let with = |field: &str, value: Value| {
-        let mut passage = fine.clone();
-        passage[field] = value;
-        adding(&[json!({"id": "b", "text": "Text.", "vector": [1, 2, 3, 4]}), passage])
-    };
-    let cases = [
-        ("POST", json!([]), 400, "invalid_json", "not an update"),
-        ("POST", json!({"passages": []}), 400, "invalid_json", "model"),
-        ("POST", with("vectors", json!([])), 400, "invalid_json", "vectors"),
-        ("POST", with("id", json!(7)), 400, "invalid_json", "string"),
-        ("POST", with("metadata", json!({"a": {"b": 1}})), 400, "invalid_json", "field `a` is an object"),
-        ("POST", with("metadata", json!({"a": null})), 400, "invalid_json", "field `a` is null"),
-        ("POST", with("metadata", json!({"x".repeat(65): 1})), 400, "invalid_json", "must have 1 to 64"),
-        (
-            "POST",
-            with("metadata", json!({"a": "x".repeat(70_000)})),
-            400,
-            "invalid_json",
-            "more than 65536 bytes",
-        ),
-        ("POST", json!({"model": "beef", "passages": [fine]}), 409, "wrong_model", "beef"),
-        ("POST", adding(&[]), 422, "invalid_passage", "at least one"),
-        ("POST", with("vector", json!([1, 2, 3])), 422, "invalid_vector", "`passages[1].vector`"),
-        ("POST", with("vector", json!([0, 0, 0, 0])), 422, "invalid_vector", "zero"),
-        ("POST", with("vector", json!([1, null, 3, 4])), 422, "invalid_vector", "NaN"),
-        ("POST", with("vector", json!("AADAfwAAgD8AAIA/AACAPw==")), 422, "invalid_vector", "not finite"),
-        ("POST", with("vector", json!([3e38, 2e38, 0, 0])), 422, "invalid_vector", "overflow"),
-        ("POST", with("vector", Value::Null), 422, "invalid_passage", "no passage encoder"),
-        ("POST", with("id", json!("b")), 422, "invalid_passage", "`b` is at row 0 and again at row 1"),
-        ("POST", with("id", json!(" ")), 422, "invalid_passage", "blank id"),
-        ("POST", with("text", json!("")), 422, "invalid_passage", "blank text"),
-        ("POST", adding(&[json!({"id": "a", "text": "T."})]), 422, "invalid_passage", "no passage encoder"),
-        ("DELETE", json!({"ids": []}), 422, "invalid_passage", "at least one"),
-        ("DELETE", json!({"ids": ["p1", "p1"]}), 422, "invalid_passage", "again"),
-        ("DELETE", json!({"ids": ["p1", "nobody"]}), 404, "unknown_passage", "`nobody`"),
-        ("DELETE", json!({"id": "p1"}), 400, "invalid_json", "id"),
-    ];
-    for (method, body, status, code, says) in cases {
-        let reply = send(&app, change(method, &body)).await;
-        assert_eq!(reply.error(), (status, code.to_owned()), "{method} {body}: {}", reply.text());
-        assert!(reply.message().contains(says), "{method} {body}: {}", reply.message());
-    }
-    let text = adding(&[one(json!([1, 0.5, 0, 0]))]).to_string().replace("0.5", "1e999");
-    let request = Request::post("/v1/passages").header("content-type", "application/json");
-    let reply = send(&app, request.body(Body::from(text)).unwrap()).await;
-    assert_eq!(reply.error(), (422, "invalid_vector".into()));
-    let empty = Request::delete("/v1/passages").body(Body::empty()).unwrap();
-    assert_eq!(send(&app, empty).await.error(), (400, "empty_body".into()));
-    let snapshot = updater.live().snapshot();
-    assert_eq!((snapshot.len(), snapshot.changes()), (20, 0));
 }
 
 #[tokio::test]

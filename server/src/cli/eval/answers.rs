@@ -13,12 +13,10 @@ use super::super::reading::{ReadArgs, Reading};
 use super::super::{CliError, output, progress};
 use super::result_files;
 use super::retrieved::RetrieveArgs;
-use dpr_data::{
-    Answers, Question, RetrievedContext, RetrieverResult, read_passages, read_questions, read_results,
-};
+use dpr_data::{Answers, Question, RetrievedContext, RetrieverResult, read_passages, read_questions};
 use dpr_eval::{
     Curve, DEFAULT_DEPTHS, DepthReport, EvalError, ReadPassage, ReadQuestion, ReadingReport, ReadingRules,
-    TopK, measure_depths, measure_reading, read_predictions, reading_svg,
+    TopK, counted, measure_depths, measure_reading, read_predictions, reading_svg,
 };
 
 /// Arguments of `dpr eval answers`.
@@ -138,7 +136,7 @@ fn run_reader(reader: &Path, rules: ReadingRules, args: &Args) -> Result<(), Cli
     let limit = args.limit.map_or(usize::MAX, |limit| limit as usize);
     let retrieved = args.results.iter().map(|argument| {
         let (name, path) = result_files::named(argument);
-        let questions = read_results(path)?.take(limit).collect::<Result<Vec<_>, _>>()?;
+        let questions = result_files::read(path)?.take(limit).collect::<Result<Vec<_>, _>>()?;
         Ok(RetrievedQuestions { name, questions, are_patterns: args.patterns })
     });
     let mut retrieved = retrieved.collect::<Result<Vec<_>, CliError>>()?;
@@ -267,18 +265,30 @@ fn question(retrieved: &RetrieverResult, passages: Vec<ReadPassage>, patterns: b
 fn table(report: &ReadingReport) -> String {
     let ReadingReport { questions, exact_match, f1, invalid_patterns, missing, unknown, .. } = report;
     let mut lines = vec![
-        format!("{questions} questions"),
+        counted(*questions, "question", "questions"),
         format!("EM {:6.2} %", exact_match * 100.0),
         format!("F1 {:6.2} %", f1 * 100.0),
     ];
     if *invalid_patterns > 0 {
-        lines.push(format!("{invalid_patterns} answer patterns are not regular expressions and never match"));
+        lines.push(counted(
+            *invalid_patterns,
+            "answer pattern is not a regular expression and never matches",
+            "answer patterns are not regular expressions and never match",
+        ));
     }
     if *missing > 0 {
-        lines.push(format!("{missing} questions have no prediction; each counts 0"));
+        lines.push(counted(
+            *missing,
+            "question has no prediction; it counts 0",
+            "questions have no prediction; each counts 0",
+        ));
     }
     if *unknown > 0 {
-        lines.push(format!("{unknown} predictions are for no question of the set; they do not count"));
+        lines.push(counted(
+            *unknown,
+            "prediction is for no question of the set; it does not count",
+            "predictions are for no question of the set; they do not count",
+        ));
     }
     lines.push(String::new());
     lines.join("\n")
@@ -289,9 +299,9 @@ fn depth_table(report: &Report<'_>) -> String {
     for results in &report.results {
         lines.extend([
             format!(
-                "{}: {} questions, read on {} at {:.1} passages/s ({:.3} s a question), in %",
+                "{}: {}, read on {} at {:.1} passages/s ({:.3} s a question), in %",
                 results.name,
-                results.questions,
+                counted(results.questions, "question", "questions"),
                 report.device,
                 results.passages_per_second,
                 results.seconds_per_question

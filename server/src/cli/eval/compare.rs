@@ -9,9 +9,10 @@ use serde::Serialize;
 use super::super::{CliError, output};
 use super::examples::{self, Example, First, Side};
 use super::result_files;
-use dpr_data::{Question, RetrieverResult, read_questions, read_results};
+use dpr_data::{Question, RetrieverResult, read_questions};
 use dpr_eval::{
-    Bootstrap, Comparison, Curve, System, TopK, accuracy_svg, compare, compare_clusters, first_hit, top_k,
+    Bootstrap, Comparison, Curve, DEFAULT_KS, LEAST_CLUSTERS, System, TopK, accuracy_svg, compare,
+    compare_clusters, counted, first_hit, top_k,
 };
 
 /// Arguments of `dpr eval compare`.
@@ -30,9 +31,8 @@ pub(super) struct Args {
     /// NAME=FILE gives a name, else the file's name is it
     #[arg(value_name = "FILE", num_args = 2.., required = true)]
     results: Vec<String>,
-    /// Ranks to compare at
-    #[arg(long, value_name = "K,...", value_delimiter = ',', default_value = "1,5,20,100",
-          value_parser = clap::value_parser!(u32).range(1..))]
+    /// Ranks to compare at [default: 1,5,20,100, as far as all files list passages]
+    #[arg(long, value_name = "K,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
     k: Vec<u32>,
     /// Resamples of the paired bootstrap, 1,000 or more
     #[arg(long, value_name = "N", default_value_t = 10_000,
@@ -42,7 +42,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "N", default_value_t = 12345)]
     seed: u64,
     /// Draw whole passages or articles, not questions: those about one are hard or easy together, so that intervals
-    /// over single questions are too narrow
+    /// over single questions are too narrow. 20 are needed: an interval of fewer is not to be trusted
     #[arg(long, value_enum, value_name = "BY", requires = "questions")]
     cluster: Option<Cluster>,
     /// The questions with the passages they are about, for --cluster: SQuAD json, also .gz
@@ -68,6 +68,16 @@ enum Cluster {
     Passage,
     /// The article of that passage
     Article,
+}
+
+impl Cluster {
+    /// Returns what one and many are called.
+    fn words(self) -> [&'static str; 2] {
+        match self {
+            Self::Passage => ["passage", "passages"],
+            Self::Article => ["article", "articles"],
+        }
+    }
 }
 
 /// One file's results.
@@ -99,6 +109,8 @@ struct Report {
 struct Clusters {
     by: Cluster,
     count: usize,
+    /// `true` if there are fewer than [`LEAST_CLUSTERS`], so that neither interval nor p is to be trusted.
+    too_few: bool,
 }
 
 #[derive(Serialize)]
@@ -115,13 +127,11 @@ struct AtRank {
 }
 
 pub(super) fn run(args: Args) -> Result<(), CliError> {
-    let mut ks: Vec<usize> = args.k.iter().map(|k| *k as usize).collect();
-    ks.sort_unstable();
-    ks.dedup();
     let with_examples = args.examples > 0;
     let results =
         args.results.iter().map(|result| read(result, with_examples)).collect::<Result<Vec<_>, _>>()?;
-    check(&results, &ks)?;
+    check(&results)?;
+    let ks = ranks(&args.k, &results)?;
     result_files::check_plot(args.plot.as_deref())?;
     let clusters = match (args.cluster, &args.questions, results.first()) {
         (Some(by), Some(path), Some(first)) => Some((by, clusters(by, path, &first.questions)?)),
@@ -154,9 +164,9 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
         questions: results.first().map_or(0, |result| result.questions.len()),
         resamples: args.resamples,
         seed: args.seed,
-        clusters: clusters.map(|(by, of_questions)| Clusters {
-            by,
-            count: of_questions.iter().max().map_or(0, |greatest| greatest + 1),
+        clusters: clusters.map(|(by, of_questions)| {
+            let count = of_questions.iter().max().map_or(0, |greatest| greatest + 1);
+            Clusters { by, count, too_few: count < LEAST_CLUSTERS }
         }),
         systems: results
             .iter()
@@ -169,7 +179,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
 }
 
 /// Returns the number of the cluster of each of `asked`, from 0 on: that of the passage which the file at `path` says
-/// it is about.
+/// it is about. One cluster is refused: every resample of it is the same.
 fn clusters(by: Cluster, path: &Path, ids: &[String]) -> Result<Vec<usize>, CliError> {
     // Several articles may have the same question: their passages are taken in the order of the file.
     let mut about: HashMap<String, VecDeque<String>> = HashMap::new();
@@ -194,7 +204,18 @@ fn clusters(by: Cluster, path: &Path, ids: &[String]) -> Result<Vec<usize>, CliE
         let next = numbers.len();
         Ok(*numbers.entry(cluster.to_owned()).or_insert(next))
     };
-    ids.iter().map(number).collect()
+    let of_questions = ids.iter().map(number).collect::<Result<Vec<_>, CliError>>()?;
+    if numbers.len() == 1 {
+        let [one, many] = by.words();
+        return Err(format!(
+            "{}: 1 {one} is what all questions of the results ({}) are about, so that there is nothing to draw: give \
+             questions about {LEAST_CLUSTERS} {many} or more, or leave out --cluster",
+            path.display(),
+            ids.len()
+        )
+        .into());
+    }
+    Ok(of_questions)
 }
 
 /// Returns questions that each system wins or loses against the first one within `k`, `most` each.
@@ -211,7 +232,7 @@ fn side(result: &Results) -> Side<'_> {
 fn read(argument: &str, with_examples: bool) -> Result<Results, CliError> {
     let (name, path) = result_files::named(argument);
     let (mut questions, mut first_hits, mut firsts, mut depth) = (Vec::new(), Vec::new(), Vec::new(), 0);
-    for result in read_results(path)? {
+    for result in result_files::read(path)? {
         let RetrieverResult { question, answers, ctxs } = result?;
         questions.push(question);
         first_hits.push(first_hit(ctxs.iter().map(|context| context.has_answer)));
@@ -226,7 +247,7 @@ fn read(argument: &str, with_examples: bool) -> Result<Results, CliError> {
     Ok(Results { name, questions, first_hits, firsts, depth })
 }
 
-fn check(results: &[Results], ks: &[usize]) -> Result<(), CliError> {
+fn check(results: &[Results]) -> Result<(), CliError> {
     let [first, ..] = results else { return Ok(()) };
     let mut names = HashSet::new();
     if let Some(result) = results.iter().find(|result| !names.insert(result.name.as_str())) {
@@ -235,7 +256,6 @@ fn check(results: &[Results], ks: &[usize]) -> Result<(), CliError> {
             format!("two files are called {name}: name them, as OLD=old/{name} NEW=new/{name}").into()
         );
     }
-    let most = ks.last().copied().unwrap_or(0);
     for result in results {
         if let Some(number) = first.questions.iter().zip(&result.questions).position(|(a, b)| a != b) {
             return Err(format!(
@@ -244,20 +264,47 @@ fn check(results: &[Results], ks: &[usize]) -> Result<(), CliError> {
             )
             .into());
         }
-        if result.depth < most {
-            return Err(format!(
-                "{} lists at most {} passages a question, so top-{most} cannot be told: pass smaller ranks with --k",
-                result.name, result.depth
-            )
-            .into());
-        }
     }
     Ok(())
 }
 
+/// Returns the ranks to compare at, ascending: those asked for, else those of the default ones that every file lists
+/// passages for.
+fn ranks(asked: &[u32], results: &[Results]) -> Result<Vec<usize>, CliError> {
+    let mut ks = match asked {
+        [] => DEFAULT_KS.to_vec(),
+        asked => asked.iter().map(|k| *k as usize).collect(),
+    };
+    ks.sort_unstable();
+    ks.dedup();
+    let Some(Results { name, depth, .. }) = results.iter().min_by_key(|result| result.depth) else {
+        return Ok(ks);
+    };
+    let untold = ks.split_off(ks.partition_point(|k| k <= depth));
+    let Some(most) = untold.last() else { return Ok(ks) };
+    let listed = counted(*depth, "passage a question", "passages a question");
+    if !asked.is_empty() {
+        return Err(format!(
+            "{name} lists at most {listed}, so top-{most} cannot be told: pass smaller ranks with --k"
+        )
+        .into());
+    }
+    if ks.is_empty() {
+        return Err(
+            format!("{name} lists no passages, so no rank can be told: give results of a search").into()
+        );
+    }
+    let untold: Vec<String> = untold.iter().map(|k| format!("top-{k}")).collect();
+    let untold = untold.join(", ");
+    tracing::warn!(
+        "{name} lists at most {listed}, so ranks beyond cannot be told and are left out: {untold}"
+    );
+    Ok(ks)
+}
+
 fn table(report: &Report) -> String {
     let width = report.systems.iter().map(|system| system.name.chars().count()).max().unwrap_or(0).max(6);
-    let mut lines = vec![format!("{} questions", report.questions), String::new()];
+    let mut lines = vec![counted(report.questions, "question", "questions"), String::new()];
     let ranks =
         |top: &[TopK]| top.iter().map(|top| format!(" {:>9}", format!("top-{}", top.k))).collect::<String>();
     lines.extend(report.systems.first().map(|first| format!("{:width$}{}", "", ranks(&first.top_k))));
@@ -267,18 +314,25 @@ fn table(report: &Report) -> String {
         lines.push(format!("{:width$}{row}", system.name));
     }
     lines.push(String::new());
+    if let Some(Clusters { by, count, too_few: true }) = report.clusters {
+        let [one, many] = by.words();
+        lines.push(format!(
+            "WARNING: an interval of {} is not to be trusted, nor is its p: at least {LEAST_CLUSTERS} are needed; give \
+             questions about more {many}",
+            counted(count, one, many)
+        ));
+    }
     for AtRank { k, found } in &report.comparisons {
         let Comparison { name, baseline, difference, low, high, p, wins, losses } = found;
         lines.push(format!(
-            "top-{k}: {name} - {baseline} {:+.2} points, 95% from {:+.2} to {:+.2}, p = {p:.4} ({wins} questions won, {losses} lost)",
-            difference * 100.0, low * 100.0, high * 100.0
+            "top-{k}: {name} - {baseline} {:+.2} points, 95% from {:+.2} to {:+.2}, p = {p:.4} ({}, {losses} lost)",
+            difference * 100.0, low * 100.0, high * 100.0, counted(*wins, "question won", "questions won")
         ));
     }
-    let drawn = match report.clusters {
-        Some(Clusters { by: Cluster::Passage, count }) => format!(" of whole passages ({count})"),
-        Some(Clusters { by: Cluster::Article, count }) => format!(" of whole articles ({count})"),
-        None => String::new(),
-    };
+    let drawn = report.clusters.map_or_else(String::new, |Clusters { by, count, .. }| {
+        let [_, many] = by.words();
+        format!(" of whole {many} ({count})")
+    });
     lines.push(format!("Paired bootstrap{drawn}, {} resamples, seed {}.", report.resamples, report.seed));
     lines.extend(report.examples.iter().flat_map(|example| [String::new(), example.to_string()]));
     lines.push(String::new());

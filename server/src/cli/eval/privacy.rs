@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use dpr_core::private::blur::{Blur, DeviceKey, Level};
 use dpr_data::{Question, read_questions};
+use dpr_eval::counted;
 use dpr_eval::privacy::{
     Attackers, Blurred, Bucket, DecoderOptions, EncodedQuestion, Mode, ModeReport, NetworkOptions, Plain,
     PrivacyReport, QuestionSplit, Random, attack, search,
@@ -180,8 +181,11 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     }
     let PrivacyReport { passages, train, test, searched, pieces, .. } = &report;
     output::print(&format!(
-        "{passages} passages; attackers learned from {train} questions ({pieces} word pieces), were tested on {test}; \
-         {searched} were searched for\n\n{}",
+        "{}; attackers learned from {} ({}), were tested on {test}; {} searched for\n\n{}",
+        counted(*passages, "passage", "passages"),
+        counted(*train, "question", "questions"),
+        counted(*pieces, "word piece", "word pieces"),
+        counted(*searched, "was", "were"),
         report.table()
     ))
 }

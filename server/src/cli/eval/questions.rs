@@ -7,7 +7,7 @@ use clap::ValueEnum;
 
 use super::super::CliError;
 use dpr_data::{Passage, Qrels, Question, read_qrels, read_questions};
-use dpr_eval::{EvalError, Judge, RankingError, gold_passages};
+use dpr_eval::{EvalError, Judge, RankingError, counted, gold_passages};
 
 /// Questions and how their rankings are judged.
 #[derive(Debug, clap::Args)]
@@ -15,7 +15,7 @@ pub(super) struct QuestionArgs {
     /// Questions with their answers or gold passages: SQuAD or WebQuestions json, DPR's question tsv, CuratedTREC;
     /// with --qrels also BEIR jsonl. Each also .gz
     #[arg(long, value_name = "FILE")]
-    questions: PathBuf,
+    pub(super) questions: PathBuf,
     /// What makes a passage right [default: the gold passage where all questions name theirs, else the answer]
     #[arg(long, value_enum, conflicts_with = "qrels")]
     by: Option<By>,
@@ -31,14 +31,14 @@ pub(super) struct QuestionArgs {
 }
 
 impl QuestionArgs {
-    /// Leaves the questions that `--skip` and `--limit` ask for; `what` they are, for the error.
-    fn cut(&self, questions: &mut Vec<Question>, what: &str) -> Result<(), CliError> {
+    /// Leaves the questions that `--skip` and `--limit` ask for; the words are what one and many are, for the error.
+    fn cut(&self, questions: &mut Vec<Question>, [one, many]: [&str; 2]) -> Result<(), CliError> {
         let count = questions.len();
         let skipped = (self.skip as usize).min(count);
         if skipped > 0 && skipped == count {
-            let (file, skip) = (self.questions.display(), self.skip);
+            let (file, skip, given) = (self.questions.display(), self.skip, counted(count, one, many));
             return Err(format!(
-                "{file}: --skip {skip} leaves none of its {count} {what} for --limit to take: skip fewer than {count}"
+                "{file}: --skip {skip} leaves none of its {given} for --limit to take: skip fewer than {count}"
             )
             .into());
         }
@@ -65,6 +65,17 @@ pub(super) enum By {
     Qrels,
 }
 
+impl By {
+    /// Returns what the right passage is called in tables and errors.
+    pub(super) fn right_passage(self) -> &'static str {
+        match self {
+            Self::Gold => "the gold passage",
+            Self::Answer => "a passage with the answer",
+            Self::Qrels => "a relevant passage",
+        }
+    }
+}
+
 /// Questions, and what their rankings are judged by.
 pub(super) struct Questions {
     pub(super) questions: Vec<Question>,
@@ -85,16 +96,23 @@ impl Questions {
             questions.retain(|question| qrels.query(&question.id).is_some());
         }
         let unjudged = given - questions.len();
-        args.cut(&mut questions, if qrels.is_some() { "judged questions" } else { "questions" })?;
+        let words = match qrels {
+            Some(_) => ["judged question", "judged questions"],
+            None => ["question", "questions"],
+        };
+        args.cut(&mut questions, words)?;
         if let Some(qrels) = &mut qrels {
             let ids: HashSet<&str> = questions.iter().map(|question| question.id.as_str()).collect();
             let judged = qrels.iter().count();
             qrels.retain(|query| ids.contains(query));
             let missing = judged - ids.len();
             if missing > 0 && args.takes_all() {
-                tracing::warn!(
-                    "{missing} questions of the qrels are not in the questions file and are left out"
+                let missing = counted(
+                    missing,
+                    "question of the qrels is not in the questions file and is left out",
+                    "questions of the qrels are not in the questions file and are left out",
                 );
+                tracing::warn!("{missing}");
             }
         }
         let are_gold = questions.iter().all(|question| question.gold.is_some());
@@ -152,8 +170,12 @@ fn warn_of_answers(questions: &[Question]) -> Result<(), EvalError> {
         tracing::warn!("question {:?}: {pattern}", questions[number].id);
     }
     if judge.empty_answers() > 0 {
-        let empty = judge.empty_answers();
-        tracing::warn!("{empty} answers hold no letter, digit or sign and are left out");
+        let empty = counted(
+            judge.empty_answers(),
+            "answer holds no letter, digit or sign and is left out",
+            "answers hold no letter, digit or sign and are left out",
+        );
+        tracing::warn!("{empty}");
     }
     Ok(())
 }

@@ -1,11 +1,14 @@
 //! Result files of a measured ranking: DPR's retriever result and a TREC run.
 
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use super::super::CliError;
 use dpr_data::{
-    Passage, Question, RankedQuery, RetrievedContext, RetrieverResult, RunHit, write_results, write_run,
+    DataError, Passage, Question, RankedQuery, RetrievedContext, RetrieverResult, RunHit, read_results,
+    write_results, write_run,
 };
+use dpr_files::atomic::{StagedDir, sync_dir};
 use dpr_index::ranking::ScoredRow;
 
 /// Questions, their rankings and what is right.
@@ -58,6 +61,87 @@ impl Ranked<'_> {
     }
 }
 
+/// Result files under construction. They appear in their directory together; dropped unpublished, they are removed.
+pub(super) struct StagedResults {
+    staged: StagedDir,
+    dir: PathBuf,
+}
+
+impl StagedResults {
+    /// Starts result files of `dir`, which is made where it is missing.
+    ///
+    /// # Errors
+    /// An I/O error that names the path, as when the directory cannot be written to.
+    pub(super) fn of(dir: &Path) -> io::Result<Self> {
+        // Within it, so that files move by a rename. What else lies there stays, so the directory is not replaced.
+        Ok(Self { staged: StagedDir::beside(&dir.join("results"))?, dir: dir.to_path_buf() })
+    }
+
+    /// Returns the directory to write in.
+    pub(super) fn path(&self) -> &Path {
+        self.staged.path()
+    }
+
+    /// Moves all files into their directory, in place of those of the same names that lie there.
+    ///
+    /// # Errors
+    /// Where a directory has the name of one of the files, all is as it was. When a later rename fails, none of the
+    /// files stays.
+    pub(super) fn publish(self) -> Result<(), CliError> {
+        let entries = fs_err::read_dir(self.path())?;
+        let names = entries.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>()?;
+        if let Some(taken) = names.iter().map(|name| self.dir.join(name)).find(|target| target.is_dir()) {
+            let taken = taken.display();
+            return Err(format!(
+                "{taken} is a directory, and a result file has this name: rename it, or pass another --out"
+            )
+            .into());
+        }
+        for (moved, name) in names.iter().enumerate() {
+            if let Err(error) = fs_err::rename(self.path().join(name), self.dir.join(name)) {
+                // A part of the results would be taken for all.
+                for name in &names[..moved] {
+                    let _ = fs_err::remove_file(self.dir.join(name));
+                }
+                return Err(error.into());
+            }
+        }
+        Ok(sync_dir(&self.dir)?)
+    }
+}
+
+/// Refuses ids of `what` in `holder` that a TREC run has no place for, which is otherwise seen when it is written,
+/// after the search.
+pub(super) fn check_ids<'a>(
+    holder: &str,
+    what: &str,
+    ids: impl IntoIterator<Item = &'a str>,
+) -> Result<(), CliError> {
+    let cannot_stand = |id: &&str| id.is_empty() || id.contains(|c: char| c.is_ascii_whitespace());
+    match ids.into_iter().find(cannot_stand) {
+        Some(id) => Err(format!(
+            "{holder}: {what} {id:?}: --out writes a TREC run, whose columns are separated by white space, so an id \
+             must not be empty or hold any: rename it, or leave out --out"
+        )
+        .into()),
+        None => Ok(()),
+    }
+}
+
+/// Reads a retriever result question by question. An error at its beginning also says which file is wanted, as another
+/// one was given most likely.
+pub(super) fn read(path: &Path) -> Result<impl Iterator<Item = Result<RetrieverResult, CliError>>, CliError> {
+    let results = read_results(path)?.enumerate();
+    Ok(results.map(|(at, result)| match result {
+        Err(error @ DataError::Json { .. }) if at == 0 => Err(format!(
+            "{error}: give a retriever result, as the NAME.json.gz that `dpr eval retrieval --out` writes, or DPR's \
+             own json (`dpr eval run` measures a NAME.run.gz)"
+        )
+        .into()),
+        result => Ok(result?),
+    }))
+}
+
 /// Writes `bytes` whole or not at all.
 pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
     Ok(dpr_files::atomic::write_file(path, |out| out.write_all(bytes))?)
@@ -80,5 +164,60 @@ pub(super) fn check_plot(path: Option<&Path>) -> Result<(), CliError> {
     match path.filter(|path| path.extension().is_none_or(|ending| ending != "svg")) {
         Some(path) => Err(format!("{}: plots are SVG: give a name that ends in .svg", path.display()).into()),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn files(dir: &Path) -> Vec<(String, String)> {
+        let entries = fs_err::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+        let mut files: Vec<_> = entries
+            .filter(|path| path.is_file())
+            .map(|path| {
+                let name = path.file_name().unwrap().to_string_lossy().into_owned();
+                (name, fs_err::read_to_string(&path).unwrap())
+            })
+            .collect();
+        files.sort();
+        files
+    }
+
+    fn staged(dir: &Path, text: &str) -> StagedResults {
+        let staged = StagedResults::of(dir).unwrap();
+        for name in ["a", "b"] {
+            write_whole(&staged.path().join(name), text.as_bytes()).unwrap();
+        }
+        staged
+    }
+
+    #[test]
+    fn result_files_appear_together_or_not_at_all() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join("deep/results");
+        let all = |text: &str| ["a", "b"].map(|name| (name.to_owned(), text.to_owned()));
+        drop(staged(&dir, "1"));
+        assert_eq!(fs_err::read_dir(&dir).unwrap().count(), 0, "nothing is left of what was not published");
+        staged(&dir, "1").publish().unwrap();
+        assert_eq!(files(&dir), all("1"));
+        staged(&dir, "2").publish().unwrap();
+        assert_eq!(files(&dir), all("2"));
+        fs_err::remove_file(dir.join("b")).unwrap();
+        fs_err::create_dir_all(dir.join("b/mine")).unwrap();
+        let error = staged(&dir, "3").publish().unwrap_err().to_string();
+        assert!(error.contains("b is a directory") && error.contains("pass another --out"), "{error}");
+        assert_eq!(files(&dir), all("2")[..1], "as it was");
+        assert!(dir.join("b/mine").is_dir());
+        assert_eq!(fs_err::read_dir(&dir).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn ids_that_a_run_has_no_place_for_are_named() {
+        check_ids("q.json", "question", ["1", "ünï"]).unwrap();
+        for (ids, named) in [(["1", "a b"], "question \"a b\""), (["", "1"], "question \"\"")] {
+            let error = check_ids("q.json", "question", ids).unwrap_err().to_string();
+            assert!(error.starts_with("q.json: ") && error.contains(named), "{error}");
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! `dpr eval retrieval`: how often, and how high, the right passages are ranked.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 use serde::Serialize;
@@ -10,9 +10,9 @@ use super::super::source::Source;
 use super::super::source_args::{FusionArgs, SourceArgs};
 use super::super::{CliError, output};
 use super::questions::{By, QuestionArgs, Questions};
-use super::result_files::{self, Ranked};
+use super::result_files::{self, Ranked, StagedResults};
 use dpr_eval::{
-    Accuracy, Curve, DEFAULT_KS, QrelsReport, Recall, accuracy_svg, first_hit, measure_qrels, recall,
+    Accuracy, Curve, DEFAULT_KS, QrelsReport, Recall, accuracy_svg, counted, first_hit, measure_qrels, recall,
 };
 use dpr_index::search::Method;
 use dpr_index::{RECALL_DEPTH, VectorIndex as _};
@@ -147,8 +147,16 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     for (wanted, least) in [(args.against_exact, RECALL_DEPTH), (args.out.is_some(), WRITTEN)] {
         depth = depth.max(if wanted { least } else { 0 });
     }
+    let index = args.source.index.to_string();
     if let Some(dir) = &args.out {
-        fs_err::create_dir_all(dir)?;
+        let file = args.questions.questions.display().to_string();
+        result_files::check_ids(
+            &file,
+            "question",
+            set.questions.iter().map(|question| question.id.as_str()),
+        )?;
+        // Tells of a directory that cannot be written to; kept until the search has ended, a kill would leave it.
+        drop(StagedResults::of(dir)?);
     }
     let reranker = args.rerank.open(args.source.device())?;
     depth = depth.max(reranker.as_ref().map_or(0, Reranker::depth));
@@ -157,6 +165,10 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
         return Err("--against-exact compares an index directory with exact search of its vectors, which a cluster keeps to itself".into());
     }
     source.take_in(set.judged_ids())?;
+    if args.out.is_some() {
+        let ids = source.passages().iter().map(|passage| passage.id.as_str());
+        result_files::check_ids(&index, "passage", ids)?;
+    }
     // What cannot be judged is said before an hour of encoding.
     drop(set.judge(source.passages())?);
     let (vectors, encode_seconds) = source.encode(&set.questions)?;
@@ -180,6 +192,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     let judge = set.judge(source.passages())?;
     let answerable = args.answerable.then(|| judge.answerable());
     let (mut measured, mut curves, mut recall_against_exact) = (Vec::new(), Vec::new(), None);
+    let staged = args.out.as_deref().map(StagedResults::of).transpose()?;
     for (method, reranked, rows, seconds) in ranked {
         let marks = judge.marks(&rows, if args.out.is_some() { WRITTEN } else { 0 })?;
         let ranks: Vec<_> = marks.iter().map(|marks| first_hit(marks.iter().copied())).collect();
@@ -191,12 +204,12 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
             let exact = searcher.index().exact()?.search_batch(&vectors, RECALL_DEPTH)?;
             recall_against_exact = Some(recall(&rows, &exact, RECALL_DEPTH));
         }
-        if let Some(dir) = &args.out {
+        if let Some(staged) = &staged {
             let name = name(method, reranked);
             curves.push(Curve::from_first_hits(&name, &ranks, WRITTEN));
             let ranked =
                 Ranked { questions: &set.questions, rows: &rows, passages: source.passages(), marks: &marks };
-            ranked.write(dir, &name, WRITTEN)?;
+            ranked.write(staged.path(), &name, WRITTEN)?;
         }
         let questions_per_second = rate(set.questions.len(), seconds);
         let accuracy = Accuracy::of(&ranks, &ks);
@@ -228,20 +241,23 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
         methods: measured,
         recall_against_exact,
     };
-    if let Some(dir) = &args.out {
-        finish(dir, &report, &curves)?;
+    if let Some(staged) = staged {
+        finish(staged, &report, &curves)?;
     }
     if args.json { output::json(&report) } else { output::print(&table(&report)) }
 }
 
-fn finish(dir: &Path, report: &Report<'_>, curves: &[Curve]) -> Result<(), CliError> {
+/// Writes the figures and the curves of all methods, and publishes what was written of each.
+fn finish(staged: StagedResults, report: &Report<'_>, curves: &[Curve]) -> Result<(), CliError> {
     let title = match report.judged_by {
         By::Gold => "Questions with the gold passage among the first k",
         By::Answer => "Questions with an answer among the first k passages",
         By::Qrels => "Questions with a relevant passage among the first k",
     };
+    let dir = staged.path();
     result_files::write_whole(&dir.join("accuracy.svg"), accuracy_svg(title, curves)?.as_bytes())?;
-    result_files::write_whole(&dir.join("metrics.json"), &serde_json::to_vec_pretty(report)?)
+    result_files::write_whole(&dir.join("metrics.json"), &serde_json::to_vec_pretty(report)?)?;
+    staged.publish()
 }
 
 fn rate(questions: usize, seconds: f64) -> f64 {
@@ -249,22 +265,29 @@ fn rate(questions: usize, seconds: f64) -> f64 {
 }
 
 fn table(report: &Report<'_>) -> String {
-    let what = match report.judged_by {
-        By::Gold => "the gold passage",
-        By::Answer => "a passage with the answer",
-        By::Qrels => "a relevant passage",
-    };
+    let what = report.judged_by.right_passage();
     let Report { questions, passages, gold_not_in_index, unjudged, encode_seconds, .. } = report;
     let mut lines = vec![format!(
-        "{questions} questions, {passages} passages: share with {what} among the first k, in %"
+        "{}, {}: share with {what} among the first k, in %",
+        counted(*questions, "question", "questions"),
+        counted(*passages, "passage", "passages")
     )];
     if *gold_not_in_index > 0 {
         lines.push(format!(
-            "the gold passages of {gold_not_in_index} questions are not in the index; each counts as not found"
+            "the index does not hold the gold passage of {}",
+            counted(
+                *gold_not_in_index,
+                "question, which counts as not found",
+                "questions; each counts as not found"
+            )
         ));
     }
     if *unjudged > 0 {
-        lines.push(format!("{unjudged} questions that the qrels do not judge are left out"));
+        lines.push(counted(
+            *unjudged,
+            "question that the qrels do not judge is left out",
+            "questions that the qrels do not judge are left out",
+        ));
     }
     if let (Some(device), Some(kind)) = (report.device, &report.index_kind) {
         let rate = rate(*questions, *encode_seconds);
@@ -304,8 +327,8 @@ fn table(report: &Report<'_>) -> String {
     }
     if let Some(answerable) = report.answerable {
         let share = answerable as f64 * 100.0 / (*questions).max(1) as f64;
-        lines
-            .push(format!("of the {answerable} questions ({share:.1} %) for which the corpus holds {what}:"));
+        let of_these = counted(answerable, "question", "questions");
+        lines.push(format!("of the {of_these} ({share:.1} %) for which the corpus holds {what}:"));
         for measured in &report.methods {
             let of_these = measured.of_answerable.as_ref().map_or(&[][..], |accuracy| &accuracy.top_k);
             let figures: String =

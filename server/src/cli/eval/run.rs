@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::super::{CliError, output};
 use dpr_data::{read_qrels, read_run};
-use dpr_eval::{DEFAULT_KS, QrelsReport, measure_qrels, trec_order};
+use dpr_eval::{DEFAULT_KS, QrelsReport, counted, measure_qrels, trec_order};
 
 /// Options of `dpr eval run`.
 #[derive(Debug, clap::Args)]
@@ -48,13 +48,19 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
 
 fn table(report: &QrelsReport) -> String {
     let QrelsReport { questions, without_ranking, without_qrels, mrr_at_10, ndcg_at_10, recall } = report;
-    let mut lines = vec![format!("{questions} judged questions")];
+    let mut lines = vec![counted(*questions, "judged question", "judged questions")];
     if *without_ranking > 0 {
-        lines.push(format!("{without_ranking} of them have no ranking and count 0"));
+        lines.push(counted(
+            *without_ranking,
+            "of them has no ranking and counts 0",
+            "of them have no ranking and count 0",
+        ));
     }
     if *without_qrels > 0 {
-        lines.push(format!(
-            "{without_qrels} rankings are of questions that are not judged; they do not count"
+        lines.push(counted(
+            *without_qrels,
+            "ranking is of a question that is not judged; it does not count",
+            "rankings are of questions that are not judged; they do not count",
         ));
     }
     let figures = [("MRR@10".to_owned(), *mrr_at_10), ("nDCG@10".to_owned(), *ndcg_at_10)];

@@ -59,6 +59,7 @@ fn weights() -> impl Iterator<Item = f32> {
 
 pub(super) fn run(args: Args) -> Result<(), CliError> {
     let set = Questions::read(&args.questions)?;
+    let index = args.source.index.to_string();
     let source = Source::open(args.source, &[Method::Hybrid])?;
     let judge = set.judge(source.passages())?;
     let (vectors, _) = source.encode(&set.questions)?;
@@ -92,6 +93,17 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     let tried: Vec<Tried> = weights.iter().enumerate().map(of_weight).collect();
     // Of equals the smallest: the last of equals would be the end of the range.
     let best = tried.iter().rev().max_by(|a, b| a.accuracy.mrr_at_10.total_cmp(&b.accuracy.mrr_at_10));
+    // A weight that is the best of equals, all of which are 0, would be taken for a measured one.
+    if best.is_none_or(|best| best.accuracy.mrr_at_10 <= 0.0) {
+        return Err(format!(
+            "{}: no question (of {}) has {} among the first 10 of {index} at any weight, so that none is the best: \
+             tune with questions about the passages of this index",
+            args.questions.questions.display(),
+            set.questions.len(),
+            set.by.right_passage(),
+        )
+        .into());
+    }
     let best_lambda = best.map_or(1.1, |best| best.lambda);
     if [weights.first(), weights.last()].contains(&Some(&best_lambda)) {
         tracing::warn!(

@@ -19,6 +19,10 @@ use crate::cli::{CliError, output, progress};
 
 /// Options of `dpr index blur`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  dpr index blur --index index/ --model model/ --questions questions.tsv --out blur/
+  dpr serve --model model/ --index index/ --blur blur/")]
 pub(super) struct BlurArgs {
     #[command(flatten)]
     at: IndexArgs,

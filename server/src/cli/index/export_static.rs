@@ -15,6 +15,10 @@ use crate::location::Location;
 
 /// Options of `dpr index export-static`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  dpr index export-static --index index/ --model model/ --out site/dpr/
+  dpr index export-static --index index/ --model model/ --out site/dpr/ --pack-bytes 65536")]
 pub(super) struct ExportStaticArgs {
     /// The index directory; a live one is exported as it is at this moment
     #[arg(long, env = "DPR_INDEX", hide_env_values = true, value_name = "DIR")]

@@ -90,6 +90,7 @@ enum Task {
     /// themselves
     ExportStatic(ExportStaticArgs),
     /// Check every file of an index: sizes, checksums, and that all of it can be read
+    #[command(after_help = "Example:\n  dpr index verify --index index/")]
     Verify {
         #[command(flatten)]
         index: IndexDirArgs,
@@ -98,6 +99,7 @@ enum Task {
         json: bool,
     },
     /// Find the smallest --ef-search that finds enough, and put it in use
+    #[command(after_help = "Example:\n  dpr index tune --index index/ --recall 0.99 --at 20")]
     Tune {
         #[command(flatten)]
         index: IndexDirArgs,
@@ -115,11 +117,13 @@ enum Task {
         json: bool,
     },
     /// Bring an index of an older format to the newest; what was in use stays until that is whole
+    #[command(after_help = "Example:\n  dpr index upgrade --index index/")]
     Upgrade {
         #[command(flatten)]
         index: IndexDirArgs,
     },
     /// Copy the version in use into a directory of its own, which is an index directory too
+    #[command(after_help = "Example:\n  dpr index snapshot --index index/ --out backup/")]
     Snapshot {
         #[command(flatten)]
         index: IndexDirArgs,
@@ -128,6 +132,7 @@ enum Task {
         out: PathBuf,
     },
     /// Put a snapshot in use in an index directory; what was in use stays until it is whole
+    #[command(after_help = "Example:\n  dpr index restore --snapshot backup/ --out index/")]
     Restore {
         /// What `dpr index snapshot` wrote
         #[arg(long, value_name = "DIR")]
@@ -203,6 +208,29 @@ struct BuildArgs {
 }
 
 impl BuildArgs {
+    /// Refuses options of a kind of search that is not the one asked for.
+    fn check_kind(&self) -> Result<(), CliError> {
+        let HnswParams { m, ef_construction, ef_search, .. } = HnswParams::default();
+        let is_exact = self.kind == IndexKind::Exact;
+        let given = [
+            ("--m", is_exact && self.m != m),
+            ("--ef-construction", is_exact && self.ef_construction != ef_construction),
+            ("--ef-search", is_exact && self.ef_search != ef_search),
+            ("--storage", !is_exact && self.storage != Storage::F32),
+        ];
+        match given.into_iter().find(|(_, is_idle)| *is_idle) {
+            Some((flag, _)) => {
+                let other = if is_exact { IndexKind::Hnsw } else { IndexKind::Exact };
+                Err(format!(
+                    "{flag} has no effect with --kind {}: leave it out, or give --kind {other}",
+                    self.kind
+                )
+                .into())
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Returns the analyzer that the flags name.
     fn analyzer(&self) -> Option<Analyzer> {
         self.sparse.map(|analyzer| if self.keep_stop_words { analyzer.with_stop_words() } else { analyzer })
@@ -312,6 +340,7 @@ fn copy(from: &Path, to: &Path) -> Result<(), CliError> {
 
 /// Builds the index and says what it is.
 fn build(args: BuildArgs) -> Result<(), CliError> {
+    args.check_kind()?;
     let Some(out) = args.out.directory() else { return fill::run(&args) };
     let sparse = args.analyzer().map(|analyzer| SparseOptions { analyzer, threads: args.threads });
     let options = IndexOptions {

@@ -11,6 +11,10 @@ use crate::location::Location;
 
 /// Options of `dpr index private`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  dpr index private --index index/
+  dpr serve --model model/ --index index/ --encrypted")]
 pub(super) struct PrivateArgs {
     /// The index directory. The tables are put beside its version in use, and are of that version alone
     #[arg(long, env = "DPR_INDEX", hide_env_values = true, value_name = "DIR")]

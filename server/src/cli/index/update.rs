@@ -1,5 +1,6 @@
 //! `dpr index add`, `delete` and `compact`: an index that changes.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -24,6 +25,10 @@ const BATCH: usize = 1000;
 /// Options of `dpr index add`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
+Examples:
+  dpr index add --index index/ --vectors new-vectors/
+  dpr index add --index index/ --model model/ --passages new.tsv
+
 Passages are written in batches of 1,000, each whole or not at all.")]
 pub(super) struct AddArgs {
     #[command(flatten)]
@@ -48,6 +53,10 @@ pub(super) struct AddArgs {
 
 /// Options of `dpr index delete`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  dpr index delete --index index/ 17-3 17-4
+  dpr index delete --index index/ --ids gone.txt")]
 pub(super) struct DeleteArgs {
     #[command(flatten)]
     at: IndexArgs,
@@ -64,6 +73,9 @@ pub(super) struct DeleteArgs {
 
 /// Options of `dpr index compact`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example:
+  dpr index compact --index index/")]
 pub(super) struct CompactArgs {
     #[command(flatten)]
     at: IndexDirArgs,
@@ -112,7 +124,7 @@ pub(super) fn add(args: AddArgs) -> Result<(), CliError> {
         }
     }
     let Put { added, replaced } = done;
-    let what = format!("{added} passages added, {replaced} replaced");
+    let what = format!("{} added, {replaced} replaced", output::counted(added, "passage"));
     report(&opened, &args.at.index, args.json, &what, &[("added", added), ("replaced", replaced)])
 }
 
@@ -122,16 +134,17 @@ fn new((passage, vector): (Passage, Embedding)) -> NewPassage {
 
 /// Deletes passages.
 pub(super) fn delete(args: DeleteArgs) -> Result<(), CliError> {
-    let ids = match &args.file {
-        None => args.ids,
+    let ids: BTreeSet<String> = match &args.file {
+        None => args.ids.into_iter().collect(),
         Some(file) => {
             let text = fs_err::read_to_string(file)?;
-            text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
+            let lines = text.trim_start_matches('\u{feff}').lines();
+            lines.filter(|line| !line.is_empty()).map(str::to_owned).collect()
         }
     };
     let opened = args.at.index.open_to_write("`dpr index delete`")?;
-    let deleted = opened.writer()?.delete(ids)?;
-    let what = format!("{deleted} passages deleted");
+    let deleted = opened.writer()?.delete(ids.into_iter().collect())?;
+    let what = format!("{} deleted", output::counted(deleted, "passage"));
     report(&opened, &args.at.index, args.json, &what, &[("deleted", deleted)])
 }
 

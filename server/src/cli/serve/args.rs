@@ -124,20 +124,32 @@ pub struct Args {
     pub(in crate::cli) traces: TraceArgs,
     /// Seconds from one search that is repeated exactly, to measure what a graph finds (dpr_recall_sample_* at
     /// /metrics), to the next; at least 1, or 0 for none. Answers do not wait for it
-    #[arg(long, env = "DPR_RECALL_SAMPLE", value_name = "SECONDS", default_value = "10")]
+    #[arg(
+        long,
+        env = "DPR_RECALL_SAMPLE",
+        value_name = "SECONDS",
+        default_value = "10",
+        help_heading = "Operation"
+    )]
     pub(super) recall_sample: u32,
     /// Seconds for which an index that others write may not have been brought up to date before /readyz answers 503;
     /// 0 for ever. Mind that one bad version makes all servers that follow an index stale at once
-    #[arg(long, env = "DPR_MAX_STALE", value_name = "SECONDS", default_value = "0")]
+    #[arg(
+        long,
+        env = "DPR_MAX_STALE",
+        value_name = "SECONDS",
+        default_value = "0",
+        help_heading = "Operation"
+    )]
     pub(super) max_stale: u32,
     /// Seconds that requests in flight get to finish after SIGINT or SIGTERM
-    #[arg(long, env = "DPR_GRACE", value_name = "SECONDS", default_value = "10")]
+    #[arg(long, env = "DPR_GRACE", value_name = "SECONDS", default_value = "10", help_heading = "Operation")]
     pub(super) grace: u32,
     /// Print the listening line as JSON
-    #[arg(long)]
+    #[arg(long, help_heading = "Operation")]
     pub(super) json: bool,
     /// Print the OpenAPI document and end
-    #[arg(long)]
+    #[arg(long, help_heading = "Operation")]
     pub(super) print_openapi: bool,
 }
 

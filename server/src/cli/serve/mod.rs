@@ -83,6 +83,12 @@ async fn serve(args: Args, index: Location) -> Result<(), CliError> {
     let address = listener.local_addr()?;
     let metrics = match &args.access.metrics_listen {
         Some(listen) => {
+            if listen.parse::<SocketAddr>().is_ok_and(|metrics| metrics == address) {
+                return Err(format!(
+                    "--metrics-listen {listen} is the address of --listen: give another port"
+                )
+                .into());
+            }
             protection::check_reach(listen, &access, args.access.public, false).await?;
             Some(server::bind(listen).await?)
         }

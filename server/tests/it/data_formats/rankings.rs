@@ -36,7 +36,11 @@ fn a_run_is_read_by_rank_and_written_back() {
 fn every_fault_of_a_run_is_named_with_its_place() {
     let files = Files::new();
     let cases: [(&str, &[u8], &str); 8] = [
-        ("columns", b"q Q0 d 1 2.0\n", "line 1 has 5 columns, expected 6 separated by tabs (no `tag`)"),
+        (
+            "columns",
+            b"q Q0 d 1 2.0\n",
+            "line 1 has 5 columns, expected 6 separated by white space (no `tag`)",
+        ),
         ("rank", b"q Q0 d first 2.0 t\n", "line 1: `first` is not a rank (a whole number)"),
         ("score", b"q Q0 d 1 NaN t\n", "line 1: `NaN` is not a score (a finite number)"),
         (
@@ -104,7 +108,11 @@ fn every_fault_of_judgements_is_named_with_its_place() {
             format!("{head}q1\td1\t1\nq1\td2\n").into(),
             "line 3 has 2 columns, expected 3 separated by tabs (no `score`)",
         ),
-        ("trec.txt", "q1 0 d1 1\nq1 0 d2\n".into(), "line 2 has 3 columns, expected 4"),
+        (
+            "trec.txt",
+            "q1 0 d1 1\nq1 0 d2\n".into(),
+            "line 2 has 3 columns, expected 4 separated by white space (no `grade`)",
+        ),
         ("grade.txt", "q1 0 d1 yes\n".into(), "line 1: `yes` is not a grade (a whole number)"),
         (
             "twice.txt",

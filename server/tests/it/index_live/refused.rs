@@ -146,7 +146,7 @@ fn commands_that_cannot_be_done_say_why_and_change_nothing() {
     let (_, said, _) = dpr(&["add", "--index", "index", "--vectors", "good", "--json"]);
     let said: serde_json::Value = serde_json::from_str(&said).unwrap();
     assert_eq!((&said["added"], &said["replaced"], &said["changes"]), (&0.into(), &3.into(), &3.into()));
-    fs_err::write(root.path().join("ids.txt"), "p1\np5\n").unwrap();
+    fs_err::write(root.path().join("ids.txt"), "\u{feff}p1\r\np5\np1\n").unwrap();
     let (_, said, _) = dpr(&["delete", "--index", "index", "--ids", "ids.txt"]);
     assert!(said.contains("2 passages deleted; 28 passages, 5 changes since it was built"), "{said}");
     let (_, said, _) = dpr(&["verify", "--index", "index"]);

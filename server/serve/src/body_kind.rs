@@ -1,0 +1,79 @@
+//! The kinds of body that routes take, as errors name and describe them.
+
+/// A kind of body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BodyKind {
+    /// Of `POST /v1/search`.
+    Search,
+    /// Of `POST /v1/search/text`.
+    TextSearch,
+    /// Of `POST /v1/answer`.
+    Answer,
+    /// Of `POST /v1/private/candidates`.
+    Blurred,
+    /// Of `POST /v1/encrypted/rank` and `POST /v1/encrypted/fetch`.
+    Encrypted,
+    /// Of `POST /v1/passages`.
+    Put,
+    /// Of `DELETE /v1/passages`.
+    Delete,
+}
+
+impl BodyKind {
+    /// Returns the name, as "the body is not ..." goes on.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Search => "a search request",
+            Self::TextSearch => "a search by text",
+            Self::Answer => "a question to be answered",
+            Self::Blurred => "a blurred question",
+            Self::Encrypted => "an encrypted question",
+            Self::Put => "an update",
+            Self::Delete => "a deletion",
+        }
+    }
+
+    /// Returns the advice to send a body of this kind.
+    pub(super) fn form(self) -> &'static str {
+        match self {
+            Self::Search => {
+                r#"send {"vector": [numbers] or base64, "k": 10, "model": "fingerprint from GET /v1/model"}"#
+            }
+            Self::TextSearch => {
+                r#"send {"question": "text", "method": "hybrid", "bm25", "tfidf" or "dense", "k": 10}"#
+            }
+            Self::Answer => {
+                r#"send {"question": "text", "method": "hybrid", "bm25", "tfidf" or "dense", "depth": 20, "top": 3}"#
+            }
+            Self::Blurred => {
+                concat!(
+                    r#"send {"y": base64, "level": "medium", "projection": "SHA-256 from GET /v1/private", "#,
+                    r#""model": "fingerprint from GET /v1/model"}"#
+                )
+            }
+            Self::Encrypted => {
+                "send what the parameters of GET /v1/encrypted give: docs/formats.md has the messages"
+            }
+            Self::Put => {
+                concat!(
+                    r#"send {"model": "fingerprint", "passages": [{"id": "...", "title": "...", "text": "...", "#,
+                    r#""vector": [numbers] or base64}]}"#
+                )
+            }
+            Self::Delete => r#"send {"ids": ["..."]}"#,
+        }
+    }
+
+    /// Returns the advice to send a smaller body.
+    pub(super) fn smaller(self) -> &'static str {
+        match self {
+            Self::Search => "send fewer vectors in a body, or vectors as base64",
+            Self::TextSearch | Self::Answer => "send a shorter question, or a shorter filter",
+            Self::Blurred | Self::Encrypted => self.form(),
+            Self::Put => {
+                "send fewer passages in a body, in several updates, or their vectors as base64; nothing was changed"
+            }
+            Self::Delete => "send fewer ids in a body, in several requests; nothing was deleted",
+        }
+    }
+}
