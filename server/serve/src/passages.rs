@@ -22,6 +22,7 @@ use super::metadata::WireValue;
 use super::nested;
 use super::refusals::Refused;
 use super::room::{BodyShare, HeldBody};
+use super::served_model::ServedModel;
 use super::state::{AppState, Ready};
 use super::trace::Trace;
 use super::updates::Updates;
@@ -182,14 +183,20 @@ impl PutRequest<'_> {
         if !self.model.eq_ignore_ascii_case(&ready.fingerprint) {
             return Err(ApiError::WrongUpdateModel { got: self.model, expected: ready.fingerprint.clone() });
         }
+        let max_length = ready.serving.model.as_ref().and_then(ServedModel::max_length);
         let passages = passages.into_iter().enumerate();
-        passages.map(|(position, new)| new.passage(position, ready.dim)).collect()
+        passages.map(|(position, new)| new.passage(position, ready.dim, max_length)).collect()
     }
 }
 
 impl NewPassageBody<'_> {
-    /// Returns the passage at `position` of the body, with its vector `[dim]` if it has one.
-    fn passage(self, position: usize, dim: usize) -> Result<(Passage, Option<Embedding>), ApiError> {
+    /// Returns the passage at `position` of the body, with its vector `[dim]` if it has one, of `max_length` at most.
+    fn passage(
+        self,
+        position: usize,
+        dim: usize,
+        max_length: Option<f32>,
+    ) -> Result<(Passage, Option<Embedding>), ApiError> {
         let id: String = field(self.id, position, "id")?;
         let title: Option<String> = self.title.map(|json| field(json, position, "title")).transpose()?;
         let text: String = field(self.text, position, "text")?;
@@ -208,8 +215,26 @@ impl NewPassageBody<'_> {
             ApiError::PassageTooLong { position, field, bytes, max }
         })?;
         let vector = self.vector.map(|json| vector(json, position, dim)).transpose()?;
+        if let (Some(vector), Some(max)) = (&vector, max_length) {
+            check_length(vector, position, max)?;
+        }
         Ok((passage, vector))
     }
+}
+
+/// Refuses a vector that is longer than any of the model's: it would be found first by every question, and its score
+/// would leave those of others no digits where scores are combined.
+fn check_length(vector: &Embedding, position: usize, max: f32) -> Result<(), ApiError> {
+    /// Of vectors that were stored with 8 bits of mantissa.
+    const ROUNDING: f32 = 0.01;
+    let length = vector.as_slice().iter().map(|number| number * number).sum::<f32>().sqrt();
+    if length <= max + ROUNDING {
+        return Ok(());
+    }
+    let text = format!(
+        "`passages[{position}].vector` has length {length}, vectors of this model have {max} at most"
+    );
+    Err(ApiError::InvalidVector(VectorRole::Passage, text))
 }
 
 /// Returns the field `name` of the passage at `position`.

@@ -161,6 +161,8 @@ pub struct ServedModel {
     tag: HeaderValue,
     files: HashMap<String, ServedFile>,
     small: Option<Box<ServedModel>>,
+    /// `true` if the model's vectors have length 1, or less where they are a part of one.
+    is_normalized: bool,
 }
 
 impl ServedFile {
@@ -303,7 +305,13 @@ impl ServedModel {
         let small = [files.config, files.tokenizer].into_iter().chain(files.vocabulary);
         let all = small.chain(files.weights.into_values()).chain(pairs);
         let files = all.map(|file| (format!("{}/{}", file.sha256, file.name), file)).collect();
-        Self { tag: tag_of(&body), body, files, small: None }
+        let is_normalized = manifest.normalize && manifest.similarity != Similarity::L2;
+        Self { tag: tag_of(&body), body, files, small: None, is_normalized }
+    }
+
+    /// Returns the greatest length of the model's vectors, if it has one.
+    pub(super) fn max_length(&self) -> Option<f32> {
+        self.is_normalized.then_some(1.0)
     }
 
     /// Adds a smaller question encoder of the same vectors, which pages may load in the place of this one. It is left

@@ -112,6 +112,11 @@ fn model(directory: &Path, with_weights: bool) -> ServedModel {
 
 /// As [`model`], with these weights for browsers.
 fn model_of(directory: &Path, content: Option<&[u8]>) -> ServedModel {
+    model_from(directory, content, false)
+}
+
+/// As [`model_of`], with vectors of length 1 where `normalize`.
+fn model_from(directory: &Path, content: Option<&[u8]>, normalize: bool) -> ServedModel {
     let file = |name: &str, content: &[u8]| {
         let path = directory.join(name);
         fs_err::write(&path, content).unwrap();
@@ -123,7 +128,7 @@ fn model_of(directory: &Path, content: Option<&[u8]>) -> ServedModel {
         fingerprint: fingerprint(),
         family: Family::Bert,
         pooling: Pooling::Cls,
-        normalize: false,
+        normalize,
         similarity: Similarity::Dot,
         dim: DIM,
         max_question_tokens: 64,

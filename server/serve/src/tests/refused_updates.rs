@@ -1,6 +1,6 @@
 //! Updates that are refused: the code, what is said of them, and what to do.
 
-use super::updates::{adding, build, change, clusters, serve, serve_with};
+use super::updates::{adding, build, change, clusters, serve, serve_model, serve_with};
 use super::*;
 use crate::Limits;
 use dpr_index::{IndexKind, VectorIndex as _};
@@ -202,4 +202,26 @@ async fn a_server_whose_index_has_lost_its_lock_says_that_it_must_be_restarted()
     assert_eq!(unready.error(), (503, "unhealthy".into()));
     assert!(unready.message().contains("refused until a restart"), "{}", unready.text());
     assert_eq!(search(&app, &good()).await.status, StatusCode::OK, "searches go on");
+}
+
+#[tokio::test]
+async fn a_vector_that_is_longer_than_those_of_a_normalized_model_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let index = dir.path().join("index");
+    build(&index, clusters(20, DIM, 1), DIM, IndexKind::Exact);
+    let normalized = model_from(dir.path(), None, true);
+    let (app, updater) = serve_model(Options::default(), &index, None, normalized);
+    let put =
+        |vector: Value| change("POST", &adding(&[json!({"id": "a", "text": "Text.", "vector": vector})]));
+    for long in [json!([9e9, 0, 0, 0]), json!([1, 0, 0, 0.2]), json!([1e30, 1e30, 1e30, 1e30])] {
+        let reply = send(&app, put(long.clone())).await;
+        assert_eq!(reply.error(), (422, "invalid_vector".into()), "{long}");
+        let text = reply.text();
+        assert!(text.contains("`passages[0].vector` has length") && text.contains("1 at most"), "{text}");
+    }
+    assert_eq!(updater.live().snapshot().changes(), 0);
+    // Of length 1 but for rounding, and a part of a longer vector.
+    for fine in [json!([1, 0, 0.1, 0]), json!([0.3, 0.3, 0, 0])] {
+        assert_eq!(send(&app, put(fine.clone())).await.status, StatusCode::OK, "{fine}");
+    }
 }

@@ -51,14 +51,22 @@ pub(super) fn serve(dir: &Path, token: Option<&str>) -> (Router, Arc<IndexWriter
 }
 
 pub(super) fn serve_with(options: Options, dir: &Path, token: Option<&str>) -> (Router, Arc<IndexWriter>) {
+    serve_model(options, dir, token, model(dir.parent().unwrap(), true))
+}
+
+pub(super) fn serve_model(
+    options: Options,
+    dir: &Path,
+    token: Option<&str>,
+    model: ServedModel,
+) -> (Router, Arc<IndexWriter>) {
     let updater = Arc::new(IndexWriter::open(dir, "a test").unwrap());
     let access =
         Access::new(KeySources { update_token: token.map(str::to_owned), ..KeySources::default() }).unwrap();
     let state = AppState::new(Options { access, ..options });
     let service = Arc::new(PassageUpdater::new(Arc::<IndexWriter>::clone(&updater), None));
-    let files = dir.parent().unwrap();
     assert!(state.publish_all(Serving {
-        model: Some(model(files, true)),
+        model: Some(model),
         updates: Some(Updates::new(service)),
         ..Serving::new(Arc::<dpr_index::LiveIndex>::clone(updater.live()))
     }));
