@@ -268,6 +268,15 @@ fn a_server_builds_a_new_version_by_itself() {
     assert_eq!(figures, [179, 0, 0, 0]);
 }
 
+/// Sets a flag when it is dropped.
+struct StopOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn clients_of_a_server_that_follows_see_no_failure_while_commands_change_the_index() {
     let bench = Bench::new();
@@ -290,6 +299,8 @@ fn clients_of_a_server_that_follows_see_no_failure_while_commands_change_the_ind
                 }
             });
         }
+        // Where an assertion fails too: the clients would go on for ever.
+        let stop = StopOnDrop(&stop);
         let dpr = |arguments: &[&str]| succeed(bench.dpr(&["index"]).args(arguments));
         let said = dpr(&["delete", "--index", "index", "p7", "p8"]);
         assert!(said.contains("2 passages deleted; 298 passages, 2 changes"), "{said}");
@@ -297,7 +308,7 @@ fn clients_of_a_server_that_follows_see_no_failure_while_commands_change_the_ind
         bench.write("new.tsv", format!("id\ttext\ttitle\nnew\t{text}\tTitle 0\np9\tother\tTitle 0\n"));
         let add = ["add", "--index", "index", "--passages", "new.tsv", "--model", "model", "--device", "cpu"];
         let said = dpr(&add);
-        assert!(said.contains("1 passages added, 1 replaced; 299 passages"), "{said}");
+        assert!(said.contains("1 passage added, 1 replaced; 299 passages"), "{said}");
         server.wait_for(|index| index["count"] == 299 && index["added"] == 2);
         let found = server.send("POST", "/v1/search", &asked, "").1;
         let ids: Vec<&str> =
@@ -313,7 +324,7 @@ fn clients_of_a_server_that_follows_see_no_failure_while_commands_change_the_ind
         // A build from the start.
         dpr(&["--vectors", "vectors", "--out", "index", "--kind", "hnsw"]);
         server.wait_for(|index| index["number"] == 3 && index["kind"] == "hnsw" && index["count"] == 300);
-        stop.store(true, Ordering::Relaxed);
+        drop(stop);
     });
     println!("{} searches answered", answered.load(Ordering::Relaxed));
     let metrics = {
