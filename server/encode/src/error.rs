@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use dpr_core::{EmbeddingError, EncodeError};
 use dpr_data::DataError;
 
-use super::{PART_SIZE, ShardError};
-use dpr_index::vectors::VectorsError;
+use super::ShardError;
+use dpr_index::vectors::{VectorsError, VectorsSpec};
 
 /// The reason why texts were not encoded.
 #[derive(Debug, thiserror::Error)]
@@ -73,7 +73,7 @@ pub enum EncodingError {
 /// Returns what the same command does after a stop.
 fn goes_on(done: usize) -> String {
     match done {
-        0 => format!("they are kept by {PART_SIZE}, so the same command begins again"),
+        0 => format!("they are kept by {}, so the same command begins again", VectorsSpec::PART_SIZE),
         _ => "the same command continues from there".to_owned(),
     }
 }

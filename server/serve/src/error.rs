@@ -5,7 +5,7 @@ use dpr_core::model::short;
 
 use super::body_kind::BodyKind;
 use super::error_code::ErrorCode;
-use super::vector::VectorRole;
+use super::vector_role::VectorRole;
 use crate::scope::Scope;
 
 /// A refused or failed request.

@@ -8,7 +8,7 @@ use dpr_index::search::{SearchError, WriteError};
 use dpr_index::{FileError, QueryError, UpdateError as IndexError};
 
 use super::error::ApiError;
-use super::vector::VectorRole;
+use super::vector_role::VectorRole;
 
 /// The message about a backend that does not answer.
 const AWAY: &str = "without an answer from the backend that keeps the passages";

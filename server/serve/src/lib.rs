@@ -130,6 +130,7 @@ mod trace;
 mod trace_parent;
 mod updates;
 mod vector;
+mod vector_role;
 mod watched;
 
 pub use access::{
@@ -168,7 +169,7 @@ pub use tls::{Tls, TlsError};
 pub use trace::{SetParent, TARGET as TRACE_TARGET};
 pub use trace_parent::TraceParent;
 pub use updates::Updates;
-pub use vector::VectorRole;
+pub use vector_role::VectorRole;
 
 /// All routes. Pages of other origins, where they are let in, may search but not change the index: what it is changed
 /// by is not behind the layer that answers their preflights.

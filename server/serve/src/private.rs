@@ -30,7 +30,8 @@ use super::model::FileContent;
 use super::served_blur::ServedBlur;
 use super::served_model::FileBody;
 use super::state::AppState;
-use super::vector::VectorRole;
+use super::vector;
+use super::vector_role::VectorRole;
 
 /// The path of the description, where its routes are mounted.
 const PATH: &str = "/v1/private";
@@ -257,7 +258,7 @@ impl CandidatesRequest {
             return Err(ApiError::InvalidLevel { got: level.chars().take(40).collect(), offered });
         };
         let sent = Embedding::from_base64(&y, entry.blur.dims)
-            .map_err(|error| VectorRole::Blurred.invalid("y", &error))?;
+            .map_err(|error| vector::invalid(VectorRole::Blurred, "y", &error))?;
         Ok((sent, entry.candidates))
     }
 }

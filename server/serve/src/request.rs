@@ -17,7 +17,8 @@ use super::error::ApiError;
 use super::limits::Limits;
 use super::metadata::WireCondition;
 use super::nested;
-use super::vector::{VectorInput, VectorRole, VectorSeed, WireVector};
+use super::vector::{VectorInput, VectorSeed, WireVector};
+use super::vector_role::VectorRole;
 use dpr_index::search::Filter;
 
 /// A search: one vector, or a batch of them.

@@ -10,6 +10,7 @@ use serde::de::{Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAcces
 use utoipa::ToSchema;
 
 use super::error::ApiError;
+use super::vector_role::VectorRole;
 
 /// A vector on the wire: `dim` numbers, or base64 of them as little-endian f32 or f16.
 #[derive(ToSchema)]
@@ -23,48 +24,18 @@ pub(super) enum WireVector {
     Base64(String),
 }
 
-/// The use of a vector, by which errors speak of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum VectorRole {
-    /// A question's vector.
-    Question,
-    /// The vector of a passage to add.
-    Passage,
-    /// The coordinates of a blurred question.
-    Blurred,
-}
-
-impl VectorRole {
-    /// Returns the error of a vector that is called `name`.
-    pub(super) fn invalid(self, name: &str, error: &EmbeddingError) -> ApiError {
-        let EmbeddingError::Dimension { got, expected } = error else {
-            return ApiError::InvalidVector(self, format!("`{name}`: {error}"));
-        };
-        let likely = match self {
-            Self::Question => "was the question encoded with another model?",
-            Self::Passage => "was the passage encoded with another model?",
-            Self::Blurred => "was the question blurred for another level?",
-        };
-        let text = format!("`{name}`: the vector has {got} numbers, expected {expected}: {likely}");
-        ApiError::InvalidVector(self, text)
-    }
-
-    /// Returns the advice on a vector that is none.
-    pub(super) fn fix(self) -> &'static str {
-        match self {
-            Self::Question => {
-                "send the question encoder's output as it is: finite numbers, not all zero, as many as \
-                 `dim` of GET /v1/model"
-            }
-            Self::Passage => {
-                "send the passage encoder's output as it is: finite numbers, not all zero, as many as \
-                 `dim` of GET /v1/index; nothing was changed"
-            }
-            Self::Blurred => {
-                "send base64 of as many numbers as `dims` of the level in GET /v1/private: finite, not all zero"
-            }
-        }
-    }
+/// Returns the error of a vector of this role that is called `name`.
+pub(super) fn invalid(role: VectorRole, name: &str, error: &EmbeddingError) -> ApiError {
+    let EmbeddingError::Dimension { got, expected } = error else {
+        return ApiError::InvalidVector(role, format!("`{name}`: {error}"));
+    };
+    let likely = match role {
+        VectorRole::Question => "was the question encoded with another model?",
+        VectorRole::Passage => "was the passage encoded with another model?",
+        VectorRole::Blurred => "was the question blurred for another level?",
+    };
+    let text = format!("`{name}`: the vector has {got} numbers, expected {expected}: {likely}");
+    ApiError::InvalidVector(role, text)
 }
 
 /// A vector as it was found in the body.
@@ -86,7 +57,7 @@ impl VectorInput {
             Self::Base64(text) => Embedding::from_base64(&text, dim),
             Self::Other(what) => return Err(ApiError::InvalidVector(role, format!("`{name}` {what}"))),
         };
-        result.map_err(|error| role.invalid(name, &error))
+        result.map_err(|error| invalid(role, name, &error))
     }
 }
 
