@@ -2,6 +2,9 @@
 
 use std::process::ExitCode;
 
+/// Exit status of a program that SIGINT ended, as shells have it.
+const INTERRUPTED: i32 = 130;
+
 fn main() -> ExitCode {
-    dpr::cli::main()
+    dpr::cli::main(|| std::process::exit(INTERRUPTED))
 }

@@ -3,19 +3,19 @@
 /// A kind of body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyKind {
-    /// Of `POST /v1/search`.
+    /// The body of `POST /v1/search`: a vector or several.
     Search,
-    /// Of `POST /v1/search/text`.
+    /// The body of `POST /v1/search/text`: a question as text.
     TextSearch,
-    /// Of `POST /v1/answer`.
+    /// The body of `POST /v1/answer`: a question as text, to be answered.
     Answer,
-    /// Of `POST /v1/private/candidates`.
+    /// The body of `POST /v1/private/candidates`: the coordinates of a blurred question.
     Blurred,
-    /// Of `POST /v1/encrypted/rank` and `POST /v1/encrypted/fetch`.
+    /// The body of `POST /v1/encrypted/rank` and `POST /v1/encrypted/fetch`: ciphertexts.
     Encrypted,
-    /// Of `POST /v1/passages`.
+    /// The body of `POST /v1/passages`: passages to add or replace.
     Put,
-    /// Of `DELETE /v1/passages`.
+    /// The body of `DELETE /v1/passages`: ids.
     Delete,
 }
 

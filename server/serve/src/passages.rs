@@ -226,7 +226,7 @@ impl NewPassageBody<'_> {
 /// Refuses a vector that is longer than any of the model's: it would be found first by every question, and its score
 /// would leave those of others no digits where scores are combined.
 fn check_length(vector: &Embedding, position: usize, max: f32) -> Result<(), ApiError> {
-    /// Of vectors that were stored with 8 bits of mantissa.
+    /// Tolerance of the length: the rounding of vectors that were stored in bf16.
     const ROUNDING: f32 = 0.01;
     let length = vector.as_slice().iter().map(|number| number * number).sum::<f32>().sqrt();
     if length <= max + ROUNDING {

@@ -90,7 +90,8 @@ struct Summary<'a> {
 /// Runs `dpr encode`.
 ///
 /// # Errors
-/// When the passages cannot be read, one is longer than an index takes, the model is damaged, the directory cannot be written, or on Ctrl-C.
+/// When the passages cannot be read, one is longer than an index takes, the model is damaged, the directory cannot be
+/// written, or on Ctrl-C.
 pub fn run(args: Args) -> Result<(), CliError> {
     // The corpus first: what is wrong in it shows before a model is loaded.
     let corpus = CorpusShard::read(&args.passages, args.shard)?;

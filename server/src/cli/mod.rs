@@ -140,8 +140,16 @@ pub fn command() -> clap::Command {
     Cli::command()
 }
 
-/// Runs the process's command line.
-pub fn main() -> ExitCode {
+/// Ends the program at once.
+type Abort = fn() -> !;
+
+/// The way to end the program at once, in the binary alone.
+static ABORT: OnceLock<Abort> = OnceLock::new();
+
+/// Runs the process's command line. `abort` ends the program at the second Ctrl-C, where the first one ends long work
+/// cleanly.
+pub fn main(abort: Abort) -> ExitCode {
+    ABORT.get_or_init(|| abort);
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(usage) => {
@@ -210,11 +218,9 @@ fn run_arguments(words: &[OsString]) -> Result<(), CliError> {
     }
 }
 
-/// Exit status of a program that was ended by SIGINT, as shells have it.
-const INTERRUPTED: i32 = 130;
-
 /// Returns the flag that Ctrl-C (or SIGTERM) sets, so that long work ends cleanly. All steps of a command have the
-/// same. A second one ends the program at once, as a GPU driver may be at work for long; files are whole then too.
+/// same. The second Ctrl-C ends the program at once, because a GPU driver may compile for minutes; files are whole then
+/// too.
 pub(crate) fn stop_on_interrupt() -> Arc<AtomicBool> {
     static STOP: OnceLock<Arc<AtomicBool>> = OnceLock::new();
     let stop = STOP.get_or_init(|| {
@@ -222,9 +228,9 @@ pub(crate) fn stop_on_interrupt() -> Arc<AtomicBool> {
         let flag = Arc::clone(&stop);
         // Where another handler is set, a stop still leaves whole files.
         let _ = ctrlc::set_handler(move || {
-            if flag.swap(true, Ordering::Relaxed) {
-                #[expect(clippy::exit, reason = "nothing else ends a driver that compiles for minutes")]
-                std::process::exit(INTERRUPTED);
+            let is_second = flag.swap(true, Ordering::Relaxed);
+            if let Some(abort) = ABORT.get().filter(|_| is_second) {
+                abort();
             }
         });
         stop

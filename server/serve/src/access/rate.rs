@@ -8,8 +8,8 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// Returns the rate of `per_second` requests (above 0.000001 and up to a million) and `burst` at once (at least one), or
-    /// `None` for other numbers.
+    /// Returns the rate of `per_second` requests (above 0.000001 and up to a million) and `burst` at once (at least
+    /// one), or `None` for other numbers.
     pub fn new(per_second: f64, burst: u32) -> Option<Self> {
         (per_second > 1e-6 && per_second <= 1e6 && burst > 0).then_some(Self { per_second, burst })
     }

@@ -1,16 +1,14 @@
 //! Updates that are refused: the code, what is said of them, and what to do.
 
-use super::updates::{adding, build, change, clusters, serve, serve_model, serve_with};
+use super::updates::{adding, built, change, serve, serve_model, serve_with};
 use super::*;
 use crate::Limits;
-use dpr_index::{IndexKind, VectorIndex as _};
+use dpr_index::VectorIndex as _;
 
 /// Method, body, status, code, what the message holds.
 #[tokio::test]
 async fn each_kind_of_bad_update_has_its_code_and_changes_nothing() {
-    let dir = tempfile::tempdir().unwrap();
-    let index = dir.path().join("index");
-    build(&index, clusters(20, DIM, 1), DIM, IndexKind::Exact);
+    let (_dir, index) = built();
     let (app, updater) = serve(&index, None);
     let one = |vector: Value| json!({"id": "a", "title": "", "text": "Text.", "vector": vector});
     let fine = one(json!([1, 2, 3, 4]));
@@ -77,9 +75,7 @@ async fn each_kind_of_bad_update_has_its_code_and_changes_nothing() {
 /// Method, body, what the message holds, what the advice holds.
 #[tokio::test]
 async fn each_kind_of_bad_update_is_told_what_to_do_about_it() {
-    let dir = tempfile::tempdir().unwrap();
-    let index = dir.path().join("index");
-    build(&index, clusters(20, DIM, 1), DIM, IndexKind::Exact);
+    let (_dir, index) = built();
     let (app, _updater) = serve(&index, None);
     let fine = json!({"id": "a", "title": "", "text": "Text.", "vector": [1, 2, 3, 4]});
     let with = |field: &str, value: Value| {
@@ -167,9 +163,7 @@ async fn each_kind_of_bad_update_is_told_what_to_do_about_it() {
 
 #[tokio::test]
 async fn an_update_over_the_limit_of_a_body_is_to_be_sent_in_parts() {
-    let dir = tempfile::tempdir().unwrap();
-    let index = dir.path().join("index");
-    build(&index, clusters(20, DIM, 1), DIM, IndexKind::Exact);
+    let (_dir, index) = built();
     let limits = Limits { max_body: 100, ..Limits::default() };
     let (app, _updater) = serve_with(Options { limits, ..Options::default() }, &index, None);
     let passages = adding(&[json!({"id": "a", "text": "x".repeat(100)})]);
@@ -184,9 +178,7 @@ async fn an_update_over_the_limit_of_a_body_is_to_be_sent_in_parts() {
 #[cfg(unix)]
 #[tokio::test]
 async fn a_server_whose_index_has_lost_its_lock_says_that_it_must_be_restarted() {
-    let dir = tempfile::tempdir().unwrap();
-    let index = dir.path().join("index");
-    build(&index, clusters(20, DIM, 1), DIM, IndexKind::Exact);
+    let (_dir, index) = built();
     let (app, _updater) = serve(&index, None);
     let delete = || change("DELETE", &json!({"ids": ["p0"]}));
     assert!(get(&app, "/metrics").await.text().contains("dpr_updates_broken 0"));
@@ -206,9 +198,7 @@ async fn a_server_whose_index_has_lost_its_lock_says_that_it_must_be_restarted()
 
 #[tokio::test]
 async fn a_vector_that_is_longer_than_those_of_a_normalized_model_is_refused() {
-    let dir = tempfile::tempdir().unwrap();
-    let index = dir.path().join("index");
-    build(&index, clusters(20, DIM, 1), DIM, IndexKind::Exact);
+    let (dir, index) = built();
     let normalized = model_from(dir.path(), None, true);
     let (app, updater) = serve_model(Options::default(), &index, None, normalized);
     let put =
@@ -220,7 +210,7 @@ async fn a_vector_that_is_longer_than_those_of_a_normalized_model_is_refused() {
         assert!(text.contains("`passages[0].vector` has length") && text.contains("1 at most"), "{text}");
     }
     assert_eq!(updater.live().snapshot().changes(), 0);
-    // Of length 1 but for rounding, and a part of a longer vector.
+    // A vector of length 1 after rounding, and a truncated vector, which is shorter.
     for fine in [json!([1, 0, 0.1, 0]), json!([0.3, 0.3, 0, 0])] {
         assert_eq!(send(&app, put(fine.clone())).await.status, StatusCode::OK, "{fine}");
     }

@@ -1,6 +1,7 @@
 //! Passages added and deleted while others search: who may, what is refused, what is found.
 
 use std::collections::HashSet;
+use std::path::PathBuf;
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -43,6 +44,14 @@ pub(super) fn build(dir: &Path, rows: Vec<f32>, dim: usize, kind: IndexKind) {
     let set = VectorSet::new(fingerprint(), dim, passages, rows);
     let options = IndexOptions { kind, hnsw: HnswParams::default(), ..IndexOptions::default() };
     build_index(&set, dir, &options, &Silent).unwrap();
+}
+
+/// An index of 20 passages in a folder of its own, which goes with the first value.
+pub(super) fn built() -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let index = dir.path().join("index");
+    build(&index, clusters(20, DIM, 1), DIM, IndexKind::Exact);
+    (dir, index)
 }
 
 /// A server over a real index that takes updates, with this token if any.
@@ -100,9 +109,7 @@ async fn an_index_is_not_changed_unless_the_operator_lets_it() {
 
 #[tokio::test]
 async fn an_index_that_is_full_answers_429_until_a_new_version_is_built() {
-    let dir = tempfile::tempdir().unwrap();
-    let index = dir.path().join("index");
-    build(&index, clusters(20, DIM, 1), DIM, IndexKind::Exact);
+    let (_dir, index) = built();
     let (app, updater) = serve(&index, None);
     let max_delta = DeltaLimit { rows: 2, ..DeltaLimit::NONE };
     let policy = CompactionPolicy { automatic: false, max_delta, ..CompactionPolicy::default() };
@@ -126,9 +133,7 @@ async fn an_index_that_is_full_answers_429_until_a_new_version_is_built() {
 
 #[tokio::test]
 async fn where_there_is_a_token_an_update_must_carry_it() {
-    let dir = tempfile::tempdir().unwrap();
-    let index = dir.path().join("index");
-    build(&index, clusters(20, DIM, 1), DIM, IndexKind::Exact);
+    let (_dir, index) = built();
     let (app, _updater) = serve(&index, Some("s3cret"));
     let with = |value: &str| {
         let mut request = change("DELETE", &json!({"ids": ["p0"]}));
@@ -148,9 +153,7 @@ async fn where_there_is_a_token_an_update_must_carry_it() {
 
 #[tokio::test]
 async fn no_page_of_another_origin_may_change_the_index_whatever_origins_may_search_it() {
-    let dir = tempfile::tempdir().unwrap();
-    let index = dir.path().join("index");
-    build(&index, clusters(20, DIM, 1), DIM, IndexKind::Exact);
+    let (_dir, index) = built();
     let origin = "https://evil.example";
     for origins in [Origins::Any, Origins::parse(&[origin.to_owned()]).unwrap()] {
         let options = Options { origins, ..Options::default() };
@@ -185,9 +188,7 @@ async fn no_page_of_another_origin_may_change_the_index_whatever_origins_may_sea
 
 #[tokio::test]
 async fn without_a_token_an_update_comes_from_a_program_of_this_machine() {
-    let dir = tempfile::tempdir().unwrap();
-    let index = dir.path().join("index");
-    build(&index, clusters(20, DIM, 1), DIM, IndexKind::Exact);
+    let (_dir, index) = built();
     let from = |host: &str, origin: &str, token: &str| {
         let mut request =
             change("POST", &adding(&[json!({"id": "x", "text": "X.", "vector": [1, 0, 0, 0]})]));
@@ -242,9 +243,7 @@ fn is_foreign(host: &str) -> bool {
 
 #[tokio::test]
 async fn what_is_added_is_found_and_what_is_deleted_is_not() {
-    let dir = tempfile::tempdir().unwrap();
-    let index = dir.path().join("index");
-    build(&index, clusters(20, DIM, 1), DIM, IndexKind::Exact);
+    let (_dir, index) = built();
     let (app, _updater) = serve(&index, None);
     let far = [1000.0, 0.0, 0.0, 0.0];
     let text = Embedding::new(vec![900.0, 0.0, 0.0, 0.0], DIM).unwrap().to_base64_f32();
@@ -290,9 +289,7 @@ async fn what_is_added_is_found_and_what_is_deleted_is_not() {
 
 #[tokio::test]
 async fn the_metadata_of_what_is_added_is_kept_and_filtered_by() {
-    let dir = tempfile::tempdir().unwrap();
-    let index = dir.path().join("index");
-    build(&index, clusters(20, DIM, 1), DIM, IndexKind::Exact);
+    let (_dir, index) = built();
     let (app, updater) = serve(&index, None);
     let described = |id: &str, metadata: Value| json!({"id": id, "text": "Text.", "vector": [1, 0, 0, 0], "metadata": metadata});
     let added = adding(&[

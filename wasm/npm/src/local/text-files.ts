@@ -56,7 +56,7 @@ export class PackedTexts implements TextFiles {
 
   async #open(at: number, signal: AbortSignal, announce: AnnouncePack): Promise<PassageTexts> {
     for (let known = this.#opened.get(at); known; known = this.#opened.get(at)) {
-      // The search that began it may give up or fail, which is no reason for this one to.
+      // The download ends with the search that began it. If that one is aborted or fails, this search downloads the pack.
       const texts = await known.catch(() => undefined);
       if (texts) return texts;
     }

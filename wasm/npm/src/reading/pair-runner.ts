@@ -117,7 +117,7 @@ export class PairRunner {
     } catch (error) {
       signal.throwIfAborted();
       if (device === 'cpu' || error instanceof DprWebError) throw error;
-      // Another reading of the same time may have changed it already.
+      // A concurrent reading may have switched to the CPU already.
       if (this.#device === device) {
         const reason = error as Error;
         this.settings.onProgress({ status: 'fallback', from: 'webgpu', to: 'cpu', reason: reason.message });
