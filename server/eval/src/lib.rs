@@ -65,7 +65,7 @@ pub use accuracy::Accuracy;
 pub use answer::{AnswerError, AnswerMatcher, InvalidPattern};
 pub use by_depth::{DEFAULT_DEPTHS, DepthReport, ReadPassage, ReadQuestion, measure_depths};
 pub use compare::{Bootstrap, CompareError, Comparison, LEAST_CLUSTERS, System, compare, compare_clusters};
-pub use counted::counted;
+use counted::counted;
 pub use error::EvalError;
 pub use judge::{Judge, gold_passages};
 pub use plot::{Curve, PlotError, Series, accuracy_svg, log_series_svg, reading_svg, series_svg};

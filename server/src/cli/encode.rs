@@ -149,7 +149,7 @@ pub fn run(args: Args) -> Result<(), CliError> {
     output::line(format_args!(
         "{}: vectors of {}, {encoded} of them encoded now on {device} in {precision}",
         args.out.display(),
-        output::counted(passages, "passage")
+        output::counted(passages, "passage", "passages")
     ))?;
     if encoded > 0 {
         output::line(format_args!(
@@ -158,13 +158,13 @@ pub fn run(args: Args) -> Result<(), CliError> {
         ))?;
     }
     if kept > 0 {
-        output::line(format_args!("of an earlier run: {}", output::counted(kept, "passage")))?;
+        output::line(format_args!("of an earlier run: {}", output::counted(kept, "passage", "passages")))?;
     }
     if truncated > 0 {
         let limit = encoder.max_tokens();
         output::line(format_args!(
             "longer than the model's {limit} tokens: {}, the rest of which is not in their vectors",
-            output::counted(truncated, "passage")
+            output::counted(truncated, "passage", "passages")
         ))?;
     }
     Ok(())

@@ -21,9 +21,9 @@ pub(super) fn line(text: Arguments<'_>) -> Result<(), CliError> {
     print(&format!("{text}\n"))
 }
 
-/// Returns a number with what it counts: `1 passage`, `2 passages`.
-pub(super) fn counted(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+/// Returns `count` with the words that follow it: `one` after 1, `many` after any other number.
+pub(super) fn counted(count: usize, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 /// Writes a value for a script: indented JSON and a newline.

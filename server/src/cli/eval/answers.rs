@@ -13,10 +13,11 @@ use super::super::reading::{ReadArgs, Reading};
 use super::super::{CliError, output, progress};
 use super::result_files;
 use super::retrieved::RetrieveArgs;
+use crate::cli::output::counted;
 use dpr_data::{Answers, Question, RetrievedContext, RetrieverResult, read_passages, read_questions};
 use dpr_eval::{
     Curve, DEFAULT_DEPTHS, DepthReport, EvalError, ReadPassage, ReadQuestion, ReadingReport, ReadingRules,
-    TopK, counted, measure_depths, measure_reading, read_predictions, reading_svg,
+    TopK, measure_depths, measure_reading, read_predictions, reading_svg,
 };
 
 /// Arguments of `dpr eval answers`.

@@ -9,10 +9,11 @@ use serde::Serialize;
 use super::super::{CliError, output};
 use super::examples::{self, Example, First, Side};
 use super::result_files;
+use crate::cli::output::counted;
 use dpr_data::{Question, RetrieverResult, read_questions};
 use dpr_eval::{
     Bootstrap, Comparison, Curve, DEFAULT_KS, LEAST_CLUSTERS, System, TopK, accuracy_svg, compare,
-    compare_clusters, counted, first_hit, top_k,
+    compare_clusters, first_hit, top_k,
 };
 
 /// Arguments of `dpr eval compare`.

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::cli::output::counted;
 use dpr_core::private::blur::{Blur, DeviceKey, Level};
 use dpr_data::{Question, read_questions};
-use dpr_eval::counted;
 use dpr_eval::privacy::{
     Attackers, Blurred, Bucket, DecoderOptions, EncodedQuestion, Mode, ModeReport, NetworkOptions, Plain,
     PrivacyReport, QuestionSplit, Random, attack, search,

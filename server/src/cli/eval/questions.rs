@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 
 use super::super::CliError;
+use crate::cli::output::counted;
 use dpr_data::{Passage, Qrels, Question, read_qrels, read_questions};
-use dpr_eval::{EvalError, Judge, RankingError, counted, gold_passages};
+use dpr_eval::{EvalError, Judge, RankingError, gold_passages};
 
 /// Questions and how their rankings are judged.
 #[derive(Debug, clap::Args)]

@@ -11,8 +11,9 @@ use super::super::source_args::{FusionArgs, SourceArgs};
 use super::super::{CliError, output};
 use super::questions::{By, QuestionArgs, Questions};
 use super::result_files::{self, Ranked, StagedResults};
+use crate::cli::output::counted;
 use dpr_eval::{
-    Accuracy, Curve, DEFAULT_KS, QrelsReport, Recall, accuracy_svg, counted, first_hit, measure_qrels, recall,
+    Accuracy, Curve, DEFAULT_KS, QrelsReport, Recall, accuracy_svg, first_hit, measure_qrels, recall,
 };
 use dpr_index::search::Method;
 use dpr_index::{RECALL_DEPTH, VectorIndex as _};

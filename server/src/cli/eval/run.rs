@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use super::super::{CliError, output};
+use crate::cli::output::counted;
 use dpr_data::{read_qrels, read_run};
-use dpr_eval::{DEFAULT_KS, QrelsReport, counted, measure_qrels, trec_order};
+use dpr_eval::{DEFAULT_KS, QrelsReport, measure_qrels, trec_order};
 
 /// Options of `dpr eval run`.
 #[derive(Debug, clap::Args)]

@@ -124,7 +124,7 @@ pub(super) fn add(args: AddArgs) -> Result<(), CliError> {
         }
     }
     let Put { added, replaced } = done;
-    let what = format!("{} added, {replaced} replaced", output::counted(added, "passage"));
+    let what = format!("{} added, {replaced} replaced", output::counted(added, "passage", "passages"));
     report(&opened, &args.at.index, args.json, &what, &[("added", added), ("replaced", replaced)])
 }
 
@@ -144,7 +144,7 @@ pub(super) fn delete(args: DeleteArgs) -> Result<(), CliError> {
     };
     let opened = args.at.index.open_to_write("`dpr index delete`")?;
     let deleted = opened.writer()?.delete(ids.into_iter().collect())?;
-    let what = format!("{} deleted", output::counted(deleted, "passage"));
+    let what = format!("{} deleted", output::counted(deleted, "passage", "passages"));
     report(&opened, &args.at.index, args.json, &what, &[("deleted", deleted)])
 }
 
