@@ -201,7 +201,8 @@ mod tests {
             check(&[(&passage, vector)], 2).map_err(|error| error.to_string()).unwrap_err()
         };
         let vector = [1.0, 2.0];
-        assert!(refused(Passage { id: "a\0b".into(), ..good.clone() }, &vector).contains("NUL"));
+        let control = refused(Passage { id: "a\0b".into(), ..good.clone() }, &vector);
+        assert!(control.contains("control character U+0000"), "{control}");
         assert!(
             refused(Passage { text: "a\0b".into(), ..good.clone() }, &vector).contains("text holds a NUL")
         );
