@@ -5,6 +5,9 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SplitMix(u64);
 
+/// The step of the state from one draw to the next: 2^64 over the golden ratio.
+const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
 impl SplitMix {
     /// Starts at `seed`.
     pub fn new(seed: u64) -> Self {
@@ -15,15 +18,23 @@ impl SplitMix {
     pub fn keyed(key: &[u64]) -> Self {
         let state = key.iter().fold(0x243f_6a88_85a3_08d3, |state, part| {
             // One output between two parts spreads each over all bits before the next comes in.
-            Self(state ^ part.wrapping_mul(0x9e37_79b9_7f4a_7c15)).bits()
+            Self(state ^ part.wrapping_mul(STEP)).bits()
         });
         Self(state)
     }
 
     /// Returns 64 random bits.
     pub fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        self.0 = self.0.wrapping_add(STEP);
         mix(self.0)
+    }
+
+    /// Returns what as many calls of [`SplitMix::bits`] would. Compilers vectorise this function.
+    #[inline(always)]
+    pub(crate) fn several<const N: usize>(&mut self) -> [u64; N] {
+        let state = self.0;
+        self.0 = state.wrapping_add(STEP.wrapping_mul(N as u64));
+        std::array::from_fn(|at| mix(state.wrapping_add(STEP.wrapping_mul(at as u64 + 1))))
     }
 
     /// Returns a whole number from 0 to `limit - 1`, even but for `limit / 2^64`; 0 when `limit` is 0.
@@ -48,6 +59,7 @@ impl SplitMix {
 
 /// Returns `bits` with each of them spread over all 64: the output function of [`SplitMix`]. It makes states of
 /// several numbers where two states a few steps apart would give the same draws, shifted.
+#[inline(always)]
 pub fn mix(mut bits: u64) -> u64 {
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -64,6 +76,10 @@ mod tests {
         let mut random = SplitMix::new(1234567);
         let expected = [6457827717110365317, 3203168211198807973, 9817491932198370423];
         assert_eq!(expected, std::array::from_fn(|_| random.bits()));
+        let (mut one, mut several) = (SplitMix::new(7), SplitMix::new(7));
+        for _ in 0..3 {
+            assert_eq!(several.several::<5>(), std::array::from_fn(|_| one.bits()));
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Training speed on made-up token ids, to hold against another library's on the same lengths.
 //!
 //! ```text
-//! cargo run --release --example train_throughput -- MODEL_DIR [BATCH] [PASSAGE_TOKENS] [STEPS] [THREADS] [CHUNK_TOKENS] [TAPE_TOKENS]
+//! cargo run --release --bin train_throughput -- MODEL_DIR f32|bf16 [BATCH] [PASSAGE_TOKENS] [STEPS] [THREADS] [CHUNK_TOKENS] [TAPE_TOKENS]
 //! ```
 //!
 //! Prints `{"questions_per_second", "peak_mib"}`: the median over the steps, the first of which does not count.
@@ -13,8 +13,8 @@ use dpr_core::DeviceChoice;
 use dpr_core::random::SplitMix;
 use dpr_encode::model::ModelDir;
 use dpr_train::{
-    AdamW, Batch, DualEncoder, Objective, OptimiserOptions, Sharing, StepNoise, StepOptions, Targets,
-    TrainDevice, keep_freed_memory, norm, peak_memory, step,
+    AdamW, Batch, DualEncoder, Objective, OptimiserOptions, Precision, Sharing, StepNoise, StepOptions,
+    Targets, TrainDevice, keep_freed_memory, norm, peak_memory, step,
 };
 
 /// As long as questions are, special tokens included.
@@ -24,6 +24,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     keep_freed_memory();
     let mut arguments = std::env::args().skip(1);
     let model = arguments.next().ok_or("give a model directory")?;
+    let precision = match arguments.next().as_deref() {
+        Some("f32") => Precision::F32,
+        Some("bf16") => Precision::Bf16,
+        _ => return Err("give a precision, f32 or bf16, after the model directory".into()),
+    };
     let mut number = |default: usize| arguments.next().map_or(Ok(default), |text| text.parse());
     let (questions, tokens, steps) = (number(16)?, number(156)?, number(5)?);
     let threads = number(2)?;
@@ -32,7 +37,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         chunk_tokens: number(1024)?,
         tape_tokens: number(16384)?,
         threads,
-        ..StepOptions::default()
+        precision,
     };
     let device = TrainDevice::open(DeviceChoice::Flex)?;
     let model = ModelDir::open(Path::new(&model))?;

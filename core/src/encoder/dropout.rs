@@ -2,6 +2,7 @@
 
 use burn::tensor::{Device, Distribution, Tensor, TensorData};
 
+use crate::kernel::dropout;
 use crate::random::SplitMix;
 
 /// Dropout of a forward pass: nothing at inference; while training, each number is left out with a probability, as in
@@ -47,54 +48,41 @@ impl Dropout {
         self.rate > 0.0
     }
 
+    /// Returns whether the numbers to leave out are drawn here, as they are for Burn's CPU backend.
+    #[cfg(all(feature = "autodiff", feature = "flex"))]
+    pub(super) fn is_drawn_here(&self) -> bool {
+        matches!(self.source, Source::Host(_))
+    }
+
     /// Returns `input` with a share of its numbers at 0 and the others scaled so that the expected sum stays.
     pub fn apply<const D: usize>(&mut self, input: Tensor<D>) -> Tensor<D> {
-        if !self.is_active() {
-            return input;
+        match self.mask(input.dims(), &input.device()) {
+            Some(mask) => input * mask,
+            None => input,
         }
-        let (shape, device) = (input.dims(), input.device());
+    }
+
+    /// Returns factors for numbers of a shape: 0 for a share of them, and for the others what keeps the expected sum.
+    pub(super) fn mask<const D: usize>(&mut self, shape: [usize; D], device: &Device) -> Option<Tensor<D>> {
+        if !self.is_active() {
+            return None;
+        }
         let keep = 1.0 - self.rate;
-        let mask = match &mut self.source {
+        Some(match &mut self.source {
             Source::Host(random) => {
-                let mask = mask(random, shape.iter().product(), self.rate);
-                Tensor::from_data(TensorData::new(mask, shape), &device)
+                let mask = dropout::mask(random, shape.iter().product(), self.rate);
+                Tensor::from_data(TensorData::new(mask, shape), device)
             }
             Source::Device => {
-                Tensor::random(shape, Distribution::Bernoulli(f64::from(keep)), &device) * (1.0 / keep)
+                Tensor::random(shape, Distribution::Bernoulli(f64::from(keep)), device) * (1.0 / keep)
             }
-        };
-        input * mask
+        })
     }
-}
-
-/// Returns `length` numbers, each 0 with probability `rate` (to 1 / 65536) and else 1 / (1 - rate).
-fn mask(random: &mut SplitMix, length: usize, rate: f32) -> Vec<f32> {
-    let limit = (f64::from(rate) * 65536.0).round() as u64;
-    let keep = 1.0 / (1.0 - rate);
-    let mut mask = vec![0f32; length];
-    // Four decisions a draw: attention probabilities alone call for millions a batch.
-    for four in mask.chunks_mut(4) {
-        let mut bits = random.bits();
-        for value in four {
-            *value = if bits & 0xffff >= limit { keep } else { 0.0 };
-            bits >>= 16;
-        }
-    }
-    mask
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_tenth_is_left_out_and_the_mean_stays() {
-        let mask = mask(&mut SplitMix::new(1), 1_000_003, 0.1);
-        let zeros = mask.iter().filter(|value| **value == 0.0).count() as f64 / mask.len() as f64;
-        let mean = mask.iter().map(|value| f64::from(*value)).sum::<f64>() / mask.len() as f64;
-        assert!((zeros - 0.1).abs() < 0.002, "{zeros}");
-        assert!((mean - 1.0).abs() < 0.002, "{mean}");
-    }
 
     #[cfg(feature = "flex")]
     #[test]

@@ -1,6 +1,9 @@
 //! Fused training operations around the matrix products, with gradients of their own: each is one step on the tape,
 //! where Burn's are several, and one pass over memory on the CPU.
 
+#[cfg(feature = "flex")]
+mod attention;
+
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
 use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
 use burn::backend::autodiff::grads::Gradients;
@@ -8,14 +11,23 @@ use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
 #[cfg(feature = "flex")]
 use burn::backend::flex::FlexTensor;
 #[cfg(feature = "flex")]
-use burn::backend::ops::FloatTensorOps as _;
+use burn::backend::ops::{FloatTensorOps as _, ModuleOps as _};
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Autodiff, Backend, Dispatch, TensorMetadata, backend_extension};
 use burn::nn::Linear;
-use burn::tensor::{Shape, Tensor};
+use burn::tensor::{DType, Shape, Tensor};
+
+#[cfg(feature = "flex")]
+use burn::tensor::{FloatDType, TensorData};
+#[cfg(feature = "flex")]
+use half::bf16;
 
 #[cfg(feature = "flex")]
 use crate::kernel::train as kernels;
+#[cfg(feature = "flex")]
+use crate::kernel::train::products::{self, Sizes};
+#[cfg(feature = "flex")]
+pub(super) use attention::attend;
 
 /// The normal density at 0.
 const ONE_OVER_SQRT_TAU: f32 = 0.398_942_3;
@@ -25,7 +37,8 @@ const ONE_OVER_SQRT_TAU: f32 = 0.398_942_3;
     Flex: cfg(feature = "flex"), Cube: cfg(feature = "wgpu"), Fusion: cfg(feature = "fusion"), Autodiff
 )]
 pub(crate) trait TrainOps: Backend {
-    /// `[.., input]` times `[input, output]` plus `[output]`.
+    /// `[.., input]` times `[input, output]` plus `[output]`. On the CPU a weight in bf16 makes it a product in bf16 of
+    /// an input in f32, with an output in f32.
     #[fusion(default)]
     fn train_linear(
         input: FloatTensor<Self>,
@@ -33,6 +46,26 @@ pub(crate) trait TrainOps: Backend {
         bias: FloatTensor<Self>,
     ) -> FloatTensor<Self> {
         Self::linear(input, weight, Some(bias))
+    }
+
+    /// Returns the gradient of the input of [`TrainOps::train_linear`] from that of its output.
+    #[fusion(default)]
+    fn train_linear_input_backward(
+        weight: FloatTensor<Self>,
+        gradient: FloatTensor<Self>,
+    ) -> FloatTensor<Self> {
+        Self::linear_x_backward(weight, gradient)
+    }
+
+    /// Returns the gradient of the weight of [`TrainOps::train_linear`] from that of its output.
+    #[fusion(default)]
+    fn train_linear_weight_backward(
+        input: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        gradient: FloatTensor<Self>,
+    ) -> FloatTensor<Self> {
+        drop(weight);
+        Self::linear_weight_backward(input, gradient)
     }
 
     /// Returns the sum of all rows of `[.., width]`, `[width]`.
@@ -123,6 +156,12 @@ impl TrainOps for burn::backend::Cube {}
 impl TrainOps for burn::backend::Flex {
     fn train_linear(input: FlexTensor, weight: FlexTensor, bias: FlexTensor) -> FlexTensor {
         let shape = input.shape();
+        if weight.dtype() == DType::BF16 {
+            let (input, weight) = (contiguous(input), contiguous(weight));
+            let (sizes, bias) = (sizes(&input, &weight), contiguous(Self::float_cast(bias, FloatDType::F32)));
+            let output = products::outputs(values(&input), halves(&weight), values(&bias), sizes);
+            return like(output, shape, sizes.outputs);
+        }
         let (width, output) = (shape[shape.num_dims() - 1], weight.shape()[1]);
         let rows = shape.num_elements() / width.max(1);
         let flat = Self::float_reshape(input, Shape::from(vec![rows, width]));
@@ -135,6 +174,30 @@ impl TrainOps for burn::backend::Flex {
         Self::float_reshape(product, shape)
     }
 
+    fn train_linear_input_backward(weight: FlexTensor, gradient: FlexTensor) -> FlexTensor {
+        if weight.dtype() != DType::BF16 {
+            return Self::linear_x_backward(weight, gradient);
+        }
+        let (weight, gradient) = (contiguous(weight), contiguous(gradient));
+        let [inputs, outputs] = [weight.shape()[0], weight.shape()[1]];
+        let shape = gradient.shape();
+        let sizes = Sizes { rows: shape.num_elements() / outputs.max(1), inputs, outputs };
+        like(products::input_gradient(values(&gradient), halves(&weight), sizes), shape, inputs)
+    }
+
+    fn train_linear_weight_backward(
+        input: FlexTensor,
+        weight: FlexTensor,
+        gradient: FlexTensor,
+    ) -> FlexTensor {
+        if weight.dtype() != DType::BF16 {
+            return Self::linear_weight_backward(input, gradient);
+        }
+        let (sizes, input, gradient) = (sizes(&input, &weight), contiguous(input), contiguous(gradient));
+        let product = products::weight_gradient(values(&input), values(&gradient), sizes);
+        FlexTensor::from_data(TensorData::new(product, weight.shape()))
+    }
+
     fn train_sum_rows(rows: FlexTensor) -> FlexTensor {
         let rows = contiguous(rows);
         let shape = rows.shape();
@@ -145,7 +208,7 @@ impl TrainOps for burn::backend::Flex {
     fn train_gelu(input: FlexTensor) -> FlexTensor {
         let input = contiguous(input);
         let output = kernels::gelu_forward(values(&input));
-        FlexTensor::from_data(burn::tensor::TensorData::new(output, input.shape()))
+        FlexTensor::from_data(TensorData::new(output, input.shape()))
     }
 
     fn train_gelu_backward(input: FlexTensor, gradient: FlexTensor) -> FlexTensor {
@@ -211,7 +274,28 @@ fn values_mut(tensor: &mut FlexTensor) -> &mut [f32] {
 #[cfg(feature = "flex")]
 fn vector(values: Vec<f32>) -> FlexTensor {
     let length = values.len();
-    FlexTensor::from_data(burn::tensor::TensorData::new(values, [length]))
+    FlexTensor::from_data(TensorData::new(values, [length]))
+}
+
+#[cfg(feature = "flex")]
+fn halves(tensor: &FlexTensor) -> &[bf16] {
+    let (from, to) = tensor.layout().contiguous_offsets().unwrap_or_default();
+    &tensor.storage::<bf16>()[from..to]
+}
+
+/// Returns the sizes of a layer's products from its input and its weight.
+#[cfg(feature = "flex")]
+fn sizes(input: &FlexTensor, weight: &FlexTensor) -> Sizes {
+    let (shape, weight) = (input.shape(), weight.shape());
+    Sizes { rows: shape.num_elements() / weight[0].max(1), inputs: weight[0], outputs: weight[1] }
+}
+
+/// Returns values in a shape whose last dimension is `last`.
+#[cfg(feature = "flex")]
+fn like(values: Vec<f32>, mut shape: Shape, last: usize) -> FlexTensor {
+    let dims = shape.num_dims();
+    shape[dims - 1] = last;
+    FlexTensor::from_data(TensorData::new(values, shape))
 }
 
 #[derive(Debug)]
@@ -227,10 +311,11 @@ impl<B: TrainOps> Backward<B, 3> for LinearStep {
             grads.register::<B>(node.id, B::train_sum_rows(gradient.clone()));
         }
         if let Some(node) = of_weight {
-            grads.register::<B>(node.id, B::linear_weight_backward(input, gradient.clone()));
+            let product = B::train_linear_weight_backward(input, weight.clone(), gradient.clone());
+            grads.register::<B>(node.id, product);
         }
         if let Some(node) = of_input {
-            grads.register::<B>(node.id, B::linear_x_backward(weight, gradient));
+            grads.register::<B>(node.id, B::train_linear_input_backward(weight, gradient));
         }
     }
 }
@@ -334,11 +419,19 @@ impl<B: TrainOps, C: CheckpointStrategy> TrainOps for Autodiff<B, C> {
 
 /// `[batch, tokens, input]` to `[batch, tokens, output]`.
 pub(super) fn linear(layer: &Linear, input: Tensor<3>) -> Tensor<3> {
-    let Some(bias) = &layer.bias else { return layer.forward(input) };
+    let weight = layer.weight.val();
+    let bias = match &layer.bias {
+        Some(bias) => bias.val(),
+        // Burn's own product takes numbers of one format only.
+        None if weight.dtype() == DType::BF16 => {
+            Tensor::zeros([weight.dims()[1]], (&weight.device(), DType::BF16))
+        }
+        None => return layer.forward(input),
+    };
     Tensor::from_dispatch(Dispatch::train_linear(
         input.into_dispatch(),
-        layer.weight.val().into_dispatch(),
-        bias.val().into_dispatch(),
+        weight.into_dispatch(),
+        bias.into_dispatch(),
     ))
 }
 

@@ -112,6 +112,10 @@ pub(super) fn attend(
     heads: usize,
     dropout: &mut Dropout,
 ) -> Tensor<3> {
+    #[cfg(all(feature = "autodiff", feature = "flex"))]
+    if dropout.is_drawn_here() && query.dtype() == DType::F32 {
+        return super::fused::attend(query, key, value, bias, heads, dropout);
+    }
     let [batch, tokens, hidden] = query.dims();
     let width = hidden / heads;
     let split = |x: Tensor<3>| x.reshape([batch, tokens, heads, width]).swap_dims(1, 2);

@@ -8,8 +8,11 @@ use super::{Attention, Encoder, Layer};
 
 impl Encoder {
     /// Returns the same encoder with the layers' matrices and their biases in `format`. The products are then
-    /// computed in it, from states that are brought into it; softmax, GELU, LayerNorm, sums and embeddings stay in
-    /// f32. On a tape the gradients lead back to this encoder's own parameters.
+    /// computed in it; softmax, GELU, LayerNorm, sums and embeddings stay in f32. On a tape the gradients lead back to
+    /// this encoder's own parameters.
+    ///
+    /// In `F16`, for a GPU, the states that enter a product are brought into it, and attention multiplies in it too.
+    /// In `BF16`, for Burn's CPU backend, a product takes states and gives outputs in f32, and attention is in f32.
     #[must_use]
     pub fn with_products_in(&self, format: FloatDType) -> Self {
         let linear = |layer: &Linear| Linear {

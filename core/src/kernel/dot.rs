@@ -70,6 +70,6 @@ mod words;
 mod x86;
 
 #[cfg(not(target_arch = "wasm32"))]
-pub(super) use words::{Bf16, Bytes};
+pub(super) use words::{Bf16, Bytes, to_bf16};
 #[cfg(target_arch = "x86_64")]
 pub(super) use x86::{NativeBf16, NativeBytes};

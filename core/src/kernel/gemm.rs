@@ -29,9 +29,24 @@ const LINE: usize = 64;
 impl<T: Copy + Default> Panels<T> {
     /// Returns a matrix `[n, k]` of zeros, for [`Panels::set_rows`].
     pub(super) fn new(n: usize, k: usize, width: usize) -> Self {
-        let data = vec![T::default(); n.div_ceil(width) * width * k + LINE / size_of::<T>()];
+        Self::reusing(Vec::new(), n, k, width)
+    }
+
+    /// Returns a matrix `[n, k]` in the memory of another, for [`Panels::set_rows`] or [`Panels::input_mut`]. Beyond `n`
+    /// are what numbers were there: products with them are of no output.
+    pub(super) fn reusing(mut data: Vec<T>, n: usize, k: usize, width: usize) -> Self {
+        let length = n.div_ceil(width) * width * k + LINE / size_of::<T>();
+        if data.len() < length {
+            data.resize(length, T::default());
+        }
         let start = data.as_ptr().align_offset(LINE).min(LINE / size_of::<T>());
         Self { data, start, n, k, width }
+    }
+
+    /// Returns the memory, for [`Panels::reusing`].
+    #[cfg(all(feature = "autodiff", feature = "flex"))]
+    pub(super) fn into_memory(self) -> Vec<T> {
+        self.data
     }
 
     /// Returns the number of outputs of the matrix.
@@ -50,6 +65,15 @@ impl<T: Copy + Default> Panels<T> {
         }
     }
 
+    /// Returns the weights of one input, a slice for each panel, with the output that each begins at.
+    #[cfg(all(feature = "autodiff", feature = "flex"))]
+    #[inline(always)]
+    pub(super) fn input_mut(&mut self, input: usize) -> impl Iterator<Item = (usize, &mut [T])> {
+        let (width, k) = (self.width, self.k);
+        let panels = self.data[self.start..].chunks_exact_mut(width * k).take(self.n.div_ceil(width));
+        panels.enumerate().map(move |(index, panel)| (index * width, &mut panel[input * width..][..width]))
+    }
+
     /// Returns the panels in order, each `[k][NR]`.
     ///
     /// `NR` is the width the panels were made with.
@@ -59,6 +83,43 @@ impl<T: Copy + Default> Panels<T> {
         // What `start` leaves of the padding may be a panel's length: it is none of the matrix.
         let length = self.n.div_ceil(NR) * NR * self.k;
         self.data[self.start..][..length].as_chunks::<NR>().0.chunks_exact(self.k)
+    }
+}
+
+/// Copies the transpose of a matrix `[n, k]`, whose rows are `stride` apart, into panels of `NR` of its rows,
+/// `[ceil(n / NR)][k][NR]`, zero beyond the last row.
+#[inline(always)]
+pub(super) fn pack_transposed<const NR: usize>(
+    from: &[f32],
+    stride: usize,
+    n: usize,
+    k: usize,
+    to: &mut [f32],
+) {
+    for (panel, to) in to.as_chunks_mut::<NR>().0.chunks_exact_mut(k).enumerate() {
+        for j in 0..NR {
+            let row = panel * NR + j;
+            if row < n {
+                for (to, value) in to.iter_mut().zip(&from[row * stride..][..k]) {
+                    to[j] = *value;
+                }
+            } else {
+                to.iter_mut().for_each(|to| to[j] = 0.0);
+            }
+        }
+    }
+}
+
+/// Copies a matrix `[k, n]`, whose rows are `stride` apart, into panels of `NR` of its columns,
+/// `[ceil(n / NR)][k][NR]`, zero beyond the last column.
+#[inline(always)]
+pub(super) fn pack<const NR: usize>(from: &[f32], stride: usize, k: usize, n: usize, to: &mut [f32]) {
+    for (panel, to) in to.as_chunks_mut::<NR>().0.chunks_exact_mut(k).enumerate() {
+        let used = NR.min(n - panel * NR);
+        for (row, to) in to.iter_mut().enumerate() {
+            to[..used].copy_from_slice(&from[row * stride + panel * NR..][..used]);
+            to[used..].fill(0.0);
+        }
     }
 }
 
@@ -114,6 +175,51 @@ pub(super) fn product_by<D: Dot, const NR: usize, const MR: usize>(
     }
 }
 
+/// Computes products as [`product_by`] does, of rows that are columns of `a`: its number for an input and a row is
+/// `a[input * stride + row]`.
+#[cfg(all(feature = "autodiff", feature = "flex"))]
+#[inline(always)]
+pub(super) fn product_turned<D: Dot, const NR: usize, const MR: usize>(
+    a: &[D::Number],
+    stride: usize,
+    rows: usize,
+    panel: &[[D::Number; NR]],
+    sums: &mut [[f32; NR]; MAX_MR],
+) {
+    match rows {
+        1 => tile_turned::<D, NR, 1>(a, stride, panel, sums),
+        2 if MR >= 2 => tile_turned::<D, NR, 2>(a, stride, panel, sums),
+        3 if MR >= 3 => tile_turned::<D, NR, 3>(a, stride, panel, sums),
+        4 if MR >= 4 => tile_turned::<D, NR, 4>(a, stride, panel, sums),
+        5 if MR >= 5 => tile_turned::<D, NR, 5>(a, stride, panel, sums),
+        6 if MR >= 6 => tile_turned::<D, NR, 6>(a, stride, panel, sums),
+        7 if MR >= 7 => tile_turned::<D, NR, 7>(a, stride, panel, sums),
+        8 if MR >= 8 => tile_turned::<D, NR, 8>(a, stride, panel, sums),
+        _ => debug_assert_eq!(rows, 0, "blocks are at most MR rows"),
+    }
+}
+
+#[cfg(all(feature = "autodiff", feature = "flex"))]
+#[inline(always)]
+fn tile_turned<D: Dot, const NR: usize, const ROWS: usize>(
+    a: &[D::Number],
+    stride: usize,
+    panel: &[[D::Number; NR]],
+    sums: &mut [[f32; NR]; MAX_MR],
+) {
+    let mut acc = [[D::zero(); MAX_VECTORS]; ROWS];
+    let mut inputs = [D::Number::default(); ROWS];
+    for (weights, from) in panel.iter().zip(a.chunks(stride)) {
+        inputs.copy_from_slice(&from[..ROWS]);
+        step::<D, NR, ROWS>(&mut acc, inputs, weights);
+    }
+    for i in 0..ROWS {
+        for v in 0..NR / D::LANES {
+            D::store(acc[i][v], &mut sums[i], v);
+        }
+    }
+}
+
 /// The most vectors across a panel.
 const MAX_VECTORS: usize = 3;
 
@@ -134,13 +240,21 @@ fn tile<D: Dot, const NR: usize, const ROWS: usize>(
     let row_rest: [&[D::Number]; ROWS] =
         std::array::from_fn(|i| &a[i * stride + UNROLL * fours.len()..][..rest.len()]);
     let mut acc = [[D::zero(); MAX_VECTORS]; ROWS];
+    // Filled by a loop: in a task of many products the compiler calls `std::array::from_fn` rather than inline it.
+    let mut inputs = [D::Number::default(); ROWS];
     for k in 0..fours.len() {
         for u in 0..UNROLL {
-            step::<D, NR, ROWS>(&mut acc, std::array::from_fn(|i| row_fours[i][k][u]), &fours[k][u]);
+            for i in 0..ROWS {
+                inputs[i] = row_fours[i][k][u];
+            }
+            step::<D, NR, ROWS>(&mut acc, inputs, &fours[k][u]);
         }
     }
     for k in 0..rest.len() {
-        step::<D, NR, ROWS>(&mut acc, std::array::from_fn(|i| row_rest[i][k]), &rest[k]);
+        for i in 0..ROWS {
+            inputs[i] = row_rest[i][k];
+        }
+        step::<D, NR, ROWS>(&mut acc, inputs, &rest[k]);
     }
     for i in 0..ROWS {
         for v in 0..NR / D::LANES {

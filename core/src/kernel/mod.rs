@@ -6,6 +6,8 @@
 //! besides.
 
 mod dot;
+#[cfg(feature = "burn")]
+pub(crate) mod dropout;
 mod encoder;
 mod gemm;
 mod isa;

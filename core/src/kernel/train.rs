@@ -1,5 +1,10 @@
-//! Training kernels besides the matrix products: GELU, softmax and LayerNorm, forwards and backwards, each as one
-//! pass over memory.
+//! Training kernels: attention and the matrix products in bf16, and GELU, softmax and LayerNorm, forwards and backwards,
+//! each as one pass over memory.
+
+#[cfg(feature = "flex")]
+pub(crate) mod attention;
+#[cfg(feature = "flex")]
+pub(crate) mod products;
 
 use super::isa::{best, vectorised};
 use super::math::{gelu, gelu_derivative, layer_norm, row_sum, softmax_numerators};

@@ -53,14 +53,22 @@ impl TrainDevice {
     /// # Errors
     /// [`TrainError::Setting`].
     pub fn check(&self, precision: Precision) -> Result<(), TrainError> {
-        if precision == Precision::F16 && !(self.gpu && self.plain.supports_dtype(DType::F16)) {
-            return Err(TrainError::Setting {
-                setting: "compute.precision",
-                got: "f16".into(),
-                expected: format!("{} does not compute in it: say f32", self.name),
-            });
+        let (is_had, say) = match precision {
+            Precision::F32 => (true, ""),
+            Precision::F16 => {
+                let others = if self.gpu { "f32" } else { "f32 or bf16" };
+                (self.gpu && self.plain.supports_dtype(DType::F16), others)
+            }
+            Precision::Bf16 => (!self.gpu, "f32, f16 or the device cpu"),
+        };
+        if is_had {
+            return Ok(());
         }
-        Ok(())
+        Err(TrainError::Setting {
+            setting: "compute.precision",
+            got: precision.name().into(),
+            expected: format!("{} does not compute in it: say {say}", self.name),
+        })
     }
 }
 

@@ -33,4 +33,17 @@ pub enum Precision {
     F32,
     /// Half precision, where a GPU has it.
     F16,
+    /// bf16 with sums in f32, on the CPU.
+    Bf16,
+}
+
+impl Precision {
+    /// Returns the name in a configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::F16 => "f16",
+            Self::Bf16 => "bf16",
+        }
+    }
 }

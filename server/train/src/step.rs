@@ -138,7 +138,11 @@ pub(super) fn step_by(
     let threads = threads(options, device);
     let (texts, dim) = (inputs.texts, inputs.dim(model));
     let shares = share_out(texts, options, threads);
-    let pass = Pass { model, inputs, options, noise, device, threads };
+    let nets = model.encoders.iter().map(|encoder| match options.precision {
+        Precision::Bf16 => encoder.net().with_products_in(FloatDType::BF16),
+        Precision::F32 | Precision::F16 => encoder.net().clone(),
+    });
+    let pass = Pass { model, nets: nets.collect(), inputs, options, noise, device, threads };
     let pass = &pass;
     let mut factor = 1.0;
     let mut left = SMALLER;
@@ -160,7 +164,8 @@ pub(super) fn step_by(
         }
         let vector_gradients = || outcome.gradients.iter().flatten();
         let raised = match options.precision {
-            Precision::F32 => 1.0,
+            // bf16 has the range of f32: nothing need be raised.
+            Precision::F32 | Precision::Bf16 => 1.0,
             Precision::F16 => {
                 let greatest = vector_gradients().fold(0f32, |most, value| most.max(value.abs()));
                 if greatest > 0.0 { factor * GREATEST_GRADIENT / greatest } else { 1.0 }
@@ -285,6 +290,9 @@ pub(super) fn gradient_at(leaf: &Tensor<2>, gradients: &mut Gradients) -> Result
 /// Context of a step that all its threads share.
 struct Pass<'a> {
     model: &'a DualEncoder,
+    /// The modules of the model's encoders: in bf16 with their matrices in it, on no tape, since the gradients of those
+    /// matrices are in f32.
+    nets: Vec<Encoder>,
     inputs: Inputs<'a>,
     options: &'a StepOptions,
     noise: StepNoise,
@@ -313,9 +321,13 @@ impl<'a> Pass<'a> {
         if chunk.side == 0 { self.model.question() } else { self.model.passage() }
     }
 
+    fn net(&self, chunk: &Chunk) -> &Encoder {
+        &self.nets[chunk.side.min(self.nets.len() - 1)]
+    }
+
     fn forward(&self, chunk: &Chunk) -> Tape {
         let encoder = self.encoder(chunk);
-        let leaves = encoder.net().leaves(&encoder.trained);
+        let leaves = self.net(chunk).leaves(&encoder.trained);
         let vectors = self.vectors(encoder, &leaves, chunk, true);
         Tape { leaves, vectors }
     }
@@ -330,9 +342,8 @@ impl<'a> Pass<'a> {
         let seed = SplitMix::keyed(&[self.noise.seed, chunk.number as u64]).bits();
         let mut dropout = Dropout::new(self.noise.dropout, seed, &self.device.plain, self.device.gpu);
         let batch = encoder.typed_batch(&rows, self.device);
-        let narrow =
-            (self.options.precision == Precision::F16).then(|| net.with_products_in(FloatDType::F16));
-        let net = narrow.as_ref().unwrap_or(net);
+        let half = (self.options.precision == Precision::F16).then(|| net.with_products_in(FloatDType::F16));
+        let net = half.as_ref().unwrap_or(net);
         match self.inputs.outputs {
             Outputs::Vectors => net.forward_with(&batch, &encoder.config, device, &mut dropout),
             Outputs::Tokens => {
@@ -357,7 +368,7 @@ impl<'a> Worker<'a> {
                 (tape.vectors.clone().inner(), Some(tape))
             } else {
                 let encoder = pass.encoder(chunk);
-                (pass.vectors(encoder, encoder.net(), chunk, false), None)
+                (pass.vectors(encoder, pass.net(chunk), chunk, false), None)
             };
             worker.vectors.push(numbers(vectors)?);
             worker.tapes.push(tape);

@@ -6,6 +6,15 @@ use std::marker::PhantomData;
 use super::super::vector::{Portable, Simd};
 use super::{Dot, WholeDot};
 
+/// Returns the nearest bf16, of two equally near ones the even one, as `half` and PyTorch do; compilers vectorise this
+/// function. An infinity stays one, and a NaN stays a NaN.
+#[inline(always)]
+pub(in super::super) fn to_bf16(x: f32) -> u32 {
+    let bits = x.to_bits();
+    let rounded = bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16;
+    if x.is_nan() { bits >> 16 | 0x40 } else { rounded }
+}
+
 /// Vectors of words.
 pub(in super::super) trait Words: Simd {
     /// A vector of `Simd::LANES` words.

@@ -1,6 +1,6 @@
 //! Multi-head self-attention of one text at a time, in single precision.
 
-use super::super::gemm::{blocks, product};
+use super::super::gemm::{blocks, pack, pack_transposed, product};
 use super::super::isa::{MAX_MR, Task};
 use super::super::math::softmax_numerators;
 use super::super::vector::Simd;
@@ -86,8 +86,8 @@ impl Task for Attention<'_> {
         let mut factors = [0f32; QUERIES];
         for head in 0..heads {
             let column = head * width;
-            pack_keys::<NA>(&qkv[hidden + column..], 3 * hidden, tokens, width, keys);
-            pack_values::<NA>(&qkv[2 * hidden + column..], 3 * hidden, tokens, width, values);
+            pack_transposed::<NA>(&qkv[hidden + column..], 3 * hidden, tokens, width, keys);
+            pack::<NA>(&qkv[2 * hidden + column..], 3 * hidden, tokens, width, values);
             for start in (0..tokens).step_by(QUERIES) {
                 let queries = QUERIES.min(tokens - start);
                 // What any of these queries sees.
@@ -131,35 +131,6 @@ impl Task for Attention<'_> {
                     }
                 }
             }
-        }
-    }
-}
-
-/// Transposes one head's keys into panels of `NA` tokens, zero beyond the last token.
-#[inline(always)]
-fn pack_keys<const NA: usize>(from: &[f32], stride: usize, tokens: usize, width: usize, to: &mut [f32]) {
-    for (panel, to) in to.as_chunks_mut::<NA>().0.chunks_exact_mut(width).enumerate() {
-        for j in 0..NA {
-            let token = panel * NA + j;
-            if token < tokens {
-                for (to, value) in to.iter_mut().zip(&from[token * stride..][..width]) {
-                    to[j] = *value;
-                }
-            } else {
-                to.iter_mut().for_each(|to| to[j] = 0.0);
-            }
-        }
-    }
-}
-
-/// Copies one head's values into panels of `NA` columns, zero beyond the last column.
-#[inline(always)]
-fn pack_values<const NA: usize>(from: &[f32], stride: usize, tokens: usize, width: usize, to: &mut [f32]) {
-    for (panel, to) in to.as_chunks_mut::<NA>().0.chunks_exact_mut(tokens).enumerate() {
-        let used = NA.min(width - panel * NA);
-        for (token, to) in to.iter_mut().enumerate() {
-            to[..used].copy_from_slice(&from[token * stride + panel * NA..][..used]);
-            to[used..].fill(0.0);
         }
     }
 }

@@ -23,8 +23,6 @@ use super::output::Output;
 use super::part::Part;
 use crate::weights::{Matrix, quantize_rows};
 pub(super) use input::NarrowInput;
-#[cfg(test)]
-pub(super) use input::to_bf16;
 
 /// The numbers that a narrow layer multiplies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

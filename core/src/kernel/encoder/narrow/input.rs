@@ -1,5 +1,6 @@
 //! Inputs of a layer in narrow numbers.
 
+use super::super::super::dot::to_bf16;
 use super::{Format, GROUP};
 
 /// Inputs of a product in narrow numbers; reused from one product to the next.
@@ -11,15 +12,6 @@ pub(in super::super) struct NarrowInput {
     pub(super) scales: Vec<[f32; 2]>,
     /// The codes of one token.
     codes: Vec<u8>,
-}
-
-/// Returns the nearest bf16, of two equally near ones the even one, as `half` and PyTorch do; compilers vectorise this
-/// function. An infinity stays one, and a NaN stays a NaN.
-#[inline(always)]
-pub(in super::super) fn to_bf16(x: f32) -> u32 {
-    let bits = x.to_bits();
-    let rounded = bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16;
-    if x.is_nan() { bits >> 16 | 0x40 } else { rounded }
 }
 
 impl NarrowInput {

@@ -2,6 +2,7 @@
 //! against single precision.
 
 use super::*;
+use crate::kernel::dot::to_bf16;
 use crate::precision::Precision::{Bf16, F32, Int8};
 use half::bf16;
 
@@ -41,7 +42,7 @@ fn layer(isa: Isa, precision: Precision, weight: &[f32], bias: &[f32], x: &[f32]
 fn bf16_is_rounded_as_pytorch_does() {
     for (bits, expected) in golden().rounding {
         let x = f32::from_bits(bits);
-        let (got, expected) = (super::super::narrow::to_bf16(x), bf16::from_bits(expected));
+        let (got, expected) = (to_bf16(x), bf16::from_bits(expected));
         if x.is_nan() {
             assert!(bf16::from_bits(got as u16).is_nan() && expected.is_nan());
         } else {

@@ -1,0 +1,324 @@
+//! The three matrix products of a linear layer in training, in bf16 with sums in single precision: its outputs, and the
+//! gradients of its inputs and of its weights.
+//!
+//! Numbers are rounded to bf16 as they are packed into words of two along the inputs of a sum (see [`super::super::dot`]), so
+//! that states and gradients between the layers stay in single precision.
+
+use std::cell::RefCell;
+use std::mem::take;
+
+use half::bf16;
+
+use super::super::dot::{Dot, to_bf16};
+use super::super::gemm::{Panels, blocks, product_by, product_turned};
+use super::super::isa::{DotTask, Isa, MAX_MR, best};
+use super::super::vector::Simd;
+
+/// Sizes of a linear layer's products: `rows` tokens of `inputs` numbers each give `outputs` numbers each.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sizes {
+    pub(crate) rows: usize,
+    pub(crate) inputs: usize,
+    pub(crate) outputs: usize,
+}
+
+/// Returns a layer's outputs `[rows, outputs]`: `x` `[rows, inputs]` times `weight` `[inputs, outputs]` plus `bias`
+/// `[outputs]`.
+pub(crate) fn outputs(x: &[f32], weight: &[bf16], bias: &[f32], sizes: Sizes) -> Vec<f32> {
+    let Sizes { rows, inputs, outputs } = sizes;
+    let right = Right::Halves(weight);
+    let mut out = vec![0f32; rows * outputs];
+    multiply(best(), Left::Rows(x), right, Some(bias), [rows, inputs, outputs], &mut out);
+    out
+}
+
+/// Returns the gradient of a layer's inputs, `[rows, inputs]`, from that of its outputs.
+pub(crate) fn input_gradient(gradient: &[f32], weight: &[bf16], sizes: Sizes) -> Vec<f32> {
+    let Sizes { rows, inputs, outputs } = sizes;
+    let right = Right::TransposedHalves(weight);
+    let mut out = vec![0f32; rows * inputs];
+    multiply(best(), Left::Rows(gradient), right, None, [rows, outputs, inputs], &mut out);
+    out
+}
+
+/// Returns the gradient of a layer's weights, `[inputs, outputs]`, from its inputs and the gradient of its outputs.
+pub(crate) fn weight_gradient(x: &[f32], gradient: &[f32], sizes: Sizes) -> Vec<f32> {
+    let Sizes { rows, inputs, outputs } = sizes;
+    let mut out = vec![0f32; inputs * outputs];
+    multiply(best(), Left::Columns(x), Right::Single(gradient), None, [inputs, rows, outputs], &mut out);
+    out
+}
+
+/// The left matrix of a product, `[m, k]`.
+#[derive(Clone, Copy)]
+enum Left<'a> {
+    /// `[m, k]`, row-major.
+    Rows(&'a [f32]),
+    /// `[k, m]`, row-major.
+    Columns(&'a [f32]),
+}
+
+/// The right matrix of a product, `[k, n]`.
+#[derive(Clone, Copy)]
+enum Right<'a> {
+    /// `[k, n]`, row-major.
+    Single(&'a [f32]),
+    /// `[k, n]`, row-major.
+    Halves(&'a [bf16]),
+    /// `[n, k]`, row-major.
+    TransposedHalves(&'a [bf16]),
+}
+
+/// Memory of the packed matrices, reused from one product to the next of a thread.
+#[derive(Default)]
+struct Memory {
+    left: Vec<u32>,
+    right: Vec<u32>,
+    line: Vec<u32>,
+}
+
+thread_local! {
+    static MEMORY: RefCell<Memory> = RefCell::default();
+}
+
+/// A product `[m, k]` by `[k, n]`.
+struct Product<'a> {
+    memory: &'a mut Memory,
+    left: Left<'a>,
+    right: Right<'a>,
+    bias: Option<&'a [f32]>,
+    sizes: [usize; 3],
+    out: &'a mut [f32],
+}
+
+fn multiply(
+    isa: Isa,
+    left: Left<'_>,
+    right: Right<'_>,
+    bias: Option<&[f32]>,
+    sizes: [usize; 3],
+    out: &mut [f32],
+) {
+    let mut memory = MEMORY.take();
+    isa.run_bf16(Product { memory: &mut memory, left, right, bias, sizes, out });
+    MEMORY.set(memory);
+}
+
+impl DotTask for Product<'_> {
+    #[inline(always)]
+    fn run<S: Simd, D: Dot<Number = u32>, const NR: usize, const MR: usize>(self) {
+        let Self { memory, left, right, bias, sizes: [m, k, n], out } = self;
+        let words = k.div_ceil(2);
+        if m == 0 || k == 0 || n == 0 {
+            if let Some(bias) = bias {
+                out.chunks_exact_mut(n.max(1)).for_each(|row| row.copy_from_slice(bias));
+            }
+            return;
+        }
+        let by_columns = matches!(left, Left::Columns(_));
+        let packed = at_least(&mut memory.left, m * words);
+        left.pack(m, k, packed);
+        let mut panels = Panels::reusing(take(&mut memory.right), n, words, NR);
+        right.pack(k, n, at_least(&mut memory.line, words), &mut panels);
+        let mut sums = [[0f32; NR]; MAX_MR];
+        for (index, panel) in panels.iter::<NR>().enumerate() {
+            let column = index * NR;
+            let width = NR.min(n - column);
+            for (first, rows) in blocks::<MR>(m) {
+                match by_columns {
+                    true => product_turned::<D, NR, MR>(&packed[first..], m, rows, panel, &mut sums),
+                    false => product_by::<D, NR, MR>(&packed[first * words..], words, rows, panel, &mut sums),
+                }
+                for (row, sums) in (first..).zip(&sums[..rows]) {
+                    let to = &mut out[row * n + column..][..width];
+                    match bias {
+                        Some(bias) => {
+                            let all = to.iter_mut().zip(sums).zip(&bias[column..]);
+                            all.for_each(|((to, sum), bias)| *to = sum + bias);
+                        }
+                        None => to.copy_from_slice(&sums[..width]),
+                    }
+                }
+            }
+        }
+        memory.right = panels.into_memory();
+    }
+}
+
+/// Returns the first numbers of memory that is made longer where it is short.
+#[inline(always)]
+fn at_least(memory: &mut Vec<u32>, length: usize) -> &mut [u32] {
+    if memory.len() < length {
+        memory.resize(length, 0);
+    }
+    &mut memory[..length]
+}
+
+impl Left<'_> {
+    /// Sets `words` to the matrix, `[m, ceil(k / 2)]` or, of columns, `[ceil(k / 2), m]`.
+    #[inline(always)]
+    fn pack(self, m: usize, k: usize, words: &mut [u32]) {
+        let stride = k.div_ceil(2);
+        match self {
+            Left::Rows(values) => {
+                for (row, to) in values.chunks_exact(k).zip(words.chunks_exact_mut(stride)) {
+                    let (pairs, odd) = row.as_chunks::<2>();
+                    for (to, [low, high]) in to.iter_mut().zip(pairs) {
+                        *to = to_bf16(*low) | to_bf16(*high) << 16;
+                    }
+                    if let ([last], Some(to)) = (odd, to.last_mut()) {
+                        *to = to_bf16(*last);
+                    }
+                }
+            }
+            Left::Columns(values) => {
+                for (pair, line) in values.chunks(2 * m).zip(words.chunks_exact_mut(m)) {
+                    let (low, high) = pair.split_at(m);
+                    join(low, high, to_bf16_of, line);
+                }
+            }
+        }
+    }
+}
+
+impl Right<'_> {
+    /// Sets the panels, each of `ceil(k / 2)` words for an output; `line` holds as many.
+    #[inline(always)]
+    fn pack(self, k: usize, n: usize, line: &mut [u32], panels: &mut Panels<u32>) {
+        match self {
+            Right::Single(values) => {
+                for (input, pair) in values.chunks(2 * n).enumerate() {
+                    let (low, high) = pair.split_at(n);
+                    for (first, to) in panels.input_mut(input) {
+                        join(&low[first..], high.get(first..).unwrap_or_default(), to_bf16_of, to);
+                    }
+                }
+            }
+            Right::Halves(values) => {
+                for (input, pair) in values.chunks(2 * n).enumerate() {
+                    let (low, high) = pair.split_at(n);
+                    for (first, to) in panels.input_mut(input) {
+                        join(&low[first..], high.get(first..).unwrap_or_default(), bits_of, to);
+                    }
+                }
+            }
+            Right::TransposedHalves(values) => {
+                for (output, values) in values.chunks_exact(k).enumerate() {
+                    for (to, pair) in line.iter_mut().zip(values.chunks(2)) {
+                        let high = pair.get(1).map_or(0, |high| u32::from(high.to_bits()));
+                        *to = u32::from(pair[0].to_bits()) | high << 16;
+                    }
+                    panels.set_rows(output, line);
+                }
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn to_bf16_of(x: &f32) -> u32 {
+    to_bf16(*x)
+}
+
+#[inline(always)]
+fn bits_of(x: &bf16) -> u32 {
+    u32::from(x.to_bits())
+}
+
+/// Sets `words` to the bf16 of `low` and of `high` in their low and high halves; `high` may be empty. Numbers beyond the
+/// words are left out.
+#[inline(always)]
+fn join<T>(low: &[T], high: &[T], bits: impl Fn(&T) -> u32, words: &mut [u32]) {
+    match high.is_empty() {
+        true => words.iter_mut().zip(low).for_each(|(to, low)| *to = bits(low)),
+        false => {
+            let pairs = low.iter().zip(high);
+            words.iter_mut().zip(pairs).for_each(|(to, (low, high))| *to = bits(low) | bits(high) << 16);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wave(length: usize, step: f32) -> Vec<f32> {
+        (0..length).map(|i| (i as f32 * step).sin() * 2.0).collect()
+    }
+
+    fn halves(values: &[f32]) -> Vec<bf16> {
+        values.iter().map(|value| bf16::from_f32(*value)).collect()
+    }
+
+    /// Returns `[m, n]`, computed in double precision of numbers rounded to bf16; `left` and `right` give the number
+    /// at a row and a column.
+    fn reference(
+        [m, k, n]: [usize; 3],
+        left: impl Fn(usize, usize) -> f32,
+        right: impl Fn(usize, usize) -> f32,
+    ) -> Vec<f64> {
+        let round = |value: f32| bf16::from_f32(value).to_f64();
+        let sum = |row, column| (0..k).map(|at| round(left(row, at)) * round(right(at, column))).sum();
+        (0..m * n).map(|at| sum(at / n, at % n)).collect()
+    }
+
+    fn near(isa: Isa, what: &str, got: &[f32], expected: &[f64]) {
+        assert_eq!(got.len(), expected.len());
+        for (got, expected) in got.iter().zip(expected) {
+            assert!((f64::from(*got) - expected).abs() < 1e-4, "{isa:?}, {what}: {got} is not {expected}");
+        }
+    }
+
+    #[test]
+    fn every_instruction_set_multiplies_every_size() {
+        for [m, k, n] in [[1, 1, 1], [7, 5, 3], [9, 34, 49], [40, 67, 97], [3, 200, 48], [2, 2, 130]] {
+            let (x, weight, gradient) = (wave(m * k, 0.7), wave(k * n, 0.3), wave(m * n, 0.9));
+            let bias = wave(n, 1.1);
+            let narrow = halves(&weight);
+            for isa in Isa::available() {
+                let mut out = vec![f32::NAN; m * n];
+                let right = Right::Halves(&narrow);
+                multiply(isa, Left::Rows(&x), right, Some(&bias), [m, k, n], &mut out);
+                let mut expected = reference([m, k, n], |i, j| x[i * k + j], |i, j| weight[i * n + j]);
+                expected.iter_mut().enumerate().for_each(|(at, value)| *value += f64::from(bias[at % n]));
+                near(isa, "outputs", &out, &expected);
+
+                let mut out = vec![f32::NAN; m * k];
+                let right = Right::TransposedHalves(&narrow);
+                multiply(isa, Left::Rows(&gradient), right, None, [m, n, k], &mut out);
+                let expected = reference([m, n, k], |i, j| gradient[i * n + j], |i, j| weight[j * n + i]);
+                near(isa, "gradient of inputs", &out, &expected);
+
+                let mut out = vec![f32::NAN; k * n];
+                let right = Right::Single(&gradient);
+                multiply(isa, Left::Columns(&x), right, None, [k, m, n], &mut out);
+                let expected = reference([k, m, n], |i, j| x[j * k + i], |i, j| gradient[i * n + j]);
+                near(isa, "gradient of weights", &out, &expected);
+            }
+        }
+    }
+
+    #[test]
+    fn a_number_that_is_not_finite_reaches_what_depends_on_it_and_nothing_else() {
+        let sizes = Sizes { rows: 3, inputs: 4, outputs: 5 };
+        let (mut x, weight) = (wave(12, 0.7), halves(&wave(20, 0.3)));
+        x[5] = f32::NAN;
+        let out = outputs(&x, &weight, &[0.0; 5], sizes);
+        for (at, value) in out.iter().enumerate() {
+            assert_eq!(value.is_nan(), at / 5 == 1, "{at}");
+        }
+        let gradient = weight_gradient(&x, &wave(15, 0.9), sizes);
+        for (at, value) in gradient.iter().enumerate() {
+            assert_eq!(value.is_nan(), at / 5 == 1, "{at}");
+        }
+    }
+
+    #[test]
+    fn no_rows_give_no_outputs_and_gradients_of_zero() {
+        let sizes = Sizes { rows: 0, inputs: 2, outputs: 3 };
+        let weight = halves(&wave(6, 0.3));
+        assert!(outputs(&[], &weight, &[0.0; 3], sizes).is_empty());
+        assert!(input_gradient(&[], &weight, sizes).is_empty());
+        assert_eq!(weight_gradient(&[], &[], sizes), [0.0; 6]);
+    }
+}
