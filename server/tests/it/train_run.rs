@@ -185,6 +185,28 @@ fn adding_up_two_batches_takes_half_the_steps_and_resumes_as_well() {
 }
 
 #[test]
+fn a_run_in_bf16_learns_as_one_in_f32_and_goes_on_to_the_bit() {
+    let bench = prepared();
+    succeed(&mut train(&bench, "single", &[]));
+    bench.write("train.toml", format!("{SETTINGS}precision = \"bf16\"\n"));
+    succeed(&mut train(&bench, "whole", &[]));
+    let (single, whole) = (losses(&bench.path("single")), losses(&bench.path("whole")));
+    assert_ne!(single, whole, "the products are in bf16");
+    let (first, last) = (whole[0], whole[whole.len() - 6..].iter().sum::<f64>() / 6.0);
+    let last_of_single = single[single.len() - 6..].iter().sum::<f64>() / 6.0;
+    assert!((first - single[0]).abs() < 0.02 * single[0], "{first} and {}", single[0]);
+    assert!(last < 0.8 * first && (last - last_of_single).abs() < 0.1 * first, "{last} and {last_of_single}");
+    kill_after(&bench, "killed", 8);
+    succeed(&mut resume(&bench, "killed"));
+    assert_eq!(losses(&bench.path("killed")), whole);
+
+    bench.write("train.toml", format!("{SETTINGS}precision = \"f16\"\n"));
+    let error = fail(&mut train(&bench, "half", &[]));
+    assert!(error.contains("compute.precision") && error.contains("say f32 or bf16"), "{error}");
+    assert!(!bench.path("half").exists());
+}
+
+#[test]
 fn a_dry_run_says_what_a_run_takes_and_writes_nothing() {
     let bench = prepared();
     let command = ["train", "--config", "train.toml", "--dev", "train.json", "--device", "flex", "--dry-run"];
