@@ -30,6 +30,7 @@ impl SplitMix {
     }
 
     /// Returns what as many calls of [`SplitMix::bits`] would. Compilers vectorise this function.
+    #[cfg(any(test, feature = "burn"))]
     #[inline(always)]
     pub(crate) fn several<const N: usize>(&mut self) -> [u64; N] {
         let state = self.0;

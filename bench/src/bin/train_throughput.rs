@@ -1,7 +1,8 @@
 //! Training speed on made-up token ids, to hold against another library's on the same lengths.
 //!
 //! ```text
-//! cargo run --release --bin train_throughput -- MODEL_DIR f32|bf16 [BATCH] [PASSAGE_TOKENS] [STEPS] [THREADS] [CHUNK_TOKENS] [TAPE_TOKENS]
+//! cargo run --release --bin train_throughput -- MODEL_DIR f32|bf16 [BATCH] [PASSAGE_TOKENS] [STEPS] [THREADS] \
+//!     [CHUNK_TOKENS] [TAPE_TOKENS]
 //! ```
 //!
 //! Prints `{"questions_per_second", "peak_mib"}`: the median over the steps, the first of which does not count.

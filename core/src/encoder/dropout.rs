@@ -48,12 +48,6 @@ impl Dropout {
         self.rate > 0.0
     }
 
-    /// Returns whether the numbers to leave out are drawn here, as they are for Burn's CPU backend.
-    #[cfg(all(feature = "autodiff", feature = "flex"))]
-    pub(super) fn is_drawn_here(&self) -> bool {
-        matches!(self.source, Source::Host(_))
-    }
-
     /// Returns `input` with a share of its numbers at 0 and the others scaled so that the expected sum stays.
     pub fn apply<const D: usize>(&mut self, input: Tensor<D>) -> Tensor<D> {
         match self.mask(input.dims(), &input.device()) {

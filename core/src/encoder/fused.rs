@@ -1,5 +1,5 @@
-//! Fused training operations around the matrix products, with gradients of their own: each is one step on the tape,
-//! where Burn's are several, and one pass over memory on the CPU.
+//! Fused training operations with gradients of their own: each is one step on the tape, where Burn's are several. On the
+//! CPU those around the matrix products are one pass over memory each.
 
 #[cfg(feature = "flex")]
 mod attention;

@@ -1,6 +1,8 @@
 //! Operations of a layer. In a build that trains they are those of [`super::fused`], else Burn's own.
 
 use burn::nn::Linear;
+#[cfg(all(feature = "autodiff", feature = "flex"))]
+use burn::tensor::Device;
 use burn::tensor::module::embedding;
 use burn::tensor::{DType, FloatDType, Int, Tensor};
 
@@ -113,7 +115,7 @@ pub(super) fn attend(
     dropout: &mut Dropout,
 ) -> Tensor<3> {
     #[cfg(all(feature = "autodiff", feature = "flex"))]
-    if dropout.is_drawn_here() && query.dtype() == DType::F32 {
+    if query.device() == Device::flex() && query.dtype() == DType::F32 {
         return super::fused::attend(query, key, value, bias, heads, dropout);
     }
     let [batch, tokens, hidden] = query.dims();

@@ -12,7 +12,8 @@ impl Encoder {
     /// this encoder's own parameters.
     ///
     /// In `F16`, for a GPU, the states that enter a product are brought into it, and attention multiplies in it too.
-    /// In `BF16`, for Burn's CPU backend, a product takes states and gives outputs in f32, and attention is in f32.
+    /// In `BF16`, for Burn's CPU backend in a build that trains (`flex` and `autodiff`), a product takes states and gives
+    /// outputs in f32, and attention is in f32; elsewhere Burn refuses to multiply the two formats.
     #[must_use]
     pub fn with_products_in(&self, format: FloatDType) -> Self {
         let linear = |layer: &Linear| Linear {

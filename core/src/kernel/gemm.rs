@@ -15,7 +15,7 @@ use super::vector::Simd;
 /// Where numbers are narrow, `T` is a word of several and `k` counts words.
 #[derive(Debug)]
 pub(super) struct Panels<T = f32> {
-    /// `[panels, k, width]`, zero beyond `n`, after `start` numbers that bring it to a cache line's start.
+    /// `[panels, k, width]`, of no meaning beyond `n`, after `start` numbers that bring it to a cache line's start.
     data: Vec<T>,
     start: usize,
     n: usize,
@@ -32,8 +32,8 @@ impl<T: Copy + Default> Panels<T> {
         Self::reusing(Vec::new(), n, k, width)
     }
 
-    /// Returns a matrix `[n, k]` in the memory of another, for [`Panels::set_rows`] or [`Panels::input_mut`]. Beyond `n`
-    /// are what numbers were there: products with them are of no output.
+    /// Returns a matrix `[n, k]` in the memory of another, for [`Panels::set_rows`] or [`Panels::input_mut`]. Old numbers
+    /// remain beyond `n`; they reach no output.
     pub(super) fn reusing(mut data: Vec<T>, n: usize, k: usize, width: usize) -> Self {
         let length = n.div_ceil(width) * width * k + LINE / size_of::<T>();
         if data.len() < length {
@@ -175,8 +175,8 @@ pub(super) fn product_by<D: Dot, const NR: usize, const MR: usize>(
     }
 }
 
-/// Computes products as [`product_by`] does, of rows that are columns of `a`: its number for an input and a row is
-/// `a[input * stride + row]`.
+/// Computes products as [`product_by`] does, of rows that are columns of `a`: its number for an input and a row
+/// is `a[input * stride + row]`.
 #[cfg(all(feature = "autodiff", feature = "flex"))]
 #[inline(always)]
 pub(super) fn product_turned<D: Dot, const NR: usize, const MR: usize>(

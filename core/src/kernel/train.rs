@@ -1,5 +1,5 @@
-//! Training kernels: attention and the matrix products in bf16, and GELU, softmax and LayerNorm, forwards and backwards,
-//! each as one pass over memory.
+//! Training kernels: attention, the matrix products of linear layers in bf16, and, as one pass over memory each, GELU,
+//! softmax and LayerNorm, forwards and backwards.
 
 #[cfg(feature = "flex")]
 pub(crate) mod attention;

@@ -53,13 +53,15 @@ impl TrainDevice {
     /// # Errors
     /// [`TrainError::Setting`].
     pub fn check(&self, precision: Precision) -> Result<(), TrainError> {
+        let has_half = self.gpu && self.plain.supports_dtype(DType::F16);
         let (is_had, say) = match precision {
             Precision::F32 => (true, ""),
             Precision::F16 => {
                 let others = if self.gpu { "f32" } else { "f32 or bf16" };
-                (self.gpu && self.plain.supports_dtype(DType::F16), others)
+                (has_half, others)
             }
-            Precision::Bf16 => (!self.gpu, "f32, f16 or the device cpu"),
+            Precision::Bf16 if has_half => (!self.gpu, "f32, f16 or the device cpu"),
+            Precision::Bf16 => (!self.gpu, "f32 or the device cpu"),
         };
         if is_had {
             return Ok(());

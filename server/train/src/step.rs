@@ -290,8 +290,8 @@ pub(super) fn gradient_at(leaf: &Tensor<2>, gradients: &mut Gradients) -> Result
 /// Context of a step that all its threads share.
 struct Pass<'a> {
     model: &'a DualEncoder,
-    /// The modules of the model's encoders: in bf16 with their matrices in it, on no tape, since the gradients of those
-    /// matrices are in f32.
+    /// The modules of the model's encoders. In bf16 their matrices are cast once for the whole step: the gradients at
+    /// these leaves are in f32 and count as those of the weights in f32.
     nets: Vec<Encoder>,
     inputs: Inputs<'a>,
     options: &'a StepOptions,

@@ -1,8 +1,8 @@
-//! Attention in training: `softmax(scale Q K^T + bias)`, with dropout, times `V`, and its gradients (Vaswani et al. 2017
-//! §3.2.1).
+//! Attention in training: `softmax(scale Q K^T + bias)`, with dropout, times `V`, and its gradients (Vaswani et al.
+//! 2017 §3.2.1).
 //!
-//! One head of one row at a time, so that its scores stay in the cache. The backward pass computes the scores again:
-//! the tape keeps no `[batch, heads, tokens, tokens]` but the factors of dropout (as in Dao et al. 2022 §3.1).
+//! One head of one row at a time, so that its scores stay in the cache. The backward pass computes the scores again, so
+//! that the tape keeps no scores and no probabilities (as in Dao et al. 2022 §3.1).
 
 use super::super::dot::Single;
 use super::super::gemm::{blocks, pack, pack_transposed, product, product_turned};
@@ -265,8 +265,8 @@ enum Left<'a> {
     Columns(&'a [f32], usize),
 }
 
-/// Multiplies `left` of `m` rows by panels of `k` inputs each. Gives the sums of each row with each panel to `put`, which
-/// is told the row and the first column.
+/// Multiplies `left` of `m` rows by panels of `k` inputs each. Gives the sums of each row with each panel to `put`,
+/// which is told the row and the first column.
 #[inline(always)]
 fn multiply<S: Simd, const NA: usize, const MR: usize>(
     left: Left<'_>,

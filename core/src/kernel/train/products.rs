@@ -1,8 +1,8 @@
 //! The three matrix products of a linear layer in training, in bf16 with sums in single precision: its outputs, and the
 //! gradients of its inputs and of its weights.
 //!
-//! Numbers are rounded to bf16 as they are packed into words of two along the inputs of a sum (see [`super::super::dot`]), so
-//! that states and gradients between the layers stay in single precision.
+//! Numbers are rounded to bf16 as they are packed into words of two along the inputs of a sum (see
+//! [`super::super::dot`]), so that states and gradients between the layers stay in single precision.
 
 use std::cell::RefCell;
 use std::mem::take;
@@ -225,8 +225,8 @@ fn bits_of(x: &bf16) -> u32 {
     u32::from(x.to_bits())
 }
 
-/// Sets `words` to the bf16 of `low` and of `high` in their low and high halves; `high` may be empty. Numbers beyond the
-/// words are left out.
+/// Sets `words` to the bf16 of `low` and of `high` in their low and high halves; `high` may be empty. Numbers beyond
+/// the words are left out.
 #[inline(always)]
 fn join<T>(low: &[T], high: &[T], bits: impl Fn(&T) -> u32, words: &mut [u32]) {
     match high.is_empty() {
