@@ -13,8 +13,8 @@ use common::{Bench, fail, fixtures, json, succeed};
 use dpr_core::random::SplitMix;
 use dpr_encode::model::{ReaderOptions, import_reader};
 use dpr_train::{
-    PairBatch, PairKind, PairModel, PairModelOptions, PairTask, RankLoss, Ranking, StepNoise, StepOptions,
-    TrainDevice, reader_step, reranker_step,
+    PairBatch, PairKind, PairModel, PairModelOptions, PairTask, Precision, RankLoss, Ranking, StepNoise,
+    StepOptions, TrainDevice, reader_step, reranker_step,
 };
 use golden::difference;
 use run::{losses, metrics};
@@ -154,6 +154,21 @@ fn chunks_encoded_twice_give_the_gradients_of_the_whole_batch() {
         assert!(difference(&again.gradients, &kept.gradients) <= 1e-5);
     }
     assert!((of(0, noise).loss - expected.loss).abs() > 1e-4, "dropout leaves something out");
+}
+
+#[test]
+fn a_reader_s_gradient_in_bf16_is_near_that_in_f32() {
+    let (device, step) = (golden::device(), ReaderStep::read());
+    let (start, batch) = fixture(&step, &device);
+    let of = |precision| {
+        let options = StepOptions { precision, ..whole() };
+        reader_step(&start.model, &batch, &options, STILL, 1.0, &device).unwrap()
+    };
+    let (single, narrow) = (of(Precision::F32), of(Precision::Bf16));
+    assert!((narrow.loss - single.loss).abs() < 0.01 * single.loss, "{} and {}", narrow.loss, single.loss);
+    let off = difference(&narrow.gradients, &single.gradients);
+    println!("loss {} and {}, gradients {off:.1e} apart", single.loss, narrow.loss);
+    assert!(off > 0.0 && off < 0.05, "{off}");
 }
 
 #[test]
