@@ -1,5 +1,5 @@
-//! Fused training operations with gradients of their own: each is one step on the tape, where Burn's are several. On the
-//! CPU those around the matrix products are one pass over memory each.
+//! Fused training operations with gradients of their own: each is one step on the tape, where Burn's are several.
+//! Those around the matrix products are one pass over memory each on the CPU.
 
 #[cfg(feature = "flex")]
 mod attention;
@@ -159,8 +159,8 @@ impl TrainOps for burn::backend::Flex {
         if weight.dtype() == DType::BF16 {
             let (input, weight) = (contiguous(input), contiguous(weight));
             let (sizes, bias) = (sizes(&input, &weight), contiguous(Self::float_cast(bias, FloatDType::F32)));
-            let output = products::outputs(values(&input), halves(&weight), values(&bias), sizes);
-            return like(output, shape, sizes.outputs);
+            let output = products::outputs(values(&input), bf16_values(&weight), values(&bias), sizes);
+            return with_last_dim(output, shape, sizes.outputs);
         }
         let (width, output) = (shape[shape.num_dims() - 1], weight.shape()[1]);
         let rows = shape.num_elements() / width.max(1);
@@ -182,7 +182,7 @@ impl TrainOps for burn::backend::Flex {
         let [inputs, outputs] = [weight.shape()[0], weight.shape()[1]];
         let shape = gradient.shape();
         let sizes = Sizes { rows: shape.num_elements() / outputs.max(1), inputs, outputs };
-        like(products::input_gradient(values(&gradient), halves(&weight), sizes), shape, inputs)
+        with_last_dim(products::input_gradient(values(&gradient), bf16_values(&weight), sizes), shape, inputs)
     }
 
     fn train_linear_weight_backward(
@@ -258,6 +258,7 @@ fn contiguous(tensor: FlexTensor) -> FlexTensor {
     if tensor.layout().contiguous_offsets().is_some() { tensor } else { tensor.to_contiguous() }
 }
 
+/// Returns the numbers of a contiguous tensor in f32.
 #[cfg(feature = "flex")]
 fn values(tensor: &FlexTensor) -> &[f32] {
     let (from, to) = tensor.layout().contiguous_offsets().unwrap_or_default();
@@ -277,8 +278,9 @@ fn vector(values: Vec<f32>) -> FlexTensor {
     FlexTensor::from_data(TensorData::new(values, [length]))
 }
 
+/// Returns the numbers of a contiguous tensor in bf16.
 #[cfg(feature = "flex")]
-fn halves(tensor: &FlexTensor) -> &[bf16] {
+fn bf16_values(tensor: &FlexTensor) -> &[bf16] {
     let (from, to) = tensor.layout().contiguous_offsets().unwrap_or_default();
     &tensor.storage::<bf16>()[from..to]
 }
@@ -290,9 +292,9 @@ fn sizes(input: &FlexTensor, weight: &FlexTensor) -> Sizes {
     Sizes { rows: shape.num_elements() / weight[0].max(1), inputs: weight[0], outputs: weight[1] }
 }
 
-/// Returns values in a shape whose last dimension is `last`.
+/// Returns a tensor of `values` in `shape`, but with `last` as its last dimension.
 #[cfg(feature = "flex")]
-fn like(values: Vec<f32>, mut shape: Shape, last: usize) -> FlexTensor {
+fn with_last_dim(values: Vec<f32>, mut shape: Shape, last: usize) -> FlexTensor {
     let dims = shape.num_dims();
     shape[dims - 1] = last;
     FlexTensor::from_data(TensorData::new(values, shape))

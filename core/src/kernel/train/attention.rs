@@ -5,7 +5,7 @@
 //! that the tape keeps no scores and no probabilities (as in Dao et al. 2022 §3.1).
 
 use super::super::dot::Single;
-use super::super::gemm::{blocks, pack, pack_transposed, product, product_turned};
+use super::super::gemm::{blocks, pack, pack_transposed, product, product_transposed};
 use super::super::isa::{Isa, MAX_MR, best, vectorised};
 use super::super::math::{row_sum, softmax_numerators};
 use super::super::vector::Simd;
@@ -73,10 +73,10 @@ impl Broadcast<'_> {
 struct Buffers {
     /// A matrix in panels.
     panels: Vec<f32>,
-    /// The scores and then the probabilities, `[tokens, tokens]`.
+    /// Scores; then probabilities, `[tokens, tokens]`.
     scores: Vec<f32>,
-    /// The probabilities after dropout, and then the gradient of the scores, `[tokens, tokens]`.
-    other: Vec<f32>,
+    /// Probabilities after dropout; then the gradient of the scores, `[tokens, tokens]`.
+    scratch: Vec<f32>,
 }
 
 impl Attention<'_> {
@@ -95,7 +95,7 @@ impl Attention<'_> {
                 let start = row * tokens * hidden + head * width;
                 attention.probabilities::<S, NA, MR>(row, head, &mut buffers);
                 let Buffers { panels, scores, .. } = &mut buffers;
-                attention.drop_some(row, head, scores);
+                attention.apply_dropout(row, head, scores);
                 let values = &mut panels[..width.next_multiple_of(NA) * tokens];
                 pack::<NA>(&attention.value[start..], hidden, tokens, width, values);
                 multiply::<S, NA, MR>(
@@ -128,28 +128,28 @@ impl Attention<'_> {
             for (row, head) in attention.heads() {
                 let start = row * tokens * hidden + head * width;
                 attention.probabilities::<S, NA, MR>(row, head, &mut buffers);
-                let Buffers { panels, scores: probabilities, other } = &mut buffers;
+                let Buffers { panels, scores: probabilities, scratch } = &mut buffers;
 
-                // Of the values: the probabilities after dropout, transposed, times the gradient of the output.
-                other.copy_from_slice(probabilities);
-                attention.drop_some(row, head, other);
+                // Gradient of the values: the probabilities after dropout, transposed, times that of the output.
+                scratch.copy_from_slice(probabilities);
+                attention.apply_dropout(row, head, scratch);
                 let gradients = &mut panels[..width.next_multiple_of(NA) * tokens];
                 pack::<NA>(&gradient[start..], hidden, tokens, width, gradients);
-                let (left, to) = (Left::Columns(other, tokens), &mut out.value[start..]);
+                let (left, to) = (Left::Columns(scratch, tokens), &mut out.value[start..]);
                 multiply::<S, NA, MR>(left, tokens, (gradients, tokens), |token, at, sums| {
-                    put(&sums[..NA.min(width - at)], 1.0, &mut to[token * hidden + at..]);
+                    store_scaled(&sums[..NA.min(width - at)], 1.0, &mut to[token * hidden + at..]);
                 });
 
-                // Of the probabilities, then of the scores.
+                // Gradient of the probabilities, and from it that of the scores, before they are scaled.
                 let values = &mut panels[..tokens.next_multiple_of(NA) * width];
                 pack_transposed::<NA>(&attention.value[start..], hidden, tokens, width, values);
                 let left = Left::Rows(&gradient[start..], hidden);
                 multiply::<S, NA, MR>(left, tokens, (values, width), |token, at, sums| {
                     let used = NA.min(tokens - at);
-                    other[token * tokens + at..][..used].copy_from_slice(&sums[..used]);
+                    scratch[token * tokens + at..][..used].copy_from_slice(&sums[..used]);
                 });
-                attention.drop_some(row, head, other);
-                let rows = other.chunks_exact_mut(tokens).zip(probabilities.chunks_exact(tokens));
+                attention.apply_dropout(row, head, scratch);
+                let rows = scratch.chunks_exact_mut(tokens).zip(probabilities.chunks_exact(tokens));
                 for (query, (gradient, probabilities)) in rows.enumerate() {
                     let mean = row_sum(gradient, probabilities, |gradient, share| gradient * share);
                     for (gradient, share) in gradient.iter_mut().zip(probabilities) {
@@ -160,18 +160,18 @@ impl Attention<'_> {
                     }
                 }
 
-                // Of the queries and of the keys.
+                // Gradients of the queries and of the keys.
                 let keys = &mut panels[..width.next_multiple_of(NA) * tokens];
                 pack::<NA>(&attention.key[start..], hidden, tokens, width, keys);
-                let (left, to) = (Left::Rows(other, tokens), &mut out.query[start..]);
+                let (left, to) = (Left::Rows(scratch, tokens), &mut out.query[start..]);
                 multiply::<S, NA, MR>(left, tokens, (keys, tokens), |token, at, sums| {
-                    put(&sums[..NA.min(width - at)], scale, &mut to[token * hidden + at..]);
+                    store_scaled(&sums[..NA.min(width - at)], scale, &mut to[token * hidden + at..]);
                 });
                 let queries = &mut panels[..width.next_multiple_of(NA) * tokens];
                 pack::<NA>(&attention.query[start..], hidden, tokens, width, queries);
-                let (left, to) = (Left::Columns(other, tokens), &mut out.key[start..]);
+                let (left, to) = (Left::Columns(scratch, tokens), &mut out.key[start..]);
                 multiply::<S, NA, MR>(left, tokens, (queries, tokens), |token, at, sums| {
-                    put(&sums[..NA.min(width - at)], scale, &mut to[token * hidden + at..]);
+                    store_scaled(&sums[..NA.min(width - at)], scale, &mut to[token * hidden + at..]);
                 });
             }
         });
@@ -202,7 +202,7 @@ impl Attention<'_> {
         Buffers {
             panels: vec![0.0; tokens.next_multiple_of(na) * width.next_multiple_of(na)],
             scores: vec![0.0; tokens * tokens],
-            other: vec![0.0; tokens * tokens],
+            scratch: vec![0.0; tokens * tokens],
         }
     }
 
@@ -240,7 +240,7 @@ impl Attention<'_> {
 
     /// Multiplies the numbers of a head, `[tokens, tokens]`, by the factors of dropout.
     #[inline(always)]
-    fn drop_some(&self, row: usize, head: usize, numbers: &mut [f32]) {
+    fn apply_dropout(&self, row: usize, head: usize, numbers: &mut [f32]) {
         for (query, numbers) in numbers.chunks_exact_mut(self.tokens).enumerate() {
             match self.mask.row(row, head, query) {
                 Row::Each(at) => {
@@ -265,14 +265,14 @@ enum Left<'a> {
     Columns(&'a [f32], usize),
 }
 
-/// Multiplies `left` of `m` rows by panels of `k` inputs each. Gives the sums of each row with each panel to `put`,
+/// Multiplies `left` of `m` rows by panels of `k` inputs each. Gives the sums of each row with each panel to `store`,
 /// which is told the row and the first column.
 #[inline(always)]
 fn multiply<S: Simd, const NA: usize, const MR: usize>(
     left: Left<'_>,
     m: usize,
     (panels, k): (&[f32], usize),
-    mut put: impl FnMut(usize, usize, &[f32; NA]),
+    mut store: impl FnMut(usize, usize, &[f32; NA]),
 ) {
     let mut sums = [[0f32; NA]; MAX_MR];
     for (index, panel) in panels.as_chunks::<NA>().0.chunks_exact(k).enumerate() {
@@ -282,19 +282,19 @@ fn multiply<S: Simd, const NA: usize, const MR: usize>(
                     product::<S, NA, MR>(&left[first * stride..], stride, rows, panel, &mut sums);
                 }
                 Left::Columns(left, stride) => {
-                    product_turned::<Single<S>, NA, MR>(&left[first..], stride, rows, panel, &mut sums);
+                    product_transposed::<Single<S>, NA, MR>(&left[first..], stride, rows, panel, &mut sums);
                 }
             }
             for (row, sums) in (first..).zip(&sums[..rows]) {
-                put(row, index * NA, sums);
+                store(row, index * NA, sums);
             }
         }
     }
 }
 
-/// Sets the first numbers of `to` to `sums` times `factor`.
+/// Stores `sums` times `factor` in the first numbers of `to`.
 #[inline(always)]
-fn put(sums: &[f32], factor: f32, to: &mut [f32]) {
+fn store_scaled(sums: &[f32], factor: f32, to: &mut [f32]) {
     for (to, sum) in to.iter_mut().zip(sums) {
         *to = sum * factor;
     }

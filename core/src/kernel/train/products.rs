@@ -10,7 +10,7 @@ use std::mem::take;
 use half::bf16;
 
 use super::super::dot::{Dot, to_bf16};
-use super::super::gemm::{Panels, blocks, product_by, product_turned};
+use super::super::gemm::{Panels, blocks, product_by, product_transposed};
 use super::super::isa::{DotTask, Isa, MAX_MR, best};
 use super::super::vector::Simd;
 
@@ -26,7 +26,7 @@ pub(crate) struct Sizes {
 /// `[outputs]`.
 pub(crate) fn outputs(x: &[f32], weight: &[bf16], bias: &[f32], sizes: Sizes) -> Vec<f32> {
     let Sizes { rows, inputs, outputs } = sizes;
-    let right = Right::Halves(weight);
+    let right = Right::Bf16(weight);
     let mut out = vec![0f32; rows * outputs];
     multiply(best(), Left::Rows(x), right, Some(bias), [rows, inputs, outputs], &mut out);
     out
@@ -35,7 +35,7 @@ pub(crate) fn outputs(x: &[f32], weight: &[bf16], bias: &[f32], sizes: Sizes) ->
 /// Returns the gradient of a layer's inputs, `[rows, inputs]`, from that of its outputs.
 pub(crate) fn input_gradient(gradient: &[f32], weight: &[bf16], sizes: Sizes) -> Vec<f32> {
     let Sizes { rows, inputs, outputs } = sizes;
-    let right = Right::TransposedHalves(weight);
+    let right = Right::TransposedBf16(weight);
     let mut out = vec![0f32; rows * inputs];
     multiply(best(), Left::Rows(gradient), right, None, [rows, outputs, inputs], &mut out);
     out
@@ -45,7 +45,7 @@ pub(crate) fn input_gradient(gradient: &[f32], weight: &[bf16], sizes: Sizes) ->
 pub(crate) fn weight_gradient(x: &[f32], gradient: &[f32], sizes: Sizes) -> Vec<f32> {
     let Sizes { rows, inputs, outputs } = sizes;
     let mut out = vec![0f32; inputs * outputs];
-    multiply(best(), Left::Columns(x), Right::Single(gradient), None, [inputs, rows, outputs], &mut out);
+    multiply(best(), Left::Columns(x), Right::F32(gradient), None, [inputs, rows, outputs], &mut out);
     out
 }
 
@@ -62,28 +62,28 @@ enum Left<'a> {
 #[derive(Clone, Copy)]
 enum Right<'a> {
     /// `[k, n]`, row-major.
-    Single(&'a [f32]),
+    F32(&'a [f32]),
     /// `[k, n]`, row-major.
-    Halves(&'a [bf16]),
+    Bf16(&'a [bf16]),
     /// `[n, k]`, row-major.
-    TransposedHalves(&'a [bf16]),
+    TransposedBf16(&'a [bf16]),
 }
 
-/// Memory of the packed matrices, reused from one product to the next of a thread.
+/// Buffers of the packed matrices, reused from one product to the next of a thread.
 #[derive(Default)]
-struct Memory {
+struct Buffers {
     left: Vec<u32>,
     right: Vec<u32>,
     line: Vec<u32>,
 }
 
 thread_local! {
-    static MEMORY: RefCell<Memory> = RefCell::default();
+    static BUFFERS: RefCell<Buffers> = RefCell::default();
 }
 
 /// A product `[m, k]` by `[k, n]`.
 struct Product<'a> {
-    memory: &'a mut Memory,
+    buffers: &'a mut Buffers,
     left: Left<'a>,
     right: Right<'a>,
     bias: Option<&'a [f32]>,
@@ -99,15 +99,15 @@ fn multiply(
     sizes: [usize; 3],
     out: &mut [f32],
 ) {
-    let mut memory = MEMORY.take();
-    isa.run_bf16(Product { memory: &mut memory, left, right, bias, sizes, out });
-    MEMORY.set(memory);
+    let mut buffers = BUFFERS.take();
+    isa.run_bf16(Product { buffers: &mut buffers, left, right, bias, sizes, out });
+    BUFFERS.set(buffers);
 }
 
 impl DotTask for Product<'_> {
     #[inline(always)]
     fn run<S: Simd, D: Dot<Number = u32>, const NR: usize, const MR: usize>(self) {
-        let Self { memory, left, right, bias, sizes: [m, k, n], out } = self;
+        let Self { buffers, left, right, bias, sizes: [m, k, n], out } = self;
         let words = k.div_ceil(2);
         if m == 0 || k == 0 || n == 0 {
             if let Some(bias) = bias {
@@ -116,17 +116,17 @@ impl DotTask for Product<'_> {
             return;
         }
         let by_columns = matches!(left, Left::Columns(_));
-        let packed = at_least(&mut memory.left, m * words);
+        let packed = grown(&mut buffers.left, m * words);
         left.pack(m, k, packed);
-        let mut panels = Panels::reusing(take(&mut memory.right), n, words, NR);
-        right.pack(k, n, at_least(&mut memory.line, words), &mut panels);
+        let mut panels = Panels::reusing(take(&mut buffers.right), n, words, NR);
+        right.pack(k, n, grown(&mut buffers.line, words), &mut panels);
         let mut sums = [[0f32; NR]; MAX_MR];
         for (index, panel) in panels.iter::<NR>().enumerate() {
             let column = index * NR;
             let width = NR.min(n - column);
             for (first, rows) in blocks::<MR>(m) {
                 match by_columns {
-                    true => product_turned::<D, NR, MR>(&packed[first..], m, rows, panel, &mut sums),
+                    true => product_transposed::<D, NR, MR>(&packed[first..], m, rows, panel, &mut sums),
                     false => product_by::<D, NR, MR>(&packed[first * words..], words, rows, panel, &mut sums),
                 }
                 for (row, sums) in (first..).zip(&sums[..rows]) {
@@ -141,17 +141,17 @@ impl DotTask for Product<'_> {
                 }
             }
         }
-        memory.right = panels.into_memory();
+        buffers.right = panels.into_buffer();
     }
 }
 
-/// Returns the first numbers of memory that is made longer where it is short.
+/// Returns the first `length` words of a buffer, which grows if it is shorter.
 #[inline(always)]
-fn at_least(memory: &mut Vec<u32>, length: usize) -> &mut [u32] {
-    if memory.len() < length {
-        memory.resize(length, 0);
+fn grown(buffer: &mut Vec<u32>, length: usize) -> &mut [u32] {
+    if buffer.len() < length {
+        buffer.resize(length, 0);
     }
-    &mut memory[..length]
+    &mut buffer[..length]
 }
 
 impl Left<'_> {
@@ -174,7 +174,7 @@ impl Left<'_> {
             Left::Columns(values) => {
                 for (pair, line) in values.chunks(2 * m).zip(words.chunks_exact_mut(m)) {
                     let (low, high) = pair.split_at(m);
-                    join(low, high, to_bf16_of, line);
+                    interleave(low, high, round, line);
                 }
             }
         }
@@ -186,27 +186,12 @@ impl Right<'_> {
     #[inline(always)]
     fn pack(self, k: usize, n: usize, line: &mut [u32], panels: &mut Panels<u32>) {
         match self {
-            Right::Single(values) => {
-                for (input, pair) in values.chunks(2 * n).enumerate() {
-                    let (low, high) = pair.split_at(n);
-                    for (first, to) in panels.input_mut(input) {
-                        join(&low[first..], high.get(first..).unwrap_or_default(), to_bf16_of, to);
-                    }
-                }
-            }
-            Right::Halves(values) => {
-                for (input, pair) in values.chunks(2 * n).enumerate() {
-                    let (low, high) = pair.split_at(n);
-                    for (first, to) in panels.input_mut(input) {
-                        join(&low[first..], high.get(first..).unwrap_or_default(), bits_of, to);
-                    }
-                }
-            }
-            Right::TransposedHalves(values) => {
+            Right::F32(values) => pack_rows(values, n, round, panels),
+            Right::Bf16(values) => pack_rows(values, n, bits, panels),
+            Right::TransposedBf16(values) => {
                 for (output, values) in values.chunks_exact(k).enumerate() {
                     for (to, pair) in line.iter_mut().zip(values.chunks(2)) {
-                        let high = pair.get(1).map_or(0, |high| u32::from(high.to_bits()));
-                        *to = u32::from(pair[0].to_bits()) | high << 16;
+                        *to = bits(&pair[0]) | pair.get(1).map_or(0, bits) << 16;
                     }
                     panels.set_rows(output, line);
                 }
@@ -215,25 +200,41 @@ impl Right<'_> {
     }
 }
 
+/// Sets the panels to a matrix of rows of `n` numbers, two rows to a row of words.
 #[inline(always)]
-fn to_bf16_of(x: &f32) -> u32 {
+fn pack_rows<T>(values: &[T], n: usize, to_bits: impl Fn(&T) -> u32 + Copy, panels: &mut Panels<u32>) {
+    for (input, pair) in values.chunks(2 * n).enumerate() {
+        let (low, high) = pair.split_at(n);
+        for (first, words) in panels.input_mut(input) {
+            interleave(&low[first..], high.get(first..).unwrap_or_default(), to_bits, words);
+        }
+    }
+}
+
+/// Returns the bits of the bf16 nearest to a number.
+#[inline(always)]
+fn round(x: &f32) -> u32 {
     to_bf16(*x)
 }
 
+/// Returns the bits of a bf16.
 #[inline(always)]
-fn bits_of(x: &bf16) -> u32 {
+fn bits(x: &bf16) -> u32 {
     u32::from(x.to_bits())
 }
 
-/// Sets `words` to the bf16 of `low` and of `high` in their low and high halves; `high` may be empty. Numbers beyond
-/// the words are left out.
+/// Interleaves two rows of numbers in bf16 into words: a number of `low` in the low 16 bits, the one of `high` in the
+/// high 16 bits, or 0 where `high` is empty. As many numbers are taken as there are words.
 #[inline(always)]
-fn join<T>(low: &[T], high: &[T], bits: impl Fn(&T) -> u32, words: &mut [u32]) {
+fn interleave<T>(low: &[T], high: &[T], to_bits: impl Fn(&T) -> u32, words: &mut [u32]) {
     match high.is_empty() {
-        true => words.iter_mut().zip(low).for_each(|(to, low)| *to = bits(low)),
+        true => words.iter_mut().zip(low).for_each(|(word, low)| *word = to_bits(low)),
         false => {
             let pairs = low.iter().zip(high);
-            words.iter_mut().zip(pairs).for_each(|(to, (low, high))| *to = bits(low) | bits(high) << 16);
+            words
+                .iter_mut()
+                .zip(pairs)
+                .for_each(|(word, (low, high))| *word = to_bits(low) | to_bits(high) << 16);
         }
     }
 }
@@ -246,7 +247,8 @@ mod tests {
         (0..length).map(|i| (i as f32 * step).sin() * 2.0).collect()
     }
 
-    fn halves(values: &[f32]) -> Vec<bf16> {
+    /// Returns the bf16 nearest to each number.
+    fn rounded(values: &[f32]) -> Vec<bf16> {
         values.iter().map(|value| bf16::from_f32(*value)).collect()
     }
 
@@ -274,23 +276,23 @@ mod tests {
         for [m, k, n] in [[1, 1, 1], [7, 5, 3], [9, 34, 49], [40, 67, 97], [3, 200, 48], [2, 2, 130]] {
             let (x, weight, gradient) = (wave(m * k, 0.7), wave(k * n, 0.3), wave(m * n, 0.9));
             let bias = wave(n, 1.1);
-            let narrow = halves(&weight);
+            let narrow = rounded(&weight);
             for isa in Isa::available() {
                 let mut out = vec![f32::NAN; m * n];
-                let right = Right::Halves(&narrow);
+                let right = Right::Bf16(&narrow);
                 multiply(isa, Left::Rows(&x), right, Some(&bias), [m, k, n], &mut out);
                 let mut expected = reference([m, k, n], |i, j| x[i * k + j], |i, j| weight[i * n + j]);
                 expected.iter_mut().enumerate().for_each(|(at, value)| *value += f64::from(bias[at % n]));
                 near(isa, "outputs", &out, &expected);
 
                 let mut out = vec![f32::NAN; m * k];
-                let right = Right::TransposedHalves(&narrow);
+                let right = Right::TransposedBf16(&narrow);
                 multiply(isa, Left::Rows(&gradient), right, None, [m, n, k], &mut out);
                 let expected = reference([m, n, k], |i, j| gradient[i * n + j], |i, j| weight[j * n + i]);
                 near(isa, "gradient of inputs", &out, &expected);
 
                 let mut out = vec![f32::NAN; k * n];
-                let right = Right::Single(&gradient);
+                let right = Right::F32(&gradient);
                 multiply(isa, Left::Columns(&x), right, None, [k, m, n], &mut out);
                 let expected = reference([k, m, n], |i, j| x[j * k + i], |i, j| gradient[i * n + j]);
                 near(isa, "gradient of weights", &out, &expected);
@@ -301,7 +303,7 @@ mod tests {
     #[test]
     fn a_number_that_is_not_finite_reaches_what_depends_on_it_and_nothing_else() {
         let sizes = Sizes { rows: 3, inputs: 4, outputs: 5 };
-        let (mut x, weight) = (wave(12, 0.7), halves(&wave(20, 0.3)));
+        let (mut x, weight) = (wave(12, 0.7), rounded(&wave(20, 0.3)));
         x[5] = f32::NAN;
         let out = outputs(&x, &weight, &[0.0; 5], sizes);
         for (at, value) in out.iter().enumerate() {
@@ -316,7 +318,7 @@ mod tests {
     #[test]
     fn no_rows_give_no_outputs_and_gradients_of_zero() {
         let sizes = Sizes { rows: 0, inputs: 2, outputs: 3 };
-        let weight = halves(&wave(6, 0.3));
+        let weight = rounded(&wave(6, 0.3));
         assert!(outputs(&[], &weight, &[0.0; 3], sizes).is_empty());
         assert!(input_gradient(&[], &weight, sizes).is_empty());
         assert_eq!(weight_gradient(&[], &[], sizes), [0.0; 6]);
