@@ -4,11 +4,12 @@
 use std::path::{Path, PathBuf};
 use std::thread;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use dpr_core::DeviceChoice;
 
 use super::{CliError, output};
 use dpr_train::{
-    OptimiserOptions, RunDir, RunOptions, Scores, Settings, StepOptions, TrainDevice, TrainReport,
+    OptimiserOptions, Precision, RunDir, RunOptions, Scores, Settings, StepOptions, TrainDevice, TrainReport,
 };
 
 /// Flags over the settings of a run.
@@ -44,6 +45,9 @@ pub(super) struct TrainArgs {
     /// Threads on the CPU
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
+    /// Numbers that the layers multiply: f32, f16 on a GPU that has it, or bf16 on the CPU (fast with AVX-512 BF16)
+    #[arg(long, value_name = "PRECISION", value_parser = precisions(), hide_possible_values = true)]
+    precision: Option<Precision>,
     /// Where to compute: auto (a real GPU, else the CPU), wgpu, or cpu
     #[arg(long, env = "DPR_DEVICE", value_name = "DEVICE", default_value = "auto")]
     pub(super) device: DeviceChoice,
@@ -77,6 +81,7 @@ impl TrainArgs {
         set(&mut optimiser.learning_rate, self.learning_rate);
         set(&mut optimiser.warm_up, self.warm_up);
         set(&mut compute.threads, self.threads);
+        set(&mut compute.precision, self.precision);
     }
 
     /// The run directory, which for a new run holds none.
@@ -112,6 +117,15 @@ impl TrainArgs {
         }
         output::line(format_args!("model directory: {}", report.model.display()))
     }
+}
+
+/// Returns the parser of a precision's name.
+fn precisions() -> impl TypedValueParser<Value = Precision> {
+    let all = Precision::ALL.map(|precision| (precision.name(), precision));
+    PossibleValuesParser::new(all.map(|(name, _)| name)).map(move |name| {
+        let known = all.into_iter().find(|(other, _)| *other == name);
+        known.map_or_else(Precision::default, |(_, precision)| precision)
+    })
 }
 
 /// Sets what a flag was given for.

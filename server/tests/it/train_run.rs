@@ -188,8 +188,10 @@ fn adding_up_two_batches_takes_half_the_steps_and_resumes_as_well() {
 fn a_run_in_bf16_learns_as_one_in_f32_and_goes_on_to_the_bit() {
     let bench = prepared();
     succeed(&mut train(&bench, "single", &[]));
+    succeed(&mut train(&bench, "flagged", &["--precision", "bf16"]));
     bench.write("train.toml", format!("{SETTINGS}precision = \"bf16\"\n"));
     succeed(&mut train(&bench, "whole", &[]));
+    assert_eq!(losses(&bench.path("flagged")), losses(&bench.path("whole")));
     let (single, whole) = (losses(&bench.path("single")), losses(&bench.path("whole")));
     assert_ne!(single, whole, "the products are in bf16");
     let (first, last) = (whole[0], whole[whole.len() - 6..].iter().sum::<f64>() / 6.0);
@@ -200,8 +202,9 @@ fn a_run_in_bf16_learns_as_one_in_f32_and_goes_on_to_the_bit() {
     succeed(&mut resume(&bench, "killed"));
     assert_eq!(losses(&bench.path("killed")), whole);
 
-    bench.write("train.toml", format!("{SETTINGS}precision = \"f16\"\n"));
-    let error = fail(&mut train(&bench, "half", &[]));
+    let error = fail(&mut train(&bench, "half", &["--precision", "int8"]));
+    assert!(error.contains("int8") && error.contains("f32, f16, bf16"), "{error}");
+    let error = fail(&mut train(&bench, "half", &["--precision", "f16"]));
     assert!(error.contains("compute.precision") && error.contains("say f32 or bf16"), "{error}");
     assert!(!bench.path("half").exists());
 }

@@ -38,6 +38,9 @@ pub enum Precision {
 }
 
 impl Precision {
+    /// Every number format.
+    pub const ALL: [Self; 3] = [Self::F32, Self::F16, Self::Bf16];
+
     /// Returns the name in a configuration.
     pub fn name(self) -> &'static str {
         match self {
