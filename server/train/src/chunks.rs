@@ -22,18 +22,8 @@ pub(super) struct Chunk {
 pub(super) fn share_out(texts: [&[Vec<u32>]; 2], options: &StepOptions, threads: usize) -> Vec<Vec<Chunk>> {
     let mut chunks = Vec::new();
     for (side, texts) in texts.into_iter().enumerate() {
-        let tokens: usize = texts.iter().map(Vec::len).sum();
-        // Smaller chunks rather than a thread without one.
-        let limit = options.chunk_tokens.min(tokens.div_ceil(threads.max(1))).max(1);
-        let mut order: Vec<usize> = (0..texts.len()).collect();
-        order.sort_by_key(|row| Reverse(texts[*row].len()));
-        let mut rest = order.as_slice();
-        while let Some(first) = rest.first() {
-            let longest = texts[*first].len().max(1);
-            let rows = (limit / longest).min(options.chunk_rows).clamp(1, rest.len());
-            let (now, later) = rest.split_at(rows);
-            chunks.push(Chunk { number: chunks.len(), side, rows: now.to_vec(), tokens: rows * longest });
-            rest = later;
+        for (rows, tokens) in cut(texts, options, threads.max(1)) {
+            chunks.push(Chunk { number: chunks.len(), side, rows, tokens });
         }
     }
     chunks.sort_by_key(|chunk| Reverse(chunk.tokens)); // stable: ties stay in order
@@ -45,6 +35,30 @@ pub(super) fn share_out(texts: [&[Vec<u32>]; 2], options: &StepOptions, threads:
         }
     }
     shares.into_iter().map(|(_, share)| share).collect()
+}
+
+/// Cuts the texts of a side into chunks, the longest first: as many of about the same number of tokens for each thread
+/// as the limits ask for. Returns the places of each chunk's texts and its tokens with padding.
+fn cut(texts: &[Vec<u32>], options: &StepOptions, threads: usize) -> Vec<(Vec<usize>, usize)> {
+    let mut order: Vec<usize> = (0..texts.len()).collect();
+    order.sort_by_key(|row| Reverse(texts[*row].len()));
+    let mut tokens: usize = texts.iter().map(Vec::len).sum();
+    let for_a_thread = |all: usize, limit: usize| all.div_ceil(threads * limit.max(1));
+    let rounds =
+        for_a_thread(tokens, options.chunk_tokens).max(for_a_thread(texts.len(), options.chunk_rows));
+    let mut left = threads * rounds;
+    let mut chunks = Vec::new();
+    let mut rest = order.as_slice();
+    while let Some(first) = rest.first() {
+        let longest = texts[*first].len().max(1);
+        let even = (tokens.div_ceil(left.max(1)) + longest / 2) / longest;
+        let rows = even.min(options.chunk_tokens / longest).min(options.chunk_rows).clamp(1, rest.len());
+        let (now, later) = rest.split_at(rows);
+        tokens -= now.iter().map(|row| texts[*row].len()).sum::<usize>();
+        chunks.push((now.to_vec(), rows * longest));
+        (rest, left) = (later, left.saturating_sub(1));
+    }
+    chunks
 }
 
 #[cfg(test)]
@@ -69,6 +83,15 @@ mod tests {
         assert!(seen.iter().flatten().all(|count| *count == 1));
         let loads: Vec<usize> = shares.iter().map(|share| share.iter().map(|c| c.tokens).sum()).collect();
         assert!(loads[0].abs_diff(loads[1]) <= 500, "{loads:?}");
+    }
+
+    #[test]
+    fn a_batch_of_three_chunks_is_cut_into_four_for_two_threads() {
+        let lengths: Vec<usize> = (0..32).map(|i| 150 + i % 7).collect();
+        let shares = share_out([&texts(&[16; 16]), &texts(&lengths)], &StepOptions::default(), 2);
+        let loads: Vec<usize> = shares.iter().map(|share| share.iter().map(|c| c.tokens).sum()).collect();
+        assert!(loads[0].abs_diff(loads[1]) <= 156, "{loads:?}");
+        assert_eq!(shares.iter().flatten().filter(|chunk| chunk.side == 1).count(), 4, "{shares:?}");
     }
 
     #[test]
