@@ -110,15 +110,42 @@ pub(super) fn pack_transposed<const NR: usize>(
     }
 }
 
+/// Copies numbers to `to`, which has at most `NR`. Where it has as many they go by vectors, since a copy of an array is a
+/// call in a browser, and one of a length that the compiler does not know is a call everywhere.
+#[inline(always)]
+pub(super) fn copy<S: Simd, const NR: usize>(from: &[f32; NR], to: &mut [f32]) {
+    match to.first_chunk_mut::<NR>() {
+        Some(to) if NR.is_multiple_of(S::LANES) => {
+            for v in 0..NR / S::LANES {
+                S::store(S::load(from, v), to, v);
+            }
+        }
+        Some(to) => *to = *from,
+        None => to.copy_from_slice(&from[..to.len()]),
+    }
+}
+
 /// Copies a matrix `[k, n]`, whose rows are `stride` apart, into panels of `NR` of its columns,
 /// `[ceil(n / NR)][k][NR]`, zero beyond the last column.
 #[inline(always)]
-pub(super) fn pack<const NR: usize>(from: &[f32], stride: usize, k: usize, n: usize, to: &mut [f32]) {
+pub(super) fn pack<S: Simd, const NR: usize>(
+    from: &[f32],
+    stride: usize,
+    k: usize,
+    n: usize,
+    to: &mut [f32],
+) {
     for (panel, to) in to.as_chunks_mut::<NR>().0.chunks_exact_mut(k).enumerate() {
         let used = NR.min(n - panel * NR);
         for (row, to) in to.iter_mut().enumerate() {
-            to[..used].copy_from_slice(&from[row * stride + panel * NR..][..used]);
-            to[used..].fill(0.0);
+            let from = &from[row * stride + panel * NR..][..used];
+            match from.first_chunk::<NR>() {
+                Some(from) => copy::<S, NR>(from, to),
+                None => {
+                    to[..used].copy_from_slice(from);
+                    to[used..].fill(0.0);
+                }
+            }
         }
     }
 }
@@ -238,12 +265,14 @@ fn tile<D: Dot, const NR: usize, const ROWS: usize>(
     sums: &mut [[f32; NR]; MAX_MR],
 ) {
     let (fours, rest) = panel.as_chunks::<UNROLL>();
-    let row_fours: [&[[D::Number; UNROLL]]; ROWS] =
-        std::array::from_fn(|i| &a[i * stride..].as_chunks().0[..fours.len()]);
-    let row_rest: [&[D::Number]; ROWS] =
-        std::array::from_fn(|i| &a[i * stride + UNROLL * fours.len()..][..rest.len()]);
+    // Filled by loops: in a task of many products the compiler calls `std::array::from_fn` rather than inline it.
+    let mut row_fours: [&[[D::Number; UNROLL]]; ROWS] = [&[]; ROWS];
+    let mut row_rest: [&[D::Number]; ROWS] = [&[]; ROWS];
+    for i in 0..ROWS {
+        row_fours[i] = &a[i * stride..].as_chunks().0[..fours.len()];
+        row_rest[i] = &a[i * stride + UNROLL * fours.len()..][..rest.len()];
+    }
     let mut acc = [[D::zero(); MAX_VECTORS]; ROWS];
-    // Filled by a loop: in a task of many products the compiler calls `std::array::from_fn` rather than inline it.
     let mut inputs = [D::Number::default(); ROWS];
     for k in 0..fours.len() {
         for u in 0..UNROLL {

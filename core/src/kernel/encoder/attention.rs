@@ -1,6 +1,6 @@
 //! Multi-head self-attention of one text at a time, in single precision.
 
-use super::super::gemm::{blocks, pack, pack_transposed, product};
+use super::super::gemm::{blocks, copy, pack, pack_transposed, product};
 use super::super::isa::{MAX_MR, Task};
 use super::super::math::softmax_numerators;
 use super::super::vector::Simd;
@@ -87,7 +87,7 @@ impl Task for Attention<'_> {
         for head in 0..heads {
             let column = head * width;
             pack_transposed::<NA>(&qkv[hidden + column..], 3 * hidden, tokens, width, keys);
-            pack::<NA>(&qkv[2 * hidden + column..], 3 * hidden, tokens, width, values);
+            pack::<S, NA>(&qkv[2 * hidden + column..], 3 * hidden, tokens, width, values);
             for start in (0..tokens).step_by(QUERIES) {
                 let queries = QUERIES.min(tokens - start);
                 // What any of these queries sees.
@@ -100,7 +100,7 @@ impl Task for Attention<'_> {
                         let from = &qkv[(start + first) * 3 * hidden + column..];
                         product::<S, NA, MR>(from, 3 * hidden, rows, panel, &mut sums);
                         for (i, sums) in sums[..rows].iter().enumerate() {
-                            scores[(first + i) * stride + index * NA..][..NA].copy_from_slice(sums);
+                            copy::<S, NA>(sums, &mut scores[(first + i) * stride + index * NA..][..NA]);
                         }
                     }
                 }
@@ -124,13 +124,20 @@ impl Task for Attention<'_> {
                         for (i, sums) in sums[..rows].iter().enumerate() {
                             let factor = factors[first + i];
                             let to = (start + first + i) * hidden + column + index * NA;
-                            for (to, sum) in out[to..][..used].iter_mut().zip(sums) {
-                                *to = sum * factor;
-                            }
+                            scale::<NA>(sums, factor, &mut out[to..][..used]);
                         }
                     }
                 }
             }
         }
+    }
+}
+
+/// Sets `to`, which has at most `NA` numbers, to sums times `factor`.
+#[inline(always)]
+fn scale<const NA: usize>(sums: &[f32; NA], factor: f32, to: &mut [f32]) {
+    match to.first_chunk_mut::<NA>() {
+        Some(to) => to.iter_mut().zip(sums).for_each(|(to, sum)| *to = sum * factor),
+        None => to.iter_mut().zip(sums).for_each(|(to, sum)| *to = sum * factor),
     }
 }

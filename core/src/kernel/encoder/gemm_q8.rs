@@ -3,8 +3,11 @@
 //! Two inputs at a time are multiplied and added into 32-bit sums, an instruction on every target
 //! (`i32x4.dot_i16x8_s`, `pmaddwd`), so inputs of 16 bits cost what inputs of 8 would and lose next to nothing.
 
+mod rows;
+
 use super::super::isa::MAX_MR;
 use super::super::math::max_abs;
+pub(super) use rows::{MANY, RowTiles};
 
 /// Outputs of a panel.
 pub(super) const OUTPUTS: usize = 8;
@@ -14,6 +17,12 @@ pub(super) const OUTPUTS: usize = 8;
 type Block = std::arch::wasm32::v128;
 #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
 type Block = [i8; 2 * OUTPUTS];
+
+/// The same in 16 bits.
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+type Wide = [std::arch::wasm32::v128; 2];
+#[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
+type Wide = [i16; 2 * OUTPUTS];
 
 /// A matrix `[n, k]` (outputs by inputs) in panels of [`OUTPUTS`] outputs, each with its inputs in pairs.
 #[derive(Debug)]
@@ -106,16 +115,11 @@ impl QuantizedInput {
     }
 }
 
-/// Returns the rows of a tile at most, where an instruction set has `mr` for products of floats.
-const fn most_rows(mr: usize) -> usize {
+/// Returns the rows of a tile at most, where an instruction set has `mr` for products of floats. In a browser a question's
+/// few tokens are better off with few tiles, which read the weights less often, and many tokens take other ones
+/// ([`RowTiles`]).
+pub(super) const fn most_rows(mr: usize) -> usize {
     if cfg!(target_arch = "wasm32") { 6 } else { mr }
-}
-
-/// Returns the rows of a tile at most for `m` tokens. A browser's fifteen vector registers hold two sums for each of five
-/// rows, two of weights, and a product on its way. A question's few tokens are better off with fewer tiles, which read
-/// the weights less often.
-pub(super) const fn rows_for(mr: usize, m: usize) -> usize {
-    if cfg!(target_arch = "wasm32") && m >= 32 { 5 } else { most_rows(mr) }
 }
 
 /// Computes the products of `rows` tokens from `first` on with a panel, `[rows][OUTPUTS]`, into `sums`.

@@ -7,7 +7,7 @@
 
 use super::super::gemm::{self, Panels, blocks, blocks_of};
 use super::super::isa::{Isa, MAX_MR, vectorised};
-use super::gemm_q8::{self, OUTPUTS, QuantizedInput, QuantizedPanels};
+use super::gemm_q8::{self, MANY, OUTPUTS, QuantizedInput, QuantizedPanels, RowTiles};
 #[cfg(not(target_arch = "wasm32"))]
 use super::narrow::{Format, NarrowInput, NarrowPanels};
 pub(super) use super::output::Epilogue;
@@ -36,6 +36,7 @@ enum Weights {
 #[derive(Debug, Default)]
 pub(super) struct ConvertedInput {
     quantized: QuantizedInput,
+    tiles: RowTiles,
     #[cfg(not(target_arch = "wasm32"))]
     narrow: NarrowInput,
 }
@@ -105,16 +106,24 @@ impl Linear {
             }
             Weights::Q8(panels) => {
                 debug_assert_eq!(k, panels.k(), "inputs of the layer");
-                let scratch = &mut scratch.quantized;
+                let (scratch, tiles) = (&mut scratch.quantized, &mut scratch.tiles);
                 vectorised!(isa, |x: &[f32],
                                   m: usize,
                                   panels: &QuantizedPanels,
                                   scratch: &mut QuantizedInput,
+                                  tiles: &mut RowTiles,
                                   to: Output<'_>| {
                     scratch.quantize(x, panels.k());
-                    let (mut to, mut sums) = (to, [[0f32; OUTPUTS]; MAX_MR]);
+                    let mut to = to;
+                    if cfg!(target_arch = "wasm32") && m >= MANY {
+                        tiles.multiply(scratch, panels, |first, panel, products| {
+                            to.put::<S, OUTPUTS>(first, panel, products);
+                        });
+                        return;
+                    }
+                    let mut sums = [[0f32; OUTPUTS]; MAX_MR];
                     for (index, panel) in panels.iter().enumerate() {
-                        for (first, rows) in blocks_of(m, gemm_q8::rows_for(MR, m)) {
+                        for (first, rows) in blocks_of(m, gemm_q8::most_rows(MR)) {
                             gemm_q8::product::<MR>(scratch, first, rows, panel, &mut sums);
                             to.put::<S, OUTPUTS>(first, index, &mut sums[..rows]);
                         }

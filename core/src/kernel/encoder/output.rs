@@ -4,6 +4,7 @@
     reason = "loops over fixed arrays by index are what stays in registers"
 )]
 
+use super::super::gemm::copy;
 use super::super::math::gelu;
 use super::super::vector::Simd;
 
@@ -38,19 +39,21 @@ impl Output<'_> {
         let column = panel * NR;
         let width = NR.min(self.n - column);
         let Some(bias) = self.bias[column..].first_chunk::<NR>() else { return };
-        for (i, sums) in sums.iter_mut().enumerate() {
+        for sums in sums.iter_mut() {
             for j in 0..NR {
                 sums[j] += bias[j];
             }
+        }
+        if self.epilogue == Epilogue::Gelu {
+            // Of all rows at once: its constants are loaded again for each turn of the loop in a browser.
+            for sum in sums.as_flattened_mut() {
+                *sum = gelu::<S>(*sum);
+            }
+        }
+        for (i, sums) in sums.iter().enumerate() {
             let to = &mut self.out[(first + i) * self.n + column..][..width];
             match self.epilogue {
-                Epilogue::Store => to.copy_from_slice(&sums[..width]),
-                Epilogue::Gelu => {
-                    for j in 0..NR {
-                        sums[j] = gelu::<S>(sums[j]);
-                    }
-                    to.copy_from_slice(&sums[..width]);
-                }
+                Epilogue::Store | Epilogue::Gelu => copy::<S, NR>(sums, to),
                 Epilogue::Add => to.iter_mut().zip(sums).for_each(|(to, sum)| *to += *sum),
             }
         }

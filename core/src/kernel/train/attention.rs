@@ -5,7 +5,7 @@
 //! that the tape keeps no scores and no probabilities (as in Dao et al. 2022 §3.1).
 
 use super::super::dot::Single;
-use super::super::gemm::{blocks, pack, pack_transposed, product, product_transposed};
+use super::super::gemm::{blocks, copy, pack, pack_transposed, product, product_transposed};
 use super::super::isa::{Isa, MAX_MR, best, vectorised};
 use super::super::math::{row_sum, softmax_numerators};
 use super::super::vector::Simd;
@@ -97,14 +97,13 @@ impl Attention<'_> {
                 let Buffers { panels, scores, .. } = &mut buffers;
                 attention.apply_dropout(row, head, scores);
                 let values = &mut panels[..width.next_multiple_of(NA) * tokens];
-                pack::<NA>(&attention.value[start..], hidden, tokens, width, values);
+                pack::<S, NA>(&attention.value[start..], hidden, tokens, width, values);
                 multiply::<S, NA, MR>(
                     Left::Rows(scores, tokens),
                     tokens,
                     (values, tokens),
                     |token, at, sums| {
-                        let used = NA.min(width - at);
-                        out[start + token * hidden + at..][..used].copy_from_slice(&sums[..used]);
+                        copy::<S, NA>(sums, &mut out[start + token * hidden + at..][..NA.min(width - at)]);
                     },
                 );
             }
@@ -134,7 +133,7 @@ impl Attention<'_> {
                 scratch.copy_from_slice(probabilities);
                 attention.apply_dropout(row, head, scratch);
                 let gradients = &mut panels[..width.next_multiple_of(NA) * tokens];
-                pack::<NA>(&gradient[start..], hidden, tokens, width, gradients);
+                pack::<S, NA>(&gradient[start..], hidden, tokens, width, gradients);
                 let (left, to) = (Left::Columns(scratch, tokens), &mut out.value[start..]);
                 multiply::<S, NA, MR>(left, tokens, (gradients, tokens), |token, at, sums| {
                     store_scaled(&sums[..NA.min(width - at)], 1.0, &mut to[token * hidden + at..]);
@@ -145,8 +144,7 @@ impl Attention<'_> {
                 pack_transposed::<NA>(&attention.value[start..], hidden, tokens, width, values);
                 let left = Left::Rows(&gradient[start..], hidden);
                 multiply::<S, NA, MR>(left, tokens, (values, width), |token, at, sums| {
-                    let used = NA.min(tokens - at);
-                    scratch[token * tokens + at..][..used].copy_from_slice(&sums[..used]);
+                    copy::<S, NA>(sums, &mut scratch[token * tokens + at..][..NA.min(tokens - at)]);
                 });
                 attention.apply_dropout(row, head, scratch);
                 let rows = scratch.chunks_exact_mut(tokens).zip(probabilities.chunks_exact(tokens));
@@ -162,13 +160,13 @@ impl Attention<'_> {
 
                 // Gradients of the queries and of the keys.
                 let keys = &mut panels[..width.next_multiple_of(NA) * tokens];
-                pack::<NA>(&attention.key[start..], hidden, tokens, width, keys);
+                pack::<S, NA>(&attention.key[start..], hidden, tokens, width, keys);
                 let (left, to) = (Left::Rows(scratch, tokens), &mut out.query[start..]);
                 multiply::<S, NA, MR>(left, tokens, (keys, tokens), |token, at, sums| {
                     store_scaled(&sums[..NA.min(width - at)], scale, &mut to[token * hidden + at..]);
                 });
                 let queries = &mut panels[..width.next_multiple_of(NA) * tokens];
-                pack::<NA>(&attention.query[start..], hidden, tokens, width, queries);
+                pack::<S, NA>(&attention.query[start..], hidden, tokens, width, queries);
                 let (left, to) = (Left::Columns(scratch, tokens), &mut out.key[start..]);
                 multiply::<S, NA, MR>(left, tokens, (queries, tokens), |token, at, sums| {
                     store_scaled(&sums[..NA.min(width - at)], scale, &mut to[token * hidden + at..]);

@@ -10,7 +10,7 @@ use std::mem::take;
 use half::bf16;
 
 use super::super::dot::{Dot, to_bf16};
-use super::super::gemm::{Panels, blocks, product_by, product_transposed};
+use super::super::gemm::{Panels, blocks, copy, product_by, product_transposed};
 use super::super::isa::{DotTask, Isa, MAX_MR, best};
 use super::super::vector::Simd;
 
@@ -136,7 +136,7 @@ impl DotTask for Product<'_> {
                             let all = to.iter_mut().zip(sums).zip(&bias[column..]);
                             all.for_each(|((to, sum), bias)| *to = sum + bias);
                         }
-                        None => to.copy_from_slice(&sums[..width]),
+                        None => copy::<S, NR>(sums, to),
                     }
                 }
             }
