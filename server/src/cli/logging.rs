@@ -1,6 +1,7 @@
 //! Log lines on standard error, and the traces that may be sent beside them.
 
 use std::io::IsTerminal as _;
+use std::sync::OnceLock;
 
 use tracing::Subscriber;
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -19,8 +20,27 @@ pub(super) enum LogFormat {
     Json,
 }
 
+/// The form that [`start`] was given.
+static FORMAT: OnceLock<LogFormat> = OnceLock::new();
+
+/// Returns whether every line on standard error is a JSON object.
+pub(super) fn is_json() -> bool {
+    FORMAT.get() == Some(&LogFormat::Json)
+}
+
+/// Writes the line that an error ends the program with.
+pub(super) fn error(line: &str) {
+    // A filter may leave out even errors.
+    if is_json() && tracing::enabled!(tracing::Level::ERROR) {
+        tracing::error!("{line}");
+    } else {
+        eprintln!("error: {line}");
+    }
+}
+
 /// Starts logging, filtered by `DPR_LOG`, and hands spans to `traces`.
 pub(super) fn start(format: LogFormat, traces: Option<&Traces>) {
+    FORMAT.get_or_init(|| format);
     // A second start (tests run several subcommands in one process) keeps the first.
     let _ = match traces {
         Some(traces) => {

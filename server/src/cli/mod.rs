@@ -164,7 +164,10 @@ pub fn main(abort: Abort) -> ExitCode {
     };
     let traces = match traces {
         Ok(traces) => traces,
-        Err(error) => return failed(error.as_ref()),
+        Err(error) => {
+            logging::start(cli.log_format, None);
+            return failed(error.as_ref());
+        }
     };
     logging::start(cli.log_format, traces.as_ref());
     #[cfg(unix)]
@@ -184,7 +187,7 @@ pub fn main(abort: Abort) -> ExitCode {
 }
 
 fn failed(error: &(dyn Error + 'static)) -> ExitCode {
-    eprintln!("error: {}", one_line(error));
+    logging::error(&one_line(error));
     ExitCode::FAILURE
 }
 

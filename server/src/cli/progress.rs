@@ -8,15 +8,41 @@ use dpr_files::lock;
 use dpr_files::progress::Progress;
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::logging;
+
 /// Time between two plain lines.
 const LINE_EVERY: Duration = Duration::from_secs(5);
 
-/// Progress on standard error: a bar when it is a terminal, else [`Lines`].
+/// Progress on standard error: a bar when it is a terminal, else [`Lines`], of text or, where the log is, of JSON.
 pub(crate) fn on_stderr() -> Box<dyn Progress> {
-    if io::stderr().is_terminal() {
+    if logging::is_json() {
+        Box::new(Lines::new(Log, LINE_EVERY))
+    } else if io::stderr().is_terminal() {
         Box::new(Bar::default())
     } else {
         Box::new(Lines::new(io::stderr(), LINE_EVERY))
+    }
+}
+
+/// The way of a line of progress.
+trait Tell: Send {
+    fn tell(&mut self, stage: &Stage, line: &str);
+}
+
+/// A writer that fails is ignored: work does not end because nobody reads of it.
+impl<W: Write + Send> Tell for W {
+    fn tell(&mut self, _: &Stage, line: &str) {
+        let _ = writeln!(self, "{line}");
+    }
+}
+
+/// The log.
+struct Log;
+
+impl Tell for Log {
+    fn tell(&mut self, stage: &Stage, line: &str) {
+        let Stage { name, unit, total, done, .. } = stage;
+        tracing::info!(stage = name, done, total = (*total > 0).then_some(total), unit, "{line}");
     }
 }
 
@@ -80,15 +106,14 @@ struct Stage {
     last_line: Instant,
 }
 
-impl<W: Write + Send> Lines<W> {
-    /// Writes to `out`, at most one line in `every` while a stage runs. A writer that fails is ignored: work
-    /// does not end because nobody reads of it.
+impl<W: Tell> Lines<W> {
+    /// Tells `out`, at most one line in `every` while a stage runs.
     fn new(out: W, every: Duration) -> Self {
         Self { every, inner: Mutex::new((out, None)) }
     }
 }
 
-impl<W: Write + Send> Progress for Lines<W> {
+impl<W: Tell> Progress for Lines<W> {
     fn start(&self, stage: &'static str, unit: &'static str, total: u64) {
         let now = Instant::now();
         let stage =
@@ -104,7 +129,7 @@ impl<W: Write + Send> Progress for Lines<W> {
         if now.duration_since(stage.last_line) >= self.every && (stage.done < stage.total || stage.total == 0)
         {
             stage.last_line = now;
-            let _ = writeln!(out, "{}", stage.line(now));
+            out.tell(stage, &stage.line(now));
         }
     }
 
@@ -117,7 +142,7 @@ impl<W: Write + Send> Progress for Lines<W> {
     fn finish(&self) {
         let (out, stage) = &mut *lock(&self.inner);
         if let Some(stage) = stage.take() {
-            let _ = writeln!(out, "{}", stage.line(Instant::now()));
+            out.tell(&stage, &stage.line(Instant::now()));
         }
     }
 }

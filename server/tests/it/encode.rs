@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use common::{Bench, corpus, error_of, fail, fixtures, json, succeed};
 use fs_err as fs;
+use serde_json::Value;
 
 /// Names, sizes and hashes of a directory's files: what must be equal, in few enough words to print.
 fn contents(dir: &Path) -> Vec<(String, usize, u64)> {
@@ -176,4 +177,30 @@ fn a_model_of_broken_weights_names_the_passage_without_a_vector() {
     } else {
         assert!(error_of(&imported).contains("finite"), "{imported:?}");
     }
+}
+
+#[test]
+fn with_a_log_in_json_progress_and_the_error_at_the_end_are_objects_too() {
+    let bench = Bench::new();
+    bench.corpus(30);
+    let lines = |command: &mut Command, code: i32| -> Vec<Value> {
+        let output = command.output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{stderr}");
+        stderr.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    let told = lines(&mut bench.encode("vectors", &["--log-format", "json"]), 0);
+    let end = told.iter().find(|line| line["stage"] == "encoding").unwrap();
+    assert_eq!([&end["done"], &end["total"]], [30, 30], "{end}");
+    assert!(end["message"].as_str().unwrap().starts_with("encoding: 30 of 30 passages, "), "{end}");
+
+    let missing = ["--log-format", "json", "--passages", "missing.tsv"];
+    let told = lines(bench.dpr(&["encode", "--model", "model", "--out", "other"]).args(missing), 1);
+    let end = told.last().unwrap();
+    assert_eq!(end["level"], "ERROR", "{end}");
+    assert!(end["message"].as_str().unwrap().contains("missing.tsv"), "{end}");
+    // Not even a filter that lets nothing through hides what ended the program.
+    let mut silent = bench.dpr(&["encode", "--model", "model", "--out", "other"]);
+    let output = silent.args(missing).env("DPR_LOG", "off").output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stderr).starts_with("error: "));
 }
