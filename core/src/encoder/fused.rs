@@ -1,5 +1,5 @@
 //! Fused training operations with gradients of their own: each is one step on the tape, where Burn's are several.
-//! Those around the matrix products are one pass over memory each on the CPU.
+//! On the CPU, GELU, softmax and LayerNorm take one pass over their numbers.
 
 #[cfg(feature = "flex")]
 mod attention;

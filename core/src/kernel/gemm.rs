@@ -125,6 +125,17 @@ pub(super) fn copy<S: Simd, const NR: usize>(from: &[f32; NR], to: &mut [f32]) {
     }
 }
 
+/// Sets `to`, which has at most `NR` numbers, to numbers times `factor`.
+#[inline(always)]
+pub(super) fn copy_scaled<const NR: usize>(from: &[f32; NR], factor: f32, to: &mut [f32]) {
+    let scale = |(to, from): (&mut f32, &f32)| *to = from * factor;
+    // The loops are alike, but the compiler knows the length of the first one.
+    match to.first_chunk_mut::<NR>() {
+        Some(to) => to.iter_mut().zip(from).for_each(scale),
+        None => to.iter_mut().zip(from).for_each(scale),
+    }
+}
+
 /// Copies a matrix `[k, n]`, whose rows are `stride` apart, into panels of `NR` of its columns,
 /// `[ceil(n / NR)][k][NR]`, zero beyond the last column.
 #[inline(always)]

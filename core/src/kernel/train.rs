@@ -1,5 +1,5 @@
-//! Training kernels: attention, the matrix products of linear layers in bf16, and, as one pass over memory each, GELU,
-//! softmax and LayerNorm, forwards and backwards.
+//! Training kernels, forwards and backwards: attention, the matrix products of linear layers in bf16, and GELU, softmax
+//! and LayerNorm, each in one pass over its numbers.
 
 #[cfg(feature = "flex")]
 pub(crate) mod attention;

@@ -24,19 +24,19 @@ pub(crate) fn on_stderr() -> Box<dyn Progress> {
     }
 }
 
-/// The way of a line of progress.
+/// Receiver of the lines of progress.
 trait Tell: Send {
     fn tell(&mut self, stage: &Stage, line: &str);
 }
 
-/// A writer that fails is ignored: work does not end because nobody reads of it.
+/// Lines of text. A writer that fails is ignored: work does not end because nobody reads of it.
 impl<W: Write + Send> Tell for W {
     fn tell(&mut self, _: &Stage, line: &str) {
         let _ = writeln!(self, "{line}");
     }
 }
 
-/// The log.
+/// Events of the log, with the numbers of the line as fields.
 struct Log;
 
 impl Tell for Log {
@@ -107,7 +107,7 @@ struct Stage {
 }
 
 impl<W: Tell> Lines<W> {
-    /// Tells `out`, at most one line in `every` while a stage runs.
+    /// Returns progress that gives its lines to `out`, at most one in `every` while a stage runs.
     fn new(out: W, every: Duration) -> Self {
         Self { every, inner: Mutex::new((out, None)) }
     }

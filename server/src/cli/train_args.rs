@@ -4,7 +4,6 @@
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use dpr_core::DeviceChoice;
 
 use super::{CliError, output};
@@ -46,7 +45,7 @@ pub(super) struct TrainArgs {
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
     /// Numbers that the layers multiply: f32, f16 on a GPU that has it, or bf16 on the CPU (fast with AVX-512 BF16)
-    #[arg(long, value_name = "PRECISION", value_parser = precisions(), hide_possible_values = true)]
+    #[arg(long, value_name = "PRECISION")]
     precision: Option<Precision>,
     /// Where to compute: auto (a real GPU, else the CPU), wgpu, or cpu
     #[arg(long, env = "DPR_DEVICE", value_name = "DEVICE", default_value = "auto")]
@@ -117,15 +116,6 @@ impl TrainArgs {
         }
         output::line(format_args!("model directory: {}", report.model.display()))
     }
-}
-
-/// Returns the parser of a precision's name.
-fn precisions() -> impl TypedValueParser<Value = Precision> {
-    let all = Precision::ALL.map(|precision| (precision.name(), precision));
-    PossibleValuesParser::new(all.map(|(name, _)| name)).map(move |name| {
-        let known = all.into_iter().find(|(other, _)| *other == name);
-        known.map_or_else(Precision::default, |(_, precision)| precision)
-    })
 }
 
 /// Sets what a flag was given for.

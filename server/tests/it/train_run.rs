@@ -208,9 +208,12 @@ fn a_run_in_bf16_learns_as_one_in_f32_and_goes_on_to_the_bit() {
     let refused = train(&bench, "half", &["--precision", "int8"]).output().unwrap();
     let error = String::from_utf8_lossy(&refused.stderr);
     assert_eq!(refused.status.code(), Some(2), "{error}");
-    assert!(error.contains("int8") && error.contains("f32, f16, bf16"), "{error}");
-    let error = fail(&mut train(&bench, "half", &["--precision", "f16"]));
-    assert!(error.contains("compute.precision") && error.contains("say f32 or bf16"), "{error}");
+    assert!(error.contains("int8") && error.contains("f32, f16 or bf16"), "{error}");
+    let by_flag = fail(&mut train(&bench, "half", &["--precision", "f16"]));
+    bench.write("train.toml", format!("{settings}precision = \"f16\"\n"));
+    for error in [by_flag, fail(&mut train(&bench, "half", &[]))] {
+        assert!(error.contains("compute.precision") && error.contains("say f32 or bf16"), "{error}");
+    }
     assert!(!bench.path("half").exists());
 }
 

@@ -43,14 +43,15 @@ fn cut(texts: &[Vec<u32>], options: &StepOptions, threads: usize) -> Vec<(Vec<us
     let mut order: Vec<usize> = (0..texts.len()).collect();
     order.sort_by_key(|row| Reverse(texts[*row].len()));
     let mut tokens: usize = texts.iter().map(Vec::len).sum();
-    let for_a_thread = |all: usize, limit: usize| all.div_ceil(threads * limit.max(1));
-    let rounds =
-        for_a_thread(tokens, options.chunk_tokens).max(for_a_thread(texts.len(), options.chunk_rows));
-    let mut left = threads * rounds;
+    // Chunks of a thread, where a chunk has at most `limit`.
+    let chunks_each = |all: usize, limit: usize| all.div_ceil(threads * limit.max(1));
+    let each = chunks_each(tokens, options.chunk_tokens).max(chunks_each(texts.len(), options.chunk_rows));
+    let mut left = threads * each;
     let mut chunks = Vec::new();
     let mut rest = order.as_slice();
     while let Some(first) = rest.first() {
         let longest = texts[*first].len().max(1);
+        // An even share of the tokens that are left, to the nearest number of rows.
         let even = (tokens.div_ceil(left.max(1)) + longest / 2) / longest;
         let rows = even.min(options.chunk_tokens / longest).min(options.chunk_rows).clamp(1, rest.len());
         let (now, later) = rest.split_at(rows);

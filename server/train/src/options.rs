@@ -1,6 +1,10 @@
 //! Settings of a step: the size of the chunks, the threads and the number format.
 
+use std::str::FromStr;
+
 use serde::{Deserialize, Serialize};
+
+use super::error::TrainError;
 
 /// Options of computing a batch. The result does not depend on them but for rounding and the draws of dropout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,8 +42,7 @@ pub enum Precision {
 }
 
 impl Precision {
-    /// Every number format.
-    pub const ALL: [Self; 3] = [Self::F32, Self::F16, Self::Bf16];
+    const ALL: [Self; 3] = [Self::F32, Self::F16, Self::Bf16];
 
     /// Returns the name in a configuration.
     pub fn name(self) -> &'static str {
@@ -48,5 +51,18 @@ impl Precision {
             Self::F16 => "f16",
             Self::Bf16 => "bf16",
         }
+    }
+}
+
+impl FromStr for Precision {
+    type Err = TrainError;
+
+    fn from_str(text: &str) -> Result<Self, TrainError> {
+        let known = Self::ALL.into_iter().find(|precision| precision.name() == text);
+        known.ok_or_else(|| TrainError::Setting {
+            setting: "precision",
+            got: text.into(),
+            expected: "expected f32, f16 or bf16".into(),
+        })
     }
 }

@@ -1,6 +1,6 @@
 //! Multi-head self-attention of one text at a time, in single precision.
 
-use super::super::gemm::{blocks, copy, pack, pack_transposed, product};
+use super::super::gemm::{blocks, copy, copy_scaled, pack, pack_transposed, product};
 use super::super::isa::{MAX_MR, Task};
 use super::super::math::softmax_numerators;
 use super::super::vector::Simd;
@@ -124,20 +124,11 @@ impl Task for Attention<'_> {
                         for (i, sums) in sums[..rows].iter().enumerate() {
                             let factor = factors[first + i];
                             let to = (start + first + i) * hidden + column + index * NA;
-                            scale::<NA>(sums, factor, &mut out[to..][..used]);
+                            copy_scaled::<NA>(sums, factor, &mut out[to..][..used]);
                         }
                     }
                 }
             }
         }
-    }
-}
-
-/// Sets `to`, which has at most `NA` numbers, to sums times `factor`.
-#[inline(always)]
-fn scale<const NA: usize>(sums: &[f32; NA], factor: f32, to: &mut [f32]) {
-    match to.first_chunk_mut::<NA>() {
-        Some(to) => to.iter_mut().zip(sums).for_each(|(to, sum)| *to = sum * factor),
-        None => to.iter_mut().zip(sums).for_each(|(to, sum)| *to = sum * factor),
     }
 }

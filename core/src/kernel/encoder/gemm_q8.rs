@@ -115,9 +115,8 @@ impl QuantizedInput {
     }
 }
 
-/// Returns the rows of a tile at most, where an instruction set has `mr` for products of floats. In a browser a question's
-/// few tokens are better off with few tiles, which read the weights less often, and many tokens take other ones
-/// ([`RowTiles`]).
+/// Returns the most rows of a tile, where an instruction set has `mr` for products of floats. In a browser it is six: a
+/// question's few tokens are in few tiles, which read the weights less often; many tokens take [`RowTiles`].
 pub(super) const fn most_rows(mr: usize) -> usize {
     if cfg!(target_arch = "wasm32") { 6 } else { mr }
 }

@@ -45,7 +45,7 @@ impl Output<'_> {
             }
         }
         if self.epilogue == Epilogue::Gelu {
-            // Of all rows at once: its constants are loaded again for each turn of the loop in a browser.
+            // GELU of all rows in one loop: in a browser each iteration loads the constants of its polynomials again.
             for sum in sums.as_flattened_mut() {
                 *sum = gelu::<S>(*sum);
             }

@@ -5,7 +5,7 @@
 //! that the tape keeps no scores and no probabilities (as in Dao et al. 2022 §3.1).
 
 use super::super::dot::Single;
-use super::super::gemm::{blocks, copy, pack, pack_transposed, product, product_transposed};
+use super::super::gemm::{blocks, copy, copy_scaled, pack, pack_transposed, product, product_transposed};
 use super::super::isa::{Isa, MAX_MR, best, vectorised};
 use super::super::math::{row_sum, softmax_numerators};
 use super::super::vector::Simd;
@@ -136,7 +136,7 @@ impl Attention<'_> {
                 pack::<S, NA>(&gradient[start..], hidden, tokens, width, gradients);
                 let (left, to) = (Left::Columns(scratch, tokens), &mut out.value[start..]);
                 multiply::<S, NA, MR>(left, tokens, (gradients, tokens), |token, at, sums| {
-                    store_scaled(&sums[..NA.min(width - at)], 1.0, &mut to[token * hidden + at..]);
+                    copy_scaled::<NA>(sums, 1.0, &mut to[token * hidden + at..][..NA.min(width - at)]);
                 });
 
                 // Gradient of the probabilities, and from it that of the scores, before they are scaled.
@@ -163,13 +163,13 @@ impl Attention<'_> {
                 pack::<S, NA>(&attention.key[start..], hidden, tokens, width, keys);
                 let (left, to) = (Left::Rows(scratch, tokens), &mut out.query[start..]);
                 multiply::<S, NA, MR>(left, tokens, (keys, tokens), |token, at, sums| {
-                    store_scaled(&sums[..NA.min(width - at)], scale, &mut to[token * hidden + at..]);
+                    copy_scaled::<NA>(sums, scale, &mut to[token * hidden + at..][..NA.min(width - at)]);
                 });
                 let queries = &mut panels[..width.next_multiple_of(NA) * tokens];
                 pack::<S, NA>(&attention.query[start..], hidden, tokens, width, queries);
                 let (left, to) = (Left::Columns(scratch, tokens), &mut out.key[start..]);
                 multiply::<S, NA, MR>(left, tokens, (queries, tokens), |token, at, sums| {
-                    store_scaled(&sums[..NA.min(width - at)], scale, &mut to[token * hidden + at..]);
+                    copy_scaled::<NA>(sums, scale, &mut to[token * hidden + at..][..NA.min(width - at)]);
                 });
             }
         });
@@ -287,14 +287,6 @@ fn multiply<S: Simd, const NA: usize, const MR: usize>(
                 store(row, index * NA, sums);
             }
         }
-    }
-}
-
-/// Stores `sums` times `factor` in the first numbers of `to`.
-#[inline(always)]
-fn store_scaled(sums: &[f32], factor: f32, to: &mut [f32]) {
-    for (to, sum) in to.iter_mut().zip(sums) {
-        *to = sum * factor;
     }
 }
 

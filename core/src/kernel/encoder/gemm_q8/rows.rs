@@ -1,15 +1,15 @@
 //! Eight-bit products of many tokens in a browser: tiles of four tokens by eight outputs.
 //!
-//! A panel is widened to 16 bits once for all tokens, and the tokens of a tile lie side by side. In whichever order the
-//! compiler puts the products of a pair of inputs, what waits fits a browser's registers beside the sums. The results
-//! are those of [`super::product`], to the bit.
+//! A panel is widened to 16 bits once for all tokens, and the tokens of a tile lie side by side. The sums are eight
+//! vectors, so that a browser's fifteen vector registers also hold the inputs and weights that the compiler loads ahead.
+//! The results are those of [`super::product`], to the bit.
 
 use super::{OUTPUTS, QuantizedInput, QuantizedPanels, Wide, lanes};
 
 /// Tokens of a tile.
 const ROWS: usize = 4;
 
-/// Tokens from which on these tiles are the faster ones.
+/// Least number of tokens that are multiplied in these tiles.
 pub(in super::super) const MANY: usize = 32;
 
 /// Buffers of a product; reused from one to the next.
@@ -50,7 +50,7 @@ impl RowTiles {
         }
     }
 
-    /// Puts the tokens of each tile side by side.
+    /// Sets the pairs to those of `input`, the tokens of each tile side by side.
     #[inline(always)]
     fn place(&mut self, input: &QuantizedInput, stride: usize) {
         self.pairs.clear();
@@ -66,7 +66,7 @@ impl RowTiles {
     }
 }
 
-/// Returns the whole sums of a tile.
+/// Returns the sums of a tile in whole numbers, before the scales.
 #[inline(always)]
 fn sums(weights: &[Wide], pairs: &[[i32; ROWS]]) -> [[i32; OUTPUTS]; ROWS] {
     let mut sums = [lanes::ZERO; ROWS];
