@@ -2,6 +2,7 @@
 
 mod against;
 mod first_visit;
+mod gpu;
 mod homes;
 mod hybrid;
 mod index;
@@ -53,6 +54,7 @@ parts!(
     Milvus "milvus",
     Homes "homes",
     Private "private",
+    Gpu "gpu",
 );
 
 /// Runs the parts that `--skip` leaves, or only those that `--only` names; `--quick` measures each engine once
@@ -107,6 +109,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
             Part::Milvus => milvus::run(is_quick)?,
             Part::Private => private::run(is_quick)?,
             Part::Homes => homes::run(is_quick)?,
+            Part::Gpu => gpu::run()?,
         }
     }
     Ok(())

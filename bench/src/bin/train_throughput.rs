@@ -15,7 +15,7 @@ use dpr_core::random::SplitMix;
 use dpr_encode::model::ModelDir;
 use dpr_train::{
     AdamW, Batch, DualEncoder, Objective, OptimiserOptions, Precision, Sharing, StepNoise, StepOptions,
-    Targets, TrainDevice, keep_freed_memory, norm, peak_memory, step,
+    Targets, TrainDevice, Update, keep_freed_memory, norm, peak_memory, step,
 };
 
 /// As long as questions are, special tokens included.
@@ -61,12 +61,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let noise = StepNoise { dropout: 0.1, seed: taken as u64 };
         let outcome = step(&model, &batch, &objective, &options, noise, 1.0, &device)?;
         let computed = started.elapsed().as_secs_f64();
-        let length = norm(&outcome.gradients);
+        let length = norm(&outcome.gradients)?;
         let scale = if length > 2.0 { 2.0 / length } else { 1.0 };
-        let encoders = model.encoders.iter_mut().zip(&mut optimisers).zip(&outcome.gradients);
+        let update = Update { options: &optimiser, rate: 2e-5, taken, scale };
+        let encoders = model.encoders.iter_mut().zip(&mut optimisers).zip(outcome.gradients);
         for ((encoder, moments), gradient) in encoders {
-            moments.step(&mut encoder.weights, gradient, &encoder.parameters, &optimiser, 2e-5, taken, scale);
-            encoder.upload(&device);
+            moments.step(encoder, gradient, &update, &device)?;
         }
         let seconds = started.elapsed().as_secs_f64();
         eprintln!(

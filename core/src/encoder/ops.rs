@@ -128,8 +128,11 @@ pub(super) fn attend(
         scores = scores + bias;
     }
     let probabilities = dropout.apply(softmax(scores));
-    let probabilities =
-        if format == DType::F16 { probabilities.cast(FloatDType::F16) } else { probabilities };
+    let probabilities = match format {
+        DType::F16 => probabilities.cast(FloatDType::F16),
+        DType::BF16 => probabilities.cast(FloatDType::BF16),
+        _ => probabilities,
+    };
     let context = probabilities.matmul(split(value));
     context.swap_dims(1, 2).reshape([batch, tokens, hidden])
 }

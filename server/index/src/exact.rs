@@ -142,7 +142,7 @@ impl ExactIndex {
                 top.offer_all(start, scores);
             }
         }
-        self.settle(queries, tops, k, |query| self.matrix.rounding(query), cancel)
+        self.settle(queries, tops, 1, k, |query| self.matrix.rounding(query), cancel)
     }
 
     /// Finds the best `k` rows for each of some questions: one matrix product of bytes chooses rows, and their vectors
@@ -188,19 +188,23 @@ impl ExactIndex {
         (0..questions).map(|_| TopK::new(k + SPARE)).collect()
     }
 
-    /// The best `k` rows for each question, out of what a product kept in `tops`: scored by their vectors. `rounding`
-    /// is the most that the product may be off; a question whose rows that leaves open is searched singly.
+    /// Returns the best `k` rows for each question, out of what a product kept in `tops`, scored by their vectors: what
+    /// is kept are groups of `group` rows, each by its greatest product. `rounding` is the most that a product may be
+    /// off; a question whose rows that leaves open is searched singly.
     pub(super) fn settle(
         &self,
         queries: &[Embedding],
         tops: Vec<TopK>,
+        group: u32,
         k: usize,
         rounding: impl Fn(&[f32]) -> f32 + Sync,
         cancel: &CancelToken,
     ) -> Result<Vec<Vec<ScoredRow>>, QueryError> {
-        let found = queries.iter().zip(tops).map(|(query, top)| {
+        let count = self.len() as u32;
+        let found = queries.par_iter().zip(tops).map(|(query, top)| {
             let (floor, values) = (top.floor(), query.as_slice());
-            let rows: Vec<u32> = top.into_sorted().iter().map(|found| found.row).collect();
+            let rows_of = |number: u32| number * group..((number + 1) * group).min(count);
+            let rows: Vec<u32> = top.into_sorted().iter().flat_map(|found| rows_of(found.row)).collect();
             let found = self.matrix.rank(values, &rows, k, cancel)?;
             // A row that was not kept scores no more than this.
             let is_sure = found.last().is_some_and(|last| last.score > floor + rounding(values));

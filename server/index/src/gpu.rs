@@ -1,4 +1,5 @@
-//! Exact search with a GPU: a matrix product there chooses rows, their scores are summed here.
+//! Exact search with a GPU: a matrix product and maxima over groups of rows there choose the groups, the scores of their
+//! rows are summed here.
 
 use std::sync::Arc;
 
@@ -13,8 +14,11 @@ use crate::ranking::TopK;
 /// Bytes of vectors in one tensor: what every adapter can bind.
 const BLOCK_BYTES: usize = 64 << 20;
 
-/// Questions asked at once: their scores for a block's rows come back as one piece of some megabytes.
+/// Questions asked at once: their greatest scores come back as one piece of some megabytes.
 const QUESTIONS: usize = 128;
+
+/// Rows of a group, of which the greatest score alone leaves the device.
+const GROUP: usize = 16;
 
 /// The error by which a GPU may round off a product, as a share of the two lengths: some multiply with ten bits of
 /// precision.
@@ -23,22 +27,27 @@ const ROUNDING: f64 = 1.0 / 512.0;
 /// An index that compares a question with every passage on a GPU, which holds a copy of the vectors. What it finds, and
 /// its scores, are those of an [`ExactIndex`].
 #[derive(Debug)]
-pub(super) struct GpuIndex {
+pub struct GpuIndex {
     exact: ExactIndex,
     matrix: Arc<Matrix>,
     device: Device,
-    /// Columns are rows of the matrix: `[dim, rows]` each.
+    /// Columns are rows of the matrix, the last one repeated until the group is whole: `[dim, rows]` each.
     blocks: Vec<Tensor<2>>,
 }
 
 impl GpuIndex {
     /// Copies the vectors to the device.
-    pub(super) fn new(matrix: Arc<Matrix>, device: &Device) -> Self {
+    pub fn new(matrix: Arc<Matrix>, device: &Device) -> Self {
         let dim = matrix.dim();
-        let rows = (BLOCK_BYTES / size_of::<f32>() / dim).max(1);
+        let rows = (BLOCK_BYTES / size_of::<f32>() / dim).next_multiple_of(GROUP);
         let block = |block: &[f32]| {
-            let data = TensorData::new(block.to_vec(), [block.len() / dim, dim]);
-            Tensor::<2>::from_data(data, device).transpose()
+            let mut values = block.to_vec();
+            let count = block.len() / dim;
+            for _ in count..count.next_multiple_of(GROUP) {
+                values.extend_from_slice(&block[block.len() - dim..]);
+            }
+            let count = values.len() / dim;
+            Tensor::<2>::from_data(TensorData::new(values, [count, dim]), device).transpose()
         };
         let blocks = matrix.as_slice().chunks(rows * dim).map(block).collect();
         Self { exact: ExactIndex::new(Arc::clone(&matrix)), matrix, device: device.clone(), blocks }
@@ -55,20 +64,24 @@ impl GpuIndex {
             queries.iter().flat_map(|query| query.as_slice().iter().copied()).collect();
         let query_rows =
             Tensor::<2>::from_data(TensorData::new(query_rows, [queries.len(), dim]), &self.device);
-        let (mut tops, mut start) = (ExactIndex::spare_tops(queries.len(), k), 0);
+        // All are queued before the first is waited for.
+        let mut greatest = Vec::new();
         for block in &self.blocks {
             cancel.check()?;
-            let rows = block.dims()[1];
-            let scores = query_rows.clone().matmul(block.clone()).into_data().try_into_vec::<f32>();
-            let scores = scores.map_err(|error| QueryError::Gpu { reason: format!("{error:?}") })?;
-            let lists = scores.par_chunks_exact(rows);
-            tops.par_iter_mut()
-                .zip(lists)
-                .for_each(|(top, scores): (&mut TopK, _)| top.offer_all(start, scores));
-            start += rows;
+            let scores = query_rows.clone().matmul(block.clone());
+            let [questions, rows] = scores.dims();
+            greatest.push(scores.reshape([questions, rows / GROUP, GROUP]).max_dim(2));
         }
+        let greatest: Tensor<3> = Tensor::cat(greatest, 1);
+        let groups = greatest.dims()[1];
+        let greatest = greatest.into_data().try_into_vec::<f32>();
+        let greatest = greatest.map_err(|error| QueryError::Gpu { reason: format!("{error:?}") })?;
+        let mut tops = ExactIndex::spare_tops(queries.len(), k);
+        tops.par_iter_mut()
+            .zip(greatest.par_chunks_exact(groups))
+            .for_each(|(top, scores): (&mut TopK, _)| top.offer_all(0, scores));
         let rounding = |query: &[f32]| (ROUNDING * self.matrix.greatest_product(query)) as f32;
-        self.exact.settle(queries, tops, k, rounding, cancel)
+        self.exact.settle(queries, tops, GROUP as u32, k, rounding, cancel)
     }
 }
 

@@ -107,6 +107,8 @@ pub use error::{
     BuildError, ChangeError, CompactError, MatrixError, OpenError, QueryError, TuneError, UpdateError,
 };
 pub use exact::ExactIndex;
+#[cfg(feature = "gpu")]
+pub use gpu::GpuIndex;
 pub use hnsw::{HnswIndex, HnswParams};
 pub use live::{
     CompactionPolicy, DeltaLimit, Health, IndexReader, IndexWriter, LiveIndex, NewPassage, PreparationError,

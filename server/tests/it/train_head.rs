@@ -42,8 +42,8 @@ fn the_pooler_and_a_dense_layer_have_gradients_and_are_exported_with_prompts_and
         targets: Targets { positive: vec![0, 1, 2], masked: Vec::new() },
     };
     let objective = Objective { similarity: Similarity::L2, ..Objective::default() };
-    let gradients =
-        step(&model, &batch, &objective, &StepOptions::default(), STILL, 1.0, &device).unwrap().gradients;
+    let outcome = step(&model, &batch, &objective, &StepOptions::default(), STILL, 1.0, &device).unwrap();
+    let gradients: Vec<_> = outcome.gradients.into_iter().map(|g| g.into_host().unwrap()).collect();
     let names: Vec<String> = model.encoders[0].parameters.iter().map(|p| p.name.clone()).collect();
     for name in ["pooler.dense.weight", "pooler.dense.bias", "dense.0.weight", "dense.0.bias"] {
         let place = names.iter().position(|known| known == name).unwrap();

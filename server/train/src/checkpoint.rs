@@ -88,13 +88,18 @@ pub(super) fn save(
     keep: usize,
 ) -> Result<PathBuf, TrainError> {
     let path = dir.join(format!("step-{:07}", position.step));
+    // What is on a GPU is read before a file is begun.
+    let mut parts = Vec::new();
+    for (encoder, optimiser) in model.encoders.iter().zip(optimisers) {
+        let [first, second] = optimiser.moments()?;
+        parts.push((encoder, [encoder.current()?, first, second]));
+    }
     let write = || -> std::io::Result<()> {
         let staged = StagedDir::beside(&path)?;
         let mut files = BTreeMap::new();
-        for (number, (encoder, optimiser)) in model.encoders.iter().zip(optimisers).enumerate() {
+        for (number, (encoder, parts)) in parts.iter().enumerate() {
             let mut tensors = Vec::new();
             for (place, parameter) in encoder.parameters.iter().enumerate() {
-                let parts = [&encoder.weights, &optimiser.first, &optimiser.second];
                 for (part, lists) in PARTS.iter().zip(parts) {
                     let values = lists[place].clone();
                     tensors.push((format!("{part}/{}", parameter.name), vec![values.len()], values));
@@ -151,17 +156,20 @@ pub(super) fn load(
             return Err(bad(format!("{name} is not the file that was written: cut short, or changed")));
         }
         let mut tensors = tensor_file::parse(&bytes).map_err(|e| bad(format!("{name}: {e}")))?;
-        for (place, parameter) in encoder.parameters.iter().enumerate() {
-            let parts = [&mut encoder.weights, &mut optimiser.first, &mut optimiser.second];
-            for (part, lists) in PARTS.iter().zip(parts) {
+        let mut parts: [Vec<Vec<f32>>; PARTS.len()] = Default::default();
+        for parameter in &encoder.parameters {
+            for (part, lists) in PARTS.iter().zip(&mut parts) {
                 let key = format!("{part}/{}", parameter.name);
                 match tensors.remove(&key) {
-                    Some(values) if values.len() == parameter.length() => lists[place] = values,
+                    Some(values) if values.len() == parameter.length() => lists.push(values),
                     _ => return Err(bad(format!("{name} does not fit the model: {key}"))),
                 }
             }
         }
+        let [weights, first, second] = parts;
+        encoder.weights = weights;
         encoder.upload(device);
+        optimiser.set_moments([first, second]);
     }
     Ok(state.position)
 }
@@ -170,4 +178,118 @@ const PARTS: [&str; 3] = ["weights", "first", "second"];
 
 fn file_name(encoder: usize) -> String {
     format!("encoder-{encoder}.safetensors")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use burn::tensor::{Tensor, TensorData};
+    use dpr_core::DeviceChoice;
+    use dpr_core::random::SplitMix;
+
+    use super::super::encoders::TrainedEncoder;
+    use super::super::gradient::Gradient;
+    use super::super::optimiser::{OptimiserOptions, Update};
+    use super::*;
+
+    /// The parameter that is not trained: positions.
+    const FROZEN: usize = 1;
+
+    /// One encoder of the fixtures, of which a parameter is frozen.
+    fn dual(device: &TrainDevice) -> DualEncoder {
+        let dir = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/dpr-tiny/question"));
+        let mut encoder = TrainedEncoder::load(dir, 16, device).unwrap();
+        encoder.trained[FROZEN] = false;
+        DualEncoder { encoders: vec![encoder], max_question_tokens: 16, max_passage_tokens: 16 }
+    }
+
+    /// Returns gradients of the step, the same ones for every device.
+    fn gradient(model: &DualEncoder, step: usize, device: &TrainDevice) -> Gradient {
+        let encoder = model.question();
+        let lists = encoder.parameters.iter().zip(&encoder.trained).enumerate().map(
+            |(place, (parameter, trained))| {
+                let mut random = SplitMix::keyed(&[step as u64, place as u64]);
+                let count = if *trained { parameter.length() } else { 0 };
+                (0..count).map(|_| random.normal() as f32).collect::<Vec<_>>()
+            },
+        );
+        if !device.gpu {
+            return Gradient::Host(lists.collect());
+        }
+        let tensor = |values: Vec<f32>| {
+            let shape = [values.len()];
+            (shape != [0]).then(|| Tensor::from_data(TensorData::new(values, shape), &device.plain))
+        };
+        Gradient::Device(lists.map(tensor).collect())
+    }
+
+    /// Takes step `number`.
+    fn step(model: &mut DualEncoder, optimisers: &mut [AdamW], number: usize, device: &TrainDevice) {
+        let options = OptimiserOptions { weight_decay: 0.1, ..OptimiserOptions::default() };
+        let update = Update { options: &options, rate: 1e-2, taken: number, scale: 0.5 };
+        let gradient = gradient(model, number, device);
+        optimisers[0].step(&mut model.encoders[0], gradient, &update, device).unwrap();
+    }
+
+    /// Returns weights and moments, one after another.
+    fn state(model: &DualEncoder, optimisers: &[AdamW]) -> Vec<f32> {
+        let moments = optimisers[0].moments().unwrap().map(|lists| lists.concat());
+        [model.question().current().unwrap().concat(), moments.concat()].concat()
+    }
+
+    fn assert_near(got: &[f32], expected: &[f32]) {
+        assert_eq!(got.len(), expected.len());
+        let far = got.iter().zip(expected).position(|(got, expected)| (got - expected).abs() > 1e-5);
+        assert_eq!(far, None, "{:?}", far.map(|place| (got[place], expected[place])));
+    }
+
+    #[test]
+    fn steps_on_a_gpu_are_those_of_the_host_and_their_checkpoint_goes_on_anywhere() {
+        let gpu = match TrainDevice::open(DeviceChoice::Wgpu) {
+            Ok(gpu) => gpu,
+            Err(error) if std::env::var_os("CI").is_none() => {
+                eprintln!("skipped: {error}; cargo xtask setup installs a software driver");
+                return;
+            }
+            Err(error) => panic!("{error}"),
+        };
+        let host = TrainDevice::open(DeviceChoice::Flex).unwrap();
+        let start = |device: &TrainDevice| {
+            let model = dual(device);
+            let optimisers = vec![AdamW::new(&model.question().parameters)];
+            (model, optimisers)
+        };
+        let ((mut there, mut there_moments), (mut here, mut here_moments)) = (start(&gpu), start(&host));
+        let before = state(&there, &there_moments);
+        for number in 0..3 {
+            step(&mut there, &mut there_moments, number, &gpu);
+            step(&mut here, &mut here_moments, number, &host);
+        }
+        let stepped = state(&there, &there_moments);
+        assert_near(&stepped, &state(&here, &here_moments));
+        assert!(stepped.iter().zip(&before).filter(|(a, b)| a != b).count() > stepped.len() / 2);
+        let lengths: Vec<usize> = there.question().parameters.iter().map(|p| p.length()).collect();
+        let start_of: usize = lengths[..FROZEN].iter().sum();
+        let frozen = start_of..start_of + lengths[FROZEN];
+        assert_eq!(stepped[frozen.clone()], before[frozen], "a frozen parameter stays");
+
+        let dir = tempfile::tempdir().unwrap();
+        let position = Position { step: 3, ..Position::default() };
+        let path = save(dir.path(), &there, &there_moments, &position, "o", 1).unwrap();
+        for device in [&gpu, &host] {
+            let (mut model, mut optimisers) = start(device);
+            assert_eq!(load(&path, &mut model, &mut optimisers, "o", device).unwrap(), position);
+            assert_eq!(state(&model, &optimisers), stepped, "{}", device.name);
+            step(&mut model, &mut optimisers, 3, device);
+            let (mut other, mut moments) = start(&host);
+            load(&path, &mut other, &mut moments, "o", &host).unwrap();
+            step(&mut other, &mut moments, 3, &host);
+            assert_near(&state(&model, &optimisers), &state(&other, &moments));
+        }
+        // What is on the host follows when it is asked for.
+        assert_ne!(there.question().weights, there.question().current().unwrap().as_ref());
+        there.encoders[0].download().unwrap();
+        assert_eq!(there.question().weights, there.question().current().unwrap().as_ref());
+    }
 }

@@ -1,5 +1,6 @@
 //! Encoders in training: weights on the host, modules on the device.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use burn::tensor::{DType, Device as BurnDevice, Tensor, TensorData};
@@ -53,15 +54,17 @@ impl TrainDevice {
     /// # Errors
     /// [`TrainError::Setting`].
     pub fn check(&self, precision: Precision) -> Result<(), TrainError> {
-        let has_half = self.gpu && self.plain.supports_dtype(DType::F16);
-        let (is_had, say) = match precision {
-            Precision::F32 => (true, ""),
-            Precision::F16 => {
-                let others = if self.gpu { "f32" } else { "f32 or bf16" };
-                (has_half, others)
-            }
-            Precision::Bf16 if has_half => (!self.gpu, "f32, f16 or the device cpu"),
-            Precision::Bf16 => (!self.gpu, "f32 or the device cpu"),
+        let computes_in = |format| self.gpu && self.plain.supports_dtype(format);
+        let (f16, bf16) = (computes_in(DType::F16), !self.gpu || computes_in(DType::BF16));
+        let is_had = match precision {
+            Precision::F32 => true,
+            Precision::F16 => f16,
+            Precision::Bf16 => bf16,
+        };
+        let say = match (f16, bf16) {
+            (true, _) => "f32, f16 or the device cpu",
+            (false, true) => "f32 or bf16",
+            (false, false) => "f32 or the device cpu",
         };
         if is_had {
             return Ok(());
@@ -93,11 +96,14 @@ pub struct TrainedEncoder {
     pub tokenizer: TextTokenizer,
     /// Names and shapes of the parameters.
     pub parameters: Vec<ParameterInfo>,
-    /// The values of the parameters, as the module holds them.
+    /// The values of the parameters on the host, as the module holds them. After a step on a GPU they are those
+    /// before it, until [`TrainedEncoder::download`].
     pub weights: Vec<Vec<f32>>,
     /// For each parameter, whether it is trained.
     pub trained: Vec<bool>,
     net: Encoder,
+    /// Whether a step on a GPU changed the module after the weights were read from it.
+    is_ahead: bool,
     config_json: Vec<u8>,
     tokenizer_json: Vec<u8>,
 }
@@ -137,7 +143,18 @@ impl TrainedEncoder {
         let parameters = parameter_list(&config);
         let weights = net.parameters().into_iter().map(numbers).collect::<Result<Vec<_>, _>>()?;
         let trained = vec![true; parameters.len()];
-        Ok(Self { config, tokenizer, parameters, weights, trained, net, config_json, tokenizer_json })
+        let is_ahead = false;
+        Ok(Self {
+            config,
+            tokenizer,
+            parameters,
+            weights,
+            trained,
+            net,
+            is_ahead,
+            config_json,
+            tokenizer_json,
+        })
     }
 
     /// Returns the number of numbers in a vector.
@@ -176,6 +193,36 @@ impl TrainedEncoder {
             Tensor::from_data(TensorData::new(values.clone(), [values.len()]), &device.plain)
         };
         self.net = self.net.with_parameters(self.weights.iter().map(tensor).collect());
+        self.is_ahead = false;
+    }
+
+    /// Gives the module other weights, which are on its device, and leaves those on the host behind.
+    pub(super) fn replace(&mut self, weights: Vec<Tensor<1>>) {
+        self.net = self.net.with_parameters(weights);
+        self.is_ahead = true;
+    }
+
+    /// Brings the weights on the host up to date with the module.
+    ///
+    /// # Errors
+    /// [`TrainError::Device`] when the device fails.
+    pub fn download(&mut self) -> Result<(), TrainError> {
+        if self.is_ahead {
+            self.weights = self.current()?.into_owned();
+            self.is_ahead = false;
+        }
+        Ok(())
+    }
+
+    /// Returns the weights of the module, a list a parameter.
+    ///
+    /// # Errors
+    /// [`TrainError::Device`] when the device fails.
+    pub(super) fn current(&self) -> Result<Cow<'_, [Vec<f32>]>, TrainError> {
+        if !self.is_ahead {
+            return Ok(Cow::Borrowed(&self.weights));
+        }
+        Ok(Cow::Owned(self.net.parameters().into_iter().map(numbers).collect::<Result<_, _>>()?))
     }
 
     /// Encodes token ids as one batch, without dropout, and returns the vectors `[rows, dim]`, row-major.
@@ -201,21 +248,23 @@ impl TrainedEncoder {
     }
 
     /// Returns the parameters in the order and the shape of the files, under canonical names.
-    pub(super) fn tensors(&self) -> Vec<StoredTensor> {
-        let tensors = self.parameters.iter().zip(&self.weights);
-        tensors
-            .map(|(parameter, values)| {
-                (parameter.name.clone(), parameter.shape.clone(), parameter.reorder(values, true))
-            })
-            .collect()
+    ///
+    /// # Errors
+    /// [`TrainError::Device`] when the device fails.
+    pub(super) fn tensors(&self) -> Result<Vec<StoredTensor>, TrainError> {
+        let weights = self.current()?;
+        let tensors = self.parameters.iter().zip(weights.iter()).map(|(parameter, values)| {
+            (parameter.name.clone(), parameter.shape.clone(), parameter.reorder(values, true))
+        });
+        Ok(tensors.collect())
     }
 
     /// Writes the three files of a Hugging Face directory, with the weights under canonical names.
     ///
     /// # Errors
-    /// An I/O error that names the file.
-    pub fn write(&self, dir: &Path) -> std::io::Result<()> {
-        self.write_as(dir, &self.tensors())
+    /// An I/O error that names the file, and [`TrainError::Device`] when the device fails.
+    pub fn write(&self, dir: &Path) -> Result<(), TrainError> {
+        Ok(self.write_as(dir, &self.tensors()?)?)
     }
 
     /// Writes as [`TrainedEncoder::write`] does, with `tensors` for the weights.

@@ -54,6 +54,7 @@ mod epochs;
 mod error;
 mod evaluate;
 mod export;
+mod gradient;
 mod masks;
 pub mod mine;
 mod objective;
@@ -86,8 +87,9 @@ pub use epochs::{ItemSet, ItemSets};
 pub use error::TrainError;
 pub use evaluate::{DevScores, evaluate};
 pub use export::export;
+pub use gradient::{Gradient, norm};
 pub use objective::{LossKind, Objective, Targets};
-pub use optimiser::{AdamW, Gradient, OptimiserOptions, norm};
+pub use optimiser::{AdamW, OptimiserOptions, Update};
 pub use options::{Precision, StepOptions};
 pub use pair::{
     PairBatch, PairConfig, PairDataOptions, PairKind, PairModel, PairModelOptions, PairObjective,

@@ -1,9 +1,16 @@
-//! AdamW (Loshchilov and Hutter 2017) with a linear schedule, on the host: the moments need no room on a GPU, and a
-//! checkpoint holds exactly what was computed.
+//! AdamW (Loshchilov and Hutter 2017) with a linear schedule, where the gradients are: on the host, or on the GPU,
+//! which then keeps weights and moments, so that none of them travels in a step.
 
+use std::borrow::Cow;
+
+use burn::tensor::{Device, Tensor, TensorData};
 use dpr_core::encoder::ParameterInfo;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
+
+use super::encoders::{TrainDevice, TrainedEncoder, numbers};
+use super::error::TrainError;
+use super::gradient::Gradient;
 
 /// Numbers that one task updates.
 const BLOCK: usize = 1 << 15;
@@ -55,78 +62,189 @@ impl OptimiserOptions {
     }
 }
 
-/// A gradient of one encoder: a list a parameter, empty where nothing is trained.
-pub type Gradient = Vec<Vec<f32>>;
-
-/// Returns the norm of a gradient over several encoders.
-pub fn norm(gradients: &[Gradient]) -> f64 {
-    let squared = |values: &[f32]| values.iter().map(|v| f64::from(*v) * f64::from(*v)).sum::<f64>();
-    let parameters: Vec<&Vec<f32>> = gradients.iter().flatten().collect();
-    // Summed in the order of the blocks, whatever thread did which: the same numbers give the same length.
-    let sums: Vec<Vec<f64>> =
-        parameters.par_iter().map(|values| values.par_chunks(BLOCK).map(squared).collect()).collect();
-    sums.iter().flatten().sum::<f64>().sqrt()
+/// The moments of one encoder's parameters: running means of the gradient and of its square, a list a parameter.
+#[derive(Clone, Debug)]
+pub struct AdamW {
+    moments: Moments,
 }
 
-/// The moments of one encoder's parameters.
-#[derive(Clone, Debug, PartialEq)]
-pub struct AdamW {
-    /// Running mean of the gradient, a list a parameter.
-    pub first: Vec<Vec<f32>>,
-    /// Running mean of its square.
-    pub second: Vec<Vec<f32>>,
+#[derive(Clone, Debug)]
+enum Moments {
+    Host([Vec<Vec<f32>>; 2]),
+    Device([Vec<Tensor<1>>; 2]),
+}
+
+/// One step: the constants of AdamW's update.
+#[derive(Clone, Copy, Debug)]
+pub struct Update<'a> {
+    /// The optimiser's constants.
+    pub options: &'a OptimiserOptions,
+    /// The learning rate.
+    pub rate: f64,
+    /// Steps that were taken before.
+    pub taken: usize,
+    /// The factor by which clipping multiplies the gradient.
+    pub scale: f64,
+}
+
+impl Update<'_> {
+    /// Returns the share of a weight that decay leaves.
+    fn kept(&self, parameter: &ParameterInfo) -> f32 {
+        let decay = if decays(parameter) { self.options.weight_decay } else { 0.0 };
+        (1.0 - self.rate * decay) as f32
+    }
+
+    /// Returns the length of the step, and the root of the second moment's correction.
+    fn corrected(&self) -> (f32, f32) {
+        let count = self.taken as i32 + 1;
+        let step = self.rate / (1.0 - self.options.beta1.powi(count));
+        (step as f32, (1.0 - self.options.beta2.powi(count)).sqrt() as f32)
+    }
 }
 
 impl AdamW {
     /// No step taken yet.
     pub fn new(parameters: &[ParameterInfo]) -> Self {
         let zeros = || parameters.iter().map(|parameter| vec![0f32; parameter.length()]).collect();
-        Self { first: zeros(), second: zeros() }
+        Self { moments: Moments::Host([zeros(), zeros()]) }
     }
 
-    /// Takes a step. `taken` steps were taken before; `scale` is the factor by which clipping multiplies the
-    /// gradient.
-    pub fn step(
-        &mut self,
-        weights: &mut [Vec<f32>],
-        gradient: &[Vec<f32>],
-        parameters: &[ParameterInfo],
-        options: &OptimiserOptions,
-        rate: f64,
-        taken: usize,
-        scale: f64,
-    ) {
-        let count = taken as i32 + 1;
-        let corrected1 = 1.0 - options.beta1.powi(count);
-        let corrected2 = (1.0 - options.beta2.powi(count)).sqrt();
-        let (beta1, beta2) = (options.beta1 as f32, options.beta2 as f32);
-        let (step, epsilon) = ((rate / corrected1) as f32, options.epsilon as f32);
-        let (root, scale) = (corrected2 as f32, scale as f32);
-        let moments = self.first.iter_mut().zip(&mut self.second);
-        for (((weights, gradient), (first, second)), parameter) in
-            weights.iter_mut().zip(gradient).zip(moments).zip(parameters)
-        {
-            if gradient.is_empty() {
-                continue; // frozen: neither a step nor decay
-            }
-            let decay = if decays(parameter) { options.weight_decay } else { 0.0 };
-            let keep = (1.0 - rate * decay) as f32;
-            let update = |w: &mut [f32], g: &[f32], m: &mut [f32], v: &mut [f32]| {
-                for (((w, g), m), v) in w.iter_mut().zip(g).zip(m).zip(v) {
-                    let g = g * scale;
-                    *m = beta1 * *m + (1.0 - beta1) * g;
-                    *v = beta2 * *v + (1.0 - beta2) * g * g;
-                    *w = *w * keep - step * *m / (v.sqrt() / root + epsilon);
-                }
-            };
-            weights
-                .par_chunks_mut(BLOCK)
-                .zip(gradient.par_chunks(BLOCK))
-                .zip(first.par_chunks_mut(BLOCK))
-                .zip(second.par_chunks_mut(BLOCK))
-                .for_each(|(((w, g), m), v)| update(w, g, m, v));
+    /// Returns the moments, the first and the second, a list a parameter.
+    ///
+    /// # Errors
+    /// [`TrainError::Device`] when the device fails.
+    pub(super) fn moments(&self) -> Result<[Cow<'_, [Vec<f32>]>; 2], TrainError> {
+        let read = |tensors: &[Tensor<1>]| -> Result<Cow<'_, [Vec<f32>]>, TrainError> {
+            Ok(Cow::Owned(tensors.iter().cloned().map(numbers).collect::<Result<_, _>>()?))
+        };
+        match &self.moments {
+            Moments::Host([first, second]) => Ok([Cow::Borrowed(first), Cow::Borrowed(second)]),
+            Moments::Device([first, second]) => Ok([read(first)?, read(second)?]),
         }
     }
+
+    /// Puts moments in place of these.
+    pub(super) fn set_moments(&mut self, moments: [Vec<Vec<f32>>; 2]) {
+        self.moments = Moments::Host(moments);
+    }
+
+    /// Takes a step of `encoder`, whose module then has the new weights. A gradient on the GPU leaves them, and the
+    /// moments, there.
+    ///
+    /// # Errors
+    /// [`TrainError::Device`] when the device fails.
+    pub fn step(
+        &mut self,
+        encoder: &mut TrainedEncoder,
+        gradient: Gradient,
+        update: &Update<'_>,
+        device: &TrainDevice,
+    ) -> Result<(), TrainError> {
+        match gradient {
+            Gradient::Host(gradient) => {
+                encoder.download()?;
+                let mut moments = self.take_to_host()?;
+                step_on_host(&mut encoder.weights, &gradient, &mut moments, &encoder.parameters, update);
+                self.moments = Moments::Host(moments);
+                encoder.upload(device);
+            }
+            Gradient::Device(gradient) => {
+                let [mut first, mut second] = self.take_to_device(&device.plain);
+                let weights = encoder.net().parameters().into_iter().zip(gradient).zip(&encoder.parameters);
+                let moments = first.iter_mut().zip(&mut second);
+                let weights = weights.zip(moments).map(|(((weights, gradient), parameter), moments)| {
+                    match gradient {
+                        Some(gradient) => step_on_device(weights, gradient, moments, parameter, update),
+                        None => weights, // frozen: neither a step nor decay
+                    }
+                });
+                let weights = weights.collect();
+                self.moments = Moments::Device([first, second]);
+                encoder.replace(weights);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the moments, to be put back; those on a GPU are read.
+    fn take_to_host(&mut self) -> Result<[Vec<Vec<f32>>; 2], TrainError> {
+        match std::mem::replace(&mut self.moments, Moments::Host([Vec::new(), Vec::new()])) {
+            Moments::Host(moments) => Ok(moments),
+            Moments::Device(moments) => {
+                let read =
+                    |tensors: Vec<Tensor<1>>| tensors.into_iter().map(numbers).collect::<Result<_, _>>();
+                let [first, second] = moments;
+                Ok([read(first)?, read(second)?])
+            }
+        }
+    }
+
+    /// Takes the moments, to be put back; those on the host are copied to the GPU.
+    fn take_to_device(&mut self, device: &Device) -> [Vec<Tensor<1>>; 2] {
+        match std::mem::replace(&mut self.moments, Moments::Host([Vec::new(), Vec::new()])) {
+            Moments::Host(moments) => {
+                let tensor = |values: Vec<f32>| {
+                    let length = values.len();
+                    Tensor::from_data(TensorData::new(values, [length]), device)
+                };
+                moments.map(|lists| lists.into_iter().map(tensor).collect())
+            }
+            Moments::Device(moments) => moments,
+        }
+    }
+}
+
+fn step_on_host(
+    weights: &mut [Vec<f32>],
+    gradient: &[Vec<f32>],
+    [first, second]: &mut [Vec<Vec<f32>>; 2],
+    parameters: &[ParameterInfo],
+    update: &Update<'_>,
+) {
+    let options = update.options;
+    let (beta1, beta2) = (options.beta1 as f32, options.beta2 as f32);
+    let ((step, root), epsilon, scale) = (update.corrected(), options.epsilon as f32, update.scale as f32);
+    let moments = first.iter_mut().zip(second);
+    for (((weights, gradient), (first, second)), parameter) in
+        weights.iter_mut().zip(gradient).zip(moments).zip(parameters)
+    {
+        if gradient.is_empty() {
+            continue; // frozen: neither a step nor decay
+        }
+        let keep = update.kept(parameter);
+        let update = |w: &mut [f32], g: &[f32], m: &mut [f32], v: &mut [f32]| {
+            for (((w, g), m), v) in w.iter_mut().zip(g).zip(m).zip(v) {
+                let g = g * scale;
+                *m = beta1 * *m + (1.0 - beta1) * g;
+                *v = beta2 * *v + (1.0 - beta2) * g * g;
+                *w = *w * keep - step * *m / (v.sqrt() / root + epsilon);
+            }
+        };
+        weights
+            .par_chunks_mut(BLOCK)
+            .zip(gradient.par_chunks(BLOCK))
+            .zip(first.par_chunks_mut(BLOCK))
+            .zip(second.par_chunks_mut(BLOCK))
+            .for_each(|(((w, g), m), v)| update(w, g, m, v));
+    }
+}
+
+/// Returns the weights after the step, as [`step_on_host`] computes them. All of it is queued: nothing is waited for.
+fn step_on_device(
+    weights: Tensor<1>,
+    gradient: Tensor<1>,
+    (first, second): (&mut Tensor<1>, &mut Tensor<1>),
+    parameter: &ParameterInfo,
+    update: &Update<'_>,
+) -> Tensor<1> {
+    let options = update.options;
+    let (beta1, beta2) = (options.beta1 as f32, options.beta2 as f32);
+    let ((step, root), epsilon) = (update.corrected(), options.epsilon as f32);
+    let gradient = gradient * (update.scale as f32);
+    *first = first.clone() * beta1 + gradient.clone() * (1.0 - beta1);
+    *second = second.clone() * beta2 + gradient.clone() * gradient * (1.0 - beta2);
+    let change = first.clone() * step / (second.clone().sqrt() / root + epsilon);
+    weights * update.kept(parameter) - change
 }
 
 /// Returns whether weights decay: not those of biases and LayerNorms, nor MPNet's relative attention bias, which is a
@@ -148,30 +266,37 @@ mod tests {
         assert_eq!(none.rate(0, 2), 1.0);
     }
 
+    /// Takes the first step, without a moment before it, of parameters of a name and a shape each.
+    fn first_step(parameters: &[(&str, &[usize])], gradient: &[Vec<f32>]) -> Vec<Vec<f32>> {
+        let info = |(name, shape): &(&str, &[usize])| ParameterInfo {
+            name: (*name).into(),
+            shape: shape.to_vec(),
+            transposed: false,
+        };
+        let parameters: Vec<_> = parameters.iter().map(info).collect();
+        let mut weights = vec![vec![1.0f32, 2.0]; parameters.len()];
+        let options = OptimiserOptions { weight_decay: 0.5, ..OptimiserOptions::default() };
+        let update = Update { options: &options, rate: 0.1, taken: 0, scale: 1.0 };
+        let mut optimiser = AdamW::new(&parameters);
+        let mut moments = optimiser.take_to_host().unwrap();
+        step_on_host(&mut weights, gradient, &mut moments, &parameters, &update);
+        weights
+    }
+
     #[test]
     fn mpnet_s_relative_attention_bias_does_not_decay() {
-        let info = |name: &str| ParameterInfo { name: name.into(), shape: vec![2, 1], transposed: false };
-        let parameters =
-            [info("encoder.relative_attention_bias.weight"), info("encoder.layer.0.output.dense.weight")];
-        let mut weights = vec![vec![1.0f32, 2.0]; 2];
-        let options = OptimiserOptions { weight_decay: 0.5, ..OptimiserOptions::default() };
-        let gradient = [vec![0.0; 2], vec![0.0; 2]];
-        AdamW::new(&parameters).step(&mut weights, &gradient, &parameters, &options, 0.1, 0, 1.0);
-        assert_eq!(weights, [[1.0, 2.0], [0.95, 1.9]]);
+        let parameters: [(&str, &[usize]); 2] = [
+            ("encoder.relative_attention_bias.weight", &[2, 1]),
+            ("encoder.layer.0.output.dense.weight", &[2, 1]),
+        ];
+        assert_eq!(first_step(&parameters, &[vec![0.0; 2], vec![0.0; 2]]), [[1.0, 2.0], [0.95, 1.9]]);
     }
 
     #[test]
     fn what_has_no_gradient_stays_and_vectors_do_not_decay() {
-        let info = |name: &str, shape: &[usize]| ParameterInfo {
-            name: name.into(),
-            shape: shape.to_vec(),
-            transposed: false,
-        };
-        let parameters = [info("frozen.weight", &[1, 2]), info("a.weight", &[1, 2]), info("a.bias", &[2])];
-        let mut weights = vec![vec![1.0f32, 2.0]; 3];
-        let gradient = [vec![], vec![0.0; 2], vec![0.0; 2]];
-        let options = OptimiserOptions { weight_decay: 0.5, ..OptimiserOptions::default() };
-        AdamW::new(&parameters).step(&mut weights, &gradient, &parameters, &options, 0.1, 0, 1.0);
+        let parameters: [(&str, &[usize]); 3] =
+            [("frozen.weight", &[1, 2]), ("a.weight", &[1, 2]), ("a.bias", &[2])];
+        let weights = first_step(&parameters, &[vec![], vec![0.0; 2], vec![0.0; 2]]);
         assert_eq!(weights, [[1.0, 2.0], [0.95, 1.9], [1.0, 2.0]]);
     }
 }

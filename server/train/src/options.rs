@@ -37,7 +37,7 @@ pub enum Precision {
     F32,
     /// Half precision, where a GPU has it.
     F16,
-    /// bf16 with sums in f32, on the CPU.
+    /// bf16 with sums in f32, on the CPU, and where a GPU has it.
     Bf16,
 }
 

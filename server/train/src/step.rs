@@ -19,8 +19,8 @@ use super::batch::Batch;
 use super::chunks::{Chunk, share_out};
 use super::encoders::{DualEncoder, TrainDevice, TrainedEncoder, numbers};
 use super::error::TrainError;
+use super::gradient::{Gradient, norm};
 use super::objective::{BatchVectors, Objective, Targets};
-use super::optimiser::Gradient;
 use super::options::{Precision, StepOptions};
 
 /// Loss scaling: in half precision the gradients at the vectors are multiplied so that the greatest is this, and the
@@ -139,8 +139,8 @@ pub(super) fn step_by(
     let (texts, dim) = (inputs.texts, inputs.dim(model));
     let shares = share_out(texts, options, threads);
     let nets = model.encoders.iter().map(|encoder| match options.precision {
-        Precision::Bf16 => encoder.net().with_products_in(FloatDType::BF16),
-        Precision::F32 | Precision::F16 => encoder.net().clone(),
+        Precision::Bf16 if !device.gpu => encoder.net().with_products_in(FloatDType::BF16),
+        Precision::F32 | Precision::F16 | Precision::Bf16 => encoder.net().clone(),
     });
     let pass = Pass { model, nets: nets.collect(), inputs, options, noise, device, threads };
     let pass = &pass;
@@ -175,41 +175,28 @@ pub(super) fn step_by(
 
         let vector_gradients = &outcome.gradients;
         let parts = on_threads(workers.into_iter().map(|worker| || worker.backward(vector_gradients, dim)))?;
-        let mut gradients: Vec<Gradient> =
-            model.encoders.iter().map(|encoder| vec![Vec::new(); encoder.parameters.len()]).collect();
+        let mut gradients: Vec<Gradient> = Vec::new();
         for part in parts {
-            for (sum, part) in gradients.iter_mut().flatten().zip(part.into_iter().flatten()) {
-                add(sum, part);
+            if gradients.is_empty() {
+                gradients = part;
+                continue;
+            }
+            for (sum, part) in gradients.iter_mut().zip(part) {
+                sum.add(part)?;
             }
         }
-        let numbers = || gradients.iter().flatten().flatten();
-        if options.precision == Precision::F16 && left > 0 && numbers().any(|value| !value.is_finite()) {
+        if options.precision == Precision::F16 && left > 0 && !norm(&gradients)?.is_finite() {
             (factor, left) = (factor / 100.0, left - 1);
             continue;
         }
-        let by = scale / raised;
-        gradients.iter_mut().flatten().flatten().for_each(|value| *value *= by);
+        gradients.iter_mut().for_each(|gradient| gradient.scale(scale / raised));
         break (outcome, gradients);
     };
     // A parameter that the batch did not reach has a gradient of zeros, one that is frozen has none.
     for (gradient, encoder) in gradients.iter_mut().zip(&model.encoders) {
-        for ((values, parameter), trained) in
-            gradient.iter_mut().zip(&encoder.parameters).zip(&encoder.trained)
-        {
-            if *trained && values.is_empty() {
-                *values = vec![0.0; parameter.length()];
-            }
-        }
+        gradient.fill(encoder);
     }
     Ok(StepOutcome { loss: outcome.loss, correct: outcome.correct, gradients })
-}
-
-fn add(sum: &mut Vec<f32>, part: Vec<f32>) {
-    if sum.is_empty() {
-        *sum = part;
-    } else {
-        sum.iter_mut().zip(part).for_each(|(sum, part)| *sum += part);
-    }
 }
 
 /// Returns the number of threads that encode; a GPU is driven by one.
@@ -290,8 +277,8 @@ pub(super) fn gradient_at(leaf: &Tensor<2>, gradients: &mut Gradients) -> Result
 /// Context of a step that all its threads share.
 struct Pass<'a> {
     model: &'a DualEncoder,
-    /// The modules of the model's encoders. In bf16 their matrices are cast once for the whole step: the gradients at
-    /// these leaves are in f32 and count as those of the weights in f32.
+    /// The modules of the model's encoders. In bf16 on the CPU their matrices are cast once for the whole step: the
+    /// gradients at these leaves are in f32 and count as those of the weights in f32.
     nets: Vec<Encoder>,
     inputs: Inputs<'a>,
     options: &'a StepOptions,
@@ -342,8 +329,13 @@ impl<'a> Pass<'a> {
         let seed = SplitMix::keyed(&[self.noise.seed, chunk.number as u64]).bits();
         let mut dropout = Dropout::new(self.noise.dropout, seed, &self.device.plain, self.device.gpu);
         let batch = encoder.typed_batch(&rows, self.device);
-        let half = (self.options.precision == Precision::F16).then(|| net.with_products_in(FloatDType::F16));
-        let net = half.as_ref().unwrap_or(net);
+        // On a GPU the cast is on the tape: what comes back is the gradient of the weights in f32.
+        let narrow = match self.options.precision {
+            Precision::F16 => Some(net.with_products_in(FloatDType::F16)),
+            Precision::Bf16 if self.device.gpu => Some(net.with_products_in(FloatDType::BF16)),
+            Precision::F32 | Precision::Bf16 => None,
+        };
+        let net = narrow.as_ref().unwrap_or(net);
         match self.inputs.outputs {
             Outputs::Vectors => net.forward_with(&batch, &encoder.config, device, &mut dropout),
             Outputs::Tokens => {
@@ -360,6 +352,7 @@ impl<'a> Worker<'a> {
     fn new(pass: &'a Pass<'a>, chunks: &'a [Chunk]) -> Result<Self, TrainError> {
         let mut worker = Self { pass, chunks, vectors: Vec::new(), tapes: Vec::new() };
         let mut room = pass.options.tape_tokens / pass.threads.max(1);
+        let mut computed = Vec::new();
         for chunk in chunks {
             let fits = chunk.tokens <= room;
             let (vectors, tape) = if fits {
@@ -370,14 +363,15 @@ impl<'a> Worker<'a> {
                 let encoder = pass.encoder(chunk);
                 (pass.vectors(encoder, pass.net(chunk), chunk, false), None)
             };
-            worker.vectors.push(numbers(vectors)?);
+            computed.push(vectors);
             worker.tapes.push(tape);
         }
+        // Read when all are queued: a GPU then computes without a pause.
+        worker.vectors = computed.into_iter().map(numbers).collect::<Result<_, _>>()?;
         Ok(worker)
     }
 
-    /// Returns the sum of the gradients of the worker's chunks: for each encoder one list a parameter, empty where
-    /// there is no gradient.
+    /// Returns the sum of the gradients of the worker's chunks, one an encoder: on a GPU it stays there.
     fn backward(mut self, vector_gradients: &BySide, dim: usize) -> Result<Vec<Gradient>, TrainError> {
         let count = |encoder: &TrainedEncoder| encoder.parameters.len();
         let mut sums: Vec<Vec<Option<Tensor<1>>>> =
@@ -406,7 +400,6 @@ impl<'a> Worker<'a> {
                 };
             }
         }
-        let list = |sum: Option<Tensor<1>>| sum.map_or(Ok(Vec::new()), numbers);
-        sums.into_iter().map(|sums| sums.into_iter().map(list).collect()).collect()
+        sums.into_iter().map(|sums| Gradient::gathered(sums, self.pass.device.gpu)).collect()
     }
 }

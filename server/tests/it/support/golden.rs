@@ -179,8 +179,13 @@ pub(crate) fn cosine(a: &[f32], b: &[f32]) -> f64 {
     dot(a, b) / (length(a) * length(b))
 }
 
+/// Returns gradients on the host, a list a parameter of each encoder.
+pub(crate) fn lists(gradients: &[Gradient]) -> Vec<Vec<Vec<f32>>> {
+    gradients.iter().map(|gradient| gradient.clone().into_host().unwrap()).collect()
+}
+
 /// The length of the difference as a share of the expected gradient's.
-pub(crate) fn difference(got: &[Gradient], expected: &[Gradient]) -> f64 {
+pub(crate) fn difference(got: &[Vec<Vec<f32>>], expected: &[Vec<Vec<f32>>]) -> f64 {
     let (mut off, mut whole) = (0.0, 0.0);
     for (got, expected) in got.iter().flatten().zip(expected.iter().flatten()) {
         assert_eq!(got.len(), expected.len());

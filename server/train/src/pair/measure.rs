@@ -62,7 +62,7 @@ impl Dev<'_> {
     ) -> Result<ReaderScores, TrainError> {
         let PairKind::Reader(config) = kind else { return Err(other_kind()) };
         let encoder = model.question();
-        let tensors = map(&kind.stored(encoder.tensors()))?;
+        let tensors = map(&kind.stored(encoder.tensors()?))?;
         let tokenizer = kind.tokenizer(encoder.tokenizer_json())?;
         let reader = Reader::from_parts(config.clone(), tokenizer, tensors, &infers_on(device))
             .map_err(|source| TrainError::Encoder { dir: self.config.model.start.clone(), source })?;
@@ -89,7 +89,7 @@ impl Dev<'_> {
         let PairKind::Reranker(config) = kind else { return Err(other_kind()) };
         let encoder = model.question();
         let tokenizer = kind.tokenizer(encoder.tokenizer_json())?;
-        let tensors = map(&encoder.tensors())?;
+        let tensors = map(&encoder.tensors()?)?;
         let scorer = CrossEncoder::from_parts(config.clone(), tokenizer, tensors, &infers_on(device))
             .map_err(|source| TrainError::Encoder { dir: self.config.model.start.clone(), source })?;
         let of = |item: &PairItem| {

@@ -99,7 +99,7 @@ impl Task for PairRun<'_> {
         let parent = out.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let files = tempfile::Builder::new().prefix(dpr_files::atomic::STAGING_PREFIX).tempdir_in(parent)?;
         let encoder = model.question();
-        encoder.write_as(files.path(), &self.kind.stored(encoder.tensors()))?;
+        encoder.write_as(files.path(), &self.kind.stored(encoder.tensors()?))?;
         let (name, max_tokens) = (Some(self.name.clone()), Some(encoder.config.max_tokens));
         match self.kind {
             PairKind::Reader(_) => {

@@ -6,7 +6,8 @@ use dpr_core::random::SplitMix;
 
 use super::super::checkpoint;
 use super::super::error::TrainError;
-use super::super::optimiser::{Gradient, norm};
+use super::super::gradient::{Gradient, norm};
+use super::super::optimiser::Update;
 use super::super::options::Precision;
 use super::super::run_dir::{Metric, SkippedMetric, StepMetric};
 use super::super::step::{StepNoise, StepOutcome};
@@ -73,12 +74,12 @@ impl Trainer<'_> {
             if gradients.is_empty() {
                 gradients = outcome.gradients;
             } else {
-                for (sum, part) in gradients.iter_mut().flatten().zip(outcome.gradients.iter().flatten()) {
-                    sum.iter_mut().zip(part).for_each(|(sum, part)| *sum += part);
+                for (sum, part) in gradients.iter_mut().zip(outcome.gradients) {
+                    sum.add(part)?;
                 }
             }
         }
-        let length = norm(&gradients);
+        let length = norm(&gradients)?;
         if !length.is_finite() {
             let items = batches.first().map_or(&[][..], Vec::as_slice);
             return Ok(Err(NotFinite { what: "the gradient stopped being a number".to_owned(), items }));
@@ -94,11 +95,10 @@ impl Trainer<'_> {
         let scale = if is_cut { optimiser.clip / (length + 1e-6) } else { 1.0 };
         let rate = optimiser.rate(self.position.step, self.context.steps);
         let taken = self.position.step - self.position.skipped;
+        let update = Update { options: &optimiser, rate, taken, scale };
         let encoders = self.model.encoders.iter_mut().zip(&mut self.optimisers);
-        for ((encoder, moments), gradient) in encoders.zip(&gradients) {
-            let (weights, parameters) = (&mut encoder.weights, &encoder.parameters);
-            moments.step(weights, gradient, parameters, &optimiser, rate, taken, scale);
-            encoder.upload(device);
+        for ((encoder, moments), gradient) in encoders.zip(gradients) {
+            moments.step(encoder, gradient, &update, device)?;
         }
         self.position.skipped_in_a_row = 0;
         self.advance(batches);

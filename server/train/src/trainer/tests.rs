@@ -10,6 +10,7 @@ use dpr_files::progress::{Progress, Silent};
 
 use super::super::config::TrainConfig;
 use super::super::evaluate::DevScores;
+use super::super::gradient::Gradient;
 use super::super::options::Precision;
 use super::super::run_dir::Metric;
 use super::super::step::{StepNoise, StepOutcome};
@@ -62,7 +63,7 @@ impl Task for Fake {
             // Forwards and backwards by turns.
             true if step.is_multiple_of(2) => Err(TrainError::NotFinite { loss: f64::NAN }),
             true => {
-                let gradients = vec![vec![vec![f32::INFINITY]]];
+                let gradients = vec![Gradient::Host(vec![vec![f32::INFINITY]])];
                 Ok(StepOutcome { loss: 1.0, correct: 0, gradients })
             }
             false => Ok(StepOutcome { loss: 1.0, correct: 1, gradients: Vec::new() }),
