@@ -257,11 +257,17 @@ test('a reader exported by dpr shares its table, and answers in the page as dpr 
     const at = (name: string) => path.join(folder, name);
     cpSync(model, at('model'), { recursive: true });
     const encoder = (name: string) => readFileSync(path.join(model, 'question_encoder', name));
-    const made = readerOf(encoder('config.json'), encoder('model.safetensors'));
-    cpSync(path.join(model, 'question_encoder'), at('saved'), { recursive: true });
-    writeFileSync(at('saved/config.json'), made.config);
-    writeFileSync(at('saved/model.safetensors'), made.weights);
-    dpr('import', '--reader', at('saved'), '--out', at('reader'));
+    // A random reader, whose answers are close calls, or a trained one: `cargo xtask quality --only reader` gives it.
+    const trained = process.env.DPR_TRAINED_READER;
+    if (trained) {
+      cpSync(trained, at('reader'), { recursive: true });
+    } else {
+      const made = readerOf(encoder('config.json'), encoder('model.safetensors'));
+      cpSync(path.join(model, 'question_encoder'), at('saved'), { recursive: true });
+      writeFileSync(at('saved/config.json'), made.config);
+      writeFileSync(at('saved/model.safetensors'), made.weights);
+      dpr('import', '--reader', at('saved'), '--out', at('reader'));
+    }
     dpr('export-web', '--model', at('model'), '--reader', at('reader'));
     const { bytes } = { bytes: statSync(at('model/web/reader.q8.safetensors')).size };
     console.log(`the reader's 8-bit file has ${bytes} bytes`);
@@ -282,7 +288,7 @@ test('a reader exported by dpr shares its table, and answers in the page as dpr 
     try {
       for (const [dtype, least] of [
         ['f32', 0.98],
-        ['q8', 0.6],
+        ['q8', trained ? 0.95 : 0.6],
       ] as const) {
         await openBlank(page, gateway);
         const got = await page.evaluate(

@@ -11,9 +11,9 @@ impl Encoder {
     /// computed in it; softmax, GELU, LayerNorm, sums and embeddings stay in f32. On a tape the gradients lead back to
     /// this encoder's own parameters.
     ///
-    /// In `F16`, for a GPU, the states that enter a product are brought into it, and attention multiplies in it too.
-    /// In `BF16`, for Burn's CPU backend in a build that trains (`flex` and `autodiff`), a product takes states and gives
-    /// outputs in f32, and attention is in f32; elsewhere Burn refuses to multiply the two formats.
+    /// On a GPU, in `F16` or `BF16`, the states that enter a product are brought into it, and attention multiplies in
+    /// it too. On Burn's CPU backend, in `BF16` and in a build that trains (`flex` and `autodiff`), a product takes
+    /// states and gives outputs in f32, and attention is in f32.
     #[must_use]
     pub fn with_products_in(&self, format: FloatDType) -> Self {
         let linear = |layer: &Linear| Linear {

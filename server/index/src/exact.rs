@@ -1,6 +1,7 @@
 //! Exact search: every row is scored by its vector, or chosen by its quantized vector and then scored.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dpr_core::Embedding;
 use dpr_core::kernel::search::batch::QueryBatch;
@@ -142,7 +143,7 @@ impl ExactIndex {
                 top.offer_all(start, scores);
             }
         }
-        self.settle(queries, tops, 1, k, |query| self.matrix.rounding(query), cancel)
+        Ok(self.settle(queries, tops, 1, k, |query| self.matrix.rounding(query), cancel)?.0)
     }
 
     /// Finds the best `k` rows for each of some questions: one matrix product of bytes chooses rows, and their vectors
@@ -190,27 +191,36 @@ impl ExactIndex {
 
     /// Returns the best `k` rows for each question, out of what a product kept in `tops`, scored by their vectors: what
     /// is kept are groups of `group` rows, each by its greatest product. `rounding` is the most that a product may be
-    /// off; a question whose rows that leaves open is searched singly.
+    /// off; a question whose rows that leaves open is searched singly, and counted.
     pub(super) fn settle(
         &self,
         queries: &[Embedding],
         tops: Vec<TopK>,
-        group: u32,
+        group: usize,
         k: usize,
         rounding: impl Fn(&[f32]) -> f32 + Sync,
         cancel: &CancelToken,
-    ) -> Result<Vec<Vec<ScoredRow>>, QueryError> {
-        let count = self.len() as u32;
+    ) -> Result<(Vec<Vec<ScoredRow>>, usize), QueryError> {
+        let rows_of = |number: u32| {
+            let first = number as usize * group;
+            // Rows fit u32: building and opening refuse more.
+            (first..(first + group).min(self.len())).map(|row| row as u32)
+        };
+        let singly = AtomicUsize::new(0);
         let found = queries.par_iter().zip(tops).map(|(query, top)| {
             let (floor, values) = (top.floor(), query.as_slice());
-            let rows_of = |number: u32| number * group..((number + 1) * group).min(count);
             let rows: Vec<u32> = top.into_sorted().iter().flat_map(|found| rows_of(found.row)).collect();
             let found = self.matrix.rank(values, &rows, k, cancel)?;
             // A row that was not kept scores no more than this.
             let is_sure = found.last().is_some_and(|last| last.score > floor + rounding(values));
-            if is_sure { Ok(found) } else { self.search_until(query, k, None, cancel) }
+            if is_sure {
+                return Ok(found);
+            }
+            singly.fetch_add(1, Ordering::Relaxed);
+            self.search_until(query, k, None, cancel)
         });
-        found.collect()
+        let found = found.collect::<Result<_, QueryError>>()?;
+        Ok((found, singly.into_inner()))
     }
 }
 

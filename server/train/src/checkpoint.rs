@@ -78,7 +78,8 @@ pub(super) fn list(dir: &Path) -> Result<Vec<PathBuf>, TrainError> {
 /// Writes a checkpoint into `dir` and removes the oldest beyond `keep`.
 ///
 /// # Errors
-/// [`TrainError::WriteCheckpoint`]; older checkpoints are then unchanged.
+/// [`TrainError::WriteCheckpoint`], and [`TrainError::Device`] when a GPU cannot be read; older checkpoints are then
+/// unchanged.
 pub(super) fn save(
     dir: &Path,
     model: &DualEncoder,
@@ -189,7 +190,7 @@ mod tests {
     use dpr_core::random::SplitMix;
 
     use super::super::encoders::TrainedEncoder;
-    use super::super::gradient::Gradient;
+    use super::super::gradient::{Gradient, norm};
     use super::super::optimiser::{OptimiserOptions, Update};
     use super::*;
 
@@ -238,9 +239,11 @@ mod tests {
         [model.question().current().unwrap().concat(), moments.concat()].concat()
     }
 
+    /// Checks numbers to a hundred-thousandth of each, or of a hundredth.
     fn assert_near(got: &[f32], expected: &[f32]) {
         assert_eq!(got.len(), expected.len());
-        let far = got.iter().zip(expected).position(|(got, expected)| (got - expected).abs() > 1e-5);
+        let is_far = |(got, expected): (&f32, &f32)| (got - expected).abs() > 1e-5 * expected.abs().max(1e-2);
+        let far = got.iter().zip(expected).position(is_far);
         assert_eq!(far, None, "{:?}", far.map(|place| (got[place], expected[place])));
     }
 
@@ -268,11 +271,13 @@ mod tests {
         }
         let stepped = state(&there, &there_moments);
         assert_near(&stepped, &state(&here, &here_moments));
-        assert!(stepped.iter().zip(&before).filter(|(a, b)| a != b).count() > stepped.len() / 2);
         let lengths: Vec<usize> = there.question().parameters.iter().map(|p| p.length()).collect();
         let start_of: usize = lengths[..FROZEN].iter().sum();
         let frozen = start_of..start_of + lengths[FROZEN];
         assert_eq!(stepped[frozen.clone()], before[frozen], "a frozen parameter stays");
+        let weights: usize = lengths.iter().sum();
+        let changed = stepped[..weights].iter().zip(&before).filter(|(a, b)| a != b).count();
+        assert_eq!(changed, weights - lengths[FROZEN], "every other one is changed");
 
         let dir = tempfile::tempdir().unwrap();
         let position = Position { step: 3, ..Position::default() };
@@ -287,6 +292,30 @@ mod tests {
             step(&mut other, &mut moments, 3, &host);
             assert_near(&state(&model, &optimisers), &state(&other, &moments));
         }
+        // A gradient of fewer parameters is refused, and nothing is changed.
+        let options = OptimiserOptions::default();
+        let update = Update { options: &options, rate: 1e-2, taken: 4, scale: 1.0 };
+        for wrong in [Gradient::Device(Vec::new()), Gradient::Host(vec![vec![1.0]; lengths.len()])] {
+            let error = there_moments[0].step(&mut there.encoders[0], wrong, &update, &gpu).unwrap_err();
+            assert!(matches!(error, TrainError::Batch { .. }), "{error}");
+        }
+        assert_eq!(state(&there, &there_moments), stepped);
+        // Sums, scaling, zeros for what was not reached, and the norm are those of the host.
+        let [of_gpu, of_host] = [&gpu, &host].map(|device| {
+            let mut sum = gradient(&here, 5, device);
+            sum.add(gradient(&here, 6, device)).unwrap();
+            sum.scale(0.5);
+            match &mut sum {
+                Gradient::Device(tensors) => tensors[0] = None,
+                Gradient::Host(lists) => lists[0].clear(),
+            }
+            sum.fill(here.question(), device);
+            let norm = norm(std::slice::from_ref(&sum)).unwrap();
+            (sum.into_host().unwrap(), norm)
+        });
+        assert_near(&of_gpu.0.concat(), &of_host.0.concat());
+        assert!((of_gpu.1 / of_host.1 - 1.0).abs() < 1e-5, "{} {}", of_gpu.1, of_host.1);
+        assert!(of_host.0[0].iter().all(|value| *value == 0.0) && of_host.0[FROZEN].is_empty());
         // What is on the host follows when it is asked for.
         assert_ne!(there.question().weights, there.question().current().unwrap().as_ref());
         there.encoders[0].download().unwrap();

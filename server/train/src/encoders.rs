@@ -285,9 +285,23 @@ impl TrainedEncoder {
 /// # Errors
 /// [`TrainError::Device`] when the device fails.
 pub(super) fn numbers<const D: usize>(tensor: Tensor<D>) -> Result<Vec<f32>, TrainError> {
-    let failed = |what: String| TrainError::Device { what };
-    let data = tensor.try_into_data().map_err(|e| failed(format!("{e:?}")))?;
-    data.convert::<f32>().try_into_vec::<f32>().map_err(|e| failed(format!("{e:?}")))
+    let data = tensor.try_into_data().map_err(|e| device_error(&format!("{e:?}")))?;
+    data.convert::<f32>().try_into_vec::<f32>().map_err(|e| device_error(&format!("{e:?}")))
+}
+
+/// Returns the error of a device from its report: the line that says that memory ran out, else the last line that names
+/// a cause. The others name the operations that could not be done for it.
+fn device_error(report: &str) -> TrainError {
+    let lines = || report.lines().map(str::trim).filter(|line| !line.is_empty());
+    let is_cause = |line: &&str| {
+        let starts = ["skipped ", "(", "Caused by", "Asked at", "No backtrace", "An IO error"];
+        !starts.iter().any(|start| line.starts_with(start))
+    };
+    let what = match lines().find(|line| line.contains("out of device memory")) {
+        Some(memory) => format!("{memory}; smaller chunk_tokens and tape_tokens need less"),
+        None => lines().rfind(is_cause).unwrap_or("it gave no reason").to_owned(),
+    };
+    TrainError::Device { what }
 }
 
 /// A question encoder and a passage encoder, which may be one.
@@ -408,4 +422,25 @@ fn cut(mut ids: Vec<u32>, limit: usize) -> Vec<u32> {
         ids[limit - 1] = end;
     }
     ids
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_s_report_becomes_its_cause() {
+        let out_of_memory = "An error happened during execution\nCaused by:\n  Several failures at once\nCaused by:\n  \
+            skipped `CopyKernel`: it needed memory\nCaused by:\n  An IO error happened\nCaused by:\n  \
+            out of device memory allocating 202375168 bytes\nNo backtrace available\nAsked at:\nNo backtrace available";
+        assert_eq!(
+            device_error(out_of_memory).to_string(),
+            "the device failed: out of device memory allocating 202375168 bytes; smaller chunk_tokens and tape_tokens \
+             need less"
+        );
+        let lost =
+            "An error happened during execution\nCaused by:\n  the device was lost\nNo backtrace available";
+        assert_eq!(device_error(lost).to_string(), "the device failed: the device was lost");
+        assert_eq!(device_error("").to_string(), "the device failed: it gave no reason");
+    }
 }

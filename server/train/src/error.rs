@@ -22,7 +22,7 @@ pub enum TrainError {
         what: String,
     },
     /// The device failed while it computed.
-    #[error("the device failed: {what}; a smaller chunk_tokens needs less memory")]
+    #[error("the device failed: {what}")]
     Device {
         /// The message of the device.
         what: String,

@@ -3,7 +3,7 @@
 use burn::tensor::Tensor;
 use rayon::prelude::*;
 
-use super::encoders::{TrainedEncoder, numbers};
+use super::encoders::{TrainDevice, TrainedEncoder, numbers};
 use super::error::TrainError;
 
 /// Numbers that one task sums up.
@@ -80,7 +80,7 @@ impl Gradient {
     }
 
     /// Gives zeros to a parameter that is trained and that the batch did not reach.
-    pub(super) fn fill(&mut self, encoder: &TrainedEncoder) {
+    pub(super) fn fill(&mut self, encoder: &TrainedEncoder, device: &TrainDevice) {
         let lengths = encoder.parameters.iter().map(|parameter| parameter.length());
         let reached = lengths.zip(&encoder.trained);
         match self {
@@ -92,10 +92,9 @@ impl Gradient {
                 }
             }
             Self::Device(tensors) => {
-                let device = tensors.iter().flatten().next().map(Tensor::device);
                 for (tensor, (length, trained)) in tensors.iter_mut().zip(reached) {
-                    if let (true, None, Some(device)) = (*trained, &tensor, &device) {
-                        *tensor = Some(Tensor::zeros([length], device));
+                    if *trained && tensor.is_none() {
+                        *tensor = Some(Tensor::zeros([length], &device.plain));
                     }
                 }
             }
@@ -103,7 +102,7 @@ impl Gradient {
     }
 }
 
-/// Returns the norm of a gradient over several encoders; no number where one of the gradient's is none.
+/// Returns the norm of a gradient over several encoders; NaN or infinite where a number of the gradient is.
 ///
 /// # Errors
 /// [`TrainError::Device`] when the device fails.

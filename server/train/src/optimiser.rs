@@ -132,7 +132,7 @@ impl AdamW {
     /// moments, there.
     ///
     /// # Errors
-    /// [`TrainError::Device`] when the device fails.
+    /// [`TrainError::Batch`] for a gradient or moments of another encoder, [`TrainError::Device`] when the device fails.
     pub fn step(
         &mut self,
         encoder: &mut TrainedEncoder,
@@ -140,6 +140,7 @@ impl AdamW {
         update: &Update<'_>,
         device: &TrainDevice,
     ) -> Result<(), TrainError> {
+        self.check(encoder, &gradient)?;
         match gradient {
             Gradient::Host(gradient) => {
                 encoder.download()?;
@@ -166,30 +167,60 @@ impl AdamW {
         Ok(())
     }
 
+    /// Refuses a gradient or moments whose lists are not as long as the encoder's parameters. What is not trained has
+    /// no gradient.
+    fn check(&self, encoder: &TrainedEncoder, gradient: &Gradient) -> Result<(), TrainError> {
+        let length = |tensor: &Tensor<1>| tensor.dims()[0];
+        let of_gradient: Vec<usize> = match gradient {
+            Gradient::Host(lists) => lists.iter().map(Vec::len).collect(),
+            Gradient::Device(tensors) => {
+                tensors.iter().map(|tensor| tensor.as_ref().map_or(0, length)).collect()
+            }
+        };
+        let of_moments: [Vec<usize>; 2] = match &self.moments {
+            Moments::Host(moments) => moments.each_ref().map(|lists| lists.iter().map(Vec::len).collect()),
+            Moments::Device(moments) => {
+                moments.each_ref().map(|tensors| tensors.iter().map(length).collect())
+            }
+        };
+        let parameters = &encoder.parameters;
+        let fits = |lengths: &[usize], optional: bool| {
+            lengths.len() == parameters.len()
+                && lengths
+                    .iter()
+                    .zip(parameters)
+                    .all(|(length, parameter)| *length == parameter.length() || (optional && *length == 0))
+        };
+        if fits(&of_gradient, true) && of_moments.iter().all(|lengths| fits(lengths, false)) {
+            return Ok(());
+        }
+        let (lists, moments, count) = (of_gradient.len(), of_moments[0].len(), parameters.len());
+        Err(TrainError::Batch {
+            what: format!(
+                "a gradient of {lists} parameters and moments of {moments} for an encoder of {count}, or of other lengths"
+            ),
+        })
+    }
+
     /// Takes the moments, to be put back; those on a GPU are read.
     fn take_to_host(&mut self) -> Result<[Vec<Vec<f32>>; 2], TrainError> {
-        match std::mem::replace(&mut self.moments, Moments::Host([Vec::new(), Vec::new()])) {
-            Moments::Host(moments) => Ok(moments),
-            Moments::Device(moments) => {
-                let read =
-                    |tensors: Vec<Tensor<1>>| tensors.into_iter().map(numbers).collect::<Result<_, _>>();
-                let [first, second] = moments;
-                Ok([read(first)?, read(second)?])
-            }
+        if let Moments::Host(moments) = &mut self.moments {
+            return Ok(std::mem::take(moments));
         }
+        Ok(self.moments()?.map(Cow::into_owned))
     }
 
     /// Takes the moments, to be put back; those on the host are copied to the GPU.
     fn take_to_device(&mut self, device: &Device) -> [Vec<Tensor<1>>; 2] {
-        match std::mem::replace(&mut self.moments, Moments::Host([Vec::new(), Vec::new()])) {
+        let tensor = |values: Vec<f32>| {
+            let length = values.len();
+            Tensor::from_data(TensorData::new(values, [length]), device)
+        };
+        match &mut self.moments {
             Moments::Host(moments) => {
-                let tensor = |values: Vec<f32>| {
-                    let length = values.len();
-                    Tensor::from_data(TensorData::new(values, [length]), device)
-                };
-                moments.map(|lists| lists.into_iter().map(tensor).collect())
+                std::mem::take(moments).map(|lists| lists.into_iter().map(tensor).collect())
             }
-            Moments::Device(moments) => moments,
+            Moments::Device(moments) => std::mem::take(moments),
         }
     }
 }

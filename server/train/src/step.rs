@@ -194,7 +194,7 @@ pub(super) fn step_by(
     };
     // A parameter that the batch did not reach has a gradient of zeros, one that is frozen has none.
     for (gradient, encoder) in gradients.iter_mut().zip(&model.encoders) {
-        gradient.fill(encoder);
+        gradient.fill(encoder, device);
     }
     Ok(StepOutcome { loss: outcome.loss, correct: outcome.correct, gradients })
 }

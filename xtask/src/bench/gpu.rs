@@ -1,5 +1,5 @@
-//! Encoding, training and exact search on the GPU that is here, beside PyTorch where it has one: a program that reads no
-//! file, so that it can be taken to another machine.
+//! Encoding, training and exact search on the GPU that is here, beside PyTorch where it has one: a program that reads
+//! no file, so that it can be taken to another machine.
 
 use crate::failure::Outcome;
 use crate::process::{self, cargo, command};

@@ -3,7 +3,8 @@
 
 use super::{BLOCKS, TUNED_ON, Work, eval, go_on, once};
 use crate::failure::Outcome;
-use crate::paths::{DEMO_MODEL, SQUAD, dpr};
+use crate::npm;
+use crate::paths::{DEMO_MODEL, SQUAD, absolute, dpr};
 use crate::process::{self, command};
 
 /// BM25 negatives of each question, of which an epoch draws.
@@ -14,6 +15,8 @@ const TOKENS: &str = "384";
 /// Questions that are answered end to end, and the passages that are read of each, by three methods.
 const ASKED: &str = "300";
 const DEPTHS: &str = "1,5,10,20,50";
+/// Questions that the page answers too.
+const IN_PAGE: &str = "100";
 /// Arguments that differ from `configs/reader-cpu.toml`, for a training of an hour and a half on two cores: a negative a
 /// question, products in bf16, and every question about twice.
 const TRAINING: [&str; 12] = [
@@ -51,7 +54,8 @@ impl Work<'_> {
 
         println!("\nSQuAD dev, with the gold paragraph:");
         process::run(&mut command(dpr(), &["eval", "answers", "--reader", &reader, "--questions", SQUAD]))?;
-        self.end_to_end(&reader)
+        self.end_to_end(&reader)?;
+        in_the_page(&reader)
     }
 
     /// Answers questions of SQuAD dev among its paragraphs and blocks of Wikipedia.
@@ -76,4 +80,13 @@ impl Work<'_> {
         println!();
         process::run(&mut answers)
     }
+}
+
+/// Compares the page's answers, in f32 and in 8 bits, with those of `dpr answer`.
+fn in_the_page(reader: &str) -> Outcome {
+    println!("\n{IN_PAGE} questions of SQuAD dev, answered in Chromium and by dpr:");
+    npm::build()?;
+    let mut tests = command("npm", &["test", "--", "answers.spec.ts", "--grep", "exported by dpr"]);
+    tests.current_dir("tests/browser").env("DPR_BIN", absolute(dpr()));
+    process::run(tests.env("DPR_TRAINED_READER", absolute(reader)).env("DPR_ANSWERS", IN_PAGE))
 }

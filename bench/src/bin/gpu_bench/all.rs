@@ -131,13 +131,10 @@ impl Job {
         match measured {
             Ok(own) => {
                 let (speed, other) = (number(&own, key), number(&theirs, key));
-                println!(
-                    "{name:<20} {speed:>11.1} {other:>11.1} {:>6.2}  {unit:<12} {:>9.2} {:>9.2} {:>7.1} {busy:>4.0}% {memory:>8.0}",
-                    speed / other,
-                    number(&own, "teraflops"),
-                    number(&theirs, "teraflops"),
-                    number(&own, "first_seconds"),
-                );
+                let [work, other_work] = [&own, &theirs].map(|answer| number(answer, "teraflops"));
+                let (ratio, first) = (speed / other, number(&own, "first_seconds"));
+                print!("{name:<20} {speed:>11.1} {other:>11.1} {ratio:>6.2}  {unit:<12} {work:>9.2} ");
+                println!("{other_work:>9.2} {first:>7.1} {busy:>4.0}% {memory:>8.0}");
                 if let Some(seconds) = own["seconds_a_step"].as_f64().filter(|_| part.size == "base") {
                     println!(
                         "    the paper's {STEPS_OF_PAPER} steps: {:.1} hours",

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! DEVICE is `wgpu` or `flex`; SIZE is `tiny`, `minilm` (6 layers of 384) or `base` (12 of 768). Each prints one JSON
-//! object on a line; `all` runs them on `wgpu` beside PyTorch, and prints a table. A build with the feature `real-gpu` takes SPIR-V to a Vulkan driver in place of WGSL.
+//! object on a line; `all` runs them on `wgpu` beside PyTorch, and prints a table. A build with the feature `real-gpu`
+//! takes SPIR-V to a Vulkan driver in place of WGSL.
 
 mod all;
 mod encode;

@@ -50,6 +50,7 @@ pub(crate) fn run(arguments: &mut Arguments, device: &TrainDevice) -> Outcome<Va
         let noise = StepNoise { dropout: 0.1, seed: taken as u64 };
         let outcome = step(&model, &batch, &objective, &options, noise, 1.0, device)?;
         let length = norm(&outcome.gradients)?;
+        wait(device)?;
         let computed = started.elapsed().as_secs_f64();
         let scale = if length > 2.0 { 2.0 / length } else { 1.0 };
         let update = Update { options: &optimiser, rate: 1e-5, taken, scale };
@@ -57,6 +58,7 @@ pub(crate) fn run(arguments: &mut Arguments, device: &TrainDevice) -> Outcome<Va
         for ((encoder, moments), gradient) in encoders {
             moments.step(encoder, gradient, &update, device)?;
         }
+        wait(device)?;
         let seconds = started.elapsed().as_secs_f64();
         losses.push(outcome.loss);
         eprintln!(
@@ -72,8 +74,6 @@ pub(crate) fn run(arguments: &mut Arguments, device: &TrainDevice) -> Outcome<Va
             updates.push(seconds - computed);
         }
     }
-    // What was queued last counts for no step; one is waited for here, so that all of them were computed.
-    model.encoders.iter_mut().try_for_each(|encoder| encoder.download())?;
     let seconds = median(whole);
     let operations = 2.0 * (questions * tokens) as f64 * size.operations(tokens)
         + (questions * QUESTION_TOKENS) as f64 * size.operations(QUESTION_TOKENS);
@@ -84,4 +84,9 @@ pub(crate) fn run(arguments: &mut Arguments, device: &TrainDevice) -> Outcome<Va
         // Forwards once and backwards twice that; what is encoded a second time does not count.
         "teraflops": 3.0 * operations / seconds / 1e12, "peak_host_mib": peak_memory().unwrap_or(0) >> 20,
     }))
+}
+
+/// Waits until the device has done what was queued.
+fn wait(device: &TrainDevice) -> Outcome<()> {
+    device.plain.sync().map_err(|error| format!("{error:?}").into())
 }
