@@ -149,7 +149,8 @@ def main():
     if DEVICE == "cuda":
         answer["peak_device_mib"] = torch.cuda.max_memory_allocated() >> 20
     precision = next((argument for argument in sys.argv[2:] if argument in FORMATS), None)
-    print(json.dumps({"part": sys.argv[1], "device": name, "precision": precision, **answer}))
+    about = {"part": sys.argv[1], "device": name, "torch": torch.__version__, "precision": precision}
+    print(json.dumps({**about, **answer}))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 use crate::support::golden;
 
-use dpr_core::DeviceChoice;
 use dpr_train::{
     AdamW, Batch, DualEncoder, LossKind, Objective, OptimiserOptions, Precision, StepNoise, StepOptions,
     TrainDevice, Update, norm, step,
@@ -77,14 +76,7 @@ fn loss_and_gradients_of_one_step_equal_pytorch_s() {
 
 #[test]
 fn a_gpu_gives_the_same_loss_and_gradients() {
-    let gpu = match TrainDevice::open(DeviceChoice::Wgpu) {
-        Ok(gpu) => gpu,
-        Err(error) if std::env::var_os("CI").is_none() => {
-            eprintln!("skipped: {error}; cargo xtask setup installs a software driver");
-            return;
-        }
-        Err(error) => panic!("{error}"),
-    };
+    let Some(gpu) = golden::gpu() else { return };
     for case in Golden::read().cases {
         let (loss, got) = gradients(&case, &whole(), STILL, &gpu);
         let off = difference(&got, &gradients(&case, &whole(), STILL, &device()).1);
@@ -220,18 +212,11 @@ fn damaged_weights_give_an_error_and_no_gradient() {
 
 #[test]
 fn half_precision_leads_where_single_precision_does() {
-    let gpu = match TrainDevice::open(DeviceChoice::Wgpu) {
-        Ok(gpu) if gpu.check(Precision::F16).is_ok() => gpu,
-        Ok(gpu) => {
-            eprintln!("skipped: {} does not compute in f16", gpu.name);
-            return;
-        }
-        Err(error) if std::env::var_os("CI").is_none() => {
-            eprintln!("skipped: {error}; cargo xtask setup installs a software driver");
-            return;
-        }
-        Err(error) => panic!("{error}"),
-    };
+    let Some(gpu) = golden::gpu() else { return };
+    if gpu.check(Precision::F16).is_err() {
+        eprintln!("skipped: {} does not compute in f16", gpu.name);
+        return;
+    }
     let case = &Golden::read().cases[0];
     let half = StepOptions { precision: Precision::F16, ..whole() };
     let (expected_loss, expected) = gradients(case, &whole(), STILL, &device());

@@ -102,7 +102,7 @@ pub struct TrainedEncoder {
     /// For each parameter, whether it is trained.
     pub trained: Vec<bool>,
     net: Encoder,
-    /// Whether a step on a GPU changed the module after the weights were read from it.
+    /// `true` if the module has newer weights than `weights`: those of a step on a GPU.
     is_ahead: bool,
     config_json: Vec<u8>,
     tokenizer_json: Vec<u8>,

@@ -38,9 +38,12 @@ impl Gradient {
         if stays { Ok(gradient) } else { gradient.into_host().map(Self::Host) }
     }
 
-    /// Adds another gradient of the same encoder, of the same place.
+    /// Adds another gradient of the same encoder. The sum is on the GPU if both are.
+    ///
+    /// # Errors
+    /// [`TrainError::Device`] when the device fails.
     pub(super) fn add(&mut self, other: Self) -> Result<(), TrainError> {
-        match (self, other) {
+        match (&mut *self, other) {
             (Self::Device(sums), Self::Device(parts)) => {
                 for (sum, part) in sums.iter_mut().zip(parts) {
                     *sum = match (sum.take(), part) {
@@ -49,7 +52,8 @@ impl Gradient {
                     };
                 }
             }
-            (Self::Host(sums), other) => {
+            (_, other) => {
+                let mut sums = std::mem::replace(self, Self::Host(Vec::new())).into_host()?;
                 for (sum, part) in sums.iter_mut().zip(other.into_host()?) {
                     if sum.is_empty() {
                         *sum = part;
@@ -57,11 +61,7 @@ impl Gradient {
                         sum.iter_mut().zip(part).for_each(|(sum, part)| *sum += part);
                     }
                 }
-            }
-            (sum, Self::Host(lists)) => {
-                let mut whole = Self::Host(lists);
-                whole.add(std::mem::replace(sum, Self::Host(Vec::new())))?;
-                *sum = whole;
+                *self = Self::Host(sums);
             }
         }
         Ok(())

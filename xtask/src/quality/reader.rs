@@ -6,6 +6,7 @@ use crate::failure::Outcome;
 use crate::npm;
 use crate::paths::{DEMO_MODEL, SQUAD, absolute, dpr};
 use crate::process::{self, command};
+use crate::setup::browsers;
 
 /// BM25 negatives of each question, of which an epoch draws.
 const NEGATIVES: &str = "30";
@@ -87,6 +88,6 @@ fn in_the_page(reader: &str) -> Outcome {
     println!("\n{IN_PAGE} questions of SQuAD dev, answered in Chromium and by dpr:");
     npm::build()?;
     let mut tests = command("npm", &["test", "--", "answers.spec.ts", "--grep", "exported by dpr"]);
-    tests.current_dir("tests/browser").env("DPR_BIN", absolute(dpr()));
+    tests.current_dir("tests/browser").env("DPR_BIN", absolute(dpr())).envs(browsers::variables());
     process::run(tests.env("DPR_TRAINED_READER", absolute(reader)).env("DPR_ANSWERS", IN_PAGE))
 }

@@ -179,6 +179,21 @@ pub(crate) fn cosine(a: &[f32], b: &[f32]) -> f64 {
     dot(a, b) / (length(a) * length(b))
 }
 
+/// Returns the GPU, a software one too; none, with a line that says so, where there is no driver.
+///
+/// # Panics
+/// In CI, where there must be one.
+pub(crate) fn gpu() -> Option<TrainDevice> {
+    match TrainDevice::open(DeviceChoice::Wgpu) {
+        Ok(gpu) => Some(gpu),
+        Err(error) => {
+            assert!(std::env::var_os("CI").is_none(), "{error}");
+            eprintln!("skipped: {error}; cargo xtask setup installs a software driver");
+            None
+        }
+    }
+}
+
 /// Returns gradients on the host, a list a parameter of each encoder.
 pub(crate) fn lists(gradients: &[Gradient]) -> Vec<Vec<Vec<f32>>> {
     gradients.iter().map(|gradient| gradient.clone().into_host().unwrap()).collect()
