@@ -14,8 +14,8 @@ use dpr_core::device::Device;
 use dpr_core::encoder::{Encoder, TokenBatch};
 use dpr_core::kernel::KernelEncoder;
 use dpr_core::random::SplitMix;
-use dpr_core::{DeviceChoice, EncoderConfig, TensorMap, names};
-use safetensors::tensor::{Dtype, TensorView};
+use dpr_core::weights::random_weights;
+use dpr_core::{DeviceChoice, EncoderConfig, TensorMap};
 use serde_json::json;
 
 /// Rows and tokens of what is timed: a question, and what a reranker reads.
@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "pad_token_id": 0
     });
     let config = EncoderConfig::from_json(config.to_string().as_bytes())?;
-    let weights = random_weights(&config)?;
+    let weights = random_weights(&config, 7)?;
     let tensors = || TensorMap::from_safetensors([("random", weights.as_slice())]);
     let gpu = Encoder::load(&config, tensors()?, device)?;
     let cpu = KernelEncoder::new(&config, tensors()?)?;
@@ -75,22 +75,4 @@ fn cosine((a, b): (&[f32], &[f32])) -> f64 {
     let product =
         |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>();
     product(a, b) / (product(a, a) * product(b, b)).sqrt()
-}
-
-/// Returns the bytes of a safetensors file.
-fn random_weights(config: &EncoderConfig) -> Result<Vec<u8>, Box<dyn Error>> {
-    let mut random = SplitMix::new(7);
-    let mut tensors = Vec::new();
-    for (name, shape) in names::tensors(config) {
-        let is_scale = shape.len() == 1 && name.ends_with(".weight");
-        let number = |random: &mut SplitMix| if is_scale { 1.0 } else { random.normal() as f32 * 0.02 };
-        let count: usize = shape.iter().product();
-        let bytes: Vec<u8> = (0..count).flat_map(|_| number(&mut random).to_le_bytes()).collect();
-        tensors.push((name, shape, bytes));
-    }
-    let mut views = Vec::new();
-    for (name, shape, bytes) in &tensors {
-        views.push((name.as_str(), TensorView::new(Dtype::F32, shape.clone(), bytes)?));
-    }
-    Ok(safetensors::serialize(views, None)?)
 }

@@ -173,7 +173,13 @@ mod native {
                     .graphics_api(api())
                     .init_with_setup()
                     .map_err(|e| e.to_string())?;
-                Ok(Device::Burn { device, name: describe(&setup.adapter.get_info().name), gpu: true })
+                let info = setup.adapter.get_info();
+                let name = match info.device_type {
+                    // An adapter of this kind computes on the CPU.
+                    wgpu::DeviceType::Cpu => format!("{}, a software adapter", info.name),
+                    _ => info.name,
+                };
+                Ok(Device::Burn { device, name: describe(&name), gpu: true })
             })
             .clone()
             .map_err(DeviceError::NoAdapter)

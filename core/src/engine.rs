@@ -9,6 +9,8 @@ use crate::kernel::KernelEncoder;
 use crate::precision::Precision;
 #[cfg(all(feature = "burn", not(target_family = "wasm")))]
 use crate::precision::PrecisionError;
+#[cfg(feature = "burn")]
+use crate::row::LastStates;
 use crate::row::Row;
 use crate::weights::{TensorMap, WeightsError};
 
@@ -117,10 +119,35 @@ impl Engine {
             Self::Burn { net, device, multiple_of } => {
                 let batch = batch(rows, config, *multiple_of);
                 let (width, [_, padded]) = (config.hidden_size, batch.dims());
-                let states = net.hidden(&batch, config, device, &mut crate::encoder::Dropout::none());
-                let states = numbers(states).await?;
+                let mut dropout = crate::encoder::Dropout::none();
+                let states = numbers(net.hidden(&batch, config, device, &mut dropout)).await?;
                 let of_rows = rows.iter().zip(states.chunks_exact(padded * width));
                 Ok(of_rows.flat_map(|(row, states)| &states[..row.len() * width]).copied().collect())
+            }
+        }
+    }
+
+    /// Checks `rows` and returns the last hidden state of the first token of each, `[rows, hidden]`, for less work than
+    /// those of all.
+    ///
+    /// # Errors
+    /// [`EncodeError`] as from [`Engine::forward`].
+    pub(crate) async fn first_states(
+        &self,
+        rows: &[Row<'_>],
+        config: &EncoderConfig,
+    ) -> Result<Vec<f32>, EncodeError> {
+        check(rows, config)?;
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
+        match self {
+            Self::Kernel(kernel) => Ok(kernel.first_states_of_rows(rows)),
+            #[cfg(feature = "burn")]
+            Self::Burn { net, device, multiple_of } => {
+                let batch = batch(rows, config, *multiple_of);
+                let mut dropout = crate::encoder::Dropout::none();
+                numbers(net.last_states(&batch, config, device, LastStates::First, &mut dropout)).await
             }
         }
     }

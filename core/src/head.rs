@@ -5,6 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::row::LastStates;
+
 /// Pooling of the last hidden state `[batch, tokens, hidden]` into one vector a row, `[batch, hidden]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -26,6 +28,16 @@ pub enum Pooling {
 }
 
 impl Pooling {
+    /// Returns the tokens whose last states it reads.
+    pub(crate) fn reads(self) -> LastStates {
+        match self {
+            Self::Cls | Self::Pooler => LastStates::First,
+            Self::Mean | Self::Max | Self::LastToken | Self::WeightedMean | Self::MeanSqrtLen => {
+                LastStates::All
+            }
+        }
+    }
+
     /// Returns the mode that sentence-transformers calls `name`, in its old or its new form without
     /// `pooling_mode_` and `_tokens`.
     pub fn from_sentence_transformers(name: &str) -> Option<Self> {

@@ -56,7 +56,8 @@ const BATCH: usize = 8;
 /// Limits of the search for answers in passages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadOptions {
-    /// Spans that one passage may give, which do not overlap.
+    /// Spans that one passage may give, which do not overlap. With none, only the passage's selection is computed, for
+    /// less work where the reader has [a layer for it](ReaderConfig::has_selection).
     pub spans: usize,
     /// Tokens that an answer may have, before it is extended to whole words.
     pub max_answer_tokens: usize,
@@ -215,9 +216,7 @@ impl Reader {
 
     async fn scores(&self, inputs: &[&ReaderInput]) -> Result<Vec<ReaderLogits>, ReadError> {
         let encoder = self.config.encoder();
-        let rows: Vec<_> =
-            inputs.iter().map(|input| Row { ids: input.ids(), types: input.types() }).collect();
-        let states = self.engine.states(&rows, encoder).await?;
+        let states = self.engine.states(&rows(inputs), encoder).await?;
         let mut rest = states.as_slice();
         let scored = inputs.iter().enumerate().map(|(passage, input)| {
             let (states, after) = rest.split_at(input.ids().len() * encoder.hidden_size);
@@ -225,6 +224,34 @@ impl Reader {
             self.heads.apply(states).ok_or(ReadError::NotFinite { passage })
         });
         scored.collect()
+    }
+
+    /// Returns the scores by which passages are chosen, `[inputs]`, as a reader with a layer for it has them.
+    async fn selections(&self, inputs: &[&ReaderInput]) -> Result<Vec<f64>, ReadError> {
+        let states = self.engine.first_states(&rows(inputs), self.config.encoder()).await?;
+        let states = states.chunks_exact(self.config.encoder().hidden_size).enumerate();
+        let selections = states.map(|(passage, state)| {
+            let score = self.heads.select(state).filter(|score| score.is_finite());
+            score.map(f64::from).ok_or(ReadError::NotFinite { passage })
+        });
+        selections.collect()
+    }
+
+    /// Returns what is found in the passages of one batch of inputs, whose texts are `texts`.
+    async fn readings(
+        &self,
+        inputs: &[&ReaderInput],
+        texts: &[&str],
+        options: ReadOptions,
+    ) -> Result<Vec<PassageReading>, ReadError> {
+        if options.spans == 0 && self.config.has_selection() {
+            let selections = self.selections(inputs).await?.into_iter();
+            let reading = |selection| PassageReading { selection: Some(selection), spans: Vec::new() };
+            return Ok(selections.map(reading).collect());
+        }
+        let scored = self.scores(inputs).await?;
+        let parts = scored.iter().zip(inputs).zip(texts);
+        Ok(parts.map(|((logits, input), text)| logits.reading(input, text, options)).collect())
     }
 
     /// Returns what is found in each of the `(title, text)` passages, in their order. [`best_answers`] chooses among
@@ -259,13 +286,14 @@ impl Reader {
         let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
         let mut readings = vec![PassageReading::default(); inputs.len()];
         for batch in by_length(inputs.iter().map(|input| input.ids().len())).chunks(BATCH) {
-            let rows: Vec<_> = batch.iter().map(|index| &inputs[*index]).collect();
-            let scored = self.scores(&rows).await.map_err(|error| match error {
+            let (rows, texts): (Vec<_>, Vec<_>) =
+                batch.iter().map(|index| (&inputs[*index], passages[*index].1)).unzip();
+            let found = self.readings(&rows, &texts, options).await.map_err(|error| match error {
                 ReadError::NotFinite { passage } => ReadError::NotFinite { passage: batch[passage] },
                 other => other,
             })?;
-            for (index, logits) in batch.iter().zip(&scored) {
-                readings[*index] = logits.reading(&inputs[*index], passages[*index].1, options);
+            for (index, reading) in batch.iter().zip(found) {
+                readings[*index] = reading;
             }
         }
         Ok(readings)
@@ -301,4 +329,8 @@ impl Reader {
     ) -> Result<Vec<Answer>, ReadError> {
         Ok(best_answers(&self.read_passages_async(question, passages, options).await?, count))
     }
+}
+
+fn rows<'a>(inputs: &[&'a ReaderInput]) -> Vec<Row<'a>> {
+    inputs.iter().map(|input| Row { ids: input.ids(), types: input.types() }).collect()
 }

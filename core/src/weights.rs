@@ -14,6 +14,8 @@
 mod arriving;
 mod error;
 mod four_bits;
+#[cfg(not(target_family = "wasm"))]
+mod random;
 
 use std::collections::BTreeMap;
 
@@ -23,6 +25,8 @@ use safetensors::tensor::Dtype;
 pub use arriving::ArrivingTensors;
 pub use error::WeightsError;
 pub use four_bits::{FourBits, GROUP, STEPS_SUFFIX, fits_groups, quantize_groups};
+#[cfg(not(target_family = "wasm"))]
+pub use random::random_weights;
 
 /// Suffix of the tensor that holds an 8-bit or a 4-bit matrix's row scales.
 pub const SCALE_SUFFIX: &str = ".scale";

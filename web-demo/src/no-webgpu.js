@@ -3,6 +3,7 @@ export default function init() {
   throw new Error('the WebGPU module is still being built');
 }
 
+export const EncoderBuilder = undefined;
 export const QuestionEncoder = undefined;
 export const Reader = undefined;
 export const CrossEncoder = undefined;

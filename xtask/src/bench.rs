@@ -85,7 +85,10 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     let parts: Vec<_> = Part::ALL.iter().copied().filter(runs).collect();
     let rounds = if is_quick { 1 } else { ROUNDS };
     setup::run(setup::Scope::All)?;
-    demo_data::build()?;
+    // The measurements on a GPU make their own models and texts.
+    if against.is_some() || parts != [Part::Gpu] {
+        demo_data::build()?;
+    }
     if let Some(other) = against {
         return against::run(other, is_quick, rounds);
     }

@@ -11,6 +11,7 @@ use super::layer_ops as ops;
 use super::norm::Norm;
 use super::rotary::Positions;
 use crate::config::{EncoderConfig, FeedForward};
+use crate::row::LastStates;
 
 /// Multi-head self-attention.
 #[derive(Module, Debug)]
@@ -22,12 +23,13 @@ pub struct Attention {
 }
 
 impl Attention {
-    /// Returns the attention's output for states `[batch, tokens, hidden]`, of the same shape.
-    pub fn forward(
+    /// Returns the attention's output for states `[batch, tokens, hidden]`: of those that are `read`.
+    pub(super) fn forward(
         &self,
         input: Tensor<3>,
         positions: &Positions,
         heads: usize,
+        read: LastStates,
         dropout: &mut Dropout,
     ) -> Tensor<3> {
         let input = as_taken_by(&self.output, input);
@@ -45,7 +47,8 @@ impl Attention {
             Some(rotation) => [query, key].map(|states| rotation.apply(states, heads)),
             None => [query, key],
         };
-        ops::linear(&self.output, ops::attend(query, key, value, positions.bias.clone(), heads, dropout))
+        let context = ops::attend(query, key, value, positions.bias.clone(), heads, dropout);
+        ops::linear(&self.output, only(read, context))
     }
 }
 
@@ -67,12 +70,13 @@ pub struct Layer {
 }
 
 impl Layer {
-    /// Returns the next states for states `[batch, tokens, hidden]`, of the same shape.
-    pub fn forward(
+    /// Returns the next states for states `[batch, tokens, hidden]`: those that are `read`.
+    pub(super) fn forward(
         &self,
         input: Tensor<3>,
         positions: &Positions,
         config: &EncoderConfig,
+        read: LastStates,
         dropout: &mut Dropout,
     ) -> Tensor<3> {
         let (before, heads) = (config.family.is_pre_norm(), config.num_attention_heads);
@@ -87,8 +91,9 @@ impl Layer {
         let (first, second) = (self.attention_norm.as_ref(), Some(&self.output_norm));
         let ([attention_in, output_in], [attention_out, output_out]) =
             if before { ([first, second], [None; 2]) } else { ([None; 2], [first, second]) };
-        let attended = self.attention.forward(norm(attention_in, input.clone()), positions, heads, dropout);
-        let attended = norm_of_sum(attention_out, dropout.apply(as_f32(attended)), input);
+        let normed = norm(attention_in, input.clone());
+        let attended = self.attention.forward(normed, positions, heads, read, dropout);
+        let attended = norm_of_sum(attention_out, dropout.apply(as_f32(attended)), only(read, input));
         let widened = self.widen(norm(output_in, attended.clone()), config.family.feed_forward());
         let narrowed = ops::linear(&self.output, as_taken_by(&self.output, widened));
         norm_of_sum(output_out, dropout.apply(as_f32(narrowed)), attended)
@@ -111,5 +116,14 @@ impl Layer {
             FeedForward::SwiGlu => silu(active) * linear,
             FeedForward::Gelu | FeedForward::GeGlu => ops::gelu(active) * linear,
         }
+    }
+}
+
+/// Returns the states of `[batch, tokens, hidden]` that are `read`.
+fn only(read: LastStates, states: Tensor<3>) -> Tensor<3> {
+    let [batch, _, hidden] = states.dims();
+    match read {
+        LastStates::All => states,
+        LastStates::First => states.slice([0..batch, 0..1, 0..hidden]),
     }
 }

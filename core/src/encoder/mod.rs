@@ -39,6 +39,7 @@ pub use relative::RelativeBias;
 pub use rotary::Positions;
 
 use crate::config::EncoderConfig;
+use crate::row::LastStates;
 use batch::MASKED;
 
 /// An encoder: token ids in, one vector a row out.
@@ -69,6 +70,18 @@ impl Encoder {
         device: &Device,
         dropout: &mut Dropout,
     ) -> Tensor<3> {
+        self.last_states(batch, config, device, LastStates::All, dropout)
+    }
+
+    /// Returns the last hidden states that are `read`: `[batch, tokens, hidden]`, or `[batch, 1, hidden]`.
+    pub(crate) fn last_states(
+        &self,
+        batch: &TokenBatch,
+        config: &EncoderConfig,
+        device: &Device,
+        read: LastStates,
+        dropout: &mut Dropout,
+    ) -> Tensor<3> {
         let (rows, tokens) = (batch.rows, batch.tokens);
         let tensor =
             |values: Vec<i32>| Tensor::<2, Int>::from_data(TensorData::new(values, [rows, tokens]), device);
@@ -94,7 +107,8 @@ impl Encoder {
         for (index, layer) in self.layers.iter().enumerate() {
             let is_local = rotary.is_some_and(|rotary| rotary.local_layers[index]);
             let positions = if is_local { &local } else { &global };
-            hidden = layer.forward(hidden, positions, config, dropout);
+            let read = if index + 1 == self.layers.len() { read } else { LastStates::All };
+            hidden = layer.forward(hidden, positions, config, read, dropout);
         }
         match &self.final_norm {
             Some(norm) => norm.forward(hidden),
@@ -115,7 +129,7 @@ impl Encoder {
         device: &Device,
         dropout: &mut Dropout,
     ) -> Tensor<2> {
-        let hidden = self.hidden(batch, config, device, dropout);
+        let hidden = self.last_states(batch, config, device, config.pooling.reads(), dropout);
         self.head(pool::pool(hidden, batch, config.pooling, device), config)
     }
 }

@@ -60,13 +60,17 @@ impl Heads {
         }
     }
 
+    /// Returns the score of the passage whose first state, `[hidden]`, this is; `None` without a layer for it.
+    pub(super) fn select(&self, first: &[f32]) -> Option<f32> {
+        Some(self.selection.as_ref()?.apply(first))
+    }
+
     /// Returns the scores of one input's states, `[tokens, hidden]`; `None` where one of them is not finite.
     pub(super) fn apply(&self, states: &[f32]) -> Option<ReaderLogits> {
         let hidden = self.start.weight.len();
         let all = |output: &Output| states.chunks_exact(hidden).map(|state| output.apply(state)).collect();
         let (start, end): (Vec<f32>, Vec<f32>) = (all(&self.start), all(&self.end));
-        let selection =
-            self.selection.as_ref().map(|output| output.apply(states.get(..hidden).unwrap_or_default()));
+        let selection = self.select(states.get(..hidden).unwrap_or_default());
         let finite = start.iter().chain(&end).chain(&selection).all(|score| score.is_finite());
         finite.then_some(ReaderLogits { start, end, selection })
     }

@@ -150,6 +150,20 @@ fn check(choice: DeviceChoice) {
         }
         println!("{model}: largest difference of a probability {most:.1e}");
         assert!(most <= NEAR, "{model} on {choice}: {most}");
+
+        // Without spans the passages are chosen as with them.
+        for case in cases() {
+            let [with, without] = [1, 0].map(|spans| {
+                reader.read_passages(&case.0, &passages(&case), ReadOptions { spans, ..OPTIONS }).unwrap()
+            });
+            for (with, without) in with.iter().zip(&without) {
+                assert!(without.spans.is_empty());
+                let [with, without] = [with, without].map(|reading| reading.selection);
+                assert_eq!(with.is_some(), without.is_some(), "{model} on {choice}");
+                let apart = with.zip(without).map_or(0.0, |(with, without)| (with - without).abs());
+                assert!(apart <= if choice == DeviceChoice::Cpu { 0.0 } else { NEAR }, "{model}: {apart}");
+            }
+        }
     }
 }
 

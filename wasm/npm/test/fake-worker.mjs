@@ -79,7 +79,7 @@ export class FakeWorker {
       case 'read':
         return { type: 'numbers', id, numbers: Float64Array.from(texts.flatMap((text) => reading(text))) };
       case 'score':
-        return { type: 'numbers', id, numbers: Float64Array.from(texts, (text) => text.length) };
+        return { type: 'numbers', id, numbers: Float64Array.from(texts, (text) => text.length || NaN) };
       case 'local_open':
       case 'local_add':
         return { type: 'done', id };

@@ -26,3 +26,11 @@ test('the package offers what its documentation names', async () => {
     assert.equal(typeof api[name], 'function', name);
   }
 });
+
+// A new clone's page is built before the WebGPU module is.
+test("the demo's stand-in has every name that is taken from the WebGPU module", async () => {
+  const source = readFileSync(new URL('../src/worker/wasm-webgpu.ts', import.meta.url), 'utf8');
+  const [, names] = source.match(/^import init, \{ ([^}]+) \} from '.*\/dpr_wasm\.js';$/m);
+  const standIn = await import('../../../web-demo/src/no-webgpu.js');
+  assert.deepEqual(Object.keys(standIn).sort(), [...names.split(', '), 'default'].sort());
+});

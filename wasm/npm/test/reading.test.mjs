@@ -108,11 +108,13 @@ test('passages that are given are read, and nothing is sent', async (t) => {
 });
 
 test('re-ranking orders the first passages and leaves the others behind them, and the first k come', async (t) => {
-  const { client: searching, calls } = await client(t, { texts: ['ab', 'abcd', '', 'abc', 'a longer one'] });
+  const { client: searching, calls, workers } = await client(t, { texts: ['ab', 'abcd', '', 'abc', 'a longer one'] });
   const { hits, reranked, timings } = await searching.search('who', { k: 5, rerank: { depth: 4 } });
   assert.equal(reranked, true);
   assert.deepEqual(hits.map(({ id, rerankScore }) => [id, rerankScore]), [['1', 4], ['3', 3], ['0', 2], ['2', undefined], ['4', undefined]]);
   assert.ok(timings.rerankMs >= 0);
+  const types = new Set(workers.flatMap(({ commands }) => commands));
+  assert.ok(types.has('score') && !types.has('read'), 'the reader looks for no answers');
   const few = await searching.search('who', { k: 2, rerank: {} });
   assert.deepEqual(few.hits.map(({ id }) => id), ['4', '1'], 'the best two of 20');
   assert.equal(JSON.parse(calls.at(-1).init.body).k, 20);
@@ -123,12 +125,13 @@ test('re-ranking orders the first passages and leaves the others behind them, an
 
 test('a reranker is taken before a reader for re-ranking, and not for answers', async (t) => {
   const change = (manifest) => (manifest.reranker = { ...manifest.reader, fingerprint: 'd'.repeat(64) });
-  const { client: searching, workers } = await client(t, { change });
+  const kinds = [];
+  const script = { made: (worker) => (worker.asked = ({ type, kind }) => type === 'load_pair' && kinds.push(kind)) };
+  const { client: searching } = await client(t, { change, script });
   await searching.search('who', { rerank: {} });
-  const types = () => new Set(workers.flatMap(({ commands }) => commands));
-  assert.ok(types().has('score') && !types().has('read'));
+  assert.deepEqual([...new Set(kinds)], ['reranker']);
   await searching.answer('who');
-  assert.ok(types().has('read'));
+  assert.deepEqual([...new Set(kinds)], ['reranker', 'reader']);
 });
 
 test('a server without a reader: answers are refused before anything is sent, searches say that they are not re-ranked', async (t) => {
@@ -219,7 +222,7 @@ test('a worker that ends is replaced and its passage read again; one that ends e
   const script = { cpu: {} };
   let deaths = 1;
   script.made = (worker) => {
-    worker.asked = ({ type }) => (script.cpu.read = type === 'read' && deaths-- > 0 ? 'fatal' : undefined);
+    worker.asked = ({ type }) => (script.cpu[type] = (type === 'read' || type === 'score') && deaths-- > 0 ? 'fatal' : undefined);
   };
   const { client: asking, readers } = await client(t, { script });
   assert.equal((await asking.answer('who', { count: 9 })).answers.length, 3);
@@ -240,16 +243,17 @@ test('WebGPU reads passages in batches, and the CPU goes on where it fails', asy
   withGpu(t, { hardwareConcurrency: 2 });
   const script = { webgpu: {}, cpu: {} };
   const batches = [];
-  script.made = (worker) => (worker.asked = ({ type, texts }) => type === 'read' && batches.push([worker.device, texts.length]));
+  script.made = (worker) => (worker.asked = ({ type, texts }) => ['read', 'score'].includes(type) && batches.push([type, worker.device, texts.length]));
   const texts = Array.from({ length: 12 }, (_, at) => `passage ${at}`);
   const events = [];
   const { client: asking } = await client(t, { script, texts, device: 'webgpu', options: { onProgress: (event) => events.push(event) } });
   await asking.answer('who');
-  assert.deepEqual(batches, [['webgpu', 8], ['webgpu', 4]]);
+  await asking.search('who', { rerank: { depth: 12 } });
+  assert.deepEqual(batches, [['read', 'webgpu', 8], ['read', 'webgpu', 4], ['score', 'webgpu', 8], ['score', 'webgpu', 4]]);
   script.webgpu.read = 'fatal';
   batches.length = 0;
   assert.equal((await asking.answer('who', { count: 12 })).answers.length, 12);
-  assert.ok(batches.some(([device]) => device === 'cpu'));
+  assert.ok(batches.some(([, device]) => device === 'cpu'));
   assert.ok(events.some(({ status, to }) => status === 'fallback' && to === 'cpu'));
 });
 

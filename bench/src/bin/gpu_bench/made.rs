@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use dpr_core::random::SplitMix;
-use dpr_core::{EncoderConfig, Pooling, names};
+use dpr_core::weights::random_weights;
+use dpr_core::{EncoderConfig, Pooling};
 use dpr_encode::model::{ImportOptions, ModelDir, import};
-use safetensors::tensor::{Dtype, TensorView};
 use serde_json::{Map, Value, json};
 
 use crate::Outcome;
@@ -38,10 +38,11 @@ impl std::str::FromStr for Size {
 }
 
 impl Size {
-    /// Floating-point operations of a forward pass over one token of a text of so many.
+    /// Floating-point operations of a forward pass over one token of a text of so many. What follows the attention of
+    /// the last layer is computed for the first token alone, so it does not count; PyTorch computes it for all.
     pub(crate) fn operations(self, tokens: usize) -> f64 {
         let (hidden, layers) = (self.hidden as f64, self.layers as f64);
-        layers * (2.0 * 12.0 * hidden * hidden + 4.0 * tokens as f64 * hidden)
+        layers * (2.0 * 12.0 * hidden * hidden + 4.0 * tokens as f64 * hidden) - 2.0 * 9.0 * hidden * hidden
     }
 
     fn config(self) -> Value {
@@ -59,20 +60,8 @@ impl Size {
         let config = self.config();
         fs_err::write(from.join("config.json"), config.to_string())?;
         fs_err::write(from.join("tokenizer.json"), tokenizer().to_string())?;
-        let mut random = SplitMix::new(7);
-        let mut tensors = Vec::new();
-        for (name, shape) in names::tensors(&EncoderConfig::from_json(config.to_string().as_bytes())?) {
-            let count: usize = shape.iter().product();
-            let is_scale = shape.len() == 1 && name.ends_with(".weight");
-            let number = |random: &mut SplitMix| if is_scale { 1.0 } else { random.normal() as f32 * 0.02 };
-            let bytes: Vec<u8> = (0..count).flat_map(|_| number(&mut random).to_le_bytes()).collect();
-            tensors.push((name, shape, bytes));
-        }
-        let mut views = Vec::new();
-        for (name, shape, bytes) in &tensors {
-            views.push((name.as_str(), TensorView::new(Dtype::F32, shape.clone(), bytes)?));
-        }
-        fs_err::write(from.join("model.safetensors"), safetensors::serialize(views, None)?)?;
+        let weights = random_weights(&EncoderConfig::from_json(config.to_string().as_bytes())?, 7)?;
+        fs_err::write(from.join("model.safetensors"), weights)?;
         let options = ImportOptions { pooling: Some(Pooling::Cls), ..ImportOptions::default() };
         import(&from, None, path, &options)?;
         fs_err::remove_dir_all(&from)?;

@@ -48,7 +48,8 @@ pub(super) struct AttentionScratch {
     scores: Vec<f32>,
 }
 
-/// Attention of one text: every head's `softmax(Q K^T + bias) V` over the tokens that a token sees, `[tokens, hidden]`.
+/// Attention of the first tokens of one text: every head's `softmax(Q K^T + bias) V` over the tokens that a token sees,
+/// `[queries, hidden]`.
 ///
 /// The queries come scaled by `1 / sqrt(width)` (Vaswani et al. 2017 §3.2.1).
 pub(super) struct Attention<'a> {
@@ -56,6 +57,8 @@ pub(super) struct Attention<'a> {
     pub(super) qkv: &'a [f32],
     /// Tokens of the text.
     pub(super) tokens: usize,
+    /// Tokens whose attention is computed, from the first on.
+    pub(super) queries: usize,
     /// Heads.
     pub(super) heads: usize,
     /// Width of a head.
@@ -66,7 +69,7 @@ pub(super) struct Attention<'a> {
     pub(super) window: Option<usize>,
     /// Buffers.
     pub(super) scratch: &'a mut AttentionScratch,
-    /// `[tokens, hidden]`.
+    /// `[queries, hidden]`.
     pub(super) out: &'a mut [f32],
 }
 
@@ -74,22 +77,22 @@ impl Task for Attention<'_> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd, const NR: usize, const NA: usize, const MR: usize>(self) {
-        let Self { qkv, tokens, heads, width, relative, window, scratch, out } = self;
+        let Self { qkv, tokens, queries: all, heads, width, relative, window, scratch, out } = self;
         let window = window.unwrap_or(tokens);
         let hidden = heads * width;
         let AttentionScratch { keys, values, scores } = scratch;
         let stride = tokens.next_multiple_of(NA);
         keys.resize(stride * width, 0.0);
         values.resize(width.next_multiple_of(NA) * tokens, 0.0);
-        scores.resize(QUERIES.min(tokens) * stride, 0.0);
+        scores.resize(QUERIES.min(all) * stride, 0.0);
         let mut sums = [[0f32; NA]; MAX_MR];
         let mut factors = [0f32; QUERIES];
         for head in 0..heads {
             let column = head * width;
             pack_transposed::<NA>(&qkv[hidden + column..], 3 * hidden, tokens, width, keys);
             pack::<S, NA>(&qkv[2 * hidden + column..], 3 * hidden, tokens, width, values);
-            for start in (0..tokens).step_by(QUERIES) {
-                let queries = QUERIES.min(tokens - start);
+            for start in (0..all).step_by(QUERIES) {
+                let queries = QUERIES.min(all - start);
                 // What any of these queries sees.
                 let (low, high) = (start.saturating_sub(window), (start + queries + window).min(tokens));
                 for (index, panel) in keys.as_chunks::<NA>().0.chunks_exact(width).enumerate() {

@@ -59,23 +59,28 @@ impl Head {
         }
     }
 
-    /// Appends the vectors `[rows, dim]` of the tokens' last states `[tokens, hidden]` to `vectors`.
-    pub(super) fn apply(
-        &self,
-        isa: Isa,
-        rows: &[Row<'_>],
-        states: &[f32],
-        scratch: &mut ConvertedInput,
-        vectors: &mut Vec<f32>,
-    ) {
-        let count = rows.len();
-        let mut now = Vec::with_capacity(count * self.width);
+    /// Returns the pooled states `[rows, hidden]` of the tokens' last states `[tokens, hidden]`.
+    pub(super) fn pool(&self, rows: &[Row<'_>], states: &[f32]) -> Vec<f32> {
+        let mut pooled = Vec::with_capacity(rows.len() * self.hidden);
         let mut rest = states;
         for row in rows {
             let (tokens, after) = rest.split_at(row.len() * self.hidden);
-            pool(self.pooling, tokens, self.hidden, &mut now);
+            pool(self.pooling, tokens, self.hidden, &mut pooled);
             rest = after;
         }
+        pooled
+    }
+
+    /// Appends the vectors `[count, dim]` of `pooled` states `[count, hidden]` to `vectors`.
+    pub(super) fn apply(
+        &self,
+        isa: Isa,
+        count: usize,
+        pooled: Vec<f32>,
+        scratch: &mut ConvertedInput,
+        vectors: &mut Vec<f32>,
+    ) {
+        let mut now = pooled;
         let mut linear = |layer: &Linear, activation: Activation, now: &mut Vec<f32>| {
             let mut out = vec![0.0; count * layer.n()];
             let gelu = activation == Activation::Gelu;

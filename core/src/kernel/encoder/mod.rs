@@ -27,7 +27,7 @@ use super::isa::{Isa, vectorised};
 use super::math;
 use crate::config::{EncoderConfig, FeedForward};
 use crate::names::widened;
-use crate::row::Row;
+use crate::row::{LastStates, Row};
 use crate::weights::Matrix;
 use attention::{Attention, AttentionScratch, RelativeBias};
 use head::Head;
@@ -109,8 +109,13 @@ impl KernelEncoder {
     pub(crate) fn forward_rows(&self, rows: &[Row<'_>]) -> Vec<f32> {
         self.check(rows);
         let mut vectors = Vec::with_capacity(rows.len() * self.config.dim());
-        self.for_groups(rows, |group, Scratch { states, converted, .. }| {
-            self.head.apply(self.isa, group, states, converted, &mut vectors);
+        let read = self.config.pooling.reads();
+        self.for_groups(rows, read, |group, Scratch { states, converted, .. }| {
+            let pooled = match read {
+                LastStates::All => self.head.pool(group, states),
+                LastStates::First => states.clone(),
+            };
+            self.head.apply(self.isa, group.len(), pooled, converted, &mut vectors);
         });
         vectors
     }
@@ -120,8 +125,19 @@ impl KernelEncoder {
     pub(crate) fn states_of_rows(&self, rows: &[Row<'_>]) -> Vec<f32> {
         self.check(rows);
         let tokens: usize = rows.iter().map(Row::len).sum();
-        let mut all = Vec::with_capacity(tokens * self.config.hidden_size);
-        self.for_groups(rows, |_, scratch| all.extend_from_slice(&scratch.states));
+        self.last_states(rows, LastStates::All, tokens)
+    }
+
+    /// Returns the last hidden states of the first token of each row, `[rows, hidden]`, which are to the bit those
+    /// among all.
+    pub(crate) fn first_states_of_rows(&self, rows: &[Row<'_>]) -> Vec<f32> {
+        self.check(rows);
+        self.last_states(rows, LastStates::First, rows.len())
+    }
+
+    fn last_states(&self, rows: &[Row<'_>], read: LastStates, count: usize) -> Vec<f32> {
+        let mut all = Vec::with_capacity(count * self.config.hidden_size);
+        self.for_groups(rows, read, |_, scratch| all.extend_from_slice(&scratch.states));
         all
     }
 
@@ -134,8 +150,8 @@ impl KernelEncoder {
         );
     }
 
-    /// Takes rows through the layers in groups, and gives `each` a group and the last states of its tokens.
-    fn for_groups(&self, rows: &[Row<'_>], mut each: impl FnMut(&[Row<'_>], &mut Scratch)) {
+    /// Takes rows through the layers in groups, and gives `each` a group and the last states that are `read`.
+    fn for_groups(&self, rows: &[Row<'_>], read: LastStates, mut each: impl FnMut(&[Row<'_>], &mut Scratch)) {
         let mut scratch = Scratch::default();
         let mut rest = rows;
         while !rest.is_empty() {
@@ -145,14 +161,14 @@ impl KernelEncoder {
                 tokens <= GROUP_TOKENS
             });
             let (group, after) = rest.split_at(fit.count().max(1));
-            self.layers(group, &mut scratch);
+            self.layers(group, read, &mut scratch);
             each(group, &mut scratch);
             rest = after;
         }
     }
 
-    /// Leaves the last states of the tokens of `rows` in `scratch`.
-    fn layers(&self, rows: &[Row<'_>], scratch: &mut Scratch) {
+    /// Leaves the last states that are `read` of `rows` in `scratch`: `[tokens, hidden]`, or `[rows, hidden]`.
+    fn layers(&self, rows: &[Row<'_>], read: LastStates, scratch: &mut Scratch) {
         let hidden = self.config.hidden_size;
         self.embed(rows, &mut scratch.states);
         self.norm(&self.embedding_norm, &mut scratch.states);
@@ -160,25 +176,43 @@ impl KernelEncoder {
         scratch.context.resize(tokens * hidden, 0.0);
         scratch.wide.resize(tokens * widened(&self.config).max(3 * hidden), 0.0);
         for (index, layer) in self.layers.iter().enumerate() {
-            self.layer(index, layer, rows, scratch);
+            let is_last = index + 1 == self.layers.len();
+            self.layer(index, layer, rows, if is_last { read } else { LastStates::All }, scratch);
         }
         if let Some(norm) = &self.final_norm {
             self.norm(norm, &mut scratch.states);
         }
     }
 
-    /// Takes the states through one layer.
-    fn layer(&self, index: usize, layer: &Layer, rows: &[Row<'_>], scratch: &mut Scratch) {
+    /// Takes the states through one layer, after whose attention only those that are `read` go on.
+    fn layer(&self, index: usize, layer: &Layer, rows: &[Row<'_>], read: LastStates, scratch: &mut Scratch) {
         let (isa, before) = (self.isa, self.config.family.is_pre_norm());
         let Scratch { states, normed, wide, context, converted, attention, .. } = scratch;
-        let tokens = states.len() / self.config.hidden_size;
+        let hidden = self.config.hidden_size;
+        let mut tokens = states.len() / hidden;
         let input = match &layer.attention_norm {
             Some(norm) if before => self.normed(norm, states, normed),
             _ => &states[..],
         };
         layer.qkv.apply(isa, input, tokens, Epilogue::Store, converted, wide);
-        self.attend(index, rows, wide, attention, context);
-        layer.attention_output.apply(isa, context, tokens, Epilogue::Add, converted, states);
+        self.attend(index, rows, read, wide, attention, context);
+        if read == LastStates::First {
+            let mut start = 0;
+            for (at, row) in rows.iter().enumerate() {
+                states.copy_within(start * hidden..(start + 1) * hidden, at * hidden);
+                start += row.len();
+            }
+            tokens = rows.len();
+            states.truncate(tokens * hidden);
+        }
+        layer.attention_output.apply(
+            isa,
+            &context[..tokens * hidden],
+            tokens,
+            Epilogue::Add,
+            converted,
+            states,
+        );
         if let (Some(norm), false) = (&layer.attention_norm, before) {
             self.norm(norm, states);
         }
@@ -240,11 +274,12 @@ impl KernelEncoder {
     }
 
     /// Computes each row's attention in layer `index`, from queries, keys and values `[tokens, 3 * hidden]` into
-    /// `context` `[tokens, hidden]`.
+    /// `context`, `[tokens, hidden]` or, where the first token's is `read`, `[rows, hidden]`.
     fn attend(
         &self,
         index: usize,
         rows: &[Row<'_>],
+        read: LastStates,
         qkv: &mut [f32],
         scratch: &mut AttentionScratch,
         context: &mut [f32],
@@ -253,9 +288,10 @@ impl KernelEncoder {
         let rotary = self.config.rotary.as_ref();
         let local = rotary.is_some_and(|rotary| rotary.local_layers[index]);
         let window = rotary.filter(|_| local).map(|rotary| rotary.window);
-        let mut start = 0;
+        let (mut start, mut to) = (0, 0);
         for tokens in rows.iter().map(Row::len) {
             let end = start + tokens;
+            let queries = if read == LastStates::First { 1 } else { tokens };
             let qkv = &mut qkv[start * 3 * hidden..end * 3 * hidden];
             if let Some([global, of_window]) = &self.rotary {
                 let rotary = if local { of_window } else { global };
@@ -264,14 +300,15 @@ impl KernelEncoder {
             self.isa.run(Attention {
                 qkv,
                 tokens,
+                queries,
                 heads: self.config.num_attention_heads,
                 width: self.config.head_dim(),
                 relative: self.relative.as_ref(),
                 window,
                 scratch,
-                out: &mut context[start * hidden..end * hidden],
+                out: &mut context[to * hidden..(to + queries) * hidden],
             });
-            start = end;
+            (start, to) = (end, to + queries);
         }
     }
 }

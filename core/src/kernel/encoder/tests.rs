@@ -246,6 +246,29 @@ fn a_row_in_a_batch_equals_the_row_alone_to_the_bit() {
 }
 
 #[test]
+fn the_first_states_alone_equal_those_among_all_to_the_bit() {
+    let precisions = [Precision::F32, Precision::Bf16, Precision::Int8];
+    for (config, bytes) in models() {
+        for (isa, precision) in Isa::available().into_iter().flat_map(|isa| precisions.map(|of| (isa, of))) {
+            let tensors = TensorMap::from_safetensors([("m", bytes.as_slice())]).unwrap();
+            let encoder = load::encoder(&config, tensors, isa, 1, precision).unwrap();
+            let rows = rows();
+            let rows = crate::row::Row::of_ids(&rows);
+            let all = encoder.states_of_rows(&rows);
+            let mut start = 0;
+            let mut expected = Vec::new();
+            for row in &rows {
+                expected.extend_from_slice(&all[start..][..config.hidden_size]);
+                start += row.len() * config.hidden_size;
+            }
+            assert_eq!(all.len(), start);
+            let first = encoder.first_states_of_rows(&rows);
+            assert!(first == expected, "{isa:?} {precision:?} {:?}", config.family);
+        }
+    }
+}
+
+#[test]
 fn every_instruction_set_gives_the_portable_vectors() {
     for (index, (config, bytes)) in models().into_iter().enumerate() {
         // In 8 bits a last-bit difference can round an input to the neighbouring step.

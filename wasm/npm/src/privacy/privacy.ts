@@ -65,7 +65,7 @@ export async function search(
   if (!isStatic(asked) && filter && Object.values(filter).some((value) => value !== undefined)) {
     throw new PrivacyError(
       'would_reveal',
-      `a filter tells the server what the question is about, which ${asked.mode} search hides`,
+      `a filter would tell the server what ${asked.mode} search hides`,
       'Nothing was sent. Leave `filter` out, and filter `hits` in the page.',
     );
   }

@@ -17,7 +17,7 @@ import { Pool } from './pool.js';
 const MOST_WORKERS = 4;
 /** Passages that a GPU reads at once, and that are read between two looks at the signal. */
 const GPU_BATCH = 8;
-/** Numbers that a reader gives for a passage: the logit of its choice; start, end and score of its best span. */
+/** Numbers that a reader gives for a passage that it reads: the logit of its choice; start, end and score of its best span. */
 const READING = 4;
 
 /** What a {@link PairRunner} needs. */
@@ -67,12 +67,13 @@ export class PairRunner {
   /**
    * Reads these passages and tells of each as soon as it has been read.
    *
+   * @param maxAnswerTokens - of a reader's answers, or undefined where passages are only scored, for less work
    * @throws {@link EncoderError}, {@link DownloadError}, {@link IntegrityError}, or the signal's reason
    */
   async run(
     question: string,
     hits: readonly Hit[],
-    maxAnswerTokens: number,
+    maxAnswerTokens: number | undefined,
     onRead: (position: number, score: PassageScore) => void,
     signal: AbortSignal,
   ): Promise<void> {
@@ -85,7 +86,7 @@ export class PairRunner {
         const numbers = await this.#ask(session, question, batch.map((at) => hits[at]!), maxAnswerTokens, signal);
         for (const [index, at] of batch.entries()) {
           left.delete(at);
-          onRead(at, this.#scoreOf(numbers, index));
+          onRead(at, scoreOf(numbers, index, batch.length));
         }
       };
       await this.#pool.each(batches, ask, signal);
@@ -133,22 +134,16 @@ export class PairRunner {
     session: WorkerSession,
     question: string,
     hits: Hit[],
-    maxAnswerTokens: number,
+    maxAnswerTokens: number | undefined,
     signal: AbortSignal,
   ): Promise<Float64Array> {
     const passages = { question, titles: hits.map(({ title }) => title), texts: hits.map(({ text }) => text) };
-    const isReader = this.settings.kind === 'reader';
-    const command = isReader ? ({ type: 'read', ...passages, maxAnswerTokens } as const) : ({ type: 'score', ...passages } as const);
+    const isScored = maxAnswerTokens === undefined;
+    const command = isScored ? ({ type: 'score', ...passages } as const) : ({ type: 'read', ...passages, maxAnswerTokens } as const);
     const { numbers } = await session.ask(command, 'numbers', { signal });
-    const expected = hits.length * (isReader ? READING : 1);
+    const expected = hits.length * (isScored ? 1 : READING);
     if (numbers.length !== expected) throw new WorkerFailure(`${numbers.length} numbers came, expected ${expected}`);
     return numbers;
-  }
-
-  #scoreOf(numbers: Float64Array, index: number): PassageScore {
-    if (this.settings.kind === 'reranker') return { logit: numbers[index]!, start: NaN, end: NaN, score: NaN };
-    const [logit, start, end, score] = numbers.subarray(index * READING, (index + 1) * READING);
-    return { logit: logit!, start: start!, end: end!, score: score! };
   }
 
   #newPool(): Pool {
@@ -190,4 +185,11 @@ export class PairRunner {
       if (--this.#opening === 0) this.#files = undefined;
     }
   }
+}
+
+/** What the numbers of `count` passages say of one of them. */
+function scoreOf(numbers: Float64Array, index: number, count: number): PassageScore {
+  const each = numbers.length / count;
+  const [logit, start = NaN, end = NaN, score = NaN] = numbers.subarray(index * each, (index + 1) * each);
+  return { logit: logit!, start, end, score };
 }

@@ -79,7 +79,7 @@ async function reranked(
     const first = hits.slice(0, depth);
     const scores: number[] = [];
     const runner = await runnerOf(parts, kind);
-    await runner.run(text, first, 1, (at, { logit }) => (scores[at] = logit), signal);
+    await runner.run(text, first, undefined, (at, { logit }) => (scores[at] = logit), signal);
     const scored = first.map((hit, at) => (Number.isNaN(scores[at]) ? hit : { ...hit, rerankScore: scores[at]! }));
     const of = ({ rerankScore = -Infinity }: Hit) => rerankScore;
     // Equal ones, and those without a text, stay in the server's order.

@@ -67,10 +67,11 @@ export async function score(
   command: Extract<Work, { type: 'read' | 'score' }>,
 ): Promise<Float64Array<ArrayBuffer>> {
   const { question, titles, texts } = command;
-  if (model?.kind === 'reader' && command.type === 'read') {
-    return Float64Array.from(await model.it.read(question, titles, texts, 1, command.maxAnswerTokens));
+  if (model?.kind === 'reader') {
+    const [spans, tokens] = command.type === 'read' ? [1, command.maxAnswerTokens] : [0, 1];
+    return Float64Array.from(await model.it.read(question, titles, texts, spans, tokens));
   }
-  if (model?.kind === 'reranker' && command.type === 'score') {
+  if (model?.kind === 'reranker') {
     return Float64Array.from(await model.it.score(question, titles, texts));
   }
   throw new Error('passages came before `load_pair`');

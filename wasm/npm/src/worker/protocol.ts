@@ -40,7 +40,7 @@ export type Command =
   | { type: 'load_pair'; id: number; model: string; kind: PairKind; files: PairFiles; maxTokens: number }
   /** Of a reader: find the best span of each passage. Answered by `numbers`, `[passages, 4]`. */
   | { type: 'read'; id: number; model: string; question: string; titles: string[]; texts: string[]; maxAnswerTokens: number }
-  /** Of a cross-encoder: score passages. Answered by `numbers`, `[passages]`. */
+  /** Score passages, by a cross-encoder or by a reader that looks for no spans. Answered by `numbers`, `[passages]`. */
   | { type: 'score'; id: number; model: string; question: string; titles: string[]; texts: string[] }
   /** Begin a local index, in the place of the one before, with the bytes of its projection. Answered by `done`. */
   | { type: 'local_open'; id: number; projection: Uint8Array<ArrayBuffer> }
