@@ -15,6 +15,11 @@ use super::gradient::Gradient;
 /// Numbers that one task updates.
 const BLOCK: usize = 1 << 15;
 
+/// Least magnitudes of a gradient and of the two moments; less is 0. Moments of a word that is met no more shrink with
+/// every step until they are subnormal numbers, with which a processor computes a hundred times slower, and the square
+/// of a small gradient is one at once. Beside Adam's usual epsilon, 1e-8, nothing that small moves a weight.
+const LEAST: [f32; 3] = [1e-17, 1e-30, 1e-36];
+
 /// The optimiser's constants; the defaults are the paper's (§4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -245,9 +250,9 @@ fn step_on_host(
         let keep = update.kept(parameter);
         let update = |w: &mut [f32], g: &[f32], m: &mut [f32], v: &mut [f32]| {
             for (((w, g), m), v) in w.iter_mut().zip(g).zip(m).zip(v) {
-                let g = g * scale;
-                *m = beta1 * *m + (1.0 - beta1) * g;
-                *v = beta2 * *v + (1.0 - beta2) * g * g;
+                let g = or_zero(g * scale, LEAST[0]);
+                *m = or_zero(beta1 * *m + (1.0 - beta1) * g, LEAST[1]);
+                *v = or_zero(beta2 * *v + (1.0 - beta2) * g * g, LEAST[2]);
                 *w = *w * keep - step * *m / (v.sqrt() / root + epsilon);
             }
         };
@@ -260,7 +265,14 @@ fn step_on_host(
     }
 }
 
-/// Returns the weights after the step, as [`step_on_host`] computes them. All of it is queued: nothing is waited for.
+/// Returns a number, or 0 where its magnitude is less than `least`.
+#[inline(always)]
+fn or_zero(number: f32, least: f32) -> f32 {
+    if number.abs() < least { 0.0 } else { number }
+}
+
+/// Returns the weights after the step, as [`step_on_host`] computes them but for what is less than [`LEAST`], which a
+/// GPU multiplies as fast as other numbers. All of it is queued: nothing is waited for.
 fn step_on_device(
     weights: Tensor<1>,
     gradient: Tensor<1>,
@@ -295,6 +307,25 @@ mod tests {
         assert_eq!(rates, [0.0, 0.25, 0.5, 0.75, 1.0, 0.75, 0.5, 0.25, 0.0]);
         let none = OptimiserOptions { warm_up: 0, ..options };
         assert_eq!(none.rate(0, 2), 1.0);
+    }
+
+    #[test]
+    fn moments_of_what_is_met_no_more_end_at_zero() {
+        let parameters =
+            [ParameterInfo { name: "words.weight".into(), shape: vec![2, 1], transposed: false }];
+        let (options, mut weights) = (OptimiserOptions::default(), [vec![1.0f32, 1.0]]);
+        let mut moments = [vec![vec![0f32; 2]], vec![vec![0f32; 2]]];
+        // The first word is met once and in every step as good as not, the second always.
+        for taken in 0..2000 {
+            let gradient = [vec![if taken == 0 { 0.5 } else { 1e-20 }, 0.5]];
+            let update = Update { options: &options, rate: 1e-5, taken, scale: 1.0 };
+            step_on_host(&mut weights, &gradient, &mut moments, &parameters, &update);
+        }
+        let [first, second] = &moments;
+        assert_eq!(first[0][0], 0.0);
+        assert!((first[0][1] - 0.5).abs() < 1e-6 && second[0][0].is_normal() && weights[0][1] < 0.99);
+        assert_eq!([or_zero(-1e-17, 1e-17), or_zero(-9e-18, 1e-17)], [-1e-17, 0.0]);
+        assert!(or_zero(f32::NAN, 1.0).is_nan());
     }
 
     /// Takes the first step, without a moment before it, of parameters of a name and a shape each.
