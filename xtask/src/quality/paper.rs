@@ -122,10 +122,9 @@ impl Work<'_> {
             "{LEAST_STEPS} steps of 32 questions, the same ones again where they are fewer, and more where there are more; \
              in the paper, 1,000 questions were enough to pass BM25 on NQ dev"
         );
-        let starts: [(&str, fn(&Self) -> Outcome<String>); 2] =
-            [("starter", Self::start), ("never saw a question", Self::unasked_start)];
-        for (name, start) in starts {
-            let start = start(self)?;
+        for name in ["starter", "never saw a question"] {
+            // The first half is printed before the second's training begins.
+            let start = if name == "starter" { self.start()? } else { self.unasked_start()? };
             let mut rows = vec![Row { name: format!("{name}, 0 questions"), ..Row::untrained(&start) }];
             for size in SIZES.iter().copied().chain(["all"]) {
                 let file = match size {
