@@ -59,7 +59,8 @@ pub(super) fn gelu<S: Simd>(x: f32) -> f32 {
     mul_add::<S>(half, erf::<S>(x * std::f32::consts::FRAC_1_SQRT_2), half)
 }
 
-/// Returns `e^x` for `x <= 0`, within 2e-7 relative; below -87 that of -87, 1.6e-38.
+/// Returns `e^x` for `x <= 0`, within 2e-7 relative; from -87 down it is 0, so that a masked score has no weight. With a
+/// weight of 1e-38 the gradients of padding were subnormal numbers, with which a processor computes far slower.
 #[inline(always)]
 pub(super) fn exp_negative<S: Simd>(x: f32) -> f32 {
     // Added and taken off again, it rounds to a whole number, which then lies in the low mantissa bits.
@@ -67,7 +68,8 @@ pub(super) fn exp_negative<S: Simd>(x: f32) -> f32 {
     // ln 2 in two parts, the first short enough that its products with whole numbers are exact.
     const LN_2_HIGH: f32 = 0.693_359_4;
     const LN_2_LOW: f32 = -2.121_944_4e-4;
-    let x = if x > -87.0 { x } else { -87.0 };
+    let is_kept = x > -87.0;
+    let x = if is_kept { x } else { -87.0 };
     let shifted = mul_add::<S>(x, std::f32::consts::LOG2_E, ROUND);
     let whole = shifted - ROUND;
     let rest = mul_add::<S>(whole, -LN_2_LOW, mul_add::<S>(whole, -LN_2_HIGH, x));
@@ -76,7 +78,8 @@ pub(super) fn exp_negative<S: Simd>(x: f32) -> f32 {
         [1.0, 0.693_147_2, 0.240_226_48, 0.055_503_324, 0.009_618_437, 0.001_339_887_4, 0.000_153_533_62],
     );
     // The whole part goes straight into the exponent; at least -126, so the result stays a normal number.
-    f32::from_bits(fraction.to_bits().wrapping_add(shifted.to_bits() << 23))
+    let power = f32::from_bits(fraction.to_bits().wrapping_add(shifted.to_bits() << 23));
+    if is_kept { power } else { 0.0 }
 }
 
 /// Returns the SiLU, `x / (1 + e^-x)` (Hendrycks & Gimpel 2016).
@@ -253,7 +256,7 @@ mod tests {
                 assert!((f64::from(got) / exact - 1.0).abs() < 3e-7, "exp({x}) is {got}, not {exact}");
             }
         }
-        assert!(exp_negative::<Portable>(-1e30) < 2e-38);
+        assert_eq!([-87.0, -1e4, -1e30].map(exp_negative::<Portable>), [0.0; 3]);
     }
 
     #[test]

@@ -28,11 +28,6 @@ use super::options::{Precision, StepOptions};
 /// overflow (Micikevicius et al. 2018).
 const GREATEST_GRADIENT: f32 = 16.0;
 
-/// Share of the greatest gradient at the vectors below which another is 0. In sums with it such a one would be rounded
-/// away, and what is carried back from it would be subnormal numbers, each product of which takes a processor a hundred
-/// times as long. Inner products of vectors without scaling lie so far apart that most of a batch's are that small.
-const LEAST_GRADIENT: f32 = 1e-18;
-
 /// The number of times that half precision starts again with gradients a hundredth the size, when a gradient
 /// overflowed.
 const SMALLER: usize = 2;
@@ -167,12 +162,14 @@ pub(super) fn step_by(
         if !outcome.loss.is_finite() {
             return Err(TrainError::NotFinite { loss: outcome.loss });
         }
-        let greatest = flush_to_zero(&mut outcome.gradients);
+        let vector_gradients = || outcome.gradients.iter().flatten();
         let raised = match options.precision {
             // bf16 has the range of f32: nothing need be raised.
             Precision::F32 | Precision::Bf16 => 1.0,
-            Precision::F16 if greatest > 0.0 => factor * GREATEST_GRADIENT / greatest,
-            Precision::F16 => 1.0,
+            Precision::F16 => {
+                let greatest = vector_gradients().fold(0f32, |most, value| most.max(value.abs()));
+                if greatest > 0.0 { factor * GREATEST_GRADIENT / greatest } else { 1.0 }
+            }
         };
         outcome.gradients.iter_mut().flatten().for_each(|value| *value *= raised);
 
@@ -261,14 +258,6 @@ impl Loss for Pairs<'_> {
 pub(super) fn leaf(values: Vec<f32>, dim: usize, device: &TrainDevice) -> Tensor<2> {
     let shape = [values.len() / dim, dim];
     Tensor::from_data(TensorData::new(values, shape), &device.taped).require_grad()
-}
-
-/// Sets gradients that are less than [`LEAST_GRADIENT`] of the greatest to 0, and returns the greatest.
-fn flush_to_zero(gradients: &mut BySide) -> f32 {
-    let greatest = gradients.iter().flatten().fold(0f32, |most, value| most.max(value.abs()));
-    let least = greatest * LEAST_GRADIENT;
-    gradients.iter_mut().flatten().filter(|value| value.abs() < least).for_each(|value| *value = 0.0);
-    greatest
 }
 
 /// Runs the backward pass of `loss` and returns its value and the gradients.
@@ -412,21 +401,5 @@ impl<'a> Worker<'a> {
             }
         }
         sums.into_iter().map(|sums| Gradient::gathered(sums, self.pass.device.gpu)).collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn gradients_that_no_sum_would_keep_are_zero() {
-        let mut gradients = [vec![-2.0, 1e-17, 3e-19, f32::NAN], vec![-1e-40, 0.0, 0.5]];
-        assert_eq!(flush_to_zero(&mut gradients), 2.0);
-        let [questions, passages] = gradients;
-        assert_eq!(questions[..3], [-2.0, 1e-17, 0.0]);
-        assert!(questions[3].is_nan(), "a number that is none stays for the check of the norm");
-        assert_eq!(passages, [0.0, 0.0, 0.5]);
-        assert_eq!(flush_to_zero(&mut [vec![0.0], Vec::new()]), 0.0);
     }
 }

@@ -405,6 +405,37 @@ mod tests {
     }
 
     #[test]
+    fn padding_has_no_gradient() {
+        let [batch, tokens, hidden, heads] = SIZES;
+        let [query, key, value, gradient] =
+            [0.7, 0.3, 1.1, 0.9].map(|step| single(&wave(batch * tokens * hidden, step)));
+        let is_padding = |token: usize| token + 2 >= tokens;
+        let bias: Vec<f32> =
+            (0..batch * tokens).map(|at| if is_padding(at % tokens) { -1e4 } else { 0.0 }).collect();
+        let attention = Attention {
+            query: &query,
+            key: &key,
+            value: &value,
+            bias: Broadcast { values: &bias, dims: [batch, 1, 1, tokens] },
+            mask: Broadcast { values: &[1.0], dims: [1; 4] },
+            batch,
+            tokens,
+            hidden,
+            heads,
+        };
+        for isa in Isa::available() {
+            let got = attention.backward_by(isa, &gradient, false);
+            for of_keys in [&got.key, &got.value] {
+                for (at, row) in of_keys.chunks_exact(hidden).enumerate() {
+                    // Not even a subnormal number.
+                    let is_none = row.iter().all(|number| *number == 0.0);
+                    assert_eq!(is_none, is_padding(at % tokens), "token {at} on {isa:?}: {row:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
     fn rows_without_tokens_have_no_attention() {
         let none = Broadcast { values: &[0.0], dims: [1; 4] };
         let attention = Attention {
