@@ -9,9 +9,7 @@ use crate::kernel::KernelEncoder;
 use crate::precision::Precision;
 #[cfg(all(feature = "burn", not(target_family = "wasm")))]
 use crate::precision::PrecisionError;
-#[cfg(feature = "burn")]
-use crate::row::LastStates;
-use crate::row::Row;
+use crate::row::{LastStates, Row};
 use crate::weights::{TensorMap, WeightsError};
 
 /// An encoder on one of its engines.
@@ -99,14 +97,15 @@ impl Engine {
         }
     }
 
-    /// Checks `rows` and returns the last hidden states of all tokens, those of one row after those of another,
-    /// `[tokens, hidden]`.
+    /// Checks `rows` and returns the last hidden states that are `read`, those of one row after those of another:
+    /// `[tokens, hidden]`, or `[rows, hidden]`.
     ///
     /// # Errors
     /// [`EncodeError`] as from [`Engine::forward`].
     pub(crate) async fn states(
         &self,
         rows: &[Row<'_>],
+        read: LastStates,
         config: &EncoderConfig,
     ) -> Result<Vec<f32>, EncodeError> {
         check(rows, config)?;
@@ -114,40 +113,16 @@ impl Engine {
             return Ok(Vec::new());
         }
         match self {
-            Self::Kernel(kernel) => Ok(kernel.states_of_rows(rows)),
-            #[cfg(feature = "burn")]
-            Self::Burn { net, device, multiple_of } => {
-                let batch = batch(rows, config, *multiple_of);
-                let (width, [_, padded]) = (config.hidden_size, batch.dims());
-                let mut dropout = crate::encoder::Dropout::none();
-                let states = numbers(net.hidden(&batch, config, device, &mut dropout)).await?;
-                let of_rows = rows.iter().zip(states.chunks_exact(padded * width));
-                Ok(of_rows.flat_map(|(row, states)| &states[..row.len() * width]).copied().collect())
-            }
-        }
-    }
-
-    /// Checks `rows` and returns the last hidden state of the first token of each, `[rows, hidden]`, for less work than
-    /// those of all.
-    ///
-    /// # Errors
-    /// [`EncodeError`] as from [`Engine::forward`].
-    pub(crate) async fn first_states(
-        &self,
-        rows: &[Row<'_>],
-        config: &EncoderConfig,
-    ) -> Result<Vec<f32>, EncodeError> {
-        check(rows, config)?;
-        if rows.is_empty() {
-            return Ok(Vec::new());
-        }
-        match self {
-            Self::Kernel(kernel) => Ok(kernel.first_states_of_rows(rows)),
+            Self::Kernel(kernel) => Ok(kernel.states_of_rows(rows, read)),
             #[cfg(feature = "burn")]
             Self::Burn { net, device, multiple_of } => {
                 let batch = batch(rows, config, *multiple_of);
                 let mut dropout = crate::encoder::Dropout::none();
-                numbers(net.last_states(&batch, config, device, LastStates::First, &mut dropout)).await
+                let states = numbers(net.last_states(&batch, config, device, read, &mut dropout)).await?;
+                let of_rows = rows.iter().zip(states.chunks_exact(states.len() / rows.len()));
+                // Without those of padding.
+                let kept = |row: &Row<'_>| read.count(row) * config.hidden_size;
+                Ok(of_rows.flat_map(|(row, states)| &states[..kept(row)]).copied().collect())
             }
         }
     }

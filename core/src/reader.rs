@@ -39,7 +39,7 @@ mod spans;
 
 use crate::device::Device;
 use crate::engine::Engine;
-use crate::row::{PAIR_TYPES, Row, by_length};
+use crate::row::{LastStates, PAIR_TYPES, Row, by_length};
 use crate::text::{EncodeError, EncoderBytes, LoadError};
 use crate::tokenizer::{LocateError, TextTokenizer};
 use crate::weights::TensorMap;
@@ -216,7 +216,7 @@ impl Reader {
 
     async fn scores(&self, inputs: &[&ReaderInput]) -> Result<Vec<ReaderLogits>, ReadError> {
         let encoder = self.config.encoder();
-        let states = self.engine.states(&rows(inputs), encoder).await?;
+        let states = self.engine.states(&rows(inputs), LastStates::All, encoder).await?;
         let mut rest = states.as_slice();
         let scored = inputs.iter().enumerate().map(|(passage, input)| {
             let (states, after) = rest.split_at(input.ids().len() * encoder.hidden_size);
@@ -228,8 +228,9 @@ impl Reader {
 
     /// Returns the scores by which passages are chosen, `[inputs]`, as a reader with a layer for it has them.
     async fn selections(&self, inputs: &[&ReaderInput]) -> Result<Vec<f64>, ReadError> {
-        let states = self.engine.first_states(&rows(inputs), self.config.encoder()).await?;
-        let states = states.chunks_exact(self.config.encoder().hidden_size).enumerate();
+        let encoder = self.config.encoder();
+        let states = self.engine.states(&rows(inputs), LastStates::First, encoder).await?;
+        let states = states.chunks_exact(encoder.hidden_size).enumerate();
         let selections = states.map(|(passage, state)| {
             let score = self.heads.select(state).filter(|score| score.is_finite());
             score.map(f64::from).ok_or(ReadError::NotFinite { passage })

@@ -12,6 +12,16 @@ pub(crate) enum LastStates {
     First,
 }
 
+impl LastStates {
+    /// Returns how many of a row's states they are.
+    pub(crate) fn count(self, row: &Row<'_>) -> usize {
+        match self {
+            Self::All => row.len(),
+            Self::First => 1,
+        }
+    }
+}
+
 /// Token types that pairs of texts have: 0 for the first text and 1 for the second.
 pub(crate) const PAIR_TYPES: usize = 2;
 

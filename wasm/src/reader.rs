@@ -42,7 +42,7 @@ impl Reader {
     /// Reads passages and returns what is found in them, a `Float64Array` of `[passages, 1 + 3 * spans]` numbers: the
     /// logit by which the passage is chosen, then for each of its best spans, which do not overlap, its start and end
     /// in the passage's text, in units of UTF-16, and its score from 0 to 1. The logit is NaN for a passage without a
-    /// text; NaN stand also where there are fewer spans. `spans` is at most 100; more are taken for as many. With 0 the
+    /// text where no layer chooses passages; NaN stand also where there are fewer spans. `spans` is at most 100; more are taken for as many. With 0 the
     /// passages are only put in order, for less work.
     ///
     /// # Errors

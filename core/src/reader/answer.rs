@@ -7,7 +7,7 @@ use serde::Serialize;
 /// The result of reading one passage.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PassageReading {
-    /// The score by which the passage is chosen, a logit; `None` where it cannot be, since it has no text.
+    /// The score by which the passage is chosen, a logit; `None` where it has no text and no layer chooses passages.
     pub selection: Option<f64>,
     /// Its best spans, best first, which do not overlap.
     pub spans: Vec<FoundSpan>,

@@ -15,10 +15,13 @@ use super::gradient::Gradient;
 /// Numbers that one task updates.
 const BLOCK: usize = 1 << 15;
 
-/// Least magnitudes of a gradient and of the two moments; less is 0. Moments of a word that is met no more shrink with
-/// every step until they are subnormal numbers, with which a processor computes a hundred times slower, and the square
-/// of a small gradient is one at once. Beside Adam's usual epsilon, 1e-8, nothing that small moves a weight.
-const LEAST: [f32; 3] = [1e-17, 1e-30, 1e-36];
+/// Least magnitude of a gradient; less is 0, since its square would be a subnormal number, with which a processor
+/// computes ten times slower. Beside Adam's usual epsilon, 1e-8, nothing that small moves a weight.
+const LEAST_GRADIENT: f32 = 1e-17;
+
+/// Least magnitudes of the first and the second moment, less is 0: those of a word that is met no more shrink with every
+/// step until they are subnormal.
+const LEAST_MOMENTS: [f32; 2] = [1e-30, 1e-36];
 
 /// The optimiser's constants; the defaults are the paper's (§4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -250,9 +253,9 @@ fn step_on_host(
         let keep = update.kept(parameter);
         let update = |w: &mut [f32], g: &[f32], m: &mut [f32], v: &mut [f32]| {
             for (((w, g), m), v) in w.iter_mut().zip(g).zip(m).zip(v) {
-                let g = or_zero(g * scale, LEAST[0]);
-                *m = or_zero(beta1 * *m + (1.0 - beta1) * g, LEAST[1]);
-                *v = or_zero(beta2 * *v + (1.0 - beta2) * g * g, LEAST[2]);
+                let g = or_zero(g * scale, LEAST_GRADIENT);
+                *m = or_zero(beta1 * *m + (1.0 - beta1) * g, LEAST_MOMENTS[0]);
+                *v = or_zero(beta2 * *v + (1.0 - beta2) * g * g, LEAST_MOMENTS[1]);
                 *w = *w * keep - step * *m / (v.sqrt() / root + epsilon);
             }
         };
@@ -271,8 +274,8 @@ fn or_zero(number: f32, least: f32) -> f32 {
     if number.abs() < least { 0.0 } else { number }
 }
 
-/// Returns the weights after the step, as [`step_on_host`] computes them but for what is less than [`LEAST`], which a
-/// GPU multiplies as fast as other numbers. All of it is queued: nothing is waited for.
+/// Returns the weights after the step, as [`step_on_host`] computes them, but with the smallest gradients and moments,
+/// which a GPU multiplies as fast as other numbers. All of it is queued: nothing is waited for.
 fn step_on_device(
     weights: Tensor<1>,
     gradient: Tensor<1>,

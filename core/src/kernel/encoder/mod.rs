@@ -120,22 +120,11 @@ impl KernelEncoder {
         vectors
     }
 
-    /// Returns the last hidden states of all tokens, those of one row after those of another, `[tokens, hidden]`, of
-    /// rows as [`KernelEncoder::forward_rows`] takes them.
-    pub(crate) fn states_of_rows(&self, rows: &[Row<'_>]) -> Vec<f32> {
+    /// Returns the last hidden states that are `read`, those of one row after those of another, of rows as
+    /// [`KernelEncoder::forward_rows`] takes them. The first states alone are to the bit those among all.
+    pub(crate) fn states_of_rows(&self, rows: &[Row<'_>], read: LastStates) -> Vec<f32> {
         self.check(rows);
-        let tokens: usize = rows.iter().map(Row::len).sum();
-        self.last_states(rows, LastStates::All, tokens)
-    }
-
-    /// Returns the last hidden states of the first token of each row, `[rows, hidden]`, which are to the bit those
-    /// among all.
-    pub(crate) fn first_states_of_rows(&self, rows: &[Row<'_>]) -> Vec<f32> {
-        self.check(rows);
-        self.last_states(rows, LastStates::First, rows.len())
-    }
-
-    fn last_states(&self, rows: &[Row<'_>], read: LastStates, count: usize) -> Vec<f32> {
+        let count: usize = rows.iter().map(|row| read.count(row)).sum();
         let mut all = Vec::with_capacity(count * self.config.hidden_size);
         self.for_groups(rows, read, |_, scratch| all.extend_from_slice(&scratch.states));
         all
@@ -289,9 +278,9 @@ impl KernelEncoder {
         let local = rotary.is_some_and(|rotary| rotary.local_layers[index]);
         let window = rotary.filter(|_| local).map(|rotary| rotary.window);
         let (mut start, mut to) = (0, 0);
-        for tokens in rows.iter().map(Row::len) {
+        for row in rows {
+            let (tokens, queries) = (row.len(), read.count(row));
             let end = start + tokens;
-            let queries = if read == LastStates::First { 1 } else { tokens };
             let qkv = &mut qkv[start * 3 * hidden..end * 3 * hidden];
             if let Some([global, of_window]) = &self.rotary {
                 let rotary = if local { of_window } else { global };

@@ -9,6 +9,7 @@ use super::{KernelEncoder, load};
 use crate::config::EncoderConfig;
 use crate::names;
 use crate::precision::Precision;
+use crate::row::{LastStates, Row};
 use crate::weights::{Matrix, TensorMap, WeightsError, quantize_rows};
 use safetensors::tensor::{Dtype, TensorView};
 
@@ -253,8 +254,8 @@ fn the_first_states_alone_equal_those_among_all_to_the_bit() {
             let tensors = TensorMap::from_safetensors([("m", bytes.as_slice())]).unwrap();
             let encoder = load::encoder(&config, tensors, isa, 1, precision).unwrap();
             let rows = rows();
-            let rows = crate::row::Row::of_ids(&rows);
-            let all = encoder.states_of_rows(&rows);
+            let rows = Row::of_ids(&rows);
+            let all = encoder.states_of_rows(&rows, LastStates::All);
             let mut start = 0;
             let mut expected = Vec::new();
             for row in &rows {
@@ -262,7 +263,7 @@ fn the_first_states_alone_equal_those_among_all_to_the_bit() {
                 start += row.len() * config.hidden_size;
             }
             assert_eq!(all.len(), start);
-            let first = encoder.first_states_of_rows(&rows);
+            let first = encoder.states_of_rows(&rows, LastStates::First);
             assert!(first == expected, "{isa:?} {precision:?} {:?}", config.family);
         }
     }
