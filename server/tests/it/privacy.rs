@@ -166,7 +166,8 @@ fn a_site_is_searched_by_its_buckets_which_the_answer_lists_and_the_device_s_key
     // All buckets hold all that a page downloads that searches by itself.
     let all = json(&mut search(&["--probes", "2", "--decoys", "8", "--k", "300", "--json"], "w1 w8 w15"));
     assert_eq!((all["hits"].as_array().unwrap().len(), numbers(&all).len()), (300, 10));
-    // Another key has other decoys, at least for one of these questions.
+    // Another key has other decoys. The questions may share one bucket, for which two keys draw the same 3 of 9
+    // others once in 84 times: of four keys, one differs.
     bench.write("questions.txt", "w1 w8 w15\nw2 w9\nw3 w30\nw70 w4\nw11 w12\n");
     let lines = |key: &str| -> Vec<serde_json::Value> {
         let mut many = bench.dpr(&["search", "--model", "model", "--index", "site", "--device", "cpu"]);
@@ -178,7 +179,11 @@ fn a_site_is_searched_by_its_buckets_which_the_answer_lists_and_the_device_s_key
     };
     assert_eq!(lines("key").len(), 5);
     assert_eq!(lines("key"), lines("key"));
-    assert_ne!(lines("key"), lines("other-key"));
+    assert!(
+        ["second-key", "third-key", "fourth-key", "fifth-key"]
+            .iter()
+            .any(|other| lines(other) != lines("key"))
+    );
 
     for refused in [&["--title", "T"][..], &["--method", "bm25"], &["--rerank", "model"]] {
         let error = fail(&mut search(refused, "w1"));
