@@ -50,6 +50,11 @@
 //!
 //! This crate touches no files, sockets, threads or clocks: the crate builds for `wasm32-unknown-unknown` as it is.
 
+#[cfg(all(target_arch = "wasm32", feature = "relaxed-simd", not(target_feature = "simd128")))]
+compile_error!(
+    "the feature `relaxed-simd` of dpr-core is for modules that are built with `-C target-feature=+simd128`"
+);
+
 #[cfg(all(feature = "autodiff", feature = "page-kernels"))]
 compile_error!(
     "the features `autodiff` and `page-kernels` of dpr-core exclude each other: page kernels are forward only, so that a \

@@ -1,26 +1,20 @@
 //! The question encoder, cross-encoders and readers for the browser: thin exports of `dpr-core`.
 //!
-//! Two modules are built from this crate with one JavaScript interface: the CPU module (SIMD128 kernels,
-//! without Burn) and, with the feature `webgpu`, the WebGPU module (Burn on wgpu). A page downloads one.
+//! Three modules are built from this crate with one JavaScript interface: the CPU module (SIMD128 kernels, without
+//! Burn), the same with the feature `relaxed-simd` for engines that have relaxed SIMD, and, with the feature
+//! `webgpu`, the WebGPU module (Burn on wgpu). A page downloads one.
 //!
 //! # Example
 //!
 //! The npm package `dpr-web` does this in a worker, with files that it has checked and keeps. A test in
 //! `tests/browser/parity.spec.ts` runs these lines.
 //!
-//! ```js
-//! import init, { QuestionEncoder } from './dpr_wasm.js';
+//! ```js import init, { QuestionEncoder } from './dpr_wasm.js';
 //!
-//! const bytes = async (name) => new Uint8Array(await (await fetch(name)).arrayBuffer());
-//! await init();
-//! const encoder = await QuestionEncoder.load(
-//!   await bytes('config.json'),
-//!   await bytes('vocabulary.bin'), // or tokenizer.json
-//!   await bytes('q8.safetensors'),
-//! );
-//! const vector = await encoder.encode('who won super bowl 50'); // Float32Array of encoder.dim numbers
-//! encoder.free();
-//! ```
+//! const bytes = async (name) => new Uint8Array(await (await fetch(name)).arrayBuffer()); await init(); const encoder
+//! = await QuestionEncoder.load( await bytes('config.json'), await bytes('vocabulary.bin'), // or tokenizer.json
+//! await bytes('q8.safetensors'), ); const vector = await encoder.encode('who won super bowl 50'); // Float32Array of
+//! encoder.dim numbers encoder.free(); ```
 
 #[cfg(not(feature = "webgpu"))]
 mod bucket;
@@ -55,6 +49,14 @@ pub use reader::Reader;
 #[wasm_bindgen(start)]
 pub fn start() {
     console_error_panic_hook::set_once();
+}
+
+/// Chooses whether the 8-bit products of models that are loaded from now on go by relaxed SIMD; `undefined`: where the
+/// engine has the product as one instruction. Returns which it is, `false` in the module without relaxed SIMD.
+#[cfg(not(feature = "webgpu"))]
+#[wasm_bindgen(js_name = relaxedProducts)]
+pub fn relaxed_products(wanted: Option<bool>) -> bool {
+    dpr_core::kernel::relaxed_products(wanted)
 }
 
 /// Encodes questions into vectors `[dim]`.

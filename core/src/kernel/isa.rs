@@ -89,7 +89,8 @@ pub(super) struct Isa(Kind);
 /// Private, so that an [`Isa`] other than portable comes only from a feature test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// The instructions that the target guarantees: SSE2 on x86-64, SIMD128 in a browser module.
+    /// The instructions that the target guarantees: SSE2 on x86-64, SIMD128 in a browser module, with relaxed SIMD in
+    /// the one that is for engines which have it.
     Portable,
     #[cfg(target_arch = "x86_64")]
     Avx2,
@@ -148,7 +149,7 @@ impl Isa {
     #[allow(unsafe_code)]
     pub(super) fn run<T: Task>(self, task: T) -> T::Output {
         match self.0 {
-            Kind::Portable => task.run::<Portable, 8, 8, PORTABLE_ROWS>(),
+            Kind::Portable => run_portable(task),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: `available` makes this kind only after it found AVX2, FMA, F16C and POPCNT on this machine.
             Kind::Avx2 => unsafe { run_avx2(task) },
@@ -225,6 +226,11 @@ impl Isa {
             Kind::Avx512 { .. } => unsafe { run_avx512_words::<T, Bytes<Avx512>>(task) },
         }
     }
+}
+
+#[cfg_attr(all(target_arch = "wasm32", feature = "relaxed-simd"), target_feature(enable = "relaxed-simd"))]
+fn run_portable<T: Task>(task: T) -> T::Output {
+    task.run::<Portable, 8, 8, PORTABLE_ROWS>()
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -20,3 +20,5 @@ mod vector;
 
 pub(crate) use encoder::KernelBuilder;
 pub use encoder::KernelEncoder;
+#[cfg(target_arch = "wasm32")]
+pub use encoder::relaxed_products;

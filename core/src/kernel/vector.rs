@@ -92,7 +92,8 @@ mod wasm {
     use super::Simd;
     use std::arch::wasm32::*;
 
-    /// WebAssembly's SIMD128.
+    /// WebAssembly's SIMD128, with the multiply-add of relaxed SIMD in the module for engines that have it: one
+    /// rounding or two, as the engine likes.
     pub(in super::super) struct Simd128;
 
     impl Simd for Simd128 {
@@ -117,6 +118,9 @@ mod wasm {
         }
         #[inline(always)]
         fn mul_add(a: v128, b: v128, c: v128) -> v128 {
+            #[cfg(feature = "relaxed-simd")]
+            return f32x4_relaxed_madd(a, b, c);
+            #[cfg(not(feature = "relaxed-simd"))]
             f32x4_add(f32x4_mul(a, b), c)
         }
         #[inline(always)]

@@ -3,10 +3,14 @@
 //! Two inputs at a time are multiplied and added into 32-bit sums, an instruction on every target
 //! (`i32x4.dot_i16x8_s`, `pmaddwd`), so inputs of 16 bits cost what inputs of 8 would and lose next to nothing.
 
+#[cfg(any(test, all(target_arch = "wasm32", feature = "relaxed-simd")))]
+mod quads;
 mod rows;
 
 use super::super::isa::MAX_MR;
 use super::super::math::max_abs;
+#[cfg(all(target_arch = "wasm32", feature = "relaxed-simd"))]
+pub(super) use quads::{QuadInput, QuadPanels, are_taken};
 pub(super) use rows::{MANY, RowTiles};
 
 /// Outputs of a panel.
@@ -38,12 +42,7 @@ pub(super) struct QuantizedPanels {
 impl QuantizedPanels {
     /// Packs a matrix `[n, k]` from its parts in order: `values` row-major and one scale a row, times `factor`.
     pub(super) fn new(parts: &[(&[i8], &[f32], f32)], k: usize) -> Self {
-        let rows: Vec<&[i8]> = parts.iter().flat_map(|(values, ..)| values.chunks_exact(k)).collect();
-        let mut scales = vec![[0f32; OUTPUTS]; rows.len().div_ceil(OUTPUTS)];
-        let all = parts.iter().flat_map(|(_, scales, factor)| scales.iter().map(move |scale| scale * factor));
-        for (to, scale) in scales.as_flattened_mut().iter_mut().zip(all) {
-            *to = scale;
-        }
+        let (rows, scales) = rows_and_scales(parts, k);
         let mut blocks = Vec::with_capacity(scales.len() * k.div_ceil(2));
         for rows in rows.chunks(OUTPUTS) {
             for pair in 0..k.div_ceil(2) {
@@ -74,10 +73,38 @@ impl QuantizedPanels {
     }
 }
 
-/// Returns the largest input that cannot overflow a sum over `k` inputs, with weights down to -128.
-fn input_limit(k: usize) -> f32 {
-    (i32::MAX as usize / (128 * k.max(1))).min(i16::MAX as usize) as f32
+/// Returns the rows of a matrix `[n, k]` from its parts, and their scales in panels, zero beyond `n`.
+fn rows_and_scales<'a>(parts: &[(&'a [i8], &[f32], f32)], k: usize) -> (Vec<&'a [i8]>, Vec<[f32; OUTPUTS]>) {
+    let rows: Vec<&[i8]> = parts.iter().flat_map(|(values, ..)| values.chunks_exact(k)).collect();
+    let mut scales = vec![[0f32; OUTPUTS]; rows.len().div_ceil(OUTPUTS)];
+    let all = parts.iter().flat_map(|(_, scales, factor)| scales.iter().map(move |scale| scale * factor));
+    for (to, scale) in scales.as_flattened_mut().iter_mut().zip(all) {
+        *to = scale;
+    }
+    (rows, scales)
 }
+
+/// Sets `to` to sums in whole numbers times the scales of their token and of their outputs.
+#[inline(always)]
+fn rescale(sums: [i32; OUTPUTS], token: f32, outputs: &[f32; OUTPUTS], to: &mut [f32; OUTPUTS]) {
+    for j in 0..OUTPUTS {
+        to[j] = sums[j] as f32 * (token * outputs[j]);
+    }
+}
+
+/// The largest input of 14 bits with the sign, of which two halves have 7 bits.
+const MOST_OF_HALVES: usize = (1 << 13) - 1;
+
+/// The largest input. In a browser it has 14 bits, so that the sums are the same with relaxed SIMD and without.
+const MOST_INPUT: usize = if cfg!(target_arch = "wasm32") { MOST_OF_HALVES } else { i16::MAX as usize };
+
+/// Returns the largest input up to `most` that cannot overflow a sum over `k` inputs, with weights down to -128.
+fn input_limit(k: usize, most: usize) -> f32 {
+    (i32::MAX as usize / (128 * k.max(1))).min(most) as f32
+}
+
+/// Added to a small number and taken off again, it rounds to a whole number in the low mantissa bits.
+const ROUND: f32 = 12_582_912.0;
 
 /// Inputs of a product in 16 bits; reused from one product to the next.
 #[derive(Debug, Default)]
@@ -93,9 +120,12 @@ impl QuantizedInput {
     /// Replaces the contents by `x`, row-major `[m, k]`.
     #[inline(always)]
     pub(super) fn quantize(&mut self, x: &[f32], k: usize) {
-        // Added and taken off again, it rounds to a whole number in the low mantissa bits.
-        const ROUND: f32 = 12_582_912.0;
-        let limit = input_limit(k);
+        self.quantize_within(x, k, input_limit(k, MOST_INPUT));
+    }
+
+    /// Does what [`QuantizedInput::quantize`] does, with whole numbers up to `limit`.
+    #[inline(always)]
+    fn quantize_within(&mut self, x: &[f32], k: usize, limit: f32) {
         self.stride = k.div_ceil(2);
         self.scales.clear();
         self.pairs.resize(x.len() / k * self.stride, 0);
@@ -163,11 +193,21 @@ fn tile<const ROWS: usize>(
         }
     }
     for i in 0..ROWS {
-        let scale = input.scales[first + i];
-        let whole = lanes::sums(acc[i]);
-        for j in 0..OUTPUTS {
-            sums[i][j] = whole[j] as f32 * (scale * scales[j]);
-        }
+        rescale(lanes::sums(acc[i]), input.scales[first + i], scales, &mut sums[i]);
+    }
+}
+
+/// Chooses whether the 8-bit products of encoders that are loaded from now on go by relaxed SIMD; `None`: where the
+/// engine has the product as one instruction. Returns which it is, `false` in a module without relaxed SIMD. The sums
+/// are the same in whole numbers.
+#[cfg(target_arch = "wasm32")]
+pub fn relaxed_products(wanted: Option<bool>) -> bool {
+    #[cfg(feature = "relaxed-simd")]
+    return quads::choose(wanted);
+    #[cfg(not(feature = "relaxed-simd"))]
+    {
+        let _ = wanted;
+        false
     }
 }
 

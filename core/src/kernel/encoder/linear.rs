@@ -8,6 +8,8 @@
 use super::super::gemm::{self, Panels, blocks, blocks_of};
 use super::super::isa::{Isa, MAX_MR, vectorised};
 use super::gemm_q8::{self, MANY, OUTPUTS, QuantizedInput, QuantizedPanels, RowTiles};
+#[cfg(all(target_arch = "wasm32", feature = "relaxed-simd"))]
+use super::gemm_q8::{QuadInput, QuadPanels};
 #[cfg(not(target_arch = "wasm32"))]
 use super::narrow::{Format, NarrowInput, NarrowPanels};
 pub(super) use super::output::Epilogue;
@@ -28,6 +30,8 @@ pub(super) struct Linear {
 enum Weights {
     F32(Panels),
     Q8(QuantizedPanels),
+    #[cfg(all(target_arch = "wasm32", feature = "relaxed-simd"))]
+    Quads(QuadPanels),
     #[cfg(not(target_arch = "wasm32"))]
     Narrow(NarrowPanels),
 }
@@ -37,6 +41,8 @@ enum Weights {
 pub(super) struct ConvertedInput {
     quantized: QuantizedInput,
     tiles: RowTiles,
+    #[cfg(all(target_arch = "wasm32", feature = "relaxed-simd"))]
+    halves: QuadInput,
     #[cfg(not(target_arch = "wasm32"))]
     narrow: NarrowInput,
 }
@@ -65,8 +71,7 @@ impl Linear {
         let quantized = parts.iter().all(|part| matches!(part.weight, Matrix::Q8 { .. }));
         let width = if quantized { OUTPUTS } else { isa.panel_width() };
         let bias = bias(&parts, width);
-        let weights =
-            if quantized { Weights::Q8(quantized_panels(&parts, k)) } else { panels(parts, k, width) };
+        let weights = if quantized { quantized_panels(&parts, k) } else { panels(parts, k, width) };
         Self { weights, bias }
     }
 
@@ -75,6 +80,8 @@ impl Linear {
         match &self.weights {
             Weights::F32(panels) => panels.n(),
             Weights::Q8(panels) => panels.n(),
+            #[cfg(all(target_arch = "wasm32", feature = "relaxed-simd"))]
+            Weights::Quads(panels) => panels.n(),
             #[cfg(not(target_arch = "wasm32"))]
             Weights::Narrow(panels) => panels.n(),
         }
@@ -130,6 +137,18 @@ impl Linear {
                     }
                 });
             }
+            #[cfg(all(target_arch = "wasm32", feature = "relaxed-simd"))]
+            Weights::Quads(panels) => {
+                debug_assert_eq!(k, panels.k(), "inputs of the layer");
+                let halves = &mut scratch.halves;
+                vectorised!(isa, |x: &[f32], panels: &QuadPanels, halves: &mut QuadInput, to: Output<'_>| {
+                    let mut to = to;
+                    halves.quantize(x, panels.k());
+                    panels.multiply(halves, |first, panel, products| {
+                        to.put::<S, OUTPUTS>(first, panel, products);
+                    });
+                });
+            }
             #[cfg(not(target_arch = "wasm32"))]
             Weights::Narrow(panels) => panels.apply(isa, &x[..m * k], &mut scratch.narrow, to),
         }
@@ -144,7 +163,7 @@ fn bias(parts: &[Part], width: usize) -> Vec<f32> {
     bias
 }
 
-fn quantized_panels(parts: &[Part], k: usize) -> QuantizedPanels {
+fn quantized_panels(parts: &[Part], k: usize) -> Weights {
     let parts: Vec<(&[i8], &[f32], f32)> = parts
         .iter()
         .filter_map(|part| match &part.weight {
@@ -152,7 +171,11 @@ fn quantized_panels(parts: &[Part], k: usize) -> QuantizedPanels {
             Matrix::F32(_) => None,
         })
         .collect();
-    QuantizedPanels::new(&parts, k)
+    #[cfg(all(target_arch = "wasm32", feature = "relaxed-simd"))]
+    if gemm_q8::are_taken() {
+        return Weights::Quads(QuadPanels::new(&parts, k));
+    }
+    Weights::Q8(QuantizedPanels::new(&parts, k))
 }
 
 fn panels(parts: Vec<Part>, k: usize, width: usize) -> Weights {

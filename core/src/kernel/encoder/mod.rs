@@ -30,6 +30,8 @@ use crate::names::widened;
 use crate::row::{LastStates, Row};
 use crate::weights::Matrix;
 use attention::{Attention, AttentionScratch, RelativeBias};
+#[cfg(target_arch = "wasm32")]
+pub use gemm_q8::relaxed_products;
 use head::Head;
 use linear::{ConvertedInput, Epilogue, Linear};
 pub(crate) use load::KernelBuilder;

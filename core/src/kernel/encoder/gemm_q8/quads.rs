@@ -1,0 +1,383 @@
+//! Eight-bit products by relaxed SIMD: four inputs at a time, by the instruction that multiplies bytes by numbers of 7
+//! bits and adds to 32-bit sums (`i32x4.relaxed_dot_i8x16_i7x16_add_s`). It is `sdot` on ARM with the dot-product
+//! extension and `vpdpbusd` on x86-64 with AVX-VNNI.
+//!
+//! An input of 14 bits is taken as two halves: `x + 2^13 = 128 high + low`, each from 0 to 127, of which every engine
+//! makes the same product. So a sum is `128 sum(w high) + sum(w low) - 2^13 sum(w)`, which wraps on its way at most:
+//! the results are those of [`super::product`], to the bit.
+
+#[cfg(all(target_arch = "wasm32", feature = "relaxed-simd"))]
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use super::super::super::gemm::blocks_of;
+use super::super::super::math::max_abs;
+use super::{Block, MOST_OF_HALVES, OUTPUTS, ROUND, input_limit};
+
+/// Most tokens of a tile.
+const ROWS: usize = 6;
+
+/// What is added to an input so that it has no sign.
+const OFFSET: i32 = 1 << 13;
+
+/// The bits of an input that has no sign.
+const BITS: i32 = (1 << 14) - 1;
+
+/// The weights of [`OUTPUTS`] outputs for four inputs: `[OUTPUTS][4]`.
+type Quads = [Block; 2];
+
+/// A matrix `[n, k]` (outputs by inputs) in panels of [`OUTPUTS`] outputs, each with its inputs in fours.
+#[derive(Debug)]
+pub(in super::super) struct QuadPanels {
+    /// `[panels][ceil(k / 4)]`, zero beyond `n` and `k`.
+    quads: Vec<Quads>,
+    /// What the offset of the inputs adds to the sums of the outputs, with the sign changed.
+    corrections: Vec<[i32; OUTPUTS]>,
+    /// Scales of the outputs, zero beyond `n`.
+    scales: Vec<[f32; OUTPUTS]>,
+    n: usize,
+    k: usize,
+}
+
+/// Inputs of a product in halves of 7 bits; reused from one product to the next.
+#[derive(Debug, Default)]
+pub(in super::super) struct QuadInput {
+    /// Tiles of at most [`ROWS`] tokens: `[2][ceil(k / 4)][tokens]`, the high halves first.
+    quads: Vec<i32>,
+    /// One scale a token.
+    scales: Vec<f32>,
+}
+
+impl QuadPanels {
+    /// Packs a matrix `[n, k]` from its parts, as [`super::QuantizedPanels::new`] does.
+    pub(in super::super) fn new(parts: &[(&[i8], &[f32], f32)], k: usize) -> Self {
+        let (rows, scales) = super::rows_and_scales(parts, k);
+        let mut corrections = vec![[0i32; OUTPUTS]; scales.len()];
+        for (to, row) in corrections.as_flattened_mut().iter_mut().zip(&rows) {
+            *to = row.iter().fold(0, |sum: i32, weight| sum.wrapping_sub(OFFSET * i32::from(*weight)));
+        }
+        let mut quads = Vec::with_capacity(scales.len() * k.div_ceil(4));
+        for rows in rows.chunks(OUTPUTS) {
+            for first in (0..k).step_by(4) {
+                let mut bytes = [[0i8; 16]; 2];
+                for (to, row) in bytes.as_flattened_mut().as_chunks_mut::<4>().0.iter_mut().zip(rows) {
+                    for (to, weight) in to.iter_mut().zip(&row[first..]) {
+                        *to = *weight;
+                    }
+                }
+                quads.push(bytes.map(super::lanes::block));
+            }
+        }
+        Self { quads, corrections, scales, n: rows.len(), k }
+    }
+
+    /// Returns the number of outputs of the matrix.
+    pub(in super::super) fn n(&self) -> usize {
+        self.n
+    }
+
+    /// Returns the number of inputs of the matrix.
+    pub(in super::super) fn k(&self) -> usize {
+        self.k
+    }
+
+    /// Multiplies `input`, `[m, k]`, by the panels. Gives the products of each tile, `[rows][OUTPUTS]`, to `put`, which
+    /// is told its first row and its panel.
+    #[inline(always)]
+    pub(in super::super) fn multiply(
+        &self,
+        input: &QuadInput,
+        mut put: impl FnMut(usize, usize, &mut [[f32; OUTPUTS]]),
+    ) {
+        let stride = self.k.div_ceil(4);
+        let panels = self.quads.chunks_exact(stride).zip(&self.corrections).zip(&self.scales);
+        for (index, ((quads, corrections), scales)) in panels.enumerate() {
+            for (first, rows) in blocks_of(input.scales.len(), ROWS) {
+                let tile = &input.quads[2 * stride * first..][..2 * stride * rows];
+                let mut sums = [[0i32; OUTPUTS]; ROWS];
+                match rows {
+                    1 => sum::<1>(quads, tile, corrections, &mut sums),
+                    2 => sum::<2>(quads, tile, corrections, &mut sums),
+                    3 => sum::<3>(quads, tile, corrections, &mut sums),
+                    4 => sum::<4>(quads, tile, corrections, &mut sums),
+                    5 => sum::<5>(quads, tile, corrections, &mut sums),
+                    6 => sum::<6>(quads, tile, corrections, &mut sums),
+                    _ => debug_assert_eq!(rows, 0, "tiles are at most that many tokens"),
+                }
+                let mut products = [[0f32; OUTPUTS]; ROWS];
+                for i in 0..rows {
+                    super::rescale(sums[i], input.scales[first + i], scales, &mut products[i]);
+                }
+                put(first, index, &mut products[..rows]);
+            }
+        }
+    }
+}
+
+impl QuadInput {
+    /// Replaces the contents by `x`, row-major `[m, k]`.
+    #[inline(always)]
+    pub(in super::super) fn quantize(&mut self, x: &[f32], k: usize) {
+        let (limit, stride) = (input_limit(k, MOST_OF_HALVES), k.div_ceil(4));
+        self.scales.clear();
+        self.quads.clear();
+        self.quads.resize(x.len() / k * stride * 2, 0);
+        for (first, rows) in blocks_of(x.len() / k, ROWS) {
+            let tile = &mut self.quads[2 * stride * first..][..2 * stride * rows];
+            let (high, low) = tile.split_at_mut(stride * rows);
+            for (i, row) in x[first * k..][..rows * k].chunks_exact(k).enumerate() {
+                let max = max_abs(row);
+                let inverse = if max > 0.0 { limit / max } else { 0.0 };
+                self.scales.push(max / limit);
+                let to = high[i..].iter_mut().step_by(rows).zip(low[i..].iter_mut().step_by(rows));
+                let (sixteens, rest) = row.as_chunks::<16>();
+                let mut last = [0f32; 16];
+                last[..rest.len()].copy_from_slice(rest);
+                let halves = sixteens.iter().chain([&last]).flat_map(|x| {
+                    let (high, low) = lanes::halves(x, inverse);
+                    high.into_iter().zip(low)
+                });
+                for ((high, low), halves) in to.zip(halves) {
+                    (*high, *low) = halves;
+                }
+            }
+        }
+    }
+}
+
+/// Computes the sums of a tile in whole numbers, before the scales.
+#[inline(always)]
+fn sum<const TOKENS: usize>(
+    weights: &[Quads],
+    tile: &[i32],
+    corrections: &[i32; OUTPUTS],
+    to: &mut [[i32; OUTPUTS]; ROWS],
+) {
+    let (high, low) = tile.as_chunks::<TOKENS>().0.split_at(weights.len());
+    let mut sums = [super::lanes::ZERO; TOKENS];
+    add(&mut sums, weights, high);
+    for i in 0..TOKENS {
+        sums[i] = lanes::raise(sums[i], corrections);
+    }
+    add(&mut sums, weights, low);
+    for i in 0..TOKENS {
+        to[i] = super::lanes::sums(sums[i]);
+    }
+}
+
+/// Adds the products of one half of the inputs.
+#[inline(always)]
+fn add<const TOKENS: usize>(sums: &mut [lanes::Sums; TOKENS], weights: &[Quads], inputs: &[[i32; TOKENS]]) {
+    for (weights, inputs) in weights.iter().zip(inputs) {
+        for i in 0..TOKENS {
+            lanes::add_products(&mut sums[i], *weights, inputs[i]);
+        }
+    }
+}
+
+/// What was chosen: the engine's way, or [`NEVER`] or [`ALWAYS`].
+#[cfg(all(target_arch = "wasm32", feature = "relaxed-simd"))]
+static CHOICE: AtomicU8 = AtomicU8::new(0);
+#[cfg(all(target_arch = "wasm32", feature = "relaxed-simd"))]
+const NEVER: u8 = 1;
+#[cfg(all(target_arch = "wasm32", feature = "relaxed-simd"))]
+const ALWAYS: u8 = 2;
+
+/// Does what [`super::relaxed_products`] does.
+#[cfg(all(target_arch = "wasm32", feature = "relaxed-simd"))]
+pub(super) fn choose(wanted: Option<bool>) -> bool {
+    CHOICE.store(wanted.map_or(0, |wanted| if wanted { ALWAYS } else { NEVER }), Ordering::Relaxed);
+    are_taken()
+}
+
+/// Returns whether matrices are packed for these products: where the engine has them as one instruction. Elsewhere each
+/// takes three to five, and the pairs of [`super`] are faster.
+#[cfg(all(target_arch = "wasm32", feature = "relaxed-simd"))]
+pub(in super::super) fn are_taken() -> bool {
+    match CHOICE.load(Ordering::Relaxed) {
+        NEVER => false,
+        ALWAYS => true,
+        _ => {
+            let product = |weight, input| lanes::product(std::hint::black_box(weight), input);
+            are_one_instruction(product(127, -1), product(-128, -128))
+        }
+    }
+}
+
+/// Returns whether an engine has the product as one instruction, by its sums of four products of the weight 127 and
+/// the input -1, and of -128 and -128. Such inputs are beyond 7 bits, so what they give is the engine's own:
+/// `vpdpbusd` takes them without a sign, `sdot` and `vpdpbssd` with it; sequences of instructions add pairs in 16
+/// bits on their way, with saturation or wrapping.
+fn are_one_instruction(near: i32, far: i32) -> bool {
+    near == 4 * 127 * 255 || (near == -4 * 127 && far == 4 * 128 * 128)
+}
+
+/// The products of relaxed SIMD.
+#[cfg(target_arch = "wasm32")]
+mod lanes {
+    use super::{BITS, OFFSET, OUTPUTS, ROUND};
+    use std::arch::wasm32::*;
+
+    pub(super) type Sums = [v128; 2];
+
+    #[inline(always)]
+    pub(super) fn add_products(sums: &mut Sums, weights: [v128; 2], quad: i32) {
+        let quad = i32x4_splat(quad);
+        sums[0] = i32x4_relaxed_dot_i8x16_i7x16_add(weights[0], quad, sums[0]);
+        sums[1] = i32x4_relaxed_dot_i8x16_i7x16_add(weights[1], quad, sums[1]);
+    }
+
+    /// Returns sums of high halves in their place, with the corrections.
+    #[inline(always)]
+    pub(super) fn raise([a, b]: Sums, c: &[i32; OUTPUTS]) -> Sums {
+        [
+            i32x4_add(i32x4_shl(a, 7), i32x4(c[0], c[1], c[2], c[3])),
+            i32x4_add(i32x4_shl(b, 7), i32x4(c[4], c[5], c[6], c[7])),
+        ]
+    }
+
+    /// Returns the high and the low halves of numbers times `inverse`, in fours.
+    #[inline(always)]
+    pub(super) fn halves(x: &[f32; 16], inverse: f32) -> ([i32; 4], [i32; 4]) {
+        let whole = |at: usize| {
+            let x = f32x4(x[at], x[at + 1], x[at + 2], x[at + 3]);
+            let rounded = f32x4_add(f32x4_mul(x, f32x4_splat(inverse)), f32x4_splat(ROUND));
+            // What is not finite becomes 0, as in the pairs.
+            v128_and(i32x4_sub(rounded, i32x4_splat(ROUND.to_bits() as i32 - OFFSET)), i32x4_splat(BITS))
+        };
+        let [a, b] = [0, 8].map(|at| i16x8_narrow_i32x4(whole(at), whole(at + 4)));
+        let high = u8x16_narrow_i16x8(u16x8_shr(a, 7), u16x8_shr(b, 7));
+        let low = u8x16_narrow_i16x8(v128_and(a, i16x8_splat(127)), v128_and(b, i16x8_splat(127)));
+        (quads(high), quads(low))
+    }
+
+    fn quads(v: v128) -> [i32; 4] {
+        [
+            i32x4_extract_lane::<0>(v),
+            i32x4_extract_lane::<1>(v),
+            i32x4_extract_lane::<2>(v),
+            i32x4_extract_lane::<3>(v),
+        ]
+    }
+
+    /// Returns the sum of four products of a weight and an input.
+    #[cfg(feature = "relaxed-simd")]
+    pub(super) fn product(weight: i8, input: i8) -> i32 {
+        let zero = i32x4_splat(0);
+        i32x4_extract_lane::<0>(i32x4_relaxed_dot_i8x16_i7x16_add(
+            i8x16_splat(weight),
+            i8x16_splat(input),
+            zero,
+        ))
+    }
+}
+
+/// The same in plain arrays, for tests.
+#[cfg(not(target_arch = "wasm32"))]
+mod lanes {
+    use super::{BITS, Block, OFFSET, OUTPUTS, ROUND};
+
+    pub(super) type Sums = [i32; OUTPUTS];
+
+    pub(super) fn add_products(sums: &mut Sums, weights: [Block; 2], quad: i32) {
+        for (sum, weights) in sums.iter_mut().zip(weights.as_flattened().as_chunks::<4>().0) {
+            for (weight, half) in weights.iter().zip(quad.to_le_bytes()) {
+                assert!(half < 128, "a half has 7 bits");
+                *sum = sum.wrapping_add(i32::from(*weight) * i32::from(half));
+            }
+        }
+    }
+
+    pub(super) fn raise(sums: Sums, corrections: &[i32; OUTPUTS]) -> Sums {
+        std::array::from_fn(|j| (sums[j] << 7).wrapping_add(corrections[j]))
+    }
+
+    pub(super) fn halves(x: &[f32; 16], inverse: f32) -> ([i32; 4], [i32; 4]) {
+        let whole = x.map(|x| {
+            ((x * inverse + ROUND).to_bits().wrapping_sub(ROUND.to_bits()) as i32).wrapping_add(OFFSET) & BITS
+        });
+        let quads = |half: fn(i32) -> i32| {
+            std::array::from_fn(|q| i32::from_le_bytes(std::array::from_fn(|i| half(whole[4 * q + i]) as u8)))
+        };
+        (quads(|x| x >> 7), quads(|x| x & 127))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::super::isa::MAX_MR;
+    use super::super::{QuantizedInput, QuantizedPanels, product};
+    use super::*;
+
+    #[test]
+    fn no_tokens_are_no_tiles() {
+        let mut input = QuadInput::default();
+        input.quantize(&[], 4);
+        QuadPanels::new(&[(&[1, 2, 3, 4], &[1.0], 1.0)], 4).multiply(&input, |_, _, products| {
+            assert!(products.is_empty());
+        });
+    }
+
+    #[test]
+    fn engines_that_have_the_product_as_one_instruction_are_told_by_two_sums() {
+        let sums = |product: fn(i32, i32) -> i32| [product(127, -1), product(-128, -128)];
+        for (sums, is_one, engine) in [
+            (sums(|w, x| 4 * w * (x & 255)), true, "vpdpbusd"),
+            (sums(|w, x| 4 * w * x), true, "sdot"),
+            (sums(|w, x| 2 * (2 * w * (x & 255)).clamp(-32768, 32767)), false, "vpmaddubsw, vpmaddwd"),
+            (sums(|w, x| 2 * i32::from((2 * w * x) as i16)), false, "smull, addp, saddlp"),
+        ] {
+            assert_eq!(are_one_instruction(sums[0], sums[1]), is_one, "{engine}");
+        }
+    }
+
+    #[test]
+    fn fours_of_halves_give_the_products_of_pairs_to_the_bit() {
+        for [m, k, n] in
+            [[1, 1, 1], [4, 8, 8], [5, 7, 12], [7, 16, 3], [34, 33, 20], [13, 384, 16], [3, 4096, 9]]
+        {
+            let weights: Vec<i8> = (0..n * k).map(|at| (at * 37 % 256) as u8 as i8).collect();
+            let scales: Vec<f32> = (0..n).map(|at| 0.01 + at as f32 * 0.003).collect();
+            let parts = [(weights.as_slice(), scales.as_slice(), 1.5)];
+            let (pairs, quads) = (QuantizedPanels::new(&parts, k), QuadPanels::new(&parts, k));
+            assert_eq!((quads.n(), quads.k()), (n, k));
+            let mut x: Vec<f32> = (0..m * k).map(|at| (at as f32 * 0.7).sin() * 3.0).collect();
+            // The extremes of weights and inputs together, and a row of zeros.
+            x[..k].fill(if n > 1 { 9.0 } else { -9.0 });
+            if m > 2 {
+                x[2 * k..3 * k].fill(0.0);
+            }
+            // A row of numbers whose inverse is infinite, and numbers that are none.
+            if m > 4 {
+                x[3 * k..4 * k].fill(1e-38);
+                x[4 * k..4 * k + 3].copy_from_slice(&[f32::NAN, f32::INFINITY, f32::NEG_INFINITY]);
+            }
+            let mut input = QuantizedInput::default();
+            input.quantize_within(&x, k, input_limit(k, MOST_OF_HALVES));
+            let mut halves = QuadInput::default();
+            // The buffers of a product are those of the next.
+            for _ in 0..2 {
+                halves.quantize(&x, k);
+            }
+            let mut got = vec![f32::NAN; m * pairs.iter().count() * OUTPUTS];
+            quads.multiply(&halves, |first, index, products| {
+                for (row, products) in (first..).zip(products) {
+                    got[(index * m + row) * OUTPUTS..][..OUTPUTS].copy_from_slice(products);
+                }
+            });
+            let mut sums = [[0f32; OUTPUTS]; MAX_MR];
+            for (index, panel) in pairs.iter().enumerate() {
+                for row in 0..m {
+                    product::<1>(&input, row, 1, panel, &mut sums);
+                    let got = &got[(index * m + row) * OUTPUTS..][..OUTPUTS];
+                    let alike =
+                        got.iter().zip(sums[0]).all(|(got, sum)| *got == sum || got.is_nan() && sum.is_nan());
+                    assert!(
+                        alike,
+                        "{m} rows, {k} inputs, {n} outputs, row {row}: {got:?} is not {:?}",
+                        sums[0]
+                    );
+                }
+            }
+        }
+    }
+}
