@@ -1,11 +1,12 @@
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vite';
+import { withoutRelaxed } from './src/without-relaxed.js';
 
 // `dpr serve` on its usual port answers the API while `npm run dev` serves the page.
 const server = process.env.DPR_URL ?? 'http://127.0.0.1:7878';
 
-// `cargo xtask demo` serves a page before the WebGPU module is compiled: of what the package is packed of, with
-// nothing in that module's place.
+// `cargo xtask demo` serves a page before the modules for WebGPU and relaxed SIMD are compiled: of what the package is
+// packed of, with nothing in the place of the one, and the CPU's other module in that of the other.
 const isEarly = process.env.DPR_EARLY === '1';
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
 const early = {
@@ -15,6 +16,8 @@ const early = {
   ],
   plugin: {
     name: 'dpr-early-page',
+    enforce: 'pre',
+    transform: (code, id) => (/\/dist\/worker\/spawn\.js$/.test(id) ? withoutRelaxed(code) : undefined),
     transformIndexHtml: () => [{ tag: 'meta', attrs: { name: 'dpr-webgpu', content: 'building' }, injectTo: 'head' }],
   },
 };

@@ -5,7 +5,7 @@ import { PACKAGE, packageFile, type Interceptor } from './support/gateway.ts';
 import { expect, test } from './support/fixtures.ts';
 import { exposeGpuDevices, gpuWorker, loseGpu } from './support/gpu-devices.ts';
 
-const MODULE = ['wasm/cpu/dpr_wasm.js', 'wasm/cpu/dpr_wasm_bg.wasm'];
+const MODULE = ['wasm/cpu/dpr_wasm.js', 'wasm/cpu/dpr_wasm_bg.wasm', 'wasm/relaxed/dpr_wasm_bg.wasm'];
 /** The package as one script, and as many, of which a page fetches some when it needs them. */
 const PACKAGES = {
   'one script': ['dist/cdn/index.js', 'dist/cdn/worker-cpu.js', ...MODULE],

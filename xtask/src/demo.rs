@@ -1,7 +1,7 @@
 //! `cargo xtask demo`: from a fresh clone to a search page.
 //!
-//! The page is served as soon as it can answer, with the CPU module; the WebGPU module, which takes longer to compile
-//! than all else together, is built meanwhile, and the page told when it is there.
+//! The page is served as soon as it can answer, with the CPU module; the one for relaxed SIMD and the WebGPU module,
+//! which takes longer to compile than all else together, are built meanwhile, and the page told when they are there.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -11,7 +11,7 @@ use std::sync::{Arc, mpsc};
 
 use crate::failure::{Failure, Outcome};
 use crate::jobs::{self, Clock, Job, OnFailure, Stop, processors};
-use crate::npm::{Arrival, MODULES};
+use crate::npm::Arrival;
 use crate::paths::{DEMO_INDEX, DEMO_MODEL, PAGE, copy_folder, dpr};
 use crate::process::{self, Packages, command};
 use crate::{demo_data, npm, setup};
@@ -39,7 +39,7 @@ struct Options {
 pub(crate) fn run(arguments: &[String]) -> Outcome {
     let options = options(arguments)?;
     let (clock, stop) = (Clock::now(), Stop::new());
-    let is_whole = MODULES[1].is_fresh()?;
+    let is_whole = npm::is_whole()?;
     println!("demo: set-up, server, data and page; logs in {LOGS}");
     if !is_whole {
         println!("demo: the page comes with the CPU module first, the WebGPU module follows while it is up");
@@ -118,10 +118,9 @@ fn first_jobs(is_whole: bool, options: &Options) -> Vec<Job> {
     if let Some(reader) = options.reader.clone() {
         jobs.push(Job::new("reader", &[demo_data::MODEL], move || add_reader(&reader)));
     }
-    let [cpu, webgpu] = npm::bound();
-    jobs.extend([cpu, npm::scripts()]);
+    jobs.extend([npm::bound_cpu(), npm::scripts()]);
     if is_whole {
-        jobs.push(webgpu);
+        jobs.extend(npm::bound_later());
         jobs.extend(npm::whole_page(npm::publish));
     } else {
         jobs.push(npm::early_page());
@@ -141,8 +140,8 @@ fn add_reader(reader: &str) -> Outcome {
 
 /// Builds what the first page is without, and tells the pages that are open.
 fn build_webgpu(clock: Clock, stop: &Arc<Stop>) {
-    let [_, bound] = npm::bound();
-    let mut jobs = vec![npm::webgpu_module(npm::Needed::Later), bound];
+    let mut jobs: Vec<Job> = npm::later_modules(npm::Needed::Later).into();
+    jobs.extend(npm::bound_later());
     jobs.extend(npm::whole_page(npm::publish_beside));
     let (_, outcome) = jobs::run(jobs, processors(), LOGS, clock, stop, OnFailure::EndAll);
     let told = match &outcome {

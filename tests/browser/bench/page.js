@@ -1,20 +1,28 @@
 // In the page: loads the engines, lets them take turns, returns every time in milliseconds.
 
+import { hasRelaxedSimd } from '/package/dist/worker/relaxed-simd.js';
+
 /** Runs of one engine before the next has its turn. */
 const BLOCK = 10;
 
-/** The CPU module with f32 and 8-bit weights, and onnxruntime-web's wasm, one thread, with fp32 and int8. */
+/**
+ * The module for the CPU that pages take here, with f32 and 8-bit weights, the one without relaxed SIMD, and
+ * onnxruntime-web's wasm, one thread, with fp32 and int8.
+ */
 window.measureCpu = async (plan) => {
   const ort = await importOrt('ort.wasm.min.mjs');
-  const f32 = await loadDpr('cpu', await f32Weights());
+  const [wide, narrow] = [await f32Weights(), '/model/web/question_encoder.q8.safetensors'];
+  const f32 = await loadDpr('cpu', wide);
   const ids = idsOf(f32.encoder, plan);
-  const engines = [
-    f32,
-    await loadOrt(ort, 'model.onnx', 'wasm'),
-    await loadDpr('cpu', '/model/web/question_encoder.q8.safetensors'),
-    await loadOrt(ort, 'model.int8.onnx', 'wasm'),
-  ];
-  return measure(['dpr-web f32', 'onnxruntime-web fp32', 'dpr-web q8', 'onnxruntime-web int8'], engines, ids, plan);
+  const engines = {
+    'dpr-web f32': { ...f32, peers: ['onnxruntime-web fp32', 'dpr-web f32, plain SIMD'] },
+    'onnxruntime-web fp32': await loadOrt(ort, 'model.onnx', 'wasm'),
+    'dpr-web f32, plain SIMD': await loadDpr('plain', wide),
+    'dpr-web q8': { ...(await loadDpr('cpu', narrow)), peers: ['onnxruntime-web int8', 'dpr-web q8, plain SIMD'] },
+    'onnxruntime-web int8': await loadOrt(ort, 'model.int8.onnx', 'wasm'),
+    'dpr-web q8, plain SIMD': await loadDpr('plain', narrow),
+  };
+  return measure(engines, ids, plan);
 };
 
 /** The WebGPU module and onnxruntime-web's webgpu, on the same adapter. */
@@ -22,11 +30,13 @@ window.measureWebgpu = async (plan) => {
   const ort = await importOrt('ort.webgpu.min.mjs');
   const dpr = await loadDpr('webgpu', await f32Weights());
   const ids = idsOf(dpr.encoder, plan);
-  const engines = [dpr, await loadOrt(ort, 'model.onnx', 'webgpu')];
-  return measure(['dpr-web webgpu', 'onnxruntime-web webgpu'], engines, ids, { ...plan, block: 1 });
+  const peer = 'onnxruntime-web webgpu';
+  const engines = { 'dpr-web webgpu': { ...dpr, peers: [peer] }, [peer]: await loadOrt(ort, 'model.onnx', 'webgpu') };
+  return measure(engines, ids, { ...plan, block: 1 });
 };
 
-async function measure(names, engines, ids, { runs, warmUp, block = BLOCK }) {
+async function measure(named, ids, { runs, warmUp, block = BLOCK }) {
+  const engines = Object.values(named);
   const times = engines.map(() => []);
   // Early: what somebody's first questions cost, while the browser still compiles the module.
   for (const [position, engine] of engines.entries()) {
@@ -39,9 +49,9 @@ async function measure(names, engines, ids, { runs, warmUp, block = BLOCK }) {
     }
   }
   const rows = [];
-  for (const [position, { loadMs, run }] of engines.entries()) {
+  for (const [position, [name, { loadMs, run, peers = [] }]] of Object.entries(named).entries()) {
     const similarity = cosine(await run(ids), await run(shuffled(ids)));
-    rows.push({ name: names[position], loadMs, early: early[position], steady: times[position], similarity });
+    rows.push({ name, peers, loadMs, early: early[position], steady: times[position], similarity });
   }
   return rows;
 }
@@ -62,13 +72,16 @@ async function timed(engine, ids) {
   return performance.now() - start;
 }
 
+/** @param device - `cpu`, `webgpu`, or `plain`, the module for the CPU that needs no relaxed SIMD */
 export async function loadDpr(device, weightsUrl) {
   const [config, tokenizer, weights] = await Promise.all(
     ['/model/question_encoder/config.json', '/model/question_encoder/tokenizer.json', weightsUrl].map(bytes),
   );
   const start = performance.now();
-  const module = await import(`/dpr/${device}/dpr_wasm.js`);
-  await module.default();
+  const build = device === 'cpu' && hasRelaxedSimd() ? 'relaxed' : device.replace('plain', 'cpu');
+  // The modules for the CPU have one script; under another address it has a memory of its own.
+  const module = await import(device === 'webgpu' ? '/dpr/webgpu/dpr_wasm.js' : `/dpr/cpu/dpr_wasm.js#${device}`);
+  await module.default({ module_or_path: `/dpr/${build}/dpr_wasm_bg.wasm` });
   const encoder = await module.QuestionEncoder.load(config, tokenizer, weights);
   return { encoder, loadMs: performance.now() - start, run: (ids) => encoder.encodeTokens(ids) };
 }

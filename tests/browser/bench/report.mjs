@@ -11,10 +11,11 @@ export function median(values) {
   return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 }
 
-/** Per engine: first run, median of the first 20, and of the steady ones; then ours over the peer's, pair by pair. */
+/** Per engine: first run, median of the first 20, and of the steady ones; then ours over each of its peers. */
 export function summarize(engines) {
-  const rows = engines.map(({ name, loadMs, early, steady, similarity }) => ({
+  const rows = engines.map(({ name, peers, loadMs, early, steady, similarity }) => ({
     name,
+    peers,
     loadMs,
     firstMs: early[0],
     earlyMs: median(early.slice(0, EARLY)),
@@ -23,8 +24,8 @@ export function summarize(engines) {
     similarity,
   }));
   const ratios = [];
-  for (let i = 0; i + 1 < rows.length; i += 2) {
-    const [ours, peer] = [rows[i], rows[i + 1]];
+  for (const [ours, name] of rows.flatMap((row) => row.peers.map((peer) => [row, peer]))) {
+    const peer = rows.find((row) => row.name === name);
     // Both gave two questions the same similarity, or they did not do the same work.
     if (Math.abs(ours.similarity - peer.similarity) > SAME_WORK) {
       throw new Error(`${ours.name} finds a similarity of ${ours.similarity}, ${peer.name} of ${peer.similarity}`);

@@ -6,8 +6,8 @@ const HTML = ['index.html', 'dist/index.html'];
 
 /** The files that the README has one copy, where a bundler does not. */
 function copyModules(job, folder) {
-  for (const device of ['cpu', 'webgpu'])
-    job.copy(`node_modules/dpr-web/wasm/${device}/dpr_wasm_bg.wasm`, `${folder}/${device}.wasm`);
+  for (const build of ['cpu', 'relaxed', 'webgpu'])
+    job.copy(`node_modules/dpr-web/wasm/${build}/dpr_wasm_bg.wasm`, `${folder}/${build}.wasm`);
 }
 
 export const bundlers = [

@@ -27,7 +27,7 @@ export { SpoiledAnswerError } from './errors/spoiled-answer-error.js';
 export { VersionError } from './errors/version-error.js';
 export type { QuestionEncoderLike, SearchClientLike } from './types/client-like.js';
 export type { Answer, AnswerProgress, AnswerResult } from './types/answer.js';
-export type { Device, DeviceChoice, Dtype, DtypeChoice } from './types/device.js';
+export type { Device, DeviceChoice, Dtype, DtypeChoice, WasmBuild } from './types/device.js';
 export type { ExpectedModel } from './types/expected-model.js';
 export type { ModelFile, ModelManifest, PairModel, PairWeights } from './types/manifest.js';
 export type { Bounds, Comparison, Condition, Metadata, MetadataValue } from './types/metadata.js';

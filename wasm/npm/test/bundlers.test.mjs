@@ -67,14 +67,14 @@ test('the workers of the package have names that differ, as webpack makes them n
   assert.deepEqual(names.sort(), ['dpr-web-cpu', 'dpr-web-shared', 'dpr-web-webgpu']);
 });
 
-test('Vite makes both workers and both modules of the package with no configuration', async (t) => {
+test('Vite makes both workers and the three modules of the package with no configuration', async (t) => {
   const folder = standInApp(t, {
     'index.html': '<!doctype html><script type="module" src="/main.js"></script>',
     'main.js': "import { SearchClient } from 'dpr-web';\nawait SearchClient.connect('/');\n",
   });
   await vite({ root: folder, configFile: false, logLevel: 'silent', build: { target: 'es2022', assetsInlineLimit: 0 } });
   const assets = readdirSync(path.join(folder, 'dist/assets'));
-  assert.equal(assets.filter((name) => name.endsWith('.wasm')).length, 2, assets.join(' '));
+  assert.equal(assets.filter((name) => name.endsWith('.wasm')).length, 3, assets.join(' '));
   for (const device of ['cpu', 'webgpu']) {
     const name = assets.find((name) => name.startsWith(`worker-${device}`) && name.endsWith('.js'));
     assert.ok(name, assets.join(' '));
@@ -141,6 +141,7 @@ test('what a CDN serves is one script for the page, one for each worker, and fou
     assert.deepEqual([...readFileSync(script, 'utf8').matchAll(/\bfrom\s*"([^"]+)"/g)].map(([, from]) => from), [`../../wasm/${device}/dpr_wasm.js`]);
     assert.deepEqual([...(await encode(device, script))], [3, 3, 3, 3]);
   }
+  assert.ok(page.includes('"../../wasm/relaxed/dpr_wasm_bg.wasm"'));
 });
 
 /** What a script imports at once, but for the errors that the page knows. */

@@ -28,6 +28,7 @@ export class FakeWorker {
     if (command.type === 'init') {
       this.device = command.device;
       this.wasm = command.wasm;
+      this.relaxed = command.relaxed;
       this.order = command.order;
       // The package's own code, as in a worker.
       const post = (event) => this.terminated || this.onmessage({ data: { type: 'progress', event } });

@@ -34,3 +34,11 @@ test("the demo's stand-in has every name that is taken from the WebGPU module", 
   const standIn = await import('../../../web-demo/src/no-webgpu.js');
   assert.deepEqual(Object.keys(standIn).sort(), [...names.split(', '), 'default'].sort());
 });
+
+test("the demo's first page names no module for relaxed SIMD, which is not there yet", async () => {
+  const { withoutRelaxed } = await import('../../../web-demo/src/without-relaxed.js');
+  const code = readFileSync(new URL('../dist/worker/spawn.js', import.meta.url), 'utf8');
+  assert.equal(code.split('/relaxed/').length, 2);
+  assert.ok(!withoutRelaxed(code).includes('/relaxed/'));
+  assert.equal(withoutRelaxed(code).split('../../wasm/cpu/dpr_wasm_bg.wasm').length, 3);
+});

@@ -52,6 +52,7 @@ test('where a worker of another origin is refused, one of the page\'s own import
   const [[url, type, worker]] = made;
   // The address of the module is handed in: such a worker has none to look from.
   assert.equal(worker.wasm, new URL('../wasm/cpu/dpr_wasm_bg.wasm', import.meta.url).href);
+  assert.equal(worker.relaxed, new URL('../wasm/relaxed/dpr_wasm_bg.wasm', import.meta.url).href);
   assert.equal(type, 'module');
   const script = new URL('../dist/worker/worker-cpu.js', import.meta.url).href;
   assert.equal(await resolveObjectURL(url).text(), `import ${JSON.stringify(script)};`);

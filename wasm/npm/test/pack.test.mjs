@@ -14,6 +14,7 @@ for (const [command, missing] of [
   ['pack', 'dist'],
   ['pack', 'wasm'],
   ['pack', 'wasm/webgpu/dpr_wasm_bg.wasm'],
+  ['pack', 'wasm/relaxed/dpr_wasm_bg.wasm'],
   ['pack', 'THIRD_PARTY.txt'],
   ['publish --dry-run --offline', 'dist'],
   ['run tarball', 'dist'],
@@ -45,7 +46,7 @@ test('the tarball of any version has one name and the code in it', (t) => {
   assert.equal(status, 0, said);
   assert.ok(existsSync(path.join(folder, 'dpr-web.tgz')));
   const listed = npm(folder, 'pack', '--dry-run', '--json').said;
-  for (const file of ['CHANGELOG.md', 'dist/index.js', 'dist/worker/worker-cpu.js', 'wasm/cpu/dpr_wasm_bg.wasm', 'wasm/webgpu/dpr_wasm.js', 'THIRD_PARTY.txt']) {
+  for (const file of ['CHANGELOG.md', 'dist/index.js', 'dist/worker/worker-cpu.js', 'wasm/cpu/dpr_wasm_bg.wasm', 'wasm/relaxed/dpr_wasm_bg.wasm', 'wasm/webgpu/dpr_wasm.js', 'THIRD_PARTY.txt']) {
     assert.ok(listed.includes(`"${file}"`), file);
   }
 });

@@ -51,11 +51,11 @@ test('the worker\'s request for its module has no referrer, and the module is ha
   try {
     let handed;
     const module = { init: async (input) => void (handed = input), address: () => assert.fail('an address was handed in') };
-    await startModule(module, 'https://page.test/cpu.wasm', () => undefined);
+    await startModule(module, { wasm: 'https://page.test/cpu.wasm' }, () => undefined);
     assert.deepEqual(calls.map(({ url }) => url), ['https://page.test/cpu.wasm']);
     silentAboutThePage(calls);
     assert.equal(handed.module_or_path, answer);
-    await startModule({ ...module, address: () => new URL('https://page.test/beside.wasm') }, undefined, () => undefined);
+    await startModule({ ...module, address: () => new URL('https://page.test/beside.wasm') }, {}, () => undefined);
     assert.equal(calls[1].url, 'https://page.test/beside.wasm');
   } finally {
     restore();
@@ -76,7 +76,7 @@ test('every part of a module that arrives is a sign of life, once a second', asy
   let parts = 0;
   let bytes;
   const module = { init: async ({ module_or_path }) => void (bytes = (await module_or_path.arrayBuffer()).byteLength) };
-  await startModule(module, 'https://page.test/cpu.wasm', () => parts++);
+  await startModule(module, { wasm: 'https://page.test/cpu.wasm' }, () => parts++);
   assert.ok(parts > 60 && parts <= 102, `${parts}`);
   assert.ok(bytes > 2000);
 });
@@ -85,7 +85,7 @@ test('a module that is not where it should be is named, with what to do', async 
   const { restore } = fakeFetch(() => new Response('', { status: 404 }));
   try {
     await assert.rejects(
-      startModule({ init: () => assert.fail('nothing to start') }, 'https://page.test/cpu.wasm', () => undefined),
+      startModule({ init: () => assert.fail('nothing to start') }, { wasm: 'https://page.test/cpu.wasm' }, () => undefined),
       (error) => /https:\/\/page\.test\/cpu\.wasm .*404/.test(error.message) && /wasmUrl/.test(error.fix),
     );
   } finally {
@@ -102,7 +102,7 @@ for (const [browser, message] of [
     try {
       const module = { init: async () => { throw new WebAssembly.CompileError(message); } };
       await assert.rejects(
-        startModule(module, 'https://page.test/cpu.wasm', () => undefined),
+        startModule(module, { wasm: 'https://page.test/cpu.wasm' }, () => undefined),
         (error) => error.code === 'wasm_blocked_by_csp' && /'wasm-unsafe-eval'/.test(error.fix),
       );
     } finally {

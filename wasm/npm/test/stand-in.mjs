@@ -91,9 +91,10 @@ export function standInPackage(folder) {
   for (const name of ['package.json', 'README.md', 'CHANGELOG.md', 'LICENSE-MIT', 'LICENSE-APACHE', 'THIRD_PARTY.txt', 'scripts', 'dist']) {
     cpSync(path.join(PACKAGE, name), path.join(folder, name), { recursive: true });
   }
-  for (const device of ['cpu', 'webgpu']) {
+  for (const device of ['cpu', 'relaxed', 'webgpu']) {
     mkdirSync(path.join(folder, 'wasm', device), { recursive: true });
-    writeFileSync(path.join(folder, 'wasm', device, 'dpr_wasm.js'), GLUE.replace('DEVICE', device));
+    // The CPU's script is for both of its modules.
+    if (device !== 'relaxed') writeFileSync(path.join(folder, 'wasm', device, 'dpr_wasm.js'), GLUE.replace('DEVICE', device));
     // Not the same bytes: a bundler would make one file of two.
     const name = Uint8Array.from([0, device.length + 1, device.length, ...Buffer.from(device)]);
     writeFileSync(path.join(folder, 'wasm', device, 'dpr_wasm_bg.wasm'), Buffer.concat([WASM, name]));

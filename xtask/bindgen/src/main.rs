@@ -3,9 +3,14 @@
 //! The library behind the `wasm-bindgen` program, of the version in Cargo.lock. The program itself is five times as
 //! much to compile: it can also run tests in browsers.
 
+use std::error::Error;
+use std::path::Path;
 use std::process::ExitCode;
 
 use wasm_bindgen_cli_support::Bindgen;
+
+/// What precedes the number of a function without a name that is called from JavaScript.
+const NUMBERED: &str = "__wasm_bindgen_func_elem_";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -13,15 +18,64 @@ fn main() -> ExitCode {
         eprintln!("usage: xtask-bindgen RAW.wasm FOLDER");
         return ExitCode::from(2);
     };
-    let mut bindgen = Bindgen::new();
-    // Their types are in wasm/npm/src/worker/wasm-modules.d.ts, which is there before a module is.
-    // Without an address the module is looked for beside its JavaScript, as the program has it too.
-    bindgen.input_path(module).out_name("dpr_wasm").typescript(false).omit_default_module_path(false);
-    match bindgen.web(true).and_then(|web| web.generate(folder)) {
+    match generate(module, Path::new(folder)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("cannot make the JavaScript of {module}: {error:?}");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Writes the module and its JavaScript. Functions without a name have their place in the module's code as number,
+/// which two builds of one interface do not share: here they are counted, so that one JavaScript does for both.
+fn generate(module: &str, folder: &Path) -> Result<(), Box<dyn Error + Send + Sync>> {
+    let mut bindgen = Bindgen::new();
+    // Their types are in wasm/npm/src/worker/wasm-modules.d.ts, which is there before a module is.
+    // Without an address the module is looked for beside its JavaScript, as the program has it too.
+    bindgen.input_path(module).out_name("dpr_wasm").typescript(false).omit_default_module_path(false);
+    let mut output = bindgen.web(true)?.generate_output()?;
+    let exports = output.wasm_mut().exports.iter_mut().filter(|export| export.name.starts_with(NUMBERED));
+    let renamed: Vec<(String, String)> = exports
+        .enumerate()
+        .map(|(at, export)| (std::mem::replace(&mut export.name, counted(at)), counted(at)))
+        .collect();
+    output.emit(folder)?;
+    let script = folder.join("dpr_wasm.js");
+    let mut text = std::fs::read_to_string(&script)?;
+    for (name, new) in renamed {
+        text = rename(&text, &name, &new);
+    }
+    std::fs::write(script, text)?;
+    Ok(())
+}
+
+/// Returns the name of a function by its place among those without one. No other has such a name.
+fn counted(at: usize) -> String {
+    format!("__dpr_func_{at}")
+}
+
+/// Returns a script with another name for a function.
+fn rename(script: &str, name: &str, new: &str) -> String {
+    let mut parts = script.split(name);
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        // Not where it begins a longer number.
+        text += if part.starts_with(|next: char| next.is_ascii_digit()) { name } else { new };
+        text += part;
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_replaced_where_it_is_whole() {
+        let script = "wasm.__wasm_bindgen_func_elem_34(a, __wasm_bindgen_func_elem_344);";
+        let renamed = rename(script, "__wasm_bindgen_func_elem_34", "__dpr_func_0");
+        assert_eq!(renamed, "wasm.__dpr_func_0(a, __wasm_bindgen_func_elem_344);");
+        assert_eq!(rename(&renamed, "__wasm_bindgen_func_elem_344", "f"), "wasm.__dpr_func_0(a, f);");
     }
 }

@@ -1,4 +1,4 @@
-//! The browser side: two wasm modules, the npm package around them, and the search page built from the package.
+//! The browser side: three wasm modules, the npm package around them, and the search page built from the package.
 
 mod module;
 mod page;
@@ -13,8 +13,10 @@ use crate::setup;
 
 pub(crate) const TOOL: &str = "wasm-bindgen";
 pub(crate) const CPU: &str = "CPU module";
+const RELAXED: &str = "relaxed module";
 pub(crate) const WEBGPU: &str = "WebGPU module";
 const CPU_BOUND: &str = "JavaScript of the CPU module";
+const RELAXED_BOUND: &str = "JavaScript of the relaxed module";
 const WEBGPU_BOUND: &str = "JavaScript of the WebGPU module";
 pub(crate) const SCRIPTS: &str = "package scripts";
 pub(crate) const PACKAGE: &str = "package";
@@ -24,8 +26,11 @@ pub(crate) const PAGE: &str = "search page";
 pub(crate) fn build() -> Outcome {
     let mut jobs = setup::only(&[setup::NODE, setup::WASM_TARGET, setup::WASM_OPT, setup::PAGE_PACKAGES]);
     jobs.push(tool(Packages::Bindgen));
-    jobs.extend([cpu_module(), webgpu_module(Needed::Now), scripts()]);
-    jobs.extend(bound());
+    jobs.push(cpu_module());
+    jobs.extend(later_modules(Needed::Now));
+    jobs.push(scripts());
+    jobs.push(bound_cpu());
+    jobs.extend(bound_later());
     jobs.extend(whole_page(publish));
     run_task("npm", jobs)
 }
@@ -40,16 +45,30 @@ pub(crate) fn cpu_module() -> Job {
     Job::new(CPU, &[setup::WASM_TARGET], || module::compile(&MODULES[0], Needed::Now))
 }
 
-/// Compiles the WebGPU module, after the other one: cargo lets one build at a time into a folder.
-pub(crate) fn webgpu_module(needed: Needed) -> Job {
-    Job::new(WEBGPU, &[setup::WASM_TARGET, CPU], move || module::compile(&MODULES[1], needed))
+/// Compiles the modules that a first page does without, one after another: cargo lets one build at a time into a
+/// folder.
+pub(crate) fn later_modules(needed: Needed) -> [Job; 2] {
+    [
+        Job::new(RELAXED, &[setup::WASM_TARGET, CPU], move || module::compile(&MODULES[1], needed)),
+        Job::new(WEBGPU, &[setup::WASM_TARGET, RELAXED], move || module::compile(&MODULES[2], needed)),
+    ]
 }
 
-/// Puts the JavaScript around the modules and optimises them.
-pub(crate) fn bound() -> [Job; 2] {
+/// Returns whether the modules that a first page does without are there.
+pub(crate) fn is_whole() -> Outcome<bool> {
+    Ok(MODULES[1].is_fresh()? && MODULES[2].is_fresh()?)
+}
+
+/// Puts the JavaScript around the CPU module and optimises it.
+pub(crate) fn bound_cpu() -> Job {
+    Job::new(CPU_BOUND, &[CPU, TOOL, setup::WASM_OPT], || module::bind(&MODULES[0]))
+}
+
+/// Does the same with the modules that a first page does without.
+pub(crate) fn bound_later() -> [Job; 2] {
     [
-        Job::new(CPU_BOUND, &[CPU, TOOL, setup::WASM_OPT], || module::bind(&MODULES[0])),
-        Job::new(WEBGPU_BOUND, &[WEBGPU, TOOL, setup::WASM_OPT], || module::bind(&MODULES[1])),
+        Job::new(RELAXED_BOUND, &[RELAXED, CPU_BOUND, TOOL, setup::WASM_OPT], || module::bind(&MODULES[1])),
+        Job::new(WEBGPU_BOUND, &[WEBGPU, TOOL, setup::WASM_OPT], || module::bind(&MODULES[2])),
     ]
 }
 
@@ -65,7 +84,7 @@ pub(crate) fn early_page() -> Job {
 
 /// Packs the package as it would be published.
 pub(crate) fn package() -> Job {
-    Job::new(PACKAGE, &[SCRIPTS, CPU_BOUND, WEBGPU_BOUND], page::pack)
+    Job::new(PACKAGE, &[SCRIPTS, CPU_BOUND, RELAXED_BOUND, WEBGPU_BOUND], page::pack)
 }
 
 /// Packs the package and builds the page of it; `publish` puts it where it is served.

@@ -1,4 +1,4 @@
-//! The two wasm modules: compiled, given their JavaScript, optimised.
+//! The wasm modules: compiled, given their JavaScript, optimised.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,9 +16,11 @@ const TARGET_DIR: &str = "target/wasm";
 /// The cfg is what getrandom 0.3 asks for on this target.
 const RUSTFLAGS: &str = "-C target-feature=+simd128 --cfg getrandom_backend=\"wasm_js\"";
 
-/// One of the two modules; a page downloads only the one it runs.
+/// One of the modules; a page downloads only the one it runs.
 pub(crate) struct Module {
     pub(crate) name: &'static str,
+    /// The module whose JavaScript it runs under: its own, or another's that is the same to the byte.
+    script: &'static str,
     features: &'static [&'static str],
     /// Most bytes it may take on the wire, compressed.
     pub(crate) limit: u64,
@@ -34,13 +36,32 @@ pub(crate) struct Module {
 const LOW_MEMORY: &str = "--low-memory-unused";
 const ADDED_CONSTANTS: &str = "--optimize-added-constants-propagate";
 
-/// Both modules.
-pub(crate) const MODULES: [Module; 2] = [
-    Module { name: "cpu", features: &[], limit: 850_000, optimise: &["-O3", LOW_MEMORY, ADDED_CONSTANTS] },
-    Module { name: "webgpu", features: &["--features", "webgpu"], limit: 5_000_000, optimise: &["-O1"] },
+/// The modules: for the CPU, for the CPU of engines with relaxed SIMD, and for WebGPU.
+pub(crate) const MODULES: [Module; 3] = [
+    Module {
+        name: "cpu",
+        script: "cpu",
+        features: &[],
+        limit: 850_000,
+        optimise: &["-O3", LOW_MEMORY, ADDED_CONSTANTS],
+    },
+    Module {
+        name: "relaxed",
+        script: "cpu",
+        features: &["--features", "relaxed-simd"],
+        limit: 860_000,
+        optimise: &["-O3", LOW_MEMORY, ADDED_CONSTANTS, "--enable-relaxed-simd"],
+    },
+    Module {
+        name: "webgpu",
+        script: "webgpu",
+        features: &["--features", "webgpu"],
+        limit: 5_000_000,
+        optimise: &["-O1"],
+    },
 ];
 
-/// WebAssembly features that browsers have had since 2023 and rustc uses.
+/// WebAssembly features that browsers have had since 2023 and rustc uses in every module.
 const WASM_FEATURES: [&str; 7] = [
     "--enable-simd",
     "--enable-bulk-memory",
@@ -62,7 +83,7 @@ impl Module {
     }
 
     fn script(&self) -> String {
-        format!("{}/dpr_wasm.js", self.folder())
+        format!("wasm/npm/wasm/{}/dpr_wasm.js", self.script)
     }
 
     /// Returns the stamp of the inputs that decide the module.
@@ -142,6 +163,17 @@ fn make(module: &Module) -> Outcome {
     let failed = |e: std::io::Error| Failure::new(format!("cannot write {}: {e}", module.folder()));
     fs::rename(&small, &bound).map_err(failed)?;
     let folder = module.folder();
+    if module.script != module.name {
+        let [new, script] = [work.join("dpr_wasm.js"), PathBuf::from(module.script())];
+        if fs::read(&new).map_err(failed)? != fs::read(&script).map_err(failed)? {
+            let message =
+                format!("the module {} needs another script than {}", module.name, script.display());
+            let fix =
+                "compare the two: the modules export the same functions and take the same from the page";
+            return Err(Failure::new(message).fix(fix));
+        }
+        fs::remove_file(new).map_err(failed)?;
+    }
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).map_err(failed)?;
     for entry in fs::read_dir(&work).map_err(failed)? {

@@ -1,8 +1,8 @@
 //! The npm package and the search page.
 //!
-//! The page can be built before the WebGPU module is (`cargo xtask demo` does): such a page says in its HTML that the
-//! module is still coming, encodes on the CPU, and asks for `modules.json` until that says that the whole page is
-//! there.
+//! The page can be built before the modules for relaxed SIMD and WebGPU are (`cargo xtask demo` does): such a page
+//! says in its HTML that the latter is still coming, encodes on the CPU, and asks for `modules.json` until that says
+//! that the whole page is there.
 
 use std::fs;
 use std::io;
@@ -41,10 +41,10 @@ pub(super) fn scripts() -> Outcome<Done> {
 
 /// Packs the package.
 pub(super) fn pack() -> Outcome<Done> {
-    let [cpu, webgpu] = MODULES.each_ref().map(|module| format!("{PACKAGE}/wasm/{}", module.name));
+    let [cpu, relaxed, webgpu] = MODULES.each_ref().map(|module| format!("{PACKAGE}/wasm/{}", module.name));
     let [manifest, readme, notices] =
         ["package.json", "README.md", "THIRD_PARTY.txt"].map(|name| format!("{PACKAGE}/{name}"));
-    let inputs = ["wasm/npm/dist", &manifest, &readme, &notices, &cpu, &webgpu];
+    let inputs = ["wasm/npm/dist", &manifest, &readme, &notices, &cpu, &relaxed, &webgpu];
     let stamp = Stamp::of("package", &inputs, &[])?;
     unless_fresh(&stamp, &[TARBALL], || npm(PACKAGE, &["run", "--silent", "tarball"]))
 }

@@ -87,7 +87,8 @@ fn plan(chosen: &Chosen) -> Vec<Job> {
         jobs.push(program(lints));
     }
     if has_package {
-        jobs.extend([npm::cpu_module(), npm::webgpu_module(npm::Needed::Now)]);
+        jobs.push(npm::cpu_module());
+        jobs.extend(npm::later_modules(npm::Needed::Now));
     }
     if has_data {
         jobs.extend(demo_data::jobs(PROGRAM));
@@ -98,7 +99,8 @@ fn plan(chosen: &Chosen) -> Vec<Job> {
         jobs.push(npm::scripts());
     }
     if has_package {
-        jobs.extend(npm::bound());
+        jobs.push(npm::bound_cpu());
+        jobs.extend(npm::bound_later());
     }
     if has_page {
         jobs.extend(npm::whole_page(npm::publish));

@@ -7,6 +7,10 @@ export const SEARCH_CLIENT = new InjectionToken<SearchClient>('search client', {
   factory: () =>
     SearchClient.create('/', {
       createWorker: () => new Worker(new URL('./dpr-web.worker', import.meta.url), { type: 'module' }),
-      wasmUrl: { cpu: 'assets/cpu/dpr_wasm_bg.wasm', webgpu: 'assets/webgpu/dpr_wasm_bg.wasm' },
+      wasmUrl: {
+        cpu: 'assets/cpu/dpr_wasm_bg.wasm',
+        relaxed: 'assets/relaxed/dpr_wasm_bg.wasm',
+        webgpu: 'assets/webgpu/dpr_wasm_bg.wasm',
+      },
     }),
 });

@@ -97,7 +97,7 @@ export class WorkerSession {
       if (this.#address !== undefined) this.#fatal(why || 'the worker failed');
       else this.#fatal(`the worker could not be loaded${why ? `: ${why}` : ''}`, 'worker_not_loaded', WRONG_SCRIPT);
     };
-    worker.onmessageerror = () => this.#fatal('an answer of the worker could not be read');
+    worker.onmessageerror = () => this.#fatal('an answer could not be read');
   }
 
   /**
@@ -113,7 +113,7 @@ export class WorkerSession {
       const { address, protocol } = await this.ask({ type: 'hello' }, 'hello');
       this.#address = address;
       if (protocol !== PROTOCOL) {
-        throw new SessionEnded('the worker is of another release of dpr-web than the page', 'worker_version', WRONG_SCRIPT);
+        throw new SessionEnded('the worker is of another release', 'worker_version', WRONG_SCRIPT);
       }
     } catch (error) {
       if (!(error instanceof WorkerFailure)) throw error;
@@ -121,8 +121,10 @@ export class WorkerSession {
       const part = await import('../worker/explain-failure.js').catch(() => undefined);
       throw part?.explained(error, this.#source, this.device, this.#createdAt, this.#address) ?? error;
     }
-    const wasm = this.#source.wasm(this.device);
-    const { fetched = [], bytes = [] } = await this.ask({ type: 'init', device: this.device, wasm, order }, 'done');
+    const { device } = this;
+    const { wasm } = this.#source;
+    const start = { type: 'init', device, wasm: wasm(device), relaxed: wasm('relaxed'), order } as const;
+    const { fetched = [], bytes = [] } = await this.ask(start, 'done');
     return { fetched, bytes };
   }
 

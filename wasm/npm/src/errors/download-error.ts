@@ -12,7 +12,7 @@ export class DownloadError extends DprWebError {
     super(
       `${url} could not be downloaded: ${reason}`,
       status === 404
-        ? 'Check the address, and that the model was exported with `dpr export-web`.'
+        ? 'Check the address. `dpr export-web` makes the files.'
         : 'Check the connection and that the server is running, then search again.',
       code,
       options,

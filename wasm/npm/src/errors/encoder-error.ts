@@ -6,7 +6,7 @@ export class EncoderError extends DprWebError {
 
   constructor(
     message: string,
-    fix = 'Reload the page. If it happens again, choose another device.',
+    fix = 'Reload the page, or choose another device.',
     code = 'encoder_failed',
     options?: ErrorOptions,
   ) {

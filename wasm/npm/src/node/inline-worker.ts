@@ -2,7 +2,7 @@ import type { PrivateDesk } from '../worker/private/desk.js';
 import { encoderOf, make, score, shape, warmUp, type Load, type Model } from '../worker/models.js';
 import { hello, type Command, type Reply } from '../worker/protocol.js';
 import type { ModuleError } from '../worker/module-error.js';
-import type { WasmModule } from '../worker/wasm-module.js';
+import { urlsOf, type WasmModule } from '../worker/wasm-module.js';
 import { fileFetch } from './files.js';
 
 /** How many modules have trapped in this thread. */
@@ -57,13 +57,13 @@ export class InlineWorker {
 
   async #answer(command: Command): Promise<Reply> {
     const { id } = command;
-    if ((this.#since ?? traps) !== traps) return { type: 'fatal', message: 'another encoder ended the module', isBystander: true };
+    if ((this.#since ?? traps) !== traps) return { type: 'fatal', message: 'another one ended it', isBystander: true };
     switch (command.type) {
       case 'hello':
         return hello();
       case 'init': {
         const cpu = await freshModule();
-        const address = command.wasm ?? cpu.address().href;
+        const [address] = urlsOf(cpu, command);
         const response = await fileFetch(undefined, { readsFiles: true })(address);
         if (!response.ok) throw new Error(`${address} could not be read: ${response.statusText || response.status}`);
         await cpu.init({ module_or_path: response });

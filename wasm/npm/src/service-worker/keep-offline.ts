@@ -26,8 +26,9 @@ export interface KeepOfflineOptions extends NetworkOptions {
   server?: string | URL | null | undefined;
   /**
    * Scripts, workers, WebAssembly and styles, by addresses that change when their content does, as bundlers name them.
-   * They are answered from what is kept. Without WebGPU leave its module out, which is the largest file.
-   * @example { assets: ['/assets/index-3f2a.js', '/assets/worker-cpu-91bc.js', '/assets/dpr_wasm_bg-77de.wasm'] }
+   * They are answered from what is kept. Of the modules, both for the CPU
+   * belong to it; without WebGPU leave that one out, which is the largest file.
+   * @example { assets: ['/assets/index-3f2a.js', '/assets/dpr_wasm_bg-77de.wasm', '/assets/dpr_wasm_bg-a90c.wasm'] }
    */
   assets: readonly string[];
   /**

@@ -1,6 +1,9 @@
 /** Where questions are encoded. */
 export type Device = 'webgpu' | 'cpu';
 
+/** A WebAssembly module: a device's own, or `relaxed`, that of the CPU for engines with relaxed SIMD. */
+export type WasmBuild = Device | 'relaxed';
+
 /** A device, or `auto`: measure both once on this machine and remember the faster. */
 export type DeviceChoice = 'auto' | Device;
 

@@ -1,5 +1,5 @@
 import type { AnswerProgress } from './answer.js';
-import type { Device, DeviceChoice, DtypeChoice } from './device.js';
+import type { Device, DeviceChoice, DtypeChoice, WasmBuild } from './device.js';
 import type { ExpectedModel } from './expected-model.js';
 import type { Condition } from './metadata.js';
 import type { NetworkOptions } from './network.js';
@@ -66,10 +66,12 @@ export interface LoadOptions extends NetworkOptions {
   startTimeout?: number | undefined;
   /**
    * Where the WebAssembly files are, for set-ups that put them elsewhere than beside the worker's script.
-   * They are `dpr-web/wasm/cpu/dpr_wasm_bg.wasm` and `dpr-web/wasm/webgpu/dpr_wasm_bg.wasm`.
-   * @example { wasmUrl: { cpu: '/assets/cpu.wasm', webgpu: '/assets/webgpu.wasm' } }
+   * They are `dpr-web/wasm/cpu/dpr_wasm_bg.wasm`, `dpr-web/wasm/relaxed/dpr_wasm_bg.wasm` and
+   * `dpr-web/wasm/webgpu/dpr_wasm_bg.wasm`. With `cpu` and without `relaxed`, engines with relaxed SIMD get `cpu`,
+   * which is slower.
+   * @example { wasmUrl: { cpu: '/assets/cpu.wasm', relaxed: '/assets/relaxed.wasm', webgpu: '/assets/webgpu.wasm' } }
    */
-  wasmUrl?: Partial<Record<Device, string | URL>> | undefined;
+  wasmUrl?: Partial<Record<WasmBuild, string | URL>> | undefined;
   /**
    * Address that relative file addresses are resolved against when a manifest object is given.
    * Default: the document's address.

@@ -12,7 +12,7 @@ export function address(url: string | URL, what: string, base: string | URL | un
   } catch (error) {
     throw new OptionError(
       `${what} is not an address: ${String(url)}`,
-      'Give an address with https://, or, where there is a document, a relative one.',
+      'Give an address with https://, or on a page a relative one.',
       { cause: error },
     );
   }

@@ -1,4 +1,4 @@
-import type { Device } from '../types/device.js';
+import type { Device, WasmBuild } from '../types/device.js';
 import type { Command, Presence, Reply } from './protocol.js';
 
 /** A worker of this page, or this page's place in a shared one. */
@@ -21,7 +21,7 @@ export interface WorkerSource {
   /** Address of the worker's script, where it is another than that of `spawn`. */
   script?(device: Device): string | undefined;
   /** Address of the module's code to hand in, or `undefined`: the worker knows. */
-  wasm(device: Device): string | undefined;
+  wasm: (build: WasmBuild) => string | undefined;
   /** Longest wait for a worker's first word, in milliseconds. */
   startTimeout: number;
   /** Makes only dedicated workers from now on; returns whether those for this device were shared until now. */

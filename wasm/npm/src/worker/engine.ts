@@ -8,7 +8,7 @@ import { OrderedFiles } from './ordered-files.js';
 import type { PrivateDesk } from './private/desk.js';
 import type { Reply, Work } from './protocol.js';
 import { sentError } from './sent-error.js';
-import { startModule, type WasmModule, type WasmQuestionEncoder } from './wasm-module.js';
+import { startModule, type ModuleAddresses, type WasmModule, type WasmQuestionEncoder } from './wasm-module.js';
 
 /** Sends an answer to the page that gave the command. */
 export type Post = (message: Reply, transfer?: Transferable[]) => void;
@@ -65,7 +65,7 @@ export class Engine {
     const alive = () => post({ type: 'alive' });
     switch (command.type) {
       case 'init': {
-        this.#started ??= this.#start(command.device, command.wasm, alive).catch((error: unknown) => {
+        this.#started ??= this.#start(command.device, command, alive).catch((error: unknown) => {
           // Another page may say another address.
           this.#started = undefined;
           throw error;
@@ -150,7 +150,7 @@ export class Engine {
     }
   }
 
-  async #start(device: Device, wasm: string | undefined, alive: () => void): Promise<string> {
+  async #start(device: Device, addresses: ModuleAddresses, alive: () => void): Promise<string> {
     const wanted = this.#offered[device];
     if (!wanted) {
       throw new ModuleError(
@@ -159,7 +159,7 @@ export class Engine {
       );
     }
     if (device === 'webgpu') watchDeviceLoss(this.#onFatal);
-    const from = await startModule(wanted, wasm, alive);
+    const from = await startModule(wanted, addresses, alive);
     this.#module = wanted;
     return from;
   }

@@ -18,9 +18,10 @@ export type Command =
   | { type: 'hello'; id: typeof HELLO }
   /**
    * First work: fetch and compile the module for this device, from `wasm`, else from where the worker's
-   * own script expects it. `order`: download these files meanwhile, for `load`. Answered by `done`.
+   * own script expects it; for the CPU from `relaxed`, if that is said, where the engine has relaxed SIMD. `order`:
+   * download these files meanwhile, for `load`. Answered by `done`.
    */
-  | { type: 'init'; id: number; device: Device; wasm: string | undefined; order?: FileOrder | undefined }
+  | { type: 'init'; id: number; device: Device; wasm: string | undefined; relaxed?: string | undefined; order?: FileOrder | undefined }
   /** To a shared worker: is this model there already? Answered by `loaded`, else by `needed`. */
   | { type: 'find'; id: number; model: string }
   /**

@@ -1,4 +1,4 @@
-import type { Device } from '../types/device.js';
+import type { Device, WasmBuild } from '../types/device.js';
 
 /**
  * Starts the worker for a device. The static `new Worker(new URL(…))` that bundlers look for; they must stay in
@@ -27,9 +27,10 @@ export function spawnedScript(device: Device): string {
   return new URL(`worker-${device}.js`, here).href;
 }
 
-/** The module for a device, beside the page's own script: a worker may have no address to look from. */
-export function spawnedWasm(device: Device): URL {
-  return device === 'webgpu'
-    ? new URL('../../wasm/webgpu/dpr_wasm_bg.wasm', import.meta.url)
-    : new URL('../../wasm/cpu/dpr_wasm_bg.wasm', import.meta.url);
+/** The module of a build, beside the page's own script: a worker may have no address to look from. */
+export function spawnedWasm(build: WasmBuild): URL {
+  if (build === 'webgpu') return new URL('../../wasm/webgpu/dpr_wasm_bg.wasm', import.meta.url);
+  return build === 'cpu'
+    ? new URL('../../wasm/cpu/dpr_wasm_bg.wasm', import.meta.url)
+    : new URL('../../wasm/relaxed/dpr_wasm_bg.wasm', import.meta.url);
 }

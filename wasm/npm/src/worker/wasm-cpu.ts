@@ -19,6 +19,7 @@ export function cpuModule(all: Script): WasmModule {
     BucketIndex,
     privateDesk: () => new PrivateDesk(all as unknown as WasmPrivate),
     address: () => new URL('../../wasm/cpu/dpr_wasm_bg.wasm', import.meta.url),
+    relaxed: () => new URL('../../wasm/relaxed/dpr_wasm_bg.wasm', import.meta.url),
   };
 }
 

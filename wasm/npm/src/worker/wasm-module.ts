@@ -1,7 +1,8 @@
 import { ModuleError } from './module-error.js';
 import type { PrivateDesk } from './private/desk.js';
+import { hasRelaxedSimd } from './relaxed-simd.js';
 
-/** The question encoder that both WebAssembly modules export. */
+/** The question encoder that the WebAssembly modules export. */
 export interface WasmQuestionEncoder {
   /** `[dim]` numbers. */
   encode(text: string): Promise<Float32Array>;
@@ -26,7 +27,7 @@ export interface WasmEncoderBuilder {
   free(): void;
 }
 
-/** What both WebAssembly modules export for pairs of a question and a passage. */
+/** What the WebAssembly modules export for pairs of a question and a passage. */
 export interface WasmPairModel {
   readonly maxTokens: number;
   readonly device: string;
@@ -100,6 +101,8 @@ export interface WasmModule {
   BucketIndex?: new (projection: Uint8Array, centroids: Uint8Array) => WasmBucketIndex;
   /** Where the module's code is, seen from the worker's script, if the page does not say. */
   address(): URL;
+  /** Where the code for engines with relaxed SIMD is, which runs under the same script. */
+  relaxed?(): URL;
 }
 
 /**
@@ -108,6 +111,9 @@ export interface WasmModule {
  */
 const BLOCKED = /unsafe-eval|\bCSP\b|Content.Security.Policy/i;
 
+/** The code of that. */
+const BLOCKED_CODE = 'wasm_blocked_by_csp';
+
 /** Tells of parts at most this often, in milliseconds. */
 const PART_INTERVAL = 1000;
 
@@ -115,18 +121,38 @@ const ALLOW =
   "Allow WebAssembly in the Content-Security-Policy of the page and of the worker's script: " +
   "script-src 'self' 'wasm-unsafe-eval'.";
 
+/** Where the page says that a module's code is, and its code for engines with relaxed SIMD. */
+export interface ModuleAddresses {
+  wasm?: string | undefined;
+  relaxed?: string | undefined;
+}
+
+/** The addresses that a module's code is fetched from, in turn: the page's, else those that the worker's script expects. */
+export function urlsOf(module: WasmModule, { wasm, relaxed }: ModuleAddresses): [string, ...string[]] {
+  const plain = wasm ?? module.address().href;
+  // A page that says where the one is has perhaps not put the other there.
+  const better = module.relaxed && (relaxed ?? (wasm === undefined ? module.relaxed().href : undefined));
+  return better !== undefined && hasRelaxedSimd() ? [better, plain] : [plain];
+}
+
 /**
- * Fetches and compiles a module from `address`, or from where the worker's script expects it.
+ * Fetches and compiles a module.
  *
  * @param onPart - called when the answer begins, and with every part of it that arrives
  * @returns the address that it came from
  */
-export async function startModule(
-  module: WasmModule,
-  address: string | undefined,
-  onPart: () => void,
-): Promise<string> {
-  const from = address ?? module.address().href;
+export async function startModule(module: WasmModule, from: ModuleAddresses, onPart: () => void): Promise<string> {
+  const [first, ...others] = urlsOf(module, from);
+  try {
+    return await startFrom(module, first, onPart);
+  } catch (error) {
+    if (!(error instanceof ModuleError) || error.code === BLOCKED_CODE || !others[0]) throw error;
+    // As on a host that has the older files, or with an engine that knows a part of relaxed SIMD.
+    return startFrom(module, others[0], onPart);
+  }
+}
+
+async function startFrom(module: WasmModule, from: string, onPart: () => void): Promise<string> {
   let response: Response;
   try {
     // Not the module's own fetch: that would send a referrer.
@@ -150,7 +176,7 @@ export async function startModule(
       blocked
         ? ALLOW
         : undefined,
-      blocked ? 'wasm_blocked_by_csp' : undefined,
+      blocked ? BLOCKED_CODE : undefined,
     );
   }
 }

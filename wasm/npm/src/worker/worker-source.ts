@@ -22,11 +22,13 @@ function dedicated({ createWorker, wasmUrl, startTimeout }: LoadOptions): Worker
   return {
     create: (createWorker as ((device: Device) => Worker) | undefined) ?? spawnOwn,
     isOwn,
-    wasm: (device) => {
+    wasm: (build) => {
       // A worker of the page's own may lie beside other files than the page's script does.
-      const url = wasmUrl?.[device] ?? (isOwn ? spawnedWasm(device) : undefined);
+      // Who says where the one for the CPU is has perhaps not put the other there.
+      const isThere = isOwn && !(wasmUrl?.cpu && build === 'relaxed');
+      const url = wasmUrl?.[build] ?? (isThere ? spawnedWasm(build) : undefined);
       // Absolute: some bundlers give addresses that a worker could not resolve.
-      return url === undefined ? undefined : address(url, '`wasmUrl`').href;
+      return url && address(url, '`wasmUrl`').href;
     },
     startTimeout: startTimeout ?? START_TIMEOUT,
   };
@@ -34,5 +36,5 @@ function dedicated({ createWorker, wasmUrl, startTimeout }: LoadOptions): Worker
 
 function spawnOwn(device: Device): Worker {
   if (typeof globalThis.Worker === 'function') return spawnWorker(device);
-  throw new WorkerFailure('this runtime has no web workers', 'no_worker');
+  throw new WorkerFailure('no web workers', 'no_worker');
 }

@@ -35,10 +35,10 @@ test('with `prefetch`, pages name the scripts, the worker and the module of the 
   assert.ok(tags.every((tag) => tag.includes('referrerpolicy="no-referrer"') && tag.includes('crossorigin')));
 });
 
-test('of two modules it is the one of the CPU', async (t) => {
+test('of three modules it is the one of the CPU for engines with relaxed SIMD', async (t) => {
   const { pages, root } = await links(t, { prefetch: true });
   const wasm = hrefs(pages['index.html']).find((href) => href.endsWith('.wasm'));
-  assert.deepEqual(readFileSync(path.join(root, 'dist', wasm)), readFileSync(path.join(root, 'node_modules/dpr-web/wasm/cpu/dpr_wasm_bg.wasm')));
+  assert.deepEqual(readFileSync(path.join(root, 'dist', wasm)), readFileSync(path.join(root, 'node_modules/dpr-web/wasm/relaxed/dpr_wasm_bg.wasm')));
 });
 
 test('addresses follow the base, a relative one as well, and without `prefetch` there are none', async (t) => {
@@ -72,5 +72,5 @@ test('in development the workers and modules are beside the script that asks for
   const script = await fetch(new URL(worker, at('node_modules/dpr-web/dist/worker/spawn.js')));
   assert.equal(script.status, 200);
   assert.match(script.headers.get('content-type'), /javascript/);
-  assert.equal((await fetch(at('node_modules/dpr-web/wasm/cpu/dpr_wasm_bg.wasm'))).headers.get('content-type'), 'application/wasm');
+  assert.equal((await fetch(at('node_modules/dpr-web/wasm/relaxed/dpr_wasm_bg.wasm'))).headers.get('content-type'), 'application/wasm');
 });

@@ -24,7 +24,11 @@ export class Search implements OnInit, OnDestroy {
       device: wanted.get('device') as Device,
       // Angular makes workers of the application's own files only.
       createWorker: () => new Worker(new URL('./dpr-web.worker', import.meta.url), { type: 'module' }),
-      wasmUrl: { cpu: 'assets/cpu/dpr_wasm_bg.wasm', webgpu: 'assets/webgpu/dpr_wasm_bg.wasm' },
+      wasmUrl: {
+        cpu: 'assets/cpu/dpr_wasm_bg.wasm',
+        relaxed: 'assets/relaxed/dpr_wasm_bg.wasm',
+        webgpu: 'assets/webgpu/dpr_wasm_bg.wasm',
+      },
     });
     this.state.set(this.#client.state);
   }
