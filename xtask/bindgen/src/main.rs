@@ -60,8 +60,8 @@ fn rename(script: &str, name: &str, new: &str) -> String {
     let mut parts = script.split(name);
     let mut text = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        // Not where it begins a longer number.
-        text += if part.starts_with(|next: char| next.is_ascii_digit()) { name } else { new };
+        // Not where it begins a longer name: a function that is called in two ways has two, the second with a suffix.
+        text += if part.starts_with(|next: char| next == '_' || next.is_alphanumeric()) { name } else { new };
         text += part;
     }
     text
@@ -73,9 +73,9 @@ mod tests {
 
     #[test]
     fn a_name_is_replaced_where_it_is_whole() {
-        let script = "wasm.__wasm_bindgen_func_elem_34(a, __wasm_bindgen_func_elem_344);";
-        let renamed = rename(script, "__wasm_bindgen_func_elem_34", "__dpr_func_0");
-        assert_eq!(renamed, "wasm.__dpr_func_0(a, __wasm_bindgen_func_elem_344);");
-        assert_eq!(rename(&renamed, "__wasm_bindgen_func_elem_344", "f"), "wasm.__dpr_func_0(a, f);");
+        let script = "elem_34(elem_344, elem_34_27);";
+        let renamed = rename(script, "elem_34", "f");
+        assert_eq!(renamed, "f(elem_344, elem_34_27);");
+        assert_eq!(rename(&rename(&renamed, "elem_344", "g"), "elem_34_27", "h"), "f(g, h);");
     }
 }
