@@ -88,7 +88,7 @@ impl Module {
 
     /// Returns the stamp of the inputs that decide the module.
     fn stamp(&self, target: WasmTarget) -> Outcome<Stamp> {
-        let inputs = ["Cargo.lock", "Cargo.toml", "core", "wasm/Cargo.toml", "wasm/src"];
+        let inputs = ["Cargo.lock", "Cargo.toml", "core", "wasm/Cargo.toml", "wasm/src", "xtask/bindgen"];
         let way = format!("{target:?} {RUSTFLAGS} {:?} {:?} {WASM_FEATURES:?}", self.features, self.optimise);
         Stamp::of(&format!("module-{}", self.name), &inputs, &[&way])
     }
