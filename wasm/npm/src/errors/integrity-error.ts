@@ -13,7 +13,7 @@ export class IntegrityError extends DprWebError {
   constructor(file: string, expected: string, got: string) {
     super(
       `${file} is corrupted: expected sha256 ${expected}, got ${got}`,
-      'Reload the page. If it happens again, something between (a proxy, an antivirus) or the server has changed it.',
+      'Reload the page. If it happens again, a proxy, an antivirus or the server has changed it.',
       'corrupted_file',
     );
     this.file = file;
