@@ -9,12 +9,19 @@
 //! The npm package `dpr-web` does this in a worker, with files that it has checked and keeps. A test in
 //! `tests/browser/parity.spec.ts` runs these lines.
 //!
-//! ```js import init, { QuestionEncoder } from './dpr_wasm.js';
+//! ```js
+//! import init, { QuestionEncoder } from './dpr_wasm.js';
 //!
-//! const bytes = async (name) => new Uint8Array(await (await fetch(name)).arrayBuffer()); await init(); const encoder
-//! = await QuestionEncoder.load( await bytes('config.json'), await bytes('vocabulary.bin'), // or tokenizer.json
-//! await bytes('q8.safetensors'), ); const vector = await encoder.encode('who won super bowl 50'); // Float32Array of
-//! encoder.dim numbers encoder.free(); ```
+//! const bytes = async (name) => new Uint8Array(await (await fetch(name)).arrayBuffer());
+//! await init();
+//! const encoder = await QuestionEncoder.load(
+//!   await bytes('config.json'),
+//!   await bytes('vocabulary.bin'), // or tokenizer.json
+//!   await bytes('q8.safetensors'),
+//! );
+//! const vector = await encoder.encode('who won super bowl 50'); // Float32Array of encoder.dim numbers
+//! encoder.free();
+//! ```
 
 #[cfg(not(feature = "webgpu"))]
 mod bucket;

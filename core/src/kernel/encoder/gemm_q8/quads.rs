@@ -155,12 +155,12 @@ fn sum<const TOKENS: usize>(
     let (high, low) = tile.as_chunks::<TOKENS>().0.split_at(weights.len());
     let mut sums = [super::lanes::ZERO; TOKENS];
     add(&mut sums, weights, high);
-    for i in 0..TOKENS {
-        sums[i] = lanes::raise(sums[i], corrections);
+    for sums in &mut sums {
+        *sums = lanes::raise(*sums, corrections);
     }
     add(&mut sums, weights, low);
-    for i in 0..TOKENS {
-        to[i] = super::lanes::sums(sums[i]);
+    for (to, sums) in to.iter_mut().zip(sums) {
+        *to = super::lanes::sums(sums);
     }
 }
 
