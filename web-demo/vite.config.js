@@ -6,7 +6,7 @@ import { withoutRelaxed } from './src/without-relaxed.js';
 const server = process.env.DPR_URL ?? 'http://127.0.0.1:7878';
 
 // `cargo xtask demo` serves a page before the modules for WebGPU and relaxed SIMD are compiled: of what the package is
-// packed of, with nothing in the place of the one, and the CPU's other module in that of the other.
+// packed of, with a stand-in for the WebGPU module and the plain CPU module in place of the one for relaxed SIMD.
 const isEarly = process.env.DPR_EARLY === '1';
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
 const early = {

@@ -1,2 +1,2 @@
-/** The package's `worker/spawn.js`, which tells workers where the modules are, until that for relaxed SIMD is built. */
+/** Returns the source of `worker/spawn.js` with the plain CPU module in place of the one for relaxed SIMD. */
 export const withoutRelaxed = (code) => code.replaceAll('wasm/relaxed/', 'wasm/cpu/');

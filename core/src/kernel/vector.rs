@@ -92,8 +92,8 @@ mod wasm {
     use super::Simd;
     use std::arch::wasm32::*;
 
-    /// WebAssembly's SIMD128, with the multiply-add of relaxed SIMD in the module for engines that have it: one
-    /// rounding or two, as the engine likes.
+    /// WebAssembly's SIMD128, with the multiply-add of relaxed SIMD in the module for engines that have it. Whether
+    /// that rounds once or twice depends on the engine.
     pub(in super::super) struct Simd128;
 
     impl Simd for Simd128 {

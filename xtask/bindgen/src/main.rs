@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use wasm_bindgen_cli_support::Bindgen;
 
-/// What precedes the number of a function without a name that is called from JavaScript.
+/// Prefix of the names that wasm-bindgen gives to exported functions without a name.
 const NUMBERED: &str = "__wasm_bindgen_func_elem_";
 
 fn main() -> ExitCode {
@@ -27,8 +27,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// Writes the module and its JavaScript. Functions without a name have their place in the module's code as number,
-/// which two builds of one interface do not share: here they are counted, so that one JavaScript does for both.
+/// Writes the module and its JavaScript. wasm-bindgen names an exported function without a name by its index in the
+/// module, which differs between builds with the same interface. They are renamed by their order among the exports, so
+/// that two builds can share one JavaScript.
 fn generate(module: &str, folder: &Path) -> Result<(), Box<dyn Error + Send + Sync>> {
     let mut bindgen = Bindgen::new();
     // Their types are in wasm/npm/src/worker/wasm-modules.d.ts, which is there before a module is.
@@ -50,17 +51,17 @@ fn generate(module: &str, folder: &Path) -> Result<(), Box<dyn Error + Send + Sy
     Ok(())
 }
 
-/// Returns the name of a function by its place among those without one. No other has such a name.
+/// Returns the new name of the function that is number `at` among those without a name.
 fn counted(at: usize) -> String {
     format!("__dpr_func_{at}")
 }
 
-/// Returns a script with another name for a function.
+/// Returns a script in which the function `name` is called `new`.
 fn rename(script: &str, name: &str, new: &str) -> String {
     let mut parts = script.split(name);
     let mut text = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        // Not where it begins a longer name: a function that is called in two ways has two, the second with a suffix.
+        // Whole names only: one name may be the beginning of another (`elem_34` and `elem_34_27`).
         text += if part.starts_with(|next: char| next == '_' || next.is_alphanumeric()) { name } else { new };
         text += part;
     }

@@ -10,7 +10,7 @@ mod rows;
 use super::super::isa::MAX_MR;
 use super::super::math::max_abs;
 #[cfg(all(target_arch = "wasm32", feature = "relaxed-simd"))]
-pub(super) use quads::{QuadInput, QuadPanels, are_taken};
+pub(super) use quads::{QuadInput, QuadPanels, is_selected};
 pub(super) use rows::{MANY, RowTiles};
 
 /// Outputs of a panel.
@@ -84,26 +84,26 @@ fn rows_and_scales<'a>(parts: &[(&'a [i8], &[f32], f32)], k: usize) -> (Vec<&'a 
     (rows, scales)
 }
 
-/// Sets `to` to sums in whole numbers times the scales of their token and of their outputs.
+/// Dequantizes integer sums: multiplies them by the scales of their token and of their outputs.
 #[inline(always)]
-fn rescale(sums: [i32; OUTPUTS], token: f32, outputs: &[f32; OUTPUTS], to: &mut [f32; OUTPUTS]) {
+fn dequantize(sums: [i32; OUTPUTS], token: f32, outputs: &[f32; OUTPUTS], to: &mut [f32; OUTPUTS]) {
     for j in 0..OUTPUTS {
         to[j] = sums[j] as f32 * (token * outputs[j]);
     }
 }
 
-/// The largest input of 14 bits with the sign, of which two halves have 7 bits.
-const MOST_OF_HALVES: usize = (1 << 13) - 1;
+/// Largest magnitude of a signed 14-bit input, which two 7-bit digits hold.
+const MAX_14_BIT: usize = (1 << 13) - 1;
 
-/// The largest input. In a browser it has 14 bits, so that the sums are the same with relaxed SIMD and without.
-const MOST_INPUT: usize = if cfg!(target_arch = "wasm32") { MOST_OF_HALVES } else { i16::MAX as usize };
+/// Largest magnitude of an input. Browser modules use 14 bits, so that sums are equal with and without relaxed SIMD.
+const MOST_INPUT: usize = if cfg!(target_arch = "wasm32") { MAX_14_BIT } else { i16::MAX as usize };
 
 /// Returns the largest input up to `most` that cannot overflow a sum over `k` inputs, with weights down to -128.
 fn input_limit(k: usize, most: usize) -> f32 {
     (i32::MAX as usize / (128 * k.max(1))).min(most) as f32
 }
 
-/// Added to a small number and taken off again, it rounds to a whole number in the low mantissa bits.
+/// 1.5 * 2^23. Added to a small number, it rounds that to an integer, which is then in the low mantissa bits.
 const ROUND: f32 = 12_582_912.0;
 
 /// Inputs of a product in 16 bits; reused from one product to the next.
@@ -193,17 +193,17 @@ fn tile<const ROWS: usize>(
         }
     }
     for i in 0..ROWS {
-        rescale(lanes::sums(acc[i]), input.scales[first + i], scales, &mut sums[i]);
+        dequantize(lanes::sums(acc[i]), input.scales[first + i], scales, &mut sums[i]);
     }
 }
 
-/// Chooses whether the 8-bit products of encoders that are loaded from now on go by relaxed SIMD; `None`: where the
-/// engine has the product as one instruction. Returns which it is, `false` in a module without relaxed SIMD. The sums
-/// are the same in whole numbers.
+/// Selects whether encoders that are loaded from now on compute 8-bit products by relaxed SIMD; `None`: where the
+/// engine compiles the product to one instruction. Returns whether they do, `false` in a module without relaxed SIMD. The
+/// integer sums are equal either way.
 #[cfg(target_arch = "wasm32")]
 pub fn relaxed_products(wanted: Option<bool>) -> bool {
     #[cfg(feature = "relaxed-simd")]
-    return quads::choose(wanted);
+    return quads::select(wanted);
     #[cfg(not(feature = "relaxed-simd"))]
     {
         let _ = wanted;

@@ -42,7 +42,7 @@ pub(super) struct ConvertedInput {
     quantized: QuantizedInput,
     tiles: RowTiles,
     #[cfg(all(target_arch = "wasm32", feature = "relaxed-simd"))]
-    halves: QuadInput,
+    quads: QuadInput,
     #[cfg(not(target_arch = "wasm32"))]
     narrow: NarrowInput,
 }
@@ -140,11 +140,11 @@ impl Linear {
             #[cfg(all(target_arch = "wasm32", feature = "relaxed-simd"))]
             Weights::Quads(panels) => {
                 debug_assert_eq!(k, panels.k(), "inputs of the layer");
-                let halves = &mut scratch.halves;
-                vectorised!(isa, |x: &[f32], panels: &QuadPanels, halves: &mut QuadInput, to: Output<'_>| {
+                let quads = &mut scratch.quads;
+                vectorised!(isa, |x: &[f32], panels: &QuadPanels, quads: &mut QuadInput, to: Output<'_>| {
                     let mut to = to;
-                    halves.quantize(x, panels.k());
-                    panels.multiply(halves, |first, panel, products| {
+                    quads.quantize(x, panels.k());
+                    panels.multiply(quads, |first, panel, products| {
                         to.put::<S, OUTPUTS>(first, panel, products);
                     });
                 });
@@ -172,7 +172,7 @@ fn quantized_panels(parts: &[Part], k: usize) -> Weights {
         })
         .collect();
     #[cfg(all(target_arch = "wasm32", feature = "relaxed-simd"))]
-    if gemm_q8::are_taken() {
+    if gemm_q8::is_selected() {
         return Weights::Quads(QuadPanels::new(&parts, k));
     }
     Weights::Q8(QuantizedPanels::new(&parts, k))

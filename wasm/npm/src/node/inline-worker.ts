@@ -57,7 +57,7 @@ export class InlineWorker {
 
   async #answer(command: Command): Promise<Reply> {
     const { id } = command;
-    if ((this.#since ?? traps) !== traps) return { type: 'fatal', message: 'another one ended it', isBystander: true };
+    if ((this.#since ?? traps) !== traps) return { type: 'fatal', message: 'another encoder trapped', isBystander: true };
     switch (command.type) {
       case 'hello':
         return hello();

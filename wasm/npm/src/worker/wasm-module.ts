@@ -111,7 +111,7 @@ export interface WasmModule {
  */
 const BLOCKED = /unsafe-eval|\bCSP\b|Content.Security.Policy/i;
 
-/** The code of that. */
+/** Error code for a policy that forbids WebAssembly. */
 const BLOCKED_CODE = 'wasm_blocked_by_csp';
 
 /** Tells of parts at most this often, in milliseconds. */
@@ -121,7 +121,7 @@ const ALLOW =
   "Allow WebAssembly in the Content-Security-Policy of the page and of the worker's script: " +
   "script-src 'self' 'wasm-unsafe-eval'.";
 
-/** Where the page says that a module's code is, and its code for engines with relaxed SIMD. */
+/** Addresses that the page gives: of a module's code, and of its code for engines with relaxed SIMD. */
 export interface ModuleAddresses {
   wasm?: string | undefined;
   relaxed?: string | undefined;
@@ -130,7 +130,7 @@ export interface ModuleAddresses {
 /** The addresses that a module's code is fetched from, in turn: the page's, else those that the worker's script expects. */
 export function urlsOf(module: WasmModule, { wasm, relaxed }: ModuleAddresses): [string, ...string[]] {
   const plain = wasm ?? module.address().href;
-  // A page that says where the one is has perhaps not put the other there.
+  // A page that gives the address of the plain module may not host the other.
   const better = module.relaxed && (relaxed ?? (wasm === undefined ? module.relaxed().href : undefined));
   return better !== undefined && hasRelaxedSimd() ? [better, plain] : [plain];
 }
@@ -147,7 +147,7 @@ export async function startModule(module: WasmModule, from: ModuleAddresses, onP
     return await startFrom(module, first, onPart);
   } catch (error) {
     if (!(error instanceof ModuleError) || error.code === BLOCKED_CODE || !others[0]) throw error;
-    // As on a host that has the older files, or with an engine that knows a part of relaxed SIMD.
+    // The host may lack the file, or the engine may have a part of relaxed SIMD only.
     return startFrom(module, others[0], onPart);
   }
 }

@@ -24,7 +24,7 @@ function dedicated({ createWorker, wasmUrl, startTimeout }: LoadOptions): Worker
     isOwn,
     wasm: (build) => {
       // A worker of the page's own may lie beside other files than the page's script does.
-      // Who says where the one for the CPU is has perhaps not put the other there.
+      // A page that sets `wasmUrl.cpu` may not host the module for relaxed SIMD.
       const isThere = isOwn && !(wasmUrl?.cpu && build === 'relaxed');
       const url = wasmUrl?.[build] ?? (isThere ? spawnedWasm(build) : undefined);
       // Absolute: some bundlers give addresses that a worker could not resolve.

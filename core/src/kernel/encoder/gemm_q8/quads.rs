@@ -2,24 +2,25 @@
 //! bits and adds to 32-bit sums (`i32x4.relaxed_dot_i8x16_i7x16_add_s`). It is `sdot` on ARM with the dot-product
 //! extension and `vpdpbusd` on x86-64 with AVX-VNNI.
 //!
-//! An input of 14 bits is taken as two halves: `x + 2^13 = 128 high + low`, each from 0 to 127, of which every engine
-//! makes the same product. So a sum is `128 sum(w high) + sum(w low) - 2^13 sum(w)`, which wraps on its way at most:
-//! the results are those of [`super::product`], to the bit.
+//! An input is a signed 14-bit integer `x`, stored as two base-128 digits: `x + 2^13 = 128 high + low`, both from 0 to
+//! 127. For such operands the specification leaves engines no choice. With weights `w`, a sum is
+//! `128 sum(w high) + sum(w low) - 2^13 sum(w)`. Intermediate sums may wrap around, the result fits in 32 bits and
+//! equals that of [`super::product`], bit for bit.
 
 #[cfg(all(target_arch = "wasm32", feature = "relaxed-simd"))]
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use super::super::super::gemm::blocks_of;
 use super::super::super::math::max_abs;
-use super::{Block, MOST_OF_HALVES, OUTPUTS, ROUND, input_limit};
+use super::{Block, MAX_14_BIT, OUTPUTS, ROUND, input_limit};
 
 /// Most tokens of a tile.
 const ROWS: usize = 6;
 
-/// What is added to an input so that it has no sign.
+/// Offset that makes inputs unsigned.
 const OFFSET: i32 = 1 << 13;
 
-/// The bits of an input that has no sign.
+/// Mask of an unsigned input, 14 bits.
 const BITS: i32 = (1 << 14) - 1;
 
 /// The weights of [`OUTPUTS`] outputs for four inputs: `[OUTPUTS][4]`.
@@ -30,7 +31,7 @@ type Quads = [Block; 2];
 pub(in super::super) struct QuadPanels {
     /// `[panels][ceil(k / 4)]`, zero beyond `n` and `k`.
     quads: Vec<Quads>,
-    /// What the offset of the inputs adds to the sums of the outputs, with the sign changed.
+    /// `-2^13 sum(w)` of each output, which cancels the offset of the inputs; zero beyond `n`.
     corrections: Vec<[i32; OUTPUTS]>,
     /// Scales of the outputs, zero beyond `n`.
     scales: Vec<[f32; OUTPUTS]>,
@@ -38,10 +39,11 @@ pub(in super::super) struct QuadPanels {
     k: usize,
 }
 
-/// Inputs of a product in halves of 7 bits; reused from one product to the next.
+/// Quantized inputs of a product, as base-128 digits; reused from one product to the next.
 #[derive(Debug, Default)]
 pub(in super::super) struct QuadInput {
-    /// Tiles of at most [`ROWS`] tokens: `[2][ceil(k / 4)][tokens]`, the high halves first.
+    /// Tiles of at most [`ROWS`] tokens, each `[2][ceil(k / 4)][tokens]`: the high digits, then the low ones. A number
+    /// holds the digits of four inputs, the first in its lowest byte.
     quads: Vec<i32>,
     /// One scale a token.
     scales: Vec<f32>,
@@ -105,7 +107,7 @@ impl QuadPanels {
                 }
                 let mut products = [[0f32; OUTPUTS]; ROWS];
                 for i in 0..rows {
-                    super::rescale(sums[i], input.scales[first + i], scales, &mut products[i]);
+                    super::dequantize(sums[i], input.scales[first + i], scales, &mut products[i]);
                 }
                 put(first, index, &mut products[..rows]);
             }
@@ -117,7 +119,7 @@ impl QuadInput {
     /// Replaces the contents by `x`, row-major `[m, k]`.
     #[inline(always)]
     pub(in super::super) fn quantize(&mut self, x: &[f32], k: usize) {
-        let (limit, stride) = (input_limit(k, MOST_OF_HALVES), k.div_ceil(4));
+        let (limit, stride) = (input_limit(k, MAX_14_BIT), k.div_ceil(4));
         self.scales.clear();
         self.quads.clear();
         self.quads.resize(x.len() / k * stride * 2, 0);
@@ -132,19 +134,19 @@ impl QuadInput {
                 let (sixteens, rest) = row.as_chunks::<16>();
                 let mut last = [0f32; 16];
                 last[..rest.len()].copy_from_slice(rest);
-                let halves = sixteens.iter().chain([&last]).flat_map(|x| {
-                    let (high, low) = lanes::halves(x, inverse);
+                let digits = sixteens.iter().chain([&last]).flat_map(|x| {
+                    let (high, low) = lanes::digits(x, inverse);
                     high.into_iter().zip(low)
                 });
-                for ((high, low), halves) in to.zip(halves) {
-                    (*high, *low) = halves;
+                for ((high, low), digits) in to.zip(digits) {
+                    (*high, *low) = digits;
                 }
             }
         }
     }
 }
 
-/// Computes the sums of a tile in whole numbers, before the scales.
+/// Computes the integer sums of a tile, before dequantization.
 #[inline(always)]
 fn sum<const TOKENS: usize>(
     weights: &[Quads],
@@ -156,7 +158,7 @@ fn sum<const TOKENS: usize>(
     let mut sums = [super::lanes::ZERO; TOKENS];
     add(&mut sums, weights, high);
     for sums in &mut sums {
-        *sums = lanes::raise(*sums, corrections);
+        *sums = lanes::shift(*sums, corrections);
     }
     add(&mut sums, weights, low);
     for (to, sums) in to.iter_mut().zip(sums) {
@@ -164,7 +166,7 @@ fn sum<const TOKENS: usize>(
     }
 }
 
-/// Adds the products of one half of the inputs.
+/// Adds the products of the weights and one digit of the inputs.
 #[inline(always)]
 fn add<const TOKENS: usize>(sums: &mut [lanes::Sums; TOKENS], weights: &[Quads], inputs: &[[i32; TOKENS]]) {
     for (weights, inputs) in weights.iter().zip(inputs) {
@@ -174,9 +176,9 @@ fn add<const TOKENS: usize>(sums: &mut [lanes::Sums; TOKENS], weights: &[Quads],
     }
 }
 
-/// What was chosen: the engine's way, or [`NEVER`] or [`ALWAYS`].
+/// Selection by [`select`]: [`NEVER`], [`ALWAYS`], or 0 for what suits the engine.
 #[cfg(all(target_arch = "wasm32", feature = "relaxed-simd"))]
-static CHOICE: AtomicU8 = AtomicU8::new(0);
+static SELECTION: AtomicU8 = AtomicU8::new(0);
 #[cfg(all(target_arch = "wasm32", feature = "relaxed-simd"))]
 const NEVER: u8 = 1;
 #[cfg(all(target_arch = "wasm32", feature = "relaxed-simd"))]
@@ -184,30 +186,30 @@ const ALWAYS: u8 = 2;
 
 /// Does what [`super::relaxed_products`] does.
 #[cfg(all(target_arch = "wasm32", feature = "relaxed-simd"))]
-pub(super) fn choose(wanted: Option<bool>) -> bool {
-    CHOICE.store(wanted.map_or(0, |wanted| if wanted { ALWAYS } else { NEVER }), Ordering::Relaxed);
-    are_taken()
+pub(super) fn select(wanted: Option<bool>) -> bool {
+    SELECTION.store(wanted.map_or(0, |wanted| if wanted { ALWAYS } else { NEVER }), Ordering::Relaxed);
+    is_selected()
 }
 
-/// Returns whether matrices are packed for these products: where the engine has them as one instruction. Elsewhere each
-/// takes three to five, and the pairs of [`super`] are faster.
+/// Returns whether matrices are packed for this kernel: where the engine compiles the product to one instruction.
+/// Elsewhere it takes three to five, and the kernel of pairs is faster.
 #[cfg(all(target_arch = "wasm32", feature = "relaxed-simd"))]
-pub(in super::super) fn are_taken() -> bool {
-    match CHOICE.load(Ordering::Relaxed) {
+pub(in super::super) fn is_selected() -> bool {
+    match SELECTION.load(Ordering::Relaxed) {
         NEVER => false,
         ALWAYS => true,
         _ => {
             let product = |weight, input| lanes::product(std::hint::black_box(weight), input);
-            are_one_instruction(product(127, -1), product(-128, -128))
+            is_one_instruction(product(127, -1), product(-128, -128))
         }
     }
 }
 
-/// Returns whether an engine has the product as one instruction, by its sums of four products of the weight 127 and
-/// the input -1, and of -128 and -128. Such inputs are beyond 7 bits, so what they give is the engine's own:
-/// `vpdpbusd` takes them without a sign, `sdot` and `vpdpbssd` with it; sequences of instructions add pairs in 16
-/// bits on their way, with saturation or wrapping.
-fn are_one_instruction(near: i32, far: i32) -> bool {
+/// Returns whether the engine compiles the product to one instruction, from two sums of four products each: `near` of
+/// the weight 127 and the input -1, `far` of -128 and -128. For inputs beyond 7 bits the specification allows several
+/// results: `vpdpbusd` reads them unsigned, `sdot` and `vpdpbssd` signed. Longer sequences add pairs in 16 bits, which
+/// saturate or wrap around.
+fn is_one_instruction(near: i32, far: i32) -> bool {
     near == 4 * 127 * 255 || (near == -4 * 127 && far == 4 * 128 * 128)
 }
 
@@ -226,22 +228,22 @@ mod lanes {
         sums[1] = i32x4_relaxed_dot_i8x16_i7x16_add(weights[1], quad, sums[1]);
     }
 
-    /// Returns sums of high halves in their place, with the corrections.
+    /// Returns the sums of the high digits times 128, plus the corrections.
     #[inline(always)]
-    pub(super) fn raise([a, b]: Sums, c: &[i32; OUTPUTS]) -> Sums {
+    pub(super) fn shift([a, b]: Sums, c: &[i32; OUTPUTS]) -> Sums {
         [
             i32x4_add(i32x4_shl(a, 7), i32x4(c[0], c[1], c[2], c[3])),
             i32x4_add(i32x4_shl(b, 7), i32x4(c[4], c[5], c[6], c[7])),
         ]
     }
 
-    /// Returns the high and the low halves of numbers times `inverse`, in fours.
+    /// Quantizes 16 inputs, `x * inverse` rounded, and returns their high and low digits, four in a number.
     #[inline(always)]
-    pub(super) fn halves(x: &[f32; 16], inverse: f32) -> ([i32; 4], [i32; 4]) {
+    pub(super) fn digits(x: &[f32; 16], inverse: f32) -> ([i32; 4], [i32; 4]) {
         let whole = |at: usize| {
             let x = f32x4(x[at], x[at + 1], x[at + 2], x[at + 3]);
             let rounded = f32x4_add(f32x4_mul(x, f32x4_splat(inverse)), f32x4_splat(ROUND));
-            // What is not finite becomes 0, as in the pairs.
+            // NaN and infinity become 0, as in the kernel of pairs.
             v128_and(i32x4_sub(rounded, i32x4_splat(ROUND.to_bits() as i32 - OFFSET)), i32x4_splat(BITS))
         };
         let [a, b] = [0, 8].map(|at| i16x8_narrow_i32x4(whole(at), whole(at + 4)));
@@ -280,23 +282,25 @@ mod lanes {
 
     pub(super) fn add_products(sums: &mut Sums, weights: [Block; 2], quad: i32) {
         for (sum, weights) in sums.iter_mut().zip(weights.as_flattened().as_chunks::<4>().0) {
-            for (weight, half) in weights.iter().zip(quad.to_le_bytes()) {
-                assert!(half < 128, "a half has 7 bits");
-                *sum = sum.wrapping_add(i32::from(*weight) * i32::from(half));
+            for (weight, digit) in weights.iter().zip(quad.to_le_bytes()) {
+                assert!(digit < 128, "a digit has 7 bits");
+                *sum = sum.wrapping_add(i32::from(*weight) * i32::from(digit));
             }
         }
     }
 
-    pub(super) fn raise(sums: Sums, corrections: &[i32; OUTPUTS]) -> Sums {
+    pub(super) fn shift(sums: Sums, corrections: &[i32; OUTPUTS]) -> Sums {
         std::array::from_fn(|j| (sums[j] << 7).wrapping_add(corrections[j]))
     }
 
-    pub(super) fn halves(x: &[f32; 16], inverse: f32) -> ([i32; 4], [i32; 4]) {
+    pub(super) fn digits(x: &[f32; 16], inverse: f32) -> ([i32; 4], [i32; 4]) {
         let whole = x.map(|x| {
             ((x * inverse + ROUND).to_bits().wrapping_sub(ROUND.to_bits()) as i32).wrapping_add(OFFSET) & BITS
         });
-        let quads = |half: fn(i32) -> i32| {
-            std::array::from_fn(|q| i32::from_le_bytes(std::array::from_fn(|i| half(whole[4 * q + i]) as u8)))
+        let quads = |digit: fn(i32) -> i32| {
+            std::array::from_fn(|q| {
+                i32::from_le_bytes(std::array::from_fn(|i| digit(whole[4 * q + i]) as u8))
+            })
         };
         (quads(|x| x >> 7), quads(|x| x & 127))
     }
@@ -318,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn engines_that_have_the_product_as_one_instruction_are_told_by_two_sums() {
+    fn two_sums_tell_whether_the_product_is_one_instruction() {
         let sums = |product: fn(i32, i32) -> i32| [product(127, -1), product(-128, -128)];
         for (sums, is_one, engine) in [
             (sums(|w, x| 4 * w * (x & 255)), true, "vpdpbusd"),
@@ -326,12 +330,12 @@ mod tests {
             (sums(|w, x| 2 * (2 * w * (x & 255)).clamp(-32768, 32767)), false, "vpmaddubsw, vpmaddwd"),
             (sums(|w, x| 2 * i32::from((2 * w * x) as i16)), false, "smull, addp, saddlp"),
         ] {
-            assert_eq!(are_one_instruction(sums[0], sums[1]), is_one, "{engine}");
+            assert_eq!(is_one_instruction(sums[0], sums[1]), is_one, "{engine}");
         }
     }
 
     #[test]
-    fn fours_of_halves_give_the_products_of_pairs_to_the_bit() {
+    fn digits_give_the_products_of_pairs_to_the_bit() {
         for [m, k, n] in
             [[1, 1, 1], [4, 8, 8], [5, 7, 12], [7, 16, 3], [34, 33, 20], [13, 384, 16], [3, 4096, 9]]
         {
@@ -346,20 +350,20 @@ mod tests {
             if m > 2 {
                 x[2 * k..3 * k].fill(0.0);
             }
-            // A row of numbers whose inverse is infinite, and numbers that are none.
+            // A row so small that its inverse scale is infinite, and a row with NaN and infinities.
             if m > 4 {
                 x[3 * k..4 * k].fill(1e-38);
                 x[4 * k..4 * k + 3].copy_from_slice(&[f32::NAN, f32::INFINITY, f32::NEG_INFINITY]);
             }
             let mut input = QuantizedInput::default();
-            input.quantize_within(&x, k, input_limit(k, MOST_OF_HALVES));
-            let mut halves = QuadInput::default();
-            // The buffers of a product are those of the next.
+            input.quantize_within(&x, k, input_limit(k, MAX_14_BIT));
+            let mut digits = QuadInput::default();
+            // Twice: buffers are reused.
             for _ in 0..2 {
-                halves.quantize(&x, k);
+                digits.quantize(&x, k);
             }
             let mut got = vec![f32::NAN; m * pairs.iter().count() * OUTPUTS];
-            quads.multiply(&halves, |first, index, products| {
+            quads.multiply(&digits, |first, index, products| {
                 for (row, products) in (first..).zip(products) {
                     got[(index * m + row) * OUTPUTS..][..OUTPUTS].copy_from_slice(products);
                 }

@@ -4,7 +4,7 @@
 //! vectors, so that a browser's fifteen vector registers also hold the inputs and weights that the compiler loads ahead.
 //! The results are those of [`super::product`], to the bit.
 
-use super::{OUTPUTS, QuantizedInput, QuantizedPanels, Wide, lanes, rescale};
+use super::{OUTPUTS, QuantizedInput, QuantizedPanels, Wide, dequantize, lanes};
 
 /// Tokens of a tile.
 const ROWS: usize = 4;
@@ -41,7 +41,7 @@ impl RowTiles {
                 let sums = sums(&self.wide, pairs);
                 let mut products = [[0f32; OUTPUTS]; ROWS];
                 for i in 0..rows.len() {
-                    rescale(sums[i], rows[i], scales, &mut products[i]);
+                    dequantize(sums[i], rows[i], scales, &mut products[i]);
                 }
                 put(tile * ROWS, index, &mut products[..rows.len()]);
             }
