@@ -12,8 +12,8 @@ use dpr_encode::model::ModelDir;
 use dpr_encode::{PipelineOptions, encode_questions};
 use dpr_index::search::{Backend, Description, Filter, Fusion, Method, Ranker, SearchError, Searcher};
 #[cfg(feature = "train")]
-use dpr_index::sparse::SparseIndex;
-use dpr_index::{FileError, IndexReader, LoadedIndex, LoadedSparse, OpenError, ScoredRow};
+use dpr_index::{FileError, sparse::SparseIndex};
+use dpr_index::{IndexReader, LoadedIndex, LoadedSparse, OpenError, ScoredRow};
 
 use super::by_id::ById;
 use super::model_of_index::model_of_index;
