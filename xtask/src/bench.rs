@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: speed beside the engines people use today, same weights, same texts, same machine, one run.
 
 mod against;
+mod encoders;
 mod first_visit;
 mod gpu;
 mod homes;
@@ -44,6 +45,7 @@ parts!(
     Precision "precision",
     Train "train",
     Browser "browser",
+    Litert "litert",
     FirstVisit "first-visit",
     Sizes "sizes",
     Sparse "sparse",
@@ -84,7 +86,8 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     };
     let parts: Vec<_> = Part::ALL.iter().copied().filter(runs).collect();
     let rounds = if is_quick { 1 } else { ROUNDS };
-    setup::run(setup::Scope::All)?;
+    let has_encoders = parts.iter().any(|part| [Part::Precision, Part::Litert].contains(part));
+    setup::run(if has_encoders { setup::Scope::Encoders } else { setup::Scope::All })?;
     // The measurements on a GPU make their own models and texts.
     if against.is_some() || parts != [Part::Gpu] {
         demo_data::build()?;
@@ -92,11 +95,17 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     if let Some(other) = against {
         return against::run(other, is_quick, rounds);
     }
-    if parts.iter().any(|part| [Part::Browser, Part::FirstVisit, Part::Sizes].contains(part)) {
+    if parts.iter().any(|part| [Part::Browser, Part::Litert, Part::FirstVisit, Part::Sizes].contains(part)) {
         npm::build()?;
     }
-    if parts.iter().any(|part| [Part::Native, Part::Browser, Part::FirstVisit].contains(part)) {
+    if parts
+        .iter()
+        .any(|part| [Part::Native, Part::Precision, Part::Browser, Part::FirstVisit].contains(part))
+    {
         export_onnx().map_err(|failure| failure.during("ONNX export"))?;
+    }
+    if has_encoders {
+        encoders::export().map_err(|failure| failure.during("conversion for the encoders beside ours"))?;
     }
     for part in parts {
         println!("\n=== {} ===", part.name());
@@ -105,6 +114,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
             Part::Precision => precision::run(rounds)?,
             Part::Train => train::run(rounds)?,
             Part::Browser => process::run(&mut command("node", &["tests/browser/bench/run.mjs"]))?,
+            Part::Litert => encoders::in_the_page()?,
             Part::FirstVisit => first_visit::run(rounds)?,
             Part::Sizes => module_sizes()?,
             Part::Sparse => sparse::run(rounds)?,
@@ -147,8 +157,7 @@ fn native(rounds: usize) -> Outcome {
         ours.add(encode_corpus()?, question_latency()?, None);
         println!("bench: round {round} of {rounds}: {}", ours.last());
         for peer in &mut peers {
-            let (speed, one, two) = measure_peer(peer.name)?;
-            peer.add(speed, one, Some(two));
+            measure_peer(peer, &venv_python(), &[])?;
             println!("bench: round {round} of {rounds}: {}", peer.last());
         }
     }
@@ -185,18 +194,22 @@ fn question_latency() -> Outcome<f64> {
     number(&answer, "median_ms")
 }
 
-/// (passages a second with two threads, milliseconds a question with one thread, with two).
-fn measure_peer(name: &str) -> Outcome<(f64, f64, f64)> {
+/// Adds passages a second with two threads and milliseconds a question with one and with two, by `encode_bench.py`;
+/// returns what it printed.
+fn measure_peer(peer: &mut Native, python: &Path, further: &[&str]) -> Outcome<String> {
     let script = "tests/bench/encode_bench.py";
-    let arguments = [script, name, SQUAD, "--model", MINILM, "--onnx", FOLDER, "--threads", "2"];
-    let mut python = command(venv_python(), &arguments);
+    let arguments = [script, peer.name, SQUAD, "--model", MINILM, "--onnx", FOLDER, "--threads", "2"];
+    let mut python = command(python, &arguments);
     python
+        .args(further)
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .env("HF_HUB_OFFLINE", "1")
         .env("TOKENIZERS_PARALLELISM", "false");
-    let answer = json(&output(&mut python)?, name)?;
+    let printed = output(&mut python)?;
+    let answer = json(&printed, peer.name)?;
     let latency = &answer["question_ms"];
-    Ok((number(&answer, "passages_per_second")?, number(latency, "1")?, number(latency, "2")?))
+    peer.add(number(&answer, "passages_per_second")?, number(latency, "1")?, Some(number(latency, "2")?));
+    Ok(printed)
 }
 
 fn module_sizes() -> Outcome {

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 pub(crate) const TOOLS: &str = "target/tools";
 /// The Python environment of the tests and benches.
 pub(crate) const VENV: &str = "target/venv";
+/// Engines that encode beside ours in the benches; they need another torch than the tests.
+pub(crate) const ENCODERS_VENV: &str = "target/venv-encoders";
 /// Hugging Face directory of the starter model.
 pub(crate) const MINILM: &str = "target/models/minilm";
 /// Hugging Face directory of all-mpnet-base-v2: a peer of the tests, the teacher of the distillation.
@@ -44,7 +46,12 @@ pub(crate) fn built(name: &str) -> PathBuf {
 
 /// Python inside the environment of the tests.
 pub(crate) fn venv_python() -> PathBuf {
-    absolute(Path::new(VENV).join("bin").join("python"))
+    python_of(VENV)
+}
+
+/// Python inside a virtual environment.
+pub(crate) fn python_of(environment: &str) -> PathBuf {
+    absolute(Path::new(environment).join("bin").join("python"))
 }
 
 /// Returns the folder of native builds.

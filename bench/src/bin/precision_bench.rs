@@ -2,14 +2,15 @@
 //! found.
 //!
 //! ```text
-//! cargo run --release -p dpr-bench --bin precision_bench -- data/model web-demo/corpus/squad-dev-v1.1.json.gz [ROUNDS]
+//! cargo run --release -p dpr-bench --bin precision_bench -- data/model web-demo/corpus/squad-dev-v1.1.json.gz [ROUNDS] [--speeds]
 //! ```
 //!
 //! Prints a line of JSON for each precision. The precisions take turns, round by round: `passages_per_second` and
 //! `question_ms` (from text to vector, one thread) are medians of the rounds, `speed_ratio` and `question_ratio` the
 //! medians of each round's ratio to f32 in it. `least_cosine` and `mean_cosine` are of all passages and questions with
 //! their vectors in f32. `top_1`, `top_5` and `top_20` are the accuracies at k of exact search for the gold passage,
-//! with questions and passages in that precision; `mixed_top_1` with questions in f32, as a page may send them.
+//! with questions and passages in that precision; `mixed_top_1` with questions in f32, as a page may send them. With
+//! `--speeds`, the questions are not encoded, and nothing but speeds is printed.
 
 use std::error::Error;
 use std::path::Path;
@@ -80,9 +81,10 @@ impl Measured {
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let (Some(model), Some(file)) = (arguments.next(), arguments.next()) else {
-        return Err("usage: precision_bench MODEL_DIR SQUAD_JSON [ROUNDS]".into());
+        return Err("usage: precision_bench MODEL_DIR SQUAD_JSON [ROUNDS] [--speeds]".into());
     };
-    let rounds: usize = arguments.next().map_or(Ok(3), |rounds| rounds.parse())?;
+    let (flags, rounds): (Vec<_>, Vec<_>) = arguments.partition(|argument| argument == "--speeds");
+    let rounds: usize = rounds.first().map_or(Ok(3), |rounds| rounds.parse())?;
     let (passages, questions) = (read_passages(Path::new(&file))?, read_questions(Path::new(&file))?);
     let loaded = Precision::ALL.into_iter().map(|precision| Measured::load(&model, precision));
     let mut all = loaded.collect::<Result<Vec<_>, _>>()?;
@@ -90,6 +92,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         for measured in &mut all {
             measured.round(&passages)?;
         }
+    }
+    if !flags.is_empty() {
+        for measured in &all {
+            println!("{}", speeds(measured, &all[0]));
+        }
+        return Ok(());
     }
     for measured in &mut all {
         measured.ask(&questions)?;
@@ -111,26 +119,31 @@ fn row_of_gold(question: &Question, passages: &[Passage]) -> Option<usize> {
     passages.iter().position(|passage| passage.text == *gold.text)
 }
 
-fn report(measured: &Measured, single: &Measured, gold: &[Option<usize>]) -> serde_json::Value {
+fn speeds(measured: &Measured, single: &Measured) -> serde_json::Value {
     let ratios = |ours: &[f64], theirs: &[f64]| median(ours.iter().zip(theirs).map(|(a, b)| a / b).collect());
-    let cosines: Vec<f64> = measured.vectors().zip(single.vectors()).map(|(a, b)| cosine(a, b)).collect();
-    let own = accuracies(&measured.questions, &measured.passages, gold);
-    let mixed = accuracies(&single.questions, &measured.passages, gold);
     serde_json::json!({
         "precision": measured.precision,
         "passages": measured.passages.len(),
-        "questions": measured.questions.len(),
         "passages_per_second": median(measured.speeds.clone()),
         "speed_ratio": ratios(&measured.speeds, &single.speeds),
         "question_ms": median(measured.question_ms.clone()),
         "question_ratio": ratios(&single.question_ms, &measured.question_ms),
-        "least_cosine": cosines.iter().copied().fold(1.0, f64::min),
-        "mean_cosine": cosines.iter().sum::<f64>() / cosines.len().max(1) as f64,
-        "top_1": own[0],
-        "top_5": own[1],
-        "top_20": own[2],
-        "mixed_top_1": mixed[0],
     })
+}
+
+fn report(measured: &Measured, single: &Measured, gold: &[Option<usize>]) -> serde_json::Value {
+    let cosines: Vec<f64> = measured.vectors().zip(single.vectors()).map(|(a, b)| cosine(a, b)).collect();
+    let own = accuracies(&measured.questions, &measured.passages, gold);
+    let mixed = accuracies(&single.questions, &measured.passages, gold);
+    let mut values = speeds(measured, single);
+    values["questions"] = measured.questions.len().into();
+    values["least_cosine"] = cosines.iter().copied().fold(1.0, f64::min).into();
+    values["mean_cosine"] = (cosines.iter().sum::<f64>() / cosines.len().max(1) as f64).into();
+    values["top_1"] = own[0].into();
+    values["top_5"] = own[1].into();
+    values["top_20"] = own[2].into();
+    values["mixed_top_1"] = mixed[0].into();
+    values
 }
 
 fn cosine(a: &[f32], b: &[f32]) -> f64 {

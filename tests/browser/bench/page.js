@@ -22,7 +22,7 @@ window.measureCpu = async (plan) => {
     'onnxruntime-web int8': await loadOrt(ort, 'model.int8.onnx', 'wasm'),
     'dpr-web q8, plain SIMD': await loadDpr('plain', narrow),
   };
-  return measure(engines, ids, plan);
+  return encodeTimes(engines, ids, plan);
 };
 
 /** The WebGPU module and onnxruntime-web's webgpu, on the same adapter. */
@@ -32,10 +32,10 @@ window.measureWebgpu = async (plan) => {
   const ids = idsOf(dpr.encoder, plan);
   const peer = 'onnxruntime-web webgpu';
   const engines = { 'dpr-web webgpu': { ...dpr, peers: [peer] }, [peer]: await loadOrt(ort, 'model.onnx', 'webgpu') };
-  return measure(engines, ids, { ...plan, block: 1 });
+  return encodeTimes(engines, ids, { ...plan, block: 1 });
 };
 
-async function measure(named, ids, { runs, warmUp, block = BLOCK }) {
+export async function encodeTimes(named, ids, { runs, warmUp, block = BLOCK }) {
   const engines = Object.values(named);
   const times = engines.map(() => []);
   // Early: what somebody's first questions cost, while the browser still compiles the module.
@@ -121,14 +121,14 @@ function meanPooled(states, tokens) {
   return vector.map((value) => value / norm);
 }
 
-function idsOf(encoder, { question, tokens }) {
+export function idsOf(encoder, { question, tokens }) {
   const ids = encoder.tokens(question);
   if (ids.length !== tokens) throw new Error(`${ids.length} tokens, expected ${tokens}`);
   return ids;
 }
 
 /** Where the exported f32 weights are, by the export's own description. */
-async function f32Weights() {
+export async function f32Weights() {
   const { weights } = await (await fetch('/model/web/web.json')).json();
   return `/model/${weights.f32.path}`;
 }

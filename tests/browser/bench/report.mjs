@@ -42,10 +42,10 @@ export function summarizeReading({ passages, tokens, rows }) {
 }
 
 /** The tables, for people. */
-export function report({ chromium, tokens, cpu, webgpu, reading }) {
+export function report({ chromium, tokens, cpu, webgpu, passage, reading }) {
   const lines = [`Chromium ${chromium}, one question of ${tokens} tokens, milliseconds, one thread`];
-  for (const part of [cpu, webgpu].filter(Boolean)) {
-    lines.push('', row('', 'load', 'first', `first ${EARLY}`, 'steady', 'runs'));
+  for (const part of [cpu, webgpu, passage].filter(Boolean)) {
+    lines.push('', ...(part === passage ? [`a passage of ${passage.tokens} tokens`] : []), row('', 'load', 'first', `first ${EARLY}`, 'steady', 'runs'));
     for (const { name, loadMs, firstMs, earlyMs, steadyMs, runs } of part.rows) {
       lines.push(row(name, ...[loadMs, firstMs, earlyMs, steadyMs].map((value) => value.toFixed(1)), runs));
     }
@@ -53,7 +53,12 @@ export function report({ chromium, tokens, cpu, webgpu, reading }) {
       lines.push(`ratio ${ours} / ${peer}: steady ${steady.toFixed(2)}, first ${EARLY} ${early.toFixed(2)}`);
     }
   }
-  lines.push('', `${reading.passages} passages re-ranked, ${reading.tokens} tokens each with the question, milliseconds`);
+  if (reading) lines.push(...readingReport(reading));
+  return lines.join('\n');
+}
+
+function readingReport(reading) {
+  const lines = ['', `${reading.passages} passages re-ranked, ${reading.tokens} tokens each with the question, milliseconds`];
   lines.push(row('', 'first', 'median', 'a passage', 'runs'));
   for (const { name, firstMs, medianMs, runs } of reading.rows) {
     lines.push(row(name, ...[firstMs, medianMs, medianMs / reading.passages].map((value) => value.toFixed(1)), runs));

@@ -1,9 +1,11 @@
 // Question latency in Chromium beside onnxruntime-web: one browser run, engines in turns, same token ids.
 //
-//     node tests/browser/bench/run.mjs [--json] [--skip-webgpu] [--runs N]
+//     node tests/browser/bench/run.mjs [--json] [--skip-webgpu] [--litert] [--runs N]
 //
 // Needs `cargo xtask npm`, data/model with its web exports, and target/bench/model{,.int8}.onnx
-// (tests/bench/export_onnx.py); `cargo xtask bench` makes all of them.
+// (tests/bench/export_onnx.py); `cargo xtask bench` makes all of them. With `--litert`, the only peer is LiteRT.js, at
+// the lengths of a question and of a passage; needs target/bench/litert (tests/bench/export_litert.py) and `npm ci` in
+// tests/browser/bench/peers.
 import { readFileSync } from 'node:fs';
 import { chromium } from '@playwright/test';
 import { report, summarize, summarizeReading } from './report.mjs';
@@ -15,6 +17,8 @@ const WARM_UP = 40;
 const WEBGPU_RUNS = 5;
 const WEBGPU_WARM_UP = 2;
 const TOKENS = 16;
+const PASSAGE_TOKENS = 160;
+const PASSAGE_RUNS = 40;
 const READING_RUNS = 5;
 
 const flags = process.argv.slice(2);
@@ -37,28 +41,45 @@ const browser = await chromium.launch({
   ],
 });
 try {
-  const page = await browser.newPage();
-  page.on('console', (message) => message.type() === 'error' && console.error(`page: ${message.text()}`));
-  await page.goto(`${server.url}/bench.html`);
-  const plan = { question, tokens: TOKENS, runs, warmUp: WARM_UP };
-  const cpu = await page.evaluate((plan) => window.measureCpu(plan), plan);
-  const result = { chromium: browser.version(), tokens: TOKENS, question, cpu: summarize(cpu) };
-  if (!flags.includes('--skip-webgpu')) {
-    // A page of its own: its engines find no heap of the others.
-    const second = await browser.newPage();
-    await second.goto(`${server.url}/bench.html`);
-    const gpuPlan = { ...plan, runs: WEBGPU_RUNS, warmUp: WEBGPU_WARM_UP };
-    result.webgpu = summarize(await second.evaluate((plan) => window.measureWebgpu(plan), gpuPlan));
-  }
-  // A page of its own again; the first run of each engine has the model's loading in it.
-  const third = await browser.newPage();
-  third.on('console', (message) => message.type() === 'error' && console.error(`page: ${message.text()}`));
-  await third.goto(`${server.url}/bench.html`);
-  result.reading = summarizeReading(await third.evaluate((plan) => window.measureReading(plan), { question, runs: READING_RUNS }));
+  const result = flags.includes('--litert') ? await besideLitert() : await besideOnnxruntime();
   console.log(asJson ? JSON.stringify(result, null, 2) : report(result));
 } finally {
   await browser.close();
   await server.close();
+}
+
+/** Questions on the CPU and by WebGPU, and re-ranking, beside onnxruntime-web; each in a page of its own, without the others' heap. */
+async function besideOnnxruntime() {
+  const plan = { question, tokens: TOKENS, runs, warmUp: WARM_UP };
+  const result = { chromium: browser.version(), tokens: TOKENS, question, cpu: summarize(await inPage('bench.html', 'measureCpu', plan)) };
+  if (!flags.includes('--skip-webgpu')) {
+    const gpuPlan = { ...plan, runs: WEBGPU_RUNS, warmUp: WEBGPU_WARM_UP };
+    result.webgpu = summarize(await inPage('bench.html', 'measureWebgpu', gpuPlan));
+  }
+  // The first run of each engine has the model's loading in it.
+  result.reading = summarizeReading(await inPage('bench.html', 'measureReading', { question, runs: READING_RUNS }));
+  return result;
+}
+
+/** Questions and passages on the CPU beside LiteRT.js. */
+async function besideLitert() {
+  const plan = { question, tokens: TOKENS, runs, warmUp: WARM_UP };
+  const passagePlan = { tokens: PASSAGE_TOKENS, runs: Math.min(runs, PASSAGE_RUNS), warmUp: WARM_UP };
+  const cpu = summarize(await inPage('litert.html', 'measureLitert', plan));
+  const passage = summarize(await inPage('litert.html', 'measureLitert', passagePlan));
+  return { chromium: browser.version(), tokens: TOKENS, question, cpu, passage: { tokens: PASSAGE_TOKENS, ...passage } };
+}
+
+/** What a function of a page returns for a plan. */
+async function inPage(file, name, plan) {
+  const page = await browser.newPage();
+  // LiteRT.js logs what it does as errors.
+  const isError = (message) => message.type() === 'error' && !/^(INFO|WARNING):/.test(message.text());
+  page.on('console', (message) => isError(message) && console.error(`page: ${message.text()}`));
+  await page.goto(`${server.url}/${file}`);
+  const result = await page.evaluate(([name, plan]) => window[name](plan), [name, plan]);
+  await page.close();
+  return result;
 }
 
 /** A SQuAD question of that many tokens, special ones counted, out of the golden file. */

@@ -16,6 +16,8 @@ const MOUNTS = {
   '/ort/': 'tests/browser/node_modules/onnxruntime-web/dist/',
   '/model/': 'data/model/',
   '/onnx/': 'target/bench/',
+  '/litert/': 'target/bench/litert/',
+  '/peers/': 'tests/browser/bench/peers/node_modules/',
 };
 const TYPES = { '.html': 'text/html', '.js': 'text/javascript', '.mjs': 'text/javascript', '.wasm': 'application/wasm', '.json': 'application/json' };
 

@@ -39,7 +39,7 @@ pub(super) fn run(rounds: usize) -> Outcome {
     process::run(&mut node)
 }
 
-fn install_peers() -> Outcome {
+pub(super) fn install_peers() -> Outcome {
     let lock = format!("{PEERS}/package-lock.json");
     let stamp = Stamp::of("bench-peers", &[&lock], &[])?;
     if stamp.is_fresh(&[&format!("{PEERS}/node_modules")]) {

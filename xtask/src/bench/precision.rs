@@ -1,20 +1,40 @@
-//! Encoding in f32, bf16 and int8: speed, nearness to f32, and the accuracy of retrieval.
+//! Encoding in f32, bf16 and int8: speed beside other engines, nearness to f32, and the accuracy of retrieval.
 
-use super::json;
-use super::report::verdict;
-use crate::failure::Outcome;
-use crate::paths::{DEMO_MODEL, SQUAD, built};
+use std::fs;
+
+use super::report::{Native, verdict};
+use super::{FOLDER, json, measure_peer, number};
+use crate::failure::{Failure, Outcome};
+use crate::paths::{DEMO_MODEL, ENCODERS_VENV, SQUAD, built, python_of, venv_python};
 use crate::process::{self, command, output};
 
 /// Least cosine of a vector with the one in f32, by precision.
 const LEAST_COSINE: [(&str, f64); 2] = [("bf16", 0.9999), ("int8", 0.998)];
 
+/// The precisions of `dpr`, by the names that `precision_bench` prints.
+const OURS: [&str; 3] = ["f32", "bf16", "int8"];
+
+/// Engines of the environment of the benches; the vectors of the first are what those of the others are held against.
+const PEERS: [&str; 2] = ["onnxruntime", "onnxruntime-int8"];
+
+/// Engines of the environment of encoders.
+const ENCODERS: [&str; 4] = ["litert", "litert-int8", "ctranslate2-int8", "openvino"];
+
+/// Takes 80 times as long as in f32 where the processor has no such products, and is left out there.
+const ENCODER_IN_BF16: &str = "openvino-bf16";
+
+/// What is asked: a precision, an engine, the least of its passages a second, and the most of its time for a question.
+const TARGETS: [(&str, &str, f64, f64); 4] = [
+    ("bf16", ENCODER_IN_BF16, 1.25, f64::INFINITY),
+    ("int8", "onnxruntime-int8", 1.2, f64::INFINITY),
+    ("int8", "ctranslate2-int8", 1.2, f64::INFINITY),
+    ("int8", "litert-int8", 1.0, 0.9),
+];
+
 pub(super) fn run(rounds: usize) -> Outcome {
     process::build_benches(&["precision_bench"])?;
-    let rounds = rounds.to_string();
-    let arguments = [DEMO_MODEL, SQUAD, rounds.as_str()];
-    let printed = output(&mut command(built("precision_bench"), &arguments))?;
-    for line in printed.lines() {
+    speeds(rounds)?;
+    for line in output(&mut command(built("precision_bench"), &[DEMO_MODEL, SQUAD, "1"]))?.lines() {
         println!("{line}");
         let measured = json(line, "precision_bench")?;
         let least = measured["least_cosine"].as_f64().unwrap_or(f64::NAN);
@@ -23,4 +43,82 @@ pub(super) fn run(rounds: usize) -> Outcome {
         }
     }
     Ok(())
+}
+
+/// All engines in turns, so that a busy minute on the machine meets them all.
+fn speeds(rounds: usize) -> Outcome {
+    let mut ours = OURS.map(Native::new);
+    let encoders = ENCODERS.into_iter().chain(has_bf16_products().then_some(ENCODER_IN_BF16));
+    let mut peers: Vec<_> =
+        PEERS.into_iter().chain(encoders).map(|name| (Native::new(name), f64::NAN)).collect();
+    let reference = format!("{FOLDER}/{}.json", PEERS[0]);
+    for round in 1..=rounds {
+        println!("bench: round {round} of {rounds}");
+        let printed = output(&mut command(built("precision_bench"), &[DEMO_MODEL, SQUAD, "1", "--speeds"]))?;
+        for (line, own) in printed.lines().zip(&mut ours) {
+            let measured = json(line, "precision_bench")?;
+            own.add(number(&measured, "passages_per_second")?, number(&measured, "question_ms")?, None);
+            println!("bench: dpr {}", own.last());
+        }
+        for (peer, least_cosine) in &mut peers {
+            let python = if PEERS.contains(&peer.name) { venv_python() } else { python_of(ENCODERS_VENV) };
+            let like = ["--like", reference.as_str()];
+            let is_reference = peer.name == PEERS[0];
+            let printed = measure_peer(peer, &python, if is_reference { &[] } else { &like })?;
+            println!("bench: {}", peer.last());
+            if is_reference {
+                fs::write(&reference, &printed)
+                    .map_err(|e| Failure::new(format!("cannot write {reference}: {e}")))?;
+                *least_cosine = 1.0;
+            } else {
+                *least_cosine = number(&json(&printed, peer.name)?, "least_cosine")?;
+            }
+        }
+    }
+    print(&ours, &peers, rounds);
+    Ok(())
+}
+
+/// Prints medians, ratios and targets. `peers` come with the least cosine of their vectors with f32.
+fn print(ours: &[Native], peers: &[(Native, f64)], rounds: usize) {
+    println!(
+        "\n2,067 SQuAD paragraphs with titles, 2 threads; a 16-token question, 1 thread; medians of {rounds} turns"
+    );
+    println!("{:<20} {:>12} {:>12} {:>14}", "engine", "passages/s", "question", "least cosine");
+    for own in ours {
+        let (passages, question) = own.medians();
+        println!("{:<20} {passages:>12.1} {question:>9.2} ms", format!("dpr {}", own.name));
+    }
+    for (peer, least_cosine) in peers {
+        let (passages, question) = peer.medians();
+        println!("{:<20} {passages:>12.1} {question:>9.2} ms {least_cosine:>14.5}", peer.name);
+    }
+    println!(
+        "LiteRT has models of 16 and 160 tokens: passages are cut or padded to that, and cut ones not compared"
+    );
+    for (precision, engine, least_speed, most_question) in TARGETS {
+        let own = ours.iter().find(|own| own.name == precision).map(Native::medians);
+        let peer = peers.iter().find(|(peer, _)| peer.name == engine).map(|(peer, _)| peer.medians());
+        let (Some(own), Some(peer)) = (own, peer) else {
+            println!("{precision} over {engine}: not measured, this processor has no bf16 products");
+            continue;
+        };
+        let (speed, question) = (own.0 / peer.0, own.1 / peer.1);
+        println!(
+            "{precision}: passages/s over {engine} {speed:.2}, at least {least_speed}: {}",
+            verdict(speed >= least_speed)
+        );
+        if most_question.is_finite() {
+            let met = verdict(question <= most_question);
+            println!("{precision}: question over {engine} {question:.2}, at most {most_question}: {met}");
+        }
+    }
+}
+
+/// Returns whether the processor multiplies bf16 numbers.
+fn has_bf16_products() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return std::arch::is_x86_feature_detected!("avx512bf16");
+    #[cfg(not(target_arch = "x86_64"))]
+    return false;
 }

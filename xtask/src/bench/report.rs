@@ -29,6 +29,11 @@ impl Native {
         self.question_two.extend(question_two);
     }
 
+    /// The medians: passages a second, and milliseconds a question with one thread.
+    pub(super) fn medians(&self) -> (f64, f64) {
+        (middle(&self.passages), middle(&self.question_one))
+    }
+
     /// The latest round in words.
     pub(super) fn last(&self) -> String {
         let at = |values: &[f64]| values.last().copied().unwrap_or(f64::NAN);

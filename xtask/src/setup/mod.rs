@@ -44,6 +44,8 @@ pub(crate) enum Scope {
     Test,
     /// Running the benches too.
     All,
+    /// Running the benches of encoders too, whose engines take 7 GB.
+    Encoders,
 }
 
 /// One thing the machine must have.
@@ -61,7 +63,7 @@ struct Step {
     install: fn() -> Outcome,
 }
 
-const STEPS: [Step; 18] = [
+const STEPS: [Step; 19] = [
     Step {
         name: COMPONENTS,
         needs: &[],
@@ -205,6 +207,14 @@ const STEPS: [Step; 18] = [
         why: "sentence-transformers and onnxruntime are what the speed is held against",
         find: python::find_bench_packages,
         install: python::install_bench_packages,
+    },
+    Step {
+        name: "Python encoders",
+        needs: &[PYTHON],
+        scope: Scope::Encoders,
+        why: "LiteRT, OpenVINO and CTranslate2 are what encoding in narrow numbers is held against",
+        find: python::find_encoders,
+        install: python::install_encoders,
     },
 ];
 

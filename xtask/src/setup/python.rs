@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use super::apt;
 use crate::failure::{Failure, Outcome};
 use crate::jobs::{lock, say};
-use crate::paths::{VENV, venv_python};
+use crate::paths::{ENCODERS_VENV, VENV, python_of, venv_python};
 use crate::process::{self, command};
 
 /// Requirement files: `NAME.in` is what is needed, `NAME.txt` all of it with its hashes.
@@ -102,11 +102,23 @@ pub(super) fn install_bench_packages() -> Outcome {
     install_packages("bench")
 }
 
-/// Looks for the packages' folders: starting Python and importing them would take seconds.
+pub(super) fn find_encoders() -> Option<String> {
+    find_packages_in(ENCODERS_VENV, "encoders")
+}
+
+pub(super) fn install_encoders() -> Outcome {
+    install_packages_in(ENCODERS_VENV, "encoders")
+}
+
 fn find_packages(set: &str) -> Option<String> {
+    find_packages_in(VENV, set)
+}
+
+/// Looks for the packages' folders: starting Python and importing them would take seconds.
+fn find_packages_in(environment: &str, set: &str) -> Option<String> {
     let packages = fs::read_to_string(requirements(set, "in")).ok()?;
     let library =
-        fs::read_dir(Path::new(VENV).join("lib")).ok()?.flatten().next()?.path().join("site-packages");
+        fs::read_dir(Path::new(environment).join("lib")).ok()?.flatten().next()?.path().join("site-packages");
     let there = |(name, version): (&str, &str)| {
         library.join(format!("{}-{version}.dist-info/RECORD", name.replace('-', "_"))).is_file()
     };
@@ -126,18 +138,23 @@ fn pinned(file: &str) -> impl Iterator<Item = (&str, &str)> {
 }
 
 fn install_packages(set: &str) -> Outcome {
+    install_packages_in(VENV, set)
+}
+
+fn install_packages_in(environment: &str, set: &str) -> Outcome {
     // pip does not expect another pip in its environment.
     static ENVIRONMENT: Mutex<()> = Mutex::new(());
     let _alone = lock(&ENVIRONMENT);
-    if !process::succeeds(&mut command(venv_python(), &["-m", "pip", "--version"])) {
-        say(&format!("python3 -m venv {VENV}"));
-        process::output(&mut command("python3", &["-m", "venv", "--clear", VENV]))
+    let python = python_of(environment);
+    if !process::succeeds(&mut command(&python, &["-m", "pip", "--version"])) {
+        say(&format!("python3 -m venv {environment}"));
+        process::output(&mut command("python3", &["-m", "venv", "--clear", environment]))
             .map_err(|failure| failure.fix("install Python's venv module (Debian: python3-venv)"))?;
     }
     let file = requirements(set, "txt");
     say(&format!("pip install --require-hashes -r {file}"));
     let arguments = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes"];
-    process::output(command(venv_python(), &arguments).args(["-r", &file])).map(drop).map_err(|failure| {
+    process::output(command(python, &arguments).args(["-r", &file])).map(drop).map_err(|failure| {
         failure
             .fix("check that pip reaches its index and that some 8 GB of disk are free, then run this again")
     })
@@ -170,7 +187,7 @@ mod tests {
 
     #[test]
     fn every_set_pins_what_it_names_and_every_build_by_its_hash() {
-        for set in ["bench", "milvus", "minilm", "mpnet", "postgres", "tests"] {
+        for set in ["bench", "encoders", "milvus", "minilm", "mpnet", "postgres", "tests"] {
             let read = |kind| fs::read_to_string(root().join(requirements(set, kind))).unwrap();
             let (named, all) = (read("in"), read("txt"));
             let names: Vec<_> = pinned(&named).collect();
