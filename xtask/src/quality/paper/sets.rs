@@ -8,7 +8,9 @@ use super::super::files::read;
 use super::super::{Work, eval, once};
 use super::row::{Row, key_of, settings};
 use crate::failure::{Failure, Outcome};
-use crate::json::json;
+use crate::json::{json, number};
+use crate::paths::{SQUAD, dpr};
+use crate::process::{command, output};
 
 /// Blocks among which questions that name no paragraph are asked.
 const ASKED_BLOCKS: usize = 20_000;
@@ -51,23 +53,49 @@ const SETS: [Set; 4] = [
 /// The fifth set, whose questions name their paragraphs.
 const SQUAD_STYLE: &str = "SQuAD style";
 
+/// What a row's model found of a set's tests: top-20 of the questions that count, how many they are of all, whether
+/// they name their paragraphs, and the ranking.
+struct Tested {
+    accuracy: f64,
+    counted: u64,
+    questions: u64,
+    names_paragraphs: bool,
+    ranking: String,
+}
+
 impl Work<'_> {
     /// Trained on one set, tested on another (paper §5.2, "cross-dataset generalization").
     pub(in crate::quality) fn cross_data(&self) -> Outcome {
         println!("top-20, in %, of the questions that any block answers; gold paragraphs for {SQUAD_STYLE}");
         let names: Vec<_> = SETS.iter().map(|set| set.name).chain([SQUAD_STYLE]).collect();
         println!("| trained on | {} |\n|---|{}", names.join(" | "), "---|".repeat(names.len()));
-        let mut are_counted = false;
-        for row in self.set_rows()? {
-            let tested = self.tested(&row)?;
-            if !are_counted {
-                let counts: Vec<String> = tested.iter().map(|(_, questions)| questions.to_string()).collect();
-                println!("| questions | {} |", counts.join(" | "));
-                are_counted = true;
+        let rows = self.set_rows()?;
+        let mut tested = Vec::new();
+        for row in &rows {
+            let of_row = self.tested(row)?;
+            if tested.is_empty() {
+                println!("| questions | {} |", joined(&of_row, |tested| tested.counted.to_string()));
             }
-            let cells: Vec<String> =
-                tested.iter().map(|(accuracy, _)| format!("{:.1}", accuracy * 100.0)).collect();
-            println!("| {} | {} |", row.name, cells.join(" | "));
+            println!(
+                "| {} | {} |",
+                row.name,
+                joined(&of_row, |tested| format!("{:.1}", tested.accuracy * 100.0))
+            );
+            tested.push(of_row);
+        }
+        println!(
+            "\nthe same in points above the encoder that the tested set itself trained, and 95 % intervals (paired bootstrap)"
+        );
+        println!("| trained on | {} |\n|---|{}", names.join(" | "), "---|".repeat(names.len()));
+        for (position, of_row) in tested.iter().enumerate() {
+            let mut cells = Vec::new();
+            for (set, of_set) in of_row.iter().enumerate() {
+                // The first row is the start; then come the sets in their order.
+                let own = set + 1;
+                let is_own = position == own;
+                cells.push(if is_own { "0".to_owned() } else { points(&tested[own][set], of_set)? });
+            }
+            println!("| {} | {} |", rows[position].name, cells.join(" | "));
         }
         Ok(())
     }
@@ -79,14 +107,16 @@ impl Work<'_> {
         let of_multi = self.tested(multi)?;
         println!("top-20, in %, of the questions that any block answers\n");
         println!(
-            "| tested on | questions | trained on it alone | trained on all | paper, alone | paper, on four |\n|---|---|---|---|---|---|"
+            "| tested on | questions | trained on it alone | trained on all | all above alone, 95 % | paper, alone | paper, on four |\n|---|---|---|---|---|---|---|"
         );
         for (number, set) in SETS.iter().enumerate() {
             // The first row is the start.
-            let (alone, questions) = self.tested(&singles[number + 1])?[number];
+            let of_single = self.tested(&singles[number + 1])?;
+            let (alone, all) = (&of_single[number], &of_multi[number]);
             let (one, four) = set.paper;
-            let [alone, all] = [alone, of_multi[number].0].map(|accuracy| accuracy * 100.0);
-            println!("| {} | {questions} | {alone:.1} | {all:.1} | {one} | {four} |", set.name);
+            let [single, multi] = [alone, all].map(|tested| tested.accuracy * 100.0);
+            let (name, counted, above) = (set.name, alone.counted, points(alone, all)?);
+            println!("| {name} | {counted} | {single:.1} | {multi:.1} | {above} | {one} | {four} |");
         }
         Ok(())
     }
@@ -117,8 +147,8 @@ impl Work<'_> {
         Ok(rows)
     }
 
-    /// Top-20 of a row's model on each set's tests and on SQuAD dev, each with the number of questions.
-    fn tested(&self, row: &Row) -> Outcome<Vec<(f64, u64)>> {
+    /// Top-20 of a row's model on each set's tests and on SQuAD dev.
+    fn tested(&self, row: &Row) -> Outcome<Vec<Tested>> {
         let (model, _) = self.train_row(row)?;
         let key = row.key();
         let drawn = self.path("drawn.tsv");
@@ -138,18 +168,50 @@ impl Work<'_> {
             let path = format!("{results}/metrics.json");
             let metrics = json(&read(&path)?, &path)?;
             let top = top_20(&metrics["methods"][0]["of_answerable"]);
-            found.push(top.zip(metrics["answerable"].as_u64()).ok_or_else(|| {
+            let counted = top.zip(metrics["answerable"].as_u64()).ok_or_else(|| {
                 Failure::new(format!("{path}: no top-20 of the questions that have an answer"))
-            })?);
+            })?;
+            found.push(Tested::new(counted, &metrics, &results));
         }
-        let path = format!("{}/metrics.json", self.measure(row, &model)?);
+        let results = self.measure(row, &model)?;
+        let path = format!("{results}/metrics.json");
         let metrics = json(&read(&path)?, &path)?;
         let methods = metrics["methods"].as_array().into_iter().flatten();
         let dense = methods.filter(|method| method["method"] == "dense").find_map(top_20);
-        let found_dense = dense.zip(metrics["questions"].as_u64());
-        found.push(found_dense.ok_or_else(|| Failure::new(format!("{path}: no top-20 of dense ranking")))?);
+        let counted = dense.zip(metrics["questions"].as_u64());
+        let counted = counted.ok_or_else(|| Failure::new(format!("{path}: no top-20 of dense ranking")))?;
+        found.push(Tested::new(counted, &metrics, &results));
         Ok(found)
     }
+}
+
+impl Tested {
+    /// `counted` is the accuracy with the number of questions that it is of; `results` the folder with the ranking.
+    fn new((accuracy, counted): (f64, u64), metrics: &Value, results: &str) -> Self {
+        let questions = metrics["questions"].as_u64().unwrap_or(counted);
+        let names_paragraphs = metrics["judged_by"] != "answer";
+        Self { accuracy, counted, questions, names_paragraphs, ranking: format!("{results}/dense.json.gz") }
+    }
+}
+
+/// Returns by how many points of top-20 `other` is above `base`, with the 95 % interval of the paired bootstrap. It is
+/// over whole articles where the questions name their paragraphs. The questions that no block answers are resampled
+/// too: both rankings fail them.
+fn points(base: &Tested, other: &Tested) -> Outcome<String> {
+    let mut compare = command(dpr(), &["eval", "compare", "--k", "20", "--json"]);
+    if base.names_paragraphs {
+        compare.args(["--cluster", "article", "--questions", SQUAD]);
+    }
+    let printed = output(compare.args([&base.ranking, &other.ranking]))?;
+    let compared = &json(&printed, "dpr eval compare")?["comparisons"][0];
+    let of_counted = 100.0 * base.questions as f64 / base.counted.max(1) as f64;
+    let [difference, low, high] = ["difference", "low", "high"].map(|key| number(compared, key));
+    let [difference, low, high] = [difference?, low?, high?].map(|share| share * of_counted);
+    Ok(format!("{difference:+.1} ({low:+.1} to {high:+.1})"))
+}
+
+fn joined(tested: &[Tested], cell: impl Fn(&Tested) -> String) -> String {
+    tested.iter().map(cell).collect::<Vec<_>>().join(" | ")
 }
 
 fn top_20(accuracy: &Value) -> Option<f64> {
