@@ -202,7 +202,9 @@ fn points(base: &Tested, other: &Tested) -> Outcome<String> {
     if base.names_paragraphs {
         compare.args(["--cluster", "article", "--questions", SQUAD]);
     }
-    let printed = output(compare.args([&base.ranking, &other.ranking]))?;
+    let [base_file, other_file] =
+        [("own", base), ("other", other)].map(|(name, tested)| format!("{name}={}", tested.ranking));
+    let printed = output(compare.args([base_file, other_file]))?;
     let compared = &json(&printed, "dpr eval compare")?["comparisons"][0];
     let of_counted = 100.0 * base.questions as f64 / base.counted.max(1) as f64;
     let [difference, low, high] = ["difference", "low", "high"].map(|key| number(compared, key));
