@@ -4,7 +4,7 @@
 
 `rounding` are bits of f32 numbers with the bits of the bf16 that PyTorch makes of them. `layers` are inputs `[m, k]`, weights
 `[n, k]` and biases `[n]` with the outputs by the definition, in f64: `bf16` of operands that PyTorch rounded, and `int8` of
-weights in 8 bits with a scale an output, and inputs as an offset and 255 steps for each 128 of a row.
+weights in 8 bits with a scale for each 128 of an output, and inputs as an offset and 255 steps for each 128 of a row.
 """
 
 import gzip
@@ -34,10 +34,14 @@ def in_bf16(values):
 
 def in_int8(weights, inputs):
     """Weights and inputs as they are in 8 bits, in f64. Halves are avoided by the draw, so their direction is left open."""
+    weights, inputs = (numpy.split(rows, range(128, rows.shape[1], 128), axis=1) for rows in (weights, inputs))
+    join = lambda function, groups: numpy.concatenate([function(group) for group in groups], axis=1)
+    return join(signed, weights), join(steps, inputs)
+
+
+def signed(weights):
     scale = numpy.abs(weights).max(1, keepdims=True).astype(numpy.float64) / 127
-    weights = numpy.rint(weights / numpy.where(scale == 0, 1, scale)) * scale
-    groups = numpy.split(inputs, range(128, inputs.shape[1], 128), axis=1)
-    return weights, numpy.concatenate([steps(group) for group in groups], axis=1)
+    return numpy.rint(weights / numpy.where(scale == 0, 1, scale)) * scale
 
 
 def steps(inputs):

@@ -32,6 +32,10 @@ pub(super) trait Dot {
 /// A multiplication whose sums are whole numbers of 32 bits, in two's complement.
 #[cfg(not(target_arch = "wasm32"))]
 pub(super) trait WholeDot: Dot<Number = u32> {
+    /// Vectors of as many numbers in single precision.
+    type Single: Simd;
+    /// Returns the sums in single precision, their bits read with a sign.
+    fn to_single(sums: Self::V) -> <Self::Single as Simd>::V;
     /// Returns the sums from `at * LANES` on.
     fn load_sums(from: &[u32], at: usize) -> Self::V;
     /// Sets the numbers from `at * LANES` on to the sums.

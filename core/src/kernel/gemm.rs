@@ -262,7 +262,7 @@ fn tile_transposed<D: Dot, const NR: usize, const ROWS: usize>(
 }
 
 /// The most vectors across a panel.
-const MAX_VECTORS: usize = 3;
+pub(super) const MAX_VECTORS: usize = 3;
 
 /// Inputs taken in one turn of the innermost loop. Browsers keep the order of the instructions: where a turn has several
 /// inputs, the compiler loads all of them first, and most then wait in memory for want of registers.
@@ -308,7 +308,7 @@ fn tile<D: Dot, const NR: usize, const ROWS: usize>(
 
 /// Adds the products of one input of each row with its weights.
 #[inline(always)]
-fn step<D: Dot, const NR: usize, const ROWS: usize>(
+pub(super) fn step<D: Dot, const NR: usize, const ROWS: usize>(
     acc: &mut [[D::V; MAX_VECTORS]; ROWS],
     inputs: [D::Number; ROWS],
     weights: &[D::Number; NR],

@@ -35,7 +35,8 @@ pub(super) trait DotTask {
     fn run<S: Simd, D: Dot<Number = u32>, const NR: usize, const MR: usize>(self);
 }
 
-/// A product of two matrices of bytes with whole sums: `NR` columns of a panel, `MR` rows of a tile at most.
+/// A product of two matrices of bytes with whole sums, of all inputs or of groups of them: `NR` columns of a panel, `MR`
+/// rows of a tile at most.
 #[cfg(not(target_arch = "wasm32"))]
 pub(super) trait WholeTask {
     /// Runs the task. Must be `#[inline(always)]`, as [`Task::run`].
@@ -211,19 +212,20 @@ impl Isa {
         }
     }
 
-    /// Runs a product of words of four numbers in 8 bits, the inputs without a sign and the weights with one.
+    /// Runs a product of words of four numbers in 8 bits, the inputs without a sign and the weights with one, whose sums
+    /// over groups of inputs are whole numbers. The panels are those of [`Isa::panel_width`].
     #[cfg(not(target_arch = "wasm32"))]
     #[allow(unsafe_code)]
-    pub(super) fn run_bytes<T: DotTask>(self, task: T) {
+    pub(super) fn run_bytes<T: WholeTask>(self, task: T) {
         match self.0 {
-            Kind::Portable => task.run::<Portable, Bytes<Portable>, 8, 4>(),
+            Kind::Portable => task.run::<Bytes<Portable>, 8, 4>(),
             // SAFETY: `available` makes each kind only after it found its features on this machine.
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx2 => unsafe { run_avx2_words::<T, Bytes<Avx2>>(task) },
+            Kind::Avx2 => unsafe { run_avx2_whole(task) },
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx512 { vnni: true, .. } => unsafe { run_avx512_vnni(task) },
+            Kind::Avx512 { vnni: true, .. } => unsafe { run_avx512_vnni_bytes(task) },
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx512 { .. } => unsafe { run_avx512_words::<T, Bytes<Avx512>>(task) },
+            Kind::Avx512 { .. } => unsafe { run_avx512_bytes(task) },
         }
     }
 }
@@ -265,10 +267,18 @@ fn run_avx512_bf16<T: DotTask>(task: T) {
     task.run::<Avx512, NativeBf16, 48, 8>();
 }
 
+// Half of the registers hold the sums of a group, and half those of the groups before it.
+
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512vnni,avx512f,avx512bw,avx512vl,avx2,fma,f16c,popcnt")]
-fn run_avx512_vnni<T: DotTask>(task: T) {
-    task.run::<Avx512, NativeBytes, 48, 8>();
+fn run_avx512_vnni_bytes<T: WholeTask>(task: T) {
+    task.run::<NativeBytes, 48, 4>();
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2,fma,f16c,popcnt")]
+fn run_avx512_bytes<T: WholeTask>(task: T) {
+    task.run::<Bytes<Avx512>, 48, 4>();
 }
 
 #[cfg(target_arch = "x86_64")]

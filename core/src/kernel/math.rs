@@ -205,6 +205,9 @@ mod tests {
         fn add(a: f32, b: f32) -> f32 {
             a + b
         }
+        fn mul(a: f32, b: f32) -> f32 {
+            a * b
+        }
         fn at_least(a: f32, b: f32) -> u32 {
             u32::from(a >= b)
         }

@@ -34,6 +34,9 @@ pub(super) trait Simd {
     fn mul_add(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
     /// `a + b`.
     fn add(a: Self::V, b: Self::V) -> Self::V;
+    /// `a * b`.
+    #[cfg(not(target_arch = "wasm32"))]
+    fn mul(a: Self::V, b: Self::V) -> Self::V;
     /// Returns a bit for each lane, the first one's the lowest, set where the number is at least that of `b`.
     fn at_least(a: Self::V, b: Self::V) -> u32;
 }
@@ -76,6 +79,11 @@ impl Simd for Portable {
     #[inline(always)]
     fn add(a: Self::V, b: Self::V) -> Self::V {
         std::array::from_fn(|i| a[i] + b[i])
+    }
+    #[cfg(not(target_arch = "wasm32"))]
+    #[inline(always)]
+    fn mul(a: Self::V, b: Self::V) -> Self::V {
+        std::array::from_fn(|i| a[i] * b[i])
     }
     #[inline(always)]
     fn at_least(a: Self::V, b: Self::V) -> u32 {
@@ -145,7 +153,7 @@ mod x86 {
     macro_rules! simd {
         (
             $(#[$doc:meta])* $name:ident, $vector:ty, $lanes:literal, $splat:ident, $load:ident, $store:ident, $fma:ident,
-            $load_half:ident, $widen:ident, $add:ident,
+            $load_half:ident, $widen:ident, $add:ident, $mul:ident,
             |$a:ident, $b:ident| $at_least:expr
         ) => {
             $(#[$doc])*
@@ -185,6 +193,10 @@ mod x86 {
                     unsafe { $add(a, b) }
                 }
                 #[inline(always)]
+                fn mul(a: $vector, b: $vector) -> $vector {
+                    unsafe { $mul(a, b) }
+                }
+                #[inline(always)]
                 fn at_least($a: $vector, $b: $vector) -> u32 {
                     unsafe { $at_least }
                 }
@@ -195,12 +207,12 @@ mod x86 {
     simd!(
         /// 256-bit vectors with FMA and half-precision loads.
         Avx2, __m256, 8, _mm256_set1_ps, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_fmadd_ps, _mm_loadu_si128,
-        _mm256_cvtph_ps, _mm256_add_ps, |a, b| _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_GE_OQ>(a, b)) as u32
+        _mm256_cvtph_ps, _mm256_add_ps, _mm256_mul_ps, |a, b| _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_GE_OQ>(a, b)) as u32
     );
     simd!(
         /// 512-bit vectors.
         Avx512, __m512, 16, _mm512_set1_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_fmadd_ps, _mm256_loadu_si256,
-        _mm512_cvtph_ps, _mm512_add_ps, |a, b| u32::from(_mm512_cmp_ps_mask::<_CMP_GE_OQ>(a, b))
+        _mm512_cvtph_ps, _mm512_add_ps, _mm512_mul_ps, |a, b| u32::from(_mm512_cmp_ps_mask::<_CMP_GE_OQ>(a, b))
     );
 }
 

@@ -94,6 +94,11 @@ impl<S: Words> Dot for Bytes<S> {
 }
 
 impl<S: Words> WholeDot for Bytes<S> {
+    type Single = S;
+    #[inline(always)]
+    fn to_single(sums: S::W) -> S::V {
+        S::to_single(sums)
+    }
     #[inline(always)]
     fn load_sums(from: &[u32], at: usize) -> S::W {
         S::load_words(from, at)

@@ -155,6 +155,11 @@ impl Dot for NativeBytes {
 }
 
 impl WholeDot for NativeBytes {
+    type Single = Avx512;
+    #[inline(always)]
+    fn to_single(sums: __m512i) -> __m512 {
+        Avx512::to_single(sums)
+    }
     #[inline(always)]
     fn load_sums(from: &[u32], at: usize) -> __m512i {
         Avx512::load_words(from, at)

@@ -6,8 +6,8 @@ use super::super::math::softmax_numerators;
 use super::super::vector::Simd;
 use crate::relative::bucket;
 
-/// Queries whose scores are held at once, so that the scores of a long text stay in the cache.
-const QUERIES: usize = 64;
+/// Queries that are taken at once, so that they and their scores stay in the cache.
+const QUERIES: usize = 32;
 
 /// MPNet's bias by relative position (Song et al. 2020; the buckets are T5's, Raffel et al. 2020 §2.1).
 #[derive(Debug)]
@@ -40,6 +40,9 @@ impl RelativeBias {
 /// Buffers of [`Attention`]; reused from one text to the next.
 #[derive(Debug, Default)]
 pub(super) struct AttentionScratch {
+    /// Some queries of one head, `[QUERIES, width]`. Where they come from they are so many bytes apart that few of them
+    /// fit the cache at once.
+    queries: Vec<f32>,
     /// The keys of one head in panels of tokens, `[ceil(tokens / NA)][width][NA]`.
     keys: Vec<f32>,
     /// The values of one head in panels of columns, `[ceil(width / NA)][tokens][NA]`.
@@ -80,7 +83,8 @@ impl Task for Attention<'_> {
         let Self { qkv, tokens, queries: all, heads, width, relative, window, scratch, out } = self;
         let window = window.unwrap_or(tokens);
         let hidden = heads * width;
-        let AttentionScratch { keys, values, scores } = scratch;
+        let AttentionScratch { queries: copied, keys, values, scores } = scratch;
+        copied.resize(QUERIES.min(all) * width, 0.0);
         let stride = tokens.next_multiple_of(NA);
         keys.resize(stride * width, 0.0);
         values.resize(width.next_multiple_of(NA) * tokens, 0.0);
@@ -95,13 +99,16 @@ impl Task for Attention<'_> {
                 let queries = QUERIES.min(all - start);
                 // What any of these queries sees.
                 let (low, high) = (start.saturating_sub(window), (start + queries + window).min(tokens));
+                for (to, from) in copied.chunks_exact_mut(width).zip(qkv.chunks_exact(3 * hidden).skip(start))
+                {
+                    to.copy_from_slice(&from[column..][..width]);
+                }
                 for (index, panel) in keys.as_chunks::<NA>().0.chunks_exact(width).enumerate() {
                     if (index + 1) * NA <= low || index * NA >= high {
                         continue;
                     }
                     for (first, rows) in blocks::<MR>(queries) {
-                        let from = &qkv[(start + first) * 3 * hidden + column..];
-                        product::<S, NA, MR>(from, 3 * hidden, rows, panel, &mut sums);
+                        product::<S, NA, MR>(&copied[first * width..], width, rows, panel, &mut sums);
                         for (i, sums) in sums[..rows].iter().enumerate() {
                             copy::<S, NA>(sums, &mut scores[(first + i) * stride + index * NA..][..NA]);
                         }

@@ -39,8 +39,12 @@ impl Output<'_> {
         let column = panel * NR;
         let width = NR.min(self.n - column);
         let Some(bias) = self.bias[column..].first_chunk::<NR>() else { return };
+        // By vectors: of a loop over the numbers the compiler makes one over the rows, which gathers and scatters them.
         for sums in sums.iter_mut() {
-            for j in 0..NR {
+            for v in 0..NR / S::LANES {
+                S::store(S::add(S::load(sums, v), S::load(bias, v)), sums, v);
+            }
+            for j in NR / S::LANES * S::LANES..NR {
                 sums[j] += bias[j];
             }
         }

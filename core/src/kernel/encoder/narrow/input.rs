@@ -1,7 +1,7 @@
 //! Inputs of a layer in narrow numbers.
 
 use super::super::super::dot::to_bf16;
-use super::{Format, GROUP};
+use super::GROUP;
 
 /// Inputs of a product in narrow numbers; reused from one product to the next.
 #[derive(Debug, Default)]
@@ -15,18 +15,9 @@ pub(in super::super) struct NarrowInput {
 }
 
 impl NarrowInput {
-    /// Replaces the contents by `x`, row-major `[m, k]`.
-    #[inline(always)]
-    pub(super) fn fill(&mut self, format: Format, x: &[f32], k: usize) {
-        match format {
-            Format::Bf16 => self.fill_bf16(x, k),
-            Format::Int8 => self.fill_int8(x, k),
-        }
-    }
-
     /// Replaces the contents by `x`, row-major `[m, k]`, in bf16.
     #[inline(always)]
-    fn fill_bf16(&mut self, x: &[f32], k: usize) {
+    pub(super) fn fill_bf16(&mut self, x: &[f32], k: usize) {
         let stride = k.div_ceil(2);
         self.words.resize(x.len() / k * stride, 0);
         for (row, to) in x.chunks_exact(k).zip(self.words.chunks_exact_mut(stride)) {
@@ -43,7 +34,7 @@ impl NarrowInput {
     /// Replaces the contents by `x`, row-major `[m, k]`, in 8 bits. The scale of a group with a number that is not
     /// finite is NaN, and so are its products.
     #[inline(always)]
-    fn fill_int8(&mut self, x: &[f32], k: usize) {
+    pub(super) fn fill_int8(&mut self, x: &[f32], k: usize) {
         // Added and taken off again, it rounds to a whole number in the low mantissa bits.
         const ROUND: f32 = 12_582_912.0;
         let stride = k.div_ceil(4);
