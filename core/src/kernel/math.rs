@@ -208,6 +208,12 @@ mod tests {
         fn mul(a: f32, b: f32) -> f32 {
             a * b
         }
+        fn min(a: f32, b: f32) -> f32 {
+            a.min(b)
+        }
+        fn max(a: f32, b: f32) -> f32 {
+            a.max(b)
+        }
         fn at_least(a: f32, b: f32) -> u32 {
             u32::from(a >= b)
         }

@@ -37,6 +37,12 @@ pub(super) trait Simd {
     /// `a * b`.
     #[cfg(not(target_arch = "wasm32"))]
     fn mul(a: Self::V, b: Self::V) -> Self::V;
+    /// Returns the smaller number of each lane; either, where one is NaN.
+    #[cfg(not(target_arch = "wasm32"))]
+    fn min(a: Self::V, b: Self::V) -> Self::V;
+    /// Returns the greater number of each lane; either, where one is NaN.
+    #[cfg(not(target_arch = "wasm32"))]
+    fn max(a: Self::V, b: Self::V) -> Self::V;
     /// Returns a bit for each lane, the first one's the lowest, set where the number is at least that of `b`.
     fn at_least(a: Self::V, b: Self::V) -> u32;
 }
@@ -84,6 +90,16 @@ impl Simd for Portable {
     #[inline(always)]
     fn mul(a: Self::V, b: Self::V) -> Self::V {
         std::array::from_fn(|i| a[i] * b[i])
+    }
+    #[cfg(not(target_arch = "wasm32"))]
+    #[inline(always)]
+    fn min(a: Self::V, b: Self::V) -> Self::V {
+        std::array::from_fn(|i| if a[i] < b[i] { a[i] } else { b[i] })
+    }
+    #[cfg(not(target_arch = "wasm32"))]
+    #[inline(always)]
+    fn max(a: Self::V, b: Self::V) -> Self::V {
+        std::array::from_fn(|i| if a[i] > b[i] { a[i] } else { b[i] })
     }
     #[inline(always)]
     fn at_least(a: Self::V, b: Self::V) -> u32 {
@@ -153,7 +169,7 @@ mod x86 {
     macro_rules! simd {
         (
             $(#[$doc:meta])* $name:ident, $vector:ty, $lanes:literal, $splat:ident, $load:ident, $store:ident, $fma:ident,
-            $load_half:ident, $widen:ident, $add:ident, $mul:ident,
+            $load_half:ident, $widen:ident, $add:ident, $mul:ident, $min:ident, $max:ident,
             |$a:ident, $b:ident| $at_least:expr
         ) => {
             $(#[$doc])*
@@ -197,6 +213,14 @@ mod x86 {
                     unsafe { $mul(a, b) }
                 }
                 #[inline(always)]
+                fn min(a: $vector, b: $vector) -> $vector {
+                    unsafe { $min(a, b) }
+                }
+                #[inline(always)]
+                fn max(a: $vector, b: $vector) -> $vector {
+                    unsafe { $max(a, b) }
+                }
+                #[inline(always)]
                 fn at_least($a: $vector, $b: $vector) -> u32 {
                     unsafe { $at_least }
                 }
@@ -207,12 +231,12 @@ mod x86 {
     simd!(
         /// 256-bit vectors with FMA and half-precision loads.
         Avx2, __m256, 8, _mm256_set1_ps, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_fmadd_ps, _mm_loadu_si128,
-        _mm256_cvtph_ps, _mm256_add_ps, _mm256_mul_ps, |a, b| _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_GE_OQ>(a, b)) as u32
+        _mm256_cvtph_ps, _mm256_add_ps, _mm256_mul_ps, _mm256_min_ps, _mm256_max_ps, |a, b| _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_GE_OQ>(a, b)) as u32
     );
     simd!(
         /// 512-bit vectors.
         Avx512, __m512, 16, _mm512_set1_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_fmadd_ps, _mm256_loadu_si256,
-        _mm512_cvtph_ps, _mm512_add_ps, _mm512_mul_ps, |a, b| u32::from(_mm512_cmp_ps_mask::<_CMP_GE_OQ>(a, b))
+        _mm512_cvtph_ps, _mm512_add_ps, _mm512_mul_ps, _mm512_min_ps, _mm512_max_ps, |a, b| u32::from(_mm512_cmp_ps_mask::<_CMP_GE_OQ>(a, b))
     );
 }
 

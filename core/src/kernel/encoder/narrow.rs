@@ -169,7 +169,7 @@ impl WholeTask for Product<'_> {
     #[inline(always)]
     fn run<D: WholeDot, const NR: usize, const MR: usize>(self) {
         let Self { x, panels, inputs, mut to } = self;
-        inputs.fill_int8(x, panels.k);
+        inputs.fill_int8::<D::Single>(x, panels.k);
         let mut sums = [[0f32; NR]; MAX_MR];
         for (index, words) in panels.words.iter::<NR>().enumerate() {
             let panel = panels.panel_of(index, words);
@@ -221,15 +221,15 @@ impl<const NR: usize> BytePanel<'_, NR> {
         let (stride, groups) = (self.words.len(), self.words.len().div_ceil(GROUP_WORDS));
         let mut sums = [[D::Single::splat(0.0); MAX_VECTORS]; ROWS];
         for (group, words) in self.words.chunks(GROUP_WORDS).enumerate() {
-            let mut rows: [&[u32]; ROWS] = [&[]; ROWS];
+            let mut rows: [&[[u8; 4]]; ROWS] = [&[]; ROWS];
             for i in 0..ROWS {
-                rows[i] = &inputs.words[(first + i) * stride + group * GROUP_WORDS..][..words.len()];
+                rows[i] = &inputs.codes[(first + i) * stride + group * GROUP_WORDS..][..words.len()];
             }
             let mut whole = [[D::zero(); MAX_VECTORS]; ROWS];
             let mut input = [0u32; ROWS];
             for (k, weights) in words.iter().enumerate() {
                 for i in 0..ROWS {
-                    input[i] = rows[i][k];
+                    input[i] = u32::from_le_bytes(rows[i][k]);
                 }
                 step::<D, NR, ROWS>(&mut whole, input, weights);
             }

@@ -1,17 +1,18 @@
 //! Inputs of a layer in narrow numbers.
 
 use super::super::super::dot::to_bf16;
+use super::super::super::vector::Simd;
 use super::GROUP;
 
 /// Inputs of a product in narrow numbers; reused from one product to the next.
 #[derive(Debug, Default)]
 pub(in super::super) struct NarrowInput {
-    /// `[m][ceil(k / numbers in a word)]`.
+    /// In bf16, `[m][ceil(k / 2)]`.
     pub(super) words: Vec<u32>,
+    /// In 8 bits, the codes of each four inputs, `[m][ceil(k / 4)]`.
+    pub(super) codes: Vec<[u8; 4]>,
     /// In 8 bits, the scale and the offset of each group of inputs, `[m, groups]`.
     pub(super) scales: Vec<[f32; 2]>,
-    /// The codes of one token.
-    codes: Vec<u8>,
 }
 
 impl NarrowInput {
@@ -34,25 +35,20 @@ impl NarrowInput {
     /// Replaces the contents by `x`, row-major `[m, k]`, in 8 bits. The scale of a group with a number that is not
     /// finite is NaN, and so are its products.
     #[inline(always)]
-    pub(super) fn fill_int8(&mut self, x: &[f32], k: usize) {
+    pub(super) fn fill_int8<S: Simd>(&mut self, x: &[f32], k: usize) {
         // Added and taken off again, it rounds to a whole number in the low mantissa bits.
         const ROUND: f32 = 12_582_912.0;
         let stride = k.div_ceil(4);
-        self.words.resize(x.len() / k * stride, 0);
-        self.codes.clear();
-        self.codes.resize(4 * stride, 0);
+        self.codes.resize(x.len() / k * stride, [0; 4]);
         self.scales.clear();
-        for (row, to) in x.chunks_exact(k).zip(self.words.chunks_exact_mut(stride)) {
-            for (group, codes) in row.chunks(GROUP).zip(self.codes.chunks_mut(GROUP)) {
-                let (least, most) = bounds(group);
+        for (row, to) in x.chunks_exact(k).zip(self.codes.chunks_exact_mut(stride)) {
+            for (group, codes) in row.chunks(GROUP).zip(to.as_flattened_mut().chunks_mut(GROUP)) {
+                let (least, most) = bounds::<S>(group);
                 let inverse = if most > least { 255.0 / (most - least) } else { 0.0 };
                 for (code, x) in codes.iter_mut().zip(group) {
                     *code = ((x - least) * inverse + ROUND).to_bits() as u8;
                 }
                 self.scales.push([(most - least) / 255.0, least]);
-            }
-            for (to, codes) in to.iter_mut().zip(self.codes.as_chunks::<4>().0) {
-                *to = u32::from_le_bytes(*codes);
             }
         }
     }
@@ -60,27 +56,33 @@ impl NarrowInput {
 
 /// Returns the least and the greatest number of a row, both NaN if one is not finite.
 #[inline(always)]
-fn bounds(row: &[f32]) -> (f32, f32) {
+fn bounds<S: Simd>(row: &[f32]) -> (f32, f32) {
+    /// The most lanes of a vector.
     const LANES: usize = 16;
     let first = row.first().copied().unwrap_or_default();
     // `x * 0.0` is 0 but for what is not finite.
     let (mut least, mut most, mut nothing) = ([first; LANES], [first; LANES], [0f32; LANES]);
-    let (chunks, rest) = row.as_chunks::<LANES>();
-    let mut see = |lane: usize, x: f32| {
-        least[lane] = if x < least[lane] { x } else { least[lane] };
-        most[lane] = if x > most[lane] { x } else { most[lane] };
+    let whole = row.len() / S::LANES * S::LANES;
+    let [mut low, mut high] = [S::splat(first); 2];
+    let mut other = S::splat(0.0);
+    for v in 0..row.len() / S::LANES {
+        let x = S::load(row, v);
+        (low, high, other) = (S::min(low, x), S::max(high, x), S::mul_add(x, S::splat(0.0), other));
+    }
+    S::store(low, &mut least, 0);
+    S::store(high, &mut most, 0);
+    S::store(other, &mut nothing, 0);
+    for (lane, x) in row[whole..].iter().enumerate() {
+        least[lane] = if *x < least[lane] { *x } else { least[lane] };
+        most[lane] = if *x > most[lane] { *x } else { most[lane] };
         nothing[lane] += x * 0.0;
-    };
-    for chunk in chunks {
-        for (lane, x) in chunk.iter().enumerate() {
-            see(lane, *x);
+    }
+    for half in [8, 4, 2, 1] {
+        for lane in 0..half {
+            least[lane] = if least[lane + half] < least[lane] { least[lane + half] } else { least[lane] };
+            most[lane] = if most[lane + half] > most[lane] { most[lane + half] } else { most[lane] };
+            nothing[lane] += nothing[lane + half];
         }
     }
-    for (lane, x) in rest.iter().enumerate() {
-        see(lane, *x);
-    }
-    let nothing: f32 = nothing.iter().sum();
-    let least = least.iter().fold(first, |a, b| if *b < a { *b } else { a });
-    let most = most.iter().fold(first, |a, b| if *b > a { *b } else { a });
-    (least + nothing, most + nothing)
+    (least[0] + nothing[0], most[0] + nothing[0])
 }
