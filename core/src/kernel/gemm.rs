@@ -208,7 +208,6 @@ pub(super) fn product_by<D: Dot, const NR: usize, const MR: usize>(
         5 if MR >= 5 => tile::<D, NR, 5>(a, stride, panel, sums),
         6 if MR >= 6 => tile::<D, NR, 6>(a, stride, panel, sums),
         7 if MR >= 7 => tile::<D, NR, 7>(a, stride, panel, sums),
-        8 if MR >= 8 => tile::<D, NR, 8>(a, stride, panel, sums),
         _ => debug_assert_eq!(rows, 0, "blocks are at most MR rows"),
     }
 }
@@ -235,7 +234,6 @@ pub(super) fn product_transposed<D: Dot, const NR: usize, const MR: usize>(
         5 if MR >= 5 => tile_transposed::<D, NR, 5>(a, stride, panel, sums),
         6 if MR >= 6 => tile_transposed::<D, NR, 6>(a, stride, panel, sums),
         7 if MR >= 7 => tile_transposed::<D, NR, 7>(a, stride, panel, sums),
-        8 if MR >= 8 => tile_transposed::<D, NR, 8>(a, stride, panel, sums),
         _ => debug_assert_eq!(rows, 0, "blocks are at most MR rows"),
     }
 }
