@@ -86,7 +86,8 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     };
     let parts: Vec<_> = Part::ALL.iter().copied().filter(runs).collect();
     let rounds = if is_quick { 1 } else { ROUNDS };
-    let has_encoders = parts.iter().any(|part| [Part::Precision, Part::Litert].contains(part));
+    let has_encoders =
+        against.is_none() && parts.iter().any(|part| [Part::Precision, Part::Litert].contains(part));
     setup::run(if has_encoders { setup::Scope::Encoders } else { setup::Scope::All })?;
     // The measurements on a GPU make their own models and texts.
     if against.is_some() || parts != [Part::Gpu] {

@@ -2,7 +2,7 @@
 //! found.
 //!
 //! ```text
-//! cargo run --release -p dpr-bench --bin precision_bench -- data/model web-demo/corpus/squad-dev-v1.1.json.gz [ROUNDS] [--speeds]
+//! cargo run --release -p dpr-bench --bin precision_bench -- MODEL_DIR SQUAD_JSON [ROUNDS] [--speeds]
 //! ```
 //!
 //! Prints a line of JSON for each precision. The precisions take turns, round by round: `passages_per_second` and
@@ -10,7 +10,7 @@
 //! medians of each round's ratio to f32 in it. `least_cosine` and `mean_cosine` are of all passages and questions with
 //! their vectors in f32. `top_1`, `top_5` and `top_20` are the accuracies at k of exact search for the gold passage,
 //! with questions and passages in that precision; `mixed_top_1` with questions in f32, as a page may send them. With
-//! `--speeds`, the questions are not encoded, and nothing but speeds is printed.
+//! `--speeds`, the corpus's questions are not encoded, and nothing but speeds is printed.
 
 use std::error::Error;
 use std::path::Path;
@@ -26,6 +26,8 @@ use dpr_files::progress::Silent;
 /// 16 tokens with the two that frame it.
 const QUESTION: &str = "which nfl team represented the afc at super bowl 50 in the year 2016";
 const QUESTION_RUNS: usize = 60;
+/// Threads that encode passages, as many as the peers have.
+const THREADS: usize = 2;
 
 /// One precision with its measurements, a value a round.
 struct Measured {
@@ -111,7 +113,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn options() -> PipelineOptions {
-    PipelineOptions::for_device("cpu", None, None)
+    PipelineOptions::for_device("cpu", None, Some(THREADS))
 }
 
 fn row_of_gold(question: &Question, passages: &[Passage]) -> Option<usize> {

@@ -204,11 +204,11 @@ impl Isa {
             Kind::Portable => task.run::<Portable, Bf16<Portable>, 8, 4>(),
             // SAFETY: `available` makes each kind only after it found its features on this machine.
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx2 => unsafe { run_avx2_words::<T, Bf16<Avx2>>(task) },
+            Kind::Avx2 => unsafe { run_avx2_words(task) },
             #[cfg(target_arch = "x86_64")]
             Kind::Avx512 { bf16: true, .. } => unsafe { run_avx512_bf16(task) },
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx512 { .. } => unsafe { run_avx512_words::<T, Bf16<Avx512>>(task) },
+            Kind::Avx512 { .. } => unsafe { run_avx512_words(task) },
         }
     }
 
@@ -241,8 +241,8 @@ fn run_avx2<T: Task>(task: T) -> T::Output {
     task.run::<Avx2, 16, 16, 6>()
 }
 
-// With a row more, the 32 registers would do, but the compiler keeps sums on the stack: it loads the weights of several
-// inputs first.
+// Tiles of AVX-512, here and below: with a row more the 32 registers would do, but the compiler keeps sums on the
+// stack, since it loads the weights of several inputs first.
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2,fma,f16c,popcnt")]
@@ -254,14 +254,14 @@ fn run_avx512<T: Task>(task: T) -> T::Output {
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,f16c,popcnt")]
-fn run_avx2_words<T: DotTask, D: Dot<Number = u32>>(task: T) {
-    task.run::<Avx2, D, 16, 4>();
+fn run_avx2_words<T: DotTask>(task: T) {
+    task.run::<Avx2, Bf16<Avx2>, 16, 4>();
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2,fma,f16c,popcnt")]
-fn run_avx512_words<T: DotTask, D: Dot<Number = u32>>(task: T) {
-    task.run::<Avx512, D, 48, 6>();
+fn run_avx512_words<T: DotTask>(task: T) {
+    task.run::<Avx512, Bf16<Avx512>, 48, 6>();
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -270,7 +270,7 @@ fn run_avx512_bf16<T: DotTask>(task: T) {
     task.run::<Avx512, NativeBf16, 48, 7>();
 }
 
-// Half of the registers hold the sums of a group, and half those of the groups before it.
+// As many registers hold the sums of a group as those of the groups before it.
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512vnni,avx512f,avx512bw,avx512vl,avx2,fma,f16c,popcnt")]

@@ -4,7 +4,7 @@
 //
 // Needs `cargo xtask npm`, data/model with its web exports, and target/bench/model{,.int8}.onnx
 // (tests/bench/export_onnx.py); `cargo xtask bench` makes all of them. With `--litert`, the only peer is LiteRT.js, at
-// the lengths of a question and of a passage; needs target/bench/litert (tests/bench/export_litert.py) and `npm ci` in
+// the lengths of a question and of a passage; needs target/bench/litert (tests/bench/export_encoders.py) and `npm ci` in
 // tests/browser/bench/peers.
 import { readFileSync } from 'node:fs';
 import { chromium } from '@playwright/test';

@@ -10,10 +10,13 @@ use crate::stamp::Stamp;
 /// Tokens of the models that have one length: of a question, and of a passage.
 const LENGTHS: [&str; 2] = ["16", "160"];
 
+/// The converters, by version.
+const PACKAGES: &str = "tests/python/requirements/encoders.txt";
+
 /// Writes the starter model for LiteRT and CTranslate2.
 pub(super) fn export() -> Outcome {
     let script = "tests/bench/export_encoders.py";
-    let stamp = Stamp::of("encoders", &[script, &format!("{MINILM}/checked.sha256")], &LENGTHS)?;
+    let stamp = Stamp::of("encoders", &[script, PACKAGES, &format!("{MINILM}/checked.sha256")], &LENGTHS)?;
     let last = format!("{FOLDER}/litert/int8-{}.tflite", LENGTHS[1]);
     if stamp.is_fresh(&[&last, &format!("{FOLDER}/ctranslate2-int8/model.bin")]) {
         return Ok(());

@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use serde_json::Value;
+
 use super::report::{Native, verdict};
 use super::{FOLDER, json, measure_peer, number};
 use crate::failure::{Failure, Outcome};
@@ -20,7 +22,7 @@ const PEERS: [&str; 2] = ["onnxruntime", "onnxruntime-int8"];
 /// Engines of the environment of encoders.
 const ENCODERS: [&str; 4] = ["litert", "litert-int8", "ctranslate2-int8", "openvino"];
 
-/// Takes 80 times as long as in f32 where the processor has no such products, and is left out there.
+/// It computes bf16 products without instructions for them where the processor has none, and is left out there.
 const ENCODER_IN_BF16: &str = "openvino-bf16";
 
 /// What is asked: a precision, an engine, the least of its passages a second, and the most of its time for a question.
@@ -55,8 +57,13 @@ fn speeds(rounds: usize) -> Outcome {
     for round in 1..=rounds {
         println!("bench: round {round} of {rounds}");
         let printed = output(&mut command(built("precision_bench"), &[DEMO_MODEL, SQUAD, "1", "--speeds"]))?;
-        for (line, own) in printed.lines().zip(&mut ours) {
-            let measured = json(line, "precision_bench")?;
+        for own in &mut ours {
+            let mut lines = printed.lines().map(|line| json(line, "precision_bench"));
+            let is_own =
+                |line: &Outcome<_>| line.as_ref().is_ok_and(|line: &Value| line["precision"] == own.name);
+            let measured = lines.find(is_own).unwrap_or_else(|| {
+                Err(Failure::new(format!("precision_bench printed nothing of {}: {printed}", own.name)))
+            })?;
             own.add(number(&measured, "passages_per_second")?, number(&measured, "question_ms")?, None);
             println!("bench: dpr {}", own.last());
         }
@@ -96,6 +103,7 @@ fn print(ours: &[Native], peers: &[(Native, f64)], rounds: usize) {
     println!(
         "LiteRT has models of 16 and 160 tokens: passages are cut or padded to that, and cut ones not compared"
     );
+    println!("dpr and CTranslate2 encode a text a thread, the others one text at a time by two threads");
     for (precision, engine, least_speed, most_question) in TARGETS {
         let own = ours.iter().find(|own| own.name == precision).map(Native::medians);
         let peer = peers.iter().find(|(peer, _)| peer.name == engine).map(|(peer, _)| peer.medians());

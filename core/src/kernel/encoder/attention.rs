@@ -40,8 +40,8 @@ impl RelativeBias {
 /// Buffers of [`Attention`]; reused from one text to the next.
 #[derive(Debug, Default)]
 pub(super) struct AttentionScratch {
-    /// Some queries of one head, `[QUERIES, width]`. Where they come from they are so many bytes apart that few of them
-    /// fit the cache at once.
+    /// Some queries of one head, `[QUERIES, width]`, one after another: `3 * hidden` numbers apart, as they come, they
+    /// would share a few sets of the cache.
     queries: Vec<f32>,
     /// The keys of one head in panels of tokens, `[ceil(tokens / NA)][width][NA]`.
     keys: Vec<f32>,

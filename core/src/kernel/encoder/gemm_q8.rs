@@ -168,7 +168,6 @@ pub(super) fn product<const MR: usize>(
         5 if most_rows(MR) >= 5 => tile::<5>(input, first, panel, scales, sums),
         6 if most_rows(MR) >= 6 => tile::<6>(input, first, panel, scales, sums),
         7 if most_rows(MR) >= 7 => tile::<7>(input, first, panel, scales, sums),
-        8 if most_rows(MR) >= 8 => tile::<8>(input, first, panel, scales, sums),
         _ => debug_assert_eq!(rows, 0, "blocks are at most that many rows"),
     }
 }

@@ -4,7 +4,7 @@
 //!
 //! An input in 8 bits is `offset + scale_x * code` with a code from 0 to 255, and an offset and a scale for each
 //! [`GROUP`] of a token's inputs; a weight is `scale_w * w` with a `w` from -127 to 127, and a scale for each output and
-//! group. The sum over a group is `scale_w * (scale_x * Σ code w + offset * Σ w)`: the first sum runs over whole numbers
+//! group (for each output alone where the model's file is in 8 bits). The sum over a group is `scale_w * (scale_x * Σ code w + offset * Σ w)`: the first sum runs over whole numbers
 //! and the second is computed when the weights are packed. A scale for a whole row would lose more, since few of its
 //! numbers are much larger than the others.
 #![allow(
@@ -34,7 +34,7 @@ pub(super) enum Format {
 
 /// Inputs of a token that share a scale and an offset in 8 bits.
 const GROUP: usize = 128;
-/// Words that hold them.
+/// Words of a group, four inputs each.
 const GROUP_WORDS: usize = GROUP / 4;
 
 impl Format {

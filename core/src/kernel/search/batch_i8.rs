@@ -128,8 +128,8 @@ impl WholeTask for Product<'_> {
                     2 => tile::<D, NR, 2>(rows, panel, start, &mut sums),
                     3 => tile::<D, NR, 3>(rows, panel, start, &mut sums),
                     4 => tile::<D, NR, 4>(rows, panel, start, &mut sums),
-                    5 if MR > 4 => tile::<D, NR, 5>(rows, panel, start, &mut sums),
-                    6 if MR > 4 => tile::<D, NR, 6>(rows, panel, start, &mut sums),
+                    5 if MR >= 5 => tile::<D, NR, 5>(rows, panel, start, &mut sums),
+                    6 if MR >= 6 => tile::<D, NR, 6>(rows, panel, start, &mut sums),
                     _ => debug_assert_eq!(block, 0, "blocks are at most MR rows"),
                 }
                 for (row, sums) in (first..first + block).zip(&sums) {

@@ -84,7 +84,8 @@ impl Work<'_> {
             tested.push(of_row);
         }
         println!(
-            "\nthe same in points above the encoder that the tested set itself trained, and 95 % intervals (paired bootstrap)"
+            "\nthe same in points above the encoder that the tested set itself trained, \
+             and 95 % intervals (paired bootstrap)"
         );
         println!("| trained on | {} |\n|---|{}", names.join(" | "), "---|".repeat(names.len()));
         for (position, of_row) in tested.iter().enumerate() {
@@ -189,7 +190,7 @@ impl Tested {
     /// `counted` is the accuracy with the number of questions that it is of; `results` the folder with the ranking.
     fn new((accuracy, counted): (f64, u64), metrics: &Value, results: &str) -> Self {
         let questions = metrics["questions"].as_u64().unwrap_or(counted);
-        let names_paragraphs = metrics["judged_by"] != "answer";
+        let names_paragraphs = metrics["judged_by"] == "gold";
         Self { accuracy, counted, questions, names_paragraphs, ranking: format!("{results}/dense.json.gz") }
     }
 }

@@ -110,18 +110,45 @@ fn the_largest_sums_of_eight_bits_do_not_overflow() {
 
 #[test]
 fn a_number_that_is_not_finite_reaches_its_row_alone() {
-    let (k, mut numbers) = (37, Numbers(12));
+    let (k, mut numbers) = (293, Numbers(12));
     let (weight, bias, x) = (numbers.take(3 * k), numbers.take(3), numbers.take(3 * k));
     for isa in Isa::available() {
         for precision in [Bf16, Int8] {
             let good = layer(isa, precision, &weight, &bias, &x, 3);
-            for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+            // In a vector of the first group, of the one within, and beyond the last vector.
+            let places = [5, 200, 292].into_iter();
+            for (place, bad) in
+                places.flat_map(|place| [f32::NAN, f32::INFINITY, f32::NEG_INFINITY].map(|bad| (place, bad)))
+            {
                 let mut x = x.clone();
-                x[k + 36] = bad;
+                x[k + place] = bad;
                 let got = layer(isa, precision, &weight, &bias, &x, 3);
                 assert!(got[3..6].iter().all(|v| !v.is_finite()), "{isa:?} {precision} {bad}: {got:?}");
                 assert!(got[..3] == good[..3] && got[6..] == good[6..], "{isa:?} {precision} {bad}");
             }
+        }
+    }
+}
+
+#[test]
+fn weights_that_come_in_eight_bits_keep_their_scales() {
+    let (n, k, mut numbers) = (50, 300, Numbers(14));
+    let codes: Vec<i8> = numbers.take(n * k).iter().map(|x| (x * 127.0).clamp(-127.0, 127.0) as i8).collect();
+    let scales: Vec<f32> = (1..=n).map(|row| row as f32 * 1e-3).collect();
+    // Steps of 1 from 0 to 255 in each group: inputs that 8 bits hold.
+    let x: Vec<f32> = (0..k).map(|i| [0.0, 255.0, (i % 200) as f32][(i % 128).min(2)]).collect();
+    let weight = Matrix::Q8 { values: codes.clone(), scales: scales.clone() };
+    for isa in Isa::available() {
+        let layer = Linear::at(isa, Int8, vec![part(weight.clone(), &vec![0.0; n], 1.0)], k);
+        let mut out = vec![0f32; n];
+        layer.apply(isa, &x, 1, Epilogue::Store, &mut ConvertedInput::default(), &mut out);
+        for ((got, row), scale) in out.iter().zip(codes.chunks_exact(k)).zip(&scales) {
+            let sum: f64 = row.iter().zip(&x).map(|(code, x)| f64::from(*code) * f64::from(*x)).sum();
+            let exact = sum * f64::from(*scale);
+            assert!(
+                (f64::from(*got) - exact).abs() < 1e-5 * exact.abs().max(100.0),
+                "{isa:?}: {got} is not {exact}"
+            );
         }
     }
 }
