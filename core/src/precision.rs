@@ -17,8 +17,8 @@ pub enum Precision {
     F32,
     /// bf16 weights and inputs with sums in single precision; cosine with `F32` at least 0.9999 (all-MiniLM-L6-v2).
     Bf16,
-    /// Weights in 8 bits with a scale for each 128 of an output, and inputs in 8 bits with a scale and an offset for each
-    /// 128 of a token; cosine with `F32` at least 0.998 (all-MiniLM-L6-v2).
+    /// Weights in 8 bits with a scale for each 128 of an output, and inputs in 8 bits with a scale and an offset for
+    /// each 128 of a token; cosine with `F32` at least 0.998 (all-MiniLM-L6-v2).
     Int8,
 }
 

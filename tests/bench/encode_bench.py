@@ -8,9 +8,9 @@ files of export_encoders.py in the folder of the ONNX models. TEXTS.json (see `t
 titles and the question. Prints one JSON object: {"engine", "threads", "passages", "seconds", "passages_per_second",
 "question_ms": {threads: median}, "vectors": [base64 of the first 32]}, and with --like "least_cosine", of these
 vectors with those that another engine's output has. Loading and a warm-up are not counted; tokenisation, pooling and
-normalisation are. Every engine gets the same token ids: a passage is `title [SEP] text`, in
-which tokenizers read [SEP] as the special token, cut to 256 tokens. LiteRT's models have one length each: its passages
-are cut or padded to 160 tokens, and null stands for the vector of one that was cut.
+normalisation are. Every engine gets the same token ids: a passage is `title [SEP] text`, in which tokenizers read [SEP]
+as the special token, cut to 256 tokens. LiteRT's models have one length each: its passages are cut or padded to 160
+tokens, and null stands for the vector of one that was cut.
 """
 
 import argparse
@@ -99,7 +99,8 @@ class OpenVino(OneByOne):
         import openvino
 
         super().__init__(args)
-        settings = {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": precision, "PERFORMANCE_HINT": "LATENCY"}
+        settings = {"INFERENCE_PRECISION_HINT": precision, "PERFORMANCE_HINT": "LATENCY"}
+        settings["INFERENCE_NUM_THREADS"] = threads
         self.model = openvino.Core().compile_model(str(pathlib.Path(args.onnx) / "model.onnx"), "CPU", settings)
 
     def question(self, text):
@@ -156,8 +157,9 @@ class LiteRt(OneByOne):
         ids = encoding.ids
         length = next(length for length in self.LENGTHS if len(ids) <= length)
         padding = length - len(ids)
+        padded = numpy.array([ids + [0] * padding], dtype=numpy.int32)
         mask = numpy.array([[1] * len(ids) + [0] * padding], dtype=numpy.float32)
-        return self.models[length](args_0=numpy.array([ids + [0] * padding], dtype=numpy.int32), args_1=mask)["output_0"][0]
+        return self.models[length](args_0=padded, args_1=mask)["output_0"][0]
 
     def is_cut(self, text):
         return bool(self.tokenizer.encode(text).overflowing)

@@ -1,4 +1,4 @@
-"""Writes the starter model for LiteRT and CTranslate2: peers of `cargo xtask bench --only precision` and `--only litert`.
+"""Writes the starter model for LiteRT and CTranslate2: peers of `cargo xtask bench`, parts `precision` and `litert`.
 
     python tests/bench/export_encoders.py target/models/minilm target/bench 16 160
 

@@ -2,9 +2,10 @@
 
     python tests/python/precision_reference.py     writes tests/fixtures/precision/golden.json.gz
 
-`rounding` are bits of f32 numbers with the bits of the bf16 that PyTorch makes of them. `layers` are inputs `[m, k]`, weights
-`[n, k]` and biases `[n]` with the outputs by the definition, in f64: `bf16` of operands that PyTorch rounded, and `int8` of
-weights in 8 bits with a scale for each 128 of an output, and inputs as an offset and 255 steps for each 128 of a row.
+`rounding` are bits of f32 numbers with the bits of the bf16 that PyTorch makes of them. `layers` are inputs `[m, k]`,
+weights `[n, k]` and biases `[n]` with the outputs by the definition, in f64: `bf16` of operands that PyTorch rounded,
+and `int8` of weights in 8 bits with a scale for each 128 of an output, and inputs as an offset and 255 steps for each
+128 of a row.
 """
 
 import gzip

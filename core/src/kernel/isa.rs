@@ -35,8 +35,8 @@ pub(super) trait DotTask {
     fn run<S: Simd, D: Dot<Number = u32>, const NR: usize, const MR: usize>(self);
 }
 
-/// A product of two matrices of bytes with whole sums, of all inputs or of groups of them: `NR` columns of a panel, `MR`
-/// rows of a tile at most.
+/// A product of two matrices of bytes with whole sums, of all inputs or of groups of them: `NR` columns of a panel,
+/// `MR` rows of a tile at most.
 #[cfg(not(target_arch = "wasm32"))]
 pub(super) trait WholeTask {
     /// Runs the task. Must be `#[inline(always)]`, as [`Task::run`].
@@ -212,8 +212,8 @@ impl Isa {
         }
     }
 
-    /// Runs a product of words of four numbers in 8 bits, the inputs without a sign and the weights with one, whose sums
-    /// over groups of inputs are whole numbers. The panels are those of [`Isa::panel_width`].
+    /// Runs a product of words of four numbers in 8 bits, the inputs without a sign and the weights with one, whose
+    /// sums over groups of inputs are whole numbers. The panels are those of [`Isa::panel_width`].
     #[cfg(not(target_arch = "wasm32"))]
     #[allow(unsafe_code)]
     pub(super) fn run_bytes<T: WholeTask>(self, task: T) {

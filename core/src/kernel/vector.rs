@@ -231,12 +231,14 @@ mod x86 {
     simd!(
         /// 256-bit vectors with FMA and half-precision loads.
         Avx2, __m256, 8, _mm256_set1_ps, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_fmadd_ps, _mm_loadu_si128,
-        _mm256_cvtph_ps, _mm256_add_ps, _mm256_mul_ps, _mm256_min_ps, _mm256_max_ps, |a, b| _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_GE_OQ>(a, b)) as u32
+        _mm256_cvtph_ps, _mm256_add_ps, _mm256_mul_ps, _mm256_min_ps, _mm256_max_ps,
+        |a, b| _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_GE_OQ>(a, b)) as u32
     );
     simd!(
         /// 512-bit vectors.
         Avx512, __m512, 16, _mm512_set1_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_fmadd_ps, _mm256_loadu_si256,
-        _mm512_cvtph_ps, _mm512_add_ps, _mm512_mul_ps, _mm512_min_ps, _mm512_max_ps, |a, b| u32::from(_mm512_cmp_ps_mask::<_CMP_GE_OQ>(a, b))
+        _mm512_cvtph_ps, _mm512_add_ps, _mm512_mul_ps, _mm512_min_ps, _mm512_max_ps,
+        |a, b| u32::from(_mm512_cmp_ps_mask::<_CMP_GE_OQ>(a, b))
     );
 }
 

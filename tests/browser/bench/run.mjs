@@ -4,8 +4,8 @@
 //
 // Needs `cargo xtask npm`, data/model with its web exports, and target/bench/model{,.int8}.onnx
 // (tests/bench/export_onnx.py); `cargo xtask bench` makes all of them. With `--litert`, the only peer is LiteRT.js, at
-// the lengths of a question and of a passage; needs target/bench/litert (tests/bench/export_encoders.py) and `npm ci` in
-// tests/browser/bench/peers.
+// the lengths of a question and of a passage; that needs target/bench/litert (tests/bench/export_encoders.py) and
+// `npm ci` in tests/browser/bench/peers.
 import { readFileSync } from 'node:fs';
 import { chromium } from '@playwright/test';
 import { report, summarize, summarizeReading } from './report.mjs';
@@ -48,7 +48,10 @@ try {
   await server.close();
 }
 
-/** Questions on the CPU and by WebGPU, and re-ranking, beside onnxruntime-web; each in a page of its own, without the others' heap. */
+/**
+ * Questions on the CPU and by WebGPU, and re-ranking, beside onnxruntime-web; each in a page of its own, without the
+ * others' heap.
+ */
 async function besideOnnxruntime() {
   const plan = { question, tokens: TOKENS, runs, warmUp: WARM_UP };
   const result = { chromium: browser.version(), tokens: TOKENS, question, cpu: summarize(await inPage('bench.html', 'measureCpu', plan)) };

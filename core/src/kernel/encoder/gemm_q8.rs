@@ -197,8 +197,8 @@ fn tile<const ROWS: usize>(
 }
 
 /// Selects whether encoders that are loaded from now on compute 8-bit products by relaxed SIMD; `None`: where the
-/// engine compiles the product to one instruction. Returns whether they do, `false` in a module without relaxed SIMD. The
-/// integer sums are equal either way.
+/// engine compiles the product to one instruction. Returns whether they do, `false` in a module without relaxed SIMD.
+/// The integer sums are equal either way.
 #[cfg(target_arch = "wasm32")]
 pub fn relaxed_products(wanted: Option<bool>) -> bool {
     #[cfg(feature = "relaxed-simd")]

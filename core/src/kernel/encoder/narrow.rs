@@ -3,10 +3,11 @@
 //! Weights are packed once, inputs at each product, into words of 32 bits along the inputs (see [`super::super::dot`]).
 //!
 //! An input in 8 bits is `offset + scale_x * code` with a code from 0 to 255, and an offset and a scale for each
-//! [`GROUP`] of a token's inputs; a weight is `scale_w * w` with a `w` from -127 to 127, and a scale for each output and
-//! group (for each output alone where the model's file is in 8 bits). The sum over a group is `scale_w * (scale_x * Σ code w + offset * Σ w)`: the first sum runs over whole numbers
-//! and the second is computed when the weights are packed. A scale for a whole row would lose more, since few of its
-//! numbers are much larger than the others.
+//! [`GROUP`] of a token's inputs. A weight is `scale_w * w` with a `w` from -127 to 127, and a scale for each output
+//! and group, or for each output alone where the model's file is in 8 bits. The sum over a group is
+//! `scale_w * (scale_x * Σ code w + offset * Σ w)`: the first sum is of integers, the second is computed when the
+//! weights are packed. One scale for a whole row would lose more, since few of its numbers are much larger than the
+//! others.
 #![allow(
     clippy::needless_range_loop,
     reason = "loops over fixed arrays by index are what stays in registers"
@@ -58,7 +59,7 @@ pub(super) struct NarrowPanels {
     outputs: usize,
     /// In 8 bits, the scale of each output's weights for each group of inputs, `[groups, outputs]`.
     scales: Vec<f32>,
-    /// In 8 bits, the sum of each output's weights over each group of inputs, `[groups, outputs]`.
+    /// In 8 bits, the sum of each output's weights over each group of inputs, times their scale, `[groups, outputs]`.
     sums: Vec<f32>,
 }
 
@@ -202,8 +203,8 @@ struct BytePanel<'a, const NR: usize> {
     words: &'a [[u32; NR]],
     /// Outputs of the layer with those that fill the last panel.
     outputs: usize,
-    /// From this panel's first output on, the sums of the weights over the first group of inputs; `outputs` further on
-    /// those over the second.
+    /// From this panel's first output on, the sums of the weights over the first group of inputs, times their scales;
+    /// `outputs` further on those over the second.
     sums: &'a [f32],
     /// The scales of the weights, in the same order.
     scales: &'a [f32],

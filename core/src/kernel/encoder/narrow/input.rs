@@ -9,8 +9,8 @@ use super::GROUP;
 pub(in super::super) struct NarrowInput {
     /// In bf16, `[m][ceil(k / 2)]`.
     pub(super) words: Vec<u32>,
-    /// In 8 bits, the codes of each four inputs, `[m][ceil(k / 4)]`. Those beyond `k` are of no meaning: weights of 0 meet
-    /// them.
+    /// In 8 bits, the codes of each four inputs, `[m][ceil(k / 4)]`. Codes beyond `k` have no meaning: their weights
+    /// are 0.
     pub(super) codes: Vec<[u8; 4]>,
     /// In 8 bits, the scale and the offset of each group of inputs, `[m, groups]`.
     pub(super) scales: Vec<[f32; 2]>,
