@@ -1,14 +1,20 @@
 //! Eight-bit matrix products: weights `i8` with a scale an output, inputs `i16` with a scale a token.
 //!
 //! Two inputs at a time are multiplied and added into 32-bit sums, an instruction on every target
-//! (`i32x4.dot_i16x8_s`, `pmaddwd`), so inputs of 16 bits cost what inputs of 8 would and lose next to nothing.
+//! (`i32x4.dot_i16x8_s`, `pmaddwd`), so inputs of 16 bits cost what inputs of 8 would and lose next to nothing. Encoders
+//! of pairs in browser modules have inputs of 7 bits ([`InputBits::Seven`]), which relaxed SIMD multiplies faster.
 
+mod bits;
+#[cfg(any(test, all(target_arch = "wasm32", feature = "relaxed-simd")))]
+mod bytes;
 #[cfg(any(test, all(target_arch = "wasm32", feature = "relaxed-simd")))]
 mod quads;
 mod rows;
 
 use super::super::isa::MAX_MR;
-use super::super::math::max_abs;
+pub(super) use bits::InputBits;
+#[cfg(all(target_arch = "wasm32", feature = "relaxed-simd"))]
+pub(super) use bytes::{ByteInput, BytePanels};
 #[cfg(all(target_arch = "wasm32", feature = "relaxed-simd"))]
 pub(super) use quads::{QuadInput, QuadPanels, is_selected};
 pub(super) use rows::{MANY, RowTiles};
@@ -37,11 +43,13 @@ pub(super) struct QuantizedPanels {
     scales: Vec<[f32; OUTPUTS]>,
     n: usize,
     k: usize,
+    inputs: InputBits,
 }
 
 impl QuantizedPanels {
-    /// Packs a matrix `[n, k]` from its parts in order: `values` row-major and one scale a row, times `factor`.
-    pub(super) fn new(parts: &[(&[i8], &[f32], f32)], k: usize) -> Self {
+    /// Packs a matrix `[n, k]` from its parts in order: `values` row-major and one scale a row, times `factor`. It is
+    /// multiplied by `inputs` of so many bits.
+    pub(super) fn new(parts: &[(&[i8], &[f32], f32)], k: usize, inputs: InputBits) -> Self {
         let (rows, scales) = rows_and_scales(parts, k);
         let mut blocks = Vec::with_capacity(scales.len() * k.div_ceil(2));
         for rows in rows.chunks(OUTPUTS) {
@@ -53,7 +61,7 @@ impl QuantizedPanels {
                 blocks.push(lanes::block(bytes));
             }
         }
-        Self { blocks, scales, n: rows.len(), k }
+        Self { blocks, scales, n: rows.len(), k, inputs }
     }
 
     /// Returns the number of outputs of the matrix.
@@ -64,6 +72,11 @@ impl QuantizedPanels {
     /// Returns the number of inputs of the matrix.
     pub(super) fn k(&self) -> usize {
         self.k
+    }
+
+    /// Returns the bits of the inputs.
+    pub(super) fn inputs(&self) -> InputBits {
+        self.inputs
     }
 
     /// Returns the panels in order: `[ceil(k / 2)]` blocks and the scales of the outputs.
@@ -92,17 +105,6 @@ fn dequantize(sums: [i32; OUTPUTS], token: f32, outputs: &[f32; OUTPUTS], to: &m
     }
 }
 
-/// Largest magnitude of a signed 14-bit input, which two 7-bit digits hold.
-const MAX_14_BIT: usize = (1 << 13) - 1;
-
-/// Largest magnitude of an input. Browser modules use 14 bits, so that sums are equal with and without relaxed SIMD.
-const MOST_INPUT: usize = if cfg!(target_arch = "wasm32") { MAX_14_BIT } else { i16::MAX as usize };
-
-/// Returns the largest input up to `most` that cannot overflow a sum over `k` inputs, with weights down to -128.
-fn input_limit(k: usize, most: usize) -> f32 {
-    (i32::MAX as usize / (128 * k.max(1))).min(most) as f32
-}
-
 /// 1.5 * 2^23. Added to a small number, it rounds that to an integer, which is then in the low mantissa bits.
 const ROUND: f32 = 12_582_912.0;
 
@@ -117,22 +119,15 @@ pub(super) struct QuantizedInput {
 }
 
 impl QuantizedInput {
-    /// Replaces the contents by `x`, row-major `[m, k]`.
+    /// Replaces the contents by `x`, row-major `[m, k]`, in so many `bits`.
     #[inline(always)]
-    pub(super) fn quantize(&mut self, x: &[f32], k: usize) {
-        self.quantize_within(x, k, input_limit(k, MOST_INPUT));
-    }
-
-    /// Does what [`QuantizedInput::quantize`] does, with whole numbers up to `limit`.
-    #[inline(always)]
-    fn quantize_within(&mut self, x: &[f32], k: usize, limit: f32) {
+    pub(super) fn quantize(&mut self, x: &[f32], k: usize, bits: InputBits) {
         self.stride = k.div_ceil(2);
         self.scales.clear();
         self.pairs.resize(x.len() / k * self.stride, 0);
         for (row, to) in x.chunks_exact(k).zip(self.pairs.chunks_exact_mut(self.stride)) {
-            let max = max_abs(row);
-            let inverse = if max > 0.0 { limit / max } else { 0.0 };
-            let whole = |x: f32| (x * inverse + ROUND).to_bits().wrapping_sub(ROUND.to_bits());
+            let (factor, scale) = bits.factor_and_scale(row);
+            let whole = |x: f32| (x * factor + ROUND).to_bits().wrapping_sub(ROUND.to_bits());
             let (pairs, odd) = row.as_chunks::<2>();
             for (to, [even, odd]) in to.iter_mut().zip(pairs) {
                 *to = (whole(*even) & 0xffff | whole(*odd) << 16) as i32;
@@ -140,7 +135,7 @@ impl QuantizedInput {
             if let ([last], Some(to)) = (odd, to.last_mut()) {
                 *to = (whole(*last) & 0xffff) as i32;
             }
-            self.scales.push(max / limit);
+            self.scales.push(scale);
         }
     }
 }

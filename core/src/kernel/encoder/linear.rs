@@ -7,9 +7,9 @@
 
 use super::super::gemm::{self, Panels, blocks, blocks_of};
 use super::super::isa::{Isa, MAX_MR, vectorised};
-use super::gemm_q8::{self, MANY, OUTPUTS, QuantizedInput, QuantizedPanels, RowTiles};
+use super::gemm_q8::{self, InputBits, MANY, OUTPUTS, QuantizedInput, QuantizedPanels, RowTiles};
 #[cfg(all(target_arch = "wasm32", feature = "relaxed-simd"))]
-use super::gemm_q8::{QuadInput, QuadPanels};
+use super::gemm_q8::{ByteInput, BytePanels, QuadInput, QuadPanels};
 #[cfg(not(target_arch = "wasm32"))]
 use super::narrow::{Format, NarrowInput, NarrowPanels};
 pub(super) use super::output::Epilogue;
@@ -32,6 +32,8 @@ enum Weights {
     Q8(QuantizedPanels),
     #[cfg(all(target_arch = "wasm32", feature = "relaxed-simd"))]
     Quads(QuadPanels),
+    #[cfg(all(target_arch = "wasm32", feature = "relaxed-simd"))]
+    Bytes(BytePanels),
     #[cfg(not(target_arch = "wasm32"))]
     Narrow(NarrowPanels),
 }
@@ -43,6 +45,8 @@ pub(super) struct ConvertedInput {
     tiles: RowTiles,
     #[cfg(all(target_arch = "wasm32", feature = "relaxed-simd"))]
     quads: QuadInput,
+    #[cfg(all(target_arch = "wasm32", feature = "relaxed-simd"))]
+    bytes: ByteInput,
     #[cfg(not(target_arch = "wasm32"))]
     narrow: NarrowInput,
 }
@@ -60,18 +64,25 @@ impl Linear {
         Self { weights: Weights::Narrow(NarrowPanels::new(isa, format, parts, k)), bias }
     }
 
-    /// As [`Linear::new`]: a browser module has no other precision.
+    /// As [`Linear::new`]; at [`Precision::Int8`] with inputs of 7 bits where the weights have 8, and at other precisions
+    /// of [`InputBits::MOST`].
     #[cfg(target_arch = "wasm32")]
-    pub(super) fn at(isa: Isa, _: Precision, parts: Vec<Part>, k: usize) -> Self {
-        Self::new(isa, parts, k)
+    pub(super) fn at(isa: Isa, precision: Precision, parts: Vec<Part>, k: usize) -> Self {
+        let inputs = if precision == Precision::Int8 { InputBits::Seven } else { InputBits::MOST };
+        Self::with_inputs(isa, inputs, parts, k)
     }
 
     /// Puts layers with the same `k` inputs side by side; in 8 bits when all are.
     pub(super) fn new(isa: Isa, parts: Vec<Part>, k: usize) -> Self {
+        Self::with_inputs(isa, InputBits::MOST, parts, k)
+    }
+
+    /// As [`Linear::new`], with such `inputs` of weights in 8 bits.
+    fn with_inputs(isa: Isa, inputs: InputBits, parts: Vec<Part>, k: usize) -> Self {
         let quantized = parts.iter().all(|part| matches!(part.weight, Matrix::Q8 { .. }));
         let width = if quantized { OUTPUTS } else { isa.panel_width() };
         let bias = bias(&parts, width);
-        let weights = if quantized { quantized_panels(&parts, k) } else { panels(parts, k, width) };
+        let weights = if quantized { quantized_panels(&parts, k, inputs) } else { panels(parts, k, width) };
         Self { weights, bias }
     }
 
@@ -82,6 +93,8 @@ impl Linear {
             Weights::Q8(panels) => panels.n(),
             #[cfg(all(target_arch = "wasm32", feature = "relaxed-simd"))]
             Weights::Quads(panels) => panels.n(),
+            #[cfg(all(target_arch = "wasm32", feature = "relaxed-simd"))]
+            Weights::Bytes(panels) => panels.n(),
             #[cfg(not(target_arch = "wasm32"))]
             Weights::Narrow(panels) => panels.n(),
         }
@@ -120,11 +133,11 @@ impl Linear {
                                   scratch: &mut QuantizedInput,
                                   tiles: &mut RowTiles,
                                   to: Output<'_>| {
-                    scratch.quantize(x, panels.k());
+                    scratch.quantize(x, panels.k(), panels.inputs());
                     let mut to = to;
                     if cfg!(target_arch = "wasm32") && m >= MANY {
                         tiles.multiply(scratch, panels, |first, panel, products| {
-                            to.put::<S, OUTPUTS>(first, panel, products);
+                            to.put_quantized::<S>(first, panel, products);
                         });
                         return;
                     }
@@ -132,7 +145,7 @@ impl Linear {
                     for (index, panel) in panels.iter().enumerate() {
                         for (first, rows) in blocks_of(m, gemm_q8::most_rows(MR)) {
                             gemm_q8::product::<MR>(scratch, first, rows, panel, &mut sums);
-                            to.put::<S, OUTPUTS>(first, index, &mut sums[..rows]);
+                            to.put_quantized::<S>(first, index, &mut sums[..rows]);
                         }
                     }
                 });
@@ -145,7 +158,19 @@ impl Linear {
                     let mut to = to;
                     quads.quantize(x, panels.k());
                     panels.multiply(quads, |first, panel, products| {
-                        to.put::<S, OUTPUTS>(first, panel, products);
+                        to.put_quantized::<S>(first, panel, products);
+                    });
+                });
+            }
+            #[cfg(all(target_arch = "wasm32", feature = "relaxed-simd"))]
+            Weights::Bytes(panels) => {
+                debug_assert_eq!(k, panels.k(), "inputs of the layer");
+                let bytes = &mut scratch.bytes;
+                vectorised!(isa, |x: &[f32], panels: &BytePanels, bytes: &mut ByteInput, to: Output<'_>| {
+                    let mut to = to;
+                    bytes.quantize(x, panels.k());
+                    panels.multiply(bytes, |first, panel, products| {
+                        to.put_quantized::<S>(first, panel, products);
                     });
                 });
             }
@@ -163,7 +188,7 @@ fn bias(parts: &[Part], width: usize) -> Vec<f32> {
     bias
 }
 
-fn quantized_panels(parts: &[Part], k: usize) -> Weights {
+fn quantized_panels(parts: &[Part], k: usize, inputs: InputBits) -> Weights {
     let parts: Vec<(&[i8], &[f32], f32)> = parts
         .iter()
         .filter_map(|part| match &part.weight {
@@ -172,10 +197,14 @@ fn quantized_panels(parts: &[Part], k: usize) -> Weights {
         })
         .collect();
     #[cfg(all(target_arch = "wasm32", feature = "relaxed-simd"))]
-    if gemm_q8::is_selected() {
-        return Weights::Quads(QuadPanels::new(&parts, k));
+    match (inputs, gemm_q8::is_selected()) {
+        (InputBits::Seven, is_one_instruction) => {
+            return Weights::Bytes(BytePanels::new(&parts, k, is_one_instruction));
+        }
+        (_, true) => return Weights::Quads(QuadPanels::new(&parts, k)),
+        _ => {}
     }
-    Weights::Q8(QuantizedPanels::new(&parts, k))
+    Weights::Q8(QuantizedPanels::new(&parts, k, inputs))
 }
 
 fn panels(parts: Vec<Part>, k: usize, width: usize) -> Weights {

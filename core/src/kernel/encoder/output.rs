@@ -7,6 +7,7 @@
 use super::super::gemm::copy;
 use super::super::math::gelu;
 use super::super::vector::Simd;
+use super::gemm_q8::OUTPUTS;
 
 /// The operation on a layer's outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +29,18 @@ pub(super) struct Output<'a> {
 }
 
 impl Output<'_> {
+    /// Does what [`Output::put`] does with a panel of 8-bit weights: a function of its own in browser modules, which have
+    /// several kernels of them.
+    #[cfg_attr(target_arch = "wasm32", inline(never))]
+    #[cfg_attr(not(target_arch = "wasm32"), inline(always))]
+    #[cfg_attr(
+        all(target_arch = "wasm32", feature = "relaxed-simd"),
+        target_feature(enable = "relaxed-simd")
+    )]
+    pub(super) fn put_quantized<S: Simd>(&mut self, first: usize, panel: usize, sums: &mut [[f32; OUTPUTS]]) {
+        self.put::<S, OUTPUTS>(first, panel, sums);
+    }
+
     /// Finishes the outputs of panel `panel` for the rows from `first` on.
     #[inline(always)]
     pub(super) fn put<S: Simd, const NR: usize>(

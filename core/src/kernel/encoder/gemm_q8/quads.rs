@@ -11,10 +11,9 @@
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use super::super::super::gemm::blocks_of;
-use super::super::super::math::max_abs;
-use super::{Block, MAX_14_BIT, OUTPUTS, ROUND, input_limit};
+use super::{Block, InputBits, OUTPUTS, ROUND};
 
-/// Most tokens of a tile.
+/// Most tokens of a tile. Tiles have an even number, so that there are few kernels.
 const ROWS: usize = 6;
 
 /// Offset that makes inputs unsigned.
@@ -42,8 +41,8 @@ pub(in super::super) struct QuadPanels {
 /// Quantized inputs of a product, as base-128 digits; reused from one product to the next.
 #[derive(Debug, Default)]
 pub(in super::super) struct QuadInput {
-    /// Tiles of at most [`ROWS`] tokens, each `[2][ceil(k / 4)][tokens]`: the high digits, then the low ones. A number
-    /// holds the digits of four inputs, the first in its lowest byte.
+    /// The [`tiles`], each `[2][ceil(k / 4)][tokens]`: the high digits, then the low ones; any beyond `m`. A number holds
+    /// the digits of four inputs, the first in its lowest byte.
     quads: Vec<i32>,
     /// One scale a token.
     scales: Vec<f32>,
@@ -93,23 +92,22 @@ impl QuadPanels {
         let stride = self.k.div_ceil(4);
         let panels = self.quads.chunks_exact(stride).zip(&self.corrections).zip(&self.scales);
         for (index, ((quads, corrections), scales)) in panels.enumerate() {
-            for (first, rows) in blocks_of(input.scales.len(), ROWS) {
+            for (first, rows) in tiles(input.scales.len()) {
                 let tile = &input.quads[2 * stride * first..][..2 * stride * rows];
                 let mut sums = [[0i32; OUTPUTS]; ROWS];
                 match rows {
-                    1 => sum::<1>(quads, tile, corrections, &mut sums),
                     2 => sum::<2>(quads, tile, corrections, &mut sums),
-                    3 => sum::<3>(quads, tile, corrections, &mut sums),
                     4 => sum::<4>(quads, tile, corrections, &mut sums),
-                    5 => sum::<5>(quads, tile, corrections, &mut sums),
                     6 => sum::<6>(quads, tile, corrections, &mut sums),
-                    _ => debug_assert_eq!(rows, 0, "tiles are at most that many tokens"),
+                    _ => debug_assert_eq!(rows, 0, "tiles are of so many tokens"),
                 }
                 let mut products = [[0f32; OUTPUTS]; ROWS];
-                for i in 0..rows {
-                    super::dequantize(sums[i], input.scales[first + i], scales, &mut products[i]);
+                let tokens = input.scales[first..].iter().take(rows);
+                let count = tokens.len();
+                for ((token, sums), to) in tokens.zip(sums).zip(&mut products) {
+                    super::dequantize(sums, *token, scales, to);
                 }
-                put(first, index, &mut products[..rows]);
+                put(first, index, &mut products[..count]);
             }
         }
     }
@@ -119,23 +117,23 @@ impl QuadInput {
     /// Replaces the contents by `x`, row-major `[m, k]`.
     #[inline(always)]
     pub(in super::super) fn quantize(&mut self, x: &[f32], k: usize) {
-        let (limit, stride) = (input_limit(k, MAX_14_BIT), k.div_ceil(4));
+        let stride = k.div_ceil(4);
         self.scales.clear();
         self.quads.clear();
-        self.quads.resize(x.len() / k * stride * 2, 0);
-        for (first, rows) in blocks_of(x.len() / k, ROWS) {
+        let m = x.len() / k;
+        self.quads.resize(m.next_multiple_of(2) * stride * 2, 0);
+        for (first, rows) in tiles(m) {
             let tile = &mut self.quads[2 * stride * first..][..2 * stride * rows];
             let (high, low) = tile.split_at_mut(stride * rows);
-            for (i, row) in x[first * k..][..rows * k].chunks_exact(k).enumerate() {
-                let max = max_abs(row);
-                let inverse = if max > 0.0 { limit / max } else { 0.0 };
-                self.scales.push(max / limit);
+            for (i, row) in x[first * k..].chunks_exact(k).take(rows).enumerate() {
+                let (factor, scale) = InputBits::Fourteen.factor_and_scale(row);
+                self.scales.push(scale);
                 let to = high[i..].iter_mut().step_by(rows).zip(low[i..].iter_mut().step_by(rows));
                 let (sixteens, rest) = row.as_chunks::<16>();
                 let mut last = [0f32; 16];
                 last[..rest.len()].copy_from_slice(rest);
                 let digits = sixteens.iter().chain([&last]).flat_map(|x| {
-                    let (high, low) = lanes::digits(x, inverse);
+                    let (high, low) = lanes::digits(x, factor);
                     high.into_iter().zip(low)
                 });
                 for ((high, low), digits) in to.zip(digits) {
@@ -144,6 +142,12 @@ impl QuadInput {
             }
         }
     }
+}
+
+/// Splits `m` tokens into tiles of two, four or six, as even as can be: the first token and the number of each. The last
+/// may have one token too many.
+fn tiles(m: usize) -> impl Iterator<Item = (usize, usize)> {
+    blocks_of(m.div_ceil(2), ROWS / 2).map(|(first, rows)| (2 * first, 2 * rows))
 }
 
 /// Computes the integer sums of a tile, before dequantization.
@@ -237,12 +241,12 @@ mod lanes {
         ]
     }
 
-    /// Quantizes 16 inputs, `x * inverse` rounded, and returns their high and low digits, four in a number.
+    /// Quantizes 16 inputs, `x * factor` rounded, and returns their high and low digits, four in a number.
     #[inline(always)]
-    pub(super) fn digits(x: &[f32; 16], inverse: f32) -> ([i32; 4], [i32; 4]) {
+    pub(super) fn digits(x: &[f32; 16], factor: f32) -> ([i32; 4], [i32; 4]) {
         let whole = |at: usize| {
             let x = f32x4(x[at], x[at + 1], x[at + 2], x[at + 3]);
-            let rounded = f32x4_add(f32x4_mul(x, f32x4_splat(inverse)), f32x4_splat(ROUND));
+            let rounded = f32x4_add(f32x4_mul(x, f32x4_splat(factor)), f32x4_splat(ROUND));
             // NaN and infinity become 0, as in the kernel of pairs.
             v128_and(i32x4_sub(rounded, i32x4_splat(ROUND.to_bits() as i32 - OFFSET)), i32x4_splat(BITS))
         };
@@ -293,9 +297,9 @@ mod lanes {
         std::array::from_fn(|j| (sums[j] << 7).wrapping_add(corrections[j]))
     }
 
-    pub(super) fn digits(x: &[f32; 16], inverse: f32) -> ([i32; 4], [i32; 4]) {
+    pub(super) fn digits(x: &[f32; 16], factor: f32) -> ([i32; 4], [i32; 4]) {
         let whole = x.map(|x| {
-            ((x * inverse + ROUND).to_bits().wrapping_sub(ROUND.to_bits()) as i32).wrapping_add(OFFSET) & BITS
+            ((x * factor + ROUND).to_bits().wrapping_sub(ROUND.to_bits()) as i32).wrapping_add(OFFSET) & BITS
         });
         let quads = |digit: fn(i32) -> i32| {
             std::array::from_fn(|q| {
@@ -342,7 +346,8 @@ mod tests {
             let weights: Vec<i8> = (0..n * k).map(|at| (at * 37 % 256) as u8 as i8).collect();
             let scales: Vec<f32> = (0..n).map(|at| 0.01 + at as f32 * 0.003).collect();
             let parts = [(weights.as_slice(), scales.as_slice(), 1.5)];
-            let (pairs, quads) = (QuantizedPanels::new(&parts, k), QuadPanels::new(&parts, k));
+            let (pairs, quads) =
+                (QuantizedPanels::new(&parts, k, InputBits::Fourteen), QuadPanels::new(&parts, k));
             assert_eq!((quads.n(), quads.k()), (n, k));
             let mut x: Vec<f32> = (0..m * k).map(|at| (at as f32 * 0.7).sin() * 3.0).collect();
             // The extremes of weights and inputs together, and a row of zeros.
@@ -356,7 +361,7 @@ mod tests {
                 x[4 * k..4 * k + 3].copy_from_slice(&[f32::NAN, f32::INFINITY, f32::NEG_INFINITY]);
             }
             let mut input = QuantizedInput::default();
-            input.quantize_within(&x, k, input_limit(k, MAX_14_BIT));
+            input.quantize(&x, k, pairs.inputs());
             let mut digits = QuadInput::default();
             // Twice: buffers are reused.
             for _ in 0..2 {

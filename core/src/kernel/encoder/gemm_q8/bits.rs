@@ -1,0 +1,166 @@
+//! Bits of the inputs of 8-bit products.
+
+use super::super::super::math::max_abs;
+
+/// Largest magnitude of a signed 14-bit input, which two 7-bit digits hold.
+pub(super) const MAX_14_BIT: usize = (1 << 13) - 1;
+
+/// Largest magnitude of an input in 7 bits. It could be 63; with 47, sums of four products fit in 16 bits for all but
+/// few weights.
+pub(super) const MAX_7_BIT: usize = 47;
+
+/// Inputs of a token that keep 14 bits where the others have 7.
+pub(super) const OUTLIERS: usize = 2;
+
+/// The whole numbers that inputs are rounded to, of one scale a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum InputBits {
+    /// 16 bits.
+    Sixteen,
+    /// 14 bits.
+    Fourteen,
+    /// 7 bits, and 14 for the [`OUTLIERS`] inputs of a token that are largest and would make the steps of the others
+    /// coarse (encoders have channels with outliers: Dettmers et al. 2022, LLM.int8(), section 3).
+    Seven,
+}
+
+impl InputBits {
+    /// The most of a target. In browser modules these are 14, so that sums are equal with and without relaxed SIMD.
+    pub(in super::super) const MOST: Self =
+        if cfg!(target_arch = "wasm32") { Self::Fourteen } else { Self::Sixteen };
+
+    /// Returns the factor that makes whole numbers of the inputs of a token, and their scale. Sums of weights of 8 bits
+    /// times such inputs fit in 32 bits.
+    #[inline(always)]
+    pub(super) fn factor_and_scale(self, row: &[f32]) -> (f32, f32) {
+        let limit = match self {
+            Self::Sixteen => i16::MAX as usize,
+            Self::Fourteen => MAX_14_BIT,
+            Self::Seven => return seven(row),
+        };
+        of(max_abs(row), input_limit(row.len(), limit))
+    }
+}
+
+/// Returns the factor and the scale by which the magnitude `max` becomes `limit`.
+fn of(max: f32, limit: f32) -> (f32, f32) {
+    (if max > 0.0 { limit / max } else { 0.0 }, max / limit)
+}
+
+#[inline(always)]
+fn seven(row: &[f32]) -> (f32, f32) {
+    let largest = largest(row);
+    let (first, third) = (largest[0], largest[OUTLIERS]);
+    // The sums of outliers are those of as many more inputs.
+    let limit = input_limit(row.len() + OUTLIERS * MAX_14_BIT / MAX_7_BIT, MAX_7_BIT);
+    match first {
+        f32::INFINITY => (0.0, f32::NAN),
+        _ if first * limit > third * MAX_14_BIT as f32 => of(first, MAX_14_BIT as f32),
+        _ => of(third, limit),
+    }
+}
+
+/// Returns the largest magnitudes of a row, the largest first, 0 where there are fewer. NaN are passed over.
+#[inline(always)]
+fn largest(row: &[f32]) -> [f32; OUTLIERS + 1] {
+    let mut lanes = [lanes::ZERO; OUTLIERS + 1];
+    let (chunks, rest) = row.as_chunks();
+    let mut last = [0f32; lanes::LANES];
+    last[..rest.len()].copy_from_slice(rest);
+    for chunk in chunks.iter().chain([&last]) {
+        let mut values = lanes::magnitudes(chunk);
+        for largest in &mut lanes {
+            (*largest, values) = lanes::sorted(*largest, values);
+        }
+    }
+    let mut largest = [0f32; OUTLIERS + 1];
+    for mut value in lanes.into_iter().flat_map(lanes::array) {
+        for largest in &mut largest {
+            (*largest, value) = if value > *largest { (value, *largest) } else { (*largest, value) };
+        }
+    }
+    largest
+}
+
+/// Returns the largest input up to `most` that cannot overflow a sum over `k` inputs, with weights down to -128.
+fn input_limit(k: usize, most: usize) -> f32 {
+    (i32::MAX as usize / (128 * k.max(1))).min(most) as f32
+}
+
+/// Numbers by fours.
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+mod lanes {
+    use std::arch::wasm32::*;
+
+    pub(super) const LANES: usize = 4;
+    pub(super) const ZERO: v128 = f32x4(0.0, 0.0, 0.0, 0.0);
+
+    #[inline(always)]
+    pub(super) fn magnitudes(x: &[f32; LANES]) -> v128 {
+        f32x4_abs(f32x4(x[0], x[1], x[2], x[3]))
+    }
+
+    /// Returns the larger numbers and the others: of a NaN and a number, the number and the NaN, where it is the second.
+    #[inline(always)]
+    pub(super) fn sorted(old: v128, new: v128) -> (v128, v128) {
+        (f32x4_pmax(old, new), f32x4_pmin(new, old))
+    }
+
+    pub(super) fn array(v: v128) -> [f32; LANES] {
+        [
+            f32x4_extract_lane::<0>(v),
+            f32x4_extract_lane::<1>(v),
+            f32x4_extract_lane::<2>(v),
+            f32x4_extract_lane::<3>(v),
+        ]
+    }
+}
+
+/// The same by one.
+#[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
+mod lanes {
+    pub(super) const LANES: usize = 1;
+    pub(super) const ZERO: f32 = 0.0;
+
+    pub(super) fn magnitudes([x]: &[f32; LANES]) -> f32 {
+        x.abs()
+    }
+
+    pub(super) fn sorted(old: f32, new: f32) -> (f32, f32) {
+        if old < new { (new, old) } else { (old, new) }
+    }
+
+    pub(super) fn array(x: f32) -> [f32; LANES] {
+        [x]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_outliers_leave_the_others_their_bits() {
+        let mut x: Vec<f32> = (0..385).map(|at| if at % 3 == 0 { -1.0 } else { 0.5 }).collect();
+        let seven = |x: &[f32]| InputBits::Seven.factor_and_scale(x);
+        assert_eq!(seven(&x), (47.0, 1.0 / 47.0));
+        (x[7], x[384]) = (50.0, -90.0);
+        assert_eq!(seven(&x), (47.0, 1.0 / 47.0));
+        // Beyond 14 bits the steps of the others grow.
+        x[7] = 1000.0;
+        assert_eq!(seven(&x), (8191.0 / 1000.0, 1000.0 / 8191.0));
+        x[8] = f32::INFINITY;
+        assert!(seven(&x).1.is_nan());
+    }
+
+    #[test]
+    fn the_largest_are_found_wherever_they_are() {
+        for at in 0..9 {
+            let mut x = [0.1f32; 11];
+            (x[at], x[at + 1], x[at + 2]) = (-3.0, f32::NAN, 2.0);
+            assert_eq!(largest(&x), [3.0, 2.0, 0.1], "from {at} on");
+        }
+        assert_eq!(largest(&[-4.0]), [4.0, 0.0, 0.0]);
+        assert_eq!(largest(&[]), [0.0; 3]);
+    }
+}
