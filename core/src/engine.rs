@@ -23,10 +23,6 @@ pub(crate) enum Engine {
     },
 }
 
-/// Precision of encoders of pairs. In browser modules it is the narrower one where weights are in 8 bits: scores put
-/// passages in order, where a vector is compared with others of other engines.
-const PAIRS: Precision = if cfg!(target_arch = "wasm32") { Precision::Int8 } else { Precision::F32 };
-
 impl Engine {
     /// Builds the encoder of `config` on `device`, for rows whose tokens are of `types` types.
     ///
@@ -40,8 +36,7 @@ impl Engine {
     ) -> Result<Self, WeightsError> {
         Ok(match device {
             Device::Kernel => {
-                let precision = if types > 1 { PAIRS } else { Precision::F32 };
-                Self::Kernel(Box::new(KernelEncoder::with_types(config, tensors, types, precision)?))
+                Self::Kernel(Box::new(KernelEncoder::with_types(config, tensors, types, Precision::F32)?))
             }
             #[cfg(feature = "burn")]
             Device::Burn { device, gpu, .. } => Self::Burn {

@@ -19,9 +19,6 @@ pub enum Precision {
     Bf16,
     /// Weights in 8 bits with a scale for each 128 of an output, and inputs in 8 bits with a scale and an offset for
     /// each 128 of a token; cosine with `F32` at least 0.998 (all-MiniLM-L6-v2).
-    ///
-    /// In a browser module: weights that are stored in 8 bits, by inputs of 7 bits, and of 14 for the two largest of a
-    /// token.
     Int8,
 }
 

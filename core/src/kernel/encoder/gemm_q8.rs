@@ -1,8 +1,8 @@
 //! Eight-bit matrix products: weights `i8` with a scale an output, inputs `i16` with a scale a token.
 //!
 //! Two inputs at a time are multiplied and added into 32-bit sums, an instruction on every target
-//! (`i32x4.dot_i16x8_s`, `pmaddwd`), so inputs of 16 bits cost what inputs of 8 would and lose next to nothing. Encoders
-//! of pairs in browser modules have inputs of 7 bits ([`InputBits::Seven`]), which relaxed SIMD multiplies faster.
+//! (`i32x4.dot_i16x8_s`, `pmaddwd`), so inputs of 16 bits cost what inputs of 8 would and lose next to nothing. Where a
+//! browser module puts passages in order, inputs have 7 bits, which relaxed SIMD multiplies faster.
 
 mod bits;
 #[cfg(any(test, all(target_arch = "wasm32", feature = "relaxed-simd")))]
@@ -43,13 +43,13 @@ pub(super) struct QuantizedPanels {
     scales: Vec<[f32; OUTPUTS]>,
     n: usize,
     k: usize,
-    inputs: InputBits,
+    #[cfg(all(target_arch = "wasm32", feature = "relaxed-simd"))]
+    bytes: std::sync::OnceLock<BytePanels>,
 }
 
 impl QuantizedPanels {
-    /// Packs a matrix `[n, k]` from its parts in order: `values` row-major and one scale a row, times `factor`. It is
-    /// multiplied by `inputs` of so many bits.
-    pub(super) fn new(parts: &[(&[i8], &[f32], f32)], k: usize, inputs: InputBits) -> Self {
+    /// Packs a matrix `[n, k]` from its parts in order: `values` row-major and one scale a row, times `factor`.
+    pub(super) fn new(parts: &[(&[i8], &[f32], f32)], k: usize) -> Self {
         let (rows, scales) = rows_and_scales(parts, k);
         let mut blocks = Vec::with_capacity(scales.len() * k.div_ceil(2));
         for rows in rows.chunks(OUTPUTS) {
@@ -61,7 +61,14 @@ impl QuantizedPanels {
                 blocks.push(lanes::block(bytes));
             }
         }
-        Self { blocks, scales, n: rows.len(), k, inputs }
+        Self {
+            blocks,
+            scales,
+            n: rows.len(),
+            k,
+            #[cfg(all(target_arch = "wasm32", feature = "relaxed-simd"))]
+            bytes: Default::default(),
+        }
     }
 
     /// Returns the number of outputs of the matrix.
@@ -74,9 +81,24 @@ impl QuantizedPanels {
         self.k
     }
 
-    /// Returns the bits of the inputs.
-    pub(super) fn inputs(&self) -> InputBits {
-        self.inputs
+    /// Returns the same matrix for inputs of 7 bits, packed when it is first asked for.
+    #[cfg(all(target_arch = "wasm32", feature = "relaxed-simd"))]
+    pub(super) fn bytes(&self) -> &BytePanels {
+        self.bytes.get_or_init(|| {
+            let stride = self.k.div_ceil(2);
+            let mut rows = vec![0i8; self.scales.len() * OUTPUTS * self.k];
+            for (rows, blocks) in
+                rows.chunks_exact_mut(OUTPUTS * self.k).zip(self.blocks.chunks_exact(stride))
+            {
+                for (pair, block) in blocks.iter().enumerate() {
+                    let bytes = lanes::bytes(*block);
+                    for (row, two) in rows.chunks_exact_mut(self.k).zip(bytes.as_chunks::<2>().0) {
+                        row[2 * pair..].iter_mut().zip(two).for_each(|(to, weight)| *to = *weight);
+                    }
+                }
+            }
+            BytePanels::new(&[(&rows[..self.n * self.k], &self.scales.as_flattened()[..self.n], 1.0)], self.k)
+        })
     }
 
     /// Returns the panels in order: `[ceil(k / 2)]` blocks and the scales of the outputs.
@@ -215,6 +237,15 @@ mod lanes {
     pub(super) fn block(b: [i8; 16]) -> v128 {
         let [b0, b1, b2, b3, b4, b5, b6, b7, b8, b9, b10, b11, b12, b13, b14, b15] = b;
         i8x16(b0, b1, b2, b3, b4, b5, b6, b7, b8, b9, b10, b11, b12, b13, b14, b15)
+    }
+
+    #[cfg(feature = "relaxed-simd")]
+    pub(super) fn bytes(block: v128) -> [i8; 16] {
+        let mut bytes = [0; 16];
+        for (to, word) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(sums([block, block])) {
+            *to = word.to_le_bytes().map(|byte| byte as i8);
+        }
+        bytes
     }
 
     #[inline(always)]

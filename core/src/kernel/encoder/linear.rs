@@ -32,8 +32,6 @@ enum Weights {
     Q8(QuantizedPanels),
     #[cfg(all(target_arch = "wasm32", feature = "relaxed-simd"))]
     Quads(QuadPanels),
-    #[cfg(all(target_arch = "wasm32", feature = "relaxed-simd"))]
-    Bytes(BytePanels),
     #[cfg(not(target_arch = "wasm32"))]
     Narrow(NarrowPanels),
 }
@@ -41,6 +39,8 @@ enum Weights {
 /// Inputs of a layer in the numbers that it multiplies; reused from one layer to the next.
 #[derive(Debug, Default)]
 pub(super) struct ConvertedInput {
+    /// Of the inputs of weights in 8 bits.
+    bits: InputBits,
     quantized: QuantizedInput,
     tiles: RowTiles,
     #[cfg(all(target_arch = "wasm32", feature = "relaxed-simd"))]
@@ -49,6 +49,13 @@ pub(super) struct ConvertedInput {
     bytes: ByteInput,
     #[cfg(not(target_arch = "wasm32"))]
     narrow: NarrowInput,
+}
+
+impl ConvertedInput {
+    /// Returns no inputs, which are to have so many bits where weights have 8.
+    pub(super) fn of(bits: InputBits) -> Self {
+        Self { bits, ..Self::default() }
+    }
 }
 
 impl Linear {
@@ -64,25 +71,18 @@ impl Linear {
         Self { weights: Weights::Narrow(NarrowPanels::new(isa, format, parts, k)), bias }
     }
 
-    /// As [`Linear::new`]; at [`Precision::Int8`] with inputs of 7 bits where the weights have 8, and at other precisions
-    /// of [`InputBits::MOST`].
+    /// As [`Linear::new`]: a browser module has no other precision.
     #[cfg(target_arch = "wasm32")]
-    pub(super) fn at(isa: Isa, precision: Precision, parts: Vec<Part>, k: usize) -> Self {
-        let inputs = if precision == Precision::Int8 { InputBits::Seven } else { InputBits::MOST };
-        Self::with_inputs(isa, inputs, parts, k)
+    pub(super) fn at(isa: Isa, _: Precision, parts: Vec<Part>, k: usize) -> Self {
+        Self::new(isa, parts, k)
     }
 
     /// Puts layers with the same `k` inputs side by side; in 8 bits when all are.
     pub(super) fn new(isa: Isa, parts: Vec<Part>, k: usize) -> Self {
-        Self::with_inputs(isa, InputBits::MOST, parts, k)
-    }
-
-    /// As [`Linear::new`], with such `inputs` of weights in 8 bits.
-    fn with_inputs(isa: Isa, inputs: InputBits, parts: Vec<Part>, k: usize) -> Self {
         let quantized = parts.iter().all(|part| matches!(part.weight, Matrix::Q8 { .. }));
         let width = if quantized { OUTPUTS } else { isa.panel_width() };
         let bias = bias(&parts, width);
-        let weights = if quantized { quantized_panels(&parts, k, inputs) } else { panels(parts, k, width) };
+        let weights = if quantized { quantized_panels(&parts, k) } else { panels(parts, k, width) };
         Self { weights, bias }
     }
 
@@ -93,8 +93,6 @@ impl Linear {
             Weights::Q8(panels) => panels.n(),
             #[cfg(all(target_arch = "wasm32", feature = "relaxed-simd"))]
             Weights::Quads(panels) => panels.n(),
-            #[cfg(all(target_arch = "wasm32", feature = "relaxed-simd"))]
-            Weights::Bytes(panels) => panels.n(),
             #[cfg(not(target_arch = "wasm32"))]
             Weights::Narrow(panels) => panels.n(),
         }
@@ -112,6 +110,7 @@ impl Linear {
     ) {
         let k = x.len() / m.max(1);
         let to = Output { bias: &self.bias, n: self.n(), epilogue, out };
+        let bits = scratch.bits;
         match &self.weights {
             Weights::F32(panels) => {
                 vectorised!(isa, |x: &[f32], m: usize, k: usize, panels: &Panels, to: Output<'_>| {
@@ -124,6 +123,22 @@ impl Linear {
                     }
                 });
             }
+            #[cfg(all(target_arch = "wasm32", feature = "relaxed-simd"))]
+            Weights::Q8(panels) if bits == InputBits::Seven => {
+                debug_assert_eq!(k, panels.k(), "inputs of the layer");
+                let (panels, bytes) = (panels.bytes(), &mut scratch.bytes);
+                vectorised!(isa, |x: &[f32],
+                                  k: usize,
+                                  panels: &BytePanels,
+                                  bytes: &mut ByteInput,
+                                  to: Output<'_>| {
+                    let mut to = to;
+                    bytes.quantize(x, k);
+                    panels.multiply(bytes, |first, panel, products| {
+                        to.put_quantized::<S>(first, panel, products);
+                    });
+                });
+            }
             Weights::Q8(panels) => {
                 debug_assert_eq!(k, panels.k(), "inputs of the layer");
                 let (scratch, tiles) = (&mut scratch.quantized, &mut scratch.tiles);
@@ -132,8 +147,9 @@ impl Linear {
                                   panels: &QuantizedPanels,
                                   scratch: &mut QuantizedInput,
                                   tiles: &mut RowTiles,
+                                  bits: InputBits,
                                   to: Output<'_>| {
-                    scratch.quantize(x, panels.k(), panels.inputs());
+                    scratch.quantize(x, panels.k(), bits);
                     let mut to = to;
                     if cfg!(target_arch = "wasm32") && m >= MANY {
                         tiles.multiply(scratch, panels, |first, panel, products| {
@@ -154,22 +170,14 @@ impl Linear {
             Weights::Quads(panels) => {
                 debug_assert_eq!(k, panels.k(), "inputs of the layer");
                 let quads = &mut scratch.quads;
-                vectorised!(isa, |x: &[f32], panels: &QuadPanels, quads: &mut QuadInput, to: Output<'_>| {
+                vectorised!(isa, |x: &[f32],
+                                  panels: &QuadPanels,
+                                  quads: &mut QuadInput,
+                                  bits: InputBits,
+                                  to: Output<'_>| {
                     let mut to = to;
-                    quads.quantize(x, panels.k());
+                    quads.quantize(x, panels.k(), bits);
                     panels.multiply(quads, |first, panel, products| {
-                        to.put_quantized::<S>(first, panel, products);
-                    });
-                });
-            }
-            #[cfg(all(target_arch = "wasm32", feature = "relaxed-simd"))]
-            Weights::Bytes(panels) => {
-                debug_assert_eq!(k, panels.k(), "inputs of the layer");
-                let bytes = &mut scratch.bytes;
-                vectorised!(isa, |x: &[f32], panels: &BytePanels, bytes: &mut ByteInput, to: Output<'_>| {
-                    let mut to = to;
-                    bytes.quantize(x, panels.k());
-                    panels.multiply(bytes, |first, panel, products| {
                         to.put_quantized::<S>(first, panel, products);
                     });
                 });
@@ -188,7 +196,7 @@ fn bias(parts: &[Part], width: usize) -> Vec<f32> {
     bias
 }
 
-fn quantized_panels(parts: &[Part], k: usize, inputs: InputBits) -> Weights {
+fn quantized_panels(parts: &[Part], k: usize) -> Weights {
     let parts: Vec<(&[i8], &[f32], f32)> = parts
         .iter()
         .filter_map(|part| match &part.weight {
@@ -197,14 +205,10 @@ fn quantized_panels(parts: &[Part], k: usize, inputs: InputBits) -> Weights {
         })
         .collect();
     #[cfg(all(target_arch = "wasm32", feature = "relaxed-simd"))]
-    match (inputs, gemm_q8::is_selected()) {
-        (InputBits::Seven, is_one_instruction) => {
-            return Weights::Bytes(BytePanels::new(&parts, k, is_one_instruction));
-        }
-        (_, true) => return Weights::Quads(QuadPanels::new(&parts, k)),
-        _ => {}
+    if gemm_q8::is_selected() {
+        return Weights::Quads(QuadPanels::new(&parts, k));
     }
-    Weights::Q8(QuantizedPanels::new(&parts, k, inputs))
+    Weights::Q8(QuantizedPanels::new(&parts, k))
 }
 
 fn panels(parts: Vec<Part>, k: usize, width: usize) -> Weights {

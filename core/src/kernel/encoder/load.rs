@@ -2,6 +2,7 @@
 
 use super::super::isa::Isa;
 use super::attention::RelativeBias;
+use super::gemm_q8::InputBits;
 use super::head::{Dense, Head};
 use super::linear::{Linear, Part};
 use super::rotary::Rotary;
@@ -246,6 +247,7 @@ impl KernelBuilder {
         Ok(KernelEncoder {
             config,
             isa,
+            bits: if types > 1 { InputBits::RANKING } else { InputBits::MOST },
             words,
             positions,
             embedding_norm,

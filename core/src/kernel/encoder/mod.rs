@@ -30,6 +30,7 @@ use crate::names::widened;
 use crate::row::{LastStates, Row};
 use crate::weights::Matrix;
 use attention::{Attention, AttentionScratch, RelativeBias};
+use gemm_q8::InputBits;
 #[cfg(target_arch = "wasm32")]
 pub use gemm_q8::relaxed_products;
 use head::Head;
@@ -46,6 +47,8 @@ const GROUP_TOKENS: usize = 192;
 pub struct KernelEncoder {
     config: EncoderConfig,
     isa: Isa,
+    /// Bits of the inputs of weights in 8 bits, where vectors or scores are made.
+    bits: InputBits,
     /// `[vocab_size, hidden]`.
     words: Matrix,
     /// For each token type that rows have, `[position_limit, hidden]` with the type's embedding included; one row for
@@ -112,7 +115,7 @@ impl KernelEncoder {
         self.check(rows);
         let mut vectors = Vec::with_capacity(rows.len() * self.config.dim());
         let read = self.config.pooling.reads();
-        self.for_groups(rows, read, |group, Scratch { states, converted, .. }| {
+        self.for_groups(rows, read, self.bits, |group, Scratch { states, converted, .. }| {
             let pooled = match read {
                 LastStates::All => self.head.pool(group, states),
                 LastStates::First => states.clone(),
@@ -123,12 +126,14 @@ impl KernelEncoder {
     }
 
     /// Returns the last hidden states that are `read`, those of one row after those of another, of rows as
-    /// [`KernelEncoder::forward_rows`] takes them. The first states alone are to the bit those among all.
+    /// [`KernelEncoder::forward_rows`] takes them. The first states alone are to the bit those among all, except that a
+    /// browser module multiplies weights in 8 bits by narrower inputs for them: they put passages in order.
     pub(crate) fn states_of_rows(&self, rows: &[Row<'_>], read: LastStates) -> Vec<f32> {
         self.check(rows);
         let count: usize = rows.iter().map(|row| read.count(row)).sum();
         let mut all = Vec::with_capacity(count * self.config.hidden_size);
-        self.for_groups(rows, read, |_, scratch| all.extend_from_slice(&scratch.states));
+        let bits = if read == LastStates::First { InputBits::RANKING } else { InputBits::MOST };
+        self.for_groups(rows, read, bits, |_, scratch| all.extend_from_slice(&scratch.states));
         all
     }
 
@@ -141,9 +146,16 @@ impl KernelEncoder {
         );
     }
 
-    /// Takes rows through the layers in groups, and gives `each` a group and the last states that are `read`.
-    fn for_groups(&self, rows: &[Row<'_>], read: LastStates, mut each: impl FnMut(&[Row<'_>], &mut Scratch)) {
-        let mut scratch = Scratch::default();
+    /// Takes rows through the layers in groups, and gives `each` a group and the last states that are `read`. Weights in 8
+    /// bits are multiplied by inputs of so many `bits` or fewer.
+    fn for_groups(
+        &self,
+        rows: &[Row<'_>],
+        read: LastStates,
+        bits: InputBits,
+        mut each: impl FnMut(&[Row<'_>], &mut Scratch),
+    ) {
+        let mut scratch = Scratch { converted: ConvertedInput::of(bits), ..Scratch::default() };
         let mut rest = rows;
         while !rest.is_empty() {
             let mut tokens = 0;

@@ -13,11 +13,13 @@ pub(super) const MAX_7_BIT: usize = 47;
 pub(super) const OUTLIERS: usize = 2;
 
 /// The whole numbers that inputs are rounded to, of one scale a token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in super::super) enum InputBits {
     /// 16 bits.
+    #[cfg_attr(not(target_arch = "wasm32"), default)]
     Sixteen,
     /// 14 bits.
+    #[cfg_attr(target_arch = "wasm32", default)]
     Fourteen,
     /// 7 bits, and 14 for the [`OUTLIERS`] inputs of a token that are largest and would make the steps of the others
     /// coarse (encoders have channels with outliers: Dettmers et al. 2022, LLM.int8(), section 3).
@@ -29,9 +31,14 @@ impl InputBits {
     pub(in super::super) const MOST: Self =
         if cfg!(target_arch = "wasm32") { Self::Fourteen } else { Self::Sixteen };
 
+    /// Those of scores that put passages in order, and are compared with no scores of other engines.
+    pub(in super::super) const RANKING: Self =
+        if cfg!(target_arch = "wasm32") { Self::Seven } else { Self::MOST };
+
     /// Returns the factor that makes whole numbers of the inputs of a token, and their scale. Sums of weights of 8 bits
     /// times such inputs fit in 32 bits.
-    #[inline(always)]
+    #[cfg_attr(target_arch = "wasm32", inline(never))]
+    #[cfg_attr(not(target_arch = "wasm32"), inline(always))]
     pub(super) fn factor_and_scale(self, row: &[f32]) -> (f32, f32) {
         let limit = match self {
             Self::Sixteen => i16::MAX as usize,

@@ -1,6 +1,6 @@
-//! Products of weights in 8 bits and inputs in 7, by relaxed SIMD: where the engine compiles the product with its sum to
-//! one instruction (see [`super::quads`]), by that, and elsewhere by the product of bytes alone
-//! (`i16x8.relaxed_dot_i8x16_i7x16_s`, which is `vpmaddubsw` on x86-64).
+//! Products of weights in 8 bits and inputs in 7, by the product of bytes of relaxed SIMD
+//! (`i16x8.relaxed_dot_i8x16_i7x16_s`, which is `vpmaddubsw` on x86-64): for engines that do not compile the product with
+//! its sum to one instruction (see [`super::quads`]).
 //!
 //! An input `x`, from -47 to 47, is stored as `x + 48`, so that the specification leaves engines no choice, and a sum is
 //! `sum(w (x + 48)) - 48 sum(w)`. The outliers of a token, which have more bits, are stored as 0 and added apart. All sums
@@ -30,7 +30,6 @@ pub(in super::super) struct BytePanels {
     /// `[panels][2][ceil(k / STEP)]`: a half of the outputs; zero beyond `n` and `k`.
     steps: Vec<Step>,
     panels: Vec<Panel>,
-    n: usize,
     k: usize,
 }
 
@@ -41,18 +40,8 @@ struct Panel {
     corrections: [i32; OUTPUTS],
     /// Scales of the outputs, zero beyond `n`.
     scales: [f32; OUTPUTS],
-    addition: Addition,
-}
-
-/// How products are added.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Addition {
-    /// By the instruction that multiplies.
-    Fused,
-    /// Four in 16 bits, and these in 32.
-    ByFours,
-    /// Two in 16 bits, where weights are so large that four could be too much.
-    ByTwos,
+    /// Whether the products of two times two inputs are added in 16 bits, and not in 32 because weights are so large.
+    adds_fours: bool,
 }
 
 /// Inputs of a product in 7 bits; reused from one product to the next.
@@ -81,7 +70,7 @@ struct Outliers {
 
 impl BytePanels {
     /// Packs a matrix `[n, k]` from its parts, as [`super::QuantizedPanels::new`] does.
-    pub(in super::super) fn new(parts: &[(&[i8], &[f32], f32)], k: usize, is_one_instruction: bool) -> Self {
+    pub(in super::super) fn new(parts: &[(&[i8], &[f32], f32)], k: usize) -> Self {
         let (rows, scales) = super::rows_and_scales(parts, k);
         let stride = k.div_ceil(STEP);
         let mut steps = vec![[pairs::block([0; 16]); 2]; scales.len() * 2 * stride];
@@ -106,24 +95,9 @@ impl BytePanels {
                     *to = bytes.map(pairs::block);
                 }
             }
-            let addition = match most {
-                _ if is_one_instruction => Addition::Fused,
-                0..=MOST_OF_FOUR => Addition::ByFours,
-                _ => Addition::ByTwos,
-            };
-            panels.push(Panel { corrections, scales, addition });
+            panels.push(Panel { corrections, scales, adds_fours: most <= MOST_OF_FOUR });
         }
-        Self { steps, panels, n: rows.len(), k }
-    }
-
-    /// Returns the number of outputs of the matrix.
-    pub(in super::super) fn n(&self) -> usize {
-        self.n
-    }
-
-    /// Returns the number of inputs of the matrix.
-    pub(in super::super) fn k(&self) -> usize {
-        self.k
+        Self { steps, panels, k }
     }
 
     /// Multiplies `input`, `[m, k]`, by the panels. Gives the products of each tile, `[rows][OUTPUTS]`, to `put`, which
@@ -139,10 +113,9 @@ impl BytePanels {
             let halves = weights.split_at(stride);
             let tiles = input.quads.chunks_exact(stride).zip(input.tokens.chunks(ROWS));
             for (tile, (quads, tokens)) in tiles.enumerate() {
-                let sums = [halves.0, halves.1].map(|weights| match panel.addition {
-                    Addition::Fused => sums(weights, quads, lanes::add_fused),
-                    Addition::ByFours => sums(weights, quads, lanes::add_by_fours),
-                    Addition::ByTwos => sums(weights, quads, lanes::add_by_twos),
+                let sums = [halves.0, halves.1].map(|weights| match panel.adds_fours {
+                    true => sums(weights, quads, lanes::add_fours),
+                    false => sums(weights, quads, lanes::add_twos),
                 });
                 let mut products = [[0f32; OUTPUTS]; ROWS];
                 for (i, token) in tokens.iter().enumerate() {
@@ -223,24 +196,18 @@ mod lanes {
     pub(super) const ZERO: v128 = i32x4(0, 0, 0, 0);
 
     #[inline(always)]
-    pub(super) fn add_fused(sums: v128, weights: Step, quads: [i32; 2]) -> v128 {
-        let sums = i32x4_relaxed_dot_i8x16_i7x16_add(weights[0], i32x4_splat(quads[0]), sums);
-        i32x4_relaxed_dot_i8x16_i7x16_add(weights[1], i32x4_splat(quads[1]), sums)
-    }
-
-    #[inline(always)]
     fn twos(weights: Step, quads: [i32; 2]) -> [v128; 2] {
         [0, 1].map(|at| i16x8_relaxed_dot_i8x16_i7x16(weights[at], i32x4_splat(quads[at])))
     }
 
     #[inline(always)]
-    pub(super) fn add_by_fours(sums: v128, weights: Step, quads: [i32; 2]) -> v128 {
+    pub(super) fn add_fours(sums: v128, weights: Step, quads: [i32; 2]) -> v128 {
         let [a, b] = twos(weights, quads);
         i32x4_add(sums, i32x4_dot_i16x8(i16x8_add(a, b), i16x8_splat(1)))
     }
 
     #[inline(always)]
-    pub(super) fn add_by_twos(sums: v128, weights: Step, quads: [i32; 2]) -> v128 {
+    pub(super) fn add_twos(sums: v128, weights: Step, quads: [i32; 2]) -> v128 {
         let [a, b] = twos(weights, quads).map(|two| i32x4_dot_i16x8(two, i16x8_splat(1)));
         i32x4_add(i32x4_add(sums, a), b)
     }
@@ -306,19 +273,15 @@ mod lanes {
 
     pub(super) const ZERO: Sums = [0; OUTPUTS / 2];
 
-    pub(super) fn add_fused(sums: Sums, weights: Step, quads: [i32; 2]) -> Sums {
-        add(sums, weights, quads, 8)
-    }
-
-    pub(super) fn add_by_fours(sums: Sums, weights: Step, quads: [i32; 2]) -> Sums {
+    pub(super) fn add_fours(sums: Sums, weights: Step, quads: [i32; 2]) -> Sums {
         add(sums, weights, quads, 4)
     }
 
-    pub(super) fn add_by_twos(sums: Sums, weights: Step, quads: [i32; 2]) -> Sums {
+    pub(super) fn add_twos(sums: Sums, weights: Step, quads: [i32; 2]) -> Sums {
         add(sums, weights, quads, 2)
     }
 
-    /// Adds so many products in 16 bits first; 8: none.
+    /// Adds so many products in 16 bits first.
     fn add(mut sums: Sums, weights: Step, quads: [i32; 2], count: usize) -> Sums {
         // The order of the inputs in which every two, and every four, are a number of 16 bits.
         const ORDER: [usize; STEP] = [0, 1, 4, 5, 2, 3, 6, 7];
@@ -329,7 +292,7 @@ mod lanes {
                 let product =
                     |i: &usize| i32::from(weights[i / 4][4 * j + i % 4]) * i32::from(inputs[i / 4][i % 4]);
                 let all = together.iter().map(product).sum::<i32>();
-                assert!(count == STEP || i16::try_from(all).is_ok(), "{all} is not a number of 16 bits");
+                assert!(i16::try_from(all).is_ok(), "{all} is not a number of 16 bits");
                 *sum += all;
             }
         }
@@ -394,7 +357,7 @@ mod tests {
             }
             let scales: Vec<f32> = (0..n).map(|at| 0.01 + at as f32 * 0.003).collect();
             let parts = [(weights.as_slice(), scales.as_slice(), 1.5)];
-            let pairs = QuantizedPanels::new(&parts, k, InputBits::Seven);
+            let pairs = QuantizedPanels::new(&parts, k);
             let mut x: Vec<f32> = (0..m * k).map(|at| (at as f32 * 0.7).sin() * 3.0).collect();
             // Outliers, the first where weights are made less; then rows of three magnitudes, of zeros, one so small that
             // its factor is infinite, and one of NaN and infinities.
@@ -408,10 +371,9 @@ mod tests {
                 x[4 * k..4 * k + 3].copy_from_slice(&[f32::NAN, f32::INFINITY, f32::NEG_INFINITY]);
             }
             let mut input = QuantizedInput::default();
-            input.quantize(&x, k, pairs.inputs());
-            for is_one in [true, false] {
-                let bytes = BytePanels::new(&parts, k, is_one);
-                assert_eq!((bytes.n(), bytes.k()), (n, k));
+            input.quantize(&x, k, InputBits::Seven);
+            {
+                let bytes = BytePanels::new(&parts, k);
                 let mut inputs = ByteInput::default();
                 // Twice: buffers are reused.
                 for _ in 0..2 {
@@ -445,7 +407,7 @@ mod tests {
     fn no_tokens_are_no_tiles() {
         let mut input = ByteInput::default();
         input.quantize(&[], 4);
-        let panels = BytePanels::new(&[(&[1, 2, 3, 4], &[1.0], 1.0)], 4, false);
+        let panels = BytePanels::new(&[(&[1, 2, 3, 4], &[1.0], 1.0)], 4);
         panels.multiply(&input, |_, _, _| panic!("a tile of no tokens"));
     }
 }

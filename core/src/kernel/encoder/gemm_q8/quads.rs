@@ -114,9 +114,9 @@ impl QuadPanels {
 }
 
 impl QuadInput {
-    /// Replaces the contents by `x`, row-major `[m, k]`.
+    /// Replaces the contents by `x`, row-major `[m, k]`, in so many `bits`, 14 or fewer.
     #[inline(always)]
-    pub(in super::super) fn quantize(&mut self, x: &[f32], k: usize) {
+    pub(in super::super) fn quantize(&mut self, x: &[f32], k: usize, bits: InputBits) {
         let stride = k.div_ceil(4);
         self.scales.clear();
         self.quads.clear();
@@ -126,7 +126,7 @@ impl QuadInput {
             let tile = &mut self.quads[2 * stride * first..][..2 * stride * rows];
             let (high, low) = tile.split_at_mut(stride * rows);
             for (i, row) in x[first * k..].chunks_exact(k).take(rows).enumerate() {
-                let (factor, scale) = InputBits::Fourteen.factor_and_scale(row);
+                let (factor, scale) = bits.factor_and_scale(row);
                 self.scales.push(scale);
                 let to = high[i..].iter_mut().step_by(rows).zip(low[i..].iter_mut().step_by(rows));
                 let (sixteens, rest) = row.as_chunks::<16>();
@@ -319,7 +319,7 @@ mod tests {
     #[test]
     fn no_tokens_are_no_tiles() {
         let mut input = QuadInput::default();
-        input.quantize(&[], 4);
+        input.quantize(&[], 4, InputBits::Fourteen);
         QuadPanels::new(&[(&[1, 2, 3, 4], &[1.0], 1.0)], 4).multiply(&input, |_, _, products| {
             assert!(products.is_empty());
         });
@@ -346,8 +346,7 @@ mod tests {
             let weights: Vec<i8> = (0..n * k).map(|at| (at * 37 % 256) as u8 as i8).collect();
             let scales: Vec<f32> = (0..n).map(|at| 0.01 + at as f32 * 0.003).collect();
             let parts = [(weights.as_slice(), scales.as_slice(), 1.5)];
-            let (pairs, quads) =
-                (QuantizedPanels::new(&parts, k, InputBits::Fourteen), QuadPanels::new(&parts, k));
+            let (pairs, quads) = (QuantizedPanels::new(&parts, k), QuadPanels::new(&parts, k));
             assert_eq!((quads.n(), quads.k()), (n, k));
             let mut x: Vec<f32> = (0..m * k).map(|at| (at as f32 * 0.7).sin() * 3.0).collect();
             // The extremes of weights and inputs together, and a row of zeros.
@@ -360,31 +359,35 @@ mod tests {
                 x[3 * k..4 * k].fill(1e-38);
                 x[4 * k..4 * k + 3].copy_from_slice(&[f32::NAN, f32::INFINITY, f32::NEG_INFINITY]);
             }
-            let mut input = QuantizedInput::default();
-            input.quantize(&x, k, pairs.inputs());
-            let mut digits = QuadInput::default();
-            // Twice: buffers are reused.
-            for _ in 0..2 {
-                digits.quantize(&x, k);
-            }
-            let mut got = vec![f32::NAN; m * pairs.iter().count() * OUTPUTS];
-            quads.multiply(&digits, |first, index, products| {
-                for (row, products) in (first..).zip(products) {
-                    got[(index * m + row) * OUTPUTS..][..OUTPUTS].copy_from_slice(products);
+            for bits in [InputBits::Fourteen, InputBits::Seven] {
+                let mut input = QuantizedInput::default();
+                input.quantize(&x, k, bits);
+                let mut digits = QuadInput::default();
+                // Twice: buffers are reused.
+                for _ in 0..2 {
+                    digits.quantize(&x, k, bits);
                 }
-            });
-            let mut sums = [[0f32; OUTPUTS]; MAX_MR];
-            for (index, panel) in pairs.iter().enumerate() {
-                for row in 0..m {
-                    product::<1>(&input, row, 1, panel, &mut sums);
-                    let got = &got[(index * m + row) * OUTPUTS..][..OUTPUTS];
-                    let alike =
-                        got.iter().zip(sums[0]).all(|(got, sum)| *got == sum || got.is_nan() && sum.is_nan());
-                    assert!(
-                        alike,
-                        "{m} rows, {k} inputs, {n} outputs, row {row}: {got:?} is not {:?}",
-                        sums[0]
-                    );
+                let mut got = vec![f32::NAN; m * pairs.iter().count() * OUTPUTS];
+                quads.multiply(&digits, |first, index, products| {
+                    for (row, products) in (first..).zip(products) {
+                        got[(index * m + row) * OUTPUTS..][..OUTPUTS].copy_from_slice(products);
+                    }
+                });
+                let mut sums = [[0f32; OUTPUTS]; MAX_MR];
+                for (index, panel) in pairs.iter().enumerate() {
+                    for row in 0..m {
+                        product::<1>(&input, row, 1, panel, &mut sums);
+                        let got = &got[(index * m + row) * OUTPUTS..][..OUTPUTS];
+                        let alike = got
+                            .iter()
+                            .zip(sums[0])
+                            .all(|(got, sum)| *got == sum || got.is_nan() && sum.is_nan());
+                        assert!(
+                            alike,
+                            "{m} rows, {k} inputs, {n} outputs, row {row}: {got:?} is not {:?}",
+                            sums[0]
+                        );
+                    }
                 }
             }
         }

@@ -86,10 +86,10 @@ mod tests {
         for [m, k, n] in [[1, 1, 1], [4, 8, 8], [5, 7, 12], [34, 33, 20], [40, 384, 16]] {
             let weights: Vec<i8> = (0..n * k).map(|at| (at * 37 % 256) as u8 as i8).collect();
             let scales: Vec<f32> = (0..n).map(|at| 0.01 + at as f32 * 0.003).collect();
-            let panels = QuantizedPanels::new(&[(&weights, &scales, 1.0)], k, InputBits::MOST);
+            let panels = QuantizedPanels::new(&[(&weights, &scales, 1.0)], k);
             let x: Vec<f32> = (0..m * k).map(|at| (at as f32 * 0.7).sin() * 3.0).collect();
             let mut input = QuantizedInput::default();
-            input.quantize(&x, k, panels.inputs());
+            input.quantize(&x, k, InputBits::MOST);
 
             let mut expected = vec![f32::NAN; m * n.next_multiple_of(OUTPUTS)];
             let mut sums = [[0f32; OUTPUTS]; MAX_MR];
