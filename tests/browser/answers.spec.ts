@@ -118,10 +118,14 @@ test('beside a question encoder that all tabs share, passages are read by a work
 
 test('answers come from the passages found, a second visit downloads nothing, and a search is re-ranked', async ({ page, gateway }) => {
   const files = offerReader(gateway, smallReader());
-  for (const visit of [1, 2]) {
+  for (const [dtype, visit] of [
+    ['q8', 1],
+    ['q8', 2],
+    ['f32', 1],
+  ] as const) {
     await openBlank(page, gateway);
-    const got = await page.evaluate(async () => {
-      const client = await window.dpr.SearchClient.connect('/', { device: 'cpu' });
+    const got = await page.evaluate(async (dtype) => {
+      const client = await window.dpr.SearchClient.connect('/', { device: 'cpu', dtype });
       const seen: [number, number][] = [];
       const { answers, hits } = await client.answer('who won super bowl 50', {
         depth: 6,
@@ -132,7 +136,7 @@ test('answers come from the passages found, a second visit downloads nothing, an
       const ranked = await client.search('who won super bowl 50', { k: 6, rerank: { depth: 6 } });
       client.dispose();
       return { answers, hits, seen, plain, ranked };
-    });
+    }, dtype);
     expect(got.answers.length).toBe(6);
     for (const { text, start, end, passage, hit, confidence } of got.answers) {
       expect(hit.text.slice(start, end)).toBe(text);
@@ -143,10 +147,11 @@ test('answers come from the passages found, a second visit downloads nothing, an
     }
     expect(got.seen).toEqual([1, 2, 3, 4, 5, 6].map((read) => [read, 6]));
     expect(got.ranked.reranked).toBe(true);
-    // The order of the answers' passages: the reader's selection scores.
-    expect(got.ranked.hits.map(({ id }) => id)).toEqual(got.answers.map(({ hit }) => hit.id));
+    // The order of the answers' passages: the reader's selection scores. In 8 bits close calls may change places, because
+    // re-ranking has narrower inputs (`ranking.spec.ts`).
+    if (dtype === 'f32') expect(got.ranked.hits.map(({ id }) => id)).toEqual(got.answers.map(({ hit }) => hit.id));
     expect(got.ranked.hits.map(({ id }) => id).sort()).toEqual(got.plain.hits.map(({ id }) => id).sort());
-    expect(gateway.matching(files['reader.q8.safetensors']!).length, `visit ${visit}`).toBe(1);
+    expect(gateway.matching(files[`reader.${dtype}.safetensors`]!).length, `visit ${visit} in ${dtype}`).toBe(1);
   }
 });
 

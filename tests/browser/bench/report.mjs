@@ -63,7 +63,7 @@ function readingReport(reading) {
   for (const { name, firstMs, medianMs, runs } of reading.rows) {
     lines.push(row(name, ...[firstMs, medianMs, medianMs / reading.passages].map((value) => value.toFixed(1)), runs));
   }
-  return lines.join('\n');
+  return lines;
 }
 
 function row(name, ...cells) {

@@ -1,0 +1,81 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { expect, test } from './support/fixtures.ts';
+import { PACKAGE } from './support/gateway.ts';
+import { repository } from './support/paths.ts';
+import { readerOf } from './support/reader.ts';
+import { inEightBits } from './support/safetensors.ts';
+import { golden } from './support/vectors.ts';
+
+const QUESTIONS = ['who won super bowl 50', 'when did the normans come to england', 'what does a prime number have'];
+const crossEncoder = (name: string) => readFileSync(repository(`tests/fixtures/cross-encoders/${name}`));
+
+const wasmOf = (module: string) => `${PACKAGE}wasm/${module}/dpr_wasm_bg.wasm`;
+
+/** Logits of passages, `[questions * passages]`, by which they are put in order. */
+interface Logits {
+  f32: number[];
+  /** In 8 bits: by relaxed SIMD where the products are one instruction, where they are not, and by plain SIMD. */
+  fused: number[];
+  apart: number[];
+  plain: number[];
+}
+
+for (const kind of ['Reader', 'CrossEncoder'] as const) {
+  test(`a ${kind} in 8 bits puts passages in the order of f32, by the same sums on every engine`, async ({ blank, gateway }) => {
+    test.setTimeout(600_000);
+    const folder = path.join(repository('data/model', 'DPR_MODEL'), 'question_encoder');
+    const encoder = (name: string) => readFileSync(path.join(folder, name));
+    const random = readerOf(encoder('config.json'), encoder('model.safetensors'));
+    const [config, tokenizer, f32] =
+      kind === 'Reader'
+        ? [random.config, encoder('tokenizer.json'), random.weights]
+        : ['bert/config.json', 'bert/tokenizer.json', 'bert/model.safetensors'].map(crossEncoder);
+    const files = [config!, tokenizer!, f32!, inEightBits(f32!)];
+    gateway.intercept((request, response) => {
+      const file = files[Number(/^\/ranking\/(\d)$/.exec(request.path)?.[1] ?? NaN)];
+      if (file) response.end(file);
+      return file !== undefined;
+    });
+    const texts = golden().texts.slice(0, 40);
+    const logits: Logits = await blank.evaluate(
+      async ([kind, script, wasm, other, questions, texts]) => {
+        const bytes = async (at: number) => new Uint8Array(await (await fetch(`/ranking/${at}`)).arrayBuffer());
+        const [config, tokenizer, f32, q8] = await Promise.all([0, 1, 2, 3].map(bytes));
+        // Of another address, so that it has a memory of its own.
+        const [relaxed, plain] = await Promise.all([import(script), import(`${script}#plain`)]);
+        await Promise.all([relaxed.default({ module_or_path: wasm }), plain.default({ module_or_path: other })]);
+        const titles = texts.map(() => '');
+        const rank = async (module: typeof relaxed, weights: Uint8Array) => {
+          const model = await module[kind].load(config, tokenizer, weights, undefined, undefined);
+          const logits: number[] = [];
+          for (const question of questions) {
+            const got = kind === 'Reader' ? await model.read(question, titles, texts, 0, 1) : await model.score(question, titles, texts);
+            logits.push(...(got as Float64Array));
+          }
+          model.free();
+          return logits;
+        };
+        relaxed.relaxedProducts(true);
+        const fused = await rank(relaxed, q8!);
+        relaxed.relaxedProducts(false);
+        return { f32: await rank(plain, f32!), fused, apart: await rank(relaxed, q8!), plain: await rank(plain, q8!) };
+      },
+      [kind, `${PACKAGE}wasm/cpu/dpr_wasm.js`, wasmOf('relaxed'), wasmOf('cpu'), QUESTIONS, texts] as const,
+    );
+    expect(logits.f32.length).toBe(QUESTIONS.length * texts.length);
+    expect(logits.apart).toEqual(logits.fused);
+    // Beside the products, what is added and multiplied in one rounding, after which an input may be rounded another way.
+    const alike = [logits.apart, logits.plain].map((other) => correlation(logits.f32, other));
+    console.log(`${kind} in 8 bits: correlation with f32 ${alike.map((value) => value.toFixed(4)).join(' by relaxed SIMD, ')} by plain SIMD`);
+    expect(Math.min(...alike, correlation(logits.apart, logits.plain))).toBeGreaterThan(0.99);
+  });
+}
+
+/** Pearson's correlation. */
+function correlation(a: number[], b: number[]): number {
+  const centred = (x: number[]) => x.map((value) => value - x.reduce((sum, value) => sum + value, 0) / x.length);
+  const [x, y] = [centred(a), centred(b)];
+  const dot = (p: number[], q: number[]) => p.reduce((sum, value, at) => sum + value * q[at]!, 0);
+  return dot(x, y) / Math.sqrt(dot(x, x) * dot(y, y));
+}
