@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Precision {
-    /// Single precision. Weights that are stored in 8 bits are multiplied in 8 bits, by inputs of 16 bits.
+    /// Single precision. Weights that are stored in 8 bits are multiplied in 8 bits, by inputs of 16 bits; in browser
+    /// modules of 14, and of 7 for scores that put passages in order.
     #[default]
     F32,
     /// bf16 weights and inputs with sums in single precision; cosine with `F32` at least 0.9999 (all-MiniLM-L6-v2).

@@ -56,8 +56,9 @@ const BATCH: usize = 8;
 /// Limits of the search for answers in passages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadOptions {
-    /// Spans that one passage may give, which do not overlap. With none, only the passage's selection is computed, for
-    /// less work where the reader has [a layer for it](ReaderConfig::has_selection).
+    /// Spans that one passage may give, which do not overlap. With none, only the passage's selection is computed,
+    /// for less work where the reader has [a layer for it](ReaderConfig::has_selection); in a browser module, for
+    /// weights in 8 bits, with narrower inputs.
     pub spans: usize,
     /// Tokens that an answer may have, before it is extended to whole words.
     pub max_answer_tokens: usize,

@@ -14,6 +14,8 @@ const wasmOf = (module: string) => `${PACKAGE}wasm/${module}/dpr_wasm_bg.wasm`;
 
 /** Logits of passages, `[questions * passages]`, by which they are put in order. */
 interface Logits {
+  /** Whether the products are one instruction, in the three ways. */
+  engines: boolean[];
   f32: number[];
   /** In 8 bits: by relaxed SIMD where the products are one instruction, where they are not, and by plain SIMD. */
   fused: number[];
@@ -22,7 +24,7 @@ interface Logits {
 }
 
 for (const kind of ['Reader', 'CrossEncoder'] as const) {
-  test(`a ${kind} in 8 bits puts passages in the order of f32, by the same sums on every engine`, async ({ blank, gateway }) => {
+  test(`a ${kind} in 8 bits puts passages nearly in the order of f32, by the same sums on every engine with relaxed SIMD`, async ({ blank, gateway }) => {
     test.setTimeout(600_000);
     const folder = path.join(repository('data/model', 'DPR_MODEL'), 'question_encoder');
     const encoder = (name: string) => readFileSync(path.join(folder, name));
@@ -37,7 +39,9 @@ for (const kind of ['Reader', 'CrossEncoder'] as const) {
       if (file) response.end(file);
       return file !== undefined;
     });
-    const texts = golden().texts.slice(0, 40);
+    // Passages: those of the file come after its questions.
+    const texts = golden().texts.filter((text) => text.length > 200).slice(0, 40);
+    expect(texts.length).toBe(40);
     const logits: Logits = await blank.evaluate(
       async ([kind, script, wasm, other, questions, texts]) => {
         const bytes = async (at: number) => new Uint8Array(await (await fetch(`/ranking/${at}`)).arrayBuffer());
@@ -56,19 +60,25 @@ for (const kind of ['Reader', 'CrossEncoder'] as const) {
           model.free();
           return logits;
         };
-        relaxed.relaxedProducts(true);
+        const engines = [relaxed.relaxedProducts(true)];
         const fused = await rank(relaxed, q8!);
-        relaxed.relaxedProducts(false);
-        return { f32: await rank(plain, f32!), fused, apart: await rank(relaxed, q8!), plain: await rank(plain, q8!) };
+        engines.push(relaxed.relaxedProducts(false), plain.relaxedProducts(true));
+        return { engines, f32: await rank(plain, f32!), fused, apart: await rank(relaxed, q8!), plain: await rank(plain, q8!) };
       },
       [kind, `${PACKAGE}wasm/cpu/dpr_wasm.js`, wasmOf('relaxed'), wasmOf('cpu'), QUESTIONS, texts] as const,
     );
+    expect(logits.engines).toEqual([true, false, false]);
     expect(logits.f32.length).toBe(QUESTIONS.length * texts.length);
     expect(logits.apart).toEqual(logits.fused);
-    // Beside the products, what is added and multiplied in one rounding, after which an input may be rounded another way.
-    const alike = [logits.apart, logits.plain].map((other) => correlation(logits.f32, other));
-    console.log(`${kind} in 8 bits: correlation with f32 ${alike.map((value) => value.toFixed(4)).join(' by relaxed SIMD, ')} by plain SIMD`);
-    expect(Math.min(...alike, correlation(logits.apart, logits.plain))).toBeGreaterThan(0.99);
+    // Of each question, so that only the order within it counts. Beside the products, the modules differ in what is added
+    // and multiplied in one rounding, after which an input may be rounded another way.
+    const least = (a: number[], b: number[]) =>
+      Math.min(...QUESTIONS.map((_, at) => correlation(...([a, b].map((x) => x.slice(at * 40, at * 40 + 40)) as [number[], number[]]))));
+    const [relaxed, plain, between] = [least(logits.f32, logits.apart), least(logits.f32, logits.plain), least(logits.apart, logits.plain)];
+    console.log(
+      `${kind} in 8 bits: least correlation with f32 ${relaxed.toFixed(4)} by relaxed SIMD, ${plain.toFixed(4)} by plain SIMD; ${between.toFixed(4)} between them`,
+    );
+    expect(Math.min(relaxed, plain, between)).toBeGreaterThan(0.98);
   });
 }
 

@@ -58,8 +58,9 @@ pub fn start() {
     console_error_panic_hook::set_once();
 }
 
-/// Selects whether models that are loaded from now on compute 8-bit products by relaxed SIMD; `undefined`: where the
-/// engine compiles the product to one instruction. Returns whether they do, `false` in the module without relaxed SIMD.
+/// Selects whether models that are loaded from now on compute 8-bit products by the product with a sum of relaxed SIMD;
+/// `undefined`: where the engine compiles it to one instruction. Returns whether they do, `false` in the module without
+/// relaxed SIMD.
 #[cfg(not(feature = "webgpu"))]
 #[wasm_bindgen(js_name = relaxedProducts)]
 pub fn relaxed_products(wanted: Option<bool>) -> bool {

@@ -42,8 +42,9 @@ impl Reader {
     /// Reads passages and returns what is found in them, a `Float64Array` of `[passages, 1 + 3 * spans]` numbers: the
     /// logit by which the passage is chosen, then for each of its best spans, which do not overlap, its start and end
     /// in the passage's text, in units of UTF-16, and its score from 0 to 1. The logit is NaN for a passage without a
-    /// text where no layer chooses passages; NaN stand also where there are fewer spans. `spans` is at most 100; more are taken for as many. With 0 the
-    /// passages are only put in order, for less work.
+    /// text where no layer chooses passages; NaN stand also where there are fewer spans. `spans` is at most 100; more
+    /// are taken for as many. With 0 the passages are only put in order, for less work: on the CPU and with weights
+    /// in 8 bits by inputs of 7 bits, so that the logit is a little another one than with spans.
     ///
     /// # Errors
     /// A JavaScript `Error` for an empty question, one that leaves no room for a passage, as many titles as there are

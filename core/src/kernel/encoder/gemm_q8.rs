@@ -148,8 +148,8 @@ impl QuantizedInput {
         self.scales.clear();
         self.pairs.resize(x.len() / k * self.stride, 0);
         for (row, to) in x.chunks_exact(k).zip(self.pairs.chunks_exact_mut(self.stride)) {
-            let (factor, scale) = bits.factor_and_scale(row);
-            let whole = |x: f32| (x * factor + ROUND).to_bits().wrapping_sub(ROUND.to_bits());
+            let (inverse, scale) = bits.inverse_and_scale(row);
+            let whole = |x: f32| (x * inverse + ROUND).to_bits().wrapping_sub(ROUND.to_bits());
             let (pairs, odd) = row.as_chunks::<2>();
             for (to, [even, odd]) in to.iter_mut().zip(pairs) {
                 *to = (whole(*even) & 0xffff | whole(*odd) << 16) as i32;
@@ -213,9 +213,10 @@ fn tile<const ROWS: usize>(
     }
 }
 
-/// Selects whether encoders that are loaded from now on compute 8-bit products by relaxed SIMD; `None`: where the
-/// engine compiles the product to one instruction. Returns whether they do, `false` in a module without relaxed SIMD.
-/// The integer sums are equal either way.
+/// Selects whether encoders that are loaded from now on compute 8-bit products by the product with a sum of relaxed
+/// SIMD; `None`: where the engine compiles it to one instruction. Returns whether they do, `false` in a module
+/// without relaxed SIMD. The integer sums are equal either way. Without it, scores that put passages in order are
+/// still computed by relaxed SIMD's product of bytes.
 #[cfg(target_arch = "wasm32")]
 pub fn relaxed_products(wanted: Option<bool>) -> bool {
     #[cfg(feature = "relaxed-simd")]

@@ -39,7 +39,7 @@ enum Weights {
 /// Inputs of a layer in the numbers that it multiplies; reused from one layer to the next.
 #[derive(Debug, Default)]
 pub(super) struct ConvertedInput {
-    /// Of the inputs of weights in 8 bits.
+    /// Bits of the inputs where weights have 8.
     bits: InputBits,
     quantized: QuantizedInput,
     tiles: RowTiles,
@@ -52,7 +52,7 @@ pub(super) struct ConvertedInput {
 }
 
 impl ConvertedInput {
-    /// Returns no inputs, which are to have so many bits where weights have 8.
+    /// Returns empty buffers, for inputs of so many bits where weights have 8.
     pub(super) fn of(bits: InputBits) -> Self {
         Self { bits, ..Self::default() }
     }
@@ -126,7 +126,7 @@ impl Linear {
             #[cfg(all(target_arch = "wasm32", feature = "relaxed-simd"))]
             Weights::Q8(panels) if bits == InputBits::Seven => {
                 debug_assert_eq!(k, panels.k(), "inputs of the layer");
-                let (panels, bytes) = (panels.bytes(), &mut scratch.bytes);
+                let (k, panels, bytes) = (panels.k(), panels.bytes(), &mut scratch.bytes);
                 vectorised!(isa, |x: &[f32],
                                   k: usize,
                                   panels: &BytePanels,

@@ -247,6 +247,7 @@ impl KernelBuilder {
         Ok(KernelEncoder {
             config,
             isa,
+            // Encoders of pairs of texts make scores, the others vectors.
             bits: if types > 1 { InputBits::RANKING } else { InputBits::MOST },
             words,
             positions,

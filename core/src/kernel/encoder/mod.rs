@@ -47,7 +47,7 @@ const GROUP_TOKENS: usize = 192;
 pub struct KernelEncoder {
     config: EncoderConfig,
     isa: Isa,
-    /// Bits of the inputs of weights in 8 bits, where vectors or scores are made.
+    /// Bits of the inputs where weights have 8, in [`KernelEncoder::forward_rows`].
     bits: InputBits,
     /// `[vocab_size, hidden]`.
     words: Matrix,
@@ -146,8 +146,8 @@ impl KernelEncoder {
         );
     }
 
-    /// Takes rows through the layers in groups, and gives `each` a group and the last states that are `read`. Weights in 8
-    /// bits are multiplied by inputs of so many `bits` or fewer.
+    /// Takes rows through the layers in groups, and gives `each` a group and the last states that are `read`. Weights
+    /// in 8 bits are multiplied by inputs of so many `bits` or fewer.
     fn for_groups(
         &self,
         rows: &[Row<'_>],

@@ -29,8 +29,8 @@ pub(super) struct Output<'a> {
 }
 
 impl Output<'_> {
-    /// Does what [`Output::put`] does with a panel of 8-bit weights: a function of its own in browser modules, which have
-    /// several kernels of them.
+    /// Finishes a panel of 8-bit weights as [`Output::put`] does; not inlined in browser modules, because several
+    /// kernels call it.
     #[cfg_attr(target_arch = "wasm32", inline(never))]
     #[cfg_attr(not(target_arch = "wasm32"), inline(always))]
     #[cfg_attr(

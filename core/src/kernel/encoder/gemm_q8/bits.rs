@@ -3,11 +3,11 @@
 use super::super::super::math::max_abs;
 
 /// Largest magnitude of a signed 14-bit input, which two 7-bit digits hold.
-pub(super) const MAX_14_BIT: usize = (1 << 13) - 1;
+pub(super) const MOST_OF_14_BITS: usize = (1 << 13) - 1;
 
 /// Largest magnitude of an input in 7 bits. It could be 63; with 47, sums of four products fit in 16 bits for all but
 /// few weights.
-pub(super) const MAX_7_BIT: usize = 47;
+pub(super) const MOST_OF_7_BITS: usize = 47;
 
 /// Inputs of a token that keep 14 bits where the others have 7.
 pub(super) const OUTLIERS: usize = 2;
@@ -27,29 +27,30 @@ pub(in super::super) enum InputBits {
 }
 
 impl InputBits {
-    /// The most of a target. In browser modules these are 14, so that sums are equal with and without relaxed SIMD.
+    /// Most bits that a target has for inputs. In browser modules these are 14, so that sums are equal with and
+    /// without relaxed SIMD.
     pub(in super::super) const MOST: Self =
         if cfg!(target_arch = "wasm32") { Self::Fourteen } else { Self::Sixteen };
 
-    /// Those of scores that put passages in order, and are compared with no scores of other engines.
+    /// Bits for scores that only put passages in order.
     pub(in super::super) const RANKING: Self =
         if cfg!(target_arch = "wasm32") { Self::Seven } else { Self::MOST };
 
-    /// Returns the factor that makes whole numbers of the inputs of a token, and their scale. Sums of weights of 8 bits
-    /// times such inputs fit in 32 bits.
+    /// Returns the inverse scale, which makes whole numbers of the inputs of a token, and the scale. Sums of weights
+    /// of 8 bits times such inputs fit in 32 bits.
     #[cfg_attr(target_arch = "wasm32", inline(never))]
     #[cfg_attr(not(target_arch = "wasm32"), inline(always))]
-    pub(super) fn factor_and_scale(self, row: &[f32]) -> (f32, f32) {
+    pub(super) fn inverse_and_scale(self, row: &[f32]) -> (f32, f32) {
         let limit = match self {
             Self::Sixteen => i16::MAX as usize,
-            Self::Fourteen => MAX_14_BIT,
+            Self::Fourteen => MOST_OF_14_BITS,
             Self::Seven => return seven(row),
         };
         of(max_abs(row), input_limit(row.len(), limit))
     }
 }
 
-/// Returns the factor and the scale by which the magnitude `max` becomes `limit`.
+/// Returns the inverse scale and the scale by which the magnitude `max` becomes `limit`.
 fn of(max: f32, limit: f32) -> (f32, f32) {
     (if max > 0.0 { limit / max } else { 0.0 }, max / limit)
 }
@@ -58,11 +59,12 @@ fn of(max: f32, limit: f32) -> (f32, f32) {
 fn seven(row: &[f32]) -> (f32, f32) {
     let largest = largest(row);
     let (first, third) = (largest[0], largest[OUTLIERS]);
-    // The sums of outliers are those of as many more inputs.
-    let limit = input_limit(row.len() + OUTLIERS * MAX_14_BIT / MAX_7_BIT, MAX_7_BIT);
+    let most_of_14 = MOST_OF_14_BITS as f32;
+    let limit = limit_beside(OUTLIERS * MOST_OF_14_BITS, row.len(), MOST_OF_7_BITS);
     match first {
         f32::INFINITY => (0.0, f32::NAN),
-        _ if first * limit > third * MAX_14_BIT as f32 => of(first, MAX_14_BIT as f32),
+        // Divided first: the product of a large input could be infinite.
+        _ if first > third * (most_of_14 / limit) => of(first, most_of_14),
         _ => of(third, limit),
     }
 }
@@ -91,7 +93,12 @@ fn largest(row: &[f32]) -> [f32; OUTLIERS + 1] {
 
 /// Returns the largest input up to `most` that cannot overflow a sum over `k` inputs, with weights down to -128.
 fn input_limit(k: usize, most: usize) -> f32 {
-    (i32::MAX as usize / (128 * k.max(1))).min(most) as f32
+    limit_beside(0, k, most)
+}
+
+/// Returns the limit of [`input_limit`] where magnitudes of inputs that add up to `outliers` are in the sum too.
+fn limit_beside(outliers: usize, k: usize, most: usize) -> f32 {
+    ((i32::MAX as usize / 128 - outliers) / k.max(1)).min(most) as f32
 }
 
 /// Numbers by fours.
@@ -107,7 +114,7 @@ mod lanes {
         f32x4_abs(f32x4(x[0], x[1], x[2], x[3]))
     }
 
-    /// Returns the larger numbers and the others: of a NaN and a number, the number and the NaN, where it is the second.
+    /// Returns the larger and the smaller numbers; a NaN in `new` is among the smaller.
     #[inline(always)]
     pub(super) fn sorted(old: v128, new: v128) -> (v128, v128) {
         (f32x4_pmax(old, new), f32x4_pmin(new, old))
@@ -123,22 +130,28 @@ mod lanes {
     }
 }
 
-/// The same by one.
+/// The same in plain arrays.
 #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
 mod lanes {
-    pub(super) const LANES: usize = 1;
-    pub(super) const ZERO: f32 = 0.0;
+    pub(super) const LANES: usize = 4;
+    pub(super) const ZERO: [f32; LANES] = [0.0; LANES];
 
-    pub(super) fn magnitudes([x]: &[f32; LANES]) -> f32 {
-        x.abs()
+    pub(super) fn magnitudes(x: &[f32; LANES]) -> [f32; LANES] {
+        x.map(f32::abs)
     }
 
-    pub(super) fn sorted(old: f32, new: f32) -> (f32, f32) {
-        if old < new { (new, old) } else { (old, new) }
+    pub(super) fn sorted(old: [f32; LANES], new: [f32; LANES]) -> ([f32; LANES], [f32; LANES]) {
+        let (mut larger, mut smaller) = (old, new);
+        for (larger, smaller) in larger.iter_mut().zip(&mut smaller) {
+            if *larger < *smaller {
+                std::mem::swap(larger, smaller);
+            }
+        }
+        (larger, smaller)
     }
 
-    pub(super) fn array(x: f32) -> [f32; LANES] {
-        [x]
+    pub(super) fn array(x: [f32; LANES]) -> [f32; LANES] {
+        x
     }
 }
 
@@ -149,7 +162,7 @@ mod tests {
     #[test]
     fn two_outliers_leave_the_others_their_bits() {
         let mut x: Vec<f32> = (0..385).map(|at| if at % 3 == 0 { -1.0 } else { 0.5 }).collect();
-        let seven = |x: &[f32]| InputBits::Seven.factor_and_scale(x);
+        let seven = |x: &[f32]| InputBits::Seven.inverse_and_scale(x);
         assert_eq!(seven(&x), (47.0, 1.0 / 47.0));
         (x[7], x[384]) = (50.0, -90.0);
         assert_eq!(seven(&x), (47.0, 1.0 / 47.0));
@@ -158,6 +171,20 @@ mod tests {
         assert_eq!(seven(&x), (8191.0 / 1000.0, 1000.0 / 8191.0));
         x[8] = f32::INFINITY;
         assert!(seven(&x).1.is_nan());
+        // Inputs whose products with limits are beyond single precision.
+        assert_eq!(seven(&[3e38, 1e36, 1e36]), of(3e38, 8191.0));
+        assert_eq!(seven(&[3e38, -3e38, 3e38]), of(3e38, 47.0));
+    }
+
+    #[test]
+    fn sums_of_many_inputs_and_outliers_fit_in_32_bits() {
+        for k in [1, 384, 364_374, 838_512, 1 << 20] {
+            let mut x = vec![1.0; k];
+            let (inverse, _) = seven(&x);
+            x[0] = 1e3;
+            let most = (k as f64 * f64::from(inverse.floor()) + (OUTLIERS * MOST_OF_14_BITS) as f64) * 128.0;
+            assert!(most <= f64::from(i32::MAX), "{k} inputs up to {inverse}");
+        }
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! Products of weights in 8 bits and inputs in 7, by the product of bytes of relaxed SIMD
-//! (`i16x8.relaxed_dot_i8x16_i7x16_s`, which is `vpmaddubsw` on x86-64): for engines that do not compile the product with
-//! its sum to one instruction (see [`super::quads`]).
+//! (`i16x8.relaxed_dot_i8x16_i7x16_s`, which is `vpmaddubsw` on x86-64): for engines that do not compile the product
+//! with its sum to one instruction (see [`super::quads`]).
 //!
-//! An input `x`, from -47 to 47, is stored as `x + 48`, so that the specification leaves engines no choice, and a sum is
-//! `sum(w (x + 48)) - 48 sum(w)`. The outliers of a token, which have more bits, are stored as 0 and added apart. All sums
-//! equal those of [`super::product`], bit for bit.
+//! An input `x`, from -47 to 47, is stored as `x + 48`, so that the specification leaves engines no choice, and a sum
+//! is `sum(w (x + 48)) - 48 sum(w)`. The outliers of a token, which have more bits, are stored as 0 and added apart.
+//! All sums equal those of [`super::product`], bit for bit.
 
-use super::bits::{MAX_7_BIT, OUTLIERS};
+use super::bits::{MOST_OF_7_BITS, OUTLIERS};
 use super::{Block, InputBits, OUTPUTS, ROUND, dequantize, lanes as pairs};
 
 /// Tokens of a tile.
@@ -19,7 +19,7 @@ const STEP: usize = 8;
 const OFFSET: i32 = 48;
 
 /// Most that the magnitudes of four weights add up to whose products are added in 16 bits.
-const MOST_OF_FOUR: u32 = i16::MAX as u32 / (OFFSET as u32 + MAX_7_BIT as u32);
+const MOST_OF_FOUR: u32 = i16::MAX as u32 / (OFFSET as u32 + MOST_OF_7_BITS as u32);
 
 /// The weights of half the outputs of a panel for a step, `[2][4][4]`: a half of the inputs, an output, an input.
 type Step = [Block; 2];
@@ -47,8 +47,8 @@ struct Panel {
 /// Inputs of a product in 7 bits; reused from one product to the next.
 #[derive(Debug, Default)]
 pub(in super::super) struct ByteInput {
-    /// `[ceil(m / ROWS)][ceil(k / STEP)][2][ROWS]`: a half of the inputs, a token. A number holds four inputs, the first
-    /// in its lowest byte.
+    /// `[ceil(m / ROWS)][ceil(k / STEP)][2][ROWS]`: a half of the inputs, a token. A number holds four inputs, the
+    /// first in its lowest byte.
     quads: Vec<[[i32; ROWS]; 2]>,
     tokens: Vec<Token>,
 }
@@ -60,7 +60,7 @@ struct Token {
     outliers: Outliers,
 }
 
-/// The inputs of a token that have more bits than 7; without them, inputs 0 that are 0.
+/// The inputs of a token that have more bits than 7; where there are fewer, the input 0 with the number 0.
 #[derive(Clone, Copy, Debug, Default)]
 struct Outliers {
     inputs: [usize; OUTLIERS],
@@ -78,7 +78,7 @@ impl BytePanels {
         for ((rows, scales), steps) in
             rows.chunks(OUTPUTS).zip(scales).zip(steps.chunks_exact_mut(2 * stride))
         {
-            let mut corrections = [0; OUTPUTS];
+            let mut corrections = [0i32; OUTPUTS];
             let mut most = 0;
             for (half, rows) in rows.chunks(OUTPUTS / 2).enumerate() {
                 for (at, to) in steps[half * stride..][..stride].iter_mut().enumerate() {
@@ -88,7 +88,8 @@ impl BytePanels {
                         for (i, weight) in row[at * STEP..].iter().take(STEP).enumerate() {
                             bytes[i / 4][4 * output + i % 4] = *weight;
                             fours[i / 2 % 2] += u32::from(weight.unsigned_abs());
-                            corrections[half * 4 + output] -= OFFSET * i32::from(*weight);
+                            let correction = &mut corrections[half * 4 + output];
+                            *correction = correction.wrapping_sub(OFFSET * i32::from(*weight));
                         }
                         most = most.max(fours[0]).max(fours[1]);
                     }
@@ -159,13 +160,13 @@ impl ByteInput {
         self.quads.resize((x.len() / k).div_ceil(ROWS) * stride, [[0; ROWS]; 2]);
         for (rows, quads) in x.chunks(ROWS * k).zip(self.quads.chunks_exact_mut(stride)) {
             for (i, row) in rows.chunks_exact(k).enumerate() {
-                let (factor, scale) = InputBits::Seven.factor_and_scale(row);
+                let (inverse, scale) = InputBits::Seven.inverse_and_scale(row);
                 let (mut found, mut outliers) = (0, Outliers::default());
                 let (eights, rest) = row.as_chunks::<STEP>();
                 let mut last = [0f32; STEP];
                 last[..rest.len()].copy_from_slice(rest);
                 for (step, (to, x)) in quads.iter_mut().zip(eights.iter().chain([&last])).enumerate() {
-                    let mut numbers = lanes::numbers(x, factor);
+                    let mut numbers = lanes::numbers(x, inverse);
                     let mut are_outliers = lanes::zero_outliers(&mut numbers);
                     while are_outliers != 0 {
                         let at = are_outliers.trailing_zeros() as usize;
@@ -173,7 +174,7 @@ impl ByteInput {
                         if let Some(input) = outliers.inputs.get_mut(found) {
                             *input = step * STEP + at;
                             outliers.numbers |=
-                                ((x[at] * factor + ROUND).to_bits() as i32 & 0xffff) << (16 * found);
+                                ((x[at] * inverse + ROUND).to_bits() as i32 & 0xffff) << (16 * found);
                             found += 1;
                         }
                     }
@@ -188,7 +189,7 @@ impl ByteInput {
 /// The products of relaxed SIMD.
 #[cfg(target_arch = "wasm32")]
 mod lanes {
-    use super::{MAX_7_BIT, OFFSET, OUTPUTS, Outliers, ROUND, STEP, Step};
+    use super::{MOST_OF_7_BITS, OFFSET, OUTPUTS, Outliers, ROUND, STEP, Step};
     use std::arch::wasm32::*;
 
     pub(super) type Sums = v128;
@@ -236,12 +237,12 @@ mod lanes {
         ])
     }
 
-    /// Returns inputs times the factor, rounded, in 16 bits.
+    /// Returns inputs times the inverse scale, rounded, in 16 bits.
     #[inline(always)]
-    pub(super) fn numbers(x: &[f32; STEP], factor: f32) -> v128 {
+    pub(super) fn numbers(x: &[f32; STEP], inverse: f32) -> v128 {
         let whole = |at: usize| {
             let x = f32x4(x[at], x[at + 1], x[at + 2], x[at + 3]);
-            f32x4_add(f32x4_mul(x, f32x4_splat(factor)), f32x4_splat(ROUND))
+            f32x4_add(f32x4_mul(x, f32x4_splat(inverse)), f32x4_splat(ROUND))
         };
         // The low halves, whose bits are 0 in `ROUND`. NaN and infinity become 0, as in the kernel of pairs.
         i16x8_shuffle::<0, 2, 4, 6, 8, 10, 12, 14>(whole(0), whole(4))
@@ -250,7 +251,7 @@ mod lanes {
     /// Sets outliers to 0. Returns a bit for each number: whether it is one.
     #[inline(always)]
     pub(super) fn zero_outliers(numbers: &mut v128) -> u8 {
-        let are_outliers = i16x8_gt(i16x8_abs(*numbers), i16x8_splat(MAX_7_BIT as i16));
+        let are_outliers = i16x8_gt(i16x8_abs(*numbers), i16x8_splat(MOST_OF_7_BITS as i16));
         *numbers = v128_andnot(*numbers, are_outliers);
         i16x8_bitmask(are_outliers)
     }
@@ -267,7 +268,7 @@ mod lanes {
 /// The same in plain arrays, for tests.
 #[cfg(not(target_arch = "wasm32"))]
 mod lanes {
-    use super::{MAX_7_BIT, OFFSET, OUTPUTS, Outliers, ROUND, STEP, Step};
+    use super::{MOST_OF_7_BITS, OFFSET, OUTPUTS, Outliers, ROUND, STEP, Step};
 
     pub(super) type Sums = [i32; OUTPUTS / 2];
 
@@ -313,12 +314,13 @@ mod lanes {
         std::array::from_fn(|j| if j < 4 { a[j] } else { b[j - 4] } + corrections[j])
     }
 
-    pub(super) fn numbers(x: &[f32; STEP], factor: f32) -> [i16; STEP] {
-        x.map(|x| (x * factor + ROUND).to_bits() as i16)
+    pub(super) fn numbers(x: &[f32; STEP], inverse: f32) -> [i16; STEP] {
+        x.map(|x| (x * inverse + ROUND).to_bits() as i16)
     }
 
     pub(super) fn zero_outliers(numbers: &mut [i16; STEP]) -> u8 {
-        let is_outlier = |(_, number): &(usize, &mut i16)| usize::from(number.unsigned_abs()) > MAX_7_BIT;
+        let is_outlier =
+            |(_, number): &(usize, &mut i16)| usize::from(number.unsigned_abs()) > MOST_OF_7_BITS;
         let zero = |(at, number): (usize, &mut i16)| {
             *number = 0;
             1 << at
@@ -359,8 +361,8 @@ mod tests {
             let parts = [(weights.as_slice(), scales.as_slice(), 1.5)];
             let pairs = QuantizedPanels::new(&parts, k);
             let mut x: Vec<f32> = (0..m * k).map(|at| (at as f32 * 0.7).sin() * 3.0).collect();
-            // Outliers, the first where weights are made less; then rows of three magnitudes, of zeros, one so small that
-            // its factor is infinite, and one of NaN and infinities.
+            // Outliers, one at the largest weights; then rows of three magnitudes, of zeros, one so small that its
+            // inverse scale is infinite, and one of NaN and infinities.
             x[0] = 200.0;
             x[k - 1] = -71.0;
             for (row, values) in x.chunks_exact_mut(k).skip(1).zip([&[5.0, -5.0, 5.0][..], &[0.0], &[1e-38]])
@@ -399,6 +401,23 @@ mod tests {
                         );
                     }
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn four_products_are_added_in_16_bits_where_they_fit_at_any_input() {
+        for (last, adds_fours) in [(90, true), (91, false)] {
+            // The largest sum of four that fits, 344, and one more, each of one sign.
+            let weights: Vec<i8> = [127, 127, 0, 0, 0, last].into_iter().chain([0; 2]).collect();
+            for sign in [1, -1] {
+                let weights: Vec<i8> = weights.iter().map(|weight| weight * sign).collect();
+                let bytes = BytePanels::new(&[(&weights, &[1.0], 1.0)], STEP);
+                assert_eq!(bytes.panels[0].adds_fours, adds_fours);
+                let mut input = ByteInput::default();
+                input.quantize(&[47.0; STEP], STEP);
+                let expected = f32::from(sign) * 47.0 * (254.0 + f32::from(last));
+                bytes.multiply(&input, |_, _, products| assert_eq!(products[0][0], expected));
             }
         }
     }

@@ -41,8 +41,8 @@ pub(in super::super) struct QuadPanels {
 /// Quantized inputs of a product, as base-128 digits; reused from one product to the next.
 #[derive(Debug, Default)]
 pub(in super::super) struct QuadInput {
-    /// The [`tiles`], each `[2][ceil(k / 4)][tokens]`: the high digits, then the low ones; any beyond `m`. A number holds
-    /// the digits of four inputs, the first in its lowest byte.
+    /// The [`tiles`], each `[2][ceil(k / 4)][tokens]`: the high digits, then the low ones; any beyond `m`. A number
+    /// holds the digits of four inputs, the first in its lowest byte.
     quads: Vec<i32>,
     /// One scale a token.
     scales: Vec<f32>,
@@ -126,14 +126,14 @@ impl QuadInput {
             let tile = &mut self.quads[2 * stride * first..][..2 * stride * rows];
             let (high, low) = tile.split_at_mut(stride * rows);
             for (i, row) in x[first * k..].chunks_exact(k).take(rows).enumerate() {
-                let (factor, scale) = bits.factor_and_scale(row);
+                let (inverse, scale) = bits.inverse_and_scale(row);
                 self.scales.push(scale);
                 let to = high[i..].iter_mut().step_by(rows).zip(low[i..].iter_mut().step_by(rows));
                 let (sixteens, rest) = row.as_chunks::<16>();
                 let mut last = [0f32; 16];
                 last[..rest.len()].copy_from_slice(rest);
                 let digits = sixteens.iter().chain([&last]).flat_map(|x| {
-                    let (high, low) = lanes::digits(x, factor);
+                    let (high, low) = lanes::digits(x, inverse);
                     high.into_iter().zip(low)
                 });
                 for ((high, low), digits) in to.zip(digits) {
@@ -144,8 +144,8 @@ impl QuadInput {
     }
 }
 
-/// Splits `m` tokens into tiles of two, four or six, as even as can be: the first token and the number of each. The last
-/// may have one token too many.
+/// Splits `m` tokens into tiles of two, four or six, as even as can be: the first token and the number of each. The
+/// last may have one token too many.
 fn tiles(m: usize) -> impl Iterator<Item = (usize, usize)> {
     blocks_of(m.div_ceil(2), ROWS / 2).map(|(first, rows)| (2 * first, 2 * rows))
 }
@@ -196,7 +196,7 @@ pub(super) fn select(wanted: Option<bool>) -> bool {
 }
 
 /// Returns whether matrices are packed for this kernel: where the engine compiles the product to one instruction.
-/// Elsewhere it takes three to five, and the kernel of pairs is faster.
+/// Elsewhere it takes three to five, and the kernel of pairs is faster, or for inputs of 7 bits [`super::bytes`].
 #[cfg(all(target_arch = "wasm32", feature = "relaxed-simd"))]
 pub(in super::super) fn is_selected() -> bool {
     match SELECTION.load(Ordering::Relaxed) {
@@ -241,12 +241,12 @@ mod lanes {
         ]
     }
 
-    /// Quantizes 16 inputs, `x * factor` rounded, and returns their high and low digits, four in a number.
+    /// Quantizes 16 inputs, `x * inverse` rounded, and returns their high and low digits, four in a number.
     #[inline(always)]
-    pub(super) fn digits(x: &[f32; 16], factor: f32) -> ([i32; 4], [i32; 4]) {
+    pub(super) fn digits(x: &[f32; 16], inverse: f32) -> ([i32; 4], [i32; 4]) {
         let whole = |at: usize| {
             let x = f32x4(x[at], x[at + 1], x[at + 2], x[at + 3]);
-            let rounded = f32x4_add(f32x4_mul(x, f32x4_splat(factor)), f32x4_splat(ROUND));
+            let rounded = f32x4_add(f32x4_mul(x, f32x4_splat(inverse)), f32x4_splat(ROUND));
             // NaN and infinity become 0, as in the kernel of pairs.
             v128_and(i32x4_sub(rounded, i32x4_splat(ROUND.to_bits() as i32 - OFFSET)), i32x4_splat(BITS))
         };
@@ -297,9 +297,9 @@ mod lanes {
         std::array::from_fn(|j| (sums[j] << 7).wrapping_add(corrections[j]))
     }
 
-    pub(super) fn digits(x: &[f32; 16], factor: f32) -> ([i32; 4], [i32; 4]) {
+    pub(super) fn digits(x: &[f32; 16], inverse: f32) -> ([i32; 4], [i32; 4]) {
         let whole = x.map(|x| {
-            ((x * factor + ROUND).to_bits().wrapping_sub(ROUND.to_bits()) as i32).wrapping_add(OFFSET) & BITS
+            ((x * inverse + ROUND).to_bits().wrapping_sub(ROUND.to_bits()) as i32).wrapping_add(OFFSET) & BITS
         });
         let quads = |digit: fn(i32) -> i32| {
             std::array::from_fn(|q| {
