@@ -7,6 +7,8 @@ import { readerOf } from './support/reader.ts';
 import { inEightBits } from './support/safetensors.ts';
 import { golden } from './support/vectors.ts';
 
+/** Passages that are ranked. */
+const COUNT = 20;
 const QUESTIONS = ['who won super bowl 50', 'when did the normans come to england', 'what does a prime number have'];
 const crossEncoder = (name: string) => readFileSync(repository(`tests/fixtures/cross-encoders/${name}`));
 
@@ -23,8 +25,12 @@ interface Logits {
   plain: number[];
 }
 
-for (const kind of ['Reader', 'CrossEncoder'] as const) {
-  test(`a ${kind} in 8 bits puts passages nearly in the order of f32, by the same sums on every engine with relaxed SIMD`, async ({ blank, gateway }) => {
+for (const [kind, width, limit] of [
+  ['Reader', 384, 0.99],
+  // Where 2 of 32 inputs keep their bits, and weights are as coarse.
+  ['CrossEncoder', 32, 0.95],
+] as const) {
+  test(`a ${kind} of width ${width} in 8 bits puts passages nearly in the order of f32, by the same sums on every engine with relaxed SIMD`, async ({ blank, gateway }) => {
     test.setTimeout(600_000);
     const folder = path.join(repository('data/model', 'DPR_MODEL'), 'question_encoder');
     const encoder = (name: string) => readFileSync(path.join(folder, name));
@@ -40,8 +46,8 @@ for (const kind of ['Reader', 'CrossEncoder'] as const) {
       return file !== undefined;
     });
     // Passages: those of the file come after its questions.
-    const texts = golden().texts.filter((text) => text.length > 200).slice(0, 40);
-    expect(texts.length).toBe(40);
+    const texts = golden().texts.filter((text) => text.length > 200).slice(0, COUNT);
+    expect(texts.length).toBe(COUNT);
     const logits: Logits = await blank.evaluate(
       async ([kind, script, wasm, other, questions, texts]) => {
         const bytes = async (at: number) => new Uint8Array(await (await fetch(`/ranking/${at}`)).arrayBuffer());
@@ -73,12 +79,12 @@ for (const kind of ['Reader', 'CrossEncoder'] as const) {
     // Of each question, so that only the order within it counts. Beside the products, the modules differ in what is added
     // and multiplied in one rounding, after which an input may be rounded another way.
     const least = (a: number[], b: number[]) =>
-      Math.min(...QUESTIONS.map((_, at) => correlation(...([a, b].map((x) => x.slice(at * 40, at * 40 + 40)) as [number[], number[]]))));
+      Math.min(...QUESTIONS.map((_, at) => correlation(...([a, b].map((x) => x.slice(at * COUNT, (at + 1) * COUNT)) as [number[], number[]]))));
     const [relaxed, plain, between] = [least(logits.f32, logits.apart), least(logits.f32, logits.plain), least(logits.apart, logits.plain)];
     console.log(
       `${kind} in 8 bits: least correlation with f32 ${relaxed.toFixed(4)} by relaxed SIMD, ${plain.toFixed(4)} by plain SIMD; ${between.toFixed(4)} between them`,
     );
-    expect(Math.min(relaxed, plain, between)).toBeGreaterThan(0.98);
+    expect(Math.min(relaxed, plain, between)).toBeGreaterThan(limit);
   });
 }
 
