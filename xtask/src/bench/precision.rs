@@ -72,13 +72,14 @@ fn speeds(rounds: usize) -> Outcome {
             let like = ["--like", reference.as_str()];
             let is_reference = peer.name == PEERS[0];
             let printed = measure_peer(peer, &python, if is_reference { &[] } else { &like })?;
-            println!("bench: {}", peer.last());
+            let answer = json(&printed, peer.name)?;
+            println!("bench: {}, {}", peer.last(), answer["way"].as_str().unwrap_or_default());
             if is_reference {
                 fs::write(&reference, &printed)
                     .map_err(|e| Failure::new(format!("cannot write {reference}: {e}")))?;
                 *least_cosine = 1.0;
             } else {
-                *least_cosine = number(&json(&printed, peer.name)?, "least_cosine")?;
+                *least_cosine = number(&answer, "least_cosine")?;
             }
         }
     }
@@ -103,7 +104,9 @@ fn print(ours: &[Native], peers: &[(Native, f64)], rounds: usize) {
     println!(
         "LiteRT has models of 16 and 160 tokens: passages are cut or padded to that, and cut ones not compared"
     );
-    println!("dpr and CTranslate2 encode a text a thread, the others one text at a time by two threads");
+    println!(
+        "dpr and CTranslate2 encode a text a thread, the others that or one text by both threads (see above)"
+    );
     for (precision, engine, least_speed, most_question) in TARGETS {
         let own = ours.iter().find(|own| own.name == precision).map(Native::medians);
         let peer = peers.iter().find(|(peer, _)| peer.name == engine).map(|(peer, _)| peer.medians());
