@@ -103,7 +103,7 @@ test('8-bit products by relaxed SIMD are those of plain SIMD to the bit, whateve
       const manifest = await (await fetch('/v1/model')).json();
       const bytes = async ({ url }: { url: string }) => new Uint8Array(await (await fetch(new URL(url, `${location.origin}/v1/model`))).arrayBuffer());
       const files = await Promise.all([manifest.encoder.config, manifest.encoder.tokenizer, manifest.weights.q8].map(bytes));
-      // Of another address, so that it has a memory of its own.
+      // The fragment makes it a second instance of the script, with its own memory.
       const [relaxed, without] = await Promise.all([import(script), import(`${script}#plain`)]);
       await Promise.all([relaxed.default({ module_or_path: wasm }), without.default({ module_or_path: other })]);
       const vectors = async ({ QuestionEncoder }: typeof relaxed) => {

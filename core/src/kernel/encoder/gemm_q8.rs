@@ -305,3 +305,51 @@ mod lanes {
         acc
     }
 }
+
+/// What the tests of the kernels share.
+#[cfg(test)]
+mod testing {
+    use super::*;
+
+    /// What a kernel gives its products to: a tile's first row, its panel, and `[rows][OUTPUTS]`.
+    type Put<'a> = &'a mut dyn FnMut(usize, usize, &mut [[f32; OUTPUTS]]);
+
+    /// Returns the products that a kernel gives, `[panels][m][OUTPUTS]`; NaN where it gave none.
+    pub(super) fn gathered(m: usize, n: usize, multiply: impl FnOnce(Put<'_>)) -> Vec<f32> {
+        let mut products = vec![f32::NAN; m * n.next_multiple_of(OUTPUTS)];
+        multiply(&mut |first, panel, tile| {
+            for (row, outputs) in (first..).zip(tile) {
+                products[(panel * m + row) * OUTPUTS..][..OUTPUTS].copy_from_slice(outputs);
+            }
+        });
+        products
+    }
+
+    /// Returns the products of `x`, `[m, k]`, in so many bits, row by row by the kernel of pairs.
+    pub(super) fn of_pairs(panels: &QuantizedPanels, x: &[f32], bits: InputBits) -> Vec<f32> {
+        let mut input = QuantizedInput::default();
+        input.quantize(x, panels.k(), bits);
+        let m = x.len() / panels.k();
+        gathered(m, panels.n(), |put| {
+            let mut sums = [[0f32; OUTPUTS]; MAX_MR];
+            for (index, panel) in panels.iter().enumerate() {
+                for row in 0..m {
+                    product::<1>(&input, row, 1, panel, &mut sums);
+                    put(row, index, &mut sums[..1]);
+                }
+            }
+        })
+    }
+
+    /// Asserts that products of `[m, k, n]` are the same numbers, or both NaN.
+    pub(super) fn assert_same(got: &[f32], expected: &[f32], [m, k, n]: [usize; 3]) {
+        assert_eq!(got.len(), expected.len());
+        for (at, (got, expected)) in got.iter().zip(expected).enumerate() {
+            let (row, output) = (at / OUTPUTS % m, at / (OUTPUTS * m) * OUTPUTS + at % OUTPUTS);
+            assert!(
+                got == expected || got.is_nan() && expected.is_nan(),
+                "{m} rows, {k} inputs, {n} outputs: row {row}, output {output} is {got}, not {expected}"
+            );
+        }
+    }
+}

@@ -147,7 +147,7 @@ impl KernelEncoder {
     }
 
     /// Takes rows through the layers in groups, and gives `each` a group and the last states that are `read`. Weights
-    /// in 8 bits are multiplied by inputs of so many `bits` or fewer.
+    /// in 8 bits are multiplied by inputs of so many `bits`.
     fn for_groups(
         &self,
         rows: &[Row<'_>],

@@ -179,9 +179,7 @@ mod tests {
     #[test]
     fn sums_of_many_inputs_and_outliers_fit_in_32_bits() {
         for k in [1, 384, 364_374, 838_512, 1 << 20] {
-            let mut x = vec![1.0; k];
-            let (inverse, _) = seven(&x);
-            x[0] = 1e3;
+            let (inverse, _) = seven(&vec![1.0; k]);
             let most = (k as f64 * f64::from(inverse.floor()) + (OUTLIERS * MOST_OF_14_BITS) as f64) * 128.0;
             assert!(most <= f64::from(i32::MAX), "{k} inputs up to {inverse}");
         }

@@ -18,7 +18,7 @@ const STEP: usize = 8;
 /// Offset that makes inputs unsigned.
 const OFFSET: i32 = 48;
 
-/// Most that the magnitudes of four weights add up to whose products are added in 16 bits.
+/// Largest sum of the magnitudes of four weights whose products with any inputs add up in 16 bits.
 const MOST_OF_FOUR: u32 = i16::MAX as u32 / (OFFSET as u32 + MOST_OF_7_BITS as u32);
 
 /// The weights of half the outputs of a panel for a step, `[2][4][4]`: a half of the inputs, an output, an input.
@@ -40,7 +40,7 @@ struct Panel {
     corrections: [i32; OUTPUTS],
     /// Scales of the outputs, zero beyond `n`.
     scales: [f32; OUTPUTS],
-    /// Whether the products of two times two inputs are added in 16 bits, and not in 32 because weights are so large.
+    /// Whether sums of four products fit in 16 bits. Where weights are too large for that, sums of two are added in 32.
     adds_fours: bool,
 }
 
@@ -111,18 +111,18 @@ impl BytePanels {
     ) {
         let stride = self.k.div_ceil(STEP);
         for (index, (weights, panel)) in self.steps.chunks_exact(2 * stride).zip(&self.panels).enumerate() {
-            let halves = weights.split_at(stride);
+            let (low, high) = weights.split_at(stride);
             let tiles = input.quads.chunks_exact(stride).zip(input.tokens.chunks(ROWS));
             for (tile, (quads, tokens)) in tiles.enumerate() {
-                let sums = [halves.0, halves.1].map(|weights| match panel.adds_fours {
+                let [low_sums, high_sums] = [low, high].map(|weights| match panel.adds_fours {
                     true => sums(weights, quads, lanes::add_fours),
                     false => sums(weights, quads, lanes::add_twos),
                 });
                 let mut products = [[0f32; OUTPUTS]; ROWS];
                 for (i, token) in tokens.iter().enumerate() {
-                    let low = lanes::with_outliers(sums[0][i], halves.0, &token.outliers);
-                    let high = lanes::with_outliers(sums[1][i], halves.1, &token.outliers);
-                    let sums = lanes::corrected([low, high], &panel.corrections);
+                    let sums = [(low_sums[i], low), (high_sums[i], high)]
+                        .map(|(sums, weights)| lanes::with_outliers(sums, weights, &token.outliers));
+                    let sums = lanes::corrected(sums, &panel.corrections);
                     dequantize(sums, token.scale, &panel.scales, &mut products[i]);
                 }
                 put(tile * ROWS, index, &mut products[..tokens.len()]);
@@ -133,7 +133,7 @@ impl BytePanels {
 
 /// Returns the sums of a tile for half the outputs, over inputs that have the offset, without outliers.
 ///
-/// Not inline, so that there is one for both halves.
+/// Not inlined: both halves of the outputs call the same copy of the loop, which keeps browser modules small.
 #[inline(never)]
 #[cfg_attr(target_arch = "wasm32", target_feature(enable = "relaxed-simd"))]
 fn sums(
@@ -213,7 +213,8 @@ mod lanes {
         i32x4_add(i32x4_add(sums, a), b)
     }
 
-    /// Returns the sums with the products of the outliers, by pairs.
+    /// Returns the sums with the products of the outliers: the weights of both widened to 16 bits, multiplied as a
+    /// pair.
     #[inline(always)]
     pub(super) fn with_outliers(sums: v128, weights: &[Step], outliers: &Outliers) -> v128 {
         let [a, b] = outliers.inputs;
@@ -224,8 +225,8 @@ mod lanes {
         i32x4_add(sums, i32x4_dot_i16x8(weights, i32x4_splat(outliers.numbers)))
     }
 
-    /// Selects a byte of each output for the upper half of the first and of the second number of 16 bits; what is 0x80
-    /// selects none.
+    /// Indices for `i8x16.swizzle` that move the first weight of each output to the upper byte of the low and of the
+    /// high 16 bits of its lane; 0x80 gives 0.
     const LOW: v128 = u32x4(0x8080_0080, 0x8080_0480, 0x8080_0880, 0x8080_0c80);
     const HIGH: v128 = u32x4(0x0080_8080, 0x0480_8080, 0x0880_8080, 0x0c80_8080);
 
@@ -244,7 +245,8 @@ mod lanes {
             let x = f32x4(x[at], x[at + 1], x[at + 2], x[at + 3]);
             f32x4_add(f32x4_mul(x, f32x4_splat(inverse)), f32x4_splat(ROUND))
         };
-        // The low halves, whose bits are 0 in `ROUND`. NaN and infinity become 0, as in the kernel of pairs.
+        // The low 16 bits of a rounded number are the integer, because `ROUND` has zeros there. NaN and infinity have
+        // zeros there too and become 0, as in the kernel of pairs.
         i16x8_shuffle::<0, 2, 4, 6, 8, 10, 12, 14>(whole(0), whole(4))
     }
 
@@ -337,8 +339,8 @@ mod lanes {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::super::isa::MAX_MR;
-    use super::super::{QuantizedInput, QuantizedPanels, product};
+    use super::super::QuantizedPanels;
+    use super::super::testing::{assert_same, gathered, of_pairs};
     use super::*;
 
     /// Returns weights of a matrix `[n, k]` as models have them: most are small.
@@ -372,36 +374,14 @@ mod tests {
             if m > 4 && k > 2 {
                 x[4 * k..4 * k + 3].copy_from_slice(&[f32::NAN, f32::INFINITY, f32::NEG_INFINITY]);
             }
-            let mut input = QuantizedInput::default();
-            input.quantize(&x, k, InputBits::Seven);
-            {
-                let bytes = BytePanels::new(&parts, k);
-                let mut inputs = ByteInput::default();
-                // Twice: buffers are reused.
-                for _ in 0..2 {
-                    inputs.quantize(&x, k);
-                }
-                let mut got = vec![f32::NAN; m * pairs.iter().count() * OUTPUTS];
-                bytes.multiply(&inputs, |first, index, products| {
-                    for (row, products) in (first..).zip(products) {
-                        got[(index * m + row) * OUTPUTS..][..OUTPUTS].copy_from_slice(products);
-                    }
-                });
-                let mut sums = [[0f32; OUTPUTS]; MAX_MR];
-                for (index, panel) in pairs.iter().enumerate() {
-                    for row in 0..m {
-                        product::<1>(&input, row, 1, panel, &mut sums);
-                        let got = &got[(index * m + row) * OUTPUTS..][..OUTPUTS];
-                        let mut both = got.iter().zip(sums[0]);
-                        let alike = both.all(|(got, sum)| *got == sum || got.is_nan() && sum.is_nan());
-                        assert!(
-                            alike,
-                            "{m} rows, {k} inputs, {n} outputs, row {row}: {got:?} is not {:?}",
-                            sums[0]
-                        );
-                    }
-                }
+            let bytes = BytePanels::new(&parts, k);
+            let mut inputs = ByteInput::default();
+            // Twice: buffers are reused.
+            for _ in 0..2 {
+                inputs.quantize(&x, k);
             }
+            let got = gathered(m, n, |put| bytes.multiply(&inputs, put));
+            assert_same(&got, &of_pairs(&pairs, &x, InputBits::Seven), [m, k, n]);
         }
     }
 

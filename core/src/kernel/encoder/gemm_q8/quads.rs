@@ -312,8 +312,8 @@ mod lanes {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::super::isa::MAX_MR;
-    use super::super::{QuantizedInput, QuantizedPanels, product};
+    use super::super::QuantizedPanels;
+    use super::super::testing::{assert_same, gathered, of_pairs};
     use super::*;
 
     #[test]
@@ -360,35 +360,13 @@ mod tests {
                 x[4 * k..4 * k + 3].copy_from_slice(&[f32::NAN, f32::INFINITY, f32::NEG_INFINITY]);
             }
             for bits in [InputBits::Fourteen, InputBits::Seven] {
-                let mut input = QuantizedInput::default();
-                input.quantize(&x, k, bits);
                 let mut digits = QuadInput::default();
                 // Twice: buffers are reused.
                 for _ in 0..2 {
                     digits.quantize(&x, k, bits);
                 }
-                let mut got = vec![f32::NAN; m * pairs.iter().count() * OUTPUTS];
-                quads.multiply(&digits, |first, index, products| {
-                    for (row, products) in (first..).zip(products) {
-                        got[(index * m + row) * OUTPUTS..][..OUTPUTS].copy_from_slice(products);
-                    }
-                });
-                let mut sums = [[0f32; OUTPUTS]; MAX_MR];
-                for (index, panel) in pairs.iter().enumerate() {
-                    for row in 0..m {
-                        product::<1>(&input, row, 1, panel, &mut sums);
-                        let got = &got[(index * m + row) * OUTPUTS..][..OUTPUTS];
-                        let alike = got
-                            .iter()
-                            .zip(sums[0])
-                            .all(|(got, sum)| *got == sum || got.is_nan() && sum.is_nan());
-                        assert!(
-                            alike,
-                            "{m} rows, {k} inputs, {n} outputs, row {row}: {got:?} is not {:?}",
-                            sums[0]
-                        );
-                    }
-                }
+                let got = gathered(m, n, |put| quads.multiply(&digits, put));
+                assert_same(&got, &of_pairs(&pairs, &x, bits), [m, k, n]);
             }
         }
     }

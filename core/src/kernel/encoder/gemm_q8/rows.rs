@@ -78,7 +78,8 @@ fn sums(weights: &[Wide], pairs: &[[i32; ROWS]]) -> [[i32; OUTPUTS]; ROWS] {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{InputBits, MAX_MR, product};
+    use super::super::InputBits;
+    use super::super::testing::{assert_same, gathered, of_pairs};
     use super::*;
 
     #[test]
@@ -90,26 +91,12 @@ mod tests {
             let x: Vec<f32> = (0..m * k).map(|at| (at as f32 * 0.7).sin() * 3.0).collect();
             let mut input = QuantizedInput::default();
             input.quantize(&x, k, InputBits::MOST);
-
-            let mut expected = vec![f32::NAN; m * n.next_multiple_of(OUTPUTS)];
-            let mut sums = [[0f32; OUTPUTS]; MAX_MR];
-            let stride = n.next_multiple_of(OUTPUTS);
-            for (index, panel) in panels.iter().enumerate() {
-                for row in 0..m {
-                    product::<1>(&input, row, 1, panel, &mut sums);
-                    expected[row * stride + index * OUTPUTS..][..OUTPUTS].copy_from_slice(&sums[0]);
-                }
-            }
-            let mut got = vec![f32::NAN; expected.len()];
+            let expected = of_pairs(&panels, &x, InputBits::MOST);
             // A second product takes the buffers of the first.
             let mut tiles = RowTiles::default();
             for _ in 0..2 {
-                tiles.multiply(&input, &panels, |first, index, products| {
-                    for (row, products) in (first..).zip(products) {
-                        got[row * stride + index * OUTPUTS..][..OUTPUTS].copy_from_slice(products);
-                    }
-                });
-                assert_eq!(got, expected, "{m} rows, {k} inputs, {n} outputs");
+                let got = gathered(m, n, |put| tiles.multiply(&input, &panels, put));
+                assert_same(&got, &expected, [m, k, n]);
             }
         }
     }
