@@ -7,7 +7,7 @@
 
 use super::dot::{Dot, Single};
 use super::isa::MAX_MR;
-use super::vector::Simd;
+use super::vector::{Simd, prefetch_beyond};
 
 /// A matrix `[n, k]` (outputs by inputs) in panels of `width` outputs: panel `p` holds, for each input in
 /// order, the weights of outputs `p * width ..`, so that a tile reads it from front to end.
@@ -97,14 +97,29 @@ pub(super) fn pack_transposed<const NR: usize>(
     to: &mut [f32],
 ) {
     for (panel, to) in to.as_chunks_mut::<NR>().0.chunks_exact_mut(k).enumerate() {
-        for j in 0..NR {
-            let row = panel * NR + j;
-            if row < n {
-                for (to, value) in to.iter_mut().zip(&from[row * stride..][..k]) {
-                    to[j] = *value;
+        let first = panel * NR;
+        let rows = NR.min(n - first);
+        if rows < NR {
+            to.as_flattened_mut().fill(0.0);
+        }
+        let row = |j: usize| &from[(first + j) * stride..][..k];
+        let fours = rows / 4 * 4;
+        for j in (0..fours).step_by(4) {
+            let (lines, rest) = to.as_chunks_mut::<4>();
+            let [(a, a_rest), (b, b_rest), (c, c_rest), (d, d_rest)] =
+                [row(j), row(j + 1), row(j + 2), row(j + 3)].map(|row| row.as_chunks::<4>());
+            for ((((to, a), b), c), d) in lines.iter_mut().zip(a).zip(b).zip(c).zip(d) {
+                for i in 0..4 {
+                    to[i][j..j + 4].copy_from_slice(&[a[i], b[i], c[i], d[i]]);
                 }
-            } else {
-                to.iter_mut().for_each(|to| to[j] = 0.0);
+            }
+            for ((((to, a), b), c), d) in rest.iter_mut().zip(a_rest).zip(b_rest).zip(c_rest).zip(d_rest) {
+                to[j..j + 4].copy_from_slice(&[*a, *b, *c, *d]);
+            }
+        }
+        for j in fours..rows {
+            for (to, value) in to.iter_mut().zip(row(j)) {
+                to[j] = *value;
             }
         }
     }
@@ -187,27 +202,36 @@ pub(super) fn product<S: Simd, const NR: usize, const MR: usize>(
     panel: &[[f32; NR]],
     sums: &mut [[f32; NR]; MAX_MR],
 ) {
-    product_by::<Single<S>, NR, MR>(a, stride, rows, panel, sums);
+    product_by::<Single<S>, NR, MR>(a, stride, rows, panel, None, sums);
 }
 
-/// Computes products as [`product`] does, of numbers that `D` multiplies.
+/// Returns the distance in bytes from a panel's numbers to those that block `block` of its rows prefetches, one line of
+/// the cache for each input: the first blocks prefetch the next panel, whose first block would wait for each line.
+#[inline(always)]
+pub(super) fn ahead<T, const NR: usize>(panel: &[[T; NR]], block: usize) -> usize {
+    let line = block * LINE;
+    if line < size_of::<[T; NR]>() { size_of_val(panel) + line } else { 0 }
+}
+
+/// Computes products as [`product`] does, of numbers that `D` multiplies. Prefetches what lies `ahead` of the panel.
 #[inline(always)]
 pub(super) fn product_by<D: Dot, const NR: usize, const MR: usize>(
     a: &[D::Number],
     stride: usize,
     rows: usize,
     panel: &[[D::Number; NR]],
+    ahead: Option<usize>,
     sums: &mut [[f32; NR]; MAX_MR],
 ) {
     // The guards are constants: only the sizes that the instruction set uses are compiled.
     match rows {
-        1 => tile::<D, NR, 1>(a, stride, panel, sums),
-        2 if MR >= 2 => tile::<D, NR, 2>(a, stride, panel, sums),
-        3 if MR >= 3 => tile::<D, NR, 3>(a, stride, panel, sums),
-        4 if MR >= 4 => tile::<D, NR, 4>(a, stride, panel, sums),
-        5 if MR >= 5 => tile::<D, NR, 5>(a, stride, panel, sums),
-        6 if MR >= 6 => tile::<D, NR, 6>(a, stride, panel, sums),
-        7 if MR >= 7 => tile::<D, NR, 7>(a, stride, panel, sums),
+        1 => tile::<D, NR, 1>(a, stride, panel, ahead, sums),
+        2 if MR >= 2 => tile::<D, NR, 2>(a, stride, panel, ahead, sums),
+        3 if MR >= 3 => tile::<D, NR, 3>(a, stride, panel, ahead, sums),
+        4 if MR >= 4 => tile::<D, NR, 4>(a, stride, panel, ahead, sums),
+        5 if MR >= 5 => tile::<D, NR, 5>(a, stride, panel, ahead, sums),
+        6 if MR >= 6 => tile::<D, NR, 6>(a, stride, panel, ahead, sums),
+        7 if MR >= 7 => tile::<D, NR, 7>(a, stride, panel, ahead, sums),
         _ => debug_assert_eq!(rows, 0, "blocks are at most MR rows"),
     }
 }
@@ -271,6 +295,7 @@ fn tile<D: Dot, const NR: usize, const ROWS: usize>(
     a: &[D::Number],
     stride: usize,
     panel: &[[D::Number; NR]],
+    ahead: Option<usize>,
     sums: &mut [[f32; NR]; MAX_MR],
 ) {
     let (fours, rest) = panel.as_chunks::<UNROLL>();
@@ -285,6 +310,9 @@ fn tile<D: Dot, const NR: usize, const ROWS: usize>(
     let mut inputs = [D::Number::default(); ROWS];
     for k in 0..fours.len() {
         for u in 0..UNROLL {
+            if let Some(bytes) = ahead {
+                prefetch_beyond(&fours[k][u], bytes);
+            }
             for i in 0..ROWS {
                 inputs[i] = row_fours[i][k][u];
             }
@@ -315,6 +343,27 @@ pub(super) fn step<D: Dot, const NR: usize, const ROWS: usize>(
         let input = D::input(inputs[i]);
         for v in 0..NR / D::LANES {
             acc[i][v] = D::add(acc[i][v], input, weights, v);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn panels_of_a_transpose_hold_every_number_and_zeros_beyond_the_last_row() {
+        for (n, k, stride) in
+            [(1usize, 1, 1), (3, 5, 7), (4, 4, 4), (8, 3, 3), (9, 6, 11), (16, 13, 13), (23, 8, 8)]
+        {
+            let from: Vec<f32> = (1..=n * stride).map(|i| i as f32).collect();
+            let mut to = vec![f32::NAN; n.next_multiple_of(8) * k];
+            pack_transposed::<8>(&from, stride, n, k, &mut to);
+            for (at, value) in to.iter().enumerate() {
+                let (row, column) = (at / (8 * k) * 8 + at % 8, at % (8 * k) / 8);
+                let expected = if row < n { from[row * stride + column] } else { 0.0 };
+                assert_eq!(*value, expected, "{n}x{k}: row {row}, column {column}");
+            }
         }
     }
 }

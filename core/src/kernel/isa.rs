@@ -270,12 +270,12 @@ fn run_avx512_bf16<T: DotTask>(task: T) {
     task.run::<Avx512, NativeBf16, 48, 7>();
 }
 
-// As many registers hold the sums of a group as those of the groups before it.
+// The sums of a group are in registers, those of the groups before it in memory.
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512vnni,avx512f,avx512bw,avx512vl,avx2,fma,f16c,popcnt")]
 fn run_avx512_vnni_bytes<T: WholeTask>(task: T) {
-    task.run::<NativeBytes, 48, 4>();
+    task.run::<NativeBytes, 48, 6>();
 }
 
 #[cfg(target_arch = "x86_64")]

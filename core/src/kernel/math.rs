@@ -5,7 +5,7 @@
 use super::vector::Simd;
 
 /// Lanes of the explicit partial sums; a multiple of every instruction set's vector width.
-const LANES: usize = 16;
+pub(super) const LANES: usize = 16;
 
 /// Returns `a * b + c`, fused where that is one instruction.
 #[inline(always)]
@@ -90,6 +90,21 @@ pub(super) fn silu<S: Simd>(x: f32) -> f32 {
     x * numerator / (1.0 + small)
 }
 
+/// Returns the partial results joined: by halves, which waits for four operations, or one after another in a browser,
+/// where that is less code.
+#[inline(always)]
+pub(super) fn joined(mut lanes: [f32; LANES], join: impl Fn(f32, f32) -> f32) -> f32 {
+    if cfg!(target_arch = "wasm32") {
+        return lanes[1..].iter().fold(lanes[0], |a, b| join(a, *b));
+    }
+    for half in [8, 4, 2, 1] {
+        for lane in 0..half {
+            lanes[lane] = join(lanes[lane], lanes[lane + half]);
+        }
+    }
+    lanes[0]
+}
+
 /// Returns the sum of `term` over `values`, in `LANES` partial sums that are then added in a fixed order, so the
 /// result depends on the values alone.
 #[inline(always)]
@@ -104,7 +119,7 @@ fn sum_by(values: &[f32], term: impl Fn(f32) -> f32) -> f32 {
     for (sum, value) in sums.iter_mut().zip(rest) {
         *sum += term(*value);
     }
-    sums.iter().sum()
+    joined(sums, |a, b| a + b)
 }
 
 /// Returns the largest absolute value of a row.
@@ -127,7 +142,7 @@ fn max_by(values: &[f32], least: f32, key: impl Fn(f32) -> f32) -> f32 {
         let value = key(*value);
         *best = if value > *best { value } else { *best };
     }
-    best.iter().fold(least, |a, b| if *b > a { *b } else { a })
+    joined(best, |a, b| if b > a { b } else { a })
 }
 
 /// Returns the derivative of [`gelu`]: `Φ(x) + x φ(x)`.
@@ -153,7 +168,7 @@ pub(super) fn row_sum(a: &[f32], b: &[f32], term: impl Fn(f32, f32) -> f32) -> f
     for ((sum, a), b) in sums.iter_mut().zip(a_rest).zip(b_rest) {
         *sum += term(*a, *b);
     }
-    sums.iter().sum()
+    joined(sums, |a, b| a + b)
 }
 
 /// Replaces scores by `e^(score - max)` and returns one over their sum: a softmax but for that factor.
@@ -200,6 +215,9 @@ mod tests {
             to[at] = v;
         }
         fn mul_add(a: f32, b: f32, c: f32) -> f32 {
+            a.mul_add(b, c)
+        }
+        fn fused(a: f32, b: f32, c: f32) -> f32 {
             a.mul_add(b, c)
         }
         fn add(a: f32, b: f32) -> f32 {

@@ -32,6 +32,9 @@ pub(super) trait Simd {
     fn store(v: Self::V, to: &mut [f32], at: usize);
     /// `a * b + c`, fused when `FMA`.
     fn mul_add(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
+    /// `a * b + c`, rounded once on every instruction set; slow where it is not one instruction.
+    #[cfg(not(target_arch = "wasm32"))]
+    fn fused(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
     /// `a + b`.
     fn add(a: Self::V, b: Self::V) -> Self::V;
     /// `a * b`.
@@ -81,6 +84,11 @@ impl Simd for Portable {
     #[inline(always)]
     fn mul_add(a: Self::V, b: Self::V, c: Self::V) -> Self::V {
         std::array::from_fn(|i| a[i] * b[i] + c[i])
+    }
+    #[cfg(not(target_arch = "wasm32"))]
+    #[inline(always)]
+    fn fused(a: Self::V, b: Self::V, c: Self::V) -> Self::V {
+        std::array::from_fn(|i| a[i].mul_add(b[i], c[i]))
     }
     #[inline(always)]
     fn add(a: Self::V, b: Self::V) -> Self::V {
@@ -205,6 +213,10 @@ mod x86 {
                     unsafe { $fma(a, b, c) }
                 }
                 #[inline(always)]
+                fn fused(a: $vector, b: $vector, c: $vector) -> $vector {
+                    Self::mul_add(a, b, c)
+                }
+                #[inline(always)]
                 fn add(a: $vector, b: $vector) -> $vector {
                     unsafe { $add(a, b) }
                 }
@@ -253,4 +265,18 @@ pub fn prefetch<T>(numbers: &[T]) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = numbers;
+}
+
+/// Prefetches the line of the cache that lies `bytes` from the start of the numbers, beyond their end too. No result
+/// depends on it.
+#[inline(always)]
+pub(super) fn prefetch_beyond<T>(numbers: &[T], bytes: usize) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a hint, valid for any address; SSE is part of x86-64.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(numbers.as_ptr().wrapping_byte_add(bytes).cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (numbers, bytes);
 }

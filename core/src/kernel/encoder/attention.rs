@@ -2,7 +2,7 @@
 
 use super::super::gemm::{blocks, copy, copy_scaled, pack, pack_transposed, product};
 use super::super::isa::{MAX_MR, Task};
-use super::super::math::softmax_numerators;
+use super::super::math::{self, softmax_numerators};
 use super::super::vector::Simd;
 use crate::relative::bucket;
 
@@ -86,6 +86,11 @@ impl Task for Attention<'_> {
         let AttentionScratch { queries: copied, keys, values, scores } = scratch;
         copied.resize(QUERIES.min(all) * width, 0.0);
         let stride = tokens.next_multiple_of(NA);
+        // Keys in the softmax of a row that sees the last token: whole vectors, except in a browser, for less code.
+        let padded = match cfg!(target_arch = "wasm32") {
+            true => tokens,
+            false => tokens.next_multiple_of(math::LANES).min(stride),
+        };
         keys.resize(stride * width, 0.0);
         values.resize(width.next_multiple_of(NA) * tokens, 0.0);
         scores.resize(QUERIES.min(all) * stride, 0.0);
@@ -115,7 +120,8 @@ impl Task for Attention<'_> {
                     }
                 }
                 for (query, row) in scores.chunks_exact_mut(stride).take(queries).enumerate() {
-                    let row = &mut row[..tokens];
+                    // Keys beyond the tokens have no weight.
+                    row[tokens..padded].fill(f32::NEG_INFINITY);
                     if let Some(relative) = relative {
                         let bias = relative.row(head, start + query, tokens);
                         row.iter_mut().zip(bias).for_each(|(score, bias)| *score += bias);
@@ -123,6 +129,7 @@ impl Task for Attention<'_> {
                     let token = start + query;
                     let (first, end) = (token.saturating_sub(window), (token + window + 1).min(tokens));
                     row[..first].fill(0.0);
+                    let end = if end == tokens { padded } else { end };
                     row[end..].fill(0.0);
                     factors[query] = softmax_numerators::<S>(&mut row[first..end]);
                 }

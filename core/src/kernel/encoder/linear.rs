@@ -5,7 +5,8 @@
     reason = "loops over fixed arrays by index are what stays in registers"
 )]
 
-use super::super::gemm::{self, Panels, blocks, blocks_of};
+use super::super::dot::Single;
+use super::super::gemm::{self, Panels, ahead, blocks, blocks_of};
 use super::super::isa::{Isa, MAX_MR, vectorised};
 use super::gemm_q8::{self, InputBits, MANY, OUTPUTS, QuantizedInput, QuantizedPanels, RowTiles};
 #[cfg(all(target_arch = "wasm32", feature = "relaxed-simd"))]
@@ -116,8 +117,9 @@ impl Linear {
                 vectorised!(isa, |x: &[f32], m: usize, k: usize, panels: &Panels, to: Output<'_>| {
                     let (mut to, mut sums) = (to, [[0f32; NR]; MAX_MR]);
                     for (index, panel) in panels.iter::<NR>().enumerate() {
-                        for (first, rows) in blocks::<MR>(m) {
-                            gemm::product::<S, NR, MR>(&x[first * k..], k, rows, panel, &mut sums);
+                        for (block, (first, rows)) in blocks::<MR>(m).enumerate() {
+                            let (x, ahead) = (&x[first * k..], Some(ahead(panel, block)));
+                            gemm::product_by::<Single<S>, NR, MR>(x, k, rows, panel, ahead, &mut sums);
                             to.put::<S, NR>(first, index, &mut sums[..rows]);
                         }
                     }

@@ -54,8 +54,10 @@ impl Loader {
 
     fn head(&mut self, config: &EncoderConfig) -> Result<Head, WeightsError> {
         let (isa, hidden) = (self.isa, config.hidden_size);
+        // A vector's own numbers are not rounded as far as those between the layers.
+        let precision = if self.precision == Precision::F32 { Precision::F32 } else { Precision::Bf16 };
         let mut linear = |name: &str, n, k, biased| -> Result<Linear, WeightsError> {
-            Ok(Linear::new(isa, vec![self.biased_part(name, n, k, biased)?], k))
+            Ok(Linear::at(isa, precision, vec![self.biased_part(name, n, k, biased)?], k))
         };
         let pooler = match config.pooling {
             Pooling::Pooler => Some(linear(head::POOLER, hidden, hidden, true)?),

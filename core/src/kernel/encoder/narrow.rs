@@ -18,9 +18,9 @@ mod input;
 use half::bf16;
 
 use super::super::dot::{Dot, WholeDot};
-use super::super::gemm::{MAX_VECTORS, Panels, blocks, product_by, step};
+use super::super::gemm::{MAX_VECTORS, Panels, ahead, blocks, product_by, step};
 use super::super::isa::{DotTask, Isa, MAX_MR, WholeTask};
-use super::super::vector::Simd;
+use super::super::vector::{Simd, prefetch_beyond};
 use super::output::Output;
 use super::part::Part;
 use crate::weights::{Matrix, quantize_rows};
@@ -55,12 +55,11 @@ pub(super) struct NarrowPanels {
     words: Panels<u32>,
     format: Format,
     k: usize,
-    /// Outputs with those that fill the last panel.
-    outputs: usize,
-    /// In 8 bits, the scale of each output's weights for each group of inputs, `[groups, outputs]`.
-    scales: Vec<f32>,
-    /// In 8 bits, the sum of each output's weights over each group of inputs, times their scale, `[groups, outputs]`.
-    sums: Vec<f32>,
+    /// Outputs of a panel.
+    width: usize,
+    /// In 8 bits, for each panel and group of inputs, the scales of the outputs' weights and the sums of these weights
+    /// times their scale, `[panels, groups, 2, width]`: in the order of their use.
+    factors: Vec<f32>,
 }
 
 impl NarrowPanels {
@@ -68,10 +67,9 @@ impl NarrowPanels {
     pub(super) fn new(isa: Isa, format: Format, parts: Vec<Part>, k: usize) -> Self {
         let (n, width): (usize, usize) = (parts.iter().map(|part| part.bias.len()).sum(), isa.panel_width());
         let words = Panels::new(n, k.div_ceil(format.per_word()), width);
-        let outputs = n.next_multiple_of(width);
         let groups = if format == Format::Int8 { k.div_ceil(GROUP) } else { 0 };
-        let (scales, sums) = (vec![0.0; groups * outputs], vec![0.0; groups * outputs]);
-        let mut packed = Self { words, format, k, outputs, scales, sums };
+        let factors = vec![0.0; 2 * groups * n.next_multiple_of(width)];
+        let mut packed = Self { words, format, k, width, factors };
         let mut first = 0;
         for part in parts {
             let rows = part.bias.len();
@@ -123,9 +121,11 @@ impl NarrowPanels {
             });
             self.words.set_rows(row, &words.collect::<Vec<_>>());
             for (group, (values, scale)) in values.chunks(GROUP).zip(scales).enumerate() {
-                let (at, scale) = (group * self.outputs + row, scale * part.factor);
-                self.scales[at] = scale;
-                self.sums[at] = values.iter().map(|value| i32::from(*value)).sum::<i32>() as f32 * scale;
+                let (width, scale) = (self.width, scale * part.factor);
+                let at = 2 * width * (row / width * k.div_ceil(GROUP) + group) + row % width;
+                self.factors[at] = scale;
+                self.factors[at + width] =
+                    values.iter().map(|value| i32::from(*value)).sum::<i32>() as f32 * scale;
             }
         }
     }
@@ -156,9 +156,10 @@ impl DotTask for Product<'_> {
         inputs.fill_bf16(x, panels.k);
         let mut sums = [[0f32; NR]; MAX_MR];
         for (index, panel) in panels.words.iter::<NR>().enumerate() {
-            for (first, rows) in blocks::<MR>(x.len() / panels.k) {
+            for (block, (first, rows)) in blocks::<MR>(x.len() / panels.k).enumerate() {
                 let words = &inputs.words[first * panel.len()..];
-                product_by::<D, NR, MR>(words, panel.len(), rows, panel, &mut sums);
+                let ahead = Some(ahead(panel, block));
+                product_by::<D, NR, MR>(words, panel.len(), rows, panel, ahead, &mut sums);
                 to.put::<S, NR>(first, index, &mut sums[..rows]);
             }
         }
@@ -174,13 +175,16 @@ impl WholeTask for Product<'_> {
         let mut sums = [[0f32; NR]; MAX_MR];
         for (index, words) in panels.words.iter::<NR>().enumerate() {
             let panel = panels.panel_of(index, words);
-            for (first, rows) in blocks::<MR>(x.len() / panels.k) {
+            for (block, (first, rows)) in blocks::<MR>(x.len() / panels.k).enumerate() {
+                let ahead = ahead(words, block);
                 // The guards are constants: only the sizes that the instruction set uses are compiled.
                 match rows {
-                    1 => panel.tile::<D, 1>(inputs, first, &mut sums),
-                    2 if MR >= 2 => panel.tile::<D, 2>(inputs, first, &mut sums),
-                    3 if MR >= 3 => panel.tile::<D, 3>(inputs, first, &mut sums),
-                    4 if MR >= 4 => panel.tile::<D, 4>(inputs, first, &mut sums),
+                    1 => panel.tile::<D, 1>(inputs, first, ahead, &mut sums),
+                    2 if MR >= 2 => panel.tile::<D, 2>(inputs, first, ahead, &mut sums),
+                    3 if MR >= 3 => panel.tile::<D, 3>(inputs, first, ahead, &mut sums),
+                    4 if MR >= 4 => panel.tile::<D, 4>(inputs, first, ahead, &mut sums),
+                    5 if MR >= 5 => panel.tile::<D, 5>(inputs, first, ahead, &mut sums),
+                    6 if MR >= 6 => panel.tile::<D, 6>(inputs, first, ahead, &mut sums),
                     _ => debug_assert_eq!(rows, 0, "blocks are at most MR rows"),
                 }
                 to.put::<D::Single, NR>(first, index, &mut sums[..rows]);
@@ -193,34 +197,31 @@ impl NarrowPanels {
     /// Returns panel `index` in 8 bits with what its groups need.
     #[inline(always)]
     fn panel_of<'a, const NR: usize>(&'a self, index: usize, words: &'a [[u32; NR]]) -> BytePanel<'a, NR> {
-        let outputs = self.outputs;
-        BytePanel { words, outputs, sums: &self.sums[index * NR..], scales: &self.scales[index * NR..] }
+        let factors = self.factors.as_chunks::<NR>().0.as_chunks::<2>().0;
+        let groups = words.len().div_ceil(GROUP_WORDS);
+        BytePanel { words, factors: &factors[index * groups..][..groups] }
     }
 }
 
 /// A panel in 8 bits.
 struct BytePanel<'a, const NR: usize> {
     words: &'a [[u32; NR]],
-    /// Outputs of the layer with those that fill the last panel.
-    outputs: usize,
-    /// From this panel's first output on, the sums of the weights over the first group of inputs, times their scales;
-    /// `outputs` further on those over the second.
-    sums: &'a [f32],
-    /// The scales of the weights, in the same order.
-    scales: &'a [f32],
+    /// For each group of inputs, the scales of the weights and their sums times the scales.
+    factors: &'a [[[f32; NR]; 2]],
 }
 
 impl<const NR: usize> BytePanel<'_, NR> {
-    /// Computes the products of `ROWS` tokens from `first` on, group by group, into `to`.
+    /// Computes the products of `ROWS` tokens from `first` on, group by group, into `to`, and prefetches what lies
+    /// `ahead` of the panel.
     #[inline(always)]
     fn tile<D: WholeDot, const ROWS: usize>(
         &self,
         inputs: &NarrowInput,
         first: usize,
+        ahead: usize,
         to: &mut [[f32; NR]; MAX_MR],
     ) {
         let (stride, groups) = (self.words.len(), self.words.len().div_ceil(GROUP_WORDS));
-        let mut sums = [[D::Single::splat(0.0); MAX_VECTORS]; ROWS];
         for (group, words) in self.words.chunks(GROUP_WORDS).enumerate() {
             let mut rows: [&[[u8; 4]]; ROWS] = [&[]; ROWS];
             for i in 0..ROWS {
@@ -229,25 +230,29 @@ impl<const NR: usize> BytePanel<'_, NR> {
             let mut whole = [[D::zero(); MAX_VECTORS]; ROWS];
             let mut input = [0u32; ROWS];
             for (k, weights) in words.iter().enumerate() {
+                prefetch_beyond(weights.as_slice(), ahead);
                 for i in 0..ROWS {
                     input[i] = u32::from_le_bytes(rows[i][k]);
                 }
                 step::<D, NR, ROWS>(&mut whole, input, weights);
             }
-            let [totals, scales] = [self.sums, self.scales].map(|of| &of[group * self.outputs..][..NR]);
+            // A loop of its own, which is unrolled: else the whole sums are on the stack while they are added up.
+            let mut products = [[0f32; NR]; ROWS];
+            for i in 0..ROWS {
+                for v in 0..NR / D::LANES {
+                    D::Single::store(D::to_single(whole[i][v]), &mut products[i], v);
+                }
+            }
+            let [scales, totals] = &self.factors[group];
             for i in 0..ROWS {
                 let [scale, offset] = inputs.scales[(first + i) * groups + group].map(D::Single::splat);
                 for v in 0..NR / D::LANES {
-                    let product = D::Single::mul(D::to_single(whole[i][v]), scale);
-                    let product = D::Single::mul(product, D::Single::load(scales, v));
-                    let shift = D::Single::mul(D::Single::load(totals, v), offset);
-                    sums[i][v] = D::Single::add(sums[i][v], D::Single::add(product, shift));
+                    let before = if group == 0 { D::Single::splat(0.0) } else { D::Single::load(&to[i], v) };
+                    let sum = D::Single::fused(D::Single::load(totals, v), offset, before);
+                    let product = D::Single::mul(D::Single::load(&products[i], v), scale);
+                    let sum = D::Single::fused(product, D::Single::load(scales, v), sum);
+                    D::Single::store(sum, &mut to[i], v);
                 }
-            }
-        }
-        for i in 0..ROWS {
-            for v in 0..NR / D::LANES {
-                D::Single::store(sums[i][v], &mut to[i], v);
             }
         }
     }

@@ -127,7 +127,9 @@ impl DotTask for Product<'_> {
             for (first, rows) in blocks::<MR>(m) {
                 match by_columns {
                     true => product_transposed::<D, NR, MR>(&packed[first..], m, rows, panel, &mut sums),
-                    false => product_by::<D, NR, MR>(&packed[first * words..], words, rows, panel, &mut sums),
+                    false => {
+                        product_by::<D, NR, MR>(&packed[first * words..], words, rows, panel, None, &mut sums)
+                    }
                 }
                 for (row, sums) in (first..).zip(&sums[..rows]) {
                     let to = &mut out[row * n + column..][..width];

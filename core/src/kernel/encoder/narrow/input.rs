@@ -1,6 +1,7 @@
 //! Inputs of a layer in narrow numbers.
 
 use super::super::super::dot::to_bf16;
+use super::super::super::math::{LANES, joined};
 use super::super::super::vector::Simd;
 use super::GROUP;
 
@@ -58,32 +59,29 @@ impl NarrowInput {
 /// Returns the least and the greatest number of a row, both NaN if one is not finite.
 #[inline(always)]
 fn bounds<S: Simd>(row: &[f32]) -> (f32, f32) {
-    /// The most lanes of a vector.
-    const LANES: usize = 16;
     let first = row.first().copied().unwrap_or_default();
-    // `x * 0.0` is 0 but for what is not finite.
-    let (mut least, mut most, mut nothing) = ([first; LANES], [first; LANES], [0f32; LANES]);
-    let whole = row.len() / S::LANES * S::LANES;
     let [mut low, mut high] = [S::splat(first); 2];
+    // `x * 0.0` is 0 but for what is not finite.
     let mut other = S::splat(0.0);
     for v in 0..row.len() / S::LANES {
         let x = S::load(row, v);
         (low, high, other) = (S::min(low, x), S::max(high, x), S::mul_add(x, S::splat(0.0), other));
     }
-    S::store(low, &mut least, 0);
-    S::store(high, &mut most, 0);
-    S::store(other, &mut nothing, 0);
-    for (lane, x) in row[whole..].iter().enumerate() {
-        least[lane] = if *x < least[lane] { *x } else { least[lane] };
-        most[lane] = if *x > most[lane] { *x } else { most[lane] };
-        nothing[lane] += x * 0.0;
+    let least_of = |a, b| if b < a { b } else { a };
+    let most_of = |a, b| if b > a { b } else { a };
+    let mut least = folded::<S>(low, first, least_of);
+    let mut most = folded::<S>(high, first, most_of);
+    let mut nothing = folded::<S>(other, 0.0, |a, b| a + b);
+    for x in &row[row.len() / S::LANES * S::LANES..] {
+        (least, most, nothing) = (least_of(least, *x), most_of(most, *x), nothing + x * 0.0);
     }
-    for half in [8, 4, 2, 1] {
-        for lane in 0..half {
-            least[lane] = if least[lane + half] < least[lane] { least[lane + half] } else { least[lane] };
-            most[lane] = if most[lane + half] > most[lane] { most[lane + half] } else { most[lane] };
-            nothing[lane] += nothing[lane + half];
-        }
-    }
-    (least[0] + nothing[0], most[0] + nothing[0])
+    (least + nothing, most + nothing)
+}
+
+/// Returns one number of a vector's, which `with` joins; `neutral` changes none of them.
+#[inline(always)]
+fn folded<S: Simd>(vector: S::V, neutral: f32, with: impl Fn(f32, f32) -> f32) -> f32 {
+    let mut lanes = [neutral; LANES];
+    S::store(vector, &mut lanes, 0);
+    joined(lanes, with)
 }
