@@ -5,8 +5,9 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The numbers that the layers of an encoder multiply. Sums, LayerNorm, softmax, attention, embeddings and the head
-/// are in single precision throughout.
+/// The numbers that the layers of an encoder multiply. Sums, LayerNorm, softmax, attention and embeddings are in single
+/// precision throughout; what follows the pooling, and projects to the vector, is in bf16 where the layers are in
+/// bf16 or 8 bits.
 ///
 /// Vectors of different precisions are close enough to be compared with each other: each keeps the model's fingerprint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
