@@ -6,8 +6,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 /// The numbers that the layers of an encoder multiply. Sums, LayerNorm, softmax, attention and embeddings are in single
-/// precision throughout; what follows the pooling, and projects to the vector, is in bf16 where the layers are in
-/// bf16 or 8 bits.
+/// precision throughout. Layers after the pooling, such as the projection to the vector, are in bf16 in both narrower
+/// precisions, and in 8 bits where the model's file is.
 ///
 /// Vectors of different precisions are close enough to be compared with each other: each keeps the model's fingerprint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -205,8 +205,9 @@ pub(super) fn product<S: Simd, const NR: usize, const MR: usize>(
     product_by::<Single<S>, NR, MR>(a, stride, rows, panel, None, sums);
 }
 
-/// Returns the distance in bytes from a panel's numbers to those that block `block` of its rows prefetches, one line of
-/// the cache for each input: the first blocks prefetch the next panel, whose first block would wait for each line.
+/// Returns the distance in bytes from the numbers of a panel's input to the line of the cache that is prefetched with
+/// them in block `block` of the rows. The first blocks, as many as an input has lines, prefetch the next panel, whose
+/// own first block would wait for each line; later ones get 0, and prefetch what they are about to load.
 #[inline(always)]
 pub(super) fn ahead<T, const NR: usize>(panel: &[[T; NR]], block: usize) -> usize {
     let line = block * LINE;
@@ -353,17 +354,32 @@ mod tests {
 
     #[test]
     fn panels_of_a_transpose_hold_every_number_and_zeros_beyond_the_last_row() {
-        for (n, k, stride) in
-            [(1usize, 1, 1), (3, 5, 7), (4, 4, 4), (8, 3, 3), (9, 6, 11), (16, 13, 13), (23, 8, 8)]
-        {
+        check_transpose::<8>();
+        check_transpose::<16>();
+        check_transpose::<32>();
+    }
+
+    fn check_transpose<const NR: usize>() {
+        let sizes: [(usize, usize, usize); 7] =
+            [(1, 1, 1), (3, 5, 7), (4, 4, 4), (8, 3, 3), (9, 6, 11), (16, 13, 13), (71, 8, 8)];
+        for (n, k, stride) in sizes {
             let from: Vec<f32> = (1..=n * stride).map(|i| i as f32).collect();
-            let mut to = vec![f32::NAN; n.next_multiple_of(8) * k];
-            pack_transposed::<8>(&from, stride, n, k, &mut to);
+            let mut to = vec![f32::NAN; n.next_multiple_of(NR) * k];
+            pack_transposed::<NR>(&from, stride, n, k, &mut to);
             for (at, value) in to.iter().enumerate() {
-                let (row, column) = (at / (8 * k) * 8 + at % 8, at % (8 * k) / 8);
+                let (row, column) = (at / (NR * k) * NR + at % NR, at % (NR * k) / NR);
                 let expected = if row < n { from[row * stride + column] } else { 0.0 };
-                assert_eq!(*value, expected, "{n}x{k}: row {row}, column {column}");
+                assert_eq!(*value, expected, "{n}x{k} by {NR}: row {row}, column {column}");
             }
         }
+    }
+
+    #[test]
+    fn the_first_blocks_prefetch_each_line_of_the_next_panel_once() {
+        let [wide, two, half] =
+            [ahead(&[[0f32; 48]; 10], 0), ahead(&[[0f32; 32]; 10], 1), ahead(&[[0f32; 8]; 10], 0)];
+        assert_eq!([wide, two, half], [1920, 1280 + 64, 320]);
+        let of = |block| ahead(&[[0f32; 48]; 10], block);
+        assert_eq!([1, 2, 3, 4].map(of), [1920 + 64, 1920 + 128, 0, 0]);
     }
 }

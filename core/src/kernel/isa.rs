@@ -270,7 +270,8 @@ fn run_avx512_bf16<T: DotTask>(task: T) {
     task.run::<Avx512, NativeBf16, 48, 7>();
 }
 
-// The sums of a group are in registers, those of the groups before it in memory.
+// The sums of a group are in registers, those of the groups before it in memory. Where bytes are widened first, the
+// registers hold fewer rows.
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512vnni,avx512f,avx512bw,avx512vl,avx2,fma,f16c,popcnt")]

@@ -299,6 +299,19 @@ mod tests {
     }
 
     #[test]
+    fn numerators_do_not_depend_on_keys_of_minus_infinity() {
+        for keys in [1usize, 7, 15, 16, 17, 31, 32, 33, 160] {
+            let mut alone: Vec<f32> = (0..keys).map(|i| (i * 37 % 11) as f32 * 0.7 - 40.0).collect();
+            let mut padded = alone.clone();
+            padded.resize(keys.next_multiple_of(LANES), f32::NEG_INFINITY);
+            let factors = [&mut alone, &mut padded].map(|row| softmax_numerators::<Fused>(row));
+            assert_eq!(factors[0], factors[1], "{keys} keys");
+            assert_eq!(alone, padded[..keys]);
+            assert!(padded[keys..].iter().all(|x| *x == 0.0), "{padded:?}");
+        }
+    }
+
+    #[test]
     fn softmax_adds_up_to_one_whatever_the_scores() {
         for length in [1usize, 2, 15, 16, 17, 100] {
             let scores: Vec<f32> = (0..length).map(|i| (i as f32 * 7.3).sin() * 50.0 - 1e4).collect();

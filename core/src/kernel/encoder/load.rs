@@ -16,7 +16,7 @@ use crate::weights::{Matrix, TensorMap, WeightsError};
 struct Loader {
     tensors: TensorMap,
     isa: Isa,
-    /// The precision of the layers; the head is in single precision.
+    /// The precision of the transformer's layers.
     precision: Precision,
     family: Family,
 }
@@ -54,10 +54,13 @@ impl Loader {
 
     fn head(&mut self, config: &EncoderConfig) -> Result<Head, WeightsError> {
         let (isa, hidden) = (self.isa, config.hidden_size);
-        // A vector's own numbers are not rounded as far as those between the layers.
-        let precision = if self.precision == Precision::F32 { Precision::F32 } else { Precision::Bf16 };
+        let precision = self.precision;
+        // The last layers are in bf16 at the least: no later ones even out what 8 bits would lose.
         let mut linear = |name: &str, n, k, biased| -> Result<Linear, WeightsError> {
-            Ok(Linear::at(isa, precision, vec![self.biased_part(name, n, k, biased)?], k))
+            let part = self.biased_part(name, n, k, biased)?;
+            let is_narrowed = precision != Precision::F32 && matches!(part.weight, Matrix::F32(_));
+            let precision = if is_narrowed { Precision::Bf16 } else { Precision::F32 };
+            Ok(Linear::at(isa, precision, vec![part], k))
         };
         let pooler = match config.pooling {
             Pooling::Pooler => Some(linear(head::POOLER, hidden, hidden, true)?),

@@ -236,7 +236,7 @@ impl<const NR: usize> BytePanel<'_, NR> {
                 }
                 step::<D, NR, ROWS>(&mut whole, input, weights);
             }
-            // A loop of its own, which is unrolled: else the whole sums are on the stack while they are added up.
+            // A loop of its own, which is unrolled: else every step of the products stores a vector of sums too.
             let mut products = [[0f32; NR]; ROWS];
             for i in 0..ROWS {
                 for v in 0..NR / D::LANES {

@@ -78,7 +78,8 @@ fn bounds<S: Simd>(row: &[f32]) -> (f32, f32) {
     (least + nothing, most + nothing)
 }
 
-/// Returns one number of a vector's, which `with` joins; `neutral` changes none of them.
+/// Returns the numbers of a vector joined by `with`. `neutral`, which changes no result, fills the lanes up to the
+/// most that a vector has.
 #[inline(always)]
 fn folded<S: Simd>(vector: S::V, neutral: f32, with: impl Fn(f32, f32) -> f32) -> f32 {
     let mut lanes = [neutral; LANES];

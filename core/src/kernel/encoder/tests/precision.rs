@@ -93,6 +93,33 @@ fn eight_bits_are_the_same_on_every_instruction_set_and_bf16_nearly() {
 }
 
 #[test]
+fn narrow_layers_side_by_side_keep_their_factors() {
+    let mut numbers = Numbers(12);
+    for k in [5, 130, 300] {
+        let [(a, bias_a), (b, bias_b)] = [5, 60].map(|n| (numbers.take(n * k), numbers.take(n)));
+        let x = numbers.take(7 * k);
+        for isa in Isa::available() {
+            for precision in [Bf16, Int8] {
+                let parts = [(&a, &bias_a, 0.5), (&b, &bias_b, 1.0)];
+                let parts =
+                    parts.map(|(weight, bias, factor)| part(Matrix::F32(weight.clone()), bias, factor));
+                let both = Linear::at(isa, precision, parts.into(), k);
+                let mut out = vec![0f32; 7 * 65];
+                both.apply(isa, &x, 7, Epilogue::Store, &mut ConvertedInput::default(), &mut out);
+                let alone =
+                    [(&a, &bias_a), (&b, &bias_b)].map(|(w, bias)| layer(isa, precision, w, bias, &x, 7));
+                for (row, out) in out.chunks_exact(65).enumerate() {
+                    let halves = alone[0][row * 5..][..5].iter().map(|x| x * 0.5);
+                    let expected: Vec<f32> =
+                        halves.chain(alone[1][row * 60..][..60].iter().copied()).collect();
+                    assert_eq!(out, expected, "{isa:?} {precision}, {k} inputs, row {row}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn the_largest_sums_of_eight_bits_do_not_overflow() {
     for k in [4usize, 128, 384, 4096] {
         let weight = Matrix::Q8 { values: vec![-128; k], scales: vec![1.0] };
