@@ -262,6 +262,12 @@ fn a_report_has_its_table_its_json_and_its_plot() {
     assert_eq!(report["modes"][2]["searched"], serde_json::Value::Null);
     assert!(fs::read_to_string(bench.path("report/privacy.svg")).unwrap().contains("16:0.3"));
     assert!(table.ends_with(&fs::read_to_string(bench.path("report/privacy.md")).unwrap()));
+    fs::create_dir_all(bench.path("taken/privacy.svg")).unwrap();
+    let quick =
+        ["--test", "100", "--searches", "1", "--epochs", "0", "--decoder-epochs", "0", "--out", "taken"];
+    let error = fail(bench.dpr(&arguments).args(["--modes", "plain"]).args(quick));
+    assert!(error.contains("privacy.svg is a directory"), "{error}");
+    assert_eq!(fs::read_dir(bench.path("taken")).unwrap().count(), 1, "no part of a report is left");
     let error = fail(bench.dpr(&arguments).args(["--test", "399"]));
     assert!(error.contains("400 different questions are not enough"), "{error}");
 }

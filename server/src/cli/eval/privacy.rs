@@ -10,7 +10,6 @@ use dpr_eval::privacy::{
     Attackers, Blurred, Bucket, DecoderOptions, EncodedQuestion, Mode, ModeReport, NetworkOptions, Plain,
     PrivacyReport, QuestionSplit, Random, attack, search,
 };
-use dpr_files::atomic;
 use dpr_index::private::{BlurDir, CANDIDATES};
 use dpr_index::search::{Backend, Method};
 use dpr_private::site::BucketSite;
@@ -19,6 +18,7 @@ use super::super::privacy::open_blur;
 use super::super::source::Source;
 use super::super::source_args::SourceArgs;
 use super::super::{CliError, output};
+use super::result_files::{StagedResults, write_whole};
 use crate::cli::progress;
 
 /// Options of `dpr eval privacy`.
@@ -120,9 +120,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     let index = backend.describe();
     let blur = args.blur.as_deref().map(|dir| open_blur(dir, (&index.model, index.dim))).transpose()?;
     let choices = modes_of(&args, blur.as_ref())?;
-    if let Some(dir) = &args.out {
-        fs_err::create_dir_all(dir)?;
-    }
+    let staged = args.out.as_deref().map(StagedResults::of).transpose()?;
     let snapshot = backend.snapshot().ok_or(
         "topics are made of the passages' vectors, which only an index directory holds: give a directory as --index",
     )?;
@@ -170,11 +168,12 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
         progress.advance(1);
     }
     progress.finish();
-    if let Some(dir) = &args.out {
-        let write = |name: &str, text: &[u8]| atomic::write_file(&dir.join(name), |out| out.write_all(text));
+    if let Some(staged) = staged {
+        let write = |name: &str, text: &[u8]| write_whole(&staged.path().join(name), text);
         write("privacy.json", &serde_json::to_vec_pretty(&report)?)?;
         write("privacy.md", report.table().as_bytes())?;
         write("privacy.svg", report.svg()?.as_bytes())?;
+        staged.publish()?;
     }
     if args.json {
         return output::json(&report);
