@@ -72,6 +72,21 @@ impl Linear {
         Self { weights: Weights::Narrow(NarrowPanels::new(isa, format, parts, k)), bias }
     }
 
+    /// Returns a layer after the pooling of an encoder in `precision`: in bf16 where that is narrower than single
+    /// precision, because no later layers even out what 8 bits would lose, and as it comes where it comes in 8 bits.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(super) fn of_head(isa: Isa, precision: Precision, part: Part, k: usize) -> Self {
+        let is_narrowed = precision != Precision::F32 && matches!(part.weight, Matrix::F32(_));
+        let precision = if is_narrowed { Precision::Bf16 } else { Precision::F32 };
+        Self::at(isa, precision, vec![part], k)
+    }
+
+    /// As [`Linear::new`]: a browser module has no other precision.
+    #[cfg(target_arch = "wasm32")]
+    pub(super) fn of_head(isa: Isa, _: Precision, part: Part, k: usize) -> Self {
+        Self::new(isa, vec![part], k)
+    }
+
     /// As [`Linear::new`]: a browser module has no other precision.
     #[cfg(target_arch = "wasm32")]
     pub(super) fn at(isa: Isa, _: Precision, parts: Vec<Part>, k: usize) -> Self {

@@ -55,12 +55,8 @@ impl Loader {
     fn head(&mut self, config: &EncoderConfig) -> Result<Head, WeightsError> {
         let (isa, hidden) = (self.isa, config.hidden_size);
         let precision = self.precision;
-        // The last layers are in bf16 at the least: no later ones even out what 8 bits would lose.
         let mut linear = |name: &str, n, k, biased| -> Result<Linear, WeightsError> {
-            let part = self.biased_part(name, n, k, biased)?;
-            let is_narrowed = precision != Precision::F32 && matches!(part.weight, Matrix::F32(_));
-            let precision = if is_narrowed { Precision::Bf16 } else { Precision::F32 };
-            Ok(Linear::at(isa, precision, vec![part], k))
+            Ok(Linear::of_head(isa, precision, self.biased_part(name, n, k, biased)?, k))
         };
         let pooler = match config.pooling {
             Pooling::Pooler => Some(linear(head::POOLER, hidden, hidden, true)?),
