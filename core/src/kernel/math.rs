@@ -90,10 +90,10 @@ pub(super) fn silu<S: Simd>(x: f32) -> f32 {
     x * numerator / (1.0 + small)
 }
 
-/// Returns the partial results joined: by halves, which waits for four operations, or one after another in a browser,
-/// where that is less code.
+/// Returns the reduction of the lanes by `join`: pairwise, in a tree of four levels, or from the first lane to the last
+/// in a browser module, where that is less code.
 #[inline(always)]
-pub(super) fn joined(mut lanes: [f32; LANES], join: impl Fn(f32, f32) -> f32) -> f32 {
+pub(super) fn reduce(mut lanes: [f32; LANES], join: impl Fn(f32, f32) -> f32) -> f32 {
     if cfg!(target_arch = "wasm32") {
         return lanes[1..].iter().fold(lanes[0], |a, b| join(a, *b));
     }
@@ -119,7 +119,7 @@ fn sum_by(values: &[f32], term: impl Fn(f32) -> f32) -> f32 {
     for (sum, value) in sums.iter_mut().zip(rest) {
         *sum += term(*value);
     }
-    joined(sums, |a, b| a + b)
+    reduce(sums, |a, b| a + b)
 }
 
 /// Returns the largest absolute value of a row.
@@ -142,7 +142,7 @@ fn max_by(values: &[f32], least: f32, key: impl Fn(f32) -> f32) -> f32 {
         let value = key(*value);
         *best = if value > *best { value } else { *best };
     }
-    joined(best, |a, b| if b > a { b } else { a })
+    reduce(best, |a, b| if b > a { b } else { a })
 }
 
 /// Returns the derivative of [`gelu`]: `Φ(x) + x φ(x)`.
@@ -168,7 +168,7 @@ pub(super) fn row_sum(a: &[f32], b: &[f32], term: impl Fn(f32, f32) -> f32) -> f
     for ((sum, a), b) in sums.iter_mut().zip(a_rest).zip(b_rest) {
         *sum += term(*a, *b);
     }
-    joined(sums, |a, b| a + b)
+    reduce(sums, |a, b| a + b)
 }
 
 /// Replaces scores by `e^(score - max)` and returns one over their sum: a softmax but for that factor.

@@ -86,8 +86,8 @@ impl Task for Attention<'_> {
         let AttentionScratch { queries: copied, keys, values, scores } = scratch;
         copied.resize(QUERIES.min(all) * width, 0.0);
         let stride = tokens.next_multiple_of(NA);
-        // Keys in the softmax of a row that sees the last token: a multiple of the vectors where the row begins at the
-        // first, so that none is left over. In a browser, for less code, the tokens.
+        // Length of the softmax of a row that sees the last token: padded to whole vectors, so that a row without a
+        // window has no remainder. Browser modules do not pad, for less code.
         let padded = match cfg!(target_arch = "wasm32") {
             true => tokens,
             false => tokens.next_multiple_of(math::LANES).min(stride),

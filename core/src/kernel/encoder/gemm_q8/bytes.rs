@@ -40,7 +40,8 @@ struct Panel {
     corrections: [i32; OUTPUTS],
     /// Scales of the outputs, zero beyond `n`.
     scales: [f32; OUTPUTS],
-    /// Whether sums of four products fit in 16 bits. Where weights are too large for that, sums of two are added in 32.
+    /// `true` if four products accumulate in 16 bits before they are widened to 32; `false` if only two do, because the
+    /// weights are too large for four.
     adds_fours: bool,
 }
 
@@ -133,7 +134,7 @@ impl BytePanels {
 
 /// Returns the sums of a tile for half the outputs, over inputs that have the offset, without outliers.
 ///
-/// Not inlined: both halves of the outputs call the same copy of the loop, which keeps browser modules small.
+/// Never inlined: the two calls, one for each half, share one copy of the loop, so that the module is smaller.
 #[inline(never)]
 #[cfg_attr(target_arch = "wasm32", target_feature(enable = "relaxed-simd"))]
 fn sums(

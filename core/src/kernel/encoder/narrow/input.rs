@@ -1,7 +1,7 @@
 //! Inputs of a layer in narrow numbers.
 
 use super::super::super::dot::to_bf16;
-use super::super::super::math::{LANES, joined};
+use super::super::super::math::{LANES, reduce};
 use super::super::super::vector::Simd;
 use super::GROUP;
 
@@ -69,20 +69,20 @@ fn bounds<S: Simd>(row: &[f32]) -> (f32, f32) {
     }
     let least_of = |a, b| if b < a { b } else { a };
     let most_of = |a, b| if b > a { b } else { a };
-    let mut least = folded::<S>(low, first, least_of);
-    let mut most = folded::<S>(high, first, most_of);
-    let mut nothing = folded::<S>(other, 0.0, |a, b| a + b);
+    let mut least = reduce_vector::<S>(low, first, least_of);
+    let mut most = reduce_vector::<S>(high, first, most_of);
+    let mut nothing = reduce_vector::<S>(other, 0.0, |a, b| a + b);
     for x in &row[row.len() / S::LANES * S::LANES..] {
         (least, most, nothing) = (least_of(least, *x), most_of(most, *x), nothing + x * 0.0);
     }
     (least + nothing, most + nothing)
 }
 
-/// Returns the numbers of a vector joined by `with`. `neutral`, which changes no result, fills the lanes up to the
-/// most that a vector has.
+/// Returns the reduction of a vector's lanes by `join`. `neutral`, which changes no result, fills the lanes up to
+/// [`LANES`].
 #[inline(always)]
-fn folded<S: Simd>(vector: S::V, neutral: f32, with: impl Fn(f32, f32) -> f32) -> f32 {
+fn reduce_vector<S: Simd>(vector: S::V, neutral: f32, join: impl Fn(f32, f32) -> f32) -> f32 {
     let mut lanes = [neutral; LANES];
     S::store(vector, &mut lanes, 0);
-    joined(lanes, with)
+    reduce(lanes, join)
 }
