@@ -69,10 +69,14 @@ impl<S: Simd> Dot for Single<S> {
 }
 
 #[cfg(not(target_arch = "wasm32"))]
+mod rows;
+#[cfg(not(target_arch = "wasm32"))]
 mod words;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
+#[cfg(not(target_arch = "wasm32"))]
+pub(super) use rows::{BLOCK, Pairs, QueryBytes, RowDots, SignBlock};
 #[cfg(not(target_arch = "wasm32"))]
 pub(super) use words::{Bf16, Bytes, to_bf16};
 #[cfg(target_arch = "x86_64")]

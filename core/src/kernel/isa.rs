@@ -7,7 +7,7 @@
 use std::sync::OnceLock;
 
 #[cfg(not(target_arch = "wasm32"))]
-use super::dot::{Bf16, Bytes, Dot, WholeDot};
+use super::dot::{Bf16, Bytes, Dot, Pairs, RowDots, WholeDot};
 #[cfg(target_arch = "x86_64")]
 use super::dot::{NativeBf16, NativeBytes};
 #[cfg(target_arch = "x86_64")]
@@ -41,6 +41,15 @@ pub(super) trait DotTask {
 pub(super) trait WholeTask {
     /// Runs the task. Must be `#[inline(always)]`, as [`Task::run`].
     fn run<D: WholeDot, const NR: usize, const MR: usize>(self);
+}
+
+/// Inner products of a query with rows of 8-bit numbers.
+#[cfg(not(target_arch = "wasm32"))]
+pub(super) trait RowTask {
+    /// The result of the task.
+    type Output;
+    /// Runs the task. Must be `#[inline(always)]`, as [`Task::run`].
+    fn run<D: RowDots>(self) -> Self::Output;
 }
 
 /// Runs a block of code compiled for an instruction set: `vectorised!(isa, |a: &[f32], b: &[f32]| -> f32 { .. })`.
@@ -196,6 +205,22 @@ impl Isa {
         }
     }
 
+    /// Runs inner products of a query with rows of 8-bit numbers.
+    #[cfg(not(target_arch = "wasm32"))]
+    #[allow(unsafe_code)]
+    pub(super) fn run_rows<T: RowTask>(self, task: T) -> T::Output {
+        match self.0 {
+            Kind::Portable => task.run::<Pairs>(),
+            // SAFETY: `available` makes each kind only after it found its features on this machine.
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2 => unsafe { run_avx2_rows(task) },
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512 { vnni: true, .. } => unsafe { run_avx512_vnni_rows(task) },
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512 { .. } => unsafe { run_avx512_rows(task) },
+        }
+    }
+
     /// Runs a product of words of two numbers in bf16.
     #[cfg(not(target_arch = "wasm32"))]
     #[allow(unsafe_code)]
@@ -301,4 +326,22 @@ fn run_avx512_whole<T: WholeTask>(task: T) {
 #[target_feature(enable = "avx512vnni,avx512f,avx512bw,avx512vl,avx2,fma,f16c,popcnt")]
 fn run_avx512_vnni_whole<T: WholeTask>(task: T) {
     task.run::<NativeBytes, 64, 5>();
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,f16c,popcnt")]
+fn run_avx2_rows<T: RowTask>(task: T) -> T::Output {
+    task.run::<Pairs>()
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2,fma,f16c,popcnt")]
+fn run_avx512_rows<T: RowTask>(task: T) -> T::Output {
+    task.run::<Pairs>()
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512vnni,avx512f,avx512bw,avx512vl,avx2,fma,f16c,popcnt")]
+fn run_avx512_vnni_rows<T: RowTask>(task: T) -> T::Output {
+    task.run::<NativeBytes>()
 }

@@ -46,6 +46,29 @@ pub(super) fn search_allowed(
     Ok(top.into_rows(k))
 }
 
+/// Returns the best `k` of `rows`, which are in the order of their scores by codes. The vector of a row whose bound is
+/// below the worst score of the first `k` is not read.
+pub(super) fn rank_bounded(
+    matrix: &Matrix,
+    codes: &Quantized,
+    query: &[f32],
+    rows: &[u32],
+    k: usize,
+    cancel: &CancelToken,
+) -> Result<Vec<ScoredRow>, Stopped> {
+    let (first, rest) = rows.split_at(k.min(rows.len()));
+    let mut top = TopK::new(k);
+    matrix.offer(query, first, &mut top, cancel)?;
+    let (floor, mut left) = (f64::from(top.floor()), Vec::with_capacity(rest.len()));
+    codes.bounds_at(&mut codes.bounds(query, matrix.rounding(query)), rest, |row, bound| {
+        if bound >= floor {
+            left.push(row);
+        }
+    });
+    matrix.offer(query, &left, &mut top, cancel)?;
+    Ok(top.into_rows(k))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,7 +2,9 @@
 
 use std::io::{self, Write};
 
-use dpr_core::kernel::search::binary::{BinaryQuery, Rotation, binarize_row, binary_products, words};
+use dpr_core::kernel::search::binary::{
+    BinaryQuery, Rotation, binarize_row, binary_products, gathered_binary_products, words,
+};
 use rayon::prelude::*;
 
 use super::Matrix;
@@ -12,6 +14,18 @@ use dpr_files::Mapped;
 
 /// Rows that are chosen for each that is asked for, and beyond these.
 const RESCORED: (usize, usize) = (10, 100);
+
+/// What a bound is above the estimate, in lengths of the question, for a row whose scale is 1: two standard deviations.
+/// One is the scale times the sine of the angle between a rotated row and its signs, 0.6 (Gao and Long 2024, theorem 3.2).
+const MARGIN: f32 = 1.2;
+
+/// Numbers of a vector from which a graph has signs: shorter ones are read whole in about the same time.
+const GRAPH_FROM: usize = 256;
+
+/// Returns `true` if a graph of vectors of `dim` numbers has their signs.
+pub(super) fn has_signs(dim: usize) -> bool {
+    dim >= GRAPH_FROM
+}
 
 /// Numbers of a vector below which more rows are chosen: an estimate is off by about one divided by their square root.
 const FULL: usize = 768;
@@ -88,6 +102,47 @@ impl Binary {
     pub(super) fn are_of(&self, matrix: &Matrix) -> bool {
         let made = Self::of(matrix);
         made.scales == self.scales && made.mean == self.mean && made.words.as_slice() == self.words.as_slice()
+    }
+}
+
+/// A question whose scores by signs bound those by the vectors, but for few: a bound is two standard deviations
+/// above the estimate.
+#[derive(Debug)]
+pub(super) struct SignBounds<'a> {
+    signs: &'a Binary,
+    query: BinaryQuery,
+    /// The question's product with the mean, which is part of every score.
+    mean: f32,
+    /// What a bound is above the estimate, for a row whose scale is 1.
+    margin: f32,
+    products: Vec<i32>,
+}
+
+impl Binary {
+    /// Prepares a question.
+    pub(super) fn bounds(&self, question: &[f32]) -> SignBounds<'_> {
+        let product = |other: &[f32]| -> f64 {
+            question.iter().zip(other).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
+        };
+        let (mean, length) = (product(&self.mean) as f32, product(question).sqrt() as f32);
+        let query = BinaryQuery::new(&self.rotation, question);
+        SignBounds { signs: self, query, mean, margin: MARGIN * length, products: Vec::new() }
+    }
+}
+
+impl SignBounds<'_> {
+    /// Keeps the rows whose bound is at least `floor`, in their order.
+    pub(super) fn retain(&mut self, rows: &mut Vec<u32>, floor: f32) {
+        let (scales, step, least) = (&self.signs.scales, self.query.step(), floor - self.mean);
+        gathered_binary_products(&self.query, self.signs.words.as_slice(), rows, &mut self.products);
+        let mut kept = 0;
+        for (at, product) in self.products.iter().enumerate() {
+            let row = rows[at];
+            // Written before it is known whether it stays: no branch.
+            rows[kept] = row;
+            kept += usize::from(scales[row as usize] * (*product as f32 * step + self.margin) >= least);
+        }
+        rows.truncate(kept);
     }
 }
 
@@ -186,5 +241,52 @@ mod tests {
         codes.scores(&mut prepared, 0, &mut scores);
         let best = scores.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)).unwrap().0;
         assert_eq!(best, 17);
+    }
+
+    #[test]
+    fn bounds_keep_nearly_all_rows_above_the_floor_in_their_order_and_leave_most_others_out() {
+        let (count, dim) = (4000, 768);
+        let matrix = matrix(count, dim);
+        let codes = Binary::of(&matrix);
+        let (mut above, mut kept_above, mut kept_all) = (0, 0, 0);
+        for seed in 0..20 {
+            let mut random = SplitMix::new(seed);
+            let question: Vec<f32> = (0..dim).map(|_| 3.0 * random.normal() as f32 - 0.2).collect();
+            let all: Vec<u32> = (0..count as u32).rev().collect();
+            let mut scores = Vec::new();
+            matrix.scores_at(&question, &all, &mut scores);
+            let mut sorted = scores.clone();
+            sorted.sort_by(|a, b| b.total_cmp(a));
+            let floor = sorted[count / 50];
+            let mut kept = all.clone();
+            codes.bounds(&question).retain(&mut kept, floor);
+            assert!(kept.is_sorted_by(|a, b| a > b), "in the order that they came");
+            let is_above = |row: &u32| scores[count - 1 - *row as usize] >= floor;
+            above += all.iter().filter(|row| is_above(row)).count();
+            kept_above += kept.iter().filter(|row| is_above(row)).count();
+            kept_all += kept.len();
+        }
+        // Two standard deviations leave out 2 of 100 rows that are at the floor, and fewer above it.
+        assert!(kept_above as f64 >= 0.98 * f64::from(above as u32), "{kept_above} of {above}");
+        assert!(kept_all < 20 * count * 2 / 5, "{kept_all} of {}", 20 * count);
+    }
+
+    #[test]
+    fn bounds_of_rows_of_extreme_lengths_leave_none_out_that_is_among_the_best() {
+        for size in [1e-37, 1e-20, 1.0, 1e15] {
+            let mut random = SplitMix::new(8);
+            let (count, dim) = (300, 256);
+            let values: Vec<f32> = (0..count * dim).map(|_| size * random.normal() as f32).collect();
+            let matrix = Matrix::new(values, count, dim, |row| row.to_string()).unwrap();
+            let codes = Binary::of(&matrix);
+            for row in [0, 17, 299] {
+                let question = matrix.row(row).to_vec();
+                let mut scores = Vec::new();
+                matrix.scores_at(&question, &[row as u32], &mut scores);
+                let mut kept = vec![row as u32];
+                codes.bounds(&question).retain(&mut kept, scores[0] * 0.9);
+                assert_eq!(kept, [row as u32], "{size}");
+            }
+        }
     }
 }

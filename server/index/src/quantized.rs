@@ -9,9 +9,8 @@ use std::sync::Arc;
 use bytemuck::Pod;
 use dpr_core::kernel::search::batch_i8::{QuantizedBatch, RowWords};
 use dpr_core::kernel::search::f16::{f16_products, scale_query, to_f16};
-use dpr_core::kernel::search::i8::{
-    quantize_query, quantize_row, quantized_product, quantized_products, quantized_products_at,
-};
+use dpr_core::kernel::search::gather_i8::{GatherQuery, gathered_products, row_product};
+use dpr_core::kernel::search::i8::{quantize_query, quantize_row, quantized_products};
 use rayon::prelude::*;
 
 use super::binary::Binary;
@@ -23,7 +22,7 @@ use dpr_files::Mapped;
 /// The files of quantized vectors in a version of an index.
 const CODES_INT8: &str = "codes.i8";
 const CODES_F16: &str = "codes.f16";
-const CODES_BINARY: &str = "codes.b1";
+pub(super) const CODES_BINARY: &str = "codes.b1";
 
 /// The number type of quantized vectors: `i8`, or the bits of an f16 in a `u16`.
 pub(super) trait Code: Pod + Default + Send + Sync + Debug {
@@ -153,7 +152,6 @@ impl<C: Code> Codes for Quantized<C> {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Int8Query {
     values: Vec<i16>,
-    scale: f32,
     sums: Vec<i32>,
 }
 
@@ -165,7 +163,7 @@ impl Code for i8 {
     }
 
     fn query(question: &[f32]) -> Int8Query {
-        let mut query = Int8Query { scale: 1.0, ..Int8Query::default() };
+        let mut query = Int8Query::default();
         quantize_query(question, &mut query.values);
         query
     }
@@ -173,7 +171,7 @@ impl Code for i8 {
     fn products(query: &mut Int8Query, rows: &[Self], scores: &mut [f32]) {
         query.sums.resize(scores.len(), 0);
         quantized_products(&query.values, rows, &mut query.sums);
-        scores.iter_mut().zip(&query.sums).for_each(|(score, sum)| *score = *sum as f32 * query.scale);
+        scores.iter_mut().zip(&query.sums).for_each(|(score, sum)| *score = *sum as f32);
     }
 
     fn to_le(self) -> Self {
@@ -286,7 +284,7 @@ impl AnyQuantized {
 /// A question whose scores by 8-bit codes bound those by the vectors.
 #[derive(Debug)]
 pub(super) struct Bounds {
-    values: Vec<i16>,
+    query: GatherQuery,
     /// The factor that the question's codes are multiplied by.
     scale: f64,
     /// The most that a score by codes is below that by the vector, for a row whose scale is 1.
@@ -294,6 +292,31 @@ pub(super) struct Bounds {
     /// The most that rounding in f32 and numbers below the least code add to that, for any row.
     rest: f64,
     sums: Vec<i32>,
+}
+
+/// A question, or a row whose neighbours are looked for, by which the rows of a graph are scored.
+#[derive(Clone, Debug, Default)]
+pub(super) struct GraphQuery {
+    query: GatherQuery,
+    /// What scores are multiplied by, beside the scales of the rows.
+    scale: f32,
+    /// What was left out of the scores.
+    unit: f32,
+    sums: Vec<i32>,
+}
+
+impl GraphQuery {
+    /// Prepares a question. Its norm is left out of the scores, which only compare rows, so that no score underflows.
+    pub(super) fn of(question: &[f32]) -> Self {
+        let mut query = Self { scale: 1.0, ..Self::default() };
+        query.unit = query.query.set(question);
+        query
+    }
+
+    /// Returns what a score is multiplied by to be an inner product.
+    pub(super) fn unit(&self) -> f32 {
+        self.unit
+    }
 }
 
 /// The products that a graph is built and searched by, and those of a batch of questions.
@@ -316,18 +339,18 @@ impl Quantized {
         const HALF_QUESTION: f64 = 0.51;
         // Numbers below this have the code 0, and sums of products round by less, each.
         let least = f64::from(f32::MIN_POSITIVE) * 128.0;
-        let mut values = Vec::new();
-        let scale = f64::from(quantize_query(question, &mut values));
+        let mut query = GatherQuery::default();
+        let scale = f64::from(query.set(question));
         let (dim, magnitudes) =
             (self.dim as f64, question.iter().map(|value| f64::from(value.abs())).sum::<f64>());
         let step = HALF_ROW * magnitudes + 128.0 * dim * (HALF_QUESTION * scale).max(least);
         let rest = f64::from(rounding) + (magnitudes + dim) * least;
-        Bounds { values, scale, step, rest, sums: Vec::new() }
+        Bounds { query, scale, step, rest, sums: Vec::new() }
     }
 
     /// Gives `found` each of these rows and a number that its score does not exceed.
     pub(super) fn bounds_at(&self, query: &mut Bounds, rows: &[u32], mut found: impl FnMut(u32, f64)) {
-        quantized_products_at(&query.values, self.values.as_slice(), rows, &mut query.sums);
+        gathered_products(&query.query, self.values.as_slice(), rows, &mut query.sums);
         for (row, sum) in rows.iter().zip(&query.sums) {
             let score = f64::from(*sum) * query.scale + query.step;
             found(*row, f64::from(self.scales[*row as usize]) * score + query.rest);
@@ -343,15 +366,14 @@ impl Quantized {
     }
 
     /// Makes `query` of a row.
-    pub(super) fn query_of_row(&self, row: u32, query: &mut Int8Query) {
-        query.values.clear();
-        query.values.extend(self.row(row).iter().map(|code| i16::from(*code)));
+    pub(super) fn query_of_row(&self, row: u32, query: &mut GraphQuery) {
+        query.query.set_row(self.row(row));
         query.scale = self.scales[row as usize];
     }
 
     /// Replaces `scores` by the scores of these rows.
-    pub(super) fn scores_at(&self, query: &mut Int8Query, rows: &[u32], scores: &mut Vec<f32>) {
-        quantized_products_at(&query.values, self.values.as_slice(), rows, &mut query.sums);
+    pub(super) fn scores_at(&self, query: &mut GraphQuery, rows: &[u32], scores: &mut Vec<f32>) {
+        gathered_products(&query.query, self.values.as_slice(), rows, &mut query.sums);
         scores.clear();
         let scaled = rows.iter().zip(&query.sums);
         scores.extend(scaled.map(|(row, sum)| *sum as f32 * (query.scale * self.scales[*row as usize])));
@@ -360,6 +382,6 @@ impl Quantized {
     /// Returns the inner product of two rows.
     pub(super) fn product(&self, a: u32, b: u32) -> f32 {
         let scale = self.scales[a as usize] * self.scales[b as usize];
-        quantized_product(self.row(a), self.row(b)) as f32 * scale
+        row_product(self.row(a), self.row(b)) as f32 * scale
     }
 }

@@ -2,15 +2,17 @@
 
 use std::io::{self, Write};
 use std::path::Path;
+use std::sync::Arc;
 
+use crate::binary::has_signs;
 use crate::directory::copy::publish_with;
 use crate::directory::manifest::FORMAT_WITHOUT_METADATA;
 use crate::directory::pointer::{PASSAGES_TABLE, VECTORS_BLOCKS};
 use crate::directory::version::newest;
 use crate::directory::writing::write_new;
-use crate::quantized::AnyQuantized;
+use crate::quantized::{AnyQuantized, CODES_BINARY};
 use crate::vectors::rows::write_block_sums;
-use crate::{BuildError, FileError, IndexKind, LoadedIndex, LoadedSparse, verify};
+use crate::{BuildError, FileError, IndexKind, LoadedIndex, LoadedSparse, Storage, verify};
 use dpr_files::digest;
 
 /// The result of an upgrade.
@@ -22,10 +24,13 @@ pub struct Upgraded {
     pub now: u32,
     /// `true` if it got the checksums of its vectors' blocks, by which it opens without reading all vectors.
     pub got_blocks: bool,
+    /// `true` if its graph got the signs of its vectors, by which a search scores fewer rows.
+    pub got_signs: bool,
 }
 
-/// Publishes the version in use as it would be built now, if it is in an older format or has no `vectors.crc`. Every
-/// file is checked first; what was in use stays until the new version is whole, and beside it then.
+/// Publishes the version in use as it would be built now, if it is in an older format or has no `vectors.crc` or, for a
+/// graph, no `codes.b1`. Every file is checked first; what was in use stays until the new version is whole, and beside
+/// it then.
 ///
 /// # Errors
 /// [`BuildError`]: no index, a damaged file, another writer, a full disk.
@@ -39,20 +44,23 @@ pub fn upgrade(dir: &Path) -> Result<Upgraded, BuildError> {
     let now = before.max(FORMAT_WITHOUT_METADATA);
     let has_vectors = checked.manifest.kind != IndexKind::Sparse;
     let got_blocks = has_vectors && !checked.manifest.files.contains_key(VECTORS_BLOCKS);
-    let done = Upgraded { before, now, got_blocks };
-    if before == now && !got_blocks {
+    let got_signs = checked.manifest.kind == IndexKind::Hnsw
+        && has_signs(checked.manifest.dim)
+        && !checked.manifest.files.contains_key(CODES_BINARY);
+    let done = Upgraded { before, now, got_blocks, got_signs };
+    if before == now && !got_blocks && !got_signs {
         return Ok(done);
     }
     // What older formats have no files for.
-    let (version, table, codes, rows) = match checked.manifest.kind {
+    let (version, table, codes, matrix) = match checked.manifest.kind {
         IndexKind::Sparse => {
             let index = LoadedSparse::open(dir)?;
             (index.version().to_owned(), index.passages.table()?, None, None)
         }
         IndexKind::Exact | IndexKind::Hnsw => {
             let index = newest(dir, LoadedIndex::read)?;
-            let rows = index.matrix()?.rows().clone();
-            (index.version().to_owned(), index.passages().table()?, index.codes()?.cloned(), Some(rows))
+            let (matrix, codes) = (Arc::clone(index.matrix()?), index.codes()?.first().cloned());
+            (index.version().to_owned(), index.passages().table()?, codes, Some(matrix))
         }
     };
     publish_with(dir, &version, |manifest, staged| {
@@ -71,8 +79,11 @@ pub fn upgrade(dir: &Path) -> Result<Upgraded, BuildError> {
             manifest.crc32.insert(name.to_owned(), crc32);
             Ok(())
         };
-        if let Some(rows) = rows.as_ref().filter(|_| got_blocks) {
-            add(VECTORS_BLOCKS, &mut |out| write_block_sums(rows, out))?;
+        if let Some(matrix) = matrix.as_ref().filter(|_| got_blocks) {
+            add(VECTORS_BLOCKS, &mut |out| write_block_sums(matrix.rows(), out))?;
+        }
+        if let Some(matrix) = matrix.as_ref().filter(|_| got_signs) {
+            add(CODES_BINARY, &mut |out| AnyQuantized::write_of(matrix, Storage::Binary, out))?;
         }
         if before == now {
             return Ok(());

@@ -8,6 +8,7 @@ use std::arch::x86_64::*;
 use std::mem::transmute;
 
 use super::super::vector::{Avx2, Avx512, Simd};
+use super::rows::{BLOCK, QueryBytes, RowDots, SignBlock};
 use super::words::Words;
 use super::{Dot, WholeDot};
 
@@ -167,5 +168,137 @@ impl WholeDot for NativeBytes {
     #[inline(always)]
     fn store_sums(sums: __m512i, to: &mut [u32], at: usize) {
         Avx512::store_words(sums, to, at);
+    }
+}
+
+/// Returns the sum of the lanes of each of four vectors.
+#[inline(always)]
+fn four_sums(vectors: [__m512i; 4]) -> [i32; 4] {
+    // SAFETY: this is only called where `Isa` enabled AVX-512; `sums` is as long as the vector that is stored.
+    unsafe {
+        let [a, b, c, d] = vectors.map(|vector| {
+            _mm256_add_epi32(_mm512_castsi512_si256(vector), _mm512_extracti64x4_epi64::<1>(vector))
+        });
+        let halves = _mm256_hadd_epi32(_mm256_hadd_epi32(a, b), _mm256_hadd_epi32(c, d));
+        let whole = _mm_add_epi32(_mm256_castsi256_si128(halves), _mm256_extracti128_si256::<1>(halves));
+        let mut sums = [0; 4];
+        _mm_storeu_si128(sums.as_mut_ptr().cast(), whole);
+        sums
+    }
+}
+
+/// Returns the bytes of a row's block `at`, zero beyond its end.
+#[inline(always)]
+fn block(row: &[i8], at: usize) -> __m512i {
+    let rest = &row[at * BLOCK..];
+    // SAFETY: this is only called where `Isa` enabled AVX-512 BW; a whole block is loaded from an array of its size, of
+    // another one only the bytes that the row has.
+    unsafe {
+        match rest.first_chunk::<BLOCK>() {
+            Some(block) => _mm512_loadu_si512(block.as_ptr().cast()),
+            None => _mm512_maskz_loadu_epi8((1 << rest.len()) - 1, rest.as_ptr()),
+        }
+    }
+}
+
+impl NativeBytes {
+    /// Returns the inner products with `N` rows, a vector of sums each, without what the rows' 128 add. The query's high
+    /// bytes are left out unless `WIDE`.
+    #[inline(always)]
+    fn row_sums<const N: usize, const WIDE: bool>(query: &QueryBytes, rows: [&[i8]; N]) -> [__m512i; N] {
+        // SAFETY: this type is only used where `Isa` enabled its instructions.
+        unsafe {
+            let sign = _mm512_set1_epi8(-128);
+            let (mut low, mut high) = ([_mm512_setzero_si512(); N], [_mm512_setzero_si512(); N]);
+            for (at, bytes) in query.low.iter().enumerate() {
+                let low_bytes = _mm512_loadu_si512(bytes.as_ptr().cast());
+                let high_bytes = match WIDE {
+                    true => _mm512_loadu_si512(query.high[at].as_ptr().cast()),
+                    false => _mm512_setzero_si512(),
+                };
+                for i in 0..N {
+                    // Plus 128: the other sign bit.
+                    let row = _mm512_xor_si512(block(rows[i], at), sign);
+                    low[i] = _mm512_dpbusd_epi32(low[i], row, low_bytes);
+                    if WIDE {
+                        high[i] = _mm512_dpbusd_epi32(high[i], row, high_bytes);
+                    }
+                }
+            }
+            // What wraps around 32 bits comes back: the whole sum fits.
+            std::array::from_fn(|i| match WIDE {
+                true => _mm512_add_epi32(low[i], _mm512_slli_epi32::<8>(high[i])),
+                false => low[i],
+            })
+        }
+    }
+
+    /// Returns the sums of the numbers whose bits are set in `N` rows, a vector of sums each.
+    #[inline(always)]
+    fn set_sums<const N: usize>(query: &[SignBlock], rows: [&[u64]; N]) -> [__m512i; N] {
+        let rows = rows.map(|row| &row[..query.len()]);
+        // SAFETY: this type is only used where `Isa` enabled its instructions; `numbers` is as long as the vector.
+        unsafe {
+            let (ones, mut sums) = (_mm512_set1_epi8(1), [_mm512_setzero_si512(); N]);
+            for (at, block) in query.iter().enumerate() {
+                let numbers = _mm512_loadu_si512(block.numbers.as_ptr().cast());
+                for i in 0..N {
+                    sums[i] = _mm512_dpbusd_epi32(sums[i], ones, _mm512_maskz_mov_epi8(rows[i][at], numbers));
+                }
+            }
+            sums
+        }
+    }
+
+    #[inline(always)]
+    fn rows<const N: usize>(query: &QueryBytes, rows: [&[i8]; N]) -> [__m512i; N] {
+        let rows = rows.map(|row| &row[..query.len()]);
+        match query.high.is_empty() {
+            true => Self::row_sums::<N, false>(query, rows),
+            false => Self::row_sums::<N, true>(query, rows),
+        }
+    }
+}
+
+impl RowDots for NativeBytes {
+    #[inline(always)]
+    fn dot(query: &QueryBytes, row: &[i8]) -> i32 {
+        let [sums] = Self::rows(query, [row]);
+        // SAFETY: this type is only used where `Isa` enabled its instructions.
+        let sum = unsafe { _mm512_reduce_add_epi32(sums) };
+        sum.wrapping_sub(query.total.wrapping_mul(128))
+    }
+
+    #[inline(always)]
+    fn dots(query: &QueryBytes, rows: [&[i8]; 4]) -> [i32; 4] {
+        four_sums(Self::rows(query, rows)).map(|sum| sum.wrapping_sub(query.total.wrapping_mul(128)))
+    }
+
+    #[inline(always)]
+    fn between(a: &[i8], b: &[i8]) -> i32 {
+        let b = &b[..a.len()];
+        // SAFETY: this type is only used where `Isa` enabled its instructions.
+        unsafe {
+            let (sign, ones) = (_mm512_set1_epi8(-128), _mm512_set1_epi8(1));
+            let (mut sums, mut total) = (_mm512_setzero_si512(), _mm512_setzero_si512());
+            for at in 0..a.len().div_ceil(BLOCK) {
+                let numbers = block(a, at);
+                sums = _mm512_dpbusd_epi32(sums, _mm512_xor_si512(block(b, at), sign), numbers);
+                total = _mm512_dpbusd_epi32(total, ones, numbers);
+            }
+            _mm512_reduce_add_epi32(_mm512_sub_epi32(sums, _mm512_slli_epi32::<7>(total)))
+        }
+    }
+
+    #[inline(always)]
+    fn sum_of_set(query: &[SignBlock], row: &[u64]) -> i32 {
+        let [sums] = Self::set_sums(query, [row]);
+        // SAFETY: this type is only used where `Isa` enabled its instructions.
+        unsafe { _mm512_reduce_add_epi32(sums) }
+    }
+
+    #[inline(always)]
+    fn sums_of_set(query: &[SignBlock], rows: [&[u64]; 4]) -> [i32; 4] {
+        four_sums(Self::set_sums(query, rows))
     }
 }

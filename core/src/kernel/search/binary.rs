@@ -3,27 +3,29 @@
 //!
 //! With the signs `s` (1 or -1) of a rotated row `o`, and the scale `|o|² / ⟨o, s⟩`, the scaled product `⟨q, s⟩` is an
 //! estimate of `⟨q, o⟩` that is off by about `|q| |o| / √dim`. The rotation makes that so for every row, whatever its
-//! directions. A query is rotated alike and rounded to four bits, whose planes meet the row's bits in words of 64: the
-//! products are whole numbers, the same on every instruction set.
+//! directions. A query is rotated alike and rounded to four bits: the products are whole numbers, the same on every
+//! instruction set.
 
-use super::super::isa::{best, vectorised};
+use super::super::dot::{BLOCK, RowDots, SignBlock};
+use super::super::isa::{Isa, RowTask, best, vectorised};
+use super::super::vector::prefetch;
 use crate::random::SplitMix;
 
 /// Rounds of a rotation: signs, then Hadamard transforms.
 const ROUNDS: usize = 3;
 
-/// Bits of a query's number.
-const PLANES: usize = 4;
-
 /// The greatest magnitude of a query's number.
 const QUERY_LIMIT: f32 = 7.0;
+
+/// Rows whose products are computed at a time.
+const ROWS: usize = 4;
 
 /// Key of the signs of a rotation. With the sizes it is part of the format of files.
 const SIGNS: u64 = 0x0b17;
 
 /// Returns the number of words of 64 bits that a row of `dim` numbers takes.
 pub fn words(dim: usize) -> usize {
-    dim.div_ceil(64)
+    dim.div_ceil(BLOCK)
 }
 
 /// A random rotation of vectors of one size, the same in every program: three rounds, each of random signs and then
@@ -95,7 +97,7 @@ fn turn_scaled(rotation: &Rotation, values: &mut [f32]) -> f32 {
 /// negative, and returns the scale. What `row` holds then is of no use.
 pub fn binarize_row(rotation: &Rotation, row: &mut [f32], bits: &mut [u64]) -> f32 {
     let most = turn_scaled(rotation, row);
-    for (word, numbers) in bits.iter_mut().zip(row.chunks(64)) {
+    for (word, numbers) in bits.iter_mut().zip(row.chunks(BLOCK)) {
         *word = numbers.iter().rev().fold(0, |word, value| word << 1 | u64::from(*value >= 0.0));
     }
     let squared: f64 = row.iter().map(|value| f64::from(*value).powi(2)).sum();
@@ -109,58 +111,93 @@ pub fn binarize_row(rotation: &Rotation, row: &mut [f32], bits: &mut [u64]) -> f
 /// A query in the form that binary rows are scored by.
 #[derive(Clone, Debug, Default)]
 pub struct BinaryQuery {
-    /// `[words, PLANES]`: the bits of the numbers in two's complement, the lowest plane first.
-    planes: Vec<[u64; PLANES]>,
+    blocks: Vec<SignBlock>,
     /// Sum of the numbers.
     total: i32,
+    step: f32,
 }
 
 impl BinaryQuery {
-    /// Rotates `query` (`[dim]`, finite) and rounds it to four bits. Its length is left out of the products, which only
-    /// compare rows.
+    /// Rotates `query` (`[dim]`, finite) and rounds it to four bits.
     pub fn new(rotation: &Rotation, query: &[f32]) -> Self {
         let mut values = query.to_vec();
-        turn_scaled(rotation, &mut values);
+        let unit = turn_scaled(rotation, &mut values);
         let most = values.iter().fold(0f32, |most, value| most.max(value.abs()));
         let scale = if most > 0.0 { QUERY_LIMIT / most } else { 0.0 };
-        let (mut planes, mut total) = (vec![[0; PLANES]; words(values.len())], 0);
-        for (at, value) in values.iter().enumerate() {
-            let number = (value * scale).round() as i32;
-            total += number;
-            for (plane, word) in planes[at / 64].iter_mut().enumerate() {
-                *word |= (number as u64 >> plane & 1) << (at % 64);
-            }
-        }
-        Self { planes, total }
+        let number = |value: &f32| (value * scale).round() as i8;
+        let blocks = values.chunks(BLOCK).map(|values| SignBlock::new(values.iter().map(number))).collect();
+        let total = values.iter().map(|value| i32::from(number(value))).sum();
+        Self { blocks, total, step: unit * most / QUERY_LIMIT }
+    }
+
+    /// Returns what a product is multiplied by, with the scale of its row, to estimate the inner product.
+    pub fn step(&self) -> f32 {
+        self.step
     }
 }
 
 /// Computes the products of `query` with binary `rows` (`[products, words]`), row after row: whole numbers, without the
-/// scales of the rows.
+/// scales of the rows and the query's step.
 pub fn binary_products(query: &BinaryQuery, rows: &[u64], products: &mut [f32]) {
-    debug_assert_eq!(rows.len(), products.len() * query.planes.len());
-    let (planes, total) = (query.planes.as_slice(), query.total);
-    if planes.is_empty() {
-        return;
-    }
-    vectorised!(best(), |planes: &[[u64; PLANES]], total: i32, rows: &[u64], products: &mut [f32]| {
-        for (product, row) in products.iter_mut().zip(rows.chunks_exact(planes.len())) {
-            *product = (2 * chosen(planes, row) - total) as f32;
-        }
-    });
+    debug_assert_eq!(rows.len(), products.len() * query.blocks.len());
+    products_in_order(best(), query, rows, products);
 }
 
-/// Returns the sum of the query's numbers whose bits are set in `row`.
-#[inline(always)]
-fn chosen(planes: &[[u64; PLANES]], row: &[u64]) -> i32 {
-    let mut counts = [0u32; PLANES];
-    for (planes, word) in planes.iter().zip(row) {
-        for (count, plane) in counts.iter_mut().zip(planes) {
-            *count += (plane & word).count_ones();
+fn products_in_order(isa: Isa, query: &BinaryQuery, rows: &[u64], products: &mut [f32]) {
+    struct InOrder<'a>(&'a BinaryQuery, &'a [u64], &'a mut [f32]);
+    impl RowTask for InOrder<'_> {
+        type Output = ();
+        #[inline(always)]
+        fn run<D: RowDots>(self) {
+            let Self(query, rows, products) = self;
+            let words = query.blocks.len();
+            let (fours, rest) = products.as_chunks_mut::<ROWS>();
+            let (of_fours, of_rest) = rows.split_at(fours.len() * ROWS * words);
+            for (products, rows) in fours.iter_mut().zip(of_fours.chunks_exact(ROWS * words)) {
+                let rows = std::array::from_fn(|row| &rows[row * words..][..words]);
+                let sums = D::sums_of_set(&query.blocks, rows);
+                *products = sums.map(|sum| (2 * sum - query.total) as f32);
+            }
+            for (product, row) in rest.iter_mut().zip(of_rest.chunks_exact(words)) {
+                *product = (2 * D::sum_of_set(&query.blocks, row) - query.total) as f32;
+            }
         }
     }
-    let [ones, twos, fours, eights] = counts.map(|count| count as i32);
-    ones + 2 * twos + 4 * fours - 8 * eights
+    if !query.blocks.is_empty() {
+        isa.run_rows(InOrder(query, rows, products));
+    }
+}
+
+/// Replaces `products` by the products of `query` with the binary rows of `rows` `[any, words]` that `picked` names, as
+/// [`binary_products`] computes them.
+///
+/// # Panics
+/// When `picked` names a row that is not in `rows`.
+pub fn gathered_binary_products(query: &BinaryQuery, rows: &[u64], picked: &[u32], products: &mut Vec<i32>) {
+    products_at(best(), query, rows, picked, products);
+}
+
+fn products_at(isa: Isa, query: &BinaryQuery, rows: &[u64], picked: &[u32], products: &mut Vec<i32>) {
+    struct At<'a>(&'a BinaryQuery, &'a [u64], &'a [u32], &'a mut Vec<i32>);
+    impl RowTask for At<'_> {
+        type Output = ();
+        #[inline(always)]
+        fn run<D: RowDots>(self) {
+            let Self(query, rows, picked, products) = self;
+            let words = query.blocks.len();
+            let row = |row: u32| &rows[row as usize * words..][..words];
+            picked.iter().for_each(|row_at| prefetch(row(*row_at)));
+            let (fours, rest) = picked.as_chunks::<ROWS>();
+            for four in fours {
+                let sums = D::sums_of_set(&query.blocks, four.map(row));
+                products.extend(sums.map(|sum| 2 * sum - query.total));
+            }
+            let sum = |row_at: &u32| 2 * D::sum_of_set(&query.blocks, row(*row_at)) - query.total;
+            products.extend(rest.iter().map(sum));
+        }
+    }
+    products.clear();
+    isa.run_rows(At(query, rows, picked, products));
 }
 
 #[cfg(test)]
@@ -219,11 +256,7 @@ mod tests {
             let planes = BinaryQuery::new(&rotation, &query);
             let mut found = [0.0];
             binary_products(&planes, &bits, &mut found);
-            // The query's scale, which a search leaves out.
-            let mut turned = query.clone();
-            rotation.turn(&mut turned);
-            let step = turned.iter().fold(0f32, |most, value| most.max(value.abs())) / QUERY_LIMIT;
-            let estimate = f64::from(found[0] * scale * step);
+            let estimate = f64::from(found[0] * scale * planes.step());
             off += ((estimate - expected) / lengths).powi(2);
             count += 1.0;
         }
@@ -237,31 +270,46 @@ mod tests {
         for dim in [1, 5, 63, 64, 65, 384, 768, 1000] {
             let rotation = Rotation::new(dim);
             let query = BinaryQuery::new(&rotation, &vector(dim, 7));
-            let count = 3;
+            let count = 7;
             let mut rows = vec![0; count * words(dim)];
             for (row, bits) in rows.chunks_exact_mut(words(dim)).enumerate() {
                 binarize_row(&rotation, &mut vector(dim, 20 + row as u64), bits);
             }
-            let mut found = vec![0.0; count];
-            binary_products(&query, &rows, &mut found);
             let number = |at: usize| {
-                let bit = |plane: usize| (query.planes[at / 64][plane] >> (at % 64) & 1) as i32;
+                let bit = |plane: usize| (query.blocks[at / 64].planes[plane] >> (at % 64) & 1) as i32;
                 bit(0) + 2 * bit(1) + 4 * bit(2) - 8 * bit(3)
             };
             assert_eq!(query.total, (0..dim).map(number).sum::<i32>());
-            for (row, found) in rows.chunks_exact(words(dim)).zip(found) {
-                let sign = |at: usize| if row[at / 64] >> (at % 64) & 1 == 1 { 1 } else { -1 };
-                let expected: i32 = (0..dim).map(|at| number(at) * sign(at)).sum();
-                let planes = query.planes.as_slice();
-                for isa in Isa::available() {
-                    let chosen = vectorised!(isa, |planes: &[[u64; PLANES]], row: &[u64]| -> i32 {
-                        chosen(planes, row)
-                    });
-                    assert_eq!(2 * chosen - query.total, expected, "{dim}");
-                }
-                assert_eq!(found, expected as f32, "{dim}");
+            let expected: Vec<i32> = rows
+                .chunks_exact(words(dim))
+                .map(|row| {
+                    let sign = |at: usize| if row[at / 64] >> (at % 64) & 1 == 1 { 1 } else { -1 };
+                    (0..dim).map(|at| number(at) * sign(at)).sum()
+                })
+                .collect();
+            for isa in Isa::available() {
+                let mut found = vec![0.0; count];
+                products_in_order(isa, &query, &rows, &mut found);
+                assert_eq!(
+                    found,
+                    expected.iter().map(|sum| *sum as f32).collect::<Vec<_>>(),
+                    "{dim} {isa:?}"
+                );
+                let picked = [6, 0, 3, 3, 5];
+                let mut found = vec![9];
+                products_at(isa, &query, &rows, &picked, &mut found);
+                assert_eq!(found, picked.map(|row| expected[row as usize]), "{dim} {isa:?}");
+                products_at(isa, &query, &rows, &[], &mut found);
+                assert!(found.is_empty());
             }
         }
+    }
+
+    #[test]
+    #[should_panic(expected = "out of range")]
+    fn a_row_that_is_not_there_is_not_read() {
+        let query = BinaryQuery::new(&Rotation::new(100), &[1.0; 100]);
+        gathered_binary_products(&query, &[1; 5], &[0, 1, 2], &mut Vec::new());
     }
 
     #[test]

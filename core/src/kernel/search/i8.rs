@@ -6,13 +6,9 @@
 //! number.
 
 use super::super::isa::{best, vectorised};
-use super::super::vector::prefetch;
 
 /// The greatest magnitude of a row's numbers.
 const ROW_LIMIT: f32 = 127.0;
-
-/// The number of rows by which prefetching is ahead of the sums, where rows lie apart.
-const AHEAD: usize = 6;
 
 /// Quantizes `row` to eight bits into `codes`, which is as long, and returns the scale: a number of the row is about
 /// its code times the scale.
@@ -41,7 +37,7 @@ pub fn quantize_query(query: &[f32], codes: &mut Vec<i16>) -> f32 {
 
 /// Returns the scale that a code is multiplied by, and its inverse.
 #[inline(always)]
-fn scale(values: &[f32], limit: f32) -> (f32, f32) {
+pub(super) fn scale(values: &[f32], limit: f32) -> (f32, f32) {
     let max = values.iter().fold(0f32, |max, value| max.max(value.abs()));
     // So small that the inverse would overflow: nothing that counts is lost.
     if max < f32::MIN_POSITIVE * ROW_LIMIT { (0.0, 0.0) } else { (max / limit, limit / max) }
@@ -49,7 +45,7 @@ fn scale(values: &[f32], limit: f32) -> (f32, f32) {
 
 /// Returns the nearest whole number.
 #[inline(always)]
-fn whole(value: f32) -> i32 {
+pub(super) fn whole(value: f32) -> i32 {
     // Added and taken off again, it leaves a whole number in the low mantissa bits; compilers make vectors of that.
     const ROUND: f32 = 12_582_912.0;
     (value + ROUND).to_bits().wrapping_sub(ROUND.to_bits()) as i32
@@ -65,34 +61,10 @@ pub fn quantized_products(query: &[i16], rows: &[i8], sums: &mut [i32]) {
     });
 }
 
-/// Replaces `sums` by the inner products of `query` with the quantized rows of `rows` `[any, dim]` that `picked`
-/// names.
-///
-/// # Panics
-/// When `picked` names a row that is not in `rows`.
-pub fn quantized_products_at(query: &[i16], rows: &[i8], picked: &[u32], sums: &mut Vec<i32>) {
-    sums.clear();
-    vectorised!(best(), |query: &[i16], rows: &[i8], picked: &[u32], sums: &mut Vec<i32>| {
-        let row = |row: u32| &rows[row as usize * query.len()..][..query.len()];
-        picked.iter().take(AHEAD).for_each(|next| prefetch(row(*next)));
-        for (at, here) in picked.iter().enumerate() {
-            if let Some(next) = picked.get(at + AHEAD) {
-                prefetch(row(*next));
-            }
-            sums.push(dot(query, row(*here)));
-        }
-    });
-}
-
-/// Returns the inner product of two quantized rows.
-pub fn quantized_product(a: &[i8], b: &[i8]) -> i32 {
-    vectorised!(best(), |a: &[i8], b: &[i8]| -> i32 { dot(a, b) })
-}
-
 /// Returns the inner product by one plain sum, in which the compiler finds the instruction that adds two products.
 #[inline(always)]
-fn dot<N: Copy + Into<i32>>(query: &[N], row: &[i8]) -> i32 {
-    query.iter().zip(row).map(|(a, b)| (*a).into() * i32::from(*b)).sum()
+fn dot(query: &[i16], row: &[i8]) -> i32 {
+    query.iter().zip(row).map(|(a, b)| i32::from(*a) * i32::from(*b)).sum()
 }
 
 #[cfg(test)]
@@ -142,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn every_instruction_set_and_every_way_to_ask_give_the_same_sums() {
+    fn every_instruction_set_gives_the_same_sums() {
         let dim = 100;
         let (rows, _) = coded(&vector(dim * 9, 0.7));
         let mut numbers = Vec::new();
@@ -155,11 +127,5 @@ mod tests {
                 assert_eq!(vectorised!(isa, |query: &[i16], row: &[i8]| -> i32 { dot(query, row) }), *sum);
             }
         }
-        let mut picked = vec![7];
-        quantized_products_at(&numbers, &rows, &[8, 0, 3, 3, 1, 7], &mut picked);
-        assert_eq!(picked, [8, 0, 3, 3, 1, 7].map(|row| sums[row]));
-        let plain: i32 =
-            rows[..dim].iter().zip(&rows[dim..]).map(|(a, b)| i32::from(*a) * i32::from(*b)).sum();
-        assert_eq!(quantized_product(&rows[..dim], &rows[dim..2 * dim]), plain);
     }
 }

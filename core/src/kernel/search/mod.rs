@@ -5,6 +5,7 @@
 //! |---|---|---|
 //! | [`mod@f32`] | single precision | exact scores, the same on every instruction set to the bit |
 //! | [`mod@i8`] | quantized to 8 bits and a scale | choosing rows to score |
+//! | [`gather_i8`] | the same, gathered from anywhere | the search of a graph |
 //! | [`mod@f16`] | half precision and a scale | choosing rows to score |
 //! | [`binary`] | one bit a number and a scale | choosing rows to score |
 //! | [`batch_i8`] | quantized to 8 bits, for many queries at once | choosing rows to score |
@@ -15,9 +16,12 @@
 pub mod batch;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod batch_i8;
+#[cfg(not(target_arch = "wasm32"))]
 pub mod binary;
 pub mod f16;
 pub mod f32;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod gather_i8;
 pub mod i8;
 pub mod postings;
 

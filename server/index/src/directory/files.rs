@@ -15,7 +15,7 @@ use crate::sparse::SparseIndex;
 use crate::vectors::Rows;
 use crate::vectors::blocks::{Blocks, are_finite};
 use crate::{
-    ExactIndex, FileError, HnswIndex, IndexKind, IndexManifest, Matrix, OpenError, StoredPassages,
+    ExactIndex, FileError, HnswIndex, IndexKind, IndexManifest, Matrix, OpenError, Storage, StoredPassages,
     VectorIndex,
 };
 use dpr_files::{Mapped, digest};
@@ -27,8 +27,8 @@ pub(crate) struct Files {
     manifest: IndexManifest,
 }
 
-/// The index of the vectors, and the quantized vectors by which it chooses rows.
-pub(crate) type Searchable = (Box<dyn VectorIndex>, Option<AnyQuantized>);
+/// The index of the vectors, and the quantized vectors by which it chooses rows: a copy of them, or two for a graph.
+pub(crate) type Searchable = (Box<dyn VectorIndex>, Vec<AnyQuantized>);
 
 impl Files {
     pub(super) fn new(dir: PathBuf, manifest: IndexManifest) -> Self {
@@ -110,24 +110,30 @@ impl Files {
 
     /// Opens the index of the vectors: its quantized vectors and its graph, where it has these.
     pub(crate) fn searchable(&self, matrix: &Arc<Matrix>) -> Result<Searchable, FileError> {
-        let codes = self.codes(matrix)?;
-        let index: Box<dyn VectorIndex> = match (self.manifest.kind, self.manifest.hnsw, &codes) {
-            (IndexKind::Hnsw, Some(params), Some(AnyQuantized::Int8(codes))) => {
+        let mut codes = Vec::new();
+        for storage in self.manifest.quantized() {
+            codes.extend(self.codes(matrix, storage)?);
+        }
+        let index: Box<dyn VectorIndex> = match (self.manifest.kind, self.manifest.hnsw, codes.as_slice()) {
+            (IndexKind::Hnsw, Some(params), [AnyQuantized::Int8(codes), signs @ ..]) => {
+                let signs = signs.iter().find_map(|codes| match codes {
+                    AnyQuantized::Binary(signs) => Some(Arc::clone(signs)),
+                    _ => None,
+                });
                 let (matrix, graph) = (Arc::clone(matrix), self.graph()?);
-                Box::new(HnswIndex::new(matrix, Arc::clone(codes), graph, params.ef_search))
+                Box::new(HnswIndex::new(matrix, Arc::clone(codes), signs, graph, params.ef_search))
             }
             (IndexKind::Hnsw, ..) => {
                 let manifest = self.dir.join(MANIFEST);
                 return Err(FileError::corrupt(&manifest, "an hnsw index without its parameters"));
             }
-            (_, _, codes) => Box::new(ExactIndex::with_codes(Arc::clone(matrix), codes.clone())),
+            (_, _, codes) => Box::new(ExactIndex::with_codes(Arc::clone(matrix), codes.first().cloned())),
         };
         Ok((index, codes))
     }
 
-    /// Opens the quantized vectors, where rows are chosen by them.
-    fn codes(&self, matrix: &Matrix) -> Result<Option<AnyQuantized>, FileError> {
-        let storage = self.manifest.read_by();
+    /// Opens quantized vectors, or makes them where the version is in a format without such files.
+    fn codes(&self, matrix: &Matrix, storage: Storage) -> Result<Option<AnyQuantized>, FileError> {
         let Some(name) = AnyQuantized::file_name(storage) else { return Ok(None) };
         match self.map_since_format(3, name)? {
             None => Ok(AnyQuantized::of(matrix, storage)),
@@ -165,12 +171,9 @@ impl Files {
 
     /// Checks that the files that [`searchable`](Self::searchable) opens are there and as long as the manifest says.
     pub(crate) fn check_searchable_sizes(&self) -> Result<(), FileError> {
-        let codes = AnyQuantized::file_name(self.manifest.read_by());
+        let codes = self.manifest.quantized().filter_map(AnyQuantized::file_name);
         let graph = (self.manifest.kind == IndexKind::Hnsw).then_some(GRAPH);
-        codes
-            .into_iter()
-            .chain(graph)
-            .try_for_each(|name| digest::check_size(&self.dir.join(name), self.entry(name)?))
+        codes.chain(graph).try_for_each(|name| digest::check_size(&self.dir.join(name), self.entry(name)?))
     }
 
     fn entry(&self, name: &str) -> Result<&FileEntry, FileError> {

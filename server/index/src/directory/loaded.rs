@@ -41,7 +41,7 @@ pub struct LoadedIndex {
 /// The inverted index and the quantized vectors: open, or opened and checked when they are first needed.
 #[derive(Debug)]
 enum Rest {
-    Checked { codes: Option<AnyQuantized>, sparse: Option<Box<SparseIndex>> },
+    Checked { codes: Vec<AnyQuantized>, sparse: Option<Box<SparseIndex>> },
     Unchecked(Unchecked),
 }
 
@@ -163,11 +163,11 @@ impl LoadedIndex {
         &self.passages
     }
 
-    /// Returns the quantized vectors, where rows are chosen by them.
-    pub(crate) fn codes(&self) -> Result<Option<&AnyQuantized>, FileError> {
+    /// Returns the quantized vectors, where rows are chosen by them: a copy, or two for a graph.
+    pub(crate) fn codes(&self) -> Result<&[AnyQuantized], FileError> {
         match &self.rest {
-            Rest::Checked { codes, .. } => Ok(codes.as_ref()),
-            Rest::Unchecked(unchecked) => Ok(unchecked.searchable()?.1.as_ref()),
+            Rest::Checked { codes, .. } => Ok(codes),
+            Rest::Unchecked(unchecked) => Ok(&unchecked.searchable()?.1),
         }
     }
 
@@ -265,10 +265,12 @@ impl LoadedIndex {
     pub(crate) fn check(&self, dir: &Path) -> Result<(), FileError> {
         self.passages.check()?;
         let version = IndexDir::new(dir).version_path(self.number);
-        if let (Some(codes), Some(name)) = (self.codes()?, AnyQuantized::file_name(self.manifest.read_by()))
-            && !codes.are_of(self.matrix()?)
-        {
-            return Err(FileError::corrupt(&version.join(name), "it is not made of the vectors"));
+        for codes in self.codes()? {
+            if let Some(name) = AnyQuantized::file_name(codes.storage())
+                && !codes.are_of(self.matrix()?)
+            {
+                return Err(FileError::corrupt(&version.join(name), "it is not made of the vectors"));
+            }
         }
         if self.manifest.files.contains_key(VECTORS_BLOCKS) {
             let path = version.join(VECTORS_BLOCKS);

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use dpr_core::model::FileEntry;
 use serde::{Deserialize, Serialize};
 
+use crate::quantized::CODES_BINARY;
 use crate::sparse::Analyzer;
 use crate::{HnswParams, IndexKind, Storage};
 
@@ -67,6 +68,13 @@ impl IndexManifest {
     /// Returns the form of the vectors that a search reads; the first format does not name it for graphs.
     pub(crate) fn read_by(&self) -> Storage {
         if self.kind == IndexKind::Hnsw { Storage::Int8 } else { self.storage }
+    }
+
+    /// Returns the forms of the quantized vectors that a search reads: that by which it scores rows, and for a graph the
+    /// signs, where the version has them.
+    pub(crate) fn quantized(&self) -> impl Iterator<Item = Storage> {
+        let has_signs = self.kind == IndexKind::Hnsw && self.files.contains_key(CODES_BINARY);
+        [self.read_by()].into_iter().chain(has_signs.then_some(Storage::Binary))
     }
 
     /// The only metric.

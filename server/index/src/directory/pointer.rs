@@ -3,8 +3,8 @@
 //! ```text
 //! DIR/current          `v-3 <sha256 of its manifest.json>`; replaced by one rename, which publishes a version
 //! DIR/v-3/             manifest.json, passages.jsonl, passages.idx, vectors.f32; codes.i8, codes.f16 or codes.b1 where
-//!                      rows are chosen by fewer bits, graph.hnsw for HNSW, metadata.columns where passages have
-//!                      metadata, sparse/ for BM25
+//!                      rows are chosen by fewer bits, graph.hnsw for HNSW and codes.b1 beside it, metadata.columns
+//!                      where passages have metadata, sparse/ for BM25
 //! DIR/updates-3.log    what changed since v-3 was built; `current` then ends in ` updates`
 //! DIR/compacting       there while a compaction runs, and after one that was killed
 //! DIR/v-2/             the version before, kept for a reader that looked up `current` just before it changed

@@ -18,6 +18,7 @@ use super::pointer::{
     GRAPH, MANIFEST, METADATA, PASSAGES, PASSAGES_TABLE, Publisher, SPARSE, VECTORS, VECTORS_BLOCKS,
 };
 use super::version::newest;
+use crate::binary::has_signs;
 use crate::passage_stream::PassageStream;
 use crate::quantized::AnyQuantized;
 use crate::sparse::{STEP, SparseError, SparseOptions, write_sparse};
@@ -151,6 +152,9 @@ impl<'a> Writing<'a> {
                 GraphBuilder::HnswRs => hnsw::build_with_library(matrix, params, &options.stop, progress)?,
             };
             self.write(GRAPH, &mut |out| graph.write(out))?;
+            if has_signs(matrix.dim()) {
+                self.write_codes(matrix, Storage::Binary)?;
+            }
         }
         let sparse =
             options.sparse.map(|sparse| self.write_sparse(passages, sparse, progress)).transpose()?;

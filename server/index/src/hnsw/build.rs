@@ -13,9 +13,9 @@ use rayon::prelude::*;
 
 use super::graph::MAX_LAYERS;
 use super::repair::connect;
-use super::search::{VisitedSet, descend, search_layer};
+use super::search::{Layer, VisitedSet, descend, search_layer};
 use super::{Graph, HnswParams};
-use crate::quantized::{Int8Query, Quantized};
+use crate::quantized::{GraphQuery, Quantized};
 use crate::ranking::Candidate;
 use crate::{BuildError, CancelToken, Matrix};
 use dpr_files::progress::Progress;
@@ -65,12 +65,30 @@ type Found = Vec<Vec<Candidate>>;
 /// The buffers of one thread.
 struct Scratch {
     visited: VisitedSet,
-    query: Int8Query,
+    query: GraphQuery,
 }
 
 impl Scratch {
     fn new(rows: usize) -> Self {
-        Self { visited: VisitedSet::new(rows), query: Int8Query::default() }
+        Self { visited: VisitedSet::new(rows), query: GraphQuery::default() }
+    }
+}
+
+/// A layer of the graph as it is, for the row that is inserted.
+struct Inserted<'a> {
+    builder: &'a Builder<'a>,
+    row: u32,
+    query: &'a mut GraphQuery,
+    layer: usize,
+}
+
+impl Layer for Inserted<'_> {
+    fn links(&self, row: u32) -> &[u32] {
+        self.builder.links(self.layer, row)
+    }
+
+    fn score(&mut self, rows: &mut Vec<u32>, _floor: f32, scores: &mut Vec<f32>) {
+        self.builder.near(self.row, self.query, rows, scores);
     }
 }
 
@@ -152,7 +170,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Computes how near `rows` are to `row`, of which `query` is made.
-    fn near(&self, row: u32, query: &mut Int8Query, rows: &[u32], scores: &mut Vec<f32>) {
+    fn near(&self, row: u32, query: &mut GraphQuery, rows: &[u32], scores: &mut Vec<f32>) {
         self.codes.scores_at(query, rows, scores);
         let extra = self.extra[row as usize];
         for (score, other) in scores.iter_mut().zip(rows) {
@@ -170,19 +188,20 @@ impl<'a> Builder<'a> {
             return Vec::new();
         }
         self.codes.query_of_row(row, query);
-        let mut near = |rows: &[u32], scores: &mut Vec<f32>| self.near(row, query, rows, scores);
         let mut here = Candidate { score: self.nearness(row, self.entry), row: self.entry };
         let (top, above) = (self.above[self.entry as usize].into(), self.above[row as usize].into());
+        let mut inserted = Inserted { builder: self, row, query, layer: top };
         for layer in (above + 1..=top).rev() {
-            here = descend(here, |row| self.links(layer, row), &mut near);
+            inserted.layer = layer;
+            here = descend(here, &mut inserted);
         }
         let mut starts = vec![here];
         let mut found = vec![Vec::new(); above + 1];
         let never = CancelToken::never();
         for layer in (0..=above).rev() {
-            let links = |row| self.links(layer, row);
+            inserted.layer = layer;
             let ef = self.params.ef_construction;
-            let kept = search_layer(&starts, ef, None, visited, &never, links, &mut near);
+            let kept = search_layer(&starts, ef, None, visited, &never, &mut inserted);
             found[layer] = self.choose(&kept, self.params.m);
             starts = kept;
         }
@@ -239,7 +258,7 @@ impl<'a> Builder<'a> {
         if links.len() + more.len() <= room {
             return links.iter().copied().chain(new.map(|candidate| candidate.row)).collect();
         }
-        let (mut query, mut scores) = (Int8Query::default(), Vec::new());
+        let (mut query, mut scores) = (GraphQuery::default(), Vec::new());
         self.codes.query_of_row(row, &mut query);
         self.near(row, &mut query, links, &mut scores);
         let old = links.iter().zip(&scores).map(|(row, score)| Candidate { score: *score, row: *row });

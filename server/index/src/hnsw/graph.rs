@@ -12,6 +12,8 @@
 
 use std::io::{self, Write};
 
+use dpr_core::kernel::search::prefetch;
+
 const MAGIC: &[u8; 8] = b"DPRHNSW1";
 
 /// The most layers of a graph: as many as `hnsw_rs` can have.
@@ -66,6 +68,16 @@ impl Graph {
         match layer.starts.get(node..node + 2) {
             Some(ends) => &layer.links[ends[0]..ends[1]],
             None => &[],
+        }
+    }
+
+    /// Prefetches what says where the links of `row` on the lowest layer are.
+    #[inline]
+    pub(super) fn prefetch_links(&self, row: u32) {
+        if let Some(start) =
+            self.layers.first().and_then(|lowest| lowest.starts.get(row as usize..=row as usize))
+        {
+            prefetch(start);
         }
     }
 

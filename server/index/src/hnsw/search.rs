@@ -37,17 +37,27 @@ impl VisitedSet {
     }
 }
 
+/// What a search asks of a layer of the graph.
+pub(super) trait Layer {
+    /// Returns the rows that `row` is linked to.
+    fn links(&self, row: u32) -> &[u32];
+
+    /// Prepares for the links of `row` to be read.
+    #[inline(always)]
+    fn prefetch_links(&self, _row: u32) {}
+
+    /// Replaces `scores` by the scores of `rows`. Rows that score below `floor` may be left out of both.
+    fn score(&mut self, rows: &mut Vec<u32>, floor: f32, scores: &mut Vec<f32>);
+}
+
 /// Searches an upper layer greedily from `here`: returns the first row that scores higher than all its neighbours.
-pub(super) fn descend<'a>(
-    mut here: Candidate,
-    links: impl Fn(u32) -> &'a [u32],
-    mut score: impl FnMut(&[u32], &mut Vec<f32>),
-) -> Candidate {
-    let mut scores = Vec::new();
+pub(super) fn descend(mut here: Candidate, layer: &mut impl Layer) -> Candidate {
+    let (mut near, mut scores) = (Vec::new(), Vec::new());
     loop {
-        let links = links(here.row);
-        score(links, &mut scores);
-        let candidates = links.iter().zip(&scores).map(|(row, score)| Candidate { score: *score, row: *row });
+        near.clear();
+        near.extend_from_slice(layer.links(here.row));
+        layer.score(&mut near, here.score, &mut scores);
+        let candidates = near.iter().zip(&scores).map(|(row, score)| Candidate { score: *score, row: *row });
         match candidates.max() {
             Some(best) if best > here => here = best,
             _ => return here,
@@ -75,12 +85,20 @@ impl Beam {
         Self { limit, found: Vec::with_capacity(limit + 1), followed: Vec::with_capacity(limit + 1), next: 0 }
     }
 
-    /// Adds a candidate, unless there are as many better ones as the beam keeps.
+    /// Returns the score that a candidate must have at least.
+    fn floor(&self) -> f32 {
+        match self.found.last() {
+            Some(worst) if self.found.len() == self.limit => worst.score,
+            _ => f32::NEG_INFINITY,
+        }
+    }
+
+    /// Adds a candidate, unless there are as many better ones as the beam keeps, and returns `true` if it did.
     #[inline]
-    fn offer(&mut self, candidate: Candidate) {
+    fn offer(&mut self, candidate: Candidate) -> bool {
         if self.found.len() == self.limit {
             if self.found.last().is_none_or(|worst| candidate.score < worst.score || candidate < *worst) {
-                return;
+                return false;
             }
             self.found.pop();
             self.followed.pop();
@@ -89,6 +107,7 @@ impl Beam {
         self.found.insert(at, candidate);
         self.followed.insert(at, false);
         self.next = self.next.min(at);
+        true
     }
 
     /// Returns the best candidate that was not followed, which now is.
@@ -109,33 +128,33 @@ impl Beam {
 /// Searches a layer with a beam of `ef` candidates from `starts` on, and returns the best `ef` rows found, best first
 /// (algorithm 2 of the paper). Only `allowed` rows are returned, if these are given; the search passes through the
 /// others too. It ends early once `cancel` says to stop.
-pub(super) fn search_layer<'a>(
+pub(super) fn search_layer(
     starts: &[Candidate],
     ef: usize,
     allowed: Option<&RowSet>,
     visited: &mut VisitedSet,
     cancel: &CancelToken,
-    links: impl Fn(u32) -> &'a [u32],
-    score: impl FnMut(&[u32], &mut Vec<f32>),
+    layer: &mut impl Layer,
 ) -> Vec<Candidate> {
     match allowed {
-        None if ef <= SORTED => search_sorted(starts, ef, visited, cancel, links, score),
-        _ => search_heaps(starts, ef, allowed, visited, cancel, links, score).into_sorted(),
+        None if ef <= SORTED => search_sorted(starts, ef, visited, cancel, layer),
+        _ => search_heaps(starts, ef, allowed, visited, cancel, layer).into_sorted(),
     }
 }
 
 /// Searches a layer with one sorted beam: what is followed and what is found are the same rows.
-fn search_sorted<'a>(
+fn search_sorted(
     starts: &[Candidate],
     ef: usize,
     visited: &mut VisitedSet,
     cancel: &CancelToken,
-    links: impl Fn(u32) -> &'a [u32],
-    mut score: impl FnMut(&[u32], &mut Vec<f32>),
+    layer: &mut impl Layer,
 ) -> Vec<Candidate> {
     visited.clear();
     let mut beam = Beam::new(ef);
-    starts.iter().filter(|start| visited.insert(start.row)).for_each(|start| beam.offer(*start));
+    for start in starts.iter().filter(|start| visited.insert(start.row)) {
+        beam.offer(*start);
+    }
     let (mut fresh, mut scores) = (Vec::new(), Vec::new());
     let mut followed = 0_usize;
     while let Some(here) = beam.follow() {
@@ -144,26 +163,29 @@ fn search_sorted<'a>(
         }
         followed += 1;
         fresh.clear();
-        fresh.extend(links(here.row).iter().copied().filter(|row| visited.insert(*row)));
+        fresh.extend(layer.links(here.row).iter().copied().filter(|row| visited.insert(*row)));
         // Most likely the next to be followed.
         if let Some(next) = beam.peek() {
-            prefetch(links(next.row));
+            prefetch(layer.links(next.row));
         }
-        score(&fresh, &mut scores);
-        fresh.iter().zip(&scores).for_each(|(row, score)| beam.offer(Candidate { score: *score, row: *row }));
+        layer.score(&mut fresh, beam.floor(), &mut scores);
+        for (row, score) in fresh.iter().zip(&scores) {
+            if beam.offer(Candidate { score: *score, row: *row }) {
+                layer.prefetch_links(*row);
+            }
+        }
     }
     beam.found
 }
 
 /// Searches a layer with a heap of what is to be followed and another of what is found.
-fn search_heaps<'a>(
+fn search_heaps(
     starts: &[Candidate],
     ef: usize,
     allowed: Option<&RowSet>,
     visited: &mut VisitedSet,
     cancel: &CancelToken,
-    links: impl Fn(u32) -> &'a [u32],
-    mut score: impl FnMut(&[u32], &mut Vec<f32>),
+    layer: &mut impl Layer,
 ) -> TopK {
     visited.clear();
     let is_allowed = |row: u32| allowed.is_none_or(|allowed| allowed.contains(row as usize));
@@ -188,8 +210,8 @@ fn search_heaps<'a>(
             break;
         }
         fresh.clear();
-        fresh.extend(links(here.row).iter().copied().filter(|row| visited.insert(*row)));
-        score(&fresh, &mut scores);
+        fresh.extend(layer.links(here.row).iter().copied().filter(|row| visited.insert(*row)));
+        layer.score(&mut fresh, top.floor(), &mut scores);
         for (row, score) in fresh.iter().zip(&scores) {
             let next = Candidate { score: *score, row: *row };
             if top.is_full() && top.worst().is_some_and(|worst| next < worst) {
@@ -209,6 +231,24 @@ mod tests {
     use super::*;
     use dpr_core::random::SplitMix;
 
+    /// A layer whose rows have these scores; those below the floor are left out.
+    struct Scored {
+        links: Vec<Vec<u32>>,
+        scores: Vec<f32>,
+    }
+
+    impl Layer for Scored {
+        fn links(&self, row: u32) -> &[u32] {
+            &self.links[row as usize]
+        }
+
+        fn score(&mut self, rows: &mut Vec<u32>, floor: f32, scores: &mut Vec<f32>) {
+            rows.retain(|row| self.scores[*row as usize] >= floor);
+            scores.clear();
+            scores.extend(rows.iter().map(|row| self.scores[*row as usize]));
+        }
+    }
+
     #[test]
     fn a_sorted_beam_finds_what_two_heaps_find() {
         let mut random = SplitMix::new(5);
@@ -221,20 +261,16 @@ mod tests {
                 .collect();
             // Few values, so that many rows have equal scores.
             let scores: Vec<f32> = (0..rows).map(|_| random.below(rows / 3 + 1) as f32 - 5.0).collect();
-            let score = |rows: &[u32], found: &mut Vec<f32>| {
-                found.clear();
-                found.extend(rows.iter().map(|row| scores[*row as usize]));
-            };
-            let (links, never) = (|row: u32| links[row as usize].as_slice(), CancelToken::never());
+            let (mut layer, never) = (Scored { links, scores }, CancelToken::never());
             let mut visited = VisitedSet::new(rows);
             for ef in [1, 2, 7, 50, 3000] {
-                let start = |row: usize| Candidate { score: scores[row], row: row as u32 };
+                let start = |row: usize| Candidate { score: layer.scores[row], row: row as u32 };
                 let starts = [start(0), start(rows / 2), start(0)];
-                let found = search_sorted(&starts, ef, &mut visited, &never, links, score);
-                let heaps = search_heaps(&starts, ef, None, &mut visited, &never, links, score).into_sorted();
+                let found = search_sorted(&starts, ef, &mut visited, &never, &mut layer);
+                let heaps = search_heaps(&starts, ef, None, &mut visited, &never, &mut layer).into_sorted();
                 assert_eq!(found, heaps, "{rows} rows, ef {ef}");
                 for allowed in [None, Some(&RowSet::all(rows))] {
-                    let found = search_layer(&starts, ef, allowed, &mut visited, &never, links, score);
+                    let found = search_layer(&starts, ef, allowed, &mut visited, &never, &mut layer);
                     assert_eq!(found, heaps, "{rows} rows, ef {ef}");
                 }
             }

@@ -20,8 +20,8 @@ use fs_err as fs;
 
 use crate::new;
 
-/// Rows of so many numbers fill several blocks of 64 KiB.
-const DIM: usize = 64;
+/// Rows of so many numbers fill several blocks of 64 KiB, and a graph of them has signs.
+const DIM: usize = 256;
 const COUNT: usize = 2_000;
 
 fn build(dir: &Path, kind: IndexKind, storage: Storage) -> Vec<Embedding> {
@@ -108,6 +108,7 @@ fn no_search_answers_out_of_a_damaged_file_and_health_names_it() {
         ("vectors.f32", IndexKind::Exact, Storage::F32),
         ("codes.i8", IndexKind::Hnsw, Storage::Int8),
         ("codes.b1", IndexKind::Exact, Storage::Binary),
+        ("codes.b1", IndexKind::Hnsw, Storage::Int8),
         ("graph.hnsw", IndexKind::Hnsw, Storage::Int8),
         ("passages.jsonl", IndexKind::Hnsw, Storage::Int8),
         ("sparse", IndexKind::Hnsw, Storage::Int8),
@@ -201,14 +202,14 @@ fn a_version_is_not_compacted_out_of_damaged_vectors_and_updates_are_kept() {
     assert_eq!(IndexReader::open_unchecked(&dir).unwrap().snapshot().len(), 11);
 }
 
-/// Makes a version what earlier releases built: without the checksums of its vectors' blocks.
-fn without_blocks(dir: &Path) {
+/// Makes a version what earlier releases built: without the file `name`.
+fn without(name: &str, dir: &Path) {
     let version = version(dir);
-    fs::remove_file(version.join("vectors.crc")).unwrap();
+    fs::remove_file(version.join(name)).unwrap();
     let path = version.join("manifest.json");
     let mut manifest: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     for list in ["files", "crc32"] {
-        assert!(manifest[list].as_object_mut().unwrap().remove("vectors.crc").is_some());
+        assert!(manifest[list].as_object_mut().unwrap().remove(name).is_some());
     }
     fs::remove_file(&path).unwrap();
     fs::write(&path, manifest.to_string()).unwrap();
@@ -222,7 +223,7 @@ fn a_version_without_checksums_of_blocks_is_checked_whole_until_it_is_upgraded()
     let dir = root.path().join("index");
     let questions = build(&dir, IndexKind::Hnsw, Storage::Int8);
     let truth = search(&IndexReader::open(&dir).unwrap(), &questions[0]).unwrap();
-    without_blocks(&dir);
+    without("vectors.crc", &dir);
     let path = version(&dir).join("vectors.f32");
     let whole = fs::read(&path).unwrap();
     damage(&path, 0.5);
@@ -233,11 +234,32 @@ fn a_version_without_checksums_of_blocks_is_checked_whole_until_it_is_upgraded()
     assert_eq!(search(&IndexReader::open_unchecked(&dir).unwrap(), &questions[0]).unwrap(), truth);
 
     let upgraded = upgrade(&dir).unwrap();
-    assert!(upgraded.got_blocks && upgraded.before == upgraded.now);
+    assert!(upgraded.got_blocks && !upgraded.got_signs && upgraded.before == upgraded.now);
     assert!(!upgrade(&dir).unwrap().got_blocks && verify(&dir).unwrap().problems.is_empty());
     let reader = IndexReader::open_unchecked(&dir).unwrap();
     assert_eq!((search(&reader, &questions[0]).unwrap(), reader.snapshot().base().number()), (truth, 2));
     drop(reader);
     damage(&version(&dir).join("vectors.f32"), 0.5);
     assert!(damage_told(&IndexReader::open_unchecked(&dir).unwrap()).contains("vectors.f32"));
+}
+
+#[test]
+fn a_graph_without_signs_is_searched_and_an_upgrade_adds_them() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().join("index");
+    let questions = build(&dir, IndexKind::Hnsw, Storage::Int8);
+    let all = |reader: IndexReader| -> Vec<_> {
+        questions.iter().map(|question| search(&reader, question).unwrap()).collect()
+    };
+    let signs = fs::read(version(&dir).join("codes.b1")).unwrap();
+    let truth = all(IndexReader::open(&dir).unwrap());
+    without("codes.b1", &dir);
+    for open in [IndexReader::open, IndexReader::open_unchecked] {
+        assert_eq!(all(open(&dir).unwrap()), truth);
+    }
+    let upgraded = upgrade(&dir).unwrap();
+    assert!(upgraded.got_signs && !upgraded.got_blocks && upgraded.before == upgraded.now);
+    assert_eq!(fs::read(version(&dir).join("codes.b1")).unwrap(), signs);
+    assert!(!upgrade(&dir).unwrap().got_signs && verify(&dir).unwrap().problems.is_empty());
+    assert_eq!(all(IndexReader::open(&dir).unwrap()), truth);
 }

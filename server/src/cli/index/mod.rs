@@ -276,14 +276,18 @@ pub fn run(args: Args) -> Result<(), CliError> {
         }
         (Some(Task::Upgrade { index }), _) => {
             let index = index.dir("`dpr index upgrade`")?;
-            let (Upgraded { before, now, got_blocks }, index) = (upgrade(index)?, index.display());
-            match (before == now, got_blocks) {
-                (true, false) => {
+            let (Upgraded { before, now, got_blocks, got_signs }, index) = (upgrade(index)?, index.display());
+            let got =
+                [(got_blocks, "checksums of its vectors' blocks"), (got_signs, "the signs of its vectors")];
+            let got: Vec<_> = got.into_iter().filter(|(is_new, _)| *is_new).map(|(_, name)| name).collect();
+            match (before == now, got.is_empty()) {
+                (true, true) => {
                     output::line(format_args!("{index} is in format {now}, the newest for what it holds"))
                 }
-                (true, true) => output::line(format_args!(
-                    "{index}: format {now} as before, with checksums of its vectors' blocks now"
-                )),
+                (true, false) => {
+                    let got = got.join(" and ");
+                    output::line(format_args!("{index}: format {now} as before, with {got} now"))
+                }
                 (false, _) => output::line(format_args!("{index}: format {before}, now {now}")),
             }
         }
