@@ -1,11 +1,13 @@
-"""Measures one Python engine for vectors: exact search and a graph, one thread a question.
+"""Measures one Python engine for vectors: exact search and graphs, one thread a question.
 
     python tests/bench/index_peer.py ENGINE FOLDER [--dim N]
 
-ENGINE is faiss, hnswlib or usearch; exact search in a batch is of 64 questions. FOLDER holds rows.f32 and queries.f32,
-little-endian, as `index_bench` writes them. Prints one JSON object: {"engine", "exact": {"single", "batch"} or null, "hnsw": {"build_seconds", "bytes", "efforts":
-[[ef, questions/s, recall@20], ...]}}; figures are questions a second. All graphs have M 16 and efConstruction 200, are built
-with two threads, and are asked for 20 rows by inner product. Recall is against exact search with numpy.
+ENGINE is faiss, hnswlib, usearch, symphonyqg or vsag; exact search in a batch is of 64 questions. FOLDER holds rows.f32 and
+queries.f32, little-endian, as `index_bench` writes them. Prints one JSON object: {"engine", "exact": {"single", "batch"} or null,
+"graphs": [{"m", "build_seconds", "bytes", "efforts": [[ef, questions/s, recall@20, recall@10], ...]}, ...]}; figures are questions a
+second. Graphs have 2 M links at most, M 16 or 24 (SymphonyQG's are multiples of 32: M 16 alone), and efConstruction 200, are built
+with two threads, and are asked for 20 rows by inner product. VSAG searches by 8-bit codes and scores by the vectors. Recall is
+against exact search with numpy.
 """
 
 import argparse
@@ -16,11 +18,12 @@ import tempfile
 import time
 
 K = 20
+FEWER = 10
 BATCH = 64
-M = 16
+MS = {"faiss": (16, 24), "hnswlib": (16, 24), "usearch": (16, 24), "symphonyqg": (16,), "vsag": (16, 24)}
 EF_CONSTRUCTION = 200
 THREADS = 2
-EFFORTS = [30, 40, 60, 80, 120, 160, 200, 240, 280, 320, 400, 480]
+EFFORTS = [30, 40, 60, 80, 120, 160, 200, 240, 280, 320, 400, 480, 640]
 
 
 def timed(work):
@@ -36,16 +39,21 @@ def size_of(save):
         return os.path.getsize(path)
 
 
-def faiss_engine(numpy, rows, queries):
+def faiss_exact(rows, queries):
     import faiss
 
-    dim = rows.shape[1]
-    flat = faiss.IndexFlatIP(dim)
+    flat = faiss.IndexFlatIP(rows.shape[1])
     flat.add(rows)
     faiss.omp_set_num_threads(1)
     _, single = timed(lambda: [flat.search(query[None], K) for query in queries])
     _, batch = timed(lambda: [flat.search(queries[at : at + BATCH], K) for at in range(0, len(queries), BATCH)])
-    graph = faiss.IndexHNSWFlat(dim, M, faiss.METRIC_INNER_PRODUCT)
+    return {"single": len(queries) / single, "batch": len(queries) / batch}
+
+
+def faiss_engine(numpy, rows, queries, m):
+    import faiss
+
+    graph = faiss.IndexHNSWFlat(rows.shape[1], m, faiss.METRIC_INNER_PRODUCT)
     graph.hnsw.efConstruction = EF_CONSTRUCTION
     faiss.omp_set_num_threads(THREADS)
     _, seconds = timed(lambda: graph.add(rows))
@@ -55,28 +63,27 @@ def faiss_engine(numpy, rows, queries):
         graph.hnsw.efSearch = ef
         return numpy.stack([graph.search(query[None], K)[1][0] for query in queries])
 
-    exact = {"single": len(queries) / single, "batch": len(queries) / batch}
-    return exact, seconds, size_of(lambda path: faiss.write_index(graph, path)), ask
+    return seconds, size_of(lambda path: faiss.write_index(graph, path)), ask
 
 
-def hnswlib_engine(numpy, rows, queries):
+def hnswlib_engine(numpy, rows, queries, m):
     import hnswlib
 
     graph = hnswlib.Index(space="ip", dim=rows.shape[1])
-    graph.init_index(max_elements=len(rows), M=M, ef_construction=EF_CONSTRUCTION, random_seed=100)
+    graph.init_index(max_elements=len(rows), M=m, ef_construction=EF_CONSTRUCTION, random_seed=100)
     _, seconds = timed(lambda: graph.add_items(rows, num_threads=THREADS))
 
     def ask(ef):
         graph.set_ef(ef)
         return numpy.stack([graph.knn_query(query, k=K, num_threads=1)[0][0] for query in queries])
 
-    return None, seconds, size_of(graph.save_index), ask
+    return seconds, size_of(graph.save_index), ask
 
 
-def usearch_engine(numpy, rows, queries):
+def usearch_engine(numpy, rows, queries, m):
     from usearch.index import Index
 
-    graph = Index(ndim=rows.shape[1], metric="ip", dtype="f32", connectivity=M, expansion_add=EF_CONSTRUCTION)
+    graph = Index(ndim=rows.shape[1], metric="ip", dtype="f32", connectivity=m, expansion_add=EF_CONSTRUCTION)
     keys = numpy.arange(len(rows))
     _, seconds = timed(lambda: graph.add(keys, rows, threads=THREADS))
 
@@ -84,12 +91,51 @@ def usearch_engine(numpy, rows, queries):
         graph.expansion_search = ef
         return numpy.stack([graph.search(query, K, threads=1).keys for query in queries])
 
-    return None, seconds, size_of(graph.save), ask
+    return seconds, size_of(graph.save), ask
+
+
+def symphonyqg_engine(numpy, rows, queries, m):
+    from rabitqlib import SymqgIndex
+
+    graph = SymqgIndex(rows.shape[1], 2 * m, metric="ip")
+    _, seconds = timed(lambda: graph.build(rows, EF_CONSTRUCTION, num_threads=THREADS))
+
+    def ask(ef):
+        return numpy.stack([graph.search(query[None], K, ef, num_threads=1)[0][0] for query in queries])
+
+    return seconds, size_of(graph.save), ask
+
+
+def vsag_engine(numpy, rows, queries, m):
+    import pyvsag
+
+    parameters = {
+        "dtype": "float32",
+        "metric_type": "ip",
+        "dim": rows.shape[1],
+        "index_param": {
+            "base_quantization_type": "sq8",
+            "use_reorder": True,
+            "precise_quantization_type": "fp32",
+            "max_degree": 2 * m,
+            "ef_construction": EF_CONSTRUCTION,
+            "build_thread_count": THREADS,
+        },
+    }
+    graph = pyvsag.Index("hgraph", json.dumps(parameters))
+    ids = numpy.arange(len(rows))
+    _, seconds = timed(lambda: graph.build(rows.reshape(-1), ids, len(rows), rows.shape[1]))
+
+    def ask(ef):
+        how = json.dumps({"hgraph": {"ef_search": ef}})
+        return numpy.stack([graph.knn_search(query, K, how)[0] for query in queries])
+
+    return seconds, size_of(graph.save), ask
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    engines = {"faiss": faiss_engine, "hnswlib": hnswlib_engine, "usearch": usearch_engine}
+    engines = {"faiss": faiss_engine, "hnswlib": hnswlib_engine, "usearch": usearch_engine, "symphonyqg": symphonyqg_engine, "vsag": vsag_engine}
     parser.add_argument("engine", choices=engines)
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--dim", type=int, default=768)
@@ -99,16 +145,22 @@ def main():
     read = lambda name: numpy.fromfile(arguments.folder / name, dtype="<f4").reshape(-1, arguments.dim)
     rows, queries = read("rows.f32"), read("queries.f32")
     scores = queries @ rows.T
-    truth = numpy.sort(numpy.partition(scores, -K, axis=1)[:, -K:], axis=1)[:, :1]
-    exact, seconds, size, ask = engines[arguments.engine](numpy, rows, queries)
-    efforts = []
-    for ef in EFFORTS:
-        found, took = timed(lambda: ask(ef))
-        found_scores = numpy.take_along_axis(scores, found.astype(numpy.int64), axis=1)
-        recall = float((found_scores >= truth - 1e-6).sum() / truth.shape[0] / K)
-        efforts.append([ef, len(queries) / took, recall])
-    hnsw = {"build_seconds": seconds, "bytes": size, "efforts": efforts}
-    print(json.dumps({"engine": arguments.engine, "exact": exact, "hnsw": hnsw}))
+    truth = numpy.sort(numpy.partition(scores, -K, axis=1)[:, -K:], axis=1)
+    exact = faiss_exact(rows, queries) if arguments.engine == "faiss" else None
+    graphs = []
+    for m in MS[arguments.engine]:
+        seconds, size, ask = engines[arguments.engine](numpy, rows, queries, m)
+        efforts = []
+        for ef in EFFORTS:
+            found, took = timed(lambda: ask(ef))
+            found_scores = numpy.take_along_axis(scores, found.astype(numpy.int64), axis=1)
+            recalls = [
+                float((found_scores[:, :k] >= least - 1e-6).sum() / len(queries) / k)
+                for k, least in ((K, truth[:, :1]), (FEWER, truth[:, K - FEWER :][:, :1]))
+            ]
+            efforts.append([ef, len(queries) / took, *recalls])
+        graphs.append({"m": m, "build_seconds": seconds, "bytes": size, "efforts": efforts})
+    print(json.dumps({"engine": arguments.engine, "exact": exact, "graphs": graphs}))
 
 
 main()

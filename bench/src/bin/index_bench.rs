@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Encodes the first 1,000 questions, writes rows.f32 and queries.f32 into FOLDER for other engines, and prints what
-//! tests/bench/index_peer.py prints of one: M 16, efConstruction 200, 20 rows by inner product.
+//! tests/bench/index_peer.py prints of one: M 16 and 24, efConstruction 200, 20 rows by inner product.
 
 use std::error::Error;
 use std::path::Path;
@@ -24,12 +24,15 @@ use dpr_index::{
 use serde_json::{Value, json};
 
 const K: usize = 20;
+/// Recall is also of so many.
+const FEWER: usize = 10;
+const MS: [usize; 2] = [16, 24];
 const QUESTIONS: usize = 1000;
 /// Questions of a batch.
 const BATCH: usize = 64;
 /// Of so many rows a filter allows one.
 const FILTER: usize = 100;
-const EFFORTS: [usize; 12] = [30, 40, 60, 80, 120, 160, 200, 240, 280, 320, 400, 480];
+const EFFORTS: [usize; 13] = [30, 40, 60, 80, 120, 160, 200, 240, 280, 320, 400, 480, 640];
 
 type Failed = Box<dyn Error + Send + Sync>;
 
@@ -58,17 +61,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 fn measure(set: &VectorSet, queries: &[Embedding], folder: &Path) -> Result<Value, Failed> {
     let dir = tempfile::tempdir_in(folder)?;
-    let hnsw = HnswParams { m: 16, ef_construction: 200, ef_search: 100 };
-    let options = IndexOptions { kind: IndexKind::Hnsw, hnsw, ..IndexOptions::default() };
-    // Two threads build, as those of the peers.
-    let builders = rayon::ThreadPoolBuilder::new().num_threads(2).build()?;
-    let started = Instant::now();
-    builders.install(|| build_index(set, dir.path(), &options, &Silent))?;
-    let build_seconds = started.elapsed().as_secs_f64();
-    let started = Instant::now();
-    let mut index = LoadedIndex::open(dir.path())?;
-    let open_seconds = started.elapsed().as_secs_f64();
-    let exact = index.exact()?;
+    build_index(set, dir.path(), &IndexOptions::default(), &Silent)?;
+    let exact = LoadedIndex::open(dir.path())?.exact()?;
     let started = Instant::now();
     let truth = queries.iter().map(|query| exact.search(query, K)).collect::<Result<Vec<_>, _>>()?;
     let single = QUESTIONS as f64 / started.elapsed().as_secs_f64();
@@ -79,19 +73,44 @@ fn measure(set: &VectorSet, queries: &[Embedding], folder: &Path) -> Result<Valu
     let batch = QUESTIONS as f64 / started.elapsed().as_secs_f64();
     let [int8, f16, binary] = [Storage::Int8, Storage::F16, Storage::Binary]
         .map(|storage| stored(set, queries, &truth, folder, storage));
+    let graphs =
+        MS.into_iter().map(|m| graph(set, queries, &truth, folder, m)).collect::<Result<Vec<_>, _>>()?;
+    Ok(json!({
+        "engine": "dpr", "exact": { "single": single, "batch": batch }, "int8": int8?, "f16": f16?, "binary": binary?,
+        "graphs": graphs,
+    }))
+}
+
+/// A graph with `2 m` links a vector at most.
+fn graph(
+    set: &VectorSet,
+    queries: &[Embedding],
+    truth: &[Vec<ScoredRow>],
+    folder: &Path,
+    m: usize,
+) -> Result<Value, Failed> {
+    let dir = tempfile::tempdir_in(folder)?;
+    let hnsw = HnswParams { m, ef_construction: 200, ef_search: 100 };
+    let options = IndexOptions { kind: IndexKind::Hnsw, hnsw, ..IndexOptions::default() };
+    // Two threads build, as those of the peers.
+    let builders = rayon::ThreadPoolBuilder::new().num_threads(2).build()?;
+    let started = Instant::now();
+    builders.install(|| build_index(set, dir.path(), &options, &Silent))?;
+    let build_seconds = started.elapsed().as_secs_f64();
+    let mut index = LoadedIndex::open(dir.path())?;
     let mut efforts = Vec::new();
     for ef in EFFORTS {
         index.index.set_ef_search(ef);
         let started = Instant::now();
         let found = ask(index.index.as_ref(), queries)?;
         let seconds = started.elapsed().as_secs_f64();
-        efforts.push(json!([ef, QUESTIONS as f64 / seconds, recall(&found, &truth)]));
+        let [recall, of_fewer] = [K, FEWER].map(|k| recall(&found, truth, k));
+        efforts.push(json!([ef, QUESTIONS as f64 / seconds, recall, of_fewer]));
     }
     let filtered = filtered(&index, queries)?;
     let bytes: u64 = index.manifest.files.values().map(|file| file.bytes).sum();
     Ok(json!({
-        "engine": "dpr", "exact": { "single": single, "batch": batch }, "int8": int8?, "f16": f16?, "binary": binary?, "open_seconds": open_seconds,
-        "hnsw": { "build_seconds": build_seconds, "bytes": bytes, "efforts": efforts, "filtered": filtered },
+        "m": m, "build_seconds": build_seconds, "bytes": bytes, "efforts": efforts, "filtered": filtered,
     }))
 }
 
@@ -116,8 +135,8 @@ fn stored(
     }
     let batch_seconds = started.elapsed().as_secs_f64();
     Ok(json!({
-        "single": QUESTIONS as f64 / seconds, "recall": recall(&found, truth),
-        "batch": QUESTIONS as f64 / batch_seconds, "batch_recall": recall(&batches, truth),
+        "single": QUESTIONS as f64 / seconds, "recall": recall(&found, truth, K),
+        "batch": QUESTIONS as f64 / batch_seconds, "batch_recall": recall(&batches, truth, K),
     }))
 }
 
@@ -135,16 +154,19 @@ fn filtered(index: &LoadedIndex, queries: &[Embedding]) -> Result<Value, Failed>
     let started = Instant::now();
     let found = search(index.index.as_ref())?;
     let seconds = started.elapsed().as_secs_f64();
-    Ok(json!({ "single": QUESTIONS as f64 / seconds, "recall": recall(&found, &truth) }))
+    Ok(json!({ "single": QUESTIONS as f64 / seconds, "recall": recall(&found, &truth, K) }))
 }
 
 fn ask(index: &dyn VectorIndex, queries: &[Embedding]) -> Result<Vec<Vec<ScoredRow>>, Failed> {
     queries.iter().map(|query| Ok(index.search(query, K)?)).collect()
 }
 
-/// The share of the best rows that is found.
-fn recall(found: &[Vec<ScoredRow>], truth: &[Vec<ScoredRow>]) -> f64 {
-    let hits =
-        found.iter().zip(truth).map(|(found, truth)| rows_found(truth, found.iter().map(|row| row.score)));
-    hits.sum::<usize>() as f64 / truth.iter().map(Vec::len).sum::<usize>() as f64
+/// The share of the best `k` rows that is among the first `k` found.
+fn recall(found: &[Vec<ScoredRow>], truth: &[Vec<ScoredRow>], k: usize) -> f64 {
+    let first = |rows: &[ScoredRow]| rows[..k.min(rows.len())].to_vec();
+    let hits = found
+        .iter()
+        .zip(truth)
+        .map(|(found, truth)| rows_found(&first(truth), first(found).iter().map(|row| row.score)));
+    hits.sum::<usize>() as f64 / truth.iter().map(|truth| truth.len().min(k)).sum::<usize>() as f64
 }
