@@ -101,9 +101,14 @@ fn graph(
     let mut efforts = Vec::new();
     for ef in EFFORTS {
         index.index.set_ef_search(ef);
-        let started = Instant::now();
-        let found = ask(index.index.as_ref(), queries)?;
-        let seconds = started.elapsed().as_secs_f64();
+        let mut seconds = f64::INFINITY;
+        let mut found = Vec::new();
+        // The better of two runs, as of the peers.
+        for _ in 0..2 {
+            let started = Instant::now();
+            found = ask(index.index.as_ref(), queries)?;
+            seconds = seconds.min(started.elapsed().as_secs_f64());
+        }
         let [recall, of_fewer] = [K, FEWER].map(|k| recall(&found, truth, k));
         efforts.push(json!([ef, QUESTIONS as f64 / seconds, recall, of_fewer]));
     }

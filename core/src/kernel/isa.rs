@@ -43,7 +43,7 @@ pub(super) trait WholeTask {
     fn run<D: WholeDot, const NR: usize, const MR: usize>(self);
 }
 
-/// Inner products of a query with rows of 8-bit numbers.
+/// Inner products of a query with rows of 8-bit numbers or of signs.
 #[cfg(not(target_arch = "wasm32"))]
 pub(super) trait RowTask {
     /// The result of the task.
@@ -205,7 +205,7 @@ impl Isa {
         }
     }
 
-    /// Runs inner products of a query with rows of 8-bit numbers.
+    /// Runs inner products of a query with rows of 8-bit numbers or of signs.
     #[cfg(not(target_arch = "wasm32"))]
     #[allow(unsafe_code)]
     pub(super) fn run_rows<T: RowTask>(self, task: T) -> T::Output {

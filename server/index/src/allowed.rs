@@ -110,10 +110,12 @@ mod tests {
                     let mut allowed = RowSet::none(1500);
                     (0..1500).step_by(part).for_each(|row| assert!(allowed.insert(row)));
                     let rows: Vec<u32> = allowed.iter().map(|row| row as u32).collect();
-                    for length in [1.0, 1e-30, 1e15] {
+                    for length in [1.0, 1e-30, 1e-35, 1e15] {
                         let query: Vec<f32> = (0..dim).map(|_| random.normal() as f32 * length).collect();
                         let found = search_allowed(&matrix, &codes, &query, &allowed, k, &never).unwrap();
                         let expected = matrix.rank(&query, &rows, k, &never).unwrap();
+                        assert_eq!(found, expected, "dim {dim}, case {at}, one of {part}, k {k}, {length}");
+                        let found = rank_bounded(&matrix, &codes, &query, &rows, k, &never).unwrap();
                         assert_eq!(found, expected, "dim {dim}, case {at}, one of {part}, k {k}, {length}");
                     }
                 }

@@ -337,13 +337,14 @@ impl Quantized {
         // Half a step of a row's and of the question's numbers, and some of what f32 rounds.
         const HALF_ROW: f64 = 0.501;
         const HALF_QUESTION: f64 = 0.51;
-        // Numbers below this have the code 0, and sums of products round by less, each.
-        let least = f64::from(f32::MIN_POSITIVE) * 128.0;
+        // Numbers of a row below this have the code 0, and sums of products round by less, each; of a question likewise.
+        let (least, least_asked) =
+            (f64::from(f32::MIN_POSITIVE) * 128.0, f64::from(f32::MIN_POSITIVE) * 32768.0);
         let mut query = GatherQuery::default();
         let scale = f64::from(query.set(question));
         let (dim, magnitudes) =
             (self.dim as f64, question.iter().map(|value| f64::from(value.abs())).sum::<f64>());
-        let step = HALF_ROW * magnitudes + 128.0 * dim * (HALF_QUESTION * scale).max(least);
+        let step = HALF_ROW * magnitudes + 128.0 * dim * (HALF_QUESTION * scale).max(least_asked);
         let rest = f64::from(rounding) + (magnitudes + dim) * least;
         Bounds { query, scale, step, rest, sums: Vec::new() }
     }

@@ -1,4 +1,4 @@
-//! Products of words on x86-64.
+//! Products of words, and inner products with rows of 8-bit numbers and of signs, on x86-64.
 //!
 //! As in [`super::super::vector`], the intrinsics are unsafe to call because the machine might lack the instructions; a
 //! type of such instructions is only ever passed to a task by `Isa`, after it found them.
@@ -250,8 +250,9 @@ impl NativeBytes {
         }
     }
 
+    /// Returns the inner products as [`row_sums`](Self::row_sums) does, with the high bytes where the query has any.
     #[inline(always)]
-    fn rows<const N: usize>(query: &QueryBytes, rows: [&[i8]; N]) -> [__m512i; N] {
+    fn sums_of<const N: usize>(query: &QueryBytes, rows: [&[i8]; N]) -> [__m512i; N] {
         let rows = rows.map(|row| &row[..query.len()]);
         match query.high.is_empty() {
             true => Self::row_sums::<N, false>(query, rows),
@@ -263,7 +264,7 @@ impl NativeBytes {
 impl RowDots for NativeBytes {
     #[inline(always)]
     fn dot(query: &QueryBytes, row: &[i8]) -> i32 {
-        let [sums] = Self::rows(query, [row]);
+        let [sums] = Self::sums_of(query, [row]);
         // SAFETY: this type is only used where `Isa` enabled its instructions.
         let sum = unsafe { _mm512_reduce_add_epi32(sums) };
         sum.wrapping_sub(query.total.wrapping_mul(128))
@@ -271,7 +272,7 @@ impl RowDots for NativeBytes {
 
     #[inline(always)]
     fn dots(query: &QueryBytes, rows: [&[i8]; 4]) -> [i32; 4] {
-        four_sums(Self::rows(query, rows)).map(|sum| sum.wrapping_sub(query.total.wrapping_mul(128)))
+        four_sums(Self::sums_of(query, rows)).map(|sum| sum.wrapping_sub(query.total.wrapping_mul(128)))
     }
 
     #[inline(always)]

@@ -40,7 +40,7 @@ pub fn quantize_query(query: &[f32], codes: &mut Vec<i16>) -> f32 {
 pub(super) fn scale(values: &[f32], limit: f32) -> (f32, f32) {
     let max = values.iter().fold(0f32, |max, value| max.max(value.abs()));
     // So small that the inverse would overflow: nothing that counts is lost.
-    if max < f32::MIN_POSITIVE * ROW_LIMIT { (0.0, 0.0) } else { (max / limit, limit / max) }
+    if max < f32::MIN_POSITIVE * limit { (0.0, 0.0) } else { (max / limit, limit / max) }
 }
 
 /// Returns the nearest whole number.

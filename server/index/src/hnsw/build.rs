@@ -13,7 +13,7 @@ use rayon::prelude::*;
 
 use super::graph::MAX_LAYERS;
 use super::repair::connect;
-use super::search::{Layer, VisitedSet, descend, search_layer};
+use super::search::{LayerView, VisitedSet, descend, search_layer};
 use super::{Graph, HnswParams};
 use crate::quantized::{GraphQuery, Quantized};
 use crate::ranking::Candidate;
@@ -82,7 +82,7 @@ struct Inserted<'a> {
     layer: usize,
 }
 
-impl Layer for Inserted<'_> {
+impl LayerView for Inserted<'_> {
     fn links(&self, row: u32) -> &[u32] {
         self.builder.links(self.layer, row)
     }

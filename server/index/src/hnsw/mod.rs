@@ -2,8 +2,8 @@
 //!
 //! The [`Graph`] is built here ([`build`]) or by `hnsw_rs` ([`build_with_library`]), and searched by the vectors
 //! quantized to eight bits; the best rows are scored again by the vectors themselves, so that a row has the very score
-//! that exact search gives it. Rows whose signs say that they are below all that a search keeps are not scored: of the
-//! rows that it meets, four in five. Either graph is repaired where pruning left a passage unreachable.
+//! that exact search gives it. Most rows that a search meets are not scored: their signs say that they are below all that
+//! it keeps. Either graph is repaired where pruning left a passage unreachable.
 //!
 //! `hnsw_rs` does not search, for three reasons. It reloads its dump only as a value that borrows from its reader, so
 //! that an index could not be swapped while serving; it ends the process or panics on damaged files; and the dump
@@ -37,7 +37,7 @@ use super::{
     VectorIndex,
 };
 use crate::ranking::Candidate;
-use search::{Layer, VisitedSet, descend, search_layer};
+use search::{LayerView, VisitedSet, descend, search_layer};
 
 pub(super) use build::build;
 pub(super) use graph::Graph;
@@ -80,7 +80,7 @@ impl HnswParams {
     }
 }
 
-/// Rows that a search scores for each candidate it keeps, about.
+/// Rows that a search meets for each candidate it keeps, about; with signs it scores fewer.
 const LINKS_PASSED: usize = 10;
 
 /// An index that searches a graph by beam search.
@@ -103,7 +103,7 @@ struct Asked<'a> {
     bounds: Option<SignBounds<'a>>,
 }
 
-impl Layer for Asked<'_> {
+impl LayerView for Asked<'_> {
     #[inline]
     fn links(&self, row: u32) -> &[u32] {
         self.index.graph.links(self.layer, row)

@@ -38,7 +38,7 @@ impl VisitedSet {
 }
 
 /// What a search asks of a layer of the graph.
-pub(super) trait Layer {
+pub(super) trait LayerView {
     /// Returns the rows that `row` is linked to.
     fn links(&self, row: u32) -> &[u32];
 
@@ -50,8 +50,9 @@ pub(super) trait Layer {
     fn score(&mut self, rows: &mut Vec<u32>, floor: f32, scores: &mut Vec<f32>);
 }
 
-/// Searches an upper layer greedily from `here`: returns the first row that scores higher than all its neighbours.
-pub(super) fn descend(mut here: Candidate, layer: &mut impl Layer) -> Candidate {
+/// Searches an upper layer greedily from `here`: returns the first row that scores higher than all its neighbours
+/// that the layer scores.
+pub(super) fn descend(mut here: Candidate, layer: &mut impl LayerView) -> Candidate {
     let (mut near, mut scores) = (Vec::new(), Vec::new());
     loop {
         near.clear();
@@ -134,7 +135,7 @@ pub(super) fn search_layer(
     allowed: Option<&RowSet>,
     visited: &mut VisitedSet,
     cancel: &CancelToken,
-    layer: &mut impl Layer,
+    layer: &mut impl LayerView,
 ) -> Vec<Candidate> {
     match allowed {
         None if ef <= SORTED => search_sorted(starts, ef, visited, cancel, layer),
@@ -148,7 +149,7 @@ fn search_sorted(
     ef: usize,
     visited: &mut VisitedSet,
     cancel: &CancelToken,
-    layer: &mut impl Layer,
+    layer: &mut impl LayerView,
 ) -> Vec<Candidate> {
     visited.clear();
     let mut beam = Beam::new(ef);
@@ -185,7 +186,7 @@ fn search_heaps(
     allowed: Option<&RowSet>,
     visited: &mut VisitedSet,
     cancel: &CancelToken,
-    layer: &mut impl Layer,
+    layer: &mut impl LayerView,
 ) -> TopK {
     visited.clear();
     let is_allowed = |row: u32| allowed.is_none_or(|allowed| allowed.contains(row as usize));
@@ -237,7 +238,7 @@ mod tests {
         scores: Vec<f32>,
     }
 
-    impl Layer for Scored {
+    impl LayerView for Scored {
         fn links(&self, row: u32) -> &[u32] {
             &self.links[row as usize]
         }

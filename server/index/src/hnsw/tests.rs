@@ -7,7 +7,6 @@ use dpr_files::progress::Silent;
 
 const DIM: usize = 256;
 const COUNT: usize = 2500;
-const K: usize = 10;
 
 /// Returns the indexes of `rows` without and with signs, of the same graph.
 fn graphs(rows: Vec<f32>) -> [HnswIndex; 2] {
@@ -20,8 +19,8 @@ fn graphs(rows: Vec<f32>) -> [HnswIndex; 2] {
     })
 }
 
-fn found(index: &HnswIndex, question: &[f32], allowed: Option<&RowSet>) -> Vec<ScoredRow> {
-    index.find(question, K, index.ef(K), allowed, &CancelToken::never()).unwrap().unwrap()
+fn found(index: &HnswIndex, question: &[f32], k: usize, allowed: Option<&RowSet>) -> Vec<ScoredRow> {
+    index.find(question, k, index.ef(k), allowed, &CancelToken::never()).unwrap().unwrap()
 }
 
 fn embedding(question: &[f32]) -> Embedding {
@@ -55,21 +54,70 @@ fn signs_leave_out_rows_that_no_search_keeps_whatever_the_vectors_are() {
         (0..COUNT).filter(|row| row % 3 > 0).for_each(|row| {
             allowed.insert(row);
         });
-        for allowed in [None, Some(&allowed)] {
+        // The last of many rows are near the worst that a search keeps.
+        for (k, allowed) in [(10, None), (10, Some(&allowed)), (200, None)] {
             let mut hits = [0, 0];
             for question in &questions {
                 let best =
-                    with.exact.search_until(&embedding(question), K, allowed, &CancelToken::never()).unwrap();
+                    with.exact.search_until(&embedding(question), k, allowed, &CancelToken::never()).unwrap();
                 for (hits, index) in hits.iter_mut().zip([&without, &with]) {
-                    let found = found(index, question, allowed);
+                    let found = found(index, question, k, allowed);
                     *hits += crate::rows_found(&best, found.iter().map(|row| row.score));
                     assert!(found.is_sorted_by(|a, b| a.score >= b.score), "{name}");
                 }
             }
-            let [without, with] = hits.map(|hits| hits as f64 / (K * questions.len()) as f64);
-            assert!(with >= without - 0.01, "{name}: recall {with}, and {without} without signs");
+            let [without, with] = hits.map(|hits| hits as f64 / (k * questions.len()) as f64);
+            assert!(with >= without - 0.01, "{name}, k {k}: recall {with}, and {without} without signs");
         }
     }
+}
+
+/// A layer that counts the rows that a full beam meets, and those of them that are scored.
+struct Counted<'a> {
+    layer: Asked<'a>,
+    met: usize,
+    scored: usize,
+}
+
+impl LayerView for Counted<'_> {
+    fn links(&self, row: u32) -> &[u32] {
+        self.layer.links(row)
+    }
+
+    fn score(&mut self, rows: &mut Vec<u32>, floor: f32, scores: &mut Vec<f32>) {
+        let met = rows.len();
+        self.layer.score(rows, floor, scores);
+        if floor > f32::NEG_INFINITY {
+            self.met += met;
+            self.scored += rows.len();
+        }
+    }
+}
+
+#[test]
+fn with_signs_most_rows_that_a_full_beam_meets_are_not_scored() {
+    let mut random = SplitMix::new(6);
+    let mut number = || random.normal() as f32;
+    // Groups around centres, as passages are around topics.
+    let centres: Vec<f32> = (0..50 * DIM).map(|_| 2.0 * number()).collect();
+    let rows: Vec<f32> =
+        (0..COUNT * DIM).map(|at| centres[(at / DIM % 50) * DIM + at % DIM] + number()).collect();
+    let questions: Vec<Vec<f32>> =
+        centres.chunks(DIM).map(|centre| centre.iter().map(|v| v + number()).collect()).collect();
+    let shares = graphs(rows).map(|index| {
+        let (mut met, mut scored) = (0, 0);
+        for question in &questions {
+            let bounds = index.signs.as_ref().map(|signs| signs.bounds(question));
+            let asked = Asked { index: &index, layer: 0, query: GraphQuery::of(question), bounds };
+            let mut layer = Counted { layer: asked, met: 0, scored: 0 };
+            let start = Candidate { score: f32::MIN, row: index.graph.entry() };
+            let never = CancelToken::never();
+            search_layer(&[start], 30, None, &mut VisitedSet::new(COUNT), &never, &mut layer);
+            (met, scored) = (met + layer.met, scored + layer.scored);
+        }
+        scored as f64 / met as f64
+    });
+    assert!(shares[0] == 1.0 && shares[1] < 0.5, "{shares:?}");
 }
 
 #[test]
@@ -77,5 +125,5 @@ fn a_question_of_zeros_is_answered_with_signs_as_without() {
     let mut random = SplitMix::new(4);
     let [without, with] = graphs((0..COUNT * DIM).map(|_| random.normal() as f32).collect());
     let zeros = [0.0; DIM];
-    assert_eq!(found(&with, &zeros, None), found(&without, &zeros, None));
+    assert_eq!(found(&with, &zeros, 10, None), found(&without, &zeros, 10, None));
 }

@@ -154,6 +154,7 @@ fn what_is_missing_or_cut_off_is_refused_when_an_index_is_opened() {
         "vectors.f32",
         "vectors.crc",
         "codes.i8",
+        "codes.b1",
         "graph.hnsw",
         "passages.jsonl",
         "passages.idx",
@@ -202,19 +203,36 @@ fn a_version_is_not_compacted_out_of_damaged_vectors_and_updates_are_kept() {
     assert_eq!(IndexReader::open_unchecked(&dir).unwrap().snapshot().len(), 11);
 }
 
-/// Makes a version what earlier releases built: without the file `name`.
-fn without(name: &str, dir: &Path) {
-    let version = version(dir);
-    fs::remove_file(version.join(name)).unwrap();
-    let path = version.join("manifest.json");
+/// Changes the manifest, and the pointer that vouches for it.
+fn change_manifest(dir: &Path, change: impl FnOnce(&mut serde_json::Value)) {
+    let path = version(dir).join("manifest.json");
     let mut manifest: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-    for list in ["files", "crc32"] {
-        assert!(manifest[list].as_object_mut().unwrap().remove(name).is_some());
-    }
+    change(&mut manifest);
     fs::remove_file(&path).unwrap();
     fs::write(&path, manifest.to_string()).unwrap();
     let sha256 = dpr_core::model::sha256_hex(manifest.to_string().as_bytes());
     fs::write(dir.join("current"), format!("v-1 {sha256}\n")).unwrap();
+}
+
+/// Makes a version what earlier releases built: without the file `name`.
+fn without(name: &str, dir: &Path) {
+    fs::remove_file(version(dir).join(name)).unwrap();
+    change_manifest(dir, |manifest| {
+        for list in ["files", "crc32"] {
+            assert!(manifest[list].as_object_mut().unwrap().remove(name).is_some());
+        }
+    });
+}
+
+/// Replaces a file and what the manifest says of it.
+fn forge(name: &str, dir: &Path, bytes: &[u8]) {
+    let path = version(dir).join(name);
+    fs::remove_file(&path).unwrap();
+    fs::write(&path, bytes).unwrap();
+    change_manifest(dir, |manifest| {
+        manifest["files"][name]["sha256"] = dpr_core::model::sha256_hex(bytes).into();
+        manifest["crc32"][name] = crc32fast::hash(bytes).into();
+    });
 }
 
 #[test]
@@ -262,4 +280,53 @@ fn a_graph_without_signs_is_searched_and_an_upgrade_adds_them() {
     assert_eq!(fs::read(version(&dir).join("codes.b1")).unwrap(), signs);
     assert!(!upgrade(&dir).unwrap().got_signs && verify(&dir).unwrap().problems.is_empty());
     assert_eq!(all(IndexReader::open(&dir).unwrap()), truth);
+}
+
+#[test]
+fn the_signs_of_a_graph_are_what_its_search_reads_and_verify_holds_them_to_the_vectors() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().join("index");
+    let questions = build(&dir, IndexKind::Hnsw, Storage::Int8);
+    let truth: Vec<_> = {
+        let reader = IndexReader::open(&dir).unwrap();
+        questions.iter().map(|question| search(&reader, question).unwrap()).collect()
+    };
+    let mut signs = fs::read(version(&dir).join("codes.b1")).unwrap();
+    let scales = COUNT * DIM / 8..COUNT * DIM / 8 + COUNT * 4;
+    // By these, every row is as good as another: what the beam is full of first stays.
+    signs[scales].fill(0);
+    forge("codes.b1", &dir, &signs);
+    for open in [IndexReader::open, IndexReader::open_unchecked] {
+        let reader = open(&dir).unwrap();
+        let found: Vec<_> = questions.iter().map(|question| search(&reader, question).unwrap()).collect();
+        assert_ne!(found, truth);
+    }
+    let problems = verify(&dir).unwrap().problems;
+    assert!(problems.len() == 1 && problems[0].to_string().contains("codes.b1"), "{problems:?}");
+}
+
+#[test]
+fn an_index_of_the_second_format_gets_signs_when_it_is_upgraded_and_one_of_short_vectors_has_none() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().join("index");
+    let questions = build(&dir, IndexKind::Hnsw, Storage::Int8);
+    let truth = search(&IndexReader::open(&dir).unwrap(), &questions[2]).unwrap();
+    for name in ["codes.b1", "codes.i8", "vectors.crc", "passages.idx"] {
+        without(name, &dir);
+    }
+    change_manifest(&dir, |manifest| manifest["format_version"] = 2.into());
+    assert_eq!(search(&IndexReader::open(&dir).unwrap(), &questions[2]).unwrap(), truth);
+    let upgraded = upgrade(&dir).unwrap();
+    assert!(upgraded.got_signs && upgraded.got_blocks && (upgraded.before, upgraded.now) == (2, 3));
+    assert!(verify(&dir).unwrap().problems.is_empty() && version(&dir).join("codes.b1").exists());
+    assert_eq!(search(&IndexReader::open(&dir).unwrap(), &questions[2]).unwrap(), truth);
+
+    let (dir, dim) = (root.path().join("short"), 255);
+    let mut random = SplitMix::new(5);
+    let rows: Vec<f32> = (0..30 * dim).map(|_| random.normal() as f32).collect();
+    let passages = (0..30).map(|row| Passage::new(format!("p{row}"), "", "Text."));
+    let set = VectorSet::new("ab".repeat(32), dim, passages.collect(), rows);
+    let options = IndexOptions { kind: IndexKind::Hnsw, ..IndexOptions::default() };
+    build_index(&set, &dir, &options, &Silent).unwrap();
+    assert!(!version(&dir).join("codes.b1").exists() && !upgrade(&dir).unwrap().got_signs);
 }
