@@ -16,7 +16,8 @@ use crate::wikipedia::{Wikipedia, encode};
 const BLOCKS: usize = 60_000;
 /// In a quick run.
 const QUICK_BLOCKS: usize = 5_000;
-/// Recalls at which graphs are compared, each with its place among the figures of an effort.
+/// Recall targets at which graphs are compared: the name, the index in the figures of a setting of `ef`
+/// (`[ef, questions/s, recall@20, recall@10]`), and the least recall.
 const RECALLS: [(&str, usize, f64); 2] = [("recall@20", 2, 0.99), ("recall@10", 3, 0.95)];
 /// Least ratio of our graph to the fastest peer's at each of them.
 const GRAPH: f64 = 1.2;
@@ -169,15 +170,16 @@ fn fastest(engine: &Value, at: usize, least: f64) -> Option<(f64, &Value)> {
     speeds.max_by(|a, b| a.0.total_cmp(&b.0))
 }
 
-/// Returns the effort that has the recall and its questions a second, between the two efforts measured beside it: their
-/// logarithms grow about in proportion.
+/// Returns the `ef` and the questions a second at which a graph has the recall `least`: interpolated, linear in the
+/// recall and in the logarithms of both, between the measured settings of `ef` below and above it. `at` is the index of
+/// the recall in a setting's figures.
 fn at_recall(graph: &Value, at: usize, least: f64) -> Option<(f64, f64)> {
-    let efforts = graph["efforts"]
+    let measured = graph["efforts"]
         .as_array()?
         .iter()
-        .filter_map(|effort| Some((effort[0].as_f64()?, effort[1].as_f64()?, effort[at].as_f64()?)));
+        .filter_map(|figures| Some((figures[0].as_f64()?, figures[1].as_f64()?, figures[at].as_f64()?)));
     let mut below: Option<(f64, f64, f64)> = None;
-    for (ef, speed, recall) in efforts {
+    for (ef, speed, recall) in measured {
         if recall >= least {
             let Some((ef_below, speed_below, recall_below)) = below else { return Some((ef, speed)) };
             let part = (least - recall_below) / (recall - recall_below);

@@ -179,10 +179,11 @@ fn four_sums(vectors: [__m512i; 4]) -> [i32; 4] {
         let [a, b, c, d] = vectors.map(|vector| {
             _mm256_add_epi32(_mm512_castsi512_si256(vector), _mm512_extracti64x4_epi64::<1>(vector))
         });
-        let halves = _mm256_hadd_epi32(_mm256_hadd_epi32(a, b), _mm256_hadd_epi32(c, d));
-        let whole = _mm_add_epi32(_mm256_castsi256_si128(halves), _mm256_extracti128_si256::<1>(halves));
+        // Horizontal additions stay within 128 bits: each has a partial sum of a, b, c and d.
+        let partial = _mm256_hadd_epi32(_mm256_hadd_epi32(a, b), _mm256_hadd_epi32(c, d));
+        let total = _mm_add_epi32(_mm256_castsi256_si128(partial), _mm256_extracti128_si256::<1>(partial));
         let mut sums = [0; 4];
-        _mm_storeu_si128(sums.as_mut_ptr().cast(), whole);
+        _mm_storeu_si128(sums.as_mut_ptr().cast(), total);
         sums
     }
 }

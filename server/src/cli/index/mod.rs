@@ -116,7 +116,8 @@ enum Task {
         #[arg(long)]
         json: bool,
     },
-    /// Bring an index of an older format to the newest, and add the signs of a graph; what was in use stays until that is whole
+    /// Bring an index of an older format to the newest, and add the signs of a graph's vectors; what was in use stays
+    /// until that is whole
     #[command(after_help = "Example:\n  dpr index upgrade --index index/")]
     Upgrade {
         #[command(flatten)]
