@@ -48,6 +48,7 @@ parts!(
     Table5 "table5",
     Table6 "table6",
     Figure1 "figure1",
+    Figure1Ict "figure1-ict",
     CrossData "crossdata",
     Multi "multi",
 );
@@ -72,9 +73,13 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
         println!("\n=== {} ===", part.name());
         // The paper's tables have runs in common.
         let folder = match part {
-            Part::Table3 | Part::Table5 | Part::Table6 | Part::Figure1 | Part::CrossData | Part::Multi => {
-                "paper"
-            }
+            Part::Table3
+            | Part::Table5
+            | Part::Table6
+            | Part::Figure1
+            | Part::Figure1Ict
+            | Part::CrossData
+            | Part::Multi => "paper",
             _ => part.name(),
         };
         let work = Work::new(folder, &data)?;
@@ -93,6 +98,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
             Part::Table5 => work.table5()?,
             Part::Table6 => work.table6()?,
             Part::Figure1 => work.figure1()?,
+            Part::Figure1Ict => work.figure1_ict()?,
             Part::CrossData => work.cross_data()?,
             Part::Multi => work.multi()?,
         }

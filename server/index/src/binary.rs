@@ -10,6 +10,7 @@ use rayon::prelude::*;
 
 use super::Matrix;
 use super::codes::{Codes, Values};
+use super::sums::product;
 use crate::vectors::rows;
 use dpr_files::Mapped;
 
@@ -124,10 +125,8 @@ pub(super) struct SignBounds<'a> {
 impl Binary {
     /// Prepares a question.
     pub(super) fn bounds(&self, question: &[f32]) -> SignBounds<'_> {
-        let product = |other: &[f32]| -> f64 {
-            question.iter().zip(other).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
-        };
-        let (mean, length) = (product(&self.mean) as f32, product(question).sqrt() as f32);
+        let (mean, length) =
+            (product(question, &self.mean) as f32, product(question, question).sqrt() as f32);
         let query = BinaryQuery::new(&self.rotation, question);
         SignBounds { signs: self, query, mean, margin: MARGIN * length, products: Vec::new() }
     }

@@ -83,6 +83,7 @@ mod recall;
 mod row_set;
 pub mod search;
 pub mod sparse;
+mod sums;
 mod tune;
 mod upgrade;
 pub mod vectors;

@@ -15,6 +15,7 @@ use rayon::prelude::*;
 
 use super::binary::Binary;
 use super::codes::{Codes, Values};
+use super::sums::magnitudes;
 use super::{Matrix, Storage};
 use crate::vectors::rows;
 use dpr_files::Mapped;
@@ -342,8 +343,7 @@ impl Quantized {
             (f64::from(f32::MIN_POSITIVE) * 128.0, f64::from(f32::MIN_POSITIVE) * 32768.0);
         let mut query = GatherQuery::default();
         let scale = f64::from(query.set(question));
-        let (dim, magnitudes) =
-            (self.dim as f64, question.iter().map(|value| f64::from(value.abs())).sum::<f64>());
+        let (dim, magnitudes) = (self.dim as f64, magnitudes(question));
         let step = HALF_ROW * magnitudes + 128.0 * dim * (HALF_QUESTION * scale).max(least_asked);
         let rest = f64::from(rounding) + (magnitudes + dim) * least;
         Bounds { query, scale, step, rest, sums: Vec::new() }

@@ -115,32 +115,35 @@ impl Work<'_> {
         self.table("table6", &rows, UNTRAINED)
     }
 
-    /// Sample efficiency: by the number of training questions, from the starter and from an encoder that never saw a
-    /// question, beside BM25 (Figure 1).
+    /// Sample efficiency of the starter: by the number of training questions, beside BM25 (Figure 1).
     pub(super) fn figure1(&self) -> Outcome {
+        self.sample_efficiency("starter", "starter", &self.start()?)
+    }
+
+    /// Sample efficiency of an encoder that never saw a question: random weights and the inverse cloze task.
+    pub(super) fn figure1_ict(&self) -> Outcome {
+        self.sample_efficiency("never saw a question", "unasked", &self.unasked_start()?)
+    }
+
+    /// Trains on more and more questions from the model `start`; `run` begins the names of the runs.
+    fn sample_efficiency(&self, name: &str, run: &str, start: &str) -> Outcome {
         println!(
             "{LEAST_STEPS} steps of 32 questions, the same ones again where they are fewer, and more where there are more; \
              in the paper, 1,000 questions were enough to pass BM25 on NQ dev"
         );
-        for name in ["starter", "never saw a question"] {
-            // The first half is printed before the second's training begins.
-            let start = if name == "starter" { self.start()? } else { self.unasked_start()? };
-            let mut rows = vec![Row { name: format!("{name}, 0 questions"), ..Row::untrained(&start) }];
-            for size in SIZES.iter().copied().chain(["all"]) {
-                let file = match size {
-                    "all" => self.path("all.json.gz"),
-                    size => self.path(&format!("first-{size}.json.gz")),
-                };
-                let seen_once = size.parse::<usize>().map_or(true, |questions| questions / 32 > LEAST_STEPS);
-                let run = format!("{}-{size}", if name == "starter" { "starter" } else { "unasked" });
-                let settings = settings("hard", 1, true, "dot", "nll", "1.0");
-                let row =
-                    Row::trained(&start, format!("{name}, {size} questions"), run, vec![file], settings);
-                rows.push(Row { steps: if seen_once { 0 } else { LEAST_STEPS }, ..row });
-            }
-            self.table(&format!("figure1-{}", key_of(name)), &rows, "BM25")?;
+        let mut rows = vec![Row { name: format!("{name}, 0 questions"), ..Row::untrained(start) }];
+        for size in SIZES.iter().copied().chain(["all"]) {
+            let file = match size {
+                "all" => self.path("all.json.gz"),
+                size => self.path(&format!("first-{size}.json.gz")),
+            };
+            let seen_once = size.parse::<usize>().map_or(true, |questions| questions / 32 > LEAST_STEPS);
+            let settings = settings("hard", 1, true, "dot", "nll", "1.0");
+            let (row_name, run) = (format!("{name}, {size} questions"), format!("{run}-{size}"));
+            let row = Row::trained(start, row_name, run, vec![file], settings);
+            rows.push(Row { steps: if seen_once { 0 } else { LEAST_STEPS }, ..row });
         }
-        Ok(())
+        self.table(&format!("figure1-{}", key_of(name)), &rows, "BM25")
     }
 
     /// The starter model without scaling, as the paper compares, and the corpus; the model directory.

@@ -28,6 +28,7 @@ impl QueryBytes {
     pub(in super::super) const LIMIT: i16 = 127 * 256 + 127;
 
     /// Replaces the query's numbers.
+    #[inline(always)]
     pub(in super::super) fn set(&mut self, numbers: impl Iterator<Item = i16>) {
         self.numbers.clear();
         self.numbers.extend(numbers);
@@ -69,16 +70,19 @@ pub(in super::super) struct SignBlock {
 }
 
 impl SignBlock {
-    /// Takes numbers from -8 to 7, `BLOCK` of them at most; those beyond are 0.
-    pub(in super::super) fn new(numbers: impl Iterator<Item = i8>) -> Self {
-        let mut block = Self { planes: [0; PLANES], numbers: [0; BLOCK] };
-        for (at, number) in numbers.take(BLOCK).enumerate() {
-            block.numbers[at] = number;
-            for (plane, word) in block.planes.iter_mut().enumerate() {
-                *word |= u64::from(number.cast_unsigned() >> plane & 1) << at;
+    /// Takes numbers from -8 to 7.
+    #[inline(always)]
+    pub(in super::super) fn new(numbers: [i8; BLOCK]) -> Self {
+        let mut planes = [0; PLANES];
+        for (at, eight) in numbers.as_chunks::<8>().0.iter().enumerate() {
+            let bytes = u64::from_le_bytes(eight.map(i8::cast_unsigned));
+            for (bit, plane) in planes.iter_mut().enumerate() {
+                // The product moves the lowest bits of eight bytes into the highest byte, the first one's first.
+                let lowest = bytes >> bit & 0x0101_0101_0101_0101;
+                *plane |= (lowest.wrapping_mul(0x0102_0408_1020_4080) >> 56) << (8 * at);
             }
         }
-        block
+        Self { planes, numbers }
     }
 }
 

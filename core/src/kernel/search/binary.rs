@@ -9,6 +9,7 @@
 use super::super::dot::{BLOCK, RowDots, SignBlock};
 use super::super::isa::{Isa, RowTask, best, vectorised};
 use super::super::vector::prefetch;
+use super::i8::{greatest, whole};
 use crate::random::SplitMix;
 
 /// Rounds of a rotation: signs, then Hadamard transforms.
@@ -49,33 +50,58 @@ impl Rotation {
     }
 
     /// Rotates `values` (`[dim]`).
+    #[inline(always)]
     fn turn(&self, values: &mut [f32]) {
-        let (block, signs) = (self.block, self.signs.as_slice());
-        vectorised!(best(), |values: &mut [f32], signs: &[f32], block: usize| {
-            for signs in signs.chunks_exact(values.len()) {
-                values.iter_mut().zip(signs).for_each(|(value, sign)| *value *= sign);
-                // A transform makes its numbers longer by the square root of their number.
-                let shorter = 1.0 / (block as f32).sqrt();
-                let last = values.len() - block;
-                for start in if last == 0 { 0..1 } else { 0..2 } {
-                    let part = &mut values[start * last..][..block];
-                    hadamard(part);
-                    part.iter_mut().for_each(|value| *value *= shorter);
-                }
+        let block = self.block;
+        for signs in self.signs.chunks_exact(values.len()) {
+            values.iter_mut().zip(signs).for_each(|(value, sign)| *value *= sign);
+            // A transform makes its numbers longer by the square root of their number.
+            let shorter = 1.0 / (block as f32).sqrt();
+            let last = values.len() - block;
+            for start in if last == 0 { 0..1 } else { 0..2 } {
+                let part = &mut values[start * last..][..block];
+                hadamard(part);
+                part.iter_mut().for_each(|value| *value *= shorter);
             }
-        });
+        }
     }
 }
+
+/// Numbers that a transform adds to as many others at a time.
+const LANES: usize = 8;
 
 /// Transforms `values`, a power of two of them, by the Hadamard matrix of 1 and -1.
 #[inline(always)]
 fn hadamard(values: &mut [f32]) {
+    if values.len() < LANES * LANES {
+        return transform(values, |a, b| (a + b, a - b));
+    }
+    let sum_and_difference = |a: [f32; LANES], b: [f32; LANES]| {
+        (std::array::from_fn(|at| a[at] + b[at]), std::array::from_fn(|at| a[at] - b[at]))
+    };
+    // The first stages combine neighbours: of the transposed numbers these are whole vectors.
+    for rows in values.as_chunks_mut::<LANES>().0.as_chunks_mut::<LANES>().0 {
+        let mut columns = transposed(rows);
+        transform(&mut columns, sum_and_difference);
+        *rows = transposed(&columns);
+    }
+    transform(values.as_chunks_mut::<LANES>().0, sum_and_difference);
+}
+
+#[inline(always)]
+fn transposed(rows: &[[f32; LANES]; LANES]) -> [[f32; LANES]; LANES] {
+    std::array::from_fn(|column| std::array::from_fn(|row| rows[row][column]))
+}
+
+/// Replaces numbers, or vectors of them, a power of two, by their sums and differences in each stage of a transform.
+#[inline(always)]
+fn transform<T: Copy>(values: &mut [T], sum_and_difference: impl Fn(T, T) -> (T, T)) {
     let mut half = 1;
     while half < values.len() {
         for pair in values.chunks_exact_mut(2 * half) {
             let (low, high) = pair.split_at_mut(half);
             for (a, b) in low.iter_mut().zip(high) {
-                (*a, *b) = (*a + *b, *a - *b);
+                (*a, *b) = sum_and_difference(*a, *b);
             }
         }
         half *= 2;
@@ -83,9 +109,10 @@ fn hadamard(values: &mut [f32]) {
 }
 
 /// Divides `values` by the greatest magnitude among them and rotates them; returns that magnitude, 0 where all are 0.
+#[inline(always)]
 fn turn_scaled(rotation: &Rotation, values: &mut [f32]) -> f32 {
     debug_assert_eq!(values.len(), rotation.dim);
-    let most = values.iter().fold(0f32, |most, value| most.max(value.abs()));
+    let most = greatest(values);
     if most > 0.0 {
         values.iter_mut().for_each(|value| *value /= most);
         rotation.turn(values);
@@ -96,16 +123,18 @@ fn turn_scaled(rotation: &Rotation, values: &mut [f32]) -> f32 {
 /// Rotates `row` (`[dim]`, finite), writes its signs into `bits` (`[words(dim)]`), a set bit for a number that is not
 /// negative, and returns the scale. What `row` holds then is of no use.
 pub fn binarize_row(rotation: &Rotation, row: &mut [f32], bits: &mut [u64]) -> f32 {
-    let most = turn_scaled(rotation, row);
-    for (word, numbers) in bits.iter_mut().zip(row.chunks(BLOCK)) {
-        *word = numbers.iter().rev().fold(0, |word, value| word << 1 | u64::from(*value >= 0.0));
-    }
-    let squared: f64 = row.iter().map(|value| f64::from(*value).powi(2)).sum();
-    let along: f64 = row.iter().map(|value| f64::from(value.abs())).sum();
-    if most == 0.0 || along == 0.0 {
-        return 0.0;
-    }
-    (f64::from(most) * squared / along).min(f64::from(f32::MAX)) as f32
+    vectorised!(best(), |rotation: &Rotation, row: &mut [f32], bits: &mut [u64]| -> f32 {
+        let most = turn_scaled(rotation, row);
+        for (word, numbers) in bits.iter_mut().zip(row.chunks(BLOCK)) {
+            *word = numbers.iter().rev().fold(0, |word, value| word << 1 | u64::from(*value >= 0.0));
+        }
+        let squared: f64 = row.iter().map(|value| f64::from(*value).powi(2)).sum();
+        let along: f64 = row.iter().map(|value| f64::from(value.abs())).sum();
+        if most == 0.0 || along == 0.0 {
+            return 0.0;
+        }
+        (f64::from(most) * squared / along).min(f64::from(f32::MAX)) as f32
+    })
 }
 
 /// A query in the form that binary rows are scored by.
@@ -121,13 +150,23 @@ impl BinaryQuery {
     /// Rotates `query` (`[dim]`, finite) and rounds it to four bits.
     pub fn new(rotation: &Rotation, query: &[f32]) -> Self {
         let mut values = query.to_vec();
-        let unit = turn_scaled(rotation, &mut values);
-        let most = values.iter().fold(0f32, |most, value| most.max(value.abs()));
-        let scale = if most > 0.0 { QUERY_LIMIT / most } else { 0.0 };
-        let number = |value: &f32| (value * scale).round() as i8;
-        let blocks = values.chunks(BLOCK).map(|values| SignBlock::new(values.iter().map(number))).collect();
-        let total = values.iter().map(|value| i32::from(number(value))).sum();
-        Self { blocks, total, step: unit * most / QUERY_LIMIT }
+        let values = values.as_mut_slice();
+        vectorised!(best(), |rotation: &Rotation, values: &mut [f32]| -> BinaryQuery {
+            let unit = turn_scaled(rotation, values);
+            let most = greatest(values);
+            let scale = if most > 0.0 { QUERY_LIMIT / most } else { 0.0 };
+            let mut query = BinaryQuery { step: unit * most / QUERY_LIMIT, ..BinaryQuery::default() };
+            for values in values.chunks(BLOCK) {
+                let mut numbers = [0; BLOCK];
+                numbers
+                    .iter_mut()
+                    .zip(values)
+                    .for_each(|(number, value)| *number = whole(value * scale) as i8);
+                query.total += numbers.iter().map(|number| i32::from(*number)).sum::<i32>();
+                query.blocks.push(SignBlock::new(numbers));
+            }
+            query
+        })
     }
 
     /// Returns what a product is multiplied by, with the scale of its row, to estimate the inner product.

@@ -5,7 +5,7 @@
 //! are whole numbers, the same on every instruction set.
 
 use super::super::dot::{QueryBytes, RowDots};
-use super::super::isa::{Isa, RowTask, best};
+use super::super::isa::{Isa, RowTask, best, vectorised};
 use super::super::vector::prefetch;
 use super::i8::{scale, whole};
 
@@ -23,9 +23,12 @@ impl GatherQuery {
     /// Quantizes `query` `[dim]` in place of what was here, and returns the scale: a number of the query is about its
     /// code times the scale. The codes are so small that no sum over a row's codes overflows.
     pub fn set(&mut self, query: &[f32]) -> f32 {
-        let (scale, inverse) = scale(query, limit(query.len()));
-        self.0.set(query.iter().map(|value| whole(value * inverse) as i16));
-        scale
+        let bytes = &mut self.0;
+        vectorised!(best(), |bytes: &mut QueryBytes, query: &[f32]| -> f32 {
+            let (scale, inverse) = scale(query, limit(query.len()));
+            bytes.set(query.iter().map(|value| whole(value * inverse) as i16));
+            scale
+        })
     }
 
     /// Takes the codes `[dim]` of a row in place of what was here.

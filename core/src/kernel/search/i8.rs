@@ -38,9 +38,16 @@ pub fn quantize_query(query: &[f32], codes: &mut Vec<i16>) -> f32 {
 /// Returns the scale that a code is multiplied by, and its inverse.
 #[inline(always)]
 pub(super) fn scale(values: &[f32], limit: f32) -> (f32, f32) {
-    let max = values.iter().fold(0f32, |max, value| max.max(value.abs()));
+    let max = greatest(values);
     // So small that the inverse would overflow: nothing that counts is lost.
     if max < f32::MIN_POSITIVE * limit { (0.0, 0.0) } else { (max / limit, limit / max) }
+}
+
+/// Returns the greatest magnitude of `values`, which are finite; 0 where there are none.
+#[inline(always)]
+pub(super) fn greatest(values: &[f32]) -> f32 {
+    // Without their sign the bits of numbers are in the numbers' order.
+    f32::from_bits(values.iter().fold(0, |most, value| most.max(value.abs().to_bits())))
 }
 
 /// Returns the nearest whole number.

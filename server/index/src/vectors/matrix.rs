@@ -8,6 +8,7 @@ use rayon::prelude::*;
 
 use super::Rows;
 use crate::ranking::{Candidate, TopK};
+use crate::sums::product;
 use crate::{CancelToken, MatrixError, QueryError, ScoredRow, Stopped};
 
 /// Rows below which a piece of work is not split over threads.
@@ -177,7 +178,7 @@ impl Matrix {
 
     /// Returns a bound on the inner product of a row and `query` (Cauchy and Schwarz).
     pub(crate) fn greatest_product(&self, query: &[f32]) -> f64 {
-        (squared_norm(query) * self.max_squared_norm).sqrt()
+        (product(query, query) * self.max_squared_norm).sqrt()
     }
 
     /// Refuses a query that cannot be searched, and returns the number of rows to find.
@@ -190,7 +191,7 @@ impl Matrix {
             return Err(QueryError::K);
         }
         // |q . p| <= |q| |p|, and so is every partial sum.
-        let norm = squared_norm(query.as_slice()).sqrt();
+        let norm = product(query.as_slice(), query.as_slice()).sqrt();
         if norm * self.max_squared_norm.sqrt() > f64::from(f32::MAX) / 8.0 {
             return Err(QueryError::Overflow { norm });
         }
