@@ -10,7 +10,9 @@ use dpr_files::lock;
 use dpr_files::progress::Silent;
 use dpr_index::search::{Backend as _, Filter};
 use dpr_index::vectors::VectorSet;
-use dpr_index::{IndexKind, IndexOptions, IndexReader, IndexWriter, NewPassage, Storage, build_index};
+use dpr_index::{
+    HnswParams, IndexKind, IndexOptions, IndexReader, IndexWriter, NewPassage, Storage, build_index,
+};
 use fs_err as fs;
 
 use crate::named;
@@ -38,11 +40,23 @@ pub(crate) enum Chosen {
     Graph,
     Halves,
     Signs,
+    /// A graph of vectors that are long enough for it to have their signs.
+    SignedGraph,
+}
+
+impl Chosen {
+    /// Returns the numbers in a vector.
+    fn dim(self) -> usize {
+        match self {
+            Self::SignedGraph => 256,
+            Self::Graph | Self::Halves | Self::Signs => DIM,
+        }
+    }
 }
 
 /// The index of this kind; one target at a time uses it.
 fn index(chosen: Chosen) -> &'static Mutex<Index> {
-    static INDEXES: [OnceLock<Mutex<Index>>; 3] = [const { OnceLock::new() }; 3];
+    static INDEXES: [OnceLock<Mutex<Index>>; 4] = [const { OnceLock::new() }; 4];
     INDEXES[chosen as usize].get_or_init(|| {
         let made = tempfile::tempdir().expect("a temporary directory");
         build(made.path(), chosen);
@@ -70,17 +84,20 @@ pub(crate) fn build(dir: &Path, chosen: Chosen) {
         passages.into_iter().enumerate().map(|(row, passage)| passage.with_metadata(metadata(row))).collect();
     fs::remove_file(&table).expect("a file that is there");
     let first = passages[0].clone();
-    let rows: Vec<f32> = (0..COUNT).flat_map(vector).collect();
-    let set = VectorSet::new(fingerprint(), DIM, passages, rows);
+    let dim = chosen.dim();
+    let rows: Vec<f32> = (0..COUNT).flat_map(|row| vector_of(row, dim)).collect();
+    let set = VectorSet::new(fingerprint(), dim, passages, rows);
     let (kind, storage) = match chosen {
-        Chosen::Graph => (IndexKind::Hnsw, Storage::default()),
+        Chosen::Graph | Chosen::SignedGraph => (IndexKind::Hnsw, Storage::default()),
         Chosen::Halves => (IndexKind::Exact, Storage::F16),
         Chosen::Signs => (IndexKind::Exact, Storage::Binary),
     };
-    let options = IndexOptions { kind, storage, ..IndexOptions::default() };
+    // So narrow a search that it is not quicker to score all rows.
+    let hnsw = HnswParams { ef_search: 4, ..HnswParams::default() };
+    let options = IndexOptions { kind, storage, hnsw, ..IndexOptions::default() };
     build_index(&set, dir, &options, &Silent).expect("an index of passages that are right");
     let writer = IndexWriter::open(dir, "fuzzing").expect("an index that was just made");
-    let vector = Embedding::new(vector(COUNT), DIM).expect("finite numbers");
+    let vector = Embedding::new(vector_of(COUNT, dim), dim).expect("finite numbers");
     writer.put(vec![NewPassage { passage: first, vector }]).expect("a change");
     writer.delete(vec!["p3".to_owned()]).expect("a change");
 }
@@ -169,13 +186,14 @@ impl Index {
 }
 
 fn use_all(reader: &IndexReader) {
+    use dpr_index::VectorIndex as _;
     let snapshot = reader.snapshot();
+    let query = |seed: usize| Embedding::new(vector_of(seed, snapshot.dim()), snapshot.dim());
     for seed in 0..3 {
-        let Ok(query) = Embedding::new(vector(seed), DIM) else { continue };
+        let Ok(query) = query(seed) else { continue };
         for hit in snapshot.search_exactly(&query, 5).into_iter().flatten() {
             let _ = snapshot.passage(hit.row);
         }
-        use dpr_index::VectorIndex as _;
         for hit in snapshot.search(&query, 5).into_iter().flatten() {
             let _ = snapshot.passage(hit.row);
         }
@@ -183,7 +201,7 @@ fn use_all(reader: &IndexReader) {
     for condition in CONDITIONS {
         let condition = serde_json::from_str(condition).expect("a condition that is right");
         let filter = Filter { condition: Some(condition), ..Filter::default() };
-        let query = Embedding::new(vector(1), DIM).expect("finite numbers");
+        let Ok(query) = query(1) else { continue };
         let _ = reader.live().search(&[query], 5, Some(&filter));
     }
     snapshot.passages().for_each(drop);
@@ -262,6 +280,14 @@ pub(crate) fn sign_codes(bytes: &[u8]) {
 
 pub(crate) fn valid_sign_codes() -> Vec<(String, Vec<u8>)> {
     made_of(Chosen::Signs, "v-1/codes.b1")
+}
+
+pub(crate) fn graph_signs(bytes: &[u8]) {
+    with_index_of(Chosen::SignedGraph, |index| index.replace("codes.b1", bytes));
+}
+
+pub(crate) fn valid_graph_signs() -> Vec<(String, Vec<u8>)> {
+    made_of(Chosen::SignedGraph, "v-1/codes.b1")
 }
 
 pub(crate) fn columns(bytes: &[u8]) {

@@ -28,13 +28,14 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 38] = [
+pub const TARGETS: [Target; 39] = [
     Target { name: "pointer", run: index::pointer, valid: index::valid_pointer },
     Target { name: "manifest", run: index::manifest, valid: index::valid_manifest },
     Target { name: "graph", run: index::graph, valid: index::valid_graph },
     Target { name: "codes", run: index::codes, valid: index::valid_codes },
     Target { name: "codes-f16", run: index::f16_codes, valid: index::valid_f16_codes },
     Target { name: "codes-b1", run: index::sign_codes, valid: index::valid_sign_codes },
+    Target { name: "graph-signs", run: index::graph_signs, valid: index::valid_graph_signs },
     Target { name: "columns", run: index::columns, valid: index::valid_columns },
     Target { name: "vectors", run: index::vectors, valid: index::valid_vectors },
     Target { name: "passages", run: index::passages, valid: index::valid_passages },

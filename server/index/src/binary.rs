@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use dpr_core::kernel::search::binary::{
     BinaryQuery, Rotation, binarize_row, binary_products, gathered_binary_products, words,
 };
+use dpr_core::kernel::search::prefetch;
 use rayon::prelude::*;
 
 use super::Matrix;
@@ -22,6 +23,9 @@ const RESCORED: (usize, usize) = (10, 100);
 /// 2024, theorem 3.2). The floor's own error, that of 8-bit codes, is left out: it is less where rows differ from their
 /// mean by more than a hundredth of their length.
 const MARGIN: f32 = 1.2;
+
+/// Rows that are bounded before those that are kept are told.
+const GROUP: usize = 8;
 
 /// Numbers of a vector from which a graph has signs: shorter ones are read whole in about the same time.
 const GRAPH_FROM: usize = 256;
@@ -133,18 +137,27 @@ impl Binary {
 }
 
 impl SignBounds<'_> {
-    /// Keeps the rows whose bound is at least `floor`, in their order.
-    pub(super) fn retain(&mut self, rows: &mut Vec<u32>, floor: f32) {
-        let (scales, step, least) = (&self.signs.scales, self.query.step(), floor - self.mean);
-        gathered_binary_products(&self.query, self.signs.words.as_slice(), rows, &mut self.products);
-        let mut kept = 0;
-        for (at, product) in self.products.iter().enumerate() {
-            let row = rows[at];
-            // Written before it is known whether it stays: no branch.
-            rows[kept] = row;
-            let bound = scales[row as usize] * (*product as f32 * step + self.margin);
-            // A bound that is not a number rules nothing out.
-            kept += usize::from(bound.partial_cmp(&least) != Some(Ordering::Less));
+    /// Keeps the rows whose bound is at least `floor`, in their order. Those that are kept are told to `found` as soon
+    /// as they are known.
+    pub(super) fn retain(&mut self, rows: &mut Vec<u32>, floor: f32, mut found: impl FnMut(u32)) {
+        let (signs, scales) = (self.signs.words.as_slice(), &self.signs.scales);
+        let (words, step, least) = (words(self.signs.mean.len()), self.query.step(), floor - self.mean);
+        rows.iter().for_each(|row| prefetch(&signs[*row as usize * words..][..words]));
+        let (mut kept, mut start) = (0, 0);
+        while start < rows.len() {
+            let end = rows.len().min(start + GROUP);
+            gathered_binary_products(&self.query, signs, &rows[start..end], &mut self.products);
+            let before = kept;
+            for (at, product) in self.products.iter().enumerate() {
+                let row = rows[start + at];
+                // Written before it is known whether it stays: no branch.
+                rows[kept] = row;
+                let bound = scales[row as usize] * (*product as f32 * step + self.margin);
+                // A bound that is not a number rules nothing out.
+                kept += usize::from(bound.partial_cmp(&least) != Some(Ordering::Less));
+            }
+            rows[before..kept].iter().for_each(|row| found(*row));
+            start = end;
         }
         rows.truncate(kept);
     }
@@ -263,7 +276,7 @@ mod tests {
             sorted.sort_by(|a, b| b.total_cmp(a));
             let floor = sorted[count / 50];
             let mut kept = all.clone();
-            codes.bounds(&question).retain(&mut kept, floor);
+            codes.bounds(&question).retain(&mut kept, floor, |_| {});
             assert!(kept.is_sorted_by(|a, b| a > b), "in the order that they came");
             let is_above = |row: &u32| scores[count - 1 - *row as usize] >= floor;
             above += all.iter().filter(|row| is_above(row)).count();
@@ -288,7 +301,7 @@ mod tests {
                 let mut scores = Vec::new();
                 matrix.scores_at(&question, &[row as u32], &mut scores);
                 let mut kept = vec![row as u32];
-                codes.bounds(&question).retain(&mut kept, scores[0] * 0.9);
+                codes.bounds(&question).retain(&mut kept, scores[0] * 0.9, |_| {});
                 assert_eq!(kept, [row as u32], "{size}");
             }
         }

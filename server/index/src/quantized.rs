@@ -11,6 +11,7 @@ use dpr_core::kernel::search::batch_i8::{QuantizedBatch, RowWords};
 use dpr_core::kernel::search::f16::{f16_products, scale_query, to_f16};
 use dpr_core::kernel::search::gather_i8::{GatherQuery, gathered_products, row_product};
 use dpr_core::kernel::search::i8::{quantize_query, quantize_row, quantized_products};
+use dpr_core::kernel::search::prefetch;
 use rayon::prelude::*;
 
 use super::binary::Binary;
@@ -360,6 +361,11 @@ impl Quantized {
 
     pub(super) fn count(&self) -> usize {
         self.scales.len()
+    }
+
+    /// Prefetches a row.
+    pub(super) fn prefetch(&self, row: u32) {
+        prefetch(self.row(row));
     }
 
     fn row(&self, row: u32) -> &[i8] {

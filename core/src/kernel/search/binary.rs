@@ -8,7 +8,6 @@
 
 use super::super::dot::{BLOCK, RowDots, SignBlock};
 use super::super::isa::{Isa, RowTask, best, vectorised};
-use super::super::vector::prefetch;
 use super::i8::{greatest, whole};
 use crate::random::SplitMix;
 
@@ -225,7 +224,6 @@ fn products_at(isa: Isa, query: &BinaryQuery, rows: &[u64], picked: &[u32], prod
             let Self(query, rows, picked, products) = self;
             let words = query.blocks.len();
             let row = |row: u32| &rows[row as usize * words..][..words];
-            picked.iter().for_each(|row_at| prefetch(row(*row_at)));
             let (fours, rest) = picked.as_chunks::<ROWS>();
             for four in fours {
                 let sums = D::sums_of_set(&query.blocks, four.map(row));

@@ -119,7 +119,7 @@ impl LayerView for Asked<'_> {
         if let Some(bounds) = &mut self.bounds
             && floor > f32::NEG_INFINITY
         {
-            bounds.retain(rows, floor * self.query.unit());
+            bounds.retain(rows, floor * self.query.unit(), |row| self.index.codes.prefetch(row));
         }
         self.index.codes.scores_at(&mut self.query, rows, scores);
     }
