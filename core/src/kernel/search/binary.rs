@@ -272,6 +272,24 @@ mod tests {
     }
 
     #[test]
+    fn a_transform_rounds_as_one_stage_after_another_which_files_rely_on() {
+        for len in [1, 2, 8, 32, 64, 128, 512] {
+            let values = vector(len, 4);
+            let (mut quick, mut plain) = (values.clone(), values);
+            hadamard(&mut quick);
+            let mut half = 1;
+            while half < len {
+                for first in (0..len).filter(|at| at & half == 0) {
+                    let (a, b) = (plain[first], plain[first + half]);
+                    (plain[first], plain[first + half]) = (a + b, a - b);
+                }
+                half *= 2;
+            }
+            assert_eq!(quick, plain, "{len}");
+        }
+    }
+
+    #[test]
     fn the_scaled_product_estimates_the_inner_product() {
         let dim = 768;
         let rotation = Rotation::new(dim);
