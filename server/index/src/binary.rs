@@ -24,7 +24,7 @@ const RESCORED: (usize, usize) = (10, 100);
 /// mean by more than a hundredth of their length.
 const MARGIN: f32 = 1.2;
 
-/// Rows that are bounded before those that are kept are told.
+/// Rows that are bounded before the codes of those that are kept are prefetched.
 const GROUP: usize = 8;
 
 /// Numbers of a vector from which a graph has signs: shorter ones are read whole in about the same time.
@@ -137,14 +137,14 @@ impl Binary {
 }
 
 impl SignBounds<'_> {
-    /// Keeps the rows whose bound is at least `floor`, in their order. Those that are kept are told to `found` as soon
-    /// as they are known.
-    pub(super) fn retain(&mut self, rows: &mut Vec<u32>, floor: f32, mut found: impl FnMut(u32)) {
+    /// Keeps the rows whose bound is at least `floor`, in their order, and calls `prefetch_row` for each as soon as it is
+    /// known to be kept, while the signs of the next ones are still to be read.
+    pub(super) fn retain(&mut self, rows: &mut Vec<u32>, floor: f32, prefetch_row: impl Fn(u32)) {
         let (signs, scales) = (self.signs.words.as_slice(), &self.signs.scales);
         let (words, step, least) = (words(self.signs.mean.len()), self.query.step(), floor - self.mean);
         rows.iter().for_each(|row| prefetch(&signs[*row as usize * words..][..words]));
-        let (mut kept, mut start) = (0, 0);
-        while start < rows.len() {
+        let mut kept = 0;
+        for start in (0..rows.len()).step_by(GROUP) {
             let end = rows.len().min(start + GROUP);
             gathered_binary_products(&self.query, signs, &rows[start..end], &mut self.products);
             let before = kept;
@@ -156,8 +156,7 @@ impl SignBounds<'_> {
                 // A bound that is not a number rules nothing out.
                 kept += usize::from(bound.partial_cmp(&least) != Some(Ordering::Less));
             }
-            rows[before..kept].iter().for_each(|row| found(*row));
-            start = end;
+            rows[before..kept].iter().for_each(|row| prefetch_row(*row));
         }
         rows.truncate(kept);
     }

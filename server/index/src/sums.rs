@@ -1,4 +1,7 @@
 //! Sums over the numbers of a question, in f64.
+//!
+//! Of rows, [`squared_norm`](crate::vectors::squared_norm) is what an index stores, and it adds one number after another:
+//! its bits must stay as they are.
 
 /// Partial sums, which compilers keep in vectors.
 const PARTS: usize = 8;

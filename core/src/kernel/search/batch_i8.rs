@@ -7,6 +7,7 @@
 use super::super::dot::WholeDot;
 use super::super::gemm::{Panels, blocks};
 use super::super::isa::{Isa, WholeTask, best};
+use super::i8::greatest;
 
 /// Numbers of a word.
 const WORD: usize = 4;
@@ -51,7 +52,7 @@ impl QuantizedBatch {
         let limit = QUERY_LIMIT.min((i32::MAX as usize / (128 * dim.max(1))) as f32);
         let mut codes = vec![0u32; words];
         for (at, query) in queries.enumerate() {
-            let most = query.iter().fold(0f32, |most, value| most.max(value.abs()));
+            let most = greatest(query);
             let inverse = if most >= f32::MIN_POSITIVE * QUERY_LIMIT { limit / most } else { 0.0 };
             let mut total = 0i32;
             for (word, numbers) in codes.iter_mut().zip(query.chunks(WORD)) {

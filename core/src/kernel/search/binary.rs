@@ -87,6 +87,7 @@ fn hadamard(values: &mut [f32]) {
     transform(values.as_chunks_mut::<LANES>().0, sum_and_difference);
 }
 
+/// Returns the columns of `rows` as rows.
 #[inline(always)]
 fn transposed(rows: &[[f32; LANES]; LANES]) -> [[f32; LANES]; LANES] {
     std::array::from_fn(|column| std::array::from_fn(|row| rows[row][column]))
@@ -207,7 +208,7 @@ fn products_in_order(isa: Isa, query: &BinaryQuery, rows: &[u64], products: &mut
 }
 
 /// Replaces `products` by the products of `query` with the binary rows of `rows` `[any, words]` that `picked` names, as
-/// [`binary_products`] computes them.
+/// [`binary_products`] computes them. Where the rows are far from each other, they should have been prefetched.
 ///
 /// # Panics
 /// When `picked` names a row that is not in `rows`.

@@ -8,6 +8,7 @@ use half::f16;
 
 use super::super::isa::{best, vectorised};
 use super::super::vector::{Simd, widen};
+use super::i8::greatest;
 
 /// The bound below which the greatest magnitude of a row lies once the row is scaled; the greatest f16 number is
 /// twice as large.
@@ -60,8 +61,7 @@ fn scale(values: &[f32]) -> (f32, f32) {
 /// Returns the greatest power of two that is not above the greatest magnitude; 0 where that magnitude is next to
 /// nothing.
 fn power(values: &[f32]) -> f32 {
-    let max = values.iter().fold(0f32, |max, value| max.max(value.abs()));
-    f32::from_bits(max.to_bits() & f32::INFINITY.to_bits())
+    f32::from_bits(greatest(values).to_bits() & f32::INFINITY.to_bits())
 }
 
 #[inline(always)]
