@@ -113,10 +113,10 @@ impl Binary {
     }
 }
 
-/// A question whose scores by signs bound those by the vectors, but for few: a bound is two standard deviations
-/// above the estimate.
+/// A question whose scores by signs estimate those by the vectors, and bound them, but for few: a bound is two standard
+/// deviations above the estimate.
 #[derive(Debug)]
-pub(super) struct SignBounds<'a> {
+pub(super) struct SignQuery<'a> {
     signs: &'a Binary,
     query: BinaryQuery,
     /// The question's product with the mean, which is part of every score.
@@ -128,15 +128,15 @@ pub(super) struct SignBounds<'a> {
 
 impl Binary {
     /// Prepares a question.
-    pub(super) fn bounds(&self, question: &[f32]) -> SignBounds<'_> {
+    pub(super) fn sign_query(&self, question: &[f32]) -> SignQuery<'_> {
         let (mean, length) =
             (product(question, &self.mean) as f32, product(question, question).sqrt() as f32);
         let query = BinaryQuery::new(&self.rotation, question);
-        SignBounds { signs: self, query, mean, margin: MARGIN * length, products: Vec::new() }
+        SignQuery { signs: self, query, mean, margin: MARGIN * length, products: Vec::new() }
     }
 }
 
-impl SignBounds<'_> {
+impl SignQuery<'_> {
     /// Keeps the rows whose bound is at least `floor`, in their order, and calls `prefetch_row` for each as soon as it is
     /// known to be kept, while the signs of the next ones are still to be read.
     pub(super) fn retain(&mut self, rows: &mut Vec<u32>, floor: f32, prefetch_row: impl Fn(u32)) {
@@ -159,6 +159,37 @@ impl SignBounds<'_> {
             rows[before..kept].iter().for_each(|row| prefetch_row(*row));
         }
         rows.truncate(kept);
+    }
+
+    /// Replaces `scores` by the estimates of `rows`, in units of `unit`, and leaves rows whose estimates are below `floor` by
+    /// more than their [`margin`](Self::margin) out of both.
+    pub(super) fn estimate(&mut self, rows: &mut Vec<u32>, floor: f32, unit: f32, scores: &mut Vec<f32>) {
+        let (signs, scales) = (self.signs.words.as_slice(), &self.signs.scales);
+        let (words, step, unit) = (words(self.signs.mean.len()), self.query.step(), unit.recip());
+        rows.iter().for_each(|row| prefetch(&signs[*row as usize * words..][..words]));
+        gathered_binary_products(&self.query, signs, rows, &mut self.products);
+        scores.clear();
+        let mut kept = 0;
+        for (at, product) in self.products.iter().enumerate() {
+            let row = rows[at];
+            let (scale, product) = (scales[row as usize], *product as f32 * step);
+            let bound = (scale * (product + self.margin) + self.mean) * unit;
+            // A bound that is not a number rules nothing out.
+            if bound < floor {
+                continue;
+            }
+            let estimate = (scale * product + self.mean) * unit;
+            rows[kept] = row;
+            kept += 1;
+            // An estimate that is not a number says nothing: the row is scored first.
+            scores.push(if estimate.is_nan() { f32::INFINITY } else { estimate });
+        }
+        rows.truncate(kept);
+    }
+
+    /// Returns what the score of `row` is above its estimate at most, but for few, in units of `unit`.
+    pub(super) fn margin(&self, row: u32, unit: f32) -> f32 {
+        self.signs.scales[row as usize] * self.margin / unit
     }
 }
 
@@ -275,7 +306,7 @@ mod tests {
             sorted.sort_by(|a, b| b.total_cmp(a));
             let floor = sorted[count / 50];
             let mut kept = all.clone();
-            codes.bounds(&question).retain(&mut kept, floor, |_| {});
+            codes.sign_query(&question).retain(&mut kept, floor, |_| {});
             assert!(kept.is_sorted_by(|a, b| a > b), "in the order that they came");
             let is_above = |row: &u32| scores[count - 1 - *row as usize] >= floor;
             above += all.iter().filter(|row| is_above(row)).count();
@@ -300,9 +331,50 @@ mod tests {
                 let mut scores = Vec::new();
                 matrix.scores_at(&question, &[row as u32], &mut scores);
                 let mut kept = vec![row as u32];
-                codes.bounds(&question).retain(&mut kept, scores[0] * 0.9, |_| {});
+                codes.sign_query(&question).retain(&mut kept, scores[0] * 0.9, |_| {});
                 assert_eq!(kept, [row as u32], "{size}");
             }
         }
+    }
+
+    #[test]
+    fn estimates_are_off_by_what_their_theorem_says_and_rows_below_the_floor_are_left_out() {
+        let (count, dim, unit) = (2000, 768, 0.25);
+        let matrix = matrix(count, dim);
+        let codes = Binary::of(&matrix);
+        let mut random = SplitMix::new(2);
+        let question: Vec<f32> = (0..dim).map(|_| 3.0 * random.normal() as f32 - 0.2).collect();
+        let all: Vec<u32> = (0..count as u32).collect();
+        let (mut exact, mut estimates) = (Vec::new(), Vec::new());
+        matrix.scores_at(&question, &all, &mut exact);
+        let mut query = codes.sign_query(&question);
+        query.estimate(&mut all.clone(), f32::NEG_INFINITY, unit, &mut estimates);
+        let errors = exact.iter().zip(&estimates).map(|(exact, estimate)| f64::from(estimate * unit - exact));
+        let (sum, squares) = errors.fold((0.0, 0.0), |(sum, squares), e| (sum + e, squares + e * e));
+        let scale = codes.scales.iter().sum::<f32>() / count as f32;
+        let expected = f64::from(MARGIN / 2.0 * scale) * product(&question, &question).sqrt();
+        let deviation = (squares / count as f64).sqrt();
+        assert!((0.8..1.2).contains(&(deviation / expected)), "{deviation}, expected {expected}");
+        assert!((sum / count as f64).abs() < 0.1 * deviation, "no bias: {}", sum / count as f64);
+        let floor = 1000.0;
+        let (mut rows, mut kept) = (all.clone(), Vec::new());
+        query.estimate(&mut rows, floor, unit, &mut kept);
+        let bound = |row: &u32| estimates[*row as usize] + query.margin(*row, unit);
+        // Rows within rounding of the floor may be on either side of it.
+        assert!(rows.iter().all(|row| bound(row) >= floor - 0.01));
+        let above = all.iter().filter(|row| bound(row) >= floor + 0.01);
+        assert!(above.clone().all(|row| rows.binary_search(row).is_ok()));
+        assert!((count / 50..count / 3).contains(&rows.len()), "{}", rows.len());
+        assert!(rows.iter().zip(&kept).all(|(row, estimate)| *estimate == estimates[*row as usize]));
+    }
+
+    #[test]
+    fn an_estimate_that_is_not_a_number_comes_first() {
+        let matrix = matrix(50, 256);
+        let codes = Binary::of(&matrix);
+        let mut query = codes.sign_query(&vec![0.0; 256]);
+        let (mut rows, mut estimates) = (vec![3, 1, 2], Vec::new());
+        query.estimate(&mut rows, 1.0, 0.0, &mut estimates);
+        assert_eq!((rows, estimates), (vec![3, 1, 2], vec![f32::INFINITY; 3]));
     }
 }

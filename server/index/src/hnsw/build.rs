@@ -201,7 +201,7 @@ impl<'a> Builder<'a> {
         for layer in (0..=above).rev() {
             inserted.layer = layer;
             let ef = self.params.ef_construction;
-            let kept = search_layer(&starts, ef, None, visited, &never, &mut inserted);
+            let kept = search_layer(&starts, (ef, ef), None, visited, &never, &mut inserted);
             found[layer] = self.choose(&kept, self.params.m);
             starts = kept;
         }

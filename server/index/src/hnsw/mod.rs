@@ -2,8 +2,9 @@
 //!
 //! The [`Graph`] is built here ([`build`]) or by `hnsw_rs` ([`build_with_library`]), and searched by the vectors
 //! quantized to eight bits; the best rows are scored again by the vectors themselves, so that a row has the very score
-//! that exact search gives it. Most rows that a search meets are not scored: their signs say that they are below all that
-//! it keeps. Either graph is repaired where pruning left a passage unreachable.
+//! that exact search gives it. Most rows that a search meets are not scored: they enter the beam by an estimate of their
+//! signs, and are scored when they are among the best that it keeps. Either graph is repaired where pruning left a passage
+//! unreachable.
 //!
 //! `hnsw_rs` does not search, for three reasons. It reloads its dump only as a value that borrows from its reader, so
 //! that an index could not be swapped while serving; it ends the process or panics on damaged files; and the dump
@@ -29,7 +30,7 @@ use dpr_core::Embedding;
 use serde::{Deserialize, Serialize};
 
 use super::allowed::{rank_bounded, search_allowed};
-use super::binary::{Binary, SignBounds};
+use super::binary::{Binary, SignQuery};
 use super::codes::rescored;
 use super::quantized::{GraphQuery, Quantized};
 use super::{
@@ -100,7 +101,7 @@ struct Asked<'a> {
     index: &'a HnswIndex,
     layer: usize,
     query: GraphQuery,
-    bounds: Option<SignBounds<'a>>,
+    signs: Option<SignQuery<'a>>,
 }
 
 impl LayerView for Asked<'_> {
@@ -116,12 +117,29 @@ impl LayerView for Asked<'_> {
 
     #[inline]
     fn score(&mut self, rows: &mut Vec<u32>, floor: f32, scores: &mut Vec<f32>) {
-        if let Some(bounds) = &mut self.bounds
+        if let Some(signs) = &mut self.signs
             && floor > f32::NEG_INFINITY
         {
-            bounds.retain(rows, floor * self.query.unit(), |row| self.index.codes.prefetch(row));
+            signs.retain(rows, floor * self.query.unit(), |row| self.index.codes.prefetch(row));
         }
         self.index.codes.scores_at(&mut self.query, rows, scores);
+    }
+
+    #[inline]
+    fn estimate(&mut self, rows: &mut Vec<u32>, floor: f32, scores: &mut Vec<f32>) -> bool {
+        let Some(signs) = &mut self.signs else { return false };
+        signs.estimate(rows, floor, self.query.unit(), scores);
+        true
+    }
+
+    #[inline]
+    fn margin(&self, row: u32) -> f32 {
+        self.signs.as_ref().map_or(0.0, |signs| signs.margin(row, self.query.unit()))
+    }
+
+    #[inline]
+    fn prefetch_row(&self, row: u32) {
+        self.index.codes.prefetch(row);
     }
 }
 
@@ -147,8 +165,11 @@ impl HnswIndex {
         allowed: Option<&RowSet>,
         cancel: &CancelToken,
     ) -> Result<Option<Vec<ScoredRow>>, Stopped> {
-        let bounds = self.signs.as_ref().map(|signs| signs.bounds(query));
-        let mut asked = Asked { index: self, layer: 0, query: GraphQuery::of(query), bounds };
+        let prepared = GraphQuery::of(query);
+        // A question of zeros scores all rows alike, and has no unit.
+        let signs = self.signs.as_ref().filter(|_| prepared.unit() > 0.0);
+        let signs = signs.map(|signs| signs.sign_query(query));
+        let mut asked = Asked { index: self, layer: 0, query: prepared, signs };
         let (entry, mut scores) = (self.graph.entry(), Vec::new());
         self.codes.scores_at(&mut asked.query, &[entry], &mut scores);
         let entry = Candidate { score: scores[0], row: entry };
@@ -159,7 +180,7 @@ impl HnswIndex {
         asked.layer = 0;
         // From the graph's entry every row can be reached, which is not sure of where the descent ended.
         let (starts, mut visited) = ([near, entry], VisitedSet::new(self.len()));
-        let top = search_layer(&starts, ef, allowed, &mut visited, cancel, &mut asked);
+        let top = search_layer(&starts, (ef, k), allowed, &mut visited, cancel, &mut asked);
         cancel.check()?;
         if top.len() < k {
             return Ok(None);

@@ -1,5 +1,6 @@
 //! Beam search in the graph: for a query, and for a row whose neighbours are looked for.
 
+use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use dpr_core::kernel::search::prefetch;
@@ -48,6 +49,24 @@ pub(super) trait LayerView {
 
     /// Replaces `scores` by the scores of `rows`. Rows that score below `floor` may be left out of both.
     fn score(&mut self, rows: &mut Vec<u32>, floor: f32, scores: &mut Vec<f32>);
+
+    /// Replaces `scores` by estimates of the scores of `rows`, which cost less, and returns `true`; rows that score below
+    /// `floor` by more than their margins may be left out of both. Returns `false` and changes nothing if the layer has no
+    /// estimates.
+    #[inline(always)]
+    fn estimate(&mut self, _rows: &mut Vec<u32>, _floor: f32, _scores: &mut Vec<f32>) -> bool {
+        false
+    }
+
+    /// Returns what the score of `row` may be above its estimate.
+    #[inline(always)]
+    fn margin(&self, _row: u32) -> f32 {
+        0.0
+    }
+
+    /// Prefetches what `row` is scored by.
+    #[inline(always)]
+    fn prefetch_row(&self, _row: u32) {}
 }
 
 /// Searches an upper layer greedily from `here`: returns the first row that scores higher than all its neighbours
@@ -72,18 +91,34 @@ const LOOK_ROWS: usize = 64;
 /// The greatest beam that is kept sorted: in a greater one, inserting costs more than a heap.
 const SORTED: usize = 2048;
 
-/// The best candidates of a beam search, best first, each followed or not yet.
+/// Candidates that are scored at a time, of those that a beam has estimates of: their codes are fetched side by side.
+const SCORED: usize = 8;
+
+/// What was done with a candidate of a beam.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Its score is an estimate.
+    Estimated,
+    Scored,
+    /// It was scored, and the rows that it is linked to were looked at.
+    Followed,
+}
+
+/// The best candidates of a beam search, best first.
 struct Beam {
     limit: usize,
     found: Vec<Candidate>,
-    followed: Vec<bool>,
+    stages: Vec<Stage>,
     /// All before this place were followed.
     next: usize,
+    /// Estimated candidates for which the beam had no place, or none any more.
+    left_out: Vec<Candidate>,
 }
 
 impl Beam {
     fn new(limit: usize) -> Self {
-        Self { limit, found: Vec::with_capacity(limit + 1), followed: Vec::with_capacity(limit + 1), next: 0 }
+        let (found, stages) = (Vec::with_capacity(limit + 1), Vec::with_capacity(limit + 1));
+        Self { limit, found, stages, next: 0, left_out: Vec::new() }
     }
 
     /// Returns the score that a candidate must have at least.
@@ -96,57 +131,98 @@ impl Beam {
 
     /// Adds a candidate, unless there are as many better ones as the beam keeps, and returns `true` if it did.
     #[inline]
-    fn offer(&mut self, candidate: Candidate) -> bool {
+    fn offer(&mut self, candidate: Candidate, stage: Stage) -> bool {
         if self.found.len() == self.limit {
             if self.found.last().is_none_or(|worst| candidate.score < worst.score || candidate < *worst) {
+                if stage == Stage::Estimated {
+                    self.left_out.push(candidate);
+                }
                 return false;
             }
-            self.found.pop();
-            self.followed.pop();
+            if let (Some(worst), Some(Stage::Estimated)) = (self.found.pop(), self.stages.pop()) {
+                self.left_out.push(worst);
+            }
         }
         let at = self.found.partition_point(|better| *better > candidate);
         self.found.insert(at, candidate);
-        self.followed.insert(at, false);
+        self.stages.insert(at, stage);
         self.next = self.next.min(at);
         true
     }
 
-    /// Returns the best candidate that was not followed, which now is.
-    fn follow(&mut self) -> Option<Candidate> {
-        let at = self.next + self.followed[self.next..].iter().position(|followed| !followed)?;
-        self.followed[at] = true;
-        self.next = at + 1;
-        Some(self.found[at])
+    /// Returns the best candidate that was not followed.
+    fn peek(&mut self) -> Option<(Candidate, Stage)> {
+        let followed = self.stages[self.next..].iter().take_while(|stage| **stage == Stage::Followed).count();
+        self.next += followed;
+        Some((*self.found.get(self.next)?, self.stages[self.next]))
     }
 
-    /// Returns the best candidate that was not followed.
-    fn peek(&self) -> Option<Candidate> {
-        let at = self.followed[self.next..].iter().position(|followed| !followed)?;
-        Some(self.found[self.next + at])
+    /// Marks the candidate that [`peek`](Self::peek) returned as followed. Call it before any other is offered.
+    fn follow(&mut self) {
+        self.stages[self.next] = Stage::Followed;
+        self.next += 1;
+    }
+
+    /// Returns the best estimated candidates, [`SCORED`] at most, of twice as many that come next.
+    fn estimated(&self) -> impl Iterator<Item = u32> {
+        let next = self.next..self.found.len().min(self.next + 2 * SCORED);
+        let estimated = next.filter(|at| self.stages[*at] == Stage::Estimated);
+        estimated.take(SCORED).map(|at| self.found[at].row)
+    }
+
+    /// Takes the candidates that [`estimated`](Self::estimated) names out of the beam.
+    fn take_estimated(&mut self, rows: &mut Vec<u32>) {
+        rows.clear();
+        rows.extend(self.estimated());
+        let (mut kept, mut taken) = (self.next, 0);
+        for at in self.next..self.found.len() {
+            if taken < rows.len() && self.stages[at] == Stage::Estimated {
+                taken += 1;
+            } else {
+                (self.found[kept], self.stages[kept]) = (self.found[at], self.stages[at]);
+                kept += 1;
+            }
+        }
+        self.found.truncate(kept);
+        self.stages.truncate(kept);
+    }
+
+    /// Takes the candidates that had no place and may yet score above the last of the best `wanted`: whose estimates are not
+    /// below it by more than their margins.
+    fn take_left_out(&mut self, rows: &mut Vec<u32>, wanted: usize, margin: impl Fn(u32) -> f32) {
+        let last = wanted.checked_sub(1).and_then(|last| self.found.get(last));
+        let floor = last.map_or(f32::NEG_INFINITY, |last| last.score);
+        // A margin that is not a number rules nothing out.
+        let may_be_found =
+            |left: &Candidate| (left.score + margin(left.row)).partial_cmp(&floor) != Some(Ordering::Less);
+        rows.clear();
+        rows.extend(self.left_out.drain(..).filter(may_be_found).map(|left| left.row));
     }
 }
 
 /// Searches a layer with a beam of `ef` candidates from `starts` on, and returns the best `ef` rows found, best first
-/// (algorithm 2 of the paper). Only `allowed` rows are returned, if these are given; the search passes through the
+/// (algorithm 2 of the paper), of which the best `wanted` matter. Only `allowed` rows are returned, if these are given; the search passes through the
 /// others too. It ends early once `cancel` says to stop.
 pub(super) fn search_layer(
     starts: &[Candidate],
-    ef: usize,
+    (ef, wanted): (usize, usize),
     allowed: Option<&RowSet>,
     visited: &mut VisitedSet,
     cancel: &CancelToken,
     layer: &mut impl LayerView,
 ) -> Vec<Candidate> {
     match allowed {
-        None if ef <= SORTED => search_sorted(starts, ef, visited, cancel, layer),
+        None if ef <= SORTED => search_sorted(starts, (ef, wanted), visited, cancel, layer),
         _ => search_heaps(starts, ef, allowed, visited, cancel, layer).into_sorted(),
     }
 }
 
-/// Searches a layer with one sorted beam: what is followed and what is found are the same rows.
+/// Searches a layer with one sorted beam: what is followed and what is found are the same rows. Where the layer estimates
+/// scores, a row enters the beam by its estimate and is scored once it is among the best that were not followed; what had no
+/// place in the beam is scored in the end, where it may yet be among the best `wanted`.
 fn search_sorted(
     starts: &[Candidate],
-    ef: usize,
+    (ef, wanted): (usize, usize),
     visited: &mut VisitedSet,
     cancel: &CancelToken,
     layer: &mut impl LayerView,
@@ -154,24 +230,52 @@ fn search_sorted(
     visited.clear();
     let mut beam = Beam::new(ef);
     for start in starts.iter().filter(|start| visited.insert(start.row)) {
-        beam.offer(*start);
+        beam.offer(*start, Stage::Scored);
     }
-    let (mut fresh, mut scores) = (Vec::new(), Vec::new());
+    let (mut rows, mut scores) = (Vec::new(), Vec::new());
     let mut followed = 0_usize;
-    while let Some(here) = beam.follow() {
+    loop {
+        let here = match beam.peek() {
+            Some((here, Stage::Scored | Stage::Followed)) => here,
+            next => {
+                match next {
+                    Some(_) => beam.take_estimated(&mut rows),
+                    None => beam.take_left_out(&mut rows, wanted, |row| layer.margin(row)),
+                }
+                if rows.is_empty() {
+                    break;
+                }
+                layer.score(&mut rows, f32::NEG_INFINITY, &mut scores);
+                for (row, score) in rows.iter().zip(&scores) {
+                    beam.offer(Candidate { score: *score, row: *row }, Stage::Scored);
+                }
+                continue;
+            }
+        };
         if followed.is_multiple_of(LOOK_ROWS) && cancel.is_stopped() {
             break;
         }
         followed += 1;
-        fresh.clear();
-        fresh.extend(layer.links(here.row).iter().copied().filter(|row| visited.insert(*row)));
+        beam.follow();
+        rows.clear();
+        rows.extend(layer.links(here.row).iter().copied().filter(|row| visited.insert(*row)));
         // Most likely the next to be followed.
-        if let Some(next) = beam.peek() {
+        if let Some((next, stage)) = beam.peek() {
             prefetch(layer.links(next.row));
+            if stage == Stage::Estimated {
+                beam.estimated().for_each(|row| layer.prefetch_row(row));
+            }
         }
-        layer.score(&mut fresh, beam.floor(), &mut scores);
-        for (row, score) in fresh.iter().zip(&scores) {
-            if beam.offer(Candidate { score: *score, row: *row }) {
+        let floor = beam.floor();
+        let stage = match layer.estimate(&mut rows, floor, &mut scores) {
+            true => Stage::Estimated,
+            false => {
+                layer.score(&mut rows, floor, &mut scores);
+                Stage::Scored
+            }
+        };
+        for (row, score) in rows.iter().zip(&scores) {
+            if beam.offer(Candidate { score: *score, row: *row }, stage) {
                 layer.prefetch_links(*row);
             }
         }
@@ -267,13 +371,95 @@ mod tests {
             for ef in [1, 2, 7, 50, 3000] {
                 let start = |row: usize| Candidate { score: layer.scores[row], row: row as u32 };
                 let starts = [start(0), start(rows / 2), start(0)];
-                let found = search_sorted(&starts, ef, &mut visited, &never, &mut layer);
+                let found = search_sorted(&starts, (ef, ef), &mut visited, &never, &mut layer);
                 let heaps = search_heaps(&starts, ef, None, &mut visited, &never, &mut layer).into_sorted();
                 assert_eq!(found, heaps, "{rows} rows, ef {ef}");
                 for allowed in [None, Some(&RowSet::all(rows))] {
-                    let found = search_layer(&starts, ef, allowed, &mut visited, &never, &mut layer);
+                    let found = search_layer(&starts, (ef, ef), allowed, &mut visited, &never, &mut layer);
                     assert_eq!(found, heaps, "{rows} rows, ef {ef}");
                 }
+            }
+        }
+    }
+    /// A layer that estimates scores, by what is added to them, and remembers which rows it scored.
+    struct Estimated {
+        layer: Scored,
+        errors: Vec<f32>,
+        scored: Vec<u32>,
+    }
+
+    impl LayerView for Estimated {
+        fn links(&self, row: u32) -> &[u32] {
+            self.layer.links(row)
+        }
+
+        fn score(&mut self, rows: &mut Vec<u32>, floor: f32, scores: &mut Vec<f32>) {
+            self.layer.score(rows, floor, scores);
+            self.scored.extend_from_slice(rows);
+        }
+
+        fn estimate(&mut self, rows: &mut Vec<u32>, floor: f32, scores: &mut Vec<f32>) -> bool {
+            let estimate = |row: &u32| self.layer.scores[*row as usize] + self.errors[*row as usize];
+            rows.retain(|row| estimate(row) >= floor);
+            scores.clear();
+            scores.extend(rows.iter().map(estimate));
+            true
+        }
+    }
+
+    /// Returns a layer of so many rows in random order, each linked to `degree` others and to one with the next lower score.
+    fn ordered(rows: usize, degree: usize, error: f32) -> Estimated {
+        let mut random = SplitMix::new(11);
+        let mut order: Vec<usize> = (0..rows).collect();
+        random.shuffle(&mut order);
+        let (mut links, mut scores) = (vec![Vec::new(); rows], vec![0.0; rows]);
+        for (place, row) in order.iter().enumerate() {
+            scores[*row] = -(place as f32);
+            let near =
+                (place.saturating_sub(degree / 2)..(place + degree / 2 + 1).min(rows)).map(|at| order[at]);
+            let far = (0..degree).map(|_| random.below(rows));
+            links[*row] = near.chain(far).map(|row| row as u32).collect();
+        }
+        let errors = (0..rows).map(|_| error * random.normal() as f32).collect();
+        Estimated { layer: Scored { links, scores }, errors, scored: Vec::new() }
+    }
+
+    #[test]
+    fn estimates_that_are_exact_find_what_scores_find_and_score_fewer_rows() {
+        let (mut layer, never) = (ordered(3000, 8, 0.0), CancelToken::never());
+        let start = Candidate { score: layer.layer.scores[0], row: 0 };
+        let mut visited = VisitedSet::new(3000);
+        for ef in [1, 2, 30, 200] {
+            layer.scored.clear();
+            let found = search_sorted(&[start], (ef, ef), &mut visited, &never, &mut layer);
+            let met = visited.touched.len();
+            assert_eq!(
+                found,
+                search_sorted(&[start], (ef, ef), &mut visited, &never, &mut layer.layer),
+                "ef {ef}"
+            );
+            assert!(layer.scored.len() < met, "ef {ef}: {} of {met}", layer.scored.len());
+        }
+    }
+
+    #[test]
+    fn what_a_search_by_estimates_finds_has_its_scores_and_no_row_is_scored_twice() {
+        for error in [0.5, 5.0, 500.0, f32::INFINITY] {
+            let (mut layer, never) = (ordered(3000, 8, error), CancelToken::never());
+            let start = Candidate { score: layer.layer.scores[0], row: 0 };
+            let found = search_sorted(&[start], (100, 50), &mut VisitedSet::new(3000), &never, &mut layer);
+            assert!(found.is_sorted_by(|a, b| a > b), "{error}");
+            assert!(
+                found.iter().all(|found| found.score == layer.layer.scores[found.row as usize]),
+                "{error}"
+            );
+            let scored = layer.scored.len();
+            layer.scored.sort_unstable();
+            layer.scored.dedup();
+            assert_eq!(layer.scored.len(), scored, "{error}: scored once");
+            if error <= 5.0 {
+                // The best 50 of all rows, which lie within the beam by ten errors.
+                assert!(found[..50].iter().enumerate().all(|(at, row)| row.score == -(at as f32)), "{error}");
             }
         }
     }
