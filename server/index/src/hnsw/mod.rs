@@ -2,9 +2,9 @@
 //!
 //! The [`Graph`] is built here ([`build`]) or by `hnsw_rs` ([`build_with_library`]), and searched by the vectors
 //! quantized to eight bits; the best rows are scored again by the vectors themselves, so that a row has the very score
-//! that exact search gives it. Most rows that a search meets are not scored: they enter the beam by an estimate of their
-//! signs, and are scored when they are among the best that it keeps. Either graph is repaired where pruning left a passage
-//! unreachable.
+//! that exact search gives it. Most rows that a search meets are not scored: their signs say that they are below all that
+//! it keeps, or, where vectors are long and signs order neighbours, rows enter the beam by an estimate of their signs and are
+//! scored once they are among its best. Either graph is repaired where pruning left a passage unreachable.
 //!
 //! `hnsw_rs` does not search, for three reasons. It reloads its dump only as a value that borrows from its reader, so
 //! that an index could not be swapped while serving; it ends the process or panics on damaged files; and the dump
@@ -17,6 +17,7 @@
 //! measures and warns.
 
 mod build;
+mod estimates;
 mod graph;
 mod library;
 mod repair;
@@ -24,7 +25,7 @@ mod search;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use dpr_core::Embedding;
 use serde::{Deserialize, Serialize};
@@ -94,6 +95,8 @@ pub struct HnswIndex {
     graph: Graph,
     ef_search: usize,
     exact: ExactIndex,
+    /// Whether rows are estimated before they are scored, from the first search on.
+    estimates: OnceLock<bool>,
 }
 
 /// A layer of the graph, for a question.
@@ -102,6 +105,8 @@ struct Asked<'a> {
     layer: usize,
     query: GraphQuery,
     signs: Option<SignQuery<'a>>,
+    /// Whether rows are estimated by their signs before they are scored.
+    estimates: bool,
 }
 
 impl LayerView for Asked<'_> {
@@ -127,7 +132,7 @@ impl LayerView for Asked<'_> {
 
     #[inline]
     fn estimate(&mut self, rows: &mut Vec<u32>, floor: f32, scores: &mut Vec<f32>) -> bool {
-        let Some(signs) = &mut self.signs else { return false };
+        let Some(signs) = self.signs.as_mut().filter(|_| self.estimates) else { return false };
         signs.estimate(rows, floor, self.query.unit(), scores);
         true
     }
@@ -152,7 +157,7 @@ impl HnswIndex {
         ef_search: usize,
     ) -> Self {
         let exact = ExactIndex::new(Arc::clone(&matrix));
-        Self { matrix, codes, signs, graph, ef_search, exact }
+        Self { matrix, codes, signs, graph, ef_search, exact, estimates: OnceLock::new() }
     }
 
     /// Finds `ef` rows by their quantized vectors and ranks the best of them by their vectors; `None` when fewer than
@@ -165,11 +170,7 @@ impl HnswIndex {
         allowed: Option<&RowSet>,
         cancel: &CancelToken,
     ) -> Result<Option<Vec<ScoredRow>>, Stopped> {
-        let prepared = GraphQuery::of(query);
-        // A question of zeros scores all rows alike, and has no unit.
-        let signs = self.signs.as_ref().filter(|_| prepared.unit() > 0.0);
-        let signs = signs.map(|signs| signs.sign_query(query));
-        let mut asked = Asked { index: self, layer: 0, query: prepared, signs };
+        let mut asked = self.ask(query);
         let (entry, mut scores) = (self.graph.entry(), Vec::new());
         self.codes.scores_at(&mut asked.query, &[entry], &mut scores);
         let entry = Candidate { score: scores[0], row: entry };
@@ -187,6 +188,17 @@ impl HnswIndex {
         }
         let rows: Vec<u32> = top.iter().take(rescored(k)).map(|found| found.row).collect();
         rank_bounded(&self.matrix, &self.codes, query, &rows, k, cancel).map(Some)
+    }
+
+    /// Prepares a question.
+    fn ask(&self, question: &[f32]) -> Asked<'_> {
+        let query = GraphQuery::of(question);
+        // A question of zeros scores all rows alike, and has no unit.
+        let signs = self.signs.as_ref().filter(|_| query.unit() > 0.0);
+        let are_used = |signs| estimates::are_used(&self.graph, &self.matrix, &self.codes, signs);
+        let estimates = signs.is_some_and(|signs| *self.estimates.get_or_init(|| are_used(signs)));
+        let signs = signs.map(|signs| signs.sign_query(question));
+        Asked { index: self, layer: 0, query, signs, estimates }
     }
 
     /// Returns the candidates that a search for `k` keeps.

@@ -5,12 +5,13 @@ use super::*;
 use dpr_core::random::SplitMix;
 use dpr_files::progress::Silent;
 
-const DIM: usize = 256;
+/// Numbers of the vectors: too few for rows to be estimated before they are scored, and enough.
+const DIMS: [usize; 2] = [256, 512];
 const COUNT: usize = 2500;
 
 /// Returns the indexes of `rows` without and with signs, of the same graph.
-fn graphs(rows: Vec<f32>) -> [HnswIndex; 2] {
-    let matrix = Arc::new(Matrix::new(rows, COUNT, DIM, |row| row.to_string()).unwrap());
+fn graphs(rows: Vec<f32>, dim: usize) -> [HnswIndex; 2] {
+    let matrix = Arc::new(Matrix::new(rows, COUNT, dim, |row| row.to_string()).unwrap());
     let codes = Arc::new(Quantized::of(&matrix));
     let params = HnswParams { m: 12, ef_construction: 100, ef_search: 60 };
     let graph = build(&matrix, &codes, params, &AtomicBool::new(false), &Silent).unwrap();
@@ -24,7 +25,7 @@ fn found(index: &HnswIndex, question: &[f32], k: usize, allowed: Option<&RowSet>
 }
 
 fn embedding(question: &[f32]) -> Embedding {
-    Embedding::new(question.to_vec(), DIM).unwrap()
+    Embedding::new(question.to_vec(), question.len()).unwrap()
 }
 
 #[test]
@@ -41,15 +42,15 @@ fn signs_leave_out_rows_that_no_search_keeps_whatever_the_vectors_are() {
         }),
         ("long", |random, _, _| 1e15 * random.normal() as f32),
     ];
-    for (name, number) in vectors {
+    for ((name, number), dim) in vectors.iter().flat_map(|vectors| DIMS.map(|dim| (*vectors, dim))) {
         let mut random = SplitMix::new(3);
-        let rows: Vec<f32> = (0..COUNT * DIM).map(|at| number(&mut random, at / DIM, at % DIM)).collect();
+        let rows: Vec<f32> = (0..COUNT * dim).map(|at| number(&mut random, at / dim, at % dim)).collect();
         let questions: Vec<Vec<f32>> = rows
-            .chunks(DIM)
+            .chunks(dim)
             .step_by(25)
             .map(|row| row.iter().map(|v| v + random.normal() as f32).collect())
             .collect();
-        let [without, with] = graphs(rows);
+        let [without, with] = graphs(rows, dim);
         let mut allowed = RowSet::none(COUNT);
         (0..COUNT).filter(|row| row % 3 > 0).for_each(|row| {
             allowed.insert(row);
@@ -67,15 +68,19 @@ fn signs_leave_out_rows_that_no_search_keeps_whatever_the_vectors_are() {
                 }
             }
             let [without, with] = hits.map(|hits| hits as f64 / (k * questions.len()) as f64);
-            println!("{name} k {k}: {with:.4} {without:.4}");
-            assert!(with >= without - 0.01, "{name}, k {k}: recall {with}, and {without} without signs");
+            assert!(
+                with >= without - 0.01,
+                "{name}, {dim} numbers, k {k}: recall {with}, and {without} without signs"
+            );
         }
     }
 }
 
-/// A layer that counts the rows that a search meets, and those of them that are scored.
+/// A layer that counts the rows that a search meets, from when its beam is full where it has no estimates, and those of
+/// them that are scored.
 struct Counted<'a> {
     layer: Asked<'a>,
+    is_counted: bool,
     met: usize,
     scored: usize,
 }
@@ -86,53 +91,95 @@ impl LayerView for Counted<'_> {
     }
 
     fn score(&mut self, rows: &mut Vec<u32>, floor: f32, scores: &mut Vec<f32>) {
-        if self.layer.signs.is_none() {
-            self.met += rows.len();
-        }
         self.layer.score(rows, floor, scores);
-        self.scored += rows.len();
+        self.scored += if self.is_counted { rows.len() } else { 0 };
     }
 
     fn estimate(&mut self, rows: &mut Vec<u32>, floor: f32, scores: &mut Vec<f32>) -> bool {
+        // Asked for first, whether the layer has estimates or not.
         let met = rows.len();
         let has_estimates = self.layer.estimate(rows, floor, scores);
-        if has_estimates {
-            self.met += met;
-        }
+        self.is_counted = has_estimates || floor > f32::NEG_INFINITY;
+        self.met += if self.is_counted { met } else { 0 };
         has_estimates
+    }
+
+    fn margin(&self, row: u32) -> f32 {
+        self.layer.margin(row)
+    }
+}
+
+/// Returns the share of the rows met that searches for 10 of these questions score.
+fn share(index: &HnswIndex, questions: &[Vec<f32>]) -> f64 {
+    let (mut met, mut scored) = (0, 0);
+    for question in questions {
+        let mut layer = Counted { layer: index.ask(question), is_counted: false, met: 0, scored: 0 };
+        let start = Candidate { score: f32::MIN, row: index.graph.entry() };
+        let never = CancelToken::never();
+        search_layer(&[start], (30, 10), None, &mut VisitedSet::new(COUNT), &never, &mut layer);
+        (met, scored) = (met + layer.met, scored + layer.scored);
+    }
+    scored as f64 / met as f64
+}
+
+#[test]
+fn with_signs_most_rows_that_a_full_beam_meets_are_not_scored() {
+    for dim in DIMS {
+        let mut random = SplitMix::new(6);
+        let mut number = || random.normal() as f32;
+        // Groups around centres, as passages are around topics.
+        let centres: Vec<f32> = (0..50 * dim).map(|_| 2.0 * number()).collect();
+        let rows: Vec<f32> =
+            (0..COUNT * dim).map(|at| centres[(at / dim % 50) * dim + at % dim] + number()).collect();
+        let questions: Vec<Vec<f32>> =
+            centres.chunks(dim).map(|centre| centre.iter().map(|v| v + number()).collect()).collect();
+        let shares = graphs(rows, dim).map(|index| share(&index, &questions));
+        assert!(shares[0] == 1.0 && shares[1] < 0.5, "{dim} numbers: {shares:?}");
     }
 }
 
 #[test]
-fn with_signs_most_rows_that_a_search_meets_are_not_scored() {
-    let mut random = SplitMix::new(6);
+fn rows_that_estimates_order_are_scored_once_they_are_among_the_best() {
+    const DIRECTIONS: usize = 8;
+    let dim = DIMS[1];
+    let mut random = SplitMix::new(12);
     let mut number = || random.normal() as f32;
-    // Groups around centres, as passages are around topics.
-    let centres: Vec<f32> = (0..50 * DIM).map(|_| 2.0 * number()).collect();
-    let rows: Vec<f32> =
-        (0..COUNT * DIM).map(|at| centres[(at / DIM % 50) * DIM + at % DIM] + number()).collect();
-    let questions: Vec<Vec<f32>> =
-        centres.chunks(DIM).map(|centre| centre.iter().map(|v| v + number()).collect()).collect();
-    let shares = graphs(rows).map(|index| {
-        let (mut met, mut scored) = (0, 0);
+    // Few directions, in which neighbours differ by more than estimates err.
+    let directions: Vec<f32> = (0..DIRECTIONS * dim).map(|_| number()).collect();
+    let mut vector = || -> Vec<f32> {
+        let weights: Vec<f32> = (0..DIRECTIONS).map(|_| number()).collect();
+        let part = |at: usize| -> f32 {
+            weights.iter().zip(directions.chunks(dim)).map(|(weight, numbers)| weight * numbers[at]).sum()
+        };
+        (0..dim).map(part).collect()
+    };
+    let rows: Vec<f32> = (0..COUNT).flat_map(|_| vector()).collect();
+    let questions: Vec<Vec<f32>> = (0..100).map(|_| vector()).collect();
+    let [without, with] = graphs(rows, dim);
+    assert!(with.ask(&questions[0]).estimates && !without.ask(&questions[0]).estimates);
+    let share = share(&with, &questions);
+    assert!(share < 0.3, "{share}");
+    for k in [1, 10, 100, 500] {
+        let mut hits = [0, 0];
         for question in &questions {
-            let signs = index.signs.as_ref().map(|signs| signs.sign_query(question));
-            let asked = Asked { index: &index, layer: 0, query: GraphQuery::of(question), signs };
-            let mut layer = Counted { layer: asked, met: 0, scored: 0 };
-            let start = Candidate { score: f32::MIN, row: index.graph.entry() };
             let never = CancelToken::never();
-            search_layer(&[start], (30, 10), None, &mut VisitedSet::new(COUNT), &never, &mut layer);
-            (met, scored) = (met + layer.met, scored + layer.scored);
+            let best = with.exact.search_until(&embedding(question), k, None, &never).unwrap();
+            for (hits, index) in hits.iter_mut().zip([&without, &with]) {
+                *hits +=
+                    crate::rows_found(&best, found(index, question, k, None).iter().map(|row| row.score));
+            }
         }
-        scored as f64 / met as f64
-    });
-    assert!(shares[0] == 1.0 && shares[1] < 0.4, "{shares:?}");
+        let [without, with] = hits.map(|hits| hits as f64 / (k * questions.len()) as f64);
+        assert!(with >= without - 0.01, "k {k}: recall {with}, and {without} without signs");
+    }
 }
 
 #[test]
 fn a_question_of_zeros_is_answered_with_signs_as_without() {
-    let mut random = SplitMix::new(4);
-    let [without, with] = graphs((0..COUNT * DIM).map(|_| random.normal() as f32).collect());
-    let zeros = [0.0; DIM];
-    assert_eq!(found(&with, &zeros, 10, None), found(&without, &zeros, 10, None));
+    for dim in DIMS {
+        let mut random = SplitMix::new(4);
+        let [without, with] = graphs((0..COUNT * dim).map(|_| random.normal() as f32).collect(), dim);
+        let zeros = vec![0.0; dim];
+        assert_eq!(found(&with, &zeros, 10, None), found(&without, &zeros, 10, None));
+    }
 }
