@@ -162,7 +162,7 @@ impl SignQuery<'_> {
     }
 
     /// Replaces `scores` by the estimates of `rows`, in units of `unit`, and leaves rows whose estimates are below `floor` by
-    /// more than two of their [`margin`](Self::margin)s out of both: the floor may be an estimate too.
+    /// more than their [`margin`](Self::margin) out of both.
     pub(super) fn estimate(&mut self, rows: &mut Vec<u32>, floor: f32, unit: f32, scores: &mut Vec<f32>) {
         let (signs, scales) = (self.signs.words.as_slice(), &self.signs.scales);
         let (words, step, unit) = (words(self.signs.mean.len()), self.query.step(), unit.recip());
@@ -173,7 +173,7 @@ impl SignQuery<'_> {
         for (at, product) in self.products.iter().enumerate() {
             let row = rows[at];
             let (scale, product) = (scales[row as usize], *product as f32 * step);
-            let bound = (scale * (product + 2.0 * self.margin) + self.mean) * unit;
+            let bound = (scale * (product + self.margin) + self.mean) * unit;
             // A bound that is not a number rules nothing out.
             if bound < floor {
                 continue;
@@ -356,10 +356,10 @@ mod tests {
         let deviation = (squares / count as f64).sqrt();
         assert!((0.8..1.2).contains(&(deviation / expected)), "{deviation}, expected {expected}");
         assert!((sum / count as f64).abs() < 0.1 * deviation, "no bias: {}", sum / count as f64);
-        let floor = 1200.0;
+        let floor = 1000.0;
         let (mut rows, mut kept) = (all.clone(), Vec::new());
         query.estimate(&mut rows, floor, unit, &mut kept);
-        let bound = |row: &u32| estimates[*row as usize] + 2.0 * query.margin(*row, unit);
+        let bound = |row: &u32| estimates[*row as usize] + query.margin(*row, unit);
         // Rows within rounding of the floor may be on either side of it.
         assert!(rows.iter().all(|row| bound(row) >= floor - 0.01));
         let above = all.iter().filter(|row| bound(row) >= floor + 0.01);

@@ -51,8 +51,8 @@ pub(super) trait LayerView {
     fn score(&mut self, rows: &mut Vec<u32>, floor: f32, scores: &mut Vec<f32>);
 
     /// Replaces `scores` by estimates of the scores of `rows`, which cost less, and returns `true`; rows whose estimates are
-    /// below `floor`, an estimate itself, by more than two margins may be left out of both. Returns `false` and changes
-    /// nothing if the layer has no estimates.
+    /// below `floor` by more than their margins may be left out of both. Returns `false` and changes nothing if the layer
+    /// has no estimates.
     #[inline(always)]
     fn estimate(&mut self, _rows: &mut Vec<u32>, _floor: f32, _scores: &mut Vec<f32>) -> bool {
         false
