@@ -137,8 +137,8 @@ impl Binary {
 }
 
 impl SignQuery<'_> {
-    /// Keeps the rows whose bound is at least `floor`, in their order, and calls `prefetch_row` for each as soon as it is
-    /// known to be kept, while the signs of the next ones are still to be read.
+    /// Keeps the rows whose bound is at least `floor`, in their order, and calls `prefetch_row` for each as soon as it
+    /// is known to be kept, while the signs of the next ones are still to be read.
     pub(super) fn retain(&mut self, rows: &mut Vec<u32>, floor: f32, prefetch_row: impl Fn(u32)) {
         let (signs, scales) = (self.signs.words.as_slice(), &self.signs.scales);
         let (words, step, least) = (words(self.signs.mean.len()), self.query.step(), floor - self.mean);
@@ -161,8 +161,8 @@ impl SignQuery<'_> {
         rows.truncate(kept);
     }
 
-    /// Replaces `scores` by the estimates of `rows`, in units of `unit`, and leaves rows whose estimates are below `floor` by
-    /// more than their [`margin`](Self::margin) out of both.
+    /// Replaces `scores` by the estimates of `rows`, in units of `unit`, and leaves rows whose estimates are below
+    /// `floor` by more than their [`margin`](Self::margin) out of both.
     pub(super) fn estimate(&mut self, rows: &mut Vec<u32>, floor: f32, unit: f32, scores: &mut Vec<f32>) {
         let (signs, scales) = (self.signs.words.as_slice(), &self.signs.scales);
         let (words, step, unit) = (words(self.signs.mean.len()), self.query.step(), unit.recip());

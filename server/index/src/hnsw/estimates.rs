@@ -1,12 +1,12 @@
 //! Whether a search of a graph estimates rows by their signs before it scores them.
 
-use super::Graph;
+use super::graph::Graph;
 use crate::Matrix;
 use crate::binary::Binary;
 use crate::quantized::{GraphQuery, Quantized};
 
-/// Numbers of a vector from which estimates are worth their time: with 768 a search reads a third of the codes and takes a
-/// fifth to a third less time at the same recall; with 384, where codes are short and estimates further off, it takes as long.
+/// Numbers of a vector from which estimates are worth their time: with 768 a search takes less at the same recall, with
+/// 384, where codes are short and estimates further off, as much.
 const LONG: usize = 512;
 
 /// The greatest [`error`] of estimates that order neighbours. It is 0.03 for vectors of 768 numbers made of those of an
@@ -21,18 +21,18 @@ pub(super) fn are_used(graph: &Graph, matrix: &Matrix, codes: &Quantized, signs:
     matrix.dim() >= LONG && error(graph, matrix, codes, signs) < ORDERLY
 }
 
-/// Returns the mean squared error of the estimates of the nearer half of a row's neighbours, divided by the variance of their
-/// scores, for questions that are rows of the graph; not a number where no scores differ. Links to far rows are left out,
-/// which any estimate tells from near ones.
+/// Returns the mean squared error of the estimates of the nearer half of a row's neighbours, divided by the variance of
+/// their scores, for questions that are rows of the graph; not a number where no scores differ. Links to far rows are
+/// left out, which any estimate tells from near ones.
 fn error(graph: &Graph, matrix: &Matrix, codes: &Quantized, signs: &Binary) -> f64 {
     let (mut errors, mut variance) = (0.0, 0.0);
     let (mut scores, mut estimates) = (Vec::new(), Vec::new());
     let sample = SAMPLE.min(matrix.count());
     for row in (0..sample).map(|at| at * matrix.count() / sample) {
         let (question, mut rows) = (matrix.row(row), graph.links(0, row as u32).to_vec());
-        let mut query = GraphQuery::of(&question);
+        let mut query = GraphQuery::of(question);
         codes.scores_at(&mut query, &rows, &mut scores);
-        signs.sign_query(&question).estimate(&mut rows, f32::NEG_INFINITY, query.unit(), &mut estimates);
+        signs.sign_query(question).estimate(&mut rows, f32::NEG_INFINITY, query.unit(), &mut estimates);
         let mut near: Vec<(f32, f32)> = scores.iter().copied().zip(estimates.iter().copied()).collect();
         near.sort_unstable_by(|a, b| b.0.total_cmp(&a.0));
         near.truncate(near.len().div_ceil(2));

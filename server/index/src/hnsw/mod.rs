@@ -2,9 +2,10 @@
 //!
 //! The [`Graph`] is built here ([`build`]) or by `hnsw_rs` ([`build_with_library`]), and searched by the vectors
 //! quantized to eight bits; the best rows are scored again by the vectors themselves, so that a row has the very score
-//! that exact search gives it. Most rows that a search meets are not scored: their signs say that they are below all that
-//! it keeps, or, where vectors are long and signs order neighbours, rows enter the beam by an estimate of their signs and are
-//! scored once they are among its best. Either graph is repaired where pruning left a passage unreachable.
+//! that exact search gives it. Most rows that a search meets are not scored: their signs say that they are below all
+//! that it keeps, or, where vectors are long and signs order neighbours, rows enter the beam by an estimate of their
+//! signs and are scored once they are among its best. Either graph is repaired where pruning left a passage
+//! unreachable.
 //!
 //! `hnsw_rs` does not search, for three reasons. It reloads its dump only as a value that borrows from its reader, so
 //! that an index could not be swapped while serving; it ends the process or panics on damaged files; and the dump

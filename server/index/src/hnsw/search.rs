@@ -50,9 +50,9 @@ pub(super) trait LayerView {
     /// Replaces `scores` by the scores of `rows`. Rows that score below `floor` may be left out of both.
     fn score(&mut self, rows: &mut Vec<u32>, floor: f32, scores: &mut Vec<f32>);
 
-    /// Replaces `scores` by estimates of the scores of `rows`, which cost less, and returns `true`; rows whose estimates are
-    /// below `floor` by more than their margins may be left out of both. Returns `false` and changes nothing if the layer
-    /// has no estimates.
+    /// Replaces `scores` by estimates of the scores of `rows`, which cost less, and returns `true`; rows whose
+    /// estimates are below `floor` by more than their margins may be left out of both. Returns `false` and changes
+    /// nothing if the layer has no estimates.
     #[inline(always)]
     fn estimate(&mut self, _rows: &mut Vec<u32>, _floor: f32, _scores: &mut Vec<f32>) -> bool {
         false
@@ -187,8 +187,8 @@ impl Beam {
         self.stages.truncate(kept);
     }
 
-    /// Takes the candidates that had no place and may yet score above the last of the best `wanted`: whose estimates are not
-    /// below it by more than their margins.
+    /// Takes the candidates that had no place and may yet score above the last of the best `wanted`: whose estimates
+    /// are not below it by more than their margins.
     fn take_left_out(&mut self, rows: &mut Vec<u32>, wanted: usize, margin: impl Fn(u32) -> f32) {
         let last = wanted.checked_sub(1).and_then(|last| self.found.get(last));
         let floor = last.map_or(f32::NEG_INFINITY, |last| last.score);
@@ -201,8 +201,8 @@ impl Beam {
 }
 
 /// Searches a layer with a beam of `ef` candidates from `starts` on, and returns the best `ef` rows found, best first
-/// (algorithm 2 of the paper), of which the best `wanted` matter. Only `allowed` rows are returned, if these are given; the search passes through the
-/// others too. It ends early once `cancel` says to stop.
+/// (algorithm 2 of the paper), of which the best `wanted` matter. Only `allowed` rows are returned, if these are given;
+/// the search passes through the others too. It ends early once `cancel` says to stop.
 pub(super) fn search_layer(
     starts: &[Candidate],
     (ef, wanted): (usize, usize),
@@ -217,9 +217,9 @@ pub(super) fn search_layer(
     }
 }
 
-/// Searches a layer with one sorted beam: what is followed and what is found are the same rows. Where the layer estimates
-/// scores, a row enters the beam by its estimate and is scored once it is among the best that were not followed; what had no
-/// place in the beam is scored in the end, where it may yet be among the best `wanted`.
+/// Searches a layer with one sorted beam: what is followed and what is found are the same rows. Where the layer
+/// estimates scores, a row enters the beam by its estimate and is scored once it is among the best that were not
+/// followed; what had no place in the beam is scored in the end, where it may yet be among the best `wanted`.
 fn search_sorted(
     starts: &[Candidate],
     (ef, wanted): (usize, usize),
@@ -407,7 +407,8 @@ mod tests {
         }
     }
 
-    /// Returns a layer of so many rows in random order, each linked to `degree` others and to one with the next lower score.
+    /// Returns a layer of so many rows in random order, each linked to `degree` others and to one with the next lower
+    /// score.
     fn ordered(rows: usize, degree: usize, error: f32) -> Estimated {
         let mut random = SplitMix::new(11);
         let mut order: Vec<usize> = (0..rows).collect();
