@@ -1,4 +1,5 @@
-//! Whether a search of a graph estimates rows by their signs before it scores them.
+//! The choice between two ways of searching a graph: scoring every row that is met, or estimating its score by its
+//! signs (RaBitQ) first and scoring only the best.
 
 use super::graph::Graph;
 use crate::Matrix;
@@ -9,14 +10,14 @@ use crate::quantized::{GraphQuery, Quantized};
 /// 384, where codes are short and estimates further off, as much.
 const LONG: usize = 512;
 
-/// The greatest [`error`] of estimates that order neighbours. It is 0.03 for vectors of 768 numbers made of those of an
-/// encoder, and above 2 for random numbers, of which a search by estimates finds up to 2 % less.
+/// The greatest relative [`error`] with which estimates still order neighbours. Random vectors and groups far apart are
+/// above it, and a search by estimates may find fewer of their best rows; mixtures of an encoder's vectors are below it.
 const ORDERLY: f64 = 0.1;
 
 /// Rows whose neighbours are looked at.
 const SAMPLE: usize = 16;
 
-/// Returns `true` if rows of this graph are estimated before they are scored: the same for the same index.
+/// Returns `true` if a search of this graph estimates scores first. It depends on the index alone, not on the question.
 pub(super) fn are_used(graph: &Graph, matrix: &Matrix, codes: &Quantized, signs: &Binary) -> bool {
     matrix.dim() >= LONG && error(graph, matrix, codes, signs) < ORDERLY
 }

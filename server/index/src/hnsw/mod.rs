@@ -96,7 +96,7 @@ pub struct HnswIndex {
     graph: Graph,
     ef_search: usize,
     exact: ExactIndex,
-    /// Whether rows are estimated before they are scored, from the first search on.
+    /// The result of [`estimates::are_used`], computed by the first search: it reads vectors, which opening does not.
     estimates: OnceLock<bool>,
 }
 
@@ -106,7 +106,7 @@ struct Asked<'a> {
     layer: usize,
     query: GraphQuery,
     signs: Option<SignQuery<'a>>,
-    /// Whether rows are estimated by their signs before they are scored.
+    /// `true` if the score of a row is estimated by its signs first, and computed only for the best rows.
     estimates: bool,
 }
 

@@ -236,7 +236,7 @@ fn search_sorted(
     let mut followed = 0_usize;
     loop {
         let here = match beam.peek() {
-            Some((here, Stage::Scored | Stage::Followed)) => here,
+            Some((here, stage)) if stage != Stage::Estimated => here,
             next => {
                 match next {
                     Some(_) => beam.take_estimated(&mut rows),
@@ -381,6 +381,7 @@ mod tests {
             }
         }
     }
+
     /// A layer that estimates scores, by what is added to them, and remembers which rows it scored.
     struct Estimated {
         layer: Scored,
@@ -407,8 +408,8 @@ mod tests {
         }
     }
 
-    /// Returns a layer of so many rows in random order, each linked to `degree` others and to one with the next lower
-    /// score.
+    /// Returns a layer of so many rows in random order, each linked to about `degree` with the nearest scores and to
+    /// `degree` random ones.
     fn ordered(rows: usize, degree: usize, error: f32) -> Estimated {
         let mut random = SplitMix::new(11);
         let mut order: Vec<usize> = (0..rows).collect();

@@ -51,6 +51,7 @@ fn signs_leave_out_rows_that_no_search_keeps_whatever_the_vectors_are() {
             .map(|row| row.iter().map(|v| v + random.normal() as f32).collect())
             .collect();
         let [without, with] = graphs(rows, dim);
+        assert!(!with.ask(&questions[0]).estimates, "{name}: estimates do not order its neighbours");
         let mut allowed = RowSet::none(COUNT);
         (0..COUNT).filter(|row| row % 3 > 0).for_each(|row| {
             allowed.insert(row);
