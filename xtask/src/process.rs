@@ -15,6 +15,9 @@ use wait4::Wait4;
 use crate::failure::{Failure, Outcome};
 use crate::jobs::current;
 
+/// What the tests' build optimises less than the release profile says: a configuration of cargo.
+const TEST_PROFILE: &str = "xtask/src/test/profile.toml";
+
 /// A program with its arguments, ready to run in the repository root.
 ///
 /// What cargo set for this process is taken away: a nested cargo would see another package's `CARGO_PKG_*`, and
@@ -71,6 +74,8 @@ fn with_settings_of(program: &Command, mut made: Command) -> Command {
 pub(crate) enum Packages {
     /// All native crates but the benches, with all features: what is tested.
     All,
+    /// The same and the benches, which are linted where the tests are built, and not measured.
+    Linted,
     /// A `dpr` that serves and makes what it serves, on the CPU, and the tool for the browser modules.
     Serving,
     /// The tool for the browser modules.
@@ -83,7 +88,17 @@ impl Packages {
     /// The arguments that select them.
     fn arguments(self) -> &'static [&'static str] {
         match self {
-            Self::All => &["--release", "--workspace", "--exclude", "dpr-wasm", "--exclude", "dpr-bench"],
+            Self::All => &[
+                "--release",
+                "--config",
+                TEST_PROFILE,
+                "--workspace",
+                "--exclude",
+                "dpr-wasm",
+                "--exclude",
+                "dpr-bench",
+            ],
+            Self::Linted => &["--release", "--config", TEST_PROFILE, "--workspace", "--exclude", "dpr-wasm"],
             Self::Serving => &["--release", "--no-default-features", "-p", "dpr", "-p", "xtask-bindgen"],
             Self::Bindgen => &["--release", "-p", "xtask-bindgen"],
             Self::Benches => &["--release", "--workspace", "--exclude", "dpr-wasm"],

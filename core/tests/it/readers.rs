@@ -117,9 +117,9 @@ fn worst(row: &Value, got: &ReaderLogits) -> f64 {
     spans.chain(selection).fold(0.0, f64::max)
 }
 
-/// Checks inputs, scores and answers of every model on a device.
-fn check(choice: DeviceChoice) {
-    for model in MODELS {
+/// Checks inputs, scores and answers of these models on a device.
+fn check(choice: DeviceChoice, models: &[&str]) {
+    for &model in models {
         let (reader, golden) =
             (Files::new(model).load(choice).unwrap(), read_json(&format!("{model}/golden.json")));
         let rows = golden["rows"].as_array().unwrap();
@@ -169,21 +169,23 @@ fn check(choice: DeviceChoice) {
 
 #[test]
 fn answers_on_the_cpu_kernels() {
-    check(DeviceChoice::Cpu);
+    check(DeviceChoice::Cpu, &MODELS);
 }
 
 #[cfg(feature = "flex")]
 #[test]
 fn answers_on_flex() {
-    check(DeviceChoice::Flex);
+    check(DeviceChoice::Flex, &MODELS);
 }
 
 #[cfg(feature = "wgpu")]
 #[test]
 fn answers_on_wgpu() {
-    if golden::gpu().is_some() {
-        check(DeviceChoice::Wgpu);
-    }
+    let Some(device) = golden::gpu() else { return };
+    // A software GPU takes a minute a model, most of it to compile kernels for its shapes. The readers differ by their
+    // encoders alone, whose families `wgpu_gives_the_same_vectors` compares there.
+    let models = if device.name().contains("software adapter") { &MODELS[..1] } else { &MODELS };
+    check(DeviceChoice::Wgpu, models);
 }
 
 #[test]

@@ -162,7 +162,7 @@ fn native_tests(lints: bool) -> Job {
 
 /// Builds these targets of the native crates.
 fn build(lints: bool, at_low_priority: bool, targets: &[&str]) -> Outcome {
-    let packages = if lints { Packages::Benches } else { Packages::All };
+    let packages = if lints { Packages::Linted } else { Packages::All };
     let mut cargo = packages.command("build", targets);
     if lints {
         lint::while_compiling(&mut cargo);
@@ -217,5 +217,17 @@ mod tests {
         assert_eq!(linted(&["rust", "lint"]), (true, false, true));
         assert_eq!(linted(&["rust"]), (true, false, false));
         assert_eq!(linted(&["lint"]), (false, true, true));
+    }
+
+    #[test]
+    fn the_tests_profile_names_crates_of_the_lock_file() {
+        let lock = std::fs::read_to_string(crate::paths::root().join("Cargo.lock")).unwrap();
+        let profile = include_str!("profile.toml");
+        let named = profile.lines().filter_map(|line| line.strip_prefix("[profile.release.package."));
+        let unknown: Vec<_> = named
+            .map(|line| line.trim_end_matches(']'))
+            .filter(|name| !lock.contains(&format!("name = \"{name}\"\n")))
+            .collect();
+        assert!(unknown.is_empty() && profile.contains("burn-cubecl"), "{unknown:?}");
     }
 }
