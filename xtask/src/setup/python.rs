@@ -153,8 +153,11 @@ fn install_packages_in(environment: &str, set: &str) -> Outcome {
     }
     let file = requirements(set, "txt");
     say(&format!("pip install --require-hashes -r {file}"));
-    let arguments = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes"];
-    process::output(command(python, &arguments).args(["-r", &file])).map(drop).map_err(|failure| {
+    // Modules are compiled when they are first imported: of torch's and transformers', few are, and compiling all is a third
+    // of the processor time.
+    let arguments = ["-m", "pip", "install", "--quiet", "--no-compile"];
+    let checked = ["--disable-pip-version-check", "--require-hashes", "-r", &file];
+    process::output(command(python, &arguments).args(checked)).map(drop).map_err(|failure| {
         failure
             .fix("check that pip reaches its index and that some 8 GB of disk are free, then run this again")
     })
