@@ -17,7 +17,7 @@ fn main() -> ExitCode {
         eprintln!("usage: RUSTC_WORKSPACE_WRAPPER=rustc-lint cargo build");
         return ExitCode::FAILURE;
     };
-    let arguments = optimised_where_it_pays(arguments.collect());
+    let arguments: Vec<_> = arguments.collect();
     match compile_and_lint(&rustc, &arguments) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
@@ -28,33 +28,15 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns the arguments with `opt-level=0` where a crate only calls what others compute, which then compiles in half the
-/// time: the tests of the command line and of the HTTP interface, examples and benches. Other tests compute: those of
-/// `dpr-encode` take ten times as long without optimisation. Benches are measured as built by `cargo xtask bench`,
-/// without this program.
-fn optimised_where_it_pays(mut arguments: Vec<OsString>) -> Vec<OsString> {
-    let texts: Vec<_> = arguments.iter().map(|argument| argument.to_string_lossy()).collect();
-    let is_test = texts.iter().any(|text| text == "--test");
-    let source = texts.iter().find(|text| text.ends_with(".rs"));
-    let is_in = |source: &str, folders: &[&str]| folders.iter().any(|folder| source.starts_with(folder));
-    let calls = |source: &str| {
-        (is_test && is_in(source, &["server/serve/", "server/src/", "server/tests/"]))
-            || is_in(source, &["bench/", "examples/"])
-    };
-    let level = texts.iter().position(|text| text.starts_with("opt-level="));
-    if let (Some(source), Some(level)) = (source, level)
-        && calls(source)
-    {
-        arguments[level] = "opt-level=0".into();
-        // Which rustc has on at this level, and cargo has off in release builds.
-        arguments.extend(["-C", "debug-assertions=off", "-C", "overflow-checks=off"].map(OsString::from));
-    }
-    arguments
-}
-
 /// Returns whether the crate compiles and has no warning. What cargo asks of the compiler itself is passed on.
 fn compile_and_lint(rustc: &Path, arguments: &[OsString]) -> Result<bool, String> {
-    if !succeeds(Command::new(rustc).args(arguments))? {
+    let is_compiled = !is_only_linted(arguments);
+    // The list of its source files tells cargo when to lint again a program that is not compiled.
+    let listed = |argument: &OsString| match argument.to_string_lossy().starts_with("--emit=") {
+        true if !is_compiled => "--emit=dep-info".into(),
+        _ => argument.clone(),
+    };
+    if !succeeds(Command::new(rustc).args(arguments.iter().map(listed)))? {
         return Ok(false);
     }
     let Some(invocation) = Invocation::of(arguments) else { return Ok(true) };
@@ -65,7 +47,19 @@ fn compile_and_lint(rustc: &Path, arguments: &[OsString]) -> Result<bool, String
     });
     let removed = std::fs::remove_dir_all(&output);
     removed.map_err(|e| format!("cannot remove {}: {e}", output.display()))?;
+    if clean == Ok(true) && !is_compiled {
+        invocation.leave_a_note()?;
+    }
     clean
+}
+
+/// Returns whether a crate is a program that no test runs, so that it is neither compiled to machine code nor linked:
+/// those of the benches, and the examples, which the tests run as modules of one program.
+fn is_only_linted(arguments: &[OsString]) -> bool {
+    let texts: Vec<_> = arguments.iter().map(|argument| argument.to_string_lossy()).collect();
+    let is = |wanted: &str| texts.iter().any(|text| text == wanted);
+    let is_there = |text: &str| text.starts_with("bench/") || text.starts_with("examples/");
+    texts.iter().any(|text| text.ends_with(".rs") && is_there(text)) && is("bin") && !is("--test")
 }
 
 /// One call of rustc that compiles a crate.
@@ -109,6 +103,15 @@ impl Invocation {
     /// A directory of this invocation alone, beside what cargo writes.
     fn scratch_directory(&self) -> PathBuf {
         self.out_dir.join(format!("lint-{}", self.unit))
+    }
+
+    /// Writes a text where cargo looks for the program: without a file there it would be linted in every build.
+    fn leave_a_note(&self) -> Result<(), String> {
+        const NOTE: &str = "Linted and not built: `cargo xtask bench` and `cargo run` build it.\n";
+        let program = self.out_dir.join(format!("{}{}", self.unit, std::env::consts::EXE_SUFFIX));
+        // A program that was built once has another name too, which is not written over.
+        let _ = std::fs::remove_file(&program);
+        std::fs::write(&program, NOTE).map_err(|e| format!("cannot write {}: {e}", program.display()))
     }
 
     /// Libraries and programs have documentation; tests and build scripts have none.
@@ -169,20 +172,16 @@ mod tests {
     }
 
     #[test]
-    fn tests_that_only_call_are_not_optimised() {
-        let level = |line: &str| {
-            let arguments = optimised_where_it_pays(words(line));
-            let found =
-                arguments.iter().find(|argument| argument.to_string_lossy().starts_with("opt-level="));
-            found.unwrap().to_string_lossy().into_owned()
+    fn programs_that_no_test_runs_are_linted_and_not_compiled() {
+        let is_only = |source: &str, more: &str| {
+            is_only_linted(&words(&format!("--crate-name a {source} --emit=dep-info,link {more}")))
         };
-        let of = |source: &str, more: &str| level(&format!("--crate-name a {source} -C opt-level=s {more}"));
-        assert_eq!(of("server/tests/it/main.rs", "--test"), "opt-level=0");
-        assert_eq!(of("server/serve/src/lib.rs", "--test"), "opt-level=0");
-        assert_eq!(of("server/serve/src/lib.rs", "--crate-type lib"), "opt-level=s");
-        assert_eq!(of("core/src/lib.rs", "--test"), "opt-level=s");
-        assert_eq!(of("server/encode/tests/it/main.rs", "--test"), "opt-level=s");
-        assert_eq!(of("bench/src/bin/load_bench.rs", "--crate-type bin"), "opt-level=0");
+        assert!(is_only("bench/src/bin/load_bench.rs", "--crate-type bin"));
+        assert!(is_only("bench/src/bin/gpu_bench/main.rs", "--crate-type bin"));
+        assert!(is_only("examples/live_index.rs", "--crate-type bin"));
+        assert!(!is_only("examples/tests/run.rs", "--test"));
+        assert!(!is_only("bench/src/lib.rs", "--crate-type lib"));
+        assert!(!is_only("server/src/main.rs", "--crate-type bin"));
     }
 
     #[test]
