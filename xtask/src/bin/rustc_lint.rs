@@ -36,13 +36,20 @@ fn compile_and_lint(rustc: &Path, arguments: &[OsString]) -> Result<bool, String
         true if !is_compiled => "--emit=dep-info".into(),
         _ => argument.clone(),
     };
-    if !succeeds(Command::new(rustc).args(arguments.iter().map(listed)))? {
+    let mut compiler = Command::new(rustc);
+    compiler.args(arguments.iter().map(listed));
+    let Some(invocation) = Invocation::of(arguments) else { return succeeds(&mut compiler) };
+    let is_linted_with_its_tests = is_library(arguments);
+    if is_linted_with_its_tests {
+        compiler.args(["-D", "warnings"]);
+    }
+    if !succeeds(&mut compiler)? {
         return Ok(false);
     }
-    let Some(invocation) = Invocation::of(arguments) else { return Ok(true) };
     let output = invocation.scratch_directory();
     std::fs::create_dir_all(&output).map_err(|e| format!("cannot create {}: {e}", output.display()))?;
-    let clean = invocation.clippy(rustc, &output).and_then(|clean| {
+    let linted = if is_linted_with_its_tests { Ok(true) } else { invocation.clippy(rustc, &output) };
+    let clean = linted.and_then(|clean| {
         if clean && invocation.is_documented() { invocation.rustdoc(rustc, &output) } else { Ok(clean) }
     });
     let removed = std::fs::remove_dir_all(&output);
@@ -51,6 +58,13 @@ fn compile_and_lint(rustc: &Path, arguments: &[OsString]) -> Result<bool, String
         invocation.leave_a_note()?;
     }
     clean
+}
+
+/// Returns whether a crate is a library without its tests: clippy reads it once, as its tests' program, of which it is a part,
+/// and rustc tells what no other part of it uses.
+fn is_library(arguments: &[OsString]) -> bool {
+    let is_kind = |pair: &[OsString]| pair[0] == "--crate-type" && pair[1] == "lib";
+    arguments.windows(2).any(is_kind) && !arguments.iter().any(|argument| argument == "--test")
 }
 
 /// Returns whether a crate is a program that no test runs, so that it is neither compiled to machine code nor linked:
@@ -169,6 +183,13 @@ mod tests {
         assert_eq!(invocation.arguments, words(kept));
         assert_eq!(invocation.scratch_directory(), Path::new("/x/deps/lint-it-12ab"));
         assert!(invocation.is_test && !invocation.is_documented());
+    }
+
+    #[test]
+    fn a_library_is_read_by_clippy_with_its_tests() {
+        assert!(is_library(&words("--crate-name a core/src/lib.rs --crate-type lib")));
+        assert!(!is_library(&words("--crate-name a core/src/lib.rs --test")));
+        assert!(!is_library(&words("--crate-name a server/src/main.rs --crate-type bin")));
     }
 
     #[test]
