@@ -94,17 +94,21 @@ test('the host sees a set of buckets that depends on the bucket of the question 
   const same = sets.filter((set, at) => String(set) === String(native[at]!.buckets)).length;
   console.log(`buckets: ${same} of ${sets.length} questions fetch the buckets that dpr search fetches`);
   expect(same).toBeGreaterThanOrEqual(10);
-  // Another device has other decoys. Those of one question may be the same: some 300 pairs of groups can be drawn.
+  // Decoys of another device are drawn with another key. By chance they are the same for one question in some 300.
   await page.evaluate(() => localStorage.clear());
-  const others: number[][] = [];
-  for (const at of [0, 3, 7, 11]) {
+  const isFirst = (at: number) => sets.findIndex((set) => String(set) === String(sets[at])) === at;
+  const questions = sets.map((_, at) => at).filter(isFirst).slice(0, 4);
+  expect(questions).toHaveLength(4);
+  let different = 0;
+  for (const at of questions) {
     await forget(page);
     host.requests.length = 0;
     await search(page, [texts[at]!], privacy);
-    others.push(seen());
+    const other = seen();
+    expect(other).toHaveLength(6);
+    if (String(other) !== String(sets[at])) different += 1;
   }
-  expect(others.map((set) => set.length)).toEqual([6, 6, 6, 6]);
-  expect(others).not.toEqual([0, 3, 7, 11].map((at) => sets[at]));
+  expect(different).toBeGreaterThanOrEqual(3);
 });
 
 test('of the best passages most are in the buckets of a question, and the page downloads a part of the index', async ({ page }) => {

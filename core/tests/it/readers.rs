@@ -117,26 +117,21 @@ fn worst(row: &Value, got: &ReaderLogits) -> f64 {
     spans.chain(selection).fold(0.0, f64::max)
 }
 
-/// Returns a model's reader on a device, whose inputs and scores are checked.
-fn checked(model: &str, choice: DeviceChoice) -> (Reader, Value) {
-    let (reader, golden) =
-        (Files::new(model).load(choice).unwrap(), read_json(&format!("{model}/golden.json")));
-    let rows = golden["rows"].as_array().unwrap();
-    let inputs = inputs(&reader, rows.len());
-    for (row, input) in rows.iter().zip(&inputs) {
-        assert_eq!((&row["ids"], &row["types"]), (&json!(input.ids()), &json!(input.types())), "{model}");
-    }
-    let logits = inputs.chunks(4).flat_map(|batch| reader.logits(batch).unwrap());
-    let worst = rows.iter().zip(logits).map(|(row, got)| worst(row, &got)).fold(0.0, f64::max);
-    println!("{model} on {}: largest difference of a logit {worst:.1e}", reader.device_name());
-    assert!(worst <= NEAR, "{model} on {choice}: {worst}");
-    (reader, golden)
-}
-
 /// Checks inputs, scores and answers of every model on a device.
 fn check(choice: DeviceChoice) {
     for model in MODELS {
-        let (reader, golden) = checked(model, choice);
+        let (reader, golden) =
+            (Files::new(model).load(choice).unwrap(), read_json(&format!("{model}/golden.json")));
+        let rows = golden["rows"].as_array().unwrap();
+        let inputs = inputs(&reader, rows.len());
+        for (row, input) in rows.iter().zip(&inputs) {
+            assert_eq!((&row["ids"], &row["types"]), (&json!(input.ids()), &json!(input.types())), "{model}");
+        }
+        let logits = inputs.chunks(4).flat_map(|batch| reader.logits(batch).unwrap());
+        let worst = rows.iter().zip(logits).map(|(row, got)| worst(row, &got)).fold(0.0, f64::max);
+        println!("{model} on {}: largest difference of a logit {worst:.1e}", reader.device_name());
+        assert!(worst <= NEAR, "{model} on {choice}: {worst}");
+
         let mut most = 0f64;
         for (case, expected) in cases().iter().zip(golden["answers"].as_array().unwrap()) {
             let found = reader.read(&case.0, &passages(case), usize::MAX, OPTIONS).unwrap();
@@ -186,12 +181,7 @@ fn answers_on_flex() {
 #[cfg(feature = "wgpu")]
 #[test]
 fn answers_on_wgpu() {
-    let Some(device) = golden::gpu() else { return };
-    // A software GPU takes minutes for the shapes of all readers and questions. What is made of scores is made by the
-    // processor, and the encoders' families are compared by `wgpu_gives_the_same_vectors`.
-    if device.name().contains("software adapter") {
-        checked(MODELS[0], DeviceChoice::Wgpu);
-    } else {
+    if golden::gpu().is_some() {
         check(DeviceChoice::Wgpu);
     }
 }

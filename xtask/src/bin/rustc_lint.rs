@@ -31,7 +31,7 @@ fn main() -> ExitCode {
 /// Returns whether the crate compiles and has no warning. What cargo asks of the compiler itself is passed on.
 fn compile_and_lint(rustc: &Path, arguments: &[OsString]) -> Result<bool, String> {
     let is_compiled = !is_only_linted(arguments);
-    // The list of its source files tells cargo when to lint again a program that is not compiled.
+    // Dependency information, the list of source files, tells cargo when to lint a program again.
     let listed = |argument: &OsString| match argument.to_string_lossy().starts_with("--emit=") {
         true if !is_compiled => "--emit=dep-info".into(),
         _ => argument.clone(),
@@ -60,8 +60,8 @@ fn compile_and_lint(rustc: &Path, arguments: &[OsString]) -> Result<bool, String
     clean
 }
 
-/// Returns whether a crate is a library without its tests: clippy reads it once, as its tests' program, of which it is a part,
-/// and rustc tells what no other part of it uses.
+/// Returns whether a crate is a library built without its tests. Clippy lints a library once, in the build of its unit
+/// tests, which has all of its code; here rustc's own warnings are errors, such as code that only tests use.
 fn is_library(arguments: &[OsString]) -> bool {
     let is_kind = |pair: &[OsString]| pair[0] == "--crate-type" && pair[1] == "lib";
     arguments.windows(2).any(is_kind) && !arguments.iter().any(|argument| argument == "--test")
@@ -119,11 +119,11 @@ impl Invocation {
         self.out_dir.join(format!("lint-{}", self.unit))
     }
 
-    /// Writes a text where cargo looks for the program: without a file there it would be linted in every build.
+    /// Writes a text in place of the program: cargo runs this compiler in every build while the output file is missing.
     fn leave_a_note(&self) -> Result<(), String> {
         const NOTE: &str = "Linted and not built: `cargo xtask bench` and `cargo run` build it.\n";
         let program = self.out_dir.join(format!("{}{}", self.unit, std::env::consts::EXE_SUFFIX));
-        // A program that was built once has another name too, which is not written over.
+        // Removed first: a program of an earlier build is a hard link, and writing would change its other name as well.
         let _ = std::fs::remove_file(&program);
         std::fs::write(&program, NOTE).map_err(|e| format!("cannot write {}: {e}", program.display()))
     }

@@ -153,8 +153,8 @@ fn install_packages_in(environment: &str, set: &str) -> Outcome {
     }
     let file = requirements(set, "txt");
     say(&format!("pip install --require-hashes -r {file}"));
-    // Modules are compiled when they are first imported: of torch's and transformers', few are, and compiling all is a third
-    // of the processor time.
+    // Bytecode is compiled at the first import. Few modules of torch and transformers are imported, and compiling all of
+    // them is a third of the installation's processor time.
     let arguments = ["-m", "pip", "install", "--quiet", "--no-compile"];
     let checked = ["--disable-pip-version-check", "--require-hashes", "-r", &file];
     process::output(command(python, &arguments).args(checked)).map(drop).map_err(|failure| {
