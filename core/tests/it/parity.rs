@@ -113,6 +113,11 @@ fn mpnet_on_flex_and_the_cpu_kernels() {
 fn wgpu_gives_the_same_vectors() {
     let Some(device) = golden::gpu() else { return };
     small_models(&device, &GPU);
+}
+
+#[test]
+fn minilm_on_wgpu() {
+    let Some(device) = golden::gpu() else { return };
     // A software GPU takes seconds a row; DPR_PARITY_ROWS=64 checks every text of the fixture.
     let rows = std::env::var("DPR_PARITY_ROWS").ok().and_then(|rows| rows.parse().ok()).unwrap_or(8);
     let Some(dir) = fetched("minilm") else { return };

@@ -1,10 +1,12 @@
 //! One training step equals PyTorch's, and chunked encoding equals the whole batch.
 
+use std::collections::BTreeSet;
+
 use crate::support::golden;
 
 use dpr_train::{
     AdamW, Batch, DualEncoder, LossKind, Objective, OptimiserOptions, Precision, StepNoise, StepOptions,
-    TrainDevice, Update, norm, step,
+    Targets, TrainDevice, Update, norm, step,
 };
 use golden::{Case, Golden, cosine, device, difference, dual_encoder, lists};
 
@@ -210,6 +212,19 @@ fn damaged_weights_give_an_error_and_no_gradient() {
     assert_eq!(case.objective.loss, LossKind::Nll);
 }
 
+/// Returns a case of texts that all take the same number of tokens with padding, as many questions as passages: a
+/// software GPU takes seconds to compile the kernels of each shape of a matrix product.
+fn of_one_shape(case: Case) -> Case {
+    let first =
+        |texts: Vec<Vec<u32>>| texts.into_iter().take(4).map(|ids| ids.into_iter().take(16).collect());
+    let batch = Batch {
+        questions: first(case.batch.questions).collect(),
+        passages: first(case.batch.passages).collect(),
+        targets: Targets { positive: (0..4).collect(), masked: vec![(0, 2)] },
+    };
+    Case { batch, ..case }
+}
+
 #[test]
 fn half_precision_leads_where_single_precision_does() {
     let Some(gpu) = golden::gpu() else { return };
@@ -217,17 +232,19 @@ fn half_precision_leads_where_single_precision_does() {
         eprintln!("skipped: {} does not compute in f16", gpu.name);
         return;
     }
-    let case = &Golden::read().cases[0];
+    let case = of_one_shape(Golden::read().cases.swap_remove(0));
+    let lengths = case.batch.questions.iter().map(Vec::len).collect::<BTreeSet<_>>();
+    assert!(lengths.len() > 1, "some texts have padding");
     let half = StepOptions { precision: Precision::F16, ..whole() };
-    let (expected_loss, expected) = gradients(case, &whole(), STILL, &device());
-    let (loss, got) = gradients(case, &half, STILL, &gpu);
+    let (expected_loss, expected) = gradients(&case, &whole(), STILL, &device());
+    let (loss, got) = gradients(&case, &half, STILL, &gpu);
     let [got, expected] = [got, expected].map(|gradients| gradients.concat().concat());
     let cosine = cosine(&got, &expected);
     let length = golden::length(&got) / golden::length(&expected);
     println!("f16 on {}: loss {loss}, f32 {expected_loss}; cosine {cosine:.6}, length {length:.4}", gpu.name);
     assert!((loss - expected_loss).abs() <= 1e-2, "{loss} {expected_loss}");
     assert!(cosine >= 0.999 && (length - 1.0).abs() < 1e-2, "{cosine} {length}");
-    assert_ne!(loss, gradients(case, &whole(), STILL, &gpu).0, "f16 is not what f32 is");
+    assert!((loss - expected_loss).abs() > 1e-5, "f16 is not what f32 is: {loss} {expected_loss}");
 }
 
 #[test]

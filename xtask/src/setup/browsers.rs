@@ -59,6 +59,15 @@ pub(super) fn install_chromium() -> Outcome {
     CHROMIUM.install(&["chromium"])
 }
 
+/// Returns the description of SwiftShader, the software Vulkan driver that comes with Chromium.
+///
+/// It compiles a kernel in about a quarter of the time that Mesa's takes, and has no f16.
+pub(crate) fn swiftshader() -> Option<PathBuf> {
+    let beside = CHROMIUM.path().and_then(|program| Some(program.canonicalize().ok()?.parent()?.to_owned()));
+    let folders = beside.into_iter().chain([PathBuf::from("/usr/lib/chromium")]);
+    folders.map(|folder| folder.join("vk_swiftshader_icd.json")).find(|file| file.is_file())
+}
+
 pub(super) fn find_firefox() -> Option<String> {
     FIREFOX.find()
 }
