@@ -93,8 +93,8 @@ fn a_gpu_gives_the_same_loss_and_gradients() {
         let chunks = |tape_tokens| StepOptions { chunk_rows: 4, tape_tokens, ..whole() };
         let [kept, again] = [1 << 20, 0].map(|tokens| gradients(&case, &chunks(tokens), noise, &gpu).1);
         assert!(difference(&again, &kept) <= 1e-3, "{}", difference(&again, &kept));
-        if gpu.name.contains("llvmpipe") {
-            break; // a software GPU takes a minute a case
+        if gpu.name.contains("a software adapter") {
+            break; // it takes a minute a case
         }
     }
 }

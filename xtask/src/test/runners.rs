@@ -60,8 +60,11 @@ pub(super) fn rust(part: RustTests, lints: bool) -> Outcome<Done> {
     Ok(Done { note: total, closing })
 }
 
-/// The test of a model of usual size on a GPU.
-const LARGE_ON_GPU: &str = "parity::minilm_on_wgpu";
+/// The folder of a package, and a test of its program `it` that needs more of a software GPU than SwiftShader has.
+const ON_INSTALLED_DRIVER: [(&str, &str); 2] = [
+    ("core", "parity::minilm_on_wgpu"),
+    ("server", "train_step::half_precision_leads_where_single_precision_does"),
+];
 
 /// A program of tests, as cargo built it.
 #[derive(Debug, PartialEq, Eq)]
@@ -103,15 +106,19 @@ impl TestProgram {
 
     /// Returns the runs that together make all tests of the program.
     ///
-    /// Without a GPU those of the core are on the driver that compiles fastest, but for a model that it is too slow to
-    /// compute. Those of training stay on Mesa's, which has f16.
+    /// Without a GPU those that want one are on SwiftShader, which compiles fastest, but for one of f16, which it lacks,
+    /// and one of a model of usual size, which it computes slowly: those are on the driver that is installed.
     fn runs(&self) -> Vec<Command> {
-        let of_core = self.target == "it" && self.folder.ends_with("core");
-        let Some(driver) = of_core.then(software_driver).flatten() else { return vec![self.command()] };
-        let [mut fast, mut large] = [self.command(), self.command()];
-        fast.env("VK_DRIVER_FILES", driver).args(["--skip", LARGE_ON_GPU]);
-        large.arg(LARGE_ON_GPU);
-        vec![fast, large]
+        let on_installed =
+            ON_INSTALLED_DRIVER.iter().find(|(package, _)| self.name() == format!("{package} it"));
+        let Some((test, driver)) = on_installed.and_then(|(_, test)| Some((test, software_driver()?))) else {
+            return vec![self.command()];
+        };
+        let [mut most, mut one] = [self.command(), self.command()];
+        // The tuner catches its probes of memory where the driver has too little, some hundred times: no backtraces.
+        most.env("VK_DRIVER_FILES", driver).env("RUST_BACKTRACE", "0").args(["--skip", test]);
+        one.args([test, "--exact"]);
+        vec![most, one]
     }
 
     /// Returns the program as cargo runs it: in the folder of its package.
