@@ -212,14 +212,20 @@ fn damaged_weights_give_an_error_and_no_gradient() {
     assert_eq!(case.objective.loss, LossKind::Nll);
 }
 
-/// Returns a case of texts that all take the same number of tokens with padding, as many questions as passages: a
-/// software GPU takes seconds to compile the kernels of each shape of a matrix product.
+/// Returns a case of texts that all take 16 tokens with padding, as many questions as passages: a software GPU takes
+/// seconds to compile the kernels of each shape of a matrix product.
 fn of_one_shape(case: Case) -> Case {
-    let first =
-        |texts: Vec<Vec<u32>>| texts.into_iter().take(4).map(|ids| ids.into_iter().take(16).collect());
+    let first = |texts: Vec<Vec<u32>>| -> Vec<Vec<u32>> {
+        texts
+            .into_iter()
+            .take(4)
+            .enumerate()
+            .map(|(i, ids)| ids.into_iter().take(16 - 2 * i).collect())
+            .collect()
+    };
     let batch = Batch {
-        questions: first(case.batch.questions).collect(),
-        passages: first(case.batch.passages).collect(),
+        questions: first(case.batch.questions),
+        passages: first(case.batch.passages),
         targets: Targets { positive: (0..4).collect(), masked: vec![(0, 2)] },
     };
     Case { batch, ..case }
@@ -229,22 +235,27 @@ fn of_one_shape(case: Case) -> Case {
 fn half_precision_leads_where_single_precision_does() {
     let Some(gpu) = golden::gpu() else { return };
     if gpu.check(Precision::F16).is_err() {
+        assert!(std::env::var_os("CI").is_none(), "{} does not compute in f16", gpu.name);
         eprintln!("skipped: {} does not compute in f16", gpu.name);
         return;
     }
     let case = of_one_shape(Golden::read().cases.swap_remove(0));
-    let lengths = case.batch.questions.iter().map(Vec::len).collect::<BTreeSet<_>>();
-    assert!(lengths.len() > 1, "some texts have padding");
+    for texts in [&case.batch.questions, &case.batch.passages] {
+        let lengths: BTreeSet<_> = texts.iter().map(Vec::len).collect();
+        assert!(lengths.len() > 1, "some texts have padding");
+    }
     let half = StepOptions { precision: Precision::F16, ..whole() };
     let (expected_loss, expected) = gradients(&case, &whole(), STILL, &device());
     let (loss, got) = gradients(&case, &half, STILL, &gpu);
+    // Single precision on a GPU is nearer to the CPU's than this (`a_gpu_gives_the_same_loss_and_gradients`).
+    let apart = difference(&got, &expected);
+    assert!(apart > 1e-4, "f16 is not what f32 is: gradients differ by {apart}");
     let [got, expected] = [got, expected].map(|gradients| gradients.concat().concat());
     let cosine = cosine(&got, &expected);
     let length = golden::length(&got) / golden::length(&expected);
     println!("f16 on {}: loss {loss}, f32 {expected_loss}; cosine {cosine:.6}, length {length:.4}", gpu.name);
     assert!((loss - expected_loss).abs() <= 1e-2, "{loss} {expected_loss}");
     assert!(cosine >= 0.999 && (length - 1.0).abs() < 1e-2, "{cosine} {length}");
-    assert!((loss - expected_loss).abs() > 1e-5, "f16 is not what f32 is: {loss} {expected_loss}");
 }
 
 #[test]

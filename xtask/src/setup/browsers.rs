@@ -59,7 +59,7 @@ pub(super) fn install_chromium() -> Outcome {
     CHROMIUM.install(&["chromium"])
 }
 
-/// Returns the description of SwiftShader, the software Vulkan driver that comes with Chromium.
+/// Returns the driver manifest of SwiftShader, the software Vulkan driver that comes with Chromium.
 ///
 /// It compiles a kernel in about a quarter of the time that Mesa's takes, and has no f16.
 pub(crate) fn swiftshader() -> Option<PathBuf> {

@@ -60,7 +60,7 @@ pub(super) fn rust(part: RustTests, lints: bool) -> Outcome<Done> {
     Ok(Done { note: total, closing })
 }
 
-/// The folder of a package, and a test of its program `it` that needs more of a software GPU than SwiftShader has.
+/// Tests that SwiftShader cannot run or computes too slowly: the folder of the package, and the name in its program `it`.
 const ON_INSTALLED_DRIVER: [(&str, &str); 2] = [
     ("core", "parity::minilm_on_wgpu"),
     ("server", "train_step::half_precision_leads_where_single_precision_does"),
@@ -104,10 +104,10 @@ impl TestProgram {
         format!("{} {}", self.folder.file_name().unwrap_or_default().to_string_lossy(), self.target)
     }
 
-    /// Returns the runs that together make all tests of the program.
+    /// Returns the commands that together run all tests of the program.
     ///
-    /// Without a GPU those that want one are on SwiftShader, which compiles fastest, but for one of f16, which it lacks,
-    /// and one of a model of usual size, which it computes slowly: those are on the driver that is installed.
+    /// Without a GPU, the tests of `core` and of training that want one run on SwiftShader, but for
+    /// [`ON_INSTALLED_DRIVER`].
     fn runs(&self) -> Vec<Command> {
         let on_installed =
             ON_INSTALLED_DRIVER.iter().find(|(package, _)| self.name() == format!("{package} it"));
@@ -115,9 +115,9 @@ impl TestProgram {
             return vec![self.command()];
         };
         let [mut most, mut one] = [self.command(), self.command()];
-        // The tuner catches its probes of memory where the driver has too little, some hundred times: no backtraces.
+        // Burn's tuner tries sizes that need more memory than SwiftShader has, and catches some hundred panics.
         most.env("VK_DRIVER_FILES", driver).env("RUST_BACKTRACE", "0").args(["--skip", test]);
-        one.args([test, "--exact"]);
+        one.args(["--exact", test]);
         vec![most, one]
     }
 
@@ -136,11 +136,14 @@ impl TestProgram {
     }
 }
 
-/// Returns the Vulkan driver that compiles kernels fastest where there is no GPU and none is named.
+/// Returns SwiftShader's manifest where there is no GPU and the environment names no driver.
 fn software_driver() -> Option<PathBuf> {
-    let named = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"].iter().any(|name| std::env::var_os(name).is_some());
-    let has_gpu = ["/dev/dri", "/dev/nvidiactl", "/dev/dxg"].iter().any(|device| Path::new(device).exists());
-    if named || has_gpu { None } else { browsers::swiftshader() }
+    let variables =
+        ["VK_DRIVER_FILES", "VK_ICD_FILENAMES", "VK_ADD_DRIVER_FILES", "VK_LOADER_DRIVERS_SELECT"];
+    let named = variables.iter().any(|name| std::env::var_os(name).is_some());
+    let devices = ["/dev/dri", "/dev/nvidiactl", "/dev/dxg", "/dev/kgsl-3d0"];
+    let has_gpu = devices.iter().any(|device| Path::new(device).exists());
+    if named || has_gpu || !cfg!(target_os = "linux") { None } else { browsers::swiftshader() }
 }
 
 /// Runs the npm package's tests.
