@@ -37,7 +37,7 @@ pub(super) fn rust(part: RustTests, lints: bool) -> Outcome<Done> {
     let programs = TestProgram::listed(&run_lines(&mut cargo(&["--no-run", "--message-format=json"]))?)?;
     let (mut lines, mut failed) = (Vec::new(), Vec::new());
     for program in programs.into_iter().filter(|program| program.part() == part) {
-        for mut run in program.runs() {
+        for mut run in program.runs(software_driver().as_deref()) {
             let (ran, said) = run_and_read(&mut run)?;
             if ran.is_err() {
                 failed.push(named(&program.name(), &failed_tests(&said)));
@@ -106,17 +106,15 @@ impl TestProgram {
 
     /// Returns the commands that together run all tests of the program.
     ///
-    /// Without a GPU, the tests of `core` and of training that want one run on SwiftShader, but for
+    /// With a software `driver`, the tests of `core` and of training that want a GPU run on it, but for
     /// [`ON_INSTALLED_DRIVER`].
-    fn runs(&self) -> Vec<Command> {
-        let on_installed =
-            ON_INSTALLED_DRIVER.iter().find(|(package, _)| self.name() == format!("{package} it"));
-        let Some((test, driver)) = on_installed.and_then(|(_, test)| Some((test, software_driver()?))) else {
+    fn runs(&self, driver: Option<&Path>) -> Vec<Command> {
+        let named = |(package, _): &&(&str, &str)| self.name() == format!("{package} it");
+        let (Some(driver), Some((_, test))) = (driver, ON_INSTALLED_DRIVER.iter().find(named)) else {
             return vec![self.command()];
         };
         let [mut most, mut one] = [self.command(), self.command()];
-        // Burn's tuner tries sizes that need more memory than SwiftShader has, and catches some hundred panics.
-        most.env("VK_DRIVER_FILES", driver).env("RUST_BACKTRACE", "0").args(["--skip", test]);
+        most.env("VK_DRIVER_FILES", driver).args(["--skip", test]);
         one.args(["--exact", test]);
         vec![most, one]
     }
@@ -268,6 +266,20 @@ mod tests {
             [("server it".to_owned(), RustTests::Dpr), ("core it".to_owned(), RustTests::Others)]
         );
         assert!(TestProgram::listed(&lines[4..]).is_err());
+
+        // A software driver is for most of their tests, and the one that it cannot run has a run of its own.
+        let driver = Path::new("/driver.json");
+        for program in &programs {
+            assert_eq!(program.runs(None).len(), 1);
+            let [most, one] = program.runs(Some(driver)).try_into().unwrap();
+            let on_driver = |run: &Command| {
+                run.get_envs()
+                    .any(|(name, value)| name == "VK_DRIVER_FILES" && value == Some(driver.as_os_str()))
+            };
+            assert!(on_driver(&most) && !on_driver(&one));
+            let tests = [&most, &one].map(|run| run.get_args().nth(1).unwrap().to_owned());
+            assert_eq!(tests[0], tests[1]);
+        }
     }
 
     #[test]
