@@ -114,6 +114,8 @@ fn plan(chosen: &Chosen) -> Vec<Job> {
     }
     if any(&["rust"]) {
         jobs.push(native_tests(lints));
+        let engines = move || runners::rust(RustTests::Engines, lints);
+        jobs.push(Job::new("Rust tests of engines", &needs_of_rust, engines).waiting());
         jobs.push(Job::new("Rust tests of dpr", &needs_of_rust, move || {
             runners::rust(RustTests::Dpr, lints)
         }));

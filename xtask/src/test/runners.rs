@@ -13,9 +13,12 @@ use crate::process::{Packages, command, run, run_and_read, run_lines};
 use crate::setup;
 use crate::setup::browsers;
 
-/// Rust's tests, in two parts that take about as long as each other.
+/// Rust's tests, in parts that run beside each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RustTests {
+    /// The tests of [`RustTests::Dpr`] that want a search engine's server. They have it one at a time, and wait for it
+    /// most of the time.
+    Engines,
     /// The integration tests of the binary `dpr`.
     Dpr,
     /// All others, and those of the documentation.
@@ -36,8 +39,8 @@ pub(super) fn rust(part: RustTests, lints: bool) -> Outcome<Done> {
     };
     let programs = TestProgram::listed(&run_lines(&mut cargo(&["--no-run", "--message-format=json"]))?)?;
     let (mut lines, mut failed) = (Vec::new(), Vec::new());
-    for program in programs.into_iter().filter(|program| program.part() == part) {
-        for mut run in program.runs(software_driver().as_deref()) {
+    for program in programs.iter().filter(|program| program.is_in(part)) {
+        for mut run in program.runs(part, software_driver().as_deref()) {
             let (ran, said) = run_and_read(&mut run)?;
             if ran.is_err() {
                 failed.push(named(&program.name(), &failed_tests(&said)));
@@ -59,6 +62,9 @@ pub(super) fn rust(part: RustTests, lints: bool) -> Outcome<Done> {
     closing.push(total.clone());
     Ok(Done { note: total, closing })
 }
+
+/// The tests of [`RustTests::Engines`], by the module they are in.
+const ENGINES: &str = "engines::";
 
 /// Tests that SwiftShader cannot run or computes too slowly: the folder of the package, and the name in its program `it`.
 const ON_INSTALLED_DRIVER: [(&str, &str); 2] = [
@@ -94,9 +100,10 @@ impl TestProgram {
         }
     }
 
-    fn part(&self) -> RustTests {
+    /// Returns whether some of its tests are of the part.
+    fn is_in(&self, part: RustTests) -> bool {
         let of_dpr = self.target == "it" && self.folder.ends_with("server");
-        if of_dpr { RustTests::Dpr } else { RustTests::Others }
+        of_dpr == (part != RustTests::Others)
     }
 
     /// Returns the names of its package's folder and of its target.
@@ -104,16 +111,25 @@ impl TestProgram {
         format!("{} {}", self.folder.file_name().unwrap_or_default().to_string_lossy(), self.target)
     }
 
-    /// Returns the commands that together run all tests of the program.
+    /// Returns the commands that together run the program's tests of the part.
     ///
     /// With a software `driver`, the tests of `core` and of training that want a GPU run on it, but for
     /// [`ON_INSTALLED_DRIVER`].
-    fn runs(&self, driver: Option<&Path>) -> Vec<Command> {
+    fn runs(&self, part: RustTests, driver: Option<&Path>) -> Vec<Command> {
+        let mut most = self.command();
+        match part {
+            RustTests::Engines => {
+                most.arg(ENGINES);
+                return vec![most];
+            }
+            RustTests::Dpr => _ = most.args(["--skip", ENGINES]),
+            RustTests::Others => {}
+        }
         let named = |(package, _): &&(&str, &str)| self.name() == format!("{package} it");
         let (Some(driver), Some((_, test))) = (driver, ON_INSTALLED_DRIVER.iter().find(named)) else {
-            return vec![self.command()];
+            return vec![most];
         };
-        let [mut most, mut one] = [self.command(), self.command()];
+        let mut one = self.command();
         most.env("VK_DRIVER_FILES", driver).args(["--skip", test]);
         one.args(["--exact", test]);
         vec![most, one]
@@ -244,7 +260,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn programs_are_those_of_tests_and_the_longest_has_a_part_of_its_own() {
+    fn programs_are_those_of_tests_and_each_test_is_in_one_run() {
         let artifact = |folder: &str, target: &str, test: bool, executable: &str| {
             serde_json::json!({
                 "reason": "compiler-artifact", "manifest_path": format!("{folder}/Cargo.toml"),
@@ -260,25 +276,36 @@ mod tests {
             r#"{"reason":"build-finished","success":true}"#.to_owned(),
         ];
         let programs = TestProgram::listed(&lines).unwrap();
-        let parts: Vec<_> = programs.iter().map(|program| (program.name(), program.part())).collect();
-        assert_eq!(
-            parts,
-            [("server it".to_owned(), RustTests::Dpr), ("core it".to_owned(), RustTests::Others)]
-        );
+        let names: Vec<_> = programs.iter().map(TestProgram::name).collect();
+        assert_eq!(names, ["server it", "core it"]);
         assert!(TestProgram::listed(&lines[4..]).is_err());
+        let [server, core] = programs.try_into().unwrap();
+        let parts = [RustTests::Engines, RustTests::Dpr, RustTests::Others];
+        assert_eq!(parts.map(|part| server.is_in(part)), [true, true, false]);
+        assert_eq!(parts.map(|part| core.is_in(part)), [false, false, true]);
 
-        // A software driver is for most of their tests, and the one that it cannot run has a run of its own.
+        // Each test runs once, whatever the driver: a software one is for most, and the test that it cannot run has a
+        // run of its own.
         let driver = Path::new("/driver.json");
-        for program in &programs {
-            assert_eq!(program.runs(None).len(), 1);
-            let [most, one] = program.runs(Some(driver)).try_into().unwrap();
-            let on_driver = |run: &Command| {
-                run.get_envs()
-                    .any(|(name, value)| name == "VK_DRIVER_FILES" && value == Some(driver.as_os_str()))
-            };
+        let arguments = |run: &Command| -> Vec<String> {
+            run.get_args().map(|argument| argument.to_string_lossy().into_owned()).collect()
+        };
+        let on_driver = |run: &Command| {
+            run.get_envs().any(|(name, value)| name == "VK_DRIVER_FILES" && value == Some(driver.as_os_str()))
+        };
+        for driver in [None, Some(driver)] {
+            let engines = server.runs(RustTests::Engines, driver);
+            assert_eq!(engines.iter().map(arguments).collect::<Vec<_>>(), [["engines::"]]);
+        }
+        for (program, part, skipped) in [(&server, RustTests::Dpr, 2), (&core, RustTests::Others, 0)] {
+            let [all] = program.runs(part, None).try_into().unwrap();
+            assert_eq!(arguments(&all), ["--skip", "engines::"][..skipped]);
+            let [most, one] = program.runs(part, Some(driver)).try_into().unwrap();
             assert!(on_driver(&most) && !on_driver(&one));
-            let tests = [&most, &one].map(|run| run.get_args().nth(1).unwrap().to_owned());
-            assert_eq!(tests[0], tests[1]);
+            let [most, one] = [&most, &one].map(arguments);
+            assert_eq!(most[..skipped], ["--skip", "engines::"][..skipped]);
+            assert_eq!((&most[skipped], &one[0]), (&"--skip".to_owned(), &"--exact".to_owned()));
+            assert_eq!(most[skipped + 1..], one[1..]);
         }
     }
 
