@@ -116,23 +116,25 @@ impl TestProgram {
     /// With a software `driver`, the tests of `core` and of training that want a GPU run on it, but for
     /// [`ON_INSTALLED_DRIVER`].
     fn runs(&self, part: RustTests, driver: Option<&Path>) -> Vec<Command> {
+        let named = |(package, _): &&(&str, &str)| self.name() == format!("{package} it");
+        let exception = driver.zip(ON_INSTALLED_DRIVER.iter().find(named));
         let mut most = self.command();
         match part {
-            RustTests::Engines => {
-                most.arg(ENGINES);
-                return vec![most];
-            }
-            RustTests::Dpr => _ = most.args(["--skip", ENGINES]),
-            RustTests::Others => {}
-        }
-        let named = |(package, _): &&(&str, &str)| self.name() == format!("{package} it");
-        let (Some(driver), Some((_, test))) = (driver, ON_INSTALLED_DRIVER.iter().find(named)) else {
-            return vec![most];
+            RustTests::Engines => most.arg(ENGINES),
+            RustTests::Dpr => most.args(["--skip", ENGINES]),
+            RustTests::Others => &mut most,
         };
-        let mut one = self.command();
-        most.env("VK_DRIVER_FILES", driver).args(["--skip", test]);
-        one.args(["--exact", test]);
-        vec![most, one]
+        let Some((driver, (_, test))) = exception else { return vec![most] };
+        if part != RustTests::Engines {
+            most.env("VK_DRIVER_FILES", driver).args(["--skip", test]);
+        }
+        // That of `dpr` comes after the engines' tests, which end before the others of `dpr` do.
+        let alone = (part != RustTests::Dpr).then(|| {
+            let mut alone = self.command();
+            alone.args(["--exact", test]);
+            alone
+        });
+        std::iter::once(most).chain(alone).collect()
     }
 
     /// Returns the program as cargo runs it: in the folder of its package.
@@ -287,26 +289,27 @@ mod tests {
         // Each test runs once, whatever the driver: a software one is for most, and the test that it cannot run has a
         // run of its own.
         let driver = Path::new("/driver.json");
-        let arguments = |run: &Command| -> Vec<String> {
-            run.get_args().map(|argument| argument.to_string_lossy().into_owned()).collect()
+        let runs = |program: &TestProgram, part, driver| -> Vec<(String, bool)> {
+            let on_driver = |run: &Command| run.get_envs().any(|(name, _)| name == "VK_DRIVER_FILES");
+            let line = |run: &Command| {
+                run.get_args().map(|argument| argument.to_string_lossy()).collect::<Vec<_>>().join(" ")
+            };
+            program.runs(part, driver).iter().map(|run| (line(run), on_driver(run))).collect()
         };
-        let on_driver = |run: &Command| {
-            run.get_envs().any(|(name, value)| name == "VK_DRIVER_FILES" && value == Some(driver.as_os_str()))
+        let [(_, of_core), (_, of_server)] = ON_INSTALLED_DRIVER;
+        let is = |found: Vec<(String, bool)>, expected: &[(&str, bool)]| {
+            let found: Vec<_> = found.iter().map(|(line, on_driver)| (line.as_str(), *on_driver)).collect();
+            assert_eq!(found, expected);
         };
-        for driver in [None, Some(driver)] {
-            let engines = server.runs(RustTests::Engines, driver);
-            assert_eq!(engines.iter().map(arguments).collect::<Vec<_>>(), [["engines::"]]);
-        }
-        for (program, part, skipped) in [(&server, RustTests::Dpr, 2), (&core, RustTests::Others, 0)] {
-            let [all] = program.runs(part, None).try_into().unwrap();
-            assert_eq!(arguments(&all), ["--skip", "engines::"][..skipped]);
-            let [most, one] = program.runs(part, Some(driver)).try_into().unwrap();
-            assert!(on_driver(&most) && !on_driver(&one));
-            let [most, one] = [&most, &one].map(arguments);
-            assert_eq!(most[..skipped], ["--skip", "engines::"][..skipped]);
-            assert_eq!((&most[skipped], &one[0]), (&"--skip".to_owned(), &"--exact".to_owned()));
-            assert_eq!(most[skipped + 1..], one[1..]);
-        }
+        is(runs(&core, RustTests::Others, None), &[("", false)]);
+        is(runs(&server, RustTests::Dpr, None), &[("--skip engines::", false)]);
+        is(runs(&server, RustTests::Engines, None), &[("engines::", false)]);
+        let [skip, alone] = ["--skip", "--exact"].map(|flag| format!("{flag} {of_core}"));
+        is(runs(&core, RustTests::Others, Some(driver)), &[(&skip, true), (&alone, false)]);
+        let skip = format!("--skip engines:: --skip {of_server}");
+        is(runs(&server, RustTests::Dpr, Some(driver)), &[(&skip, true)]);
+        let alone = format!("--exact {of_server}");
+        is(runs(&server, RustTests::Engines, Some(driver)), &[("engines::", false), (&alone, false)]);
     }
 
     #[test]
