@@ -48,7 +48,7 @@ function search(page: Page, texts: string[], retry = 0) {
         const resumed: number[] = [];
         const onProgress: Local.LocalOptions['onProgress'] = (event) => {
           if (event.status === 'download' && event.resumedAt > 0) resumed.push(event.resumedAt);
-          if (event.status === 'progress') void (globalThis as { received?: (file: string) => void }).received?.(event.file);
+          if (event.status === 'progress') void (globalThis as { received?: (file: string, loaded: number) => void }).received?.(event.file, event.loaded);
         };
         const index = await LocalSearch.open('/dpr/dpr-static.json', { retry: { limit: retry, delay: () => 1 }, onProgress });
         const before = performance.getEntriesByType('resource').length;
@@ -149,11 +149,18 @@ test('a corrupted file is a typed error, and a broken or aborted download is tak
     response.write(bytes.subarray(0, 50_000));
     return true;
   };
-  await page.exposeFunction('received', (file: string) => texts.url.endsWith(file) && unfinished?.destroy());
+  let read = 0;
+  await page.exposeFunction('received', (file: string, loaded: number) => {
+    if (file !== path.basename(texts.url)) return;
+    read ||= loaded;
+    unfinished?.destroy();
+  });
   host.requests.length = 0;
   const { resumed, error } = await search(page, [], 2);
   expect(error).toBeUndefined();
   expect(resumed).toHaveLength(1);
+  expect(read).toBeGreaterThan(0);
+  expect(resumed![0]).toBeGreaterThanOrEqual(read);
   expect(resumed![0]).toBeLessThanOrEqual(50_000);
   expect(host.requests.filter(({ path }) => path === `/dpr/${texts.url}`).map(({ range }) => range)).toEqual([undefined, `bytes=${resumed![0]}-`]);
 

@@ -114,6 +114,7 @@ fn plan(chosen: &Chosen) -> Vec<Job> {
     }
     if any(&["rust"]) {
         jobs.push(native_tests(lints));
+        // It waits for the engines' servers most of the time.
         let engines = move || runners::rust(RustTests::Engines, lints);
         jobs.push(Job::new("Rust tests of engines", &needs_of_rust, engines).waiting());
         jobs.push(Job::new("Rust tests of dpr", &needs_of_rust, move || {
@@ -203,6 +204,10 @@ mod tests {
         assert!(!python.contains(&NATIVE), "no tests are built where none are run");
         assert!(!python.contains(&npm::WEBGPU) && !python.contains(&"Rust tests of dpr"));
         assert!(!names(&["node"]).contains(&PROGRAM));
+        let rust = names(&["rust"]);
+        assert!(
+            ["Rust tests of engines", "Rust tests of dpr", "Rust tests"].iter().all(|job| rust.contains(job))
+        );
         let bundlers = names(&["bundlers"]);
         assert!(bundlers.contains(&npm::PACKAGE) && bundlers.contains(&npm::WEBGPU));
         assert!(!bundlers.contains(&npm::PAGE) && !bundlers.contains(&PROGRAM));

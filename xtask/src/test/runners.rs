@@ -16,10 +16,10 @@ use crate::setup::browsers;
 /// Rust's tests, in parts that run beside each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RustTests {
-    /// The tests of [`RustTests::Dpr`] that want a search engine's server. They have it one at a time, and wait for it
-    /// most of the time.
+    /// The integration tests of the binary `dpr` that want a search engine's server, which they have one at a time and
+    /// wait for most of the time. Then the one of training that runs on another driver than the rest of its program.
     Engines,
-    /// The integration tests of the binary `dpr`.
+    /// The other integration tests of the binary `dpr`.
     Dpr,
     /// All others, and those of the documentation.
     Others,
@@ -27,7 +27,7 @@ pub(super) enum RustTests {
 
 /// Runs a part of the tests of all native crates, as a build that `lints` left them or one that does not.
 ///
-/// Cargo runs one program of tests after the other; here two run beside each other, and all of them even where one
+/// Cargo runs one program of tests after the other; here three run beside each other, and all of them even where one
 /// fails.
 pub(super) fn rust(part: RustTests, lints: bool) -> Outcome<Done> {
     let cargo = |more: &[&str]| {
@@ -63,10 +63,10 @@ pub(super) fn rust(part: RustTests, lints: bool) -> Outcome<Done> {
     Ok(Done { note: total, closing })
 }
 
-/// The tests of [`RustTests::Engines`], by the module they are in.
+/// The module of `server/tests/it` that holds the tests of [`RustTests::Engines`], as a filter of libtest.
 const ENGINES: &str = "engines::";
 
-/// Tests that SwiftShader cannot run or computes too slowly: the folder of the package, and the name in its program `it`.
+/// Tests that SwiftShader has no f16 or no memory for: the folder of the package, and the name in its program `it`.
 const ON_INSTALLED_DRIVER: [(&str, &str); 2] = [
     ("core", "parity::minilm_on_wgpu"),
     ("server", "train_step::half_precision_leads_where_single_precision_does"),
@@ -114,7 +114,7 @@ impl TestProgram {
     /// Returns the commands that together run the program's tests of the part.
     ///
     /// With a software `driver`, the tests of `core` and of training that want a GPU run on it, but for
-    /// [`ON_INSTALLED_DRIVER`].
+    /// [`ON_INSTALLED_DRIVER`]: that of `dpr` is of the part [`RustTests::Engines`], which ends before the other.
     fn runs(&self, part: RustTests, driver: Option<&Path>) -> Vec<Command> {
         let named = |(package, _): &&(&str, &str)| self.name() == format!("{package} it");
         let exception = driver.zip(ON_INSTALLED_DRIVER.iter().find(named));
@@ -128,7 +128,6 @@ impl TestProgram {
         if part != RustTests::Engines {
             most.env("VK_DRIVER_FILES", driver).args(["--skip", test]);
         }
-        // That of `dpr` comes after the engines' tests, which end before the others of `dpr` do.
         let alone = (part != RustTests::Dpr).then(|| {
             let mut alone = self.command();
             alone.args(["--exact", test]);
@@ -285,12 +284,19 @@ mod tests {
         let parts = [RustTests::Engines, RustTests::Dpr, RustTests::Others];
         assert_eq!(parts.map(|part| server.is_in(part)), [true, true, false]);
         assert_eq!(parts.map(|part| core.is_in(part)), [false, false, true]);
+        for (folder, target) in [("/clone/server/postgres", "it"), ("/clone/server", "otel")] {
+            let program = TestProgram { path: "/it".into(), target: target.into(), folder: folder.into() };
+            assert_eq!(parts.map(|part| program.is_in(part)), [false, false, true]);
+        }
 
         // Each test runs once, whatever the driver: a software one is for most, and the test that it cannot run has a
         // run of its own.
         let driver = Path::new("/driver.json");
         let runs = |program: &TestProgram, part, driver| -> Vec<(String, bool)> {
-            let on_driver = |run: &Command| run.get_envs().any(|(name, _)| name == "VK_DRIVER_FILES");
+            let on_driver = |run: &Command| {
+                run.get_envs()
+                    .any(|(name, value)| name == "VK_DRIVER_FILES" && value == Some("/driver.json".as_ref()))
+            };
             let line = |run: &Command| {
                 run.get_args().map(|argument| argument.to_string_lossy()).collect::<Vec<_>>().join(" ")
             };
