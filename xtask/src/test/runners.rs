@@ -9,7 +9,7 @@ use super::lint;
 use crate::failure::{Failure, Outcome};
 use crate::jobs::Done;
 use crate::paths::{dpr, venv_python};
-use crate::process::{Packages, command, run, run_and_read, run_lines};
+use crate::process::{Packages, at_low_priority, command, run, run_and_read, run_lines};
 use crate::setup;
 use crate::setup::browsers;
 
@@ -40,7 +40,9 @@ pub(super) fn rust(part: RustTests, lints: bool) -> Outcome<Done> {
     let programs = TestProgram::listed(&run_lines(&mut cargo(&["--no-run", "--message-format=json"]))?)?;
     let (mut lines, mut failed) = (Vec::new(), Vec::new());
     for program in programs.iter().filter(|program| program.is_in(part)) {
-        for mut run in program.runs(part, software_driver().as_deref()) {
+        for run in program.runs(part, software_driver().as_deref()) {
+            // An engine's server and its clients have deadlines; the other tests may wait for them.
+            let mut run = if part == RustTests::Engines { run } else { at_low_priority(&run) };
             let (ran, said) = run_and_read(&mut run)?;
             if ran.is_err() {
                 failed.push(named(&program.name(), &failed_tests(&said)));
