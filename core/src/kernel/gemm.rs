@@ -65,6 +65,14 @@ impl<T: Copy + Default> Panels<T> {
         }
     }
 
+    /// Sets row `row` to `values`; further columns remain.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(super) fn set_row(&mut self, row: usize, values: impl Iterator<Item = T>) {
+        let start = self.start + row / self.width * self.width * self.k + row % self.width;
+        let column = self.data[start..].iter_mut().step_by(self.width).take(self.k);
+        column.zip(values).for_each(|(to, value)| *to = value);
+    }
+
     /// Returns the weights of one input, a slice for each panel, with the output that each begins at.
     #[cfg(all(feature = "autodiff", feature = "flex"))]
     #[inline(always)]

@@ -11,6 +11,8 @@ use super::dot::{Bf16, Bytes, Dot, Pairs, RowDots, WholeDot};
 #[cfg(target_arch = "x86_64")]
 use super::dot::{NativeBf16, NativeBytes};
 #[cfg(target_arch = "x86_64")]
+use super::tiles;
+#[cfg(target_arch = "x86_64")]
 use super::vector::{Avx2, Avx512};
 use super::vector::{Portable, Simd};
 
@@ -104,9 +106,9 @@ enum Kind {
     Portable,
     #[cfg(target_arch = "x86_64")]
     Avx2,
-    /// AVX-512, and whether there is AVX-512 BF16 and AVX-512 VNNI.
+    /// AVX-512, and whether there is AVX-512 BF16, AVX-512 VNNI and AMX.
     #[cfg(target_arch = "x86_64")]
-    Avx512 { bf16: bool, vnni: bool },
+    Avx512 { bf16: bool, vnni: bool, tiles: bool },
 }
 
 /// Returns the best instruction set of this machine, looked up once.
@@ -141,9 +143,12 @@ impl Isa {
             {
                 let bf16 = is_x86_feature_detected!("avx512bf16");
                 let vnni = is_x86_feature_detected!("avx512vnni");
-                found.push(Self(Kind::Avx512 { bf16: false, vnni: false }));
+                found.push(Self(Kind::Avx512 { bf16: false, vnni: false, tiles: false }));
                 if bf16 || vnni {
-                    found.push(Self(Kind::Avx512 { bf16, vnni }));
+                    found.push(Self(Kind::Avx512 { bf16, vnni, tiles: false }));
+                }
+                if bf16 && vnni && tiles::are_permitted() {
+                    found.push(Self(Kind::Avx512 { bf16, vnni, tiles: true }));
                 }
             }
         }
@@ -173,6 +178,12 @@ impl Isa {
     #[cfg(target_arch = "x86_64")]
     pub(super) fn has_vnni(self) -> bool {
         matches!(self.0, Kind::Avx512 { vnni: true, .. })
+    }
+
+    /// Returns whether this set has AMX, and the system lets this process use it.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) fn has_tiles(self) -> bool {
+        matches!(self.0, Kind::Avx512 { tiles: true, .. })
     }
 
     /// Runs a product of two matrices of bytes, of which one has no sign, with whole sums.

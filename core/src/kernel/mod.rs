@@ -2,8 +2,8 @@
 //! polynomials of [`ring`].
 //!
 //! The instruction sets share one safe, generic source, see `isa` and `vector`; `math` holds the functions of a
-//! number or of a row, `gemm` the matrix product, `dot` the multiplications in it, and `train` what training needs
-//! besides.
+//! number or of a row, `gemm` the matrix product, `dot` the multiplications in it, `tiles` the product by AMX,
+//! and `train` what training needs besides.
 
 mod dot;
 #[cfg(feature = "burn")]
@@ -14,6 +14,8 @@ mod isa;
 mod math;
 pub mod ring;
 pub mod search;
+#[cfg(target_arch = "x86_64")]
+mod tiles;
 #[cfg(feature = "autodiff")]
 pub(crate) mod train;
 mod vector;

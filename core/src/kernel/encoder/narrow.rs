@@ -14,12 +14,16 @@
 )]
 
 mod input;
+#[cfg(target_arch = "x86_64")]
+mod tiles;
 
 use half::bf16;
 
 use super::super::dot::{Dot, WholeDot};
 use super::super::gemm::{MAX_VECTORS, Panels, ahead, blocks, product_by, step};
 use super::super::isa::{DotTask, Isa, MAX_MR, WholeTask};
+#[cfg(target_arch = "x86_64")]
+use super::super::tiles::{Tiles, WORDS};
 use super::super::vector::{Simd, prefetch_beyond};
 use super::output::Output;
 use super::part::Part;
@@ -51,7 +55,7 @@ impl Format {
 /// A matrix `[n, k]` in narrow numbers.
 #[derive(Debug)]
 pub(super) struct NarrowPanels {
-    /// `[n, ceil(k / numbers in a word)]`.
+    /// `[n, ceil(k / numbers in a word)]`, and zeros up to whole tiles where the instruction set has these.
     words: Panels<u32>,
     format: Format,
     k: usize,
@@ -66,7 +70,7 @@ impl NarrowPanels {
     /// Packs layers of the same `k` inputs side by side.
     pub(super) fn new(isa: Isa, format: Format, parts: Vec<Part>, k: usize) -> Self {
         let (n, width): (usize, usize) = (parts.iter().map(|part| part.bias.len()).sum(), isa.panel_width());
-        let words = Panels::new(n, k.div_ceil(format.per_word()), width);
+        let words = Panels::new(n, whole_words(isa, k.div_ceil(format.per_word())), width);
         let groups = if format == Format::Int8 { k.div_ceil(GROUP) } else { 0 };
         let factors = vec![0.0; 2 * groups * n.next_multiple_of(width)];
         let mut packed = Self { words, format, k, width, factors };
@@ -95,7 +99,7 @@ impl NarrowPanels {
                 [low, high] => u32::from(bits(low)) | u32::from(bits(high)) << 16,
                 rest => rest.iter().map(|low| u32::from(bits(low))).sum(),
             });
-            self.words.set_rows(row, &words.collect::<Vec<_>>());
+            self.words.set_row(row, words);
         }
     }
 
@@ -119,7 +123,7 @@ impl NarrowPanels {
                 bytes.iter_mut().zip(four).for_each(|(byte, value)| *byte = *value as u8);
                 u32::from_le_bytes(bytes)
             });
-            self.words.set_rows(row, &words.collect::<Vec<_>>());
+            self.words.set_row(row, words);
             for (group, (values, scale)) in values.chunks(GROUP).zip(scales).enumerate() {
                 let (width, scale) = (self.width, scale * part.factor);
                 let at = 2 * width * (row / width * k.div_ceil(GROUP) + group) + row % width;
@@ -132,12 +136,27 @@ impl NarrowPanels {
 
     /// Computes the products with `x`, row-major `[m, k]`, and gives them to `to`.
     pub(super) fn apply(&self, isa: Isa, x: &[f32], inputs: &mut NarrowInput, to: Output<'_>) {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(tiles) = Tiles::configure(isa) {
+            isa.run(tiles::Product { tiles: &tiles, x, panels: self, inputs: &mut inputs.tiles, to });
+            return;
+        }
         let product = Product { x, panels: self, inputs, to };
         match self.format {
             Format::Bf16 => isa.run_bf16(product),
             Format::Int8 => isa.run_bytes(product),
         }
     }
+}
+
+/// Returns the words in a panel's column for so many of a matrix: whole tiles where `isa` has them.
+fn whole_words(isa: Isa, words: usize) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    if isa.has_tiles() {
+        return words.next_multiple_of(WORDS);
+    }
+    let _ = isa;
+    words
 }
 
 /// The products of one layer.

@@ -4,6 +4,9 @@
 //! Numbers are rounded to bf16 as they are packed into words of two along the inputs of a sum (see
 //! [`super::super::dot`]), so that states and gradients between the layers stay in single precision.
 
+#[cfg(target_arch = "x86_64")]
+mod tiles;
+
 use std::cell::RefCell;
 use std::mem::take;
 
@@ -12,6 +15,8 @@ use half::bf16;
 use super::super::dot::{Dot, to_bf16};
 use super::super::gemm::{Panels, blocks, copy, product_by, product_transposed};
 use super::super::isa::{DotTask, Isa, MAX_MR, best};
+#[cfg(target_arch = "x86_64")]
+use super::super::tiles::{LeftTiles, Tiles};
 use super::super::vector::Simd;
 
 /// Sizes of a linear layer's products: `rows` tokens of `inputs` numbers each give `outputs` numbers each.
@@ -75,6 +80,8 @@ struct Buffers {
     left: Vec<u32>,
     right: Vec<u32>,
     line: Vec<u32>,
+    #[cfg(target_arch = "x86_64")]
+    tiles: LeftTiles,
 }
 
 thread_local! {
@@ -100,8 +107,29 @@ fn multiply(
     out: &mut [f32],
 ) {
     let mut buffers = BUFFERS.take();
-    isa.run_bf16(Product { buffers: &mut buffers, left, right, bias, sizes, out });
+    let product = Product { buffers: &mut buffers, left, right, bias, sizes, out };
+    match sizes.contains(&0) {
+        true => product.of_nothing(),
+        false => product.run_by(isa),
+    }
     BUFFERS.set(buffers);
+}
+
+impl Product<'_> {
+    /// Runs a product one of whose sizes is 0: outputs are the bias.
+    fn of_nothing(self) {
+        if let Some(bias) = self.bias {
+            self.out.chunks_exact_mut(bias.len().max(1)).for_each(|row| row.copy_from_slice(bias));
+        }
+    }
+
+    fn run_by(self, isa: Isa) {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(tiles) = Tiles::configure(isa) {
+            return isa.run(tiles::TileProduct { tiles: &tiles, product: self });
+        }
+        isa.run_bf16(self);
+    }
 }
 
 impl DotTask for Product<'_> {
@@ -109,17 +137,11 @@ impl DotTask for Product<'_> {
     fn run<S: Simd, D: Dot<Number = u32>, const NR: usize, const MR: usize>(self) {
         let Self { buffers, left, right, bias, sizes: [m, k, n], out } = self;
         let words = k.div_ceil(2);
-        if m == 0 || k == 0 || n == 0 {
-            if let Some(bias) = bias {
-                out.chunks_exact_mut(n.max(1)).for_each(|row| row.copy_from_slice(bias));
-            }
-            return;
-        }
         let by_columns = matches!(left, Left::Columns(_));
         let packed = grown(&mut buffers.left, m * words);
         left.pack(m, k, packed);
         let mut panels = Panels::reusing(take(&mut buffers.right), n, words, NR);
-        right.pack(k, n, grown(&mut buffers.line, words), &mut panels);
+        right.pack(k, n, words, &mut buffers.line, &mut panels);
         let mut sums = [[0f32; NR]; MAX_MR];
         for (index, panel) in panels.iter::<NR>().enumerate() {
             let column = index * NR;
@@ -184,9 +206,15 @@ impl Left<'_> {
 }
 
 impl Right<'_> {
-    /// Sets the panels, each of `ceil(k / 2)` words for an output; `line` holds as many.
+    /// Sets the panels, each of `words` words for an output, of which those beyond `ceil(k / 2)` are 0. `line` is a
+    /// buffer.
     #[inline(always)]
-    fn pack(self, k: usize, n: usize, line: &mut [u32], panels: &mut Panels<u32>) {
+    fn pack(self, k: usize, n: usize, words: usize, line: &mut Vec<u32>, panels: &mut Panels<u32>) {
+        let line = grown(line, words);
+        line.fill(0);
+        for beyond in k.div_ceil(2)..words {
+            panels.input_mut(beyond).for_each(|(_, words)| words.fill(0));
+        }
         match self {
             Right::F32(values) => pack_rows(values, n, round, panels),
             Right::Bf16(values) => pack_rows(values, n, bits, panels),
@@ -266,16 +294,27 @@ mod tests {
         (0..m * n).map(|at| sum(at / n, at % n)).collect()
     }
 
-    fn near(isa: Isa, what: &str, got: &[f32], expected: &[f64]) {
+    /// Asserts that sums of `terms` products are near the expected ones.
+    fn near(isa: Isa, what: &str, terms: usize, got: &[f32], expected: &[f64]) {
         assert_eq!(got.len(), expected.len());
+        let most = 1e-6 * terms.max(100) as f64;
         for (got, expected) in got.iter().zip(expected) {
-            assert!((f64::from(*got) - expected).abs() < 1e-4, "{isa:?}, {what}: {got} is not {expected}");
+            assert!((f64::from(*got) - expected).abs() < most, "{isa:?}, {what}: {got} is not {expected}");
         }
     }
 
     #[test]
     fn every_instruction_set_multiplies_every_size() {
-        for [m, k, n] in [[1, 1, 1], [7, 5, 3], [9, 34, 49], [40, 67, 97], [3, 200, 48], [2, 2, 130]] {
+        for [m, k, n] in [
+            [1, 1, 1],
+            [7, 5, 3],
+            [9, 34, 49],
+            [40, 67, 97],
+            [3, 200, 48],
+            [2, 2, 130],
+            [300, 1100, 60],
+            [1100, 60, 300],
+        ] {
             let (x, weight, gradient) = (wave(m * k, 0.7), wave(k * n, 0.3), wave(m * n, 0.9));
             let bias = wave(n, 1.1);
             let narrow = rounded(&weight);
@@ -285,19 +324,19 @@ mod tests {
                 multiply(isa, Left::Rows(&x), right, Some(&bias), [m, k, n], &mut out);
                 let mut expected = reference([m, k, n], |i, j| x[i * k + j], |i, j| weight[i * n + j]);
                 expected.iter_mut().enumerate().for_each(|(at, value)| *value += f64::from(bias[at % n]));
-                near(isa, "outputs", &out, &expected);
+                near(isa, "outputs", k, &out, &expected);
 
                 let mut out = vec![f32::NAN; m * k];
                 let right = Right::TransposedBf16(&narrow);
                 multiply(isa, Left::Rows(&gradient), right, None, [m, n, k], &mut out);
                 let expected = reference([m, n, k], |i, j| gradient[i * n + j], |i, j| weight[j * n + i]);
-                near(isa, "gradient of inputs", &out, &expected);
+                near(isa, "gradient of inputs", n, &out, &expected);
 
                 let mut out = vec![f32::NAN; k * n];
                 let right = Right::F32(&gradient);
                 multiply(isa, Left::Columns(&x), right, None, [k, m, n], &mut out);
                 let expected = reference([k, m, n], |i, j| x[j * k + i], |i, j| gradient[i * n + j]);
-                near(isa, "gradient of weights", &out, &expected);
+                near(isa, "gradient of weights", m, &out, &expected);
             }
         }
     }

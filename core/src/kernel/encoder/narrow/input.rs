@@ -4,6 +4,8 @@ use super::super::super::dot::to_bf16;
 use super::super::super::math::{LANES, reduce};
 use super::super::super::vector::Simd;
 use super::GROUP;
+#[cfg(target_arch = "x86_64")]
+use super::tiles::TileInput;
 
 /// Inputs of a product in narrow numbers; reused from one product to the next.
 #[derive(Debug, Default)]
@@ -15,6 +17,8 @@ pub(in super::super) struct NarrowInput {
     pub(super) codes: Vec<[u8; 4]>,
     /// In 8 bits, the scale and the offset of each group of inputs, `[m, groups]`.
     pub(super) scales: Vec<[f32; 2]>,
+    #[cfg(target_arch = "x86_64")]
+    pub(super) tiles: TileInput,
 }
 
 impl NarrowInput {
@@ -38,21 +42,49 @@ impl NarrowInput {
     /// finite is NaN, and so are its products.
     #[inline(always)]
     pub(super) fn fill_int8<S: Simd>(&mut self, x: &[f32], k: usize) {
-        // Added and taken off again, it rounds to a whole number in the low mantissa bits.
-        const ROUND: f32 = 12_582_912.0;
         let stride = k.div_ceil(4);
         self.codes.resize(x.len() / k * stride, [0; 4]);
         self.scales.clear();
         for (row, to) in x.chunks_exact(k).zip(self.codes.chunks_exact_mut(stride)) {
             for (group, codes) in row.chunks(GROUP).zip(to.as_flattened_mut().chunks_mut(GROUP)) {
-                let (least, most) = bounds::<S>(group);
-                let inverse = if most > least { 255.0 / (most - least) } else { 0.0 };
-                for (code, x) in codes.iter_mut().zip(group) {
-                    *code = ((x - least) * inverse + ROUND).to_bits() as u8;
-                }
-                self.scales.push([(most - least) / 255.0, least]);
+                let codes_of = Codes::of::<S>(group);
+                codes_of.write(group, codes);
+                self.scales.push(codes_of.scale_and_offset());
             }
         }
+    }
+}
+
+/// The codes of a group of inputs: their distance from the least, in so many parts of the distance to the greatest.
+pub(super) struct Codes {
+    least: f32,
+    most: f32,
+    inverse: f32,
+}
+
+impl Codes {
+    /// Returns the codes of `group`.
+    #[inline(always)]
+    pub(super) fn of<S: Simd>(group: &[f32]) -> Self {
+        let (least, most) = bounds::<S>(group);
+        let inverse = if most > least { 255.0 / (most - least) } else { 0.0 };
+        Self { least, most, inverse }
+    }
+
+    /// Sets `codes` to those of numbers of the group.
+    #[inline(always)]
+    pub(super) fn write(&self, numbers: &[f32], codes: &mut [u8]) {
+        // Added and taken off again, it rounds to a whole number in the low mantissa bits.
+        const ROUND: f32 = 12_582_912.0;
+        for (code, x) in codes.iter_mut().zip(numbers) {
+            *code = ((x - self.least) * self.inverse + ROUND).to_bits() as u8;
+        }
+    }
+
+    /// Returns the scale and the offset of the codes.
+    #[inline(always)]
+    pub(super) fn scale_and_offset(&self) -> [f32; 2] {
+        [(self.most - self.least) / 255.0, self.least]
     }
 }
 

@@ -1,0 +1,443 @@
+//! Matrix products by AMX, whose registers are tiles of 16 rows of 64 bytes (Intel 64 and IA-32 Architectures Software
+//! Developer's Manual, volume 1, chapter 18).
+//!
+//! A tile of the left matrix holds 16 rows of 16 words; a word holds two numbers in bf16 or four in 8 bits (see
+//! [`super::dot`]). 16 inputs' words of a panel are three tiles of the right matrix side by side, as they lie in memory.
+//! One instruction adds the products of two tiles to 16 rows of 16 sums: those of `vpdpbusd` in 8 bits, to the last
+//! bit, and those of `vdpbf16ps` in bf16, in another order.
+//!
+//! Rust has no stable intrinsics for these instructions, so that they are written in assembly. The compiler uses no tile
+//! by itself: what [`Tiles`] configures stays until it is dropped.
+#![allow(unsafe_code)]
+
+use std::arch::asm;
+use std::marker::PhantomData;
+
+use super::dot::to_bf16;
+use super::isa::Isa;
+
+/// Rows of a tile.
+pub(super) const ROWS: usize = 16;
+/// Words in a row of a tile.
+pub(super) const WORDS: usize = 16;
+/// Columns of a panel.
+pub(super) const WIDTH: usize = 48;
+/// Rows of a product: two tiles.
+pub(super) const PAIR: usize = 2 * ROWS;
+
+/// Bytes of a row of a tile.
+const LINE: usize = 64;
+
+/// 16 rows of 16 words of a left matrix.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+pub(super) struct Tile(pub(super) [[u8; LINE]; ROWS]);
+
+impl Tile {
+    /// A tile of zeros.
+    pub(super) const ZERO: Self = Self([[0; LINE]; ROWS]);
+
+    /// Sets the tile to a transpose: row `i` to word `i` of each line.
+    ///
+    /// Only where `Isa` enabled AVX-512, as a kernel's task is.
+    #[cfg(all(feature = "autodiff", feature = "flex"))]
+    #[inline(always)]
+    pub(super) fn set_transposed(&mut self, lines: &[[u32; WORDS]; ROWS]) {
+        use std::arch::x86_64::*;
+        // SAFETY: see above; a load or a store has the address of an array of the vector's size.
+        unsafe {
+            let mut rows = [_mm512_setzero_si512(); ROWS];
+            for (row, line) in rows.iter_mut().zip(lines) {
+                *row = _mm512_loadu_si512(line.as_ptr().cast());
+            }
+            // `fours[4 * g + j]` has in its lane `l` of 128 bits word `4 * l + j` of lines `4 * g` to `4 * g + 3`.
+            let mut fours = [_mm512_setzero_si512(); ROWS];
+            for g in (0..ROWS).step_by(4) {
+                let (a, b) = (
+                    _mm512_unpacklo_epi32(rows[g], rows[g + 1]),
+                    _mm512_unpackhi_epi32(rows[g], rows[g + 1]),
+                );
+                let (c, d) = (
+                    _mm512_unpacklo_epi32(rows[g + 2], rows[g + 3]),
+                    _mm512_unpackhi_epi32(rows[g + 2], rows[g + 3]),
+                );
+                fours[g] = _mm512_unpacklo_epi64(a, c);
+                fours[g + 1] = _mm512_unpackhi_epi64(a, c);
+                fours[g + 2] = _mm512_unpacklo_epi64(b, d);
+                fours[g + 3] = _mm512_unpackhi_epi64(b, d);
+            }
+            for j in 0..4 {
+                let [a, b] = [0, 8].map(|g| (fours[g + j], fours[g + 4 + j]));
+                let (even_low, even_high) =
+                    (_mm512_shuffle_i32x4::<0x88>(a.0, a.1), _mm512_shuffle_i32x4::<0x88>(b.0, b.1));
+                let (odd_low, odd_high) =
+                    (_mm512_shuffle_i32x4::<0xdd>(a.0, a.1), _mm512_shuffle_i32x4::<0xdd>(b.0, b.1));
+                let columns = [
+                    _mm512_shuffle_i32x4::<0x88>(even_low, even_high),
+                    _mm512_shuffle_i32x4::<0x88>(odd_low, odd_high),
+                    _mm512_shuffle_i32x4::<0xdd>(even_low, even_high),
+                    _mm512_shuffle_i32x4::<0xdd>(odd_low, odd_high),
+                ];
+                for (lane, column) in columns.into_iter().enumerate() {
+                    _mm512_store_si512(self.0[4 * lane + j].as_mut_ptr().cast(), column);
+                }
+            }
+        }
+    }
+}
+
+/// Sums of 32 rows with a panel.
+#[repr(C, align(64))]
+pub(super) struct Sums<T>(pub(super) [[T; WIDTH]; PAIR]);
+
+/// A left matrix `[m, words]` in tiles, `[ceil(m / 16)][ceil(words / 16)]`; reused from one product to the next.
+#[derive(Debug, Default)]
+pub(super) struct LeftTiles {
+    tiles: Vec<Tile>,
+    /// Tiles along the words.
+    stride: usize,
+}
+
+impl LeftTiles {
+    /// Makes room for `m` rows of `words` words. The old contents remain.
+    pub(super) fn resize(&mut self, m: usize, words: usize) {
+        self.stride = words.div_ceil(WORDS);
+        let length = m.div_ceil(ROWS) * self.stride;
+        if self.tiles.len() < length {
+            self.tiles.resize(length, Tile::ZERO);
+        }
+    }
+
+    /// Returns the tiles of the rows from `16 * band` on.
+    #[inline(always)]
+    pub(super) fn band(&self, band: usize) -> &[Tile] {
+        &self.tiles[band * self.stride..][..self.stride]
+    }
+
+    /// Returns the tiles of the rows from `16 * band` on.
+    #[inline(always)]
+    pub(super) fn band_mut(&mut self, band: usize) -> &mut [Tile] {
+        &mut self.tiles[band * self.stride..][..self.stride]
+    }
+
+    /// Returns the tiles of the 32 rows from `32 * pair` on, of `m`: those of the second half where there are more than
+    /// 16 of these rows.
+    #[inline(always)]
+    pub(super) fn pair(&self, pair: usize, m: usize) -> (&[Tile], Option<&[Tile]>) {
+        (self.band(2 * pair), (pair * PAIR + ROWS < m).then(|| self.band(2 * pair + 1)))
+    }
+
+    /// Returns the words of row `row`, 64 bytes after 64 bytes.
+    #[inline(always)]
+    pub(super) fn lines_mut(&mut self, row: usize) -> impl Iterator<Item = &mut [u8; LINE]> {
+        self.band_mut(row / ROWS).iter_mut().map(move |tile| &mut tile.0[row % ROWS])
+    }
+
+    /// Sets row `row` to `values` in bf16, and to 0 beyond them.
+    #[inline(always)]
+    pub(super) fn set_bf16(&mut self, row: usize, values: &[f32]) {
+        for (line, values) in self.lines_mut(row).zip(values.chunks(2 * WORDS)) {
+            bf16_line(values, line);
+        }
+    }
+}
+
+/// Sets a line of a tile to at most 32 numbers in bf16, and the rest of it to 0.
+#[inline(always)]
+fn bf16_line(values: &[f32], line: &mut [u8; LINE]) {
+    let to = line.as_chunks_mut::<2>().0;
+    let round = |(to, x): (&mut [u8; 2], &f32)| *to = (to_bf16(*x) as u16).to_le_bytes();
+    match values.first_chunk::<{ 2 * WORDS }>() {
+        Some(values) => to.iter_mut().zip(values).for_each(round),
+        None => {
+            to.iter_mut().zip(values).for_each(round);
+            to[values.len()..].fill([0; 2]);
+        }
+    }
+}
+
+/// The eight tiles of this thread, configured for products until this is dropped.
+pub(super) struct Tiles(PhantomData<*const ()>);
+
+/// The operand of `ldtilecfg`: which palette, and the bytes of a row and the rows of each tile.
+#[repr(C, align(64))]
+struct Configuration {
+    palette: u8,
+    start_row: u8,
+    reserved: [u8; 14],
+    row_bytes: [u16; 16],
+    rows: [u8; 16],
+}
+
+impl Tiles {
+    /// Configures the tiles where `isa` has AMX.
+    #[inline]
+    pub(super) fn configure(isa: Isa) -> Option<Self> {
+        static WHOLE: Configuration = {
+            let (mut row_bytes, mut rows) = ([0; 16], [0; 16]);
+            let mut tile = 0;
+            while tile < 8 {
+                (row_bytes[tile], rows[tile]) = (LINE as u16, ROWS as u8);
+                tile += 1;
+            }
+            Configuration { palette: 1, start_row: 0, reserved: [0; 14], row_bytes, rows }
+        };
+        if !isa.has_tiles() {
+            return None;
+        }
+        // SAFETY: `Isa` says so only after it found AMX on this machine and the system let this process use it.
+        unsafe {
+            asm!("ldtilecfg [{}]", in(reg) &raw const WHOLE, options(nostack, readonly, preserves_flags))
+        };
+        Some(Self(PhantomData))
+    }
+}
+
+impl Drop for Tiles {
+    fn drop(&mut self) {
+        // SAFETY: there is a `Tiles` only where there is AMX. What the system saves of a thread is small again.
+        unsafe { asm!("tilerelease", options(nostack, nomem, preserves_flags)) };
+    }
+}
+
+/// Defines the products of one or two bands of rows with a panel by an instruction.
+macro_rules! products {
+    ($name:ident, $sum:ty, $instruction:literal, $what:literal) => {
+        impl Tiles {
+            #[doc = concat!("Sets `sums` to the products of 32 rows, or the first 16 where `second` is none, with a panel ", $what, ".")]
+            /// The panel's words are a whole number of tiles, and so many are read of each band. What lies
+            /// `ahead` bytes beyond the panel's words is prefetched, unless it is 0.
+            #[inline(always)]
+            pub(super) fn $name(
+                &self,
+                first: &[Tile],
+                second: Option<&[Tile]>,
+                panel: &[[u32; WIDTH]],
+                ahead: usize,
+                sums: &mut Sums<$sum>,
+            ) {
+                let steps = panel.len() / WORDS;
+                assert!(panel.len().is_multiple_of(WORDS), "words of a panel");
+                assert!(steps > 0 && first.len() >= steps, "tiles of the first band");
+                assert!(second.is_none_or(|second| second.len() >= steps), "tiles of the second band");
+                if ahead > 0 {
+                    // SAFETY: hints, valid for any address.
+                    for words in panel {
+                        for line in words.as_chunks::<{ LINE / 4 }>().0 {
+                            super::vector::prefetch_beyond(line, ahead);
+                        }
+                    }
+                }
+                let (left, weights, to) = (first.as_ptr(), panel.as_ptr(), &raw mut *sums);
+                match second {
+                    // SAFETY: tiles are configured as long as there is a `Tiles`, each as 16 rows of 64 bytes. Each step
+                    // reads a tile of each band, which the assertions found there, and 16 words of each of the panel's 48
+                    // columns; `sums` has 32 rows of 48 sums.
+                    Some(second) => unsafe {
+                        asm!(
+                            "tilezero tmm0",
+                            "tilezero tmm1",
+                            "tilezero tmm2",
+                            "tilezero tmm3",
+                            "tilezero tmm4",
+                            "tilezero tmm5",
+                            "2:",
+                            "tileloadd tmm6, [{first} + {line}]",
+                            "tileloadd tmm7, [{weights} + {row}]",
+                            concat!($instruction, " tmm0, tmm6, tmm7"),
+                            "tileloadd tmm7, [{weights} + {row} + 64]",
+                            concat!($instruction, " tmm1, tmm6, tmm7"),
+                            "tileloadd tmm7, [{weights} + {row} + 128]",
+                            concat!($instruction, " tmm2, tmm6, tmm7"),
+                            "tileloadd tmm6, [{second} + {line}]",
+                            concat!($instruction, " tmm5, tmm6, tmm7"),
+                            "tileloadd tmm7, [{weights} + {row} + 64]",
+                            concat!($instruction, " tmm4, tmm6, tmm7"),
+                            "tileloadd tmm7, [{weights} + {row}]",
+                            concat!($instruction, " tmm3, tmm6, tmm7"),
+                            "add {first}, 1024",
+                            "add {second}, 1024",
+                            "add {weights}, 3072",
+                            "dec {steps}",
+                            "jnz 2b",
+                            "tilestored [{to} + {row}], tmm0",
+                            "tilestored [{to} + {row} + 64], tmm1",
+                            "tilestored [{to} + {row} + 128], tmm2",
+                            "tilestored [{to} + {row} + 3072], tmm3",
+                            "tilestored [{to} + {row} + 3136], tmm4",
+                            "tilestored [{to} + {row} + 3200], tmm5",
+                            first = inout(reg) left => _,
+                            second = inout(reg) second.as_ptr() => _,
+                            weights = inout(reg) weights => _,
+                            to = in(reg) to,
+                            steps = inout(reg) steps => _,
+                            line = in(reg) LINE,
+                            row = in(reg) 4 * WIDTH,
+                            out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+                            out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
+                            options(nostack),
+                        );
+                    },
+                    // SAFETY: as above, of one band.
+                    None => unsafe {
+                        asm!(
+                            "tilezero tmm0",
+                            "tilezero tmm1",
+                            "tilezero tmm2",
+                            "2:",
+                            "tileloadd tmm6, [{first} + {line}]",
+                            "tileloadd tmm3, [{weights} + {row}]",
+                            concat!($instruction, " tmm0, tmm6, tmm3"),
+                            "tileloadd tmm4, [{weights} + {row} + 64]",
+                            concat!($instruction, " tmm1, tmm6, tmm4"),
+                            "tileloadd tmm5, [{weights} + {row} + 128]",
+                            concat!($instruction, " tmm2, tmm6, tmm5"),
+                            "add {first}, 1024",
+                            "add {weights}, 3072",
+                            "dec {steps}",
+                            "jnz 2b",
+                            "tilestored [{to} + {row}], tmm0",
+                            "tilestored [{to} + {row} + 64], tmm1",
+                            "tilestored [{to} + {row} + 128], tmm2",
+                            first = inout(reg) left => _,
+                            weights = inout(reg) weights => _,
+                            to = in(reg) to,
+                            steps = inout(reg) steps => _,
+                            line = in(reg) LINE,
+                            row = in(reg) 4 * WIDTH,
+                            out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+                            out("tmm4") _, out("tmm5") _, out("tmm6") _,
+                            options(nostack),
+                        );
+                    },
+                }
+            }
+        }
+    };
+}
+
+products!(bytes, u32, "tdpbusd", "in 8 bits, the rows without a sign and the panel with one");
+products!(bf16, f32, "tdpbf16ps", "in bf16");
+
+/// Returns whether this machine has AMX for bytes and bf16, and the system lets this process use it. A system gives the
+/// tiles to processes that ask for them.
+pub(super) fn are_permitted() -> bool {
+    use std::arch::x86_64::{__cpuid, __cpuid_count};
+    // CPUID, leaf 7: EDX has a bit for AMX's bf16, tiles and 8 bits.
+    const NEEDED: u32 = 1 << 22 | 1 << 24 | 1 << 25;
+    __cpuid(0).eax >= 7 && __cpuid_count(7, 0).edx & NEEDED == NEEDED && ask()
+}
+
+/// Asks the system for the tiles.
+#[cfg(target_os = "linux")]
+fn ask() -> bool {
+    const ARCH_REQ_XCOMP_PERM: libc::c_int = 0x1023;
+    const XFEATURE_XTILEDATA: libc::c_ulong = 18;
+    // SAFETY: the call takes two whole numbers and touches no memory of this process; an old kernel refuses it.
+    unsafe { libc::syscall(libc::SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0 }
+}
+
+/// Other systems are not asked.
+#[cfg(not(target_os = "linux"))]
+fn ask() -> bool {
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::gemm::Panels;
+    #[cfg(all(feature = "autodiff", feature = "flex"))]
+    use crate::kernel::isa::vectorised;
+
+    /// Returns this machine's instruction set with AMX, or says that there is none to test.
+    fn with_tiles() -> Option<Isa> {
+        let found = Isa::available().into_iter().find(|isa| isa.has_tiles());
+        if found.is_none() {
+            println!("skipped: this machine has no AMX, or the system does not permit it");
+        }
+        found
+    }
+
+    /// Fills a left matrix and a panel with bytes; returns the products of 32 rows.
+    fn products(isa: Isa, words: usize, rows: usize, left: u8, right: i8) -> Vec<[u32; WIDTH]> {
+        let mut tiles = LeftTiles::default();
+        tiles.resize(rows, words);
+        for row in 0..rows {
+            tiles.lines_mut(row).for_each(|line| line.fill(left));
+        }
+        let mut panels = Panels::new(WIDTH, words, WIDTH);
+        panels.set_rows(0, &vec![u32::from_le_bytes([right.cast_unsigned(); 4]); WIDTH * words]);
+        let mut sums = Sums([[7; WIDTH]; PAIR]);
+        let configured = Tiles::configure(isa).expect("AMX");
+        let (low, high) = tiles.pair(0, rows);
+        for panel in panels.iter::<WIDTH>() {
+            configured.bytes(low, high, panel, 0, &mut sums);
+        }
+        sums.0.to_vec()
+    }
+
+    #[test]
+    fn whole_sums_are_exact_at_the_extremes_and_one_band_leaves_the_other_half() {
+        let Some(isa) = with_tiles() else { return };
+        for (left, right) in [(255, 127), (255, -128), (0, -128), (1, -1)] {
+            for words in [WORDS, 2 * WORDS, 24 * WORDS] {
+                let expected = (4 * words as i32 * i32::from(left) * i32::from(right)).cast_unsigned();
+                let sums = products(isa, words, PAIR, left, right);
+                assert!(
+                    sums.as_flattened().iter().all(|sum| *sum == expected),
+                    "{left} by {right}, {words} words"
+                );
+                let sums = products(isa, words, 1, left, right);
+                assert_eq!(sums[0], [expected; WIDTH]);
+                assert_eq!(sums[ROWS], [7; WIDTH], "rows of a band that there is not");
+            }
+        }
+    }
+
+    #[test]
+    fn a_reused_matrix_has_zeros_beyond_its_columns() {
+        let mut tiles = LeftTiles::default();
+        tiles.resize(1, WORDS);
+        tiles.set_bf16(0, &[f32::NAN; 2 * WORDS]);
+        tiles.set_bf16(0, &[1.0; 3]);
+        let line = tiles.band(0)[0].0[0];
+        assert_eq!(line[..6], [0x80, 0x3f, 0x80, 0x3f, 0x80, 0x3f]);
+        assert_eq!(line[6..], [0; LINE - 6]);
+    }
+
+    #[test]
+    fn threads_multiply_at_the_same_time() {
+        let Some(isa) = with_tiles() else { return };
+        std::thread::scope(|scope| {
+            let work = |left: u8| {
+                move || {
+                    for _ in 0..200 {
+                        let sums = products(isa, 8 * WORDS, PAIR, left, 3);
+                        let expected = 4 * 8 * WORDS as u32 * u32::from(left) * 3;
+                        assert!(sums.as_flattened().iter().all(|sum| *sum == expected));
+                    }
+                }
+            };
+            (1..=4).for_each(|left| drop(scope.spawn(work(left))));
+        });
+    }
+
+    #[cfg(all(feature = "autodiff", feature = "flex"))]
+    #[test]
+    fn a_tile_of_columns_is_the_transpose() {
+        let Some(isa) = with_tiles() else { return };
+        let lines: [[u32; WORDS]; ROWS] =
+            std::array::from_fn(|line| std::array::from_fn(|word| (100 * line + word) as u32));
+        let mut tile = Tile::ZERO;
+        let (target, from) = (&mut tile, &lines);
+        vectorised!(isa, |target: &mut Tile, from: &[[u32; WORDS]; ROWS]| {
+            target.set_transposed(from);
+        });
+        for (row, line) in tile.0.iter().enumerate() {
+            for (word, bytes) in line.as_chunks::<4>().0.iter().enumerate() {
+                assert_eq!(u32::from_le_bytes(*bytes), (100 * word + row) as u32, "row {row}, word {word}");
+            }
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The products of training by AMX: 32 rows with a panel at a time.
+
+use std::mem::take;
+
+use super::super::super::dot::to_bf16;
+use super::super::super::gemm::Panels;
+use super::super::super::isa::Task;
+use super::super::super::tiles::{LeftTiles, PAIR, ROWS, Sums, Tiles, WIDTH, WORDS};
+use super::super::super::vector::Simd;
+use super::{Left, Product};
+
+/// Tiles along the words of a sum that are multiplied before the next ones: those of some rows and of a panel stay in
+/// the cache of the second level.
+const STEPS: usize = 32;
+
+/// Pairs of bands that a panel is multiplied with before the next panel.
+const PAIRS: usize = 8;
+
+/// A product by tiles.
+pub(super) struct TileProduct<'a> {
+    pub(super) tiles: &'a Tiles,
+    pub(super) product: Product<'a>,
+}
+
+impl Task for TileProduct<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd, const NR: usize, const NA: usize, const MR: usize>(self) {
+        let Self { tiles, product: Product { buffers, left, right, bias, sizes: [m, k, n], out } } = self;
+        let words = k.div_ceil(2).next_multiple_of(WORDS);
+        buffers.tiles.resize(m, words);
+        left.pack_tiles(m, k, &mut buffers.tiles);
+        let mut panels = Panels::reusing(take(&mut buffers.right), n, words, WIDTH);
+        right.pack(k, n, words, &mut buffers.line, &mut panels);
+        let mut sums = [Sums([[0f32; WIDTH]; PAIR]), Sums([[0f32; WIDTH]; PAIR])];
+        let mut to = Outputs { bias, m, n, out };
+        let (steps, pairs) = (words / WORDS, m.div_ceil(PAIR));
+        // One part is multiplied while the sums of the one before it are stored.
+        let (mut count, mut pending) = (0, None);
+        for step in (0..steps).step_by(STEPS) {
+            let few = STEPS.min(steps - step);
+            for start in (0..pairs).step_by(PAIRS) {
+                for (index, panel) in panels.iter::<WIDTH>().enumerate() {
+                    let panel = &panel[step * WORDS..][..few * WORDS];
+                    for pair in start..pairs.min(start + PAIRS) {
+                        let (low, high) = buffers.tiles.pair(pair, m);
+                        let high = high.map(|high| &high[step..]);
+                        tiles.bf16(&low[step..], high, panel, 0, &mut sums[count % 2]);
+                        if let Some(part) = pending {
+                            to.put(part, &sums[(count + 1) % 2]);
+                        }
+                        pending = Some(Part { pair, index, first: step == 0 });
+                        count += 1;
+                    }
+                }
+            }
+        }
+        if let Some(part) = pending {
+            to.put(part, &sums[(count + 1) % 2]);
+        }
+        buffers.right = panels.into_buffer();
+    }
+}
+
+/// The place of some sums: a pair of bands and a panel, and whether they are of the first inputs.
+#[derive(Clone, Copy)]
+struct Part {
+    pair: usize,
+    index: usize,
+    first: bool,
+}
+
+/// The outputs `[m, n]`.
+struct Outputs<'a> {
+    bias: Option<&'a [f32]>,
+    m: usize,
+    n: usize,
+    out: &'a mut [f32],
+}
+
+impl Outputs<'_> {
+    /// Sets outputs to sums and the bias, or adds to them sums of further inputs.
+    #[inline(always)]
+    fn put(&mut self, part: Part, sums: &Sums<f32>) {
+        let (row, column) = (part.pair * PAIR, part.index * WIDTH);
+        let width = WIDTH.min(self.n - column);
+        let bias = self.bias.filter(|_| part.first).map(|bias| &bias[column..][..width]);
+        let rows = self.out[row * self.n..].chunks_mut(self.n).take(PAIR.min(self.m - row));
+        for (to, sums) in rows.zip(&sums.0) {
+            let to = &mut to[column..][..width];
+            // The loops are alike, but the compiler knows the length of the first ones.
+            match (to.first_chunk_mut::<WIDTH>(), bias) {
+                (Some(to), Some(bias)) => put_row(to, sums, bias.iter().copied()),
+                (Some(to), None) if part.first => *to = *sums,
+                (Some(to), None) => add_row(to, sums),
+                (None, Some(bias)) => put_row(to, sums, bias.iter().copied()),
+                (None, None) if part.first => to.copy_from_slice(&sums[..width]),
+                (None, None) => add_row(to, sums),
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn put_row(to: &mut [f32], sums: &[f32; WIDTH], bias: impl Iterator<Item = f32>) {
+    to.iter_mut().zip(sums).zip(bias).for_each(|((to, sum), bias)| *to = sum + bias);
+}
+
+#[inline(always)]
+fn add_row(to: &mut [f32], sums: &[f32; WIDTH]) {
+    to.iter_mut().zip(sums).for_each(|(to, sum)| *to += sum);
+}
+
+impl Left<'_> {
+    /// Sets `tiles`, which has room for it, to the matrix `[m, k]`, and to zeros beyond `k`.
+    #[inline(always)]
+    fn pack_tiles(self, m: usize, k: usize, tiles: &mut LeftTiles) {
+        match self {
+            Left::Rows(values) => {
+                for (row, values) in values.chunks_exact(k).enumerate() {
+                    tiles.set_bf16(row, values);
+                }
+            }
+            Left::Columns(values) => {
+                for (step, lines) in values.chunks(2 * WORDS * m).enumerate() {
+                    for band in 0..m.div_ceil(ROWS) {
+                        let first = band * ROWS;
+                        let count = ROWS.min(m - first);
+                        let mut words = [[0u32; WORDS]; ROWS];
+                        for (pair, words) in lines.chunks(2 * m).zip(&mut words) {
+                            let (low, high) = pair.split_at(m);
+                            let low = &low[first..][..count];
+                            let high = high.get(first..).unwrap_or_default();
+                            match (low.first_chunk::<WORDS>(), high.first_chunk::<WORDS>()) {
+                                (Some(low), Some(high)) => interleave(low, high, words),
+                                _ => {
+                                    words.iter_mut().zip(low).for_each(|(to, x)| *to = to_bf16(*x));
+                                    let high = words.iter_mut().zip(&high[..count.min(high.len())]);
+                                    high.for_each(|(to, x)| *to |= to_bf16(*x) << 16);
+                                }
+                            }
+                        }
+                        tiles.band_mut(band)[step].set_transposed(&words);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn interleave(low: &[f32; WORDS], high: &[f32; WORDS], words: &mut [u32; WORDS]) {
+    for ((word, low), high) in words.iter_mut().zip(low).zip(high) {
+        *word = to_bf16(*low) | to_bf16(*high) << 16;
+    }
+}
