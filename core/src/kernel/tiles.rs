@@ -10,6 +10,9 @@
 //! by itself: what [`Tiles`] configures stays until it is dropped.
 #![allow(unsafe_code)]
 
+#[cfg(test)]
+mod tests;
+
 use std::arch::asm;
 use std::marker::PhantomData;
 
@@ -200,13 +203,144 @@ impl Drop for Tiles {
     }
 }
 
+/// The next eight lines of what is `ahead` of the panel, from an offset on, into the cache of the second level: between
+/// two products, since many at once would wait for each other.
+macro_rules! prefetched {
+    ($at:literal) => {
+        concat!(
+            "prefetcht1 [{weights} + {ahead} + ",
+            $at,
+            "]\nprefetcht1 [{weights} + {ahead} + 64 + ",
+            $at,
+            "]\nprefetcht1 [{weights} + {ahead} + 128 + ",
+            $at,
+            "]\nprefetcht1 [{weights} + {ahead} + 192 + ",
+            $at,
+            "]\nprefetcht1 [{weights} + {ahead} + 256 + ",
+            $at,
+            "]\nprefetcht1 [{weights} + {ahead} + 320 + ",
+            $at,
+            "]\nprefetcht1 [{weights} + {ahead} + 384 + ",
+            $at,
+            "]\nprefetcht1 [{weights} + {ahead} + 448 + ",
+            $at,
+            "]"
+        )
+    };
+}
+
+/// Nothing in the place of [`prefetched`].
+macro_rules! not_prefetched {
+    ($at:literal) => {
+        "/* {ahead} */"
+    };
+}
+
+/// Multiplies two bands with a panel.
+macro_rules! two_bands {
+    ($instruction:literal, $fetch:ident, $first:expr, $second:expr, $weights:expr, $ahead:expr, $steps:expr, $to:expr) => {
+        asm!(
+            "tilezero tmm0",
+            "tilezero tmm1",
+            "tilezero tmm2",
+            "tilezero tmm3",
+            "tilezero tmm4",
+            "tilezero tmm5",
+            "2:",
+            "tileloadd tmm6, [{first} + {line}]",
+            "tileloadd tmm7, [{weights} + {row}]",
+            concat!($instruction, " tmm0, tmm6, tmm7"),
+            $fetch!(0),
+            "tileloadd tmm7, [{weights} + {row} + 64]",
+            concat!($instruction, " tmm1, tmm6, tmm7"),
+            $fetch!(512),
+            "tileloadd tmm7, [{weights} + {row} + 128]",
+            concat!($instruction, " tmm2, tmm6, tmm7"),
+            $fetch!(1024),
+            "tileloadd tmm6, [{second} + {line}]",
+            concat!($instruction, " tmm5, tmm6, tmm7"),
+            $fetch!(1536),
+            "tileloadd tmm7, [{weights} + {row} + 64]",
+            concat!($instruction, " tmm4, tmm6, tmm7"),
+            $fetch!(2048),
+            "tileloadd tmm7, [{weights} + {row}]",
+            concat!($instruction, " tmm3, tmm6, tmm7"),
+            $fetch!(2560),
+            "add {first}, 1024",
+            "add {second}, 1024",
+            "add {weights}, 3072",
+            "dec {steps}",
+            "jnz 2b",
+            "tilestored [{to} + {row}], tmm0",
+            "tilestored [{to} + {row} + 64], tmm1",
+            "tilestored [{to} + {row} + 128], tmm2",
+            "tilestored [{to} + {row} + 3072], tmm3",
+            "tilestored [{to} + {row} + 3136], tmm4",
+            "tilestored [{to} + {row} + 3200], tmm5",
+            first = inout(reg) $first => _,
+            second = inout(reg) $second => _,
+            weights = inout(reg) $weights => _,
+            to = in(reg) $to,
+            steps = inout(reg) $steps => _,
+            ahead = in(reg) $ahead,
+            line = in(reg) LINE,
+            row = in(reg) 4 * WIDTH,
+            out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+            out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
+            options(nostack),
+        )
+    };
+}
+
+/// Multiplies one band with a panel.
+macro_rules! one_band {
+    ($instruction:literal, $fetch:ident, $first:expr, $weights:expr, $ahead:expr, $steps:expr, $to:expr) => {
+        asm!(
+            "tilezero tmm0",
+            "tilezero tmm1",
+            "tilezero tmm2",
+            "2:",
+            "tileloadd tmm6, [{first} + {line}]",
+            "tileloadd tmm3, [{weights} + {row}]",
+            concat!($instruction, " tmm0, tmm6, tmm3"),
+            $fetch!(0),
+            $fetch!(512),
+            "tileloadd tmm4, [{weights} + {row} + 64]",
+            concat!($instruction, " tmm1, tmm6, tmm4"),
+            $fetch!(1024),
+            $fetch!(1536),
+            "tileloadd tmm5, [{weights} + {row} + 128]",
+            concat!($instruction, " tmm2, tmm6, tmm5"),
+            $fetch!(2048),
+            $fetch!(2560),
+            "add {first}, 1024",
+            "add {weights}, 3072",
+            "dec {steps}",
+            "jnz 2b",
+            "tilestored [{to} + {row}], tmm0",
+            "tilestored [{to} + {row} + 64], tmm1",
+            "tilestored [{to} + {row} + 128], tmm2",
+            first = inout(reg) $first => _,
+            weights = inout(reg) $weights => _,
+            to = in(reg) $to,
+            steps = inout(reg) $steps => _,
+            ahead = in(reg) $ahead,
+            line = in(reg) LINE,
+            row = in(reg) 4 * WIDTH,
+            out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+            out("tmm4") _, out("tmm5") _, out("tmm6") _,
+            options(nostack),
+        )
+    };
+}
+
 /// Defines the products of one or two bands of rows with a panel by an instruction.
 macro_rules! products {
     ($name:ident, $sum:ty, $instruction:literal, $what:literal) => {
         impl Tiles {
             #[doc = concat!("Sets `sums` to the products of 32 rows, or the first 16 where `second` is none, with a panel ", $what, ".")]
-            /// The panel's words are a whole number of tiles, and so many are read of each band. What lies
-            /// `ahead` bytes beyond the panel's words is prefetched, unless it is 0.
+            /// The panel's words are a whole number of tiles, and so many are read of each band. As many bytes as the
+            /// panel has are prefetched from `ahead` bytes after its beginning on, unless that is 0.
             #[inline(always)]
             pub(super) fn $name(
                 &self,
@@ -220,96 +354,22 @@ macro_rules! products {
                 assert!(panel.len().is_multiple_of(WORDS), "words of a panel");
                 assert!(steps > 0 && first.len() >= steps, "tiles of the first band");
                 assert!(second.is_none_or(|second| second.len() >= steps), "tiles of the second band");
-                if ahead > 0 {
-                    // SAFETY: hints, valid for any address.
-                    for words in panel {
-                        for line in words.as_chunks::<{ LINE / 4 }>().0 {
-                            super::vector::prefetch_beyond(line, ahead);
-                        }
-                    }
-                }
                 let (left, weights, to) = (first.as_ptr(), panel.as_ptr(), &raw mut *sums);
-                match second {
-                    // SAFETY: tiles are configured as long as there is a `Tiles`, each as 16 rows of 64 bytes. Each step
-                    // reads a tile of each band, which the assertions found there, and 16 words of each of the panel's 48
-                    // columns; `sums` has 32 rows of 48 sums.
-                    Some(second) => unsafe {
-                        asm!(
-                            "tilezero tmm0",
-                            "tilezero tmm1",
-                            "tilezero tmm2",
-                            "tilezero tmm3",
-                            "tilezero tmm4",
-                            "tilezero tmm5",
-                            "2:",
-                            "tileloadd tmm6, [{first} + {line}]",
-                            "tileloadd tmm7, [{weights} + {row}]",
-                            concat!($instruction, " tmm0, tmm6, tmm7"),
-                            "tileloadd tmm7, [{weights} + {row} + 64]",
-                            concat!($instruction, " tmm1, tmm6, tmm7"),
-                            "tileloadd tmm7, [{weights} + {row} + 128]",
-                            concat!($instruction, " tmm2, tmm6, tmm7"),
-                            "tileloadd tmm6, [{second} + {line}]",
-                            concat!($instruction, " tmm5, tmm6, tmm7"),
-                            "tileloadd tmm7, [{weights} + {row} + 64]",
-                            concat!($instruction, " tmm4, tmm6, tmm7"),
-                            "tileloadd tmm7, [{weights} + {row}]",
-                            concat!($instruction, " tmm3, tmm6, tmm7"),
-                            "add {first}, 1024",
-                            "add {second}, 1024",
-                            "add {weights}, 3072",
-                            "dec {steps}",
-                            "jnz 2b",
-                            "tilestored [{to} + {row}], tmm0",
-                            "tilestored [{to} + {row} + 64], tmm1",
-                            "tilestored [{to} + {row} + 128], tmm2",
-                            "tilestored [{to} + {row} + 3072], tmm3",
-                            "tilestored [{to} + {row} + 3136], tmm4",
-                            "tilestored [{to} + {row} + 3200], tmm5",
-                            first = inout(reg) left => _,
-                            second = inout(reg) second.as_ptr() => _,
-                            weights = inout(reg) weights => _,
-                            to = in(reg) to,
-                            steps = inout(reg) steps => _,
-                            line = in(reg) LINE,
-                            row = in(reg) 4 * WIDTH,
-                            out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
-                            out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
-                            options(nostack),
-                        );
-                    },
-                    // SAFETY: as above, of one band.
-                    None => unsafe {
-                        asm!(
-                            "tilezero tmm0",
-                            "tilezero tmm1",
-                            "tilezero tmm2",
-                            "2:",
-                            "tileloadd tmm6, [{first} + {line}]",
-                            "tileloadd tmm3, [{weights} + {row}]",
-                            concat!($instruction, " tmm0, tmm6, tmm3"),
-                            "tileloadd tmm4, [{weights} + {row} + 64]",
-                            concat!($instruction, " tmm1, tmm6, tmm4"),
-                            "tileloadd tmm5, [{weights} + {row} + 128]",
-                            concat!($instruction, " tmm2, tmm6, tmm5"),
-                            "add {first}, 1024",
-                            "add {weights}, 3072",
-                            "dec {steps}",
-                            "jnz 2b",
-                            "tilestored [{to} + {row}], tmm0",
-                            "tilestored [{to} + {row} + 64], tmm1",
-                            "tilestored [{to} + {row} + 128], tmm2",
-                            first = inout(reg) left => _,
-                            weights = inout(reg) weights => _,
-                            to = in(reg) to,
-                            steps = inout(reg) steps => _,
-                            line = in(reg) LINE,
-                            row = in(reg) 4 * WIDTH,
-                            out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
-                            out("tmm4") _, out("tmm5") _, out("tmm6") _,
-                            options(nostack),
-                        );
-                    },
+                let second = second.map(|second| second.as_ptr());
+                // SAFETY: tiles are configured as long as there is a `Tiles`, each as 16 rows of 64 bytes. Each step reads
+                // a tile of each band, which the assertions found there, and 16 words of each of the panel's 48 columns;
+                // `sums` has 32 rows of 48 sums. What is prefetched may be any address.
+                unsafe {
+                    match (second, ahead) {
+                        (Some(second), 0) => {
+                            two_bands!($instruction, not_prefetched, left, second, weights, ahead, steps, to)
+                        }
+                        (Some(second), _) => {
+                            two_bands!($instruction, prefetched, left, second, weights, ahead, steps, to)
+                        }
+                        (None, 0) => one_band!($instruction, not_prefetched, left, weights, ahead, steps, to),
+                        (None, _) => one_band!($instruction, prefetched, left, weights, ahead, steps, to),
+                    }
                 }
             }
         }
@@ -341,103 +401,4 @@ fn ask() -> bool {
 #[cfg(not(target_os = "linux"))]
 fn ask() -> bool {
     false
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::kernel::gemm::Panels;
-    #[cfg(all(feature = "autodiff", feature = "flex"))]
-    use crate::kernel::isa::vectorised;
-
-    /// Returns this machine's instruction set with AMX, or says that there is none to test.
-    fn with_tiles() -> Option<Isa> {
-        let found = Isa::available().into_iter().find(|isa| isa.has_tiles());
-        if found.is_none() {
-            println!("skipped: this machine has no AMX, or the system does not permit it");
-        }
-        found
-    }
-
-    /// Fills a left matrix and a panel with bytes; returns the products of 32 rows.
-    fn products(isa: Isa, words: usize, rows: usize, left: u8, right: i8) -> Vec<[u32; WIDTH]> {
-        let mut tiles = LeftTiles::default();
-        tiles.resize(rows, words);
-        for row in 0..rows {
-            tiles.lines_mut(row).for_each(|line| line.fill(left));
-        }
-        let mut panels = Panels::new(WIDTH, words, WIDTH);
-        panels.set_rows(0, &vec![u32::from_le_bytes([right.cast_unsigned(); 4]); WIDTH * words]);
-        let mut sums = Sums([[7; WIDTH]; PAIR]);
-        let configured = Tiles::configure(isa).expect("AMX");
-        let (low, high) = tiles.pair(0, rows);
-        for panel in panels.iter::<WIDTH>() {
-            configured.bytes(low, high, panel, 0, &mut sums);
-        }
-        sums.0.to_vec()
-    }
-
-    #[test]
-    fn whole_sums_are_exact_at_the_extremes_and_one_band_leaves_the_other_half() {
-        let Some(isa) = with_tiles() else { return };
-        for (left, right) in [(255, 127), (255, -128), (0, -128), (1, -1)] {
-            for words in [WORDS, 2 * WORDS, 24 * WORDS] {
-                let expected = (4 * words as i32 * i32::from(left) * i32::from(right)).cast_unsigned();
-                let sums = products(isa, words, PAIR, left, right);
-                assert!(
-                    sums.as_flattened().iter().all(|sum| *sum == expected),
-                    "{left} by {right}, {words} words"
-                );
-                let sums = products(isa, words, 1, left, right);
-                assert_eq!(sums[0], [expected; WIDTH]);
-                assert_eq!(sums[ROWS], [7; WIDTH], "rows of a band that there is not");
-            }
-        }
-    }
-
-    #[test]
-    fn a_reused_matrix_has_zeros_beyond_its_columns() {
-        let mut tiles = LeftTiles::default();
-        tiles.resize(1, WORDS);
-        tiles.set_bf16(0, &[f32::NAN; 2 * WORDS]);
-        tiles.set_bf16(0, &[1.0; 3]);
-        let line = tiles.band(0)[0].0[0];
-        assert_eq!(line[..6], [0x80, 0x3f, 0x80, 0x3f, 0x80, 0x3f]);
-        assert_eq!(line[6..], [0; LINE - 6]);
-    }
-
-    #[test]
-    fn threads_multiply_at_the_same_time() {
-        let Some(isa) = with_tiles() else { return };
-        std::thread::scope(|scope| {
-            let work = |left: u8| {
-                move || {
-                    for _ in 0..200 {
-                        let sums = products(isa, 8 * WORDS, PAIR, left, 3);
-                        let expected = 4 * 8 * WORDS as u32 * u32::from(left) * 3;
-                        assert!(sums.as_flattened().iter().all(|sum| *sum == expected));
-                    }
-                }
-            };
-            (1..=4).for_each(|left| drop(scope.spawn(work(left))));
-        });
-    }
-
-    #[cfg(all(feature = "autodiff", feature = "flex"))]
-    #[test]
-    fn a_tile_of_columns_is_the_transpose() {
-        let Some(isa) = with_tiles() else { return };
-        let lines: [[u32; WORDS]; ROWS] =
-            std::array::from_fn(|line| std::array::from_fn(|word| (100 * line + word) as u32));
-        let mut tile = Tile::ZERO;
-        let (target, from) = (&mut tile, &lines);
-        vectorised!(isa, |target: &mut Tile, from: &[[u32; WORDS]; ROWS]| {
-            target.set_transposed(from);
-        });
-        for (row, line) in tile.0.iter().enumerate() {
-            for (word, bytes) in line.as_chunks::<4>().0.iter().enumerate() {
-                assert_eq!(u32::from_le_bytes(*bytes), (100 * word + row) as u32, "row {row}, word {word}");
-            }
-        }
-    }
 }
