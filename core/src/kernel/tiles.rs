@@ -42,10 +42,10 @@ impl Tile {
 
     /// Sets the tile to a transpose: row `i` to word `i` of each line.
     ///
-    /// Only where `Isa` enabled AVX-512, as a kernel's task is.
+    /// There is a [`Tiles`] only where `Isa` found AVX-512 too.
     #[cfg(all(feature = "autodiff", feature = "flex"))]
     #[inline(always)]
-    pub(super) fn set_transposed(&mut self, lines: &[[u32; WORDS]; ROWS]) {
+    pub(super) fn set_transposed(&mut self, _: &Tiles, lines: &[[u32; WORDS]; ROWS]) {
         use std::arch::x86_64::*;
         // SAFETY: see above; a load or a store has the address of an array of the vector's size.
         unsafe {
@@ -236,9 +236,13 @@ macro_rules! not_prefetched {
     };
 }
 
-/// Multiplies two bands with a panel.
-macro_rules! two_bands {
-    ($instruction:literal, $fetch:ident, $first:expr, $second:expr, $weights:expr, $ahead:expr, $steps:expr, $to:expr) => {
+/// The loop over a panel's words: `lines` in each step, `stores` after those of the first band, and the operands of a
+/// second band.
+macro_rules! multiplied {
+    (
+        [$($lines:expr),* $(,)?], [$($stores:literal),*], [$($second:tt)*],
+        $first:expr, $weights:expr, $ahead:expr, $steps:expr, $to:expr
+    ) => {
         asm!(
             "tilezero tmm0",
             "tilezero tmm1",
@@ -247,38 +251,17 @@ macro_rules! two_bands {
             "tilezero tmm4",
             "tilezero tmm5",
             "2:",
-            "tileloadd tmm6, [{first} + {line}]",
-            "tileloadd tmm7, [{weights} + {row}]",
-            concat!($instruction, " tmm0, tmm6, tmm7"),
-            $fetch!(0),
-            "tileloadd tmm7, [{weights} + {row} + 64]",
-            concat!($instruction, " tmm1, tmm6, tmm7"),
-            $fetch!(512),
-            "tileloadd tmm7, [{weights} + {row} + 128]",
-            concat!($instruction, " tmm2, tmm6, tmm7"),
-            $fetch!(1024),
-            "tileloadd tmm6, [{second} + {line}]",
-            concat!($instruction, " tmm5, tmm6, tmm7"),
-            $fetch!(1536),
-            "tileloadd tmm7, [{weights} + {row} + 64]",
-            concat!($instruction, " tmm4, tmm6, tmm7"),
-            $fetch!(2048),
-            "tileloadd tmm7, [{weights} + {row}]",
-            concat!($instruction, " tmm3, tmm6, tmm7"),
-            $fetch!(2560),
+            $($lines,)*
             "add {first}, 1024",
-            "add {second}, 1024",
             "add {weights}, 3072",
             "dec {steps}",
             "jnz 2b",
             "tilestored [{to} + {row}], tmm0",
             "tilestored [{to} + {row} + 64], tmm1",
             "tilestored [{to} + {row} + 128], tmm2",
-            "tilestored [{to} + {row} + 3072], tmm3",
-            "tilestored [{to} + {row} + 3136], tmm4",
-            "tilestored [{to} + {row} + 3200], tmm5",
+            $($stores,)*
             first = inout(reg) $first => _,
-            second = inout(reg) $second => _,
+            $($second)*
             weights = inout(reg) $weights => _,
             to = in(reg) $to,
             steps = inout(reg) $steps => _,
@@ -292,44 +275,65 @@ macro_rules! two_bands {
     };
 }
 
+/// Multiplies two bands with a panel.
+macro_rules! two_bands {
+    ($instruction:literal, $fetch:ident, $second:expr, $($rest:expr),*) => {
+        multiplied!(
+            [
+                "tileloadd tmm6, [{first} + {line}]",
+                "tileloadd tmm7, [{weights} + {row}]",
+                concat!($instruction, " tmm0, tmm6, tmm7"),
+                $fetch!(0),
+                "tileloadd tmm7, [{weights} + {row} + 64]",
+                concat!($instruction, " tmm1, tmm6, tmm7"),
+                $fetch!(512),
+                "tileloadd tmm7, [{weights} + {row} + 128]",
+                concat!($instruction, " tmm2, tmm6, tmm7"),
+                $fetch!(1024),
+                "tileloadd tmm6, [{second} + {line}]",
+                concat!($instruction, " tmm5, tmm6, tmm7"),
+                $fetch!(1536),
+                "tileloadd tmm7, [{weights} + {row} + 64]",
+                concat!($instruction, " tmm4, tmm6, tmm7"),
+                $fetch!(2048),
+                "tileloadd tmm7, [{weights} + {row}]",
+                concat!($instruction, " tmm3, tmm6, tmm7"),
+                $fetch!(2560),
+                "add {second}, 1024",
+            ],
+            [
+                "tilestored [{to} + {row} + 3072], tmm3",
+                "tilestored [{to} + {row} + 3136], tmm4",
+                "tilestored [{to} + {row} + 3200], tmm5"
+            ],
+            [second = inout(reg) $second => _,],
+            $($rest),*
+        )
+    };
+}
+
 /// Multiplies one band with a panel.
 macro_rules! one_band {
-    ($instruction:literal, $fetch:ident, $first:expr, $weights:expr, $ahead:expr, $steps:expr, $to:expr) => {
-        asm!(
-            "tilezero tmm0",
-            "tilezero tmm1",
-            "tilezero tmm2",
-            "2:",
-            "tileloadd tmm6, [{first} + {line}]",
-            "tileloadd tmm3, [{weights} + {row}]",
-            concat!($instruction, " tmm0, tmm6, tmm3"),
-            $fetch!(0),
-            $fetch!(512),
-            "tileloadd tmm4, [{weights} + {row} + 64]",
-            concat!($instruction, " tmm1, tmm6, tmm4"),
-            $fetch!(1024),
-            $fetch!(1536),
-            "tileloadd tmm5, [{weights} + {row} + 128]",
-            concat!($instruction, " tmm2, tmm6, tmm5"),
-            $fetch!(2048),
-            $fetch!(2560),
-            "add {first}, 1024",
-            "add {weights}, 3072",
-            "dec {steps}",
-            "jnz 2b",
-            "tilestored [{to} + {row}], tmm0",
-            "tilestored [{to} + {row} + 64], tmm1",
-            "tilestored [{to} + {row} + 128], tmm2",
-            first = inout(reg) $first => _,
-            weights = inout(reg) $weights => _,
-            to = in(reg) $to,
-            steps = inout(reg) $steps => _,
-            ahead = in(reg) $ahead,
-            line = in(reg) LINE,
-            row = in(reg) 4 * WIDTH,
-            out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
-            out("tmm4") _, out("tmm5") _, out("tmm6") _,
-            options(nostack),
+    ($instruction:literal, $fetch:ident, $($rest:expr),*) => {
+        multiplied!(
+            [
+                "tileloadd tmm6, [{first} + {line}]",
+                "tileloadd tmm3, [{weights} + {row}]",
+                concat!($instruction, " tmm0, tmm6, tmm3"),
+                $fetch!(0),
+                $fetch!(512),
+                "tileloadd tmm4, [{weights} + {row} + 64]",
+                concat!($instruction, " tmm1, tmm6, tmm4"),
+                $fetch!(1024),
+                $fetch!(1536),
+                "tileloadd tmm5, [{weights} + {row} + 128]",
+                concat!($instruction, " tmm2, tmm6, tmm5"),
+                $fetch!(2048),
+                $fetch!(2560),
+            ],
+            [],
+            [],
+            $($rest),*
         )
     };
 }
@@ -362,10 +366,10 @@ macro_rules! products {
                 unsafe {
                     match (second, ahead) {
                         (Some(second), 0) => {
-                            two_bands!($instruction, not_prefetched, left, second, weights, ahead, steps, to)
+                            two_bands!($instruction, not_prefetched, second, left, weights, ahead, steps, to)
                         }
                         (Some(second), _) => {
-                            two_bands!($instruction, prefetched, left, second, weights, ahead, steps, to)
+                            two_bands!($instruction, prefetched, second, left, weights, ahead, steps, to)
                         }
                         (None, 0) => one_band!($instruction, not_prefetched, left, weights, ahead, steps, to),
                         (None, _) => one_band!($instruction, prefetched, left, weights, ahead, steps, to),

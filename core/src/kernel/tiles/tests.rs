@@ -88,9 +88,10 @@ fn a_tile_of_columns_is_the_transpose() {
     let lines: [[u32; WORDS]; ROWS] =
         std::array::from_fn(|line| std::array::from_fn(|word| (100 * line + word) as u32));
     let mut tile = Tile::ZERO;
-    let (target, from) = (&mut tile, &lines);
-    vectorised!(isa, |target: &mut Tile, from: &[[u32; WORDS]; ROWS]| {
-        target.set_transposed(from);
+    let configured = Tiles::configure(isa).expect("AMX");
+    let (tiles, target, from) = (&configured, &mut tile, &lines);
+    vectorised!(isa, |tiles: &Tiles, target: &mut Tile, from: &[[u32; WORDS]; ROWS]| {
+        target.set_transposed(tiles, from);
     });
     for (row, line) in tile.0.iter().enumerate() {
         for (word, bytes) in line.as_chunks::<4>().0.iter().enumerate() {

@@ -2,12 +2,11 @@
 
 use std::mem::take;
 
-use super::super::super::dot::to_bf16;
 use super::super::super::gemm::Panels;
 use super::super::super::isa::Task;
 use super::super::super::tiles::{LeftTiles, PAIR, ROWS, Sums, Tiles, WIDTH, WORDS};
 use super::super::super::vector::Simd;
-use super::{Left, Product};
+use super::{Left, Product, interleave, round};
 
 /// Tiles along the words of a sum that are multiplied before the next ones: those of some rows and of a panel stay in
 /// the cache of the second level.
@@ -29,7 +28,7 @@ impl Task for TileProduct<'_> {
         let Self { tiles, product: Product { buffers, left, right, bias, sizes: [m, k, n], out } } = self;
         let words = k.div_ceil(2).next_multiple_of(WORDS);
         buffers.tiles.resize(m, words);
-        left.pack_tiles(m, k, &mut buffers.tiles);
+        left.pack_tiles(tiles, m, k, &mut buffers.tiles);
         let mut panels = Panels::reusing(take(&mut buffers.right), n, words, WIDTH);
         right.pack(k, n, words, &mut buffers.line, &mut panels);
         let mut sums = [Sums([[0f32; WIDTH]; PAIR]), Sums([[0f32; WIDTH]; PAIR])];
@@ -88,37 +87,34 @@ impl Outputs<'_> {
         let rows = self.out[row * self.n..].chunks_mut(self.n).take(PAIR.min(self.m - row));
         for (to, sums) in rows.zip(&sums.0) {
             let to = &mut to[column..][..width];
-            // The loops are alike, but the compiler knows the length of the first ones.
-            match (to.first_chunk_mut::<WIDTH>(), bias) {
-                (Some(to), Some(bias)) => put_row(to, sums, bias.iter().copied()),
-                (Some(to), None) if part.first => *to = *sums,
-                (Some(to), None) => add_row(to, sums),
-                (None, Some(bias)) => put_row(to, sums, bias.iter().copied()),
-                (None, None) if part.first => to.copy_from_slice(&sums[..width]),
-                (None, None) => add_row(to, sums),
+            // The loops are alike, but the compiler knows the length of the first one.
+            match to.first_chunk_mut::<WIDTH>() {
+                Some(to) => put_row(to, sums, bias, part.first),
+                None => put_row(to, sums, bias, part.first),
             }
         }
     }
 }
 
+/// Sets at most [`WIDTH`] outputs to their sums and the bias, or adds sums that are not the `first`.
 #[inline(always)]
-fn put_row(to: &mut [f32], sums: &[f32; WIDTH], bias: impl Iterator<Item = f32>) {
-    to.iter_mut().zip(sums).zip(bias).for_each(|((to, sum), bias)| *to = sum + bias);
-}
-
-#[inline(always)]
-fn add_row(to: &mut [f32], sums: &[f32; WIDTH]) {
-    to.iter_mut().zip(sums).for_each(|(to, sum)| *to += sum);
+fn put_row(to: &mut [f32], sums: &[f32; WIDTH], bias: Option<&[f32]>, first: bool) {
+    let all = to.iter_mut().zip(sums);
+    match bias {
+        Some(bias) => all.zip(bias).for_each(|((to, sum), bias)| *to = sum + bias),
+        None if first => all.for_each(|(to, sum)| *to = *sum),
+        None => all.for_each(|(to, sum)| *to += sum),
+    }
 }
 
 impl Left<'_> {
-    /// Sets `tiles`, which has room for it, to the matrix `[m, k]`, and to zeros beyond `k`.
+    /// Sets `to`, which has room for it, to the matrix `[m, k]`, and to zeros beyond `k`.
     #[inline(always)]
-    fn pack_tiles(self, m: usize, k: usize, tiles: &mut LeftTiles) {
+    fn pack_tiles(self, tiles: &Tiles, m: usize, k: usize, to: &mut LeftTiles) {
         match self {
             Left::Rows(values) => {
                 for (row, values) in values.chunks_exact(k).enumerate() {
-                    tiles.set_bf16(row, values);
+                    to.set_bf16(row, values);
                 }
             }
             Left::Columns(values) => {
@@ -129,28 +125,17 @@ impl Left<'_> {
                         let mut words = [[0u32; WORDS]; ROWS];
                         for (pair, words) in lines.chunks(2 * m).zip(&mut words) {
                             let (low, high) = pair.split_at(m);
-                            let low = &low[first..][..count];
-                            let high = high.get(first..).unwrap_or_default();
-                            match (low.first_chunk::<WORDS>(), high.first_chunk::<WORDS>()) {
-                                (Some(low), Some(high)) => interleave(low, high, words),
-                                _ => {
-                                    words.iter_mut().zip(low).for_each(|(to, x)| *to = to_bf16(*x));
-                                    let high = words.iter_mut().zip(&high[..count.min(high.len())]);
-                                    high.for_each(|(to, x)| *to |= to_bf16(*x) << 16);
-                                }
+                            let (low, high) = (&low[first..], high.get(first..).unwrap_or_default());
+                            // The loops are alike, but the compiler knows the length of the first one.
+                            match count {
+                                WORDS => interleave(low, high, round, words),
+                                _ => interleave(low, high, round, &mut words[..count]),
                             }
                         }
-                        tiles.band_mut(band)[step].set_transposed(&words);
+                        to.band_mut(band)[step].set_transposed(tiles, &words);
                     }
                 }
             }
         }
-    }
-}
-
-#[inline(always)]
-fn interleave(low: &[f32; WORDS], high: &[f32; WORDS], words: &mut [u32; WORDS]) {
-    for ((word, low), high) in words.iter_mut().zip(low).zip(high) {
-        *word = to_bf16(*low) | to_bf16(*high) << 16;
     }
 }
