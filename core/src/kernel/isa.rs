@@ -6,12 +6,12 @@
 
 use std::sync::OnceLock;
 
+#[cfg(target_arch = "x86_64")]
+use super::amx::has_amx;
 #[cfg(not(target_arch = "wasm32"))]
 use super::dot::{Bf16, Bytes, Dot, Pairs, RowDots, WholeDot};
 #[cfg(target_arch = "x86_64")]
 use super::dot::{NativeBf16, NativeBytes};
-#[cfg(target_arch = "x86_64")]
-use super::tiles;
 #[cfg(target_arch = "x86_64")]
 use super::vector::{Avx2, Avx512};
 use super::vector::{Portable, Simd};
@@ -147,7 +147,7 @@ impl Isa {
                 if bf16 || vnni {
                     found.push(Self(Kind::Avx512 { bf16, vnni, tiles: false }));
                 }
-                if bf16 && vnni && tiles::are_permitted() {
+                if bf16 && vnni && has_amx() {
                     found.push(Self(Kind::Avx512 { bf16, vnni, tiles: true }));
                 }
             }

@@ -5,6 +5,8 @@
 //! number or of a row, `gemm` the matrix product, `dot` the multiplications in it, `tiles` the product by AMX,
 //! and `train` what training needs besides.
 
+#[cfg(target_arch = "x86_64")]
+mod amx;
 mod dot;
 #[cfg(feature = "burn")]
 pub(crate) mod dropout;

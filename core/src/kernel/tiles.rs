@@ -382,27 +382,3 @@ macro_rules! products {
 
 products!(bytes, u32, "tdpbusd", "in 8 bits, the rows without a sign and the panel with one");
 products!(bf16, f32, "tdpbf16ps", "in bf16");
-
-/// Returns whether this machine has AMX for bytes and bf16, and the system lets this process use it. A system gives the
-/// tiles to processes that ask for them.
-pub(super) fn are_permitted() -> bool {
-    use std::arch::x86_64::{__cpuid, __cpuid_count};
-    // CPUID, leaf 7: EDX has a bit for AMX's bf16, tiles and 8 bits.
-    const NEEDED: u32 = 1 << 22 | 1 << 24 | 1 << 25;
-    __cpuid(0).eax >= 7 && __cpuid_count(7, 0).edx & NEEDED == NEEDED && ask()
-}
-
-/// Asks the system for the tiles.
-#[cfg(target_os = "linux")]
-fn ask() -> bool {
-    const ARCH_REQ_XCOMP_PERM: libc::c_int = 0x1023;
-    const XFEATURE_XTILEDATA: libc::c_ulong = 18;
-    // SAFETY: the call takes two whole numbers and touches no memory of this process; an old kernel refuses it.
-    unsafe { libc::syscall(libc::SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0 }
-}
-
-/// Other systems are not asked.
-#[cfg(not(target_os = "linux"))]
-fn ask() -> bool {
-    false
-}

@@ -13,6 +13,7 @@
     reason = "loops over fixed arrays by index are what stays in registers"
 )]
 
+mod codes;
 mod input;
 #[cfg(target_arch = "x86_64")]
 mod tiles;

@@ -5,7 +5,7 @@ use super::super::super::isa::Task;
 use super::super::super::tiles::{LeftTiles, PAIR, Sums, Tiles, WIDTH, WORDS};
 use super::super::super::vector::{Avx512, Simd};
 use super::super::output::Output;
-use super::input::Codes;
+use super::codes::Codes;
 use super::{Format, GROUP, GROUP_WORDS, NarrowPanels};
 
 /// Inputs of a product in tiles; reused from one product to the next.

@@ -1,0 +1,68 @@
+//! Codes of a layer's inputs in 8 bits.
+
+use super::super::super::math::{LANES, reduce};
+use super::super::super::vector::Simd;
+
+/// The codes of a group of inputs: their distance from the least, in so many parts of the distance to the greatest.
+pub(super) struct Codes {
+    least: f32,
+    most: f32,
+    inverse: f32,
+}
+
+impl Codes {
+    /// Returns the codes of `group`.
+    #[inline(always)]
+    pub(super) fn of<S: Simd>(group: &[f32]) -> Self {
+        let (least, most) = bounds::<S>(group);
+        let inverse = if most > least { 255.0 / (most - least) } else { 0.0 };
+        Self { least, most, inverse }
+    }
+
+    /// Sets `codes` to those of numbers of the group.
+    #[inline(always)]
+    pub(super) fn write(&self, numbers: &[f32], codes: &mut [u8]) {
+        // Added and taken off again, it rounds to a whole number in the low mantissa bits.
+        const ROUND: f32 = 12_582_912.0;
+        for (code, x) in codes.iter_mut().zip(numbers) {
+            *code = ((x - self.least) * self.inverse + ROUND).to_bits() as u8;
+        }
+    }
+
+    /// Returns the scale and the offset of the codes.
+    #[inline(always)]
+    pub(super) fn scale_and_offset(&self) -> [f32; 2] {
+        [(self.most - self.least) / 255.0, self.least]
+    }
+}
+
+/// Returns the least and the greatest number of a row, both NaN if one is not finite.
+#[inline(always)]
+fn bounds<S: Simd>(row: &[f32]) -> (f32, f32) {
+    let first = row.first().copied().unwrap_or_default();
+    let [mut low, mut high] = [S::splat(first); 2];
+    // `x * 0.0` is 0 but for what is not finite.
+    let mut other = S::splat(0.0);
+    for v in 0..row.len() / S::LANES {
+        let x = S::load(row, v);
+        (low, high, other) = (S::min(low, x), S::max(high, x), S::mul_add(x, S::splat(0.0), other));
+    }
+    let least_of = |a, b| if b < a { b } else { a };
+    let most_of = |a, b| if b > a { b } else { a };
+    let mut least = reduce_vector::<S>(low, first, least_of);
+    let mut most = reduce_vector::<S>(high, first, most_of);
+    let mut nothing = reduce_vector::<S>(other, 0.0, |a, b| a + b);
+    for x in &row[row.len() / S::LANES * S::LANES..] {
+        (least, most, nothing) = (least_of(least, *x), most_of(most, *x), nothing + x * 0.0);
+    }
+    (least + nothing, most + nothing)
+}
+
+/// Returns the reduction of a vector's lanes by `join`. `neutral`, which changes no result, fills the lanes up to
+/// [`LANES`].
+#[inline(always)]
+fn reduce_vector<S: Simd>(vector: S::V, neutral: f32, join: impl Fn(f32, f32) -> f32) -> f32 {
+    let mut lanes = [neutral; LANES];
+    S::store(vector, &mut lanes, 0);
+    reduce(lanes, join)
+}
