@@ -55,13 +55,19 @@ parts!(
 
 /// Runs the parts that `--only` names, or all.
 pub(crate) fn run(arguments: &[String]) -> Outcome {
-    let mut parts = Vec::new();
+    let (mut parts, mut sizes) = (Vec::new(), Vec::new());
     let mut rest = arguments.iter().map(String::as_str);
     while let Some(flag) = rest.next() {
         match flag {
             "--only" => parts.push(Part::named(rest.next())?),
-            _ => return Err(Failure::new("quality takes --only PART")),
+            "--questions" => sizes.push(paper::size_named(rest.next())?),
+            _ => return Err(Failure::new("quality takes --only PART and --questions N")),
         }
+    }
+    let of_figure = |part| matches!(part, &Part::Figure1 | &Part::Figure1Ict);
+    if !sizes.is_empty() && !(!parts.is_empty() && parts.iter().all(of_figure)) {
+        let failure = Failure::new("--questions names rows of figure1 and figure1-ict, and of no other part");
+        return Err(failure.fix("add --only figure1 or --only figure1-ict"));
     }
     if parts.is_empty() {
         parts.extend(Part::ALL);
@@ -82,7 +88,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
             | Part::Multi => "paper",
             _ => part.name(),
         };
-        let work = Work::new(folder, &data)?;
+        let work = Work::new(folder, &data, &sizes)?;
         match part {
             Part::Training => work.training()?,
             Part::Distant => work.distant()?,
@@ -110,13 +116,15 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
 struct Work<'a> {
     part: &'a str,
     data: &'a Wikipedia,
+    /// The rows of Figure 1 to train, by their numbers of questions; all where there is none.
+    sizes: &'a [&'static str],
 }
 
 impl<'a> Work<'a> {
-    fn new(part: &'a str, data: &'a Wikipedia) -> Outcome<Self> {
+    fn new(part: &'a str, data: &'a Wikipedia, sizes: &'a [&'static str]) -> Outcome<Self> {
         let folder = format!("{FOLDER}/{part}");
         fs::create_dir_all(&folder).map_err(|e| Failure::new(format!("cannot make {folder}: {e}")))?;
-        Ok(Self { part, data })
+        Ok(Self { part, data, sizes })
     }
 
     fn path(&self, name: &str) -> String {

@@ -20,6 +20,8 @@ const BLOCKS: usize = 5_000;
 const QUESTIONS: &str = "1000";
 /// Numbers of training questions of Figure 1 that are not all.
 const SIZES: [&str; 4] = ["250", "1000", "4000", "10000"];
+/// The number of training questions of Figure 1 that is all of them.
+const ALL: &str = "all";
 /// Steps of a run of Figure 1, of 32 questions each: the same questions are seen again where they are few. More
 /// questions than these steps take are seen once.
 const LEAST_STEPS: usize = 125;
@@ -49,6 +51,23 @@ const TABLE_6: [(&str, &str, &str, &str); 5] = [
     ("l2", "triplet", "1.0", "42.2 66.0 78.1 84.9"),
     ("cosine", "nll", "0.05", "-"),
 ];
+
+/// Returns the numbers of training questions of Figure 1, each a row.
+fn sizes() -> impl Iterator<Item = &'static str> {
+    SIZES.into_iter().chain([ALL])
+}
+
+/// Returns the row of Figure 1 that a flag's value names by its number of training questions.
+///
+/// # Errors
+/// [`Failure`] lists the rows.
+pub(super) fn size_named(name: Option<&str>) -> Outcome<&'static str> {
+    let name = name.unwrap_or_default();
+    sizes().find(|size| *size == name).ok_or_else(|| {
+        let fix = format!("name one of {}", sizes().collect::<Vec<_>>().join(", "));
+        Failure::new(format!("figure1 has no row of {name:?} questions")).fix(fix)
+    })
+}
 
 impl Work<'_> {
     /// Negatives: none of the batch's or all of them, random, gold or BM25's, one or two (Table 3).
@@ -132,9 +151,9 @@ impl Work<'_> {
              in the paper, 1,000 questions were enough to pass BM25 on NQ dev"
         );
         let mut rows = vec![Row { name: format!("{name}, 0 questions"), ..Row::untrained(start) }];
-        for size in SIZES.iter().copied().chain(["all"]) {
+        for size in sizes().filter(|size| self.sizes.is_empty() || self.sizes.contains(size)) {
             let file = match size {
-                "all" => self.path("all.json.gz"),
+                ALL => self.path("all.json.gz"),
                 size => self.path(&format!("first-{size}.json.gz")),
             };
             let seen_once = size.parse::<usize>().map_or(true, |questions| questions / 32 > LEAST_STEPS);
@@ -278,5 +297,20 @@ impl Work<'_> {
         let mut compare = command(dpr(), &["eval", "compare", "--plot", &plot, "--examples", "2"]);
         println!();
         process::run(compare.args(["--cluster", "article", "--questions", SQUAD]).args(rankings))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::size_named;
+
+    #[test]
+    fn a_number_of_questions_that_figure_1_has_not_is_an_error_that_lists_the_rows() {
+        assert_eq!(size_named(Some("4000")).unwrap(), "4000");
+        let all = size_named(Some("17236")).unwrap_err().to_string();
+        assert!(
+            all.contains("\"17236\"") && all.contains("name one of 250, 1000, 4000, 10000, all"),
+            "{all}"
+        );
     }
 }
