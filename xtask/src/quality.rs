@@ -64,8 +64,8 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
             _ => return Err(Failure::new("quality takes --only PART and --questions N")),
         }
     }
-    let of_figure = |part| matches!(part, &Part::Figure1 | &Part::Figure1Ict);
-    if !sizes.is_empty() && !(!parts.is_empty() && parts.iter().all(of_figure)) {
+    let has_rows_of_questions = |part: &Part| matches!(part, Part::Figure1 | Part::Figure1Ict);
+    if !sizes.is_empty() && (parts.is_empty() || !parts.iter().all(has_rows_of_questions)) {
         let failure = Failure::new("--questions names rows of figure1 and figure1-ict, and of no other part");
         return Err(failure.fix("add --only figure1 or --only figure1-ict"));
     }
