@@ -10,13 +10,13 @@
 //! by itself: what [`Tiles`] configures stays until it is dropped.
 #![allow(unsafe_code)]
 
+mod pack;
 #[cfg(test)]
 mod tests;
 
 use std::arch::asm;
 use std::marker::PhantomData;
 
-use super::dot::to_bf16;
 use super::isa::Isa;
 
 /// Rows of a tile.
@@ -39,54 +39,6 @@ pub(super) struct Tile(pub(super) [[u8; LINE]; ROWS]);
 impl Tile {
     /// A tile of zeros.
     pub(super) const ZERO: Self = Self([[0; LINE]; ROWS]);
-
-    /// Sets the tile to a transpose: row `i` to word `i` of each line.
-    ///
-    /// There is a [`Tiles`] only where `Isa` found AVX-512 too.
-    #[cfg(all(feature = "autodiff", feature = "flex"))]
-    #[inline(always)]
-    pub(super) fn set_transposed(&mut self, _: &Tiles, lines: &[[u32; WORDS]; ROWS]) {
-        use std::arch::x86_64::*;
-        // SAFETY: see above; a load or a store has the address of an array of the vector's size.
-        unsafe {
-            let mut rows = [_mm512_setzero_si512(); ROWS];
-            for (row, line) in rows.iter_mut().zip(lines) {
-                *row = _mm512_loadu_si512(line.as_ptr().cast());
-            }
-            // `fours[4 * g + j]` has in its lane `l` of 128 bits word `4 * l + j` of lines `4 * g` to `4 * g + 3`.
-            let mut fours = [_mm512_setzero_si512(); ROWS];
-            for g in (0..ROWS).step_by(4) {
-                let (a, b) = (
-                    _mm512_unpacklo_epi32(rows[g], rows[g + 1]),
-                    _mm512_unpackhi_epi32(rows[g], rows[g + 1]),
-                );
-                let (c, d) = (
-                    _mm512_unpacklo_epi32(rows[g + 2], rows[g + 3]),
-                    _mm512_unpackhi_epi32(rows[g + 2], rows[g + 3]),
-                );
-                fours[g] = _mm512_unpacklo_epi64(a, c);
-                fours[g + 1] = _mm512_unpackhi_epi64(a, c);
-                fours[g + 2] = _mm512_unpacklo_epi64(b, d);
-                fours[g + 3] = _mm512_unpackhi_epi64(b, d);
-            }
-            for j in 0..4 {
-                let [a, b] = [0, 8].map(|g| (fours[g + j], fours[g + 4 + j]));
-                let (even_low, even_high) =
-                    (_mm512_shuffle_i32x4::<0x88>(a.0, a.1), _mm512_shuffle_i32x4::<0x88>(b.0, b.1));
-                let (odd_low, odd_high) =
-                    (_mm512_shuffle_i32x4::<0xdd>(a.0, a.1), _mm512_shuffle_i32x4::<0xdd>(b.0, b.1));
-                let columns = [
-                    _mm512_shuffle_i32x4::<0x88>(even_low, even_high),
-                    _mm512_shuffle_i32x4::<0x88>(odd_low, odd_high),
-                    _mm512_shuffle_i32x4::<0xdd>(even_low, even_high),
-                    _mm512_shuffle_i32x4::<0xdd>(odd_low, odd_high),
-                ];
-                for (lane, column) in columns.into_iter().enumerate() {
-                    _mm512_store_si512(self.0[4 * lane + j].as_mut_ptr().cast(), column);
-                }
-            }
-        }
-    }
 }
 
 /// Sums of 32 rows with a panel.
@@ -138,25 +90,17 @@ impl LeftTiles {
 
     /// Sets row `row` to `values` in bf16, and to 0 beyond them.
     #[inline(always)]
-    pub(super) fn set_bf16(&mut self, row: usize, values: &[f32]) {
+    pub(super) fn set_bf16(&mut self, tiles: &Tiles, row: usize, values: &[f32]) {
         for (line, values) in self.lines_mut(row).zip(values.chunks(2 * WORDS)) {
-            bf16_line(values, line);
+            *line = tiles.line(values);
         }
     }
 }
 
-/// Sets a line of a tile to at most 32 numbers in bf16, and the rest of it to 0.
-#[inline(always)]
-fn bf16_line(values: &[f32], line: &mut [u8; LINE]) {
-    let to = line.as_chunks_mut::<2>().0;
-    let round = |(to, x): (&mut [u8; 2], &f32)| *to = (to_bf16(*x) as u16).to_le_bytes();
-    match values.first_chunk::<{ 2 * WORDS }>() {
-        Some(values) => to.iter_mut().zip(values).for_each(round),
-        None => {
-            to.iter_mut().zip(values).for_each(round);
-            to[values.len()..].fill([0; 2]);
-        }
-    }
+/// A task with products by tiles.
+pub(super) trait TileTask {
+    /// Runs the task. Must be `#[inline(always)]`, with all it calls in its loops: see [`super::isa::Task`].
+    fn run(self, tiles: &Tiles);
 }
 
 /// The eight tiles of this thread, configured for products until this is dropped.
@@ -193,6 +137,68 @@ impl Tiles {
             asm!("ldtilecfg [{}]", in(reg) &raw const WHOLE, options(nostack, readonly, preserves_flags))
         };
         Some(Self(PhantomData))
+    }
+
+    /// Runs a task compiled for the instruction sets of processors that have tiles.
+    pub(super) fn run<T: TileTask>(&self, task: T) {
+        #[target_feature(enable = "avx512bf16,avx512vnni,avx512f,avx512bw,avx512vl,avx2,fma,f16c,popcnt")]
+        fn run<T: TileTask>(tiles: &Tiles, task: T) {
+            task.run(tiles);
+        }
+        // SAFETY: `Isa` has tiles only where it found all of these features on this machine too.
+        unsafe { run(self, task) }
+    }
+
+    /// Sets 32 rows of `to`, `stride` numbers apart, to the sums of two bands of a left matrix with twice 16 columns of a
+    /// right one, in bf16. Each band and each 16 columns are as many tiles.
+    #[inline(always)]
+    pub(super) fn square(&self, left: [&[Tile]; 2], right: [&[Tile]; 2], to: &mut [f32], stride: usize) {
+        let steps = left[0].len();
+        let all_alike = [left[1], right[0], right[1]].iter().all(|tiles| tiles.len() == steps);
+        assert!(steps > 0 && all_alike, "tiles of a square");
+        assert!(stride >= PAIR && to.len() >= (PAIR - 1) * stride + PAIR, "room for the sums of a square");
+        let (low, high) = (to.as_mut_ptr(), to[ROWS * stride..].as_mut_ptr());
+        // SAFETY: tiles are configured as long as there is a `Tiles`, each as 16 rows of 64 bytes. Each step reads a tile of
+        // each of the four slices, which the assertion found there; so it did 32 rows of 32 sums.
+        unsafe {
+            asm!(
+                "tilezero tmm0",
+                "tilezero tmm1",
+                "tilezero tmm2",
+                "tilezero tmm3",
+                "2:",
+                "tileloadd tmm4, [{a} + {line}]",
+                "tileloadd tmm6, [{c} + {line}]",
+                "tdpbf16ps tmm0, tmm4, tmm6",
+                "tileloadd tmm7, [{d} + {line}]",
+                "tdpbf16ps tmm1, tmm4, tmm7",
+                "tileloadd tmm5, [{b} + {line}]",
+                "tdpbf16ps tmm2, tmm5, tmm6",
+                "tdpbf16ps tmm3, tmm5, tmm7",
+                "add {a}, 1024",
+                "add {b}, 1024",
+                "add {c}, 1024",
+                "add {d}, 1024",
+                "dec {steps}",
+                "jnz 2b",
+                "tilestored [{low} + {row}], tmm0",
+                "tilestored [{low} + {row} + 64], tmm1",
+                "tilestored [{high} + {row}], tmm2",
+                "tilestored [{high} + {row} + 64], tmm3",
+                a = inout(reg) left[0].as_ptr() => _,
+                b = inout(reg) left[1].as_ptr() => _,
+                c = inout(reg) right[0].as_ptr() => _,
+                d = inout(reg) right[1].as_ptr() => _,
+                steps = inout(reg) steps => _,
+                low = in(reg) low,
+                high = in(reg) high,
+                line = in(reg) LINE,
+                row = in(reg) 4 * stride,
+                out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+                out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
+                options(nostack),
+            );
+        }
     }
 }
 

@@ -1,8 +1,13 @@
-//! Multi-head self-attention of one text at a time, in single precision.
+//! Multi-head self-attention of one text at a time: in single precision, or in bf16 by AMX.
+
+#[cfg(target_arch = "x86_64")]
+mod tiles;
 
 use super::super::gemm::{blocks, copy, copy_scaled, pack, pack_transposed, product};
-use super::super::isa::{MAX_MR, Task};
+use super::super::isa::{Isa, MAX_MR, Task};
 use super::super::math::{self, softmax_numerators};
+#[cfg(target_arch = "x86_64")]
+use super::super::tiles::Tiles;
 use super::super::vector::Simd;
 use crate::relative::bucket;
 
@@ -49,6 +54,8 @@ pub(super) struct AttentionScratch {
     values: Vec<f32>,
     /// `[QUERIES, tokens]`, with `tokens` rounded up to a whole panel.
     scores: Vec<f32>,
+    #[cfg(target_arch = "x86_64")]
+    tiles: tiles::TileScratch,
 }
 
 /// Attention of the first tokens of one text: every head's `softmax(Q K^T + bias) V` over the tokens that a token sees,
@@ -76,6 +83,19 @@ pub(super) struct Attention<'a> {
     pub(super) out: &'a mut [f32],
 }
 
+impl Attention<'_> {
+    /// Computes the attention: in bf16 where `narrow` and `isa` has tiles, else in single precision. AVX-512 BF16 alone
+    /// gains nothing over single precision.
+    pub(super) fn apply(self, isa: Isa, narrow: bool) {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(tiles) = narrow.then(|| Tiles::configure(isa)).flatten() {
+            return tiles.run(self);
+        }
+        let _ = narrow;
+        isa.run(self);
+    }
+}
+
 impl Task for Attention<'_> {
     type Output = ();
     #[inline(always)]
@@ -83,7 +103,7 @@ impl Task for Attention<'_> {
         let Self { qkv, tokens, queries: all, heads, width, relative, window, scratch, out } = self;
         let window = window.unwrap_or(tokens);
         let hidden = heads * width;
-        let AttentionScratch { queries: copied, keys, values, scores } = scratch;
+        let AttentionScratch { queries: copied, keys, values, scores, .. } = scratch;
         copied.resize(QUERIES.min(all) * width, 0.0);
         let stride = tokens.next_multiple_of(NA);
         // Length of the softmax of a row that sees the last token: padded to whole vectors, so that a row without a

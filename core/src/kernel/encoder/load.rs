@@ -250,6 +250,7 @@ impl KernelBuilder {
             isa,
             // Encoders of pairs of texts make scores, the others vectors.
             bits: if types > 1 { InputBits::RANKING } else { InputBits::MOST },
+            narrow: from.precision != Precision::F32,
             words,
             positions,
             embedding_norm,

@@ -49,6 +49,8 @@ pub struct KernelEncoder {
     isa: Isa,
     /// Bits of the inputs where weights have 8, in [`KernelEncoder::forward_rows`].
     bits: InputBits,
+    /// Whether layers multiply in narrower numbers than single precision, so that attention may too.
+    narrow: bool,
     /// `[vocab_size, hidden]`.
     words: Matrix,
     /// For each token type that rows have, `[position_limit, hidden]` with the type's embedding included; one row for
@@ -300,7 +302,7 @@ impl KernelEncoder {
                 let rotary = if local { of_window } else { global };
                 rotary.apply(self.isa, hidden, qkv);
             }
-            self.isa.run(Attention {
+            let attention = Attention {
                 qkv,
                 tokens,
                 queries,
@@ -310,7 +312,8 @@ impl KernelEncoder {
                 window,
                 scratch,
                 out: &mut context[to * hidden..(to + queries) * hidden],
-            });
+            };
+            attention.apply(self.isa, self.narrow);
             (start, to) = (end, to + queries);
         }
     }

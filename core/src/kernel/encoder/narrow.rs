@@ -139,7 +139,7 @@ impl NarrowPanels {
     pub(super) fn apply(&self, isa: Isa, x: &[f32], inputs: &mut NarrowInput, to: Output<'_>) {
         #[cfg(target_arch = "x86_64")]
         if let Some(tiles) = Tiles::configure(isa) {
-            isa.run(tiles::Product { tiles: &tiles, x, panels: self, inputs: &mut inputs.tiles, to });
+            tiles.run(tiles::Product { x, panels: self, inputs: &mut inputs.tiles, to });
             return;
         }
         let product = Product { x, panels: self, inputs, to };

@@ -13,6 +13,7 @@ use crate::row::{LastStates, Row};
 use crate::weights::{Matrix, TensorMap, WeightsError, quantize_rows};
 use safetensors::tensor::{Dtype, TensorView};
 
+mod attention;
 mod precision;
 
 /// Numbers between -1 and 1, the same on every run.

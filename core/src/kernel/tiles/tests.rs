@@ -2,8 +2,7 @@
 
 use super::*;
 use crate::kernel::gemm::Panels;
-#[cfg(all(feature = "autodiff", feature = "flex"))]
-use crate::kernel::isa::vectorised;
+use half::bf16;
 
 /// Returns this machine's instruction set with AMX, or says that there is none to test.
 fn with_tiles() -> Option<Isa> {
@@ -53,15 +52,105 @@ fn whole_sums_are_exact_at_the_extremes_and_one_band_leaves_the_other_half() {
     }
 }
 
+/// A task that is a closure.
+struct With<F>(F);
+
+impl<F: FnOnce(&Tiles)> TileTask for With<F> {
+    #[inline(always)]
+    fn run(self, tiles: &Tiles) {
+        (self.0)(tiles);
+    }
+}
+
+/// Runs a closure with tiles.
+fn run(isa: Isa, task: impl FnOnce(&Tiles)) {
+    Tiles::configure(isa).expect("AMX").run(With(task));
+}
+
+/// Returns the two numbers in bf16 of each word of a line.
+fn numbers(line: &[u8; LINE]) -> Vec<[u16; 2]> {
+    let pair =
+        |word: &[u8; 4]| [u16::from_le_bytes([word[0], word[1]]), u16::from_le_bytes([word[2], word[3]])];
+    line.as_chunks::<4>().0.iter().map(pair).collect()
+}
+
 #[test]
 fn a_reused_matrix_has_zeros_beyond_its_columns() {
-    let mut tiles = LeftTiles::default();
-    tiles.resize(1, WORDS);
-    tiles.set_bf16(0, &[f32::NAN; 2 * WORDS]);
-    tiles.set_bf16(0, &[1.0; 3]);
-    let line = tiles.band(0)[0].0[0];
+    let Some(isa) = with_tiles() else { return };
+    let mut left = LeftTiles::default();
+    left.resize(1, WORDS);
+    run(isa, |tiles| {
+        left.set_bf16(tiles, 0, &[f32::NAN; 2 * WORDS]);
+        left.set_bf16(tiles, 0, &[1.0; 3]);
+    });
+    let line = left.band(0)[0].0[0];
     assert_eq!(line[..6], [0x80, 0x3f, 0x80, 0x3f, 0x80, 0x3f]);
     assert_eq!(line[6..], [0; LINE - 6]);
+}
+
+#[test]
+fn numbers_are_rounded_to_the_nearest_bf16_and_interleaved() {
+    let Some(isa) = with_tiles() else { return };
+    // Two ties, of which the even one is below and above, the largest numbers, and what is not finite.
+    let special = [0x3f80_8000, 0x3f81_8000, 0x7f7f_ffff, 0xff7f_0000, 0x7f80_0000, 0xff80_0000, 0x8000_0000];
+    let all: Vec<f32> =
+        special.into_iter().map(f32::from_bits).chain((0..57).map(|i| (i as f32).sin() * 1e3)).collect();
+    let bits = |x: f32| bf16::from_f32(x).to_bits();
+    for count in [1, 16, 31, 32] {
+        let values = &all[..count];
+        let mut line = [7; LINE];
+        run(isa, |tiles| line = tiles.line(values));
+        for (at, number) in numbers(&line).as_flattened().iter().enumerate() {
+            assert_eq!(*number, values.get(at).map_or(0, |x| bits(*x)), "number {at} of {count}");
+        }
+    }
+    for (low, high) in [(16, 16), (16, 0), (3, 3)] {
+        let (low, high) = (&all[..low], &all[32..][..high]);
+        let mut line = [7; LINE];
+        run(isa, |tiles| line = tiles.interleaved(low, high));
+        for (at, pair) in numbers(&line).iter().enumerate() {
+            assert_eq!(*pair, [low, high].map(|of| of.get(at).map_or(0, |x| bits(*x))), "word {at}");
+        }
+    }
+    let mut line = [0; LINE];
+    run(isa, |tiles| line = tiles.line(&[f32::NAN, f32::from_bits(1), -f32::MIN_POSITIVE]));
+    let [[nan, tiny], [normal, _]] = numbers(&line)[..2] else { panic!("two words") };
+    assert!(bf16::from_bits(nan).is_nan(), "{nan:x}");
+    assert_eq!((tiny, normal), (0, bits(-f32::MIN_POSITIVE)), "numbers below the normal ones are 0");
+}
+
+#[test]
+fn a_square_has_the_products_of_its_tiles_and_nothing_beside_it() {
+    let Some(isa) = with_tiles() else { return };
+    let stride = PAIR + 5;
+    for steps in [1, 3] {
+        let left = |row: usize, k: usize| ((row * 7 + k * 3) % 13) as f32 - 6.0;
+        let right = |k: usize, column: usize| ((k * 5 + column * 11) % 17) as f32 - 8.0;
+        let mut matrices = vec![Tile::ZERO; 4 * steps];
+        let mut to = vec![f32::NAN; PAIR * stride];
+        run(isa, |tiles| {
+            for at in 0..2 * steps * ROWS {
+                let (band, step, row) = (at / ROWS / steps, at / ROWS % steps, at % ROWS);
+                let of_row: Vec<f32> =
+                    (0..2 * WORDS).map(|k| left(band * ROWS + row, step * 2 * WORDS + k)).collect();
+                matrices[band * steps + step].0[row] = tiles.line(&of_row);
+                let of_pair = |k: usize| -> Vec<f32> {
+                    (0..WORDS).map(|c| right(step * 2 * WORDS + k, band * WORDS + c)).collect()
+                };
+                matrices[(2 + band) * steps + step].0[row] =
+                    tiles.interleaved(&of_pair(2 * row), &of_pair(2 * row + 1));
+            }
+            let all: Vec<&[Tile]> = matrices.chunks_exact(steps).collect();
+            tiles.square([all[0], all[1]], [all[2], all[3]], &mut to, stride);
+        });
+        for (row, sums) in to.chunks_exact(stride).enumerate() {
+            for (column, sum) in sums[..PAIR].iter().enumerate() {
+                let expected: f32 = (0..2 * WORDS * steps).map(|k| left(row, k) * right(k, column)).sum();
+                assert_eq!(*sum, expected, "row {row}, column {column}");
+            }
+            assert!(sums[PAIR..].iter().all(|beside| beside.is_nan()), "row {row}");
+        }
+    }
 }
 
 #[test]
@@ -81,18 +170,17 @@ fn threads_multiply_at_the_same_time() {
     });
 }
 
-#[cfg(all(feature = "autodiff", feature = "flex"))]
 #[test]
 fn a_tile_of_columns_is_the_transpose() {
     let Some(isa) = with_tiles() else { return };
-    let lines: [[u32; WORDS]; ROWS] =
-        std::array::from_fn(|line| std::array::from_fn(|word| (100 * line + word) as u32));
+    let mut lines = Tile::ZERO;
+    for (line, bytes) in lines.0.iter_mut().enumerate() {
+        for (word, bytes) in bytes.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+            *bytes = (100 * line as u32 + word as u32).to_le_bytes();
+        }
+    }
     let mut tile = Tile::ZERO;
-    let configured = Tiles::configure(isa).expect("AMX");
-    let (tiles, target, from) = (&configured, &mut tile, &lines);
-    vectorised!(isa, |tiles: &Tiles, target: &mut Tile, from: &[[u32; WORDS]; ROWS]| {
-        target.set_transposed(tiles, from);
-    });
+    run(isa, |tiles| tile.set_transposed(tiles, &lines));
     for (row, line) in tile.0.iter().enumerate() {
         for (word, bytes) in line.as_chunks::<4>().0.iter().enumerate() {
             assert_eq!(u32::from_le_bytes(*bytes), (100 * word + row) as u32, "row {row}, word {word}");

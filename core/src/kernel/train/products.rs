@@ -126,7 +126,7 @@ impl Product<'_> {
     fn run_by(self, isa: Isa) {
         #[cfg(target_arch = "x86_64")]
         if let Some(tiles) = Tiles::configure(isa) {
-            return isa.run(tiles::TileProduct { tiles: &tiles, product: self });
+            return tiles.run(self);
         }
         isa.run_bf16(self);
     }

@@ -1,8 +1,7 @@
 //! The products of a narrow layer by AMX: 32 tokens with a panel at a time.
 
 use super::super::super::dot::{NativeBytes, WholeDot};
-use super::super::super::isa::Task;
-use super::super::super::tiles::{LeftTiles, PAIR, Sums, Tiles, WIDTH, WORDS};
+use super::super::super::tiles::{LeftTiles, PAIR, Sums, TileTask, Tiles, WIDTH, WORDS};
 use super::super::super::vector::{Avx512, Simd};
 use super::super::output::Output;
 use super::codes::Codes;
@@ -19,10 +18,10 @@ pub(in super::super) struct TileInput {
 impl TileInput {
     /// Replaces the contents by `x`, row-major `[m, k]`, in bf16.
     #[inline(always)]
-    fn fill_bf16(&mut self, x: &[f32], k: usize) {
+    fn fill_bf16(&mut self, tiles: &Tiles, x: &[f32], k: usize) {
         self.left.resize(x.len() / k, k.div_ceil(2));
         for (row, values) in x.chunks_exact(k).enumerate() {
-            self.left.set_bf16(row, values);
+            self.left.set_bf16(tiles, row, values);
         }
     }
 
@@ -52,30 +51,28 @@ impl TileInput {
 
 /// The products of one layer.
 pub(super) struct Product<'a> {
-    pub(super) tiles: &'a Tiles,
     pub(super) x: &'a [f32],
     pub(super) panels: &'a NarrowPanels,
     pub(super) inputs: &'a mut TileInput,
     pub(super) to: Output<'a>,
 }
 
-impl Task for Product<'_> {
-    type Output = ();
+impl TileTask for Product<'_> {
     #[inline(always)]
-    fn run<S: Simd, const NR: usize, const NA: usize, const MR: usize>(self) {
+    fn run(self, tiles: &Tiles) {
         match self.panels.format {
-            Format::Bf16 => self.bf16(),
-            Format::Int8 => self.int8(),
+            Format::Bf16 => self.bf16(tiles),
+            Format::Int8 => self.int8(tiles),
         }
     }
 }
 
 impl Product<'_> {
     #[inline(always)]
-    fn bf16(self) {
-        let Self { tiles, x, panels, inputs, mut to } = self;
+    fn bf16(self, tiles: &Tiles) {
+        let Self { x, panels, inputs, mut to } = self;
         let m = x.len() / panels.k;
-        inputs.fill_bf16(x, panels.k);
+        inputs.fill_bf16(tiles, x, panels.k);
         let pairs = m.div_ceil(PAIR);
         let mut sums = [Sums([[0f32; WIDTH]; PAIR]), Sums([[0f32; WIDTH]; PAIR])];
         for (index, panel) in panels.words.iter::<WIDTH>().enumerate() {
@@ -96,8 +93,8 @@ impl Product<'_> {
     }
 
     #[inline(always)]
-    fn int8(self) {
-        let Self { tiles, x, panels, inputs, mut to } = self;
+    fn int8(self, tiles: &Tiles) {
+        let Self { x, panels, inputs, mut to } = self;
         let m = x.len() / panels.k;
         inputs.fill_int8(x, panels.k);
         let groups = panels.k.div_ceil(GROUP);

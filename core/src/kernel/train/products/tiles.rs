@@ -3,10 +3,8 @@
 use std::mem::take;
 
 use super::super::super::gemm::Panels;
-use super::super::super::isa::Task;
-use super::super::super::tiles::{LeftTiles, PAIR, ROWS, Sums, Tiles, WIDTH, WORDS};
-use super::super::super::vector::Simd;
-use super::{Left, Product, interleave, round};
+use super::super::super::tiles::{LeftTiles, PAIR, ROWS, Sums, Tile, TileTask, Tiles, WIDTH, WORDS};
+use super::{Left, Product};
 
 /// Tiles along the words of a sum that are multiplied before the next ones: those of some rows and of a panel stay in
 /// the cache of the second level.
@@ -15,17 +13,10 @@ const STEPS: usize = 32;
 /// Pairs of bands that a panel is multiplied with before the next panel.
 const PAIRS: usize = 8;
 
-/// A product by tiles.
-pub(super) struct TileProduct<'a> {
-    pub(super) tiles: &'a Tiles,
-    pub(super) product: Product<'a>,
-}
-
-impl Task for TileProduct<'_> {
-    type Output = ();
+impl TileTask for Product<'_> {
     #[inline(always)]
-    fn run<S: Simd, const NR: usize, const NA: usize, const MR: usize>(self) {
-        let Self { tiles, product: Product { buffers, left, right, bias, sizes: [m, k, n], out } } = self;
+    fn run(self, tiles: &Tiles) {
+        let Self { buffers, left, right, bias, sizes: [m, k, n], out } = self;
         let words = k.div_ceil(2).next_multiple_of(WORDS);
         buffers.tiles.resize(m, words);
         left.pack_tiles(tiles, m, k, &mut buffers.tiles);
@@ -114,7 +105,7 @@ impl Left<'_> {
         match self {
             Left::Rows(values) => {
                 for (row, values) in values.chunks_exact(k).enumerate() {
-                    to.set_bf16(row, values);
+                    to.set_bf16(tiles, row, values);
                 }
             }
             Left::Columns(values) => {
@@ -122,15 +113,11 @@ impl Left<'_> {
                     for band in 0..m.div_ceil(ROWS) {
                         let first = band * ROWS;
                         let count = ROWS.min(m - first);
-                        let mut words = [[0u32; WORDS]; ROWS];
-                        for (pair, words) in lines.chunks(2 * m).zip(&mut words) {
+                        let mut words = Tile::ZERO;
+                        for (pair, words) in lines.chunks(2 * m).zip(&mut words.0) {
                             let (low, high) = pair.split_at(m);
-                            let (low, high) = (&low[first..], high.get(first..).unwrap_or_default());
-                            // The loops are alike, but the compiler knows the length of the first one.
-                            match count {
-                                WORDS => interleave(low, high, round, words),
-                                _ => interleave(low, high, round, &mut words[..count]),
-                            }
+                            let high = high.get(first..first + count).unwrap_or_default();
+                            *words = tiles.interleaved(&low[first..][..count], high);
                         }
                         to.band_mut(band)[step].set_transposed(tiles, &words);
                     }
