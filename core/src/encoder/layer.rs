@@ -47,7 +47,8 @@ impl Attention {
             Some(rotation) => [query, key].map(|states| rotation.apply(states, heads)),
             None => [query, key],
         };
-        let context = ops::attend(query, key, value, positions.bias.clone(), heads, dropout);
+        let (format, bias) = (self.output.weight.val().dtype(), positions.bias.clone());
+        let context = ops::attend([query, key, value], format, bias, heads, dropout);
         ops::linear(&self.output, only(read, context))
     }
 }

@@ -105,19 +105,22 @@ pub(super) fn linear_gelu(layer: &Linear, input: Tensor<3>) -> Tensor<3> {
 
 /// Returns the scaled dot-product attention of `heads` heads that lie side by side in `[batch, tokens, hidden]`;
 /// `bias` is added to the scores `[batch, heads, tokens, tokens]` and may have length 1 in any dimension but the
-/// last; `dropout` leaves out a share of the probabilities.
+/// last; `dropout` leaves out a share of the probabilities. States in f32 of layers that multiply in bf16, their `format`,
+/// are multiplied in bf16 on Burn's CPU backend where the processor has AMX.
 pub(super) fn attend(
-    query: Tensor<3>,
-    key: Tensor<3>,
-    value: Tensor<3>,
+    [query, key, value]: [Tensor<3>; 3],
+    format: DType,
     bias: Option<Tensor<4>>,
     heads: usize,
     dropout: &mut Dropout,
 ) -> Tensor<3> {
     #[cfg(all(feature = "autodiff", feature = "flex"))]
     if query.device() == Device::flex() && query.dtype() == DType::F32 {
-        return super::fused::attend(query, key, value, bias, heads, dropout);
+        let narrow = format == DType::BF16;
+        return super::fused::attend([query, key, value], narrow, bias, heads, dropout);
     }
+    // Elsewhere the states are in the format of the layers.
+    let _ = format;
     let [batch, tokens, hidden] = query.dims();
     let width = hidden / heads;
     let split = |x: Tensor<3>| x.reshape([batch, tokens, heads, width]).swap_dims(1, 2);

@@ -13,7 +13,7 @@ impl Encoder {
     ///
     /// On a GPU, in `F16` or `BF16`, the states that enter a product are brought into it, and attention multiplies in
     /// it too. On Burn's CPU backend, in `BF16` and in a build that trains (`flex` and `autodiff`), a product takes
-    /// states and gives outputs in f32, and attention is in f32.
+    /// states and gives outputs in f32; attention is in f32 too, but for its products where the processor has AMX.
     #[must_use]
     pub fn with_products_in(&self, format: FloatDType) -> Self {
         let linear = |layer: &Linear| Linear {

@@ -11,6 +11,7 @@
 #![allow(unsafe_code)]
 
 mod pack;
+mod side;
 #[cfg(test)]
 mod tests;
 
@@ -18,6 +19,9 @@ use std::arch::asm;
 use std::marker::PhantomData;
 
 use super::isa::Isa;
+#[cfg(all(feature = "autodiff", feature = "flex"))]
+pub(super) use side::piece;
+pub(super) use side::{LINE_NUMBERS, Side};
 
 /// Rows of a tile.
 pub(super) const ROWS: usize = 16;

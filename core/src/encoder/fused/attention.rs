@@ -14,7 +14,8 @@ use crate::encoder::Dropout;
 use crate::kernel::train::attention::{Attention, Broadcast};
 
 /// Attention of `heads` heads side by side in `[batch, tokens, hidden]`. `bias`, added to the scores, and `mask`, the
-/// factors of dropout, are `[batch, heads, tokens, tokens]`, of length 1 in any dimension.
+/// factors of dropout, are `[batch, heads, tokens, tokens]`, of length 1 in any dimension. Products may be in bf16 where
+/// it is `narrow`.
 #[backend_extension(Flex, Autodiff)]
 pub(crate) trait AttentionOps: Backend {
     /// Returns the attention, `[batch, tokens, hidden]`.
@@ -25,6 +26,7 @@ pub(crate) trait AttentionOps: Backend {
         bias: FloatTensor<Self>,
         mask: FloatTensor<Self>,
         heads: usize,
+        narrow: bool,
     ) -> FloatTensor<Self>;
 }
 
@@ -47,13 +49,14 @@ pub(crate) struct Inputs<T> {
     bias: T,
     mask: T,
     heads: usize,
+    narrow: bool,
 }
 
 impl Inputs<FlexTensor> {
     fn contiguous(self) -> Self {
-        let Self { query, key, value, bias, mask, heads } = self;
+        let Self { query, key, value, bias, mask, heads, narrow } = self;
         let [query, key, value, bias, mask] = [query, key, value, bias, mask].map(contiguous);
-        Self { query, key, value, bias, mask, heads }
+        Self { query, key, value, bias, mask, heads, narrow }
     }
 
     fn view(&self) -> Attention<'_> {
@@ -68,6 +71,7 @@ impl Inputs<FlexTensor> {
             tokens: shape[1],
             hidden: shape[2],
             heads: self.heads,
+            narrow: self.narrow,
         }
     }
 }
@@ -85,9 +89,10 @@ impl AttentionOps for Flex {
         bias: FlexTensor,
         mask: FlexTensor,
         heads: usize,
+        narrow: bool,
     ) -> FlexTensor {
         let shape = query.shape();
-        let inputs = Inputs { query, key, value, bias, mask, heads }.contiguous();
+        let inputs = Inputs { query, key, value, bias, mask, heads, narrow }.contiguous();
         FlexTensor::from_data(TensorData::new(inputs.view().forward(), shape))
     }
 }
@@ -134,6 +139,7 @@ impl<B: AttentionGradients, C: CheckpointStrategy> AttentionOps for Autodiff<B, 
         bias: FloatTensor<Self>,
         mask: FloatTensor<Self>,
         heads: usize,
+        narrow: bool,
     ) -> FloatTensor<Self> {
         let (query, query_node) = query.into_parts();
         let (key, key_node) = key.into_parts();
@@ -141,11 +147,20 @@ impl<B: AttentionGradients, C: CheckpointStrategy> AttentionOps for Autodiff<B, 
         let (bias, bias_node) = bias.into_parts();
         // Drawn, not computed: no gradient leads there.
         let (mask, _) = mask.into_parts();
-        let output =
-            B::train_attend(query.clone(), key.clone(), value.clone(), bias.clone(), mask.clone(), heads);
+        let output = B::train_attend(
+            query.clone(),
+            key.clone(),
+            value.clone(),
+            bias.clone(),
+            mask.clone(),
+            heads,
+            narrow,
+        );
         let nodes = [query_node, key_node, value_node, bias_node];
         match AttendStep.prepare::<C>(nodes).compute_bound().stateful() {
-            OpsKind::Tracked(step) => step.finish(Inputs { query, key, value, bias, mask, heads }, output),
+            OpsKind::Tracked(step) => {
+                step.finish(Inputs { query, key, value, bias, mask, heads, narrow }, output)
+            }
             OpsKind::UnTracked(step) => step.finish(output),
         }
     }
@@ -153,9 +168,8 @@ impl<B: AttentionGradients, C: CheckpointStrategy> AttentionOps for Autodiff<B, 
 
 /// Returns the attention of states in f32 as [`super::super::ops::attend`] does, on Burn's CPU backend.
 pub(in super::super) fn attend(
-    query: Tensor<3>,
-    key: Tensor<3>,
-    value: Tensor<3>,
+    [query, key, value]: [Tensor<3>; 3],
+    narrow: bool,
     bias: Option<Tensor<4>>,
     heads: usize,
     dropout: &mut Dropout,
@@ -171,5 +185,6 @@ pub(in super::super) fn attend(
         bias.into_dispatch(),
         mask.into_dispatch(),
         heads,
+        narrow,
     ))
 }

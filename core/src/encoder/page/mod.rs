@@ -151,9 +151,8 @@ pub(super) use super::ops::gelu;
 
 /// Returns the attention as [`ops::attend`] does.
 pub(super) fn attend(
-    query: Tensor<3>,
-    key: Tensor<3>,
-    value: Tensor<3>,
+    [query, key, value]: [Tensor<3>; 3],
+    format: DType,
     bias: Option<Tensor<4>>,
     heads: usize,
     dropout: &mut Dropout,
@@ -161,7 +160,7 @@ pub(super) fn attend(
     let [_, _, hidden] = query.dims();
     let width = hidden / heads;
     if query.dtype() != DType::F32 || width % LANES != 0 || width > MAX_HEAD {
-        return ops::attend(query, key, value, bias, heads, dropout);
+        return ops::attend([query, key, value], format, bias, heads, dropout);
     }
     let biased = bias.is_some();
     // An operation takes no optional tensor; without a bias any tensor will do, since it is not read.

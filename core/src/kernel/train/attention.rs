@@ -4,10 +4,17 @@
 //! One head of one row at a time, so that its scores stay in the cache. The backward pass computes the scores again, so
 //! that the tape keeps no scores and no probabilities (as in Dao et al. 2022 §3.1).
 
+#[cfg(test)]
+mod tests;
+#[cfg(target_arch = "x86_64")]
+mod tiles;
+
 use super::super::dot::Single;
 use super::super::gemm::{blocks, copy, copy_scaled, pack, pack_transposed, product, product_transposed};
 use super::super::isa::{Isa, MAX_MR, best, vectorised};
 use super::super::math::{row_sum, softmax_numerators};
+#[cfg(target_arch = "x86_64")]
+use super::super::tiles::Tiles;
 use super::super::vector::Simd;
 
 /// Inputs of attention.
@@ -27,6 +34,8 @@ pub(crate) struct Attention<'a> {
     pub(crate) tokens: usize,
     pub(crate) hidden: usize,
     pub(crate) heads: usize,
+    /// Whether the products may be in bf16, as they are where there are tiles.
+    pub(crate) narrow: bool,
 }
 
 /// Gradients of the inputs of attention.
@@ -87,6 +96,11 @@ impl Attention<'_> {
 
     fn forward_by(&self, isa: Isa) -> Vec<f32> {
         let mut output = vec![0f32; self.query.len()];
+        #[cfg(target_arch = "x86_64")]
+        if let Some(tiles) = self.tiles(isa) {
+            tiles.run(tiles::Forward { attention: self, out: &mut output });
+            return output;
+        }
         let (attention, out) = (self, output.as_mut_slice());
         vectorised!(isa, |attention: &Attention<'_>, out: &mut [f32]| {
             let (mut buffers, [tokens, width]) = (attention.buffers(NA), attention.sizes());
@@ -95,7 +109,7 @@ impl Attention<'_> {
                 let start = row * tokens * hidden + head * width;
                 attention.probabilities::<S, NA, MR>(row, head, &mut buffers);
                 let Buffers { panels, scores, .. } = &mut buffers;
-                attention.apply_dropout(row, head, scores);
+                attention.apply_dropout(row, head, scores, tokens);
                 let values = &mut panels[..width.next_multiple_of(NA) * tokens];
                 pack::<S, NA>(&attention.value[start..], hidden, tokens, width, values);
                 multiply::<S, NA, MR>(
@@ -120,6 +134,11 @@ impl Attention<'_> {
         let zeros = || vec![0f32; self.query.len()];
         let bias = vec![0f32; if with_bias { self.bias.values.len() } else { 0 }];
         let mut gradients = Gradients { query: zeros(), key: zeros(), value: zeros(), bias };
+        #[cfg(target_arch = "x86_64")]
+        if let Some(tiles) = self.tiles(isa) {
+            tiles.run(tiles::Backward { attention: self, gradient, out: &mut gradients });
+            return gradients;
+        }
         let (attention, out) = (self, &mut gradients);
         vectorised!(isa, |attention: &Attention<'_>, gradient: &[f32], out: &mut Gradients| {
             let (mut buffers, [tokens, width]) = (attention.buffers(NA), attention.sizes());
@@ -131,7 +150,7 @@ impl Attention<'_> {
 
                 // Gradient of the values: the probabilities after dropout, transposed, times that of the output.
                 scratch.copy_from_slice(probabilities);
-                attention.apply_dropout(row, head, scratch);
+                attention.apply_dropout(row, head, scratch, tokens);
                 let gradients = &mut panels[..width.next_multiple_of(NA) * tokens];
                 pack::<S, NA>(&gradient[start..], hidden, tokens, width, gradients);
                 let (left, to) = (Left::Columns(scratch, tokens), &mut out.value[start..]);
@@ -146,17 +165,7 @@ impl Attention<'_> {
                 multiply::<S, NA, MR>(left, tokens, (values, width), |token, at, sums| {
                     copy::<S, NA>(sums, &mut scratch[token * tokens + at..][..NA.min(tokens - at)]);
                 });
-                attention.apply_dropout(row, head, scratch);
-                let rows = scratch.chunks_exact_mut(tokens).zip(probabilities.chunks_exact(tokens));
-                for (query, (gradient, probabilities)) in rows.enumerate() {
-                    let mean = row_sum(gradient, probabilities, |gradient, share| gradient * share);
-                    for (gradient, share) in gradient.iter_mut().zip(probabilities) {
-                        *gradient = (*gradient - mean) * share;
-                    }
-                    if !out.bias.is_empty() {
-                        attention.bias.row(row, head, query).add_to(gradient, &mut out.bias);
-                    }
-                }
+                attention.score_gradients(row, head, probabilities, scratch, tokens, &mut out.bias);
 
                 // Gradients of the queries and of the keys.
                 let keys = &mut panels[..width.next_multiple_of(NA) * tokens];
@@ -223,10 +232,16 @@ impl Attention<'_> {
                 *score = sum * scale;
             }
         });
-        for (query, scores) in scores.chunks_exact_mut(tokens).enumerate() {
+        self.softmax::<S>(row, head, scores, tokens);
+    }
+
+    /// Replaces the scores of a head, `[tokens, stride]`, by their softmax after the bias was added.
+    #[inline(always)]
+    fn softmax<S: Simd>(&self, row: usize, head: usize, scores: &mut [f32], stride: usize) {
+        for (query, scores) in self.rows_of(scores, stride) {
             match self.bias.row(row, head, query) {
                 Row::Each(at) => {
-                    let bias = &self.bias.values[at..][..tokens];
+                    let bias = &self.bias.values[at..][..self.tokens];
                     scores.iter_mut().zip(bias).for_each(|(score, bias)| *score += bias);
                 }
                 Row::Same(at) => scores.iter_mut().for_each(|score| *score += self.bias.values[at]),
@@ -236,10 +251,10 @@ impl Attention<'_> {
         }
     }
 
-    /// Multiplies the numbers of a head, `[tokens, tokens]`, by the factors of dropout.
+    /// Multiplies the numbers of a head, `[tokens, stride]`, by the factors of dropout.
     #[inline(always)]
-    fn apply_dropout(&self, row: usize, head: usize, numbers: &mut [f32]) {
-        for (query, numbers) in numbers.chunks_exact_mut(self.tokens).enumerate() {
+    fn apply_dropout(&self, row: usize, head: usize, numbers: &mut [f32], stride: usize) {
+        for (query, numbers) in self.rows_of(numbers, stride) {
             match self.mask.row(row, head, query) {
                 Row::Each(at) => {
                     let factors = &self.mask.values[at..][..self.tokens];
@@ -251,6 +266,51 @@ impl Attention<'_> {
                 }
             }
         }
+    }
+
+    /// Replaces the gradient of the probabilities after dropout, `[tokens, stride]` as these, by that of the scores before
+    /// they are scaled, and adds that of the bias to `bias` unless it is empty.
+    #[inline(always)]
+    fn score_gradients(
+        &self,
+        row: usize,
+        head: usize,
+        probabilities: &[f32],
+        gradient: &mut [f32],
+        stride: usize,
+        bias: &mut [f32],
+    ) {
+        self.apply_dropout(row, head, gradient, stride);
+        for ((query, gradient), probabilities) in
+            self.rows_of(gradient, stride).zip(probabilities.chunks_exact(stride))
+        {
+            let probabilities = &probabilities[..self.tokens];
+            let mean = row_sum(gradient, probabilities, |gradient, share| gradient * share);
+            for (gradient, share) in gradient.iter_mut().zip(probabilities) {
+                *gradient = (*gradient - mean) * share;
+            }
+            if !bias.is_empty() {
+                self.bias.row(row, head, query).add_to(gradient, bias);
+            }
+        }
+    }
+
+    /// Returns the rows of numbers of a head, `[tokens, stride]`, each with its query.
+    #[inline(always)]
+    fn rows_of<'a>(
+        &self,
+        numbers: &'a mut [f32],
+        stride: usize,
+    ) -> impl Iterator<Item = (usize, &'a mut [f32])> + use<'a> {
+        let tokens = self.tokens;
+        let rows = numbers.chunks_exact_mut(stride).take(tokens).map(move |row| &mut row[..tokens]);
+        rows.enumerate()
+    }
+
+    /// Returns the tiles that the products are computed by, where there are some and the products may be in bf16.
+    #[cfg(target_arch = "x86_64")]
+    fn tiles(&self, isa: Isa) -> Option<Tiles> {
+        self.narrow.then(|| Tiles::configure(isa)).flatten()
     }
 }
 
@@ -298,158 +358,5 @@ impl Row {
             Self::Each(at) => sums[at..].iter_mut().zip(gradient).for_each(|(sum, value)| *sum += value),
             Self::Same(at) => sums[at] += gradient.iter().sum::<f32>(),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SIZES: [usize; 4] = [2, 5, 12, 3];
-
-    fn wave(length: usize, step: f32) -> Vec<f64> {
-        (0..length).map(|i| f64::from((i as f32 * step).sin())).collect()
-    }
-
-    fn single(values: &[f64]) -> Vec<f32> {
-        values.iter().map(|value| *value as f32).collect()
-    }
-
-    /// Returns the attention by its definition, in double precision.
-    fn reference(inputs: [&[f64]; 3], bias: (&[f64], [usize; 4]), mask: &[f64]) -> Vec<f64> {
-        let [batch, tokens, hidden, heads] = SIZES;
-        let width = hidden / heads;
-        let [query, key, value] = inputs;
-        let mut out = vec![0f64; query.len()];
-        for (row, head, token) in (0..batch)
-            .flat_map(|row| (0..heads).flat_map(move |head| (0..tokens).map(move |token| (row, head, token))))
-        {
-            let place = |token: usize| (row * tokens + token) * hidden + head * width;
-            let score = |other: usize| {
-                let dot: f64 = (0..width).map(|at| query[place(token) + at] * key[place(other) + at]).sum();
-                let index = [row, head, token, other].into_iter().zip(bias.1);
-                let index =
-                    index.fold(0, |sum, (at, length)| sum * length + if length == 1 { 0 } else { at });
-                (dot / (width as f64).sqrt() + bias.0[index]).exp()
-            };
-            let sum: f64 = (0..tokens).map(score).sum();
-            for other in 0..tokens {
-                let kept = mask[((row * heads + head) * tokens + token) * tokens + other];
-                for at in 0..width {
-                    out[place(token) + at] += score(other) / sum * kept * value[place(other) + at];
-                }
-            }
-        }
-        out
-    }
-
-    fn near(what: &str, got: &[f32], expected: &[f64]) {
-        assert_eq!(got.len(), expected.len(), "{what}");
-        for (at, (got, expected)) in got.iter().zip(expected).enumerate() {
-            assert!((f64::from(*got) - expected).abs() < 2e-5, "{what} at {at}: {got} is not {expected}");
-        }
-    }
-
-    /// Returns the gradient of the sum of `output` times `weights`, by central differences.
-    fn numeric(input: &[f64], weights: &[f64], output: impl Fn(&[f64]) -> Vec<f64>) -> Vec<f64> {
-        let loss = |input: &[f64]| output(input).iter().zip(weights).map(|(a, b)| a * b).sum::<f64>();
-        let moved = |at: usize, by: f64| {
-            let mut input = input.to_vec();
-            input[at] += by;
-            loss(&input)
-        };
-        (0..input.len()).map(|at| (moved(at, 1e-5) - moved(at, -1e-5)) / 2e-5).collect()
-    }
-
-    #[test]
-    fn attention_and_its_gradients_are_those_of_the_definition() {
-        let [batch, tokens, hidden, heads] = SIZES;
-        let size = batch * tokens * hidden;
-        let [query, key, value, gradient] = [0.7, 0.3, 1.1, 0.9].map(|step| wave(size, step));
-        let mask: Vec<f64> =
-            (0..batch * heads * tokens * tokens).map(|at| if at % 7 == 0 { 0.0 } else { 1.25 }).collect();
-        for dims in [[1, 1, 1, 1], [batch, 1, 1, tokens], [1, heads, tokens, tokens], [batch, 1, tokens, 1]] {
-            let bias = wave(dims.iter().product(), 1.7);
-            let singles = [&query, &key, &value, &gradient, &bias, &mask].map(|values| single(values));
-            let attention = Attention {
-                query: &singles[0],
-                key: &singles[1],
-                value: &singles[2],
-                bias: Broadcast { values: &singles[4], dims },
-                mask: Broadcast { values: &singles[5], dims: [batch, heads, tokens, tokens] },
-                batch,
-                tokens,
-                hidden,
-                heads,
-            };
-            let of = |inputs: [&[f64]; 3], bias: &[f64]| reference(inputs, (bias, dims), &mask);
-            let output = of([&query, &key, &value], &bias);
-            let expected = [
-                numeric(&query, &gradient, |x| of([x, &key, &value], &bias)),
-                numeric(&key, &gradient, |x| of([&query, x, &value], &bias)),
-                numeric(&value, &gradient, |x| of([&query, &key, x], &bias)),
-                numeric(&bias, &gradient, |x| of([&query, &key, &value], x)),
-            ];
-            for isa in Isa::available() {
-                near("output", &attention.forward_by(isa), &output);
-                let got = attention.backward_by(isa, &singles[3], true);
-                let got = [got.query, got.key, got.value, got.bias];
-                for ((name, got), expected) in
-                    ["query", "key", "value", "bias"].iter().zip(&got).zip(&expected)
-                {
-                    near(&format!("{name} on {isa:?}"), got, expected);
-                }
-            }
-            assert!(attention.backward(&singles[3], false).bias.is_empty());
-        }
-    }
-
-    #[test]
-    fn padding_has_no_gradient() {
-        let [batch, tokens, hidden, heads] = SIZES;
-        let [query, key, value, gradient] =
-            [0.7, 0.3, 1.1, 0.9].map(|step| single(&wave(batch * tokens * hidden, step)));
-        let is_padding = |token: usize| token + 2 >= tokens;
-        let bias: Vec<f32> =
-            (0..batch * tokens).map(|at| if is_padding(at % tokens) { -1e4 } else { 0.0 }).collect();
-        let attention = Attention {
-            query: &query,
-            key: &key,
-            value: &value,
-            bias: Broadcast { values: &bias, dims: [batch, 1, 1, tokens] },
-            mask: Broadcast { values: &[1.0], dims: [1; 4] },
-            batch,
-            tokens,
-            hidden,
-            heads,
-        };
-        for isa in Isa::available() {
-            let got = attention.backward_by(isa, &gradient, false);
-            for of_keys in [&got.key, &got.value] {
-                for (at, row) in of_keys.chunks_exact(hidden).enumerate() {
-                    // Not even a subnormal number.
-                    let is_none = row.iter().all(|number| *number == 0.0);
-                    assert_eq!(is_none, is_padding(at % tokens), "token {at} on {isa:?}: {row:?}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn rows_without_tokens_have_no_attention() {
-        let none = Broadcast { values: &[0.0], dims: [1; 4] };
-        let attention = Attention {
-            query: &[],
-            key: &[],
-            value: &[],
-            bias: none,
-            mask: none,
-            batch: 2,
-            tokens: 0,
-            hidden: 12,
-            heads: 3,
-        };
-        assert!(attention.forward().is_empty());
-        assert!(attention.backward(&[], true).query.is_empty());
     }
 }

@@ -141,7 +141,8 @@ impl DotTask for Product<'_> {
         let packed = grown(&mut buffers.left, m * words);
         left.pack(m, k, packed);
         let mut panels = Panels::reusing(take(&mut buffers.right), n, words, NR);
-        right.pack(k, n, words, &mut buffers.line, &mut panels);
+        let interleave = |low: &[f32], high: &[f32], to: &mut [u32]| interleave(low, high, round, to);
+        right.pack([k, n, words], interleave, &mut buffers.line, &mut panels);
         let mut sums = [[0f32; NR]; MAX_MR];
         for (index, panel) in panels.iter::<NR>().enumerate() {
             let column = index * NR;
@@ -206,18 +207,26 @@ impl Left<'_> {
 }
 
 impl Right<'_> {
-    /// Sets the panels, each of `words` words for an output, of which those beyond `ceil(k / 2)` are 0. `line` is a
-    /// buffer.
+    /// Sets the panels, each of `words` words for an output, of which those beyond `ceil(k / 2)` are 0. Rows in f32 are
+    /// interleaved by `interleaved`, as by [`interleave`]. `line` is a buffer.
     #[inline(always)]
-    fn pack(self, k: usize, n: usize, words: usize, line: &mut Vec<u32>, panels: &mut Panels<u32>) {
+    fn pack(
+        self,
+        [k, n, words]: [usize; 3],
+        interleaved: impl Fn(&[f32], &[f32], &mut [u32]),
+        line: &mut Vec<u32>,
+        panels: &mut Panels<u32>,
+    ) {
         let line = grown(line, words);
         line.fill(0);
         for beyond in k.div_ceil(2)..words {
             panels.input_mut(beyond).for_each(|(_, words)| words.fill(0));
         }
         match self {
-            Right::F32(values) => pack_rows(values, n, round, panels),
-            Right::Bf16(values) => pack_rows(values, n, bits, panels),
+            Right::F32(values) => pack_rows(values, n, interleaved, panels),
+            Right::Bf16(values) => {
+                pack_rows(values, n, |low, high, to| interleave(low, high, bits, to), panels);
+            }
             Right::TransposedBf16(values) => {
                 for (output, values) in values.chunks_exact(k).enumerate() {
                     for (to, pair) in line.iter_mut().zip(values.chunks(2)) {
@@ -230,13 +239,18 @@ impl Right<'_> {
     }
 }
 
-/// Sets the panels to a matrix of rows of `n` numbers, two rows to a row of words.
+/// Sets the panels to a matrix of rows of `n` numbers, two rows to a row of words, which `interleave` sets.
 #[inline(always)]
-fn pack_rows<T>(values: &[T], n: usize, to_bits: impl Fn(&T) -> u32 + Copy, panels: &mut Panels<u32>) {
+fn pack_rows<T>(
+    values: &[T],
+    n: usize,
+    interleave: impl Fn(&[T], &[T], &mut [u32]),
+    panels: &mut Panels<u32>,
+) {
     for (input, pair) in values.chunks(2 * n).enumerate() {
         let (low, high) = pair.split_at(n);
         for (first, words) in panels.input_mut(input) {
-            interleave(&low[first..], high.get(first..).unwrap_or_default(), to_bits, words);
+            interleave(&low[first..], high.get(first..).unwrap_or_default(), words);
         }
     }
 }
