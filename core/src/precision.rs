@@ -5,8 +5,9 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The numbers that the layers of an encoder multiply. Sums, LayerNorm, softmax, attention and embeddings are in single
-/// precision throughout. Layers after the pooling, such as the projection to the vector, are in bf16 in both narrower
+/// The numbers that the layers of an encoder multiply. Sums, LayerNorm, softmax and embeddings are in single precision
+/// throughout. Attention multiplies in bf16 in both narrower precisions where the processor has AMX, and in single
+/// precision elsewhere. Layers after the pooling, such as the projection to the vector, are in bf16 in both narrower
 /// precisions, and in 8 bits where the model's file is.
 ///
 /// Vectors of different precisions are close enough to be compared with each other: each keeps the model's fingerprint.

@@ -53,8 +53,8 @@ parts!(
     Multi "multi",
 );
 
-/// Runs the parts that `--only` names, or all.
-pub(crate) fn run(arguments: &[String]) -> Outcome {
+/// Returns the parts that `--only` names, or all, and the rows of Figure 1 that `--questions` names.
+fn parsed(arguments: &[String]) -> Outcome<(Vec<Part>, Vec<&'static str>)> {
     let (mut parts, mut sizes) = (Vec::new(), Vec::new());
     let mut rest = arguments.iter().map(String::as_str);
     while let Some(flag) = rest.next() {
@@ -67,11 +67,17 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     let has_rows_of_questions = |part: &Part| matches!(part, Part::Figure1 | Part::Figure1Ict);
     if !sizes.is_empty() && (parts.is_empty() || !parts.iter().all(has_rows_of_questions)) {
         let failure = Failure::new("--questions names rows of figure1 and figure1-ict, and of no other part");
-        return Err(failure.fix("add --only figure1 or --only figure1-ict"));
+        return Err(failure.fix("name these with --only, and no other part"));
     }
     if parts.is_empty() {
         parts.extend(Part::ALL);
     }
+    Ok((parts, sizes))
+}
+
+/// Runs the parts that `--only` names, or all.
+pub(crate) fn run(arguments: &[String]) -> Outcome {
+    let (parts, sizes) = parsed(arguments)?;
     setup::run(setup::Scope::All)?;
     demo_data::build()?;
     let Some(data) = Wikipedia::find() else { return Ok(()) };
@@ -322,6 +328,18 @@ fn eval(model: &str, index: &str, methods: &str, more: &[&str]) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_of_questions_are_those_of_figure_1_alone() {
+        let parsed = |line: &str| parsed(&line.split(' ').map(str::to_owned).collect::<Vec<_>>());
+        let (parts, sizes) =
+            parsed("--only figure1 --questions 250 --only figure1-ict --questions all").unwrap();
+        assert_eq!((parts, sizes), (vec![Part::Figure1, Part::Figure1Ict], vec!["250", "all"]));
+        for line in ["--questions 250", "--only figure1 --only privacy --questions 250"] {
+            let refused = parsed(line).unwrap_err().to_string();
+            assert!(refused.contains("figure1 and figure1-ict, and of no other part"), "{line}: {refused}");
+        }
+    }
 
     /// Writes 12 articles of 3 blocks with 5 questions each, and holds 40 of them out; prints how many articles are on
     /// both sides, and the questions on each.

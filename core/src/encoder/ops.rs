@@ -105,8 +105,8 @@ pub(super) fn linear_gelu(layer: &Linear, input: Tensor<3>) -> Tensor<3> {
 
 /// Returns the scaled dot-product attention of `heads` heads that lie side by side in `[batch, tokens, hidden]`;
 /// `bias` is added to the scores `[batch, heads, tokens, tokens]` and may have length 1 in any dimension but the
-/// last; `dropout` leaves out a share of the probabilities. States in f32 of layers that multiply in bf16, their `format`,
-/// are multiplied in bf16 on Burn's CPU backend where the processor has AMX.
+/// last; `dropout` leaves out a share of the probabilities. On Burn's CPU backend, states in f32 of layers whose
+/// `format` is bf16 are multiplied in bf16 where the processor has AMX.
 pub(super) fn attend(
     [query, key, value]: [Tensor<3>; 3],
     format: DType,

@@ -2,12 +2,13 @@
 //! Developer's Manual, volume 1, chapter 18).
 //!
 //! A tile of the left matrix holds 16 rows of 16 words; a word holds two numbers in bf16 or four in 8 bits (see
-//! [`super::dot`]). 16 inputs' words of a panel are three tiles of the right matrix side by side, as they lie in memory.
+//! [`super::dot`]). 16 inputs' words of a panel are three tiles of the right matrix side by side, as they lie in
+//! memory.
 //! One instruction adds the products of two tiles to 16 rows of 16 sums: those of `vpdpbusd` in 8 bits, to the last
 //! bit, and those of `vdpbf16ps` in bf16, in another order.
 //!
-//! Rust has no stable intrinsics for these instructions, so that they are written in assembly. The compiler uses no tile
-//! by itself: what [`Tiles`] configures stays until it is dropped.
+//! Rust has no stable intrinsics for these instructions, so that they are written in assembly. The compiler uses no
+//! tile by itself: what [`Tiles`] configures stays until it is dropped.
 #![allow(unsafe_code)]
 
 mod pack;
@@ -19,9 +20,7 @@ use std::arch::asm;
 use std::marker::PhantomData;
 
 use super::isa::Isa;
-#[cfg(all(feature = "autodiff", feature = "flex"))]
-pub(super) use side::piece;
-pub(super) use side::{LINE_NUMBERS, Side};
+pub(super) use side::{LINE_NUMBERS, Rows, Side};
 
 /// Rows of a tile.
 pub(super) const ROWS: usize = 16;
@@ -153,17 +152,18 @@ impl Tiles {
         unsafe { run(self, task) }
     }
 
-    /// Sets 32 rows of `to`, `stride` numbers apart, to the sums of two bands of a left matrix with twice 16 columns of a
-    /// right one, in bf16. Each band and each 16 columns are as many tiles.
+    /// Sets 32 rows of `to`, `stride` numbers apart, to the sums of two bands of a left matrix with twice 16 columns of
+    /// a right one, in bf16. All four slices have the same number of tiles.
     #[inline(always)]
     pub(super) fn square(&self, left: [&[Tile]; 2], right: [&[Tile]; 2], to: &mut [f32], stride: usize) {
         let steps = left[0].len();
         let all_alike = [left[1], right[0], right[1]].iter().all(|tiles| tiles.len() == steps);
         assert!(steps > 0 && all_alike, "tiles of a square");
         assert!(stride >= PAIR && to.len() >= (PAIR - 1) * stride + PAIR, "room for the sums of a square");
-        let (low, high) = (to.as_mut_ptr(), to[ROWS * stride..].as_mut_ptr());
-        // SAFETY: tiles are configured as long as there is a `Tiles`, each as 16 rows of 64 bytes. Each step reads a tile of
-        // each of the four slices, which the assertion found there; so it did 32 rows of 32 sums.
+        let low = to.as_mut_ptr();
+        let high = low.wrapping_add(ROWS * stride);
+        // SAFETY: tiles are configured as long as there is a `Tiles`, each as 16 rows of 64 bytes. Each step reads a
+        // tile of each of the four slices; the assertions found it there, and room for 32 rows of 32 sums in `to`.
         unsafe {
             asm!(
                 "tilezero tmm0",
@@ -370,9 +370,9 @@ macro_rules! products {
                 assert!(second.is_none_or(|second| second.len() >= steps), "tiles of the second band");
                 let (left, weights, to) = (first.as_ptr(), panel.as_ptr(), &raw mut *sums);
                 let second = second.map(|second| second.as_ptr());
-                // SAFETY: tiles are configured as long as there is a `Tiles`, each as 16 rows of 64 bytes. Each step reads
-                // a tile of each band, which the assertions found there, and 16 words of each of the panel's 48 columns;
-                // `sums` has 32 rows of 48 sums. What is prefetched may be any address.
+                // SAFETY: tiles are configured as long as there is a `Tiles`, each as 16 rows of 64 bytes. Each step
+                // reads a tile of each band, which the assertions found there, and 16 words of each of the panel's 48
+                // columns; `sums` has 32 rows of 48 sums. What is prefetched may be any address.
                 unsafe {
                     match (second, ahead) {
                         (Some(second), 0) => {

@@ -1,7 +1,8 @@
 //! Vectors of `f32` on each instruction set, for the innermost loop of the matrix products: there the sums must
 //! stay in registers, which compilers do not do reliably with arrays.
 //!
-//! This module, [`super::isa`], `dot/x86.rs`, `ring/vnni.rs` and `tiles.rs` are the only unsafe code of the kernels.
+//! This module, [`super::isa`], `amx.rs`, `dot/x86.rs`, `ring/vnni.rs`, `tiles.rs` and `tiles/pack.rs` are the only
+//! unsafe code of the kernels.
 //! The x86 intrinsics are unsafe to call because the machine might lack the instructions; a [`Simd`] type of such
 //! instructions is only ever passed to a task by `Isa::run`, after it found them. Loads and stores take their address
 //! from a reference to an array of just the vector's size.

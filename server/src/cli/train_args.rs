@@ -44,8 +44,8 @@ pub(super) struct TrainArgs {
     /// Threads on the CPU
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// Numbers that the layers multiply: f32, f16 or bf16 on a GPU that has it, or bf16 on the CPU (fast with AVX-512
-    /// BF16)
+    /// Numbers that the layers multiply: f32, f16 or bf16 on a GPU that has it, or bf16 on the CPU (fast with AMX or
+    /// AVX-512 BF16)
     #[arg(long, value_name = "PRECISION")]
     precision: Option<Precision>,
     /// Where to compute: auto (a real GPU, else the CPU), wgpu, or cpu

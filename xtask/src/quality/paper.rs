@@ -162,7 +162,9 @@ impl Work<'_> {
             let row = Row::trained(start, row_name, run, vec![file], settings);
             rows.push(Row { steps: if seen_once { 0 } else { LEAST_STEPS }, ..row });
         }
-        self.table(&format!("figure1-{}", key_of(name)), &rows, "BM25")
+        // The plot of some rows is not that of all.
+        let of_rows: String = self.sizes.iter().map(|size| format!("-{size}")).collect();
+        self.table(&format!("figure1-{}{of_rows}", key_of(name)), &rows, "BM25")
     }
 
     /// The starter model without scaling, as the paper compares, and the corpus; the model directory.

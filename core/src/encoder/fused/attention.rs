@@ -14,8 +14,8 @@ use crate::encoder::Dropout;
 use crate::kernel::train::attention::{Attention, Broadcast};
 
 /// Attention of `heads` heads side by side in `[batch, tokens, hidden]`. `bias`, added to the scores, and `mask`, the
-/// factors of dropout, are `[batch, heads, tokens, tokens]`, of length 1 in any dimension. Products may be in bf16 where
-/// it is `narrow`.
+/// factors of dropout, are `[batch, heads, tokens, tokens]`, of length 1 in any dimension. Products may be in bf16
+/// where it is `narrow`.
 #[backend_extension(Flex, Autodiff)]
 pub(crate) trait AttentionOps: Backend {
     /// Returns the attention, `[batch, tokens, hidden]`.
@@ -187,4 +187,36 @@ pub(in super::super) fn attend(
         heads,
         narrow,
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::{DType, Device, Tensor, TensorData};
+
+    use super::{Attention, Broadcast};
+    use crate::encoder::Dropout;
+    use crate::encoder::ops::attend;
+
+    #[test]
+    fn products_are_narrow_where_the_layers_multiply_in_bf16() {
+        let [batch, tokens, hidden, heads] = [1, 40, 64, 2];
+        let wave = |step: f32| -> Vec<f32> {
+            (0..batch * tokens * hidden).map(|i| (i as f32 * step).sin()).collect()
+        };
+        let states = [0.7, 0.3, 1.1].map(wave);
+        for (format, narrow) in [(DType::F32, false), (DType::BF16, true)] {
+            let tensors = states.each_ref().map(|values| {
+                Tensor::<3>::from_data(
+                    TensorData::new(values.clone(), [batch, tokens, hidden]),
+                    &Device::flex(),
+                )
+            });
+            let got = attend(tensors, format, None, heads, &mut Dropout::none());
+            let one = |values| Broadcast { values, dims: [1; 4] };
+            let [query, key, value] = &states;
+            let (bias, mask) = (one(&[0.0]), one(&[1.0]));
+            let expected = Attention { query, key, value, bias, mask, batch, tokens, hidden, heads, narrow };
+            assert_eq!(got.into_data().try_into_vec::<f32>().unwrap(), expected.forward(), "{format:?}");
+        }
+    }
 }

@@ -2,7 +2,8 @@
 //! equally near ones to the even one, and take numbers below the smallest normal one as 0, as products by tiles do.
 //!
 //! SAFETY of each call: there is a [`Tiles`] only where `Isa` found AVX-512, its BW and its BF16 on this machine too; a
-//! load or a store has the address of an array of the vector's size; every pattern of 512 bits is a vector.
+//! load or a store has the address of an array of the vector's size, and the store to a [`Tile`], which wants 64 bytes,
+//! one so aligned; every pattern of 512 bits is a vector.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
@@ -11,20 +12,20 @@ use std::mem::transmute;
 use super::{LINE, ROWS, Tile, Tiles, WORDS};
 
 impl Tiles {
-    /// Returns at most 32 numbers in bf16, and zeros after them.
+    /// Returns the first 32 numbers in bf16, or all of them and zeros.
     #[inline(always)]
     pub(in super::super) fn line(&self, values: &[f32]) -> [u8; LINE] {
         let mut padded = [0f32; 2 * WORDS];
         let (halves, _) = whole(values, &mut padded).as_chunks::<WORDS>();
         // SAFETY: see above.
         unsafe {
-            let [low, high] = [0, 1].map(|half| _mm512_loadu_ps(halves[half].as_ptr()));
+            let (low, high) = (_mm512_loadu_ps(halves[0].as_ptr()), _mm512_loadu_ps(halves[1].as_ptr()));
             transmute::<__m512bh, [u8; LINE]>(_mm512_cvtne2ps_pbh(high, low))
         }
     }
 
-    /// Returns words of two numbers in bf16, the low 16 bits from `low` and the high 16 bits from `high`: at most 16 of
-    /// each, and zeros after them.
+    /// Returns words of two numbers in bf16, the low 16 bits from `low` and the high 16 bits from `high`: the first 16 of
+    /// each, or all of them and zeros.
     #[inline(always)]
     pub(in super::super) fn interleaved(&self, low: &[f32], high: &[f32]) -> [u8; LINE] {
         const ORDER: [u16; 2 * WORDS] = {
@@ -65,7 +66,7 @@ impl Tile {
     /// Sets the tile to a transpose: row `i` to word `i` of each line.
     #[inline(always)]
     pub(in super::super) fn set_transposed(&mut self, _: &Tiles, lines: &Tile) {
-        // SAFETY: see above; a load or a store has the address of an array of the vector's size.
+        // SAFETY: see above.
         unsafe {
             let mut rows = [_mm512_setzero_si512(); ROWS];
             for (row, line) in rows.iter_mut().zip(&lines.0) {

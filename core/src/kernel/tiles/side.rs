@@ -5,9 +5,50 @@ use super::{PAIR, ROWS, Tile, Tiles, WORDS};
 /// Numbers in a line of a tile.
 pub(in super::super) const LINE_NUMBERS: usize = 2 * WORDS;
 
-/// The left or the right matrix of a product in bf16: tiles of 16 rows, or of 16 columns of the right one, by 32 numbers
-/// along the sum, `[2 * ceil(rows / 32)][ceil(sum / 32)]`, and zeros beyond the matrix. Reused from one product to the
-/// next.
+/// A matrix `[count, length]` whose rows lie `stride` numbers apart.
+#[derive(Clone, Copy)]
+pub(in super::super) struct Rows<'a> {
+    pub(in super::super) values: &'a [f32],
+    pub(in super::super) stride: usize,
+    pub(in super::super) count: usize,
+    pub(in super::super) length: usize,
+}
+
+impl Rows<'_> {
+    /// Returns the numbers of a row from `first` on, at most `most`; none of a row that there is not.
+    #[inline(always)]
+    fn piece(&self, row: usize, first: usize, most: usize) -> &[f32] {
+        if row >= self.count || first >= self.length {
+            return &[];
+        }
+        &self.values[row * self.stride + first..][..most.min(self.length - first)]
+    }
+
+    /// Returns tile `step` along the rows of the 16 rows of `band`.
+    #[inline(always)]
+    fn lines(&self, tiles: &Tiles, band: usize, step: usize) -> Tile {
+        let mut tile = Tile::ZERO;
+        for (row, line) in (band * ROWS..).zip(&mut tile.0) {
+            *line = tiles.line(self.piece(row, step * LINE_NUMBERS, LINE_NUMBERS));
+        }
+        tile
+    }
+
+    /// Returns tile `step` across the rows of the 16 columns of `band`: words of two rows each.
+    #[inline(always)]
+    fn words(&self, tiles: &Tiles, band: usize, step: usize) -> Tile {
+        let mut tile = Tile::ZERO;
+        for (row, line) in (step * LINE_NUMBERS..).step_by(2).zip(&mut tile.0) {
+            let low = self.piece(row, band * WORDS, WORDS);
+            *line = tiles.interleaved(low, self.piece(row + 1, band * WORDS, WORDS));
+        }
+        tile
+    }
+}
+
+/// The left or the right matrix of a product in bf16: tiles of 16 rows, or of 16 columns of the right one, by 32
+/// numbers along the sum, `[2 * ceil(rows / 32)][ceil(sum / 32)]`, and zeros beyond the matrix. Reused from one product
+/// to the next.
 #[derive(Debug, Default)]
 pub(in super::super) struct Side {
     tiles: Vec<Tile>,
@@ -18,67 +59,56 @@ pub(in super::super) struct Side {
 }
 
 impl Side {
-    /// Sets the left matrix to one `[m, k]`, of which `row` returns the rows.
+    /// Sets the left matrix to `rows`.
     #[inline(always)]
-    pub(in super::super) fn set_left<'a>(
-        &mut self,
-        tiles: &Tiles,
-        [m, k]: [usize; 2],
-        row: impl Fn(usize) -> &'a [f32],
-    ) {
-        self.resize(m, k);
-        for (band, to) in self.tiles.chunks_exact_mut(self.steps).enumerate() {
-            set_lines(tiles, band, m, &row, to, |to, lines| *to = lines);
+    pub(in super::super) fn set_left(&mut self, tiles: &Tiles, rows: Rows<'_>) {
+        for (band, to) in self.bands(rows.count, rows.length) {
+            for (step, to) in to.iter_mut().enumerate() {
+                *to = rows.lines(tiles, band, step);
+            }
         }
     }
 
-    /// Sets the right matrix to the transpose of one `[n, k]`, of which `row` returns the rows.
+    /// Sets the right matrix to the transpose of `rows`.
     #[inline(always)]
-    pub(in super::super) fn set_right_transposed<'a>(
-        &mut self,
-        tiles: &Tiles,
-        [n, k]: [usize; 2],
-        row: impl Fn(usize) -> &'a [f32],
-    ) {
-        self.resize(n, k);
-        for (band, to) in self.tiles.chunks_exact_mut(self.steps).enumerate() {
-            set_lines(tiles, band, n, &row, to, |to, lines| to.set_transposed(tiles, &lines));
+    pub(in super::super) fn set_right_transposed(&mut self, tiles: &Tiles, rows: Rows<'_>) {
+        for (band, to) in self.bands(rows.count, rows.length) {
+            for (step, to) in to.iter_mut().enumerate() {
+                to.set_transposed(tiles, &rows.lines(tiles, band, step));
+            }
         }
     }
 
-    /// Sets the right matrix to one `[k, n]`, of which `row` returns the rows.
+    /// Sets the right matrix to `rows`.
     #[inline(always)]
-    pub(in super::super) fn set_right<'a>(
-        &mut self,
-        tiles: &Tiles,
-        [k, n]: [usize; 2],
-        row: impl Fn(usize) -> &'a [f32],
-    ) {
-        self.resize(n, k);
-        for (band, to) in self.tiles.chunks_exact_mut(self.steps).enumerate() {
-            set_pairs(tiles, band, k, &row, to, |to, lines| *to = lines);
+    pub(in super::super) fn set_right(&mut self, tiles: &Tiles, rows: Rows<'_>) {
+        for (band, to) in self.bands(rows.length, rows.count) {
+            for (step, to) in to.iter_mut().enumerate() {
+                *to = rows.words(tiles, band, step);
+            }
         }
     }
 
-    /// Sets the left matrix to the transpose of one `[k, m]`, of which `row` returns the rows.
+    /// Sets the left matrix to the transpose of `rows`.
     #[cfg(all(feature = "autodiff", feature = "flex"))]
     #[inline(always)]
-    pub(in super::super) fn set_left_transposed<'a>(
-        &mut self,
-        tiles: &Tiles,
-        [k, m]: [usize; 2],
-        row: impl Fn(usize) -> &'a [f32],
-    ) {
-        self.resize(m, k);
-        for (band, to) in self.tiles.chunks_exact_mut(self.steps).enumerate() {
-            set_pairs(tiles, band, k, &row, to, |to, lines| to.set_transposed(tiles, &lines));
+    pub(in super::super) fn set_left_transposed(&mut self, tiles: &Tiles, rows: Rows<'_>) {
+        for (band, to) in self.bands(rows.length, rows.count) {
+            for (step, to) in to.iter_mut().enumerate() {
+                to.set_transposed(tiles, &rows.words(tiles, band, step));
+            }
         }
     }
 
+    /// Makes room for a matrix; returns the tiles of each 16 rows or columns.
     #[inline(always)]
-    fn resize(&mut self, across: usize, along: usize) {
+    fn bands(&mut self, across: usize, along: usize) -> impl Iterator<Item = (usize, &mut [Tile])> {
         (self.pairs, self.steps) = (across.div_ceil(PAIR), along.div_ceil(LINE_NUMBERS));
-        self.tiles.resize(2 * self.pairs * self.steps, Tile::ZERO);
+        let length = 2 * self.pairs * self.steps;
+        if self.tiles.len() < length {
+            self.tiles.resize(length, Tile::ZERO);
+        }
+        self.tiles[..length].chunks_exact_mut(self.steps.max(1)).enumerate()
     }
 
     /// Returns the number of pairs of tiles across the sum: each is 32 rows, or 32 columns of a right matrix.
@@ -93,51 +123,4 @@ impl Side {
         let (low, high) = self.tiles[2 * index * self.steps..][..2 * self.steps].split_at(self.steps);
         [low, high]
     }
-}
-
-/// Gives `each` of a band's tiles along the sum the numbers of the band's 16 rows, of `count` rows in all.
-#[inline(always)]
-fn set_lines<'a>(
-    tiles: &Tiles,
-    band: usize,
-    count: usize,
-    row: &impl Fn(usize) -> &'a [f32],
-    to: &mut [Tile],
-    each: impl Fn(&mut Tile, Tile),
-) {
-    for (step, to) in to.iter_mut().enumerate() {
-        let mut lines = Tile::ZERO;
-        for (at, line) in (band * ROWS..count).zip(&mut lines.0) {
-            *line = tiles.line(piece(row(at), step * LINE_NUMBERS, LINE_NUMBERS));
-        }
-        each(to, lines);
-    }
-}
-
-/// Gives `each` of a band's tiles along the sum the words of 16 pairs of rows, of `count` rows in all, in the band's 16
-/// columns.
-#[inline(always)]
-fn set_pairs<'a>(
-    tiles: &Tiles,
-    band: usize,
-    count: usize,
-    row: &impl Fn(usize) -> &'a [f32],
-    to: &mut [Tile],
-    each: impl Fn(&mut Tile, Tile),
-) {
-    for (step, to) in to.iter_mut().enumerate() {
-        let mut lines = Tile::ZERO;
-        for (at, line) in (step * LINE_NUMBERS..count).step_by(2).zip(&mut lines.0) {
-            let high = if at + 1 < count { piece(row(at + 1), band * WORDS, WORDS) } else { &[] };
-            *line = tiles.interleaved(piece(row(at), band * WORDS, WORDS), high);
-        }
-        each(to, lines);
-    }
-}
-
-/// Returns the numbers of a row from `first` on, at most `count`.
-#[inline(always)]
-pub(in super::super) fn piece(numbers: &[f32], first: usize, count: usize) -> &[f32] {
-    let rest = numbers.get(first..).unwrap_or_default();
-    &rest[..count.min(rest.len())]
 }

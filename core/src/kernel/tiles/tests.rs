@@ -154,6 +154,20 @@ fn a_square_has_the_products_of_its_tiles_and_nothing_beside_it() {
 }
 
 #[test]
+fn a_square_that_does_not_fit_is_refused() {
+    let Some(isa) = with_tiles() else { return };
+    let (one, two) = ([Tile::ZERO], [Tile::ZERO; 2]);
+    let refused = |left: [&[Tile]; 2], length: usize| {
+        let square = || run(isa, |tiles| tiles.square(left, [&one, &one], &mut vec![0.0; length], PAIR));
+        std::panic::catch_unwind(square).is_err()
+    };
+    assert!(!refused([&one, &one], PAIR * PAIR));
+    assert!(refused([&one, &two], PAIR * PAIR), "bands of two lengths");
+    assert!(refused([&one, &[]], PAIR * PAIR), "no tiles");
+    assert!(refused([&one, &one], PAIR * PAIR - 1), "no room");
+}
+
+#[test]
 fn threads_multiply_at_the_same_time() {
     let Some(isa) = with_tiles() else { return };
     std::thread::scope(|scope| {

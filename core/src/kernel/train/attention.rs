@@ -10,7 +10,7 @@ mod tests;
 mod tiles;
 
 use super::super::dot::Single;
-use super::super::gemm::{blocks, copy, copy_scaled, pack, pack_transposed, product, product_transposed};
+use super::super::gemm::{blocks, copy_scaled, pack, pack_transposed, product, product_transposed};
 use super::super::isa::{Isa, MAX_MR, best, vectorised};
 use super::super::math::{row_sum, softmax_numerators};
 #[cfg(target_arch = "x86_64")]
@@ -101,6 +101,7 @@ impl Attention<'_> {
             tiles.run(tiles::Forward { attention: self, out: &mut output });
             return output;
         }
+        let _ = self.narrow;
         let (attention, out) = (self, output.as_mut_slice());
         vectorised!(isa, |attention: &Attention<'_>, out: &mut [f32]| {
             let (mut buffers, [tokens, width]) = (attention.buffers(NA), attention.sizes());
@@ -112,14 +113,8 @@ impl Attention<'_> {
                 attention.apply_dropout(row, head, scores, tokens);
                 let values = &mut panels[..width.next_multiple_of(NA) * tokens];
                 pack::<S, NA>(&attention.value[start..], hidden, tokens, width, values);
-                multiply::<S, NA, MR>(
-                    Left::Rows(scores, tokens),
-                    tokens,
-                    (values, tokens),
-                    |token, at, sums| {
-                        copy::<S, NA>(sums, &mut out[start + token * hidden + at..][..NA.min(width - at)]);
-                    },
-                );
+                let to = To { values: &mut out[start..], stride: hidden, n: width, factor: 1.0 };
+                multiply::<S, NA, MR>(Left::Rows(scores, tokens), tokens, (values, tokens), to);
             }
         });
         output
@@ -153,33 +148,25 @@ impl Attention<'_> {
                 attention.apply_dropout(row, head, scratch, tokens);
                 let gradients = &mut panels[..width.next_multiple_of(NA) * tokens];
                 pack::<S, NA>(&gradient[start..], hidden, tokens, width, gradients);
-                let (left, to) = (Left::Columns(scratch, tokens), &mut out.value[start..]);
-                multiply::<S, NA, MR>(left, tokens, (gradients, tokens), |token, at, sums| {
-                    copy_scaled::<NA>(sums, 1.0, &mut to[token * hidden + at..][..NA.min(width - at)]);
-                });
+                let to = To { values: &mut out.value[start..], stride: hidden, n: width, factor: 1.0 };
+                multiply::<S, NA, MR>(Left::Columns(scratch, tokens), tokens, (gradients, tokens), to);
 
                 // Gradient of the probabilities, and from it that of the scores, before they are scaled.
                 let values = &mut panels[..tokens.next_multiple_of(NA) * width];
                 pack_transposed::<NA>(&attention.value[start..], hidden, tokens, width, values);
-                let left = Left::Rows(&gradient[start..], hidden);
-                multiply::<S, NA, MR>(left, tokens, (values, width), |token, at, sums| {
-                    copy::<S, NA>(sums, &mut scratch[token * tokens + at..][..NA.min(tokens - at)]);
-                });
+                let to = To { values: scratch, stride: tokens, n: tokens, factor: 1.0 };
+                multiply::<S, NA, MR>(Left::Rows(&gradient[start..], hidden), tokens, (values, width), to);
                 attention.score_gradients(row, head, probabilities, scratch, tokens, &mut out.bias);
 
                 // Gradients of the queries and of the keys.
                 let keys = &mut panels[..width.next_multiple_of(NA) * tokens];
                 pack::<S, NA>(&attention.key[start..], hidden, tokens, width, keys);
-                let (left, to) = (Left::Rows(scratch, tokens), &mut out.query[start..]);
-                multiply::<S, NA, MR>(left, tokens, (keys, tokens), |token, at, sums| {
-                    copy_scaled::<NA>(sums, scale, &mut to[token * hidden + at..][..NA.min(width - at)]);
-                });
+                let to = To { values: &mut out.query[start..], stride: hidden, n: width, factor: scale };
+                multiply::<S, NA, MR>(Left::Rows(scratch, tokens), tokens, (keys, tokens), to);
                 let queries = &mut panels[..width.next_multiple_of(NA) * tokens];
                 pack::<S, NA>(&attention.query[start..], hidden, tokens, width, queries);
-                let (left, to) = (Left::Columns(scratch, tokens), &mut out.key[start..]);
-                multiply::<S, NA, MR>(left, tokens, (queries, tokens), |token, at, sums| {
-                    copy_scaled::<NA>(sums, scale, &mut to[token * hidden + at..][..NA.min(width - at)]);
-                });
+                let to = To { values: &mut out.key[start..], stride: hidden, n: width, factor: scale };
+                multiply::<S, NA, MR>(Left::Columns(scratch, tokens), tokens, (queries, tokens), to);
             }
         });
         gradients
@@ -227,11 +214,8 @@ impl Attention<'_> {
         let keys = &mut panels[..tokens.next_multiple_of(NA) * width];
         pack_transposed::<NA>(&self.key[start..], self.hidden, tokens, width, keys);
         let left = Left::Rows(&self.query[start..], self.hidden);
-        multiply::<S, NA, MR>(left, tokens, (keys, width), |token, at, sums| {
-            for (score, sum) in scores[token * tokens..][..tokens][at..].iter_mut().zip(sums) {
-                *score = sum * scale;
-            }
-        });
+        let to = To { values: &mut scores[..], stride: tokens, n: tokens, factor: scale };
+        multiply::<S, NA, MR>(left, tokens, (keys, width), to);
         self.softmax::<S>(row, head, scores, tokens);
     }
 
@@ -268,8 +252,8 @@ impl Attention<'_> {
         }
     }
 
-    /// Replaces the gradient of the probabilities after dropout, `[tokens, stride]` as these, by that of the scores before
-    /// they are scaled, and adds that of the bias to `bias` unless it is empty.
+    /// Replaces the gradient of the probabilities after dropout, `[tokens, stride]` as these, by that of the scores
+    /// before they are scaled, and adds that of the bias to `bias` unless it is empty.
     #[inline(always)]
     fn score_gradients(
         &self,
@@ -323,14 +307,22 @@ enum Left<'a> {
     Columns(&'a [f32], usize),
 }
 
-/// Multiplies `left` of `m` rows by panels of `k` inputs each. Gives the sums of each row with each panel to `store`,
-/// which is told the row and the first column.
+/// Where a product goes, `[m, n]`: rows a stride apart, times a factor. A closure in its place would not be compiled for
+/// the instruction set.
+struct To<'a> {
+    values: &'a mut [f32],
+    stride: usize,
+    n: usize,
+    factor: f32,
+}
+
+/// Sets `to` to the product of `left`, of `m` rows, with panels of `k` inputs each.
 #[inline(always)]
 fn multiply<S: Simd, const NA: usize, const MR: usize>(
     left: Left<'_>,
     m: usize,
     (panels, k): (&[f32], usize),
-    mut store: impl FnMut(usize, usize, &[f32; NA]),
+    to: To<'_>,
 ) {
     let mut sums = [[0f32; NA]; MAX_MR];
     for (index, panel) in panels.as_chunks::<NA>().0.chunks_exact(k).enumerate() {
@@ -344,7 +336,8 @@ fn multiply<S: Simd, const NA: usize, const MR: usize>(
                 }
             }
             for (row, sums) in (first..).zip(&sums[..rows]) {
-                store(row, index * NA, sums);
+                let place = &mut to.values[row * to.stride + index * NA..];
+                copy_scaled::<NA>(sums, to.factor, &mut place[..NA.min(to.n - index * NA)]);
             }
         }
     }

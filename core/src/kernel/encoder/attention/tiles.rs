@@ -2,7 +2,7 @@
 //! precision. 32 queries with 32 keys at a time.
 
 use super::super::super::math::softmax_numerators;
-use super::super::super::tiles::{LINE_NUMBERS, PAIR, Side, TileTask, Tiles, WORDS};
+use super::super::super::tiles::{LINE_NUMBERS, PAIR, Rows, Side, TileTask, Tiles, WORDS};
 use super::super::super::vector::Avx512;
 use super::Attention;
 
@@ -34,16 +34,17 @@ impl TileTask for Attention<'_> {
         let mut factors = [0f32; PAIR];
         for head in 0..heads {
             let column = head * width;
-            let part = |token: usize, at: usize| &qkv[token * 3 * hidden + at * hidden + column..][..width];
-            keys.set_right_transposed(tiles, [tokens, width], |token| part(token, 1));
-            values.set_right(tiles, [tokens, width], |token| part(token, 2));
+            let of_query = Rows { values: &qkv[column..], stride: 3 * hidden, count: tokens, length: width };
+            keys.set_right_transposed(tiles, Rows { values: &qkv[hidden + column..], ..of_query });
+            values.set_right(tiles, Rows { values: &qkv[2 * hidden + column..], ..of_query });
             for start in (0..all).step_by(PAIR) {
                 let count = PAIR.min(all - start);
                 // What any of these queries sees, in whole tiles.
                 let low = start.saturating_sub(window) / LINE_NUMBERS;
                 let high = (start + count + window).min(tokens).div_ceil(LINE_NUMBERS);
                 let (from, to) = (low * LINE_NUMBERS, high * LINE_NUMBERS);
-                queries.set_left(tiles, [count, width], |query| part(start + query, 0));
+                let of_start = &qkv[start * 3 * hidden + column..];
+                queries.set_left(tiles, Rows { values: of_start, count, ..of_query });
                 for step in low..high {
                     let to = &mut scores[step * LINE_NUMBERS..];
                     tiles.square(queries.pair(0), keys.pair(step), to, stride);
@@ -62,8 +63,8 @@ impl TileTask for Attention<'_> {
                     row[padded..to].fill(0.0);
                     *factor = softmax_numerators::<Avx512>(&mut row[first..padded]);
                 }
-                let row = |query: usize| &scores[query * stride + from..query * stride + to];
-                numerators.set_left(tiles, [count, to - from], row);
+                let rows = Rows { values: &scores[from..], stride, count, length: to - from };
+                numerators.set_left(tiles, rows);
                 for step in 0..values.pairs() {
                     let values = values.pair(step).map(|columns| &columns[low..high]);
                     tiles.square(numerators.pair(0), values, sums.as_flattened_mut(), PAIR);

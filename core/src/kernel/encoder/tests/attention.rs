@@ -45,6 +45,26 @@ fn reference(qkv: &[f32], sizes: Sizes, bias: impl Fn(usize, i64) -> f64) -> Vec
     out
 }
 
+/// Returns whether the set has AMX; says so where it has not.
+fn has_tiles(isa: Isa) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    if isa.has_tiles() {
+        return true;
+    }
+    println!("{isa:?}: no AMX, so that attention is in single precision in every precision");
+    false
+}
+
+#[test]
+fn an_encoder_takes_narrow_products_in_attention_where_its_layers_do() {
+    let (config, bytes) = model("bert", "", false);
+    for (precision, narrow) in [(Precision::F32, false), (Precision::Bf16, true), (Precision::Int8, true)] {
+        let tensors = TensorMap::from_safetensors([("model", bytes.as_slice())]).unwrap();
+        let encoder = load::encoder(&config, tensors, Isa::detect(), 1, precision).unwrap();
+        assert_eq!(encoder.narrow, narrow, "{precision:?}");
+    }
+}
+
 fn attend(
     isa: Isa,
     narrow: bool,
@@ -74,6 +94,7 @@ fn attention_is_that_of_the_definition_in_every_precision() {
         sizes(70, 70, 2, 32, Some(3)),
         sizes(96, 96, 1, 48, Some(31)),
         sizes(5, 5, 2, 7, Some(0)),
+        sizes(150, 33, 2, 24, Some(40)),
     ];
     let buckets = 32;
     for isa in Isa::available() {
@@ -88,8 +109,10 @@ fn attention_is_that_of_the_definition_in_every_precision() {
                 None => 0.0,
             };
             let expected = reference(&qkv, sizes, bias);
-            for (narrow, most) in [(false, 1e-5), (true, 1.5e-2)] {
-                let got = attend(isa, narrow, &qkv, sizes, relative.as_ref(), &mut scratch);
+            let [wide, narrow] =
+                [false, true].map(|narrow| attend(isa, narrow, &qkv, sizes, relative.as_ref(), &mut scratch));
+            assert_eq!(wide != narrow, has_tiles(isa), "{isa:?} {sizes:?}: products in bf16");
+            for (narrow, got, most) in [(false, wide, 1e-5), (true, narrow, 1.5e-2)] {
                 for (at, (got, expected)) in got.iter().zip(&expected).enumerate() {
                     let difference = (f64::from(*got) - expected).abs();
                     assert!(difference < most, "{isa:?} {sizes:?} {narrow}: {got} for {expected} at {at}");
@@ -100,7 +123,7 @@ fn attention_is_that_of_the_definition_in_every_precision() {
 }
 
 #[test]
-fn what_a_token_does_not_see_changes_nothing_even_if_it_is_not_finite() {
+fn a_key_that_a_token_does_not_see_changes_nothing_even_if_it_is_not_finite() {
     let sizes = Sizes { tokens: 100, queries: 100, heads: 2, width: 32, window: Some(10) };
     let hidden = 64;
     for (isa, narrow) in Isa::available().into_iter().flat_map(|isa| [false, true].map(|n| (isa, n))) {

@@ -109,7 +109,7 @@ fn attention_and_its_gradients_are_those_of_the_definition() {
 
 #[test]
 fn narrow_products_of_every_size_are_near_those_in_single_precision() {
-    for [batch, tokens, hidden, heads] in [[1, 1, 8, 1], [2, 70, 96, 3], [1, 156, 128, 2], [1, 33, 20, 1]] {
+    for [batch, tokens, hidden, heads] in [[1, 1, 8, 1], [2, 70, 96, 3], [1, 156, 128, 2], [1, 33, 96, 2]] {
         let size = batch * tokens * hidden;
         let mut random = SplitMix::new(tokens as u64);
         let mut normal = |count: usize| -> Vec<f32> { (0..count).map(|_| random.normal() as f32).collect() };
@@ -136,6 +136,8 @@ fn narrow_products_of_every_size_are_near_those_in_single_precision() {
         for isa in Isa::available() {
             let expected = of(attention, isa);
             let got = of(Attention { narrow: true, ..attention }, isa);
+            #[cfg(target_arch = "x86_64")]
+            assert_eq!(got[0] != expected[0], isa.has_tiles(), "{isa:?}, {tokens} tokens: products in bf16");
             for (at, (got, expected)) in got.iter().zip(&expected).enumerate() {
                 let norm = |values: &mut dyn Iterator<Item = f32>| values.map(|x| x * x).sum::<f32>().sqrt();
                 let difference = norm(&mut got.iter().zip(expected).map(|(got, expected)| got - expected));

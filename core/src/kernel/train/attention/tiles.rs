@@ -1,6 +1,6 @@
 //! Attention in training by AMX: the products in bf16, scores, probabilities and sums in single precision.
 
-use super::super::super::tiles::{LINE_NUMBERS, PAIR, Side, TileTask, Tiles, WORDS};
+use super::super::super::tiles::{LINE_NUMBERS, PAIR, Rows, Side, TileTask, Tiles, WORDS};
 use super::super::super::vector::Avx512;
 use super::{Attention, Gradients};
 
@@ -21,7 +21,7 @@ pub(super) struct Backward<'a> {
 struct Head<'a> {
     tiles: &'a Tiles,
     attention: &'a Attention<'a>,
-    /// Numbers from one token of the scores to the next, and of all tokens up to whole tiles.
+    /// Numbers from one token of the scores to the next: those of all tokens up to whole tiles, and 16 more.
     stride: usize,
     /// The row and the head.
     at: (usize, usize),
@@ -39,8 +39,8 @@ impl TileTask for Forward<'_> {
             head.at = at;
             head.probabilities(&mut scores);
             attention.apply_dropout(at.0, at.1, &mut scores, head.stride);
-            head.set_left(&scores);
-            head.set_right(attention.value);
+            head.left.set_left(tiles, head.rows(&scores));
+            head.right.set_right(tiles, head.part(attention.value));
             head.multiply(1.0, out);
         }
     }
@@ -60,8 +60,8 @@ impl TileTask for Backward<'_> {
             // Gradient of the values: the probabilities after dropout, transposed, times that of the output.
             scratch.copy_from_slice(&probabilities);
             attention.apply_dropout(at.0, at.1, &mut scratch, head.stride);
-            head.set_left_transposed(&scratch);
-            head.set_right(gradient);
+            head.left.set_left_transposed(tiles, head.rows(&scratch));
+            head.right.set_right(tiles, head.part(gradient));
             head.multiply(1.0, &mut out.value);
 
             // Gradient of the probabilities after dropout, and from it that of the scores, before they are scaled.
@@ -70,11 +70,11 @@ impl TileTask for Backward<'_> {
             attention.score_gradients(at.0, at.1, &probabilities, &mut scratch, head.stride, bias);
 
             // Gradients of the queries and of the keys.
-            head.set_left(&scratch);
-            head.set_right(attention.key);
+            head.left.set_left(tiles, head.rows(&scratch));
+            head.right.set_right(tiles, head.part(attention.key));
             head.multiply(scale, &mut out.query);
-            head.set_left_transposed(&scratch);
-            head.set_right(attention.query);
+            head.left.set_left_transposed(tiles, head.rows(&scratch));
+            head.right.set_right(tiles, head.part(attention.query));
             head.multiply(scale, &mut out.key);
         }
     }
@@ -92,32 +92,18 @@ impl<'a> Head<'a> {
         vec![0.0; self.attention.tokens.next_multiple_of(PAIR) * self.stride]
     }
 
-    /// Returns the head's numbers of a token in states `[batch, tokens, hidden]`.
+    /// Returns the head's numbers in states `[batch, tokens, hidden]`.
     #[inline(always)]
-    fn part<'b>(&self, states: &'b [f32]) -> impl Fn(usize) -> &'b [f32] + use<'b> {
-        let ([tokens, width], hidden, (row, head)) = (self.attention.sizes(), self.attention.hidden, self.at);
-        move |token| &states[(row * tokens + token) * hidden + head * width..][..width]
+    fn part<'b>(&self, states: &'b [f32]) -> Rows<'b> {
+        let ([count, length], stride, (row, head)) = (self.attention.sizes(), self.attention.hidden, self.at);
+        Rows { values: &states[row * count * stride + head * length..], stride, count, length }
     }
 
-    /// Sets the left matrix to scores, `[tokens, stride]`.
+    /// Returns scores, `[tokens, stride]`, without what lies between their rows.
     #[inline(always)]
-    fn set_left(&mut self, scores: &[f32]) {
-        let (tokens, stride) = (self.attention.tokens, self.stride);
-        self.left.set_left(self.tiles, [tokens; 2], |token| &scores[token * stride..][..tokens]);
-    }
-
-    /// Sets the left matrix to the transpose of scores, `[tokens, stride]`.
-    #[inline(always)]
-    fn set_left_transposed(&mut self, scores: &[f32]) {
-        let (tokens, stride) = (self.attention.tokens, self.stride);
-        self.left.set_left_transposed(self.tiles, [tokens; 2], |token| &scores[token * stride..][..tokens]);
-    }
-
-    /// Sets the right matrix to the head's numbers in states.
-    #[inline(always)]
-    fn set_right(&mut self, states: &[f32]) {
-        let row = self.part(states);
-        self.right.set_right(self.tiles, self.attention.sizes(), row);
+    fn rows<'b>(&self, scores: &'b [f32]) -> Rows<'b> {
+        let tokens = self.attention.tokens;
+        Rows { values: scores, stride: self.stride, count: tokens, length: tokens }
     }
 
     /// Sets the head's numbers in states to the product of the left and the right matrix times a factor.
@@ -139,13 +125,12 @@ impl<'a> Head<'a> {
         }
     }
 
-    /// Sets scores, `[tokens, stride]`, to the product of the head's numbers in the first states with those in the second
-    /// ones.
+    /// Sets scores, `[tokens, stride]`, to the product of the head's numbers in the first states with those in the
+    /// second ones.
     #[inline(always)]
     fn multiply_with_transposed(&mut self, [left, right]: [&[f32]; 2], scores: &mut [f32]) {
-        let (sizes, left, right) = (self.attention.sizes(), self.part(left), self.part(right));
-        self.left.set_left(self.tiles, sizes, left);
-        self.right.set_right_transposed(self.tiles, sizes, right);
+        self.left.set_left(self.tiles, self.part(left));
+        self.right.set_right_transposed(self.tiles, self.part(right));
         for band in 0..self.left.pairs() {
             for column in 0..self.right.pairs() {
                 let to = &mut scores[band * PAIR * self.stride + column * PAIR..];

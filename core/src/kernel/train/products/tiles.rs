@@ -3,7 +3,7 @@
 use std::mem::take;
 
 use super::super::super::gemm::Panels;
-use super::super::super::tiles::{LeftTiles, PAIR, ROWS, Sums, Tile, TileTask, Tiles, WIDTH, WORDS, piece};
+use super::super::super::tiles::{LeftTiles, PAIR, ROWS, Sums, Tile, TileTask, Tiles, WIDTH, WORDS};
 use super::{Left, Product};
 
 /// Tiles along the words of a sum that are multiplied before the next ones: those of some rows and of a panel stay in
@@ -23,10 +23,9 @@ impl TileTask for Product<'_> {
         let mut panels = Panels::reusing(take(&mut buffers.right), n, words, WIDTH);
         let interleave = |low: &[f32], high: &[f32], to: &mut [u32]| {
             for (at, to) in (0..).step_by(WORDS).zip(to.chunks_exact_mut(WORDS)) {
-                let line = tiles.interleaved(piece(low, at, WORDS), piece(high, at, WORDS));
-                for (to, word) in to.iter_mut().zip(line.as_chunks().0) {
-                    *to = u32::from_le_bytes(*word);
-                }
+                let (low, high) = (low.get(at..).unwrap_or_default(), high.get(at..).unwrap_or_default());
+                let line = tiles.interleaved(low, high);
+                to.iter_mut().zip(line.as_chunks().0).for_each(|(to, word)| *to = u32::from_le_bytes(*word));
             }
         };
         right.pack([k, n, words], interleave, &mut buffers.line, &mut panels);
