@@ -1,6 +1,6 @@
 //! Output files, written whole or not at all and gzip-compressed when their names end in `.gz`.
 
-use std::io::{self, Write};
+use std::io::{self, BufWriter, IntoInnerError, Write};
 use std::path::Path;
 
 use flate2::Compression;
@@ -9,6 +9,12 @@ use serde::Serialize;
 
 use super::DataError;
 use dpr_files::atomic;
+
+/// Level of compression: more takes several times as long for a few per cent of the size.
+const LEVEL: Compression = Compression::new(3);
+
+/// Bytes that are compressed at once; JSON comes in pieces of a few, each of which would be a call of its own.
+const BUFFER: usize = 1 << 16;
 
 /// A file being written; its errors name the file.
 pub(super) struct Output<'a> {
@@ -56,9 +62,9 @@ pub(super) fn write_whole<T, E: From<DataError>>(
     let mut outcome = None;
     let written = atomic::write_file(path, |file| {
         let filled = if is_gzip_name(path) {
-            let mut gzip = GzEncoder::new(file, Compression::default());
+            let mut gzip = BufWriter::with_capacity(BUFFER, GzEncoder::new(file, LEVEL));
             let filled = fill(&mut Output { out: &mut gzip, path });
-            gzip.finish()?;
+            gzip.into_inner().map_err(IntoInnerError::into_error)?.finish()?;
             filled
         } else {
             fill(&mut Output { out: file, path })
