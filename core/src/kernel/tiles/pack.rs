@@ -24,8 +24,8 @@ impl Tiles {
         }
     }
 
-    /// Returns words of two numbers in bf16, the low 16 bits from `low` and the high 16 bits from `high`: the first 16 of
-    /// each, or all of them and zeros.
+    /// Returns words of two numbers in bf16, the low 16 bits from `low` and the high 16 bits from `high`: the first 16
+    /// of each, or all of them and zeros.
     #[inline(always)]
     pub(in super::super) fn interleaved(&self, low: &[f32], high: &[f32]) -> [u8; LINE] {
         const ORDER: [u16; 2 * WORDS] = {

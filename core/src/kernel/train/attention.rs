@@ -307,8 +307,8 @@ enum Left<'a> {
     Columns(&'a [f32], usize),
 }
 
-/// Where a product goes, `[m, n]`: rows a stride apart, times a factor. A closure in its place would not be compiled for
-/// the instruction set.
+/// Where a product goes, `[m, n]`: rows a stride apart, times a factor. A closure in its place would not be compiled
+/// for the instruction set.
 struct To<'a> {
     values: &'a mut [f32],
     stride: usize,
