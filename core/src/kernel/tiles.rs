@@ -3,9 +3,8 @@
 //!
 //! A tile of the left matrix holds 16 rows of 16 words; a word holds two numbers in bf16 or four in 8 bits (see
 //! [`super::dot`]). 16 inputs' words of a panel are three tiles of the right matrix side by side, as they lie in
-//! memory.
-//! One instruction adds the products of two tiles to 16 rows of 16 sums: those of `vpdpbusd` in 8 bits, to the last
-//! bit, and those of `vdpbf16ps` in bf16, in another order.
+//! memory. One instruction adds the products of two tiles to 16 rows of 16 sums: those of `vpdpbusd` in 8 bits, to the
+//! last bit, and those of `vdpbf16ps` in bf16, in another order.
 //!
 //! Rust has no stable intrinsics for these instructions, so that they are written in assembly. The compiler uses no
 //! tile by itself: what [`Tiles`] configures stays until it is dropped.

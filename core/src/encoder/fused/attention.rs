@@ -14,8 +14,8 @@ use crate::encoder::Dropout;
 use crate::kernel::train::attention::{Attention, Broadcast};
 
 /// Attention of `heads` heads side by side in `[batch, tokens, hidden]`. `bias`, added to the scores, and `mask`, the
-/// factors of dropout, are `[batch, heads, tokens, tokens]`, of length 1 in any dimension. Products may be in bf16
-/// where it is `narrow`.
+/// factors of dropout, are `[batch, heads, tokens, tokens]`, of length 1 in any dimension. `narrow` products are in bf16
+/// where the processor has AMX.
 #[backend_extension(Flex, Autodiff)]
 pub(crate) trait AttentionOps: Backend {
     /// Returns the attention, `[batch, tokens, hidden]`.

@@ -84,8 +84,7 @@ pub(super) struct Attention<'a> {
 }
 
 impl Attention<'_> {
-    /// Computes the attention: in bf16 where `narrow` and `isa` has tiles, else in single precision. AVX-512 BF16 alone
-    /// gains nothing over single precision.
+    /// Computes the attention: `narrow` products are in bf16 where `isa` has AMX, all others in single precision.
     pub(super) fn apply(self, isa: Isa, narrow: bool) {
         #[cfg(target_arch = "x86_64")]
         if let Some(tiles) = narrow.then(|| Tiles::configure(isa)).flatten() {

@@ -49,7 +49,7 @@ pub struct KernelEncoder {
     isa: Isa,
     /// Bits of the inputs where weights have 8, in [`KernelEncoder::forward_rows`].
     bits: InputBits,
-    /// Whether layers multiply in narrower numbers than single precision, so that attention may too.
+    /// Narrow products in attention: in bf16 where the processor has AMX, as for layers in bf16 or in 8 bits.
     narrow: bool,
     /// `[vocab_size, hidden]`.
     words: Matrix,

@@ -15,12 +15,14 @@ impl Tiles {
     /// Returns the first 32 numbers in bf16, or all of them and zeros.
     #[inline(always)]
     pub(in super::super) fn line(&self, values: &[f32]) -> [u8; LINE] {
-        let mut padded = [0f32; 2 * WORDS];
-        let (halves, _) = whole(values, &mut padded).as_chunks::<WORDS>();
+        let mut buffer = [0f32; 2 * WORDS];
+        let numbers = first_or_padded(values, &mut buffer);
         // SAFETY: see above.
         unsafe {
-            let (low, high) = (_mm512_loadu_ps(halves[0].as_ptr()), _mm512_loadu_ps(halves[1].as_ptr()));
-            transmute::<__m512bh, [u8; LINE]>(_mm512_cvtne2ps_pbh(high, low))
+            let first_half = _mm512_loadu_ps(numbers[..WORDS].as_ptr());
+            let second_half = _mm512_loadu_ps(numbers[WORDS..].as_ptr());
+            // The intrinsic takes the second half first.
+            transmute::<__m512bh, [u8; LINE]>(_mm512_cvtne2ps_pbh(second_half, first_half))
         }
     }
 
@@ -37,9 +39,8 @@ impl Tiles {
             }
             order
         };
-        let mut padded = [[0f32; WORDS]; 2];
-        let [of_low, of_high] = &mut padded;
-        let (low, high) = (whole(low, of_low), whole(high, of_high));
+        let [mut low_buffer, mut high_buffer] = [[0f32; WORDS]; 2];
+        let (low, high) = (first_or_padded(low, &mut low_buffer), first_or_padded(high, &mut high_buffer));
         // SAFETY: see above.
         unsafe {
             let both = _mm512_cvtne2ps_pbh(_mm512_loadu_ps(high.as_ptr()), _mm512_loadu_ps(low.as_ptr()));
@@ -50,14 +51,14 @@ impl Tiles {
     }
 }
 
-/// Returns the first `N` of `values`, or all of them at the beginning of `padded`.
+/// Returns the first `N` values, or, where there are fewer, all of them and the zeros of `buffer`.
 #[inline(always)]
-fn whole<'a, const N: usize>(values: &'a [f32], padded: &'a mut [f32; N]) -> &'a [f32; N] {
+fn first_or_padded<'a, const N: usize>(values: &'a [f32], buffer: &'a mut [f32; N]) -> &'a [f32; N] {
     match values.first_chunk::<N>() {
         Some(values) => values,
         None => {
-            padded[..values.len()].copy_from_slice(values);
-            padded
+            buffer[..values.len()].copy_from_slice(values);
+            buffer
         }
     }
 }

@@ -62,47 +62,50 @@ impl Side {
     /// Sets the left matrix to `rows`.
     #[inline(always)]
     pub(in super::super) fn set_left(&mut self, tiles: &Tiles, rows: Rows<'_>) {
-        for (band, to) in self.bands(rows.count, rows.length) {
-            for (step, to) in to.iter_mut().enumerate() {
-                *to = rows.lines(tiles, band, step);
-            }
-        }
+        self.set::<false, false>(tiles, rows);
     }
 
     /// Sets the right matrix to the transpose of `rows`.
     #[inline(always)]
     pub(in super::super) fn set_right_transposed(&mut self, tiles: &Tiles, rows: Rows<'_>) {
-        for (band, to) in self.bands(rows.count, rows.length) {
-            for (step, to) in to.iter_mut().enumerate() {
-                to.set_transposed(tiles, &rows.lines(tiles, band, step));
-            }
-        }
+        self.set::<false, true>(tiles, rows);
     }
 
     /// Sets the right matrix to `rows`.
     #[inline(always)]
     pub(in super::super) fn set_right(&mut self, tiles: &Tiles, rows: Rows<'_>) {
-        for (band, to) in self.bands(rows.length, rows.count) {
-            for (step, to) in to.iter_mut().enumerate() {
-                *to = rows.words(tiles, band, step);
-            }
-        }
+        self.set::<true, false>(tiles, rows);
     }
 
     /// Sets the left matrix to the transpose of `rows`.
     #[cfg(all(feature = "autodiff", feature = "flex"))]
     #[inline(always)]
     pub(in super::super) fn set_left_transposed(&mut self, tiles: &Tiles, rows: Rows<'_>) {
-        for (band, to) in self.bands(rows.length, rows.count) {
+        self.set::<true, true>(tiles, rows);
+    }
+
+    /// Sets the tiles from `rows`. The sum goes along each row, or from row to row (`ACROSS`); a tile is taken as it is or
+    /// `TRANSPOSED`.
+    #[inline(always)]
+    fn set<const ACROSS: bool, const TRANSPOSED: bool>(&mut self, tiles: &Tiles, rows: Rows<'_>) {
+        let sizes = if ACROSS { [rows.length, rows.count] } else { [rows.count, rows.length] };
+        for (band, to) in self.bands(sizes) {
             for (step, to) in to.iter_mut().enumerate() {
-                to.set_transposed(tiles, &rows.words(tiles, band, step));
+                let tile = match ACROSS {
+                    true => rows.words(tiles, band, step),
+                    false => rows.lines(tiles, band, step),
+                };
+                match TRANSPOSED {
+                    true => to.set_transposed(tiles, &tile),
+                    false => *to = tile,
+                }
             }
         }
     }
 
-    /// Makes room for a matrix; returns the tiles of each 16 rows or columns.
+    /// Returns the tiles of each 16 of `across` rows or columns, with room for `along` numbers of the sum.
     #[inline(always)]
-    fn bands(&mut self, across: usize, along: usize) -> impl Iterator<Item = (usize, &mut [Tile])> {
+    fn bands(&mut self, [across, along]: [usize; 2]) -> impl Iterator<Item = (usize, &mut [Tile])> {
         (self.pairs, self.steps) = (across.div_ceil(PAIR), along.div_ceil(LINE_NUMBERS));
         let length = 2 * self.pairs * self.steps;
         if self.tiles.len() < length {

@@ -34,7 +34,7 @@ pub(crate) struct Attention<'a> {
     pub(crate) tokens: usize,
     pub(crate) hidden: usize,
     pub(crate) heads: usize,
-    /// Whether the products may be in bf16, as they are where there are tiles.
+    /// Narrow products: in bf16 where the processor has AMX, and in single precision elsewhere.
     pub(crate) narrow: bool,
 }
 
