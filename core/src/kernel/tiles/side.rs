@@ -84,8 +84,8 @@ impl Side {
         self.set::<true, true>(tiles, rows);
     }
 
-    /// Sets the tiles from `rows`. The sum goes along each row, or from row to row (`ACROSS`); a tile is taken as it is or
-    /// `TRANSPOSED`.
+    /// Sets the tiles from `rows`. The sum goes along each row, or from row to row (`ACROSS`); a tile is taken as it is
+    /// or `TRANSPOSED`.
     #[inline(always)]
     fn set<const ACROSS: bool, const TRANSPOSED: bool>(&mut self, tiles: &Tiles, rows: Rows<'_>) {
         let sizes = if ACROSS { [rows.length, rows.count] } else { [rows.count, rows.length] };
