@@ -232,6 +232,12 @@ mod tests {
         fn max(a: f32, b: f32) -> f32 {
             a.max(b)
         }
+        fn least(v: f32) -> f32 {
+            v
+        }
+        fn greatest(v: f32) -> f32 {
+            v
+        }
         fn at_least(a: f32, b: f32) -> u32 {
             u32::from(a >= b)
         }

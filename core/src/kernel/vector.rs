@@ -47,6 +47,12 @@ pub(super) trait Simd {
     /// Returns the greater number of each lane; either, where one is NaN.
     #[cfg(not(target_arch = "wasm32"))]
     fn max(a: Self::V, b: Self::V) -> Self::V;
+    /// Returns the least number of a vector; any of them, where one is NaN.
+    #[cfg(not(target_arch = "wasm32"))]
+    fn least(v: Self::V) -> f32;
+    /// Returns the greatest number of a vector; any of them, where one is NaN.
+    #[cfg(not(target_arch = "wasm32"))]
+    fn greatest(v: Self::V) -> f32;
     /// Returns a bit for each lane, the first one's the lowest, set where the number is at least that of `b`.
     fn at_least(a: Self::V, b: Self::V) -> u32;
 }
@@ -109,6 +115,16 @@ impl Simd for Portable {
     #[inline(always)]
     fn max(a: Self::V, b: Self::V) -> Self::V {
         std::array::from_fn(|i| if a[i] > b[i] { a[i] } else { b[i] })
+    }
+    #[cfg(not(target_arch = "wasm32"))]
+    #[inline(always)]
+    fn least(v: Self::V) -> f32 {
+        v.into_iter().reduce(f32::min).unwrap_or_default()
+    }
+    #[cfg(not(target_arch = "wasm32"))]
+    #[inline(always)]
+    fn greatest(v: Self::V) -> f32 {
+        v.into_iter().reduce(f32::max).unwrap_or_default()
     }
     #[inline(always)]
     fn at_least(a: Self::V, b: Self::V) -> u32 {
@@ -179,7 +195,7 @@ mod x86 {
         (
             $(#[$doc:meta])* $name:ident, $vector:ty, $lanes:literal, $splat:ident, $load:ident, $store:ident, $fma:ident,
             $load_half:ident, $widen:ident, $add:ident, $mul:ident, $min:ident, $max:ident,
-            |$a:ident, $b:ident| $at_least:expr
+            $least:ident, $greatest:ident, |$a:ident, $b:ident| $at_least:expr
         ) => {
             $(#[$doc])*
             pub(in super::super) struct $name;
@@ -234,6 +250,14 @@ mod x86 {
                     unsafe { $max(a, b) }
                 }
                 #[inline(always)]
+                fn least(v: $vector) -> f32 {
+                    unsafe { $least(v) }
+                }
+                #[inline(always)]
+                fn greatest(v: $vector) -> f32 {
+                    unsafe { $greatest(v) }
+                }
+                #[inline(always)]
                 fn at_least($a: $vector, $b: $vector) -> u32 {
                     unsafe { $at_least }
                 }
@@ -241,17 +265,35 @@ mod x86 {
         };
     }
 
+    /// Defines the reduction of the eight lanes of a 256-bit vector by an operation on halves of it.
+    macro_rules! reduction_of_8 {
+        ($name:ident, $join:ident) => {
+            #[inline(always)]
+            unsafe fn $name(v: __m256) -> f32 {
+                // SAFETY: the caller's.
+                unsafe {
+                    let fours = $join(_mm256_castps256_ps128(v), _mm256_extractf128_ps::<1>(v));
+                    let pairs = $join(fours, _mm_movehl_ps(fours, fours));
+                    _mm_cvtss_f32($join(pairs, _mm_shuffle_ps::<1>(pairs, pairs)))
+                }
+            }
+        };
+    }
+
+    reduction_of_8!(least_of_8, _mm_min_ps);
+    reduction_of_8!(greatest_of_8, _mm_max_ps);
+
     simd!(
         /// 256-bit vectors with FMA and half-precision loads.
         Avx2, __m256, 8, _mm256_set1_ps, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_fmadd_ps, _mm_loadu_si128,
-        _mm256_cvtph_ps, _mm256_add_ps, _mm256_mul_ps, _mm256_min_ps, _mm256_max_ps,
-        |a, b| _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_GE_OQ>(a, b)) as u32
+        _mm256_cvtph_ps, _mm256_add_ps, _mm256_mul_ps, _mm256_min_ps, _mm256_max_ps, least_of_8,
+        greatest_of_8, |a, b| _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_GE_OQ>(a, b)) as u32
     );
     simd!(
         /// 512-bit vectors.
         Avx512, __m512, 16, _mm512_set1_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_fmadd_ps, _mm256_loadu_si256,
         _mm512_cvtph_ps, _mm512_add_ps, _mm512_mul_ps, _mm512_min_ps, _mm512_max_ps,
-        |a, b| u32::from(_mm512_cmp_ps_mask::<_CMP_GE_OQ>(a, b))
+        _mm512_reduce_min_ps, _mm512_reduce_max_ps, |a, b| u32::from(_mm512_cmp_ps_mask::<_CMP_GE_OQ>(a, b))
     );
 }
 

@@ -1,6 +1,5 @@
 //! Codes of a layer's inputs in 8 bits.
 
-use super::super::super::math::{LANES, reduce};
 use super::super::super::vector::Simd;
 
 /// The codes of a group of inputs: their distance from the least, in so many parts of the distance to the greatest.
@@ -47,22 +46,13 @@ fn bounds<S: Simd>(row: &[f32]) -> (f32, f32) {
         let x = S::load(row, v);
         (low, high, other) = (S::min(low, x), S::max(high, x), S::mul_add(x, S::splat(0.0), other));
     }
-    let least_of = |a, b| if b < a { b } else { a };
-    let most_of = |a, b| if b > a { b } else { a };
-    let mut least = reduce_vector::<S>(low, first, least_of);
-    let mut most = reduce_vector::<S>(high, first, most_of);
-    let mut nothing = reduce_vector::<S>(other, 0.0, |a, b| a + b);
+    // NaN is not at least 0.
+    let is_finite = S::at_least(other, S::splat(0.0)) == (1 << S::LANES) - 1;
+    let mut least = S::least(low);
+    let mut most = S::greatest(high);
+    let mut nothing = if is_finite { 0.0 } else { f32::NAN };
     for x in &row[row.len() / S::LANES * S::LANES..] {
-        (least, most, nothing) = (least_of(least, *x), most_of(most, *x), nothing + x * 0.0);
+        (least, most, nothing) = (least.min(*x), most.max(*x), nothing + x * 0.0);
     }
     (least + nothing, most + nothing)
-}
-
-/// Returns the reduction of a vector's lanes by `join`. `neutral`, which changes no result, fills the lanes up to
-/// [`LANES`].
-#[inline(always)]
-fn reduce_vector<S: Simd>(vector: S::V, neutral: f32, join: impl Fn(f32, f32) -> f32) -> f32 {
-    let mut lanes = [neutral; LANES];
-    S::store(vector, &mut lanes, 0);
-    reduce(lanes, join)
 }
