@@ -11,7 +11,7 @@ use super::{CliError, output};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example, a question encoder of 8 MB for the page, in an index that stays as it is:
-  dpr shrink --model model/ --layers 3 --keep-tokens passages.tsv --most-tokens 20000 --max-tokens 64 --out small/
+  dpr shrink --model model/ --layers 4 --keep-tokens passages.tsv --most-tokens 20000 --max-tokens 64 --out small/
   dpr distill --teacher model/ --model small/ --questions questions.tsv --vectors vectors/ --out run/
   dpr export-web --model run/best/ --dtype q4
 

@@ -10,7 +10,7 @@ use crate::paths::{DEMO_MODEL, SQUAD, dpr, venv_python};
 use crate::process::{self, command};
 
 /// Layers of the student, of the starter's six, and its tokens, of 30,522.
-const LAYERS: &str = "3";
+const LAYERS: &str = "4";
 const TOKENS: &str = "20000";
 /// Tokens of a question.
 const QUESTION_TOKENS: &str = "64";
@@ -90,7 +90,7 @@ impl Work<'_> {
         texts.extend([sentences, made]);
         let (run, dev) = (self.path("student"), self.data.questions("wq-dev.json"));
         let mut distill = vec!["distill", "--config", "configs/distill-small.toml", "--teacher", DEMO_MODEL];
-        distill.extend(["--model", &start, "--vectors", vectors, "--dev", &dev]);
+        distill.extend(["--model", &start, "--vectors", vectors, "--dev", &dev, "--precision", "bf16"]);
         texts.iter().for_each(|file| distill.extend(["--questions", file]));
         // Resuming encodes all training texts with the teacher again, even in a finished run.
         let done = self.path("student.done");
