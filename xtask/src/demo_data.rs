@@ -18,11 +18,11 @@ pub(crate) const MODEL: &str = "demo model";
 const VECTORS: &str = "demo vectors";
 pub(crate) const INDEX: &str = "demo index";
 
-/// Builds the binary and brings model, vectors and index up to date.
+/// Builds the binary, optimised as it is released, and brings model, vectors and index up to date.
 pub(crate) fn build() -> Outcome {
     const BINARY: &str = "dpr";
     let mut all = setup::only(&[setup::PYTHON, setup::STARTER_MODEL]);
-    all.push(Job::new(BINARY, &[], || Packages::All.build(&["--bins"])));
+    all.push(Job::new(BINARY, &[], || Packages::Benches.build(&["--bin", "dpr"])));
     all.extend(jobs(BINARY));
     run_task("data", all)
 }
