@@ -18,11 +18,14 @@ pub(crate) const MODEL: &str = "demo model";
 const VECTORS: &str = "demo vectors";
 pub(crate) const INDEX: &str = "demo index";
 
+/// What the program that trains, is asked and is measured is built of: not the tests' selection, which optimises less.
+const MEASURED: Packages = Packages::Benches;
+
 /// Builds the binary, optimised as it is released, and brings model, vectors and index up to date.
 pub(crate) fn build() -> Outcome {
     const BINARY: &str = "dpr";
     let mut all = setup::only(&[setup::PYTHON, setup::STARTER_MODEL]);
-    all.push(Job::new(BINARY, &[], || Packages::Benches.build(&["--bin", "dpr"])));
+    all.push(Job::new(BINARY, &[], || MEASURED.build(&["--bin", "dpr"])));
     all.extend(jobs(BINARY));
     run_task("data", all)
 }
@@ -98,4 +101,20 @@ fn step(
     }
     work()?;
     stamp.write().map(Done::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::MEASURED;
+    use crate::process::Packages;
+
+    #[test]
+    fn the_program_that_trains_and_is_measured_is_optimised_as_it_is_released() {
+        let changes_the_profile = |packages: Packages| {
+            let build = packages.command("build", &["--bin", "dpr"]);
+            build.get_args().any(|argument| argument == "--config")
+        };
+        assert!(!changes_the_profile(MEASURED));
+        assert!(changes_the_profile(Packages::All), "the tests' selection is built with a configuration");
+    }
 }
