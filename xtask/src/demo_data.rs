@@ -18,7 +18,7 @@ pub(crate) const MODEL: &str = "demo model";
 const VECTORS: &str = "demo vectors";
 pub(crate) const INDEX: &str = "demo index";
 
-/// What the program that trains, is asked and is measured is built of: not the tests' selection, which optimises less.
+/// Packages of the `dpr` that trains, answers and is measured: not the tests' selection, which optimises less.
 const MEASURED: Packages = Packages::Benches;
 
 /// Builds the binary, optimised as it is released, and brings model, vectors and index up to date.

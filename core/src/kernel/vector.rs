@@ -265,12 +265,13 @@ mod x86 {
         };
     }
 
-    /// Defines the reduction of the eight lanes of a 256-bit vector by an operation on halves of it.
+    /// Horizontal minimum or maximum: a function that returns the least or the greatest of a vector's eight numbers.
+    /// `$join` compares the two halves lane by lane, then the two pairs that are left, then the last two numbers.
     macro_rules! reduction_of_8 {
         ($name:ident, $join:ident) => {
             #[inline(always)]
             unsafe fn $name(v: __m256) -> f32 {
-                // SAFETY: the caller's.
+                // SAFETY: as of the calls below: only where `Isa::run` enabled AVX2.
                 unsafe {
                     let fours = $join(_mm256_castps256_ps128(v), _mm256_extractf128_ps::<1>(v));
                     let pairs = $join(fours, _mm_movehl_ps(fours, fours));
