@@ -27,6 +27,9 @@ pub struct Args {
     /// Keep N layers of the transformer, spread evenly from the first to the last [default: all]
     #[arg(long, value_name = "N")]
     layers: Option<usize>,
+    /// Keep N units of each feed-forward layer, those with the greatest weights [default: all]
+    #[arg(long, value_name = "N")]
+    units: Option<usize>,
     #[command(flatten)]
     vocabulary: VocabularyArgs,
     /// Tokens that a question is cut to; position embeddings behind these are left out [default: all]
@@ -52,6 +55,7 @@ pub fn run(args: Args) -> Result<(), CliError> {
     let vocabulary = args.vocabulary.of(&model)?;
     let options = ShrinkOptions {
         layers: args.layers,
+        units: args.units,
         vocabulary: vocabulary.as_ref(),
         max_tokens: args.max_tokens,
         name: args.name,

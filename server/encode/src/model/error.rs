@@ -293,6 +293,18 @@ pub enum ModelError {
         /// The number it has.
         has: usize,
     },
+    /// More feed-forward units in a layer than there are, or none.
+    #[error(
+        "the feed-forward layers of {dir} have {has} units, and {asked} are to be kept: name a number from 1 to {has}"
+    )]
+    Units {
+        /// The encoder's directory.
+        dir: PathBuf,
+        /// The number asked for.
+        asked: usize,
+        /// The number each layer has.
+        has: usize,
+    },
     /// An encoder with layers of several kinds, none of which can be left out.
     #[error(
         "the layers of {0} alternate between local and global attention, so none can be left out: keep all of them"

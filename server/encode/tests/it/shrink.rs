@@ -69,6 +69,67 @@ fn the_layers_that_are_kept_are_the_models_own() {
     assert_eq!(vector(&same, "who won super bowl 50"), vector(&whole, "who won super bowl 50"));
 }
 
+/// A copy of a model in which the units `dead` of every feed-forward layer answer nothing.
+fn with_dead_units(model: &ModelDir, dead: &[usize]) -> (TempDir, ModelDir) {
+    let dir = tempfile::tempdir().unwrap();
+    for file in ["config.json", "tokenizer.json"] {
+        fs_err::copy(model.path().join("question_encoder").join(file), dir.path().join(file)).unwrap();
+    }
+    let config = EncoderConfig::from_json(&model.config("question_encoder").unwrap()).unwrap();
+    let outputs: Vec<String> = (0..config.num_hidden_layers)
+        .map(|layer| format!("{}.weight", names::LayerNames::new(config.family, layer).output))
+        .collect();
+    let bytes = fs_err::read(model.path().join("question_encoder/model.safetensors")).unwrap();
+    let stored = safetensors::SafeTensors::deserialize(&bytes).unwrap();
+    let tensors: Vec<(String, Vec<usize>, Vec<u8>)> = stored
+        .iter()
+        .map(|(name, view)| {
+            let mut data = view.data().to_vec();
+            if outputs.iter().any(|output| name.ends_with(output)) {
+                for row in data.chunks_exact_mut(4 * config.intermediate_size) {
+                    dead.iter().for_each(|unit| row[4 * unit..][..4].fill(0));
+                }
+            }
+            (name.to_owned(), view.shape().to_vec(), data)
+        })
+        .collect();
+    let views = tensors.iter().map(|(name, shape, data)| {
+        (name.as_str(), TensorView::new(Dtype::F32, shape.clone(), data).unwrap())
+    });
+    fs_err::write(dir.path().join("model.safetensors"), safetensors::serialize(views, None).unwrap())
+        .unwrap();
+    imported(dir.path(), &ImportOptions { force: true, ..ImportOptions::default() })
+}
+
+#[test]
+fn units_that_answer_nothing_are_left_out_first() {
+    let families = ["distilbert", "modernbert", "nomic-bert", "roberta"]
+        .map(|name| imported(&fixtures().join("families").join(name), &ImportOptions::default()));
+    for (_dir, model) in families.into_iter().chain([of_layers(&[0, 1])]) {
+        let config = EncoderConfig::from_json(&model.config("question_encoder").unwrap()).unwrap();
+        let units = config.intermediate_size;
+        let dead = [0, 5, units - 1];
+        let (_whole, whole) = with_dead_units(&model, &dead);
+        let kept = |units| shrunk(&whole, &ShrinkOptions { units: Some(units), ..ShrinkOptions::default() });
+        let text = "who won super bowl 50";
+        let expected = vector(&whole, text);
+        let apart = |small: &ModelDir| {
+            let config = EncoderConfig::from_json(&small.config("question_encoder").unwrap()).unwrap();
+            let got = vector(small, text);
+            let apart = got.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+            (config.intermediate_size, apart)
+        };
+        let (_out, small) = kept(units - dead.len());
+        let (left, difference) = apart(&small);
+        assert_eq!(left, units - dead.len());
+        assert!(difference < 1e-4, "{:?}: {difference}", config.family);
+        let (_out, smaller) = kept(units / 2);
+        let (left, difference) = apart(&smaller);
+        assert_eq!(left, units / 2);
+        assert!(difference > 1e-3, "{:?}: {difference}", config.family);
+    }
+}
+
 #[test]
 fn fewer_positions_cut_questions_and_change_no_shorter_one() {
     let (_whole, whole) = of_layers(&[0, 1]);
@@ -123,6 +184,13 @@ fn what_does_not_fit_is_named_and_nothing_is_written() {
     };
     let layers = |layers| ShrinkOptions { layers: Some(layers), ..ShrinkOptions::default() };
     assert_says(&refused(&whole, &path, layers(3)), &["has 2 layers", "3 are to be kept", "from 1 to 2"]);
+    for units in [0, 1_000_000] {
+        let options = ShrinkOptions { units: Some(units), ..ShrinkOptions::default() };
+        assert_says(
+            &refused(&whole, &path, options),
+            &["units", &format!("{units} are to be kept"), "from 1 to"],
+        );
+    }
     let limit = ShrinkOptions { max_tokens: Some(100_000), ..ShrinkOptions::default() };
     assert_says(&refused(&whole, &path, limit), &["100000"]);
     let (_modern, modern) = imported(&fixtures().join("families/modernbert"), &ImportOptions::default());

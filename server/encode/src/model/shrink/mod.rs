@@ -1,4 +1,7 @@
-//! Pruning: a model's question encoder with fewer layers, tokens and positions, from which distillation starts.
+//! Pruning: a model's question encoder with fewer layers, feed-forward units, tokens and positions, from which
+//! distillation starts.
+
+mod units;
 
 use std::path::Path;
 
@@ -13,11 +16,17 @@ use dpr_files::atomic::StagedDir;
 /// Fields of a `config.json` that say how many layers there are, one for each way to write them.
 const LAYERS: [&str; 3] = ["num_hidden_layers", "n_layers", "n_layer"];
 
+/// Fields of a `config.json` that say how wide the feed-forward layers are inside.
+const UNITS: [&str; 3] = ["intermediate_size", "hidden_dim", "n_inner"];
+
 /// The parts that [`shrink`] keeps; the default keeps all.
 #[derive(Default)]
 pub struct ShrinkOptions<'a> {
     /// Layers of the transformer, spread evenly over all, the first one included and with two or more the last one.
     pub layers: Option<usize>,
+    /// Units of each feed-forward layer (`intermediate_size`): those with the greatest product of two norms, of the
+    /// weights that lead into a unit and of those that lead out of it.
+    pub units: Option<usize>,
     /// The vocabulary that is kept.
     pub vocabulary: Option<&'a Vocabulary>,
     /// Tokens that a text is cut to. Position embeddings behind these are left out.
@@ -32,7 +41,7 @@ pub struct ShrinkOptions<'a> {
 /// for questions and passages. Its vectors are not those of `model`, nor near them, until it is distilled.
 ///
 /// # Errors
-/// [`ModelError`] names the directory and what does not fit: more layers or positions than there are, or an encoder
+/// [`ModelError`] names the directory and what does not fit: more layers, units or positions than there are, or an encoder
 /// whose layers are of several kinds. `out` is then unchanged.
 pub fn shrink(
     model: &ModelDir,
@@ -46,6 +55,7 @@ pub fn shrink(
     let config = model.config(QUESTION_DIR)?;
     let whole = EncoderConfig::from_json(&config).map_err(ModelError::in_dir(&dir))?;
     let layers = kept_layers(&whole, options.layers, &dir)?;
+    let units = units::kept(&whole, options.units, &dir)?;
     let Pruned { config, tokenizer, rows } = match options.vocabulary {
         Some(vocabulary) => vocabulary.prune(&config)?,
         None => Pruned {
@@ -56,7 +66,7 @@ pub fn shrink(
     };
     let manifest = model.manifest();
     let max_tokens = options.max_tokens.unwrap_or(manifest.max_question_tokens);
-    let config = smaller_config(&config, &whole, layers.len(), options.max_tokens, &dir)?;
+    let config = smaller_config(&config, &whole, (layers.len(), units), options.max_tokens, &dir)?;
     let smaller = EncoderConfig::from_json(&config).map_err(ModelError::in_dir(&dir))?;
     let tensors = tensors(&dir, &whole, &smaller, &layers, &rows)?;
 
@@ -93,18 +103,20 @@ fn kept_layers(config: &EncoderConfig, keep: Option<usize>, dir: &Path) -> Resul
     Ok((0..keep).map(|place| (place * (has - 1) + steps / 2) / steps).collect())
 }
 
-/// Returns the `config.json` with `layers` layers and positions for `max_tokens` tokens.
+/// Returns the `config.json` with so many layers, so many units in each, and positions for `max_tokens` tokens.
 fn smaller_config(
     config: &[u8],
     whole: &EncoderConfig,
-    layers: usize,
+    (layers, units): (usize, usize),
     max_tokens: Option<usize>,
     dir: &Path,
 ) -> Result<Vec<u8>, ModelError> {
     let mut json: Value = serde_json::from_slice(config).map_err(std::io::Error::other)?;
-    for field in LAYERS {
-        if json.get(field).is_some() {
-            json[field] = json!(layers);
+    for (fields, number) in [(LAYERS, layers), (UNITS, units)] {
+        for field in fields {
+            if json.get(field).is_some() {
+                json[field] = json!(number);
+            }
         }
     }
     if let Some(max_tokens) = max_tokens {
@@ -136,22 +148,23 @@ fn tensors(
     drop(bytes);
     let outer = names::OuterNames::new(whole.family);
     let [words, positions] = [Some(outer.words), outer.positions].map(|name| name.map(weight_of));
+    let all_units = EncoderConfig { num_hidden_layers: layers.len(), ..whole.clone() };
     let mut tensors = Vec::new();
-    for (name, shape) in names::tensors(smaller) {
-        let mut from = shape.clone();
-        if Some(&name) == words.as_ref() {
-            from[0] = whole.vocab_size;
-        } else if Some(&name) == positions.as_ref() {
-            from[0] = whole.max_position_embeddings;
-        }
+    for (name, mut shape) in names::tensors(&all_units) {
         let source = of_layer(&name, layers);
-        let mut values = stored.take_f32(&source, &from).map_err(ModelError::in_dir(dir))?;
+        let mut values = stored.take_f32(&source, &shape).map_err(ModelError::in_dir(dir))?;
         if Some(&name) == words.as_ref() {
             let width = shape[1];
             values = rows.iter().flat_map(|row| &values[*row as usize * width..][..width]).copied().collect();
+            shape[0] = rows.len();
+        } else if Some(&name) == positions.as_ref() {
+            shape[0] = smaller.max_position_embeddings;
+            values.truncate(shape.iter().product());
         }
-        values.truncate(shape.iter().product());
         tensors.push((name, shape, values));
+    }
+    if smaller.intermediate_size < whole.intermediate_size {
+        units::prune(&mut tensors, &all_units, smaller.intermediate_size);
     }
     Ok(tensors)
 }
