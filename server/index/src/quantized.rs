@@ -9,8 +9,8 @@ use std::sync::Arc;
 use bytemuck::Pod;
 use dpr_core::kernel::search::batch_i8::{QuantizedBatch, RowWords};
 use dpr_core::kernel::search::f16::{f16_products, scale_query, to_f16};
-use dpr_core::kernel::search::gather_i8::{GatherQuery, gathered_products, row_product};
-use dpr_core::kernel::search::i8::{quantize_query, quantize_row, quantized_products};
+use dpr_core::kernel::search::gather_i8::{GatherQuery, gathered_products, row_product, scanned_products};
+use dpr_core::kernel::search::i8::quantize_row;
 use dpr_core::kernel::search::prefetch;
 use rayon::prelude::*;
 
@@ -153,7 +153,7 @@ impl<C: Code> Codes for Quantized<C> {
 /// A query of vectors quantized to eight bits.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Int8Query {
-    values: Vec<i16>,
+    numbers: GatherQuery,
     sums: Vec<i32>,
 }
 
@@ -166,13 +166,13 @@ impl Code for i8 {
 
     fn query(question: &[f32]) -> Int8Query {
         let mut query = Int8Query::default();
-        quantize_query(question, &mut query.values);
+        query.numbers.set(question);
         query
     }
 
     fn products(query: &mut Int8Query, rows: &[Self], scores: &mut [f32]) {
         query.sums.resize(scores.len(), 0);
-        quantized_products(&query.values, rows, &mut query.sums);
+        scanned_products(&query.numbers, rows, &mut query.sums);
         scores.iter_mut().zip(&query.sums).for_each(|(score, sum)| *score = *sum as f32);
     }
 

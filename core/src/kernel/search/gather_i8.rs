@@ -1,5 +1,5 @@
-//! Inner products of a query with rows quantized to eight bits that are gathered from anywhere in an index, as the
-//! search of a graph scores them.
+//! Inner products of a query with rows quantized to eight bits: those gathered from anywhere in an index, as the search
+//! of a graph scores them, and all of a block, as exact search does.
 //!
 //! Rows are those of [`super::i8`], and so is the query: 16-bit numbers, which AVX-512 VNNI multiplies byte by byte. Sums
 //! are whole numbers, the same on every instruction set.
@@ -72,6 +72,32 @@ fn products(isa: Isa, query: &GatherQuery, rows: &[i8], picked: &[u32], sums: &m
     isa.run_rows(Products(&query.0, rows, picked, sums));
 }
 
+/// Computes the inner products of `query` with the quantized `rows` `[sums, dim]`, row after row, into `sums`.
+pub fn scanned_products(query: &GatherQuery, rows: &[i8], sums: &mut [i32]) {
+    scan(best(), query, rows, sums);
+}
+
+fn scan(isa: Isa, query: &GatherQuery, rows: &[i8], sums: &mut [i32]) {
+    struct Products<'a>(&'a QueryBytes, &'a [i8], &'a mut [i32]);
+    impl RowTask for Products<'_> {
+        type Output = ();
+        #[inline(always)]
+        fn run<D: RowDots>(self) {
+            let Self(query, rows, sums) = self;
+            let dim = query.len();
+            let (fours, rest) = sums.as_chunks_mut::<ROWS>();
+            let mut blocks = rows.chunks_exact(ROWS * dim);
+            for (four, block) in fours.iter_mut().zip(&mut blocks) {
+                *four = D::dots(query, [0, 1, 2, 3].map(|row| &block[row * dim..][..dim]));
+            }
+            let last = blocks.remainder().chunks_exact(dim);
+            rest.iter_mut().zip(last).for_each(|(sum, row)| *sum = D::dot(query, row));
+        }
+    }
+    debug_assert_eq!(rows.len(), sums.len() * query.0.len());
+    isa.run_rows(Products(&query.0, rows, sums));
+}
+
 /// Returns the inner product of two quantized rows.
 pub fn row_product(a: &[i8], b: &[i8]) -> i32 {
     product(best(), a, b)
@@ -129,6 +155,12 @@ mod tests {
                     }
                 }
                 assert_eq!(product(isa, row(5), row(2)), sum(&of_five, row(2)), "{dim} {isa:?}");
+                for most in [0, 1, 4, 7, count] {
+                    let mut sums = vec![7; most];
+                    scan(isa, &question, &codes[..most * dim], &mut sums);
+                    let expected = (0..most as u32).map(|each| sum(&numbers, row(each)));
+                    assert_eq!(sums, expected.collect::<Vec<_>>(), "{dim} {isa:?}");
+                }
             }
         }
     }
@@ -142,6 +174,9 @@ mod tests {
                 for isa in Isa::available() {
                     let mut sums = Vec::new();
                     products(isa, &query, &rows, &[0, 3, 2, 1, 0], &mut sums);
+                    let mut of_all = vec![0; 4];
+                    scan(isa, &query, &rows, &mut of_all);
+                    sums.extend(of_all);
                     let expected = f64::from(value) * f64::from(code) * len as f64;
                     for sum in sums {
                         let score = f64::from(sum) * f64::from(step);
