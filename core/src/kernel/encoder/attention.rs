@@ -1,4 +1,4 @@
-//! Multi-head self-attention of one text at a time: in single precision, or in bf16 by AMX.
+//! Multi-head self-attention of one text at a time: in single precision, or in bf16 by AMX if the text is not short.
 
 #[cfg(target_arch = "x86_64")]
 mod tiles;
@@ -13,6 +13,11 @@ use crate::relative::bucket;
 
 /// Queries that are taken at once, so that they and their scores stay in the cache.
 const QUERIES: usize = 32;
+
+/// Tokens of a text up to which its attention is in single precision, with AMX too: tiles multiply 32 queries by 32
+/// keys, and filling them with zeros takes longer than the products.
+#[cfg(target_arch = "x86_64")]
+const SHORT: usize = 16;
 
 /// MPNet's bias by relative position (Song et al. 2020; the buckets are T5's, Raffel et al. 2020 §2.1).
 #[derive(Debug)]
@@ -84,10 +89,11 @@ pub(super) struct Attention<'a> {
 }
 
 impl Attention<'_> {
-    /// Computes the attention: `narrow` products are in bf16 where `isa` has AMX, all others in single precision.
+    /// Computes the attention: `narrow` products of texts that are not [`SHORT`] are in bf16 where `isa` has AMX, all
+    /// others in single precision.
     pub(super) fn apply(self, isa: Isa, narrow: bool) {
         #[cfg(target_arch = "x86_64")]
-        if let Some(tiles) = narrow.then(|| Tiles::configure(isa)).flatten() {
+        if let Some(tiles) = (narrow && self.tokens > SHORT).then(|| Tiles::configure(isa)).flatten() {
             return tiles.run(self);
         }
         let _ = narrow;
