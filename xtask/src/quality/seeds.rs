@@ -9,7 +9,7 @@ use crate::failure::{Failure, Outcome};
 use crate::json::json;
 
 /// Seeds of training runs whose gain is reported: each figure is a mean of these, with the least and the greatest.
-const SEEDS: [&str; 3] = ["12345", "1", "2"];
+pub(super) const SEEDS: [&str; 3] = ["12345", "1", "2"];
 
 impl Work<'_> {
     /// Trains one run a seed by `configs/small-cpu.toml`; the names and the best models.
@@ -62,6 +62,14 @@ pub(super) fn accuracies(metrics: &Value) -> Accuracies {
     methods.map(|method| (method["method"].as_str().unwrap_or_default().to_owned(), top(method))).collect()
 }
 
+/// Returns the mean, the least and the greatest of some numbers.
+pub(super) fn spread(numbers: &[f64]) -> (f64, f64, f64) {
+    let mean = numbers.iter().sum::<f64>() / numbers.len().max(1) as f64;
+    numbers
+        .iter()
+        .fold((mean, f64::MAX, f64::MIN), |(mean, least, most), x| (mean, least.min(*x), most.max(*x)))
+}
+
 /// Returns a line for each method: its mean over the runs at each `k`, with the least and the greatest.
 fn table(name: &str, runs: &[Accuracies]) -> Vec<String> {
     let Some(first) = runs.first() else { return Vec::new() };
@@ -72,9 +80,7 @@ fn table(name: &str, runs: &[Accuracies]) -> Vec<String> {
                 top.get(place).map(|(_, accuracy)| accuracy * 100.0)
             };
             let all: Vec<f64> = runs.iter().filter_map(of_run).collect();
-            let mean = all.iter().sum::<f64>() / all.len().max(1) as f64;
-            let (least, most) =
-                all.iter().fold((f64::MAX, f64::MIN), |(least, most), x| (least.min(*x), most.max(*x)));
+            let (mean, least, most) = spread(&all);
             format!("top-{k} {mean:.1} ({least:.1} to {most:.1})")
         };
         let figures: Vec<String> = top.iter().enumerate().map(figure).collect();

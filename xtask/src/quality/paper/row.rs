@@ -1,6 +1,7 @@
 //! A row of a table: one training run, by what its configuration says.
 
 use super::super::files::read;
+use super::super::seeds::SEEDS;
 use crate::failure::Outcome;
 use crate::json::{json, number};
 
@@ -25,6 +26,8 @@ pub(super) struct Row {
     pub(super) batch: usize,
     /// Steps of the optimiser; 0 for one epoch.
     pub(super) steps: usize,
+    /// Seed of its negatives, batches and dropout.
+    pub(super) seed: &'static str,
     /// Sections `[data]` and `[objective]` of the configuration.
     pub(super) settings: String,
     /// The paper's figures for this row, from its lowest rank on.
@@ -41,6 +44,7 @@ impl Row {
             data: Vec::new(),
             batch: BATCH,
             steps: STEPS,
+            seed: SEEDS[0],
             settings: String::new(),
             paper: "",
         }
@@ -57,12 +61,24 @@ impl Row {
         Self { name, run, data, settings, ..Self::untrained(start) }
     }
 
+    /// Returns the same row once for each seed, each with a run of its own.
+    pub(super) fn of_seeds(self) -> Vec<Self> {
+        let of_seed = |seed: &&'static str| {
+            let run = if *seed == SEEDS[0] { self.run.clone() } else { format!("{}-seed-{seed}", self.run) };
+            let (name, start, data) = (self.name.clone(), self.start.clone(), self.data.clone());
+            Self { name, run, start, data, seed, settings: self.settings.clone(), ..self }
+        };
+        SEEDS.iter().map(of_seed).collect()
+    }
+
     /// Returns the configuration of the row's run: what all rows have in common, and its own.
     pub(super) fn config(&self, common: &str) -> String {
         // Steps end a run before so many epochs do.
         let epochs = if self.steps == 0 { 1 } else { 1000 };
         let warm_up = if self.steps == 0 { 50 } else { self.steps / 10 };
-        let run = format!("batch_size = {}\nmax_steps = {}\nepochs = {epochs}", self.batch, self.steps);
+        // The first seed is the default of training.
+        let seed = if self.seed == SEEDS[0] { String::new() } else { format!("\nseed = {}", self.seed) };
+        let run = format!("batch_size = {}\nmax_steps = {}\nepochs = {epochs}{seed}", self.batch, self.steps);
         let files = self.data.iter().map(|path| format!("[[data.train]]\npath = {path:?}\n"));
         let common = common.replace("[run]\n", &format!("[run]\n{run}\n"));
         let common = common.replace("[optimiser]\n", &format!("[optimiser]\nwarm_up = {warm_up}\n"));
@@ -139,5 +155,14 @@ mod tests {
             text.contains("similarity = \"l2\"") && text.contains("negatives_per_question = 1\n"),
             "{text}"
         );
+        let row = Row { run: "set-nq".to_owned(), ..row };
+        let seeds: Vec<(String, bool)> = row
+            .of_seeds()
+            .iter()
+            .map(|row| (row.key(), row.config("[run]\n").contains(&format!("seed = {}\n", row.seed))))
+            .collect();
+        // Runs of the default seed keep their names and settings.
+        let expected = [("set-nq", false), ("set-nq-seed-1", true), ("set-nq-seed-2", true)];
+        assert_eq!(seeds, expected.map(|(run, says)| (run.to_owned(), says)));
     }
 }

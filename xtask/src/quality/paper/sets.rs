@@ -5,6 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::super::files::read;
+use super::super::seeds::{SEEDS, spread};
 use super::super::{Work, eval, once};
 use super::row::{Row, key_of, settings};
 use crate::failure::{Failure, Outcome};
@@ -63,67 +64,85 @@ struct Tested {
     ranking: String,
 }
 
+/// What the encoders of a line of the table found, by their seeds and then by the sets that they are tested on. The start
+/// is one encoder.
+type OfSeeds = Vec<Vec<Tested>>;
+
 impl Work<'_> {
     /// Trained on one set, tested on another (paper §5.2, "cross-dataset generalization").
     pub(in crate::quality) fn cross_data(&self) -> Outcome {
-        println!("top-20, in %, of the questions that any block answers; gold paragraphs for {SQUAD_STYLE}");
+        println!(
+            "top-20, in %, of the questions that any block answers; gold paragraphs for {SQUAD_STYLE}: the mean over \
+             {} seeds, from the least to the greatest",
+            SEEDS.len()
+        );
         let names: Vec<_> = SETS.iter().map(|set| set.name).chain([SQUAD_STYLE]).collect();
-        println!("| trained on | {} |\n|---|{}", names.join(" | "), "---|".repeat(names.len()));
-        let rows = self.set_rows()?;
-        let mut tested = Vec::new();
-        for row in &rows {
-            let of_row = self.tested(row)?;
+        let header = || {
+            println!("| trained on | {} |\n|---|{}", names.join(" | "), "---|".repeat(names.len()));
+        };
+        header();
+        let lines = self.set_rows()?;
+        let mut tested: Vec<OfSeeds> = Vec::new();
+        for rows in &lines {
+            let of_line = self.tested_with_seeds(rows)?;
             if tested.is_empty() {
-                println!("| questions | {} |", joined(&of_row, |tested| tested.counted.to_string()));
+                let counted: Vec<_> = of_line[0].iter().map(|tested| tested.counted.to_string()).collect();
+                println!("| questions | {} |", counted.join(" | "));
             }
-            println!(
-                "| {} | {} |",
-                row.name,
-                joined(&of_row, |tested| format!("{:.1}", tested.accuracy * 100.0))
-            );
-            tested.push(of_row);
+            let cells: Vec<_> = (0..names.len()).map(|set| accuracy(&of_line, set)).collect();
+            println!("| {} | {} |", rows[0].name, cells.join(" | "));
+            tested.push(of_line);
         }
         println!(
-            "\nthe same in points above the encoder that the tested set itself trained, \
-             and 95 % intervals (paired bootstrap)"
+            "\nthe mean, in points above the encoder that the tested set itself trained with the same seed; from the \
+             least to the greatest bound of the seeds' 95 % intervals (paired bootstrap)"
         );
-        println!("| trained on | {} |\n|---|{}", names.join(" | "), "---|".repeat(names.len()));
-        for (position, of_row) in tested.iter().enumerate() {
+        header();
+        for (position, of_line) in tested.iter().enumerate() {
             let mut cells = Vec::new();
-            for (set, of_set) in of_row.iter().enumerate() {
-                // The first row is the start; then come the sets in their order.
+            for set in 0..names.len() {
+                // The first line is the start; then come the sets in their order.
                 let own = set + 1;
                 let is_own = position == own;
-                cells.push(if is_own { "0".to_owned() } else { points(&tested[own][set], of_set)? });
+                cells.push(if is_own { "0".to_owned() } else { points(&tested[own], of_line, set)? });
             }
-            println!("| {} | {} |", rows[position].name, cells.join(" | "));
+            println!("| {} | {} |", lines[position][0].name, cells.join(" | "));
         }
         Ok(())
     }
 
     /// One encoder for all sets beside one for each (Table 2).
     pub(in crate::quality) fn multi(&self) -> Outcome {
-        let rows = self.set_rows()?;
-        let Some((multi, singles)) = rows.split_last() else { return Ok(()) };
-        let of_multi = self.tested(multi)?;
-        println!("top-20, in %, of the questions that any block answers\n");
+        let lines = self.set_rows()?;
+        let Some((multi, singles)) = lines.split_last() else { return Ok(()) };
+        let of_multi = self.tested_with_seeds(multi)?;
+        println!(
+            "top-20, in %, of the questions that any block answers: the mean over {} seeds, from the least to the \
+             greatest; differences of the same seed, and the least and the greatest bound of their 95 % intervals\n",
+            SEEDS.len()
+        );
         println!(
             "| tested on | questions | trained on it alone | trained on all | all above alone, 95 % | paper, alone | paper, on four |\n|---|---|---|---|---|---|---|"
         );
         for (number, set) in SETS.iter().enumerate() {
-            // The first row is the start.
-            let of_single = self.tested(&singles[number + 1])?;
-            let (alone, all) = (&of_single[number], &of_multi[number]);
+            // The first line is the start.
+            let of_single = self.tested_with_seeds(&singles[number + 1])?;
             let (one, four) = set.paper;
-            let [single, multi] = [alone, all].map(|tested| tested.accuracy * 100.0);
-            let (name, counted, above) = (set.name, alone.counted, points(alone, all)?);
-            println!("| {name} | {counted} | {single:.1} | {multi:.1} | {above} | {one} | {four} |");
+            let [single, multi] = [&of_single, &of_multi].map(|tested| accuracy(tested, number));
+            let (name, counted) = (set.name, of_multi[0][number].counted);
+            let above = points(&of_single, &of_multi, number)?;
+            println!("| {name} | {counted} | {single} | {multi} | {above} | {one} | {four} |");
         }
         Ok(())
     }
 
-    /// The start, one row a set, and one of all sets.
-    fn set_rows(&self) -> Outcome<Vec<Row>> {
+    /// What the encoders of a line find of each set's tests.
+    fn tested_with_seeds(&self, rows: &[Row]) -> Outcome<OfSeeds> {
+        rows.iter().map(|row| self.tested(row)).collect()
+    }
+
+    /// The lines of the table: the start, one a set, and one of all sets, each but the start once for each seed.
+    fn set_rows(&self) -> Outcome<Vec<Vec<Row>>> {
         let start = self.start()?;
         let blocks = self.data.blocks()?;
         let words = self.path("all-words");
@@ -140,9 +159,10 @@ impl Work<'_> {
         files.push((SQUAD_STYLE, self.path("first-4000.json.gz")));
         let row = |name: &str, data: Vec<String>| {
             let settings = settings("hard", 1, true, "dot", "nll", "1.0");
-            Row::trained(&start, name.to_owned(), format!("set-{}", key_of(name)), data, settings)
+            let run = format!("set-{}", key_of(name));
+            Row::trained(&start, name.to_owned(), run, data, settings).of_seeds()
         };
-        let mut rows = vec![Row::untrained(&start)];
+        let mut rows = vec![vec![Row::untrained(&start)]];
         rows.extend(files.iter().map(|(name, file)| row(name, vec![file.clone()])));
         rows.push(row("all five", files.into_iter().map(|(_, file)| file).collect()));
         Ok(rows)
@@ -195,10 +215,32 @@ impl Tested {
     }
 }
 
-/// Returns by how many points of top-20 `other` is above `base`, with the 95 % interval of the paired bootstrap. It is
-/// over whole articles where the questions name their paragraphs. The questions that no block answers are resampled
-/// too: both rankings fail them.
-fn points(base: &Tested, other: &Tested) -> Outcome<String> {
+/// Returns the mean accuracy on a set, in %, with the least and the greatest where there are several seeds.
+fn accuracy(line: &OfSeeds, set: usize) -> String {
+    let all: Vec<f64> = line.iter().map(|tested| tested[set].accuracy * 100.0).collect();
+    let (mean, least, most) = spread(&all);
+    if all.len() == 1 { format!("{mean:.1}") } else { format!("{mean:.1} ({least:.1} to {most:.1})") }
+}
+
+/// Returns by how many points of top-20 `other` is above `base` on a set: the mean of the seeds, with the least lower
+/// and the greatest upper bound of their 95 % intervals, so that what another seed and what other questions would
+/// change are both in it.
+fn points(base: &OfSeeds, other: &OfSeeds, set: usize) -> Outcome<String> {
+    let of_seed = |seed: usize| difference(&base[seed % base.len()][set], &other[seed % other.len()][set]);
+    let differences = (0..base.len().max(other.len())).map(of_seed).collect::<Outcome<Vec<_>>>()?;
+    Ok(points_text(&differences))
+}
+
+fn points_text(differences: &[[f64; 3]]) -> String {
+    let of = |place: usize| spread(&differences.iter().map(|figures| figures[place]).collect::<Vec<_>>());
+    let ((mean, ..), (_, low, _), (_, _, high)) = (of(0), of(1), of(2));
+    format!("{mean:+.1} ({low:+.1} to {high:+.1})")
+}
+
+/// Returns by how many points of top-20 `other` is above `base`, with the two bounds of the 95 % interval of the paired
+/// bootstrap. It is over whole articles where the questions name their paragraphs. The questions that no block answers
+/// are resampled too: both rankings fail them.
+fn difference(base: &Tested, other: &Tested) -> Outcome<[f64; 3]> {
     let mut compare = command(dpr(), &["eval", "compare", "--k", "20", "--json"]);
     if base.names_paragraphs {
         compare.args(["--cluster", "article", "--questions", SQUAD]);
@@ -209,12 +251,7 @@ fn points(base: &Tested, other: &Tested) -> Outcome<String> {
     let compared = &json(&printed, "dpr eval compare")?["comparisons"][0];
     let of_counted = 100.0 * base.questions as f64 / base.counted.max(1) as f64;
     let [difference, low, high] = ["difference", "low", "high"].map(|key| number(compared, key));
-    let [difference, low, high] = [difference?, low?, high?].map(|share| share * of_counted);
-    Ok(format!("{difference:+.1} ({low:+.1} to {high:+.1})"))
-}
-
-fn joined(tested: &[Tested], cell: impl Fn(&Tested) -> String) -> String {
-    tested.iter().map(cell).collect::<Vec<_>>().join(" | ")
+    Ok([difference?, low?, high?].map(|share| share * of_counted))
 }
 
 fn top_20(accuracy: &Value) -> Option<f64> {
@@ -231,5 +268,17 @@ mod tests {
         let accuracy = serde_json::json!({"top_k": [{"k": 1, "accuracy": 0.1}, {"k": 20, "accuracy": 0.25}]});
         assert_eq!(top_20(&accuracy), Some(0.25));
         assert_eq!(top_20(&Value::Null), None);
+    }
+
+    #[test]
+    fn seeds_are_averaged_and_their_intervals_joined() {
+        let tested = |accuracy| {
+            let metrics = serde_json::json!({"questions": 10});
+            vec![Tested::new((accuracy, 8), &metrics, "results")]
+        };
+        assert_eq!(accuracy(&vec![tested(0.25)], 0), "25.0");
+        assert_eq!(accuracy(&vec![tested(0.25), tested(0.3), tested(0.2)], 0), "25.0 (20.0 to 30.0)");
+        let text = points_text(&[[1.0, -0.5, 2.0], [3.0, 1.0, 6.5], [-1.0, -2.5, 0.5]]);
+        assert_eq!(text, "+1.0 (-2.5 to +6.5)");
     }
 }
