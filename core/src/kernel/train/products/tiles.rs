@@ -4,6 +4,7 @@ use std::mem::take;
 
 use super::super::super::gemm::Panels;
 use super::super::super::tiles::{LeftTiles, PAIR, ROWS, Sums, Tile, TileTask, Tiles, WIDTH, WORDS};
+use super::super::super::vector::{Avx512, Simd};
 use super::{Left, Product};
 
 /// Tiles along the words of a sum that are multiplied before the next ones: those of some rows and of a panel stay in
@@ -84,12 +85,7 @@ impl Outputs<'_> {
         let bias = self.bias.filter(|_| part.first).map(|bias| &bias[column..][..width]);
         let rows = self.out[row * self.n..].chunks_mut(self.n).take(PAIR.min(self.m - row));
         for (to, sums) in rows.zip(&sums.0) {
-            let to = &mut to[column..][..width];
-            // The loops are alike, but the compiler knows the length of the first one.
-            match to.first_chunk_mut::<WIDTH>() {
-                Some(to) => put_row(to, sums, bias, part.first),
-                None => put_row(to, sums, bias, part.first),
-            }
+            put_row(&mut to[column..][..width], sums, bias, part.first);
         }
     }
 }
@@ -97,11 +93,23 @@ impl Outputs<'_> {
 /// Sets at most [`WIDTH`] outputs to their sums and the bias, or adds sums that are not the `first`.
 #[inline(always)]
 fn put_row(to: &mut [f32], sums: &[f32; WIDTH], bias: Option<&[f32]>, first: bool) {
-    let all = to.iter_mut().zip(sums);
-    match bias {
-        Some(bias) => all.zip(bias).for_each(|((to, sum), bias)| *to = sum + bias),
-        None if first => all.for_each(|(to, sum)| *to = *sum),
-        None => all.for_each(|(to, sum)| *to += sum),
+    // By vectors, which compilers do not make of this loop.
+    let vectors = to.len() / Avx512::LANES;
+    for at in 0..vectors {
+        let sum = Avx512::load(sums, at);
+        let sum = match bias {
+            Some(bias) => Avx512::add(sum, Avx512::load(bias, at)),
+            None if first => sum,
+            None => Avx512::add(sum, Avx512::load(to, at)),
+        };
+        Avx512::store(sum, to, at);
+    }
+    for at in vectors * Avx512::LANES..to.len() {
+        to[at] = match bias {
+            Some(bias) => sums[at] + bias[at],
+            None if first => sums[at],
+            None => to[at] + sums[at],
+        };
     }
 }
 
