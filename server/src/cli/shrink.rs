@@ -27,7 +27,8 @@ pub struct Args {
     /// Keep N layers of the transformer, spread evenly from the first to the last [default: all]
     #[arg(long, value_name = "N")]
     layers: Option<usize>,
-    /// Keep N units of each feed-forward layer, those with the greatest weights [default: all]
+    /// Keep N units of each feed-forward layer, those with the greatest weights [default: all]. A multiple of 32 suits
+    /// weights in 4 bits and GPUs
     #[arg(long, value_name = "N")]
     units: Option<usize>,
     #[command(flatten)]

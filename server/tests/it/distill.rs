@@ -94,13 +94,14 @@ fn a_student_comes_nearer_to_its_teacher_and_asks_its_index() {
 #[test]
 fn a_student_can_start_as_a_part_of_its_teacher() {
     let bench = prepared();
-    let shrink = ["shrink", "--model", "teacher", "--layers", "1", "--max-tokens", "24", "--out", "part"];
-    let tokens = ["--keep-tokens", "questions.txt", "--most-tokens", "150", "--json"];
+    let shrink = ["shrink", "--model", "teacher", "--layers", "1", "--units", "40", "--out", "part"];
+    let tokens = ["--keep-tokens", "questions.txt", "--most-tokens", "150", "--max-tokens", "24", "--json"];
     let part = json(bench.dpr(&shrink).args(tokens));
     assert_eq!((&part["dim"], &part["max_question_tokens"]), (&json!(48), &json!(24)));
     let config = fs_err::read(bench.path("part/question_encoder/config.json")).unwrap();
     let config: Value = serde_json::from_slice(&config).unwrap();
     assert_eq!((&config["num_hidden_layers"], &config["max_position_embeddings"]), (&json!(1), &json!(24)));
+    assert_eq!(config["intermediate_size"], 40);
     assert!(config["vocab_size"].as_u64().unwrap() <= 150, "{config}");
     bench.write("distill.toml", SETTINGS.replace("[data]", "fit_projection = false\n[data]"));
     let report = json(&mut distill(&bench, "run", &["--model", "part", "--epochs", "8", "--json"]));

@@ -4,8 +4,8 @@
 //! | module | rows | use |
 //! |---|---|---|
 //! | [`mod@f32`] | single precision | exact scores, the same on every instruction set to the bit |
-//! | [`mod@i8`] | quantized to 8 bits and a scale | choosing rows to score |
-//! | [`gather_i8`] | the same, gathered from anywhere | the search of a graph |
+//! | [`mod@i8`] | quantized to 8 bits and a scale | quantizing rows; the products of the private modes |
+//! | [`gather_i8`] | the same, gathered from anywhere or all of a block | the search of a graph; choosing rows to score |
 //! | [`mod@f16`] | half precision and a scale | choosing rows to score |
 //! | [`binary`] | one bit a number and a scale | choosing rows to score |
 //! | [`batch_i8`] | quantized to 8 bits, for many queries at once | choosing rows to score |

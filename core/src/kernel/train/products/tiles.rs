@@ -93,7 +93,7 @@ impl Outputs<'_> {
 /// Sets at most [`WIDTH`] outputs to their sums and the bias, or adds sums that are not the `first`.
 #[inline(always)]
 fn put_row(to: &mut [f32], sums: &[f32; WIDTH], bias: Option<&[f32]>, first: bool) {
-    // By vectors, which compilers do not make of this loop.
+    // By vectors: compilers make none of the plain loop.
     let vectors = to.len() / Avx512::LANES;
     for at in 0..vectors {
         let sum = Avx512::load(sums, at);

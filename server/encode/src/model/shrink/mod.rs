@@ -41,8 +41,8 @@ pub struct ShrinkOptions<'a> {
 /// for questions and passages. Its vectors are not those of `model`, nor near them, until it is distilled.
 ///
 /// # Errors
-/// [`ModelError`] names the directory and what does not fit: more layers, units or positions than there are, or an encoder
-/// whose layers are of several kinds. `out` is then unchanged.
+/// [`ModelError`] names the directory and what does not fit: more layers, units or positions than there are, or an
+/// encoder whose layers are of several kinds. `out` is then unchanged.
 pub fn shrink(
     model: &ModelDir,
     out: &Path,

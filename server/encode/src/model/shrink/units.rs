@@ -69,3 +69,40 @@ fn greatest(importance: &[f64], keep: usize) -> Vec<usize> {
     places.sort_unstable();
     places
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_unit_counts_by_the_product_of_the_norms_of_its_weights() {
+        let json = r#"{"model_type":"bert","hidden_size":2,"num_hidden_layers":1,"num_attention_heads":1,
+            "intermediate_size":3,"vocab_size":100,"max_position_embeddings":32}"#;
+        let config = EncoderConfig::from_json(json.as_bytes()).unwrap();
+        let names = LayerNames::new(config.family, 0);
+        let (into, out_of) = (&names.intermediate[0], &names.output);
+        // The unit with the greatest weights into it has nearly none out of it.
+        let mut tensors = vec![
+            (format!("{into}.weight"), vec![3, 2], vec![10.0, 0.0, 0.0, 2.0, 1.0, 0.0]),
+            (format!("{into}.bias"), vec![3], vec![0.1, 0.2, 0.3]),
+            (format!("{out_of}.weight"), vec![2, 3], vec![0.0, 2.0, 0.0, 0.1, 0.0, 3.0]),
+            (format!("{out_of}.bias"), vec![2], vec![7.0, 8.0]),
+        ];
+        assert_eq!(importance(&tensors, &names, 3), [1.0, 4.0, 3.0]);
+        prune(&mut tensors, &config, 2);
+        let expected = [
+            (vec![2, 2], vec![0.0, 2.0, 1.0, 0.0]),
+            (vec![2], vec![0.2, 0.3]),
+            (vec![2, 2], vec![2.0, 0.0, 0.0, 3.0]),
+            (vec![2], vec![7.0, 8.0]),
+        ];
+        let got = tensors.into_iter().map(|(_, shape, values)| (shape, values));
+        assert_eq!(got.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn of_equal_units_the_first_are_kept() {
+        assert_eq!(greatest(&[1.0, 3.0, 1.0, 2.0, 1.0], 4), [0, 1, 2, 3]);
+        assert_eq!(greatest(&[1.0; 3], 2), [0, 1]);
+    }
+}
