@@ -29,7 +29,10 @@ impl Work<'_> {
             ["distill", "--config", "configs/distill.toml", "--teacher", &teacher, "--model", DEMO_MODEL]
                 .map(str::to_owned)
                 .into();
-        for file in questions.chain(self.sentences(&corpus)?) {
+        // Sentences of the corpus: what is asked later is about the same things.
+        let sentences = SENTENCE_SEEDS.map(|seed| self.sentences(&corpus, seed));
+        for file in questions.map(Ok).chain(sentences) {
+            let file = file?;
             arguments.extend(["--questions".to_owned(), file]);
         }
         // The best student is chosen by other questions than the tables report.
@@ -65,13 +68,10 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Files of sentences of `corpus`, to learn from as from questions: what is asked later is about the same things.
-    fn sentences(&self, corpus: &str) -> Outcome<Vec<String>> {
-        let file = |seed: &str| -> Outcome<String> {
-            let out = self.path(&format!("sentences-{seed}.json.gz"));
-            once(&out, &["data", "ict", "--passages", corpus, "--seed", seed, "--out", &out])?;
-            Ok(out)
-        };
-        SENTENCE_SEEDS.iter().map(|seed| file(seed)).collect()
+    /// Draws one sentence of each passage by the seed, to learn from as from a question; the file.
+    pub(super) fn sentences(&self, passages: &str, seed: &str) -> Outcome<String> {
+        let out = self.path(&format!("sentences-{seed}.json.gz"));
+        once(&out, &["data", "ict", "--passages", passages, "--seed", seed, "--out", &out])?;
+        Ok(out)
     }
 }

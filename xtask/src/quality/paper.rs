@@ -228,7 +228,8 @@ impl Work<'_> {
         }
         write(&config, &settings)?;
         if !Path::new(&finished).exists() {
-            go_on(&run, &["train", "--config", &config, "--model", &row.start])?;
+            let arguments = ["train", "--config", &config, "--model", &row.start, "--seed", row.seed];
+            go_on(&run, &arguments)?;
             write(&finished, &seconds(&run, row.batch)?.to_string())?;
         }
         let text = read(&finished)?;

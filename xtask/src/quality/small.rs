@@ -1,17 +1,23 @@
-//! A question encoder of 8 MB: the starter's with fewer layers and tokens, distilled from it, beside it.
+//! A question encoder of 8 MB: the starter's with fewer layers, units and tokens, distilled from it, beside it.
 
 use std::path::Path;
+use std::{fs, io};
 
-use super::files::{measured, write};
+use super::files::{measured, read, write};
 use super::{Work, eval, go_on, once};
 use crate::bench::{Vectors, vectors};
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::paths::{DEMO_MODEL, SQUAD, dpr, venv_python};
 use crate::process::{self, command};
 
-/// Layers of the student, of the starter's six, and its tokens, of 30,522.
+/// Layers of the student, of the starter's six, the units of its feed-forward layers, of 1,536, and its tokens, of
+/// 30,522.
 const LAYERS: &str = "4";
+const UNITS: &str = "768";
 const TOKENS: &str = "20000";
+/// Epochs with all units, and with those that are kept.
+const WIDE_EPOCHS: &str = "4";
+const EPOCHS: &str = "5";
 /// Tokens of a question.
 const QUESTION_TOKENS: &str = "64";
 /// Training question sets, without their answers. No test question is among them.
@@ -74,26 +80,54 @@ impl Work<'_> {
     }
 
     /// Trains the student, or goes on with it; its model directory. It learns from published questions, and from
-    /// sentences and made questions of the blocks in `corpus`, which the teacher gave `vectors`.
+    /// sentences and made questions of the blocks in `corpus`, which the teacher gave `vectors`: first with all units of
+    /// its feed-forward layers, then with half of them and other sentences of the same blocks.
     fn small_student(&self, corpus: &str, vectors: &str) -> Outcome<String> {
         let mut texts: Vec<String> = QUESTIONS.map(|set| self.data.questions(set)).into();
         texts.extend(["new-wiki-v1.0", "amazon-v1.0"].map(|set| self.data.squad(set)));
-        let start = self.path("start");
+        let start = self.path(&format!("start-{LAYERS}-{TOKENS}"));
         let mut shrink =
             vec!["shrink", "--model", DEMO_MODEL, "--layers", LAYERS, "--max-tokens", QUESTION_TOKENS];
         shrink.extend(["--keep-tokens", corpus, "--most-tokens", TOKENS, "--out", &start]);
         texts.iter().for_each(|file| shrink.extend(["--keep-tokens", file]));
         once(&start, &shrink)?;
-        let (sentences, made) = (self.path("sentences-1.json.gz"), self.path("made.json.gz"));
-        once(&sentences, &["data", "ict", "--passages", corpus, "--seed", "1", "--out", &sentences])?;
+        let made = self.path("made.json.gz");
         once(&made, &["data", "questions", "--passages", corpus, "--limit", MADE_OF, "--out", &made])?;
-        texts.extend([sentences, made]);
-        let (run, dev) = (self.path("student"), self.data.questions("wq-dev.json"));
+        let [sentences, others] = ["1", "2"].map(|seed| self.sentences(corpus, seed));
+        let of_wide = [&texts[..], &[sentences?, made.clone()]].concat();
+        let wide = self.taught("wide", &start, (vectors, WIDE_EPOCHS), &of_wide)?;
+        let narrow = self.path(&format!("wide/start-{UNITS}"));
+        once(&narrow, &["shrink", "--model", &wide, "--units", UNITS, "--out", &narrow])?;
+        self.taught("narrow", &narrow, (vectors, EPOCHS), &[&texts[..], &[made, others?]].concat())
+    }
+
+    /// Distils the starter into `start` as the run `name`, or goes on with it; the best model.
+    fn taught(
+        &self,
+        name: &str,
+        start: &str,
+        (vectors, epochs): (&str, &str),
+        texts: &[String],
+    ) -> Outcome<String> {
+        let (run, dev) = (self.path(name), self.data.questions("wq-dev.json"));
         let mut distill = vec!["distill", "--config", "configs/distill-small.toml", "--teacher", DEMO_MODEL];
-        distill.extend(["--model", &start, "--vectors", vectors, "--dev", &dev, "--precision", "bf16"]);
+        distill.extend(["--model", start, "--vectors", vectors, "--dev", &dev]);
+        distill.extend(["--precision", "bf16", "--epochs", epochs]);
         texts.iter().for_each(|file| distill.extend(["--questions", file]));
+        let [settings, done] = ["settings", "done"].map(|what| self.path(&format!("{name}.{what}")));
+        let asked = format!("{}\n{}", distill.join(" "), read("configs/distill-small.toml")?);
+        if fs::read_to_string(&settings).is_ok_and(|begun| begun != asked) {
+            // The run is of other settings.
+            for removed in [fs::remove_dir_all(&run), fs::remove_file(&done)] {
+                let missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+                if let Err(error) = removed.or_else(|error| if missing(&error) { Ok(()) } else { Err(error) })
+                {
+                    return Err(Failure::new(format!("cannot clear {run}: {error}")));
+                }
+            }
+        }
+        write(&settings, &asked)?;
         // Resuming encodes all training texts with the teacher again, even in a finished run.
-        let done = self.path("student.done");
         if !Path::new(&done).exists() {
             go_on(&run, &distill)?;
             write(&done, "")?;

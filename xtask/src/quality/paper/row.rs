@@ -76,9 +76,7 @@ impl Row {
         // Steps end a run before so many epochs do.
         let epochs = if self.steps == 0 { 1 } else { 1000 };
         let warm_up = if self.steps == 0 { 50 } else { self.steps / 10 };
-        // The first seed is the default of training.
-        let seed = if self.seed == SEEDS[0] { String::new() } else { format!("\nseed = {}", self.seed) };
-        let run = format!("batch_size = {}\nmax_steps = {}\nepochs = {epochs}{seed}", self.batch, self.steps);
+        let run = format!("batch_size = {}\nmax_steps = {}\nepochs = {epochs}", self.batch, self.steps);
         let files = self.data.iter().map(|path| format!("[[data.train]]\npath = {path:?}\n"));
         let common = common.replace("[run]\n", &format!("[run]\n{run}\n"));
         let common = common.replace("[optimiser]\n", &format!("[optimiser]\nwarm_up = {warm_up}\n"));
@@ -156,13 +154,8 @@ mod tests {
             "{text}"
         );
         let row = Row { run: "set-nq".to_owned(), ..row };
-        let seeds: Vec<(String, bool)> = row
-            .of_seeds()
-            .iter()
-            .map(|row| (row.key(), row.config("[run]\n").contains(&format!("seed = {}\n", row.seed))))
-            .collect();
-        // Runs of the default seed keep their names and settings.
-        let expected = [("set-nq", false), ("set-nq-seed-1", true), ("set-nq-seed-2", true)];
-        assert_eq!(seeds, expected.map(|(run, says)| (run.to_owned(), says)));
+        let runs: Vec<_> = row.of_seeds().iter().map(|row| (row.key(), row.seed)).collect();
+        let expected = [("set-nq", "12345"), ("set-nq-seed-1", "1"), ("set-nq-seed-2", "2")];
+        assert_eq!(runs, expected.map(|(run, seed)| (run.to_owned(), seed)));
     }
 }

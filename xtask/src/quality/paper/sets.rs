@@ -64,8 +64,8 @@ struct Tested {
     ranking: String,
 }
 
-/// What the encoders of a line of the table found, by their seeds and then by the sets that they are tested on. The start
-/// is one encoder.
+/// What the encoders of a line of the table found, by their seeds and then by the sets that they are tested on. The
+/// start is one encoder.
 type OfSeeds = Vec<Vec<Tested>>;
 
 impl Work<'_> {
@@ -122,7 +122,8 @@ impl Work<'_> {
             SEEDS.len()
         );
         println!(
-            "| tested on | questions | trained on it alone | trained on all | all above alone, 95 % | paper, alone | paper, on four |\n|---|---|---|---|---|---|---|"
+            "| tested on | questions | trained on it alone | trained on all | all above alone | paper, alone | \
+             paper, on four |\n|---|---|---|---|---|---|---|"
         );
         for (number, set) in SETS.iter().enumerate() {
             // The first line is the start.
