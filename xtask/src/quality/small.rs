@@ -1,4 +1,4 @@
-//! A question encoder of 8 MB: the starter's with fewer layers, units and tokens, distilled from it, beside it.
+//! A question encoder of 7 MB: the starter's with fewer layers, units and tokens, distilled from it, beside it.
 
 use std::path::Path;
 use std::{fs, io};
