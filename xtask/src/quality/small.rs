@@ -80,8 +80,8 @@ impl Work<'_> {
     }
 
     /// Trains the student, or goes on with it; its model directory. It learns from published questions, and from
-    /// sentences and made questions of the blocks in `corpus`, which the teacher gave `vectors`: first with all units of
-    /// its feed-forward layers, then with half of them and other sentences of the same blocks.
+    /// sentences and made questions of the blocks in `corpus`, which the teacher gave `vectors`: first with all units
+    /// of its feed-forward layers, then with half of them and other sentences of the same blocks.
     fn small_student(&self, corpus: &str, vectors: &str) -> Outcome<String> {
         let mut texts: Vec<String> = QUESTIONS.map(|set| self.data.questions(set)).into();
         texts.extend(["new-wiki-v1.0", "amazon-v1.0"].map(|set| self.data.squad(set)));
