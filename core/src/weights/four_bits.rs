@@ -31,6 +31,22 @@ pub struct FourBits {
     pub scales: Vec<f32>,
 }
 
+impl FourBits {
+    /// Returns the numbers of the matrix, `[rows, columns]`, as they are when it is opened.
+    pub fn into_f32(self) -> Vec<f32> {
+        let columns = self.codes.len() * 2 / self.scales.len().max(1);
+        let groups = self.codes.as_chunks::<{ GROUP / 2 }>().0.iter().zip(&self.steps);
+        let mut values = Vec::with_capacity(self.codes.len() * 2);
+        for (group, (codes, step)) in groups.enumerate() {
+            let scale = self.scales[group * GROUP / columns];
+            let number =
+                |stored: u8| f32::from((i16::from(stored) - i16::from(OFFSET)) * i16::from(*step)) * scale;
+            values.extend(codes.iter().flat_map(|pair| [number(pair & 15), number(pair >> 4)]));
+        }
+        values
+    }
+}
+
 /// Returns whether rows of so many numbers can be stored in 4 bits.
 pub fn fits_groups(columns: usize) -> bool {
     columns > 0 && columns.is_multiple_of(GROUP)
@@ -68,21 +84,33 @@ fn row_scale(row: &[f32]) -> f32 {
 
 /// Returns the code from -8 to 7 that is nearest to `value`, a number in 8 bits, with this step.
 fn code(value: f32, step: i8) -> i8 {
-    (value * (1.0 / f32::from(step))).round_ties_even().clamp(-8.0, 7.0) as i8
+    rounded(value * (1.0 / f32::from(step))) as i8
+}
+
+/// Returns the nearest whole number from -8 to 7, of two the even one, for magnitudes up to 2²²: beside [`WHOLE`] an
+/// `f32` has no fraction. Unlike `round_ties_even` that needs no instruction beyond SSE2, and is computed in vectors.
+#[inline(always)]
+fn rounded(value: f32) -> f32 {
+    /// 1.5 · 2²³.
+    const WHOLE: f32 = 12_582_912.0;
+    ((value + WHOLE) - WHOLE).clamp(-8.0, 7.0)
 }
 
 /// Returns the step with the least squared error; the smaller of two that are as good.
 fn best_step(group: &[f32; GROUP]) -> i8 {
+    /// Sums side by side, which the compiler keeps in vectors.
+    const LANES: usize = 8;
     let mut best = (f32::INFINITY, 1);
     for step in (1..=MOST_STEP).flat_map(|step| [step, -step]) {
         let (width, inverse) = (f32::from(step), 1.0 / f32::from(step));
-        let error: f32 = group
-            .iter()
-            .map(|value| {
-                let off = (value * inverse).round_ties_even().clamp(-8.0, 7.0) * width - value;
-                off * off
-            })
-            .sum();
+        let mut errors = [0f32; LANES];
+        for values in group.as_chunks::<LANES>().0 {
+            for (error, value) in errors.iter_mut().zip(values) {
+                let off = rounded(value * inverse) * width - value;
+                *error += off * off;
+            }
+        }
+        let error: f32 = errors.iter().sum();
         if error < best.0 {
             best = (error, step);
         }
@@ -168,6 +196,7 @@ mod tests {
         let matrix = take(&stored(&quantized, rows, columns), &[rows, columns]).unwrap();
         let Matrix::Q8 { values, scales } = &matrix else { panic!("{matrix:?}") };
         assert_eq!(*scales, quantized.scales);
+        assert_eq!(matrix.clone().into_f32(), quantized.clone().into_f32());
         let codes = quantized.codes.iter().flat_map(|pair| [pair & 15, pair >> 4]);
         for (place, (code, value)) in codes.zip(values).enumerate() {
             let expected = (i32::from(code) - 8) * i32::from(quantized.steps[place / GROUP]);

@@ -7,6 +7,7 @@ use clap::ArgAction;
 use super::train_args::{TrainArgs, warn, write_down_threads};
 use super::{CliError, stop_on_interrupt};
 use crate::cli::progress;
+use dpr_encode::model::WebFormat;
 use dpr_files::Job;
 use dpr_train::{DistillConfig, DistillPrepared, TrainDevice, distill, keep_freed_memory};
 
@@ -43,6 +44,10 @@ pub struct Args {
     /// again, for shards
     #[arg(long, value_name = "DIR", action = ArgAction::Append)]
     vectors: Vec<PathBuf>,
+    /// Train for weights that pages have in this format, f16, q8 or q4 (`dpr export-web --dtype`): they are rounded to
+    /// it in every step; on the CPU
+    #[arg(long, value_name = "FORMAT")]
+    dtype: Option<WebFormat>,
     #[command(flatten)]
     run: TrainArgs,
 }
@@ -59,6 +64,7 @@ impl Args {
                 setting.clone_from(path);
             }
         }
+        config.model.dtype = self.dtype.or(config.model.dtype);
         let data = &mut config.data;
         for (setting, flag) in [
             (&mut data.questions, &self.questions),

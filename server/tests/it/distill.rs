@@ -9,6 +9,8 @@ use std::path::Path;
 use std::process::Command;
 
 use common::{Bench, fail, fixtures, json, succeed};
+use dpr_core::device::Device;
+use dpr_core::{EncoderBytes, TextEncoder};
 use dpr_train::{DistillConfig, PairConfig, Settings, Sharing, TrainConfig};
 use run::{kill_after, losses};
 use serde_json::{Value, json};
@@ -119,6 +121,44 @@ fn a_student_can_start_as_a_part_of_its_teacher() {
     assert!(!bench.path("more").exists());
 }
 
+/// Returns the vectors that a page with the weights of this format gives the questions of the bench.
+fn page_vectors(bench: &Bench, model: &str, dtype: &str) -> Vec<Vec<f32>> {
+    succeed(&mut bench.dpr(&["export-web", "--model", model, "--dtype", dtype]));
+    let read = |path: &str| fs_err::read(bench.path(model).join(path)).unwrap();
+    let (config, tokenizer) = (read("question_encoder/config.json"), read("question_encoder/tokenizer.json"));
+    let web: Value = serde_json::from_slice(&read("web/web.json")).unwrap();
+    let weights = read(web["weights"][dtype]["path"].as_str().unwrap());
+    let weights = [("weights", weights.as_slice())];
+    let files = EncoderBytes { config: &config, tokenizer: &tokenizer, weights: &weights };
+    let encoder = TextEncoder::load(&files, None, &Device::Kernel).unwrap();
+    let questions = fs_err::read_to_string(bench.path("questions.txt")).unwrap();
+    questions.lines().map(|text| encoder.encode_question(text).unwrap().as_slice().to_vec()).collect()
+}
+
+#[test]
+fn a_student_that_is_trained_in_4_bits_is_nearer_to_its_teacher_in_4_bits() {
+    let bench = prepared();
+    let shrink = ["shrink", "--model", "teacher", "--layers", "1", "--out", "part"];
+    succeed(&mut bench.dpr(&shrink));
+    bench.write("distill.toml", SETTINGS.replace("[data]", "fit_projection = false\n[data]"));
+    let teacher = page_vectors(&bench, "teacher", "q8");
+    let apart = |out: &str, more: &[&str]| {
+        let more = [&["--model", "part", "--epochs", "8", "--json"], more].concat();
+        let report = json(&mut distill(&bench, out, &more));
+        let page = page_vectors(&bench, &format!("{out}/best"), "q4");
+        let pairs = page.iter().zip(&teacher);
+        let product = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| f64::from(a * b)).sum::<f64>();
+        let cosine = pairs.map(|(a, b)| product(a, b) / (product(a, a) * product(b, b)).sqrt());
+        (report, 1.0 - cosine.sum::<f64>() / page.len() as f64)
+    };
+    let (plain, of_plain) = apart("plain", &[]);
+    let (rounded, of_rounded) = apart("rounded", &["--dtype", "q4"]);
+    println!("1 less the cosine in 4 bits: {of_plain} trained in f32, {of_rounded} in 4 bits");
+    assert!(of_rounded < 0.9 * of_plain, "{of_rounded} {of_plain}");
+    // What it is measured by is the model as it is rounded.
+    assert_ne!(plain["at_start"], rounded["at_start"]);
+}
+
 #[test]
 fn the_last_layer_is_fitted_before_the_first_step() {
     let bench = prepared();
@@ -135,13 +175,15 @@ fn the_last_layer_is_fitted_before_the_first_step() {
 
 #[test]
 fn a_killed_distillation_goes_on_as_if_nothing_had_been() {
-    let bench = prepared();
-    succeed(&mut distill(&bench, "whole", &[]));
-    kill_after(distill(&bench, "killed", &[]), &bench.path("killed"), 7);
-    succeed(&mut bench.dpr(&["distill", "--resume", "--device", "flex", "--out", "killed"]));
-    let (whole, resumed) = (losses(&bench.path("whole")), losses(&bench.path("killed")));
-    assert_eq!(whole.len(), 66, "22 batches in each of 3 epochs");
-    assert_eq!(whole, resumed);
+    for more in [&[][..], &["--dtype", "q4"]] {
+        let bench = prepared();
+        succeed(&mut distill(&bench, "whole", more));
+        kill_after(distill(&bench, "killed", more), &bench.path("killed"), 7);
+        succeed(&mut bench.dpr(&["distill", "--resume", "--device", "flex", "--out", "killed"]));
+        let (whole, resumed) = (losses(&bench.path("whole")), losses(&bench.path("killed")));
+        assert_eq!(whole.len(), 66, "22 batches in each of 3 epochs");
+        assert_eq!(whole, resumed, "{more:?}");
+    }
 }
 
 #[test]

@@ -9,11 +9,12 @@ use dpr_core::encoder::{Encoder, ParameterInfo, TokenBatch, parameter_list};
 use dpr_core::random::SplitMix;
 use dpr_core::weights::StoredTensor;
 use dpr_core::{DeviceChoice, DeviceError, EncoderConfig, LoadError, TensorMap, TextTokenizer};
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::error::TrainError;
 use super::options::Precision;
-use dpr_encode::model::{ModelDir, PASSAGE_DIR, QUESTION_DIR};
+use dpr_encode::model::{ModelDir, PASSAGE_DIR, QUESTION_DIR, WebFormat};
 
 /// The device that training runs on.
 #[derive(Clone, Debug)]
@@ -101,6 +102,8 @@ pub struct TrainedEncoder {
     pub weights: Vec<Vec<f32>>,
     /// For each parameter, whether it is trained.
     pub trained: Vec<bool>,
+    /// The number format of a page, which the module's weights are rounded to; those on the host are not.
+    rounding: Option<WebFormat>,
     net: Encoder,
     /// `true` if the module has newer weights than `weights`: those of a step on a GPU.
     is_ahead: bool,
@@ -150,6 +153,7 @@ impl TrainedEncoder {
             parameters,
             weights,
             trained,
+            rounding: None,
             net,
             is_ahead,
             config_json,
@@ -187,12 +191,42 @@ impl TrainedEncoder {
         self.upload(device);
     }
 
+    /// Rounds the module's weights from now on as an export for pages in `format` does, after every step anew. The
+    /// weights on the host stay as they are, and take the gradient at the rounded ones for their own: the
+    /// straight-through estimator (Bengio et al. 2013, §2).
+    ///
+    /// # Errors
+    /// [`TrainError::Setting`] on a GPU, whose weights are not on the host after a step.
+    pub fn round_to(&mut self, format: WebFormat, device: &TrainDevice) -> Result<(), TrainError> {
+        if device.gpu {
+            return Err(TrainError::Setting {
+                setting: "model.dtype",
+                got: format.name().into(),
+                expected: format!("{} does not round weights: say the device cpu", device.name),
+            });
+        }
+        self.rounding = Some(format);
+        self.upload(device);
+        Ok(())
+    }
+
     /// Brings the module up to date with the weights.
     pub fn upload(&mut self, device: &TrainDevice) {
-        let tensor = |values: &Vec<f32>| {
-            Tensor::from_data(TensorData::new(values.clone(), [values.len()]), &device.plain)
+        let rounded = |values: &[f32], parameter: &ParameterInfo| match self.rounding {
+            Some(format) if !parameter.is_vector() => {
+                let values = parameter.reorder(values, true);
+                let values = format.rounded(&parameter.name, &parameter.shape, &values);
+                parameter.reorder(&values, false)
+            }
+            Some(_) | None => values.to_vec(),
         };
-        self.net = self.net.with_parameters(self.weights.iter().map(tensor).collect());
+        let weights = self.weights.par_iter().zip(&self.parameters);
+        let weights: Vec<_> = weights.map(|(values, parameter)| rounded(values, parameter)).collect();
+        let tensor = |values: Vec<f32>| {
+            let length = values.len();
+            Tensor::from_data(TensorData::new(values, [length]), &device.plain)
+        };
+        self.net = self.net.with_parameters(weights.into_iter().map(tensor).collect());
         self.is_ahead = false;
     }
 

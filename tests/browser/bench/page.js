@@ -25,6 +25,20 @@ window.measureCpu = async (plan) => {
   return encodeTimes(engines, ids, plan);
 };
 
+/** A smaller question encoder in 4 bits beside the model's own in 8, each with its own ids of the same tokens. */
+window.measureSmall = async (plan) => {
+  const model = await loadDpr('cpu', '/model/web/question_encoder.q8.safetensors');
+  const small = await loadDpr('cpu', await weightsOf('/small', 'q4'), '/small');
+  const [ids, own] = [model, small].map(({ encoder }) => Array.from(idsOf(encoder, plan)));
+  const inSmall = new Map(ids.map((id, position) => [id, own[position]]));
+  const peer = 'the model, q8';
+  const engines = {
+    'small encoder, q4': { ...small, run: (ids) => small.run(ids.map((id) => inSmall.get(id))), peers: [peer] },
+    [peer]: model,
+  };
+  return encodeTimes(engines, ids, plan);
+};
+
 /** The WebGPU module and onnxruntime-web's webgpu, on the same adapter. */
 window.measureWebgpu = async (plan) => {
   const ort = await importOrt('ort.webgpu.min.mjs');
@@ -73,10 +87,9 @@ async function timed(engine, ids) {
 }
 
 /** @param device - `cpu`, `webgpu`, or `plain`, the module for the CPU that needs no relaxed SIMD */
-export async function loadDpr(device, weightsUrl) {
-  const [config, tokenizer, weights] = await Promise.all(
-    ['/model/question_encoder/config.json', '/model/question_encoder/tokenizer.json', weightsUrl].map(bytes),
-  );
+export async function loadDpr(device, weightsUrl, model = '/model') {
+  const files = ['config.json', 'tokenizer.json'].map((file) => `${model}/question_encoder/${file}`);
+  const [config, tokenizer, weights] = await Promise.all([...files, weightsUrl].map(bytes));
   const start = performance.now();
   const build = device === 'cpu' && hasRelaxedSimd() ? 'relaxed' : device.replace('plain', 'cpu');
   // The modules for the CPU have one script; under another address it has a memory of its own.
@@ -127,11 +140,14 @@ export function idsOf(encoder, { question, tokens }) {
   return ids;
 }
 
-/** Where the exported f32 weights are, by the export's own description. */
-export async function f32Weights() {
-  const { weights } = await (await fetch('/model/web/web.json')).json();
-  return `/model/${weights.f32.path}`;
+/** Where a model's exported weights are, by the export's own description. */
+async function weightsOf(model, dtype) {
+  const { weights } = await (await fetch(`${model}/web/web.json`)).json();
+  return `${model}/${weights[dtype].path}`;
 }
+
+/** Where the exported f32 weights are. */
+export const f32Weights = () => weightsOf('/model', 'f32');
 
 export async function bytes(url) {
   const response = await fetch(url);

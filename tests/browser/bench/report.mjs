@@ -3,6 +3,8 @@
 const EARLY = 20;
 /** 8-bit engines round differently; another model or another pooling is off by far more. */
 const SAME_WORK = 0.03;
+/** A model that has learned another one's vectors, and one that has not. */
+export const LEARNED = 0.15;
 
 /** The middle value. */
 export function median(values) {
@@ -11,8 +13,11 @@ export function median(values) {
   return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 }
 
-/** Per engine: first run, median of the first 20, and of the steady ones; then ours over each of its peers. */
-export function summarize(engines) {
+/**
+ * Per engine: first run, median of the first 20, and of the steady ones; then ours over each of its peers, whose
+ * similarity of two questions is within a distance of ours.
+ */
+export function summarize(engines, within = SAME_WORK) {
   const rows = engines.map(({ name, peers, loadMs, early, steady, similarity }) => ({
     name,
     peers,
@@ -27,7 +32,7 @@ export function summarize(engines) {
   for (const [ours, name] of rows.flatMap((row) => row.peers.map((peer) => [row, peer]))) {
     const peer = rows.find((row) => row.name === name);
     // Both gave two questions the same similarity, or they did not do the same work.
-    if (Math.abs(ours.similarity - peer.similarity) > SAME_WORK) {
+    if (Math.abs(ours.similarity - peer.similarity) > within) {
       throw new Error(`${ours.name} finds a similarity of ${ours.similarity}, ${peer.name} of ${peer.similarity}`);
     }
     ratios.push({ ours: ours.name, peer: peer.name, early: ours.earlyMs / peer.earlyMs, steady: ours.steadyMs / peer.steadyMs });

@@ -1,14 +1,15 @@
 // Question latency in Chromium beside onnxruntime-web: one browser run, engines in turns, same token ids.
 //
-//     node tests/browser/bench/run.mjs [--json] [--skip-webgpu] [--litert] [--runs N]
+//     node tests/browser/bench/run.mjs [--json] [--skip-webgpu] [--litert | --small MODEL] [--runs N]
 //
 // Needs `cargo xtask npm`, data/model with its web exports, and target/bench/model{,.int8}.onnx
 // (tests/bench/export_onnx.py); `cargo xtask bench` makes all of them. With `--litert`, the only peer is LiteRT.js, at
 // the lengths of a question and of a passage; that needs target/bench/litert (tests/bench/export_encoders.py) and
-// `npm ci` in tests/browser/bench/peers.
+// `npm ci` in tests/browser/bench/peers. With `--small`, what is measured is the question encoder of that model directory
+// in 4 bits (`dpr export-web --dtype q4`), beside data/model's own in 8.
 import { readFileSync } from 'node:fs';
 import { chromium } from '@playwright/test';
-import { report, summarize, summarizeReading } from './report.mjs';
+import { LEARNED, report, summarize, summarizeReading } from './report.mjs';
 import { fileServer, repository } from './server.mjs';
 
 const RUNS = 200;
@@ -25,8 +26,10 @@ const flags = process.argv.slice(2);
 const asJson = flags.includes('--json');
 const runs = flags.includes('--runs') ? Number(flags[flags.indexOf('--runs') + 1]) : RUNS;
 
+const small = flags.includes('--small') && flags[flags.indexOf('--small') + 1];
+
 const question = sixteenTokens();
-const server = await fileServer();
+const server = await fileServer(small ? { '/small/': `${small}/` } : {});
 const browser = await chromium.launch({
   executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
   args: [
@@ -41,7 +44,7 @@ const browser = await chromium.launch({
   ],
 });
 try {
-  const result = flags.includes('--litert') ? await besideLitert() : await besideOnnxruntime();
+  const result = await (flags.includes('--litert') ? besideLitert() : small ? besideModel() : besideOnnxruntime());
   console.log(asJson ? JSON.stringify(result, null, 2) : report(result));
 } finally {
   await browser.close();
@@ -71,6 +74,12 @@ async function besideLitert() {
   const cpu = summarize(await inPage('litert.html', 'measureLitert', plan));
   const passage = summarize(await inPage('litert.html', 'measureLitert', passagePlan));
   return { chromium: browser.version(), tokens: TOKENS, question, cpu, passage: { tokens: PASSAGE_TOKENS, ...passage } };
+}
+
+/** Questions of a smaller encoder beside those of the model that it learned from. */
+async function besideModel() {
+  const cpu = summarize(await inPage('bench.html', 'measureSmall', { question, tokens: TOKENS, runs, warmUp: WARM_UP }), LEARNED);
+  return { chromium: browser.version(), tokens: TOKENS, question, cpu };
 }
 
 /** What a function of a page returns for a plan. */

@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 
 /** A path of the repository. */
-export const repository = (relative) => path.join(root, relative);
+export const repository = (relative) => path.resolve(root, relative);
 
 const MOUNTS = {
   '/': 'tests/browser/bench/',
@@ -21,12 +21,13 @@ const MOUNTS = {
 };
 const TYPES = { '.html': 'text/html', '.js': 'text/javascript', '.mjs': 'text/javascript', '.wasm': 'application/wasm', '.json': 'application/json' };
 
-/** Starts on a free port. */
-export async function fileServer() {
+/** Starts on a free port. @param more - further mounts: folders of the repository by the beginning of their paths */
+export async function fileServer(more = {}) {
+  const mounts = { ...MOUNTS, ...more };
   const server = http.createServer((request, response) => {
     const name = path.posix.normalize(new URL(request.url, 'http://localhost').pathname);
-    const mount = Object.keys(MOUNTS).findLast((prefix) => name.startsWith(prefix));
-    const file = repository(MOUNTS[mount] + name.slice(mount.length));
+    const mount = Object.keys(mounts).findLast((prefix) => name.startsWith(prefix));
+    const file = repository(mounts[mount] + name.slice(mount.length));
     if (!existsSync(file) || !statSync(file).isFile()) {
       response.writeHead(404).end();
       return;

@@ -15,9 +15,6 @@ use crate::process::{self, command};
 const LAYERS: &str = "4";
 const UNITS: &str = "768";
 const TOKENS: &str = "20000";
-/// Epochs with all units, and with those that are kept.
-const WIDE_EPOCHS: &str = "4";
-const EPOCHS: &str = "5";
 /// Tokens of a question.
 const QUESTION_TOKENS: &str = "64";
 /// Training question sets, without their answers. No test question is among them.
@@ -81,7 +78,8 @@ impl Work<'_> {
 
     /// Trains the student, or goes on with it; its model directory. It learns from published questions, and from
     /// sentences and made questions of the blocks in `corpus`, which the teacher gave `vectors`: first with all units
-    /// of its feed-forward layers, then with half of them and other sentences of the same blocks.
+    /// of its feed-forward layers, then with half of them, then with these rounded to 4 bits, each time from other
+    /// sentences of the same blocks.
     fn small_student(&self, corpus: &str, vectors: &str) -> Outcome<String> {
         let mut texts: Vec<String> = QUESTIONS.map(|set| self.data.questions(set)).into();
         texts.extend(["new-wiki-v1.0", "amazon-v1.0"].map(|set| self.data.squad(set)));
@@ -93,37 +91,33 @@ impl Work<'_> {
         once(&start, &shrink)?;
         let made = self.path("made.json.gz");
         once(&made, &["data", "questions", "--passages", corpus, "--limit", MADE_OF, "--out", &made])?;
-        let [sentences, others] = ["1", "2"].map(|seed| self.sentences(corpus, seed));
-        let of_wide = [&texts[..], &[sentences?, made.clone()]].concat();
-        let wide = self.taught("wide", &start, (vectors, WIDE_EPOCHS), &of_wide)?;
+        let sentences = |seed| self.sentences(corpus, seed);
+        let of = |more: [String; 2]| [&texts[..], &more].concat();
+        let with = |more: &[&'static str]| [&["--vectors", vectors, "--epochs"][..], more].concat();
+        let wide = self.taught("wide", &start, &with(&["4"]), &of([sentences("1")?, made.clone()]))?;
         let narrow = self.path(&format!("wide/start-{UNITS}"));
         once(&narrow, &["shrink", "--model", &wide, "--units", UNITS, "--out", &narrow])?;
-        self.taught("narrow", &narrow, (vectors, EPOCHS), &[&texts[..], &[made, others?]].concat())
+        let narrow = self.taught("narrow", &narrow, &with(&["5"]), &of([made.clone(), sentences("2")?]))?;
+        self.taught("rounded", &narrow, &with(&["5", "--dtype", "q4"]), &of([made, sentences("3")?]))
     }
 
     /// Distils the starter into `start` as the run `name`, or goes on with it; the best model.
-    fn taught(
-        &self,
-        name: &str,
-        start: &str,
-        (vectors, epochs): (&str, &str),
-        texts: &[String],
-    ) -> Outcome<String> {
+    fn taught(&self, name: &str, start: &str, more: &[&str], texts: &[String]) -> Outcome<String> {
         let (run, dev) = (self.path(name), self.data.questions("wq-dev.json"));
         let mut distill = vec!["distill", "--config", "configs/distill-small.toml", "--teacher", DEMO_MODEL];
-        distill.extend(["--model", start, "--vectors", vectors, "--dev", &dev]);
-        distill.extend(["--precision", "bf16", "--epochs", epochs]);
+        distill.extend(["--model", start, "--dev", &dev, "--precision", "bf16"]);
+        distill.extend(more);
         texts.iter().for_each(|file| distill.extend(["--questions", file]));
         let [settings, done] = ["settings", "done"].map(|what| self.path(&format!("{name}.{what}")));
         let asked = format!("{}\n{}", distill.join(" "), read("configs/distill-small.toml")?);
         if fs::read_to_string(&settings).is_ok_and(|begun| begun != asked) {
             // The run is of other settings.
             for removed in [fs::remove_dir_all(&run), fs::remove_file(&done)] {
-                let missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
-                if let Err(error) = removed.or_else(|error| if missing(&error) { Ok(()) } else { Err(error) })
-                {
-                    return Err(Failure::new(format!("cannot clear {run}: {error}")));
-                }
+                removed
+                    .or_else(
+                        |error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) },
+                    )
+                    .map_err(|error| Failure::new(format!("cannot clear {run}: {error}")))?;
             }
         }
         write(&settings, &asked)?;

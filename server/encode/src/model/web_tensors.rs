@@ -1,8 +1,11 @@
 //! Tensors in the number formats that a browser downloads, and the tensors that two files share.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
-use dpr_core::weights::{GROUP, SCALE_SUFFIX, STEPS_SUFFIX, canonical, quantize_groups, quantize_rows};
+use dpr_core::weights::{
+    FourBits, GROUP, SCALE_SUFFIX, STEPS_SUFFIX, canonical, quantize_groups, quantize_rows,
+};
 use half::f16;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 
@@ -91,12 +94,10 @@ impl Formats {
         }
         for (format, tensors) in &mut self.small {
             let (name, shape) = (name.clone(), shape.clone());
-            match (format, Part::of(&name)) {
-                (WebFormat::F16, _) | (WebFormat::Q8, Part::Positions) | (_, Part::Small) => {
-                    tensors.push(Tensor::f16(name, shape, values));
-                }
-                (WebFormat::Q4, Part::Body) => tensors.extend(Tensor::q4(name, shape, values)),
-                (WebFormat::Q8 | WebFormat::Q4, _) => tensors.extend(Tensor::q8(name, shape, values)),
+            match format.of_matrix(&name) {
+                WebFormat::F16 => tensors.push(Tensor::f16(name, shape, values)),
+                WebFormat::Q8 => tensors.extend(Tensor::q8(name, shape, values)),
+                WebFormat::Q4 => tensors.extend(Tensor::q4(name, shape, values)),
             }
         }
     }
@@ -118,6 +119,33 @@ impl Formats {
         for (_, tensors) in &mut self.small {
             tensors.push(Tensor::f32(name.clone(), shape.clone(), values));
         }
+    }
+}
+
+impl WebFormat {
+    /// Returns the format of a matrix in a file of this one.
+    fn of_matrix(self, name: &str) -> Self {
+        match (self, Part::of(name)) {
+            (Self::F16, _) | (Self::Q8, Part::Positions) | (_, Part::Small) => Self::F16,
+            (Self::Q4, Part::Body) => Self::Q4,
+            (Self::Q8 | Self::Q4, _) => Self::Q8,
+        }
+    }
+
+    /// Returns a tensor's numbers as they are after an export of a question encoder in this format, in the order of the
+    /// file. Tensors of one dimension are not rounded.
+    pub fn rounded<'v>(self, name: &str, shape: &[usize], values: &'v [f32]) -> Cow<'v, [f32]> {
+        let [_, columns] = *shape else { return Cow::Borrowed(values) };
+        let in_8_bits = || {
+            let (quantized, scales) = quantize_rows(values, columns);
+            let rows = quantized.chunks_exact(columns.max(1)).zip(scales);
+            rows.flat_map(|(row, scale)| row.iter().map(move |value| f32::from(*value) * scale)).collect()
+        };
+        Cow::Owned(match self.of_matrix(name) {
+            Self::F16 => values.iter().map(|value| f16::from_f32(*value).to_f32()).collect(),
+            Self::Q8 => in_8_bits(),
+            Self::Q4 => quantize_groups(values, columns).map_or_else(in_8_bits, FourBits::into_f32),
+        })
     }
 }
 
@@ -176,4 +204,44 @@ pub(super) fn take_shared(tensors: &mut Vec<Tensor>, other: &[u8]) -> Result<Vec
     });
     shared.sort();
     Ok(shared)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dpr_core::TensorMap;
+    use dpr_core::random::SplitMix;
+
+    #[test]
+    fn rounded_numbers_are_those_that_a_page_reads_out_of_the_file() {
+        // The last one's rows are not whole groups, so that it is in 8 bits.
+        let tensors = [
+            ("embeddings.word_embeddings.weight", vec![5, 64]),
+            ("embeddings.position_embeddings.weight", vec![4, 64]),
+            ("embeddings.token_type_embeddings.weight", vec![2, 64]),
+            ("encoder.layer.0.output.dense.weight", vec![7, 96]),
+            ("encoder.layer.0.output.dense.bias", vec![7]),
+            ("encode_proj.weight", vec![3, 64]),
+            ("encoder.layer.1.output.dense.weight", vec![7, 40]),
+        ];
+        let mut formats = Formats::new(&WebFormat::ALL);
+        let mut random = SplitMix::keyed(&[1]);
+        let values = tensors.clone().map(|(name, shape)| {
+            let count = shape.iter().product();
+            let values: Vec<f32> = (0..count).map(|_| random.normal() as f32).collect();
+            formats.push_small(name.to_owned(), shape, &values);
+            values
+        });
+        for (format, stored) in &formats.small {
+            let bytes = serialize(stored).unwrap();
+            let mut map = TensorMap::from_safetensors([("file", bytes.as_slice())]).unwrap();
+            let mut changed = 0;
+            for ((name, shape), values) in tensors.iter().zip(&values) {
+                let rounded = format.rounded(name, shape, values);
+                assert_eq!(map.take_f32(name, shape).unwrap(), *rounded, "{format}: {name}");
+                changed += usize::from(*rounded != *values);
+            }
+            assert_eq!(changed, tensors.len() - 1, "{format}: all but the bias");
+        }
+    }
 }

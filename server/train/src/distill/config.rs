@@ -8,6 +8,7 @@ use super::super::config::{RunOptions, Settings, check_numbers};
 use super::super::error::TrainError;
 use super::super::optimiser::OptimiserOptions;
 use super::super::options::StepOptions;
+use dpr_encode::model::WebFormat;
 
 /// A distillation's settings. Paths are taken from the working directory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -59,6 +60,10 @@ pub struct DistillModel {
     /// Tokens a question is cut to; the student's when not given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_question_tokens: Option<usize>,
+    /// The number format in which pages will have the student: its weights are rounded to it in every step, so that it
+    /// learns to be near its teacher as it is rounded. On the CPU only; its weights are not rounded when not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dtype: Option<WebFormat>,
 }
 
 impl Default for DistillModel {
@@ -68,6 +73,7 @@ impl Default for DistillModel {
             start: PathBuf::new(),
             fit_projection: true,
             max_question_tokens: None,
+            dtype: None,
         }
     }
 }

@@ -86,6 +86,9 @@ impl DistillPrepared {
         if config.model.fit_projection {
             project::fit(&mut model.encoders[0], &train, config, device, progress)?;
         }
+        if let Some(format) = config.model.dtype {
+            model.encoders[0].round_to(format, device)?;
+        }
         let notes = shared_notes(overlap, dev.questions.len(), &config.optimiser, steps);
         let origin = origin(&train, &space, &teacher, &start);
         let name = start.manifest().name.clone();
