@@ -98,18 +98,23 @@ impl Work<'_> {
         let narrow = self.path(&format!("wide/start-{UNITS}"));
         once(&narrow, &["shrink", "--model", &wide, "--units", UNITS, "--out", &narrow])?;
         let narrow = self.taught("narrow", &narrow, &with(&["5"]), &of([made.clone(), sentences("2")?]))?;
-        self.taught("rounded", &narrow, &with(&["5", "--dtype", "q4"]), &of([made, sentences("3")?]))
+        self.taught("rounded", &narrow, &with(&["3", "--dtype", "q4"]), &of([made, sentences("3")?]))
     }
 
     /// Distils the starter into `start` as the run `name`, or goes on with it; the best model.
     fn taught(&self, name: &str, start: &str, more: &[&str], texts: &[String]) -> Outcome<String> {
         let (run, dev) = (self.path(name), self.data.questions("wq-dev.json"));
-        let mut distill = vec!["distill", "--config", "configs/distill-small.toml", "--teacher", DEMO_MODEL];
+        let config = self.path(&format!("{name}.toml"));
+        // The last layer of a student that was trained before is better than one that is fitted anew.
+        let keep = if name == "rounded" { "\n[model]\nfit_projection = false\n" } else { "" };
+        let text = read("configs/distill-small.toml")? + keep;
+        write(&config, &text)?;
+        let mut distill = vec!["distill", "--config", &config, "--teacher", DEMO_MODEL];
         distill.extend(["--model", start, "--dev", &dev, "--precision", "bf16"]);
         distill.extend(more);
         texts.iter().for_each(|file| distill.extend(["--questions", file]));
         let [settings, done] = ["settings", "done"].map(|what| self.path(&format!("{name}.{what}")));
-        let asked = format!("{}\n{}", distill.join(" "), read("configs/distill-small.toml")?);
+        let asked = format!("{}\n{text}", distill.join(" "));
         if fs::read_to_string(&settings).is_ok_and(|begun| begun != asked) {
             // The run is of other settings.
             for removed in [fs::remove_dir_all(&run), fs::remove_file(&done)] {
