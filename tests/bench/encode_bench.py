@@ -1,7 +1,7 @@
 """Measures one Python engine: passages/s over the corpus, and the latency of a 16-token question.
 
     python tests/bench/encode_bench.py ENGINE TEXTS.json [--model DIR] [--onnx DIR] [--threads N] [--limit N]
-        [--like OUTPUT.json]
+        [--like OUTPUT.json | --turns]
 
 ENGINE is a name of `ENGINES`; LiteRT, OpenVINO and CTranslate2 want the packages of requirements/encoders.in and the
 files of export_encoders.py in the folder of the ONNX models. TEXTS.json (see `texts`) holds the passages with their
@@ -13,6 +13,9 @@ which tokenizers read [SEP] as the special token, cut to 256 tokens. An engine t
 two ways, and measured in the faster: all threads for a text ("together"), and an engine with one thread for each
 ("apart"). LiteRT's models have one length each: its passages are cut or padded to 160 tokens, and null stands for the
 vector of one that was cut.
+
+With --turns nothing but questions is measured, on one thread: for each line of its input the program encodes the
+question 40 times, and prints the median milliseconds.
 """
 
 import argparse
@@ -22,6 +25,7 @@ import json
 import pathlib
 import queue
 import statistics
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -216,15 +220,25 @@ def encoded(engine, passages):
     return vectors, time.perf_counter() - start
 
 
-def question_latency(engine, text, rounds=200):
+def question_latency(engine, text, rounds=200, warm_up=20):
     """Median milliseconds from text to vector, after a warm-up."""
     times = []
-    for i in range(rounds + 20):
+    for i in range(rounds + warm_up):
         start = time.perf_counter()
         engine.question(text)
-        if i >= 20:
+        if i >= warm_up:
             times.append((time.perf_counter() - start) * 1e3)
     return statistics.median(times)
+
+
+# Questions of a turn.
+TURN = 40
+
+
+def take_turns(engine, text):
+    """Answers each line of the input with the milliseconds of a question."""
+    for _ in sys.stdin:
+        print(question_latency(engine, text, rounds=TURN, warm_up=0), flush=True)
 
 
 def main():
@@ -236,7 +250,11 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--limit", type=int, help="only every n-th passage, so that about this many remain")
     parser.add_argument("--like", help="what another engine printed: says how near its vectors are")
+    parser.add_argument("--turns", action="store_true", help="questions only, some for each line of the input")
     args = parser.parse_args()
+    if args.turns:
+        take_turns(ENGINES[args.engine](args, 1), QUESTION)
+        return
     passages, question = texts(args.texts)
     if args.limit and args.limit < len(passages):
         passages = passages[:: -(-len(passages) // args.limit)]

@@ -16,6 +16,7 @@ mod report;
 mod service;
 mod sparse;
 mod train;
+mod turns;
 
 use std::fs;
 use std::path::Path;
@@ -198,19 +199,23 @@ fn question_latency() -> Outcome<f64> {
 /// Adds passages a second with two threads and milliseconds a question with one and with two, by `encode_bench.py`;
 /// returns what it printed.
 fn measure_peer(peer: &mut Native, python: &Path, further: &[&str]) -> Outcome<String> {
-    let script = "tests/bench/encode_bench.py";
-    let arguments = [script, peer.name, SQUAD, "--model", MINILM, "--onnx", FOLDER, "--threads", "2"];
-    let mut python = command(python, &arguments);
-    python
-        .args(further)
-        .env("PYTHONDONTWRITEBYTECODE", "1")
-        .env("HF_HUB_OFFLINE", "1")
-        .env("TOKENIZERS_PARALLELISM", "false");
-    let printed = output(&mut python)?;
+    let printed = output(encoder_of(peer.name, python).args(further))?;
     let answer = json(&printed, peer.name)?;
     let latency = &answer["question_ms"];
     peer.add(number(&answer, "passages_per_second")?, number(latency, "1")?, Some(number(latency, "2")?));
     Ok(printed)
+}
+
+/// The measurement of an engine in Python.
+fn encoder_of(engine: &str, python: &Path) -> std::process::Command {
+    let script = "tests/bench/encode_bench.py";
+    let arguments = [script, engine, SQUAD, "--model", MINILM, "--onnx", FOLDER, "--threads", "2"];
+    let mut python = command(python, &arguments);
+    python
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env("HF_HUB_OFFLINE", "1")
+        .env("TOKENIZERS_PARALLELISM", "false");
+    python
 }
 
 fn module_sizes() -> Outcome {

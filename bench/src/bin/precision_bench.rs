@@ -2,7 +2,7 @@
 //! found.
 //!
 //! ```text
-//! cargo run --release -p dpr-bench --bin precision_bench -- MODEL_DIR SQUAD_JSON [ROUNDS] [--speeds]
+//! cargo run --release -p dpr-bench --bin precision_bench -- MODEL_DIR SQUAD_JSON [ROUNDS] [--speeds] [--turns PRECISION]
 //! ```
 //!
 //! Prints a line of JSON for each precision. The precisions take turns, round by round: `passages_per_second` and
@@ -10,7 +10,9 @@
 //! medians of each round's ratio to f32 in it. `least_cosine` and `mean_cosine` are of all passages and questions with
 //! their vectors in f32. `top_1`, `top_5` and `top_20` are the accuracies at k of exact search for the gold passage,
 //! with questions and passages in that precision; `mixed_top_1` with questions in f32, as a page may send them. With
-//! `--speeds`, the corpus's questions are not encoded, and nothing but speeds is printed.
+//! `--speeds`, the corpus's questions are not encoded, and nothing but speeds is printed. With `--turns`, nothing but
+//! questions in that precision is measured: for each line of its input the program encodes one 40 times, and prints the
+//! median milliseconds.
 
 use std::error::Error;
 use std::path::Path;
@@ -26,6 +28,8 @@ use dpr_files::progress::Silent;
 /// 16 tokens with the two that frame it.
 const QUESTION: &str = "which nfl team represented the afc at super bowl 50 in the year 2016";
 const QUESTION_RUNS: usize = 60;
+/// Questions of a turn.
+const TURN: usize = 40;
 /// Threads that encode passages, as many as the peers have.
 const THREADS: usize = 2;
 
@@ -58,13 +62,7 @@ impl Measured {
         let started = Instant::now();
         self.passages = encode_passages(&self.passage_encoder, passages, options(), &Silent)?;
         self.speeds.push(passages.len() as f64 / started.elapsed().as_secs_f64());
-        let mut times = Vec::with_capacity(QUESTION_RUNS);
-        for _ in 0..QUESTION_RUNS {
-            let started = Instant::now();
-            self.question_encoder.encode_question(QUESTION)?;
-            times.push(started.elapsed().as_secs_f64() * 1e3);
-        }
-        self.question_ms.push(median(times));
+        self.question_ms.push(question_ms(&self.question_encoder, QUESTION_RUNS)?);
         Ok(())
     }
 
@@ -83,8 +81,15 @@ impl Measured {
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let (Some(model), Some(file)) = (arguments.next(), arguments.next()) else {
-        return Err("usage: precision_bench MODEL_DIR SQUAD_JSON [ROUNDS] [--speeds]".into());
+        return Err(
+            "usage: precision_bench MODEL_DIR SQUAD_JSON [ROUNDS] [--speeds] [--turns PRECISION]".into()
+        );
     };
+    let mut arguments = arguments.peekable();
+    if arguments.next_if(|flag| flag == "--turns").is_some() {
+        let precision = arguments.next().ok_or("--turns needs a precision")?.parse()?;
+        return take_turns(&Measured::load(&model, precision)?.question_encoder);
+    }
     let (flags, rounds): (Vec<_>, Vec<_>) = arguments.partition(|argument| argument == "--speeds");
     let rounds: usize = rounds.first().map_or(Ok(3), |rounds| rounds.parse())?;
     let (passages, questions) = (read_passages(Path::new(&file))?, read_questions(Path::new(&file))?);
@@ -108,6 +113,25 @@ fn main() -> Result<(), Box<dyn Error>> {
         questions.iter().map(|question| row_of_gold(question, &passages)).collect();
     for measured in &all {
         println!("{}", report(measured, &all[0], &gold));
+    }
+    Ok(())
+}
+
+/// Median milliseconds from a question to its vector.
+fn question_ms(encoder: &TextEncoder, runs: usize) -> Result<f64, Box<dyn Error>> {
+    let mut times = Vec::with_capacity(runs);
+    for _ in 0..runs {
+        let started = Instant::now();
+        encoder.encode_question(QUESTION)?;
+        times.push(started.elapsed().as_secs_f64() * 1e3);
+    }
+    Ok(median(times))
+}
+
+fn take_turns(encoder: &TextEncoder) -> Result<(), Box<dyn Error>> {
+    for line in std::io::stdin().lines() {
+        line?;
+        println!("{}", question_ms(encoder, TURN)?);
     }
     Ok(())
 }
