@@ -17,6 +17,7 @@ mod background;
 pub mod digest;
 mod error;
 pub mod faults;
+mod foreign;
 mod identity;
 mod job;
 mod lock;
@@ -30,6 +31,7 @@ pub mod threads;
 
 pub use background::{Background, BackgroundState};
 pub use error::Error;
+pub use foreign::refuse_foreign;
 pub use job::Job;
 pub use lock::DirLock;
 pub use mapped::Mapped;

@@ -58,20 +58,27 @@ fn fill(temp: &mut NamedTempFile, write: impl FnOnce(&mut dyn Write) -> io::Resu
     temp.as_file().sync_all()
 }
 
-/// Removes files that killed writers left in `dir`: those that no process holds a lock on, and that are not so new
-/// that their writer may not have locked them yet. Best effort: it is not what the caller came for.
+/// Removes files and directories that killed writers left in `dir`: those that no process holds a lock on, and that are
+/// not so new that their writer may not have locked them yet. What [`StagedDir::replace`] set aside is not touched: it
+/// may be all that is left of its target. Best effort: it is not what the caller came for.
 fn remove_abandoned(dir: &Path) {
     let Ok(entries) = fs::read_dir(dir) else { return };
-    for entry in entries.flatten().filter(|e| e.file_name().to_string_lossy().starts_with(STAGING_PREFIX)) {
-        let is_old_file = entry.metadata().is_ok_and(|file| {
-            file.is_file()
-                && file.modified().is_ok_and(|at| at.elapsed().is_ok_and(|age| age > ABANDONED_AFTER))
-        });
-        if is_old_file
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if !name.starts_with(STAGING_PREFIX) || name.starts_with(replace::ASIDE_PREFIX) {
+            continue;
+        }
+        let Ok(kind) = fs::symlink_metadata(entry.path()) else { continue };
+        let is_old = kind.modified().is_ok_and(|at| at.elapsed().is_ok_and(|age| age > ABANDONED_AFTER));
+        // The lock is held until the last of it is gone. Windows opens no directory: they stay there.
+        if is_old
+            && !kind.is_symlink()
             && let Ok(file) = fs::File::open(entry.path())
             && file.file().try_lock().is_ok()
         {
-            let _ = fs::remove_file(entry.path());
+            let _ =
+                if kind.is_dir() { fs::remove_dir_all(entry.path()) } else { fs::remove_file(entry.path()) };
         }
     }
 }
@@ -116,6 +123,15 @@ pub fn create_dir_all(dir: &Path) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Checks that files can be made in `dir`, by one that is removed at once: for what is written after hours.
+///
+/// # Errors
+/// An I/O error that names the directory.
+pub fn check_writable(dir: &Path) -> io::Result<()> {
+    let made = tempfile::Builder::new().prefix(STAGING_PREFIX).tempfile_in(dir);
+    made.map(drop).map_err(|e| named(e, "failed to make a file in", dir))
 }
 
 /// Makes the names in `dir` durable.
@@ -263,6 +279,30 @@ mod tests {
         fs::File::create(root.path().join(".unfinished-new")).unwrap();
         write_file(&root.path().join("f"), |out| out.write_all(b"x")).unwrap();
         assert_eq!(names(root.path()), [".unfinished-living", ".unfinished-new", "f"]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_directory_that_a_killed_writer_left_is_removed_by_the_next_and_a_living_one_is_not() {
+        let root = tempfile::tempdir().unwrap();
+        let long_ago = std::time::SystemTime::now() - Duration::from_secs(3600);
+        let age = |dir: &Path| fs::File::open(dir).unwrap().file().set_modified(long_ago).unwrap();
+        let living = StagedDir::beside(&root.path().join("living")).unwrap();
+        fs::write(living.path().join("a"), "1").unwrap();
+        age(living.path());
+        for name in [".unfinished-dead", ".unfinished-replaced-x"] {
+            fs::create_dir(root.path().join(name)).unwrap();
+            fs::write(root.path().join(name).join("model"), "").unwrap();
+            age(&root.path().join(name));
+        }
+        std::os::unix::fs::symlink("f", root.path().join(".unfinished-link")).unwrap();
+        write_file(&root.path().join("f"), |out| out.write_all(b"x")).unwrap();
+        let kept = living.path().file_name().unwrap().to_str().unwrap();
+        let mut expected = [".unfinished-link", ".unfinished-replaced-x", kept, "f"];
+        expected.sort_unstable();
+        assert_eq!(names(root.path()), expected);
+        living.publish().unwrap();
+        assert_eq!(fs::read_to_string(root.path().join("living/a")).unwrap(), "1");
     }
 
     #[test]

@@ -7,7 +7,8 @@ use fs_err as fs;
 use tempfile::TempDir;
 
 use super::{
-    LikeNew as _, OpenDir, STAGING_PREFIX, create_dir_all, make_read_only, named, parent_of, replace,
+    LikeNew as _, OpenDir, STAGING_PREFIX, create_dir_all, make_read_only, named, parent_of,
+    remove_abandoned, replace,
 };
 
 /// A directory under construction beside its target; dropping it unpublished removes it.
@@ -23,11 +24,14 @@ use super::{
 pub struct StagedDir {
     temp: TempDir,
     target: PathBuf,
+    /// The directory, locked: other writers do not take it for what a killed one left.
+    _lock: Option<fs::File>,
 }
 
 impl StagedDir {
     /// Starts a directory that will become `target`; missing parents of `target` are made. Where `target` is missing
-    /// because a [`replace`](Self::replace) of it was interrupted, it is put back first.
+    /// because a [`replace`](Self::replace) of it was interrupted, it is put back first; what killed writers left beside
+    /// it is removed.
     ///
     /// # Errors
     /// An I/O error that names the path, as when the parent cannot be written to.
@@ -35,12 +39,15 @@ impl StagedDir {
         let parent = parent_of(target);
         create_dir_all(&parent)?;
         replace::recover_target(target, &parent)?;
+        remove_abandoned(&parent);
         let temp = tempfile::Builder::new()
             .prefix(STAGING_PREFIX)
             .permissions_like_a_new_dir()
             .tempdir_in(&parent)
             .map_err(|e| named(e, "failed to make a directory in", &parent))?;
-        Ok(Self { temp, target: target.to_path_buf() })
+        // Where directories cannot be opened or locked, those that are left behind stay.
+        let lock = fs::File::open(temp.path()).ok().filter(|dir| dir.file().try_lock().is_ok());
+        Ok(Self { temp, target: target.to_path_buf(), _lock: lock })
     }
 
     /// Returns the directory to write in.
@@ -79,8 +86,13 @@ impl StagedDir {
     /// # Errors
     /// As [`StagedDir::publish`].
     pub fn replace(self) -> io::Result<()> {
-        if !fs::exists(&self.target)? {
-            return self.publish();
+        match fs::symlink_metadata(&self.target) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return self.publish(),
+            // Its name would be exchanged like a directory's, and the file be lost.
+            Ok(target) if !target.is_dir() => {
+                return Err(named(io::ErrorKind::NotADirectory.into(), "failed to replace", &self.target));
+            }
+            target => target.map(drop)?,
         }
         let dir = parent_of(&self.target);
         let parent = OpenDir::open(&dir)?;
@@ -125,6 +137,17 @@ fn for_each_file(dir: &Path, act: &dyn Fn(&Path) -> io::Result<()>) -> io::Resul
 mod tests {
     use super::super::tests::names;
     use super::*;
+
+    #[test]
+    fn a_file_is_not_replaced_by_a_directory() {
+        let root = tempfile::tempdir().unwrap();
+        let target = root.path().join("passages.tsv");
+        fs::write(&target, "mine").unwrap();
+        let error = StagedDir::beside(&target).unwrap().replace().unwrap_err();
+        assert!(error.to_string().contains("passages.tsv"), "{error}");
+        assert_eq!(fs::read_to_string(&target).unwrap(), "mine");
+        assert_eq!(names(root.path()), ["passages.tsv"]);
+    }
 
     #[test]
     fn a_dropped_directory_leaves_nothing() {

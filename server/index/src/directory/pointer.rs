@@ -123,10 +123,10 @@ impl IndexDir {
     /// Locks the directory for writing, and makes it when it is missing.
     pub(crate) fn publisher(&self) -> Result<Publisher, FileError> {
         atomic::create_dir_all(&self.path).map_err(FileError::write)?;
-        let lock = self.lock("another build")?;
         if matches!(self.pointer(), Err(OpenError::NotAnIndex { .. })) {
             self.refuse_foreign()?;
         }
+        let lock = self.lock("another build")?;
         let publisher = self.publisher_with(lock)?;
         atomic::remove_unfinished(&self.path).map_err(FileError::write)?;
         Ok(publisher)
@@ -154,16 +154,9 @@ impl IndexDir {
     /// Refuses a directory that holds anything of others: for the first build, which may have been given the wrong
     /// path.
     fn refuse_foreign(&self) -> Result<(), FileError> {
-        let is_ours = |name: &str| {
-            matches!(name, CURRENT | COMPACTING | DirLock::NAME)
-                || name.starts_with(atomic::STAGING_PREFIX)
-                || parse_version(name).is_some()
-                || parse_log(name).is_some()
-        };
-        match self.names()?.into_iter().find(|name| !is_ours(name)) {
-            Some(name) => Err(FileError::Foreign { path: self.path.clone(), name }),
-            None => Ok(()),
-        }
+        dpr_files::refuse_foreign(&self.path, |name| {
+            matches!(name, CURRENT | COMPACTING) || parse_version(name).is_some() || parse_log(name).is_some()
+        })
     }
 
     fn names(&self) -> Result<Vec<String>, FileError> {

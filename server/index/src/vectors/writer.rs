@@ -45,8 +45,8 @@ impl VectorsWriter {
     pub fn open(dir: &Path, spec: VectorsSpec, passages: &[Passage]) -> Result<Self, VectorsError> {
         spec.check()?;
         atomic::create_dir_all(dir).map_err(FileError::write)?;
-        let lock = lock_dir(dir)?;
         refuse_foreign(dir)?;
+        let lock = lock_dir(dir)?;
         atomic::remove_unfinished(dir).map_err(FileError::write)?;
 
         let finished = match read_manifest(dir)? {
@@ -85,8 +85,8 @@ impl VectorsWriter {
         if !dir.try_exists().map_err(FileError::read(dir))? {
             return Ok(());
         }
-        let _lock = lock_dir(dir)?;
         refuse_foreign(dir)?;
+        let _lock = lock_dir(dir)?;
         // The manifest first: without it the rest is an unfinished encoding, not a damaged one.
         for name in [MANIFEST, SPEC, VECTORS, PASSAGES] {
             remove_file(&dir.join(name))?;
@@ -227,14 +227,8 @@ fn check_sizes(dir: &Path, manifest: &VectorsManifest) -> Result<(), VectorsErro
 }
 
 fn refuse_foreign(dir: &Path) -> Result<(), VectorsError> {
-    for entry in fs::read_dir(dir).map_err(FileError::read(dir))? {
-        let name = entry.map_err(FileError::read(dir))?.file_name().to_string_lossy().into_owned();
-        let ours = [SPEC, PARTS, VECTORS, PASSAGES, MANIFEST, DirLock::NAME].contains(&name.as_str());
-        if !ours && !name.starts_with(atomic::STAGING_PREFIX) {
-            return Err(FileError::Foreign { path: dir.to_path_buf(), name }.into());
-        }
-    }
-    Ok(())
+    let is_ours = |name: &str| [SPEC, PARTS, VECTORS, PASSAGES, MANIFEST].contains(&name);
+    Ok(dpr_files::refuse_foreign(dir, is_ours)?)
 }
 
 fn write_passages(path: &Path, passages: &[Passage]) -> Result<FileEntry, VectorsError> {
