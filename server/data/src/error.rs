@@ -54,6 +54,12 @@ pub enum DataError {
         /// The file.
         path: PathBuf,
     },
+    /// The file has nothing in it but white space, so that it says nothing of its format.
+    #[error("{}: the file is empty", path.display())]
+    Blank {
+        /// The file.
+        path: PathBuf,
+    },
     /// The beginning of the file is not that of a known format.
     #[error("{}: cannot tell the format; it begins with `{found}`: name the format", path.display())]
     Undetected {

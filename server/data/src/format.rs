@@ -146,7 +146,9 @@ impl FileFormat {
         let named = input.format;
         let start = String::from_utf8_lossy(input.peek()?).into_owned();
         let start = start.trim_start();
-        let first = start.lines().next().unwrap_or_default();
+        let Some(first) = start.lines().next() else {
+            return Err(DataError::Blank { path: path.to_path_buf() });
+        };
         let format = match start.chars().next() {
             Some('[') => array(start),
             Some('{') => object(first, start),

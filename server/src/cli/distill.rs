@@ -89,7 +89,7 @@ pub fn run(args: Args) -> Result<(), CliError> {
     keep_freed_memory();
     let device = TrainDevice::open(args.run.device)?;
     write_down_threads(&mut config.compute, &device);
-    let out = args.run.out()?;
+    let out = args.run.out(&config)?;
     let progress = progress::on_stderr();
     // Nothing is written yet, so that Ctrl-C may end the program while the teacher encodes.
     let prepared = DistillPrepared::new(&config, args.run.device, &device, progress.as_ref())?;

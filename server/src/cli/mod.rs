@@ -106,9 +106,9 @@ Logging: DPR_LOG=debug (or a filter such as dpr_serve=debug), --log-format json.
 enum Command {
     /// Read Hugging Face encoders and write a model directory
     Import(import::Args),
-    /// Write the browser's copies of the question encoder (f32, f16, 8-bit) into a model directory
+    /// Write the browser's copies of the question encoder (f16, 8-bit, 4-bit) into a model directory
     ExportWeb(export_web::Args),
-    /// Write a model's question encoder with fewer layers and tokens, for `dpr distill` to start from
+    /// Write a model's question encoder with fewer layers, units and tokens, for `dpr distill` to start from
     Shrink(shrink::Args),
     /// Encode passages into vectors
     Encode(encode::Args),

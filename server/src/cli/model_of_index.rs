@@ -24,6 +24,20 @@ pub(super) struct OtherModel {
     model_dim: usize,
 }
 
+/// A model that pages are to ask an index with, and whose questions are not in its space.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the questions of {} are of the space of model {}, and the index {index} was built by model {}: --small takes a \
+     student that `dpr distill` taught by the model of the index",
+    .model.display(), short(.given), short(.built_by)
+)]
+pub(super) struct OtherTeacher {
+    pub(super) index: String,
+    pub(super) built_by: String,
+    pub(super) model: PathBuf,
+    pub(super) given: String,
+}
+
 /// Returns the model whose vectors the index at `location` holds, which are of the model `built_by` and of `dim`
 /// numbers: `given`, which was read from `path`, or `given` [with `dim` numbers](ModelDir::at_dim).
 pub(super) fn model_of_index(

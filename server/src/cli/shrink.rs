@@ -10,7 +10,7 @@ use super::{CliError, output};
 /// Arguments of `dpr shrink`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Example, a question encoder of 8 MB for the page, in an index that stays as it is:
+Example, a question encoder of 8 MB for the page, whose index stays as it is (docs/guide/training.md goes on to 7 MB):
   dpr shrink --model model/ --layers 4 --keep-tokens passages.tsv --most-tokens 20000 --max-tokens 64 --out small/
   dpr distill --teacher model/ --model small/ --questions questions.tsv --vectors vectors/ --out run/
   dpr export-web --model run/best/ --dtype q4

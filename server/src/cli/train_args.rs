@@ -84,13 +84,15 @@ impl TrainArgs {
         set(&mut compute.precision, self.precision);
     }
 
-    /// The run directory, which for a new run holds none.
-    pub(super) fn out(&self) -> Result<&Path, CliError> {
+    /// The run directory: for a new run one with nothing else in it, for one that goes on one of these settings.
+    pub(super) fn out<C: Settings>(&self, config: &C) -> Result<&Path, CliError> {
         let Some(out) = &self.out else {
             return Err("--out is missing: name the run directory to write".into());
         };
-        if !self.resume {
-            RunDir::refuse_existing(out)?;
+        if self.resume {
+            RunDir::check_begun(out, config)?;
+        } else {
+            RunDir::check_new(out)?;
         }
         Ok(out)
     }

@@ -113,7 +113,12 @@ fn of_vectors(error: &VectorsError) -> Option<String> {
             format!("run `dpr encode --out {}` (it continues where it stopped)", path.display())
         }
         VectorsError::NotWritten { .. } => "make room and run the same command again".to_owned(),
-        VectorsError::File(FileError::Corrupt { .. }) => "encode again with --force".to_owned(),
+        VectorsError::File(
+            FileError::Missing { .. }
+            | FileError::Size { .. }
+            | FileError::Checksum { .. }
+            | FileError::Corrupt { .. },
+        ) => "encode again with --force".to_owned(),
         VectorsError::File(FileError::Foreign { .. }) => "give another --out".to_owned(),
         VectorsError::File(FileError::Busy { .. }) => "wait for it or give another --out".to_owned(),
         VectorsError::File(error) => return of_file(error).map(str::to_owned),

@@ -17,6 +17,7 @@ pub(super) fn within<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Er
         (Some(TrainError::Data(error)), _) | (_, Some(MineError::Data(error))) => Some(error),
         (Some(TrainError::Model(error)), _) => Some(error),
         (Some(TrainError::Encoding(error)), _) => Some(error),
+        (Some(TrainError::File(error)), _) => Some(error),
         _ => None,
     }
 }
@@ -40,6 +41,7 @@ fn of_training(error: &TrainError) -> Option<String> {
             "`dpr data mine` finds hard ones, with --random-negatives also random ones"
         }
         TrainError::Exists { .. } => "--resume goes on with it; --out names another directory",
+        TrainError::OtherRun { .. } => "go on with the command that began it",
         TrainError::NothingToResume { .. } => "leave --resume out to begin one",
         TrainError::InUse { .. } | TrainError::OtherConfig { .. } | TrainError::OtherOrigin { .. } => {
             "--out names another directory"

@@ -115,6 +115,16 @@ fn a_student_can_start_as_a_part_of_its_teacher() {
     succeed(&mut bench.dpr(&["export-web", "--model", "run/best", "--dtype", "q4"]));
     index(&bench);
     json(&mut bench.dpr(&["search", "--model", "run/best", "--index", "index", "who is first?", "--json"]));
+    // Nothing but a model directory is replaced, and not the one that is read.
+    for (out, why) in
+        [("questions.txt", "it is no directory"), ("vectors", "it holds `"), ("teacher", "is read")]
+    {
+        let shrink = ["shrink", "--model", "teacher", "--layers", "1", "--force", "--out", out];
+        let message = fail(&mut bench.dpr(&shrink));
+        assert!(message.contains(why) && message.contains("another --out"), "{message}");
+    }
+    assert!(bench.path("questions.txt").is_file() && bench.path("vectors/manifest.json").is_file());
+    succeed(&mut bench.dpr(&["shrink", "--model", "teacher", "--layers", "1", "--force", "--out", "part"]));
     let more = ["shrink", "--model", "teacher", "--layers", "9", "--out", "more"];
     let message = fail(&mut bench.dpr(&more));
     assert!(message.contains("9 are to be kept: name a number from 1 to 2"), "{message}");
@@ -234,6 +244,26 @@ fn bad_input_is_named_with_what_to_do() {
     let message = fail(&mut distill(&bench, "bad", &[]));
     assert!(message.contains("objective.distance is 0"), "{message}");
     assert!(!bench.path("bad").exists());
+}
+
+#[test]
+fn a_directory_that_cannot_be_written_to_or_gone_on_with_is_named_before_the_teacher_encodes() {
+    let bench = prepared();
+    let early = |command: &mut Command| {
+        let message = fail(command);
+        assert!(!message.contains("encoding"), "{message}");
+        message
+    };
+    let message = early(&mut distill(&bench, "teacher", &[]));
+    assert!(message.contains("teacher holds `") && message.contains("does not belong there"), "{message}");
+    let message = early(&mut distill(&bench, "questions.txt", &[]));
+    assert!(message.contains("questions.txt"), "{message}");
+    succeed(&mut distill(&bench, "run", &["--max-steps", "1"]));
+    let other = ["distill", "--resume", "--device", "flex", "--out", "run", "--dtype", "q4"];
+    let message = early(&mut bench.dpr(&other));
+    assert!(message.contains("without dtype, not dtype = \"q4\""), "{message}");
+    let message = early(&mut bench.dpr(&["train", "--resume", "--device", "flex", "--out", "run"]));
+    assert!(message.contains("not of this command"), "{message}");
 }
 
 /// Returns the names of the settings in which two configurations differ.

@@ -235,7 +235,7 @@ pub(super) fn check_numbers(
     let positive =
         [("optimiser.learning_rate", optimiser.learning_rate), ("optimiser.epsilon", optimiser.epsilon)];
     if let Some((setting, got)) = positive.into_iter().find(|(_, got)| !(*got > 0.0 && got.is_finite())) {
-        return bad(setting, got.to_string(), "it must be above 0");
+        return bad(setting, got.to_string(), "it must be above 0, and finite");
     }
     let shares = [("optimiser.beta1", optimiser.beta1), ("optimiser.beta2", optimiser.beta2)];
     if let Some((setting, got)) = shares.into_iter().find(|(_, got)| !(0.0..1.0).contains(got)) {
@@ -243,7 +243,7 @@ pub(super) fn check_numbers(
     }
     let least = [("optimiser.weight_decay", optimiser.weight_decay), ("optimiser.clip", optimiser.clip)];
     match least.into_iter().find(|(_, got)| !(*got >= 0.0 && got.is_finite())) {
-        Some((setting, got)) => bad(setting, got.to_string(), "it must be 0 or above"),
+        Some((setting, got)) => bad(setting, got.to_string(), "it must be 0 or above, and finite"),
         None => Ok(()),
     }
 }

@@ -78,6 +78,23 @@ impl TrainDevice {
     }
 }
 
+impl TrainDevice {
+    /// Refuses to round weights to the format of a page where they are not on the host.
+    ///
+    /// # Errors
+    /// [`TrainError::Setting`].
+    pub fn check_rounding(&self, format: WebFormat) -> Result<(), TrainError> {
+        if !self.gpu {
+            return Ok(());
+        }
+        Err(TrainError::Setting {
+            setting: "model.dtype",
+            got: format.name().into(),
+            expected: format!("{} does not round weights: say the device cpu", self.name),
+        })
+    }
+}
+
 /// The weights at the start of training.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -198,13 +215,7 @@ impl TrainedEncoder {
     /// # Errors
     /// [`TrainError::Setting`] on a GPU, whose weights are not on the host after a step.
     pub fn round_to(&mut self, format: WebFormat, device: &TrainDevice) -> Result<(), TrainError> {
-        if device.gpu {
-            return Err(TrainError::Setting {
-                setting: "model.dtype",
-                got: format.name().into(),
-                expected: format!("{} does not round weights: say the device cpu", device.name),
-            });
-        }
+        device.check_rounding(format)?;
         self.rounding = Some(format);
         self.upload(device);
         Ok(())

@@ -96,6 +96,9 @@ pub enum TrainError {
         /// The values that are allowed.
         expected: String,
     },
+    /// A directory that is not to be written to; the message names it.
+    #[error(transparent)]
+    File(#[from] dpr_files::Error),
     /// The configuration cannot be read.
     #[error("{}: {reason}", path.display())]
     Config {
@@ -153,6 +156,14 @@ pub enum TrainError {
     NothingToResume {
         /// The run directory.
         dir: PathBuf,
+    },
+    /// The settings of the run cannot be read, or are those of another command.
+    #[error("the settings of the run in {} are not of this command, or damaged: {reason}", dir.display())]
+    OtherRun {
+        /// The run directory.
+        dir: PathBuf,
+        /// The error in `config.toml`, with the line.
+        reason: String,
     },
     /// Another process trains in the directory.
     #[error("{} is in use by another run: wait for it, or write to another directory", dir.display())]

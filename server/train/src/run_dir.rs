@@ -9,11 +9,15 @@ use super::config::Settings;
 use super::error::TrainError;
 use super::scores::Scores;
 use dpr_eval::{Series, series_svg};
-use dpr_files::DirLock;
 use dpr_files::atomic::write_file;
+use dpr_files::{DirLock, refuse_foreign};
 
 const CONFIG: &str = "config.toml";
 const METRICS: &str = "metrics.jsonl";
+const CHECKPOINTS: &str = "checkpoints";
+const BEST: &str = "best";
+const LOSS_PLOT: &str = "loss.svg";
+const DEV_PLOT: &str = "dev.svg";
 
 /// One line of `metrics.jsonl`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -86,26 +90,53 @@ pub struct RunDir {
 }
 
 impl RunDir {
-    /// Refuses a directory that holds a run. Call it before data and model are read.
+    /// Refuses a directory that holds a run or anything else, and one that cannot be made or written to. Call it before
+    /// data and model are read. Nothing is left of it.
     ///
     /// # Errors
-    /// [`TrainError::Exists`], or [`TrainError::InUse`] while it goes on.
-    pub fn refuse_existing(path: &Path) -> Result<(), TrainError> {
-        match path.join(CONFIG).exists() {
-            false => Ok(()),
-            true if DirLock::acquire(path)?.is_none() => Err(TrainError::InUse { dir: path.into() }),
-            true => Err(TrainError::Exists { dir: path.into() }),
+    /// [`TrainError::Exists`], or [`TrainError::InUse`] while it goes on; [`TrainError::File`] and an I/O error name
+    /// the directory.
+    pub fn check_new(path: &Path) -> Result<(), TrainError> {
+        if Self::is_begun(path) {
+            return Err(match DirLock::acquire(path)? {
+                Some(_) => TrainError::Exists { dir: path.into() },
+                None => TrainError::InUse { dir: path.into() },
+            });
         }
+        refuse_foreign(path, is_of_a_run)?;
+        let first = path.ancestors().find(|dir| dir.exists()).filter(|dir| !dir.as_os_str().is_empty());
+        dpr_files::atomic::check_writable(first.unwrap_or(Path::new(".")))?;
+        Ok(())
+    }
+
+    /// Returns whether a run was begun in a directory.
+    pub fn is_begun(path: &Path) -> bool {
+        path.join(CONFIG).exists()
+    }
+
+    /// Refuses to go on in a directory that holds no run, or one of other settings. Call it before data and model are
+    /// read.
+    ///
+    /// # Errors
+    /// [`TrainError::NothingToResume`], [`TrainError::OtherRun`] or [`TrainError::OtherConfig`].
+    pub fn check_begun<C: Settings>(path: &Path, config: &C) -> Result<(), TrainError> {
+        let begun: C = Self::config(path)?;
+        if begun == *config {
+            return Ok(());
+        }
+        let difference = difference(&begun.to_toml()?, &config.to_toml()?);
+        Err(TrainError::OtherConfig { dir: path.into(), difference })
     }
 
     /// Begins a run in a directory that holds none.
     ///
     /// # Errors
-    /// [`TrainError::Exists`], [`TrainError::InUse`], or an I/O error.
+    /// As [`RunDir::check_new`].
     pub fn begin(path: &Path, config: &impl Settings) -> Result<Self, TrainError> {
+        refuse_foreign(path, is_of_a_run)?;
         fs_err::create_dir_all(path)?;
         let dir = Self::lock(path)?;
-        if path.join(CONFIG).exists() {
+        if Self::is_begun(path) {
             return Err(TrainError::Exists { dir: path.into() });
         }
         let text = config.to_toml()?;
@@ -116,13 +147,9 @@ impl RunDir {
     /// Continues a run that was begun with the same settings.
     ///
     /// # Errors
-    /// [`TrainError::NothingToResume`], [`TrainError::OtherConfig`], [`TrainError::InUse`], or an I/O error.
+    /// As [`RunDir::check_begun`], [`TrainError::InUse`], or an I/O error.
     pub fn resume<C: Settings>(path: &Path, config: &C) -> Result<Self, TrainError> {
-        let begun: C = Self::config(path)?;
-        if begun != *config {
-            let difference = difference(&begun.to_toml()?, &config.to_toml()?);
-            return Err(TrainError::OtherConfig { dir: path.into(), difference });
-        }
+        Self::check_begun(path, config)?;
         Self::lock(path)
     }
 
@@ -139,22 +166,26 @@ impl RunDir {
     /// Reads the settings that the run in `path` was begun with.
     ///
     /// # Errors
-    /// [`TrainError::NothingToResume`] when there is none, [`TrainError::Config`] when they are damaged.
+    /// [`TrainError::NothingToResume`] when there is none, [`TrainError::OtherRun`] when they are damaged, or of what
+    /// another command trains.
     pub fn config<C: Settings>(path: &Path) -> Result<C, TrainError> {
-        match path.join(CONFIG) {
-            config if config.exists() => C::read(&config),
-            _ => Err(TrainError::NothingToResume { dir: path.into() }),
+        if !Self::is_begun(path) {
+            return Err(TrainError::NothingToResume { dir: path.into() });
         }
+        C::read(&path.join(CONFIG)).map_err(|error| match error {
+            TrainError::Config { reason, .. } => TrainError::OtherRun { dir: path.into(), reason },
+            other => other,
+        })
     }
 
     /// Returns the directory of the checkpoints.
     pub fn checkpoints(&self) -> PathBuf {
-        self.path.join("checkpoints")
+        self.path.join(CHECKPOINTS)
     }
 
     /// Returns the directory of the best model.
     pub fn best(&self) -> PathBuf {
-        self.path.join("best")
+        self.path.join(BEST)
     }
 
     /// Removes the records after `step`, from which the run continues.
@@ -219,7 +250,7 @@ impl RunDir {
             series("training, mean of neighbouring steps", smooth(&steps)),
             series("dev", dev.iter().map(|(step, scores)| (*step, scores.loss())).collect()),
         ];
-        self.plot("loss.svg", "Loss", "Loss", losses)?;
+        self.plot(LOSS_PLOT, "Loss", "Loss", losses)?;
         let mut shares: Vec<Series> = Vec::new();
         for (step, scores) in &dev {
             for (place, (name, share)) in scores.shares().into_iter().enumerate() {
@@ -229,7 +260,7 @@ impl RunDir {
                 shares[place].points.push((*step, share * 100.0));
             }
         }
-        self.plot("dev.svg", "On the dev questions", "%", shares)
+        self.plot(DEV_PLOT, "On the dev questions", "%", shares)
     }
 
     fn plot(&self, file: &str, title: &str, unit: &str, mut series: Vec<Series>) -> Result<(), TrainError> {
@@ -242,11 +273,24 @@ impl RunDir {
     }
 }
 
-/// Returns the first setting that differs, as `seed = 1, not seed = 2`.
+/// Returns whether a run writes a file or a directory of this name.
+fn is_of_a_run(name: &str) -> bool {
+    [CONFIG, METRICS, CHECKPOINTS, BEST, LOSS_PLOT, DEV_PLOT].contains(&name)
+}
+
+/// Returns the first setting that differs, as `seed = 1, not seed = 2`; one that may be left out also as
+/// `without dtype, not dtype = "q4"`.
 fn difference(begun: &str, now: &str) -> String {
-    let pairs = begun.lines().zip(now.lines());
-    let first = pairs.into_iter().find(|(begun, now)| begun != now);
-    first.map_or("another number of them".to_owned(), |(begun, now)| format!("{begun}, not {now}"))
+    let name = |line: &str| line.split(" = ").next().unwrap_or_default().to_owned();
+    let only = |one: &str, other: &str| {
+        one.lines().find(|line| !other.lines().any(|known| known == *line)).map(str::to_owned)
+    };
+    match (only(begun, now), only(now, begun)) {
+        (Some(begun), Some(now)) if name(&begun) == name(&now) => format!("{begun}, not {now}"),
+        (Some(begun), _) => format!("{begun}, not without it"),
+        (None, Some(now)) => format!("without {}, not {now}", name(&now)),
+        (None, None) => "in another order".to_owned(),
+    }
 }
 
 /// Returns at most 60 points, each the mean of the same number of steps.
@@ -256,4 +300,39 @@ fn smooth(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
         (sum.0 / group.len() as f64, sum.1 / group.len() as f64)
     };
     points.chunks(points.len().div_ceil(60).max(1)).map(mean).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_setting_that_differs_is_named_also_where_one_is_left_out() {
+        let (plain, seed) = ("[run]\nepochs = 2\nseed = 1\n", "[run]\nepochs = 2\nseed = 2\n");
+        let more = "[model]\ndtype = \"q4\"\n[run]\nepochs = 2\nseed = 1\n".replace("[model]\n", "");
+        assert_eq!(difference(plain, seed), "seed = 1, not seed = 2");
+        assert_eq!(difference(plain, &more), "without dtype, not dtype = \"q4\"");
+        assert_eq!(difference(&more, plain), "dtype = \"q4\", not without it");
+    }
+
+    #[test]
+    fn a_run_begins_only_where_nothing_else_is() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join(name);
+        for name in ["model", "begun/checkpoints"] {
+            fs_err::create_dir_all(at(name)).unwrap();
+        }
+        for name in ["model/model.json", "file"] {
+            fs_err::write(at(name), "").unwrap();
+        }
+        for name in ["new", "new/deep", "begun"] {
+            RunDir::check_new(&at(name)).unwrap();
+        }
+        assert!(!at("new").exists(), "nothing is made before the run begins");
+        let refused = |name: &str| RunDir::check_new(&at(name)).unwrap_err().to_string();
+        assert!(refused("model").contains("holds `model.json`"), "{}", refused("model"));
+        for name in ["file", "file/deep"] {
+            assert!(refused(name).contains("file"), "{}", refused(name));
+        }
+    }
 }

@@ -1,10 +1,11 @@
 //! Errors of model directories: reading, importing, exporting.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use dpr_core::{DeviceError, LoadError, Similarity};
 
-use super::TorchError;
+use super::web::{WEB_DIR, WEB_MANIFEST};
+use super::{MANIFEST, TorchError};
 
 /// The reason why a model cannot be read, imported or exported.
 #[derive(Debug, thiserror::Error)]
@@ -43,7 +44,7 @@ pub enum ModelError {
         what: String,
     },
     /// `model.json` is damaged.
-    #[error("{path}: {reason}; import the model again")]
+    #[error("{path}: {reason}; {}", again(path))]
     Manifest {
         /// The manifest's path.
         path: PathBuf,
@@ -61,7 +62,7 @@ pub enum ModelError {
         supported: u32,
     },
     /// A file is not the one that the manifest names.
-    #[error("{path} is damaged: its {what} is {got}, model.json says {expected}; import the model again")]
+    #[error("{path} is damaged: its {what} is {got}, {} says {expected}; {}", manifest_of(path), again(path))]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -263,6 +264,14 @@ pub enum ModelError {
     /// The output exists.
     #[error("{0} exists, and is replaced only if that is asked for")]
     Exists(PathBuf),
+    /// The output exists, and is not what may be replaced.
+    #[error("{} is not replaced: {why}", out.display())]
+    NotReplaced {
+        /// The output.
+        out: PathBuf,
+        /// What it is, or holds.
+        why: String,
+    },
     /// A tokenizer that cannot have fewer tokens.
     #[error("{path}: {reason}; keep the whole vocabulary")]
     Vocabulary {
@@ -319,5 +328,24 @@ impl ModelError {
     /// Returns a function that adds the encoder's directory to an error about its files.
     pub(super) fn in_dir<E: Into<LoadError>>(dir: &std::path::Path) -> impl FnOnce(E) -> Self {
         move |source| Self::Encoder { dir: dir.to_owned(), source: source.into() }
+    }
+}
+
+/// Returns whether a file is of the weights for pages, which are exported of the model.
+fn is_exported(path: &Path) -> bool {
+    path.parent().and_then(Path::file_name).is_some_and(|folder| folder == WEB_DIR)
+}
+
+/// Returns the name of the manifest that lists a file.
+fn manifest_of(path: &Path) -> &'static str {
+    if is_exported(path) { WEB_MANIFEST } else { MANIFEST }
+}
+
+/// Returns the advice where a file of a model directory is damaged.
+fn again(path: &Path) -> &'static str {
+    if is_exported(path) {
+        "export the model for pages again (dpr export-web)"
+    } else {
+        "import the model again, or make it again as it was made"
     }
 }

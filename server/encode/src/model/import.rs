@@ -8,7 +8,7 @@ use dpr_core::{ModelManifest, Prompts, Similarity};
 use serde::Serialize;
 
 use super::prepared::{Prepared, Texts};
-use super::{ImportOptions, MANIFEST, ModelError, PASSAGE_DIR, QUESTION_DIR};
+use super::{ImportOptions, MANIFEST, ModelError, PASSAGE_DIR, QUESTION_DIR, target};
 use dpr_files::atomic::StagedDir;
 
 /// Imports the question encoder of `question` and the passage encoder of `passage` (the same one when `None`)
@@ -22,9 +22,8 @@ pub fn import(
     out: &Path,
     options: &ImportOptions,
 ) -> Result<ModelManifest, ModelError> {
-    if out.exists() && !options.force {
-        return Err(ModelError::Exists(out.into()));
-    }
+    let read: Vec<&Path> = [question].into_iter().chain(passage).collect();
+    target::check(out, options.force, &read)?;
     let texts = if passage.is_some() { Texts::Questions } else { Texts::Both };
     let limit = options.max_question_tokens;
     let mut questions = Prepared::new(question, options, texts, limit, "the limit of a question")?;

@@ -19,6 +19,7 @@ mod reader;
 mod sentence;
 mod settings;
 mod shrink;
+mod target;
 mod torch;
 mod vocabulary;
 mod web;

@@ -10,7 +10,7 @@ use dpr_index::search::Description;
 use dpr_serve::{ServedBlur, ServedModel, ServedReader};
 
 use crate::cli::CliError;
-use crate::cli::model_of_index::model_of_index;
+use crate::cli::model_of_index::{OtherTeacher, model_of_index};
 use crate::cli::privacy::open_blur;
 use crate::location::{Location, Opened};
 
@@ -94,7 +94,15 @@ pub(super) fn load(directories: &Directories, location: &Location, needs: Needs)
 
 /// Reads the model whose question encoder pages may load in the place of the served one's.
 fn small_model(path: &Path, location: &Location, vectors: (&str, usize)) -> Result<ServedModel, CliError> {
-    let model = model_of_index(location, vectors, path, ModelDir::open(path)?)?;
+    let (built_by, dim) = vectors;
+    let given = ModelDir::open(path)?;
+    let space = given.manifest().space().to_owned();
+    let model = given.of_vectors(built_by, dim)?.ok_or_else(|| OtherTeacher {
+        index: location.to_string(),
+        built_by: built_by.to_owned(),
+        model: path.to_owned(),
+        given: space,
+    })?;
     let served = ServedModel::open(&model)?;
     if !served.has_weights() {
         tracing::warn!(

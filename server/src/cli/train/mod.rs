@@ -221,7 +221,7 @@ fn run_by<C: Training>(args: &Args, mut config: C) -> Result<(), CliError> {
         warn(&found.notes);
         return if args.run.json { output::json(&found) } else { tell(&found, &run, &device.name) };
     }
-    train_on(args, &config, args.run.out()?, args.run.resume, &device)
+    train_on(args, &config, args.run.out(&config)?, args.run.resume, &device)
 }
 
 /// Trains in the run directory `out`, or goes on there, and says what was done.

@@ -119,10 +119,10 @@ fn begin_with(args: &super::Args, rounds: usize, passages: &Path, questions: &Pa
     files.into_iter().try_for_each(|path| fs_err::File::open(path).map(drop))?;
     write_down_threads(&mut training.compute, &TrainDevice::open(args.run.device)?);
 
-    let out = args.run.out()?;
-    if is_in(out) {
+    if let Some(out) = args.run.out.as_deref().filter(|out| is_in(out)) {
         return Err(TrainError::Exists { dir: out.into() }.into());
     }
+    let out = args.run.out(&training)?;
     let state = State {
         rounds,
         passages: passages.into(),
@@ -266,7 +266,7 @@ impl<'a> Run<'a> {
             config.model.weights = Weights::Given;
         }
         let run = self.path(round, "run");
-        let resume = RunDir::refuse_existing(&run).is_err();
+        let resume = RunDir::is_begun(&run);
         keep_freed_memory();
         super::train_on(self.args, &config, &run, resume, &TrainDevice::open(self.device)?)
     }

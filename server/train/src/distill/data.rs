@@ -57,6 +57,7 @@ impl DistillPrepared {
     ) -> Result<Self, TrainError> {
         config.check()?;
         device.check(config.compute.precision)?;
+        config.model.dtype.map_or(Ok(()), |format| device.check_rounding(format))?;
         let (train, dev, overlap) = questions(config)?;
         let Steps { all: steps, .. } = Steps::of(train.len(), &config.run)?;
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::super::huggingface::HuggingFaceDir;
 use super::super::options::override_form;
-use super::super::{ModelError, pair, weights};
+use super::super::{ModelError, pair, target, weights};
 
 /// Options of importing a cross-encoder.
 #[derive(Clone, Debug, Default)]
@@ -38,9 +38,7 @@ pub fn import_cross_encoder(
     out: &Path,
     options: &CrossEncoderOptions,
 ) -> Result<PairManifest, ModelError> {
-    if out.exists() && !options.force {
-        return Err(ModelError::Exists(out.into()));
-    }
+    target::check(out, options.force, &[from])?;
     let mut source = HuggingFaceDir::read_cross_encoder(from)?;
     let config = configured(&source, options)?;
     let dir = source.path.clone();

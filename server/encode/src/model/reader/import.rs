@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::super::huggingface::HuggingFaceDir;
 use super::super::pair;
-use super::super::{ModelError, weights};
+use super::super::{ModelError, target, weights};
 
 /// Options of importing a reader.
 #[derive(Clone, Debug, Default)]
@@ -31,9 +31,7 @@ pub struct ReaderOptions {
 /// # Errors
 /// [`ModelError`] names the directory and what in it does not fit.
 pub fn import_reader(from: &Path, out: &Path, options: &ReaderOptions) -> Result<PairManifest, ModelError> {
-    if out.exists() && !options.force {
-        return Err(ModelError::Exists(out.into()));
-    }
+    target::check(out, options.force, &[from])?;
     let mut source = HuggingFaceDir::read_reader(from)?;
     let config = configured(&source, options)?;
     let dir = source.path.clone();

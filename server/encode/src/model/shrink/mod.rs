@@ -10,7 +10,7 @@ use dpr_core::{EncoderConfig, Family, ModelManifest, TensorMap, names};
 use serde_json::{Value, json};
 
 use super::vocabulary::Pruned;
-use super::{ImportOptions, ModelDir, ModelError, QUESTION_DIR, Vocabulary, import, weights};
+use super::{ImportOptions, ModelDir, ModelError, QUESTION_DIR, Vocabulary, import, target, weights};
 use dpr_files::atomic::StagedDir;
 
 /// Fields of a `config.json` that say how many layers there are, one for each way to write them.
@@ -48,9 +48,7 @@ pub fn shrink(
     out: &Path,
     options: &ShrinkOptions<'_>,
 ) -> Result<ModelManifest, ModelError> {
-    if out.exists() && !options.force {
-        return Err(ModelError::Exists(out.into()));
-    }
+    target::check(out, options.force, &[model.path()])?;
     let dir = model.path().join(QUESTION_DIR);
     let config = model.config(QUESTION_DIR)?;
     let whole = EncoderConfig::from_json(&config).map_err(ModelError::in_dir(&dir))?;
