@@ -206,7 +206,7 @@ fn measure_peer(peer: &mut Native, python: &Path, further: &[&str]) -> Outcome<S
     Ok(printed)
 }
 
-/// The measurement of an engine in Python.
+/// Returns the command that measures an engine in Python.
 fn encoder_of(engine: &str, python: &Path) -> std::process::Command {
     let script = "tests/bench/encode_bench.py";
     let arguments = [script, engine, SQUAD, "--model", MINILM, "--onnx", FOLDER, "--threads", "2"];

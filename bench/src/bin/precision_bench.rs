@@ -2,7 +2,8 @@
 //! found.
 //!
 //! ```text
-//! cargo run --release -p dpr-bench --bin precision_bench -- MODEL_DIR SQUAD_JSON [ROUNDS] [--speeds] [--turns PRECISION]
+//! cargo run --release -p dpr-bench --bin precision_bench -- MODEL_DIR SQUAD_JSON [ROUNDS] [--speeds]
+//! cargo run --release -p dpr-bench --bin precision_bench -- MODEL_DIR SQUAD_JSON --turns PRECISION
 //! ```
 //!
 //! Prints a line of JSON for each precision. The precisions take turns, round by round: `passages_per_second` and
@@ -28,6 +29,7 @@ use dpr_files::progress::Silent;
 /// 16 tokens with the two that frame it.
 const QUESTION: &str = "which nfl team represented the afc at super bowl 50 in the year 2016";
 const QUESTION_RUNS: usize = 60;
+const USAGE: &str = "usage: precision_bench MODEL_DIR SQUAD_JSON [ROUNDS] [--speeds] | --turns PRECISION";
 /// Questions of a turn.
 const TURN: usize = 40;
 /// Threads that encode passages, as many as the peers have.
@@ -81,9 +83,7 @@ impl Measured {
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let (Some(model), Some(file)) = (arguments.next(), arguments.next()) else {
-        return Err(
-            "usage: precision_bench MODEL_DIR SQUAD_JSON [ROUNDS] [--speeds] [--turns PRECISION]".into()
-        );
+        return Err(USAGE.into());
     };
     let mut arguments = arguments.peekable();
     if arguments.next_if(|flag| flag == "--turns").is_some() {
@@ -91,7 +91,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         return take_turns(&Measured::load(&model, precision)?.question_encoder);
     }
     let (flags, rounds): (Vec<_>, Vec<_>) = arguments.partition(|argument| argument == "--speeds");
-    let rounds: usize = rounds.first().map_or(Ok(3), |rounds| rounds.parse())?;
+    let rounds: usize = match rounds.as_slice() {
+        [] => 3,
+        [rounds] => rounds.parse()?,
+        _ => return Err(USAGE.into()),
+    };
     let (passages, questions) = (read_passages(Path::new(&file))?, read_questions(Path::new(&file))?);
     let loaded = Precision::ALL.into_iter().map(|precision| Measured::load(&model, precision));
     let mut all = loaded.collect::<Result<Vec<_>, _>>()?;
@@ -117,7 +121,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Median milliseconds from a question to its vector.
+/// Returns the median milliseconds from a question to its vector.
 fn question_ms(encoder: &TextEncoder, runs: usize) -> Result<f64, Box<dyn Error>> {
     let mut times = Vec::with_capacity(runs);
     for _ in 0..runs {

@@ -35,13 +35,14 @@ impl FourBits {
     /// Returns the numbers of the matrix, `[rows, columns]`, as they are when it is opened.
     pub fn into_f32(self) -> Vec<f32> {
         let columns = self.codes.len() * 2 / self.scales.len().max(1);
-        let groups = self.codes.as_chunks::<{ GROUP / 2 }>().0.iter().zip(&self.steps);
+        let mut groups = self.codes.as_chunks::<{ GROUP / 2 }>().0.iter().zip(&self.steps);
         let mut values = Vec::with_capacity(self.codes.len() * 2);
-        for (group, (codes, step)) in groups.enumerate() {
-            let scale = self.scales[group * GROUP / columns];
-            let number =
-                |stored: u8| f32::from((i16::from(stored) - i16::from(OFFSET)) * i16::from(*step)) * scale;
-            values.extend(codes.iter().flat_map(|pair| [number(pair & 15), number(pair >> 4)]));
+        for scale in &self.scales {
+            for (codes, step) in groups.by_ref().take(columns / GROUP) {
+                let code = |stored: u8| i16::from(stored) - i16::from(OFFSET);
+                let number = |stored: u8| f32::from(code(stored) * i16::from(*step)) * scale;
+                values.extend(codes.iter().flat_map(|pair| [number(pair & 15), number(pair >> 4)]));
+            }
         }
         values
     }

@@ -54,8 +54,8 @@ pub enum DataError {
         /// The file.
         path: PathBuf,
     },
-    /// The file has nothing in it but white space, so that it says nothing of its format.
-    #[error("{}: the file is empty", path.display())]
+    /// The beginning of the file is nothing but white space, so that it says nothing of the format.
+    #[error("{}: the file is empty, or begins with nothing but white space", path.display())]
     Blank {
         /// The file.
         path: PathBuf,

@@ -47,9 +47,10 @@ fn of_model(error: &ModelError) -> Option<&'static str> {
             "import it with --reader in place of --question"
         }
         ModelError::Tokens { .. } => {
-            "set it with --max-question-tokens or --max-passage-tokens, of a cross-encoder, of a reader and in `dpr shrink` with --max-tokens"
+            "set it with --max-question-tokens or --max-passage-tokens; of a cross-encoder, of a reader and in `dpr \
+             shrink` with --max-tokens"
         }
-        ModelError::NotReplaced { .. } => "give another --out, or remove it yourself",
+        ModelError::NotReplaced { .. } => "give another --out",
         ModelError::Exists(_) => "give another --out, or --force to replace it",
         ModelError::StaleExport(_) => "run `dpr export-web` again; for narrower vectors, of the whole model",
         _ => return None,

@@ -41,7 +41,9 @@ fn of_training(error: &TrainError) -> Option<String> {
             "`dpr data mine` finds hard ones, with --random-negatives also random ones"
         }
         TrainError::Exists { .. } => "--resume goes on with it; --out names another directory",
-        TrainError::OtherRun { .. } => "go on with the command that began it",
+        TrainError::OtherRun { .. } => {
+            "go on with the command that began it, of the version that did, or begin anew in another --out"
+        }
         TrainError::NothingToResume { .. } => "leave --resume out to begin one",
         TrainError::InUse { .. } | TrainError::OtherConfig { .. } | TrainError::OtherOrigin { .. } => {
             "--out names another directory"

@@ -114,8 +114,9 @@ pub struct TrainedEncoder {
     pub tokenizer: TextTokenizer,
     /// Names and shapes of the parameters.
     pub parameters: Vec<ParameterInfo>,
-    /// The values of the parameters on the host, as the module holds them. After a step on a GPU they are those
-    /// before it, until [`TrainedEncoder::download`].
+    /// The values of the parameters on the host, as the module holds them, or before they are
+    /// [rounded](TrainedEncoder::round_to). After a step on a GPU they are those before it, until
+    /// [`TrainedEncoder::download`].
     pub weights: Vec<Vec<f32>>,
     /// For each parameter, whether it is trained.
     pub trained: Vec<bool>,
@@ -183,7 +184,7 @@ impl TrainedEncoder {
         self.config.dim()
     }
 
-    /// Returns the module with the current weights, off the tape.
+    /// Returns the module with the current weights, rounded where that was asked for, off the tape.
     pub fn net(&self) -> &Encoder {
         &self.net
     }
@@ -221,7 +222,7 @@ impl TrainedEncoder {
         Ok(())
     }
 
-    /// Brings the module up to date with the weights.
+    /// Brings the module up to date with the weights, which it holds rounded where that was asked for.
     pub fn upload(&mut self, device: &TrainDevice) {
         let rounded = |values: &[f32], parameter: &ParameterInfo| match self.rounding {
             Some(format) if !parameter.is_vector() => {

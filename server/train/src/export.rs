@@ -8,6 +8,7 @@ use super::encoders::DualEncoder;
 use super::error::TrainError;
 use super::objective::Objective;
 use dpr_encode::model::{ImportOptions, import};
+use dpr_files::atomic::StagedDir;
 
 /// Writes `model` as the model directory `out`, in place of one that is there. The vectors of a model trained by
 /// cosine are scaled to length 1, and those of one trained by the Euclidean distance get a coordinate for it, so that
@@ -46,13 +47,6 @@ pub(super) struct Exported<'a> {
 /// As [`export`].
 pub(super) fn export_as(exported: Exported<'_>) -> Result<(), TrainError> {
     let Exported { model, out, name, similarity, matryoshka, max_passage_tokens, passages, space } = exported;
-    let parent = out.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let files = tempfile::Builder::new().prefix(dpr_files::atomic::STAGING_PREFIX).tempdir_in(parent)?;
-    let dirs = [files.path().join("question"), files.path().join("passage")];
-    for (dir, encoder) in dirs.iter().zip(&model.encoders) {
-        fs_err::create_dir(dir)?;
-        encoder.write(dir)?;
-    }
     let options = ImportOptions {
         name: Some(name.to_owned()),
         normalize: (similarity == Similarity::Cosine).then_some(true),
@@ -64,7 +58,25 @@ pub(super) fn export_as(exported: Exported<'_>) -> Result<(), TrainError> {
         force: true,
         ..ImportOptions::default()
     };
-    let passage = passages.or_else(|| (!model.is_shared()).then_some(dirs[1].as_path()));
-    import(&dirs[0], passage, out, &options)?;
-    Ok(())
+    put_in_place(out, |files, staged| {
+        let dirs = [files.join("question"), files.join("passage")];
+        for (dir, encoder) in dirs.iter().zip(&model.encoders) {
+            fs_err::create_dir(dir)?;
+            encoder.write(dir)?;
+        }
+        let passage = passages.or_else(|| (!model.is_shared()).then_some(dirs[1].as_path()));
+        import(&dirs[0], passage, staged, &options)?;
+        Ok(())
+    })
+}
+
+/// Writes a model directory over whatever is at `out`, which is the run's own: `make` puts files of Hugging Face's form
+/// in the first directory, and imports them into the second.
+pub(super) fn put_in_place(
+    out: &Path,
+    make: impl FnOnce(&Path, &Path) -> Result<(), TrainError>,
+) -> Result<(), TrainError> {
+    let (files, model) = (StagedDir::beside(out)?, StagedDir::beside(out)?);
+    make(files.path(), model.path())?;
+    Ok(model.replace()?)
 }

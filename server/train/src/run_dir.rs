@@ -281,16 +281,35 @@ fn is_of_a_run(name: &str) -> bool {
 /// Returns the first setting that differs, as `seed = 1, not seed = 2`; one that may be left out also as
 /// `without dtype, not dtype = "q4"`.
 fn difference(begun: &str, now: &str) -> String {
-    let name = |line: &str| line.split(" = ").next().unwrap_or_default().to_owned();
-    let only = |one: &str, other: &str| {
-        one.lines().find(|line| !other.lines().any(|known| known == *line)).map(str::to_owned)
+    let (begun, now) = (settings(begun), settings(now));
+    let found = |settings: &[(String, String)], name: &str| {
+        settings.iter().find(|(known, _)| known == name).map(|(_, line)| line.clone())
     };
-    match (only(begun, now), only(now, begun)) {
-        (Some(begun), Some(now)) if name(&begun) == name(&now) => format!("{begun}, not {now}"),
-        (Some(begun), _) => format!("{begun}, not without it"),
-        (None, Some(now)) => format!("without {}, not {now}", name(&now)),
-        (None, None) => "in another order".to_owned(),
+    for (name, line) in &begun {
+        match found(&now, name) {
+            Some(other) if other == *line => {}
+            Some(other) => return format!("{line}, not {other}"),
+            None => return format!("{line}, not without it"),
+        }
     }
+    let more = now.iter().find(|(name, _)| found(&begun, name).is_none());
+    more.map_or("in another order".to_owned(), |(_, line)| {
+        format!("without {}, not {line}", line.split(" = ").next().unwrap_or_default())
+    })
+}
+
+/// Returns the lines of a configuration that set something, with the section and the name that each sets.
+fn settings(text: &str) -> Vec<(String, String)> {
+    let mut section = "";
+    let mut settings = Vec::new();
+    for line in text.lines() {
+        match line.split_once(" = ") {
+            Some((name, _)) => settings.push((format!("{section} {name}"), line.to_owned())),
+            None if line.starts_with('[') => section = line,
+            None => {}
+        }
+    }
+    settings
 }
 
 /// Returns at most 60 points, each the mean of the same number of steps.
@@ -308,11 +327,14 @@ mod tests {
 
     #[test]
     fn the_first_setting_that_differs_is_named_also_where_one_is_left_out() {
-        let (plain, seed) = ("[run]\nepochs = 2\nseed = 1\n", "[run]\nepochs = 2\nseed = 2\n");
-        let more = "[model]\ndtype = \"q4\"\n[run]\nepochs = 2\nseed = 1\n".replace("[model]\n", "");
+        let plain = "[model]\nstart = \"m\"\n\n[run]\nseed = 1\n";
+        let seed = "[model]\nstart = \"m\"\n\n[run]\nseed = 2\n";
+        let q4 = "[model]\nstart = \"m\"\ndtype = \"q4\"\n\n[run]\nseed = 1\n";
+        let q8 = "[model]\nstart = \"m\"\nmax = 32\ndtype = \"q8\"\n\n[run]\nseed = 1\n";
         assert_eq!(difference(plain, seed), "seed = 1, not seed = 2");
-        assert_eq!(difference(plain, &more), "without dtype, not dtype = \"q4\"");
-        assert_eq!(difference(&more, plain), "dtype = \"q4\", not without it");
+        assert_eq!(difference(plain, q4), "without dtype, not dtype = \"q4\"");
+        assert_eq!(difference(q4, plain), "dtype = \"q4\", not without it");
+        assert_eq!(difference(q4, q8), "dtype = \"q4\", not dtype = \"q8\"");
     }
 
     #[test]
@@ -322,7 +344,7 @@ mod tests {
         for name in ["model", "begun/checkpoints"] {
             fs_err::create_dir_all(at(name)).unwrap();
         }
-        for name in ["model/model.json", "file"] {
+        for name in ["model/model.json", "taken"] {
             fs_err::write(at(name), "").unwrap();
         }
         for name in ["new", "new/deep", "begun"] {
@@ -331,8 +353,24 @@ mod tests {
         assert!(!at("new").exists(), "nothing is made before the run begins");
         let refused = |name: &str| RunDir::check_new(&at(name)).unwrap_err().to_string();
         assert!(refused("model").contains("holds `model.json`"), "{}", refused("model"));
-        for name in ["file", "file/deep"] {
-            assert!(refused(name).contains("file"), "{}", refused(name));
+        for name in ["taken", "taken/deep"] {
+            assert!(refused(name).contains("taken"), "{}", refused(name));
         }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_run_does_not_begin_where_nothing_can_be_written() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let root = tempfile::tempdir().unwrap();
+        let parent = root.path().join("read-only");
+        fs_err::create_dir(&parent).unwrap();
+        fs_err::set_permissions(&parent, std::fs::Permissions::from_mode(0o555)).unwrap();
+        if fs_err::write(parent.join("probe"), "").is_ok() {
+            eprintln!("skipped: root writes everywhere");
+            return;
+        }
+        let error = RunDir::check_new(&parent.join("run")).unwrap_err().to_string();
+        assert!(error.contains("read-only"), "{error}");
     }
 }

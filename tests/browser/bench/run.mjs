@@ -27,6 +27,7 @@ const asJson = flags.includes('--json');
 const runs = flags.includes('--runs') ? Number(flags[flags.indexOf('--runs') + 1]) : RUNS;
 
 const small = flags.includes('--small') && flags[flags.indexOf('--small') + 1];
+if (small === undefined) throw new Error('--small needs a model directory with weights in 4 bits');
 
 const question = sixteenTokens();
 const server = await fileServer(small ? { '/small/': `${small}/` } : {});

@@ -130,7 +130,7 @@ fn print(ours: &[Native], peers: &[(Native, f64)], rounds: usize) {
     }
 }
 
-/// A question on one thread, of `dpr` and of the engine that is fastest with one.
+/// Compares a question on one thread, of `dpr` and of the engine that is fastest with one.
 fn questions() -> Outcome {
     let (precision, engine, most) = QUESTIONS;
     let mut ours = command(built("precision_bench"), &[DEMO_MODEL, SQUAD, "--turns", precision]);

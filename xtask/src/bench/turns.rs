@@ -65,12 +65,12 @@ impl Turns {
         Ok(Self { times })
     }
 
-    /// The median time of each.
+    /// Returns the median time of each.
     pub(super) fn medians(&self) -> [f64; 2] {
         self.times.each_ref().map(|times| middle(times))
     }
 
-    /// The median of each turn's ratio, of the first program's time to the second's.
+    /// Returns the median of each turn's ratio, of the first program's time to the second's.
     pub(super) fn ratio(&self) -> f64 {
         let [ours, peers] = &self.times;
         middle(&ours.iter().zip(peers).map(|(ours, peer)| ours / peer).collect::<Vec<_>>())

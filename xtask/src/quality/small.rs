@@ -114,7 +114,8 @@ impl Work<'_> {
         distill.extend(more);
         texts.iter().for_each(|file| distill.extend(["--questions", file]));
         let [settings, done] = ["settings", "done"].map(|what| self.path(&format!("{name}.{what}")));
-        let asked = format!("{}\n{text}", distill.join(" "));
+        // The manifest has the fingerprint of what the run before this one made.
+        let asked = format!("{}\n{text}{}", distill.join(" "), read(&format!("{start}/model.json"))?);
         if fs::read_to_string(&settings).is_ok_and(|begun| begun != asked) {
             // The run is of other settings.
             for removed in [fs::remove_dir_all(&run), fs::remove_file(&done)] {

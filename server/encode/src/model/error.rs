@@ -333,7 +333,8 @@ impl ModelError {
 
 /// Returns whether a file is of the weights for pages, which are exported of the model.
 fn is_exported(path: &Path) -> bool {
-    path.parent().and_then(Path::file_name).is_some_and(|folder| folder == WEB_DIR)
+    let is_in_web = path.parent().and_then(Path::file_name).is_some_and(|folder| folder == WEB_DIR);
+    is_in_web && path.file_name().is_some_and(|name| name != MANIFEST)
 }
 
 /// Returns the name of the manifest that lists a file.

@@ -132,8 +132,9 @@ impl WebFormat {
         }
     }
 
-    /// Returns a tensor's numbers as they are after an export of a question encoder in this format, in the order of the
-    /// file. Tensors of one dimension are not rounded.
+    /// Returns a tensor's numbers as they are after an export of a question encoder in this format. `values` are
+    /// those of the tensor `name` of `shape`, a linear layer's `[output, input]`, row-major. Tensors that are not
+    /// matrices are not rounded. Magnitudes of 65,520 and more are infinite in half precision.
     pub fn rounded<'v>(self, name: &str, shape: &[usize], values: &'v [f32]) -> Cow<'v, [f32]> {
         let [_, columns] = *shape else { return Cow::Borrowed(values) };
         let in_8_bits = || {

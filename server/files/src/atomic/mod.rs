@@ -16,6 +16,7 @@ use std::time::Duration;
 use fs_err as fs;
 use tempfile::NamedTempFile;
 
+pub use replace::ASIDE_PREFIX;
 pub use staged::StagedDir;
 
 /// The prefix of the names of unfinished files and directories; readers skip them, writers may remove them.
@@ -23,6 +24,9 @@ pub const STAGING_PREFIX: &str = ".unfinished-";
 
 /// Age at which an unfinished file that nobody has locked is taken as left behind.
 const ABANDONED_AFTER: Duration = Duration::from_secs(10);
+
+/// Age at which an unfinished directory is, by the newest file in it.
+const DIRECTORY_ABANDONED_AFTER: Duration = Duration::from_secs(24 * 3600);
 
 /// Writes a file whole: `write` fills a temporary one, which is synced and renamed to `path`. What killed writers left
 /// beside it is removed.
@@ -59,28 +63,46 @@ fn fill(temp: &mut NamedTempFile, write: impl FnOnce(&mut dyn Write) -> io::Resu
 }
 
 /// Removes files and directories that killed writers left in `dir`: those that no process holds a lock on, and that are
-/// not so new that their writer may not have locked them yet. What [`StagedDir::replace`] set aside is not touched: it
-/// may be all that is left of its target. Best effort: it is not what the caller came for.
+/// not so new that their writer may not have locked them yet, or may have locked them on another machine: network file
+/// systems lock directories on one alone. What [`StagedDir::replace`] set aside is not touched: it may be all that is
+/// left of its target. Best effort: it is not what the caller came for.
 fn remove_abandoned(dir: &Path) {
     let Ok(entries) = fs::read_dir(dir) else { return };
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
-        if !name.starts_with(STAGING_PREFIX) || name.starts_with(replace::ASIDE_PREFIX) {
-            continue;
-        }
-        let Ok(kind) = fs::symlink_metadata(entry.path()) else { continue };
-        let is_old = kind.modified().is_ok_and(|at| at.elapsed().is_ok_and(|age| age > ABANDONED_AFTER));
+    for entry in entries.flatten().filter(|entry| is_staging(&entry.file_name().to_string_lossy())) {
+        let path = entry.path();
+        let Ok(kind) = fs::symlink_metadata(&path) else { continue };
+        let is_old = if kind.is_file() {
+            is_older(&kind, ABANDONED_AFTER)
+        } else {
+            kind.is_dir() && is_older_tree(&path, DIRECTORY_ABANDONED_AFTER)
+        };
         // The lock is held until the last of it is gone. Windows opens no directory: they stay there.
         if is_old
-            && !kind.is_symlink()
-            && let Ok(file) = fs::File::open(entry.path())
+            && let Ok(file) = fs::File::open(&path)
             && file.file().try_lock().is_ok()
         {
-            let _ =
-                if kind.is_dir() { fs::remove_dir_all(entry.path()) } else { fs::remove_file(entry.path()) };
+            let _ = if kind.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
         }
     }
+}
+
+/// Returns whether a name is one that [`write_file`] or [`StagedDir`] draws: the prefix and six letters or digits.
+fn is_staging(name: &str) -> bool {
+    name.strip_prefix(STAGING_PREFIX)
+        .is_some_and(|drawn| drawn.len() == 6 && drawn.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+}
+
+fn is_older(file: &std::fs::Metadata, limit: Duration) -> bool {
+    file.modified().is_ok_and(|at| at.elapsed().is_ok_and(|age| age > limit))
+}
+
+/// Returns whether a directory and all in it is older; `false` where that cannot be said.
+fn is_older_tree(path: &Path, limit: Duration) -> bool {
+    let Ok(kind) = fs::symlink_metadata(path) else { return false };
+    let entries = || fs::read_dir(path).ok()?.collect::<io::Result<Vec<_>>>().ok();
+    is_older(&kind, limit)
+        && (!kind.is_dir()
+            || entries().is_some_and(|all| all.iter().all(|entry| is_older_tree(&entry.path(), limit))))
 }
 
 /// Removes what an interrupted [`StagedDir`] or [`write_file`] left in `dir`, and puts a directory back that an
@@ -264,45 +286,58 @@ mod tests {
         assert_eq!(names(root.path()), ["f"]);
     }
 
+    /// Makes a file or a directory that was last written to this long ago.
+    #[cfg(unix)]
+    fn age(path: &Path, hours: u64) {
+        let at = std::time::SystemTime::now() - Duration::from_secs(hours * 3600);
+        fs::File::open(path).unwrap().file().set_modified(at).unwrap();
+    }
+
+    #[cfg(unix)]
     #[test]
     fn what_a_killed_writer_left_is_removed_by_the_next_and_a_living_one_is_not() {
         let root = tempfile::tempdir().unwrap();
-        let long_ago = std::time::SystemTime::now() - Duration::from_secs(3600);
-        let make = |name: &str| {
-            let file = fs::File::create(root.path().join(name)).unwrap();
-            file.file().set_modified(long_ago).unwrap();
-            file
-        };
+        let make = |name: &str| fs::File::create(root.path().join(name)).unwrap();
         let living = make(".unfinished-living");
         living.file().try_lock().unwrap();
-        drop(make(".unfinished-dead"));
-        fs::File::create(root.path().join(".unfinished-new")).unwrap();
+        // The last one's name is not drawn by a writer.
+        for name in [".unfinished-living", ".unfinished-killed", ".unfinished-novel.txt"] {
+            drop(fs::OpenOptions::new().append(true).create(true).open(root.path().join(name)).unwrap());
+            age(&root.path().join(name), 1);
+        }
+        make(".unfinished-newone");
         write_file(&root.path().join("f"), |out| out.write_all(b"x")).unwrap();
-        assert_eq!(names(root.path()), [".unfinished-living", ".unfinished-new", "f"]);
+        assert_eq!(
+            names(root.path()),
+            [".unfinished-living", ".unfinished-newone", ".unfinished-novel.txt", "f"]
+        );
     }
 
     #[cfg(unix)]
     #[test]
     fn a_directory_that_a_killed_writer_left_is_removed_by_the_next_and_a_living_one_is_not() {
         let root = tempfile::tempdir().unwrap();
-        let long_ago = std::time::SystemTime::now() - Duration::from_secs(3600);
-        let age = |dir: &Path| fs::File::open(dir).unwrap().file().set_modified(long_ago).unwrap();
-        let living = StagedDir::beside(&root.path().join("living")).unwrap();
+        let at = |name: &str| root.path().join(name);
+        let living = StagedDir::beside(&at("living")).unwrap();
         fs::write(living.path().join("a"), "1").unwrap();
-        age(living.path());
-        for name in [".unfinished-dead", ".unfinished-replaced-x"] {
-            fs::create_dir(root.path().join(name)).unwrap();
-            fs::write(root.path().join(name).join("model"), "").unwrap();
-            age(&root.path().join(name));
+        for name in [".unfinished-killed", ".unfinished-remote", ".unfinished-replaced-x"] {
+            fs::create_dir_all(at(name).join("web")).unwrap();
+            fs::write(at(name).join("web/model"), "").unwrap();
+            for path in ["web/model", "web", ""] {
+                age(&at(name).join(path), 25);
+            }
         }
-        std::os::unix::fs::symlink("f", root.path().join(".unfinished-link")).unwrap();
-        write_file(&root.path().join("f"), |out| out.write_all(b"x")).unwrap();
+        // Written to by a process of another machine, which has no lock here.
+        age(&at(".unfinished-remote/web/model"), 23);
+        age(&living.path().join("a"), 25);
+        age(living.path(), 25);
+        write_file(&at("f"), |out| out.write_all(b"x")).unwrap();
         let kept = living.path().file_name().unwrap().to_str().unwrap();
-        let mut expected = [".unfinished-link", ".unfinished-replaced-x", kept, "f"];
+        let mut expected = [".unfinished-remote", ".unfinished-replaced-x", kept, "f"];
         expected.sort_unstable();
         assert_eq!(names(root.path()), expected);
         living.publish().unwrap();
-        assert_eq!(fs::read_to_string(root.path().join("living/a")).unwrap(), "1");
+        assert_eq!(fs::read_to_string(at("living/a")).unwrap(), "1");
     }
 
     #[test]

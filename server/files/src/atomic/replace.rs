@@ -9,7 +9,7 @@ use super::named;
 
 /// The prefix of a directory that holds a target which is being replaced, under its own name. It begins as
 /// [`STAGING_PREFIX`](super::STAGING_PREFIX) does, so that readers skip it.
-pub(super) const ASIDE_PREFIX: &str = ".unfinished-replaced-";
+pub const ASIDE_PREFIX: &str = ".unfinished-replaced-";
 
 /// Exchanges two names of one file system, and returns whether the system can.
 #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]

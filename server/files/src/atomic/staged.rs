@@ -30,12 +30,15 @@ pub struct StagedDir {
 
 impl StagedDir {
     /// Starts a directory that will become `target`; missing parents of `target` are made. Where `target` is missing
-    /// because a [`replace`](Self::replace) of it was interrupted, it is put back first; what killed writers left beside
-    /// it is removed.
+    /// because a [`replace`](Self::replace) of it was interrupted, it is put back first; what killed writers left
+    /// beside it is removed.
     ///
     /// # Errors
-    /// An I/O error that names the path, as when the parent cannot be written to.
+    /// An I/O error that names the path, as when the parent cannot be written to or `target` is a file or a link.
     pub fn beside(target: &Path) -> io::Result<Self> {
+        // Without a slash at its end, which would make a link its target.
+        let target = target.components().as_path();
+        refuse_file(target)?;
         let parent = parent_of(target);
         create_dir_all(&parent)?;
         replace::recover_target(target, &parent)?;
@@ -45,7 +48,7 @@ impl StagedDir {
             .permissions_like_a_new_dir()
             .tempdir_in(&parent)
             .map_err(|e| named(e, "failed to make a directory in", &parent))?;
-        // Where directories cannot be opened or locked, those that are left behind stay.
+        // Without a lock others take it for left behind once nothing in it was written for a day.
         let lock = fs::File::open(temp.path()).ok().filter(|dir| dir.file().try_lock().is_ok());
         Ok(Self { temp, target: target.to_path_buf(), _lock: lock })
     }
@@ -86,13 +89,9 @@ impl StagedDir {
     /// # Errors
     /// As [`StagedDir::publish`].
     pub fn replace(self) -> io::Result<()> {
-        match fs::symlink_metadata(&self.target) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return self.publish(),
-            // Its name would be exchanged like a directory's, and the file be lost.
-            Ok(target) if !target.is_dir() => {
-                return Err(named(io::ErrorKind::NotADirectory.into(), "failed to replace", &self.target));
-            }
-            target => target.map(drop)?,
+        refuse_file(&self.target)?;
+        if !fs::exists(&self.target)? {
+            return self.publish();
         }
         let dir = parent_of(&self.target);
         let parent = OpenDir::open(&dir)?;
@@ -104,9 +103,21 @@ impl StagedDir {
         let aside = replace::by_two_renames(self.temp.path(), &self.target, &dir)?;
         let _ = self.temp.keep();
         parent.sync()?;
-        // When it stays, the next writer removes it.
+        // What stays of it is removed by `remove_unfinished`.
         let _ = fs::remove_dir_all(aside);
         Ok(())
+    }
+}
+
+/// Refuses a target that is a file or a link: its name would be exchanged like a directory's, and what it was be lost.
+fn refuse_file(target: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(target) {
+        Ok(kind) if !kind.is_dir() => {
+            let what = if kind.is_symlink() { "link" } else { "file" };
+            let what = format!("it is a {what}, and only a directory is replaced");
+            Err(named(io::Error::new(io::ErrorKind::NotADirectory, what), "failed to write", target))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -143,8 +154,14 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let target = root.path().join("passages.tsv");
         fs::write(&target, "mine").unwrap();
-        let error = StagedDir::beside(&target).unwrap().replace().unwrap_err();
-        assert!(error.to_string().contains("passages.tsv"), "{error}");
+        let error = StagedDir::beside(&target).unwrap_err();
+        assert!(error.to_string().contains("passages.tsv`: it is a file"), "{error}");
+        // One that was made meanwhile.
+        let other = root.path().join("other");
+        let staged = StagedDir::beside(&other).unwrap();
+        fs::write(&other, "mine").unwrap();
+        staged.replace().unwrap_err();
+        fs::remove_file(&other).unwrap();
         assert_eq!(fs::read_to_string(&target).unwrap(), "mine");
         assert_eq!(names(root.path()), ["passages.tsv"]);
     }

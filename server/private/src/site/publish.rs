@@ -5,7 +5,7 @@ use std::path::Path;
 
 use dpr_core::private::projection::Projection;
 use dpr_files::atomic::{StagedDir, write_file};
-use dpr_files::{DirLock, Error as FileError, digest, plain, refuse_foreign};
+use dpr_files::{DirLock, Error as FileError, digest, plain};
 use fs_err as fs;
 use serde::Serialize;
 
@@ -65,7 +65,16 @@ pub(super) fn read_manifest(path: &Path) -> Result<SiteManifest, FileError> {
 
 /// Refuses a folder without a site in which something else is: it would be published with the site.
 fn refuse_other(out: &Path) -> Result<(), FileError> {
-    refuse_foreign(out, |_| false)
+    if !fs::exists(out).map_err(FileError::write)? {
+        return Ok(());
+    }
+    match fs::read_dir(out).map_err(FileError::write)?.next() {
+        None => Ok(()),
+        Some(entry) => {
+            let name = entry.map_err(FileError::write)?.file_name().to_string_lossy().into_owned();
+            Err(FileError::Foreign { path: out.to_path_buf(), name })
+        }
+    }
 }
 
 /// Returns the projection of a site and the passages it was made of; `None` where its file is not as it was written.

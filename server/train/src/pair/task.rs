@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::super::encoders::{DualEncoder, TrainDevice};
 use super::super::error::TrainError;
+use super::super::export::put_in_place;
 use super::super::scores::Scores;
 use super::super::step::{StepNoise, StepOutcome};
 use super::super::task::Task;
@@ -96,22 +97,26 @@ impl Task for PairRun<'_> {
     }
 
     fn export(&self, model: &DualEncoder, out: &Path) -> Result<(), TrainError> {
-        let parent = out.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let files = tempfile::Builder::new().prefix(dpr_files::atomic::STAGING_PREFIX).tempdir_in(parent)?;
         let encoder = model.question();
-        encoder.write_as(files.path(), &self.kind.stored(encoder.tensors()?))?;
         let (name, max_tokens) = (Some(self.name.clone()), Some(encoder.config.max_tokens));
-        match self.kind {
-            PairKind::Reader(_) => {
-                let options = ReaderOptions { name, max_tokens, force: true, ..ReaderOptions::default() };
-                import_reader(files.path(), out, &options)?;
+        put_in_place(out, |files, staged| {
+            encoder.write_as(files, &self.kind.stored(encoder.tensors()?))?;
+            match self.kind {
+                PairKind::Reader(_) => {
+                    let options = ReaderOptions { name, max_tokens, force: true, ..ReaderOptions::default() };
+                    import_reader(files, staged, &options)?;
+                }
+                PairKind::Reranker(_) => {
+                    let options = CrossEncoderOptions {
+                        name,
+                        max_tokens,
+                        force: true,
+                        ..CrossEncoderOptions::default()
+                    };
+                    import_cross_encoder(files, staged, &options)?;
+                }
             }
-            PairKind::Reranker(_) => {
-                let options =
-                    CrossEncoderOptions { name, max_tokens, force: true, ..CrossEncoderOptions::default() };
-                import_cross_encoder(files.path(), out, &options)?;
-            }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 }
