@@ -332,6 +332,9 @@ fn the_files_of_configs_say_every_default() {
     let small = DistillConfig::read(&read("distill-small.toml").0).unwrap();
     let own = ["checkpoint_every", "epochs", "learning_rate"];
     assert_eq!(differences(&small, &DistillConfig::default()), BTreeSet::from(own.map(str::to_owned)));
+    let q4 = DistillConfig::read(&read("distill-q4.toml").0).unwrap();
+    let own = ["checkpoint_every", "dtype", "epochs", "fit_projection", "learning_rate"];
+    assert_eq!(differences(&q4, &DistillConfig::default()), BTreeSet::from(own.map(str::to_owned)));
     let (path, text) = read("reader-paper.toml");
     all_said(&text, &PairConfig::default().to_toml().unwrap().replace("task = \"reader\"", ""));
     let paper = PairConfig::read(&path).unwrap();

@@ -93,26 +93,25 @@ impl Work<'_> {
         once(&made, &["data", "questions", "--passages", corpus, "--limit", MADE_OF, "--out", &made])?;
         let sentences = |seed| self.sentences(corpus, seed);
         let of = |more: [String; 2]| [&texts[..], &more].concat();
-        let with = |more: &[&'static str]| [&["--vectors", vectors, "--epochs"][..], more].concat();
-        let wide = self.taught("wide", &start, &with(&["4"]), &of([sentences("1")?, made.clone()]))?;
+        let small =
+            |epochs| ["--config", "configs/distill-small.toml", "--vectors", vectors, "--epochs", epochs];
+        let wide = self.taught("wide", &start, &small("4"), &of([sentences("1")?, made.clone()]))?;
         let narrow = self.path(&format!("wide/start-{UNITS}"));
         once(&narrow, &["shrink", "--model", &wide, "--units", UNITS, "--out", &narrow])?;
-        let narrow = self.taught("narrow", &narrow, &with(&["5"]), &of([made.clone(), sentences("2")?]))?;
-        self.taught("rounded", &narrow, &with(&["3", "--dtype", "q4"]), &of([made, sentences("3")?]))
+        let narrow = self.taught("narrow", &narrow, &small("5"), &of([made.clone(), sentences("2")?]))?;
+        let rounded = ["--config", "configs/distill-q4.toml", "--vectors", vectors];
+        self.taught("rounded", &narrow, &rounded, &of([made, sentences("3")?]))
     }
 
-    /// Distils the starter into `start` as the run `name`, or goes on with it; the best model.
-    fn taught(&self, name: &str, start: &str, more: &[&str], texts: &[String]) -> Outcome<String> {
+    /// Distils the starter into `start` as the run `name`, or goes on with it; the best model. `settings` begin with the
+    /// configuration's file.
+    fn taught(&self, name: &str, start: &str, settings: &[&str], texts: &[String]) -> Outcome<String> {
         let (run, dev) = (self.path(name), self.data.questions("wq-dev.json"));
-        let config = self.path(&format!("{name}.toml"));
-        // The last layer of a student that was trained before is better than one that is fitted anew.
-        let keep = if name == "rounded" { "\n[model]\nfit_projection = false\n" } else { "" };
-        let text = read("configs/distill-small.toml")? + keep;
-        write(&config, &text)?;
-        let mut distill = vec!["distill", "--config", &config, "--teacher", DEMO_MODEL];
-        distill.extend(["--model", start, "--dev", &dev, "--precision", "bf16"]);
-        distill.extend(more);
+        let mut distill = vec!["distill", "--teacher", DEMO_MODEL, "--model", start, "--dev", &dev];
+        distill.extend(["--precision", "bf16"]);
+        distill.extend(settings);
         texts.iter().for_each(|file| distill.extend(["--questions", file]));
+        let text = read(settings[1])?;
         let [settings, done] = ["settings", "done"].map(|what| self.path(&format!("{name}.{what}")));
         // The manifest has the fingerprint of what the run before this one made.
         let asked = format!("{}\n{text}{}", distill.join(" "), read(&format!("{start}/model.json"))?);

@@ -4,8 +4,7 @@ use std::path::{Path, PathBuf};
 
 use dpr_core::{DeviceError, LoadError, Similarity};
 
-use super::web::{WEB_DIR, WEB_MANIFEST};
-use super::{MANIFEST, TorchError};
+use super::{MANIFEST, TorchError, WEB_DIR, WEB_MANIFEST};
 
 /// The reason why a model cannot be read, imported or exported.
 #[derive(Debug, thiserror::Error)]

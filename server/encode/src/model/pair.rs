@@ -13,12 +13,7 @@ use serde_json::{Value, json};
 use super::huggingface::HuggingFaceDir;
 use super::import::{name_of, write_manifest};
 use super::json::optional_json;
-use super::{ModelError, manifest};
-
-/// Folder of the cross-encoder in a model directory, which transformers loads too.
-pub const CROSS_ENCODER_DIR: &str = "cross_encoder";
-/// Folder of the reader in a model directory, which transformers loads too.
-pub const READER_DIR: &str = "reader";
+use super::{CROSS_ENCODER_DIR, ModelError, READER_DIR, manifest};
 
 /// The folder of a model directory that holds what is of this kind.
 pub(super) fn folder(kind: ModelKind) -> &'static str {

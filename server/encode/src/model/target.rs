@@ -5,9 +5,7 @@ use std::path::Path;
 use dpr_files::DirLock;
 use dpr_files::atomic::{ASIDE_PREFIX, STAGING_PREFIX};
 
-use super::pair::{CROSS_ENCODER_DIR, READER_DIR};
-use super::web::WEB_DIR;
-use super::{MANIFEST, ModelError, PASSAGE_DIR, QUESTION_DIR};
+use super::{CROSS_ENCODER_DIR, MANIFEST, ModelError, PASSAGE_DIR, QUESTION_DIR, READER_DIR, WEB_DIR};
 
 /// The files and folders of a model directory.
 const OF_A_MODEL: [&str; 6] = [MANIFEST, QUESTION_DIR, PASSAGE_DIR, CROSS_ENCODER_DIR, READER_DIR, WEB_DIR];

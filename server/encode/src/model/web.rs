@@ -6,13 +6,8 @@ use std::path::Path;
 use dpr_core::model::{FileEntry, sha256_hex};
 use serde::{Deserialize, Serialize};
 
-use super::ModelError;
+use super::{ModelError, WEB_DIR, WEB_MANIFEST};
 use dpr_files::{digest, plain, relative};
-
-/// Folder of the browser's copies in a model directory.
-pub const WEB_DIR: &str = "web";
-/// The manifest's file name in it.
-pub const WEB_MANIFEST: &str = "web.json";
 
 /// Bytes of the parts that weights are checked by: 23 checksums for MiniLM in 8 bits.
 const CHUNK: usize = 1 << 20;
