@@ -116,9 +116,7 @@ fn a_student_can_start_as_a_part_of_its_teacher() {
     index(&bench);
     json(&mut bench.dpr(&["search", "--model", "run/best", "--index", "index", "who is first?", "--json"]));
     // Nothing but a model directory is replaced, and not the one that is read.
-    for (out, why) in
-        [("questions.txt", "it is no directory"), ("vectors", "it holds `"), ("teacher", "is read")]
-    {
+    for (out, why) in [("questions.txt", "it is a file"), ("vectors", "it holds `"), ("teacher", "is read")] {
         let shrink = ["shrink", "--model", "teacher", "--layers", "1", "--force", "--out", out];
         let message = fail(&mut bench.dpr(&shrink));
         assert!(message.contains(why) && message.contains("another --out"), "{message}");
@@ -148,25 +146,24 @@ fn page_vectors(bench: &Bench, model: &str, dtype: &str) -> Vec<Vec<f32>> {
 #[test]
 fn a_student_that_is_trained_in_4_bits_is_nearer_to_its_teacher_in_4_bits() {
     let bench = prepared();
-    let shrink = ["shrink", "--model", "teacher", "--layers", "1", "--out", "part"];
-    succeed(&mut bench.dpr(&shrink));
+    // Nothing but the rounding is between the student and its teacher.
+    succeed(&mut bench.dpr(&["shrink", "--model", "teacher", "--out", "whole"]));
     bench.write("distill.toml", SETTINGS.replace("[data]", "fit_projection = false\n[data]"));
+    let more = ["--model", "whole", "--epochs", "8", "--dtype", "q4", "--json"];
+    let report = json(&mut distill(&bench, "run", &more));
     let teacher = page_vectors(&bench, "teacher", "q8");
-    let apart = |out: &str, more: &[&str]| {
-        let more = [&["--model", "part", "--epochs", "8", "--json"], more].concat();
-        let report = json(&mut distill(&bench, out, &more));
-        let page = page_vectors(&bench, &format!("{out}/best"), "q4");
-        let pairs = page.iter().zip(&teacher);
+    let apart = |model: &str| {
+        let page = page_vectors(&bench, model, "q4");
         let product = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| f64::from(a * b)).sum::<f64>();
-        let cosine = pairs.map(|(a, b)| product(a, b) / (product(a, a) * product(b, b)).sqrt());
-        (report, 1.0 - cosine.sum::<f64>() / page.len() as f64)
+        let cosine = |(a, b): (&Vec<f32>, &Vec<f32>)| product(a, b) / (product(a, a) * product(b, b)).sqrt();
+        1.0 - page.iter().zip(&teacher).map(cosine).sum::<f64>() / page.len() as f64
     };
-    let (plain, of_plain) = apart("plain", &[]);
-    let (rounded, of_rounded) = apart("rounded", &["--dtype", "q4"]);
-    println!("1 less the cosine in 4 bits: {of_plain} trained in f32, {of_rounded} in 4 bits");
-    assert!(of_rounded < 0.9 * of_plain, "{of_rounded} {of_plain}");
-    // What it is measured by is the model as it is rounded.
-    assert_ne!(plain["at_start"], rounded["at_start"]);
+    let (rounded, trained) = (apart("whole"), apart("run/best"));
+    println!("1 less the cosine in 4 bits: {rounded} before, {trained} trained");
+    assert!(trained < 0.3 * rounded, "{trained} {rounded}");
+    // The run measures the student as it is rounded.
+    let at_start = 1.0 - report["at_start"]["cosine"].as_f64().unwrap();
+    assert!((at_start / rounded - 1.0).abs() < 0.3, "{at_start} {rounded}");
 }
 
 #[test]
