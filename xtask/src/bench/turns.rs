@@ -24,7 +24,7 @@ impl Worker {
         Ok(Self { name, child, input, output: BufReader::new(output) })
     }
 
-    /// Has the program do a turn; its milliseconds.
+    /// Runs one turn of the program, and returns the milliseconds it printed.
     fn turn(&mut self) -> Outcome<f64> {
         let mut line = String::new();
         if let Some(input) = &mut self.input

@@ -37,7 +37,7 @@ pub(super) fn check(out: &Path, force: bool, read: &[&Path]) -> Result<(), Model
         }
     }
     let place = fs_err::canonicalize(out)?;
-    // A working directory that is no more is nowhere.
+    // A working directory that was removed, or cannot be read, is not compared: the empty path does not exist.
     let working = std::env::current_dir().unwrap_or_default();
     for (path, what) in read.iter().map(|path| (*path, "which is read")).chain([(&*working, "where you are")])
     {

@@ -25,7 +25,7 @@ pub const STAGING_PREFIX: &str = ".unfinished-";
 /// Age at which an unfinished file that nobody has locked is taken as left behind.
 const ABANDONED_AFTER: Duration = Duration::from_secs(10);
 
-/// Age at which an unfinished directory is, by the newest file in it.
+/// Age of the newest file in an unfinished directory at which the directory is taken as left behind.
 const DIRECTORY_ABANDONED_AFTER: Duration = Duration::from_secs(24 * 3600);
 
 /// Writes a file whole: `write` fills a temporary one, which is synced and renamed to `path`. What killed writers left
@@ -65,7 +65,7 @@ fn fill(temp: &mut NamedTempFile, write: impl FnOnce(&mut dyn Write) -> io::Resu
 /// Removes files and directories that killed writers left in `dir`: those that no process holds a lock on, and that are
 /// not so new that their writer may not have locked them yet, or may have locked them on another machine: network file
 /// systems lock directories on one alone. What [`StagedDir::replace`] set aside is not touched: it may be all that is
-/// left of its target. Best effort: it is not what the caller came for.
+/// left of its target. Errors are ignored: what stays is tried again by the next writer.
 fn remove_abandoned(dir: &Path) {
     let Ok(entries) = fs::read_dir(dir) else { return };
     for entry in entries.flatten().filter(|entry| is_staging(&entry.file_name().to_string_lossy())) {
@@ -76,7 +76,7 @@ fn remove_abandoned(dir: &Path) {
         } else {
             kind.is_dir() && is_older_tree(&path, DIRECTORY_ABANDONED_AFTER)
         };
-        // The lock is held until the last of it is gone. Windows opens no directory: they stay there.
+        // The lock is held until everything is removed. Windows cannot open directories: they stay there.
         if is_old
             && let Ok(file) = fs::File::open(&path)
             && file.file().try_lock().is_ok()
@@ -147,7 +147,7 @@ pub fn create_dir_all(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Checks that files can be made in `dir`, by one that is removed at once: for what is written after hours.
+/// Checks that files can be made in `dir` by making one and removing it at once, before long work that writes there.
 ///
 /// # Errors
 /// An I/O error that names the directory.

@@ -48,7 +48,7 @@ impl StagedDir {
             .permissions_like_a_new_dir()
             .tempdir_in(&parent)
             .map_err(|e| named(e, "failed to make a directory in", &parent))?;
-        // Without a lock others take it for left behind once nothing in it was written for a day.
+        // A directory that could not be locked may be removed once nothing in it was written for a day.
         let lock = fs::File::open(temp.path()).ok().filter(|dir| dir.file().try_lock().is_ok());
         Ok(Self { temp, target: target.to_path_buf(), _lock: lock })
     }

@@ -8,7 +8,7 @@ use dpr_core::model::{FileEntry, sha256_hex};
 use dpr_core::private::blur::{Blur, Level};
 use dpr_core::private::projection::Projection;
 use dpr_files::atomic::StagedDir;
-use dpr_files::{Error as FileError, digest, plain, refuse_foreign};
+use dpr_files::{Error as FileError, digest, plain};
 use fs_err as fs;
 use serde::{Deserialize, Serialize};
 
@@ -195,7 +195,16 @@ impl BlurManifest {
 
 /// Refuses a path at which something else than a blur directory is: it would be replaced.
 fn refuse_other(dir: &Path) -> Result<(), FileError> {
-    refuse_foreign(dir, |name| [MANIFEST, PROJECTION].contains(&name))
+    if !fs::exists(dir).map_err(FileError::write)? {
+        return Ok(());
+    }
+    for entry in fs::read_dir(dir).map_err(FileError::write)? {
+        let name = entry.map_err(FileError::write)?.file_name().to_string_lossy().into_owned();
+        if ![MANIFEST, PROJECTION].contains(&name.as_str()) {
+            return Err(FileError::Foreign { path: dir.to_path_buf(), name });
+        }
+    }
+    Ok(())
 }
 
 /// Reads a file whose size and digest are known.
