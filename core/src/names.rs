@@ -61,7 +61,30 @@ pub struct LayerNames {
     pub output_norm: String,
 }
 
+/// A place in a transformer layer where one or more linear layers read the same inputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LinearInput {
+    /// Of queries, keys and values, `hidden` numbers a token.
+    Attention,
+    /// Of the attention's output, `hidden` numbers.
+    AttentionOutput,
+    /// Of the widening layer of the feed-forward, `hidden` numbers.
+    FeedForward,
+    /// Of the narrowing layer of the feed-forward, `intermediate` numbers.
+    FeedForwardOutput,
+}
+
 impl LayerNames {
+    /// Returns the names of the linear layers that read these inputs.
+    pub fn reading(&self, input: LinearInput) -> &[String] {
+        match input {
+            LinearInput::Attention => &self.qkv,
+            LinearInput::AttentionOutput => std::slice::from_ref(&self.attention_output),
+            LinearInput::FeedForward => &self.intermediate,
+            LinearInput::FeedForwardOutput => std::slice::from_ref(&self.output),
+        }
+    }
+
     /// Returns the names of layer `index` in a family's checkpoints.
     pub fn new(family: Family, index: usize) -> Self {
         let (layers, qkv, attention_output, attention_norm, intermediate, output, output_norm) = match family

@@ -12,6 +12,8 @@
 //! `(c - 8) * step * scale[r]`, where the product of the first two is a number in 8 bits.
 
 mod arriving;
+#[cfg(not(target_family = "wasm"))]
+mod compensated;
 mod error;
 mod four_bits;
 #[cfg(not(target_family = "wasm"))]
@@ -23,6 +25,8 @@ use half::{bf16, f16};
 use safetensors::tensor::Dtype;
 
 pub use arriving::ArrivingTensors;
+#[cfg(not(target_family = "wasm"))]
+pub use compensated::{InputMetric, quantize_groups_for};
 pub use error::WeightsError;
 pub use four_bits::{FourBits, GROUP, STEPS_SUFFIX, fits_groups, quantize_groups};
 #[cfg(not(target_family = "wasm"))]

@@ -69,7 +69,7 @@ pub fn quantize_groups(values: &[f32], columns: usize) -> Option<FourBits> {
         let inverse = if scale > 0.0 { 1.0 / scale } else { 0.0 };
         for group in row.as_chunks::<GROUP>().0 {
             let group = group.map(|value| value * inverse);
-            let step = best_step(&group);
+            let step = best_step(&group, &[1.0; GROUP]);
             codes.extend(pack(&group.map(|value| code(value, step))));
             steps.push(step);
         }
@@ -79,12 +79,12 @@ pub fn quantize_groups(values: &[f32], columns: usize) -> Option<FourBits> {
 }
 
 /// Returns the scale of a row: its greatest magnitude is the code -8 times the largest step.
-fn row_scale(row: &[f32]) -> f32 {
+pub(super) fn row_scale(row: &[f32]) -> f32 {
     row.iter().fold(0f32, |most, value| most.max(value.abs())) / (f32::from(MOST_STEP) * f32::from(OFFSET))
 }
 
 /// Returns the code from -8 to 7 that is nearest to `value`, a number in 8 bits, with this step.
-fn code(value: f32, step: i8) -> i8 {
+pub(super) fn code(value: f32, step: i8) -> i8 {
     rounded(value * (1.0 / f32::from(step))) as i8
 }
 
@@ -97,18 +97,19 @@ fn rounded(value: f32) -> f32 {
     ((value + WHOLE) - WHOLE).clamp(-8.0, 7.0)
 }
 
-/// Returns the step with the least squared error; the smaller of two that are as good.
-fn best_step(group: &[f32; GROUP]) -> i8 {
+/// Returns the step with the least sum of squared errors times their `weights`; the smaller of two that are as good.
+pub(super) fn best_step(group: &[f32; GROUP], weights: &[f32; GROUP]) -> i8 {
     /// Sums side by side, which the compiler keeps in vectors.
     const LANES: usize = 8;
     let mut best = (f32::INFINITY, 1);
     for step in (1..=MOST_STEP).flat_map(|step| [step, -step]) {
         let (width, inverse) = (f32::from(step), 1.0 / f32::from(step));
         let mut errors = [0f32; LANES];
-        for values in group.as_chunks::<LANES>().0 {
-            for (error, value) in errors.iter_mut().zip(values) {
+        let weights = weights.as_chunks::<LANES>().0;
+        for (values, weights) in group.as_chunks::<LANES>().0.iter().zip(weights) {
+            for ((error, value), weight) in errors.iter_mut().zip(values).zip(weights) {
                 let off = rounded(value * inverse) * width - value;
-                *error += off * off;
+                *error += off * off * weight;
             }
         }
         let error: f32 = errors.iter().sum();
@@ -120,7 +121,7 @@ fn best_step(group: &[f32; GROUP]) -> i8 {
 }
 
 /// Returns codes from -8 to 7 as they are stored.
-fn pack(codes: &[i8; GROUP]) -> impl Iterator<Item = u8> {
+pub(super) fn pack(codes: &[i8; GROUP]) -> impl Iterator<Item = u8> {
     let stored = |code: i8| (code + OFFSET) as u8;
     codes.as_chunks::<2>().0.iter().map(move |[low, high]| stored(*low) | stored(*high) << 4)
 }

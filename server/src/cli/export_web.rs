@@ -2,13 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use dpr_data::read_questions;
 use dpr_encode::model::{
     CrossEncoderDir, ExportReport, ModelDir, ReaderDir, WebFormat, WebOptions, WebPair, WebPairs,
     export_web_with,
 };
 
 use super::vocabulary_args::VocabularyArgs;
-use super::{CliError, output};
+use super::{CliError, output, progress};
 
 /// Arguments of `dpr export-web`.
 #[derive(Debug, clap::Args)]
@@ -16,6 +17,7 @@ use super::{CliError, output};
 Examples:
   dpr export-web --model model/
   dpr export-web --model model/ --dtype f16,q8,q4
+  dpr export-web --model model/ --dtype q8,q4 --calibrate questions.tsv
   dpr export-web --model multilingual/ --keep-tokens passages.tsv --keep-tokens questions.txt
   dpr export-web --model multilingual/ --languages ko,en
   dpr export-web --model model/ --reader reader/
@@ -38,6 +40,10 @@ pub struct Args {
     /// Write weights in these formats, with commas between them: f16, q8 and q4 [default: f16,q8]
     #[arg(long, value_name = "FORMATS", value_delimiter = ',', default_values_t = WebFormat::DEFAULT, hide_default_value = true)]
     dtype: Vec<WebFormat>,
+    /// Round the layers in 4 bits for the questions in this file, in any format that is read here: for the least errors of
+    /// vectors instead of weights; may be given several times. Not for an encoder that was distilled with --dtype q4
+    #[arg(long, value_name = "FILE")]
+    calibrate: Vec<PathBuf>,
     /// Write the configuration of an encoder of so many numbers, of a model that was trained for it
     #[arg(long, value_name = "N")]
     dim: Option<usize>,
@@ -64,7 +70,26 @@ pub fn run(args: Args) -> Result<(), CliError> {
     let reader = args.reader.as_deref().map(ReaderDir::open).transpose()?;
     let reranker = args.reranker.as_deref().map(CrossEncoderDir::open).transpose()?;
     let pairs = WebPairs { reader: reader.as_ref(), reranker: reranker.as_ref() };
-    let options = WebOptions { vocabulary: vocabulary.as_ref(), pairs, formats: &args.dtype };
+    if !args.calibrate.is_empty() && !args.dtype.contains(&WebFormat::Q4) {
+        let formats: Vec<&str> = args.dtype.iter().map(|format| format.name()).collect();
+        return Err(format!(
+            "--calibrate is for weights in 4 bits, and --dtype is {}: add q4 to --dtype, or leave --calibrate out",
+            formats.join(",")
+        )
+        .into());
+    }
+    let progress = progress::on_stderr();
+    let mut calibration = Vec::new();
+    for file in &args.calibrate {
+        calibration.extend(read_questions(file)?.into_iter().map(|question| question.text));
+    }
+    let options = WebOptions {
+        vocabulary: vocabulary.as_ref(),
+        pairs,
+        formats: &args.dtype,
+        calibration: &calibration,
+        progress: progress.as_ref(),
+    };
     let ExportReport { manifest } = export_web_with(&model, &options)?;
     if args.json {
         return output::json(&manifest);

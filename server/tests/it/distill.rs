@@ -129,6 +129,27 @@ fn a_student_can_start_as_a_part_of_its_teacher() {
     assert!(!bench.path("more").exists());
 }
 
+#[test]
+fn weights_in_4_bits_are_calibrated_by_questions_of_a_file() {
+    let bench = prepared();
+    let export = |more: &[&str]| bench.dpr(&[&["export-web", "--model", "teacher"], more].concat());
+    let weights = || fs_err::read(bench.path("teacher/web/question_encoder.q4.safetensors")).unwrap();
+    succeed(&mut export(&["--dtype", "q8,q4"]));
+    let plain = weights();
+    succeed(&mut export(&["--dtype", "q8,q4", "--calibrate", "questions.txt"]));
+    let calibrated = weights();
+    assert!(plain != calibrated && plain.len() == calibrated.len());
+    // What is refused leaves the export as it was.
+    let message = fail(&mut export(&["--dtype", "f16,q8", "--calibrate", "questions.txt"]));
+    assert!(message.contains("--dtype is f16,q8: add q4"), "{message}");
+    bench.write("none.txt", "");
+    let message = fail(&mut export(&["--dtype", "q4", "--calibrate", "none.txt"]));
+    assert!(message.contains("none.txt"), "{message}");
+    let message = fail(&mut export(&["--dtype", "q4", "--calibrate", "missing.txt"]));
+    assert!(message.contains("missing.txt"), "{message}");
+    assert!(weights() == calibrated);
+}
+
 /// Returns the vectors that a page with the weights of this format gives the questions of the bench.
 fn page_vectors(bench: &Bench, model: &str, dtype: &str) -> Vec<Vec<f32>> {
     succeed(&mut bench.dpr(&["export-web", "--model", model, "--dtype", dtype]));

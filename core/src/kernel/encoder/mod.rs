@@ -13,6 +13,8 @@ mod attention;
 mod gate;
 mod gemm_q8;
 mod head;
+#[cfg(not(target_arch = "wasm32"))]
+mod inputs;
 mod linear;
 mod load;
 #[cfg(not(target_arch = "wasm32"))]
@@ -26,7 +28,7 @@ mod tests;
 use super::isa::{Isa, vectorised};
 use super::math;
 use crate::config::{EncoderConfig, FeedForward};
-use crate::names::widened;
+use crate::names::{LinearInput, widened};
 use crate::row::{LastStates, Row};
 use crate::weights::Matrix;
 use attention::{Attention, AttentionScratch, RelativeBias};
@@ -167,14 +169,21 @@ impl KernelEncoder {
                 tokens <= GROUP_TOKENS
             });
             let (group, after) = rest.split_at(fit.count().max(1));
-            self.layers(group, read, &mut scratch);
+            self.layers(group, read, &mut scratch, &mut |_, _, _| {});
             each(group, &mut scratch);
             rest = after;
         }
     }
 
-    /// Leaves the last states that are `read` of `rows` in `scratch`: `[tokens, hidden]`, or `[rows, hidden]`.
-    fn layers(&self, rows: &[Row<'_>], read: LastStates, scratch: &mut Scratch) {
+    /// Leaves the last states that are `read` of `rows` in `scratch`: `[tokens, hidden]`, or `[rows, hidden]`. Gives
+    /// `see` the inputs of every layer's linear layers.
+    fn layers(
+        &self,
+        rows: &[Row<'_>],
+        read: LastStates,
+        scratch: &mut Scratch,
+        see: &mut impl FnMut(usize, LinearInput, &[f32]),
+    ) {
         let hidden = self.config.hidden_size;
         self.embed(rows, &mut scratch.states);
         self.norm(&self.embedding_norm, &mut scratch.states);
@@ -183,7 +192,8 @@ impl KernelEncoder {
         scratch.wide.resize(tokens * widened(&self.config).max(3 * hidden), 0.0);
         for (index, layer) in self.layers.iter().enumerate() {
             let is_last = index + 1 == self.layers.len();
-            self.layer(index, layer, rows, if is_last { read } else { LastStates::All }, scratch);
+            let read = if is_last { read } else { LastStates::All };
+            self.layer(index, layer, rows, read, scratch, &mut |input, states| see(index, input, states));
         }
         if let Some(norm) = &self.final_norm {
             self.norm(norm, &mut scratch.states);
@@ -191,7 +201,15 @@ impl KernelEncoder {
     }
 
     /// Takes the states through one layer, after whose attention only those that are `read` go on.
-    fn layer(&self, index: usize, layer: &Layer, rows: &[Row<'_>], read: LastStates, scratch: &mut Scratch) {
+    fn layer(
+        &self,
+        index: usize,
+        layer: &Layer,
+        rows: &[Row<'_>],
+        read: LastStates,
+        scratch: &mut Scratch,
+        see: &mut impl FnMut(LinearInput, &[f32]),
+    ) {
         let (isa, before) = (self.isa, self.config.family.is_pre_norm());
         let Scratch { states, normed, wide, context, converted, attention, .. } = scratch;
         let hidden = self.config.hidden_size;
@@ -200,6 +218,7 @@ impl KernelEncoder {
             Some(norm) if before => self.normed(norm, states, normed),
             _ => &states[..],
         };
+        see(LinearInput::Attention, input);
         layer.qkv.apply(isa, input, tokens, Epilogue::Store, converted, wide);
         self.attend(index, rows, read, wide, attention, context);
         if read == LastStates::First {
@@ -211,18 +230,14 @@ impl KernelEncoder {
             tokens = rows.len();
             states.truncate(tokens * hidden);
         }
-        layer.attention_output.apply(
-            isa,
-            &context[..tokens * hidden],
-            tokens,
-            Epilogue::Add,
-            converted,
-            states,
-        );
+        let attended = &context[..tokens * hidden];
+        see(LinearInput::AttentionOutput, attended);
+        layer.attention_output.apply(isa, attended, tokens, Epilogue::Add, converted, states);
         if let (Some(norm), false) = (&layer.attention_norm, before) {
             self.norm(norm, states);
         }
         let input = if before { self.normed(&layer.output_norm, states, normed) } else { &states[..] };
+        see(LinearInput::FeedForward, input);
         let wide = &mut wide[..tokens * widened(&self.config)];
         let kind = self.config.family.feed_forward();
         if kind == FeedForward::Gelu {
@@ -232,6 +247,7 @@ impl KernelEncoder {
             gate::gate(isa, kind, self.config.intermediate_size, wide);
         }
         let narrow = &wide[..tokens * self.config.intermediate_size];
+        see(LinearInput::FeedForwardOutput, narrow);
         layer.output.apply(isa, narrow, tokens, Epilogue::Add, converted, states);
         if !before {
             self.norm(&layer.output_norm, states);

@@ -10,6 +10,7 @@ use dpr_core::{EncoderConfig, TensorMap, TextTokenizer, names};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
+use super::calibration::Calibration;
 use super::export_pair::{OtherFiles, export_pair};
 use super::vocabulary::Pruned;
 use super::web::{WEB_FORMAT, WebChunks, WebEncoder, WebFile};
@@ -19,6 +20,7 @@ use super::{
     WebFormat, WebManifest,
 };
 use dpr_files::atomic::StagedDir;
+use dpr_files::progress::{Progress, Silent};
 
 /// The result of an export.
 #[derive(Clone, Debug, serde::Serialize)]
@@ -45,11 +47,17 @@ pub struct WebOptions<'a> {
     pub pairs: WebPairs<'a>,
     /// The formats of the weights, besides single precision.
     pub formats: &'a [WebFormat],
+    /// Questions of the kind that will be asked. Where there are any, the layers that are in 4 bits are rounded for the
+    /// least errors of what they compute for these, 4,096 of them at most, instead of the least errors of their weights.
+    pub calibration: &'a [String],
+    /// Told how far the calibration is.
+    pub progress: &'a dyn Progress,
 }
 
 impl Default for WebOptions<'_> {
     fn default() -> Self {
-        Self { vocabulary: None, pairs: WebPairs::default(), formats: &WebFormat::DEFAULT }
+        let (vocabulary, pairs, calibration) = (None, WebPairs::default(), &[]);
+        Self { vocabulary, pairs, formats: &WebFormat::DEFAULT, calibration, progress: &Silent }
     }
 }
 
@@ -72,13 +80,17 @@ pub fn export_web(model: &ModelDir, vocabulary: Option<&Vocabulary>) -> Result<E
 /// # Errors
 /// [`ModelError`] as from [`export_web`].
 pub fn export_web_with(model: &ModelDir, options: &WebOptions<'_>) -> Result<ExportReport, ModelError> {
-    let WebOptions { vocabulary, pairs, formats } = *options;
+    let WebOptions { vocabulary, pairs, formats, calibration, progress } = *options;
     let dir = model.path().join(QUESTION_DIR);
     let config_bytes = model.config(QUESTION_DIR)?;
     let config = EncoderConfig::from_json(&config_bytes).map_err(ModelError::in_dir(&dir))?;
     let bytes = fs_err::read(dir.join("model.safetensors"))?;
     let pruned = vocabulary.map(|vocabulary| vocabulary.prune(&config_bytes)).transpose()?;
-    let tensors = question_encoder(&dir, &config, &bytes, pruned.as_ref(), Formats::new(formats))?;
+    let is_calibrated = formats.contains(&WebFormat::Q4) && !calibration.is_empty();
+    let calibration = is_calibrated.then(|| Calibration::of(model, &config, &bytes, calibration, progress));
+    let calibration = calibration.transpose()?;
+    let formats_of = Formats::new(formats, calibration.as_ref());
+    let tensors = question_encoder(&dir, &config, &bytes, pruned.as_ref(), formats_of)?;
     let staging = StagedDir::beside(&model.path().join(WEB_DIR))?;
     let write = |file: &str, content: &[u8]| {
         fs_err::write(staging.path().join(file), content)?;
@@ -155,13 +167,13 @@ fn compressed(file: &str, content: &[u8]) -> std::io::Result<Option<Vec<u8>>> {
 
 /// Returns `formats` with the question encoder's tensors; in single precision only where that is not the encoder's own
 /// file.
-fn question_encoder(
+fn question_encoder<'a>(
     dir: &Path,
     config: &EncoderConfig,
     bytes: &[u8],
     pruned: Option<&Pruned>,
-    mut formats: Formats,
-) -> Result<Formats, ModelError> {
+    mut formats: Formats<'a>,
+) -> Result<Formats<'a>, ModelError> {
     let mut map =
         TensorMap::from_safetensors([("model.safetensors", bytes)]).map_err(ModelError::in_dir(dir))?;
     let words = format!("{}.weight", OuterNames::new(config.family).words);

@@ -35,7 +35,7 @@ pub(super) fn export_pair(pair: &PairDir, files: &OtherFiles<'_>) -> Result<WebP
         ModelKind::CrossEncoder => "reranker",
         ModelKind::Reader => "reader",
     };
-    let tensors = formats(pair, &config, &read("model.safetensors")?, Formats::new(files.formats))?;
+    let tensors = formats(pair, &config, &read("model.safetensors")?, Formats::new(files.formats, None))?;
     let mut weights = BTreeMap::new();
     for (dtype, mut tensors) in tensors.by_name() {
         let question = files.question.get(dtype);
@@ -54,12 +54,12 @@ pub(super) fn export_pair(pair: &PairDir, files: &OtherFiles<'_>) -> Result<WebP
 }
 
 /// Returns `formats` with the tensors of a model of pairs.
-fn formats(
+fn formats<'a>(
     pair: &PairDir,
     config: &[u8],
     weights: &[u8],
-    mut formats: Formats,
-) -> Result<Formats, ModelError> {
+    mut formats: Formats<'a>,
+) -> Result<Formats<'a>, ModelError> {
     let dir = pair.path.join(folder(pair.manifest.kind));
     let mut map =
         TensorMap::from_safetensors([("model.safetensors", weights)]).map_err(ModelError::in_dir(&dir))?;

@@ -1,6 +1,7 @@
 //! Model directories: `model.json`, `question_encoder/`, `passage_encoder/` (absent when shared) and, once
 //! exported, `web/`; or `model.json` and `cross_encoder/` or `reader/`.
 
+mod calibration;
 mod cross_encoder;
 mod dense;
 mod dir;

@@ -4,11 +4,13 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use dpr_core::weights::{
-    FourBits, GROUP, SCALE_SUFFIX, STEPS_SUFFIX, canonical, quantize_groups, quantize_rows,
+    FourBits, GROUP, SCALE_SUFFIX, STEPS_SUFFIX, canonical, quantize_groups, quantize_groups_for,
+    quantize_rows,
 };
 use half::f16;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 
+use super::calibration::Calibration;
 use super::{ModelError, WebFormat};
 
 /// Rows of the largest matrix that stays in single precision: the last layer of a head has a few thousand numbers, and
@@ -40,12 +42,15 @@ impl Tensor {
         [Self::i8(name, shape, &quantized), scales]
     }
 
-    /// Returns the codes of the matrix in 4 bits, its steps `[rows, groups]` and its row scales `[rows]`. A matrix whose
-    /// rows are not whole groups is in 8 bits.
-    fn q4(name: String, shape: Vec<usize>, values: &[f32]) -> Vec<Self> {
-        let Some(quantized) = quantize_groups(values, shape[1]) else {
-            return Self::q8(name, shape, values).into();
+    /// Returns the codes of the matrix in 4 bits, its steps `[rows, groups]` and its row scales `[rows]`, with the least
+    /// errors for the inputs of a layer that the calibration knows. A matrix whose rows are not whole groups is in 8
+    /// bits.
+    fn q4(name: String, shape: Vec<usize>, values: &[f32], calibration: Option<&Calibration>) -> Vec<Self> {
+        let quantized = match calibration.and_then(|calibration| calibration.of_matrix(&name)) {
+            Some(inputs) => quantize_groups_for(values, inputs),
+            None => quantize_groups(values, shape[1]),
         };
+        let Some(quantized) = quantized else { return Self::q8(name, shape, values).into() };
         let steps = vec![shape[0], shape[1] / GROUP];
         let steps = Self::i8(format!("{name}{STEPS_SUFFIX}"), steps, &quantized.steps);
         let scales = Self::f32(format!("{name}{SCALE_SUFFIX}"), vec![shape[0]], &quantized.scales);
@@ -60,18 +65,20 @@ impl Tensor {
 }
 
 /// One file's tensors in each number format.
-pub(super) struct Formats {
+pub(super) struct Formats<'a> {
+    /// The inputs of layers in 4 bits, as far as they are known.
+    calibration: Option<&'a Calibration>,
     /// In single precision, as far as tensors were added so.
     pub(super) f32: Vec<Tensor>,
     /// In each of the formats that were asked for.
     pub(super) small: Vec<(WebFormat, Vec<Tensor>)>,
 }
 
-impl Formats {
-    /// Returns no tensors yet, in these formats.
-    pub(super) fn new(formats: &[WebFormat]) -> Self {
+impl<'a> Formats<'a> {
+    /// Returns no tensors yet, in these formats, those in 4 bits with what the calibration says of their inputs.
+    pub(super) fn new(formats: &[WebFormat], calibration: Option<&'a Calibration>) -> Self {
         let chosen = WebFormat::ALL.into_iter().filter(|format| formats.contains(format));
-        Self { f32: Vec::new(), small: chosen.map(|format| (format, Vec::new())).collect() }
+        Self { calibration, f32: Vec::new(), small: chosen.map(|format| (format, Vec::new())).collect() }
     }
 
     /// Returns the tensors of each format by its name, where there are any.
@@ -97,7 +104,7 @@ impl Formats {
             match format.of_matrix(&name) {
                 WebFormat::F16 => tensors.push(Tensor::f16(name, shape, values)),
                 WebFormat::Q8 => tensors.extend(Tensor::q8(name, shape, values)),
-                WebFormat::Q4 => tensors.extend(Tensor::q4(name, shape, values)),
+                WebFormat::Q4 => tensors.extend(Tensor::q4(name, shape, values, self.calibration)),
             }
         }
     }
@@ -225,7 +232,7 @@ mod tests {
             ("encode_proj.weight", vec![3, 64]),
             ("encoder.layer.1.output.dense.weight", vec![7, 40]),
         ];
-        let mut formats = Formats::new(&WebFormat::ALL);
+        let mut formats = Formats::new(&WebFormat::ALL, None);
         let mut random = SplitMix::keyed(&[1]);
         let values = tensors.clone().map(|(name, shape)| {
             let count = shape.iter().product();

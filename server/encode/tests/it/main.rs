@@ -1,6 +1,7 @@
 //! Model directories: imported as other programs save them, compared as they were trained, and cut down for a page.
 
 mod arriving;
+mod calibrated;
 mod cross_encoder;
 mod distance;
 mod files;

@@ -57,7 +57,7 @@ fn random_model(tokenizer: &Value, vocab_size: usize) -> (TempDir, ModelDir) {
 }
 
 /// The encoder that a page loads.
-fn page(model: &ModelDir, web: &WebManifest, dtype: &str) -> TextEncoder {
+pub(crate) fn page(model: &ModelDir, web: &WebManifest, dtype: &str) -> TextEncoder {
     let read = |path: &str| fs_err::read(model.path().join(path)).unwrap();
     let (config, tokenizer) = match &web.encoder {
         Some(own) => (read(&own.config.path), read(&own.tokenizer.path)),
