@@ -64,13 +64,13 @@ pub struct LayerNames {
 /// A place in a transformer layer where one or more linear layers read the same inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LinearInput {
-    /// Of queries, keys and values, `hidden` numbers a token.
+    /// Inputs of the query, key and value layers, `[tokens, hidden]`.
     Attention,
-    /// Of the attention's output, `hidden` numbers.
+    /// Inputs of the attention's output layer, `[tokens, hidden]`.
     AttentionOutput,
-    /// Of the widening layer of the feed-forward, `hidden` numbers.
+    /// Inputs of the feed-forward's widening layer, `[tokens, hidden]`.
     FeedForward,
-    /// Of the narrowing layer of the feed-forward, `intermediate` numbers.
+    /// Inputs of the feed-forward's narrowing layer, `[tokens, intermediate]`.
     FeedForwardOutput,
 }
 

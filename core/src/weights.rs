@@ -26,7 +26,7 @@ use safetensors::tensor::Dtype;
 
 pub use arriving::ArrivingTensors;
 #[cfg(not(target_family = "wasm"))]
-pub use compensated::{InputMetric, quantize_groups_for};
+pub use compensated::{HessianFactor, quantize_groups_for};
 pub use error::WeightsError;
 pub use four_bits::{FourBits, GROUP, STEPS_SUFFIX, fits_groups, quantize_groups};
 #[cfg(not(target_family = "wasm"))]

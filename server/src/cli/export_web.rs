@@ -40,8 +40,9 @@ pub struct Args {
     /// Write weights in these formats, with commas between them: f16, q8 and q4 [default: f16,q8]
     #[arg(long, value_name = "FORMATS", value_delimiter = ',', default_values_t = WebFormat::DEFAULT, hide_default_value = true)]
     dtype: Vec<WebFormat>,
-    /// Round the layers in 4 bits for the questions in this file, in any format that is read here: for the least errors of
-    /// vectors instead of weights; may be given several times. Not for an encoder that was distilled with --dtype q4
+    /// Round the question encoder's layers in q4 for the questions in this file, so that what they compute changes
+    /// little; 4,096 questions are read at most. May be given several times. Not for an encoder that was distilled with
+    /// --dtype q4
     #[arg(long, value_name = "FILE")]
     calibrate: Vec<PathBuf>,
     /// Write the configuration of an encoder of so many numbers, of a model that was trained for it
@@ -110,10 +111,12 @@ pub fn run(args: Args) -> Result<(), CliError> {
         ))?;
     }
     for (dtype, file) in &manifest.weights {
+        let calibrated = file.calibrated.map(|count| format!("  (calibrated with {count} questions)"));
         output::line(format_args!(
-            "{dtype:>4}  {:>6.1} MB  {}",
+            "{dtype:>4}  {:>6.1} MB  {}{}",
             file.entry.bytes as f64 / 1e6,
-            args.model.join(&file.path).display()
+            args.model.join(&file.path).display(),
+            calibrated.unwrap_or_default()
         ))?;
     }
     for pair in manifest.reader.iter().chain(&manifest.reranker) {

@@ -136,7 +136,8 @@ fn weights_in_4_bits_are_calibrated_by_questions_of_a_file() {
     let weights = || fs_err::read(bench.path("teacher/web/question_encoder.q4.safetensors")).unwrap();
     succeed(&mut export(&["--dtype", "q8,q4"]));
     let plain = weights();
-    succeed(&mut export(&["--dtype", "q8,q4", "--calibrate", "questions.txt"]));
+    let said = succeed(&mut export(&["--dtype", "q8,q4", "--calibrate", "questions.txt"]));
+    assert!(said.contains("(calibrated with "), "{said}");
     let calibrated = weights();
     assert!(plain != calibrated && plain.len() == calibrated.len());
     // What is refused leaves the export as it was.
@@ -145,6 +146,12 @@ fn weights_in_4_bits_are_calibrated_by_questions_of_a_file() {
     bench.write("none.txt", "");
     let message = fail(&mut export(&["--dtype", "q4", "--calibrate", "none.txt"]));
     assert!(message.contains("none.txt"), "{message}");
+    bench.write("one.txt", "who is it?\n");
+    let message = fail(&mut export(&["--dtype", "q4", "--calibrate", "one.txt"]));
+    assert!(
+        message.contains("tokens, and its widest layer") && message.contains("more questions"),
+        "{message}"
+    );
     let message = fail(&mut export(&["--dtype", "q4", "--calibrate", "missing.txt"]));
     assert!(message.contains("missing.txt"), "{message}");
     assert!(weights() == calibrated);

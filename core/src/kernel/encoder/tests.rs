@@ -7,13 +7,14 @@ use super::gemm_q8::OUTPUTS;
 use super::linear::{ConvertedInput, Epilogue, Linear, Part};
 use super::{KernelEncoder, load};
 use crate::config::EncoderConfig;
-use crate::names::{self, LinearInput};
+use crate::names;
 use crate::precision::Precision;
 use crate::row::{LastStates, Row};
 use crate::weights::{Matrix, TensorMap, WeightsError, quantize_rows};
 use safetensors::tensor::{Dtype, TensorView};
 
 mod attention;
+mod inputs;
 mod precision;
 
 /// Numbers between -1 and 1, the same on every run.
@@ -267,67 +268,6 @@ fn the_first_states_alone_equal_those_among_all_to_the_bit() {
             let first = encoder.states_of_rows(&rows, LastStates::First);
             assert!(first == expected, "{isa:?} {precision:?} {:?}", config.family);
         }
-    }
-}
-
-#[test]
-fn what_the_linear_layers_read_makes_the_next_layers_states() {
-    let mean = r#","dpr":{"pooling":"mean","normalize":true,"max_tokens":100}"#;
-    let (config, bytes) = model("bert", mean, false);
-    let row = rows().swap_remove(2);
-    let mut read = std::collections::HashMap::new();
-    let encoder = encoder(&config, &bytes, Isa::detect());
-    encoder.layer_inputs(std::slice::from_ref(&row), |layer, place, inputs| {
-        assert_eq!(inputs.len(), row.len() * encoder.input_width(place), "{layer} {place:?}");
-        assert!(read.insert((layer, place), inputs.to_vec()).is_none(), "{layer} {place:?} twice");
-    });
-    assert_eq!(read.len(), 4 * config.num_hidden_layers);
-    let last = encoder.states_of_rows(&Row::of_ids(&[row]), LastStates::All);
-    read.insert((config.num_hidden_layers, LinearInput::Attention), last);
-
-    let (hidden, wide) = (config.hidden_size, config.intermediate_size);
-    let mut tensors = TensorMap::from_safetensors([("m", bytes.as_slice())]).unwrap();
-    let mut linear = |name: &str, inputs: &[f32], n: usize, k: usize| {
-        let weight = tensors.take_f32(&format!("{name}.weight"), &[n, k]).unwrap();
-        let bias = tensors.take_f32(&format!("{name}.bias"), &[n]).unwrap();
-        reference(inputs, &weight, &bias, k)
-    };
-    let mut norms = TensorMap::from_safetensors([("m", bytes.as_slice())]).unwrap();
-    let mut norm_of_sum = |name: &str, outputs: &[f64], residual: &[f32]| -> Vec<f64> {
-        let weight = norms.take_f32(&format!("{name}.weight"), &[hidden]).unwrap();
-        let bias = norms.take_f32(&format!("{name}.bias"), &[hidden]).unwrap();
-        let rows = outputs.chunks_exact(hidden).zip(residual.chunks_exact(hidden));
-        rows.flat_map(|(outputs, residual)| {
-            let sums: Vec<f64> = outputs.iter().zip(residual).map(|(a, b)| a + f64::from(*b)).collect();
-            let mean = sums.iter().sum::<f64>() / hidden as f64;
-            let variance = sums.iter().map(|sum| (sum - mean).powi(2)).sum::<f64>() / hidden as f64;
-            let deviation = (variance + config.layer_norm_eps).sqrt();
-            let numbers = sums.into_iter().zip(weight.iter().zip(&bias));
-            numbers
-                .map(|(sum, (w, b))| (sum - mean) / deviation * f64::from(*w) + f64::from(*b))
-                .collect::<Vec<_>>()
-        })
-        .collect()
-    };
-    let is_near = |what: &str, exact: &[f64], got: &[f32]| {
-        assert_eq!(exact.len(), got.len(), "{what}");
-        let off = exact.iter().zip(got).fold(0f64, |most, (a, b)| most.max((a - f64::from(*b)).abs()));
-        assert!(off < 1e-4, "{what}: {off}");
-    };
-    for index in 0..config.num_hidden_layers {
-        let names = names::LayerNames::new(config.family, index);
-        let of = |place| read[&(index, place)].as_slice();
-        let (states, context) = (of(LinearInput::Attention), of(LinearInput::AttentionOutput));
-        let (attended, widened) = (of(LinearInput::FeedForward), of(LinearInput::FeedForwardOutput));
-        let outputs = linear(&names.attention_output, context, hidden, hidden);
-        let norm = names.attention_norm.unwrap();
-        is_near("attention", &norm_of_sum(&norm, &outputs, states), attended);
-        let inner: Vec<f64> =
-            linear(&names.intermediate[0], attended, wide, hidden).into_iter().map(gelu).collect();
-        is_near("inner states", &inner, widened);
-        let outputs = linear(&names.output, widened, hidden, wide);
-        let next = &read[&(index + 1, LinearInput::Attention)];
-        is_near("next states", &norm_of_sum(&names.output_norm, &outputs, attended), next);
     }
 }
 

@@ -72,15 +72,13 @@ pub enum ModelError {
         /// As it should be.
         expected: String,
     },
-    /// Calibration of weights in 4 bits found inputs that are not numbers.
-    #[error(
-        "{dir}: what {layer} reads for the questions of the calibration is not finite: the weights are damaged, or too large for single precision"
-    )]
+    /// Weights in 4 bits cannot be calibrated.
+    #[error("{dir} cannot be calibrated: {reason}")]
     Calibration {
         /// The folder of the encoder.
         dir: PathBuf,
-        /// The linear layer.
-        layer: String,
+        /// The cause, and what to do.
+        reason: String,
     },
     /// A Hugging Face directory lacks a file.
     #[error("{dir} has no {file}: {fix}")]

@@ -47,8 +47,9 @@ pub struct WebOptions<'a> {
     pub pairs: WebPairs<'a>,
     /// The formats of the weights, besides single precision.
     pub formats: &'a [WebFormat],
-    /// Questions of the kind that will be asked. Where there are any, the layers that are in 4 bits are rounded for the
-    /// least errors of what they compute for these, 4,096 of them at most, instead of the least errors of their weights.
+    /// Questions of the kind that will be asked, of which 4,096 are read at most. Where there are any, layers of the
+    /// question encoder in 4 bits are rounded for small errors of what they compute for these (GPTQ), instead of the
+    /// least error of each weight. Other formats, and models of pairs, do not depend on them.
     pub calibration: &'a [String],
     /// Told how far the calibration is.
     pub progress: &'a dyn Progress,
@@ -90,7 +91,13 @@ pub fn export_web_with(model: &ModelDir, options: &WebOptions<'_>) -> Result<Exp
     let calibration = is_calibrated.then(|| Calibration::of(model, &config, &bytes, calibration, progress));
     let calibration = calibration.transpose()?;
     let formats_of = Formats::new(formats, calibration.as_ref());
-    let tensors = question_encoder(&dir, &config, &bytes, pruned.as_ref(), formats_of)?;
+    if let Some(calibration) = &calibration {
+        progress.start("rounding", "matrices", calibration.matrices() as u64);
+    }
+    let tensors = question_encoder(&dir, &config, &bytes, pruned.as_ref(), formats_of, progress)?;
+    if calibration.is_some() {
+        progress.finish();
+    }
     let staging = StagedDir::beside(&model.path().join(WEB_DIR))?;
     let write = |file: &str, content: &[u8]| {
         fs_err::write(staging.path().join(file), content)?;
@@ -107,6 +114,9 @@ pub fn export_web_with(model: &ModelDir, options: &WebOptions<'_>) -> Result<Exp
         let mut file = write(&format!("question_encoder.{dtype}.safetensors"), &content)?;
         if dtype != "f32" {
             file.chunks = Some(WebChunks::of(&content));
+        }
+        if dtype == WebFormat::Q4.name() {
+            file.calibrated = calibration.as_ref().map(Calibration::questions);
         }
         weights.insert(dtype.to_owned(), file);
         contents.insert(dtype, content);
@@ -173,6 +183,7 @@ fn question_encoder<'a>(
     bytes: &[u8],
     pruned: Option<&Pruned>,
     mut formats: Formats<'a>,
+    progress: &dyn Progress,
 ) -> Result<Formats<'a>, ModelError> {
     let mut map =
         TensorMap::from_safetensors([("model.safetensors", bytes)]).map_err(ModelError::in_dir(dir))?;
@@ -186,6 +197,7 @@ fn question_encoder<'a>(
         if pruned.is_some() {
             formats.push_f32(name.clone(), shape.clone(), &values);
         }
+        progress.advance(u64::from(formats.calibrates(&name)));
         formats.push_small(name, shape, &values);
     }
     Ok(formats)

@@ -107,6 +107,10 @@ pub struct WebFile {
     /// them pass over them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chunks: Option<WebChunks>,
+    /// Number of the questions that layers in 4 bits were rounded for, where they were calibrated. Versions that do not
+    /// know it pass over it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calibrated: Option<usize>,
 }
 
 /// The parts of a file, one behind the other.
@@ -128,7 +132,7 @@ impl WebChunks {
 impl WebFile {
     /// Returns a file that is neither compressed nor in parts.
     pub fn new(path: String, entry: FileEntry) -> Self {
-        Self { path, entry, gzip: None, chunks: None }
+        Self { path, entry, gzip: None, chunks: None, calibrated: None }
     }
 
     /// Returns the path of the compressed file relative to the model directory, where there is one.

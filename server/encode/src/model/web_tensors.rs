@@ -4,8 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use dpr_core::weights::{
-    FourBits, GROUP, SCALE_SUFFIX, STEPS_SUFFIX, canonical, quantize_groups, quantize_groups_for,
-    quantize_rows,
+    FourBits, GROUP, SCALE_SUFFIX, STEPS_SUFFIX, canonical, quantize_groups, quantize_rows,
 };
 use half::f16;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
@@ -42,14 +41,11 @@ impl Tensor {
         [Self::i8(name, shape, &quantized), scales]
     }
 
-    /// Returns the codes of the matrix in 4 bits, its steps `[rows, groups]` and its row scales `[rows]`, with the least
-    /// errors for the inputs of a layer that the calibration knows. A matrix whose rows are not whole groups is in 8
-    /// bits.
+    /// Returns the codes of the matrix in 4 bits, its steps `[rows, groups]` and its row scales `[rows]`, rounded for the
+    /// inputs of a layer that is calibrated. A matrix whose rows are not whole groups is in 8 bits.
     fn q4(name: String, shape: Vec<usize>, values: &[f32], calibration: Option<&Calibration>) -> Vec<Self> {
-        let quantized = match calibration.and_then(|calibration| calibration.of_matrix(&name)) {
-            Some(inputs) => quantize_groups_for(values, inputs),
-            None => quantize_groups(values, shape[1]),
-        };
+        let calibrated = calibration.and_then(|calibration| calibration.rounded(&name, values));
+        let quantized = calibrated.or_else(|| quantize_groups(values, shape[1]));
         let Some(quantized) = quantized else { return Self::q8(name, shape, values).into() };
         let steps = vec![shape[0], shape[1] / GROUP];
         let steps = Self::i8(format!("{name}{STEPS_SUFFIX}"), steps, &quantized.steps);
@@ -66,7 +62,7 @@ impl Tensor {
 
 /// One file's tensors in each number format.
 pub(super) struct Formats<'a> {
-    /// The inputs of layers in 4 bits, as far as they are known.
+    /// The Hessians of layers in 4 bits, where they are calibrated.
     calibration: Option<&'a Calibration>,
     /// In single precision, as far as tensors were added so.
     pub(super) f32: Vec<Tensor>,
@@ -75,10 +71,15 @@ pub(super) struct Formats<'a> {
 }
 
 impl<'a> Formats<'a> {
-    /// Returns no tensors yet, in these formats, those in 4 bits with what the calibration says of their inputs.
+    /// Returns no tensors yet, in these formats, with layers in 4 bits rounded by the calibration.
     pub(super) fn new(formats: &[WebFormat], calibration: Option<&'a Calibration>) -> Self {
         let chosen = WebFormat::ALL.into_iter().filter(|format| formats.contains(format));
         Self { calibration, f32: Vec::new(), small: chosen.map(|format| (format, Vec::new())).collect() }
+    }
+
+    /// Returns whether the matrix `name` is calibrated.
+    pub(super) fn calibrates(&self, name: &str) -> bool {
+        self.calibration.is_some_and(|calibration| calibration.has(name))
     }
 
     /// Returns the tensors of each format by its name, where there are any.

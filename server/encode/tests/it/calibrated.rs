@@ -7,6 +7,7 @@ use dpr_encode::model::{
     ImportOptions, ModelDir, Vocabulary, WebFormat, WebManifest, WebOptions, export_web_with,
 };
 
+/// Questions to measure with, none of which calibrates.
 const ASKED: [&str; 6] = [
     "When did the Normans give their name to Normandy?",
     "Who wrote the first book about the river?",
@@ -34,13 +35,18 @@ fn export(model: &ModelDir, options: &WebOptions<'_>) -> (WebManifest, Vec<u8>, 
 #[test]
 fn calibrated_layers_have_nearer_vectors_in_as_many_bytes() {
     let (_out, model) = imported(&fixtures().join("dpr-tiny/question"), &ImportOptions::default());
-    let questions = ASKED.map(String::from);
+    let words = ["river", "church", "king", "game", "song", "law", "north", "year", "cat", "book"];
+    let questions: Vec<String> = (0..60)
+        .map(|at| format!("what did the {} of {} {} know", words[at % 10], words[at * 7 % 9], words[at / 6]))
+        .collect();
     let (manifest, plain, cosines) = export(&model, &WebOptions::default());
     let calibrated = WebOptions { calibration: &questions, ..WebOptions::default() };
     let (again, weights, nearer) = export(&model, &calibrated);
     let mean = |cosines: &[f32]| 1.0 - cosines.iter().sum::<f32>() / cosines.len() as f32;
     println!("1 - cosine: {} and {}", mean(&cosines), mean(&nearer));
     assert!(mean(&nearer) < 0.8 * mean(&cosines), "{cosines:?} {nearer:?}");
+    let count = |web: &WebManifest, dtype: &str| web.weights[dtype].calibrated;
+    assert_eq!((count(&manifest, "q4"), count(&again, "q4"), count(&again, "f32")), (None, Some(60), None));
     assert_eq!(plain.len(), weights.len());
     assert_eq!(manifest.fingerprint, again.fingerprint, "the vectors are of the same space");
     assert!(export(&model, &calibrated).1 == weights, "the same questions make the same file");
