@@ -4,9 +4,9 @@
 
 Each case has inputs `[tokens, columns]` and weights `[rows, columns]`, and the steps `[rows, columns / 32]` and codes
 `[rows, columns]` by the algorithm of GPTQ (Frantar et al. 2023, arXiv 2210.17323) in f64: after each column
-the weights of all later ones are changed by the inverse of the inputs' second moments, columns with large second moments
-first. Steps are chosen before, those with the least squared errors weighted by the second moments. `error` is what the
-rounding does to the outputs, relative to them, and `plain` what it does when each weight is rounded by itself.
+the weights of all later ones are changed by the inverse of the inputs' second moments, columns with large second
+moments first. Steps are chosen before, those with the least squared errors weighted by the second moments. `error` is
+what the rounding does to the outputs, relative to them, and `plain` what it does when each weight is rounded by itself.
 """
 
 import gzip

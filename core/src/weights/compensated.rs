@@ -1,10 +1,10 @@
 //! Rounding to 4 bits in which the weights that are rounded later compensate for the errors of those before them, as in
 //! GPTQ (Frantar et al. 2023, arXiv 2210.17323).
 //!
-//! A row `w` that is rounded to `q` changes the outputs of its layer by `(w - q) · x`: for inputs `x` with second moments
-//! `H = E[x xᵀ]`, the Hessian, by a mean square of `(w - q)ᵀ H (w - q)`. With the Cholesky factor `H = L Lᵀ` the weights
-//! are rounded from the last to the first, each to the code that is nearest to where the errors so far move the minimum:
-//! Babai's nearest plane, which gives GPTQ's codes without an inverse (Chen et al. 2025, arXiv 2507.18553).
+//! A row `w` that is rounded to `q` changes the outputs of its layer by `(w - q) · x`: for inputs `x` with second
+//! moments `H = E[x xᵀ]`, the Hessian, by a mean square of `(w - q)ᵀ H (w - q)`. With the Cholesky factor `H = L Lᵀ`
+//! the weights are rounded from the last to the first, each to the code that is nearest to the minimum for the errors
+//! so far: Babai's nearest plane, which gives GPTQ's codes without an inverse (Chen et al. 2025, arXiv 2507.18553).
 
 use super::four_bits::{FourBits, GROUP, best_step, code, fits_groups, pack, row_scale};
 
@@ -15,15 +15,15 @@ pub struct HessianFactor {
     order: Vec<usize>,
     /// `[inputs]`: the diagonal of the Hessian, by input.
     diagonal: Vec<f32>,
-    /// The unit-triangular Cholesky factor, packed: for each place in the order the factors of the errors of the weights
-    /// before it, 0, 1, 2 … numbers.
+    /// The unit-triangular Cholesky factor, packed: for each place in the order the factors of the errors of the
+    /// weights before it, 0, 1, 2 … numbers.
     unit_lower: Vec<f32>,
 }
 
 impl HessianFactor {
     /// Returns the factored Hessian of inputs whose weights are rounded in `order`; `diagonal`, `[inputs]`, is its
-    /// diagonal by input. `lower(row, column)`, for `column <= row < inputs`, is its lower Cholesky factor with rows and
-    /// columns in the reverse of `order`. Either may be scaled by any positive number.
+    /// diagonal by input. `lower(row, column)`, for `column <= row < inputs`, is its lower Cholesky factor with rows
+    /// and columns in the reverse of `order`. Either may be scaled by any positive number.
     ///
     /// Returns `None` where `order` does not name every input once, a number is not finite, a number of `diagonal` is
     /// negative or one on the factor's diagonal not positive.
@@ -55,9 +55,9 @@ impl HessianFactor {
     }
 }
 
-/// Returns a 4-bit copy of a matrix `[rows, inputs]` as [`quantize_groups`](super::quantize_groups) does, but with small
-/// errors of the layer's outputs, for inputs of this Hessian, instead of the least errors of each weight. A group's step
-/// has the least squared error weighted by the Hessian's diagonal.
+/// Returns a 4-bit copy of a matrix `[rows, inputs]` as [`quantize_groups`](super::quantize_groups) does, but with
+/// small errors of the layer's outputs, for inputs of this Hessian, instead of the least errors of each weight. A
+/// group's step has the least squared error weighted by the Hessian's diagonal.
 ///
 /// Returns `None` where the inputs are not a whole number of groups.
 pub fn quantize_groups_for(values: &[f32], hessian: &HessianFactor) -> Option<FourBits> {

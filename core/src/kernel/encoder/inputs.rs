@@ -8,8 +8,8 @@ use crate::row::Row;
 impl KernelEncoder {
     /// Encodes rows as [`KernelEncoder::forward`] does, and gives `see` the inputs of the linear layers of every
     /// transformer layer: its number, the place, and the inputs, `[tokens, width]`, of one row. Where the encoder pools
-    /// the first token only, those of the last layer after its attention are that token's, `[1, width]`. Rows are as for
-    /// [`KernelEncoder::forward`]: the caller checks.
+    /// the first token only, those of the last layer after its attention are that token's, `[1, width]`. Rows are as
+    /// for [`KernelEncoder::forward`]: the caller checks.
     pub fn layer_inputs(&self, rows: &[Vec<u32>], mut see: impl FnMut(usize, LinearInput, &[f32])) {
         let rows = Row::of_ids(rows);
         self.check(&rows);

@@ -44,8 +44,8 @@ impl Calibration {
     ///
     /// # Errors
     /// [`ModelError`] when a file does not fit the others or a question cannot be cut into tokens, and
-    /// [`ModelError::Calibration`] for fewer tokens than the widest layer has inputs, layers of which none is stored in 4
-    /// bits, and inputs that are too large.
+    /// [`ModelError::Calibration`] for fewer tokens than the widest layer has inputs, layers of which none is stored in
+    /// 4 bits, and inputs that are too large.
     pub(super) fn of(
         model: &ModelDir,
         config: &EncoderConfig,
@@ -74,7 +74,8 @@ impl Calibration {
         }
         if ![config.hidden_size, config.intermediate_size].into_iter().any(fits_groups) {
             return Err(failed(format!(
-                "neither its {} states nor its {} inner units are whole groups of {GROUP}, so that its layers are in 8 bits: leave the calibration out",
+                "neither its {} states nor its {} inner units are whole groups of {GROUP}, so that its layers are \
+                 in 8 bits: leave the calibration out",
                 config.hidden_size, config.intermediate_size
             )));
         }
@@ -116,8 +117,8 @@ impl Calibration {
         self.hessians.contains_key(name)
     }
 
-    /// Returns the matrix `name`, `[rows, columns]`, rounded for its layer's inputs, on all cores; `None` where it is not
-    /// a linear layer of the transformer in 4 bits.
+    /// Returns the matrix `name`, `[rows, columns]`, rounded for its layer's inputs, on all cores; `None` where it is
+    /// not a linear layer of the transformer in 4 bits.
     pub(super) fn rounded(&self, name: &str, values: &[f32]) -> Option<FourBits> {
         let hessian = self.hessians.get(name)?;
         let parts: Option<Vec<FourBits>> = values

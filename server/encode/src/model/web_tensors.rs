@@ -41,8 +41,8 @@ impl Tensor {
         [Self::i8(name, shape, &quantized), scales]
     }
 
-    /// Returns the codes of the matrix in 4 bits, its steps `[rows, groups]` and its row scales `[rows]`, rounded for the
-    /// inputs of a layer that is calibrated. A matrix whose rows are not whole groups is in 8 bits.
+    /// Returns the codes of the matrix in 4 bits, its steps `[rows, groups]` and its row scales `[rows]`, rounded for
+    /// the inputs of a layer that is calibrated. A matrix whose rows are not whole groups is in 8 bits.
     fn q4(name: String, shape: Vec<usize>, values: &[f32], calibration: Option<&Calibration>) -> Vec<Self> {
         let calibrated = calibration.and_then(|calibration| calibration.rounded(&name, values));
         let quantized = calibrated.or_else(|| quantize_groups(values, shape[1]));
