@@ -288,6 +288,41 @@ test('where the encoder is on the GPU, a worker of its own computes, once for al
   assert.ok(workers.every(({ terminated }) => terminated));
 });
 
+test('where timing may still move the encoder to the GPU, a worker of its own computes, and what is half done is done', async (t) => {
+  withGpu(t);
+  const { client, workers } = await privateClient(t, { options: { device: 'auto' } });
+  const { requests } = await client.search('who', { privacy: 'encrypted' });
+  assert.equal(requests.length, 2);
+  const encoding = workers.filter(({ commands }) => commands.includes('encode'));
+  assert.ok(encoding.length > 0 && encoding.every(({ commands }) => !commands.includes('private')));
+  // Where nothing is timed, the encoder's worker computes too.
+  const still = await privateClient(t, { options: { device: 'auto', measure: 'never' } });
+  await still.client.search('who', { privacy: 'encrypted' });
+  assert.deepEqual(still.workers.map(({ commands }) => commands.includes('private')), [true]);
+});
+
+test('a description whose fingerprint is spelled in other letters is of another model: noise is made from the letters', async (t) => {
+  const upper = () => {
+    const described = description();
+    described.blurred.model = described.blurred.model.toUpperCase();
+    return Response.json(described);
+  };
+  const { client, asked, posts } = await privateClient(t, { routes: { 'v1/private': upper } });
+  await assert.rejects(client.search('who', { privacy: 'blurred' }), is('ServerError', 'wrong_model'));
+  assert.deepEqual([asked.filter(({ name }) => name === 'blur'), posts], [[], []]);
+});
+
+test('a level without its noise is not one of this release', async (t) => {
+  const without = () => {
+    const described = description();
+    delete described.blurred.levels.medium.noise;
+    return Response.json(described);
+  };
+  const { client, posts } = await privateClient(t, { routes: { 'v1/private': without } });
+  await assert.rejects(client.search('who', { privacy: 'blurred' }), is('PrivacyError', 'unknown_parameters'));
+  assert.deepEqual(posts, []);
+});
+
 test('a worker that ends is replaced, and what it had is made again', async (t) => {
   const { client, workers, asked } = await privateClient(t);
   await client.search('who', { privacy: 'encrypted' });

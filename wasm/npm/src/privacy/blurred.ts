@@ -1,4 +1,3 @@
-import type { QuestionEncoder } from '../encoder/question-encoder.js';
 import type { WorkerSession } from '../encoder/worker-session.js';
 import { ManifestError } from '../errors/manifest-error.js';
 import { PrivacyError } from '../errors/privacy-error.js';
@@ -59,7 +58,7 @@ export function blurredOf({ blurred }: Record<string, unknown>, parts: PrivatePa
   const known = (Object.keys(LEVELS) as BlurLevel[]).filter((level) => offered[level] !== undefined);
   for (const level of known) {
     const { dims, noise } = record(offered[level], `the level ${level}`);
-    if (dims !== LEVELS[level][0] || Math.abs(Number(noise) - LEVELS[level][1]) > 1e-6) {
+    if (dims !== LEVELS[level][0] || !(Math.abs(Number(noise) - LEVELS[level][1]) <= 1e-6)) {
       throw new PrivacyError(
         'unknown_parameters',
         `the server's level ${level} has ${String(dims)} coordinates and noise ${String(noise)}, this release ${LEVELS[level].join(' and ')}`,
@@ -99,11 +98,6 @@ export async function searchBlurred(
   const { ranked } = await call(session, 'candidates', { search, codes, k }, [codes.buffer]);
   const best = Array.from({ length: ranked.length / 2 }, (_, at): Hit => ({ ...hits[ranked[2 * at]!]!, score: ranked[2 * at + 1]! }));
   return { hits: best, tookMs, sees: blurredSees(level) };
-}
-
-/** Whether the encoder's model is the one of the projection. */
-export function isOfModel(model: string, encoder: QuestionEncoder): boolean {
-  return model.toLowerCase() === encoder.model.fingerprint;
 }
 
 /** The JSON of an answer; what is none is this error. */

@@ -1,5 +1,4 @@
 import type { QuestionEncoder } from '../encoder/question-encoder.js';
-import { OptionError } from '../errors/option-error.js';
 import type { BucketSearch } from '../local/bucket-search.js';
 import type { ConnectOptions, SearchOptions } from '../types/options.js';
 import type { PrivacyMode, PrivacyOptions } from '../types/privacy.js';
@@ -7,6 +6,7 @@ import type { SearchResult } from '../types/search-result.js';
 import { loaded } from '../wire/loaded.js';
 import { deviceKey } from './device-key.js';
 import type { PrivateParts } from './parts.js';
+import { spent } from './spent.js';
 
 type BucketOptions = Extract<PrivacyOptions, { mode: 'bucket' }>;
 
@@ -36,10 +36,6 @@ export async function openBuckets(source: URL, options: ConnectOptions): Promise
 
 /** Searches once. */
 export function searchBuckets([, , , , , ready, announced]: PrivateParts, text: string, k: number, options: SearchOptions, asked: BucketOptions): Promise<SearchResult> {
-  const { filter } = options;
-  if (filter && Object.values(filter).some((value) => value !== undefined)) {
-    throw new OptionError('bucket search takes no `filter`', 'Leave it out, and filter `hits` in the page.');
-  }
   return ready(options, async (encoder, signal, start) => {
     const search = opened.get(encoder)!;
     const plan = planOf(asked);
@@ -47,10 +43,7 @@ export function searchBuckets([, , , , , ready, announced]: PrivateParts, text: 
     const { hits, timings, requests } = await search.search(text, { ...plan, k, key: deviceKey('device'), signal }, (request, sent) =>
       announced(request, signal, sent),
     );
-    const { encodeMs, searchMs } = timings;
-    const waited = performance.now() - start - encodeMs - searchMs;
-    const spent = { encodeMs: encodeMs + Math.max(0, waited), searchMs, tookMs: 0 };
-    return { hits, timings: spent, request: requests[0], requests: [...requests], privacy: { mode: 'bucket', sees: search.sees(plan) } };
+    return { hits, timings: spent(timings, start), request: requests[0], requests: [...requests], privacy: { mode: 'bucket', sees: search.sees(plan) } };
   });
 }
 

@@ -1,5 +1,4 @@
 import type { QuestionEncoder } from '../encoder/question-encoder.js';
-import { OptionError } from '../errors/option-error.js';
 import type { LocalSearch } from '../local/local-search.js';
 import type { ConnectOptions, SearchOptions } from '../types/options.js';
 import type { PrivacyMode, PrivacyOptions } from '../types/privacy.js';
@@ -8,6 +7,7 @@ import { loaded } from '../wire/loaded.js';
 import { openBuckets } from './bucket.js';
 import { modeOf } from './mode-of.js';
 import type { PrivateParts } from './parts.js';
+import { spent } from './spent.js';
 
 const NOTHING = 'nothing: the page searched by itself and sent nothing';
 
@@ -33,18 +33,11 @@ export const LocalEncoder = {
 
 /** Searches once, in the page. */
 export function searchLocal([, , , , , ready, announced]: PrivateParts, text: string, k: number, options: SearchOptions): Promise<SearchResult> {
-  const { filter } = options;
-  if (filter && Object.values(filter).some((value) => value !== undefined)) {
-    throw new OptionError('local search takes no `filter`', 'Leave it out, and filter `hits` in the page.');
-  }
   return ready(options, async (encoder, signal, start) => {
     const search = opened.get(encoder)!;
     const { LocalSearch } = await loaded(import('../local/local-search.js'));
     const { hits, timings, requests } = await LocalSearch.find(search, text, { k, signal }, (request, sent) => announced(request, signal, sent));
-    const { encodeMs, searchMs } = timings;
-    const waited = performance.now() - start - encodeMs - searchMs;
-    const spent = { encodeMs: encodeMs + Math.max(0, waited), searchMs, tookMs: 0 };
-    return { hits, timings: spent, request: requests[0], requests: [...requests], privacy: { mode: 'local', sees: sees(search, requests.length) } };
+    return { hits, timings: spent(timings, start), request: requests[0], requests: [...requests], privacy: { mode: 'local', sees: sees(search, requests.length) } };
   });
 }
 

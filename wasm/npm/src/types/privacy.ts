@@ -18,7 +18,8 @@ export type PrivacyOptions =
       level?: BlurLevel | undefined;
       /**
        * Where the secret is kept that the noise is made from: for this browser (`device`, the default), so that a
-       * question asked again on another day is blurred alike, or until the page goes (`session`).
+       * question asked again on another day is blurred alike, or until the page goes (`session`; everywhere where there
+       * is no `localStorage`, as in a worker).
        */
       noiseMemory?: 'device' | 'session' | undefined;
     }
