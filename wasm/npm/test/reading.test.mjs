@@ -96,6 +96,21 @@ test('the reader is downloaded by the first answer, once, and answers are spans 
   assert.deepEqual(finished.map(({ source }) => source), ['network']);
 });
 
+test('the search of an answer is as private as it is asked to be, and reads no more than an encrypted search finds', async (t) => {
+  const { client: made, calls } = await client(t);
+  const before = calls.length;
+  for (const privacy of ['encrypted', 'blurred']) {
+    // This server offers neither.
+    await assert.rejects(made.answer('w', { privacy }), DprWebError);
+  }
+  assert.deepEqual(calls.slice(before).filter(({ url }) => String(url).endsWith('/v1/search')), []);
+  const asked = [];
+  made.search = async (_text, options) => (asked.push(options), { hits: [], timings: {} });
+  await made.answer('w', { privacy: { mode: 'encrypted' } });
+  await made.answer('w');
+  assert.deepEqual(asked.map(({ k, privacy }) => [k, privacy]), [[10, { mode: 'encrypted' }], [20, undefined]]);
+});
+
 test('passages that are given are read, and nothing is sent', async (t) => {
   const { client: asking, calls } = await client(t);
   const hits = ['one two', 'three four five'].map((text, at) => ({ id: String(at), score: 1, title: '', text }));

@@ -2,6 +2,7 @@ import { safely } from '../encoder/safely.js';
 import { DprWebError } from '../errors/dpr-web-error.js';
 import { ManifestError } from '../errors/manifest-error.js';
 import { OptionError } from '../errors/option-error.js';
+import { modeOf } from '../privacy/mode-of.js';
 import type { AnswerResult } from '../types/answer.js';
 import type { ModelManifest } from '../types/manifest.js';
 import type { AnswerOptions, ConnectOptions, SearchOptions } from '../types/options.js';
@@ -51,7 +52,7 @@ export async function rerank(
   const [client] = parts;
   const { rerank: asked, k: wanted, ...rest } = options;
   const k = counted(wanted, DEFAULT_K, '`k`');
-  const depth = counted(asked?.depth, DEFAULT_DEPTH, '`rerank.depth`');
+  const depth = counted(asked?.depth, defaultDepth(options.privacy ?? parts[2].privacy), '`rerank.depth`');
   const search = { ...rest, k: Math.max(k, depth) };
   return within([options.signal, parts[4]], async ({ signal }) => {
     const found = isBatch ? await client.searchMany(texts, search) : [await client.search(texts[0]!, search)];
@@ -99,8 +100,8 @@ export async function answer(
   options: AnswerOptions,
 ): Promise<AnswerResult> {
   const [client] = parts;
-  const { timeout, filter, onAnswer } = options;
-  const depth = counted(options.depth, DEFAULT_DEPTH, '`depth`');
+  const { timeout, filter, onAnswer, privacy } = options;
+  const depth = counted(options.depth, defaultDepth(privacy ?? parts[2].privacy), '`depth`');
   const count = counted(options.count, 1, '`count`');
   const tokens = counted(options.maxAnswerTokens, DEFAULT_ANSWER_TOKENS, '`maxAnswerTokens`');
   return within([options.signal, parts[4]], async ({ signal }) => {
@@ -110,7 +111,7 @@ export async function answer(
     offered('reader', parts);
     const found = options.hits
       ? { hits: options.hits, timings: { encodeMs: 0, searchMs: 0, tookMs: 0 } }
-      : await client.search(text, { k: depth, timeout, filter, signal });
+      : await client.search(text, { k: depth, timeout, filter, signal, ...(privacy !== undefined && { privacy }) });
     const { hits, timings } = found;
     const start = performance.now();
     const runner = await runnerOf(parts, 'reader');
@@ -128,6 +129,9 @@ export async function answer(
     return { ...found, answers, timings: { ...timings, readMs: performance.now() - start } };
   });
 }
+
+/** How many passages are read where none are asked for: an encrypted search finds no more than its tables allow. */
+const defaultDepth = (privacy: SearchOptions['privacy']): number => (modeOf(privacy) === 'encrypted' ? DEFAULT_K : DEFAULT_DEPTH);
 
 /** The model of this kind that the server offers now. */
 function offered(kind: PairKind, [client, source]: ClientParts) {

@@ -133,8 +133,9 @@ export class FakeClient extends (EventTarget as new () => TypedEventTarget<Clien
   }
 
   async answer(question: string, options: AnswerOptions = {}): Promise<AnswerResult> {
-    const { depth = 20, count = 1, signal, timeout, filter, onAnswer } = options;
-    const search = { k: depth, signal, timeout, filter };
+    const { count = 1, signal, timeout, filter, privacy, onAnswer } = options;
+    const { depth = modeOf(privacy) === 'encrypted' ? 10 : 20 } = options;
+    const search = { k: depth, signal, timeout, filter, privacy };
     const found = options.hits ? { hits: options.hits, timings: NO_TIME } : await this.search(question, search);
     const { hits, timings } = found;
     const error = this.#given(this.script.readerError, question, options);

@@ -172,7 +172,7 @@ export interface RerankOptions {
 export interface AnswerOptions extends EncodeOptions {
   /**
    * How many passages to read, 1 up to the server's limit of a search. More of them hold the answer more often, and
-   * take longer. Default 20.
+   * take longer. Default 20; 10 where the search is encrypted.
    * @example { depth: 10 }
    */
   depth?: number | undefined;
@@ -195,6 +195,8 @@ export interface AnswerOptions extends EncodeOptions {
   timeout?: number | undefined;
   /** As in {@link SearchOptions}. */
   filter?: PassageFilter | undefined;
+  /** As in {@link SearchOptions}: of the search. The passages are read in the page in each mode. */
+  privacy?: Privacy | PrivacyOptions | undefined;
 }
 
 /** Which passages a search may find. */
