@@ -55,6 +55,22 @@ for (const { module, dtype, least, rows } of CASES) {
   });
 }
 
+test('a question with the apostrophe of a telephone is the one with an ASCII apostrophe, as on the server', async ({ blank }) => {
+  const [vectors, counts] = await blank.evaluate(async () => {
+    const encoder = await window.dpr.QuestionEncoder.load('/v1/model', { device: 'cpu' });
+    const [vectors, counts] = [[] as string[], [] as number[]];
+    for (const text of ["who's the capital's mayor", ' who\u2019s the capital\u2019s mayor\n', 'who s the capital s mayor']) {
+      vectors.push(window.dpr.vectorToBase64(await encoder.encode(text)));
+      counts.push(await encoder.countTokens(text));
+    }
+    encoder.dispose();
+    return [vectors, counts] as const;
+  });
+  expect(vectors[1]).toBe(vectors[0]);
+  expect(counts[1]).toBe(counts[0]);
+  expect(vectors[2]).not.toBe(vectors[0]);
+});
+
 // Parts that the starter model lacks: MPNet's bias on the attention scores, CLS pooling, other widths and tokenizers,
 // rotary positions, gated layers and local attention.
 const SMALL_MODELS = [

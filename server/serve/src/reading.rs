@@ -6,6 +6,7 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use dpr_core::Answer;
+use dpr_data::normalise_question;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -118,7 +119,7 @@ pub(super) async fn answer(State(state): State<AppState>, request: Request) -> R
         let fusion = fusion(request.lambda)?;
         let (depth, top) = request.counts(&limits)?;
         let filter = request.filter.map(FilterBody::parse).transpose()?;
-        let (question, method) = (request.question, request.method);
+        let (question, method) = (normalise_question(&request.question), request.method);
         let cost = service.cost(&question, method, depth, filter.as_ref()).saturating_add(reader.cost(depth));
         let rows = ready.rows();
         let search = move |cancel: &CancelToken| -> Result<Answered<AnswerResponse>, ApiError> {

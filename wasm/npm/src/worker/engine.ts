@@ -8,6 +8,7 @@ import { OrderedFiles } from './ordered-files.js';
 import type { PrivateDesk } from './private/desk.js';
 import type { Reply, Work } from './protocol.js';
 import { sentError } from './sent-error.js';
+import { typedQuestion } from './typed-question.js';
 import { startModule, type ModuleAddresses, type WasmModule, type WasmQuestionEncoder } from './wasm-module.js';
 
 /** Sends an answer to the page that gave the command. */
@@ -104,16 +105,17 @@ export class Engine {
       }
       case 'encode': {
         // A copy: the module may hand out a view of its own memory, which cannot be transferred.
-        const vector = new Float32Array(await this.#loaded(command.model).encode(command.text));
+        const vector = new Float32Array(await this.#loaded(command.model).encode(typedQuestion(command.text)));
         post({ type: 'vector', id, vector }, [vector.buffer]);
         return;
       }
       case 'count': {
-        post({ type: 'counted', id, tokens: this.#loaded(command.model).tokenCount(command.text) });
+        post({ type: 'counted', id, tokens: this.#loaded(command.model).tokenCount(typedQuestion(command.text)) });
         return;
       }
       case 'tokens': {
-        post({ type: 'tokens', id, tokens: Uint32Array.from(this.#loaded(command.model).tokens(command.text)) });
+        const tokens = this.#loaded(command.model).tokens(typedQuestion(command.text));
+        post({ type: 'tokens', id, tokens: Uint32Array.from(tokens) });
         return;
       }
       case 'private': {

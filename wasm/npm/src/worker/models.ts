@@ -2,6 +2,7 @@ import type { ModelFiles } from '../weights/model-files.js';
 import type { StreamedFiles } from '../weights/stream-model.js';
 import type { Reply, Work } from './protocol.js';
 import { streamEncoder } from './stream-encoder.js';
+import { typedQuestion } from './typed-question.js';
 import type { WasmCrossEncoder, WasmModule, WasmQuestionEncoder, WasmReader } from './wasm-module.js';
 
 /** A model of one of the three kinds. */
@@ -66,7 +67,8 @@ export async function score(
   model: Model | undefined,
   command: Extract<Work, { type: 'read' | 'score' }>,
 ): Promise<Float64Array<ArrayBuffer>> {
-  const { question, titles, texts } = command;
+  const { titles, texts } = command;
+  const question = typedQuestion(command.question);
   if (model?.kind === 'reader') {
     const [spans, tokens] = command.type === 'read' ? [1, command.maxAnswerTokens] : [0, 1];
     return Float64Array.from(await model.it.read(question, titles, texts, spans, tokens));
