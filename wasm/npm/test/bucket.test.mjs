@@ -52,6 +52,31 @@ test('the buckets of a question are fetched in the order of their numbers, and w
   later.dispose();
 });
 
+test('kept buckets stay when the whole index is opened beside them, and go with the version that they are of', async (t) => {
+  withStorage(t);
+  const site = host(t, [20, 13], false, 3);
+  const kept = () => [...globalThis.caches.map.keys()].filter((key) => site.manifest.buckets.files.some(({ sha256 }) => key.endsWith(sha256)));
+  const searched = async () => {
+    const client = await connect();
+    const { requests } = await client.search('123456789', { k: 5 });
+    client.dispose();
+    return requests.length;
+  };
+  const whole = async () => {
+    (await SearchClient.connect(URL_OF_INDEX, { privacy: 'local', ...options() })).dispose();
+    // Files that no note names go after it is open.
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  };
+  assert.equal(await searched(), 4);
+  await whole();
+  assert.deepEqual([kept().length, await searched()], [4, 0]);
+  const before = site.manifest.buckets.files.map(({ sha256 }) => sha256);
+  site.grow([20, 14]);
+  await whole();
+  const left = [...globalThis.caches.map.keys()].filter((key) => before.some((sha256) => key.endsWith(sha256)));
+  assert.deepEqual(left, []);
+});
+
 test('the worker gets the key of this browser, which stays the same, and the numbers of the search', async (t) => {
   const storage = withStorage(t);
   site(t);

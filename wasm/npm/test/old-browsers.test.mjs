@@ -65,5 +65,5 @@ test('an address of a file that is none is a ManifestError in the oldest browser
 test('the note of a static index is kept in the oldest browsers', async (t) => {
   old(t);
   await noteIndex('https://site.test/dpr-static.json', ['a'.repeat(64)], '{"name":"site"}');
-  assert.equal(await recallIndex('https://site.test/dpr-static.json'), '{"name":"site"}');
+  assert.equal((await recallIndex('https://site.test/dpr-static.json')).text, '{"name":"site"}');
 });

@@ -9,9 +9,14 @@ interface IndexNote extends Source {
 /** The address that the note is kept under: that of the index's question encoder is kept under the index's own. */
 const noted = (url: string): Promise<string> => keyOf(`${url}#index`);
 
-/** Notes which files a static index names, in the place of those that it named before. Never throws. */
+/**
+ * Notes which files of a static index this page uses, in the place of those of another version of it. Those of the same
+ * version stay noted: buckets, and the whole index, have some each. Never throws.
+ */
 export async function noteIndex(url: string, files: string[], text: string): Promise<void> {
   try {
+    const before = await recallIndex(url);
+    if (before?.text === text) files = [...new Set([...files, ...before.files])];
     const note: IndexNote = { files, usedAt: Date.now(), text };
     await (await openCache())?.put(await noted(url), new Response(JSON.stringify(note)));
   } catch {
@@ -19,11 +24,10 @@ export async function noteIndex(url: string, files: string[], text: string): Pro
   }
 }
 
-/** The manifest that this address had the last time. Not checked; `undefined` if there is none. Never throws. */
-export async function recallIndex(url: string): Promise<string | undefined> {
+/** What was noted of this address the last time. Not checked; `undefined` if there is nothing. Never throws. */
+export async function recallIndex(url: string): Promise<IndexNote | undefined> {
   try {
-    const note = await (await openCache())?.match(await noted(url));
-    return ((await note?.json()) as IndexNote | undefined)?.text;
+    return (await (await (await openCache())?.match(await noted(url)))?.json()) as IndexNote | undefined;
   } catch {
     return undefined;
   }

@@ -49,10 +49,9 @@ export class LocalSearch {
     this.#texts = texts;
     this.#lifetime = lifetime;
     const { passages, parts, projection } = site.manifest;
-    const isPacked = texts instanceof PackedTexts;
     this.passages = passages;
-    this.packs = isPacked ? parts.reduce((sum, { packs }) => sum + packs.length, 0) : 0;
-    this.bytes = parts.reduce((sum, { codes, texts }) => sum + codes.bytes + (isPacked ? 0 : texts.bytes), projection.bytes);
+    this.packs = texts instanceof PackedTexts ? parts.reduce((sum, { packs }) => sum + packs.length, 0) : 0;
+    this.bytes = parts.reduce((sum, { codes, texts }) => sum + codes.bytes + (this.packs ? 0 : texts.bytes), projection.bytes);
   }
 
   /**
@@ -157,8 +156,8 @@ export class LocalSearch {
         requests.push(request);
         return announce(request, sent);
       };
-      const rows = found.map(({ row }) => row);
-      const passages = await untilAborted(this.#texts.read(rows, stop.signal, told), stop.signal);
+      const reading = this.#texts.read(found.map(({ row }) => row), stop.signal, told);
+      const passages = await untilAborted(reading, stop.signal);
       const hits = passages.map((passage, at) => ({ ...passage, score: found[at]!.score }));
       const timings = { encodeMs: encoded - begun, searchMs: performance.now() - encoded, tookMs: ranked - encoded };
       return { hits, timings, requests };

@@ -44,22 +44,10 @@ export async function fetchSite(
   const text = await fetchText(url, requests, signal);
   const got = await sha256Hex(new TextEncoder().encode(text));
   if (expected !== undefined && expected.toLowerCase() !== got) throw new ModelMismatchError('index', expected, got);
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    throw notStatic(`${url} did not answer with JSON`);
-  }
-  const manifest = parseStatic(value, url);
+  const manifest = parseStatic(json(text, url), url);
   const cache = await openFileCache();
   const bytes = await fetchFile(manifest.model, cache, onProgress, signal, requests);
-  let described: unknown;
-  try {
-    described = JSON.parse(new TextDecoder().decode(bytes));
-  } catch {
-    throw notStatic(`${manifest.model.url} is not JSON`);
-  }
-  const model = parseManifest(described, url);
+  const model = parseManifest(json(new TextDecoder().decode(bytes), manifest.model.url), url);
   if (model.fingerprint !== manifest.fingerprint || model.dim !== manifest.dim) {
     throw notStatic('the question encoder of the static index is of another model than its passages');
   }
@@ -67,6 +55,14 @@ export async function fetchSite(
   const files = [manifest.model, manifest.projection, ...Object.values(model.encoder), ...Object.values(model.weights), ...parts, ...more(manifest)];
   await noteIndex(url, files.map(({ sha256 }) => sha256), text);
   return { manifest, model, cache };
+}
+
+function json(text: string, url: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw notStatic(`${url} is not JSON`);
+  }
 }
 
 /**
@@ -119,7 +115,7 @@ async function fetchText(url: string, requests: Transport, signal: AbortSignal |
     return await within([signal], ({ signal }) => requests.retrying(signal, () => ask(signal)), limit);
   } catch (error) {
     signal?.throwIfAborted();
-    const known = error instanceof DownloadError && error.status === 0 ? await recallIndex(url) : undefined;
+    const known = error instanceof DownloadError && error.status === 0 ? (await recallIndex(url))?.text : undefined;
     if (known === undefined) throw error;
     return known;
   }

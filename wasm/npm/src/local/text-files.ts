@@ -37,7 +37,7 @@ export class PackedTexts implements TextFiles {
       throw new PrivacyError(
         'not_offered',
         'the static index has no packs of texts',
-        'Export it with `dpr index export-static --pack-bytes 65536`, or leave `texts` out to download all texts.',
+        'Export it with `dpr index export-static --pack-bytes 65536`, or leave `texts` out: all are downloaded.',
       );
     }
     this.#packs = parts.flatMap(({ packs }) => packs);
@@ -80,13 +80,5 @@ function startsOf(files: { passages: number }[]): number[] {
   return files.map(({ passages }) => (row += passages) - passages);
 }
 
-/** The last of these numbers, which rise, that is not above `row`. */
-function last(starts: number[], row: number): number {
-  let [low, high] = [0, starts.length];
-  while (high - low > 1) {
-    const middle = (low + high) >> 1;
-    if (starts[middle]! <= row) low = middle;
-    else high = middle;
-  }
-  return low;
-}
+/** The place of the last of these numbers, which rise, that is not above `row`. */
+const last = (starts: number[], row: number): number => starts.filter((start) => start <= row).length - 1;
