@@ -19,6 +19,10 @@ export class Connection {
   #settings: Settings | undefined;
   /** How much the server is shown of questions, while typing too. */
   privacy: Privacy = 'plain';
+  /** Called before a vector would be sent to a server that takes none: another mode is to be chosen. */
+  onPrivateOnly: (() => Promise<void>) | undefined;
+  /** Whether the server takes vectors, once that was asked. */
+  #takesVectors: Promise<boolean> | undefined;
 
   /** @param onModel - called when the server has another model since, which the client has taken over */
   constructor(
@@ -55,7 +59,14 @@ export class Connection {
       if (client === this.#current) this.#onModel(detail.to);
     });
     this.#current = client;
+    this.#takesVectors = undefined;
     return client.ready;
+  }
+
+  /** Whether the server takes vectors. Where it does not say, the search tells what is wrong. */
+  #isOpen(): Promise<boolean> {
+    const modes = this.#current?.privacyModes ?? Promise.resolve([]);
+    return (this.#takesVectors ??= modes.then((all) => all.some(({ mode }) => mode === 'plain')).catch(() => true));
   }
 
   /** The modes that can be searched in. */
@@ -89,6 +100,7 @@ export class Connection {
   /** Searches as soon as the encoder is there; if it is replaced meanwhile, its successor answers. */
   async search(question: string, options: SearchOptions): Promise<SearchResult> {
     for (;;) {
+      if (this.privacy === 'plain' && !(await this.#isOpen())) await this.onPrivateOnly?.();
       const client = this.#searching();
       if (!client) throw new Error('the encoder was not started');
       try {

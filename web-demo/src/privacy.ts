@@ -24,6 +24,7 @@ export class PrivacyChoice {
     this.#connection = connection;
     // What a server offers is asked for when somebody looks.
     byId('options').addEventListener('toggle', () => void this.#offer(), { once: true });
+    connection.onPrivateOnly = () => this.#offer();
     this.#select.addEventListener('change', () => {
       connection.privacy = this.#select.value as Privacy;
       const isPlain = connection.privacy === 'plain';

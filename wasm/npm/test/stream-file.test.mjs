@@ -75,6 +75,18 @@ test('parts come in order, each checked, and the file is kept', async () => {
   assert.equal(calls.length, 1);
 });
 
+test('a cache that gives up in the middle, as a full one does, keeps nothing, and the file comes all the same', async () => {
+  const full = cachesInMemory(async (_map, _key, response) => {
+    const reader = response.body.getReader();
+    await reader.read();
+    await reader.cancel(new Error('QuotaExceededError'));
+    throw new DOMException('full', 'QuotaExceededError');
+  });
+  const { got, calls, cache } = await run(() => new Response(slowBody(bytes)), { cache: full });
+  assert.deepEqual([got, calls.length], [pieces, 1]);
+  assert.equal(await kept(cache), undefined);
+});
+
 test('a part is handed on before the next has come', async () => {
   let more;
   const body = new ReadableStream({

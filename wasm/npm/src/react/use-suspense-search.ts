@@ -46,7 +46,10 @@ export function useSuspenseSearch(question: string, options: Omit<SearchOptions,
   if (entry.result) return entry.result;
   if ('error' in entry) {
     // Not at once: React renders again before it shows a boundary.
-    setTimeout(() => known.delete(key), ERROR_KEPT);
+    setTimeout(() => {
+      // Not the retry of another component, which may have begun meanwhile.
+      if (known.get(key) === entry) known.delete(key);
+    }, ERROR_KEPT);
     throw entry.error;
   }
   // React waits for it, and renders again.

@@ -52,7 +52,11 @@ export function streamFile(
   /** Reads the parts, and hands on those that were not there before. */
   const reader = (copy?: ReadableStreamDefaultController<Uint8Array<ArrayBuffer>>) =>
     new ChunkReader(name, total, chunks, (part, index) => {
-      copy?.enqueue(part);
+      try {
+        copy?.enqueue(part);
+      } catch {
+        // The cache has given up: it is full.
+      }
       if (index < handedOn) return;
       handedOn = index + 1;
       out.enqueue(part);
