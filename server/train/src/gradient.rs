@@ -58,7 +58,7 @@ impl Gradient {
                     if sum.is_empty() {
                         *sum = part;
                     } else {
-                        sum.iter_mut().zip(part).for_each(|(sum, part)| *sum += part);
+                        add_on_host(sum, &part);
                     }
                 }
                 *self = Self::Host(sums);
@@ -69,8 +69,14 @@ impl Gradient {
 
     /// Multiplies every number by `factor`.
     pub(super) fn scale(&mut self, factor: f32) {
+        if factor == 1.0 {
+            return;
+        }
         match self {
-            Self::Host(lists) => lists.iter_mut().flatten().for_each(|value| *value *= factor),
+            Self::Host(lists) => {
+                let blocks = lists.par_iter_mut().flat_map(|list| list.par_chunks_mut(BLOCK));
+                blocks.for_each(|block| block.iter_mut().for_each(|value| *value *= factor));
+            }
             Self::Device(tensors) => {
                 for tensor in tensors {
                     *tensor = tensor.take().map(|tensor| tensor * factor);
@@ -115,6 +121,13 @@ pub fn norm(gradients: &[Gradient]) -> Result<f64, TrainError> {
         };
     }
     Ok(sum.sqrt())
+}
+
+/// Adds `part` to `sum`, number by number.
+fn add_on_host(sum: &mut [f32], part: &[f32]) {
+    sum.par_chunks_mut(BLOCK)
+        .zip(part.par_chunks(BLOCK))
+        .for_each(|(sum, part)| sum.iter_mut().zip(part).for_each(|(sum, part)| *sum += part));
 }
 
 /// Returns the sum of the squares, in the order of the blocks, whatever thread did which: the same numbers give the
