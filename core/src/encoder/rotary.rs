@@ -47,7 +47,11 @@ impl Rotation {
             3,
         );
         let turned = turned.reshape([batch, tokens, hidden]);
-        if format == DType::F16 { turned.cast(FloatDType::F16) } else { turned }
+        match format {
+            DType::F16 => turned.cast(FloatDType::F16),
+            DType::BF16 => turned.cast(FloatDType::BF16),
+            _ => turned,
+        }
     }
 }
 
