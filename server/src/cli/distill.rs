@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::ArgAction;
 
-use super::train_args::{TrainArgs, warn, write_down_threads};
+use super::train_args::{TrainArgs, set, set_start, warn};
 use super::{CliError, stop_on_interrupt};
 use crate::cli::progress;
 use dpr_encode::model::WebFormat;
@@ -30,8 +30,9 @@ pub struct Args {
     /// Model directory whose question encoder is imitated and whose passage encoder is kept
     #[arg(long, value_name = "DIR")]
     teacher: Option<PathBuf>,
-    /// Model directory whose question encoder the student starts as; its vectors are as long as the teacher's
-    #[arg(long, env = "DPR_MODEL", value_name = "DIR")]
+    /// Model directory whose question encoder the student starts as; its vectors are as long as the teacher's. Where
+    /// neither this nor the configuration names one, that of DPR_MODEL in the environment
+    #[arg(long, value_name = "DIR")]
     model: Option<PathBuf>,
     /// Questions, as `dpr search` takes them, or training data, whose questions are taken; in place of the
     /// configuration's; may be given again
@@ -57,13 +58,8 @@ impl Args {
     fn settings(&self) -> Result<DistillConfig, CliError> {
         let mut config: DistillConfig = self.run.settings(self.config.as_deref())?;
         self.run.apply(&mut config.run, &mut config.optimiser, &mut config.compute);
-        for (setting, flag) in
-            [(&mut config.model.teacher, &self.teacher), (&mut config.model.start, &self.model)]
-        {
-            if let Some(path) = flag {
-                setting.clone_from(path);
-            }
-        }
+        set(&mut config.model.teacher, self.teacher.clone());
+        set_start(&mut config.model.start, self.model.as_ref());
         config.model.dtype = self.dtype.or(config.model.dtype);
         let data = &mut config.data;
         for (setting, flag) in [
@@ -88,7 +84,7 @@ pub fn run(args: Args) -> Result<(), CliError> {
     let mut config = args.settings()?;
     keep_freed_memory();
     let device = TrainDevice::open(args.run.device)?;
-    write_down_threads(&mut config.compute, &device);
+    args.run.write_down_threads(&mut config.compute, &device);
     let out = args.run.out(&config)?;
     let progress = progress::on_stderr();
     // Nothing is written yet, so that Ctrl-C may end the program while the teacher encodes.

@@ -2,7 +2,7 @@
 //! its end.
 
 use std::path::{Path, PathBuf};
-use std::thread;
+use std::{env, thread};
 
 use dpr_core::DeviceChoice;
 
@@ -10,6 +10,9 @@ use super::{CliError, output};
 use dpr_train::{
     OptimiserOptions, Precision, RunDir, RunOptions, Scores, Settings, StepOptions, TrainDevice, TrainReport,
 };
+
+/// The environment variable that names a model directory.
+const MODEL: &str = "DPR_MODEL";
 
 /// Flags over the settings of a run.
 #[derive(Debug, clap::Args)]
@@ -97,6 +100,14 @@ impl TrainArgs {
         Ok(out)
     }
 
+    /// Writes down how many threads the CPU gives, so that a resumed run adds up in the same order on a machine with
+    /// another number. A run that goes on has the number that it began with, which is 0 where that was on a GPU.
+    pub(super) fn write_down_threads(&self, compute: &mut StepOptions, device: &TrainDevice) {
+        if compute.threads == 0 && !device.gpu && !self.resume {
+            compute.threads = thread::available_parallelism().map_or(1, usize::from);
+        }
+    }
+
     /// Says what a run did.
     pub(super) fn tell(&self, report: &TrainReport, out: &Path, device: &str) -> Result<(), CliError> {
         if self.json {
@@ -128,11 +139,13 @@ pub(super) fn set<T>(setting: &mut T, flag: Option<T>) {
     }
 }
 
-/// Writes down how many threads the CPU gives, so that a resumed run adds up in the same order on a machine with
-/// another number.
-pub(super) fn write_down_threads(compute: &mut StepOptions, device: &TrainDevice) {
-    if compute.threads == 0 && !device.gpu {
-        compute.threads = thread::available_parallelism().map_or(1, usize::from);
+/// Sets the model directory that training starts from: the flag's, else that of the settings, else the one that the
+/// environment names.
+pub(super) fn set_start(start: &mut PathBuf, flag: Option<&PathBuf>) {
+    match flag {
+        Some(path) => start.clone_from(path),
+        None if start.as_os_str().is_empty() => *start = env::var_os(MODEL).unwrap_or_default().into(),
+        None => {}
     }
 }
 

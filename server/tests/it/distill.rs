@@ -237,6 +237,35 @@ fn a_distillation_does_not_go_on_among_other_passages() {
 }
 
 #[test]
+fn a_distillation_does_not_go_on_with_other_dev_questions() {
+    let bench = prepared();
+    let questions = fs_err::read_to_string(bench.path("questions.txt")).unwrap();
+    let (dev, train): (Vec<_>, Vec<_>) = questions.lines().partition(|line| line.len() % 5 == 0);
+    bench.write("dev.txt", dev.join("\n"));
+    bench.write("questions.txt", train.join("\n"));
+    succeed(&mut distill(&bench, "run", &["--dev", "dev.txt", "--max-steps", "2"]));
+    bench.write("dev.txt", dev[1..].join("\n"));
+    let resume = ["distill", "--resume", "--device", "flex", "--out", "run"];
+    let message = fail(&mut bench.dpr(&resume));
+    assert!(message.contains("other training data or dev questions"), "{message}");
+    bench.write("dev.txt", dev.join("\n"));
+    succeed(&mut bench.dpr(&resume));
+}
+
+#[test]
+fn a_distillation_goes_on_on_the_cpu_and_with_the_student_that_it_began_with() {
+    let bench = prepared();
+    succeed(distill(&bench, "run", &["--max-steps", "2"]).env("DPR_MODEL", "nowhere"));
+    // On a GPU no number of threads is written down.
+    let path = bench.path("run/config.toml");
+    let settings = fs_err::read_to_string(&path).unwrap();
+    assert!(settings.contains("start = \"student\"") && settings.contains("threads = 2"), "{settings}");
+    fs_err::write(&path, settings.replace("threads = 2", "threads = 0")).unwrap();
+    let resume = ["distill", "--resume", "--device", "flex", "--out", "run"];
+    succeed(bench.dpr(&resume).env("DPR_MODEL", "nowhere"));
+}
+
+#[test]
 fn questions_are_taken_out_of_training_data() {
     let bench = prepared();
     let passage = json!({ "title": "", "text": "a text", "passage_id": "1" });

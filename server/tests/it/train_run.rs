@@ -83,6 +83,57 @@ fn a_killed_run_goes_on_as_if_nothing_had_been() {
 }
 
 #[test]
+fn a_run_that_was_begun_on_a_gpu_goes_on_on_the_cpu() {
+    let bench = prepared();
+    kill_after(&bench, "run", 7);
+    // On a GPU no number of threads is written down.
+    let path = bench.path("run/config.toml");
+    let settings = fs_err::read_to_string(&path).unwrap().replace("threads = 2", "threads = 0");
+    fs_err::write(&path, &settings).unwrap();
+    succeed(&mut resume(&bench, "run"));
+    assert_eq!(losses(&bench.path("run")).len(), 36);
+    assert_eq!(fs_err::read_to_string(&path).unwrap(), settings);
+    let other = fail(resume(&bench, "run").args(["--threads", "3"]));
+    assert!(other.contains("threads = 0, not threads = 3"), "{other}");
+}
+
+#[test]
+fn the_model_of_the_environment_is_one_for_settings_that_name_none() {
+    let bench = prepared();
+    let once = ["--epochs", "1", "--max-steps", "1"];
+    let start = |run: &str| {
+        let settings = fs_err::read_to_string(bench.path(run).join("config.toml")).unwrap();
+        settings.lines().find(|line| line.starts_with("start = ")).unwrap().to_owned()
+    };
+    succeed(train(&bench, "run", &once).env("DPR_MODEL", "nowhere"));
+    assert_eq!(start("run"), "start = \"model\"");
+    succeed(resume(&bench, "run").env("DPR_MODEL", "nowhere"));
+    let flag = fail(train(&bench, "bad", &["--model", "elsewhere"]).env("DPR_MODEL", "model"));
+    assert!(flag.contains("elsewhere"), "{flag}");
+    bench.write("train.toml", SETTINGS.replace("start = \"model\"\n", ""));
+    succeed(train(&bench, "named", &once).env("DPR_MODEL", "./model"));
+    assert_eq!(start("named"), "start = \"./model\"");
+    let none = fail(train(&bench, "bad", &once).env("DPR_MODEL", ""));
+    assert!(none.contains("model.start is not given"), "{none}");
+}
+
+#[test]
+fn a_run_does_not_go_on_with_other_dev_questions() {
+    let bench = prepared();
+    let more = ["--dev", "dev.json", "--max-steps", "6"];
+    succeed(&mut train(&bench, "run", &more));
+    // The same passages, asked for in other words.
+    let dev = fs_err::read_to_string(bench.path("dev.json")).unwrap();
+    let mut items: Value = serde_json::from_str(&dev).unwrap();
+    items[0]["question"] = json!("in other words?");
+    bench.write("dev.json", items.to_string());
+    let error = fail(&mut resume(&bench, "run"));
+    assert!(error.contains("other training data or dev questions"), "{error}");
+    bench.write("dev.json", dev);
+    succeed(&mut resume(&bench, "run"));
+}
+
+#[test]
 fn a_run_directory_holds_all_there_is_to_know_and_a_model_that_encodes() {
     let bench = prepared();
     let report = json(&mut train(&bench, "run", &["--dev", "dev.json", "--epochs", "1", "--json"]));

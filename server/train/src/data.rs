@@ -105,7 +105,7 @@ impl TrainingData {
         for file in &options.train {
             let mut items = Vec::new();
             for raw in read_training(&file.path)? {
-                let item = data.item_of(raw?, options, options.kept_negatives);
+                let item = data.item_of(raw?, options, options.kept());
                 check(&item, &file.path, items.len(), lacks(&item, counts))?;
                 items.push(item);
             }
@@ -119,7 +119,7 @@ impl TrainingData {
         }
         let kept = options.kept_negatives.max(options.dev_hard_negatives).max(options.dev_random_negatives);
         for (path, number, raw) in dev.finish() {
-            let item = data.item_of(raw, options, kept);
+            let item = data.item_of(raw, options, (kept, kept));
             check(&item, path, number, None)?;
             data.dev.push(item);
         }
@@ -129,8 +129,8 @@ impl TrainingData {
         Ok(data)
     }
 
-    /// Returns an item whose passages are in the pool.
-    fn item_of(&mut self, raw: TrainingItem, options: &DataOptions, kept: usize) -> Item {
+    /// Returns an item whose passages are in the pool, with at most so many hard and random negatives.
+    fn item_of(&mut self, raw: TrainingItem, options: &DataOptions, (hard, random): (usize, usize)) -> Item {
         let mut add = |contexts: Vec<TrainingContext>, most: usize| -> Vec<u32> {
             contexts.into_iter().take(most).map(|context| self.pool.add(context)).collect()
         };
@@ -138,8 +138,8 @@ impl TrainingData {
             question: raw.question,
             answers: if options.mask_answers { raw.answers } else { Vec::new() },
             positives: add(raw.positive_ctxs, usize::MAX),
-            hard: add(raw.hard_negative_ctxs, kept),
-            random: add(raw.negative_ctxs, kept),
+            hard: add(raw.hard_negative_ctxs, hard),
+            random: add(raw.negative_ctxs, random),
         }
     }
 
@@ -148,7 +148,7 @@ impl TrainingData {
         self.train.iter()
     }
 
-    /// Returns a digest of everything that batches are drawn from (64 hex characters).
+    /// Returns a digest of everything that batches are drawn from, and of the dev questions (64 hex characters).
     pub fn sha256(&self) -> String {
         let mut hash = Sha256::new();
         for (title, text) in &self.pool.passages {
@@ -157,7 +157,7 @@ impl TrainingData {
                 hash.update(field);
             }
         }
-        for item in self.items() {
+        let mut add = |item: &Item| {
             hash.update((item.question.len() as u64).to_le_bytes());
             hash.update(&item.question);
             for answer in &item.answers {
@@ -168,6 +168,12 @@ impl TrainingData {
                 hash.update((passages.len() as u64).to_le_bytes());
                 passages.iter().for_each(|passage| hash.update(passage.to_le_bytes()));
             }
+        };
+        self.items().for_each(&mut add);
+        self.dev.iter().for_each(&mut add);
+        // A run without dev questions has the digest that it had before these were part of it.
+        if !self.dev.is_empty() {
+            hash.update((self.dev.len() as u64).to_le_bytes());
         }
         digest::hex(hash)
     }
@@ -267,5 +273,53 @@ mod tests {
         read(NegativeCounts { hard: 1, gold: 1, ..none }).unwrap();
         let error = read(NegativeCounts { hard: 1, random: 1, ..none }).unwrap_err();
         assert!(error.contains("item 1") && error.contains("no random negatives"), "{error}");
+    }
+    #[test]
+    fn as_many_negatives_are_kept_as_a_question_brings_into_a_batch() {
+        let dir = tempfile::tempdir().unwrap();
+        let of = |kind: &str, count: usize| -> Vec<TrainingContext> {
+            let text = |number| format!("{kind} {number}");
+            (0..count).map(|number| TrainingContext { text: text(number), ..Default::default() }).collect()
+        };
+        let item = |hard: usize| TrainingItem {
+            question: "q".into(),
+            positive_ctxs: of("right", 1),
+            hard_negative_ctxs: of("hard", hard),
+            negative_ctxs: of("random", 60),
+            ..TrainingItem::default()
+        };
+        let path = dir.path().join("train.json");
+        std::fs::write(&path, serde_json::to_string(&[item(60), item(0)]).unwrap()).unwrap();
+        let kept = |hard: usize, random: usize| -> Vec<(usize, usize)> {
+            let train = vec![DataFile { path: path.clone(), weight: 1.0 }];
+            let counts = NegativeCounts { hard, random, gold: 0 };
+            let options = DataOptions { train, mixed_negatives: Some(counts), ..DataOptions::default() };
+            let data = TrainingData::read(&options, 1).unwrap();
+            data.items().map(|item| (item.hard.len(), item.random.len())).collect()
+        };
+        assert_eq!(kept(1, 1), [(30, 30), (0, 30)]);
+        // Random negatives stand in for hard ones too.
+        assert_eq!(kept(40, 15), [(40, 55), (0, 55)]);
+        assert_eq!(kept(1, 35), [(30, 36), (0, 36)]);
+    }
+
+    #[test]
+    fn the_digest_is_of_the_dev_questions_too() {
+        let item = |question: &&str| Item {
+            question: (*question).to_owned(),
+            answers: vec!["x".into()],
+            positives: vec![0],
+            hard: vec![1],
+            random: Vec::new(),
+        };
+        let digest = |train: &[&str], dev: &[&str]| {
+            let items = train.iter().map(item).collect();
+            let train = ItemSets(vec![ItemSet { path: "train.json".into(), weight: 1.0, items }]);
+            TrainingData { train, dev: dev.iter().map(item).collect(), ..TrainingData::default() }.sha256()
+        };
+        assert_ne!(digest(&["a"], &["b"]), digest(&["a"], &["c"]));
+        assert_ne!(digest(&["a", "b"], &[]), digest(&["a"], &["b"]));
+        let before = "f02764bc323223a5a7eae8f95c3146addc448494bf0550ee4e8f1dd038363131";
+        assert_eq!(digest(&["a"], &[]), before, "runs without dev questions go on");
     }
 }

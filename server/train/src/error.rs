@@ -189,7 +189,7 @@ pub enum TrainError {
     },
     /// The data or the starting model has changed since the run began.
     #[error(
-        "checkpoint {} was made with other training data, another starting model or another teacher: put back what was there, or begin a run in another directory", path.display()
+        "checkpoint {} was made with other training data or dev questions, another starting model or another teacher: put back what was there, or begin a run in another directory", path.display()
     )]
     OtherOrigin {
         /// The checkpoint.

@@ -6,19 +6,24 @@ use std::sync::{Mutex, PoisonError};
 
 use burn::tensor::{Tensor, TensorData};
 use dpr_core::Similarity;
+use dpr_core::random::SplitMix;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::config::{DataOptions, NegativeCounts, TrainConfig};
+use super::config::{DataOptions, TrainConfig};
 use super::data::{Item, PassagePool, TrainingData};
 use super::encoders::{DualEncoder, TrainDevice, TrainedEncoder, numbers};
 use super::error::TrainError;
 use super::masks::Columns;
 use super::objective::{BatchVectors, Targets};
 use super::options::StepOptions;
+use super::sampler::negatives;
 use super::step::{on_threads, threads};
 use dpr_files::lock;
 use dpr_files::progress::Progress;
+
+/// Key of the random draw of a dev question's negatives from the positives of others.
+const NEGATIVES: u64 = 5;
 
 /// Scores measured on the dev questions.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -33,7 +38,8 @@ pub struct DevScores {
     pub top1: f64,
     /// Share of the questions whose positive is among the first five.
     pub top5: f64,
-    /// Mean loss in batches made as in training.
+    /// Mean loss in batches made as in training, with the first negatives of each question that are ranked too. A
+    /// question that has no passage to be compared with is left out; 0 without any other.
     pub loss: f64,
 }
 
@@ -208,21 +214,27 @@ fn loss(
 ) -> Result<f64, TrainError> {
     let mut sum = 0.0;
     let mut counted = 0;
-    for (number, batch) in items.chunks(config.run.batch_size).enumerate() {
-        let of_item = |item: &Item| {
-            let NegativeCounts { hard, random, .. } = config.data.negative_counts();
-            let negatives = item.hard.iter().take(hard).chain(item.random.iter().take(random));
-            let known = negatives.filter(|passage| pool.places.contains_key(passage));
-            (item.positives[0], known.copied().collect())
-        };
-        let columns = Columns::new(batch.iter().map(of_item));
+    let counts = config.data.negative_counts();
+    let of_item = |(number, item): (usize, &Item)| {
+        let mut random = SplitMix::keyed(&[config.run.seed, NEGATIVES, number as u64]);
+        let mut found = negatives(item, (items.len(), &|other| items.get(other)), counts, false, &mut random);
+        found.retain(|passage| pool.places.contains_key(passage));
+        (number, found)
+    };
+    let mut brought: Vec<(usize, Vec<u32>)> = items.iter().enumerate().map(of_item).collect();
+    // Alone, a question without negatives is compared with nothing.
+    brought.retain(|(_, negatives)| config.data.in_batch || !negatives.is_empty());
+    for batch in brought.chunks(config.run.batch_size) {
+        let of_batch = batch.iter().map(|(number, _)| &items[*number]).collect::<Vec<_>>();
+        let columns =
+            Columns::new(batch.iter().map(|(number, found)| (items[*number].positives[0], found.clone())));
         if columns.passages.len() < 2 {
             continue;
         }
-        let masked = columns.masked(&batch.iter().collect::<Vec<_>>(), texts, &config.data);
+        let masked = columns.masked(&of_batch, texts, &config.data);
         let positive: Vec<usize> = (0..batch.len()).collect();
-        let first = number * config.run.batch_size;
-        let questions = question_vectors[first * dim..(first + batch.len()) * dim].to_vec();
+        let rows = batch.iter().flat_map(|(number, _)| &question_vectors[number * dim..(number + 1) * dim]);
+        let questions = rows.copied().collect();
         let passages: Vec<f32> = columns
             .passages
             .iter()
@@ -239,4 +251,67 @@ fn loss(
         counted += batch.len();
     }
     Ok(if counted == 0 { 0.0 } else { sum / counted as f64 })
+}
+
+#[cfg(test)]
+mod tests {
+    use dpr_core::DeviceChoice;
+    use dpr_data::TrainingContext;
+
+    use super::super::config::Negatives;
+    use super::*;
+
+    /// Returns the loss of dev questions whose vectors, and those of all passages, are the same: the logarithm of the
+    /// number of passages that a question is compared with.
+    fn loss_of(items: &[(&[u32], &[u32])], change: impl Fn(&mut DataOptions)) -> f64 {
+        let mut texts = PassagePool::default();
+        for number in 0..10 {
+            texts.add(TrainingContext { text: format!("passage {number}"), ..TrainingContext::default() });
+        }
+        let item = |(number, (hard, random)): (usize, &(&[u32], &[u32]))| Item {
+            question: format!("question {number}"),
+            answers: Vec::new(),
+            positives: vec![number as u32],
+            hard: hard.to_vec(),
+            random: random.to_vec(),
+        };
+        let items: Vec<Item> = items.iter().enumerate().map(item).collect();
+        let mut config = TrainConfig::default();
+        change(&mut config.data);
+        let pool = Pool::new(&items, &config.data);
+        let (questions, found) = (vec![0.5; items.len() * 2], vec![0.5; pool.passages.len() * 2]);
+        let encoded = Encoded { question_vectors: &questions, found: &found, dim: 2, unit_length: false };
+        let device = TrainDevice::open(DeviceChoice::Flex).unwrap();
+        loss(&items, &texts, &pool, encoded, &config, &device).unwrap()
+    }
+
+    fn assert_near(got: f64, passages: f64) {
+        assert!((got - passages.ln()).abs() < 1e-5, "{got} is not the logarithm of {passages}");
+    }
+
+    #[test]
+    fn dev_questions_have_the_positives_of_others_as_negatives_where_training_questions_have() {
+        let alone = |count: usize| {
+            move |options: &mut DataOptions| {
+                (options.negatives, options.negatives_per_question) = (Negatives::Gold, count);
+                options.in_batch = false;
+            }
+        };
+        let items: [(&[u32], &[u32]); 4] = [(&[], &[]); 4];
+        assert_near(loss_of(&items, alone(2)), 3.0);
+        assert_near(loss_of(&items, alone(7)), 4.0);
+        assert_near(loss_of(&items, |options| options.negatives = Negatives::Gold), 4.0);
+    }
+
+    #[test]
+    fn a_dev_question_without_hard_negatives_has_random_ones_in_their_place() {
+        let alone = |options: &mut DataOptions| {
+            (options.negatives_per_question, options.in_batch) = (2, false);
+        };
+        assert_near(loss_of(&[(&[4, 5, 6], &[7])], alone), 3.0);
+        assert_near(loss_of(&[(&[], &[7, 8, 9])], alone), 3.0);
+        // One that has no negative at all is compared with nothing, and does not count.
+        assert_near(loss_of(&[(&[4, 5], &[]), (&[], &[]), (&[], &[6, 7])], alone), 3.0);
+        assert_eq!(loss_of(&[(&[], &[])], alone), 0.0);
+    }
 }

@@ -90,7 +90,11 @@ impl<'a> Sampler<'a> {
         let of_item = |(number, item): &(usize, &Item)| {
             let mut random = self.draws(*number, epoch);
             let positive = item.positives[self.choice(item, &mut random)];
-            (positive, self.negatives(item, &mut random))
+            let (all, other) = (self.data.items().count(), |number| self.data.item(number));
+            (
+                positive,
+                negatives(item, (all, &other), self.negatives, self.options.shuffle_negatives, &mut random),
+            )
         };
         let columns = Columns::new(found.iter().map(of_item));
         let items: Vec<&Item> = found.into_iter().map(|(_, item)| item).collect();
@@ -106,42 +110,53 @@ impl<'a> Sampler<'a> {
         Ok(Batch { questions, passages, targets: Targets { positive, masked } })
     }
 
-    /// Draws the negatives that an item brings: hard ones, random ones, and positives of other items.
-    fn negatives(&self, item: &Item, random: &mut SplitMix) -> Vec<u32> {
-        let NegativeCounts { hard, random: of_random, gold } = self.negatives;
-        let mut drawn = |from: &[u32], count: usize| {
-            let mut from = if count > 0 { from.to_vec() } else { Vec::new() };
-            if self.options.shuffle_negatives {
-                random.shuffle(&mut from);
-            }
-            from.truncate(count);
-            from
-        };
-        let mut negatives = match item.hard.is_empty() {
-            // Random ones in the place of hard ones.
-            true => drawn(&item.random, hard + of_random),
-            false => [drawn(&item.hard, hard), drawn(&item.random, of_random)].concat(),
-        };
-        negatives.extend(self.gold(item, gold, random));
-        negatives
-    }
-
-    /// Draws the first positives of other items, none of which answers `item`.
-    fn gold(&self, item: &Item, count: usize, random: &mut SplitMix) -> Vec<u32> {
-        let all = self.data.items().count();
-        let mut gold = Vec::with_capacity(count);
-        for _ in 0..count * TRIES {
-            if gold.len() == count {
-                break;
-            }
-            let other = self.data.item(random.below(all)).and_then(|other| other.positives.first());
-            gold.extend(other.filter(|other| !item.positives.contains(other) && !gold.contains(*other)));
-        }
-        gold
-    }
-
     /// Returns the number of characters of the item's positive: near enough to its tokens to sort by.
     fn length(&self, item: &Item) -> usize {
         item.positives.first().map_or(0, |passage| self.data.pool.get(*passage).1.len())
     }
+}
+
+/// Draws the negatives that an item brings, as many of each kind as `counts` says: hard ones, random ones, and
+/// positives of other items, which are drawn from `all` of them. Without `shuffle` hard and random ones are the first.
+pub(super) fn negatives<'a>(
+    item: &Item,
+    (all, other): (usize, &dyn Fn(usize) -> Option<&'a Item>),
+    counts: NegativeCounts,
+    shuffle: bool,
+    random: &mut SplitMix,
+) -> Vec<u32> {
+    let NegativeCounts { hard, random: of_random, gold } = counts;
+    let mut drawn = |from: &[u32], count: usize| {
+        let mut from = if count > 0 { from.to_vec() } else { Vec::new() };
+        if shuffle {
+            random.shuffle(&mut from);
+        }
+        from.truncate(count);
+        from
+    };
+    let mut negatives = match item.hard.is_empty() {
+        // Random ones in the place of hard ones.
+        true => drawn(&item.random, hard + of_random),
+        false => [drawn(&item.hard, hard), drawn(&item.random, of_random)].concat(),
+    };
+    negatives.extend(positives_of_others(item, (all, other), gold, random));
+    negatives
+}
+
+/// Draws the first positives of other items, none of which answers `item`.
+fn positives_of_others<'a>(
+    item: &Item,
+    (all, other): (usize, &dyn Fn(usize) -> Option<&'a Item>),
+    count: usize,
+    random: &mut SplitMix,
+) -> Vec<u32> {
+    let mut drawn = Vec::with_capacity(count);
+    for _ in 0..count * TRIES {
+        if drawn.len() == count {
+            break;
+        }
+        let first = other(random.below(all)).and_then(|other| other.positives.first());
+        drawn.extend(first.filter(|first| !item.positives.contains(first) && !drawn.contains(*first)));
+    }
+    drawn
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::super::{CliError, output};
+use dpr_data::check_not_input;
 use dpr_train::mine::{ClozeOptions, cloze};
 
 /// Arguments of `dpr data ict`.
@@ -33,6 +34,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: Args) -> Result<(), CliError> {
+    check_not_input(&args.out, &args.passages)?;
     if !(0.0..=1.0).contains(&args.keep) {
         return Err(format!("--keep is {}; it must be from 0 to 1", args.keep).into());
     }

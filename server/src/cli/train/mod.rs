@@ -9,7 +9,7 @@ use clap::{ArgAction, ValueEnum};
 use dpr_core::Similarity;
 
 use self::rounds::RoundsArgs;
-use super::train_args::{TrainArgs, set, warn, write_down_threads};
+use super::train_args::{TrainArgs, set, set_start, warn};
 use super::{CliError, output, stop_on_interrupt};
 use crate::cli::progress;
 use dpr_files::Job;
@@ -43,8 +43,9 @@ pub struct Args {
     /// Read and check everything, compute the batch of longest passages once, and say what a run would take
     #[arg(long, conflicts_with = "resume")]
     dry_run: bool,
-    /// Model directory to start from
-    #[arg(long, env = "DPR_MODEL", value_name = "DIR")]
+    /// Model directory to start from, in place of the configuration's; where neither names one, that of DPR_MODEL in
+    /// the environment
+    #[arg(long, value_name = "DIR")]
     model: Option<PathBuf>,
     /// Training file, in place of the configuration's; may be given again: DPR training json, for a reader or a
     /// reranker also SQuAD json and retriever results
@@ -123,9 +124,7 @@ impl Args {
     fn apply<C: Training>(&self, config: &mut C) {
         let shared = config.shared();
         self.run.apply(shared.run, shared.optimiser, shared.compute);
-        if let Some(model) = &self.model {
-            shared.start.clone_from(model);
-        }
+        set_start(shared.start, self.model.as_ref());
         if !self.data.is_empty() {
             *shared.train =
                 self.data.iter().map(|path| DataFile { path: path.clone(), weight: 1.0 }).collect();
@@ -214,7 +213,7 @@ fn run_by<C: Training>(args: &Args, mut config: C) -> Result<(), CliError> {
     keep_freed_memory();
     let device = TrainDevice::open(args.run.device)?;
     let shared = config.shared();
-    write_down_threads(shared.compute, &device);
+    args.run.write_down_threads(shared.compute, &device);
     let run = *shared.run;
     if args.dry_run {
         let found = config.dry_run(&device)?;

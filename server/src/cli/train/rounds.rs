@@ -16,7 +16,6 @@ use dpr_index::sparse::Analyzer;
 use dpr_train::{DataFile, RunDir, TrainConfig, TrainDevice, TrainError, Weights, keep_freed_memory};
 use serde::{Deserialize, Serialize};
 
-use super::super::train_args::write_down_threads;
 use super::super::{CliError, output, run_arguments};
 use crate::cli::data::{PositivesFrom, margin};
 
@@ -117,7 +116,7 @@ fn begin_with(args: &super::Args, rounds: usize, passages: &Path, questions: &Pa
     read_passages(passages)?;
     let files = training.data.train.iter().map(|file| &file.path).chain(&training.data.dev);
     files.into_iter().try_for_each(|path| fs_err::File::open(path).map(drop))?;
-    write_down_threads(&mut training.compute, &TrainDevice::open(args.run.device)?);
+    args.run.write_down_threads(&mut training.compute, &TrainDevice::open(args.run.device)?);
 
     if let Some(out) = args.run.out.as_deref().filter(|out| is_in(out)) {
         return Err(TrainError::Exists { dir: out.into() }.into());

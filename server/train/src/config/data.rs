@@ -73,7 +73,8 @@ pub struct DataOptions {
     /// Passages of other questions whose text holds one of a question's answers do not count as its negatives. In the
     /// paper they do; RocketQA (Qu et al. 2021) found that such false negatives do harm.
     pub mask_answers: bool,
-    /// Hard and random negatives of a question that are kept, each, of which an epoch draws.
+    /// Hard and random negatives of a question that are kept, each, of which an epoch draws; where a question brings
+    /// more of a kind into a batch, as many as that.
     pub kept_negatives: usize,
     /// Draw the negatives anew in each epoch, as the released code does; otherwise take the first, the hardest ones.
     pub shuffle_negatives: bool,
@@ -114,6 +115,13 @@ impl Default for DataOptions {
 }
 
 impl DataOptions {
+    /// Returns the hard and the random negatives of a training question that are kept, at most: no fewer than it brings
+    /// into a batch, where random ones stand in for hard ones that an item lacks.
+    pub(crate) fn kept(&self) -> (usize, usize) {
+        let NegativeCounts { hard, random, .. } = self.negative_counts();
+        (self.kept_negatives.max(hard), self.kept_negatives.max(hard.saturating_add(random)))
+    }
+
     /// Returns the negatives that a question brings into a batch.
     pub fn negative_counts(&self) -> NegativeCounts {
         let count = self.negatives_per_question;

@@ -91,7 +91,7 @@ impl DistillPrepared {
             model.encoders[0].round_to(format, device)?;
         }
         let notes = shared_notes(overlap, dev.questions.len(), &config.optimiser, steps);
-        let origin = origin(&train, &space, &teacher, &start);
+        let origin = origin(&train, &dev, &space, &teacher, &start);
         let name = start.manifest().name.clone();
         Ok(Self { train, dev, space, model, teacher, name, origin, steps, notes })
     }
@@ -153,15 +153,25 @@ fn space(config: &DistillConfig, teacher: &ModelDir) -> Result<Option<ExactIndex
     Ok(Some(ExactIndex::new(matrix.into())))
 }
 
-/// Returns a digest of all that a run's steps depend on besides its settings.
-fn origin(train: &Taught, space: &Option<ExactIndex>, teacher: &ModelDir, start: &ModelDir) -> String {
+/// Returns a digest of all that a run's steps and scores depend on besides its settings.
+fn origin(
+    train: &Taught,
+    dev: &Taught,
+    space: &Option<ExactIndex>,
+    teacher: &ModelDir,
+    start: &ModelDir,
+) -> String {
     let mut hash = Sha256::new();
     for model in [teacher, start] {
         hash.update(&model.manifest().fingerprint);
     }
-    for question in &train.questions {
+    for question in train.questions.iter().chain(&dev.questions) {
         hash.update((question.len() as u64).to_le_bytes());
         hash.update(question);
+    }
+    // A run without dev questions has the digest that it had before these were part of it.
+    if !dev.questions.is_empty() {
+        hash.update((dev.questions.len() as u64).to_le_bytes());
     }
     if let Some(space) = space {
         for row in 0..space.len() {

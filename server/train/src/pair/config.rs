@@ -117,12 +117,20 @@ pub struct PairDataOptions {
     /// Passages without the answer that a question is given beside the one with it (23 in the paper); fewer where it
     /// has fewer.
     pub negatives_per_question: usize,
-    /// Negatives of a question that are kept, of which each epoch draws.
+    /// Negatives of a question that are kept, of which each epoch draws; as many as a question is given, where that is
+    /// more.
     pub kept_negatives: usize,
     /// Batches whose questions are sorted by length among themselves, so that a batch has little padding; 1 for none.
     pub bucket: usize,
     /// Questions of the dev files that are used, at most, drawn by the seed.
     pub dev_questions: usize,
+}
+
+impl PairDataOptions {
+    /// Returns the negatives of a question that are kept, at most.
+    pub(super) fn kept(&self) -> usize {
+        self.kept_negatives.max(self.negatives_per_question)
+    }
 }
 
 impl Default for PairDataOptions {

@@ -73,7 +73,7 @@ impl PairData {
         let dev = draw(dev, config.data.dev_questions, config.run.seed, DEV);
         (data.train, data.dev) = (ItemSets(train), dev);
         data.pool.close();
-        data.without_answers(config.data.kept_negatives)?;
+        data.without_answers(config.data.kept())?;
         let questions: HashSet<String> = data.items().map(|item| plain(&item.question)).collect();
         data.overlap = data.dev.iter().filter(|item| questions.contains(&plain(&item.question))).count();
         Ok(data)
@@ -109,7 +109,7 @@ impl PairData {
         self.train.get(number)
     }
 
-    /// Returns a digest of everything that batches are drawn from (64 hex characters).
+    /// Returns a digest of everything that batches are drawn from, and of the dev questions (64 hex characters).
     pub(super) fn sha256(&self) -> String {
         let mut hash = Sha256::new();
         let mut text = |text: &str| {
@@ -120,12 +120,16 @@ impl PairData {
             text(title);
             text(passage);
         }
-        for item in self.items() {
+        for item in self.items().chain(&self.dev) {
             text(&item.question);
             item.answers.iter().for_each(|answer| text(answer));
             for passages in [&item.positives, &item.negatives] {
                 text(&format!("{passages:?}"));
             }
+        }
+        // A run without dev questions has the digest that it had before these were part of it.
+        if !self.dev.is_empty() {
+            text(&self.dev.len().to_string());
         }
         digest::hex(hash)
     }
@@ -134,7 +138,7 @@ impl PairData {
 /// Returns the items of a file.
 fn items(path: &Path, pool: &mut PassagePool, config: &PairConfig) -> Result<Vec<PairItem>, TrainError> {
     let items = match FileFormat::detect(path)? {
-        FileFormat::Squad => squad(path, pool, config.data.kept_negatives)?,
+        FileFormat::Squad => squad(path, pool, config.data.kept())?,
         FileFormat::DprTraining => training(path, pool)?,
         FileFormat::DprResult => results(path, pool)?,
         found => return Err(TrainError::PairFormat { path: path.into(), found: found.name() }),
@@ -227,4 +231,53 @@ fn results(path: &Path, pool: &mut PassagePool) -> Result<Vec<PairItem>, TrainEr
         items.push(PairItem { question, answers: raw.answers, positives, negatives });
     }
     Ok(items)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item(question: &str) -> PairItem {
+        let (question, answers) = (question.to_owned(), vec!["x".to_owned()]);
+        PairItem { question, answers, positives: vec![0], negatives: vec![1] }
+    }
+
+    #[test]
+    fn the_digest_is_of_the_dev_questions_too() {
+        let digest = |train: &[&str], dev: &[&str]| {
+            let items = train.iter().map(|question| item(question)).collect();
+            let train = ItemSets(vec![ItemSet { path: "train.json".into(), weight: 1.0, items }]);
+            let dev = dev.iter().map(|question| item(question)).collect();
+            PairData { train, dev, ..PairData::default() }.sha256()
+        };
+        assert_ne!(digest(&["a"], &["b"]), digest(&["a"], &["c"]));
+        assert_ne!(digest(&["a", "b"], &[]), digest(&["a"], &["b"]));
+        let before = "a23e50689997ee5853671bc2668bf1811ee1cc7ce9d20b86522daee3cc5a5e09";
+        assert_eq!(digest(&["a"], &[]), before, "runs without dev questions go on");
+    }
+
+    #[test]
+    fn as_many_negatives_are_kept_as_a_question_is_given() {
+        let dir = tempfile::tempdir().unwrap();
+        let of = |kind: &str, count: usize| -> Vec<TrainingContext> {
+            let text = |number| format!("{kind} {number}");
+            (0..count).map(|number| TrainingContext { text: text(number), ..Default::default() }).collect()
+        };
+        let raw = dpr_data::TrainingItem {
+            question: "q".into(),
+            answers: vec!["right".into()],
+            positive_ctxs: of("right", 1),
+            hard_negative_ctxs: of("hard", 300),
+            ..Default::default()
+        };
+        let path = dir.path().join("train.json");
+        std::fs::write(&path, serde_json::to_string(&[raw]).unwrap()).unwrap();
+        let kept = |negatives: usize| {
+            let mut config = PairConfig::default();
+            config.data.train = vec![DataFile { path: path.clone(), weight: 1.0 }];
+            config.data.negatives_per_question = negatives;
+            PairData::read(&config).unwrap().items().next().unwrap().negatives.len()
+        };
+        assert_eq!((kept(23), kept(150)), (100, 150));
+    }
 }

@@ -198,17 +198,25 @@ fn reader(source: &mut Source, options: &PairModelOptions) -> Result<ReaderConfi
 }
 
 fn reranker(source: &mut Source, options: &PairModelOptions) -> Result<CrossEncoderConfig, TrainError> {
+    let read = |source: &Source| {
+        CrossEncoderConfig::from_json(source.config.to_string().as_bytes()).map_err(|e| source.error(e))
+    };
+    // What a cross-encoder says of its texts is read before its section is left out.
+    let own = if source.is_cross_encoder { Some(read(source)?) } else { None };
     let model_type = source.model_type().to_owned();
     let class = CLASSES.iter().find(|(name, _)| *name == model_type).map_or("", |(_, class)| class);
     source.become_class(if model_type == "dpr" { "bert" } else { &model_type }, class);
     source.config["id2label"] = json!({"0": "LABEL_0"});
     source.config["label2id"] = json!({"LABEL_0": 0});
-    let config =
-        CrossEncoderConfig::from_json(source.config.to_string().as_bytes()).map_err(|e| source.error(e))?;
-    if source.is_cross_encoder {
-        config.rename_head(&mut source.tensors).map_err(|e| source.error(e))?;
-    }
+    let mut config = read(source)?;
     let limit = limit(options, config.encoder())?;
+    if let Some(own) = own {
+        config.rename_head(&mut source.tensors).map_err(|e| source.error(e))?;
+        let own = own.encoder();
+        config = config.with_form(own.form.clone()).map_err(|e| source.error(e))?.with_one_type(own.one_type);
+        // The export takes these from the section.
+        source.config["dpr"] = json!(config.encoder().section());
+    }
     Ok(config.with_max_tokens(limit))
 }
 
