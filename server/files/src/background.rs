@@ -3,15 +3,18 @@
 use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
+
+use crate::lock;
 
 /// A thread that repeats a task until this is dropped or [stopped](Background::stop).
 ///
-/// Neither waits for the task: one that is running sees its `stop` flag set and ends when it looks at it. A task that
-/// panics is counted and repeated after the next pause; one that panics three times in a row is told to be dead.
+/// Neither waits for the task: one that is running sees its `stop` flag set and ends when it looks at it, which
+/// [`BackgroundState::wait_for_end`] waits for. A task that panics is counted and repeated after the next pause; one
+/// that panics three times in a row is told to be dead.
 pub struct Background {
     stop: Arc<AtomicBool>,
     state: Arc<BackgroundState>,
@@ -26,6 +29,8 @@ pub struct BackgroundState {
     panics: AtomicU64,
     /// Panics since a run that ended well.
     in_a_row: AtomicU64,
+    has_ended: Mutex<bool>,
+    end: Condvar,
 }
 
 /// Runs that panic one after the other, after which a task counts as dead: it does nothing any more.
@@ -40,6 +45,13 @@ impl BackgroundState {
     /// Returns the number of times that the task panicked.
     pub fn panics(&self) -> u64 {
         self.panics.load(Ordering::Relaxed)
+    }
+
+    /// Waits for the end of the thread, no longer than `at_most`, and returns `true` if it has ended: its task, and
+    /// what that held, is gone.
+    pub fn wait_for_end(&self, at_most: Duration) -> bool {
+        let waited = self.end.wait_timeout_while(lock(&self.has_ended), at_most, |has_ended| !*has_ended);
+        *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 }
 
@@ -68,6 +80,9 @@ impl Background {
                     end.state.in_a_row.store(0, Ordering::Relaxed);
                 }
             }
+            // Before the end is told of: what the task holds is gone by then.
+            drop(task);
+            drop(end);
         })?;
         Ok(Self { stop, state, wake: Some(wake) })
     }
@@ -95,6 +110,8 @@ impl Drop for End {
         if !self.stop.load(Ordering::Relaxed) {
             self.state.ended_by_itself.store(true, Ordering::Relaxed);
         }
+        *lock(&self.state.has_ended) = true;
+        self.state.end.notify_all();
     }
 }
 
@@ -133,6 +150,27 @@ mod tests {
         while heard.recv_timeout(Duration::from_secs(10)).is_ok() {}
         assert!(heard.recv().is_err());
         assert!(state.is_alive(), "it ended because it was told to");
+    }
+
+    #[test]
+    fn the_end_of_a_task_that_was_told_to_stop_can_be_waited_for() {
+        let (begun, has_begun) = channel();
+        let (let_go, held) = channel::<()>();
+        let background = Background::every("test", Duration::from_millis(1), move |stop| {
+            let _ = begun.send(());
+            // A step that is not cut short, and then a look at the flag.
+            let _ = held.recv();
+            assert!(stop.load(Ordering::Relaxed));
+        })
+        .unwrap();
+        has_begun.recv_timeout(Duration::from_secs(10)).unwrap();
+        let state = Arc::clone(background.state());
+        drop(background);
+        assert!(!state.wait_for_end(Duration::ZERO));
+        let_go.send(()).unwrap();
+        assert!(state.wait_for_end(Duration::from_secs(10)));
+        assert_eq!((state.is_alive(), state.panics()), (true, 0));
+        assert!(let_go.send(()).is_err(), "the task is gone");
     }
 
     #[test]

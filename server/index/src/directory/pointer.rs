@@ -7,11 +7,13 @@
 //!                      where passages have metadata, sparse/ for BM25
 //! DIR/updates-3.log    what changed since v-3 was built; `current` then ends in ` updates`
 //! DIR/compacting       there while a compaction runs, and after one that was killed
+//! DIR/private-3/       private tables of v-3, which the crate dpr-private writes
 //! DIR/v-2/             the version before, kept for a reader that looked up `current` just before it changed
 //! ```
 //! The pointer vouches for the manifest and the manifest for every other file of the version, so that no byte can
 //! change unseen; that there is a log the pointer says, and the log's own checksums vouch for what is in it.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,6 +31,8 @@ const POINTER: u64 = 512;
 const VERSION_PREFIX: &str = "v-";
 const LOG_PREFIX: &str = "updates-";
 const LOG_SUFFIX: &str = ".log";
+/// The prefix of the folders of private tables.
+const PRIVATE_PREFIX: &str = "private-";
 /// The marker of a compaction that has begun and not ended.
 pub(crate) const COMPACTING: &str = "compacting";
 /// The end of the pointer when the version has a log.
@@ -132,11 +136,37 @@ impl IndexDir {
         Ok(publisher)
     }
 
-    /// Returns the right to publish the next version, to whoever holds the lock already.
+    /// Returns the right to publish the next version, to whoever holds the lock already. What killed processes placed
+    /// and did not put in use is removed.
     pub(crate) fn publisher_with(&self, lock: Arc<DirLock>) -> Result<Publisher, FileError> {
-        let next = self.versions()?.into_iter().max().unwrap_or(0) + 1;
         let before = self.pointer().ok().map(|pointer| pointer.version);
+        if let Some(in_use) = before {
+            // Without the lock another process may be about to put one of them in use.
+            lock.check()?;
+            self.remove_after(in_use)?;
+        }
+        let next = self.versions()?.into_iter().max().unwrap_or(0) + 1;
         Ok(Publisher { path: self.path.clone(), next, before, lock })
+    }
+
+    /// Removes versions with higher numbers than the one in use, their logs and their private tables. They were never
+    /// in use: the pointer only moves on, and a log takes no updates before its version's pointer is durable. What
+    /// cannot be removed stays, and the next version gets a higher number.
+    fn remove_after(&self, in_use: u64) -> Result<(), FileError> {
+        let number =
+            |name: &String| parse_version(name).or_else(|| parse_log(name)).or_else(|| parse_private(name));
+        let numbers: BTreeSet<u64> =
+            self.names()?.iter().filter_map(number).filter(|number| *number > in_use).collect();
+        for number in numbers {
+            let (log, private) = (self.log_path(number), self.path.join(format!("{PRIVATE_PREFIX}{number}")));
+            let version = self.version_path(number);
+            let removed = [fs::remove_file(log), fs::remove_dir_all(private), fs::remove_dir_all(version)];
+            let failed = removed.into_iter().filter_map(Result::err);
+            for error in failed.filter(|error| error.kind() != io::ErrorKind::NotFound) {
+                tracing::warn!("a version of the index that was never in use stays: {error}");
+            }
+        }
+        Ok(())
     }
 
     /// Switches the pointer, for whoever holds the lock.
@@ -285,6 +315,10 @@ impl Pointer {
 
 fn parse_version(name: &str) -> Option<u64> {
     name.strip_prefix(VERSION_PREFIX)?.parse().ok()
+}
+
+fn parse_private(name: &str) -> Option<u64> {
+    name.strip_prefix(PRIVATE_PREFIX)?.parse().ok()
 }
 
 fn parse_log(name: &str) -> Option<u64> {

@@ -123,11 +123,11 @@ impl IndexWriter {
         let sha256 = dpr_core::model::sha256_hex(&json);
         // Read back before updates have to wait, and before it is relied on.
         let opened = LoadedIndex::open_version(&self.dir, publisher.next(), &sha256);
-        let put_in_use = opened
-            .map_err(CompactError::from)
-            .inspect(|base| self.preparation.run(base, stop))
-            .inspect(|base| self.live.arrivals.tell(base))
-            .and_then(|base| self.put_in_use(base, &publisher, &json, position));
+        let put_in_use = opened.map_err(CompactError::from).and_then(|base| {
+            self.preparation.run(&base, stop)?;
+            self.live.arrivals.tell(&base);
+            self.put_in_use(base, &publisher, &json, position)
+        });
         put_in_use.inspect_err(|_| publisher.withdraw())?;
         publisher.tidy();
         Ok(Some(manifest))
@@ -216,7 +216,8 @@ mod tests {
     use std::path::PathBuf;
     use std::sync::atomic::Ordering;
 
-    use super::super::testing::{build_kind, new};
+    use super::super::DeltaLimit;
+    use super::super::testing::{build, build_kind, new};
     use super::*;
     use crate::IndexKind;
     use crate::directory::pointer::COMPACTING;
@@ -234,6 +235,50 @@ mod tests {
 
         fn advance(&self, _: u64) {}
         fn finish(&self) {}
+    }
+
+    #[test]
+    fn a_version_whose_preparation_is_stopped_is_not_put_in_use() {
+        let root = tempfile::tempdir().unwrap();
+        build(root.path(), 20);
+        let writer = IndexWriter::open(root.path(), "a test").unwrap().with_preparation(|_, stop| {
+            stop.store(true, Ordering::Relaxed);
+            Err("told to stop".into())
+        });
+        writer.put(vec![new("a", 1)]).unwrap();
+        let stopped = writer.compact(1, &Arc::default(), &Silent).unwrap_err();
+        assert!(matches!(stopped, CompactError::Build(BuildError::Interrupted)), "{stopped}");
+        let dir = IndexDir::new(root.path());
+        assert_eq!(dir.current_version().unwrap(), 1);
+        assert!(!dir.version_path(2).exists() && !dir.log_path(2).exists(), "it is withdrawn");
+        assert_eq!(writer.live().snapshot().changes(), 1);
+    }
+
+    #[test]
+    fn the_end_of_a_compaction_that_is_told_to_stop_can_be_waited_for_and_is_no_kill() {
+        let root = tempfile::tempdir().unwrap();
+        build(root.path(), 20);
+        let (begun, has_begun) = std::sync::mpsc::channel();
+        let writer =
+            Arc::new(IndexWriter::open(root.path(), "a test").unwrap().with_preparation(move |_, stop| {
+                begun.send(())?;
+                while !stop.load(Ordering::Relaxed) {
+                    std::thread::yield_now();
+                }
+                Ok(())
+            }));
+        writer.put(vec![new("a", 1)]).unwrap();
+        let max_delta = DeltaLimit { rows: 1, ..DeltaLimit::NONE };
+        let policy = CompactionPolicy { max_delta, ..CompactionPolicy::default() };
+        let compaction = writer.compact_in_background(policy).unwrap();
+        has_begun.recv_timeout(Duration::from_secs(50)).unwrap();
+        let background = writer.live().background().unwrap();
+        assert!(!background.wait_for_end(Duration::ZERO) && root.path().join(COMPACTING).exists());
+        drop(compaction);
+        assert!(background.wait_for_end(Duration::from_secs(50)));
+        let left = std::fs::read_dir(root.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        let left: std::collections::BTreeSet<_> = left.collect();
+        assert_eq!(left, [".lock", "current", "updates-1.log", "v-1"].map(Into::into).into());
     }
 
     #[test]

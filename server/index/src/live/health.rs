@@ -8,8 +8,8 @@ use dpr_files::{BackgroundState, lock};
 /// The health of an index in use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
-    /// The reason why the write-ahead log takes no more updates, if it takes none: they are refused until the index is
-    /// opened again.
+    /// The reason why the write-ahead log takes no more updates, if it takes none: they are refused until a new version
+    /// is built, which has a log of its own, or the index is opened again.
     pub log_broken: Option<String>,
     /// The time since a follower last served what the directory holds, if it knows that it serves something older: a
     /// new version or the log cannot be read, or belongs to another model.
@@ -83,6 +83,11 @@ impl HealthRecord {
     /// Records the thread that follows or compacts the index.
     pub(super) fn set_background(&self, background: &Arc<BackgroundState>) {
         self.record().background = Some(Arc::clone(background));
+    }
+
+    /// Returns the thread that follows or compacts the index.
+    pub(super) fn background(&self) -> Option<Arc<BackgroundState>> {
+        self.record().background.clone()
     }
 
     /// Returns the health at this moment.

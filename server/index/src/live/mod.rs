@@ -27,7 +27,7 @@ mod writer;
 
 use std::sync::{Arc, RwLock};
 
-use dpr_files::{read_lock, write_lock};
+use dpr_files::{BackgroundState, read_lock, write_lock};
 
 use crate::{LoadedIndex, VectorIndex as _};
 
@@ -75,6 +75,11 @@ impl LiveIndex {
     pub fn health(&self) -> Health {
         let damaged = self.snapshot().base().damage().map(|error| error.to_string());
         Health { damaged, ..self.health.now() }
+    }
+
+    /// Returns the state of the thread that follows or compacts the index, if one was started.
+    pub fn background(&self) -> Option<Arc<BackgroundState>> {
+        self.health.background()
     }
 
     /// Logs which version is in use.

@@ -2,10 +2,10 @@
 
 use std::error::Error;
 use std::fmt;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crate::LoadedIndex;
+use crate::{BuildError, LoadedIndex};
 
 /// The error of a preparation.
 pub type PreparationError = Box<dyn Error + Send + Sync>;
@@ -24,10 +24,18 @@ impl Preparation {
     }
 
     /// Prepares a version; an error is logged.
-    pub(super) fn run(&self, version: &LoadedIndex, stop: &Arc<AtomicBool>) {
-        if let Some(Err(error)) = self.0.as_ref().map(|prepare| prepare(version, stop)) {
+    ///
+    /// # Errors
+    /// [`BuildError::Interrupted`] once `stop` is set: the version may not be prepared to the end.
+    pub(super) fn run(&self, version: &LoadedIndex, stop: &Arc<AtomicBool>) -> Result<(), BuildError> {
+        let prepared = self.0.as_ref().map_or(Ok(()), |prepare| prepare(version, stop));
+        if stop.load(Ordering::Relaxed) {
+            return Err(BuildError::Interrupted);
+        }
+        if let Err(error) = prepared {
             tracing::error!("version {} of the index is put in use as it is: {error}", version.number());
         }
+        Ok(())
     }
 }
 

@@ -7,7 +7,7 @@ mod protection;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use tokio::net::TcpListener;
@@ -19,7 +19,7 @@ use super::traces::SET_PARENT;
 use super::{CliError, output};
 use crate::location::{Location, Opened};
 use dpr_encode::PassageUpdater;
-use dpr_files::Background;
+use dpr_files::{Background, BackgroundState};
 use dpr_index::search::{Description, TextSearcher};
 use dpr_index::{CompactionPolicy, DeltaLimit};
 use dpr_private::{MOST_CHANGED, Tables};
@@ -97,10 +97,11 @@ async fn serve(args: Args, index: Location) -> Result<(), CliError> {
     let state = AppState::new(options(&args, access, address)?);
     protection::warn_of_what_is_open(&args.access, state.access());
     let reloading = state.reload_files(tls.clone(), RELOAD_EVERY)?;
+    let grace = Duration::from_secs(args.grace.into());
     let connections = Connections {
         max: args.limits.max_connections,
         max_of_client: protection::connections_of_client(&args),
-        grace: Duration::from_secs(args.grace.into()),
+        grace,
         ..Connections::default()
     };
     let metrics_address = metrics.as_ref().map(TcpListener::local_addr).transpose()?;
@@ -154,7 +155,8 @@ async fn serve(args: Args, index: Location) -> Result<(), CliError> {
         (Some(tables), Some(dir)) => Some(follow_tables(dir, tables, &loaded.index)?),
         _ => None,
     };
-    let kept = publish(&state, &args, loaded, (tables, reader))?;
+    let mut kept = Some(publish(&state, &args, loaded, (tables, reader))?);
+    let compaction = kept.as_ref().and_then(compaction);
     let url = format!("{scheme}://{address}");
     if args.json {
         let metrics = metrics_address.map(|address| format!("http://{address}"));
@@ -167,12 +169,36 @@ async fn serve(args: Args, index: Location) -> Result<(), CliError> {
             output::line(format_args!("metrics and health checks on http://{address}"))?;
         }
     }
-    let ended = running.await?;
+    let mut told = None;
+    let ended = tokio::select! {
+        ended = &mut running => ended?,
+        () = server::shutdown_signal() => {
+            // A compaction ends while requests in flight are answered.
+            kept = None;
+            told = Some(Instant::now());
+            running.await?
+        }
+    };
     drop((kept, following, reloading));
+    if let Some(compaction) = compaction {
+        let left = grace.saturating_sub(told.map_or(Duration::ZERO, |told| told.elapsed()));
+        if !tokio::task::spawn_blocking(move || compaction.wait_for_end(left)).await? {
+            tracing::warn!(
+                "a compaction did not end within {} s and is cut off: the next one waits for a while",
+                args.grace
+            );
+        }
+    }
     if ended == Ended::CutOff {
         tracing::warn!("some requests did not finish within {} s and were cut off", args.grace);
     }
     Ok(())
+}
+
+/// Returns the thread that compacts the index, where this process writes it. It runs until `opened` is dropped, and its
+/// end is waited for: a compaction that the end of the process cuts off counts as one that was killed.
+fn compaction(opened: &Opened) -> Option<Arc<BackgroundState>> {
+    opened.writer.as_ref().and(opened.live.as_ref())?.background()
 }
 
 /// Changed passages at which an index with private tables is compacted at the latest: half of what a delta takes, so that
@@ -218,7 +244,7 @@ fn follow_tables(dir: PathBuf, tables: &Arc<ServedTables>, opened: &Opened) -> R
     Ok(Background::every("private tables", FOLLOW_EVERY, move |_| {
         let newest = index.describe();
         match tables.follow(&dir, &newest) {
-            Ok(None) => {}
+            Ok(None) => said = None,
             Ok(Some(version)) => tracing::info!("private tables {version} are in use"),
             // Once a version.
             Err(_) if said.as_ref() == Some(&newest.version) => {}

@@ -89,6 +89,39 @@ fn what_was_placed_stays_where_the_pointer_cannot_be_read() {
 }
 
 #[test]
+fn what_a_killed_process_placed_and_did_not_put_in_use_is_removed_by_the_next() {
+    let root = tempfile::tempdir().unwrap();
+    build(root.path()).unwrap();
+    let dir = IndexDir::new(root.path());
+    let place = || {
+        let publisher = dir.publisher().unwrap();
+        let staged = publisher.stage().unwrap();
+        fs::write(staged.path().join(MANIFEST), "{}").unwrap();
+        publisher.place(staged).unwrap();
+        fs::write(dir.log_path(publisher.next()), "no updates").unwrap();
+        fs::create_dir(root.path().join(format!("private-{}", publisher.next()))).unwrap();
+        publisher.next()
+    };
+    fs::create_dir(root.path().join("private-1")).unwrap();
+    fs::write(root.path().join("private-x"), "theirs").unwrap();
+    assert_eq!([(); 3].map(|()| place()), [2; 3], "each removes what the one before left");
+    // Without a pointer nobody knows which were in use.
+    let pointer = fs::read(root.path().join(CURRENT)).unwrap();
+    fs::remove_dir_all(root.path().join("private-1")).unwrap();
+    fs::remove_dir_all(root.path().join("private-2")).unwrap();
+    fs::remove_file(root.path().join("private-x")).unwrap();
+    fs::remove_file(root.path().join(CURRENT)).unwrap();
+    assert_eq!(place(), 3);
+    assert!(dir.version_path(1).exists() && dir.version_path(2).exists());
+    fs::write(root.path().join(CURRENT), pointer).unwrap();
+    build(root.path()).unwrap();
+    let mut left = dir.names().unwrap();
+    left.sort();
+    assert_eq!(left, [".lock", "current", "v-1", "v-2"]);
+    assert_eq!(dir.current_version().unwrap(), 2);
+}
+
+#[test]
 fn a_pointer_is_read_only_as_it_was_written() {
     for has_log in [false, true] {
         let pointer = Pointer { version: 12, manifest_sha256: "ab".repeat(32), has_log };
