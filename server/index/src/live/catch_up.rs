@@ -57,7 +57,7 @@ impl Next {
                 NoFrame::Read(error) => FileError::read(path)(error),
                 NoFrame::Damaged(reason) => FileError::corrupt(path, reason),
             })?;
-            self.state.apply(changes).map_err(|reason| FileError::corrupt(path, reason))?;
+            self.state.apply(changes).map_err(|error| error.of_log(path))?;
         }
         if frames.len() as u64 != bytes {
             let (expected, got) = (end, self.at + frames.len() as u64);

@@ -51,6 +51,10 @@ struct Before {
 impl Inner {
     /// Writes the changes of a group, syncs once, and answers each request.
     pub(super) fn commit(&mut self, group: Vec<Waiting>, live: &LiveIndex) {
+        // Read before the log is written: what is in the log must be applied.
+        if let Err(error) = self.state.base().sparse() {
+            return refuse(group, &error);
+        }
         let (mut frames, mut accepted, mut count) = (Vec::new(), Vec::new(), 0);
         let mut before = Before::default();
         for Waiting { mut changes, base, outcome } in group {
@@ -86,8 +90,8 @@ impl Inner {
         let mut answers = Vec::with_capacity(accepted.len());
         for (changes, outcome, put) in accepted {
             // It was checked, so that this does not fail; if it did, memory and disk would differ.
-            if let Err(reason) = self.state.apply_resolved(changes) {
-                failed = Some(self.log.give_up(&reason));
+            if let Err(error) = self.state.apply_resolved(changes) {
+                failed = Some(self.log.give_up(&error));
             }
             answers.push((outcome, put));
         }
@@ -131,8 +135,12 @@ impl Inner {
         if changes.len() >= max.saturating_sub(self.state.rows()) {
             return Err(UpdateError::TooMany { rows: self.state.rows() + changes.len(), max });
         }
-        let (rows, bytes) =
-            (self.state.delta().rows() + before.rows, self.state.delta().bytes() + before.bytes);
+        // Rows of passages that are gone do not count once none is left: no new version can be built without them.
+        let (rows, bytes) = match self.state.is_empty() {
+            true => (0, 0),
+            false => (self.state.delta().rows(), self.state.delta().bytes()),
+        };
+        let (rows, bytes) = (rows + before.rows, bytes + before.bytes);
         let (DeltaLimit { rows: max_rows, bytes: max_bytes }, new) = (self.limit, added + replaced);
         if new > 0 && (rows + new > max_rows || bytes + size(changes) > max_bytes) {
             return Err(UpdateError::Full { rows, bytes, max_rows, max_bytes });

@@ -99,6 +99,28 @@ mod tests {
     }
 
     #[test]
+    fn a_full_delta_takes_passages_again_once_none_is_left() {
+        let root = tempfile::tempdir().unwrap();
+        build(root.path(), 2);
+        let writer = Arc::new(IndexWriter::open(root.path(), "a test").unwrap());
+        let max_delta = DeltaLimit { rows: 3, ..DeltaLimit::NONE };
+        let policy = CompactionPolicy { automatic: false, max_delta, ..CompactionPolicy::default() };
+        let _compaction = writer.compact_in_background(policy).unwrap();
+        let ids = |count: usize| (0..count).map(|n| format!("n{n}"));
+        let put = |count: usize| writer.put(ids(count).map(|id| new(&id, 1)).collect());
+        put(3).unwrap();
+        writer.delete(ids(3).chain(["p0".to_owned(), "p1".to_owned()]).collect()).unwrap();
+        // More than the limit at once is too much all the same.
+        assert!(matches!(put(4), Err(UpdateError::Full { rows: 0, .. })));
+        put(1).unwrap();
+        assert!(matches!(put(1), Err(UpdateError::Full { rows: 4, .. })));
+        assert!(CompactionPolicy { automatic: true, ..policy }.is_due(&writer.live().snapshot()));
+        writer.compact(1, &Arc::default(), &Silent).unwrap().unwrap();
+        put(3).unwrap();
+        assert_eq!(writer.live().snapshot().len(), 3);
+    }
+
+    #[test]
     fn bytes_are_limited_as_rows_are() {
         let root = tempfile::tempdir().unwrap();
         build(root.path(), 20);

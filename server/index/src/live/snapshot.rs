@@ -233,8 +233,12 @@ impl VectorIndex for Snapshot {
     }
 
     fn cost(&self, queries: usize, k: usize, filtered: bool) -> u64 {
-        let added = queries as u64 * self.delta.rows() as u64 * self.dim() as u64;
-        self.base.index.cost(queries, k, filtered) + added
+        let (base, added) = (&self.base.index, self.delta.rows() as u64 * self.dim() as u64);
+        if self.burden() == 0 {
+            return base.cost(queries, k, filtered);
+        }
+        // Each on its own, as `search_batch_until` does.
+        queries as u64 * (base.cost(1, k, filtered) + added)
     }
 
     /// Many at once are quicker on the index as it was built, where that is all there is.
@@ -259,5 +263,25 @@ impl PassageStream for Snapshot {
 
     fn passages(&self) -> Box<Passages<'_>> {
         Box::new(self.stream())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{DIM, build, new};
+    use crate::{IndexWriter, VectorIndex as _};
+
+    #[test]
+    fn questions_together_cost_less_than_each_on_its_own_only_while_nothing_has_changed() {
+        let root = tempfile::tempdir().unwrap();
+        build(root.path(), 2000);
+        let writer = IndexWriter::open(root.path(), "a test").unwrap();
+        let cost = |questions| writer.live().snapshot().cost(questions, 10, false);
+        let one = cost(1);
+        assert!(cost(64) < 64 * one);
+        writer.delete(vec!["p1".to_owned()]).unwrap();
+        assert_eq!((cost(1), cost(64)), (one, 64 * one));
+        writer.put(vec![new("a", 1)]).unwrap();
+        assert_eq!(cost(64), 64 * (one + DIM as u64));
     }
 }

@@ -9,8 +9,10 @@ use std::sync::Arc;
 
 use super::delta::Delta;
 use super::{NewPassage, Snapshot};
+use crate::sparse::SparseError;
+use crate::wal::reader::ApplyError;
 use crate::wal::record::Change;
-use crate::{FileError, LoadedIndex, RowSet};
+use crate::{FileError, LoadedIndex, OpenError, RowSet};
 
 /// The state of an index after some number of changes.
 #[derive(Debug)]
@@ -88,6 +90,11 @@ impl State {
         &self.delta
     }
 
+    /// Returns `true` if no passage is alive.
+    pub(super) fn is_empty(&self) -> bool {
+        self.kept.is_empty() && self.delta.alive().is_empty()
+    }
+
     /// Returns the number of rows, alive or not.
     pub(super) fn rows(&self) -> usize {
         self.kept.rows() + self.delta.rows()
@@ -107,10 +114,11 @@ impl State {
     /// Applies changes in their order.
     ///
     /// # Errors
-    /// A sentence that says what is wrong, when the changes were not made for this state; the state is then unusable.
-    pub(super) fn apply(&mut self, changes: Vec<Change>) -> Result<(), String> {
+    /// [`ApplyError`]: the changes were not made for this state, or a file of the base cannot be read. The state is
+    /// then unusable.
+    pub(super) fn apply(&mut self, changes: Vec<Change>) -> Result<(), ApplyError> {
         let resolved = changes.into_iter().map(|change| Resolved::of(change, &self.base));
-        let resolved = resolved.collect::<Result<_, _>>().map_err(|error| error.to_string())?;
+        let resolved = resolved.collect::<Result<_, _>>()?;
         self.apply_resolved(resolved)
     }
 
@@ -118,7 +126,7 @@ impl State {
     ///
     /// # Errors
     /// As [`apply`](Self::apply).
-    pub(super) fn apply_resolved(&mut self, changes: Vec<Resolved>) -> Result<(), String> {
+    pub(super) fn apply_resolved(&mut self, changes: Vec<Resolved>) -> Result<(), ApplyError> {
         let (mut new, mut dead): (Vec<NewPassage>, Vec<usize>) = (Vec::new(), Vec::new());
         for resolved in changes {
             let known = self.find(&resolved);
@@ -131,7 +139,8 @@ impl State {
                     self.added.remove(resolved.id());
                 }
                 None if matches!(resolved.change, Change::Delete(_)) => {
-                    return Err(format!("it deletes `{}`, which is not there", resolved.id()));
+                    let reason = format!("it deletes `{}`, which is not there", resolved.id());
+                    return Err(ApplyError::Changes(reason));
                 }
                 None => {}
             }
@@ -141,8 +150,12 @@ impl State {
             }
             self.changes += 1;
         }
-        let (dim, words) = (self.base.manifest.dim, self.base.sparse().map_err(|error| error.to_string())?);
-        self.delta.change(new, &dead, dim, words).map_err(|error| error.to_string())
+        let (dim, words) = (self.base.manifest.dim, self.base.sparse()?);
+        self.delta.change(new, &dead, dim, words).map_err(|error| match error {
+            OpenError::File(error) | OpenError::Sparse(SparseError::File(error)) => error.into(),
+            OpenError::Sparse(SparseError::Search(source)) => FileError::Read(source).into(),
+            error => ApplyError::Changes(error.to_string()),
+        })
     }
 
     fn find(&self, change: &Resolved) -> Option<Place> {

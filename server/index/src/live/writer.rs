@@ -67,6 +67,10 @@ impl IndexWriter {
             write_new(&path, &header, &mut std::io::empty(), 0, 0)?;
             lock.check()?;
             index.point(&Pointer { has_log: true, ..pointer })?;
+        } else {
+            // A process that was killed may have renamed the pointer and not synced that: what is acknowledged in this
+            // version must not be lost with the rename.
+            atomic::sync_dir(dir).map_err(FileError::write)?;
         }
         let log = WalWriter::open(&path, header, &mut |changes| state.apply(changes))?;
         let live = Arc::new(LiveIndex::new(state.snapshot()));
@@ -178,7 +182,10 @@ impl IndexWriter {
         let outcome = Arc::default();
         let waiting = Waiting { changes, base, outcome: Arc::clone(&outcome) };
         lock(&self.queue).push(waiting);
-        let mut inner = self.inner()?;
+        let mut inner = self.inner().inspect_err(|_| {
+            // Nobody takes it out any more.
+            lock(&self.queue).retain(|waiting| !Arc::ptr_eq(&waiting.outcome, &outcome));
+        })?;
         let mine = || lock(&outcome).take();
         if let Some(done) = mine() {
             return done;
@@ -243,6 +250,25 @@ mod tests {
         let left: Vec<String> = snapshot.passages().map(|live| live.unwrap().0.id).collect();
         assert_eq!(left.len(), 18);
         assert!(!left.contains(&"p7".to_owned()), "{left:?}");
+    }
+
+    #[test]
+    fn updates_that_are_refused_after_a_panic_do_not_pile_up() {
+        let root = tempfile::tempdir().unwrap();
+        build(root.path(), 20);
+        let writer = IndexWriter::open(root.path(), "a test").unwrap();
+        std::thread::scope(|scope| {
+            let panics = scope.spawn(|| {
+                let _inner = writer.inner().unwrap();
+                panic!("a panic on purpose");
+            });
+            assert!(panics.join().is_err());
+        });
+        for number in 0..3 {
+            let refused = writer.put(vec![new("a", number)]).unwrap_err();
+            assert!(matches!(refused, UpdateError::LogBroken { .. }), "{refused}");
+            assert!(writer.queue.lock().unwrap().is_empty());
+        }
     }
 
     #[cfg(unix)]

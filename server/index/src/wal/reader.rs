@@ -15,8 +15,29 @@ use dpr_files::{atomic, plain};
 const LOOKS: usize = 20;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 
-/// A function that applies the changes of a frame; the error says what is wrong with them.
-pub(crate) type Apply<'a> = &'a mut dyn FnMut(Vec<Change>) -> Result<(), String>;
+/// A function that applies the changes of a frame.
+pub(crate) type Apply<'a> = &'a mut dyn FnMut(Vec<Change>) -> Result<(), ApplyError>;
+
+/// The error of applying the changes of a frame.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ApplyError {
+    /// Another file than the log, which the changes need, cannot be read or is damaged.
+    #[error("{0}")]
+    File(#[from] FileError),
+    /// A sentence that says what is wrong with the changes.
+    #[error("{0}")]
+    Changes(String),
+}
+
+impl ApplyError {
+    /// Returns the error of the log at `path`, where the changes are wrong, or else that of the other file.
+    pub(crate) fn of_log(self, path: &Path) -> FileError {
+        match self {
+            Self::File(error) => error,
+            Self::Changes(reason) => FileError::corrupt(path, reason),
+        }
+    }
+}
 
 /// A log, read up to some frame. Only what is committed is ever read.
 #[derive(Debug)]
@@ -86,7 +107,7 @@ impl WalReader {
                 })?;
             self.at += bytes;
             self.seen += changes.len() as u64;
-            apply(changes).map_err(|reason| FileError::corrupt(path, reason))?;
+            apply(changes).map_err(|error| error.of_log(path))?;
         }
         if self.seen != self.commit.changes {
             let (seen, said) = (self.seen, self.commit.changes);

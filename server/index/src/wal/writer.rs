@@ -130,7 +130,7 @@ impl WalWriter {
                     }
                     at += bytes;
                     seen += changes.len() as u64;
-                    apply(changes).map_err(|reason| FileError::corrupt(path, reason))?;
+                    apply(changes).map_err(|error| error.of_log(path))?;
                 }
                 Err(record::NoFrame::Read(error)) => return Err(FileError::read(path)(error)),
                 // Not acknowledged, not whole.

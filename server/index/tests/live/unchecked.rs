@@ -13,7 +13,7 @@ use dpr_index::search::{Backend as _, Filter, Hit};
 use dpr_index::sparse::{Analyzer, SparseOptions};
 use dpr_index::vectors::VectorSet;
 use dpr_index::{
-    FileError, IndexDir, IndexKind, IndexOptions, IndexReader, IndexWriter, OpenError, Storage,
+    FileError, IndexDir, IndexKind, IndexOptions, IndexReader, IndexWriter, OpenError, Storage, UpdateError,
     VectorIndex as _, build_index, upgrade, verify,
 };
 use fs_err as fs;
@@ -329,4 +329,49 @@ fn an_index_of_the_second_format_gets_signs_when_it_is_upgraded_and_one_of_short
     let options = IndexOptions { kind: IndexKind::Hnsw, ..IndexOptions::default() };
     build_index(&set, &dir, &options, &Silent).unwrap();
     assert!(!version(&dir).join("codes.b1").exists() && !upgrade(&dir).unwrap().got_signs);
+}
+
+#[test]
+fn damage_to_another_file_is_not_told_as_damage_to_the_log() {
+    let root = tempfile::tempdir().unwrap();
+    build(root.path(), IndexKind::Exact, Storage::F32);
+    let writer = IndexWriter::open(root.path(), "a test").unwrap();
+    writer.delete(vec!["p1000".to_owned()]).unwrap();
+    drop(writer);
+    let passages = version(root.path()).join("passages.jsonl");
+    // Looking an id up reads about eleven passages: some of them are damaged.
+    let mut bytes = fs::read(&passages).unwrap();
+    bytes.iter_mut().for_each(|byte| *byte ^= 4);
+    fs::remove_file(&passages).unwrap();
+    fs::write(&passages, bytes).unwrap();
+    let errors = [
+        IndexReader::open_unchecked(root.path()).map(drop).unwrap_err(),
+        IndexWriter::open_unchecked(root.path(), "a test").map(drop).unwrap_err(),
+    ];
+    for error in errors.map(|error| error.to_string()) {
+        assert!(error.contains("passages.jsonl") && !error.contains("updates-1.log"), "{error}");
+    }
+}
+
+#[test]
+fn updates_to_an_index_whose_words_are_damaged_are_refused_and_its_log_stays_as_it_was() {
+    let root = tempfile::tempdir().unwrap();
+    build(root.path(), IndexKind::Exact, Storage::F32);
+    drop(IndexWriter::open(root.path(), "a test").unwrap());
+    for entry in fs::read_dir(version(root.path()).join("sparse")).unwrap() {
+        damage(&entry.unwrap().path(), 0.5);
+    }
+    let writer = IndexWriter::open_unchecked(root.path(), "a test").unwrap();
+    let log = root.path().join("updates-1.log");
+    let before = fs::read(&log).unwrap();
+    let vector = Embedding::new(vec![0.5; DIM], DIM).unwrap();
+    let passage = dpr_index::NewPassage { passage: Passage::new("a", "", "Text."), vector };
+    for refused in [
+        writer.put(vec![passage]).map(drop).unwrap_err(),
+        writer.delete(vec!["p1".to_owned()]).map(drop).unwrap_err(),
+    ] {
+        let named = matches!(refused, UpdateError::File(_)) && refused.to_string().contains("sparse");
+        assert!(named, "{refused}");
+    }
+    assert_eq!((writer.live().health().log_broken, fs::read(&log).unwrap()), (None, before));
 }
