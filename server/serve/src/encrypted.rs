@@ -10,10 +10,8 @@ use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use dpr_core::private::encrypted::wire::Kind;
-use dpr_files::lock;
 use dpr_index::CancelToken;
 use dpr_private::{DeltaError, Tables};
-use tokio::sync::oneshot;
 
 use super::answer::hold_answer;
 use super::body::binary_body;
@@ -22,7 +20,7 @@ use super::error::ApiError;
 use super::error_answer::ErrorBody;
 use super::file::respond_by_content;
 use super::gate::Prepared;
-use super::served_tables::{Message, TablesOfVersion};
+use super::served_tables::TablesOfVersion;
 use super::state::{AppState, Ready};
 use super::trace::Trace;
 
@@ -175,30 +173,25 @@ async fn answer(state: &AppState, request: Request, kind: Kind) -> Result<Respon
     let trace = Trace::of(&request);
     let body = binary_body(state, request, served.longest(kind)).await?;
     let place = served.gate.enter().inspect_err(|_| state.metrics().rejected())?;
-    let (back, mut answered) = oneshot::channel();
     let cost = served.cost(kind);
-    lock(served.waiting(kind)).push(Message { body, changes, back });
+    let mut asked = served.ask(kind, body, changes);
+    let own = asked.number;
     let rows = served.tables.checked().manifest.passages;
     let reading = Arc::clone(&served);
     let queue = trace.queue();
     let prepare = move || {
         drop(queue);
-        let run = move |_: &CancelToken| trace.search(1, rows).in_scope(|| reading.answer_waiting(kind));
+        let run = move |_: &CancelToken| trace.search(1, rows).in_scope(|| reading.answer_waiting(kind, own));
         Ok(Prepared { vectors: 1, rows, cost, run: Box::new(run) })
     };
     let thread = served.gate.search(place, prepare);
     let answer = tokio::select! {
         // Somebody else's thread may have taken this message along.
-        answer = &mut answered => answer,
-        ran = thread => match ran {
-            Ok(_) => answered.await,
-            Err(error) => {
-                // Nobody reads the table for it: its body goes, and with it the room that it holds.
-                answered.close();
-                served.drop_abandoned(kind);
-                return Err(error);
-            }
-        },
+        answer = &mut asked.answer => answer,
+        ran = thread => {
+            ran?;
+            (&mut asked.answer).await
+        }
     };
     let answer = answer.map_err(|_| ApiError::Internal("the search failed"))??;
     let headers = [

@@ -35,8 +35,8 @@ pub(super) async fn readyz(State(state): State<AppState>) -> Result<Json<HealthB
     let ready = state.ready()?;
     let health = ready.serving.search.health();
     let mut broken = reasons(&state, &health);
-    if ready.updates_broken() && health.log_broken.is_none() {
-        broken.push("updates can be written no more, so they are refused until a restart".to_owned());
+    if ready.updates_broken() {
+        broken.push("the index has lost its lock, so updates are refused until a restart".to_owned());
     }
     if broken.is_empty() {
         return Ok(Json(HealthBody { status: "ok" }));
@@ -48,7 +48,10 @@ pub(super) async fn readyz(State(state): State<AppState>) -> Result<Json<HealthB
 fn reasons(state: &AppState, health: &Health) -> Vec<String> {
     let mut reasons = Vec::new();
     if health.log_broken.is_some() {
-        reasons.push("the write-ahead log failed, so updates are refused until a restart".to_owned());
+        reasons.push(
+            "the write-ahead log failed, so updates are refused until a new version is built or a restart"
+                .to_owned(),
+        );
     }
     if health.damaged.is_some() {
         reasons.push("a file of the index is damaged: put a copy in its place and start again".to_owned());

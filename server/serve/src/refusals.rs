@@ -158,7 +158,7 @@ impl HealthGauges {
         );
         registry.register(
             "updates_broken",
-            "1 when the write-ahead log failed or the index lost its lock, so that updates are refused until a restart",
+            "1 while updates are refused: the write-ahead log failed, or the index lost its lock",
             updates_broken.clone(),
         );
         registry.register(

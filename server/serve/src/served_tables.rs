@@ -3,14 +3,16 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
 use axum::http::HeaderValue;
+use dpr_core::model::sha256_hex;
 use dpr_core::private::encrypted::wire::Kind;
-use dpr_files::{lock, read_lock, write_lock};
+use dpr_files::{lock, plain, read_lock, write_lock};
 use dpr_index::search::Description;
-use dpr_private::{AnswerError, MOST_FETCHES, OpenError, Tables};
+use dpr_private::{AnswerError, MANIFEST, MOST_FETCHES, OpenError, Tables, dir_of_version};
 use tokio::sync::oneshot;
 
 use super::error::ApiError;
@@ -55,12 +57,15 @@ impl ServedTables {
     }
 
     /// Takes the tables of the newest version of the index in the directory `index` into use, once they are there, and
-    /// returns their version if it did. Tables that are not there yet are no error: questions are refused meanwhile.
+    /// again once others take their place, and returns their version if it did. Tables that are not there yet are no
+    /// error: questions are refused meanwhile.
     ///
     /// # Errors
     /// Tables that cannot be read, are damaged or of another index. Those in use stay.
     pub fn follow(&self, index: &Path, newest: &Description) -> io::Result<Option<String>> {
-        if self.of(newest).is_some() {
+        if let Some(tables) = self.of(newest)
+            && tables.are_those_in(&dir_of_version(index, newest.number))?
+        {
             return Ok(None);
         }
         let Some(tables) = self.open(index, newest.number, &newest.version)? else { return Ok(None) };
@@ -103,19 +108,42 @@ pub(super) struct TablesOfVersion {
     pub(super) gate: SearchGate,
     ranks: Waiting,
     fetches: Waiting,
+    /// The number of the next message.
+    next_message: AtomicU64,
 }
 
 /// Messages that wait for a thread.
-pub(super) type Waiting = Mutex<Vec<Message>>;
+type Waiting = Mutex<Vec<Message>>;
 
 /// A message that waits.
 #[derive(Debug)]
-pub(super) struct Message {
-    pub(super) body: HeldBody,
+struct Message {
+    number: u64,
+    body: HeldBody,
     /// Changes of the index since the tables were made of it.
-    pub(super) changes: u64,
+    changes: u64,
     /// The way back of its answer.
-    pub(super) back: oneshot::Sender<Result<Vec<u8>, ApiError>>,
+    back: oneshot::Sender<Result<Vec<u8>, ApiError>>,
+}
+
+/// The caller's end of a message that waits. When this is dropped before the message was taken, the message goes, and
+/// with its body the room that it holds: its client has gone, its time has run out, or no thread reads the table for
+/// it.
+#[derive(Debug)]
+pub(super) struct Asked {
+    tables: Arc<TablesOfVersion>,
+    kind: Kind,
+    /// The number of the message.
+    pub(super) number: u64,
+    /// The answer, once it is there.
+    pub(super) answer: oneshot::Receiver<Result<Vec<u8>, ApiError>>,
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        self.answer.close();
+        self.tables.drop_abandoned(self.kind);
+    }
 }
 
 impl TablesOfVersion {
@@ -132,7 +160,18 @@ impl TablesOfVersion {
             gate,
             ranks: Waiting::default(),
             fetches: Waiting::default(),
+            next_message: AtomicU64::new(0),
         })
+    }
+
+    /// Returns whether the tables in the directory `dir` are these, which `dpr index private` may have replaced by
+    /// others of the same version of the index. Tables that have gone are not replaced.
+    fn are_those_in(&self, dir: &Path) -> io::Result<bool> {
+        match plain::read(&dir.join(MANIFEST), plain::DESCRIPTION) {
+            Ok(json) => Ok(sha256_hex(&json) == self.tables.version()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+            Err(error) => Err(error),
+        }
     }
 
     /// Returns `true` if these are the tables of the version of the index that is described.
@@ -140,7 +179,7 @@ impl TablesOfVersion {
         self.tables.checked().manifest.index_version == index.version
     }
 
-    pub(super) fn waiting(&self, kind: Kind) -> &Waiting {
+    fn waiting(&self, kind: Kind) -> &Waiting {
         match kind {
             Kind::Rank => &self.ranks,
             Kind::Fetch => &self.fetches,
@@ -155,17 +194,38 @@ impl TablesOfVersion {
         }
     }
 
+    /// Lets a message wait for a thread.
+    pub(super) fn ask(self: &Arc<Self>, kind: Kind, body: HeldBody, changes: u64) -> Asked {
+        let number = self.next_message.fetch_add(1, Ordering::Relaxed);
+        let (back, answer) = oneshot::channel();
+        // Before the message is there for others, so that nothing in between can leave it behind.
+        let asked = Asked { tables: Arc::clone(self), kind, number, answer };
+        lock(self.waiting(kind)).push(Message { number, body, changes, back });
+        asked
+    }
+
+    /// Returns the number of messages that wait for a thread.
+    #[cfg(test)]
+    pub(super) fn count_waiting(&self, kind: Kind) -> usize {
+        lock(self.waiting(kind)).len()
+    }
+
     /// Drops the messages whose clients have gone.
-    pub(super) fn drop_abandoned(&self, kind: Kind) {
+    fn drop_abandoned(&self, kind: Kind) {
         lock(self.waiting(kind)).retain(|message| !message.back.is_closed());
     }
 
-    /// Answers messages that wait, as many as one reading takes. Whoever gets a thread does this, for the others too;
-    /// a message whose client has gone is passed over.
-    pub(super) fn answer_waiting(&self, kind: Kind) {
+    /// Answers messages that wait, as many as one reading takes: the one with the number `own`, unless another has
+    /// taken it, and those that wait the longest. Whoever gets a thread does this, for the others too; a message whose
+    /// client has gone is passed over.
+    pub(super) fn answer_waiting(&self, kind: Kind, own: u64) {
         let taken = {
             let mut waiting = lock(self.waiting(kind));
             waiting.retain(|message| !message.back.is_closed());
+            // A thread that took only others would leave its own behind: theirs no longer come once they are answered.
+            if let Some(at) = waiting.iter().position(|message| message.number == own) {
+                waiting[..=at].rotate_right(1);
+            }
             // Together they are read in one time and computed one by one: no more than end in time.
             let count = waiting.len().min(BATCH).min(self.gate.fitting(self.cost(kind)));
             waiting.drain(..count).collect::<Vec<_>>()
@@ -199,7 +259,7 @@ fn answer_all<Q>(
     answer: impl Fn(&[Q], &dyn Fn() -> bool) -> Option<Vec<Vec<u8>>>,
 ) {
     let (mut questions, mut backs) = (Vec::new(), Vec::new());
-    for Message { body, changes, back } in taken {
+    for Message { body, changes, back, .. } in taken {
         match read(&body, changes) {
             Ok(question) => {
                 questions.push(question);

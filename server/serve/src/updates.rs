@@ -11,12 +11,14 @@ use super::error::ApiError;
 use dpr_core::Embedding;
 use dpr_data::Passage;
 use dpr_encode::{PassageUpdater, UpdateError};
-use dpr_index::{NewPassage, Put};
+use dpr_index::search::WriteError;
+use dpr_index::{FileError, NewPassage, Put, UpdateError as IndexError};
 
 /// The writing side of a server.
 #[derive(Clone, Debug)]
 pub struct Updates {
     service: Arc<PassageUpdater>,
+    /// `true` once the index had lost its lock.
     is_broken: Arc<AtomicBool>,
 }
 
@@ -61,18 +63,26 @@ impl Updates {
         self.written(self.service.delete(ids))
     }
 
-    /// Returns `true` once an update has failed for a reason that only a restart ends.
+    /// Returns `true` once an update has failed for a reason that only a restart ends. A log that failed is not one: a
+    /// new version has another, and the health of the index tells which it is.
     pub(super) fn is_broken(&self) -> bool {
         self.is_broken.load(Ordering::Relaxed)
     }
 
     fn written<T>(&self, result: Result<T, UpdateError>) -> Result<T, ApiError> {
-        result.map_err(ApiError::from).inspect_err(|error| {
-            if matches!(error, ApiError::UpdatesBroken) {
+        let result = result.inspect_err(|error| {
+            if has_lost_lock(error) {
                 self.is_broken.store(true, Ordering::Relaxed);
             }
-        })
+        });
+        result.map_err(ApiError::from)
     }
+}
+
+/// Returns whether an update failed because the index has lost the lock of its directory.
+fn has_lost_lock(error: &UpdateError) -> bool {
+    let UpdateError::Write(WriteError::Failed(cause)) = error else { return false };
+    matches!(cause.downcast_ref::<IndexError>(), Some(IndexError::File(FileError::LockLost { .. })))
 }
 
 /// Refuses what a browser sends for a page that is not this machine's own: a page whose name was made to lead to this
@@ -121,6 +131,16 @@ mod tests {
     fn is_refused(target: &str, headers: &[(HeaderName, &'static str)]) -> bool {
         let headers = headers.iter().map(|(name, value)| (name.clone(), value.parse().unwrap())).collect();
         refuse_foreign(&target.parse().unwrap(), &headers).is_err()
+    }
+
+    #[test]
+    fn only_an_index_that_has_lost_its_lock_is_broken_until_a_restart() {
+        let path = || std::path::PathBuf::from("index/updates-1.log");
+        let failed = |error: IndexError| UpdateError::from(WriteError::from(error));
+        assert!(has_lost_lock(&failed(FileError::LockLost { path: path() }.into())));
+        // The next compaction begins another log.
+        assert!(!has_lost_lock(&failed(IndexError::LogBroken { path: path(), reason: "no space".into() })));
+        assert!(!has_lost_lock(&failed(FileError::Missing { path: path() }.into())));
     }
 
     #[test]

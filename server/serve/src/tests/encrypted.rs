@@ -1,6 +1,9 @@
 //! Encrypted questions over HTTP: constant shapes, refusals, and several questions in one reading.
 
 use super::*;
+use crate::body_kind::BodyKind;
+use crate::room::{HeldBody, Room};
+use crate::served_tables::TablesOfVersion;
 use crate::{ServedTables, Serving};
 use dpr_core::private::encrypted::wire::{Head, Kind};
 use dpr_core::random::SplitMix;
@@ -35,13 +38,13 @@ fn tables(dir: &std::path::Path) -> (Tables, Description) {
 }
 
 fn bench(options: Options) -> Bench {
-    bench_within(options, Duration::from_secs(10))
+    bench_within(options, Duration::from_secs(10)).0
 }
 
-/// A server whose encrypted questions are to be answered within a time.
-fn bench_within(options: Options, timeout: Duration) -> Bench {
+/// A server whose encrypted questions are to be answered within a time, and its tables.
+fn bench_within(options: Options, timeout: Duration) -> (Bench, Arc<TablesOfVersion>) {
     let dir = tempfile::tempdir().unwrap();
-    let (tables, _) = tables(dir.path());
+    let (tables, index) = tables(dir.path());
     let reader = IndexReader::open(dir.path()).unwrap();
     let checked = tables.checked();
     let (version, rank) = (checked.version, checked.rank.question_bytes());
@@ -51,9 +54,10 @@ fn bench_within(options: Options, timeout: Duration) -> Bench {
     // place back.
     let served = ServedTables::new(tables, 1, 16, timeout).unwrap();
     let search = Arc::<dpr_index::LiveIndex>::clone(reader.live());
+    let of_version = served.of(&index).unwrap();
     let encrypted = Some(Arc::new(served));
     assert!(state.publish_all(Serving { encrypted, ..Serving::new(search) }));
-    Bench { app: app(state), version, rank, fetch, _dir: dir }
+    (Bench { app: app(state), version, rank, fetch, _dir: dir }, of_version)
 }
 
 impl Bench {
@@ -75,12 +79,66 @@ async fn questions_that_are_refused_for_their_cost_leave_no_body_behind() {
     let mut options = Options::default();
     options.limits.max_bodies = 200 << 10;
     let room = options.limits.max_bodies;
-    let bench = bench_within(options, Duration::from_nanos(1));
+    let (bench, _) = bench_within(options, Duration::from_nanos(1));
     for seed in 0..=(room / bench.fetch) as u64 {
         let reply = bench.post("/v1/encrypted/fetch", bench.message(Kind::Fetch, 1, bench.fetch, seed)).await;
         assert_eq!(reply.status, StatusCode::UNPROCESSABLE_ENTITY, "{seed}: {}", reply.text());
         assert!(reply.text().contains("too_costly"), "{}", reply.text());
     }
+}
+
+#[tokio::test]
+async fn questions_whose_clients_leave_before_a_thread_is_free_leave_no_body_behind() {
+    let mut options = Options::default();
+    options.limits.max_bodies = 200 << 10;
+    let (bench, tables) = bench_within(options, Duration::from_secs(10));
+    let bench = Arc::new(bench);
+    // The only thread is busy.
+    let ((begun, has_begun), (finish, finished)) = (mpsc::channel(), mpsc::channel::<()>());
+    let (gate, place) = (tables.gate.clone(), tables.gate.enter().unwrap());
+    let work = move || (begun.send(()), finished.recv());
+    let busy = tokio::spawn(async move { gate.run(place, work).await.map(drop) });
+    tokio::task::spawn_blocking(move || has_begun.recv().unwrap()).await.unwrap();
+    for seed in 0..10 {
+        for (kind, path) in [(Kind::Rank, "/v1/encrypted/rank"), (Kind::Fetch, "/v1/encrypted/fetch")] {
+            let asked = Arc::clone(&bench);
+            let asking = tokio::spawn(async move {
+                let (count, bytes) = if kind == Kind::Rank { (32, asked.rank) } else { (1, asked.fetch) };
+                asked.post(path, asked.message(kind, count, bytes, seed)).await
+            });
+            while tables.count_waiting(kind) == 0 {
+                assert!(!asking.is_finished(), "{kind:?} {seed}: {}", asking.await.unwrap().text());
+                tokio::task::yield_now().await;
+            }
+            asking.abort();
+            assert!(asking.await.is_err());
+            assert_eq!(tables.count_waiting(kind), 0, "{kind:?} {seed}");
+        }
+    }
+    finish.send(()).unwrap();
+    busy.await.unwrap().unwrap();
+}
+
+#[test]
+fn a_thread_answers_the_question_that_it_was_given_to_before_those_that_wait_longer() {
+    // One question is all that a thread ends in time.
+    let (bench, tables) = bench_within(Options::default(), Duration::from_nanos(1));
+    let room = Room::new(1 << 20);
+    let ask = |seed| {
+        let mut body = HeldBody::new(&room).unwrap();
+        let message = bench.message(Kind::Rank, 32, bench.rank, seed);
+        body.push(&message, BodyKind::Encrypted, message.len(), &room).unwrap();
+        tables.ask(Kind::Rank, body, 0)
+    };
+    let [mut first, mut second, mut third] = [1, 2, 3].map(ask);
+    tables.answer_waiting(Kind::Rank, second.number);
+    assert!(second.answer.try_recv().unwrap().is_ok());
+    assert!(first.answer.try_recv().is_err() && third.answer.try_recv().is_err());
+    // One whose question was taken along answers another's, in turn.
+    tables.answer_waiting(Kind::Rank, second.number);
+    assert!(first.answer.try_recv().unwrap().is_ok());
+    tables.answer_waiting(Kind::Rank, third.number);
+    assert!(third.answer.try_recv().unwrap().is_ok());
 }
 
 #[tokio::test]
@@ -318,4 +376,25 @@ async fn tables_that_are_missing_or_damaged_do_not_take_the_place_of_those_in_us
     fs_err::write(damaged.join("private.json"), "{").unwrap();
     assert!(follow(index.number + 1).is_err());
     assert_eq!(served.of(&index).unwrap().tables.version(), version);
+}
+
+#[test]
+fn tables_that_are_built_again_for_the_same_version_take_the_place_of_those_in_use() {
+    let dir = tempfile::tempdir().unwrap();
+    let (tables, index) = tables(dir.path());
+    let before = tables.version();
+    let served = ServedTables::new(tables, 1, 16, Duration::from_secs(10)).unwrap();
+    let in_use = || served.of(&index).unwrap().tables.version();
+    assert_eq!(served.follow(dir.path(), &index).unwrap(), None);
+    let built = build(dir.path(), &BuildOptions { rank_set: 2, ..BuildOptions::default() }, &Silent).unwrap();
+    let after = served.follow(dir.path(), &index).unwrap().expect("others are in their place");
+    assert_ne!(before, after);
+    assert_eq!((in_use(), served.follow(dir.path(), &index).unwrap()), (after.clone(), None));
+    // Damaged ones, and none at all, leave those in use.
+    let manifest = built.path.join("private.json");
+    fs_err::remove_file(&manifest).unwrap();
+    assert_eq!((served.follow(dir.path(), &index).unwrap(), in_use()), (None, after.clone()));
+    fs_err::write(&manifest, "{").unwrap();
+    assert!(served.follow(dir.path(), &index).is_err());
+    assert_eq!(in_use(), after);
 }
