@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use dpr_core::private::encrypted::Delta;
-use dpr_core::private::encrypted::delta::MOST_DELTA;
 use dpr_files::lock;
 use dpr_index::{FileError, Snapshot};
 
 use crate::{Tables, columns};
 
-pub use dpr_core::private::encrypted::delta::MOST_CHANGED;
+pub use dpr_core::private::encrypted::delta::{MOST_CHANGED, MOST_DELTA};
 
 /// The most bytes of the added passages, before they are compressed: half of what a client decompresses.
 const MOST_TEXT: usize = 8 << 20;
@@ -64,10 +63,15 @@ impl Tables {
         if let Some((_, made)) = deltas.made.as_ref().filter(|(of, _)| *of == changes) {
             return Ok(Arc::clone(made));
         }
+        // What cannot be made is asked for by everybody all the same.
+        if let Some((_, bytes, most)) = deltas.too_large.filter(|(of, ..)| *of == changes) {
+            return Err(too_large(bytes, most));
+        }
         let mut lines = Vec::new();
         for (_, passage) in snapshot.added_passages() {
             lines.extend(columns::line(passage));
             if lines.len() > MOST_TEXT {
+                deltas.too_large = Some((changes, lines.len(), MOST_TEXT));
                 return Err(too_large(lines.len(), MOST_TEXT));
             }
         }
@@ -80,6 +84,7 @@ impl Tables {
         let delta = Delta { changes, removed, codes, texts }
             .write(&self.checked().version, self.checked().rank.dims());
         if delta.len() > MOST_DELTA {
+            deltas.too_large = Some((changes, delta.len(), MOST_DELTA));
             return Err(too_large(delta.len(), MOST_DELTA));
         }
         let delta: Arc<[u8]> = delta.into();

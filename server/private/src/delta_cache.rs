@@ -11,6 +11,8 @@ use dpr_index::{FileError, Snapshot};
 pub(crate) struct DeltaCache {
     /// Changes of the newest delta, and its bytes.
     pub(crate) made: Option<(u64, Arc<[u8]>)>,
+    /// Changes of the newest delta that was too large, its bytes, and the greatest number of them.
+    pub(crate) too_large: Option<(u64, usize, usize)>,
     /// Coordinates `[dims]` of added rows, by row of the index.
     codes: BTreeMap<usize, Vec<i8>>,
 }

@@ -90,6 +90,6 @@ mod tests;
 
 pub use answer::{AnswerError, FetchQuestion, MOST_FETCHES, RankQuestion};
 pub use build::{BuildOptions, Built, build, build_as_before, build_of, default_dims};
-pub use delta::{DeltaError, MOST_CHANGED};
+pub use delta::{DeltaError, MOST_CHANGED, MOST_DELTA};
 pub use error::{BuildError, OpenError};
 pub use tables::{MANIFEST, Tables, dir_of_version};

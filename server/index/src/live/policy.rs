@@ -10,6 +10,8 @@ pub struct CompactionPolicy {
     pub share: f64,
     /// Rows added and removed, whatever the share.
     pub rows: usize,
+    /// Bytes of the texts of passages that were added, those that were deleted again included, whatever the share.
+    pub texts: u64,
     /// `false` if new versions are built on request alone, by [`IndexWriter::compact`](crate::IndexWriter::compact).
     pub automatic: bool,
     /// The limit of the delta, above which passages are refused until a new version is built.
@@ -41,7 +43,7 @@ impl Default for DeltaLimit {
 impl Default for CompactionPolicy {
     /// A tenth, or 20,000 rows: that many take 2 ms to score beside the graph, at 768 dimensions.
     fn default() -> Self {
-        Self { share: 0.1, rows: 20_000, automatic: true, max_delta: DeltaLimit::default() }
+        Self { share: 0.1, rows: 20_000, texts: u64::MAX, automatic: true, max_delta: DeltaLimit::default() }
     }
 }
 
@@ -54,8 +56,10 @@ impl CompactionPolicy {
         let share = (self.share * snapshot.kept().rows() as f64) as usize;
         let (delta, limit) = (snapshot.delta(), self.max_delta);
         let is_half_full = delta.rows() > limit.rows / 2 || delta.bytes() > limit.bytes / 2;
+        let vectors = (delta.rows() * snapshot.dim() * size_of::<f32>()) as u64;
+        let has_long_texts = delta.bytes().saturating_sub(vectors) > self.texts;
         let is_much = snapshot.burden() > share.max(LEAST).min(self.rows);
-        self.automatic && (is_much || is_half_full) && !snapshot.is_empty()
+        self.automatic && (is_much || is_half_full || has_long_texts) && !snapshot.is_empty()
     }
 }
 
@@ -118,6 +122,21 @@ mod tests {
         writer.compact(1, &Arc::default(), &Silent).unwrap().unwrap();
         put(3).unwrap();
         assert_eq!(writer.live().snapshot().len(), 3);
+    }
+
+    #[test]
+    fn few_passages_with_long_texts_make_a_new_version_due() {
+        let root = tempfile::tempdir().unwrap();
+        build(root.path(), 20);
+        let writer = IndexWriter::open(root.path(), "a test").unwrap();
+        let policy = CompactionPolicy { texts: 10_000, ..CompactionPolicy::default() };
+        for (number, is_due) in [(0, false), (1, false), (2, true)] {
+            let mut long = new(&format!("n{number}"), number);
+            long.passage.text = "x".repeat(4_000);
+            writer.put(vec![long]).unwrap();
+            assert_eq!(policy.is_due(&writer.live().snapshot()), is_due, "{number}");
+        }
+        assert!(!CompactionPolicy::default().is_due(&writer.live().snapshot()));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The errors of exporting static sites.
 
+use std::path::PathBuf;
+
 use dpr_core::model::short;
 use dpr_encode::model::ModelError;
 use dpr_files::Error as FileError;
@@ -64,6 +66,12 @@ pub enum SiteError {
         least: usize,
         /// The most there can be.
         most: usize,
+    },
+    /// A site that another export changed while this one was made.
+    #[error("the site in {} was changed by another export meanwhile: export again", dir.display())]
+    Changed {
+        /// The site's folder.
+        dir: PathBuf,
     },
     /// An index without passages.
     #[error("the index holds no passages, so there is nothing to search")]

@@ -124,6 +124,10 @@ pub(super) fn publish(
     let Some(_lock) = DirLock::acquire_as(out, "an export").map_err(FileError::write)? else {
         return Err(FileError::Busy { path: out.to_path_buf(), holder: DirLock::holder(out) }.into());
     };
+    // What it names now must stay for those who have begun to read it.
+    if read_manifest(&out.join(SITE_MANIFEST))? != *before {
+        return Err(SiteError::Changed { dir: out.to_path_buf() });
+    }
     for content in contents {
         go_on()?;
         match write(out, content)? {

@@ -211,6 +211,34 @@ fn an_export_that_is_stopped_leaves_the_site_as_it_was() {
     assert_eq!(whole(&out).1.passages, 800);
 }
 
+/// Exports another index at the third step.
+struct Meanwhile<'a>(&'a (dyn Fn() + Sync), AtomicUsize);
+
+impl Progress for Meanwhile<'_> {
+    fn start(&self, _: &'static str, _: &'static str, _: u64) {}
+    fn advance(&self, _: u64) {
+        if self.1.fetch_add(1, Ordering::Relaxed) == 2 {
+            (self.0)();
+        }
+    }
+    fn finish(&self) {}
+}
+
+#[test]
+fn an_export_that_another_one_overtook_leaves_its_site_as_it_is() {
+    let [(_dir, before), (_dir2, other), (_dir3, after)] = [0..300, 100..400, 200..500].map(index);
+    let root = tempfile::tempdir().unwrap();
+    let out = root.path().join("dpr");
+    site(&before, &out);
+    let overtake = || drop(site(&other, &out));
+    let progress = Meanwhile(&overtake, AtomicUsize::new(0));
+    let refused = export(&after, &encoder(), &out, &SiteOptions::default(), &progress).unwrap_err();
+    assert!(matches!(&refused, SiteError::Changed { dir } if *dir == out), "{refused}");
+    assert_eq!(whole(&out).1.index_version, other.base().version());
+    site(&after, &out);
+    assert_eq!(whole(&out).1.index_version, after.base().version());
+}
+
 #[test]
 fn what_cannot_be_a_site_is_refused_before_anything_is_written() {
     let (_dir, snapshot) = index(0..40);

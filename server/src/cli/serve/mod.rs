@@ -22,7 +22,7 @@ use dpr_encode::PassageUpdater;
 use dpr_files::{Background, BackgroundState};
 use dpr_index::search::{Description, TextSearcher};
 use dpr_index::{CompactionPolicy, DeltaLimit};
-use dpr_private::{MOST_CHANGED, Tables};
+use dpr_private::{MOST_CHANGED, MOST_DELTA, Tables};
 use dpr_serve::server::{self, Connections, Ended};
 use dpr_serve::{
     Access, AppState, Limits, Options, Origins, Scope, ServedModel, ServedReader, ServedTables, Serving,
@@ -123,6 +123,7 @@ async fn serve(args: Args, index: Location) -> Result<(), CliError> {
     let policy = CompactionPolicy {
         share: args.compact_share,
         rows,
+        texts: if args.encrypted { COMPACT_ENCRYPTED_TEXTS } else { u64::MAX },
         automatic: args.compact == Compact::Auto,
         max_delta: DeltaLimit { rows: args.max_delta_rows, ..DeltaLimit::default() },
     };
@@ -204,6 +205,10 @@ fn compaction(opened: &Opened) -> Option<Arc<BackgroundState>> {
 /// Changed passages at which an index with private tables is compacted at the latest: half of what a delta takes, so that
 /// the other half is left while a version and its tables are built.
 const COMPACT_ENCRYPTED: usize = MOST_CHANGED / 2;
+
+/// Bytes of added texts at which such an index is compacted at the latest: half of what a delta takes compressed, so that
+/// texts that cannot be compressed fit too.
+const COMPACT_ENCRYPTED_TEXTS: u64 = MOST_DELTA as u64 / 2;
 
 /// Opens the private tables of the version of the index that was loaded.
 fn load_tables(index: &Location, loaded: &Loaded) -> Result<Tables, CliError> {
