@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use dpr_core::Similarity;
+use dpr_data::check_not_input;
 use serde::Serialize;
 
 use super::{CliError, output, stop_on_interrupt};
@@ -13,6 +14,7 @@ use dpr_encode::model::ModelDir;
 use dpr_encode::{CorpusShard, EncodeOptions, PipelineOptions, Shard, encode_shard};
 use dpr_files::Job;
 use dpr_index::limits;
+use dpr_index::vectors::PASSAGES;
 
 /// Arguments of `dpr encode`.
 #[derive(Debug, clap::Args)]
@@ -93,6 +95,7 @@ struct Summary<'a> {
 /// When the passages cannot be read, one is longer than an index takes, the model is damaged, the directory cannot be
 /// written, or on Ctrl-C.
 pub fn run(args: Args) -> Result<(), CliError> {
+    check_not_input(&args.out.join(PASSAGES), &args.passages)?;
     // The corpus first: what is wrong in it shows before a model is loaded.
     let corpus = CorpusShard::read(&args.passages, args.shard)?;
     corpus.passages().iter().try_for_each(limits::check)?;

@@ -99,6 +99,43 @@ fn interrupted_and_continued_is_as_undisturbed() {
 }
 
 #[test]
+fn a_corpus_is_not_overwritten_by_the_vectors_directory_that_is_made_of_it() {
+    let bench = Bench::new();
+    bench.corpus(20);
+    succeed(&mut bench.encode("vectors", &[]));
+    let path = bench.path("vectors/passages.jsonl");
+    let passages = fs::read(&path).unwrap();
+    let again = |more: &[&str]| {
+        let encode =
+            ["encode", "--model", "model", "--device", "cpu", "--passages", "vectors/passages.jsonl"];
+        let mut command = bench.dpr(&encode);
+        command.args(["--out", "./vectors"]).args(more);
+        fail(&mut command)
+    };
+    for more in [&[][..], &["--force"], &["--force", "--shard", "0/2"]] {
+        let error = again(more);
+        assert!(error.contains("passages.jsonl"), "{error}");
+        assert_eq!(fs::read(&path).unwrap(), passages, "{more:?}");
+    }
+}
+
+#[test]
+fn rows_of_unknown_origin_are_not_written_into() {
+    let bench = Bench::new();
+    bench.corpus(20);
+    bench.index();
+    // `--force` that was killed after it had removed the manifest; an index has the same rows.
+    let [rows, served] = ["vectors/vectors.f32", "linked"].map(|name| bench.path(name));
+    fs::hard_link(&rows, &served).unwrap();
+    let before = fs::read(&served).unwrap();
+    fs::remove_file(bench.path("vectors/manifest.json")).unwrap();
+    bench.corpus(30);
+    succeed(&mut bench.encode("vectors", &[]));
+    assert_eq!(fs::read(&served).unwrap(), before);
+    assert!(fs::read(&rows).unwrap().len() > before.len());
+}
+
+#[test]
 fn a_passage_of_a_hundred_thousand_words_is_cut_and_counted() {
     let bench = Bench::new();
     bench.write("corpus.tsv", format!("{}long\t{}\tLong\n", corpus(3), "word ".repeat(100_000)));

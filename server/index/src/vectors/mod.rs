@@ -27,7 +27,7 @@ pub use error::VectorsError;
 pub use manifest::{VectorsManifest, VectorsSpec};
 pub use matrix::Matrix;
 pub use rows::Rows;
-pub use set::VectorSet;
+pub use set::{PASSAGES, VectorSet};
 pub use shard::{Shard, ShardError};
 pub use writer::VectorsWriter;
 

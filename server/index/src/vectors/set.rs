@@ -11,7 +11,8 @@ use dpr_data::{Passage, parse_passages};
 use dpr_files::{Error as FileError, plain};
 
 pub(super) const MANIFEST: &str = "manifest.json";
-pub(super) const PASSAGES: &str = "passages.jsonl";
+/// Name of the file of a vectors directory that holds the passages.
+pub const PASSAGES: &str = "passages.jsonl";
 pub(super) const VECTORS: &str = "vectors.f32";
 
 /// Passages and their vectors. A clone shares the vectors.

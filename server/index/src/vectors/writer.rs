@@ -173,8 +173,9 @@ impl VectorsWriter {
                 same_spec(&self.dir, &found, &self.spec)?;
             }
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                // Parts without a spec are of unknown origin.
+                // Parts without a spec are of unknown origin, and so are rows, which an index may have linked.
                 remove_dir(&self.dir.join(PARTS))?;
+                remove_file(&self.dir.join(VECTORS))?;
                 write_json(&spec_path, &self.spec)?;
             }
             Err(error) => return Err(FileError::read(&spec_path)(error).into()),
