@@ -10,7 +10,7 @@ use dpr_index::search::Method;
 use serde::Serialize;
 
 use super::reading::{ReadArgs, Reading};
-use super::search::{FilterArgs, typed};
+use super::search::{FilterArgs, nothing_found, typed};
 use super::source::Source;
 use super::source_args::{FusionArgs, SourceArgs};
 use super::{CliError, flat, output};
@@ -152,7 +152,7 @@ pub fn run(args: Args) -> Result<(), CliError> {
             } else if args.json {
                 return output::json(&report(&question.text, args.method, &source, &reading, &answered));
             } else {
-                return output::print(&table(&answered));
+                return output::print(&table(args.method, &answered));
             }
         }
         output::print(&lines)?;
@@ -198,10 +198,10 @@ fn report<'a>(
     Report { question, method, model, reader, device, answers: answers.collect() }
 }
 
-fn table(answered: &Answered) -> String {
+fn table(method: Method, answered: &Answered) -> String {
     if answered.answers.is_empty() {
         return match answered.passages.is_empty() {
-            true => "no passage shares a word with the question, apart from stop words\n".to_owned(),
+            true => format!("{}\n", nothing_found(method)),
             false => "the passages found have no text to answer from\n".to_owned(),
         };
     }

@@ -35,6 +35,18 @@ pub(super) enum Privacy {
     Encrypted,
 }
 
+impl Privacy {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            Self::Blurred => "blurred",
+            Self::Local => "local",
+            Self::Bucket => "bucket",
+            Self::Encrypted => "encrypted",
+        }
+    }
+}
+
 /// Options of private search.
 #[derive(Debug, clap::Args)]
 pub(super) struct PrivacyArgs {
@@ -47,16 +59,16 @@ pub(super) struct PrivacyArgs {
     /// Blur directory, as `dpr index blur` wrote it
     #[arg(long, value_name = "DIR")]
     blur: Option<PathBuf>,
-    /// Blurred: light, medium or strong
-    #[arg(long, value_name = "LEVEL", default_value = "medium", value_parser = level)]
-    level: Level,
+    /// Blurred: light, medium or strong; without it medium
+    #[arg(long, value_name = "LEVEL", value_parser = level)]
+    level: Option<Level>,
     /// Blurred and bucket: file of this device's secret key, made when it is not there, so that the same question is
     /// blurred alike, or has the same decoys, each time; without it the key is forgotten at the end
     #[arg(long, value_name = "FILE")]
     device_key: Option<PathBuf>,
-    /// Bucket: buckets that the question is about, 1, 2, 4 or 8
-    #[arg(long, value_name = "N", default_value_t = DEFAULT_PROBES)]
-    probes: usize,
+    /// Bucket: buckets that the question is about, 1, 2, 4 or 8; without it 4
+    #[arg(long, value_name = "N")]
+    probes: Option<usize>,
     /// Bucket: buckets that it is not about, a multiple of --probes; without it as many as --probes
     #[arg(long, value_name = "N")]
     decoys: Option<usize>,
@@ -98,8 +110,30 @@ pub(super) struct BlurredSearch {
 
 impl PrivacyArgs {
     /// Returns how much is shown of the question.
-    pub(super) fn mode(&self) -> Privacy {
-        self.privacy
+    ///
+    /// # Errors
+    /// An option of another mode than that of the search, which may show more than the one that was meant.
+    pub(super) fn mode(&self) -> Result<Privacy, CliError> {
+        let mode = self.privacy;
+        let options: [(&str, bool, &[Privacy]); 6] = [
+            ("--blur", self.blur.is_some(), &[Privacy::Blurred]),
+            ("--level", self.level.is_some(), &[Privacy::Blurred]),
+            ("--device-key", self.device_key.is_some(), &[Privacy::Blurred, Privacy::Bucket]),
+            ("--probes", self.probes.is_some(), &[Privacy::Bucket]),
+            ("--decoys", self.decoys.is_some(), &[Privacy::Bucket]),
+            ("--expect-version", self.expect_version.is_some(), &[Privacy::Encrypted]),
+        ];
+        match options.into_iter().find(|(_, is_given, modes)| *is_given && !modes.contains(&mode)) {
+            None => Ok(mode),
+            Some((option, _, modes)) => {
+                let modes: Vec<&str> = modes.iter().map(|mode| mode.name()).collect();
+                let (modes, mode) = (modes.join(" or --privacy "), mode.name());
+                Err(format!(
+                    "{option} is for --privacy {modes}, and this search is {mode}: nothing was searched"
+                )
+                .into())
+            }
+        }
     }
 
     /// Returns the version of the private tables that is taken, any if none is named.
@@ -109,7 +143,8 @@ impl PrivacyArgs {
 
     /// Returns the numbers of buckets that are probed and of decoys.
     pub(super) fn buckets(&self) -> (usize, usize) {
-        (self.probes, self.decoys.unwrap_or(self.probes))
+        let probes = self.probes.unwrap_or(DEFAULT_PROBES);
+        (probes, self.decoys.unwrap_or(probes))
     }
 
     /// Returns this device's key: that of the file, else one for this run.
@@ -127,15 +162,16 @@ impl PrivacyArgs {
         let index = backend.describe();
         let dir = open_blur(path, (&index.model, index.dim))?;
         let path = path.display();
-        let Some(entry) = dir.level(self.level) else {
+        let level = self.level.unwrap_or(Level::Medium);
+        let Some(entry) = dir.level(level) else {
             let offered: Vec<&str> = dir.manifest().levels.keys().map(|level| level.name()).collect();
             let offered = match offered.as_slice() {
                 [] => "nor another: `dpr index blur` says why".to_owned(),
                 levels => format!("only {}", levels.join(" and ")),
             };
-            return Err(format!("{path} does not offer the level {}, {offered}", self.level).into());
+            return Err(format!("{path} does not offer the level {level}, {offered}").into());
         };
-        let (count, level) = (entry.candidates, self.level);
+        let count = entry.candidates;
         let key = self.key()?;
         Ok(BlurredSearch { dir, level, count, key, model: index.model })
     }

@@ -71,8 +71,8 @@ impl Reranker {
         let lowest = ranked.last().map_or(0.0, |hit| hit.score);
         let behind = rest
             .iter()
-            .zip(1u16..)
-            .map(|(hit, by)| ScoredRow { row: hit.row, score: lowest - f32::from(by) });
+            .enumerate()
+            .map(|(by, hit)| ScoredRow { row: hit.row, score: lowest - (by + 1) as f32 });
         ranked.extend(behind);
         Ok(ranked)
     }

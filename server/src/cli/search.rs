@@ -139,7 +139,7 @@ pub fn run(mut args: Args) -> Result<(), CliError> {
         (Some(question), None) => vec![typed(question)],
         (None, None) => return Err("give a question, or --questions FILE".into()),
     };
-    match args.privacy.mode() {
+    match args.privacy.mode()? {
         Privacy::Plain => {}
         Privacy::Blurred => {
             check_private(args.method, &filter, &args.rerank)?;
@@ -210,11 +210,17 @@ fn say(
         });
     }
     if hits.is_empty() {
-        return output::line(format_args!(
-            "no passage shares a word with the question, apart from stop words"
-        ));
+        return output::line(format_args!("{}", nothing_found(method)));
     }
     print_table(hits)
+}
+
+/// Returns why a search has no hits.
+pub(super) fn nothing_found(method: Method) -> &'static str {
+    match method {
+        Method::Bm25 | Method::Tfidf => "no passage shares a word with the question, apart from stop words",
+        Method::Dense | Method::Hybrid => "the index holds no passages, or none that the filter lets through",
+    }
 }
 
 fn print_table(hits: &[Hit]) -> Result<(), CliError> {
@@ -300,6 +306,9 @@ fn search_singly(
                     hits: &hits,
                     privacy: seen.as_ref(),
                 });
+            }
+            if hits.is_empty() {
+                output::line(format_args!("{}", nothing_found(args.method)))?;
             }
             print_table(&hits)?;
             return seen.map_or(Ok(()), |seen| print_host_view(&seen));

@@ -54,6 +54,21 @@ fn a_blur_directory_is_made_and_what_does_not_fit_it_is_refused() {
         let error = fail(search(&["--blur", "blur"]).args(refused));
         assert!(error.contains("--privacy"), "{error}");
     }
+    // Options of another mode: the search would show more than was meant.
+    for [option, value, modes] in [
+        ["--blur", "blur", "blurred"],
+        ["--level", "strong", "blurred"],
+        ["--device-key", "key", "blurred or --privacy bucket"],
+        ["--probes", "2", "bucket"],
+        ["--decoys", "2", "bucket"],
+        ["--expect-version", "aa", "encrypted"],
+    ] {
+        let plain = ["search", "--model", "model", "--index", "small", option, value, "who"];
+        let error = fail(&mut bench.dpr(&plain));
+        let says = format!("{option} is for --privacy {modes}, and this search is plain");
+        assert!(error.contains(&says), "{error}");
+    }
+    assert!(!bench.path("key").exists());
     // 31 directions are too few for any level, so that none is offered; plain search does not take its place.
     let told = succeed(&mut bench.dpr(&["index", "blur", "--index", "small", "--out", "small-blur"]));
     assert!(told.contains("64 numbers: not offered, the vectors have 31 directions"), "{told}");
