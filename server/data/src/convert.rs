@@ -1,6 +1,7 @@
 //! Conversion between file formats of the same meaning, without a silent loss.
 
-use std::collections::HashMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use super::format::Meaning;
@@ -23,10 +24,12 @@ pub struct ConvertOptions {
 }
 
 /// The result of a conversion.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Converted {
     /// Passages, questions, training items or judgements written.
     pub items: usize,
+    /// What was left out, in words, and of how many items: nothing without [`ConvertOptions::lossy`].
+    pub lost: BTreeMap<&'static str, usize>,
 }
 
 /// The reason why a file was not converted. Nothing was written.
@@ -121,7 +124,7 @@ pub fn convert(
     for input in options.passages.iter().map(PathBuf::as_path).chain([from]) {
         check_not_input(to, input)?;
     }
-    let job = Job { from, from_format, to, to_format, options };
+    let job = Job { from, from_format, to, to_format, options, lost: RefCell::default() };
     let items = match to_format {
         _ if !from_format.meanings().iter().any(|meaning| to_format.meanings().contains(meaning)) => {
             return Err(job.pair());
@@ -140,7 +143,7 @@ pub fn convert(
         // Only read, or not made from anything else.
         _ => return Err(job.pair()),
     };
-    Ok(Converted { items })
+    Ok(Converted { items, lost: job.lost.into_inner() })
 }
 
 struct Job<'a> {
@@ -149,6 +152,7 @@ struct Job<'a> {
     to: &'a Path,
     to_format: FileFormat,
     options: &'a ConvertOptions,
+    lost: RefCell<BTreeMap<&'static str, usize>>,
 }
 
 /// A training item and, where the file has one, its query's id.
@@ -179,14 +183,18 @@ impl Job<'_> {
         }
     }
 
-    /// Refuses a loss that was not allowed.
+    /// Refuses a loss that was not allowed, and counts one that was.
     fn lose(
         &self,
         is_lost: bool,
         what: &'static str,
         item: impl FnOnce() -> String,
     ) -> Result<(), ConvertError> {
-        if !is_lost || self.options.lossy {
+        if !is_lost {
+            return Ok(());
+        }
+        if self.options.lossy {
+            *self.lost.borrow_mut().entry(what).or_default() += 1;
             return Ok(());
         }
         Err(ConvertError::Lost { path: self.from.to_path_buf(), to: self.to_format, what, item: item() })

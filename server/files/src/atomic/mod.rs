@@ -185,6 +185,29 @@ pub fn make_read_only(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Lets all read the files in a directory who may read the directory itself: for the files of a library that writes them
+/// as `tempfile` does, readable by the owner only. Does nothing where permissions are not those of Unix.
+///
+/// # Errors
+/// An I/O error that names the path.
+pub fn make_files_readable(dir: &Path) -> io::Result<()> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let readers = fs::metadata(dir)?.permissions().mode() & 0o444;
+        for entry in fs::read_dir(dir)? {
+            let (path, mode) =
+                entry.and_then(|entry| Ok((entry.path(), entry.metadata()?.permissions().mode())))?;
+            if mode & readers != readers {
+                fs::set_permissions(path, std::fs::Permissions::from_mode(mode | readers))?;
+            }
+        }
+    }
+    #[cfg(not(unix))]
+    let _ = dir;
+    Ok(())
+}
+
 /// An open directory. Syncing it takes no further descriptor.
 #[derive(Debug)]
 struct OpenDir {

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use dpr_files::Error as FileError;
+use dpr_files::{Error as FileError, atomic};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fs_err as fs;
@@ -116,6 +116,8 @@ impl SparseWriter {
         let documents = Documents::count(&segments, &rows, text).map_err(failed(&dir))?;
         Impacts::write(&dir, &segments, &rows, &documents, text).map_err(failed(&dir))?;
         let written = documents.write(&dir).and_then(|()| remove_locks(&dir));
+        // Tantivy writes two of its files for the owner alone; the index is searched by others too.
+        let written = written.and_then(|()| atomic::make_files_readable(&dir));
         written.map_err(|error| FileError::write(error).into())
     }
 }

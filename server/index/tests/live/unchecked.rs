@@ -331,6 +331,23 @@ fn an_index_of_the_second_format_gets_signs_when_it_is_upgraded_and_one_of_short
     assert!(!version(&dir).join("codes.b1").exists() && !upgrade(&dir).unwrap().got_signs);
 }
 
+#[cfg(unix)]
+#[test]
+fn every_file_of_an_index_can_be_read_by_the_same_users() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let root = tempfile::tempdir().unwrap();
+    build(root.path(), IndexKind::Exact, Storage::F32);
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let passages = mode(&version(root.path()).join("passages.jsonl"));
+    let mut words = 0;
+    for entry in fs::read_dir(version(root.path()).join("sparse")).unwrap() {
+        let path = entry.unwrap().path();
+        assert_eq!(mode(&path), passages, "{}", path.display());
+        words += 1;
+    }
+    assert!(words > 2);
+}
+
 #[test]
 fn damage_to_another_file_is_not_told_as_damage_to_the_log() {
     let root = tempfile::tempdir().unwrap();

@@ -1,11 +1,12 @@
 //! `dpr data convert`
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::Serialize;
 
 use super::super::{CliError, output};
-use dpr_data::{ConvertOptions, FileFormat, convert};
+use dpr_data::{ConvertOptions, Converted, FileFormat, convert};
 
 /// Arguments of `dpr data convert`.
 #[derive(Debug, clap::Args)]
@@ -49,6 +50,9 @@ struct Report {
     from: &'static str,
     to: &'static str,
     items: usize,
+    /// What was left out, and of how many items.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    lost: BTreeMap<&'static str, usize>,
 }
 
 pub(super) fn run(args: Args) -> Result<(), CliError> {
@@ -57,9 +61,10 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
         None => FileFormat::detect(&args.input)?,
     };
     let options = ConvertOptions { lossy: args.lossy, passages: args.passages };
-    let items = convert(&args.input, from, &args.out, args.to, &options)?.items;
+    let Converted { items, lost } = convert(&args.input, from, &args.out, args.to, &options)?;
     if args.json {
-        return output::json(&Report { from: from.name(), to: args.to.name(), items });
+        return output::json(&Report { from: from.name(), to: args.to.name(), items, lost });
     }
-    output::line(format_args!("{items} items, {from} to {}: {}", args.to, args.out.display()))
+    output::line(format_args!("{items} items, {from} to {}: {}", args.to, args.out.display()))?;
+    lost.iter().try_for_each(|(what, count)| output::line(format_args!("left out, of {count} items: {what}")))
 }

@@ -186,6 +186,11 @@ fn nothing_is_lost_in_a_conversion_without_permission() {
         fs_err::remove_file(to_path).unwrap();
     }
     let path = files.path("title.tsv");
+    // All that is left out is told, and of how many items.
+    let ids = files.write("ids.tsv", "7\tfactoid\tq\tr+\n9\tfactoid\tq\ts+\n");
+    let lost = convert(&ids, F::CuratedTrec, &path, F::QaTsv, &lossy()).unwrap().lost;
+    let patterns = "the mark that answers are regular expressions";
+    assert_eq!(lost, [("ids other than line numbers", 2), (patterns, 2)].into());
     convert(&title, F::BeirCorpus, &path, F::PsgsTsv, &lossy()).unwrap();
     assert_eq!(read_passages(&path).unwrap(), [passage("1", "T", "T")]);
     convert(&squad, F::Squad, &path, F::PsgsTsv, &lossy()).unwrap();
