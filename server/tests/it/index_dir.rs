@@ -410,5 +410,7 @@ fn what_a_killed_build_left_is_removed_by_the_next() {
     build(&good, out, IndexKind::Exact);
     let mut names: Vec<_> = fs_err::read_dir(out).unwrap().map(|e| e.unwrap().file_name()).collect();
     names.sort();
-    assert_eq!(names, [".lock", "current", "v-1", "v-3"]);
+    // The number of a version that was never in use is given again.
+    assert_eq!(names, [".lock", "current", "v-1", "v-2"]);
+    assert_eq!(LoadedIndex::open(out).unwrap().number(), 2);
 }
