@@ -18,7 +18,8 @@ const CHANGE: Duration = Duration::from_secs(30);
 
 impl PostgresIndex {
     /// Adds passages, or puts them in the place of those that have their ids, in one transaction. When it returns, it
-    /// is committed. In a table of the user, passages without metadata leave it as it is.
+    /// is committed. In a table of the user, passages without metadata leave it as it is, and a row that had no vector
+    /// counts as added.
     ///
     /// # Errors
     /// [`PostgresError`]. Passages that cannot be stored are refused before any is written.
@@ -32,7 +33,7 @@ impl PostgresIndex {
         let limit = Limit { each: CHANGE, patience: CHANGE, again: true };
         let work = async |connection: &Connection| {
             begin(connection).await?;
-            let replaced = ids_there(connection, table, &ids).await?.len();
+            let replaced = lock(connection, table, &ids).await?.len();
             for batch in rows::batches(&rows) {
                 rows::write(connection, table, batch, !self.described().table_made).await?;
                 // The temporary table of the batch would last until the commit.
@@ -59,9 +60,9 @@ impl PostgresIndex {
         let limit = Limit { each: CHANGE, patience: Duration::ZERO, again: false };
         let work = async |connection: &Connection| {
             begin(connection).await?;
-            let there = ids_there(connection, table, &held).await?;
+            let there = lock(connection, table, &held).await?;
             if there.len() == ids.len() {
-                let sql = format!("DELETE FROM {} AS t WHERE {}", table.name, table.has_id_in(1));
+                let sql = format!("DELETE FROM {} AS t WHERE {}", table.name, table.is_passage_in(1));
                 query(connection, &sql, &[Param::Texts(held.clone())]).await?;
             }
             connection.batch_execute("COMMIT").await?;
@@ -81,18 +82,20 @@ async fn begin(connection: &Connection) -> Result<(), Failure> {
         .await?)
 }
 
-/// Returns those of `ids` that are there, and locks their rows.
-async fn ids_there(
-    connection: &Connection,
-    table: &Table,
-    ids: &[String],
-) -> Result<HashSet<String>, Failure> {
+/// Locks the rows with these ids, and returns the ids of those that are passages.
+async fn lock(connection: &Connection, table: &Table, ids: &[String]) -> Result<HashSet<String>, Failure> {
+    let is_passage = table.has_vector().unwrap_or_else(|| "TRUE".to_owned());
+    let Table { name, id, .. } = table;
+    let has_id = table.has_id_in(1);
+    // Rows without a vector are locked too, so that none becomes a passage before the transaction ends.
     let sql = format!(
-        "SELECT t.{id}::text FROM {} AS t WHERE {} ORDER BY t.{id} FOR UPDATE",
-        table.name,
-        table.has_id_in(1),
-        id = table.id
+        "SELECT t.{id}::text, {is_passage} FROM {name} AS t WHERE {has_id} ORDER BY t.{id} FOR UPDATE"
     );
-    let found = query(connection, &sql, &[Param::Texts(ids.to_vec())]).await?;
-    found.iter().map(|row| Ok(row.try_get(0)?)).collect()
+    let mut passages = HashSet::new();
+    for row in query(connection, &sql, &[Param::Texts(ids.to_vec())]).await? {
+        if row.try_get(1)? {
+            passages.insert(row.try_get(0)?);
+        }
+    }
+    Ok(passages)
 }

@@ -155,7 +155,7 @@ pub(crate) async fn passages(
     table: &Table,
     ids: Vec<String>,
 ) -> Result<Vec<Passage>, Failure> {
-    let sql = format!("SELECT {} FROM {} AS t WHERE {}", table.fields(), table.name, table.has_id_in(1));
+    let sql = format!("SELECT {} FROM {} AS t WHERE {}", table.fields(), table.name, table.is_passage_in(1));
     rows(connection, &sql, &[Param::Texts(ids)]).await?.iter().map(passage).collect()
 }
 
@@ -165,10 +165,9 @@ pub(crate) async fn vectors(
     table: &Table,
     ids: Vec<String>,
 ) -> Result<HashMap<String, Vec<f32>>, Failure> {
-    let (name, column, has_id) = (&table.name, &table.vector, table.has_id_in(1));
-    let has_vector = table.has_vector().map_or_else(String::new, |condition| format!(" AND {condition}"));
-    let id = &table.id;
-    let sql = format!("SELECT t.{id}::text, t.{column}::real[] FROM {name} AS t WHERE {has_id}{has_vector}");
+    let Table { name, id, vector, .. } = table;
+    let is_passage = table.is_passage_in(1);
+    let sql = format!("SELECT t.{id}::text, t.{vector}::real[] FROM {name} AS t WHERE {is_passage}");
     let found = rows(connection, &sql, &[Param::Texts(ids)]).await?;
     found.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
 }

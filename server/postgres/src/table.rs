@@ -158,12 +158,18 @@ impl Table {
         format!("t.{}::text, {title}, {}, {metadata}", self.id, text(&self.text))
     }
 
-    /// Returns the condition that a row is one of the passages whose ids are bound to a parameter.
+    /// Returns the condition that a row has one of the ids that are bound to a parameter.
     pub(crate) fn has_id_in(&self, parameter: usize) -> String {
         match self.id_type {
             IdType::Text => format!("t.{} = ANY(${parameter}::text[])", self.id),
             other => format!("t.{} = ANY(${parameter}::text[]::{}[])", self.id, other.name()),
         }
+    }
+
+    /// Returns the condition that a row is a passage with one of the ids that are bound to a parameter.
+    pub(crate) fn is_passage_in(&self, parameter: usize) -> String {
+        let has_vector = self.has_vector().map_or_else(String::new, |condition| format!(" AND {condition}"));
+        self.has_id_in(parameter) + &has_vector
     }
 
     /// Returns the condition that a row has a vector, where there are others.

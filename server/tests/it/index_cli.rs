@@ -112,18 +112,127 @@ fn an_interrupt_leaves_the_old_index() {
     assert_eq!(fs_err::read_dir(&out).unwrap().count(), 3, "the lock, the pointer and the old version");
 }
 
+/// Runs a command that must be refused because `option` has no effect, in one line that gives `advice`.
+fn is_refused(mut command: Command, option: &str, advice: &str) {
+    let output = command.output().unwrap();
+    let (_, stderr) = text(&output);
+    assert_eq!(output.status.code(), Some(1), "{command:?}: {stderr}");
+    assert!(stderr.starts_with(&format!("error: {option} has no effect ")), "{command:?}: {stderr}");
+    assert!(stderr.contains(advice), "{command:?}: {stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{command:?}: {stderr}");
+}
+
 #[test]
 fn options_of_another_kind_of_search_are_refused() {
     let root = tempfile::tempdir().unwrap();
     let vectors = vectors(root.path().join("vectors"), 20, 8);
-    for (flag, more) in [
-        ("--m", &["--m", "8"][..]),
-        ("--ef-search", &["--kind", "exact", "--ef-search", "50"]),
-        ("--storage", &["--kind", "hnsw", "--storage", "binary"]),
+    let out = root.path().join("index");
+    for (flag, more, other) in [
+        ("--m", &["--m", "8"][..], "with --kind exact: leave it out, or give --kind hnsw"),
+        ("--ef-search", &["--kind", "exact", "--ef-search", "50"], "give --kind hnsw"),
+        ("--ef-construction", &["--ef-construction", "50"], "give --kind hnsw"),
+        ("--builder", &["--builder", "hnsw-rs"], "give --kind hnsw"),
+        (
+            "--storage",
+            &["--kind", "hnsw", "--storage", "binary"],
+            "with --kind hnsw: leave it out, or give --kind exact",
+        ),
+        ("--threads", &["--threads", "2"], "without --sparse"),
+        ("--channels", &["--channels", "8"], "it is for Milvus: leave it out"),
+        (
+            "--in-flight",
+            &["--kind", "hnsw", "--in-flight", "8"],
+            "it is for Milvus and PostgreSQL: leave it out",
+        ),
+        ("--patience", &["--patience", "5"], "it is for Milvus and PostgreSQL: leave it out"),
     ] {
-        let output = index(&vectors, &root.path().join("index"), more).output().unwrap();
-        let (_, stderr) = text(&output);
-        assert!(!output.status.success() && stderr.contains(&format!("{flag} has no effect")), "{stderr}");
-        assert!(!root.path().join("index").exists(), "{more:?}");
+        is_refused(index(&vectors, &out, more), flag, other);
+        assert!(!out.exists(), "{more:?}");
     }
+    // What has an effect is taken.
+    for more in [
+        &[
+            "--kind",
+            "hnsw",
+            "--builder",
+            "hnsw-rs",
+            "--m",
+            "8",
+            "--ef-construction",
+            "50",
+            "--ef-search",
+            "50",
+        ][..],
+        &["--kind", "exact", "--storage", "int8", "--sparse", "english", "--threads", "2"],
+    ] {
+        let (_, stderr) = text(&index(&vectors, &out, more).output().unwrap());
+        assert!(LoadedIndex::open(&out).is_ok(), "{more:?}: {stderr}");
+        fs_err::remove_dir_all(&out).unwrap();
+    }
+}
+
+#[test]
+fn options_of_vectors_are_refused_where_words_alone_are_indexed() {
+    let root = tempfile::tempdir().unwrap();
+    let (passages, out) = (root.path().join("passages.tsv"), root.path().join("words"));
+    fs_err::write(&passages, "id\ttext\ttitle\n1\tThe capital of France is Paris.\tFrance\n").unwrap();
+    let build = |more: &[&str]| {
+        let mut command = Command::new(DPR);
+        command.arg("index").arg("--passages").arg(&passages).arg("--out").arg(&out);
+        command.args(["--sparse", "english"]).args(more);
+        command
+    };
+    for (flag, more) in [
+        ("--kind", &["--kind", "hnsw"][..]),
+        ("--kind", &["--kind", "exact"]),
+        ("--storage", &["--storage", "int8"]),
+        ("--builder", &["--builder", "hnsw-rs"]),
+        ("--m", &["--m", "8"]),
+        ("--ef-construction", &["--ef-construction", "50"]),
+        ("--ef-search", &["--ef-search", "50"]),
+    ] {
+        is_refused(build(more), flag, "with --passages, which indexes words and no vectors: leave it out\n");
+        assert!(!out.exists(), "{more:?}");
+    }
+    let output = build(&["--threads", "2"]).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output).1);
+}
+
+#[test]
+fn a_service_takes_the_options_of_its_graph_and_refuses_those_that_it_has_no_use_for() {
+    let root = tempfile::tempdir().unwrap();
+    let vectors = vectors(root.path().join("vectors"), 20, 8);
+    // Nobody is there: whoever asked would say so.
+    let milvus = Path::new("milvus://127.0.0.1:1/wiki");
+    let postgres = Path::new("postgres://web@127.0.0.1:1/shop?table=articles");
+    for service in [milvus, postgres] {
+        let out = service.display();
+        for (option, more, why) in [
+            ("--kind exact", &["--kind", "exact"][..], "where a graph is built: leave it out"),
+            ("--storage", &["--storage", "int8"], "which stores vectors its own way: leave it out"),
+            (
+                "--builder",
+                &["--kind", "hnsw", "--builder", "hnsw-rs"],
+                "which builds its graph itself: leave it out",
+            ),
+            ("--threads", &["--threads", "2"], "since these threads index words: leave it out"),
+        ] {
+            is_refused(index(&vectors, service, more), option, &format!("on {out}, {why}"));
+        }
+        for more in [
+            &["--m", "32"][..],
+            &["--ef-construction", "300"],
+            &["--ef-search", "200"],
+            &["--kind", "hnsw", "--m", "32", "--in-flight", "2"],
+        ] {
+            let output = index(&vectors, service, more).args(["--patience", "0"]).output().unwrap();
+            let (_, stderr) = text(&output);
+            assert_eq!(output.status.code(), Some(1), "{more:?}: {stderr}");
+            assert!(!stderr.contains("no effect") && stderr.contains("127.0.0.1:1"), "{more:?}: {stderr}");
+        }
+    }
+    let channels = ["--channels", "8", "--patience", "0"];
+    is_refused(index(&vectors, postgres, &channels), "--channels", "since it is for Milvus: leave it out");
+    let (_, stderr) = text(&index(&vectors, milvus, &channels).output().unwrap());
+    assert!(!stderr.contains("no effect") && stderr.contains("127.0.0.1:1"), "{stderr}");
 }

@@ -8,7 +8,7 @@ use dpr_index::{ChangeError, NewPassage, Put};
 use dpr_postgres::{LoadOptions, PostgresError, PostgresIndex, load};
 
 use super::server::Server;
-use super::{best, embedding, found, set};
+use super::{best, embedding, filled, found, set};
 
 const COLUMNS: &str = "&id=number&title=headline&text=body&vector=v&metadata=tags";
 
@@ -68,6 +68,44 @@ fn a_table_of_articles_gets_vectors_and_keeps_what_it_holds() {
         ));
     }
     assert_eq!(index.delete(&["900".into()]).unwrap(), 1);
+}
+
+#[test]
+fn rows_without_a_vector_are_no_passages_until_they_are_given_one() {
+    let Some(server) = Server::get() else { return };
+    server.sql(
+        "CREATE EXTENSION IF NOT EXISTS vector; \
+         CREATE TABLE drafts (number bigint PRIMARY KEY, headline text, body text, tags jsonb, v vector(8)); \
+         INSERT INTO drafts SELECT n, 'Title', 'Text ' || n || '.', '{\"n\": 1}' FROM generate_series(1, 400) AS n",
+    );
+    let address = server.address_with("drafts", COLUMNS);
+    let index = filled(&address, &numbered(300));
+    let ids = |ids: &[&str]| -> Vec<String> { ids.iter().map(|id| (*id).to_owned()).collect() };
+    let rows = "SELECT count(*) FROM drafts";
+    let counts = || (index.count(), index.refresh().unwrap());
+    assert_eq!(counts(), (300, 300));
+
+    // Rows 301 to 400 have no vector yet.
+    let known: Vec<String> =
+        index.passages(&ids(&["1", "350"])).unwrap().into_iter().map(|passage| passage.id).collect();
+    assert_eq!(known, ["1"]);
+    assert_eq!(index.vectors(&ids(&["1", "350"])).unwrap().into_keys().collect::<Vec<_>>(), ["1"]);
+    for unknown in [&["350"][..], &["1", "350"], &["350", "1"], &["1", "1000"]] {
+        let error = index.delete(&ids(unknown)).unwrap_err();
+        assert!(matches!(error, PostgresError::Change(ChangeError::UnknownIds { .. })), "{error}");
+        assert!(unknown.iter().filter(|id| **id != "1").all(|id| error.to_string().contains(id)), "{error}");
+        assert_eq!((server.texts(rows), counts()), (ids(&["400"]), (300, 300)), "{unknown:?}");
+    }
+
+    let new = |id: &str| NewPassage { passage: Passage::new(id, "T", "New."), vector: embedding(&[1.0; 8]) };
+    let put = index.put(&[new("350"), new("1"), new("900")]).unwrap();
+    assert_eq!(put, Put { added: 2, replaced: 1 });
+    assert_eq!((server.texts(rows), counts()), (ids(&["401"]), (302, 302)));
+    assert_eq!(server.texts("SELECT body || (tags->>'n') FROM drafts WHERE number = 350"), ["New.1"]);
+    assert_eq!(index.passages(&ids(&["350"])).unwrap()[0].text, "New.");
+    assert_eq!(index.put(&[new("350")]).unwrap(), Put { added: 0, replaced: 1 });
+    assert_eq!(index.delete(&ids(&["350", "900"])).unwrap(), 2);
+    assert_eq!((server.texts(rows), counts()), (ids(&["399"]), (300, 300)));
 }
 
 #[test]

@@ -28,6 +28,7 @@ pub(super) fn run(args: &BuildArgs) -> Result<(), CliError> {
     if args.passages.is_some() || args.sparse.is_some() {
         return Err(format!("{address} holds vectors, not words: leave out --sparse and --passages").into());
     }
+    args.check_service()?;
     let hnsw = HnswParams { m: args.m, ef_construction: args.ef_construction, ef_search: args.ef_search };
     hnsw.check()?;
     let vectors = VectorSet::read_shards(&args.vectors)?;

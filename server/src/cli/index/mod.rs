@@ -3,6 +3,7 @@
 mod blur;
 mod export_static;
 mod fill;
+mod idle;
 mod private;
 mod update;
 
@@ -13,6 +14,7 @@ use serde::Serialize;
 
 use self::blur::BlurArgs;
 use self::export_static::ExportStaticArgs;
+use self::idle::{CHANNELS, IN_FLIGHT, PATIENCE};
 use self::private::PrivateArgs;
 use self::update::{AddArgs, CompactArgs, DeleteArgs};
 use super::{CliError, output, stop_on_interrupt};
@@ -176,17 +178,18 @@ struct BuildArgs {
     #[arg(long, visible_alias = "index", value_name = "DIR")]
     out: Location,
     /// Milvus: channels of a new collection; about one for every machine that writes at once
-    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    #[arg(long, default_value_t = CHANNELS, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     channels: u16,
     /// Milvus, PostgreSQL: batches of up to 4 MiB on their way at once
-    #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    #[arg(long, default_value_t = IN_FLIGHT, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     in_flight: u16,
     /// Milvus, PostgreSQL: seconds that a server may be away, or ask to wait, before the load is given up
-    #[arg(long, default_value_t = 300, value_name = "SECONDS")]
+    #[arg(long, default_value_t = PATIENCE, value_name = "SECONDS")]
     patience: u32,
-    /// `exact` compares every passage; `hnsw` walks a graph, faster from some 10,000 passages on
-    #[arg(long, default_value = "exact")]
-    kind: IndexKind,
+    /// `exact` compares every passage; `hnsw` walks a graph, faster from some 10,000 passages on [default: exact;
+    /// always hnsw in Milvus and PostgreSQL]
+    #[arg(long)]
+    kind: Option<IndexKind>,
     /// Exact search: `f32` reads the vectors; `f16` half of that, `int8` a quarter, `binary` a thirty-second, and the
     /// vectors of the best rows alone
     #[arg(long, default_value = "f32", value_name = "STORAGE")]
@@ -209,29 +212,6 @@ struct BuildArgs {
 }
 
 impl BuildArgs {
-    /// Refuses options of a kind of search that is not the one asked for.
-    fn check_kind(&self) -> Result<(), CliError> {
-        let HnswParams { m, ef_construction, ef_search, .. } = HnswParams::default();
-        let is_exact = self.kind == IndexKind::Exact;
-        let given = [
-            ("--m", is_exact && self.m != m),
-            ("--ef-construction", is_exact && self.ef_construction != ef_construction),
-            ("--ef-search", is_exact && self.ef_search != ef_search),
-            ("--storage", !is_exact && self.storage != Storage::F32),
-        ];
-        match given.into_iter().find(|(_, is_idle)| *is_idle) {
-            Some((flag, _)) => {
-                let other = if is_exact { IndexKind::Hnsw } else { IndexKind::Exact };
-                Err(format!(
-                    "{flag} has no effect with --kind {}: leave it out, or give --kind {other}",
-                    self.kind
-                )
-                .into())
-            }
-            None => Ok(()),
-        }
-    }
-
     /// Returns the analyzer that the flags name.
     fn analyzer(&self) -> Option<Analyzer> {
         self.sparse.map(|analyzer| if self.keep_stop_words { analyzer.with_stop_words() } else { analyzer })
@@ -345,11 +325,11 @@ fn copy(from: &Path, to: &Path) -> Result<(), CliError> {
 
 /// Builds the index and says what it is.
 fn build(args: BuildArgs) -> Result<(), CliError> {
-    args.check_kind()?;
     let Some(out) = args.out.directory() else { return fill::run(&args) };
+    args.check_directory()?;
     let sparse = args.analyzer().map(|analyzer| SparseOptions { analyzer, threads: args.threads });
     let options = IndexOptions {
-        kind: args.kind,
+        kind: args.kind(),
         builder: args.builder,
         storage: args.storage,
         hnsw: HnswParams { m: args.m, ef_construction: args.ef_construction, ef_search: args.ef_search },
