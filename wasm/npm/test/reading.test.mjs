@@ -105,7 +105,10 @@ test('the search of an answer is as private as it is asked to be, and reads no m
   }
   assert.deepEqual(calls.slice(before).filter(({ url }) => String(url).endsWith('/v1/search')), []);
   const asked = [];
-  made.search = async (_text, options) => (asked.push(options), { hits: [], timings: {} });
+  made.search = async (_text, options) => {
+    asked.push(options);
+    return { hits: [], timings: {} };
+  };
   await made.answer('w', { privacy: { mode: 'encrypted' } });
   await made.answer('w');
   assert.deepEqual(asked.map(({ k, privacy }) => [k, privacy]), [[10, { mode: 'encrypted' }], [20, undefined]]);
