@@ -185,8 +185,8 @@ pub fn make_read_only(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Lets all read the files in a directory who may read the directory itself: for the files of a library that writes them
-/// as `tempfile` does, readable by the owner only. Does nothing where permissions are not those of Unix.
+/// Lets all read the files in a directory who may read the directory itself: for the files of a library that writes
+/// them as `tempfile` does, readable by the owner only. Does nothing where permissions are not those of Unix.
 ///
 /// # Errors
 /// An I/O error that names the path.

@@ -206,8 +206,8 @@ fn compaction(opened: &Opened) -> Option<Arc<BackgroundState>> {
 /// the other half is left while a version and its tables are built.
 const COMPACT_ENCRYPTED: usize = MOST_CHANGED / 2;
 
-/// Bytes of added texts at which such an index is compacted at the latest: half of what a delta takes compressed, so that
-/// texts that cannot be compressed fit too.
+/// Bytes of added texts at which such an index is compacted at the latest: half of what a delta takes compressed, so
+/// that texts that cannot be compressed fit too.
 const COMPACT_ENCRYPTED_TEXTS: u64 = MOST_DELTA as u64 / 2;
 
 /// Opens the private tables of the version of the index that was loaded.

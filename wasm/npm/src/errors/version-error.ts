@@ -1,6 +1,9 @@
 import { DprWebError } from './dpr-web-error.js';
 
-/** The server's private tables are not those of `expectVersion`. Nothing of the question was sent, or its first message, encrypted. */
+/**
+ * The server's private tables are not those of `expectVersion`. Nothing of the question was sent, or its first message,
+ * encrypted.
+ */
 export class VersionError extends DprWebError {
   override readonly name = 'VersionError';
   readonly expected: string;

@@ -14,13 +14,14 @@ import type { PrivateParts } from './parts.js';
 const own = new WeakMap<object, Promise<WorkerSession>>();
 
 /**
- * The worker that does private search for a client: the encoder's, or, where that is on the GPU, may yet move there, or is
- * shared with other tabs, one more with the module for the CPU.
+ * The worker that does private search for a client: the encoder's, or, where that is on the GPU, may yet move there, or
+ * is shared with other tabs, one more with the module for the CPU.
  */
 export async function sessionOf(parts: PrivateParts, encoder: QuestionEncoder): Promise<WorkerSession> {
   const [client, , { device, measure }] = parts;
   // Timing puts another worker in the place of this one, and ends what is half done in it.
-  const stays = device === 'cpu' || measure === 'never' || !(globalThis.navigator as Partial<Navigator> | undefined)?.gpu;
+  const { gpu } = (globalThis.navigator as Partial<Navigator> | undefined) ?? {};
+  const stays = device === 'cpu' || measure === 'never' || !gpu;
   if (stays && encoder.device === 'cpu' && !encoder.isShared) return encoding(encoder);
   let opening = own.get(client);
   if (!opening) {

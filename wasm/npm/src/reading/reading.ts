@@ -131,7 +131,9 @@ export async function answer(
 }
 
 /** How many passages are read where none are asked for: an encrypted search finds no more than its tables allow. */
-const defaultDepth = (privacy: SearchOptions['privacy']): number => (modeOf(privacy) === 'encrypted' ? DEFAULT_K : DEFAULT_DEPTH);
+function defaultDepth(privacy: SearchOptions['privacy']): number {
+  return modeOf(privacy) === 'encrypted' ? DEFAULT_K : DEFAULT_DEPTH;
+}
 
 /** The model of this kind that the server offers now. */
 function offered(kind: PairKind, [client, source]: ClientParts) {
