@@ -63,10 +63,12 @@ export class Connection {
     return client.ready;
   }
 
-  /** Whether the server takes vectors. Where it does not say, the search tells what is wrong. */
-  #isOpen(): Promise<boolean> {
-    const modes = this.#current?.privacyModes ?? Promise.resolve([]);
-    return (this.#takesVectors ??= modes.then((all) => all.some(({ mode }) => mode === 'plain')).catch(() => true));
+  /** Whether the server takes vectors. Where it does not say, a search tells what is wrong. */
+  async takesVectors(): Promise<boolean> {
+    const client = this.#current;
+    if (!client) return true;
+    const asked = client.privacyModes.then((all) => all.some(({ mode }) => mode === 'plain'));
+    return (this.#takesVectors ??= asked.catch(() => true));
   }
 
   /** The modes that can be searched in. */
@@ -100,7 +102,10 @@ export class Connection {
   /** Searches as soon as the encoder is there; if it is replaced meanwhile, its successor answers. */
   async search(question: string, options: SearchOptions): Promise<SearchResult> {
     for (;;) {
-      if (this.privacy === 'plain' && !(await this.#isOpen())) await this.onPrivateOnly?.();
+      if (this.privacy === 'plain' && !(await this.takesVectors())) {
+        await this.onPrivateOnly?.();
+        if (this.privacy === 'plain') throw new Error('The server takes no vectors, and its private modes could not be asked for. Search again.');
+      }
       const client = this.#searching();
       if (!client) throw new Error('the encoder was not started');
       try {

@@ -18,10 +18,10 @@ const own = new WeakMap<object, Promise<WorkerSession>>();
  * is shared with other tabs, one more with the module for the CPU.
  */
 export async function sessionOf(parts: PrivateParts, encoder: QuestionEncoder): Promise<WorkerSession> {
-  const [client, , { device, measure }] = parts;
+  const [client, , { device = 'auto', measure }] = parts;
   // Timing puts another worker in the place of this one, and ends what is half done in it.
-  const { gpu } = (globalThis.navigator as Partial<Navigator> | undefined) ?? {};
-  const stays = device === 'cpu' || measure === 'never' || !gpu;
+  const stays =
+    device !== 'auto' || measure === 'never' || !(globalThis.navigator as Partial<Navigator> | undefined)?.gpu;
   if (stays && encoder.device === 'cpu' && !encoder.isShared) return encoding(encoder);
   let opening = own.get(client);
   if (!opening) {

@@ -100,7 +100,11 @@ export function streamFile(
       await receive(name, file, (bytes, at) => parts.take(bytes, at), answered, stop.signal, requests, 'no-store');
       end('network');
       if (!(await verdict.promise)) throw new Error('it is not the right file');
-      copy.close();
+      try {
+        copy.close();
+      } catch {
+        // As above.
+      }
     } catch (error) {
       copy.error(error);
       throw error;
