@@ -102,7 +102,7 @@ pub use directory::loaded::{LoadedIndex, LoadedSparse};
 pub use directory::manifest::{INDEX_FORMAT, IndexManifest, SparseManifest};
 pub use directory::options::IndexOptions;
 pub use directory::passages::StoredPassages;
-pub use directory::pointer::IndexDir;
+pub use directory::pointer::{IndexDir, PRIVATE_PREFIX};
 pub use dpr_files::Error as FileError;
 pub use error::{
     BuildError, ChangeError, CompactError, MatrixError, OpenError, QueryError, TuneError, UpdateError,

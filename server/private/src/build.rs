@@ -16,7 +16,7 @@ use dpr_core::private::encrypted::{ManifestError, RankShape};
 use dpr_files::atomic::StagedDir;
 use dpr_files::progress::Progress;
 use dpr_files::{DirLock, Error as FileError, digest, plain};
-use dpr_index::LoadedIndex;
+use dpr_index::{LoadedIndex, PRIVATE_PREFIX};
 use fs_err as fs;
 use half::f16;
 use rayon::prelude::*;
@@ -211,7 +211,7 @@ fn remove_others(index: &Path, number: u64) {
 /// Returns the versions of the index in `index` that have private tables.
 fn numbers(index: &Path) -> Vec<u64> {
     let names = fs::read_dir(index).into_iter().flatten().flatten().map(|entry| entry.file_name());
-    names.filter_map(|name| name.to_str()?.strip_prefix("private-")?.parse().ok()).collect()
+    names.filter_map(|name| name.to_str()?.strip_prefix(PRIVATE_PREFIX)?.parse().ok()).collect()
 }
 
 /// Returns the file of the position of each row, where `order` has the row at each position.

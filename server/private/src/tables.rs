@@ -18,6 +18,7 @@ use dpr_core::model::{FileEntry, hex};
 use dpr_core::private::encrypted::Projection;
 use dpr_core::private::encrypted::manifest::{self, POSITIONS, PROJECTION, RANK_TABLE, TEXT_TABLE};
 use dpr_files::{Error as FileError, Mapped, digest, plain};
+use dpr_index::IndexDir;
 
 use crate::OpenError;
 use crate::delta_cache::DeltaCache;
@@ -45,7 +46,7 @@ pub struct Tables {
 
 /// Returns the directory of the private tables of version `number` of the index in `index`.
 pub fn dir_of_version(index: &Path, number: u64) -> PathBuf {
-    index.join(format!("private-{number}"))
+    IndexDir::new(index).private_path(number)
 }
 
 impl Tables {

@@ -32,7 +32,7 @@ const VERSION_PREFIX: &str = "v-";
 const LOG_PREFIX: &str = "updates-";
 const LOG_SUFFIX: &str = ".log";
 /// The prefix of the folders of private tables.
-const PRIVATE_PREFIX: &str = "private-";
+pub const PRIVATE_PREFIX: &str = "private-";
 /// The marker of a compaction that has begun and not ended.
 pub(crate) const COMPACTING: &str = "compacting";
 /// The end of the pointer when the version has a log.
@@ -115,6 +115,11 @@ impl IndexDir {
         self.path.join(format!("{LOG_PREFIX}{version}{LOG_SUFFIX}"))
     }
 
+    /// Returns the path of the private tables of a version, which the crate dpr-private writes.
+    pub fn private_path(&self, version: u64) -> PathBuf {
+        self.path.join(format!("{PRIVATE_PREFIX}{version}"))
+    }
+
     /// Locks the directory, which exists, for writing; `holder` is what others are told.
     pub(crate) fn lock(&self, holder: &str) -> Result<Arc<DirLock>, FileError> {
         let path = &self.path;
@@ -157,16 +162,19 @@ impl IndexDir {
             |name: &String| parse_version(name).or_else(|| parse_log(name)).or_else(|| parse_private(name));
         let numbers: BTreeSet<u64> =
             self.names()?.iter().filter_map(number).filter(|number| *number > in_use).collect();
-        for number in numbers {
-            let (log, private) = (self.log_path(number), self.path.join(format!("{PRIVATE_PREFIX}{number}")));
-            let version = self.version_path(number);
-            let removed = [fs::remove_file(log), fs::remove_dir_all(private), fs::remove_dir_all(version)];
-            let failed = removed.into_iter().filter_map(Result::err);
-            for error in failed.filter(|error| error.kind() != io::ErrorKind::NotFound) {
-                tracing::warn!("a version of the index that was never in use stays: {error}");
-            }
-        }
+        numbers.into_iter().for_each(|number| self.remove(number));
         Ok(())
+    }
+
+    /// Removes a version that is not in use, its log and its private tables; what cannot be removed is logged.
+    fn remove(&self, number: u64) {
+        let (log, private) = (self.log_path(number), self.private_path(number));
+        let version = self.version_path(number);
+        let removed = [fs::remove_file(log), fs::remove_dir_all(private), fs::remove_dir_all(version)];
+        let failed = removed.into_iter().filter_map(Result::err);
+        for error in failed.filter(|error| error.kind() != io::ErrorKind::NotFound) {
+            tracing::warn!("a version of the index that was never in use stays: {error}");
+        }
     }
 
     /// Switches the pointer, for whoever holds the lock.
@@ -263,9 +271,7 @@ impl Publisher {
         if !self.is_not_in_use() {
             return;
         }
-        let dir = IndexDir::new(&self.path);
-        let _ = fs::remove_file(dir.log_path(self.next));
-        let _ = fs::remove_dir_all(dir.version_path(self.next));
+        IndexDir::new(&self.path).remove(self.next);
     }
 
     /// Returns the number of the version to be published.

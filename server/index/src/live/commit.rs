@@ -135,13 +135,14 @@ impl Inner {
         if changes.len() >= max.saturating_sub(self.state.rows()) {
             return Err(UpdateError::TooMany { rows: self.state.rows() + changes.len(), max });
         }
-        // Rows of passages that are gone do not count once none is left: no new version can be built without them.
-        let (rows, bytes) = match self.state.is_empty() {
-            true => (0, 0),
-            false => (self.state.delta().rows(), self.state.delta().bytes()),
-        };
-        let (rows, bytes) = (rows + before.rows, bytes + before.bytes);
+        let (rows, bytes) =
+            (self.state.delta().rows() + before.rows, self.state.delta().bytes() + before.bytes);
         let (DeltaLimit { rows: max_rows, bytes: max_bytes }, new) = (self.limit, added + replaced);
+        // Twice as much once no passage is left: no new version can be built before there is one again.
+        let (max_rows, max_bytes) = match self.state.is_empty() {
+            true => (max_rows.saturating_mul(2), max_bytes.saturating_mul(2)),
+            false => (max_rows, max_bytes),
+        };
         if new > 0 && (rows + new > max_rows || bytes + size(changes) > max_bytes) {
             return Err(UpdateError::Full { rows, bytes, max_rows, max_bytes });
         }

@@ -10,7 +10,8 @@ pub struct CompactionPolicy {
     pub share: f64,
     /// Rows added and removed, whatever the share.
     pub rows: usize,
-    /// Bytes of the texts of passages that were added, those that were deleted again included, whatever the share.
+    /// Bytes of the passages that were added, without their vectors, those that were deleted again included, whatever
+    /// the share.
     pub texts: u64,
     /// `false` if new versions are built on request alone, by [`IndexWriter::compact`](crate::IndexWriter::compact).
     pub automatic: bool,
@@ -114,8 +115,8 @@ mod tests {
         let put = |count: usize| writer.put(ids(count).map(|id| new(&id, 1)).collect());
         put(3).unwrap();
         writer.delete(ids(3).chain(["p0".to_owned(), "p1".to_owned()]).collect()).unwrap();
-        // More than the limit at once is too much all the same.
-        assert!(matches!(put(4), Err(UpdateError::Full { rows: 0, .. })));
+        // Twice the limit is the most, so that memory is bounded.
+        assert!(matches!(put(4), Err(UpdateError::Full { rows: 3, max_rows: 6, .. })));
         put(1).unwrap();
         assert!(matches!(put(1), Err(UpdateError::Full { rows: 4, .. })));
         assert!(CompactionPolicy { automatic: true, ..policy }.is_due(&writer.live().snapshot()));
