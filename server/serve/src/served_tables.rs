@@ -222,7 +222,8 @@ impl TablesOfVersion {
         let taken = {
             let mut waiting = lock(self.waiting(kind));
             waiting.retain(|message| !message.back.is_closed());
-            // A thread that took only others would leave its own behind: theirs no longer come once they are answered.
+            // The threads of the messages that are taken are cancelled once those are answered, so that nobody would be
+            // left for its own.
             if let Some(at) = waiting.iter().position(|message| message.number == own) {
                 waiting[..=at].rotate_right(1);
             }

@@ -218,7 +218,10 @@ fn say(
 /// Returns why a search has no hits.
 pub(super) fn nothing_found(method: Method) -> &'static str {
     match method {
-        Method::Bm25 | Method::Tfidf => "no passage shares a word with the question, apart from stop words",
+        Method::Bm25 | Method::Tfidf => {
+            "no passage shares a word with the question, apart from stop words, of those that the index holds and the \
+             filter lets through"
+        }
         Method::Dense | Method::Hybrid => "the index holds no passages, or none that the filter lets through",
     }
 }

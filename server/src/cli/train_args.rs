@@ -139,8 +139,8 @@ pub(super) fn set<T>(setting: &mut T, flag: Option<T>) {
     }
 }
 
-/// Sets the model directory that training starts from: the flag's, else that of the settings, else the one that the
-/// environment names.
+/// Sets the model directory that training starts from: the flag's, else that of the settings, else that of `DPR_MODEL`
+/// in the environment.
 pub(super) fn set_start(start: &mut PathBuf, flag: Option<&PathBuf>) {
     match flag {
         Some(path) => start.clone_from(path),

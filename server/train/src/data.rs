@@ -274,6 +274,7 @@ mod tests {
         let error = read(NegativeCounts { hard: 1, random: 1, ..none }).unwrap_err();
         assert!(error.contains("item 1") && error.contains("no random negatives"), "{error}");
     }
+
     #[test]
     fn as_many_negatives_are_kept_as_a_question_brings_into_a_batch() {
         let dir = tempfile::tempdir().unwrap();

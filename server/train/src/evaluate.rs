@@ -38,7 +38,7 @@ pub struct DevScores {
     pub top1: f64,
     /// Share of the questions whose positive is among the first five.
     pub top5: f64,
-    /// Mean loss in batches made as in training, with the first negatives of each question that are ranked too. A
+    /// Mean loss in batches made as in training; of the negatives, only those that are among the ranked passages. A
     /// question that has no passage to be compared with is left out; 0 without any other.
     pub loss: f64,
 }

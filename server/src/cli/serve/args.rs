@@ -142,7 +142,7 @@ pub struct Args {
         help_heading = "Operation"
     )]
     pub(super) max_stale: u32,
-    /// Seconds that requests in flight get to finish after SIGINT or SIGTERM
+    /// Seconds that requests in flight get to finish after SIGINT or SIGTERM, and a compaction to stop
     #[arg(long, env = "DPR_GRACE", value_name = "SECONDS", default_value = "10", help_heading = "Operation")]
     pub(super) grace: u32,
     /// Print the listening line as JSON

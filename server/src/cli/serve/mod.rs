@@ -182,7 +182,8 @@ async fn serve(args: Args, index: Location) -> Result<(), CliError> {
     };
     drop((kept, following, reloading));
     if let Some(compaction) = compaction {
-        let left = grace.saturating_sub(told.map_or(Duration::ZERO, |told| told.elapsed()));
+        // A thread that waits for its next turn needs a moment to end.
+        let left = grace.saturating_sub(told.map_or(Duration::ZERO, |told| told.elapsed())).max(MOMENT);
         if !tokio::task::spawn_blocking(move || compaction.wait_for_end(left)).await? {
             tracing::warn!(
                 "a compaction did not end within {} s and is cut off: the next one waits for a while",
@@ -201,6 +202,9 @@ async fn serve(args: Args, index: Location) -> Result<(), CliError> {
 fn compaction(opened: &Opened) -> Option<Arc<BackgroundState>> {
     opened.writer.as_ref().and(opened.live.as_ref())?.background()
 }
+
+/// Time that a background thread without work gets to end, whatever `--grace` says.
+const MOMENT: Duration = Duration::from_millis(200);
 
 /// Changed passages at which an index with private tables is compacted at the latest: half of what a delta takes, so that
 /// the other half is left while a version and its tables are built.
