@@ -8,6 +8,9 @@ export const SERVER = new URL('.', document.baseURI);
 /** Where a static index is, if the server hosts one beside this page. */
 const STATIC_INDEX = new URL('dpr/dpr-static.json', SERVER);
 
+/** Requests that tell nothing of the page. */
+const QUIET: RequestInit = { cache: 'no-cache', credentials: 'omit', referrerPolicy: 'no-referrer' };
+
 /** One client at a time: choosing another device ends the old one. */
 export class Connection {
   readonly #onProgress: (event: Progress) => void;
@@ -64,11 +67,8 @@ export class Connection {
   }
 
   /** Whether the server takes vectors. Where it does not say, a search tells what is wrong. */
-  async takesVectors(): Promise<boolean> {
-    const client = this.#current;
-    if (!client) return true;
-    const asked = client.privacyModes.then((all) => all.some(({ mode }) => mode === 'plain'));
-    return (this.#takesVectors ??= asked.catch(() => true));
+  takesVectors(): Promise<boolean> {
+    return (this.#takesVectors ??= offersPlain());
   }
 
   /** The modes that can be searched in. */
@@ -117,10 +117,20 @@ export class Connection {
   }
 }
 
+/** Whether the server says that it takes vectors, or nothing of it. `privacyModes` would start a worker to ask. */
+async function offersPlain(): Promise<boolean> {
+  try {
+    const { modes } = (await (await fetch(new URL('v1/private', SERVER), QUIET)).json()) as { modes?: unknown };
+    return !Array.isArray(modes) || modes.includes('plain');
+  } catch {
+    return true;
+  }
+}
+
 /** The static index that the server hosts, if it does; where it has none, it may answer with a page. */
 async function staticIndex(): Promise<{ passages: number; buckets: number } | undefined> {
   try {
-    const answer = await fetch(STATIC_INDEX, { cache: 'no-cache', credentials: 'omit', referrerPolicy: 'no-referrer' });
+    const answer = await fetch(STATIC_INDEX, QUIET);
     if (!answer.ok || !(answer.headers.get('content-type') ?? '').includes('json')) return undefined;
     const { passages, buckets } = (await answer.json()) as { passages: number; buckets?: { files: unknown[] } };
     return { passages, buckets: buckets?.files.length ?? 0 };
