@@ -39,21 +39,11 @@ export class Compare {
   readonly #start = byId<HTMLButtonElement>('compare-start');
   readonly #state = byId('compare-state');
   readonly #server: URL;
-  readonly #takesVectors: () => Promise<boolean>;
   readonly #onRequest: (request: RequestDetail) => void;
 
-  /**
-   * @param question - returns the question to compare with
-   * @param takesVectors - whether the server does: the comparison sends them
-   */
-  constructor(
-    server: URL,
-    question: () => string,
-    takesVectors: () => Promise<boolean>,
-    onRequest: (request: RequestDetail) => void,
-  ) {
+  /** @param question - returns the question to compare with */
+  constructor(server: URL, question: () => string, onRequest: (request: RequestDetail) => void) {
     this.#server = server;
-    this.#takesVectors = takesVectors;
     this.#onRequest = onRequest;
     this.#start.addEventListener('click', () => void this.#compare(question()));
   }
@@ -66,10 +56,6 @@ export class Compare {
     }
     this.#start.disabled = true;
     try {
-      if (!(await this.#takesVectors())) {
-        this.#state.textContent = 'The server takes no vectors, which this would send.';
-        return;
-      }
       const columns: Compared[] = [];
       let hasSmall = false;
       // One after the other: they would take each other's time.

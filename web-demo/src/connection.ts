@@ -8,9 +8,6 @@ export const SERVER = new URL('.', document.baseURI);
 /** Where a static index is, if the server hosts one beside this page. */
 const STATIC_INDEX = new URL('dpr/dpr-static.json', SERVER);
 
-/** Requests that tell nothing of the page. */
-const QUIET: RequestInit = { cache: 'no-cache', credentials: 'omit', referrerPolicy: 'no-referrer' };
-
 /** One client at a time: choosing another device ends the old one. */
 export class Connection {
   readonly #onProgress: (event: Progress) => void;
@@ -22,10 +19,6 @@ export class Connection {
   #settings: Settings | undefined;
   /** How much the server is shown of questions, while typing too. */
   privacy: Privacy = 'plain';
-  /** Called before a vector would be sent to a server that takes none: another mode is to be chosen. */
-  onPrivateOnly: (() => Promise<void>) | undefined;
-  /** Whether the server takes vectors, once that was asked. */
-  #takesVectors: Promise<boolean> | undefined;
 
   /** @param onModel - called when the server has another model since, which the client has taken over */
   constructor(
@@ -62,13 +55,7 @@ export class Connection {
       if (client === this.#current) this.#onModel(detail.to);
     });
     this.#current = client;
-    this.#takesVectors = undefined;
     return client.ready;
-  }
-
-  /** Whether the server takes vectors. Where it does not say, a search tells what is wrong. */
-  takesVectors(): Promise<boolean> {
-    return (this.#takesVectors ??= offersPlain());
   }
 
   /** The modes that can be searched in. */
@@ -102,10 +89,6 @@ export class Connection {
   /** Searches as soon as the encoder is there; if it is replaced meanwhile, its successor answers. */
   async search(question: string, options: SearchOptions): Promise<SearchResult> {
     for (;;) {
-      if (this.privacy === 'plain' && !(await this.takesVectors())) {
-        await this.onPrivateOnly?.();
-        if (this.privacy === 'plain') throw new Error('The server takes no vectors, and its private modes could not be asked for. Search again.');
-      }
       const client = this.#searching();
       if (!client) throw new Error('the encoder was not started');
       try {
@@ -117,20 +100,10 @@ export class Connection {
   }
 }
 
-/** Whether the server says that it takes vectors, or nothing of it. `privacyModes` would start a worker to ask. */
-async function offersPlain(): Promise<boolean> {
-  try {
-    const { modes } = (await (await fetch(new URL('v1/private', SERVER), QUIET)).json()) as { modes?: unknown };
-    return !Array.isArray(modes) || modes.includes('plain');
-  } catch {
-    return true;
-  }
-}
-
 /** The static index that the server hosts, if it does; where it has none, it may answer with a page. */
 async function staticIndex(): Promise<{ passages: number; buckets: number } | undefined> {
   try {
-    const answer = await fetch(STATIC_INDEX, QUIET);
+    const answer = await fetch(STATIC_INDEX, { cache: 'no-cache', credentials: 'omit', referrerPolicy: 'no-referrer' });
     if (!answer.ok || !(answer.headers.get('content-type') ?? '').includes('json')) return undefined;
     const { passages, buckets } = (await answer.json()) as { passages: number; buckets?: { files: unknown[] } };
     return { passages, buckets: buckets?.files.length ?? 0 };

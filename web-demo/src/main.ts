@@ -48,7 +48,7 @@ const privacy = new PrivacyChoice(connection, () => {
   searcher.stop();
 });
 searcher.onResult = (result) => privacy.show(result);
-new Compare(SERVER, () => question.value.trim(), () => connection.takesVectors(), (request) => sent.add(request));
+new Compare(SERVER, () => question.value.trim(), (request) => sent.add(request));
 
 // On a touch screen the focus would bring up the keyboard over the page.
 if (matchMedia('(pointer: fine)').matches) question.focus({ preventScroll: true });

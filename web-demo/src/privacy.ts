@@ -24,9 +24,13 @@ export class PrivacyChoice {
     this.#connection = connection;
     // What a server offers is asked for when somebody looks.
     byId('options').addEventListener('toggle', () => void this.#offer(), { once: true });
-    connection.onPrivateOnly = () => this.#offer();
     this.#select.addEventListener('change', () => {
-      this.#use(this.#select.value as Privacy);
+      connection.privacy = this.#select.value as Privacy;
+      const isPlain = connection.privacy === 'plain';
+      // It sends vectors.
+      byId('compare').hidden = !isPlain;
+      describeMode(connection.privacy);
+      this.#saw.textContent = this.#modes.find(({ mode }) => mode === connection.privacy)?.sees ?? '';
       onChange();
     });
   }
@@ -50,14 +54,9 @@ export class PrivacyChoice {
     this.#saw.textContent = `The server saw ${privacy.sees}. ${requests.length === 1 ? 'One request' : `${requests.length} requests`}: ${count(up)} bytes were sent${answered}.`;
   }
 
-  /** Searches in this mode from now on. */
-  #use(mode: Privacy): void {
-    this.#connection.privacy = mode;
+  #choose(mode: Privacy): void {
     this.#select.value = mode;
-    // It sends vectors.
-    byId('compare').hidden = mode !== 'plain';
-    describeMode(mode);
-    this.#saw.textContent = this.#modes.find((offered) => offered.mode === mode)?.sees ?? '';
+    this.#select.dispatchEvent(new Event('change'));
   }
 
   async #offer(): Promise<void> {
@@ -69,7 +68,7 @@ export class PrivacyChoice {
       this.#saw.textContent = offered.some((mode) => mode !== 'plain') ? '' : 'This server offers no private modes.';
       if (offered.includes(this.#connection.privacy)) this.#select.value = this.#connection.privacy;
       // A server that takes no vectors: the first of its modes, all of which show it less.
-      else if (offered[0] !== undefined) this.#use(offered[0]);
+      else if (offered[0] !== undefined) this.#choose(offered[0]);
     } catch (error) {
       this.#saw.textContent = `What the server offers could not be asked for: ${(error as Error).message}`;
     }
