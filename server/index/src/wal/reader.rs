@@ -21,16 +21,17 @@ pub(crate) type Apply<'a> = &'a mut dyn FnMut(Vec<Change>) -> Result<(), ApplyEr
 /// The error of applying the changes of a frame.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ApplyError {
-    /// Another file than the log, which the changes need, cannot be read or is damaged.
+    /// Read error of, or damage to, a file of the index other than the log, which is read to apply the changes.
     #[error("{0}")]
     File(#[from] FileError),
-    /// A sentence that says what is wrong with the changes.
+    /// Reason why the changes cannot be applied to this state, as a sentence.
     #[error("{0}")]
     Changes(String),
 }
 
 impl ApplyError {
-    /// Returns the error of the log at `path`, where the changes are wrong, or else that of the other file.
+    /// Returns the error to report: damage to the log at `path` for changes that cannot be applied, else the error of
+    /// the other file.
     pub(crate) fn of_log(self, path: &Path) -> FileError {
         match self {
             Self::File(error) => error,

@@ -182,7 +182,7 @@ async fn serve(args: Args, index: Location) -> Result<(), CliError> {
     };
     drop((kept, following, reloading));
     if let Some(compaction) = compaction {
-        // A thread that waits for its next turn needs a moment to end.
+        // At least `MOMENT`: a thread that sleeps between two compactions has to wake before it ends.
         let left = grace.saturating_sub(told.map_or(Duration::ZERO, |told| told.elapsed())).max(MOMENT);
         if !tokio::task::spawn_blocking(move || compaction.wait_for_end(left)).await? {
             tracing::warn!(
